@@ -1,0 +1,218 @@
+//! The list of algorithms: the one place that knows them all.
+
+use super::elastic_window::ElasticWindow;
+use super::fixed_window::FixedWindow;
+use super::fixed_window_per_key::FixedWindowPerKey;
+use super::gcra::Gcra;
+use super::leaky_bucket::LeakyBucket;
+use super::moving_window::MovingWindow;
+use super::sliding_window::SlidingWindow;
+use super::token_bucket::TokenBucket;
+use super::{
+    Machine, Op, elastic_window, fixed_window, fixed_window_per_key, gcra, level, moving_window,
+    sliding_window, step,
+};
+use crate::decision::Decision;
+use crate::limit::{Algorithm, Limit};
+use crate::time::Timestamp;
+
+/// The machine of a limit, whatever its algorithm.
+///
+/// ```
+/// use tollgate::algorithm::{AnyMachine, Op};
+/// use tollgate::{Limit, Timestamp};
+///
+/// let machine = AnyMachine::new(&Limit::per_second(2).build()?);
+/// let (now, mut state) = (Timestamp::from_micros(0), None);
+/// assert!(machine.apply(&mut state, now, Op::Hit(1)).allowed());
+/// assert!(machine.apply(&mut state, now, Op::Hit(1)).allowed());
+/// assert!(!machine.apply(&mut state, now, Op::Hit(1)).allowed());
+/// # Ok::<(), tollgate::LimitError>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)] // the variants are the algorithms
+#[non_exhaustive]
+pub enum AnyMachine {
+    FixedWindow(FixedWindow),
+    FixedWindowPerKey(FixedWindowPerKey),
+    ElasticWindow(ElasticWindow),
+    MovingWindow(MovingWindow),
+    SlidingWindow(SlidingWindow),
+    TokenBucket(TokenBucket),
+    LeakyBucket(LeakyBucket),
+    Gcra(Gcra),
+}
+
+/// The state of a key, whatever the algorithm: for stores that keep it as bytes.
+///
+/// ```
+/// use tollgate::algorithm::{AnyMachine, Op, State};
+/// use tollgate::{Limit, Timestamp};
+///
+/// let mut state: Option<State> = None;
+/// AnyMachine::new(&Limit::per_second(2).build()?).apply(&mut state, Timestamp::EPOCH, Op::Charge(1));
+/// assert!(matches!(state, Some(State::Gcra(_))));
+/// # Ok::<(), tollgate::LimitError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // the variants are the algorithms
+#[non_exhaustive]
+pub enum State {
+    FixedWindow(fixed_window::State),
+    FixedWindowPerKey(fixed_window_per_key::State),
+    ElasticWindow(elastic_window::State),
+    MovingWindow(moving_window::State),
+    SlidingWindow(sliding_window::State),
+    TokenBucket(level::State),
+    LeakyBucket(level::State),
+    Gcra(gcra::State),
+}
+
+/// Runs `$body` with `$machine` bound to the machine inside, whatever its type.
+macro_rules! with_machine {
+    ($any:expr, $machine:ident => $body:expr) => {
+        match $any {
+            $crate::algorithm::AnyMachine::FixedWindow($machine) => $body,
+            $crate::algorithm::AnyMachine::FixedWindowPerKey($machine) => $body,
+            $crate::algorithm::AnyMachine::ElasticWindow($machine) => $body,
+            $crate::algorithm::AnyMachine::MovingWindow($machine) => $body,
+            $crate::algorithm::AnyMachine::SlidingWindow($machine) => $body,
+            $crate::algorithm::AnyMachine::TokenBucket($machine)
+            | $crate::algorithm::AnyMachine::LeakyBucket($machine) => $body,
+            $crate::algorithm::AnyMachine::Gcra($machine) => $body,
+        }
+    };
+}
+pub(crate) use with_machine;
+
+/// Runs `$body` with the machine and its own kind of state, and wraps the state again.
+macro_rules! with_state {
+    ($any:expr, $state:expr, ($machine:ident, $inner:ident) => $body:expr, [$($name:ident),+]) => {
+        match $any {
+            $(AnyMachine::$name($machine) => {
+                let mut $inner = match $state.take() {
+                    Some(State::$name(inner)) => Some(inner),
+                    _ => None,
+                };
+                let result = $body;
+                *$state = $inner.map(State::$name);
+                result
+            })+
+        }
+    };
+}
+
+impl AnyMachine {
+    /// The machine of this limit.
+    ///
+    /// ```
+    /// # use tollgate::{Limit, algorithm::AnyMachine};
+    /// let machine = AnyMachine::new(&Limit::per_second(2).build()?);
+    /// assert!(matches!(machine, AnyMachine::Gcra(_)));
+    /// # Ok::<(), tollgate::LimitError>(())
+    /// ```
+    #[must_use]
+    pub fn new(limit: &Limit) -> AnyMachine {
+        let rate = limit.rate();
+        match limit.algorithm() {
+            Algorithm::FixedWindow => AnyMachine::FixedWindow(FixedWindow::new(rate)),
+            Algorithm::FixedWindowPerKey => {
+                AnyMachine::FixedWindowPerKey(FixedWindowPerKey::new(rate))
+            }
+            Algorithm::ElasticWindow => AnyMachine::ElasticWindow(ElasticWindow::new(rate)),
+            Algorithm::MovingWindow => AnyMachine::MovingWindow(MovingWindow::new(rate)),
+            Algorithm::SlidingWindow => AnyMachine::SlidingWindow(SlidingWindow::new(rate)),
+            Algorithm::TokenBucket => AnyMachine::TokenBucket(TokenBucket::new(rate)),
+            Algorithm::LeakyBucket => AnyMachine::LeakyBucket(LeakyBucket::new(rate)),
+            Algorithm::Gcra => AnyMachine::Gcra(Gcra::new(rate)),
+        }
+    }
+
+    /// One operation on one state: the definition of every call on every store. `None` is fresh; a state of another algorithm counts as
+    /// none. The state is left untouched unless the operation changes it.
+    ///
+    /// ```
+    /// # use tollgate::{Limit, Timestamp, algorithm::{AnyMachine, Op}};
+    /// let machine = AnyMachine::new(&Limit::per_second(2).build()?);
+    /// let mut state = None;
+    /// let decision = machine.apply(&mut state, Timestamp::EPOCH, Op::Peek(3));
+    /// assert_eq!((decision.allowed(), decision.retry_after(), state), (false, None, None));
+    /// # Ok::<(), tollgate::LimitError>(())
+    /// ```
+    pub fn apply(&self, state: &mut Option<State>, now: Timestamp, op: Op) -> Decision {
+        with_state!(self, state, (machine, inner) => {
+            let step = step(machine, &mut inner, now, op);
+            Decision::new(machine, inner.as_ref(), now, step)
+        }, [
+            FixedWindow, FixedWindowPerKey, ElasticWindow, MovingWindow, SlidingWindow, TokenBucket,
+            LeakyBucket, Gcra
+        ])
+    }
+
+    /// This limit's part in a hit that another limit of the policy refuses: the state is charged or pushed where its rule says so, and
+    /// `allowed` tells what this limit alone would have said.
+    ///
+    /// ```
+    /// # use tollgate::{Limit, Timestamp, algorithm::AnyMachine};
+    /// let machine = AnyMachine::new(&Limit::per_second(2).build()?);
+    /// let mut state = None;
+    /// assert!(machine.refuse(&mut state, Timestamp::EPOCH, 1).allowed());
+    /// assert_eq!(state, None);
+    /// # Ok::<(), tollgate::LimitError>(())
+    /// ```
+    pub fn refuse(&self, state: &mut Option<State>, now: Timestamp, cost: u64) -> Decision {
+        with_state!(self, state, (machine, inner) => {
+            let step = super::refused(machine, &mut inner, now, cost);
+            Decision::new(machine, inner.as_ref(), now, step)
+        }, [
+            FixedWindow, FixedWindowPerKey, ElasticWindow, MovingWindow, SlidingWindow, TokenBucket,
+            LeakyBucket, Gcra
+        ])
+    }
+
+    /// From when on the state acts as a fresh one: what a store needs to know to forget it.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tollgate::{Limit, Timestamp, algorithm::{AnyMachine, Op}};
+    /// let machine = AnyMachine::new(&Limit::per_second(2).build()?);
+    /// let mut state = None;
+    /// machine.apply(&mut state, Timestamp::EPOCH, Op::Hit(1));
+    /// let fresh_at = machine.fresh_at(state.as_ref());
+    /// assert_eq!(fresh_at, Some(Timestamp::EPOCH + Duration::from_millis(500)));
+    /// # Ok::<(), tollgate::LimitError>(())
+    /// ```
+    #[must_use]
+    pub fn fresh_at(&self, state: Option<&State>) -> Option<Timestamp> {
+        macro_rules! ask {
+            ($($name:ident),+) => {
+                match (self, state?) {
+                    $((AnyMachine::$name(machine), State::$name(inner)) => Some(machine.fresh_at(inner)),)+
+                    _ => None,
+                }
+            };
+        }
+        ask!(
+            FixedWindow,
+            FixedWindowPerKey,
+            ElasticWindow,
+            MovingWindow,
+            SlidingWindow,
+            TokenBucket,
+            LeakyBucket,
+            Gcra
+        )
+    }
+
+    /// The most units that can pass at once.
+    ///
+    /// ```
+    /// # use tollgate::{Limit, algorithm::AnyMachine};
+    /// assert_eq!(AnyMachine::new(&Limit::per_second(2).burst(5).build()?).capacity(), 5);
+    /// # Ok::<(), tollgate::LimitError>(())
+    /// ```
+    #[must_use]
+    pub fn capacity(&self) -> u64 {
+        with_machine!(self, machine => machine.capacity())
+    }
+}

@@ -1,0 +1,121 @@
+//! Elastic window: a counter that is forgotten only after a whole period of silence.
+//!
+//! **The simplest idea** is the fixed window per key: when the window ends, the key is free again, however hard it knocked meanwhile.
+//! **Where it fails:** somebody who guesses passwords loses nothing by going on; every window brings a new quota.
+//!
+//! **What mends it.** Every attempt, refused ones too, pushes the end of the window to one period from now. Only silence opens the door.
+//!
+//! ```text
+//! 2/minute      12:00:00   12:00:10   12:00:30           12:01:20                 12:02:20
+//!                allow      allow      deny, until 12:01:30   deny, until 12:02:20    allow
+//! ```
+//!
+//! **The bound.** At most `n` until the key has been silent for `p`.
+//!
+//! **What it gives up.** A client that retries on a timer shorter than the period never gets in again: right for lock-outs, wrong for traffic.
+//! The wait it is told holds only if it keeps still.
+//!
+//! **The guard against time going back** is the expiry: it only moves forward. A receipt can be refunded within one period of its charge: so
+//! long the window cannot have closed, later nobody could tell whose window it is.
+
+use super::{MAX_UNITS, Machine, Step, View};
+use crate::decision::Receipt;
+use crate::limit::Rate;
+use crate::time::Timestamp;
+
+/// When the window closes if nobody comes, and what was counted in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct State {
+    /// When the window closes.
+    pub expiry: Timestamp,
+    /// Units counted.
+    pub count: u64,
+}
+
+/// The functions of the elastic window.
+#[derive(Clone, Copy, Debug)]
+pub struct ElasticWindow {
+    quota: u64,
+    period: u64,
+    charge_denied: bool,
+}
+
+impl ElasticWindow {
+    pub(crate) fn new(rate: Rate) -> Self {
+        ElasticWindow { quota: rate.quota, period: rate.period, charge_denied: rate.charge_denied }
+    }
+
+    /// The count that is still remembered.
+    fn count(&self, state: Option<&State>, now: Timestamp) -> u64 {
+        state.filter(|state| now < state.expiry).map_or(0, |state| state.count)
+    }
+
+    /// Where an attempt now puts the end of the window.
+    fn pushed(&self, state: Option<&State>, now: Timestamp) -> Timestamp {
+        let expiry = now.plus(self.period);
+        state.map_or(expiry, |state| state.expiry.max(expiry))
+    }
+}
+
+impl Machine for ElasticWindow {
+    type State = State;
+
+    fn capacity(&self) -> u64 {
+        self.quota
+    }
+
+    fn charges_denied(&self) -> bool {
+        self.charge_denied
+    }
+
+    #[inline]
+    fn fits(&self, state: Option<&State>, now: Timestamp, cost: u64) -> bool {
+        self.count(state, now).saturating_add(cost) <= self.quota
+    }
+
+    fn room(&self, state: Option<&State>, now: Timestamp) -> u64 {
+        self.quota.saturating_sub(self.count(state, now))
+    }
+
+    fn used(&self, state: Option<&State>, now: Timestamp) -> u64 {
+        self.count(state, now)
+    }
+
+    fn retry_at(&self, state: Option<&State>, now: Timestamp, _cost: u64) -> Timestamp {
+        self.pushed(state, now)
+    }
+
+    fn fresh_at(&self, state: &State) -> Timestamp {
+        state.expiry
+    }
+
+    #[inline]
+    fn charge(&self, state: Option<State>, now: Timestamp, units: u64) -> State {
+        let count = self.count(state.as_ref(), now).saturating_add(units).min(MAX_UNITS);
+        State { expiry: self.pushed(state.as_ref(), now), count }
+    }
+
+    fn attempt(&self, state: Option<&State>, now: Timestamp) -> Option<State> {
+        let live = state.filter(|state| now < state.expiry)?;
+        Some(State { expiry: self.pushed(Some(live), now), count: live.count })
+    }
+
+    fn mark(&self, _state: &State) -> u64 {
+        0
+    }
+
+    fn refund(&self, state: &State, now: Timestamp, receipt: &Receipt) -> Option<Option<State>> {
+        let same_window = now < state.expiry && now < receipt.at.plus(self.period);
+        same_window
+            .then(|| Some(State { count: state.count.saturating_sub(receipt.units), ..*state }))
+    }
+
+    fn set(&self, _state: Option<&State>, now: Timestamp, units: u64) -> Option<State> {
+        Some(State { expiry: now.plus(self.period), count: units })
+    }
+
+    #[inline]
+    fn view(&self, state: Option<&State>, _now: Timestamp, _step: &Step) -> View {
+        View::ElasticWindow(*self, state.copied())
+    }
+}

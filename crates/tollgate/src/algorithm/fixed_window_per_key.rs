@@ -1,0 +1,118 @@
+//! Fixed window per key: each key's window opens with its own first hit.
+//!
+//! **The simplest idea** is the fixed window on the clock. **Where it fails:** all keys reset at the same instant, so everybody who was told to
+//! wait comes back at once; and a newcomer at 12:00:59 gets a window that lasts a second.
+//!
+//! **What mends it.** Open the window at the key's first hit and let it last a whole period; the first hit after its end opens the next.
+//!
+//! ```text
+//! 2/minute      12:00:40   12:00:50   12:01:10          12:01:40
+//!                allow      allow      deny, wait 30 s   allow: a new window until 12:02:40
+//! ```
+//!
+//! **The bound** is the fixed window's, `n * (ceil(d/p) + 1)` in any span `d`: the edges are still there, only each key has its own.
+//!
+//! **What it gives up.** Nobody can say "resets at midnight". A window whose units were all given back stays open: only time closes it.
+//!
+//! **The guard against time going back** is the start of the window: a hit from before it is counted in it.
+
+use super::{MAX_UNITS, Machine, Step, View};
+use crate::decision::Receipt;
+use crate::limit::Rate;
+use crate::time::Timestamp;
+
+/// When the window opened and what was counted in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct State {
+    /// When the window opened.
+    pub start: Timestamp,
+    /// Units counted.
+    pub count: u64,
+}
+
+/// The functions of the fixed window per key.
+#[derive(Clone, Copy, Debug)]
+pub struct FixedWindowPerKey {
+    quota: u64,
+    period: u64,
+    charge_denied: bool,
+}
+
+impl FixedWindowPerKey {
+    pub(crate) fn new(rate: Rate) -> Self {
+        FixedWindowPerKey {
+            quota: rate.quota,
+            period: rate.period,
+            charge_denied: rate.charge_denied,
+        }
+    }
+
+    pub(crate) fn period(&self) -> u64 {
+        self.period
+    }
+
+    /// The window that is open now, or one that a hit would open.
+    fn current(&self, state: Option<&State>, now: Timestamp) -> State {
+        match state {
+            Some(state) if now < self.fresh_at(state) => *state,
+            _ => State { start: now, count: 0 },
+        }
+    }
+}
+
+impl Machine for FixedWindowPerKey {
+    type State = State;
+
+    fn capacity(&self) -> u64 {
+        self.quota
+    }
+
+    fn charges_denied(&self) -> bool {
+        self.charge_denied
+    }
+
+    #[inline]
+    fn fits(&self, state: Option<&State>, now: Timestamp, cost: u64) -> bool {
+        self.current(state, now).count.saturating_add(cost) <= self.quota
+    }
+
+    fn room(&self, state: Option<&State>, now: Timestamp) -> u64 {
+        self.quota.saturating_sub(self.current(state, now).count)
+    }
+
+    fn used(&self, state: Option<&State>, now: Timestamp) -> u64 {
+        self.current(state, now).count
+    }
+
+    fn retry_at(&self, state: Option<&State>, now: Timestamp, _cost: u64) -> Timestamp {
+        self.fresh_at(&self.current(state, now))
+    }
+
+    fn fresh_at(&self, state: &State) -> Timestamp {
+        state.start.plus(self.period)
+    }
+
+    #[inline]
+    fn charge(&self, state: Option<State>, now: Timestamp, units: u64) -> State {
+        let State { start, count } = self.current(state.as_ref(), now);
+        State { start, count: count.saturating_add(units).min(MAX_UNITS) }
+    }
+
+    fn mark(&self, state: &State) -> u64 {
+        state.start.as_micros()
+    }
+
+    fn refund(&self, state: &State, now: Timestamp, receipt: &Receipt) -> Option<Option<State>> {
+        let open = now < self.fresh_at(state) && state.start.as_micros() == receipt.mark;
+        open.then(|| Some(State { count: state.count.saturating_sub(receipt.units), ..*state }))
+    }
+
+    fn set(&self, _state: Option<&State>, now: Timestamp, units: u64) -> Option<State> {
+        Some(State { start: now, count: units })
+    }
+
+    #[inline]
+    fn view(&self, state: Option<&State>, _now: Timestamp, _step: &Step) -> View {
+        View::FixedWindowPerKey(*self, state.copied())
+    }
+}

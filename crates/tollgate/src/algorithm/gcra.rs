@@ -1,0 +1,188 @@
+//! GCRA, the generic cell rate algorithm: the bucket as a single arrival time.
+//!
+//! **The simplest idea.** Hits of a steady client come one interval `p/n` apart. Remember when the next one is due, the *theoretical arrival time*
+//! `tat`. A hit that comes on time or late is fine and moves it one interval on. **Where that fails:** it allows no burst at all.
+//!
+//! **What mends it.** Let a hit come early by as much as the burst is worth, `b * p/n` in all:
+//!
+//! ```text
+//! 2/second burst=3: interval 500 ms, tolerance 1500 ms
+//!
+//!   hit at     0 ms      0 ms      0 ms      0 ms                500 ms
+//!   tat after  500 ms    1000 ms   1500 ms   (would be 2000)     2000 ms
+//!              allow     allow     allow     deny, wait 500 ms   allow
+//! ```
+//!
+//! One number is the whole state, and what lies in the past is fresh: nothing has to be refilled, leaked or swept. It decides exactly as the token
+//! bucket does.
+//!
+//! **Where it fails elsewhere.** Whole intervals drift (3 per second is not 333,333 microseconds), products wrap, and `max(tat, now - tolerance)`
+//! in place of `max(tat, now)` gives nearly two bursts at once. Ours keeps the remainder: `tat` is whole microseconds and `part / n` of one, and an
+//! interval is `p / n` microseconds and `p % n` parts. Adding pairs needs no wide products on the way of a hit.
+//!
+//! **The bound.** At most `b + floor(d*n/p)` in any span `d`.
+//!
+//! **What it gives up.** `used` is computed from a time, so after a change of the quota the same debt is another number of units: a bucket half full
+//! stays half full.
+//!
+//! **No guard against time going back is needed**: `tat` does not depend on when it was written.
+
+use super::{MAX_UNITS, Machine, Step, View};
+use crate::decision::Receipt;
+use crate::limit::Rate;
+use crate::time::Timestamp;
+
+/// The theoretical arrival time: `tat + part/quota` microseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct State {
+    /// Whole microseconds.
+    pub tat: Timestamp,
+    /// The rest, in parts of `1 / quota` of a microsecond.
+    pub part: u64,
+}
+
+/// A span of time: whole microseconds, then parts of `1 / quota` of one. Ordered as its fields are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Span {
+    micros: u64,
+    part: u64,
+}
+
+/// The functions of GCRA.
+#[derive(Clone, Copy, Debug)]
+pub struct Gcra {
+    quota: u64,
+    period: u64,
+    burst: u64,
+    interval: Span,
+    tolerance: Span,
+}
+
+impl Gcra {
+    pub(crate) fn new(rate: Rate) -> Self {
+        let Rate { quota, period, burst, .. } = rate;
+        let zero = Span { micros: 0, part: 0 };
+        let mut gcra = Gcra { quota, period, burst, interval: zero, tolerance: zero };
+        gcra.interval = gcra.span(u128::from(period));
+        gcra.tolerance = gcra.span(u128::from(burst) * u128::from(period));
+        gcra
+    }
+
+    /// Parts as a span, saturating.
+    fn span(&self, parts: u128) -> Span {
+        let quota = u128::from(self.quota);
+        match u64::try_from(parts / quota) {
+            Ok(micros) => Span { micros, part: (parts % quota) as u64 },
+            Err(_) => Span { micros: u64::MAX, part: 0 },
+        }
+    }
+
+    fn parts(&self, span: Span) -> u128 {
+        u128::from(span.micros) * u128::from(self.quota) + u128::from(span.part)
+    }
+
+    /// The time that `cost` is worth.
+    #[inline]
+    fn worth(&self, cost: u64) -> Span {
+        match cost {
+            1 => self.interval,
+            _ => self.span(u128::from(cost) * u128::from(self.period)),
+        }
+    }
+
+    /// How far `tat` lies ahead. A part that is not below the quota, left over from a larger one, counts as the microsecond it is nearly.
+    #[inline]
+    fn debt(&self, state: Option<&State>, now: Timestamp) -> Span {
+        match state {
+            Some(state) if state.tat < now => Span { micros: 0, part: 0 },
+            Some(state) if state.part < self.quota => {
+                Span { micros: state.tat.micros_since(now), part: state.part }
+            }
+            Some(state) => Span { micros: state.tat.plus(1).micros_since(now), part: 0 },
+            None => Span { micros: 0, part: 0 },
+        }
+    }
+
+    #[inline]
+    fn sum(&self, a: Span, b: Span) -> Span {
+        let part = a.part + b.part;
+        let carry = u64::from(part >= self.quota);
+        let micros = a.micros.saturating_add(b.micros).saturating_add(carry);
+        Span { micros, part: part - carry * self.quota }
+    }
+
+    /// The state that owes `debt` at `now`.
+    #[inline]
+    fn owing(&self, now: Timestamp, debt: Span) -> State {
+        State { tat: now.plus(debt.micros), part: debt.part }
+    }
+}
+
+impl Machine for Gcra {
+    type State = State;
+
+    fn capacity(&self) -> u64 {
+        self.burst
+    }
+
+    #[inline]
+    fn fits(&self, state: Option<&State>, now: Timestamp, cost: u64) -> bool {
+        self.sum(self.debt(state, now), self.worth(cost)) <= self.tolerance
+    }
+
+    fn room(&self, state: Option<&State>, now: Timestamp) -> u64 {
+        let debt = self.parts(self.debt(state, now));
+        let free = self.parts(self.tolerance).saturating_sub(debt);
+        // At most the burst, hence a u64.
+        (free / u128::from(self.period)) as u64
+    }
+
+    fn used(&self, state: Option<&State>, now: Timestamp) -> u64 {
+        let units = self.parts(self.debt(state, now)).div_ceil(u128::from(self.period));
+        u64::try_from(units).unwrap_or(MAX_UNITS).min(MAX_UNITS)
+    }
+
+    fn retry_at(&self, state: Option<&State>, now: Timestamp, cost: u64) -> Timestamp {
+        let wanted = self.parts(self.sum(self.debt(state, now), self.worth(cost)));
+        let early = wanted.saturating_sub(self.parts(self.tolerance));
+        let Span { micros, part } = self.span(early);
+        now.plus(micros.saturating_add(u64::from(part > 0)))
+    }
+
+    fn fresh_at(&self, state: &State) -> Timestamp {
+        state.tat.plus(u64::from(state.part > 0))
+    }
+
+    #[inline]
+    fn charge(&self, state: Option<State>, now: Timestamp, units: u64) -> State {
+        self.owing(now, self.sum(self.debt(state.as_ref(), now), self.worth(units)))
+    }
+
+    fn mark(&self, _state: &State) -> u64 {
+        0
+    }
+
+    /// Gives back at most what has not run off since: the units of the receipt are taken to have run off first.
+    fn refund(&self, state: &State, now: Timestamp, receipt: &Receipt) -> Option<Option<State>> {
+        let debt = self.parts(self.debt(Some(state), now));
+        let run_off = u128::from(self.quota) * u128::from(now.micros_since(receipt.at));
+        let back = self.parts(self.worth(receipt.units)).saturating_sub(run_off);
+        (back > 0 && debt > 0).then(|| {
+            let rest = debt.saturating_sub(back);
+            (rest > 0).then(|| self.owing(now, self.span(rest)))
+        })
+    }
+
+    fn set(&self, _state: Option<&State>, now: Timestamp, units: u64) -> Option<State> {
+        (units > 0).then(|| self.owing(now, self.worth(units)))
+    }
+
+    fn written(&self, _state: &State) -> u64 {
+        0
+    }
+
+    #[inline]
+    fn view(&self, state: Option<&State>, _now: Timestamp, _step: &Step) -> View {
+        View::Gcra(*self, state.copied())
+    }
+}

@@ -1,0 +1,123 @@
+//! The machine behind token bucket and leaky bucket: a level that sinks steadily, kept exactly.
+//!
+//! The level counts units in use. It sinks by `quota` units per `period` microseconds, that is by `quota / period` units each microsecond,
+//! which is hardly ever whole. So the level is kept in parts of `1 / period` of a unit: one unit is `period` parts, one microsecond takes `quota`
+//! parts, and every product is a whole number. Nothing is rounded and nothing drifts: 7 per second with burst 1 admits exactly 604,800 in a day.
+//!
+//! With quota and burst up to 10^12 and a period up to 100 years a level stays below 2^102 parts, so no sum below can wrap a `u128`.
+
+use super::{MAX_UNITS, Machine, Step, View};
+use crate::decision::Receipt;
+use crate::limit::Rate;
+use crate::time::Timestamp;
+
+/// The level and the time at which it was so high.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct State {
+    /// When the level was so high. The guard against time going back.
+    pub time: Timestamp,
+    /// Units in use, in parts of `1 / period` (in microseconds) of a unit.
+    pub level: u128,
+}
+
+/// The functions of a level.
+#[derive(Clone, Copy, Debug)]
+pub struct Level {
+    quota: u64,
+    period: u64,
+    burst: u64,
+}
+
+impl Level {
+    pub(crate) fn new(rate: Rate) -> Self {
+        Level { quota: rate.quota, period: rate.period, burst: rate.burst }
+    }
+
+    /// `units` in parts.
+    fn parts(&self, units: u64) -> u128 {
+        u128::from(units) * u128::from(self.period)
+    }
+
+    /// The level at `now`, or at the state's own time if that lies ahead.
+    #[inline]
+    fn at(&self, state: Option<&State>, now: Timestamp) -> State {
+        let Some(state) = state else { return State { time: now, level: 0 } };
+        let sunk = u128::from(self.quota) * u128::from(now.micros_since(state.time));
+        State { time: state.time.max(now), level: state.level.saturating_sub(sunk) }
+    }
+
+    /// When the level will have sunk by `parts`.
+    fn sunk_at(&self, state: &State, parts: u128) -> Timestamp {
+        let micros = parts.div_ceil(u128::from(self.quota));
+        state.time.plus(u64::try_from(micros).unwrap_or(u64::MAX))
+    }
+}
+
+impl Machine for Level {
+    type State = State;
+
+    fn capacity(&self) -> u64 {
+        self.burst
+    }
+
+    #[inline]
+    fn fits(&self, state: Option<&State>, now: Timestamp, cost: u64) -> bool {
+        self.at(state, now).level + self.parts(cost) <= self.parts(self.burst)
+    }
+
+    fn room(&self, state: Option<&State>, now: Timestamp) -> u64 {
+        let free = self.parts(self.burst).saturating_sub(self.at(state, now).level);
+        // At most the burst, hence a u64.
+        (free / u128::from(self.period)) as u64
+    }
+
+    fn used(&self, state: Option<&State>, now: Timestamp) -> u64 {
+        // At most MAX_UNITS, hence a u64.
+        self.at(state, now).level.div_ceil(u128::from(self.period)) as u64
+    }
+
+    fn retry_at(&self, state: Option<&State>, now: Timestamp, cost: u64) -> Timestamp {
+        let state = self.at(state, now);
+        self.sunk_at(&state, (state.level + self.parts(cost)).saturating_sub(self.parts(self.burst)))
+    }
+
+    fn fresh_at(&self, state: &State) -> Timestamp {
+        self.sunk_at(state, state.level)
+    }
+
+    #[inline]
+    fn charge(&self, state: Option<State>, now: Timestamp, units: u64) -> State {
+        let State { time, level } = self.at(state.as_ref(), now);
+        State { time, level: (level + self.parts(units)).min(self.parts(MAX_UNITS)) }
+    }
+
+    fn mark(&self, state: &State) -> u64 {
+        state.time.as_micros()
+    }
+
+    /// Gives back at most what has not sunk since: the units of the receipt are taken to have sunk first.
+    fn refund(&self, state: &State, now: Timestamp, receipt: &Receipt) -> Option<Option<State>> {
+        let State { time, level } = self.at(Some(state), now);
+        let since = time.micros_since(Timestamp::from_micros(receipt.mark));
+        let sunk = u128::from(self.quota) * u128::from(since);
+        let back = self.parts(receipt.units).saturating_sub(sunk);
+        (back > 0 && level > 0).then(|| {
+            let level = level.saturating_sub(back);
+            (level > 0).then_some(State { time, level })
+        })
+    }
+
+    fn receipt_now(&self, state: &State, now: Timestamp, units: u64) -> Receipt {
+        Receipt { units, at: now, mark: self.mark(&self.at(Some(state), now)) }
+    }
+
+    fn set(&self, state: Option<&State>, now: Timestamp, units: u64) -> Option<State> {
+        let State { time, .. } = self.at(state, now);
+        (units > 0).then(|| State { time, level: self.parts(units) })
+    }
+
+    #[inline]
+    fn view(&self, state: Option<&State>, _now: Timestamp, _step: &Step) -> View {
+        View::Level(*self, state.copied())
+    }
+}

@@ -1,0 +1,255 @@
+//! The algorithms: pure functions of (limit, state, now), one file each.
+//!
+//! Each file first tells the story of its algorithm, then gives the few primitives of [`Machine`]. [`step`] builds every operation from them,
+//! once for all. Nothing here reads a clock, allocates (but for the moving window's log) or can fail.
+//!
+//! A state is an `Option`: `None` is fresh, and a state that has run out at `now` acts as `None` in every primitive.
+
+pub mod elastic_window;
+pub mod fixed_window;
+pub mod fixed_window_per_key;
+pub mod gcra;
+pub mod leaky_bucket;
+pub mod level;
+pub mod moving_window;
+pub mod sliding_window;
+pub mod token_bucket;
+
+mod any;
+mod view;
+mod words;
+
+pub use any::{AnyMachine, State};
+pub use view::View;
+pub(crate) use any::with_machine;
+pub(crate) use words::Words;
+
+use crate::decision::Receipt;
+use crate::time::Timestamp;
+
+/// Counts saturate here: a thousand times the largest quota.
+pub const MAX_UNITS: u64 = 1_000 * crate::limit::MAX_QUOTA;
+
+/// What a caller asks of a key.
+///
+/// ```
+/// use tollgate::algorithm::Op;
+/// assert_ne!(Op::Hit(1), Op::Peek(1));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Op {
+    /// Decide on a cost and charge it if it passes.
+    Hit(u64),
+    /// What a hit of that cost would get; changes nothing.
+    Peek(u64),
+    /// Charge as much of that many units as fits, from none to all.
+    Take(u64),
+    /// Charge without asking.
+    Charge(u64),
+    /// Give back what a decision charged.
+    Refund(Receipt),
+    /// Give back that many units as if they had been charged now.
+    RefundUnits(u64),
+    /// Put the units used at this value.
+    Set(u64),
+}
+
+/// What one operation did: whether it passed, what it charged and whether the state must be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// Whether it passed.
+    pub allowed: bool,
+    /// The cost that was asked: what `retry_after` speaks of.
+    pub cost: u64,
+    /// Units added to the state.
+    pub charged: u64,
+    /// Whether the state differs from the one that was given.
+    pub changed: bool,
+}
+
+/// The pure functions of one algorithm over its own state. `now` may lie before times in the state: the state is the guard, as each file tells.
+pub trait Machine: Copy + std::fmt::Debug {
+    /// What is kept for a key between hits.
+    type State: Clone + std::fmt::Debug + PartialEq;
+
+    /// The most units a fresh key can take at once.
+    fn capacity(&self) -> u64;
+
+    /// Whether denied hits are charged too.
+    fn charges_denied(&self) -> bool {
+        false
+    }
+
+    /// Whether a hit of that cost passes.
+    fn fits(&self, state: Option<&Self::State>, now: Timestamp, cost: u64) -> bool;
+
+    /// The largest cost that would pass.
+    fn room(&self, state: Option<&Self::State>, now: Timestamp) -> u64;
+
+    /// Units in use, rounded up.
+    fn used(&self, state: Option<&Self::State>, now: Timestamp) -> u64;
+
+    /// When a hit of `cost` would pass, if nobody else comes. `cost` does not fit now and is at most the capacity.
+    fn retry_at(&self, state: Option<&Self::State>, now: Timestamp, cost: u64) -> Timestamp;
+
+    /// From when on the state acts as a fresh one.
+    fn fresh_at(&self, state: &Self::State) -> Timestamp;
+
+    /// The state with `units` (at least one) more in use, whether they fit or not.
+    fn charge(&self, state: Option<Self::State>, now: Timestamp, units: u64) -> Self::State;
+
+    /// The state after an attempt that charged nothing; `None` when that leaves it as it is.
+    fn attempt(&self, state: Option<&Self::State>, now: Timestamp) -> Option<Self::State> {
+        let _ = (state, now);
+        None
+    }
+
+    /// What a receipt must remember to find its units again: the window or the entry they went to.
+    fn mark(&self, state: &Self::State) -> u64;
+
+    /// The state with the units of a receipt given back; `None` when none of them is there any more.
+    fn refund(
+        &self,
+        state: &Self::State,
+        now: Timestamp,
+        receipt: &Receipt,
+    ) -> Option<Option<Self::State>>;
+
+    /// The receipt that gives back `units` as if they had been charged to this state now.
+    fn receipt_now(&self, state: &Self::State, now: Timestamp, units: u64) -> Receipt {
+        Receipt { units, at: now, mark: self.mark(state) }
+    }
+
+    /// The state with exactly `units` in use, from now on; `None` is fresh.
+    fn set(&self, state: Option<&Self::State>, now: Timestamp, units: u64) -> Option<Self::State>;
+
+    /// What a decision needs to compute its fields when they are read.
+    fn view(&self, state: Option<&Self::State>, now: Timestamp, step: &Step) -> View;
+
+    /// Units in use when the state was last written: it is its own guard against an earlier time. GCRA does not remember and says 0.
+    fn written(&self, state: &Self::State) -> u64 {
+        self.used(Some(state), Timestamp::EPOCH)
+    }
+
+    /// True when the state acts as a fresh one.
+    fn is_fresh(&self, state: Option<&Self::State>, now: Timestamp) -> bool {
+        state.is_none_or(|state| self.fresh_at(state) <= now)
+    }
+}
+
+/// One operation on one state: every meaning of hit, peek, take, charge, refund and set for every algorithm.
+///
+/// The state is changed in place only if [`Step::changed`] says so.
+#[inline]
+pub fn step<M: Machine>(
+    machine: &M,
+    state: &mut Option<M::State>,
+    now: Timestamp,
+    op: Op,
+) -> Step {
+    match op {
+        Op::Hit(cost) => {
+            if machine.fits(state.as_ref(), now, cost) {
+                charged(machine, state, now, cost, cost)
+            } else {
+                denied(machine, state, now, cost)
+            }
+        }
+        Op::Peek(cost) => {
+            let allowed = machine.fits(state.as_ref(), now, cost);
+            Step { allowed, cost, charged: 0, changed: false }
+        }
+        Op::Take(cost) => {
+            let granted = machine.room(state.as_ref(), now).min(cost);
+            if granted == 0 && cost > 0 {
+                // What it waits for is the first unit.
+                denied(machine, state, now, 1)
+            } else {
+                charged(machine, state, now, cost, granted)
+            }
+        }
+        Op::Charge(units) => charged(machine, state, now, units, units),
+        Op::Refund(receipt) => refund(machine, state, now, Some(receipt), receipt.units),
+        Op::RefundUnits(units) => refund(machine, state, now, None, units),
+        Op::Set(units) => {
+            let next = machine.set(state.as_ref(), now, units.min(MAX_UNITS));
+            let changed = *state != next;
+            *state = next;
+            Step { allowed: true, cost: 0, charged: 0, changed }
+        }
+    }
+}
+
+/// Charges what has been granted. Nothing charged is nothing changed, so a cost of zero opens no window; it is an attempt all the same.
+#[inline]
+fn charged<M: Machine>(
+    machine: &M,
+    state: &mut Option<M::State>,
+    now: Timestamp,
+    cost: u64,
+    units: u64,
+) -> Step {
+    if units == 0 {
+        let changed = attempt(machine, state, now);
+        return Step { allowed: true, cost, charged: 0, changed };
+    }
+    *state = Some(machine.charge(state.take(), now, units.min(MAX_UNITS)));
+    Step { allowed: true, cost, charged: units, changed: true }
+}
+
+/// What a refused attempt leaves behind: nothing, a pushed elastic window, or its count where the limit says so.
+#[inline]
+fn denied<M: Machine>(
+    machine: &M,
+    state: &mut Option<M::State>,
+    now: Timestamp,
+    cost: u64,
+) -> Step {
+    if machine.charges_denied() && cost > 0 {
+        *state = Some(machine.charge(state.take(), now, cost.min(MAX_UNITS)));
+        return Step { allowed: false, cost, charged: cost, changed: true };
+    }
+    let changed = attempt(machine, state, now);
+    Step { allowed: false, cost, charged: 0, changed }
+}
+
+/// This limit's part in a hit that a policy refuses: `allowed` tells whether this limit alone would have let it pass.
+#[inline]
+pub(crate) fn refused<M: Machine>(
+    machine: &M,
+    state: &mut Option<M::State>,
+    now: Timestamp,
+    cost: u64,
+) -> Step {
+    let allowed = machine.fits(state.as_ref(), now, cost);
+    Step { allowed, ..denied(machine, state, now, cost) }
+}
+
+fn attempt<M: Machine>(machine: &M, state: &mut Option<M::State>, now: Timestamp) -> bool {
+    let next = machine.attempt(state.as_ref(), now);
+    let changed = next.is_some() && next != *state;
+    if changed {
+        *state = next;
+    }
+    changed
+}
+
+fn refund<M: Machine>(
+    machine: &M,
+    state: &mut Option<M::State>,
+    now: Timestamp,
+    receipt: Option<Receipt>,
+    units: u64,
+) -> Step {
+    let nothing = Step { allowed: true, cost: 0, charged: 0, changed: false };
+    let Some(old) = state.as_ref().filter(|_| units > 0) else { return nothing };
+    let receipt = receipt.unwrap_or_else(|| machine.receipt_now(old, now, units));
+    match machine.refund(old, now, &receipt) {
+        Some(next) if next.as_ref() != Some(old) => {
+            *state = next;
+            Step { changed: true, ..nothing }
+        }
+        _ => nothing,
+    }
+}

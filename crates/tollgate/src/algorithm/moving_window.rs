@@ -1,0 +1,206 @@
+//! Moving window: never more than the quota in any stretch of one period.
+//!
+//! **The simplest idea** that has no edges: remember when each hit came, and look back one period from every new one. **Where it fails**
+//! elsewhere: libraries keep one entry for each unit (a hit of cost 1000 is 1000 entries), let two hits of one microsecond overwrite each other,
+//! or walk the whole log on every call.
+//!
+//! **What mends it.** An entry is (time, running total), so a hit of any cost is one entry, hits of one microsecond add up in one, and what
+//! lies in the window is the difference of two totals found by halving the log.
+//!
+//! ```text
+//! 2/minute      12:00:00   12:00:40   12:00:59          12:01:00                12:01:39            12:01:40
+//!                allow      allow      deny, wait 1 s    allow: the first left   deny, wait 1 s      allow
+//! ```
+//!
+//! **The bound.** At most `n` in any half-open span of length `p`, hence `n * ceil(d/p)` in any span `d`. No other algorithm promises that. An
+//! entry exactly `p` old has left.
+//!
+//! **What it gives up.** Memory: 16 bytes for every hit that is still in the window. The sliding window is its estimate in three numbers.
+//!
+//! **The guard against time going back** is the newest entry: a hit from before it is logged at its time. A denied hit leaves the log as it is;
+//! entries that have left are dropped by the next charge.
+
+use std::collections::VecDeque;
+
+use super::view::Fields;
+use super::{MAX_UNITS, Machine, Step, View};
+use crate::decision::Receipt;
+use crate::limit::Rate;
+use crate::time::Timestamp;
+
+/// The log of a key: entries from oldest to newest.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct State {
+    entries: VecDeque<Entry>,
+    /// The running total before the first entry.
+    base: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Entry {
+    at: Timestamp,
+    /// All units logged up to and with this entry. Totals wrap; only differences count, and those stay below 2^63.
+    total: u64,
+}
+
+impl State {
+    /// The entries as (time, units), oldest first.
+    ///
+    /// ```
+    /// use tollgate::{Timestamp, algorithm::moving_window::State};
+    /// let log = State::from_entries([(Timestamp::from_micros(5), 3)]);
+    /// assert_eq!(log.entries().collect::<Vec<_>>(), [(Timestamp::from_micros(5), 3)]);
+    /// ```
+    pub fn entries(&self) -> impl Iterator<Item = (Timestamp, u64)> + '_ {
+        let mut before = self.base;
+        self.entries.iter().map(move |entry| {
+            let units = entry.total.wrapping_sub(before);
+            before = entry.total;
+            (entry.at, units)
+        })
+    }
+
+    /// A log of these (time, units), which must come oldest first; later ones that lie before earlier ones are put at their time.
+    ///
+    /// ```
+    /// use tollgate::algorithm::moving_window::State;
+    /// assert_eq!(State::from_entries([]).entries().count(), 0);
+    /// ```
+    pub fn from_entries(entries: impl IntoIterator<Item = (Timestamp, u64)>) -> State {
+        let mut log = State::default();
+        for (at, units) in entries {
+            log.push(at, units);
+        }
+        log
+    }
+
+    fn total(&self) -> u64 {
+        self.entries.back().map_or(self.base, |entry| entry.total)
+    }
+
+    /// The running total before entry `index`.
+    fn before(&self, index: usize) -> u64 {
+        index.checked_sub(1).map_or(self.base, |previous| self.entries[previous].total)
+    }
+
+    /// The time that counts for a hit now.
+    fn time(&self, now: Timestamp) -> Timestamp {
+        self.entries.back().map_or(now, |newest| newest.at.max(now))
+    }
+
+    /// The index of the oldest entry that still counts.
+    fn first_live(&self, now: Timestamp, period: u64) -> usize {
+        let time = self.time(now);
+        self.entries.partition_point(|entry| entry.at.plus(period) <= time)
+    }
+
+    fn live_units(&self, now: Timestamp, period: u64) -> u64 {
+        self.total().wrapping_sub(self.before(self.first_live(now, period)))
+    }
+
+    fn push(&mut self, at: Timestamp, units: u64) {
+        let at = self.time(at);
+        let total = self.total().wrapping_add(units);
+        match self.entries.back_mut() {
+            Some(newest) if newest.at == at => newest.total = total,
+            _ => self.entries.push_back(Entry { at, total }),
+        }
+    }
+
+    fn drop_first(&mut self, count: usize) {
+        self.base = self.before(count);
+        self.entries.drain(..count);
+    }
+}
+
+/// The functions of the moving window.
+#[derive(Clone, Copy, Debug)]
+pub struct MovingWindow {
+    quota: u64,
+    period: u64,
+}
+
+impl MovingWindow {
+    pub(crate) fn new(rate: Rate) -> Self {
+        MovingWindow { quota: rate.quota, period: rate.period }
+    }
+}
+
+impl Machine for MovingWindow {
+    type State = State;
+
+    fn capacity(&self) -> u64 {
+        self.quota
+    }
+
+    fn fits(&self, state: Option<&State>, now: Timestamp, cost: u64) -> bool {
+        self.used(state, now).saturating_add(cost) <= self.quota
+    }
+
+    fn room(&self, state: Option<&State>, now: Timestamp) -> u64 {
+        self.quota.saturating_sub(self.used(state, now))
+    }
+
+    fn used(&self, state: Option<&State>, now: Timestamp) -> u64 {
+        state.map_or(0, |log| log.live_units(now, self.period))
+    }
+
+    fn retry_at(&self, state: Option<&State>, now: Timestamp, cost: u64) -> Timestamp {
+        let Some(log) = state else { return now };
+        let first = log.first_live(now, self.period);
+        let before = log.before(first);
+        let used = log.total().wrapping_sub(before);
+        let must_leave = used.saturating_add(cost).saturating_sub(self.quota);
+        // The first entry with which enough has left.
+        let last = log.entries.partition_point(|entry| {
+            // Entries before `first` have left already; their difference would wrap.
+            entry.at.plus(self.period) <= log.time(now)
+                || entry.total.wrapping_sub(before) < must_leave
+        });
+        log.entries.get(last).map_or(now, |entry| entry.at.plus(self.period))
+    }
+
+    fn fresh_at(&self, state: &State) -> Timestamp {
+        state.entries.back().map_or(Timestamp::EPOCH, |newest| newest.at.plus(self.period))
+    }
+
+    fn charge(&self, state: Option<State>, now: Timestamp, units: u64) -> State {
+        let mut log = state.unwrap_or_default();
+        log.drop_first(log.first_live(now, self.period));
+        let used = log.live_units(now, self.period);
+        log.push(now, units.min(MAX_UNITS.saturating_sub(used)));
+        log
+    }
+
+    fn mark(&self, state: &State) -> u64 {
+        state.entries.back().map_or(0, |newest| newest.at.as_micros())
+    }
+
+    fn refund(&self, state: &State, now: Timestamp, receipt: &Receipt) -> Option<Option<State>> {
+        let at = Timestamp::from_micros(receipt.mark);
+        let index = state.entries.binary_search_by_key(&at, |entry| entry.at).ok()?;
+        if index < state.first_live(now, self.period) {
+            return None;
+        }
+        let mut log = state.clone();
+        let units = log.entries[index].total.wrapping_sub(log.before(index));
+        let back = receipt.units.min(units);
+        for entry in log.entries.range_mut(index..) {
+            entry.total = entry.total.wrapping_sub(back);
+        }
+        if back == units {
+            log.entries.remove(index);
+        }
+        Some((!log.entries.is_empty()).then_some(log))
+    }
+
+    fn set(&self, state: Option<&State>, now: Timestamp, units: u64) -> Option<State> {
+        let at = state.map_or(now, |log| log.time(now));
+        (units > 0).then(|| State::from_entries([(at, units)]))
+    }
+
+    /// The log cannot be carried in a decision, so its fields are computed at once.
+    fn view(&self, state: Option<&State>, now: Timestamp, step: &Step) -> View {
+        View::Fields(Fields::of(self, state, now, step))
+    }
+}

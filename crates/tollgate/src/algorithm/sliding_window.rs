@@ -1,0 +1,170 @@
+//! Sliding window: the moving window estimated from two counters.
+//!
+//! **The simplest idea** without edges is the moving window. **Where it fails:** its log grows with the quota. **What mends it:** keep the count
+//! of the window that is open and of the one before it, and suppose that the older hits came evenly. Of the previous window as much is still in
+//! sight as the current one has left to run:
+//!
+//! ```text
+//!            previous: 8            current: 3
+//!        |----------------------|-------+--------------|
+//!      12:00                  12:01   12:01:20       12:02
+//!                     |~~~~~~~~~~~~~~~~~|   one period back from 12:01:20 covers 40 s of the previous window
+//!
+//!      8 * 40/60 + 3 = 8.33 in use; under 10/minute a cost of 1 passes, a cost of 2 does not
+//! ```
+//!
+//! **Where that fails elsewhere.** Libraries align the windows to the clock and round the weighted count down: "1 per day" then passes just before
+//! midnight and just after. Ours opens the first window with the key's first hit and compares exact products, nothing is rounded.
+//!
+//! **The bound.** Below `2n` in any `p`, and 1 for `n = 1`.
+//!
+//! **What it gives up.** It is an estimate: hits that came early in the previous window are believed to be still there. A small quota at full
+//! demand gets less than `n` per `p`; with `n = 1` one per `2p`, because the single hit fades only when the window after it ends.
+//!
+//! **The guard against time going back** is the start of the window: a hit from before it counts as if it came with it.
+
+use super::{MAX_UNITS, Machine, Step, View};
+use crate::decision::Receipt;
+use crate::limit::Rate;
+use crate::time::Timestamp;
+
+/// The window that is open, and the counts of it and the one before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct State {
+    /// When the current window opened.
+    pub start: Timestamp,
+    /// Units counted in the window before.
+    pub previous: u64,
+    /// Units counted in the current window.
+    pub current: u64,
+}
+
+/// The functions of the sliding window.
+#[derive(Clone, Copy, Debug)]
+pub struct SlidingWindow {
+    quota: u64,
+    period: u64,
+}
+
+impl SlidingWindow {
+    pub(crate) fn new(rate: Rate) -> Self {
+        SlidingWindow { quota: rate.quota, period: rate.period }
+    }
+
+    pub(crate) fn period(&self) -> u64 {
+        self.period
+    }
+
+    /// The windows as they stand now: shifted when the current one has ended, new when both have.
+    fn now(&self, state: Option<&State>, now: Timestamp) -> State {
+        match state {
+            Some(state) if now < state.start.plus(self.period) => *state,
+            Some(state) if now < state.start.plus(self.period).plus(self.period) => State {
+                start: state.start.plus(self.period),
+                previous: state.current,
+                current: 0,
+            },
+            _ => State { start: now, previous: 0, current: 0 },
+        }
+    }
+
+    /// What of the previous window is still in sight, in units times period.
+    fn fading(&self, windows: &State, now: Timestamp) -> u128 {
+        let left = self.period.saturating_sub(now.micros_since(windows.start));
+        u128::from(windows.previous) * u128::from(left)
+    }
+
+    /// How long before the end of a window `units` have faded to `room`.
+    fn lead(&self, units: u64, room: u64) -> u64 {
+        match u128::from(room) * u128::from(self.period) / u128::from(units.max(1)) {
+            lead if lead > u128::from(self.period) => self.period,
+            lead => lead as u64,
+        }
+    }
+}
+
+impl Machine for SlidingWindow {
+    type State = State;
+
+    fn capacity(&self) -> u64 {
+        self.quota
+    }
+
+    #[inline]
+    fn fits(&self, state: Option<&State>, now: Timestamp, cost: u64) -> bool {
+        let windows = self.now(state, now);
+        let period = u128::from(self.period);
+        let counted = u128::from(windows.current) + u128::from(cost);
+        self.fading(&windows, now) + counted * period <= u128::from(self.quota) * period
+    }
+
+    fn room(&self, state: Option<&State>, now: Timestamp) -> u64 {
+        self.quota.saturating_sub(self.used(state, now))
+    }
+
+    fn used(&self, state: Option<&State>, now: Timestamp) -> u64 {
+        let windows = self.now(state, now);
+        // At most `previous`, hence a u64.
+        let fading = self.fading(&windows, now).div_ceil(u128::from(self.period)) as u64;
+        windows.current.saturating_add(fading)
+    }
+
+    fn retry_at(&self, state: Option<&State>, now: Timestamp, cost: u64) -> Timestamp {
+        let windows = self.now(state, now);
+        let end = windows.start.plus(self.period);
+        match self.quota.checked_sub(windows.current.saturating_add(cost)) {
+            Some(room) => end.minus(self.lead(windows.previous, room)),
+            // Not in this window; in the next one the current count is the previous.
+            None => end
+                .plus(self.period)
+                .minus(self.lead(windows.current, self.quota.saturating_sub(cost))),
+        }
+    }
+
+    fn fresh_at(&self, state: &State) -> Timestamp {
+        let end = state.start.plus(self.period);
+        if state.current > 0 { end.plus(self.period) } else { end }
+    }
+
+    #[inline]
+    fn charge(&self, state: Option<State>, now: Timestamp, units: u64) -> State {
+        let windows = self.now(state.as_ref(), now);
+        State { current: windows.current.saturating_add(units).min(MAX_UNITS), ..windows }
+    }
+
+    fn mark(&self, state: &State) -> u64 {
+        state.start.as_micros()
+    }
+
+    fn refund(&self, state: &State, now: Timestamp, receipt: &Receipt) -> Option<Option<State>> {
+        if self.is_fresh(Some(state), now) {
+            return None;
+        }
+        let windows = self.now(Some(state), now);
+        let charged = Timestamp::from_micros(receipt.mark);
+        if windows.start == charged {
+            let current = windows.current.saturating_sub(receipt.units);
+            Some(Some(State { current, ..windows }))
+        } else if windows.start == charged.plus(self.period) {
+            let previous = windows.previous.saturating_sub(receipt.units);
+            Some(Some(State { previous, ..windows }))
+        } else {
+            None
+        }
+    }
+
+    /// Without a receipt the units are taken as charged to the current window.
+    fn receipt_now(&self, state: &State, now: Timestamp, units: u64) -> Receipt {
+        let windows = self.now(Some(state), now);
+        Receipt { units, at: now, mark: self.mark(&windows) }
+    }
+
+    fn set(&self, _state: Option<&State>, now: Timestamp, units: u64) -> Option<State> {
+        Some(State { start: now, previous: 0, current: units })
+    }
+
+    #[inline]
+    fn view(&self, state: Option<&State>, _now: Timestamp, _step: &Step) -> View {
+        View::SlidingWindow(*self, state.copied())
+    }
+}

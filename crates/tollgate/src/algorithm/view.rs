@@ -1,0 +1,80 @@
+//! What a decision carries so that its fields are computed only when somebody reads them.
+
+use super::elastic_window::ElasticWindow;
+use super::fixed_window::FixedWindow;
+use super::fixed_window_per_key::FixedWindowPerKey;
+use super::gcra::Gcra;
+use super::level::Level;
+use super::sliding_window::SlidingWindow;
+use super::{
+    Machine, Step, elastic_window, fixed_window, fixed_window_per_key, gcra, level, sliding_window,
+};
+use crate::time::Timestamp;
+
+/// A machine and the state it left behind, or the fields themselves where the state is too large to carry or lives elsewhere.
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)] // the variants are the algorithms
+#[non_exhaustive]
+pub enum View {
+    FixedWindow(FixedWindow, Option<fixed_window::State>),
+    FixedWindowPerKey(FixedWindowPerKey, Option<fixed_window_per_key::State>),
+    ElasticWindow(ElasticWindow, Option<elastic_window::State>),
+    SlidingWindow(SlidingWindow, Option<sliding_window::State>),
+    Level(Level, Option<level::State>),
+    Gcra(Gcra, Option<gcra::State>),
+    Fields(Fields),
+}
+
+/// The fields of a decision, computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fields {
+    /// The capacity.
+    pub limit: u64,
+    /// The largest cost that would still pass.
+    pub remaining: u64,
+    /// Units in use.
+    pub used: u64,
+    /// When the cost that was asked would pass; `None` if never. Of no meaning when it was allowed.
+    pub retry_at: Option<Timestamp>,
+    /// From when on the state acts as a fresh one; `None` for a fresh one.
+    pub fresh_at: Option<Timestamp>,
+    /// What a receipt must remember.
+    pub mark: u64,
+}
+
+impl Fields {
+    pub(crate) fn of<M: Machine>(
+        machine: &M,
+        state: Option<&M::State>,
+        now: Timestamp,
+        step: &Step,
+    ) -> Fields {
+        let reachable = !step.allowed && step.cost <= machine.capacity();
+        Fields {
+            limit: machine.capacity(),
+            remaining: machine.room(state, now),
+            used: machine.used(state, now),
+            retry_at: reachable.then(|| machine.retry_at(state, now, step.cost)),
+            fresh_at: state.map(|state| machine.fresh_at(state)).filter(|at| *at > now),
+            mark: state.map_or(0, |state| machine.mark(state)),
+        }
+    }
+}
+
+impl View {
+    /// All fields. The compiler leaves out what the caller does not use.
+    #[inline]
+    pub(crate) fn fields(&self, now: Timestamp, step: &Step) -> Fields {
+        match self {
+            View::FixedWindow(machine, state) => Fields::of(machine, state.as_ref(), now, step),
+            View::FixedWindowPerKey(machine, state) => {
+                Fields::of(machine, state.as_ref(), now, step)
+            }
+            View::ElasticWindow(machine, state) => Fields::of(machine, state.as_ref(), now, step),
+            View::SlidingWindow(machine, state) => Fields::of(machine, state.as_ref(), now, step),
+            View::Level(machine, state) => Fields::of(machine, state.as_ref(), now, step),
+            View::Gcra(machine, state) => Fields::of(machine, state.as_ref(), now, step),
+            View::Fields(fields) => *fields,
+        }
+    }
+}

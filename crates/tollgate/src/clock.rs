@@ -1,0 +1,335 @@
+//! The only file that reads the time.
+//!
+//! [`SystemClock`] is a monotonic clock plus the wall time of its start, so it never goes back when somebody sets the date. Reading the operating
+//! system's monotonic clock costs some 23 ns, more than the rest of a hit. The processor's time stamp counter costs some 10 ns, but may be
+//! unsynchronised between cores or change its speed. We do not judge that ourselves: where the kernel uses the counter for its own clock
+//! (Linux, `current_clocksource` is `tsc`) it has checked the cores against each other and watches them, so we use it too; everywhere else we
+//! ask the operating system. Even then the counter only interpolates: once in [`STRETCH`] the clock is anchored anew on the operating system's,
+//! with the speed adjusted so that the two meet again, so neither a rough calibration nor a drift adds up. If the two ever differ grossly, the
+//! counter is not used again.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
+use std::sync::{Arc, Mutex, OnceLock, TryLockError};
+use std::time::{Duration, Instant, SystemTime};
+
+use crate::time::{Timestamp, micros_up};
+
+/// Tells the time to a store.
+///
+/// ```
+/// use tollgate::{Clock, Timestamp};
+///
+/// #[derive(Debug)]
+/// struct Stopped;
+///
+/// impl Clock for Stopped {
+///     fn now(&self) -> Timestamp {
+///         Timestamp::from_micros(1_000_000)
+///     }
+/// }
+/// ```
+pub trait Clock: Send + Sync + std::fmt::Debug {
+    /// The time now. It should never go back; if it does, nothing more is admitted for that.
+    fn now(&self) -> Timestamp;
+}
+
+impl<C: Clock + ?Sized> Clock for Arc<C> {
+    #[inline]
+    fn now(&self) -> Timestamp {
+        (**self).now()
+    }
+}
+
+/// The time of this machine: starts at the wall clock's, then runs monotonically.
+///
+/// ```
+/// use tollgate::{Clock, SystemClock};
+/// let clock = SystemClock::new();
+/// let earlier = clock.now();
+/// assert!(clock.now() >= earlier);
+/// ```
+#[derive(Clone, Copy)]
+pub struct SystemClock {
+    process: &'static ProcessClock,
+}
+
+impl SystemClock {
+    /// The clock of this process. The first call calibrates the counter, which takes some 20 milliseconds.
+    ///
+    /// ```
+    /// let clock = tollgate::SystemClock::new();
+    /// ```
+    #[must_use]
+    pub fn new() -> Self {
+        static PROCESS: OnceLock<ProcessClock> = OnceLock::new();
+        SystemClock { process: PROCESS.get_or_init(ProcessClock::start) }
+    }
+
+    /// Whether the processor's counter is in use.
+    ///
+    /// ```
+    /// println!("by counter: {}", tollgate::SystemClock::new().uses_counter());
+    /// ```
+    #[must_use]
+    pub fn uses_counter(&self) -> bool {
+        self.process.counter.as_ref().is_some_and(|counter| !counter.broken.load(Ordering::Relaxed))
+    }
+}
+
+impl Default for SystemClock {
+    fn default() -> Self {
+        SystemClock::new()
+    }
+}
+
+impl std::fmt::Debug for SystemClock {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SystemClock").field("uses_counter", &self.uses_counter()).finish()
+    }
+}
+
+impl Clock for SystemClock {
+    #[inline]
+    fn now(&self) -> Timestamp {
+        let since_start = match &self.process.counter {
+            Some(counter) => counter.nanos(&self.process.start),
+            None => nanos_since(&self.process.start),
+        };
+        self.process.wall.plus(since_start / 1000)
+    }
+}
+
+/// Set up once: all clocks of a process tell the same time.
+#[derive(Debug)]
+struct ProcessClock {
+    start: Instant,
+    /// The wall time at `start`.
+    wall: Timestamp,
+    counter: Option<Counter>,
+}
+
+impl ProcessClock {
+    #[allow(clippy::disallowed_methods)] // the only place that reads the wall clock
+    fn start() -> ProcessClock {
+        let (start, wall) = (Instant::now(), SystemTime::now());
+        let since_epoch = wall.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        ProcessClock {
+            start,
+            wall: Timestamp::from_micros(micros_up(since_epoch)),
+            counter: kernel_trusts_counter().then(|| Counter::start(&start)),
+        }
+    }
+}
+
+fn kernel_trusts_counter() -> bool {
+    const CLOCK_SOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+    cfg!(all(target_os = "linux", target_arch = "x86_64"))
+        && std::fs::read_to_string(CLOCK_SOURCE).is_ok_and(|source| source.trim() == "tsc")
+}
+
+#[allow(clippy::disallowed_methods)] // the only place that reads the monotonic clock
+fn nanos_since(start: &Instant) -> u64 {
+    u64::try_from(Instant::now().duration_since(*start).as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Nanoseconds between two anchors.
+const STRETCH: u64 = 1_000_000_000;
+
+/// The processor's counter, anchored on the operating system's clock.
+///
+/// There are two anchors. A writer fills the one that is not in use and then raises `published`, so a writer that is suspended half way holds up
+/// nobody; a reader that slept through two turns sees that `published` has moved and reads again.
+#[derive(Debug)]
+struct Counter {
+    source: quanta::Clock,
+    published: AtomicUsize,
+    anchors: [Anchor; 2],
+    anchoring: Mutex<First>,
+    broken: AtomicBool,
+}
+
+/// Where the line starts that the clock follows, and how steep it is.
+#[derive(Debug, Default)]
+struct Anchor {
+    ticks: AtomicU64,
+    nanos: AtomicU64,
+    /// Nanoseconds per tick, in 2^-32.
+    speed: AtomicU64,
+}
+
+/// The first reading: the longer ago, the better the speed that follows from it.
+#[derive(Debug)]
+struct First {
+    ticks: u64,
+    nanos: u64,
+}
+
+impl Counter {
+    fn start(start: &Instant) -> Counter {
+        let source = quanta::Clock::new();
+        let first = First { ticks: source.raw(), nanos: nanos_since(start) };
+        let (mut ticks, mut nanos) = (first.ticks, first.nanos);
+        // Ten milliseconds tell the speed to a few millionths; the anchors that follow mend the rest.
+        while nanos - first.nanos < 10_000_000 {
+            (ticks, nanos) = (source.raw(), nanos_since(start));
+        }
+        let speed = speed(ticks.saturating_sub(first.ticks), nanos - first.nanos);
+        let counter = Counter {
+            source,
+            published: AtomicUsize::new(0),
+            anchors: Default::default(),
+            anchoring: Mutex::new(first),
+            broken: AtomicBool::new(speed == 0),
+        };
+        counter.publish(ticks, nanos, speed);
+        counter
+    }
+
+    /// Nanoseconds since the start.
+    #[inline]
+    fn nanos(&self, start: &Instant) -> u64 {
+        let (nanos, passed) = loop {
+            let published = self.published.load(Ordering::Acquire);
+            let anchor = &self.anchors[published % 2];
+            let ticks = anchor.ticks.load(Ordering::Relaxed);
+            let nanos = anchor.nanos.load(Ordering::Relaxed);
+            let speed = anchor.speed.load(Ordering::Relaxed);
+            // A core whose counter lags behind the anchor is told the anchor's time, never an earlier one.
+            let passed = scale(self.source.raw().saturating_sub(ticks), speed);
+            fence(Ordering::Acquire);
+            if published == self.published.load(Ordering::Relaxed) {
+                break (nanos, passed);
+            }
+        };
+        if passed > STRETCH { self.anchor(start, nanos.saturating_add(passed)) } else { nanos + passed }
+    }
+
+    /// Anchors the clock anew; `told` is what it says now, and it will not say less.
+    #[cold]
+    fn anchor(&self, start: &Instant, told: u64) -> u64 {
+        if self.broken.load(Ordering::Relaxed) {
+            return told.max(nanos_since(start));
+        }
+        let first = match self.anchoring.try_lock() {
+            Ok(first) => first,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            // Somebody else is at it.
+            Err(TryLockError::WouldBlock) => return told,
+        };
+        let (ticks, actual) = (self.source.raw(), nanos_since(start));
+        let old = &self.anchors[self.published.load(Ordering::Relaxed) % 2];
+        let passed = ticks.saturating_sub(old.ticks.load(Ordering::Relaxed));
+        let line = old
+            .nanos
+            .load(Ordering::Relaxed)
+            .saturating_add(scale(passed, old.speed.load(Ordering::Relaxed)))
+            .max(told);
+        let true_speed = speed(ticks.saturating_sub(first.ticks), actual - first.nanos);
+        let near = STRETCH / 100;
+        if line > actual + near || true_speed == 0 {
+            // It ran ahead by more than any calibration can explain. Stand still until the other clock has caught up, and stay with that one.
+            self.broken.store(true, Ordering::Relaxed);
+            self.publish(0, line, u64::MAX);
+        } else if actual > line + near {
+            // A gap, as after a suspend: jump.
+            self.publish(ticks, actual, true_speed);
+        } else {
+            // Meet the other clock at the end of the next stretch.
+            let target = (actual + STRETCH).saturating_sub(line);
+            self.publish(ticks, line, mul_div(true_speed, target, STRETCH));
+        }
+        drop(first);
+        line
+    }
+
+    /// Only one at a time: by the starter, or by the holder of `anchoring`.
+    fn publish(&self, ticks: u64, nanos: u64, speed: u64) {
+        let next = self.published.load(Ordering::Relaxed).wrapping_add(1);
+        let anchor = &self.anchors[next % 2];
+        // A reader that sees any of the stores below also sees that `published` moved on from its turn.
+        fence(Ordering::Release);
+        anchor.ticks.store(ticks, Ordering::Relaxed);
+        anchor.nanos.store(nanos, Ordering::Relaxed);
+        anchor.speed.store(speed, Ordering::Relaxed);
+        self.published.store(next, Ordering::Release);
+    }
+}
+
+/// Nanoseconds per tick, in 2^-32.
+fn speed(ticks: u64, nanos: u64) -> u64 {
+    mul_div(nanos, 1 << 32, ticks.max(1))
+}
+
+#[inline]
+fn scale(ticks: u64, speed: u64) -> u64 {
+    let nanos = (u128::from(ticks) * u128::from(speed)) >> 32;
+    u64::try_from(nanos).unwrap_or(u64::MAX)
+}
+
+fn mul_div(a: u64, b: u64, c: u64) -> u64 {
+    u64::try_from(u128::from(a) * u128::from(b) / u128::from(c)).unwrap_or(u64::MAX)
+}
+
+/// A clock that stands still until it is told to move: for tests, yours too.
+///
+/// ```
+/// use std::time::Duration;
+/// use tollgate::{Limit, ManualClock, Memory, Timestamp};
+///
+/// let clock = ManualClock::new(Timestamp::from_micros(0));
+/// let limiter = Memory::builder().clock(clock.clone()).build().limiter(Limit::per_second(1))?;
+/// assert!(limiter.hit("a").allowed());
+/// assert!(!limiter.hit("a").allowed());
+/// clock.advance(Duration::from_secs(1));
+/// assert!(limiter.hit("a").allowed());
+/// # Ok::<(), tollgate::Error>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct ManualClock {
+    micros: Arc<AtomicU64>,
+}
+
+impl ManualClock {
+    /// A clock that says `now`. Clones share the time.
+    ///
+    /// ```
+    /// # use tollgate::{Clock, ManualClock, Timestamp};
+    /// assert_eq!(ManualClock::new(Timestamp::EPOCH).now(), Timestamp::EPOCH);
+    /// ```
+    #[must_use]
+    pub fn new(now: Timestamp) -> Self {
+        ManualClock { micros: Arc::new(AtomicU64::new(now.as_micros())) }
+    }
+
+    /// Moves it forward.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tollgate::{Clock, ManualClock, Timestamp};
+    /// let clock = ManualClock::default();
+    /// clock.advance(Duration::from_micros(5));
+    /// assert_eq!(clock.now(), Timestamp::from_micros(5));
+    /// ```
+    pub fn advance(&self, span: Duration) {
+        self.micros.fetch_add(micros_up(span), Ordering::SeqCst);
+    }
+
+    /// Puts it at a time, which may lie before the one it told.
+    ///
+    /// ```
+    /// # use tollgate::{Clock, ManualClock, Timestamp};
+    /// let clock = ManualClock::new(Timestamp::from_micros(9));
+    /// clock.set(Timestamp::from_micros(3));
+    /// assert_eq!(clock.now(), Timestamp::from_micros(3));
+    /// ```
+    pub fn set(&self, now: Timestamp) {
+        self.micros.store(now.as_micros(), Ordering::SeqCst);
+    }
+}
+
+impl Clock for ManualClock {
+    #[inline]
+    fn now(&self) -> Timestamp {
+        Timestamp::from_micros(self.micros.load(Ordering::SeqCst))
+    }
+}

@@ -1,0 +1,357 @@
+//! The answer: whether it may pass, what is left, and when to come again.
+
+use std::time::Duration;
+
+use crate::algorithm::{Machine, Step, View};
+use crate::policy::MAX_LIMITS;
+use crate::time::Timestamp;
+
+/// The answer to one operation on one limit. Fields are computed when they are read.
+///
+/// ```
+/// use tollgate::{Limit, Memory};
+///
+/// let limiter = Memory::new().limiter(Limit::per_minute(2))?;
+/// let decision = limiter.hit("user:42");
+/// assert!(decision.allowed());
+/// assert_eq!((decision.limit(), decision.used(), decision.remaining()), (2, 1, 1));
+/// # Ok::<(), tollgate::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+#[must_use]
+pub struct Decision {
+    step: Step,
+    source: Source,
+    now: Timestamp,
+    view: View,
+}
+
+/// Where a decision came from.
+///
+/// ```
+/// use tollgate::{Limit, Memory, Source};
+/// let limiter = Memory::new().limiter(Limit::per_minute(2))?;
+/// assert_eq!(limiter.hit("user:42").source(), Source::Store);
+/// # Ok::<(), tollgate::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Source {
+    /// The store's own state of this key.
+    Store,
+    /// The state that unknown keys share while the store is at its bound.
+    Overflow,
+    /// A denial remembered from the store.
+    DenialCache,
+    /// A local limiter that stands in for the store.
+    Fallback,
+    /// An allotment drawn from the store.
+    Lease,
+    /// A replica's own count.
+    Replica,
+}
+
+/// What a decision charged, and where: give it to `refund` to give the units back.
+///
+/// ```
+/// use tollgate::{Limit, Memory};
+/// let limiter = Memory::new().limiter(Limit::per_minute(2))?;
+/// let receipt = limiter.hit("user:42").receipt();
+/// limiter.refund("user:42", &receipt);
+/// assert_eq!(limiter.usage("user:42"), 0);
+/// # Ok::<(), tollgate::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Receipt {
+    /// Units that were charged.
+    pub units: u64,
+    /// When.
+    pub at: Timestamp,
+    /// The window or entry they went to, as the algorithm counts them.
+    pub mark: u64,
+}
+
+impl Decision {
+    #[inline]
+    pub(crate) fn new<M: Machine>(
+        machine: &M,
+        state: Option<&M::State>,
+        now: Timestamp,
+        step: Step,
+    ) -> Decision {
+        Decision { view: machine.view(state, now, &step), step, source: Source::Store, now }
+    }
+
+    #[inline]
+    pub(crate) fn from_source(self, source: Source) -> Decision {
+        Decision { source, ..self }
+    }
+
+    /// Whether it may pass.
+    ///
+    /// ```
+    /// # use tollgate::{Limit, Memory};
+    /// let limiter = Memory::new().limiter(Limit::per_minute(1))?;
+    /// assert!(limiter.hit("a").allowed());
+    /// assert!(!limiter.hit("a").allowed());
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    #[must_use]
+    #[inline]
+    pub fn allowed(&self) -> bool {
+        self.step.allowed
+    }
+
+    /// The capacity: the quota, or the burst of a bucket.
+    ///
+    /// ```
+    /// # use tollgate::{Limit, Memory};
+    /// let limiter = Memory::new().limiter(Limit::per_minute(1).burst(5))?;
+    /// assert_eq!(limiter.hit("a").limit(), 5);
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    #[must_use]
+    #[inline]
+    pub fn limit(&self) -> u64 {
+        self.view.fields(self.now, &self.step).limit
+    }
+
+    /// The largest cost that would still pass now, after this decision.
+    ///
+    /// ```
+    /// # use tollgate::{Limit, Memory};
+    /// let limiter = Memory::new().limiter(Limit::per_minute(3))?;
+    /// assert_eq!(limiter.hit("a").remaining(), 2);
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    #[must_use]
+    #[inline]
+    pub fn remaining(&self) -> u64 {
+        self.view.fields(self.now, &self.step).remaining
+    }
+
+    /// Units in use, rounded up: `used + remaining` is the limit unless more was charged than it allows.
+    ///
+    /// ```
+    /// # use tollgate::{Limit, Memory};
+    /// let limiter = Memory::new().limiter(Limit::per_minute(3))?;
+    /// assert_eq!(limiter.hit_n("a", 2).used(), 2);
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    #[must_use]
+    #[inline]
+    pub fn used(&self) -> u64 {
+        self.view.fields(self.now, &self.step).used
+    }
+
+    /// How long to wait until this cost passes if nobody else comes: zero when allowed, `None` when it can never pass. Exact to the
+    /// microsecond: refused one before, admitted on it.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tollgate::{Limit, Memory, Timestamp};
+    /// let limiter = Memory::new().limiter(Limit::per_minute(1))?;
+    /// let now = Timestamp::from_micros(1_000);
+    /// assert_eq!(limiter.at(now).hit("a").retry_after(), Some(Duration::ZERO));
+    /// assert_eq!(limiter.at(now).hit("a").retry_after(), Some(Duration::from_secs(60)));
+    /// assert_eq!(limiter.at(now).hit_n("a", 2).retry_after(), None);
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    #[must_use]
+    #[inline]
+    pub fn retry_after(&self) -> Option<Duration> {
+        if self.step.allowed {
+            return Some(Duration::ZERO);
+        }
+        self.view.fields(self.now, &self.step).retry_at.map(|at| at.since(self.now))
+    }
+
+    /// How long until the key is as good as new if nobody comes.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tollgate::{Limit, Memory, Timestamp};
+    /// let limiter = Memory::new().limiter(Limit::per_minute(2))?;
+    /// let decision = limiter.at(Timestamp::from_micros(1_000)).hit("a");
+    /// assert_eq!(decision.reset_after(), Duration::from_secs(30));
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    #[must_use]
+    #[inline]
+    pub fn reset_after(&self) -> Duration {
+        self.expires_at().map_or(Duration::ZERO, |at| at.since(self.now))
+    }
+
+    /// When the key is as good as new if nobody comes; `None` if it is.
+    ///
+    /// ```
+    /// # use tollgate::{Limit, Memory, Timestamp};
+    /// let limiter = Memory::new().limiter(Limit::per_minute(2))?;
+    /// assert_eq!(limiter.peek("a").expires_at(), None);
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    #[must_use]
+    #[inline]
+    pub fn expires_at(&self) -> Option<Timestamp> {
+        self.view.fields(self.now, &self.step).fresh_at.filter(|at| *at > self.now)
+    }
+
+    /// Units this call charged: the cost of an allowed hit, what a take was granted, nothing for a denial unless denied hits are charged.
+    ///
+    /// ```
+    /// # use tollgate::{Limit, Memory};
+    /// let limiter = Memory::new().limiter(Limit::per_minute(3))?;
+    /// assert_eq!(limiter.take("a", 5).charged(), 3);
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    #[must_use]
+    #[inline]
+    pub fn charged(&self) -> u64 {
+        self.step.charged
+    }
+
+    /// The time at which it was decided.
+    ///
+    /// ```
+    /// # use tollgate::{Limit, Memory, Timestamp};
+    /// let limiter = Memory::new().limiter(Limit::per_minute(3))?;
+    /// assert_eq!(limiter.at(Timestamp::from_micros(7)).hit("a").now(), Timestamp::from_micros(7));
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    #[must_use]
+    #[inline]
+    pub fn now(&self) -> Timestamp {
+        self.now
+    }
+
+    /// Where the answer came from.
+    ///
+    /// ```
+    /// # use tollgate::{Limit, Memory, Source};
+    /// let limiter = Memory::new().limiter(Limit::per_minute(3))?;
+    /// assert_eq!(limiter.hit("a").source(), Source::Store);
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    #[must_use]
+    #[inline]
+    pub fn source(&self) -> Source {
+        self.source
+    }
+
+    /// What was charged, for a refund.
+    ///
+    /// ```
+    /// # use tollgate::{Limit, Memory};
+    /// let limiter = Memory::new().limiter(Limit::per_minute(3))?;
+    /// assert_eq!(limiter.hit_n("a", 2).receipt().units, 2);
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    #[must_use]
+    #[inline]
+    pub fn receipt(&self) -> Receipt {
+        let mark = self.view.fields(self.now, &self.step).mark;
+        Receipt { units: self.step.charged, at: self.now, mark }
+    }
+}
+
+/// The answer of a policy: all of its limits were charged, or none was.
+///
+/// ```
+/// use tollgate::Memory;
+///
+/// let limiter = Memory::new().policy_limiter("2/second; 3/minute")?;
+/// let decision = limiter.hit("user:42");
+/// assert!(decision.allowed());
+/// assert_eq!(decision.outcomes().len(), 2);
+/// assert_eq!(decision.headline().remaining(), 1);
+/// # Ok::<(), tollgate::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+#[must_use]
+pub struct PolicyDecision {
+    outcomes: [Decision; MAX_LIMITS],
+    len: usize,
+}
+
+impl PolicyDecision {
+    /// Of `first` and what else is [pushed](PolicyDecision::push): no list on the heap.
+    pub(crate) fn new(first: Decision) -> PolicyDecision {
+        PolicyDecision { outcomes: [first; MAX_LIMITS], len: 1 }
+    }
+
+    pub(crate) fn push(&mut self, decision: Decision) {
+        self.outcomes[self.len] = decision;
+        self.len += 1;
+    }
+
+    /// Whether every limit let it pass.
+    ///
+    /// ```
+    /// # use tollgate::Memory;
+    /// let limiter = Memory::new().policy_limiter("1/second; 3/minute")?;
+    /// assert!(limiter.hit("a").allowed());
+    /// assert!(!limiter.hit("a").allowed());
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    #[must_use]
+    pub fn allowed(&self) -> bool {
+        self.outcomes().iter().all(Decision::allowed)
+    }
+
+    /// What each limit said, in the order of the policy. `allowed` of a single outcome tells what that limit alone says.
+    ///
+    /// ```
+    /// # use tollgate::Memory;
+    /// let limiter = Memory::new().policy_limiter("1/second; 3/minute")?;
+    /// assert_eq!(limiter.hit("a").outcomes()[1].remaining(), 2);
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    #[must_use]
+    pub fn outcomes(&self) -> &[Decision] {
+        &self.outcomes[..self.len]
+    }
+
+    /// The outcome to show: the refusing limit with the longest wait, else the one with the least remaining; the first of equals.
+    ///
+    /// ```
+    /// # use tollgate::Memory;
+    /// let limiter = Memory::new().policy_limiter("9/second; 3/minute")?;
+    /// assert_eq!(limiter.hit("a").headline().limit(), 3);
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    pub fn headline(&self) -> &Decision {
+        let outcomes = self.outcomes();
+        // A wait without end is the longest; `max_by_key` takes the last of equals, so walk backwards.
+        let wait = |d: &&Decision| d.retry_after().map_or((1, Duration::ZERO), |wait| (0, wait));
+        let refusing = outcomes.iter().rev().filter(|d| !d.allowed()).max_by_key(wait);
+        refusing
+            .or_else(|| outcomes.iter().min_by_key(|d| d.remaining()))
+            .unwrap_or(&self.outcomes[0])
+    }
+
+    /// How long to wait: the headline's.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tollgate::Memory;
+    /// let limiter = Memory::new().policy_limiter("9/second; 3/minute")?;
+    /// assert_eq!(limiter.hit("a").retry_after(), Some(Duration::ZERO));
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    #[must_use]
+    pub fn retry_after(&self) -> Option<Duration> {
+        self.headline().retry_after()
+    }
+
+    /// What each limit was charged, for a refund, in the order of the policy.
+    ///
+    /// ```
+    /// # use tollgate::Memory;
+    /// let limiter = Memory::new().policy_limiter("9/second; 3/minute")?;
+    /// assert_eq!(limiter.hit("a").receipts().count(), 2);
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    pub fn receipts(&self) -> impl Iterator<Item = Receipt> + '_ {
+        self.outcomes().iter().map(Decision::receipt)
+    }
+}

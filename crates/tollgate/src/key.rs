@@ -1,0 +1,341 @@
+//! What is limited: anything that can be a key, looked up without copying.
+
+use std::borrow::Cow;
+use std::fmt::{self, Write as _};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// Something that can be limited: a user, an address, an API key.
+///
+/// Text and bytes are keys as they are. Integers and addresses are keys by their usual text, so that `42` in Rust and `"42"` from another language
+/// are the same key on a shared store. Tuples are framed: `("a", "bc")` and `("ab", "c")` never meet. An empty key is a key like any other.
+///
+/// ```
+/// use std::net::IpAddr;
+/// use tollgate::{Key, Limit, Memory};
+///
+/// let limiter = Memory::new().limiter(Limit::per_minute(1))?;
+/// assert!(limiter.hit("alice").allowed());
+/// assert!(limiter.hit(42_u64).allowed());
+/// assert!(!limiter.hit("42").allowed());
+/// assert!(limiter.hit(("alice", "GET", 7)).allowed());
+/// assert!(limiter.hit("192.0.2.1".parse::<IpAddr>()?).allowed());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// For a type of your own, hand on what makes it a key:
+///
+/// ```
+/// use tollgate::{Key, KeyRef};
+///
+/// struct User { id: u64, name: String }
+///
+/// impl Key for User {
+///     fn with_key<R>(&self, f: impl FnOnce(KeyRef<'_>) -> R) -> R {
+///         self.id.with_key(f)
+///     }
+/// }
+/// ```
+pub trait Key {
+    /// Calls `f` with the key's bytes.
+    fn with_key<R>(&self, f: impl FnOnce(KeyRef<'_>) -> R) -> R;
+}
+
+/// A key as stores see it: bytes, and whether they are one part or several framed ones.
+///
+/// ```
+/// use tollgate::Key;
+/// assert_eq!("a".with_key(|key| key.bytes().to_vec()), b"a");
+/// assert_ne!(("a", "b").with_key(|key| key.form()), "a".with_key(|key| key.form()));
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct KeyRef<'a> {
+    form: Form,
+    bytes: &'a [u8],
+}
+
+/// How the bytes of a key are to be read. Two keys of different forms are different keys.
+///
+/// ```
+/// use tollgate::{Form, Key};
+/// assert_eq!("a".with_key(|key| key.form()), Form::Plain);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+#[non_exhaustive]
+pub enum Form {
+    /// One part: the bytes are the key.
+    Plain,
+    /// Several parts, each as form, length and bytes.
+    Tuple,
+    /// A tag and a key, framed as a tuple of two.
+    Tagged,
+}
+
+impl<'a> KeyRef<'a> {
+    /// A key of one part.
+    ///
+    /// ```
+    /// assert_eq!(tollgate::KeyRef::plain(b"a").bytes(), b"a");
+    /// ```
+    #[must_use]
+    pub const fn plain(bytes: &'a [u8]) -> Self {
+        KeyRef { form: Form::Plain, bytes }
+    }
+
+    /// The bytes, framed if there are several parts.
+    ///
+    /// ```
+    /// assert_eq!(tollgate::KeyRef::plain(b"").bytes(), b"");
+    /// ```
+    #[must_use]
+    pub const fn bytes(self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// How the bytes are to be read.
+    ///
+    /// ```
+    /// assert_eq!(tollgate::KeyRef::plain(b"").form(), tollgate::Form::Plain);
+    /// ```
+    #[must_use]
+    pub const fn form(self) -> Form {
+        self.form
+    }
+
+    pub(crate) const fn from_parts(form: Form, bytes: &'a [u8]) -> Self {
+        KeyRef { form, bytes }
+    }
+
+    /// The parts of the key; a plain key is its own single part.
+    ///
+    /// ```
+    /// use tollgate::Key;
+    /// let parts = ("a", 7).with_key(|key| key.parts().map(<[u8]>::to_vec).collect::<Vec<_>>());
+    /// assert_eq!(parts, [b"a", b"7"]);
+    /// ```
+    pub fn parts(self) -> impl Iterator<Item = &'a [u8]> {
+        let (mut plain, mut rest) = match self.form {
+            Form::Plain => (Some(self.bytes), &[][..]),
+            Form::Tuple | Form::Tagged => (None, self.bytes),
+        };
+        std::iter::from_fn(move || {
+            if let Some(bytes) = plain.take() {
+                return Some(bytes);
+            }
+            let (part, tail) = split_part(rest)?;
+            rest = tail;
+            Some(part)
+        })
+    }
+}
+
+/// For people: text where it is text, parts separated by ` / `.
+impl fmt::Display for KeyRef<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, part) in self.parts().enumerate() {
+            if index > 0 {
+                f.write_str(" / ")?;
+            }
+            write!(f, "{}", part.escape_ascii())?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for KeyRef<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}(\"{self}\")", self.form)
+    }
+}
+
+/// A key with a tag: keys of one tag live together on one shard of a shared store, so that several of them can be decided at once.
+///
+/// ```
+/// use tollgate::{Limit, Memory, Tagged};
+///
+/// let limiter = Memory::new().limiter(Limit::per_minute(1))?;
+/// assert!(limiter.hit(Tagged("acme", "alice")).allowed());
+/// assert!(limiter.hit(Tagged("acme", "bob")).allowed());
+/// # Ok::<(), tollgate::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Tagged<T, K>(pub T, pub K);
+
+/// Where framed parts are put together: on the stack, unless they are long.
+struct Frame {
+    inline: [u8; Frame::INLINE],
+    len: usize,
+    spilled: Vec<u8>,
+}
+
+impl Frame {
+    const INLINE: usize = 128;
+
+    fn new() -> Self {
+        Frame { inline: [0; Frame::INLINE], len: 0, spilled: Vec::new() }
+    }
+
+    fn extend(&mut self, bytes: &[u8]) {
+        if self.spilled.is_empty() && self.len + bytes.len() <= Frame::INLINE {
+            self.inline[self.len..self.len + bytes.len()].copy_from_slice(bytes);
+            self.len += bytes.len();
+        } else {
+            if self.spilled.is_empty() {
+                self.spilled.extend_from_slice(&self.inline[..self.len]);
+            }
+            self.spilled.extend_from_slice(bytes);
+        }
+    }
+
+    fn bytes(&self) -> &[u8] {
+        if self.spilled.is_empty() { &self.inline[..self.len] } else { &self.spilled }
+    }
+
+    /// One part: its form, its length in groups of seven bits, its bytes.
+    fn part(&mut self, key: &impl Key) {
+        key.with_key(|part| {
+            self.extend(&[part.form as u8]);
+            let mut len = part.bytes.len();
+            while len >= 0x80 {
+                self.extend(&[(len & 0x7f) as u8 | 0x80]);
+                len >>= 7;
+            }
+            self.extend(&[len as u8]);
+            self.extend(part.bytes);
+        });
+    }
+}
+
+/// The first framed part and what follows it.
+fn split_part(framed: &[u8]) -> Option<(&[u8], &[u8])> {
+    let mut rest = framed.get(1..)?;
+    let (mut len, mut shift) = (0_usize, 0);
+    loop {
+        let (byte, tail) = rest.split_first()?;
+        rest = tail;
+        len |= usize::from(byte & 0x7f).checked_shl(shift)?;
+        shift += 7;
+        if byte & 0x80 == 0 {
+            break;
+        }
+    }
+    rest.split_at_checked(len)
+}
+
+/// Text made on the stack.
+struct Text {
+    bytes: [u8; Text::LEN],
+    len: usize,
+}
+
+impl Text {
+    /// The longest: an IPv6 socket address with a scope.
+    const LEN: usize = 72;
+}
+
+impl fmt::Write for Text {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let end = self.len + text.len();
+        self.bytes.get_mut(self.len..end).ok_or(fmt::Error)?.copy_from_slice(text.as_bytes());
+        self.len = end;
+        Ok(())
+    }
+}
+
+fn with_text<R>(value: impl fmt::Display, f: impl FnOnce(KeyRef<'_>) -> R) -> R {
+    let mut text = Text { bytes: [0; Text::LEN], len: 0 };
+    let written = write!(text, "{value}");
+    debug_assert!(written.is_ok(), "integers and addresses fit");
+    f(KeyRef::plain(&text.bytes[..text.len]))
+}
+
+macro_rules! bytes_keys {
+    ($($type:ty),+) => {
+        $(impl Key for $type {
+            #[inline]
+            fn with_key<R>(&self, f: impl FnOnce(KeyRef<'_>) -> R) -> R {
+                f(KeyRef::plain(self.as_ref()))
+            }
+        })+
+    };
+}
+
+bytes_keys!(str, String, [u8], Vec<u8>, Cow<'_, [u8]>);
+
+impl Key for Cow<'_, str> {
+    fn with_key<R>(&self, f: impl FnOnce(KeyRef<'_>) -> R) -> R {
+        f(KeyRef::plain(self.as_bytes()))
+    }
+}
+
+impl<const N: usize> Key for [u8; N] {
+    fn with_key<R>(&self, f: impl FnOnce(KeyRef<'_>) -> R) -> R {
+        f(KeyRef::plain(self))
+    }
+}
+
+macro_rules! text_keys {
+    ($($type:ty),+) => {
+        $(impl Key for $type {
+            #[inline]
+            fn with_key<R>(&self, f: impl FnOnce(KeyRef<'_>) -> R) -> R {
+                with_text(self, f)
+            }
+        })+
+    };
+}
+
+text_keys!(
+    u8, u16, u32, u64, u128, usize, i8, i16, i32, i64, i128, isize, IpAddr, Ipv4Addr, Ipv6Addr,
+    SocketAddr
+);
+
+macro_rules! pointer_keys {
+    ($($type:ty),+) => {
+        $(impl<K: Key + ?Sized> Key for $type {
+            #[inline]
+            fn with_key<R>(&self, f: impl FnOnce(KeyRef<'_>) -> R) -> R {
+                (**self).with_key(f)
+            }
+        })+
+    };
+}
+
+pointer_keys!(&K, &mut K, Box<K>, Arc<K>, Rc<K>);
+
+macro_rules! tuple_keys {
+    ($(($($name:ident $index:tt),+))+) => {
+        $(impl<$($name: Key),+> Key for ($($name,)+) {
+            fn with_key<R>(&self, f: impl FnOnce(KeyRef<'_>) -> R) -> R {
+                let mut frame = Frame::new();
+                $(frame.part(&self.$index);)+
+                f(KeyRef { form: Form::Tuple, bytes: frame.bytes() })
+            }
+        })+
+    };
+}
+
+tuple_keys! {
+    (A 0, B 1)
+    (A 0, B 1, C 2)
+    (A 0, B 1, C 2, D 3)
+    (A 0, B 1, C 2, D 3, E 4)
+    (A 0, B 1, C 2, D 3, E 4, F 5)
+}
+
+impl<T: Key, K: Key> Key for Tagged<T, K> {
+    fn with_key<R>(&self, f: impl FnOnce(KeyRef<'_>) -> R) -> R {
+        let mut frame = Frame::new();
+        frame.part(&self.0);
+        frame.part(&self.1);
+        f(KeyRef { form: Form::Tagged, bytes: frame.bytes() })
+    }
+}
+
+impl Key for KeyRef<'_> {
+    fn with_key<R>(&self, f: impl FnOnce(KeyRef<'_>) -> R) -> R {
+        f(*self)
+    }
+}

@@ -1,0 +1,58 @@
+//! Exact rate limiting: may this key do this now, and if not, when?
+//!
+//! ```
+//! use tollgate::{Limit, Memory};
+//!
+//! let limiter = Memory::new().limiter(Limit::per_second(10).burst(20))?;
+//! let decision = limiter.hit("user:42");
+//! assert!(decision.allowed());
+//! assert_eq!(decision.remaining(), 19);
+//! # Ok::<(), tollgate::Error>(())
+//! ```
+//!
+//! - [`Limit`] and [`Policy`] are plain data: from code, from text (`"100/minute token-bucket burst=20"`), from serde.
+//! - [`Memory`] keeps keys and holds all eight algorithms; [`Atomic`] keeps fingerprints and is for the highest speed and the least memory;
+//!   [`Direct`] is one limit without keys.
+//! - A [`Decision`] tells everything about the answer from the one step that made it. A denial is a value, never an error.
+//! - Time is an argument below the surface: [`Limiter::at`] passes it, a [`Clock`] can be replaced.
+//!
+//! Which algorithm and which store: see the guides. What each algorithm promises: [`algorithm`].
+
+#![deny(unsafe_code)]
+
+pub mod algorithm;
+pub mod memory;
+
+mod clock;
+mod decision;
+mod error;
+mod key;
+mod limit;
+mod limiter;
+mod policy;
+mod registry;
+#[cfg(feature = "serde")]
+mod serde;
+mod store;
+mod text;
+mod time;
+mod together;
+mod wait;
+
+pub use clock::{Clock, ManualClock, SystemClock};
+pub use decision::{Decision, PolicyDecision, Receipt, Source};
+pub use error::{Error, ErrorKind};
+pub use key::{Form, Key, KeyRef, Tagged};
+pub use limit::{Algorithm, Limit, LimitBuilder, LimitError, MAX_QUOTA};
+pub use limiter::{At, Limiter, PolicyLimiter};
+pub use memory::Memory;
+pub use policy::{MAX_LIMITS, Policy};
+pub use store::{Part, Store};
+pub use time::Timestamp;
+pub use together::{AllDecision, Item, hit_all, hit_all_at};
+
+/// Keys that a store holds unless told otherwise.
+const DEFAULT_MAX_KEYS: usize = 10_000_000;
+
+/// How often a store cleans unless told otherwise.
+const DEFAULT_CLEAN_PERIOD: std::time::Duration = std::time::Duration::from_secs(60);

@@ -1,0 +1,612 @@
+//! What is allowed: a limit as plain data.
+
+use std::convert::Infallible;
+use std::fmt;
+use std::time::Duration;
+
+use crate::policy::MAX_LIMITS;
+use crate::text::Problem;
+
+/// The largest quota, burst and cost that a limit can speak of: 10^12.
+pub const MAX_QUOTA: u64 = 1_000_000_000_000;
+const MIN_PERIOD: u64 = 1_000;
+const YEAR: u64 = 365 * 24 * 3600 * 1_000_000;
+const MAX_PERIOD: u64 = 100 * YEAR;
+const MAX_REFILL: u64 = 1_000 * YEAR;
+const MAX_NAME: usize = 200;
+
+/// How hits are counted. The guide "choose an algorithm" helps to choose; every module in [`crate::algorithm`] tells its story.
+///
+/// ```
+/// use tollgate::Algorithm;
+/// assert_eq!(Algorithm::default(), Algorithm::Gcra);
+/// assert_eq!(Algorithm::TokenBucket.to_string(), "token-bucket");
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Algorithm {
+    /// One counter for each stretch of the clock.
+    FixedWindow,
+    /// One counter for each key, from its first hit.
+    FixedWindowPerKey,
+    /// A counter that is forgotten only after a whole period of silence.
+    ElasticWindow,
+    /// Never more than the quota in any stretch of one period: remembers each hit.
+    MovingWindow,
+    /// The moving window estimated from two counters.
+    SlidingWindow,
+    /// Tokens that come back steadily, up to the burst.
+    TokenBucket,
+    /// A level that leaks steadily.
+    LeakyBucket,
+    /// The bucket as a single arrival time.
+    #[default]
+    Gcra,
+}
+
+impl Algorithm {
+    /// All algorithms, in the order of the documentation.
+    ///
+    /// ```
+    /// assert_eq!(tollgate::Algorithm::ALL.len(), 8);
+    /// ```
+    pub const ALL: [Algorithm; 8] = [
+        Algorithm::FixedWindow,
+        Algorithm::FixedWindowPerKey,
+        Algorithm::ElasticWindow,
+        Algorithm::MovingWindow,
+        Algorithm::SlidingWindow,
+        Algorithm::TokenBucket,
+        Algorithm::LeakyBucket,
+        Algorithm::Gcra,
+    ];
+
+    /// The word for it in text, configuration and identities.
+    ///
+    /// ```
+    /// assert_eq!(tollgate::Algorithm::Gcra.as_str(), "gcra");
+    /// ```
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Algorithm::FixedWindow => "fixed-window",
+            Algorithm::FixedWindowPerKey => "fixed-window-per-key",
+            Algorithm::ElasticWindow => "elastic-window",
+            Algorithm::MovingWindow => "moving-window",
+            Algorithm::SlidingWindow => "sliding-window",
+            Algorithm::TokenBucket => "token-bucket",
+            Algorithm::LeakyBucket => "leaky-bucket",
+            Algorithm::Gcra => "gcra",
+        }
+    }
+
+    /// True for the algorithms with a burst of their own: token bucket, leaky bucket and GCRA.
+    ///
+    /// ```
+    /// assert!(!tollgate::Algorithm::FixedWindow.has_burst());
+    /// ```
+    #[must_use]
+    pub const fn has_burst(self) -> bool {
+        matches!(self, Algorithm::TokenBucket | Algorithm::LeakyBucket | Algorithm::Gcra)
+    }
+
+    /// True for the algorithms that can count denied hits: the windows with one counter.
+    ///
+    /// ```
+    /// assert!(tollgate::Algorithm::FixedWindow.can_charge_denied());
+    /// ```
+    #[must_use]
+    pub const fn can_charge_denied(self) -> bool {
+        matches!(
+            self,
+            Algorithm::FixedWindow | Algorithm::FixedWindowPerKey | Algorithm::ElasticWindow
+        )
+    }
+}
+
+impl fmt::Display for Algorithm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// How much of something a key may do: a quota per period, counted by an [`Algorithm`]. Plain data, valid by construction.
+///
+/// ```
+/// use tollgate::{Algorithm, Limit};
+///
+/// // Ten per second, twenty at once.
+/// let api = Limit::per_second(10).burst(20).build()?;
+/// assert_eq!(api.algorithm(), Algorithm::Gcra);
+/// assert_eq!(api.to_string(), "10/second burst=20");
+///
+/// let login: Limit = "5/minute fixed-window name=login charge-denied".parse()?;
+/// assert!(login.charge_denied());
+/// # Ok::<(), tollgate::LimitError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Limit {
+    rate: Rate,
+    name: Option<Box<str>>,
+}
+
+/// The numbers of a limit: everything but its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Rate {
+    pub(crate) algorithm: Algorithm,
+    pub(crate) quota: u64,
+    /// Microseconds.
+    pub(crate) period: u64,
+    /// Equal to the quota where the algorithm has no burst of its own.
+    pub(crate) burst: u64,
+    pub(crate) charge_denied: bool,
+}
+
+impl Limit {
+    /// `quota` per `period`.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// let limit = tollgate::Limit::new(3, Duration::from_millis(1500)).build()?;
+    /// assert_eq!(limit.to_string(), "3 per 1500 milliseconds");
+    /// # Ok::<(), tollgate::LimitError>(())
+    /// ```
+    #[allow(clippy::new_ret_no_self)] // a builder, because a limit is checked as a whole
+    pub const fn new(quota: u64, period: Duration) -> LimitBuilder {
+        LimitBuilder {
+            algorithm: Algorithm::Gcra,
+            quota,
+            period,
+            burst: None,
+            charge_denied: false,
+            name: None,
+        }
+    }
+
+    /// `quota` per second.
+    ///
+    /// ```
+    /// assert_eq!(tollgate::Limit::per_second(10).build()?.quota(), 10);
+    /// # Ok::<(), tollgate::LimitError>(())
+    /// ```
+    pub const fn per_second(quota: u64) -> LimitBuilder {
+        Limit::new(quota, Duration::from_secs(1))
+    }
+
+    /// `quota` per minute.
+    ///
+    /// ```
+    /// assert_eq!(tollgate::Limit::per_minute(10).build()?.to_string(), "10/minute");
+    /// # Ok::<(), tollgate::LimitError>(())
+    /// ```
+    pub const fn per_minute(quota: u64) -> LimitBuilder {
+        Limit::new(quota, Duration::from_secs(60))
+    }
+
+    /// `quota` per hour.
+    ///
+    /// ```
+    /// assert_eq!(tollgate::Limit::per_hour(10).build()?.to_string(), "10/hour");
+    /// # Ok::<(), tollgate::LimitError>(())
+    /// ```
+    pub const fn per_hour(quota: u64) -> LimitBuilder {
+        Limit::new(quota, Duration::from_secs(3600))
+    }
+
+    /// `quota` per day of 24 hours.
+    ///
+    /// ```
+    /// assert_eq!(tollgate::Limit::per_day(10).build()?.to_string(), "10/day");
+    /// # Ok::<(), tollgate::LimitError>(())
+    /// ```
+    pub const fn per_day(quota: u64) -> LimitBuilder {
+        Limit::new(quota, Duration::from_secs(86_400))
+    }
+
+    /// How hits are counted.
+    ///
+    /// ```
+    /// # use tollgate::{Algorithm, Limit};
+    /// assert_eq!(Limit::per_second(1).build()?.algorithm(), Algorithm::Gcra);
+    /// # Ok::<(), tollgate::LimitError>(())
+    /// ```
+    #[must_use]
+    pub const fn algorithm(&self) -> Algorithm {
+        self.rate.algorithm
+    }
+
+    /// Units per period.
+    ///
+    /// ```
+    /// assert_eq!(tollgate::Limit::per_second(7).build()?.quota(), 7);
+    /// # Ok::<(), tollgate::LimitError>(())
+    /// ```
+    #[must_use]
+    pub const fn quota(&self) -> u64 {
+        self.rate.quota
+    }
+
+    /// The period, in whole microseconds.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// assert_eq!(tollgate::Limit::per_minute(7).build()?.period(), Duration::from_secs(60));
+    /// # Ok::<(), tollgate::LimitError>(())
+    /// ```
+    #[must_use]
+    pub const fn period(&self) -> Duration {
+        Duration::from_micros(self.rate.period)
+    }
+
+    /// The most units at one instant; the quota unless said otherwise.
+    ///
+    /// ```
+    /// assert_eq!(tollgate::Limit::per_second(7).build()?.burst(), 7);
+    /// # Ok::<(), tollgate::LimitError>(())
+    /// ```
+    #[must_use]
+    pub const fn burst(&self) -> u64 {
+        self.rate.burst
+    }
+
+    /// Whether denied hits are counted too.
+    ///
+    /// ```
+    /// assert!(!tollgate::Limit::per_second(7).build()?.charge_denied());
+    /// # Ok::<(), tollgate::LimitError>(())
+    /// ```
+    #[must_use]
+    pub const fn charge_denied(&self) -> bool {
+        self.rate.charge_denied
+    }
+
+    /// The name, if it has one.
+    ///
+    /// ```
+    /// assert_eq!(tollgate::Limit::per_second(7).name("api").build()?.name(), Some("api"));
+    /// # Ok::<(), tollgate::LimitError>(())
+    /// ```
+    #[must_use]
+    pub fn name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+
+    /// What names the counters of this limit in every store. A limit with a name is known by name, algorithm and period, so that its quota
+    /// can be changed and the counters stay; one without a name by its whole definition.
+    ///
+    /// ```
+    /// use tollgate::Limit;
+    /// let free = Limit::per_minute(10).name("api").build()?;
+    /// let paid = Limit::per_minute(99).name("api").build()?;
+    /// assert_eq!(free.identity(), paid.identity());
+    /// assert_ne!(free.identity(), Limit::per_minute(10).build()?.identity());
+    /// # Ok::<(), tollgate::LimitError>(())
+    /// ```
+    #[must_use]
+    pub fn identity(&self) -> String {
+        let Rate { algorithm, quota, period, burst, charge_denied } = self.rate;
+        match &self.name {
+            // The name comes last, so that whatever it holds cannot be taken for another part.
+            Some(name) => format!("{algorithm}:{period}:n:{name}"),
+            None => format!("{algorithm}:{period}:q:{quota}:{burst}:{}", u8::from(charge_denied)),
+        }
+    }
+
+    pub(crate) const fn rate(&self) -> Rate {
+        self.rate
+    }
+}
+
+/// A limit being described; [`LimitBuilder::build`] checks it. Everything that takes a limit takes a builder too.
+///
+/// It is `const`, and so is [its check](LimitBuilder::assert_valid):
+///
+/// ```
+/// use tollgate::{Limit, LimitBuilder};
+///
+/// const API: LimitBuilder = Limit::per_second(10).burst(20).assert_valid();
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use = "a builder does nothing until it is built or given to a store"]
+pub struct LimitBuilder {
+    algorithm: Algorithm,
+    quota: u64,
+    period: Duration,
+    burst: Option<u64>,
+    charge_denied: bool,
+    name: Option<Box<str>>,
+}
+
+impl LimitBuilder {
+    /// Counts by this algorithm instead of GCRA.
+    ///
+    /// ```
+    /// # use tollgate::{Algorithm, Limit};
+    /// let limit = Limit::per_hour(100).algorithm(Algorithm::MovingWindow).build()?;
+    /// assert_eq!(limit.to_string(), "100/hour moving-window");
+    /// # Ok::<(), tollgate::LimitError>(())
+    /// ```
+    pub const fn algorithm(mut self, algorithm: Algorithm) -> Self {
+        self.algorithm = algorithm;
+        self
+    }
+
+    /// The most units at one instant, for the algorithms with a burst; the quota unless said.
+    ///
+    /// ```
+    /// # use tollgate::Limit;
+    /// assert_eq!(Limit::per_second(10).burst(20).build()?.burst(), 20);
+    /// # Ok::<(), tollgate::LimitError>(())
+    /// ```
+    pub const fn burst(mut self, burst: u64) -> Self {
+        self.burst = Some(burst);
+        self
+    }
+
+    /// Counts denied hits too, as Hammer, `limits` and the INCR recipe do; for fixed, per-key and elastic windows.
+    ///
+    /// ```
+    /// # use tollgate::{Algorithm, Limit};
+    /// let limit = Limit::per_minute(5).algorithm(Algorithm::FixedWindow).charge_denied().build()?;
+    /// assert!(limit.charge_denied());
+    /// # Ok::<(), tollgate::LimitError>(())
+    /// ```
+    pub const fn charge_denied(mut self) -> Self {
+        self.charge_denied = true;
+        self
+    }
+
+    /// Gives it a name: the name, the algorithm and the period then name its counters, and the quota may change.
+    ///
+    /// ```
+    /// # use tollgate::Limit;
+    /// assert_eq!(Limit::per_minute(5).name("login").build()?.to_string(), "5/minute name=login");
+    /// # Ok::<(), tollgate::LimitError>(())
+    /// ```
+    pub fn name(mut self, name: impl Into<Box<str>>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// Checks the numbers without building.
+    ///
+    /// # Errors
+    /// The first value that breaks a rule.
+    ///
+    /// ```
+    /// let error = tollgate::Limit::per_second(0).check().unwrap_err();
+    /// assert_eq!(error.to_string(), "quota 0: must be from 1 to 1000000000000");
+    /// ```
+    pub const fn check(&self) -> Result<(), LimitError> {
+        match self.broken() {
+            Some((kind, value)) => Err(LimitError::new(kind, value, self.algorithm)),
+            None => Ok(()),
+        }
+    }
+
+    /// Itself, if the numbers keep their rules: in a constant, a mistake stops the compiler.
+    ///
+    /// # Panics
+    /// If [`LimitBuilder::check`] would return an error.
+    ///
+    /// ```
+    /// # use tollgate::{Limit, LimitBuilder};
+    /// const LOGIN: LimitBuilder = Limit::per_minute(5).assert_valid();
+    /// ```
+    ///
+    /// ```compile_fail
+    /// # use tollgate::{Limit, LimitBuilder};
+    /// const LOGIN: LimitBuilder = Limit::per_minute(0).assert_valid();
+    /// ```
+    pub const fn assert_valid(self) -> Self {
+        assert!(self.broken().is_none(), "a value of this limit breaks its rule: see check()");
+        self
+    }
+
+    /// Not a `LimitError`, because constants cannot drop one.
+    const fn broken(&self) -> Option<(Kind, u128)> {
+        let burst = match self.burst {
+            Some(burst) if !self.algorithm.has_burst() => {
+                return Some((Kind::BurstWithoutBucket, burst as u128));
+            }
+            Some(burst) => burst,
+            None => self.quota,
+        };
+        let nanos = self.period.as_nanos();
+        if self.quota == 0 || self.quota > MAX_QUOTA {
+            Some((Kind::Quota, self.quota as u128))
+        } else if nanos < (MIN_PERIOD as u128) * 1000 || nanos > (MAX_PERIOD as u128) * 1000 {
+            Some((Kind::Period, nanos))
+        } else if !nanos.is_multiple_of(1000) {
+            Some((Kind::PeriodFraction, nanos))
+        } else if burst == 0 || burst > MAX_QUOTA {
+            Some((Kind::Burst, burst as u128))
+        } else if (burst as u128) * nanos > (self.quota as u128) * (MAX_REFILL as u128) * 1000 {
+            Some((Kind::Refill, burst as u128))
+        } else if self.charge_denied && !self.algorithm.can_charge_denied() {
+            Some((Kind::ChargeDenied, burst as u128))
+        } else {
+            None
+        }
+    }
+
+    /// The limit, if every value keeps its rule.
+    ///
+    /// # Errors
+    /// The first value that breaks a rule, and the rule.
+    ///
+    /// ```
+    /// # use tollgate::Limit;
+    /// assert!(Limit::per_second(10).build().is_ok());
+    /// assert!(Limit::per_second(10).burst(0).build().is_err());
+    /// ```
+    pub fn build(self) -> Result<Limit, LimitError> {
+        self.check()?;
+        if let Some(name) = &self.name
+            && (name.is_empty() || name.len() > MAX_NAME)
+        {
+            return Err(LimitError::new(Kind::Name, name.len() as u128, self.algorithm));
+        }
+        let rate = Rate {
+            algorithm: self.algorithm,
+            quota: self.quota,
+            // In range: `check` has bounded it by 100 years.
+            period: u64::try_from(self.period.as_micros()).unwrap_or(MAX_PERIOD),
+            burst: self.burst.unwrap_or(self.quota),
+            charge_denied: self.charge_denied,
+        };
+        Ok(Limit { rate, name: self.name })
+    }
+}
+
+impl TryFrom<LimitBuilder> for Limit {
+    type Error = LimitError;
+
+    fn try_from(builder: LimitBuilder) -> Result<Limit, LimitError> {
+        builder.build()
+    }
+}
+
+impl From<Limit> for LimitBuilder {
+    fn from(limit: Limit) -> LimitBuilder {
+        let Rate { algorithm, quota, period, burst, charge_denied } = limit.rate;
+        LimitBuilder {
+            algorithm,
+            quota,
+            period: Duration::from_micros(period),
+            burst: (algorithm.has_burst() && burst != quota).then_some(burst),
+            charge_denied,
+            name: limit.name,
+        }
+    }
+}
+
+impl TryFrom<&str> for Limit {
+    type Error = LimitError;
+
+    fn try_from(text: &str) -> Result<Limit, LimitError> {
+        text.parse()
+    }
+}
+
+/// Why a limit was refused: the value and the rule it breaks.
+///
+/// ```
+/// let error = tollgate::Limit::per_second(1).burst(u64::MAX).build().unwrap_err();
+/// assert_eq!(error.to_string(), "burst 18446744073709551615: must be from 1 to 1000000000000");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LimitError(Reason);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Reason {
+    Value {
+        kind: Kind,
+        value: u128,
+        algorithm: Algorithm,
+    },
+    /// This many limits in one policy.
+    Count(usize),
+    /// This limit, or one with its identity, stands in the policy already.
+    Twice(Box<str>),
+    Text(Problem),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Quota,
+    Period,
+    PeriodFraction,
+    Burst,
+    BurstWithoutBucket,
+    Refill,
+    ChargeDenied,
+    Name,
+}
+
+impl LimitError {
+    const fn new(kind: Kind, value: u128, algorithm: Algorithm) -> Self {
+        LimitError(Reason::Value { kind, value, algorithm })
+    }
+
+    pub(crate) const fn text(problem: Problem) -> Self {
+        LimitError(Reason::Text(problem))
+    }
+
+    pub(crate) const fn count(limits: usize) -> Self {
+        LimitError(Reason::Count(limits))
+    }
+
+    pub(crate) fn twice(limit: &Limit) -> Self {
+        LimitError(Reason::Twice(limit.to_string().into()))
+    }
+
+    /// Which rule a value broke.
+    pub(crate) const fn broken(&self) -> Option<Kind> {
+        match self.0 {
+            Reason::Value { kind, .. } => Some(kind),
+            _ => None,
+        }
+    }
+
+    /// Where in the text the error lies, in bytes from its start, if it came from text.
+    ///
+    /// ```
+    /// let error = "10/fortnight".parse::<tollgate::Limit>().unwrap_err();
+    /// assert_eq!(error.position(), Some(3));
+    /// ```
+    #[must_use]
+    pub fn position(&self) -> Option<usize> {
+        match &self.0 {
+            Reason::Text(problem) => Some(problem.position()),
+            _ => None,
+        }
+    }
+}
+
+/// So that what takes limits or builders takes both with one bound.
+impl From<Infallible> for LimitError {
+    fn from(never: Infallible) -> LimitError {
+        match never {}
+    }
+}
+
+impl fmt::Display for LimitError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (kind, value, algorithm) = match &self.0 {
+            Reason::Text(problem) => return problem.fmt(f),
+            Reason::Count(limits) => {
+                return write!(f, "policy of {limits} limits: must hold 1 to {MAX_LIMITS}");
+            }
+            Reason::Twice(limit) => {
+                return write!(f, "limit {limit:?} twice in one policy: each limit may stand once");
+            }
+            Reason::Value { kind, value, algorithm } => (kind, value, algorithm),
+        };
+        match kind {
+            Kind::Quota => write!(f, "quota {value}: must be from 1 to {MAX_QUOTA}"),
+            Kind::Period => {
+                write!(f, "period of {value} ns: must be from 1 millisecond to 100 years")
+            }
+            Kind::PeriodFraction => {
+                write!(f, "period of {value} ns: must be whole microseconds")
+            }
+            Kind::Burst => write!(f, "burst {value}: must be from 1 to {MAX_QUOTA}"),
+            Kind::BurstWithoutBucket => write!(
+                f,
+                "burst {value}: {algorithm} has no burst; only token-bucket, leaky-bucket and gcra have"
+            ),
+            Kind::Refill => write!(
+                f,
+                "burst {value}: takes longer than 1000 years to come back at this quota and period"
+            ),
+            Kind::ChargeDenied => write!(
+                f,
+                "charge-denied with {algorithm}: only fixed-window, fixed-window-per-key and elastic-window count denied hits"
+            ),
+            Kind::Name => write!(f, "name of {value} bytes: must be 1 to {MAX_NAME} bytes long"),
+        }
+    }
+}
+
+impl std::error::Error for LimitError {}

@@ -1,0 +1,566 @@
+//! What users hold: a store and something prepared.
+
+use crate::algorithm::Op;
+use crate::decision::{Decision, PolicyDecision, Receipt};
+use crate::error::Error;
+use crate::key::{Key, KeyRef};
+use crate::limit::Limit;
+use crate::policy::{MAX_LIMITS, Policy};
+use crate::store::{Part, Store};
+use crate::time::Timestamp;
+use crate::wait::Queue;
+
+/// A limit on a store: asks for one key at a time.
+///
+/// ```
+/// use tollgate::{Limit, Memory};
+///
+/// let limiter = Memory::new().limiter(Limit::per_second(10).burst(20))?;
+/// let decision = limiter.hit("user:42");
+/// if !decision.allowed() {
+///     println!("come back in {:?}", decision.retry_after());
+/// }
+/// # Ok::<(), tollgate::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Limiter<S: Store> {
+    pub(crate) store: S,
+    pub(crate) prepared: S::Prepared,
+    pub(crate) limit: Limit,
+    pub(crate) queue: Queue,
+}
+
+/// A [`Limiter`] at a given time: the same calls, with the time passed instead of read.
+///
+/// ```
+/// use tollgate::{Memory, Timestamp};
+///
+/// let limiter = Memory::new().limiter("1/second")?;
+/// assert!(limiter.at(Timestamp::from_micros(0)).hit("a").allowed());
+/// assert!(!limiter.at(Timestamp::from_micros(999_999)).hit("a").allowed());
+/// assert!(limiter.at(Timestamp::from_micros(1_000_000)).hit("a").allowed());
+/// # Ok::<(), tollgate::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct At<'a, S: Store> {
+    limiter: &'a Limiter<S>,
+    now: Timestamp,
+}
+
+impl<S: Store> Limiter<S> {
+    /// On a store, in a namespace: what `limiter_in` of the stores calls.
+    ///
+    /// # Errors
+    /// When the limit is not valid or the store cannot hold it.
+    ///
+    /// ```
+    /// use tollgate::{Limit, Limiter, Memory};
+    /// let limiter = Limiter::on(&Memory::new(), "", Limit::per_second(10))?;
+    /// assert!(limiter.hit("a").allowed());
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    pub fn on<L>(store: &S, namespace: &str, limit: L) -> Result<Self, Error>
+    where
+        L: TryInto<Limit>,
+        Error: From<L::Error>,
+    {
+        let limit = limit.try_into()?;
+        let prepared = store.prepare(namespace, &limit)?;
+        Ok(Limiter { store: store.clone(), prepared, limit, queue: Queue::default() })
+    }
+
+    /// The limit.
+    ///
+    /// ```
+    /// let limiter = tollgate::Memory::new().limiter("5/minute")?;
+    /// assert_eq!(limiter.limit().quota(), 5);
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    #[must_use]
+    pub fn limit(&self) -> &Limit {
+        &self.limit
+    }
+
+    /// The same calls at a given time.
+    ///
+    /// See the example of [`At`].
+    #[must_use]
+    #[inline]
+    pub fn at(&self, now: Timestamp) -> At<'_, S> {
+        At { limiter: self, now }
+    }
+
+    #[inline]
+    fn now(&self) -> At<'_, S> {
+        self.at(self.store.now())
+    }
+
+    /// May this key do one more now? Charges one unit if so.
+    ///
+    /// ```
+    /// let limiter = tollgate::Memory::new().limiter("1/hour")?;
+    /// assert!(limiter.hit("alice").allowed());
+    /// assert!(!limiter.hit("alice").allowed());
+    /// assert!(limiter.hit("bob").allowed());
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    #[inline]
+    pub fn hit<K: Key>(&self, key: K) -> Decision {
+        self.hit_n(key, 1)
+    }
+
+    /// May this key do something of that cost now? Charges it if so. A cost above the capacity never passes.
+    ///
+    /// ```
+    /// let limiter = tollgate::Memory::new().limiter("10/hour")?;
+    /// assert!(limiter.hit_n("alice", 10).allowed());
+    /// assert!(!limiter.hit_n("bob", 11).allowed());
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    #[inline]
+    pub fn hit_n<K: Key>(&self, key: K, cost: u64) -> Decision {
+        self.now().hit_n(key, cost)
+    }
+
+    /// What a hit would get, without charging or pushing anything.
+    ///
+    /// ```
+    /// let limiter = tollgate::Memory::new().limiter("1/hour")?;
+    /// assert!(limiter.peek("alice").allowed());
+    /// assert!(limiter.peek("alice").allowed());
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    pub fn peek<K: Key>(&self, key: K) -> Decision {
+        self.peek_n(key, 1)
+    }
+
+    /// What a hit of that cost would get.
+    ///
+    /// ```
+    /// let limiter = tollgate::Memory::new().limiter("2/hour")?;
+    /// assert_eq!(limiter.peek_n("alice", 3).retry_after(), None);
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    pub fn peek_n<K: Key>(&self, key: K, cost: u64) -> Decision {
+        self.now().peek_n(key, cost)
+    }
+
+    /// Charges as much of `cost` as fits, from none to all: [`Decision::charged`] tells how much. Denied when that is none; then
+    /// `retry_after` is the wait for one unit.
+    ///
+    /// ```
+    /// let limiter = tollgate::Memory::new().limiter("5/hour")?;
+    /// assert_eq!(limiter.take("alice", 3).charged(), 3);
+    /// assert_eq!(limiter.take("alice", 3).charged(), 2);
+    /// assert!(!limiter.take("alice", 3).allowed());
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    pub fn take<K: Key>(&self, key: K, cost: u64) -> Decision {
+        self.now().take(key, cost)
+    }
+
+    /// Charges without asking; may exceed the limit.
+    ///
+    /// ```
+    /// let limiter = tollgate::Memory::new().limiter("5/hour fixed-window")?;
+    /// assert_eq!(limiter.charge("alice", 7).used(), 7);
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    pub fn charge<K: Key>(&self, key: K, units: u64) -> Decision {
+        self.now().charge(key, units)
+    }
+
+    /// Gives back what a decision charged, as far as it is still there: never into another window, never beyond fresh.
+    ///
+    /// ```
+    /// let limiter = tollgate::Memory::new().limiter("1/hour")?;
+    /// let receipt = limiter.hit("alice").receipt();
+    /// assert_eq!(limiter.refund("alice", &receipt).used(), 0);
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    #[allow(clippy::let_underscore_must_use)]
+    pub fn refund<K: Key>(&self, key: K, receipt: &Receipt) -> Decision {
+        self.now().refund(key, receipt)
+    }
+
+    /// Gives back that many units as if they had been charged now: for callers who kept no receipt.
+    ///
+    /// ```
+    /// let limiter = tollgate::Memory::new().limiter("5/hour fixed-window")?;
+    /// limiter.charge("alice", 4);
+    /// assert_eq!(limiter.refund_n("alice", 3).used(), 1);
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    pub fn refund_n<K: Key>(&self, key: K, units: u64) -> Decision {
+        self.now().refund_n(key, units)
+    }
+
+    /// Puts the units in use at `units`, which may exceed the limit.
+    ///
+    /// ```
+    /// let limiter = tollgate::Memory::new().limiter("5/hour fixed-window")?;
+    /// assert_eq!(limiter.set("alice", 4).remaining(), 1);
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    pub fn set<K: Key>(&self, key: K, units: u64) -> Decision {
+        self.now().set(key, units)
+    }
+
+    /// Forgets the key; true if it was not fresh.
+    ///
+    /// ```
+    /// let limiter = tollgate::Memory::new().limiter("1/hour")?;
+    /// limiter.hit("alice");
+    /// assert!(limiter.reset("alice"));
+    /// assert!(!limiter.reset("alice"));
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    #[allow(clippy::must_use_candidate)]
+    pub fn reset<K: Key>(&self, key: K) -> bool {
+        self.now().reset(key)
+    }
+
+    /// Units in use now.
+    ///
+    /// ```
+    /// let limiter = tollgate::Memory::new().limiter("5/hour fixed-window")?;
+    /// limiter.hit_n("alice", 2);
+    /// assert_eq!(limiter.usage("alice"), 2);
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    pub fn usage<K: Key>(&self, key: K) -> u64 {
+        self.peek(key).used()
+    }
+
+    /// Forgets all keys of this limit.
+    ///
+    /// ```
+    /// let limiter = tollgate::Memory::new().limiter("1/hour")?;
+    /// limiter.hit("alice");
+    /// limiter.clear();
+    /// assert!(limiter.hit("alice").allowed());
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    pub fn clear(&self) {
+        self.store.clear(&self.prepared);
+    }
+
+    /// Hits many keys, each on its own, and calls `f` with the index and the decision of each. Faster than one by one on [`Atomic`](crate::Atomic)
+    /// with many keys, because the memory of all is fetched together.
+    ///
+    /// ```
+    /// let limiter = tollgate::Memory::new().limiter("1/hour")?;
+    /// let mut allowed = vec![];
+    /// limiter.hit_each(&["alice", "bob", "alice"], |_, decision| allowed.push(decision.allowed()));
+    /// assert_eq!(allowed, [true, true, false]);
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    #[inline]
+    pub fn hit_each<K: Key>(&self, keys: &[K], f: impl FnMut(usize, Decision)) {
+        self.now().hit_each(keys, f);
+    }
+
+    /// This limit, a key and a cost, for [`hit_all`](crate::hit_all).
+    ///
+    /// See the example of [`hit_all`](crate::hit_all).
+    pub fn item<K: Key>(&self, key: K, cost: u64) -> crate::together::Item<'_, S> {
+        crate::together::Item::new(&self.store, std::slice::from_ref(&self.prepared), key, cost)
+    }
+}
+
+impl<S: Store> At<'_, S> {
+    #[inline]
+    fn apply<K: Key>(&self, key: &K, op: Op) -> Decision {
+        let Limiter { store, prepared, .. } = self.limiter;
+        key.with_key(|key| store.apply(prepared, key, self.now, op))
+    }
+
+    /// See [`Limiter::hit`].
+    #[inline]
+    pub fn hit<K: Key>(&self, key: K) -> Decision {
+        self.apply(&key, Op::Hit(1))
+    }
+
+    /// See [`Limiter::hit_n`].
+    #[inline]
+    pub fn hit_n<K: Key>(&self, key: K, cost: u64) -> Decision {
+        self.apply(&key, Op::Hit(cost))
+    }
+
+    /// See [`Limiter::peek`].
+    pub fn peek<K: Key>(&self, key: K) -> Decision {
+        self.apply(&key, Op::Peek(1))
+    }
+
+    /// See [`Limiter::peek_n`].
+    pub fn peek_n<K: Key>(&self, key: K, cost: u64) -> Decision {
+        self.apply(&key, Op::Peek(cost))
+    }
+
+    /// See [`Limiter::take`].
+    pub fn take<K: Key>(&self, key: K, cost: u64) -> Decision {
+        self.apply(&key, Op::Take(cost))
+    }
+
+    /// See [`Limiter::charge`].
+    pub fn charge<K: Key>(&self, key: K, units: u64) -> Decision {
+        self.apply(&key, Op::Charge(units))
+    }
+
+    /// See [`Limiter::refund`].
+    pub fn refund<K: Key>(&self, key: K, receipt: &Receipt) -> Decision {
+        self.apply(&key, Op::Refund(*receipt))
+    }
+
+    /// See [`Limiter::refund_n`].
+    pub fn refund_n<K: Key>(&self, key: K, units: u64) -> Decision {
+        self.apply(&key, Op::RefundUnits(units))
+    }
+
+    /// See [`Limiter::set`].
+    pub fn set<K: Key>(&self, key: K, units: u64) -> Decision {
+        self.apply(&key, Op::Set(units))
+    }
+
+    /// See [`Limiter::reset`].
+    #[allow(clippy::must_use_candidate)]
+    pub fn reset<K: Key>(&self, key: K) -> bool {
+        let Limiter { store, prepared, .. } = self.limiter;
+        key.with_key(|key| store.reset(prepared, key, self.now))
+    }
+
+    /// See [`Limiter::usage`].
+    pub fn usage<K: Key>(&self, key: K) -> u64 {
+        self.peek(key).used()
+    }
+
+    /// See [`Limiter::hit_each`].
+    #[inline]
+    pub fn hit_each<K: Key>(&self, keys: &[K], mut f: impl FnMut(usize, Decision)) {
+        /// As many as a processor fetches at once.
+        const AT_ONCE: usize = 16;
+        let Limiter { store, prepared, .. } = self.limiter;
+        for (group, keys) in keys.chunks(AT_ONCE).enumerate() {
+            for key in keys {
+                key.with_key(|key| store.prefetch(prepared, key));
+            }
+            for (index, key) in keys.iter().enumerate() {
+                f(group * AT_ONCE + index, self.apply(key, Op::Hit(1)));
+            }
+        }
+    }
+}
+
+/// A policy on a store: several limits on one key, all charged or none.
+///
+/// ```
+/// let limiter = tollgate::Memory::new().policy_limiter("2/second; 3/minute")?;
+/// let decision = limiter.hit("user:42");
+/// assert!(decision.allowed());
+/// assert_eq!(decision.headline().remaining(), 1);
+/// # Ok::<(), tollgate::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct PolicyLimiter<S: Store> {
+    store: S,
+    prepared: Box<[S::Prepared]>,
+    policy: Policy,
+}
+
+impl<S: Store> PolicyLimiter<S> {
+    /// On a store, in a namespace: what `policy_limiter_in` of the stores calls.
+    ///
+    /// # Errors
+    /// When the policy is not valid or the store cannot hold one of its limits.
+    ///
+    /// ```
+    /// use tollgate::{Memory, PolicyLimiter};
+    /// let limiter = PolicyLimiter::on(&Memory::new(), "", "2/second; 3/minute")?;
+    /// assert!(limiter.hit("a").allowed());
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    pub fn on<P>(store: &S, namespace: &str, policy: P) -> Result<Self, Error>
+    where
+        P: TryInto<Policy>,
+        Error: From<P::Error>,
+    {
+        let policy = policy.try_into()?;
+        let prepare = |limit| store.prepare(namespace, limit);
+        let prepared = policy.limits().iter().map(prepare).collect::<Result<_, Error>>()?;
+        Ok(PolicyLimiter { store: store.clone(), prepared, policy })
+    }
+
+    /// The policy.
+    ///
+    /// ```
+    /// let limiter = tollgate::Memory::new().policy_limiter("2/second; 3/minute")?;
+    /// assert_eq!(limiter.policy().limits().len(), 2);
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    #[must_use]
+    pub fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// May this key do one more now? Charges every limit one unit if all agree.
+    ///
+    /// See the example of [`PolicyLimiter`].
+    pub fn hit<K: Key>(&self, key: K) -> PolicyDecision {
+        self.hit_n(key, 1)
+    }
+
+    /// May this key do something of that cost now?
+    ///
+    /// ```
+    /// let limiter = tollgate::Memory::new().policy_limiter("9/second; 3/minute")?;
+    /// assert!(!limiter.hit_n("alice", 4).allowed());
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    pub fn hit_n<K: Key>(&self, key: K, cost: u64) -> PolicyDecision {
+        self.hit_at(key, cost, self.store.now())
+    }
+
+    /// [`hit_n`](PolicyLimiter::hit_n) at a given time.
+    ///
+    /// ```
+    /// let limiter = tollgate::Memory::new().policy_limiter("1/second; 3/minute")?;
+    /// assert!(limiter.hit_at("alice", 1, tollgate::Timestamp::from_micros(5)).allowed());
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    pub fn hit_at<K: Key>(&self, key: K, cost: u64, now: Timestamp) -> PolicyDecision {
+        key.with_key(|key| {
+            let part = |index: usize| Part {
+                // A policy has at least one limit; places beyond the last are not used.
+                prepared: &self.prepared[index.min(self.prepared.len() - 1)],
+                key,
+                cost,
+            };
+            let parts: [Part<'_, S::Prepared>; MAX_LIMITS] = std::array::from_fn(part);
+            collect(|out| {
+                self.store.hit_together(&parts[..self.prepared.len()], now, out);
+            })
+        })
+    }
+
+    /// What a hit of that cost would get, without charging or pushing anything.
+    ///
+    /// ```
+    /// let limiter = tollgate::Memory::new().policy_limiter("2/second; 3/minute")?;
+    /// assert!(limiter.peek("alice", 2).allowed());
+    /// assert_eq!(limiter.peek("alice", 2).headline().used(), 0);
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    pub fn peek<K: Key>(&self, key: K, cost: u64) -> PolicyDecision {
+        self.each(key, |_| Op::Peek(cost))
+    }
+
+    /// Charges every limit without asking.
+    ///
+    /// ```
+    /// let limiter = tollgate::Memory::new().policy_limiter("2/hour; 3/day")?;
+    /// assert_eq!(limiter.charge("alice", 5).headline().used(), 5);
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    pub fn charge<K: Key>(&self, key: K, units: u64) -> PolicyDecision {
+        self.each(key, |_| Op::Charge(units))
+    }
+
+    /// Gives back what a decision of this policy charged.
+    ///
+    /// ```
+    /// let limiter = tollgate::Memory::new().policy_limiter("2/hour; 3/day")?;
+    /// let decision = limiter.hit("alice");
+    /// assert_eq!(limiter.refund("alice", &decision).headline().used(), 0);
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    pub fn refund<K: Key>(&self, key: K, decision: &PolicyDecision) -> PolicyDecision {
+        let receipts = decision.outcomes();
+        self.each(key, |index| {
+            receipts.get(index).map_or(Op::RefundUnits(0), |d| Op::Refund(d.receipt()))
+        })
+    }
+
+    /// Puts the units in use of every limit at `units`.
+    ///
+    /// ```
+    /// let limiter = tollgate::Memory::new().policy_limiter("2/hour; 3/day")?;
+    /// assert_eq!(limiter.set("alice", 2).headline().remaining(), 0);
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    pub fn set<K: Key>(&self, key: K, units: u64) -> PolicyDecision {
+        self.each(key, |_| Op::Set(units))
+    }
+
+    /// Forgets the key in every limit; true if it was not fresh in one of them.
+    ///
+    /// ```
+    /// let limiter = tollgate::Memory::new().policy_limiter("2/hour; 3/day")?;
+    /// limiter.hit("alice");
+    /// assert!(limiter.reset("alice"));
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    #[allow(clippy::must_use_candidate)]
+    pub fn reset<K: Key>(&self, key: K) -> bool {
+        let now = self.store.now();
+        let reset = |key: KeyRef<'_>| {
+            let resets = self.prepared.iter().map(|limit| self.store.reset(limit, key, now));
+            resets.fold(false, |any, one| any | one)
+        };
+        key.with_key(reset)
+    }
+
+    /// Units in use now, of each limit in order.
+    ///
+    /// ```
+    /// let limiter = tollgate::Memory::new().policy_limiter("2/hour; 3/day")?;
+    /// limiter.hit("alice");
+    /// assert_eq!(limiter.usage("alice").collect::<Vec<_>>(), [1, 1]);
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    pub fn usage<K: Key>(&self, key: K) -> impl Iterator<Item = u64> + use<S, K> {
+        let decision = self.peek(key, 1);
+        (0..decision.outcomes().len()).map(move |index| decision.outcomes()[index].used())
+    }
+
+    /// Forgets all keys of every limit.
+    ///
+    /// ```
+    /// let limiter = tollgate::Memory::new().policy_limiter("1/hour; 3/day")?;
+    /// limiter.hit("alice");
+    /// limiter.clear();
+    /// assert!(limiter.hit("alice").allowed());
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    pub fn clear(&self) {
+        self.prepared.iter().for_each(|limit| self.store.clear(limit));
+    }
+
+    /// This policy, a key and a cost, for [`hit_all`](crate::hit_all).
+    ///
+    /// See the example of [`hit_all`](crate::hit_all).
+    pub fn item<K: Key>(&self, key: K, cost: u64) -> crate::together::Item<'_, S> {
+        crate::together::Item::new(&self.store, &self.prepared, key, cost)
+    }
+
+    fn each<K: Key>(&self, key: K, op: impl Fn(usize) -> Op) -> PolicyDecision {
+        let now = self.store.now();
+        key.with_key(|key| {
+            collect(|out| {
+                for (index, limit) in self.prepared.iter().enumerate() {
+                    out(self.store.apply(limit, key, now, op(index)));
+                }
+            })
+        })
+    }
+}
+
+/// The decisions that `f` hands out, at least one, as those of a policy.
+fn collect(f: impl FnOnce(&mut dyn FnMut(Decision))) -> PolicyDecision {
+    let mut all: Option<PolicyDecision> = None;
+    f(&mut |decision| match &mut all {
+        Some(all) => all.push(decision),
+        None => all = Some(PolicyDecision::new(decision)),
+    });
+    let Some(all) = all else { unreachable!("a policy has at least one limit") };
+    all
+}

@@ -1,0 +1,261 @@
+//! Housekeeping: states that equal a fresh one go, one shard at a time.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use foldhash::quality::RandomState;
+use hashbrown::HashTable;
+
+use super::Inner;
+use super::entry::{Entry, Stored};
+use super::shard::{Known, Shard};
+use crate::algorithm::{AnyMachine, Machine};
+use crate::clock::Clock;
+use crate::key::{Key, KeyRef};
+use crate::limit::Limit;
+use crate::registry::lock;
+use crate::time::Timestamp;
+
+/// A key that was forgotten because its state had run out.
+///
+/// ```
+/// use std::sync::{Arc, Mutex};
+/// use std::time::Duration;
+/// use tollgate::{Limit, ManualClock, Memory, Timestamp};
+///
+/// let (clock, seen) = (ManualClock::new(Timestamp::from_micros(0)), Arc::new(Mutex::new(vec![])));
+/// let log = Arc::clone(&seen);
+/// let store = Memory::builder()
+///     .clock(clock.clone())
+///     .before_clean(move |batch| {
+///         for expired in batch {
+///             log.lock().unwrap().push((expired.key().to_string(), expired.value()));
+///         }
+///     })
+///     .build();
+/// let limiter = store.limiter("5/second fixed-window")?;
+/// limiter.hit_n("alice", 3);
+/// clock.advance(Duration::from_secs(1));
+/// assert_eq!(store.clean(), 1);
+/// assert_eq!(*seen.lock().unwrap(), [("alice".to_string(), 3)]);
+/// # Ok::<(), tollgate::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Expired {
+    pub(super) limit: Arc<Limit>,
+    pub(super) form: crate::key::Form,
+    pub(super) key: Box<[u8]>,
+    pub(super) value: u64,
+    pub(super) expired_at: Timestamp,
+}
+
+impl Expired {
+    /// The limit whose key it was.
+    ///
+    /// See the example of [`Expired`].
+    #[must_use]
+    pub fn limit(&self) -> &Limit {
+        &self.limit
+    }
+
+    /// The key.
+    #[must_use]
+    pub fn key(&self) -> KeyRef<'_> {
+        KeyRef::from_parts(self.form, &self.key)
+    }
+
+    /// Units in use when the state was last written. GCRA does not remember that and says 0.
+    #[must_use]
+    pub fn value(&self) -> u64 {
+        self.value
+    }
+
+    /// When the state became equal to a fresh one.
+    #[must_use]
+    pub fn expired_at(&self) -> Timestamp {
+        self.expired_at
+    }
+}
+
+impl Key for Expired {
+    fn with_key<R>(&self, f: impl FnOnce(KeyRef<'_>) -> R) -> R {
+        f(self.key())
+    }
+}
+
+/// What `before_clean` was given.
+pub(super) type BeforeClean = Box<dyn Fn(&[Expired]) + Send + Sync>;
+
+impl<C: Clock> Inner<C> {
+    /// Does one step of cleaning if it is time. Called after a decision, never while holding a lock.
+    #[inline]
+    pub(super) fn clean_if_due(&self, now: Timestamp) {
+        if now.as_micros() >= self.clean_due.load(Ordering::Relaxed) {
+            self.clean_step(now);
+        }
+    }
+
+    #[cold]
+    fn clean_step(&self, now: Timestamp) {
+        // Never judged by a time ahead of the store's own clock, which a caller may have made up.
+        let now = now.min(self.clock.now());
+        let step = self.clean_cursor.fetch_add(1, Ordering::Relaxed);
+        self.clean_shard(step % self.shards.len(), now);
+        if step % self.shards.len() == self.shards.len() - 1 {
+            self.forget_limits();
+            let next = now.plus(self.clean_period);
+            self.clean_due.store(next.as_micros(), Ordering::Relaxed);
+        }
+    }
+
+    /// Cleans all shards; how many keys went.
+    pub(super) fn clean_all(&self, now: Timestamp) -> usize {
+        let gone = (0..self.shards.len()).map(|index| self.clean_shard(index, now)).sum();
+        self.forget_limits();
+        gone
+    }
+
+    fn forget_limits(&self) {
+        self.registry.forget(|known| known.keys.load(Ordering::Relaxed) == 0);
+    }
+
+    fn clean_shard(&self, index: usize, now: Timestamp) -> usize {
+        let mut batch = Vec::new();
+        let mut logs = Vec::new();
+        let gone = {
+            let mut shard = lock(&self.shards[index].0);
+            let Shard { tables, floor, aged_at } = &mut *shard;
+            let old_enough = self
+                .key_older_than
+                .is_some_and(|age| now.micros_since(*aged_at) >= age);
+            if old_enough {
+                *aged_at = now;
+            }
+            let mut sweep = Sweep {
+                store: self,
+                now,
+                old_enough,
+                floor,
+                batch: self.before_clean.is_some().then_some(&mut batch),
+                last: None,
+            };
+            let mut gone = sweep.table(&mut tables.two, drop);
+            gone += sweep.table(&mut tables.three, drop);
+            gone + sweep.table(&mut tables.logs, |log| logs.push(log))
+        };
+        // Long logs are freed, and the user's code runs, outside of the lock.
+        drop(logs);
+        if let Some(before_clean) = self.before_clean.as_ref().filter(|_| !batch.is_empty()) {
+            if catch_unwind(AssertUnwindSafe(|| before_clean(&batch))).is_err() {
+                tracing::warn!(keys = batch.len(), "before_clean panicked; its keys are gone");
+            }
+        }
+        gone
+    }
+}
+
+/// One pass over one shard.
+struct Sweep<'a, C> {
+    store: &'a Inner<C>,
+    now: Timestamp,
+    /// Whether keys that were not used since the last such pass may go although they are not fresh.
+    old_enough: bool,
+    floor: &'a mut Timestamp,
+    batch: Option<&'a mut Vec<Expired>>,
+    /// The limit of the entry before: neighbours are often of one limit.
+    last: Option<(Arc<Known>, Arc<Limit>, AnyMachine)>,
+}
+
+impl<C> Sweep<'_, C> {
+    fn table<T>(&mut self, table: &mut HashTable<Entry<T>>, mut gone: impl FnMut(T)) -> usize
+    where
+        T: Judged,
+    {
+        let before = table.len();
+        for entry in table.extract_if(|entry| self.goes(entry)) {
+            gone(entry.state);
+        }
+        let went = before - table.len();
+        if went > 0 && table.len() < table.capacity() / 4 {
+            let hasher: &RandomState = &self.store.hasher;
+            table.shrink_to(table.len() * 2, |entry| super::hash(hasher, entry.key.key()));
+        }
+        self.store.count.keys.fetch_sub(went, Ordering::Relaxed);
+        went
+    }
+
+    fn goes<T: Judged>(&mut self, entry: &mut Entry<T>) -> bool {
+        let number = entry.key.limit();
+        if self.last.as_ref().is_none_or(|(known, ..)| known.number != number) {
+            // Every number in a table is known: a limit is forgotten only when it has no keys.
+            let Some(known) = self.store.registry.by_number(number) else { return false };
+            let (limit, machine) = lock(&known.latest).clone();
+            self.last = Some((known, limit, machine));
+        }
+        let Some((known, limit, machine)) = &self.last else { return false };
+        let (fresh_at, value) = entry.state.judge(machine);
+        let fresh = fresh_at <= self.now;
+        let unused = self.old_enough && !entry.key.replace_used(false);
+        if !fresh && !unused {
+            return false;
+        }
+        if fresh {
+            *self.floor = fresh_at.max(*self.floor);
+        }
+        known.keys.fetch_sub(1, Ordering::Relaxed);
+        if let Some(batch) = &mut self.batch {
+            let key = entry.key.key();
+            batch.push(Expired {
+                limit: Arc::clone(limit),
+                form: key.form(),
+                key: key.bytes().into(),
+                value,
+                expired_at: fresh_at,
+            });
+        }
+        true
+    }
+}
+
+/// A kept state, judged by the machine of its limit.
+pub(super) trait Judged: Sized {
+    /// When it becomes fresh, and the units it held when it was written.
+    fn judge(&self, machine: &AnyMachine) -> (Timestamp, u64);
+    /// Units in use now.
+    fn used(&self, machine: &AnyMachine, now: Timestamp) -> u64;
+}
+
+/// `judge` and `used` for one kind of kept state: machines that keep another kind cannot occur with it.
+macro_rules! judged {
+    ($kept:ty, $($variant:ident)|+) => {
+        impl Judged for $kept {
+            fn judge(&self, machine: &AnyMachine) -> (Timestamp, u64) {
+                match machine {
+                    $(AnyMachine::$variant(machine) => judge(machine, self),)+
+                    _ => (Timestamp::MAX, 0),
+                }
+            }
+
+            fn used(&self, machine: &AnyMachine, now: Timestamp) -> u64 {
+                match machine {
+                    $(AnyMachine::$variant(machine) => used(machine, self, now),)+
+                    _ => 0,
+                }
+            }
+        }
+    };
+}
+
+fn judge<M: Stored>(machine: &M, kept: &M::Kept) -> (Timestamp, u64) {
+    M::peek(kept, |state| (machine.fresh_at(state), machine.written(state)))
+}
+
+fn used<M: Stored>(machine: &M, kept: &M::Kept, now: Timestamp) -> u64 {
+    M::peek(kept, |state| machine.used(Some(state), now))
+}
+
+judged!([u64; 2], FixedWindow | FixedWindowPerKey | ElasticWindow | Gcra);
+judged!([u64; 3], SlidingWindow | TokenBucket | LeakyBucket);
+judged!(crate::algorithm::moving_window::State, MovingWindow);
+

@@ -1,0 +1,164 @@
+//! Lists of keys: for people who look at a running store.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::sync::Arc;
+
+use hashbrown::HashTable;
+
+use super::clean::Judged;
+use super::entry::Entry;
+use super::{Inner, Memory};
+use crate::clock::Clock;
+use crate::key::{Form, KeyRef};
+use crate::limit::Limit;
+use crate::registry::lock;
+use crate::time::Timestamp;
+
+/// A key with what it has in use.
+///
+/// ```
+/// let store = tollgate::Memory::new();
+/// let limiter = store.limiter("5/minute fixed-window")?;
+/// limiter.hit_n("alice", 3);
+/// limiter.hit("bob");
+///
+/// let busiest = &store.busiest(1)[0];
+/// assert_eq!((busiest.key().to_string(), busiest.used()), ("alice".to_string(), 3));
+/// # Ok::<(), tollgate::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyUsage {
+    used: u64,
+    namespace: Box<str>,
+    limit: Arc<Limit>,
+    form: Form,
+    key: Box<[u8]>,
+}
+
+impl KeyUsage {
+    /// The key.
+    ///
+    /// See the example of [`KeyUsage`].
+    #[must_use]
+    pub fn key(&self) -> KeyRef<'_> {
+        KeyRef::from_parts(self.form, &self.key)
+    }
+
+    /// The limit that counts it.
+    #[must_use]
+    pub fn limit(&self) -> &Limit {
+        &self.limit
+    }
+
+    /// The namespace of the limit.
+    #[must_use]
+    pub fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    /// Units in use.
+    #[must_use]
+    pub fn used(&self) -> u64 {
+        self.used
+    }
+}
+
+impl<C: Clock + 'static> Memory<C> {
+    /// All keys that are not fresh, in no order. Looks at one shard at a time, so it is no snapshot of one instant.
+    ///
+    /// ```
+    /// let store = tollgate::Memory::new();
+    /// store.limiter("1/hour")?.hit("alice");
+    /// assert_eq!(store.keys()[0].key().to_string(), "alice");
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    #[must_use]
+    pub fn keys(&self) -> Vec<KeyUsage> {
+        let mut keys = Vec::new();
+        self.inner.for_each_key(|usage| keys.push(usage()), |_| true);
+        keys
+    }
+
+    /// The keys with the most units in use, the busiest first.
+    ///
+    /// ```
+    /// let store = tollgate::Memory::new();
+    /// assert!(store.busiest(10).is_empty());
+    /// ```
+    #[must_use]
+    pub fn busiest(&self, count: usize) -> Vec<KeyUsage> {
+        // The least of the busiest is on top, and goes first.
+        let mut busiest: BinaryHeap<Reverse<ByUse>> = BinaryHeap::new();
+        let least = std::cell::Cell::new(0);
+        self.inner.for_each_key(
+            |usage| {
+                busiest.push(Reverse(ByUse(usage())));
+                if busiest.len() > count {
+                    busiest.pop();
+                }
+                let full = busiest.len() >= count;
+                least.set(busiest.peek().filter(|_| full).map_or(0, |top| top.0.0.used));
+            },
+            |used| used > least.get(),
+        );
+        busiest.into_sorted_vec().into_iter().map(|Reverse(ByUse(usage))| usage).collect()
+    }
+}
+
+/// Ordered by use alone.
+#[derive(PartialEq, Eq)]
+struct ByUse(KeyUsage);
+
+impl Ord for ByUse {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.0.used.cmp(&other.0.used)
+    }
+}
+
+impl PartialOrd for ByUse {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl<C: Clock> Inner<C> {
+    /// Calls `f` with a way to make the usage of every key that is not fresh and whose use `wanted` asks for.
+    fn for_each_key(
+        &self,
+        mut f: impl FnMut(&dyn Fn() -> KeyUsage),
+        wanted: impl Fn(u64) -> bool,
+    ) {
+        let now = self.clock.now();
+        for shard in &self.shards {
+            let shard = lock(&shard.0);
+            self.for_each_in(&shard.tables.two, now, &mut f, &wanted);
+            self.for_each_in(&shard.tables.three, now, &mut f, &wanted);
+            self.for_each_in(&shard.tables.logs, now, &mut f, &wanted);
+        }
+    }
+
+    fn for_each_in<T: Judged>(
+        &self,
+        table: &HashTable<Entry<T>>,
+        now: Timestamp,
+        f: &mut impl FnMut(&dyn Fn() -> KeyUsage),
+        wanted: &impl Fn(u64) -> bool,
+    ) {
+        for entry in table {
+            let Some(known) = self.registry.by_number(entry.key.limit()) else { continue };
+            let (limit, machine) = lock(&known.latest).clone();
+            let used = entry.state.used(&machine, now);
+            if entry.state.judge(&machine).0 <= now || !wanted(used) {
+                continue;
+            }
+            f(&|| KeyUsage {
+                used,
+                namespace: known.namespace.clone(),
+                limit: Arc::clone(&limit),
+                form: entry.key.key().form(),
+                key: entry.key.key().bytes().into(),
+            });
+        }
+    }
+}

@@ -1,0 +1,473 @@
+//! The store that keeps keys: all eight algorithms, exact under any number of threads.
+
+mod clean;
+mod entry;
+mod list;
+mod shard;
+
+use std::hash::{BuildHasher, Hasher};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use foldhash::quality::RandomState;
+
+pub use clean::Expired;
+pub use list::KeyUsage;
+
+use crate::algorithm::{AnyMachine, Op, with_machine};
+use crate::clock::{Clock, SystemClock};
+use crate::decision::Decision;
+use crate::error::Error;
+use crate::key::KeyRef;
+use crate::limit::Limit;
+use crate::registry::{Registry, lock};
+use crate::store::{Act, Part, Store, together};
+use crate::time::{Timestamp, micros_up};
+use clean::BeforeClean;
+use entry::Stored;
+use shard::{Count, Known, Lookup, Overflow, Shard};
+
+/// How many shards: with a million keys each holds some four thousand, so that growing or cleaning one takes well below half a millisecond.
+const SHARDS: usize = 256;
+
+/// Keeps the state of every key in this process: all algorithms, lists of keys, a call before a key is forgotten.
+///
+/// A handle: clones share one store. Cleaning is done by the callers in small steps, no thread is needed.
+///
+/// ```
+/// use tollgate::{Limit, Memory};
+///
+/// let limiter = Memory::new().limiter(Limit::per_second(10).burst(20))?;
+/// assert!(limiter.hit("user:42").allowed());
+/// # Ok::<(), tollgate::Error>(())
+/// ```
+pub struct Memory<C = SystemClock> {
+    inner: Arc<Inner<C>>,
+}
+
+impl<C> Clone for Memory<C> {
+    fn clone(&self) -> Self {
+        Memory { inner: Arc::clone(&self.inner) }
+    }
+}
+
+impl<C> std::fmt::Debug for Memory<C> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Memory").field("keys", &self.len()).finish_non_exhaustive()
+    }
+}
+
+impl Default for Memory {
+    fn default() -> Self {
+        Memory::new()
+    }
+}
+
+/// A limit as [`Memory`] holds it.
+#[derive(Clone, Debug)]
+pub struct Prepared {
+    known: Arc<Known>,
+    machine: AnyMachine,
+}
+
+struct Inner<C> {
+    clock: C,
+    hasher: RandomState,
+    shards: Box<[OwnLine<Mutex<Shard>>]>,
+    registry: Registry<Known>,
+    count: Count,
+    /// Microseconds.
+    clean_period: u64,
+    clean_due: AtomicU64,
+    clean_cursor: AtomicUsize,
+    key_older_than: Option<u64>,
+    before_clean: Option<BeforeClean>,
+}
+
+/// A cache line of its own, so that the lock of one shard does not slow its neighbour.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct OwnLine<T>(T);
+
+fn hash(hasher: &RandomState, key: KeyRef<'_>) -> u64 {
+    let mut hasher = hasher.build_hasher();
+    hasher.write(key.bytes());
+    hasher.write_u8(key.form() as u8);
+    hasher.finish()
+}
+
+impl Memory {
+    /// A store with the defaults: ten million keys, cleaned every minute.
+    ///
+    /// ```
+    /// let store = tollgate::Memory::new();
+    /// assert!(store.is_empty());
+    /// ```
+    #[must_use]
+    pub fn new() -> Self {
+        Memory::builder().build()
+    }
+
+    /// A store with settings of your own.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// let store = tollgate::Memory::builder().max_keys(1_000).clean_period(Duration::from_secs(5)).build();
+    /// ```
+    pub fn builder() -> MemoryBuilder {
+        MemoryBuilder {
+            clock: SystemClock::new(),
+            max_keys: crate::DEFAULT_MAX_KEYS,
+            clean_period: crate::DEFAULT_CLEAN_PERIOD,
+            key_older_than: None,
+            before_clean: None,
+        }
+    }
+}
+
+crate::store::limiter_methods!(Memory);
+
+impl<C: Clock + 'static> Memory<C> {
+    /// Forgets the states that equal a fresh one, all at once but one shard at a time; how many went. Callers do the same in small steps.
+    ///
+    /// ```
+    /// let store = tollgate::Memory::new();
+    /// assert_eq!(store.clean(), 0);
+    /// ```
+    #[allow(clippy::must_use_candidate)]
+    pub fn clean(&self) -> usize {
+        self.inner.clean_all(self.inner.clock.now())
+    }
+}
+
+impl<C> Memory<C> {
+    /// How many keys have an entry, over all limits. States that have run out count until they are cleaned.
+    ///
+    /// ```
+    /// let store = tollgate::Memory::new();
+    /// store.limiter("1/second")?.hit("a");
+    /// assert_eq!(store.len(), 1);
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.inner.count.keys.load(Ordering::Relaxed)
+    }
+
+    /// True when no key has an entry.
+    ///
+    /// ```
+    /// assert!(tollgate::Memory::new().is_empty());
+    /// ```
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many hits were decided on a state that unknown keys share, because the store was at its bound. Should stay zero.
+    ///
+    /// ```
+    /// assert_eq!(tollgate::Memory::new().overflowed(), 0);
+    /// ```
+    #[must_use]
+    pub fn overflowed(&self) -> usize {
+        self.inner.count.overflowed.load(Ordering::Relaxed)
+    }
+
+    /// Forgets all keys of all limits in a namespace.
+    ///
+    /// ```
+    /// let store = tollgate::Memory::new();
+    /// let limiter = store.limiter_in("acme", "1/hour")?;
+    /// limiter.hit("a");
+    /// store.clear_namespace("acme");
+    /// assert!(limiter.hit("a").allowed());
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    pub fn clear_namespace(&self, namespace: &str) {
+        for known in self.inner.registry.in_namespace(namespace) {
+            self.inner.clear(&known);
+        }
+    }
+}
+
+impl<C> Inner<C> {
+    #[inline]
+    fn shard_index(&self, hash: u64) -> usize {
+        // Not the bits by which hashbrown places and tells entries: the lowest and the highest seven.
+        (hash >> 48) as usize % SHARDS
+    }
+
+    #[inline]
+    fn shard(&self, hash: u64) -> MutexGuard<'_, Shard> {
+        lock(&self.shards[self.shard_index(hash)].0)
+    }
+
+    fn act(&self, lookup: Lookup<'_>, shard: &mut Shard, now: Timestamp, act: Act) -> Decision {
+        shard.act(lookup, &self.count, &self.hasher, now, act)
+    }
+
+    fn clear(&self, known: &Known) {
+        for shard in &self.shards {
+            let mut shard = lock(&shard.0);
+            let tables = &mut shard.tables;
+            let before = tables.two.len() + tables.three.len() + tables.logs.len();
+            tables.two.retain(|entry| entry.key.limit() != known.number);
+            tables.three.retain(|entry| entry.key.limit() != known.number);
+            tables.logs.retain(|entry| entry.key.limit() != known.number);
+            let went = before - tables.two.len() - tables.three.len() - tables.logs.len();
+            self.count.keys.fetch_sub(went, Ordering::Relaxed);
+            known.keys.fetch_sub(went, Ordering::Relaxed);
+        }
+        known.overflow.clear();
+    }
+}
+
+impl Prepared {
+    fn lookup<'a>(&'a self, hash: u64, key: KeyRef<'a>) -> Lookup<'a> {
+        Lookup { known: &self.known, machine: &self.machine, hash, key }
+    }
+}
+
+impl<C: Clock + 'static> Store for Memory<C> {
+    type Prepared = Prepared;
+
+    #[inline]
+    fn now(&self) -> Timestamp {
+        self.inner.clock.now()
+    }
+
+    fn prepare(&self, namespace: &str, limit: &Limit) -> Result<Prepared, Error> {
+        let machine = AnyMachine::new(limit);
+        let latest = || (Arc::new(limit.clone()), machine);
+        let known = self.inner.registry.entry(namespace, limit, |number| {
+            Ok::<_, Error>(Known {
+                number,
+                namespace: namespace.into(),
+                latest: Mutex::new(latest()),
+                keys: AtomicUsize::new(0),
+                overflow: Overflow::default(),
+            })
+        })?;
+        *lock(&known.latest) = latest();
+        Ok(Prepared { known, machine })
+    }
+
+    #[inline]
+    fn apply(&self, prepared: &Prepared, key: KeyRef<'_>, now: Timestamp, op: Op) -> Decision {
+        let hash = hash(&self.inner.hasher, key);
+        let lookup = prepared.lookup(hash, key);
+        let decision = self.inner.act(lookup, &mut self.inner.shard(hash), now, Act::Op(op));
+        self.inner.clean_if_due(now);
+        decision
+    }
+
+    fn hit_together(
+        &self,
+        parts: &[Part<'_, Prepared>],
+        now: Timestamp,
+        out: &mut dyn FnMut(Decision),
+    ) -> bool {
+        let inner = &*self.inner;
+        let index = |part: &Part<'_, Prepared>| inner.shard_index(hash(&inner.hasher, part.key));
+        let Some(first) = parts.first() else { return true };
+        let first_index = index(first);
+        let allowed = if parts.iter().all(|part| index(part) == first_index) {
+            // All limits of one key lie here: one lock, no list.
+            let shard = &mut *lock(&inner.shards[first_index].0);
+            inner.together(parts, now, |_, act| act(shard), out)
+        } else {
+            let mut indices: Vec<usize> = parts.iter().map(index).collect();
+            indices.sort_unstable();
+            indices.dedup();
+            let mut shards: Vec<_> = indices.iter().map(|i| lock(&inner.shards[*i].0)).collect();
+            let find = |wanted| indices.binary_search(&wanted).unwrap_or_default();
+            inner.together(parts, now, |wanted, act| act(&mut shards[find(wanted)]), out)
+        };
+        inner.clean_if_due(now);
+        allowed
+    }
+
+    fn reset(&self, prepared: &Prepared, key: KeyRef<'_>, now: Timestamp) -> bool {
+        let hash = hash(&self.inner.hasher, key);
+        let mut shard = self.inner.shard(hash);
+        let lookup = prepared.lookup(hash, key);
+        with_machine!(&prepared.machine, machine => {
+            let kept = shard.remove_of(machine, lookup, &self.inner.count);
+            drop(shard);
+            kept.is_some_and(|kept| !is_fresh(machine, &kept, now))
+        })
+    }
+
+    fn clear(&self, prepared: &Prepared) {
+        self.inner.clear(&prepared.known);
+    }
+
+    fn same_counter(&self, a: &Prepared, b: &Prepared) -> bool {
+        Arc::ptr_eq(&a.known, &b.known)
+    }
+
+    fn same_store(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner)
+    }
+}
+
+fn is_fresh<M: Stored>(machine: &M, kept: &M::Kept, now: Timestamp) -> bool {
+    M::peek(kept, |state| machine.is_fresh(Some(state), now))
+}
+
+impl<C> Inner<C> {
+    /// `with_shard` runs something on the shard of that index, which the caller has locked.
+    fn together(
+        &self,
+        parts: &[Part<'_, Prepared>],
+        now: Timestamp,
+        mut with_shard: impl FnMut(usize, &mut dyn FnMut(&mut Shard) -> Decision) -> Decision,
+        out: &mut dyn FnMut(Decision),
+    ) -> bool {
+        let mut one = |part: &Part<'_, Prepared>, act: Act| {
+            let hash = hash(&self.hasher, part.key);
+            let lookup = part.prepared.lookup(hash, part.key);
+            with_shard(self.shard_index(hash), &mut |shard| self.act(lookup, shard, now, act))
+        };
+        let one = std::cell::RefCell::new(&mut one);
+        together(
+            parts,
+            |part, act| (one.borrow_mut())(part, act),
+            // Reached only when two callers meet on an overflow state; what is known stays locked.
+            |part, decision| {
+                let receipt = decision.receipt();
+                let _ = (one.borrow_mut())(part, Act::Op(Op::Refund(receipt)));
+            },
+            out,
+        )
+    }
+}
+
+/// Settings of a [`Memory`] store.
+///
+/// ```
+/// use std::time::Duration;
+/// use tollgate::Memory;
+///
+/// let store = Memory::builder()
+///     .max_keys(100_000)
+///     .clean_period(Duration::from_secs(30))
+///     .key_older_than(Duration::from_secs(86_400))
+///     .build();
+/// ```
+#[must_use = "call build"]
+pub struct MemoryBuilder<C = SystemClock> {
+    clock: C,
+    max_keys: usize,
+    clean_period: Duration,
+    key_older_than: Option<Duration>,
+    before_clean: Option<BeforeClean>,
+}
+
+impl<C> std::fmt::Debug for MemoryBuilder<C> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("MemoryBuilder").field("max_keys", &self.max_keys).finish_non_exhaustive()
+    }
+}
+
+impl<C> MemoryBuilder<C> {
+    /// Tells the time by another clock.
+    ///
+    /// ```
+    /// # use tollgate::{ManualClock, Memory};
+    /// let store = Memory::builder().clock(ManualClock::default()).build();
+    /// ```
+    pub fn clock<D>(self, clock: D) -> MemoryBuilder<D> {
+        MemoryBuilder {
+            clock,
+            max_keys: self.max_keys,
+            clean_period: self.clean_period,
+            key_older_than: self.key_older_than,
+            before_clean: self.before_clean,
+        }
+    }
+
+    /// The most keys with an entry, over all limits; ten million unless said. At the bound known keys keep their exact states and unknown
+    /// ones share one state per limit.
+    ///
+    /// ```
+    /// # use tollgate::{Memory, Source};
+    /// let limiter = Memory::builder().max_keys(1).build().limiter("1/hour")?;
+    /// assert_eq!(limiter.hit("known").source(), Source::Store);
+    /// assert_eq!(limiter.hit("newcomer").source(), Source::Overflow);
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    pub fn max_keys(mut self, max_keys: usize) -> Self {
+        self.max_keys = max_keys;
+        self
+    }
+
+    /// How often states that have run out are cleaned; a minute unless said.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// let store = tollgate::Memory::builder().clean_period(Duration::from_secs(5)).build();
+    /// ```
+    pub fn clean_period(mut self, period: Duration) -> Self {
+        self.clean_period = period;
+        self
+    }
+
+    /// Permits to forget states that nobody used for that long (and up to twice as long) although they are not fresh: a drained bucket comes
+    /// back full. Off unless said.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// let store = tollgate::Memory::builder().key_older_than(Duration::from_secs(86_400)).build();
+    /// ```
+    pub fn key_older_than(mut self, age: Duration) -> Self {
+        self.key_older_than = Some(age);
+        self
+    }
+
+    /// Called with batches of keys that have been forgotten, each exactly once. It runs on the thread of a caller, without any lock. If it
+    /// panics, the keys are gone all the same and a warning is logged.
+    ///
+    /// ```
+    /// let store = tollgate::Memory::builder().before_clean(|batch| println!("{} went", batch.len())).build();
+    /// ```
+    pub fn before_clean(mut self, f: impl Fn(&[Expired]) + Send + Sync + 'static) -> Self {
+        self.before_clean = Some(Box::new(f));
+        self
+    }
+}
+
+impl<C: Clock> MemoryBuilder<C> {
+    /// The store.
+    ///
+    /// ```
+    /// let store = tollgate::Memory::builder().build();
+    /// ```
+    #[must_use]
+    pub fn build(self) -> Memory<C> {
+        let clean_period = micros_up(self.clean_period);
+        let now = self.clock.now();
+        let shards = (0..SHARDS).map(|_| {
+            OwnLine(Mutex::new(Shard { aged_at: now, ..Shard::default() }))
+        });
+        let inner = Inner {
+            hasher: RandomState::default(),
+            shards: shards.collect(),
+            registry: Registry::new(),
+            count: Count {
+                keys: AtomicUsize::new(0),
+                max_keys: self.max_keys,
+                overflowed: AtomicUsize::new(0),
+            },
+            clean_period,
+            clean_due: AtomicU64::new(now.plus(clean_period).as_micros()),
+            clean_cursor: AtomicUsize::new(0),
+            key_older_than: self.key_older_than.map(micros_up),
+            before_clean: self.before_clean,
+            clock: self.clock,
+        };
+        Memory { inner: Arc::new(inner) }
+    }
+}

@@ -1,0 +1,207 @@
+//! One shard: the states of some of the keys, behind one lock.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use foldhash::quality::RandomState;
+
+use super::entry::{Entry, Stored, StoredKey, Tables};
+use crate::algorithm::{AnyMachine, Op, State, with_machine};
+use crate::decision::{Decision, Source};
+use crate::key::KeyRef;
+use crate::limit::Limit;
+use crate::registry::lock;
+use crate::store::Act;
+use crate::time::Timestamp;
+
+/// A limit as the store knows it, shared by all who prepared it.
+#[derive(Debug)]
+pub(super) struct Known {
+    pub(super) number: u32,
+    pub(super) namespace: Box<str>,
+    /// The limit as it was prepared last: a named one may change its quota.
+    pub(super) latest: Mutex<(Arc<Limit>, AnyMachine)>,
+    /// Keys with an entry.
+    pub(super) keys: AtomicUsize,
+    pub(super) overflow: Overflow,
+}
+
+/// The state that keys without an entry share while the store is at its bound.
+#[derive(Debug, Default)]
+pub(super) struct Overflow {
+    /// Whether `state` was ever written: spares the lock to all who never meet the bound.
+    used: AtomicBool,
+    state: Mutex<Option<State>>,
+}
+
+impl Overflow {
+    fn act(&self, machine: &AnyMachine, now: Timestamp, act: Act) -> Decision {
+        let mut state = lock(&self.state);
+        let decision = match act {
+            Act::Op(op) => machine.apply(&mut state, now, op),
+            Act::Try(cost) => {
+                let peek = machine.apply(&mut state, now, Op::Peek(cost));
+                if peek.allowed() { machine.apply(&mut state, now, Op::Hit(cost)) } else { peek }
+            }
+            Act::Refuse(cost) => machine.refuse(&mut state, now, cost),
+        };
+        if state.is_some() {
+            self.used.store(true, Ordering::Release);
+        }
+        decision.from_source(Source::Overflow)
+    }
+
+    /// The state a key starts from that gets an entry now.
+    fn copy(&self, machine: &AnyMachine, now: Timestamp) -> Option<State> {
+        if !self.used.load(Ordering::Acquire) {
+            return None;
+        }
+        let mut state = lock(&self.state);
+        if machine.fresh_at(state.as_ref()).is_none_or(|at| at <= now) {
+            self.used.store(false, Ordering::Release);
+            *state = None;
+        }
+        state.clone()
+    }
+
+    pub(super) fn clear(&self) {
+        *lock(&self.state) = None;
+    }
+}
+
+/// What all shards count together.
+#[derive(Debug)]
+pub(super) struct Count {
+    pub(super) keys: AtomicUsize,
+    pub(super) max_keys: usize,
+    /// Hits that were decided on a shared overflow state.
+    pub(super) overflowed: AtomicUsize,
+}
+
+impl Count {
+    /// Takes room for one key, if there is any.
+    fn take(&self) -> bool {
+        let room = |keys| (keys < self.max_keys).then_some(keys + 1);
+        self.keys.fetch_update(Ordering::Relaxed, Ordering::Relaxed, room).is_ok()
+    }
+}
+
+/// Which key of which limit, as a shard looks it up.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Lookup<'a> {
+    pub(super) known: &'a Known,
+    pub(super) machine: &'a AnyMachine,
+    pub(super) hash: u64,
+    pub(super) key: KeyRef<'a>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Shard {
+    pub(super) tables: Tables,
+    /// The latest time at which a state that was dropped became fresh. Who read the clock before that and arrives after it starts here.
+    pub(super) floor: Timestamp,
+    /// When keys were last looked at for their age.
+    pub(super) aged_at: Timestamp,
+}
+
+impl Shard {
+    #[inline]
+    pub(super) fn act(
+        &mut self,
+        lookup: Lookup<'_>,
+        count: &Count,
+        hasher: &RandomState,
+        now: Timestamp,
+        act: Act,
+    ) -> Decision {
+        with_machine!(lookup.machine, machine => {
+            self.act_with(machine, lookup, count, hasher, now, act)
+        })
+    }
+
+    #[inline]
+    fn act_with<M: Stored>(
+        &mut self,
+        machine: &M,
+        lookup: Lookup<'_>,
+        count: &Count,
+        hasher: &RandomState,
+        now: Timestamp,
+        act: Act,
+    ) -> Decision {
+        let number = lookup.known.number;
+        let table = M::table(&mut self.tables);
+        let Some(entry) = table.find_mut(lookup.hash, |entry| entry.key.is(number, lookup.key))
+        else {
+            return self.act_on_new(machine, lookup, count, hasher, now, act);
+        };
+        entry.key.replace_used(true);
+        let mut state = Some(M::take(&mut entry.state));
+        let step = act.on(machine, &mut state, now);
+        let decision = Decision::new(machine, state.as_ref(), now, step);
+        match state {
+            Some(state) => M::put(&mut entry.state, state),
+            None => drop(self.remove::<M>(lookup, count)),
+        }
+        decision
+    }
+
+    #[cold]
+    fn act_on_new<M: Stored>(
+        &mut self,
+        machine: &M,
+        lookup: Lookup<'_>,
+        count: &Count,
+        hasher: &RandomState,
+        now: Timestamp,
+        act: Act,
+    ) -> Decision {
+        let Lookup { known, hash, key, .. } = lookup;
+        let start = now.max(self.floor);
+        let copy = known.overflow.copy(lookup.machine, start);
+        let mut state = copy.and_then(M::of_any);
+        let step = act.on(machine, &mut state, start);
+        let writes = step.changed && state.is_some();
+        if writes && !count.take() {
+            count.overflowed.fetch_add(1, Ordering::Relaxed);
+            return known.overflow.act(lookup.machine, start, act);
+        }
+        let decision = Decision::new(machine, state.as_ref(), now, step);
+        if let Some(state) = state.filter(|_| writes) {
+            known.keys.fetch_add(1, Ordering::Relaxed);
+            let mut key = StoredKey::new(known.number, key);
+            key.replace_used(true);
+            let rehash = |entry: &Entry<M::Kept>| super::hash(hasher, entry.key.key());
+            M::table(&mut self.tables).insert_unique(
+                hash,
+                Entry { key, state: M::keep(state) },
+                rehash,
+            );
+        }
+        decision
+    }
+
+    /// [`remove`](Shard::remove) where the machine is at hand to tell its type.
+    pub(super) fn remove_of<M: Stored>(
+        &mut self,
+        _machine: &M,
+        lookup: Lookup<'_>,
+        count: &Count,
+    ) -> Option<M::Kept> {
+        self.remove::<M>(lookup, count)
+    }
+
+    /// Takes the entry out; the state is for the caller to look at and to drop outside of the lock.
+    pub(super) fn remove<M: Stored>(
+        &mut self,
+        lookup: Lookup<'_>,
+        count: &Count,
+    ) -> Option<M::Kept> {
+        let is_it = |entry: &Entry<M::Kept>| entry.key.is(lookup.known.number, lookup.key);
+        let found = M::table(&mut self.tables).find_entry(lookup.hash, is_it).ok()?;
+        let (entry, _) = found.remove();
+        count.keys.fetch_sub(1, Ordering::Relaxed);
+        lookup.known.keys.fetch_sub(1, Ordering::Relaxed);
+        Some(entry.state)
+    }
+}

@@ -1,0 +1,143 @@
+//! Several limits on the same key, decided together.
+
+use std::slice;
+
+use crate::limit::{Limit, LimitBuilder, LimitError};
+
+/// The most limits a policy may hold: enough for second, minute, hour and day twice over, and few
+/// enough that every store can decide them in one step.
+///
+/// ```
+/// use tollgate::{Limit, Policy};
+/// assert!(Policy::new((1..=8).map(Limit::per_second)).is_ok());
+/// assert!(Policy::new((1..=9).map(Limit::per_second)).is_err());
+/// ```
+pub const MAX_LIMITS: usize = 8;
+
+/// One to eight limits on the same key, decided together: all are charged or none is.
+///
+/// ```
+/// use tollgate::{Limit, Policy};
+///
+/// let policy = Policy::new([Limit::per_second(5), Limit::per_minute(100)])?;
+/// assert_eq!(policy, "5/second; 100/minute".parse()?);
+/// # Ok::<(), tollgate::LimitError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Policy {
+    limits: Box<[Limit]>,
+}
+
+impl Policy {
+    /// A policy of these limits; builders and texts will do.
+    ///
+    /// # Errors
+    /// A limit that breaks a rule, no limit at all, more than [`MAX_LIMITS`], or two limits with the same
+    /// [identity](Limit::identity): they would share one counter and charge it twice.
+    ///
+    /// ```
+    /// use tollgate::{Limit, Policy};
+    ///
+    /// assert!(Policy::new(["5/second", "100/minute"]).is_ok());
+    ///
+    /// let error = Policy::new([Limit::per_second(5), Limit::per_second(5)]).unwrap_err();
+    /// assert_eq!(
+    ///     error.to_string(),
+    ///     r#"limit "5/second" twice in one policy: each limit may stand once"#
+    /// );
+    /// ```
+    pub fn new<L>(limits: impl IntoIterator<Item = L>) -> Result<Policy, LimitError>
+    where
+        L: TryInto<Limit>,
+        LimitError: From<L::Error>,
+    {
+        let limits = limits.into_iter().map(TryInto::try_into).collect::<Result<_, _>>()?;
+        Policy::checked(limits).map_err(|(_, error)| error)
+    }
+
+    /// On error also the index of the limit that was one too many.
+    pub(crate) fn checked(limits: Vec<Limit>) -> Result<Policy, (usize, LimitError)> {
+        if limits.is_empty() || limits.len() > MAX_LIMITS {
+            return Err((MAX_LIMITS, LimitError::count(limits.len())));
+        }
+        let identities: Vec<String> = limits.iter().map(Limit::identity).collect();
+        for (index, limit) in limits.iter().enumerate() {
+            if identities[..index].contains(&identities[index]) {
+                return Err((index, LimitError::twice(limit)));
+            }
+        }
+        Ok(Policy { limits: limits.into() })
+    }
+
+    /// The limits, in the order in which they were given.
+    ///
+    /// ```
+    /// use tollgate::{Limit, Policy};
+    ///
+    /// let policy = Policy::new([Limit::per_second(5), Limit::per_minute(100)])?;
+    /// assert_eq!(policy.limits()[1].quota(), 100);
+    /// # Ok::<(), tollgate::LimitError>(())
+    /// ```
+    #[must_use]
+    pub fn limits(&self) -> &[Limit] {
+        &self.limits
+    }
+}
+
+/// ```
+/// use tollgate::{Limit, Policy};
+///
+/// let limit = Limit::per_second(5).build()?;
+/// assert_eq!(Policy::from(limit.clone()).limits(), [limit]);
+/// # Ok::<(), tollgate::LimitError>(())
+/// ```
+impl From<Limit> for Policy {
+    fn from(limit: Limit) -> Policy {
+        Policy { limits: Box::new([limit]) }
+    }
+}
+
+/// ```
+/// use tollgate::{Limit, Policy};
+///
+/// assert!(Policy::try_from(Limit::per_second(5)).is_ok());
+/// assert!(Policy::try_from(Limit::per_second(0)).is_err());
+/// ```
+impl TryFrom<LimitBuilder> for Policy {
+    type Error = LimitError;
+
+    fn try_from(limit: LimitBuilder) -> Result<Policy, LimitError> {
+        limit.build().map(Policy::from)
+    }
+}
+
+/// ```
+/// use tollgate::Policy;
+///
+/// assert!(Policy::try_from("5/second; 100/minute").is_ok());
+/// ```
+impl TryFrom<&str> for Policy {
+    type Error = LimitError;
+
+    fn try_from(text: &str) -> Result<Policy, LimitError> {
+        text.parse()
+    }
+}
+
+/// ```
+/// let policy: tollgate::Policy = "5/second; 100/minute".parse()?;
+/// let mut quotas = Vec::new();
+/// for limit in &policy {
+///     quotas.push(limit.quota());
+/// }
+/// assert_eq!(quotas, [5, 100]);
+/// # Ok::<(), tollgate::LimitError>(())
+/// ```
+impl<'a> IntoIterator for &'a Policy {
+    type Item = &'a Limit;
+    type IntoIter = slice::Iter<'a, Limit>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.limits.iter()
+    }
+}

@@ -1,0 +1,204 @@
+//! Limits and policies in configuration files and messages: written as their text, read from text or from a map.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde::ser::{Serialize, Serializer};
+
+use crate::limit::{Algorithm, Limit, LimitError};
+use crate::policy::Policy;
+use crate::text;
+
+impl Serialize for Algorithm {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+impl Serialize for Limit {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl Serialize for Policy {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// From its word.
+impl<'de> Deserialize<'de> for Algorithm {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Algorithm, D::Error> {
+        struct Word;
+
+        impl Visitor<'_> for Word {
+            type Value = Algorithm;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an algorithm such as \"token-bucket\"")
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<Algorithm, E> {
+                text.parse().map_err(E::custom)
+            }
+        }
+
+        deserializer.deserialize_str(Word)
+    }
+}
+
+/// From text, or from a map with `quota` and `period` and, if need be, `algorithm`, `burst`,
+/// `charge_denied` and `name`. The period is text such as `"2 hours"` or a number of seconds.
+///
+/// ```
+/// # use tollgate::Limit;
+/// let text: Limit = serde_json::from_str(r#""10 per 2 hours burst=20""#)?;
+/// let map: Limit = serde_json::from_str(r#"{"quota": 10, "period": "2 hours", "burst": 20}"#)?;
+/// assert_eq!(text, map);
+/// assert_eq!(serde_json::to_string(&map)?, r#""10 per 2 hours burst=20""#);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+impl<'de> Deserialize<'de> for Limit {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Limit, D::Error> {
+        struct LimitVisitor;
+
+        impl<'de> Visitor<'de> for LimitVisitor {
+            type Value = Limit;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a limit: text such as \"10/second\" or a map with quota and period")
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<Limit, E> {
+                text.parse().map_err(E::custom)
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Limit, A::Error> {
+                let fields = Fields::deserialize(MapAccessDeserializer::new(map))?;
+                fields.limit().map_err(A::Error::custom)
+            }
+        }
+
+        either(deserializer, LimitVisitor)
+    }
+}
+
+/// From text, from the map of one limit, or from a sequence of limits, each as text or as a map.
+///
+/// ```
+/// # use tollgate::Policy;
+/// let text: Policy = serde_json::from_str(r#""5/second; 100/hour""#)?;
+/// let list: Policy = serde_json::from_str(r#"["5/second", {"quota": 100, "period": 3600}]"#)?;
+/// assert_eq!(text, list);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+impl<'de> Deserialize<'de> for Policy {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Policy, D::Error> {
+        struct PolicyVisitor;
+
+        impl<'de> Visitor<'de> for PolicyVisitor {
+            type Value = Policy;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a policy: text such as \"5/second; 100/minute\", a limit or a list")
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<Policy, E> {
+                text.parse().map_err(E::custom)
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Policy, A::Error> {
+                Limit::deserialize(MapAccessDeserializer::new(map)).map(Policy::from)
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Policy, A::Error> {
+                let mut limits = Vec::<Limit>::new();
+                while let Some(limit) = list.next_element()? {
+                    limits.push(limit);
+                }
+                Policy::new(limits).map_err(A::Error::custom)
+            }
+        }
+
+        either(deserializer, PolicyVisitor)
+    }
+}
+
+/// Formats that do not describe themselves cannot tell text from a map: there it is always text, as it was written.
+fn either<'de, D, V>(deserializer: D, visitor: V) -> Result<V::Value, D::Error>
+where
+    D: Deserializer<'de>,
+    V: Visitor<'de>,
+{
+    if deserializer.is_human_readable() {
+        deserializer.deserialize_any(visitor)
+    } else {
+        deserializer.deserialize_str(visitor)
+    }
+}
+
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Fields {
+    quota: u64,
+    period: Period,
+    #[serde(default)]
+    algorithm: Algorithm,
+    burst: Option<u64>,
+    #[serde(default)]
+    charge_denied: bool,
+    name: Option<String>,
+}
+
+impl Fields {
+    fn limit(self) -> Result<Limit, LimitError> {
+        let mut limit = Limit::new(self.quota, self.period.0).algorithm(self.algorithm);
+        if let Some(burst) = self.burst {
+            limit = limit.burst(burst);
+        }
+        if self.charge_denied {
+            limit = limit.charge_denied();
+        }
+        if let Some(name) = self.name {
+            limit = limit.name(name);
+        }
+        limit.build()
+    }
+}
+
+struct Period(Duration);
+
+impl<'de> Deserialize<'de> for Period {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Period, D::Error> {
+        struct PeriodVisitor;
+
+        impl Visitor<'_> for PeriodVisitor {
+            type Value = Period;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a period: text such as \"2 hours\" or a whole number of seconds")
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<Period, E> {
+                text::period(text).map(Period).map_err(|error| E::custom(format!("period {error}")))
+            }
+
+            fn visit_u64<E: Error>(self, seconds: u64) -> Result<Period, E> {
+                Ok(Period(Duration::from_secs(seconds)))
+            }
+
+            fn visit_i64<E: Error>(self, seconds: i64) -> Result<Period, E> {
+                // Some formats, TOML among them, hand over every integer as signed.
+                let whole = u64::try_from(seconds).map_err(|_| {
+                    E::custom(format!("period of {seconds} seconds: must not be negative"))
+                })?;
+                self.visit_u64(whole)
+            }
+        }
+
+        deserializer.deserialize_any(PeriodVisitor)
+    }
+}

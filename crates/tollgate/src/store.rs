@@ -1,0 +1,277 @@
+//! The contract of an in-process store.
+
+use crate::algorithm::{Machine, Op, Step, refused, step};
+use crate::decision::Decision;
+use crate::error::Error;
+use crate::key::KeyRef;
+use crate::limit::Limit;
+use crate::time::Timestamp;
+
+/// A store that never waits: every call is a plain function call. Handles are cheap to clone and share one state.
+///
+/// What it must hold to, besides the answers of [`AnyMachine::apply`](crate::algorithm::AnyMachine::apply):
+///
+/// - A call on one key is one atomic step. Two callers on one key are decided one after the other, each on the other's result.
+/// - A key that was never seen, or was forgotten, is fresh. Only states that equal a fresh one are forgotten, unless the user permitted more.
+/// - An operation that changes nothing writes nothing; a fresh key that is only looked at or refused gets no entry.
+/// - The same (namespace, limit identity, key) is the same counter, two different ones never share one.
+/// - It reads no clock but in [`Store::now`], which is for its callers.
+///
+/// ```
+/// use tollgate::{Limit, Memory, Store};
+///
+/// fn first_hit<S: Store>(store: &S) -> Result<bool, tollgate::Error> {
+///     let limit = Limit::per_second(1).build()?;
+///     let prepared = store.prepare("", &limit)?;
+///     let key = tollgate::KeyRef::plain(b"user:42");
+///     Ok(store.apply(&prepared, key, store.now(), tollgate::algorithm::Op::Hit(1)).allowed())
+/// }
+/// assert!(first_hit(&Memory::new())?);
+/// # Ok::<(), tollgate::Error>(())
+/// ```
+pub trait Store: Clone + Send + Sync + 'static {
+    /// A limit as this store holds it.
+    type Prepared: Clone + std::fmt::Debug + Send + Sync + 'static;
+
+    /// The store's clock.
+    fn now(&self) -> Timestamp;
+
+    /// Accepts a limit in a namespace.
+    ///
+    /// # Errors
+    /// When this store cannot hold it; the message says why.
+    fn prepare(&self, namespace: &str, limit: &Limit) -> Result<Self::Prepared, Error>;
+
+    /// One operation on one key.
+    fn apply(
+        &self,
+        prepared: &Self::Prepared,
+        key: KeyRef<'_>,
+        now: Timestamp,
+        op: Op,
+    ) -> Decision;
+
+    /// Hits all parts or none. The outcomes go to `out` in the order of the parts; true when all were charged. No two parts may have the
+    /// same limit and key.
+    fn hit_together(
+        &self,
+        parts: &[Part<'_, Self::Prepared>],
+        now: Timestamp,
+        out: &mut dyn FnMut(Decision),
+    ) -> bool;
+
+    /// Forgets a key; true if its state was not fresh.
+    fn reset(&self, prepared: &Self::Prepared, key: KeyRef<'_>, now: Timestamp) -> bool;
+
+    /// Forgets all keys of a limit.
+    fn clear(&self, prepared: &Self::Prepared);
+
+    /// Prepares the processor for an [`apply`](Store::apply) on this key that follows soon. Does nothing where that does not help.
+    fn prefetch(&self, prepared: &Self::Prepared, key: KeyRef<'_>) {
+        let _ = (prepared, key);
+    }
+
+    /// Whether two prepared limits count in the same place.
+    fn same_counter(&self, a: &Self::Prepared, b: &Self::Prepared) -> bool;
+
+    /// Whether two handles are of one store.
+    fn same_store(&self, other: &Self) -> bool;
+}
+
+/// One hit of several that pass together or not at all.
+#[derive(Clone, Copy, Debug)]
+pub struct Part<'a, P> {
+    /// The limit.
+    pub prepared: &'a P,
+    /// The key.
+    pub key: KeyRef<'a>,
+    /// What it costs.
+    pub cost: u64,
+}
+
+/// What a store does with a state: an operation, or the part of one limit in a hit that another one refuses.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Act {
+    Op(Op),
+    /// A hit that leaves no trace when it is refused, whatever the limit says.
+    Try(u64),
+    Refuse(u64),
+}
+
+impl Act {
+    #[inline]
+    pub(crate) fn on<M: Machine>(
+        self,
+        machine: &M,
+        state: &mut Option<M::State>,
+        now: Timestamp,
+    ) -> Step {
+        match self {
+            Act::Op(op) => step(machine, state, now, op),
+            Act::Try(cost) if machine.fits(state.as_ref(), now, cost) => {
+                step(machine, state, now, Op::Hit(cost))
+            }
+            Act::Try(cost) => step(machine, state, now, Op::Peek(cost)),
+            Act::Refuse(cost) => refused(machine, state, now, cost),
+        }
+    }
+}
+
+/// Decides all parts in the same way in every store: ask all, then charge all or refuse all. `act` does one on one part; `undo` takes back
+/// the charge of a part when a later one lost a race, which cannot happen where the caller holds locks.
+pub(crate) fn together<P>(
+    parts: &[Part<'_, P>],
+    mut act: impl FnMut(&Part<'_, P>, Act) -> Decision,
+    mut undo: impl FnMut(&Part<'_, P>, &Decision),
+    out: &mut dyn FnMut(Decision),
+) -> bool {
+    let refuse_all = |act: &mut dyn FnMut(&Part<'_, P>, Act) -> Decision,
+                      out: &mut dyn FnMut(Decision)| {
+        for part in parts {
+            out(act(part, Act::Refuse(part.cost)));
+        }
+        false
+    };
+    if parts.iter().any(|part| !act(part, Act::Op(Op::Peek(part.cost))).allowed()) {
+        return refuse_all(&mut act, out);
+    }
+    // Few parts, and only when all of them pass: no list on the heap for a policy.
+    let mut charged = Charged::new();
+    for (index, part) in parts.iter().enumerate() {
+        let decision = act(part, Act::Try(part.cost));
+        if !decision.allowed() {
+            for earlier in (0..index).rev() {
+                undo(&parts[earlier], charged.get(earlier));
+            }
+            return refuse_all(&mut act, out);
+        }
+        charged.push(decision);
+    }
+    charged.iter().for_each(|decision| out(*decision));
+    true
+}
+
+/// Decisions on the stack, on the heap when there are many.
+struct Charged {
+    first: [Option<Decision>; crate::policy::MAX_LIMITS],
+    more: Vec<Decision>,
+    len: usize,
+}
+
+impl Charged {
+    fn new() -> Self {
+        Charged { first: [None; crate::policy::MAX_LIMITS], more: Vec::new(), len: 0 }
+    }
+
+    fn push(&mut self, decision: Decision) {
+        match self.first.get_mut(self.len) {
+            Some(place) => *place = Some(decision),
+            None => self.more.push(decision),
+        }
+        self.len += 1;
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &Decision> {
+        self.first.iter().flatten().chain(&self.more)
+    }
+
+    fn get(&self, index: usize) -> &Decision {
+        match self.first.get(index) {
+            Some(Some(decision)) => decision,
+            _ => &self.more[index - self.first.len()],
+        }
+    }
+}
+
+/// The ways to a limiter, as methods of a store so that nobody needs to import a trait.
+macro_rules! limiter_methods {
+    ($store:ident) => {
+        impl<C: $crate::Clock + 'static> $store<C> {
+            /// A limiter on this store: for a [`Limit`](crate::Limit), its builder, or its text.
+            ///
+            /// # Errors
+            /// When the limit is not valid, or this store cannot hold it.
+            ///
+            /// ```
+            #[doc = concat!("let store = tollgate::", stringify!($store), "::new();")]
+            /// let limiter = store.limiter("10/second burst=20")?;
+            /// assert!(limiter.hit("user:42").allowed());
+            /// # Ok::<(), tollgate::Error>(())
+            /// ```
+            pub fn limiter<L>(&self, limit: L) -> Result<$crate::Limiter<Self>, $crate::Error>
+            where
+                L: TryInto<$crate::Limit>,
+                $crate::Error: From<L::Error>,
+            {
+                self.limiter_in("", limit)
+            }
+
+            /// A limiter in a namespace: the same limit and key in another namespace is another counter.
+            ///
+            /// # Errors
+            /// When the limit is not valid, or this store cannot hold it.
+            ///
+            /// ```
+            #[doc = concat!("let store = tollgate::", stringify!($store), "::new();")]
+            /// assert!(store.limiter_in("acme", "1/hour")?.hit("user:42").allowed());
+            /// assert!(store.limiter_in("umbrella", "1/hour")?.hit("user:42").allowed());
+            /// # Ok::<(), tollgate::Error>(())
+            /// ```
+            pub fn limiter_in<L>(
+                &self,
+                namespace: &str,
+                limit: L,
+            ) -> Result<$crate::Limiter<Self>, $crate::Error>
+            where
+                L: TryInto<$crate::Limit>,
+                $crate::Error: From<L::Error>,
+            {
+                $crate::Limiter::on(self, namespace, limit)
+            }
+
+            /// A limiter for several limits on one key.
+            ///
+            /// # Errors
+            /// When the policy is not valid, or this store cannot hold it.
+            ///
+            /// ```
+            #[doc = concat!("let store = tollgate::", stringify!($store), "::new();")]
+            /// assert!(store.policy_limiter("5/second; 100/minute")?.hit("user:42").allowed());
+            /// # Ok::<(), tollgate::Error>(())
+            /// ```
+            pub fn policy_limiter<P>(
+                &self,
+                policy: P,
+            ) -> Result<$crate::PolicyLimiter<Self>, $crate::Error>
+            where
+                P: TryInto<$crate::Policy>,
+                $crate::Error: From<P::Error>,
+            {
+                self.policy_limiter_in("", policy)
+            }
+
+            /// A limiter for several limits on one key, in a namespace.
+            ///
+            /// # Errors
+            /// When the policy is not valid, or this store cannot hold it.
+            ///
+            /// ```
+            #[doc = concat!("let store = tollgate::", stringify!($store), "::new();")]
+            /// assert!(store.policy_limiter_in("acme", "5/second; 100/minute")?.hit("user:42").allowed());
+            /// # Ok::<(), tollgate::Error>(())
+            /// ```
+            pub fn policy_limiter_in<P>(
+                &self,
+                namespace: &str,
+                policy: P,
+            ) -> Result<$crate::PolicyLimiter<Self>, $crate::Error>
+            where
+                P: TryInto<$crate::Policy>,
+                $crate::Error: From<P::Error>,
+            {
+                $crate::PolicyLimiter::on(self, namespace, policy)
+            }
+        }
+    };
+}
+pub(crate) use limiter_methods;

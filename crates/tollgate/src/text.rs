@@ -1,0 +1,247 @@
+//! Limits and policies as text: read leniently, printed in one way.
+
+use std::fmt::{self, Write as _};
+use std::str::FromStr;
+#[cfg(feature = "serde")]
+use std::time::Duration;
+
+use crate::limit::{Algorithm, Limit, LimitError, Rate};
+use crate::policy::Policy;
+
+mod scan;
+
+use scan::{ALGORITHM, END, SEPARATORS, Scanner};
+
+struct Unit {
+    name: &'static str,
+    micros: u64,
+    short: &'static [&'static str],
+}
+
+/// Largest first, so that printing finds the largest that divides a period. Microseconds are read
+/// because odd periods are printed in them.
+const UNITS: [Unit; 7] = [
+    Unit { name: "week", micros: 604_800_000_000, short: &["w"] },
+    Unit { name: "day", micros: 86_400_000_000, short: &["d"] },
+    Unit { name: "hour", micros: 3_600_000_000, short: &["h", "hr", "hrs"] },
+    Unit { name: "minute", micros: 60_000_000, short: &["m", "min", "mins"] },
+    Unit { name: "second", micros: 1_000_000, short: &["s", "sec", "secs"] },
+    Unit { name: "millisecond", micros: 1_000, short: &["ms", "msec", "msecs"] },
+    MICROSECOND,
+];
+const MICROSECOND: Unit = Unit { name: "microsecond", micros: 1, short: &["us"] };
+
+/// Reads the text form: `QUOTA / [COUNT] UNIT`, then options in any order.
+///
+/// `per` may stand for `/`, blanks are free, and words may be in any case. Units go from
+/// `millisecond` to `week`, also short (`ms`, `s`, `m`, `h`, `d`, `w`) and plural. The options are
+/// the word of an [`Algorithm`], `burst=`, `name=` and `charge-denied`.
+///
+/// ```
+/// use tollgate::{Algorithm, Limit};
+///
+/// let limit: Limit = "10 per 2 hours".parse()?;
+/// assert_eq!(limit.quota(), 10);
+/// assert_eq!(limit.period().as_secs(), 7200);
+/// assert_eq!("10per2hours".parse(), Ok(limit));
+///
+/// let login: Limit = r#"1_000/day Token_Bucket burst=20 name="log in""#.parse()?;
+/// assert_eq!(login.algorithm(), Algorithm::TokenBucket);
+/// assert_eq!(login.name(), Some("log in"));
+///
+/// // An error tells the place, what stands there and what should.
+/// let error = "10/second burst=many".parse::<Limit>().unwrap_err();
+/// assert_eq!(error.to_string(), r#"at 16: found "many", expected a burst in digits"#);
+/// # Ok::<(), tollgate::LimitError>(())
+/// ```
+impl FromStr for Limit {
+    type Err = LimitError;
+
+    fn from_str(text: &str) -> Result<Limit, LimitError> {
+        let mut scanner = Scanner::new(text);
+        let limit = scanner.limit()?;
+        scanner.end("the end of the text, because this is to be one limit and not a policy")?;
+        Ok(limit)
+    }
+}
+
+/// Reads limits in their text form with `;`, `,` or `|` between them.
+///
+/// ```
+/// use tollgate::Policy;
+///
+/// let policy: Policy = "5/second, 100/minute fixed-window".parse()?;
+/// assert_eq!(policy.limits().len(), 2);
+/// assert_eq!(policy.to_string(), "5/second; 100/minute fixed-window");
+///
+/// let error = "5/second; 100/fortnight".parse::<Policy>().unwrap_err();
+/// assert_eq!(error.position(), Some(14));
+/// # Ok::<(), tollgate::LimitError>(())
+/// ```
+impl FromStr for Policy {
+    type Err = LimitError;
+
+    fn from_str(text: &str) -> Result<Policy, LimitError> {
+        let mut scanner = Scanner::new(text);
+        let mut starts = vec![scanner.at];
+        let mut limits = vec![scanner.limit()?];
+        while scanner.eat(&SEPARATORS) {
+            scanner.blanks();
+            starts.push(scanner.at);
+            limits.push(scanner.limit()?);
+        }
+        scanner.end(END)?;
+        Policy::checked(limits).map_err(|(index, error)| {
+            Problem::at(starts.get(index).copied().unwrap_or_default(), error.to_string())
+        })
+    }
+}
+
+/// Reads the word for it, in any case and with `_` for `-` if need be.
+///
+/// ```
+/// use tollgate::Algorithm;
+///
+/// assert_eq!("sliding-window".parse(), Ok(Algorithm::SlidingWindow));
+/// assert_eq!("GCRA".parse(), Ok(Algorithm::Gcra));
+/// assert!("window".parse::<Algorithm>().is_err());
+/// ```
+impl FromStr for Algorithm {
+    type Err = LimitError;
+
+    fn from_str(text: &str) -> Result<Algorithm, LimitError> {
+        let mut scanner = Scanner::new(text);
+        let algorithm = scanner.algorithm(ALGORITHM)?;
+        scanner.blanks();
+        scanner.end(END)?;
+        Ok(algorithm)
+    }
+}
+
+/// Prints the text form; parsing it gives an equal limit.
+///
+/// ```
+/// use tollgate::Limit;
+///
+/// assert_eq!("60 per 120min GCRA burst=60".parse::<Limit>()?.to_string(), "60 per 2 hours");
+/// # Ok::<(), tollgate::LimitError>(())
+/// ```
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Rate { algorithm, quota, period, burst, charge_denied } = self.rate();
+        let unit = UNITS.iter().find(|unit| period % unit.micros == 0).unwrap_or(&MICROSECOND);
+        match period / unit.micros {
+            1 => write!(f, "{quota}/{}", unit.name)?,
+            count => write!(f, "{quota} per {count} {}s", unit.name)?,
+        }
+        if algorithm != Algorithm::default() {
+            write!(f, " {algorithm}")?;
+        }
+        if burst != quota {
+            write!(f, " burst={burst}")?;
+        }
+        if let Some(name) = self.name() {
+            f.write_str(" name=")?;
+            write_name(f, name)?;
+        }
+        if charge_denied { f.write_str(" charge-denied") } else { Ok(()) }
+    }
+}
+
+/// Prints the text form; parsing it gives an equal policy.
+///
+/// ```
+/// use tollgate::Policy;
+///
+/// assert_eq!("1/s|9/m".parse::<Policy>()?.to_string(), "1/second; 9/minute");
+/// # Ok::<(), tollgate::LimitError>(())
+/// ```
+impl fmt::Display for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, limit) in self.limits().iter().enumerate() {
+            if index > 0 {
+                f.write_str("; ")?;
+            }
+            limit.fmt(f)?;
+        }
+        Ok(())
+    }
+}
+
+fn write_name(f: &mut fmt::Formatter<'_>, name: &str) -> fmt::Result {
+    if name.chars().all(bare) {
+        return f.write_str(name);
+    }
+    f.write_char('"')?;
+    for c in name.chars() {
+        match c {
+            '"' | '\\' => write!(f, "\\{c}")?,
+            '\n' | '\r' | '\t' => write!(f, "{}", c.escape_default())?,
+            _ if needs_escape(c) => write!(f, "{}", c.escape_unicode())?,
+            _ => f.write_char(c)?,
+        }
+    }
+    f.write_char('"')
+}
+
+/// A name of these needs no quotes.
+fn bare(c: char) -> bool {
+    c.is_ascii_alphanumeric() || "._:/@-".contains(c)
+}
+
+/// Would break a line or turn the reading order of a log or terminal.
+fn needs_escape(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// A period alone, such as `2 hours`.
+#[cfg(feature = "serde")]
+pub(crate) fn period(text: &str) -> Result<Duration, LimitError> {
+    let mut scanner = Scanner::new(text);
+    let period = scanner.period()?;
+    scanner.blanks();
+    scanner.end(END)?;
+    Ok(period)
+}
+
+/// What is wrong with a text, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Problem {
+    position: usize,
+    message: Box<str>,
+}
+
+impl Problem {
+    fn at(position: usize, message: impl Into<Box<str>>) -> LimitError {
+        LimitError::text(Problem { position, message: message.into() })
+    }
+
+    fn found(position: usize, found: &str, expected: &str) -> LimitError {
+        Problem::at(position, format!("found {}, expected {expected}", Shown(found)))
+    }
+
+    /// In bytes from the start of the whole text.
+    pub(crate) const fn position(&self) -> usize {
+        self.position
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "at {}: {}", self.position, self.message)
+    }
+}
+
+/// A piece of the text as messages quote it: short, because the text may come from anyone.
+struct Shown<'a>(&'a str);
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.char_indices().nth(60) {
+            _ if self.0.is_empty() => f.write_str(END),
+            Some((end, _)) => write!(f, "{:?}...", &self.0[..end]),
+            None => write!(f, "{:?}", self.0),
+        }
+    }
+}

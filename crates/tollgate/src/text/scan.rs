@@ -1,0 +1,283 @@
+//! From text to limits.
+
+use std::time::Duration;
+
+use super::{Problem, Shown, UNITS, Unit, bare};
+use crate::limit::{Algorithm, Kind, Limit, LimitBuilder, LimitError};
+
+pub(super) const SEPARATORS: [char; 3] = [';', ',', '|'];
+const QUOTA: &str = "a quota in digits, as in 10/second";
+const PER: &str = "/ or per";
+const UNIT: &str = "a unit of time: millisecond, second, minute, hour, day or week";
+const OPTION: &str =
+    "an option: an algorithm, burst=NUMBER, name=WORD, name=\"TEXT\" or charge-denied";
+pub(super) const ALGORITHM: &str = "an algorithm: fixed-window, fixed-window-per-key, \
+     elastic-window, moving-window, sliding-window, token-bucket, leaky-bucket or gcra";
+const NAME: &str = "a name: letters, digits and . _ : / @ -, or anything in double quotes";
+const ESCAPE: &str = "one of \\\" \\\\ \\n \\r \\t \\u{HEX}";
+pub(super) const END: &str = "the end of the text";
+
+/// Reads a text from left to right; a copy of it looks ahead.
+#[derive(Clone, Copy)]
+pub(super) struct Scanner<'a> {
+    text: &'a str,
+    pub(super) at: usize,
+}
+
+impl<'a> Scanner<'a> {
+    pub(super) fn new(text: &'a str) -> Self {
+        let mut scanner = Scanner { text, at: 0 };
+        scanner.blanks();
+        scanner
+    }
+
+    fn rest(&self) -> &'a str {
+        &self.text[self.at..]
+    }
+
+    fn take(&mut self, belongs: impl Fn(char) -> bool) -> &'a str {
+        let rest = self.rest();
+        let end = rest.find(|c| !belongs(c)).unwrap_or(rest.len());
+        self.at += end;
+        &rest[..end]
+    }
+
+    fn next(&mut self) -> Option<char> {
+        let next = self.rest().chars().next()?;
+        self.at += next.len_utf8();
+        Some(next)
+    }
+
+    pub(super) fn eat(&mut self, any: &[char]) -> bool {
+        let found = self.rest().starts_with(any);
+        if found {
+            self.next();
+        }
+        found
+    }
+
+    pub(super) fn blanks(&mut self) {
+        self.take(char::is_whitespace);
+    }
+
+    fn word(&mut self) -> &'a str {
+        self.take(in_word)
+    }
+
+    /// The word or character here is not what was expected.
+    fn unexpected(&self, expected: &str) -> LimitError {
+        let rest = self.rest();
+        let word = rest.find(|c| !in_word(c)).unwrap_or(rest.len());
+        let end = word.max(rest.chars().next().map_or(0, char::len_utf8));
+        Problem::found(self.at, &rest[..end], expected)
+    }
+
+    pub(super) fn end(&self, expected: &str) -> Result<(), LimitError> {
+        if self.rest().is_empty() { Ok(()) } else { Err(self.unexpected(expected)) }
+    }
+
+    fn number(&mut self, expected: &str) -> Result<u64, LimitError> {
+        if !self.rest().starts_with(|c: char| c.is_ascii_digit()) {
+            return Err(self.unexpected(expected));
+        }
+        let start = self.at;
+        let digits = self.take(|c| c.is_ascii_digit() || c == '_');
+        if digits.split('_').any(str::is_empty) {
+            return Err(Problem::found(start, digits, "_ only between two digits"));
+        }
+        digits
+            .replace('_', "")
+            .parse()
+            .map_err(|_| Problem::found(start, digits, &format!("a number not above {}", u64::MAX)))
+    }
+
+    fn per(&mut self) -> Result<(), LimitError> {
+        if self.eat(&['/']) {
+            return Ok(());
+        }
+        // Only these letters and not a whole word: nothing need stand between `per` and what follows.
+        match self.rest().get(..3) {
+            Some(per) if per.eq_ignore_ascii_case("per") => {
+                self.at += per.len();
+                Ok(())
+            }
+            _ => Err(self.unexpected(PER)),
+        }
+    }
+
+    pub(super) fn period(&mut self) -> Result<Duration, LimitError> {
+        let start = self.at;
+        let mut count = 1;
+        if self.rest().starts_with(|c: char| c.is_ascii_digit()) {
+            count = self.number(UNIT)?;
+            self.blanks();
+        }
+        let micros = self.unit()?;
+        count.checked_mul(micros).map(Duration::from_micros).ok_or_else(|| {
+            let found = &self.text[start..self.at];
+            Problem::found(start, found, "a period from 1 millisecond to 100 years")
+        })
+    }
+
+    /// Microseconds.
+    fn unit(&mut self) -> Result<u64, LimitError> {
+        let here = *self;
+        let found = self.word();
+        let word = found.to_ascii_lowercase();
+        let long = word.strip_suffix('s').unwrap_or(&word);
+        let known = |unit: &&Unit| unit.name == long || unit.short.contains(&word.as_str());
+        if let Some(unit) = UNITS.iter().find(known) {
+            return Ok(unit.micros);
+        }
+        let advice = match long {
+            "month" | "mo" => "a month has no fixed length: say 30 days",
+            "year" | "yr" | "y" => "a year has no fixed length: say 365 days",
+            _ => return Err(here.unexpected(UNIT)),
+        };
+        Err(Problem::at(here.at, format!("found {}: {advice}", Shown(found))))
+    }
+
+    pub(super) fn algorithm(&mut self, expected: &str) -> Result<Algorithm, LimitError> {
+        let here = *self;
+        let word = same_word(self.word());
+        let known = Algorithm::ALL.into_iter().find(|algorithm| algorithm.as_str() == word);
+        known.ok_or_else(|| here.unexpected(expected))
+    }
+
+    fn name(&mut self) -> Result<String, LimitError> {
+        if self.eat(&['"']) {
+            return self.quoted();
+        }
+        let name = self.take(bare);
+        let rest = self.rest();
+        let ends = rest.is_empty() || rest.starts_with(char::is_whitespace);
+        if name.is_empty() || !(ends || rest.starts_with(SEPARATORS)) {
+            return Err(self.unexpected(NAME));
+        }
+        Ok(name.to_owned())
+    }
+
+    fn quoted(&mut self) -> Result<String, LimitError> {
+        let mut name = String::new();
+        loop {
+            match self.next() {
+                None => return Err(self.unexpected("\" after the name")),
+                Some('"') => return Ok(name),
+                Some('\\') => name.push(self.escape()?),
+                Some(plain) => name.push(plain),
+            }
+        }
+    }
+
+    fn escape(&mut self) -> Result<char, LimitError> {
+        let start = self.at - '\\'.len_utf8();
+        let meant = match self.next() {
+            Some(itself @ ('"' | '\\')) => Some(itself),
+            Some('n') => Some('\n'),
+            Some('r') => Some('\r'),
+            Some('t') => Some('\t'),
+            Some('u') => self.code_point(),
+            _ => None,
+        };
+        meant.ok_or_else(|| Problem::found(start, &self.text[start..self.at], ESCAPE))
+    }
+
+    fn code_point(&mut self) -> Option<char> {
+        let open = self.eat(&['{']);
+        let digits = self.take(|c| c.is_ascii_hexdigit());
+        if !(open && self.eat(&['}'])) {
+            return None;
+        }
+        char::from_u32(u32::from_str_radix(digits, 16).ok()?)
+    }
+
+    pub(super) fn limit(&mut self) -> Result<Limit, LimitError> {
+        let quota_at = self.at;
+        let quota = self.number(QUOTA)?;
+        self.blanks();
+        self.per()?;
+        self.blanks();
+        let mut places = Places { quota: quota_at, period: self.at, ..Places::default() };
+        let mut limit = Limit::new(quota, self.period()?);
+        self.blanks();
+        while !self.rest().is_empty() && !self.rest().starts_with(SEPARATORS) {
+            limit = places.option(self, limit)?;
+            self.blanks();
+        }
+        limit.build().map_err(|error| places.locate(error))
+    }
+
+    fn value(&mut self) -> Result<usize, LimitError> {
+        self.blanks();
+        if !self.eat(&['=']) {
+            return Err(self.unexpected("= and a value"));
+        }
+        self.blanks();
+        Ok(self.at)
+    }
+}
+
+/// Where the values of a limit stand, so that a broken rule can be shown in the text; also which
+/// options were there.
+#[derive(Default)]
+struct Places {
+    quota: usize,
+    period: usize,
+    algorithm: Option<usize>,
+    burst: Option<usize>,
+    name: Option<usize>,
+    charge_denied: Option<usize>,
+}
+
+impl Places {
+    fn option(
+        &mut self,
+        scanner: &mut Scanner<'_>,
+        limit: LimitBuilder,
+    ) -> Result<LimitBuilder, LimitError> {
+        let start = scanner.at;
+        let mut ahead = *scanner;
+        let (before, limit) = match same_word(ahead.word()).as_str() {
+            "burst" => {
+                let before = self.burst.replace(ahead.value()?);
+                (before, limit.burst(ahead.number("a burst in digits")?))
+            }
+            "name" => {
+                let before = self.name.replace(ahead.value()?);
+                (before, limit.name(ahead.name()?))
+            }
+            "charge-denied" => (self.charge_denied.replace(start), limit.charge_denied()),
+            _ => {
+                ahead.at = start;
+                let algorithm = ahead.algorithm(OPTION)?;
+                (self.algorithm.replace(start), limit.algorithm(algorithm))
+            }
+        };
+        if before.is_some() {
+            return Err(scanner.unexpected("each option once, and one algorithm"));
+        }
+        *scanner = ahead;
+        Ok(limit)
+    }
+
+    fn locate(&self, error: LimitError) -> LimitError {
+        let position = match error.broken() {
+            Some(Kind::Quota) => Some(self.quota),
+            Some(Kind::Period | Kind::PeriodFraction) => Some(self.period),
+            Some(Kind::Burst | Kind::BurstWithoutBucket | Kind::Refill) => self.burst,
+            Some(Kind::ChargeDenied) => self.charge_denied,
+            Some(Kind::Name) => self.name,
+            None => return error,
+        };
+        Problem::at(position.unwrap_or(self.quota), error.to_string())
+    }
+}
+
+fn in_word(c: char) -> bool {
+    c.is_alphanumeric() || c == '-' || c == '_'
+}
+
+/// Words are the same in any case, and with `_` for `-`.
+fn same_word(word: &str) -> String {
+    word.replace('_', "-").to_ascii_lowercase()
+}

@@ -1,0 +1,94 @@
+//! Points in time: whole microseconds since the Unix epoch.
+
+use std::fmt;
+use std::time::Duration;
+
+/// A point in time, in whole microseconds since the Unix epoch.
+///
+/// Every function below the public surface takes the time as an argument, so that tests pass it instead of sleeping.
+/// Arithmetic saturates at [`Timestamp::MAX`], some 146,000 years from the epoch, and never wraps.
+///
+/// ```
+/// use std::time::Duration;
+/// use tollgate::Timestamp;
+///
+/// let start = Timestamp::from_micros(1_000_000);
+/// assert_eq!(start + Duration::from_millis(5), Timestamp::from_micros(1_005_000));
+/// assert_eq!(start.since(Timestamp::from_micros(400_000)), Duration::from_millis(600));
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Timestamp(u64);
+
+impl Timestamp {
+    /// The Unix epoch.
+    pub const EPOCH: Timestamp = Timestamp(0);
+
+    /// The latest point in time there is: 2^62 - 1 microseconds, so that sums of two never overflow a `u64`.
+    pub const MAX: Timestamp = Timestamp((1 << 62) - 1);
+
+    /// The time that many microseconds after the Unix epoch, at most [`Timestamp::MAX`].
+    ///
+    /// ```
+    /// # use tollgate::Timestamp;
+    /// assert_eq!(Timestamp::from_micros(u64::MAX), Timestamp::MAX);
+    /// ```
+    #[must_use]
+    pub const fn from_micros(micros: u64) -> Self {
+        if micros > Self::MAX.0 { Self::MAX } else { Timestamp(micros) }
+    }
+
+    /// Microseconds since the Unix epoch.
+    ///
+    /// ```
+    /// # use tollgate::Timestamp;
+    /// assert_eq!(Timestamp::from_micros(7).as_micros(), 7);
+    /// ```
+    #[must_use]
+    pub const fn as_micros(self) -> u64 {
+        self.0
+    }
+
+    /// The time from `earlier` to this one; zero if that lies ahead.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tollgate::Timestamp;
+    /// assert_eq!(Timestamp::from_micros(3).since(Timestamp::from_micros(5)), Duration::ZERO);
+    /// ```
+    #[must_use]
+    pub const fn since(self, earlier: Timestamp) -> Duration {
+        Duration::from_micros(self.micros_since(earlier))
+    }
+
+    pub(crate) const fn micros_since(self, earlier: Timestamp) -> u64 {
+        self.0.saturating_sub(earlier.0)
+    }
+
+    pub(crate) const fn plus(self, micros: u64) -> Timestamp {
+        Timestamp::from_micros(self.0.saturating_add(micros))
+    }
+
+    pub(crate) const fn minus(self, micros: u64) -> Timestamp {
+        Timestamp(self.0.saturating_sub(micros))
+    }
+}
+
+impl std::ops::Add<Duration> for Timestamp {
+    type Output = Timestamp;
+
+    /// Rounds a part of a microsecond up, so that a wait is never cut short.
+    fn add(self, span: Duration) -> Timestamp {
+        self.plus(micros_up(span))
+    }
+}
+
+impl fmt::Display for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{:06}", self.0 / 1_000_000, self.0 % 1_000_000)
+    }
+}
+
+/// Whole microseconds that cover `span`, saturating.
+pub(crate) fn micros_up(span: Duration) -> u64 {
+    u64::try_from(span.as_nanos().div_ceil(1000)).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,8 @@
+//! One test binary: each module holds the tests of one concern.
+
+mod properties;
+mod stores;
+mod text;
+mod threads;
+mod vectors;
+mod waiting;

@@ -1,0 +1,89 @@
+//! What the tasks need beside Rust itself, installed when it is missing.
+
+use std::process::Command;
+
+use crate::command::{cargo, is_installed, output, run};
+use crate::outcome::{Outcome, because};
+
+/// Task, program it calls, Debian package that has it.
+const NEEDS: &[(&str, &str, &str)] = &[
+    ("test", "cc", "gcc"),
+    ("bench instructions", "valgrind", "valgrind"),
+    ("fuzz", "c++", "g++"),
+];
+
+/// Installs the packages a task needs; asks the package manager only when a program is missing.
+pub(crate) fn install_for(task: &str) -> Outcome {
+    let packages = missing(task, is_installed);
+    if packages.is_empty() {
+        println!("nothing to install");
+        return Ok(());
+    }
+    if !is_installed("apt-get") {
+        return because(format!("there is no apt-get to install {} with", packages.join(", ")));
+    }
+    run(apt_get().arg("update"))?;
+    run(apt_get().args(["install", "--yes", "--no-install-recommends"]).args(packages))
+}
+
+/// A component of the active toolchain, told by its cargo subcommand.
+pub(crate) fn component(name: &str, subcommand: &str) -> Outcome {
+    if output("cargo", &[subcommand, "--version"]).is_some() {
+        return Ok(());
+    }
+    println!("{name} is missing");
+    if is_installed("rustup")
+        && run(Command::new("rustup").args(["component", "add", name])).is_ok()
+    {
+        return Ok(());
+    }
+    because(format!("{name} is not installed: `rustup component add {name}`"))
+}
+
+/// A subcommand of cargo that comes as a package of its own.
+pub(crate) fn subcommand(name: &str) -> Outcome {
+    if output("cargo", &[name, "--version"]).is_some() {
+        return Ok(());
+    }
+    println!("cargo-{name} is missing; installing it");
+    run(cargo(["install", "--locked"]).arg(format!("cargo-{name}")))
+}
+
+/// What `rustc -vV` of the nightly toolchain says.
+pub(crate) fn nightly() -> Outcome<String> {
+    match output("rustup", &["run", "nightly", "rustc", "-vV"]) {
+        Some(version) => Ok(version),
+        None => because("there is no nightly toolchain: `rustup toolchain install nightly`"),
+    }
+}
+
+fn missing(task: &str, is_installed: impl Fn(&str) -> bool) -> Vec<&'static str> {
+    NEEDS
+        .iter()
+        .filter(|(needed_by, program, _)| *needed_by == task && !is_installed(program))
+        .map(|(_, _, package)| *package)
+        .collect()
+}
+
+fn apt_get() -> Command {
+    let is_root = output("id", &["-u"]).is_some_and(|id| id.trim() == "0");
+    // env, because sudo does not pass variables on.
+    let mut words = vec!["env", "DEBIAN_FRONTEND=noninteractive", "apt-get"];
+    if !is_root {
+        words.insert(0, "sudo");
+    }
+    let mut command = Command::new(words[0]);
+    command.args(&words[1..]);
+    command
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_missing_is_installed() {
+        assert_eq!(missing("fuzz", |_| true), Vec::<&str>::new());
+        assert_eq!(missing("fuzz", |program| program != "c++"), ["g++"]);
+    }
+}

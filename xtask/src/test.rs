@@ -1,0 +1,83 @@
+//! `cargo xtask test` and its quick part, `check`.
+
+use crate::command::{add_flags, cargo, run, run_heard};
+use crate::needs;
+use crate::outcome::{Failure, Outcome, at_most};
+use crate::step::step;
+use crate::tally::Tally;
+use crate::{loom, workspace};
+
+pub(crate) fn check(arguments: &[String]) -> Outcome {
+    at_most(0, arguments)?;
+    needs::component("rustfmt", "fmt")?;
+    needs::component("clippy", "clippy")?;
+    step("formatting", formatting)?;
+    step("clippy", clippy)?;
+    step("documentation", documentation)
+}
+
+/// Stops at the first step that fails. The tally is the last line in any case.
+pub(crate) fn test(arguments: &[String]) -> Outcome {
+    at_most(0, arguments)?;
+    let mut tally = Tally::default();
+    let mut outcome = suite(&mut tally);
+    if outcome.is_err() {
+        tally.at_least_one_failed();
+    } else {
+        outcome = tally.verdict(in_ci());
+    }
+    if let Err(Failure::Because(reason)) = &outcome {
+        eprintln!("\nerror: {reason}");
+    }
+    println!("\n{tally}");
+    outcome.map_err(|_| Failure::Printed)
+}
+
+fn suite(tally: &mut Tally) -> Outcome {
+    step("packages", || needs::install_for("test"))?;
+    check(&[])?;
+    // Without the documentation tests, which get a step of their own.
+    step("tests", || tests(tally, &["--workspace", "--tests"]))?;
+    // Again optimised and without overflow checks: a wrap shows only here.
+    step("tests in release", || tests(tally, &["--release", "--package", "tollgate", "--tests"]))?;
+    step("documentation tests", || tests(tally, &["--workspace", "--doc"]))?;
+    step("loom models", || loom::models("loom", tally))?;
+    step("examples", || examples(tally))
+}
+
+fn tests(tally: &mut Tally, selection: &[&str]) -> Outcome {
+    let mut command = cargo(["test", "--all-features", "--no-fail-fast"]);
+    run_heard(command.args(selection), |line| tally.hear(line))
+}
+
+fn formatting() -> Outcome {
+    run(&mut cargo(["fmt", "--all", "--check"]))?;
+    // Outside the workspace, because it needs nightly to build; to format it does not.
+    run(&mut cargo(["fmt", "--manifest-path", "fuzz/Cargo.toml", "--check"]))
+}
+
+fn clippy() -> Outcome {
+    let everything = ["clippy", "--workspace", "--all-targets", "--all-features"];
+    run(cargo(everything).args(["--", "-D", "warnings"]))
+}
+
+fn documentation() -> Outcome {
+    let mut command = cargo(["doc", "--workspace", "--all-features", "--no-deps"]);
+    add_flags(&mut command, "RUSTDOCFLAGS", "-D warnings");
+    run(&mut command)
+}
+
+/// Each example is a test: it has to run to its end.
+fn examples(tally: &mut Tally) -> Outcome {
+    for (package, example) in workspace::examples() {
+        println!("--> {package}: {example}");
+        let of_package = ["run", "--quiet", "--all-features", "--package", &package];
+        run_heard(cargo(of_package).args(["--example", &example]), |line| tally.hear(line))?;
+        tally.one_passed();
+    }
+    Ok(())
+}
+
+fn in_ci() -> bool {
+    std::env::var("CI").is_ok_and(|value| !["", "0", "false"].contains(&value.as_str()))
+}
