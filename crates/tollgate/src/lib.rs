@@ -21,10 +21,17 @@
 #![deny(unsafe_code)]
 
 pub mod algorithm;
+#[cfg(not(loom))]
+pub mod atomic;
+#[cfg(loom)]
+#[path = "atomic/model.rs"]
+mod atomic;
 pub mod memory;
 
 mod clock;
 mod decision;
+#[cfg(not(loom))]
+mod direct;
 mod error;
 mod key;
 mod limit;
@@ -39,8 +46,12 @@ mod time;
 mod together;
 mod wait;
 
+#[cfg(not(loom))]
+pub use atomic::Atomic;
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use decision::{Decision, PolicyDecision, Receipt, Source};
+#[cfg(not(loom))]
+pub use direct::Direct;
 pub use error::{Error, ErrorKind};
 pub use key::{Form, Key, KeyRef, Tagged};
 pub use limit::{Algorithm, Limit, LimitBuilder, LimitError, MAX_QUOTA};

@@ -46,10 +46,6 @@ impl FixedWindow {
         FixedWindow { quota: rate.quota, period: rate.period, charge_denied: rate.charge_denied }
     }
 
-    pub(crate) fn period(&self) -> u64 {
-        self.period
-    }
-
     /// The window of a hit now: the clock's, or the state's if that is later.
     fn current(&self, state: Option<&State>, now: Timestamp) -> State {
         let window = now.as_micros() / self.period;

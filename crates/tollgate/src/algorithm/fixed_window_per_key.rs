@@ -47,10 +47,6 @@ impl FixedWindowPerKey {
         }
     }
 
-    pub(crate) fn period(&self) -> u64 {
-        self.period
-    }
-
     /// The window that is open now, or one that a hit would open.
     fn current(&self, state: Option<&State>, now: Timestamp) -> State {
         match state {

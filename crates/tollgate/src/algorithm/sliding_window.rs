@@ -51,10 +51,6 @@ impl SlidingWindow {
         SlidingWindow { quota: rate.quota, period: rate.period }
     }
 
-    pub(crate) fn period(&self) -> u64 {
-        self.period
-    }
-
     /// The windows as they stand now: shifted when the current one has ended, new when both have.
     fn now(&self, state: Option<&State>, now: Timestamp) -> State {
         match state {

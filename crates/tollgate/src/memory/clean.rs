@@ -10,7 +10,7 @@ use hashbrown::HashTable;
 use super::Inner;
 use super::entry::{Entry, Stored};
 use super::shard::{Known, Shard};
-use crate::algorithm::{AnyMachine, Machine};
+use crate::algorithm::AnyMachine;
 use crate::clock::Clock;
 use crate::key::{Key, KeyRef};
 use crate::limit::Limit;

@@ -1,1 +1,258 @@
-//! To come.
+//! What every in-process store must hold to. The rules are generic over [`Subject`]; each store gets all of them by one line.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tollgate::{
+    Algorithm, Clock, ErrorKind, Key, Limit, Limiter, ManualClock, Memory, PolicyLimiter, Store,
+    Timestamp,
+};
+
+mod allocation;
+mod bound;
+mod expiry;
+mod housekeeping;
+mod keys;
+mod memory_only;
+mod model;
+mod sequences;
+mod several;
+mod times;
+
+/// A Friday in 2026: no test begins at the epoch, where a lost time would go unseen.
+pub(crate) const START: Timestamp = Timestamp::from_micros(1_790_000_000_123_457);
+
+pub(crate) const HOUR: Duration = Duration::from_secs(3600);
+
+/// A clock whose kind the store's type does not tell.
+pub(crate) type AnyClock = Arc<dyn Clock>;
+
+/// How a store is to be built.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    pub(crate) clock: AnyClock,
+    pub(crate) max_keys: usize,
+    pub(crate) clean_period: Duration,
+    pub(crate) key_older_than: Option<Duration>,
+}
+
+impl Settings {
+    /// Room for all keys, never cleaned by callers.
+    pub(crate) fn new(clock: impl Clock + 'static) -> Settings {
+        Settings {
+            clock: Arc::new(clock),
+            max_keys: 1_000_000,
+            clean_period: Duration::from_secs(1_000_000_000),
+            key_older_than: None,
+        }
+    }
+}
+
+/// A store under test, and what the rules must know of it.
+pub(crate) trait Subject: Store + std::fmt::Debug {
+    /// How often it can count the capacity of a limit before it may saturate.
+    const COUNTS: u64;
+
+    fn build(settings: Settings) -> Self;
+    /// Forgets what is fresh by the store's clock; how many keys went.
+    fn sweep(&self) -> usize;
+    /// Keys that take room.
+    fn entries(&self) -> usize;
+    /// Hits decided on a shared state.
+    fn hits_at_the_bound(&self) -> usize;
+    fn forget_namespace(&self, namespace: &str);
+}
+
+pub(crate) type MemorySubject = Memory<AnyClock>;
+
+impl Subject for MemorySubject {
+    const COUNTS: u64 = u64::MAX;
+
+    fn build(settings: Settings) -> Self {
+        let builder = Memory::builder()
+            .clock(settings.clock)
+            .max_keys(settings.max_keys)
+            .clean_period(settings.clean_period);
+        match settings.key_older_than {
+            Some(age) => builder.key_older_than(age).build(),
+            None => builder.build(),
+        }
+    }
+
+    fn sweep(&self) -> usize {
+        self.clean()
+    }
+
+    fn entries(&self) -> usize {
+        self.len()
+    }
+
+    fn hits_at_the_bound(&self) -> usize {
+        self.overflowed()
+    }
+
+    fn forget_namespace(&self, namespace: &str) {
+        self.clear_namespace(namespace);
+    }
+}
+
+/// A store at [`START`] and its clock.
+pub(crate) fn store<S: Subject>() -> (S, ManualClock) {
+    let clock = ManualClock::new(START);
+    (S::build(Settings::new(clock.clone())), clock)
+}
+
+pub(crate) fn limiter<S: Subject>(store: &S, text: &str) -> Limiter<S> {
+    Limiter::on(store, "", text).unwrap_or_else(|error| panic!("{text}: {error}"))
+}
+
+pub(crate) fn policy<S: Subject>(store: &S, text: &str) -> PolicyLimiter<S> {
+    PolicyLimiter::on(store, "", text).unwrap_or_else(|error| panic!("{text}: {error}"))
+}
+
+/// One limiter for each algorithm that the store holds, all with this quota and period.
+pub(crate) fn limiters<S: Subject>(store: &S, quota: u64, period: Duration) -> Vec<Limiter<S>> {
+    let limit = |algorithm| Limit::new(quota, period).algorithm(algorithm);
+    let all = Algorithm::ALL.map(|algorithm| Limiter::on(store, "", limit(algorithm)));
+    all.into_iter().filter_map(supported).collect()
+}
+
+/// What the store holds; it may refuse a limit, but only by saying that it is not supported.
+pub(crate) fn supported<T>(prepared: Result<T, tollgate::Error>) -> Option<T> {
+    match prepared {
+        Ok(prepared) => Some(prepared),
+        Err(error) => {
+            assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+            None
+        }
+    }
+}
+
+/// How many of `tries` hits of cost 1 pass.
+pub(crate) fn admitted<S: Store>(limiter: &Limiter<S>, key: impl Key, tries: usize) -> usize {
+    (0..tries).filter(|_| limiter.hit(&key).allowed()).count()
+}
+
+/// One test for each rule of a module, for one store.
+macro_rules! rules {
+    ($store:ty: $($module:ident::{$($rule:ident),+ $(,)?})+) => {
+        $(mod $module {
+            $(#[test]
+            fn $rule() {
+                crate::stores::$module::$rule::<$store>();
+            })+
+        })+
+    };
+}
+
+/// All rules, for each store.
+macro_rules! conformance {
+    ($($name:ident: $store:ty),+ $(,)?) => {
+        $(mod $name {
+            rules! { $store:
+                allocation::{
+                    known_keys_are_decided_without_allocation,
+                    policies_are_decided_without_allocation,
+                }
+                bound::{
+                    a_clean_gives_room_to_newcomers,
+                    a_forgotten_limit_keeps_its_shared_state,
+                    a_hit_refused_at_the_bound_says_so,
+                    a_newcomer_starts_from_what_the_others_used,
+                    a_refund_reaches_the_shared_state,
+                    a_refused_group_leaves_the_shared_state_as_it_was,
+                    endless_fresh_keys_neither_grow_the_store_nor_push_others_out,
+                    known_keys_stay_exact_and_unknown_ones_share_one_state,
+                    the_shared_state_is_one_for_each_limit,
+                }
+                expiry::{
+                    a_state_lives_until_it_equals_a_fresh_one,
+                    cleaning_changes_no_answer,
+                    only_fresh_states_are_cleaned,
+                }
+                housekeeping::{
+                    cleaning_counts_what_went,
+                    hits_clean_when_the_period_has_passed,
+                    keys_in_use_outlive_their_age,
+                    unused_keys_go_at_their_age,
+                    without_an_age_unused_keys_stay,
+                }
+                keys::{
+                    a_changed_quota_keeps_the_counters_of_a_named_limit,
+                    a_limit_is_one_counter_alone_and_in_policies,
+                    different_keys_never_share_a_counter,
+                    different_limits_never_share_a_counter,
+                    integers_and_addresses_are_their_text,
+                    long_keys_differ_in_any_byte,
+                    namespaces_are_apart,
+                }
+                sequences::{answers_equal_the_definition}
+                several::{
+                    a_denial_charges_the_limits_that_charge_denied,
+                    a_denial_pushes_live_elastic_windows_only,
+                    all_are_charged_or_none,
+                    clear_forgets_the_keys_of_one_limit,
+                    clear_namespace_forgets_the_limits_of_one_namespace,
+                    looking_and_being_refused_take_no_room,
+                    requests_without_sense_are_errors,
+                    the_longest_wait_counts,
+                }
+                times::{
+                    a_jump_back_admits_nothing_and_locks_no_longer,
+                    a_jump_forward_and_back_locks_no_longer,
+                    no_more_than_the_burst_at_one_instant,
+                    retry_after_is_exact,
+                }
+            }
+        })+
+    };
+}
+
+conformance! {
+    memory: crate::stores::MemorySubject,
+}
+
+#[test]
+fn public_types_can_be_sent_and_shared() {
+    fn shared<T: Send + Sync>() {}
+    shared::<Memory>();
+    shared::<tollgate::memory::MemoryBuilder>();
+    shared::<tollgate::memory::Prepared>();
+    shared::<tollgate::memory::Expired>();
+    shared::<tollgate::memory::KeyUsage>();
+    shared::<Limiter<Memory>>();
+    shared::<PolicyLimiter<Memory>>();
+    shared::<tollgate::At<'_, Memory>>();
+    shared::<tollgate::Item<'_, Memory>>();
+    shared::<tollgate::AllDecision>();
+    shared::<tollgate::Decision>();
+    shared::<tollgate::PolicyDecision>();
+    shared::<tollgate::Receipt>();
+    shared::<tollgate::Source>();
+    shared::<tollgate::Error>();
+    shared::<ErrorKind>();
+    shared::<tollgate::LimitError>();
+    shared::<Limit>();
+    shared::<tollgate::LimitBuilder>();
+    shared::<tollgate::Policy>();
+    shared::<Algorithm>();
+    shared::<Timestamp>();
+    shared::<ManualClock>();
+    shared::<tollgate::SystemClock>();
+    shared::<tollgate::KeyRef<'_>>();
+    shared::<tollgate::Form>();
+    shared::<tollgate::Tagged<&str, u64>>();
+    shared::<tollgate::algorithm::AnyMachine>();
+    shared::<tollgate::algorithm::State>();
+    shared::<tollgate::algorithm::Op>();
+    shared::<tollgate::algorithm::Step>();
+    shared::<tollgate::algorithm::View>();
+}
+
+/// A waiting future goes to any thread of a runtime.
+#[test]
+fn a_wait_can_be_sent() {
+    fn sent<T: Send>(_: &T) {}
+    let limiter = Memory::new().limiter("1/hour").unwrap();
+    sent(&limiter.wait("key", 1, HOUR, |_| std::future::ready(())));
+}

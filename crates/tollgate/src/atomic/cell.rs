@@ -1,0 +1,70 @@
+//! One state without a key.
+
+use super::pack::{ByWidth, Pack, Packing, width, with_packed};
+use super::sync::Ordering;
+use super::word::Word;
+use crate::algorithm::{AnyMachine, Op, step};
+use crate::decision::Decision;
+use crate::error::Error;
+use crate::limit::Limit;
+use crate::time::Timestamp;
+
+/// One word and how to read it.
+#[derive(Debug)]
+pub(crate) struct Single {
+    machine: AnyMachine,
+    packing: Packing,
+    cell: ByWidth<Cell<u64>, Cell<u128>>,
+}
+
+#[derive(Debug)]
+struct Cell<W: Word>(W::Cell);
+
+impl Single {
+    pub(crate) fn new(limit: &Limit, now: Timestamp) -> Result<Self, Error> {
+        let cell = match width(limit)? {
+            ByWidth::Narrow(()) => ByWidth::Narrow(Cell(u64::VOID.cell())),
+            ByWidth::Wide(()) => ByWidth::Wide(Cell(u128::VOID.cell())),
+        };
+        Ok(Single { machine: AnyMachine::new(limit), packing: Packing::new(limit, now), cell })
+    }
+
+    #[inline]
+    pub(crate) fn apply(&self, now: Timestamp, op: Op) -> Decision {
+        with_packed!(&self.cell, &self.machine, (cell, machine) => self.on(cell, machine, now, op))
+    }
+
+    #[inline]
+    fn on<W: Word, M: Pack<W>>(
+        &self,
+        Cell(cell): &Cell<W>,
+        machine: &M,
+        now: Timestamp,
+        op: Op,
+    ) -> Decision {
+        let mut word = W::load(cell, Ordering::Acquire);
+        loop {
+            let mut state = word.payload().map(|payload| machine.unpack(&self.packing, payload));
+            let step = step(machine, &mut state, now, op);
+            let decision = Decision::new(machine, state.as_ref(), now, step);
+            if !step.changed {
+                return decision;
+            }
+            let pack = |state| W::present(machine.pack(&self.packing, state));
+            match W::replace(cell, word, state.as_ref().map_or(W::CLEARED, pack)) {
+                Ok(()) => return decision,
+                Err(found) => word = found,
+            }
+        }
+    }
+
+    /// Forgets the state; true if it was not fresh.
+    pub(crate) fn reset(&self, now: Timestamp) -> bool {
+        let before = self.apply(now, Op::Peek(1)).expires_at();
+        match &self.cell {
+            ByWidth::Narrow(Cell(cell)) => cell.store(u64::CLEARED, Ordering::Release),
+            ByWidth::Wide(Cell(cell)) => cell.store(u128::CLEARED, Ordering::Release),
+        }
+        before.is_some()
+    }
+}

@@ -1,0 +1,604 @@
+//! The store for the highest speed and the least memory: fingerprints instead of keys, one compare-exchange for a hit.
+//!
+//! # What stands for a key
+//!
+//! A key is known by 64 bits: its [foldhash](https://docs.rs/foldhash) (quality variant) under a secret that is drawn when the store is made. Each
+//! limit has a table of its own, so only keys of one limit can collide. With `k` live keys of a limit some two of them share a counter with a
+//! probability of about `k² / 2^65`: 3 in 100 million for a million keys, 3 in 10,000 for a hundred million. Two keys that collide are limited
+//! together: neither gets more than the limit, one may be refused for what the other did.
+//!
+//! foldhash is fast and keyed but not cryptographic. Who sees only decisions learns at most that two chosen keys collide, which at these odds takes more
+//! tries than there are hits in years; who could read the secret in the memory of the process could make keys that collide with a victim's and exhaust
+//! its quota. Where that matters, use [`Memory`](crate::Memory), which compares keys.
+//!
+//! # What it holds
+//!
+//! All algorithms but the moving window, whose log does not fit a word; the packing and its ranges are in the table at the top of `pack.rs` in the
+//! source: a narrow word of 64 bits (16 bytes a slot) where the exact state fits, which is GCRA without a name and small window quotas, and a wide one of
+//! 128 bits (32 bytes a slot) for the rest. It cannot list keys and cannot tell which it forgets.
+//!
+//! Several limits and several keys are asked first, then charged in order; when one of them was lost to another caller meanwhile, what was charged
+//! is given back. That may deny too much for a moment and never admits too much.
+
+mod pack;
+mod sync;
+mod table;
+mod word;
+
+pub(crate) mod cell;
+
+use std::hash::{BuildHasher, Hasher};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use foldhash::quality::RandomState;
+
+use crate::algorithm::{AnyMachine, Op};
+use crate::clock::{Clock, SystemClock};
+use crate::decision::{Decision, Source};
+use crate::error::Error;
+use crate::key::KeyRef;
+use crate::limit::Limit;
+use crate::registry::Registry;
+use crate::store::{Act, Part, Store, together};
+use crate::time::{Timestamp, micros_up};
+use pack::{ByWidth, Pack, Packing, with_packed};
+use table::{FIRST_FINGERPRINT, Fate, Full, Move, Next, Shared, Table};
+use word::Word;
+
+/// Keeps a fingerprint and a packed state for every key: lock-free, 34 bytes a key where the state is one number.
+///
+/// A handle: clones share one store. See [the module](self) for what stands for a key and what it holds.
+///
+/// ```
+/// use tollgate::{Atomic, Limit};
+///
+/// let limiter = Atomic::new().limiter(Limit::per_second(10).burst(20))?;
+/// assert!(limiter.hit("user:42").allowed());
+/// # Ok::<(), tollgate::Error>(())
+/// ```
+pub struct Atomic<C = SystemClock> {
+    inner: Arc<Inner<C>>,
+}
+
+impl<C> Clone for Atomic<C> {
+    fn clone(&self) -> Self {
+        Atomic { inner: Arc::clone(&self.inner) }
+    }
+}
+
+impl<C> std::fmt::Debug for Atomic<C> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Atomic").field("keys", &self.len()).finish_non_exhaustive()
+    }
+}
+
+impl Default for Atomic {
+    fn default() -> Self {
+        Atomic::new()
+    }
+}
+
+/// A limit as [`Atomic`] holds it.
+#[derive(Clone, Debug)]
+pub struct Prepared {
+    known: Arc<Known>,
+    machine: AnyMachine,
+}
+
+/// A limit and its table, shared by all who prepared it.
+#[derive(Debug)]
+struct Known {
+    table: AnyTable,
+    packing: Packing,
+    /// The machine as it was prepared last, for cleaning by hand.
+    latest: std::sync::Mutex<AnyMachine>,
+    clean_due: AtomicU64,
+    age_due: AtomicU64,
+}
+
+type AnyTable = ByWidth<Table<u64>, Table<u128>>;
+
+struct Inner<C> {
+    clock: C,
+    hasher: RandomState,
+    registry: Registry<Known>,
+    shared: Arc<Shared>,
+    overflowed: AtomicUsize,
+    made_at: Timestamp,
+    /// Microseconds.
+    clean_period: u64,
+    key_older_than: Option<u64>,
+}
+
+impl Atomic {
+    /// A store with the defaults: ten million keys, cleaned every minute.
+    ///
+    /// ```
+    /// let store = tollgate::Atomic::new();
+    /// assert!(store.is_empty());
+    /// ```
+    #[must_use]
+    pub fn new() -> Self {
+        Atomic::builder().build()
+    }
+
+    /// A store with settings of your own.
+    ///
+    /// ```
+    /// let store = tollgate::Atomic::builder().max_keys(1_000).build();
+    /// ```
+    pub fn builder() -> AtomicBuilder {
+        AtomicBuilder {
+            clock: SystemClock::new(),
+            max_keys: crate::DEFAULT_MAX_KEYS,
+            clean_period: crate::DEFAULT_CLEAN_PERIOD,
+            key_older_than: None,
+        }
+    }
+}
+
+crate::store::limiter_methods!(Atomic);
+
+impl<C> Atomic<C> {
+    /// How many keys have a slot, over all limits. States that have run out count until they are cleaned.
+    ///
+    /// ```
+    /// let store = tollgate::Atomic::new();
+    /// store.limiter("1/second")?.hit("a");
+    /// assert_eq!(store.len(), 1);
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.inner.shared.keys.load(Ordering::Relaxed)
+    }
+
+    /// True when no key has a slot.
+    ///
+    /// ```
+    /// assert!(tollgate::Atomic::new().is_empty());
+    /// ```
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many hits were decided on a state that unknown keys share, because the store was at its bound. Should stay zero.
+    ///
+    /// ```
+    /// assert_eq!(tollgate::Atomic::new().overflowed(), 0);
+    /// ```
+    #[must_use]
+    pub fn overflowed(&self) -> usize {
+        self.inner.overflowed.load(Ordering::Relaxed)
+    }
+}
+
+impl<C: Clock + 'static> Atomic<C> {
+    /// Forgets the states that equal a fresh one, all at once; how many went. Callers do the same in small steps.
+    ///
+    /// ```
+    /// let store = tollgate::Atomic::new();
+    /// assert_eq!(store.clean(), 0);
+    /// ```
+    #[allow(clippy::must_use_candidate)]
+    pub fn clean(&self) -> usize {
+        let now = self.inner.clock.now();
+        let gone = self.inner.registry.all().iter().map(|known| self.inner.clean(known, now)).sum();
+        self.inner.registry.forget(|known| known.is_empty());
+        gone
+    }
+
+    /// Forgets all keys of all limits in a namespace.
+    ///
+    /// ```
+    /// let store = tollgate::Atomic::new();
+    /// let limiter = store.limiter_in("acme", "1/hour")?;
+    /// limiter.hit("a");
+    /// store.clear_namespace("acme");
+    /// assert!(limiter.hit("a").allowed());
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    pub fn clear_namespace(&self, namespace: &str) {
+        for known in self.inner.registry.in_namespace(namespace) {
+            known.clear();
+        }
+    }
+}
+
+impl Known {
+    fn is_empty(&self) -> bool {
+        match &self.table {
+            ByWidth::Narrow(table) => table.len() == 0,
+            ByWidth::Wide(table) => table.len() == 0,
+        }
+    }
+
+    fn clear(&self) {
+        match &self.table {
+            ByWidth::Narrow(table) => table.clear(),
+            ByWidth::Wide(table) => table.clear(),
+        }
+    }
+}
+
+/// One machine on one table.
+struct On<'a, W: Word, M, C> {
+    store: &'a Inner<C>,
+    known: &'a Known,
+    table: &'a Table<W>,
+    machine: &'a M,
+    now: Timestamp,
+}
+
+impl<W: Word, M: Pack<W>, C: Clock> On<'_, W, M, C> {
+    fn state(&self, word: W) -> Option<M::State> {
+        word.payload().map(|payload| self.machine.unpack(&self.known.packing, payload))
+    }
+
+    fn word(&self, state: Option<&M::State>) -> W {
+        let pack = |state| W::present(self.machine.pack(&self.known.packing, state));
+        state.map_or(W::CLEARED, |state| pack(state).with_used(true))
+    }
+
+    /// Judged by the caller's time and never by one ahead of the store's own clock.
+    fn fate(&self, word: W) -> Fate {
+        let fresh_at = self.state(word).map_or(Timestamp::EPOCH, |s| self.machine.fresh_at(&s));
+        if fresh_at <= self.now && fresh_at <= self.store.clock.now() {
+            Fate::FreshSince(fresh_at.as_micros())
+        } else {
+            Fate::Stays
+        }
+    }
+
+    /// One step on one word. A key without a state starts no earlier than the floor.
+    #[inline]
+    fn step(&self, word: W, act: Act) -> (Next<W>, Decision) {
+        let mut state = self.state(word);
+        let start = match state {
+            Some(_) => self.now,
+            None => self.now.max(Timestamp::from_micros(self.table.floor())),
+        };
+        let step = act.on(self.machine, &mut state, start);
+        let decision = Decision::new(self.machine, state.as_ref(), self.now, step);
+        let next = if step.changed {
+            Next::Put(self.word(state.as_ref()))
+        } else if self.store.key_older_than.is_some() && state.is_some() && !word.is_used() {
+            // Refused is used, too: who knocks in vain is not forgotten for that.
+            Next::Put(word.with_used(true))
+        } else {
+            Next::Keep
+        };
+        (next, decision)
+    }
+
+    #[inline]
+    fn act(&self, fingerprint: u64, act: Act) -> Decision {
+        loop {
+            let done =
+                self.table.update(fingerprint, &|w| self.fate(w), |word| self.step(word, act));
+            match done {
+                Ok(decision) => return decision,
+                Err(Full) => {
+                    if let Some(decision) = self.act_on_overflow(fingerprint, act) {
+                        return decision;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Decides on the state that keys without a slot share; nothing if the key got a slot meanwhile.
+    #[cold]
+    fn act_on_overflow(&self, fingerprint: u64, act: Act) -> Option<Decision> {
+        let cell = &self.table.overflow;
+        let mut word = W::load(cell, Ordering::SeqCst);
+        let decision = loop {
+            let (next, decision) = self.step(word, act);
+            let Next::Put(new) = next else { break decision };
+            match W::replace_in_order(cell, word, new) {
+                Ok(()) => break decision,
+                Err(found) => word = found,
+            }
+        };
+        if self.table.has_slot(fingerprint, &|w| self.fate(w)) {
+            // Whoever claimed it may have looked here before we charged: take it back and ask the slot.
+            self.refund_overflow(&decision);
+            return None;
+        }
+        self.store.overflowed.fetch_add(1, Ordering::Relaxed);
+        self.tidy_at_bound();
+        Some(decision.from_source(Source::Overflow))
+    }
+
+    fn refund_overflow(&self, decision: &Decision) {
+        let cell = &self.table.overflow;
+        let mut word = W::load(cell, Ordering::SeqCst);
+        while let Next::Put(new) = self.step(word, Act::Op(Op::Refund(decision.receipt()))).0 {
+            match W::replace_in_order(cell, word, new) {
+                Ok(()) => return,
+                Err(found) => word = found,
+            }
+        }
+    }
+
+    /// Room may be had by forgetting; looking for it is not worth it for every hit of an attacker.
+    fn tidy_at_bound(&self) {
+        let due = self.known.clean_due.load(Ordering::Relaxed);
+        let early = self.store.clean_period - self.store.clean_period / 16;
+        if self.now.as_micros() >= due.saturating_sub(early) {
+            self.maintain();
+        }
+    }
+
+    #[inline]
+    fn maintain_if_due(&self) {
+        if self.now.as_micros() >= self.known.clean_due.load(Ordering::Relaxed)
+            || self.store.shared.has_garbage.load(Ordering::Relaxed)
+        {
+            self.maintain();
+        }
+    }
+
+    /// One small step of housekeeping.
+    #[cold]
+    fn maintain(&self) {
+        if self.store.shared.has_garbage.load(Ordering::Relaxed) {
+            self.store.shared.free_some();
+            return;
+        }
+        let next = self.now.plus(self.store.clean_period).as_micros();
+        self.known.clean_due.store(next, Ordering::Relaxed);
+        match self.move_due() {
+            Move::Age => self.table.begin_move(Move::Age, &|w| self.fate(w)),
+            _ if self.table.wants_tidying(&|w| self.fate(w)) => {
+                self.table.begin_move(Move::Tidy, &|w| self.fate(w));
+            }
+            _ => {}
+        }
+    }
+
+    /// What the next move is for: age is looked at once in `key_older_than`.
+    fn move_due(&self) -> Move {
+        let Some(age) = self.store.key_older_than else { return Move::Tidy };
+        let due = self.known.age_due.load(Ordering::Relaxed);
+        let next = self.now.plus(age).as_micros();
+        let is_due = self.now.as_micros() >= due
+            && self
+                .known
+                .age_due
+                .compare_exchange(due, next, Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok();
+        if is_due { Move::Age } else { Move::Tidy }
+    }
+
+    fn clean(&self) -> usize {
+        let fate = |w| self.fate(w);
+        let gone = self.table.move_all(self.move_due(), &fate);
+        // The first move made room for all that was claimed; now that is known exactly.
+        if self.table.wants_tidying(&fate) {
+            return gone + self.table.move_all(Move::Tidy, &fate);
+        }
+        gone
+    }
+
+    fn reset(&self, fingerprint: u64) -> bool {
+        let forget = |word: W| match self.state(word) {
+            Some(state) => {
+                (Next::Put(W::CLEARED), !self.machine.is_fresh(Some(&state), self.now))
+            }
+            None => (Next::Keep, false),
+        };
+        self.table.update(fingerprint, &|w| self.fate(w), forget).unwrap_or(false)
+    }
+}
+
+impl<C: Clock> Inner<C> {
+    #[inline]
+    fn fingerprint(&self, key: KeyRef<'_>) -> u64 {
+        let mut hasher = self.hasher.build_hasher();
+        hasher.write(key.bytes());
+        hasher.write_u8(key.form() as u8);
+        hasher.finish().max(FIRST_FINGERPRINT)
+    }
+
+    #[inline]
+    fn act(&self, prepared: &Prepared, key: KeyRef<'_>, now: Timestamp, act: Act) -> Decision {
+        let fingerprint = self.fingerprint(key);
+        let known = &*prepared.known;
+        with_packed!(&known.table, &prepared.machine, (table, machine) => {
+            let on = On { store: self, known, table, machine, now };
+            let decision = on.act(fingerprint, act);
+            on.maintain_if_due();
+            decision
+        })
+    }
+
+    fn clean(&self, known: &Known, now: Timestamp) -> usize {
+        let machine = *crate::registry::lock(&known.latest);
+        with_packed!(&known.table, &machine, (table, machine) => {
+            On { store: self, known, table, machine, now }.clean()
+        })
+    }
+}
+
+impl<C: Clock + 'static> Store for Atomic<C> {
+    type Prepared = Prepared;
+
+    #[inline]
+    fn now(&self) -> Timestamp {
+        self.inner.clock.now()
+    }
+
+    fn prepare(&self, namespace: &str, limit: &Limit) -> Result<Prepared, Error> {
+        let machine = AnyMachine::new(limit);
+        let width = pack::width(limit)?;
+        let inner = &self.inner;
+        let known = inner.registry.entry(namespace, limit, |_| {
+            let shared = Arc::clone(&inner.shared);
+            let now = inner.clock.now();
+            Ok::<_, Error>(Known {
+                table: match width {
+                    ByWidth::Narrow(()) => ByWidth::Narrow(Table::new(shared)),
+                    ByWidth::Wide(()) => ByWidth::Wide(Table::new(shared)),
+                },
+                packing: Packing::new(limit, inner.made_at),
+                latest: std::sync::Mutex::new(machine),
+                clean_due: AtomicU64::new(now.plus(inner.clean_period).as_micros()),
+                age_due: AtomicU64::new(
+                    now.plus(inner.key_older_than.unwrap_or(0)).as_micros(),
+                ),
+            })
+        })?;
+        *crate::registry::lock(&known.latest) = machine;
+        Ok(Prepared { known, machine })
+    }
+
+    #[inline]
+    fn apply(&self, prepared: &Prepared, key: KeyRef<'_>, now: Timestamp, op: Op) -> Decision {
+        self.inner.act(prepared, key, now, Act::Op(op))
+    }
+
+    fn hit_together(
+        &self,
+        parts: &[Part<'_, Prepared>],
+        now: Timestamp,
+        out: &mut dyn FnMut(Decision),
+    ) -> bool {
+        let act = |part: &Part<'_, Prepared>, act| {
+            self.inner.act(part.prepared, part.key, now, act)
+        };
+        let undo = |part: &Part<'_, Prepared>, decision: &Decision| {
+            // Not as of `now`, which may be long past: what has run off since must not be given back.
+            let later = now.max(self.inner.clock.now());
+            let refund = Act::Op(Op::Refund(decision.receipt()));
+            let _ = self.inner.act(part.prepared, part.key, later, refund);
+        };
+        together(parts, act, undo, out)
+    }
+
+    fn reset(&self, prepared: &Prepared, key: KeyRef<'_>, now: Timestamp) -> bool {
+        let fingerprint = self.inner.fingerprint(key);
+        let known = &*prepared.known;
+        with_packed!(&known.table, &prepared.machine, (table, machine) => {
+            On { store: &*self.inner, known, table, machine, now }.reset(fingerprint)
+        })
+    }
+
+    fn clear(&self, prepared: &Prepared) {
+        prepared.known.clear();
+    }
+
+    #[inline]
+    fn prefetch(&self, prepared: &Prepared, key: KeyRef<'_>) {
+        let fingerprint = self.inner.fingerprint(key);
+        match &prepared.known.table {
+            ByWidth::Narrow(table) => table.prefetch(fingerprint),
+            ByWidth::Wide(table) => table.prefetch(fingerprint),
+        }
+    }
+
+    fn same_counter(&self, a: &Prepared, b: &Prepared) -> bool {
+        Arc::ptr_eq(&a.known, &b.known)
+    }
+
+    fn same_store(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner)
+    }
+}
+
+/// Settings of an [`Atomic`] store.
+///
+/// ```
+/// use std::time::Duration;
+/// use tollgate::Atomic;
+///
+/// let store = Atomic::builder().max_keys(100_000).clean_period(Duration::from_secs(30)).build();
+/// ```
+#[derive(Debug)]
+#[must_use = "call build"]
+pub struct AtomicBuilder<C = SystemClock> {
+    clock: C,
+    max_keys: usize,
+    clean_period: Duration,
+    key_older_than: Option<Duration>,
+}
+
+impl<C> AtomicBuilder<C> {
+    /// Tells the time by another clock.
+    ///
+    /// ```
+    /// # use tollgate::{Atomic, ManualClock};
+    /// let store = Atomic::builder().clock(ManualClock::default()).build();
+    /// ```
+    pub fn clock<D>(self, clock: D) -> AtomicBuilder<D> {
+        AtomicBuilder {
+            clock,
+            max_keys: self.max_keys,
+            clean_period: self.clean_period,
+            key_older_than: self.key_older_than,
+        }
+    }
+
+    /// The most keys with a slot, over all limits; ten million unless said. At the bound known keys keep their exact states and unknown ones
+    /// share one state per limit.
+    ///
+    /// ```
+    /// # use tollgate::{Atomic, Source};
+    /// let limiter = Atomic::builder().max_keys(1).build().limiter("1/hour")?;
+    /// assert_eq!(limiter.hit("known").source(), Source::Store);
+    /// assert_eq!(limiter.hit("newcomer").source(), Source::Overflow);
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    pub fn max_keys(mut self, max_keys: usize) -> Self {
+        self.max_keys = max_keys;
+        self
+    }
+
+    /// How often states that have run out are cleaned; a minute unless said.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// let store = tollgate::Atomic::builder().clean_period(Duration::from_secs(5)).build();
+    /// ```
+    pub fn clean_period(mut self, period: Duration) -> Self {
+        self.clean_period = period;
+        self
+    }
+
+    /// Permits to forget states that nobody used for that long (and up to twice as long) although they are not fresh: a drained bucket comes
+    /// back full. Off unless said.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// let store = tollgate::Atomic::builder().key_older_than(Duration::from_secs(86_400)).build();
+    /// ```
+    pub fn key_older_than(mut self, age: Duration) -> Self {
+        self.key_older_than = Some(age);
+        self
+    }
+}
+
+impl<C: Clock> AtomicBuilder<C> {
+    /// The store.
+    ///
+    /// ```
+    /// let store = tollgate::Atomic::builder().build();
+    /// ```
+    #[must_use]
+    pub fn build(self) -> Atomic<C> {
+        let inner = Inner {
+            hasher: RandomState::default(),
+            registry: Registry::new(),
+            shared: Arc::new(Shared::new(self.max_keys)),
+            overflowed: AtomicUsize::new(0),
+            made_at: self.clock.now(),
+            clean_period: micros_up(self.clean_period),
+            key_older_than: self.key_older_than.map(micros_up),
+            clock: self.clock,
+        };
+        Atomic { inner: Arc::new(inner) }
+    }
+}

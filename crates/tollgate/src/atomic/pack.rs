@@ -1,0 +1,270 @@
+//! How states are packed into words.
+//!
+//! The flags of a word take three bits ([`super::word`]). The rest:
+//!
+//! | algorithm | narrow, 61 bits | wide, 125 bits |
+//! | --- | --- | --- |
+//! | fixed window | window 49, count 12 | window 62, count 50 |
+//! | fixed window per key | start 49, count 12 | start 62, count 50 |
+//! | elastic window | expiry 49, count 12 | expiry 62, count 50 |
+//! | GCRA | tat 49, part 12 | tat 62, part 40 |
+//! | sliding window | no | start 51, previous 37, current 37 |
+//! | token and leaky bucket | no | time 51, level 74 |
+//!
+//! Times of 49 and 51 bits are microseconds since one year before the store was made, so they last 16 and 70 years from then; the fixed window's
+//! narrow number counts windows from the same time. A GCRA part is kept in units of the greatest common divisor of quota and period, of which it is
+//! always a multiple: 7 per second has parts of sevenths, 10 per second has none.
+//!
+//! A limit is packed narrow when its exact state fits: at least sixteen times the capacity, so that charges beyond the limit have room too (what lies
+//! beyond that saturates), and for half a year of debt or a year of a window. A limit with a name is packed wide, because its quota may change
+//! and the packing must not. What does not fit wide either is refused.
+
+use crate::algorithm::elastic_window::{self, ElasticWindow};
+use crate::algorithm::fixed_window::{self, FixedWindow};
+use crate::algorithm::fixed_window_per_key::{self, FixedWindowPerKey};
+use crate::algorithm::gcra::{self, Gcra};
+use crate::algorithm::level::{self, Level};
+use crate::algorithm::sliding_window::{self, SlidingWindow};
+use crate::algorithm::Machine;
+use crate::error::Error;
+use crate::limit::{Algorithm, Limit, Rate};
+use crate::time::Timestamp;
+
+/// Charges may go beyond the capacity by this factor before they saturate.
+const BEYOND: u128 = 16;
+const YEAR: u64 = 365 * 86_400 * 1_000_000;
+
+/// Something for each size of word: `N` for 64 bits, `W` for 128.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ByWidth<N, W> {
+    Narrow(N),
+    Wide(W),
+}
+
+/// Runs `$body` with what there is for the size of word, and with the machine, whatever their types.
+macro_rules! with_packed {
+    ($by_width:expr, $machine:expr, ($it:ident, $m:ident) => $body:expr) => {
+        match ($by_width, $machine) {
+            (ByWidth::Narrow($it), AnyMachine::FixedWindow($m)) => $body,
+            (ByWidth::Narrow($it), AnyMachine::FixedWindowPerKey($m)) => $body,
+            (ByWidth::Narrow($it), AnyMachine::ElasticWindow($m)) => $body,
+            (ByWidth::Narrow($it), AnyMachine::Gcra($m)) => $body,
+            (ByWidth::Wide($it), AnyMachine::FixedWindow($m)) => $body,
+            (ByWidth::Wide($it), AnyMachine::FixedWindowPerKey($m)) => $body,
+            (ByWidth::Wide($it), AnyMachine::ElasticWindow($m)) => $body,
+            (ByWidth::Wide($it), AnyMachine::SlidingWindow($m)) => $body,
+            (
+                ByWidth::Wide($it),
+                AnyMachine::TokenBucket($m) | AnyMachine::LeakyBucket($m),
+            ) => $body,
+            (ByWidth::Wide($it), AnyMachine::Gcra($m)) => $body,
+            _ => unreachable!("`width` gives every machine a word that holds it"),
+        }
+    };
+}
+pub(super) use with_packed;
+
+/// What packing needs to know besides the machine. Fixed for a limit as long as the store lives.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Packing {
+    /// Where packed times count from, in microseconds.
+    epoch: u64,
+    /// The same in windows of a fixed window.
+    first_window: u64,
+    /// The unit of a GCRA part.
+    part_unit: u64,
+}
+
+impl Packing {
+    pub(super) fn new(limit: &Limit, made_at: Timestamp) -> Self {
+        let Rate { quota, period, .. } = limit.rate();
+        let epoch = made_at.as_micros().saturating_sub(YEAR);
+        Packing {
+            epoch,
+            first_window: epoch / period,
+            // With a name the quota may change, so the part is kept as it is.
+            part_unit: if limit.name().is_some() { 1 } else { gcd(quota, period) },
+        }
+    }
+
+    fn since(&self, time: Timestamp, bits: u32) -> u64 {
+        time.as_micros().saturating_sub(self.epoch).min((1 << bits) - 1)
+    }
+
+    fn time(&self, since: u64) -> Timestamp {
+        Timestamp::from_micros(self.epoch + since)
+    }
+}
+
+fn gcd(mut a: u64, mut b: u64) -> u64 {
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}
+
+/// How wide the words of this limit must be.
+pub(super) fn width(limit: &Limit) -> Result<ByWidth<(), ()>, Error> {
+    let Rate { algorithm, quota, period, burst, .. } = limit.rate();
+    let fits = |units: u64, unit: u64, bits: u32| {
+        u128::from(units) * u128::from(unit) * BEYOND < 1_u128 << bits
+    };
+    let narrow = match algorithm {
+        Algorithm::FixedWindow | Algorithm::FixedWindowPerKey | Algorithm::ElasticWindow => {
+            fits(quota, 1, 12) && period <= YEAR
+        }
+        Algorithm::Gcra => {
+            let refill = u128::from(burst) * u128::from(period) / u128::from(quota);
+            quota / gcd(quota, period) <= 1 << 12 && refill <= u128::from(YEAR / 2)
+        }
+        _ => false,
+    };
+    let too_large = match algorithm {
+        Algorithm::MovingWindow => Some("a log of hits".to_owned()),
+        Algorithm::SlidingWindow if !fits(quota, 1, 37) => Some(format!("a quota of {quota}")),
+        Algorithm::TokenBucket | Algorithm::LeakyBucket if !fits(burst, period, 74) => {
+            Some(format!("a burst of {burst} with so long a period"))
+        }
+        _ => None,
+    };
+    match too_large {
+        Some(what) => {
+            Err(Error::unsupported(limit, format!("Atomic cannot hold {what}; Memory can")))
+        }
+        None if narrow && limit.name().is_none() => Ok(ByWidth::Narrow(())),
+        None => Ok(ByWidth::Wide(())),
+    }
+}
+
+/// A machine whose states fit a word.
+pub(super) trait Pack<W>: Machine {
+    fn pack(&self, packing: &Packing, state: &Self::State) -> W;
+    fn unpack(&self, packing: &Packing, payload: W) -> Self::State;
+}
+
+const LOW: u64 = (1 << 12) - 1;
+
+/// A time and a small number in a narrow word.
+fn narrow(since: u64, number: u64) -> u64 {
+    since << 12 | number.min(LOW)
+}
+
+/// Two numbers in a wide word, the second below 2^62.
+fn pair(first: u64, second: u64) -> u128 {
+    u128::from(first) << 62 | u128::from(second)
+}
+
+fn unpair(payload: u128) -> (u64, u64) {
+    ((payload >> 62) as u64, payload as u64 & ((1 << 62) - 1))
+}
+
+impl Pack<u64> for FixedWindow {
+    fn pack(&self, packing: &Packing, state: &fixed_window::State) -> u64 {
+        let since = state.window.saturating_sub(packing.first_window).min((1 << 49) - 1);
+        narrow(since, state.count)
+    }
+
+    fn unpack(&self, packing: &Packing, payload: u64) -> fixed_window::State {
+        let window = packing.first_window + (payload >> 12);
+        fixed_window::State { window, count: payload & LOW }
+    }
+}
+
+impl Pack<u128> for FixedWindow {
+    fn pack(&self, _: &Packing, state: &fixed_window::State) -> u128 {
+        pair(state.window, state.count)
+    }
+
+    fn unpack(&self, _: &Packing, payload: u128) -> fixed_window::State {
+        let (window, count) = unpair(payload);
+        fixed_window::State { window, count }
+    }
+}
+
+/// A state that is a time and a number, both ways.
+macro_rules! pack_time_and_number {
+    ($machine:ty, $state:path, $time:ident, $number:ident) => {
+        impl Pack<u64> for $machine {
+            #[inline]
+            fn pack(&self, packing: &Packing, state: &$state) -> u64 {
+                narrow(packing.since(state.$time, 49), state.$number)
+            }
+
+            #[inline]
+            fn unpack(&self, packing: &Packing, payload: u64) -> $state {
+                $state { $time: packing.time(payload >> 12), $number: payload & LOW }
+            }
+        }
+
+        impl Pack<u128> for $machine {
+            fn pack(&self, _: &Packing, state: &$state) -> u128 {
+                pair(state.$time.as_micros(), state.$number)
+            }
+
+            fn unpack(&self, _: &Packing, payload: u128) -> $state {
+                let ($time, $number) = unpair(payload);
+                $state { $time: Timestamp::from_micros($time), $number }
+            }
+        }
+    };
+}
+
+pack_time_and_number!(FixedWindowPerKey, fixed_window_per_key::State, start, count);
+pack_time_and_number!(ElasticWindow, elastic_window::State, expiry, count);
+
+impl Pack<u64> for Gcra {
+    #[inline]
+    fn pack(&self, packing: &Packing, state: &gcra::State) -> u64 {
+        // Most limits have no parts, and a division is dear.
+        let part = if state.part == 0 { 0 } else { state.part / packing.part_unit };
+        narrow(packing.since(state.tat, 49), part)
+    }
+
+    #[inline]
+    fn unpack(&self, packing: &Packing, payload: u64) -> gcra::State {
+        let part = (payload & LOW) * packing.part_unit;
+        gcra::State { tat: packing.time(payload >> 12), part }
+    }
+}
+
+impl Pack<u128> for Gcra {
+    fn pack(&self, _: &Packing, state: &gcra::State) -> u128 {
+        pair(state.tat.as_micros(), state.part)
+    }
+
+    fn unpack(&self, _: &Packing, payload: u128) -> gcra::State {
+        let (tat, part) = unpair(payload);
+        gcra::State { tat: Timestamp::from_micros(tat), part }
+    }
+}
+
+impl Pack<u128> for SlidingWindow {
+    fn pack(&self, packing: &Packing, state: &sliding_window::State) -> u128 {
+        const MAX: u64 = (1 << 37) - 1;
+        u128::from(packing.since(state.start, 51)) << 74
+            | u128::from(state.previous.min(MAX)) << 37
+            | u128::from(state.current.min(MAX))
+    }
+
+    fn unpack(&self, packing: &Packing, payload: u128) -> sliding_window::State {
+        const MASK: u128 = (1 << 37) - 1;
+        sliding_window::State {
+            start: packing.time((payload >> 74) as u64),
+            previous: (payload >> 37 & MASK) as u64,
+            current: (payload & MASK) as u64,
+        }
+    }
+}
+
+impl Pack<u128> for Level {
+    fn pack(&self, packing: &Packing, state: &level::State) -> u128 {
+        u128::from(packing.since(state.time, 51)) << 74 | state.level.min((1 << 74) - 1)
+    }
+
+    fn unpack(&self, packing: &Packing, payload: u128) -> level::State {
+        level::State {
+            time: packing.time((payload >> 74) as u64),
+            level: payload & ((1 << 74) - 1),
+        }
+    }
+}

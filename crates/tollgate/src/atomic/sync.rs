@@ -1,0 +1,59 @@
+//! Atomics and reclamation as the table uses them: the real ones, or loom's, under which every interleaving is tried.
+
+#[cfg(not(loom))]
+pub(super) use real::*;
+#[cfg(loom)]
+pub(super) use model::*;
+
+#[cfg(not(loom))]
+mod real {
+    pub(in super::super) use portable_atomic::AtomicU128;
+    pub(in super::super) use std::sync::Arc;
+    pub(in super::super) use std::sync::atomic::{
+        AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering,
+    };
+
+    /// While one is held, nothing that was reachable is freed.
+    pub(in super::super) struct Guard(crossbeam_epoch::Guard);
+
+    #[inline]
+    pub(in super::super) fn pin() -> Guard {
+        Guard(crossbeam_epoch::pin())
+    }
+
+    impl Guard {
+        /// Runs `free` when every guard of today is gone.
+        ///
+        /// The closure must be safe to run then, on any thread: the caller promises it.
+        #[allow(unsafe_code)]
+        pub(in super::super) unsafe fn retire(&self, free: impl FnOnce() + Send + 'static) {
+            // SAFETY: `defer` asks for a closure that may be sent to another thread and outlives nothing borrowed: it is Send + 'static. That what
+            // it frees is unreachable from new guards is the promise of our caller.
+            unsafe { self.0.defer_unchecked(free) };
+            // A bag is kept by its thread until it is full; this one is large, so hand it on at once.
+            self.0.flush();
+        }
+    }
+}
+
+#[cfg(loom)]
+mod model {
+    pub(in super::super) use loom::sync::Arc;
+    pub(in super::super) use loom::sync::atomic::{
+        AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering,
+    };
+
+    pub(in super::super) struct Guard;
+
+    pub(in super::super) fn pin() -> Guard {
+        Guard
+    }
+
+    impl Guard {
+        /// The models are about the table; when memory is freed is crossbeam-epoch's own proof. Here nothing is freed.
+        #[allow(unsafe_code)]
+        pub(in super::super) unsafe fn retire(&self, free: impl FnOnce() + Send + 'static) {
+            std::mem::forget(free);
+        }
+    }
+}

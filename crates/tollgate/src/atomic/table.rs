@@ -1,0 +1,811 @@
+//! A lock-free, growable table from fingerprints to words. The only file with `unsafe`.
+//!
+//! Open addressing: a fingerprint goes to the first empty slot from its home line on. Within one *generation* a slot's fingerprint is written
+//! once and stays, so
+//!
+//! - a fingerprint never has two slots: both claimants walk the same slots and meet at the first empty one, where one compare-exchange decides;
+//! - a word belongs to one key for good: a compare-exchange on it can never charge somebody else, however long its caller slept.
+//!
+//! Growing, cleaning, shrinking, ageing and wiping are one mechanism, moving to a next generation, done by the callers in small chunks:
+//!
+//! 1. The generation is closed: no more claims. Its count is now a bound on what must be copied, and the next generation is made large enough.
+//! 2. Whoever comes with a key *settles* it first: it freezes the key's word, or seals the empty slot where the key would have gone, and copies
+//!    a frozen state into the next generation. Only then does it work there.
+//! 3. What becomes of a state, copied or dropped, is written into its word by the very compare-exchange that freezes it, so all agree.
+//! 4. A copy is put by compare-exchange void to state. A slot is void only before its first state, so a late copier changes nothing.
+//! 5. Each chunk is marked when it is done, by whoever did it; when all are, the next generation becomes the current one. Only the current
+//!    generation may get a successor. A copier that meets a sealed slot in the next generation therefore knows that all was copied long ago.
+//! 6. The old generation is freed when nobody can hold a reference to it any more (crossbeam-epoch), in slices.
+//!
+//! A state that is dropped because it is fresh raises the table's *floor* to the time it became so; a caller that read the clock before that and
+//! finds no state starts at the floor.
+
+#![allow(unsafe_code)]
+
+use std::ptr;
+
+use super::sync::{Arc, AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Guard, Ordering, pin};
+use super::word::Word;
+
+/// No fingerprint yet.
+const EMPTY: u64 = 0;
+/// Never will be one: whoever wants this slot goes to the next generation.
+const SEALED: u64 = 1;
+/// The smallest fingerprint.
+pub(super) const FIRST_FINGERPRINT: u64 = 2;
+
+const LINE: usize = 4;
+#[cfg(not(loom))]
+const MIN_LINES: usize = 16;
+#[cfg(loom)]
+const MIN_LINES: usize = 1;
+/// Lines of one allocation: 256 KiB of narrow slots, which take some tens of microseconds to get or free.
+const SEGMENT_LINES: usize = if cfg!(loom) { 1 } else { 4096 };
+/// Lines that are moved at a time.
+const CHUNK_LINES: usize = if cfg!(loom) { 1 } else { 8 };
+/// Marks a closed generation in its count.
+const CLOSED: usize = 1 << (usize::BITS - 1);
+
+/// Four slots, in one cache line when they are narrow.
+#[repr(align(64))]
+struct Line<W: Word>([Slot<W>; LINE]);
+
+struct Slot<W: Word> {
+    fingerprint: AtomicU64,
+    word: W::Cell,
+}
+
+/// What is to become of a state that is met while moving.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fate {
+    Stays,
+    /// It equals a fresh one since this time, in microseconds.
+    FreshSince(u64),
+}
+
+/// What a caller wants done with a word.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Next<W> {
+    Keep,
+    Put(W),
+}
+
+/// Why a key without a slot could not get one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Full;
+
+/// Why a generation is left for a new one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Move {
+    /// Room is needed, or the dead are too many.
+    Tidy,
+    /// As `Tidy`, and states that were not used since the last time go.
+    Age,
+    /// All states go.
+    Wipe,
+}
+
+/// What all tables of a store count together.
+pub(super) struct Shared {
+    pub(super) keys: AtomicUsize,
+    pub(super) max_keys: usize,
+    /// Pieces of old generations that can be freed.
+    garbage: std::sync::Mutex<Vec<Box<dyn Send>>>,
+    pub(super) has_garbage: AtomicBool,
+}
+
+impl Shared {
+    pub(super) fn new(max_keys: usize) -> Self {
+        Shared {
+            keys: AtomicUsize::new(0),
+            max_keys,
+            garbage: std::sync::Mutex::new(Vec::new()),
+            has_garbage: AtomicBool::new(false),
+        }
+    }
+
+    /// Frees one piece of an old generation.
+    pub(super) fn free_some(&self) {
+        let Ok(mut garbage) = self.garbage.try_lock() else { return };
+        let piece = garbage.pop();
+        self.has_garbage.store(!garbage.is_empty(), Ordering::Relaxed);
+        drop(garbage);
+        drop(piece);
+    }
+
+}
+
+struct Generation<W: Word> {
+    lines: usize,
+    /// Allocated when first touched. Each holds `lines.min(SEGMENT_LINES)` lines.
+    segments: Box<[AtomicPtr<Line<W>>]>,
+    next: AtomicPtr<Generation<W>>,
+    /// How this generation treats what is moved into it.
+    mode: Move,
+    /// Slots with a fingerprint, or an upper bound of it while states are moved here; and `CLOSED`.
+    claimed: AtomicUsize,
+    /// The next chunk to move out, the chunks moved out, and how many those are.
+    cursor: AtomicUsize,
+    moved: Box<[AtomicBool]>,
+    moved_count: AtomicUsize,
+}
+
+impl<W: Word> Generation<W> {
+    fn new(lines: usize, claimed: usize, mode: Move) -> Self {
+        let segments = lines.div_ceil(SEGMENT_LINES);
+        let chunks = lines.div_ceil(CHUNK_LINES);
+        Generation {
+            lines,
+            segments: (0..segments).map(|_| AtomicPtr::new(ptr::null_mut())).collect(),
+            next: AtomicPtr::new(ptr::null_mut()),
+            mode,
+            claimed: AtomicUsize::new(claimed),
+            cursor: AtomicUsize::new(0),
+            moved: (0..chunks).map(|_| AtomicBool::new(false)).collect(),
+            moved_count: AtomicUsize::new(0),
+        }
+    }
+
+    fn segment_lines(&self) -> usize {
+        self.lines.min(SEGMENT_LINES)
+    }
+
+    #[inline]
+    fn line(&self, index: usize) -> &Line<W> {
+        let segment = &self.segments[index / SEGMENT_LINES];
+        let mut lines = segment.load(Ordering::Acquire);
+        if lines.is_null() {
+            lines = self.allocate(segment);
+        }
+        // SAFETY: `lines` came from `allocate`, which makes `segment_lines()` lines; `index % SEGMENT_LINES` is below that because
+        // `index < self.lines`, both being powers of two. They are freed only with the generation, which outlives `&self`.
+        unsafe { &*lines.add(index % SEGMENT_LINES) }
+    }
+
+    #[cold]
+    fn allocate(&self, segment: &AtomicPtr<Line<W>>) -> *mut Line<W> {
+        let slot = || Slot { fingerprint: AtomicU64::new(EMPTY), word: W::VOID.cell() };
+        let line = || Line([slot(), slot(), slot(), slot()]);
+        let lines: Box<[Line<W>]> = (0..self.segment_lines()).map(|_| line()).collect();
+        let mine = Box::into_raw(lines).cast::<Line<W>>();
+        let won = segment.compare_exchange(
+            ptr::null_mut(),
+            mine,
+            Ordering::AcqRel,
+            Ordering::Acquire,
+        );
+        match won {
+            Ok(_) => mine,
+            Err(theirs) => {
+                // SAFETY: `mine` is the box made above, which nobody else has seen.
+                drop(unsafe { boxed(mine, self.segment_lines()) });
+                theirs
+            }
+        }
+    }
+
+    /// The slots of a fingerprint in the order in which it may lie, each once.
+    #[inline]
+    fn probe(&self, fingerprint: u64) -> impl Iterator<Item = &Slot<W>> {
+        let home = self.home(fingerprint);
+        let lines = (0..self.lines).map(move |step| self.line((home + step) & (self.lines - 1)));
+        lines.flat_map(|line| &line.0)
+    }
+
+    #[inline]
+    fn home(&self, fingerprint: u64) -> usize {
+        // The high bits: what is left of a fingerprint as an index is not its lowest bits, which tell the special values.
+        (fingerprint >> 16) as usize & (self.lines - 1)
+    }
+
+    /// Takes one of the slots, if there are any left and the generation is open.
+    fn claim(&self) -> bool {
+        let room = |claimed: usize| (claimed < capacity(self.lines)).then_some(claimed + 1);
+        self.claimed.fetch_update(Ordering::AcqRel, Ordering::Acquire, room).is_ok()
+    }
+
+    fn next(&self) -> Option<&Generation<W>> {
+        let next = self.next.load(Ordering::Acquire);
+        // SAFETY: a next generation is linked once, stays linked, and is freed only after this one, which our caller can still reach.
+        unsafe { next.as_ref() }
+    }
+}
+
+/// SAFETY: `lines` must come from a box of `len` lines and be given up by everybody else.
+unsafe fn boxed<W: Word>(lines: *mut Line<W>, len: usize) -> Box<[Line<W>]> {
+    // SAFETY: by the contract above.
+    unsafe { Box::from_raw(ptr::slice_from_raw_parts_mut(lines, len)) }
+}
+
+impl<W: Word> Drop for Generation<W> {
+    fn drop(&mut self) {
+        let len = self.segment_lines();
+        for segment in &self.segments {
+            let lines = segment.load(Ordering::Relaxed);
+            if !lines.is_null() {
+                // SAFETY: we are dropped, so nobody else can reach the segment, and it came from `allocate` with this length.
+                drop(unsafe { boxed(lines, len) });
+            }
+        }
+    }
+}
+
+pub(super) struct Table<W: Word> {
+    current: AtomicPtr<Generation<W>>,
+    /// Microseconds.
+    floor: AtomicU64,
+    /// The state that keys without a slot share while the store is at its bound.
+    pub(super) overflow: W::Cell,
+    /// Keys with a slot here.
+    keys: AtomicUsize,
+    /// States that were dropped on a move, ever.
+    dropped: AtomicUsize,
+    shared: Arc<Shared>,
+}
+
+impl<W: Word> std::fmt::Debug for Table<W> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Table").field("keys", &self.len()).finish_non_exhaustive()
+    }
+}
+
+// SAFETY: all that is shared is atomic; raw pointers are to generations, which are made of atomics and freed by the rules above.
+unsafe impl<W: Word> Send for Table<W> {}
+// SAFETY: as above.
+unsafe impl<W: Word> Sync for Table<W> {}
+
+impl<W: Word> Table<W> {
+    pub(super) fn new(shared: Arc<Shared>) -> Self {
+        let first = Box::into_raw(Box::new(Generation::new(MIN_LINES, 0, Move::Tidy)));
+        Table {
+            current: AtomicPtr::new(first),
+            floor: AtomicU64::new(0),
+            overflow: W::VOID.cell(),
+            keys: AtomicUsize::new(0),
+            dropped: AtomicUsize::new(0),
+            shared,
+        }
+    }
+
+    /// The time before which no key may start that has no state.
+    pub(super) fn floor(&self) -> u64 {
+        self.floor.load(Ordering::Acquire)
+    }
+
+    /// Keys with a slot, those with a state that has run out among them.
+    pub(super) fn len(&self) -> usize {
+        self.keys.load(Ordering::Relaxed)
+    }
+
+    fn take_key(&self) -> bool {
+        let room = |keys| (keys < self.shared.max_keys).then_some(keys + 1);
+        let taken =
+            self.shared.keys.fetch_update(Ordering::Relaxed, Ordering::Relaxed, room).is_ok();
+        if taken {
+            self.keys.fetch_add(1, Ordering::Relaxed);
+        }
+        taken
+    }
+
+    fn give_key(&self) {
+        self.keys.fetch_sub(1, Ordering::Relaxed);
+        self.shared.keys.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    fn current<'g>(&self, _guard: &'g Guard) -> &'g Generation<W> {
+        // SAFETY: the current generation is never null. It is retired only after it was replaced as the current one, and freed only when every
+        // guard of that time is gone; ours was there before we loaded the pointer.
+        unsafe { &*self.current.load(Ordering::Acquire) }
+    }
+
+    /// Loads the line where the key most likely lies into the cache.
+    #[inline]
+    pub(super) fn prefetch(&self, fingerprint: u64) {
+        let guard = pin();
+        let generation = self.current(&guard);
+        let line = generation.line(generation.home(fingerprint));
+        std::hint::black_box(line.0[0].fingerprint.load(Ordering::Relaxed));
+    }
+
+    /// Replaces the word of a key by what `f` makes of it. `f` gets the word, or void when there is none; it may be asked several times, and what it
+    /// said last was done and is returned. `fate` judges states that have to be moved on the way.
+    #[inline]
+    pub(super) fn update<R>(
+        &self,
+        fingerprint: u64,
+        fate: &impl Fn(W) -> Fate,
+        mut f: impl FnMut(W) -> (Next<W>, R),
+    ) -> Result<R, Full> {
+        let guard = pin();
+        let generation = self.current(&guard);
+        if generation.next.load(Ordering::Acquire).is_null() {
+            for slot in generation.probe(fingerprint) {
+                let found = slot.fingerprint.load(Ordering::Acquire);
+                if found == fingerprint {
+                    match self.update_word(slot, &mut f) {
+                        Some(result) => return Ok(result),
+                        None => break,
+                    }
+                }
+                if found < FIRST_FINGERPRINT {
+                    break;
+                }
+            }
+        }
+        self.update_slowly(&guard, fingerprint, fate, &mut f)
+    }
+
+    /// The whole story: a key without a slot, or in the middle of a move.
+    #[cold]
+    fn update_slowly<R>(
+        &self,
+        guard: &Guard,
+        fingerprint: u64,
+        fate: &impl Fn(W) -> Fate,
+        f: &mut impl FnMut(W) -> (Next<W>, R),
+    ) -> Result<R, Full> {
+        loop {
+            let mut generation = self.current(guard);
+            // Settle along the chain: only one move runs at a time, but it may have ended and the next begun since we looked.
+            while let Some(next) = generation.next() {
+                self.move_chunk(guard, generation, next, fate);
+                self.settle(generation, next, fingerprint, fate);
+                generation = next;
+            }
+            match self.try_update(generation, fingerprint, f) {
+                Attempt::Done(result) => return Ok(result),
+                Attempt::AtBound => return Err(Full),
+                Attempt::Moved => {}
+                Attempt::NoRoom => self.make_room(guard, generation, fate),
+            }
+        }
+    }
+
+    fn try_update<R>(
+        &self,
+        generation: &Generation<W>,
+        fingerprint: u64,
+        f: &mut impl FnMut(W) -> (Next<W>, R),
+    ) -> Attempt<R> {
+        let mut claimed = false;
+        let give_back = || {
+            generation.claimed.fetch_sub(1, Ordering::AcqRel);
+            self.give_key();
+        };
+        for slot in generation.probe(fingerprint) {
+            let mut found = slot.fingerprint.load(Ordering::Acquire);
+            if found == EMPTY {
+                if !claimed {
+                    // Nothing to write, nothing to claim: the key is nowhere, for to be in a next generation this slot would have to be sealed.
+                    if let (Next::Keep, result) = f(W::VOID) {
+                        return Attempt::Done(result);
+                    }
+                    if !self.take_key() {
+                        return Attempt::AtBound;
+                    }
+                    if !generation.claim() {
+                        self.give_key();
+                        return Attempt::NoRoom;
+                    }
+                    claimed = true;
+                }
+                // In one order with the overflow state: a newcomer claims and then looks there, others charge there and then look here.
+                let claim = slot.fingerprint.compare_exchange(
+                    EMPTY,
+                    fingerprint,
+                    Ordering::SeqCst,
+                    Ordering::SeqCst,
+                );
+                match claim {
+                    Ok(_) => {
+                        claimed = false;
+                        found = fingerprint;
+                    }
+                    Err(theirs) => found = theirs,
+                }
+            }
+            if found == fingerprint || found == SEALED {
+                if claimed {
+                    give_back();
+                }
+                if found == SEALED {
+                    return Attempt::Moved;
+                }
+                return self.update_word(slot, f).map_or(Attempt::Moved, Attempt::Done);
+            }
+        }
+        if claimed {
+            give_back();
+        }
+        if generation.next().is_some() { Attempt::Moved } else { Attempt::NoRoom }
+    }
+
+    /// Replaces the word of a slot by what `f` makes of it; nothing when the word is frozen.
+    #[inline]
+    fn update_word<R>(
+        &self,
+        slot: &Slot<W>,
+        f: &mut impl FnMut(W) -> (Next<W>, R),
+    ) -> Option<R> {
+        let mut word = W::load(&slot.word, Ordering::Acquire);
+        loop {
+            if word == W::VOID {
+                word = self.first_word(slot);
+            }
+            if word.is_frozen() {
+                return None;
+            }
+            let (next, result) = f(word);
+            let Next::Put(new) = next else { return Some(result) };
+            match W::replace(&slot.word, word, new) {
+                Ok(()) => return Some(result),
+                Err(found) => word = found,
+            }
+        }
+    }
+
+    /// What a slot starts from: whatever keys without a slot have in common counts for a key that gets one.
+    #[cold]
+    fn first_word(&self, slot: &Slot<W>) -> W {
+        let start = W::load(&self.overflow, Ordering::SeqCst);
+        if start.payload().is_none() {
+            return W::VOID;
+        }
+        match W::replace(&slot.word, W::VOID, start) {
+            Ok(()) => start,
+            Err(found) => found,
+        }
+    }
+
+    /// Makes room for newcomers: by moving on with the move under way, or by beginning one.
+    fn make_room(&self, guard: &Guard, full: &Generation<W>, fate: &impl Fn(W) -> Fate) {
+        let current = self.current(guard);
+        if let Some(next) = current.next() {
+            if !self.move_chunk(guard, current, next, fate) {
+                self.move_leftovers(guard, current, next, fate);
+            }
+        } else if ptr::eq(current, full) {
+            self.begin(current, Move::Tidy, fate);
+        }
+    }
+
+    /// Closes a current generation and links the next. Anybody may do any of the steps: nobody waits for whoever began.
+    fn begin(&self, generation: &Generation<W>, mode: Move, fate: &impl Fn(W) -> Fate) {
+        let closed = generation.claimed.fetch_or(CLOSED, Ordering::AcqRel) & !CLOSED;
+        if !generation.next.load(Ordering::Acquire).is_null() {
+            return;
+        }
+        // Room for everything that is claimed, and for as much again of what lives.
+        let wanted = closed.max(2 * self.living(generation, closed, fate));
+        let mut lines = MIN_LINES;
+        while capacity(lines) < wanted {
+            lines *= 2;
+        }
+        let mine = Box::into_raw(Box::new(Generation::new(lines, closed, mode)));
+        let linked = generation.next.compare_exchange(
+            ptr::null_mut(),
+            mine,
+            Ordering::AcqRel,
+            Ordering::Acquire,
+        );
+        if linked.is_err() {
+            // SAFETY: nobody has seen `mine`.
+            drop(unsafe { Box::from_raw(mine) });
+        }
+    }
+
+    /// How many of `claimed` slots hold a state that stays, judged by some of them.
+    fn living(&self, generation: &Generation<W>, claimed: usize, fate: &impl Fn(W) -> Fate) -> usize {
+        const SAMPLE: usize = 64;
+        let stride = (generation.lines / SAMPLE).max(1);
+        let (mut taken, mut stays) = (0, 0);
+        for index in (0..generation.lines).step_by(stride) {
+            for slot in &generation.line(index).0 {
+                if slot.fingerprint.load(Ordering::Acquire) >= FIRST_FINGERPRINT {
+                    taken += 1;
+                    let word = W::load(&slot.word, Ordering::Acquire);
+                    stays += usize::from(word.payload().is_some() && fate(word) == Fate::Stays);
+                }
+            }
+        }
+        claimed * stays / taken.max(1)
+    }
+
+    /// The share of slots that hold nothing worth keeping is large enough, or the table empty enough, for a move to pay.
+    pub(super) fn wants_tidying(&self, fate: &impl Fn(W) -> Fate) -> bool {
+        let guard = pin();
+        let generation = self.current(&guard);
+        if !generation.next.load(Ordering::Acquire).is_null() {
+            return false;
+        }
+        let claimed = generation.claimed.load(Ordering::Relaxed) & !CLOSED;
+        let dead = claimed - self.living(generation, claimed, fate).min(claimed);
+        let sparse = generation.lines > MIN_LINES && claimed * 8 < capacity(generation.lines);
+        dead > claimed / 4 || sparse
+    }
+
+    /// Begins a move unless one is under way; callers then do it in chunks.
+    pub(super) fn begin_move(&self, mode: Move, fate: &impl Fn(W) -> Fate) {
+        let guard = pin();
+        self.begin(self.current(&guard), mode, fate);
+    }
+
+    /// Moves to a new generation and waits for the end of it; how many states went.
+    pub(super) fn move_all(&self, mode: Move, fate: &impl Fn(W) -> Fate) -> usize {
+        let guard = pin();
+        // A move under way may have passed over what is to go now.
+        self.finish(&guard, self.current(&guard), fate);
+        let generation = self.current(&guard);
+        self.begin(generation, mode, fate);
+        self.finish(&guard, generation, fate)
+    }
+
+    /// Forgets all states, the shared one too.
+    pub(super) fn clear(&self) {
+        self.move_all(Move::Wipe, &|_| Fate::Stays);
+        let mut word = W::load(&self.overflow, Ordering::SeqCst);
+        while let Err(found) = W::replace_in_order(&self.overflow, word, W::CLEARED) {
+            word = found;
+        }
+    }
+
+    fn finish(&self, guard: &Guard, generation: &Generation<W>, fate: &impl Fn(W) -> Fate) -> usize {
+        let Some(next) = generation.next() else { return 0 };
+        let before = self.dropped.load(Ordering::Relaxed);
+        while self.move_chunk(guard, generation, next, fate) {}
+        self.move_leftovers(guard, generation, next, fate);
+        self.dropped.load(Ordering::Relaxed) - before
+    }
+
+    /// Moves the next chunk; false when all have been given out.
+    fn move_chunk(
+        &self,
+        guard: &Guard,
+        from: &Generation<W>,
+        to: &Generation<W>,
+        fate: &impl Fn(W) -> Fate,
+    ) -> bool {
+        if from.cursor.load(Ordering::Relaxed) >= from.moved.len() {
+            return false;
+        }
+        let chunk = from.cursor.fetch_add(1, Ordering::Relaxed);
+        if chunk < from.moved.len() {
+            self.move_chunk_number(guard, from, to, chunk, fate);
+        }
+        chunk < from.moved.len()
+    }
+
+    /// Moves the chunks that somebody took and has not finished: who needs the end of a move does not wait for a sleeper.
+    fn move_leftovers(
+        &self,
+        guard: &Guard,
+        from: &Generation<W>,
+        to: &Generation<W>,
+        fate: &impl Fn(W) -> Fate,
+    ) {
+        for chunk in 0..from.moved.len() {
+            if !from.moved[chunk].load(Ordering::Acquire) {
+                self.move_chunk_number(guard, from, to, chunk, fate);
+            }
+        }
+        // Also if whoever marked the last chunk has fallen asleep before this.
+        self.promote(guard, from, to);
+    }
+
+    fn move_chunk_number(
+        &self,
+        guard: &Guard,
+        from: &Generation<W>,
+        to: &Generation<W>,
+        chunk: usize,
+        fate: &impl Fn(W) -> Fate,
+    ) {
+        let first = chunk * CHUNK_LINES;
+        for index in first..from.lines.min(first + CHUNK_LINES) {
+            for slot in &from.line(index).0 {
+                self.move_slot(slot, to, fate);
+            }
+        }
+        // Counted once, whoever does it. The last one makes the next generation the current one.
+        if !from.moved[chunk].swap(true, Ordering::AcqRel)
+            && from.moved_count.fetch_add(1, Ordering::AcqRel) + 1 == from.moved.len()
+        {
+            self.promote(guard, from, to);
+        }
+    }
+
+    fn promote(&self, guard: &Guard, from: &Generation<W>, to: &Generation<W>) {
+        let (from, to) = (ptr::from_ref(from).cast_mut(), ptr::from_ref(to).cast_mut());
+        if self.current.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire).is_err() {
+            return;
+        }
+        let old = Retired(from);
+        let shared = Arc::clone(&self.shared);
+        // SAFETY: `from` is not reachable any more for guards that are taken from now on, and we alone replaced it, so it is retired once.
+        unsafe {
+            guard.retire(move || old.scatter(&shared));
+        }
+    }
+
+    /// Leaves no slot for this key in `from`: its state is in `to`, or it has none.
+    fn settle(
+        &self,
+        from: &Generation<W>,
+        to: &Generation<W>,
+        fingerprint: u64,
+        fate: &impl Fn(W) -> Fate,
+    ) {
+        for slot in from.probe(fingerprint) {
+            let found = seal(slot);
+            if found == fingerprint {
+                self.move_word(slot, fingerprint, to, fate);
+            }
+            if found == fingerprint || found == SEALED {
+                return;
+            }
+        }
+    }
+
+    fn move_slot(&self, slot: &Slot<W>, to: &Generation<W>, fate: &impl Fn(W) -> Fate) {
+        let found = seal(slot);
+        if found != SEALED {
+            self.move_word(slot, found, to, fate);
+        }
+    }
+
+    /// Freezes a word and copies it if it stays.
+    fn move_word(
+        &self,
+        slot: &Slot<W>,
+        fingerprint: u64,
+        to: &Generation<W>,
+        fate: &impl Fn(W) -> Fate,
+    ) {
+        let mut word = W::load(&slot.word, Ordering::Acquire);
+        while !word.is_frozen() {
+            let frozen = self.fated(word, to.mode, fate);
+            match W::replace(&slot.word, word, frozen) {
+                Ok(()) => {
+                    if frozen == W::DEAD {
+                        to.claimed.fetch_sub(1, Ordering::AcqRel);
+                        self.give_key();
+                        self.dropped.fetch_add(
+                            usize::from(word.payload().is_some()),
+                            Ordering::Relaxed,
+                        );
+                    }
+                    word = frozen;
+                }
+                Err(found) => word = found,
+            }
+        }
+        if word != W::DEAD {
+            let used = word.is_used() && to.mode != Move::Age;
+            copy(to, fingerprint, word.thaw().with_used(used));
+        }
+    }
+
+    /// The frozen form of a word: with its state, or dead.
+    fn fated(&self, word: W, mode: Move, fate: &impl Fn(W) -> Fate) -> W {
+        if word.payload().is_none() || mode == Move::Wipe {
+            return W::DEAD;
+        }
+        match fate(word) {
+            Fate::FreshSince(time) => {
+                // Before the word is dead for others to see.
+                self.floor.fetch_max(time, Ordering::AcqRel);
+                W::DEAD
+            }
+            Fate::Stays if mode == Move::Age && !word.is_used() => W::DEAD,
+            Fate::Stays => word.freeze(),
+        }
+    }
+
+    /// Whether the key has a slot. In one order with the overflow state.
+    pub(super) fn has_slot(&self, fingerprint: u64, fate: &impl Fn(W) -> Fate) -> bool {
+        let guard = pin();
+        let mut generation = self.current(&guard);
+        while let Some(next) = generation.next() {
+            self.settle(generation, next, fingerprint, fate);
+            generation = next;
+        }
+        generation
+            .probe(fingerprint)
+            .map(|slot| slot.fingerprint.load(Ordering::SeqCst))
+            .find(|found| *found == fingerprint || *found < FIRST_FINGERPRINT)
+            == Some(fingerprint)
+    }
+}
+
+enum Attempt<R> {
+    Done(R),
+    /// The slot belongs to the past: look for the next generation.
+    Moved,
+    /// The generation has no room for newcomers.
+    NoRoom,
+    /// The store has no room for newcomers.
+    AtBound,
+}
+
+/// Three quarters of the slots: beyond that probing gets long, and what a closed generation holds always fits one of its own size.
+const fn capacity(lines: usize) -> usize {
+    lines * LINE / 4 * 3
+}
+
+/// Seals the slot if it is empty; what it holds now.
+fn seal<W: Word>(slot: &Slot<W>) -> u64 {
+    let found = slot.fingerprint.load(Ordering::Acquire);
+    if found != EMPTY {
+        return found;
+    }
+    match slot.fingerprint.compare_exchange(EMPTY, SEALED, Ordering::SeqCst, Ordering::SeqCst) {
+        Ok(_) => SEALED,
+        Err(found) => found,
+    }
+}
+
+/// Brings a state into a generation unless it has been there already.
+fn copy<W: Word>(to: &Generation<W>, fingerprint: u64, word: W) {
+    for slot in to.probe(fingerprint) {
+        let mut found = slot.fingerprint.load(Ordering::Acquire);
+        if found == EMPTY {
+            let claim = slot.fingerprint.compare_exchange(
+                EMPTY,
+                fingerprint,
+                Ordering::SeqCst,
+                Ordering::SeqCst,
+            );
+            found = claim.map_or_else(|found| found, |_| fingerprint);
+        }
+        if found == fingerprint {
+            // If it is not void any more, somebody else was here with the same copy.
+            let _ = W::replace(&slot.word, W::VOID, word);
+        }
+        if found == fingerprint || found == SEALED {
+            return;
+        }
+    }
+}
+
+/// A generation on its way out.
+struct Retired<W: Word>(*mut Generation<W>);
+
+// SAFETY: it is the only owner of a generation made of atomics.
+unsafe impl<W: Word> Send for Retired<W> {}
+
+impl<W: Word> Retired<W> {
+    /// Hands the pieces to the callers of the store, who free them one by one.
+    fn scatter(self, shared: &Shared) {
+        // SAFETY: the pointer came from a box, and by the promise to `retire` nobody else has it any more.
+        let generation = unsafe { Box::from_raw(self.0) };
+        let len = generation.segment_lines();
+        let mut garbage = crate::registry::lock(&shared.garbage);
+        for segment in &generation.segments {
+            let lines = segment.swap(ptr::null_mut(), Ordering::Relaxed);
+            if !lines.is_null() {
+                // SAFETY: from `allocate` with this length, and taken out of the generation.
+                garbage.push(Box::new(Segment(unsafe { boxed(lines, len) })));
+            }
+        }
+        shared.has_garbage.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Lines waiting to be freed.
+struct Segment<W: Word>(#[allow(dead_code)] Box<[Line<W>]>);
+
+impl<W: Word> Drop for Table<W> {
+    fn drop(&mut self) {
+        self.shared.keys.fetch_sub(self.keys.load(Ordering::Relaxed), Ordering::Relaxed);
+        let mut generation = self.current.load(Ordering::Relaxed);
+        while !generation.is_null() {
+            // SAFETY: nobody else has the table; the current generation and those linked behind it are ours and not retired.
+            let owned = unsafe { Box::from_raw(generation) };
+            generation = owned.next.load(Ordering::Relaxed);
+        }
+    }
+}
+
+#[cfg(all(test, loom))]
+#[path = "loom.rs"]
+mod loom_models;

@@ -1,0 +1,197 @@
+//! One limit without keys: one state, one compare-exchange.
+
+use crate::algorithm::Op;
+use crate::atomic::cell::Single;
+use crate::clock::{Clock, SystemClock};
+use crate::decision::{Decision, Receipt};
+use crate::error::Error;
+use crate::limit::Limit;
+use crate::time::Timestamp;
+
+/// A limit on everything: for a global limit, or one that you keep beside the thing it limits. No keys, no locks, one word.
+///
+/// It holds what [`Atomic`](crate::Atomic) holds: all algorithms but the moving window.
+///
+/// ```
+/// use tollgate::{Direct, Limit};
+///
+/// let limiter = Direct::new(Limit::per_second(1000).burst(100))?;
+/// assert!(limiter.hit().allowed());
+/// # Ok::<(), tollgate::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Direct<C = SystemClock> {
+    clock: C,
+    limit: Limit,
+    state: Single,
+}
+
+impl Direct {
+    /// A fresh state of this limit: a [`Limit`], its builder, or its text.
+    ///
+    /// # Errors
+    /// When the limit is not valid, or does not fit a word.
+    ///
+    /// ```
+    /// # use tollgate::Direct;
+    /// assert!(Direct::new("10/second").is_ok());
+    /// assert!(Direct::new("10/second moving-window").is_err());
+    /// ```
+    pub fn new<L>(limit: L) -> Result<Self, Error>
+    where
+        L: TryInto<Limit>,
+        Error: From<L::Error>,
+    {
+        Direct::with_clock(limit, SystemClock::new())
+    }
+}
+
+impl<C: Clock> Direct<C> {
+    /// As [`Direct::new`], on another clock.
+    ///
+    /// # Errors
+    /// When the limit is not valid, or does not fit a word.
+    ///
+    /// ```
+    /// # use tollgate::{Direct, ManualClock};
+    /// assert!(Direct::with_clock("10/second", ManualClock::default())?.hit().allowed());
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    pub fn with_clock<L>(limit: L, clock: C) -> Result<Self, Error>
+    where
+        L: TryInto<Limit>,
+        Error: From<L::Error>,
+    {
+        let limit = limit.try_into()?;
+        let state = Single::new(&limit, clock.now())?;
+        Ok(Direct { clock, limit, state })
+    }
+
+    /// The limit.
+    ///
+    /// ```
+    /// assert_eq!(tollgate::Direct::new("10/second")?.limit().quota(), 10);
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    #[must_use]
+    pub fn limit(&self) -> &Limit {
+        &self.limit
+    }
+
+    /// One operation at a given time.
+    ///
+    /// ```
+    /// use tollgate::{Direct, Timestamp, algorithm::Op};
+    /// let limiter = Direct::new("1/second")?;
+    /// assert!(limiter.apply(Timestamp::from_micros(5), Op::Hit(1)).allowed());
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    #[inline]
+    pub fn apply(&self, now: Timestamp, op: Op) -> Decision {
+        self.state.apply(now, op)
+    }
+
+    #[inline]
+    fn now(&self, op: Op) -> Decision {
+        self.apply(self.clock.now(), op)
+    }
+
+    /// May one more pass now? Charges one unit if so.
+    ///
+    /// ```
+    /// let limiter = tollgate::Direct::new("1/hour")?;
+    /// assert!(limiter.hit().allowed());
+    /// assert!(!limiter.hit().allowed());
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    #[inline]
+    pub fn hit(&self) -> Decision {
+        self.now(Op::Hit(1))
+    }
+
+    /// May something of that cost pass now?
+    ///
+    /// ```
+    /// assert!(!tollgate::Direct::new("1/hour")?.hit_n(2).allowed());
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    #[inline]
+    pub fn hit_n(&self, cost: u64) -> Decision {
+        self.now(Op::Hit(cost))
+    }
+
+    /// What a hit of that cost would get.
+    ///
+    /// ```
+    /// assert!(tollgate::Direct::new("1/hour")?.peek(1).allowed());
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    pub fn peek(&self, cost: u64) -> Decision {
+        self.now(Op::Peek(cost))
+    }
+
+    /// Charges as much of `cost` as fits.
+    ///
+    /// ```
+    /// assert_eq!(tollgate::Direct::new("3/hour")?.take(5).charged(), 3);
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    pub fn take(&self, cost: u64) -> Decision {
+        self.now(Op::Take(cost))
+    }
+
+    /// Charges without asking.
+    ///
+    /// ```
+    /// assert_eq!(tollgate::Direct::new("3/hour fixed-window")?.charge(5).used(), 5);
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    pub fn charge(&self, units: u64) -> Decision {
+        self.now(Op::Charge(units))
+    }
+
+    /// Gives back what a decision charged.
+    ///
+    /// ```
+    /// let limiter = tollgate::Direct::new("3/hour")?;
+    /// let receipt = limiter.hit().receipt();
+    /// assert_eq!(limiter.refund(&receipt).used(), 0);
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    pub fn refund(&self, receipt: &Receipt) -> Decision {
+        self.now(Op::Refund(*receipt))
+    }
+
+    /// Puts the units in use at `units`.
+    ///
+    /// ```
+    /// assert_eq!(tollgate::Direct::new("3/hour fixed-window")?.set(2).remaining(), 1);
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    pub fn set(&self, units: u64) -> Decision {
+        self.now(Op::Set(units))
+    }
+
+    /// Forgets the state; true if it was not fresh.
+    ///
+    /// ```
+    /// let limiter = tollgate::Direct::new("1/hour")?;
+    /// let _ = limiter.hit();
+    /// assert!(limiter.reset());
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    #[allow(clippy::must_use_candidate)]
+    pub fn reset(&self) -> bool {
+        self.state.reset(self.clock.now())
+    }
+
+    /// Units in use now.
+    ///
+    /// ```
+    /// assert_eq!(tollgate::Direct::new("1/hour")?.usage(), 0);
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    pub fn usage(&self) -> u64 {
+        self.peek(1).used()
+    }
+}

@@ -1,0 +1,117 @@
+//! Nothing is allocated to decide on a known key. The allocator counts for each thread, so that other tests do not disturb.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+use tollgate::{Algorithm, Limit, Limiter};
+
+use super::{HOUR, Subject, policy, store, supported};
+
+struct Counting;
+
+thread_local! {
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+fn count() {
+    // A thread that ends may free and allocate after its locals are gone.
+    let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
+}
+
+// SAFETY: every call goes to the system's allocator as it came.
+#[allow(unsafe_code)]
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count();
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        unsafe { System.dealloc(pointer, layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        count();
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        count();
+        unsafe { System.realloc(pointer, layout, size) }
+    }
+}
+
+/// How often `f` allocates, run a thousand times after a first one that may.
+fn allocations(mut f: impl FnMut()) -> u64 {
+    f();
+    let before = ALLOCATIONS.get();
+    (0..1_000).for_each(|_| f());
+    ALLOCATIONS.get() - before
+}
+
+const LONG: &str = "a key that lies on the heap where it is stored";
+
+pub(super) fn known_keys_are_decided_without_allocation<S: Subject>() {
+    assert!(allocations(|| drop(Box::new(0_u8))) >= 1_000, "the allocator counts");
+    let (store, clock) = store::<S>();
+    for algorithm in Algorithm::ALL {
+        let limit = Limit::new(1_000_000, HOUR).algorithm(algorithm);
+        let Some(wide) = supported(Limiter::on(&store, "", limit.clone())) else { continue };
+        let narrow = Limiter::on(&store, "", limit.name("narrow")).unwrap();
+        assert!(narrow.hit_n("key", 1_000_000).allowed());
+        let counts = [
+            // A hit of a moving window is one more entry of its log.
+            ("hit", allocations(|| assert!(wide.hit("key").allowed()))),
+            ("hit of a long key", allocations(|| assert!(wide.hit(LONG).allowed()))),
+            ("hit of a tuple", allocations(|| assert!(wide.hit(("key", LONG, 7)).allowed()))),
+            ("hit of a number", allocations(|| assert!(wide.hit(42).allowed()))),
+            ("later hit", allocations(|| {
+                clock.advance(std::time::Duration::from_micros(7));
+                assert!(wide.hit("key").allowed());
+            })),
+            ("hit_each", allocations(|| wide.hit_each(&["key", LONG], |_, hit| assert!(hit.allowed())))),
+            ("take", allocations(|| assert_eq!(wide.take("key", 3).charged(), 3))),
+            ("charge", allocations(|| assert!(wide.charge("key", 1).used() > 0))),
+            ("set", allocations(|| assert!(wide.set("key", 9).used() > 0))),
+            ("denied hit", allocations(|| assert!(!narrow.hit("key").allowed()))),
+            ("denied hit of a fresh key", allocations(|| {
+                assert!(!narrow.hit_n("none", 1_000_001).allowed());
+            })),
+            ("peek", allocations(|| assert!(!narrow.peek("key").allowed()))),
+            ("peek of a fresh key", allocations(|| assert!(narrow.peek("none").allowed()))),
+            ("fields", allocations(|| {
+                let hit = narrow.hit("key");
+                assert!(hit.used() >= 1 && hit.retry_after() > Some(hit.reset_after() / 1_000_000));
+                assert_eq!(hit.receipt().units, 0);
+            })),
+        ];
+        for (what, count) in counts {
+            // Its log is the one exception that the algorithm makes.
+            let has_log = algorithm == Algorithm::MovingWindow;
+            let writes = has_log && ["later hit", "set"].contains(&what);
+            assert!(count == 0 || writes, "{algorithm:?}: {what} allocates {count} times");
+        }
+    }
+}
+
+pub(super) fn policies_are_decided_without_allocation<S: Subject>() {
+    let (store, _) = store::<S>();
+    let text = "1000000/hour; 1000000/day fixed-window; 1000000/day sliding-window; 1000000/day \
+                elastic-window; 1000000/day token-bucket; 1000000/day leaky-bucket; 1000000/day; \
+                1000000/day fixed-window-per-key";
+    let wide = policy(&store, text);
+    let narrow = policy(&store, "1000000/hour name=a; 1/hour; 1000000/day fixed-window");
+    assert!(narrow.hit("key").allowed());
+    let counts = [
+        ("hit", allocations(|| assert!(wide.hit("key").allowed()))),
+        ("denied hit", allocations(|| assert!(!narrow.hit("key").allowed()))),
+        ("peek", allocations(|| assert!(!narrow.peek("key", 1).allowed()))),
+        ("headline", allocations(|| assert_eq!(narrow.hit("key").headline().limit(), 1))),
+    ];
+    for (what, count) in counts {
+        assert_eq!(count, 0, "{what}");
+    }
+}

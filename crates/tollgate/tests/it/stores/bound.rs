@@ -1,0 +1,146 @@
+//! The bound on keys: known ones stay exact, unknown ones share one state, and nobody gains.
+
+use std::time::Duration;
+
+use tollgate::{ManualClock, Source, hit_all};
+
+use super::{HOUR, START, Settings, Subject, admitted, limiter, limiters};
+
+fn bounded<S: Subject>(max_keys: usize) -> (S, ManualClock) {
+    let clock = ManualClock::new(START);
+    (S::build(Settings { max_keys, ..Settings::new(clock.clone()) }), clock)
+}
+
+const ROOM: u64 = 10;
+
+/// A limiter of each algorithm on stores of their own, each filled with the keys `0..ROOM`, one hit each.
+fn for_each_full_store<S: Subject>(quota: u64, check: impl Fn(&S, &tollgate::Limiter<S>, &ManualClock)) {
+    let (store, _) = bounded::<S>(0);
+    for n in 0..limiters(&store, quota, HOUR).len() {
+        let (store, clock) = bounded::<S>(ROOM as usize);
+        let limited = limiters(&store, quota, HOUR).swap_remove(n);
+        for key in 0..ROOM {
+            let hit = limited.hit(key);
+            assert_eq!((hit.allowed(), hit.source()), (true, Source::Store));
+        }
+        assert_eq!((store.entries(), store.hits_at_the_bound()), (ROOM as usize, 0));
+        check(&store, &limited, &clock);
+    }
+}
+
+pub(super) fn known_keys_stay_exact_and_unknown_ones_share_one_state<S: Subject>() {
+    for_each_full_store::<S>(3, |store, limited, _| {
+        for key in 100..103 {
+            let hit = limited.hit(key);
+            assert_eq!((hit.allowed(), hit.source()), (true, Source::Overflow), "{key}");
+            assert_eq!(hit.used(), key - 99, "{}: together", limited.limit());
+        }
+        assert!(!limited.hit(200).allowed(), "{}", limited.limit());
+        for key in 0..ROOM {
+            let hit = limited.hit(key);
+            assert_eq!((hit.used(), hit.source()), (2, Source::Store), "{}", limited.limit());
+        }
+        assert_eq!(store.entries(), ROOM as usize);
+        assert!(store.hits_at_the_bound() >= 3);
+    });
+}
+
+pub(super) fn a_hit_refused_at_the_bound_says_so<S: Subject>() {
+    for_each_full_store::<S>(3, |store, limited, _| {
+        assert_eq!(admitted(limited, "newcomer", 5), 3, "{}", limited.limit());
+        assert_eq!(limited.hit("other").source(), Source::Overflow, "{}", limited.limit());
+        assert_eq!(limited.peek("other").source(), Source::Overflow, "{}", limited.limit());
+        assert_eq!(limited.peek(0).source(), Source::Store, "{}", limited.limit());
+        assert_eq!(store.hits_at_the_bound(), 6, "{}: denied hits count", limited.limit());
+    });
+}
+
+pub(super) fn endless_fresh_keys_neither_grow_the_store_nor_push_others_out<S: Subject>() {
+    for_each_full_store::<S>(3, |store, limited, clock| {
+        let mut gained = 0;
+        for key in 1_000..6_000 {
+            gained += usize::from(limited.hit(key).allowed());
+            if key % 1_000 == 0 {
+                store.sweep();
+                clock.advance(Duration::from_micros(1));
+            }
+        }
+        assert_eq!(gained, 3, "{}", limited.limit());
+        assert_eq!(store.entries(), ROOM as usize, "{}", limited.limit());
+        for key in 0..ROOM {
+            assert_eq!(limited.usage(key), 1, "{}: an honest key", limited.limit());
+            assert_eq!(admitted(limited, key, 5), 2, "{}: an honest key", limited.limit());
+        }
+    });
+}
+
+pub(super) fn a_newcomer_starts_from_what_the_others_used<S: Subject>() {
+    for_each_full_store::<S>(3, |store, limited, _| {
+        assert!(limited.hit_n("attacker", 2).allowed());
+        assert!(limited.reset(0), "a slot is free");
+        assert_eq!(store.entries(), ROOM as usize - 1);
+        let hit = limited.hit("attacker");
+        assert_eq!((hit.used(), hit.source()), (3, Source::Store), "{}", limited.limit());
+        assert!(!limited.hit("attacker").allowed(), "{}: a slot gives no unit", limited.limit());
+        assert_eq!(store.entries(), ROOM as usize);
+    });
+}
+
+pub(super) fn a_clean_gives_room_to_newcomers<S: Subject>() {
+    for_each_full_store::<S>(3, |store, limited, clock| {
+        assert_eq!(admitted(limited, "newcomer", 5), 3);
+        clock.advance(2 * HOUR);
+        assert_eq!(store.sweep(), ROOM as usize, "{}", limited.limit());
+        let hit = limited.hit("newcomer");
+        assert_eq!((hit.used(), hit.source()), (1, Source::Store), "{}", limited.limit());
+        assert_eq!(store.entries(), 1);
+    });
+}
+
+pub(super) fn the_shared_state_is_one_for_each_limit<S: Subject>() {
+    let (store, _) = bounded::<S>(1);
+    let (first, second) = (limiter(&store, "1/hour"), limiter(&store, "2/hour"));
+    assert!(first.hit("known").allowed());
+    assert!(first.hit("a").allowed());
+    assert!(!first.hit("b").allowed());
+    assert!(second.hit("a").allowed());
+    assert!(second.hit("b").allowed());
+    assert!(!second.hit("known").allowed(), "known to the other limit only");
+    first.clear();
+    assert_eq!(store.entries(), 0);
+    assert_eq!(first.hit("a").source(), Source::Store);
+    assert!(!first.hit("a").allowed());
+}
+
+pub(super) fn a_refund_reaches_the_shared_state<S: Subject>() {
+    for_each_full_store::<S>(1, |_, limited, _| {
+        let hit = limited.hit("newcomer");
+        assert_eq!((hit.allowed(), hit.source()), (true, Source::Overflow));
+        assert_eq!(limited.refund("newcomer", &hit.receipt()).used(), 0, "{}", limited.limit());
+        assert!(limited.hit("another").allowed(), "{}: was given back", limited.limit());
+    });
+}
+
+pub(super) fn a_refused_group_leaves_the_shared_state_as_it_was<S: Subject>() {
+    for_each_full_store::<S>(1, |_, limited, _| {
+        let both = hit_all(&[limited.item("a", 1), limited.item("b", 1)]).unwrap();
+        assert!(!both.allowed(), "{}: one state cannot take both", limited.limit());
+        assert!(limited.hit("c").allowed(), "{}: none was charged", limited.limit());
+        assert!(!limited.hit("d").allowed(), "{}", limited.limit());
+    });
+}
+
+/// Limits that come with requests are prepared and dropped again and again.
+pub(super) fn a_forgotten_limit_keeps_its_shared_state<S: Subject>() {
+    let (store, _) = bounded::<S>(1);
+    let known = limiter(&store, "1/hour name=known");
+    assert!(known.hit("key").allowed());
+    let mut passed = 0;
+    for n in 0..5 {
+        let of_request = limiter(&store, "2/hour name=request");
+        passed += usize::from(of_request.hit(n).allowed());
+        drop(of_request);
+        store.sweep();
+    }
+    assert_eq!(passed, 2);
+}

@@ -1,0 +1,52 @@
+//! What is forgotten was fresh: no answer tells whether a store has cleaned.
+
+use std::time::Duration;
+
+use tollgate::Timestamp;
+
+use super::sequences::{for_any_case, replay};
+use super::{HOUR, START, Subject, admitted, limiter, limiters, store};
+
+const TICK: Duration = Duration::from_micros(1);
+
+pub(super) fn only_fresh_states_are_cleaned<S: Subject>() {
+    for quota in [1, 3, 7] {
+        let (store, clock) = store::<S>();
+        for limited in limiters(&store, quota, HOUR) {
+            let text = limited.limit().to_string();
+            for taken in 1..=quota {
+                clock.set(START);
+                let hit = limited.hit_n("key", taken);
+                let fresh_at = hit.expires_at().expect("something is in use");
+                clock.set(Timestamp::from_micros(fresh_at.as_micros() - 1));
+                assert_eq!((store.sweep(), store.entries()), (0, 1), "{text}, {taken} taken");
+                assert!(limited.peek("key").expires_at().is_some(), "{text}, {taken} taken");
+                clock.advance(TICK);
+                assert_eq!((store.sweep(), store.entries()), (1, 0), "{text}, {taken} taken");
+                assert_eq!(limited.usage("key"), 0, "{text}, {taken} taken");
+            }
+        }
+    }
+}
+
+/// Traefik forgot a bucket after its period, long before it had refilled, and gave the whole burst back.
+pub(super) fn a_state_lives_until_it_equals_a_fresh_one<S: Subject>() {
+    for algorithm in ["gcra", "token-bucket", "leaky-bucket"] {
+        let (store, clock) = store::<S>();
+        let limited = limiter(&store, &format!("1/second {algorithm} burst=100"));
+        assert_eq!(admitted(&limited, "key", 200), 100);
+        clock.advance(Duration::from_millis(2_200));
+        assert_eq!(store.sweep(), 0);
+        assert_eq!(admitted(&limited, "key", 200), 2, "{algorithm}");
+        clock.advance(Duration::from_secs(50));
+        assert_eq!(store.sweep(), 0);
+        assert_eq!(admitted(&limited, "key", 200), 50, "{algorithm}");
+        clock.advance(Duration::from_secs(101));
+        assert_eq!(store.sweep(), 1);
+        assert_eq!(admitted(&limited, "key", 200), 100, "{algorithm}");
+    }
+}
+
+pub(super) fn cleaning_changes_no_answer<S: Subject>() {
+    for_any_case(500, |case| replay::<S>(case, true));
+}

@@ -1,0 +1,115 @@
+//! Cleaning by hand and by callers, and keys that may go by their age.
+
+use std::time::Duration;
+
+use tollgate::ManualClock;
+
+use super::{HOUR, START, Settings, Subject, limiter, limiters, store};
+
+pub(super) fn cleaning_counts_what_went<S: Subject>() {
+    let (store, clock) = store::<S>();
+    let all = limiters(&store, 5, Duration::from_secs(1));
+    let long = limiter(&store, "5/day");
+    for limited in &all {
+        (0..1_000).for_each(|key| assert!(limited.hit(key).allowed()));
+    }
+    (0..300).for_each(|key| assert!(long.hit(key).allowed()));
+    assert_eq!(store.entries(), 1_000 * all.len() + 300);
+    assert_eq!(store.sweep(), 0, "nothing is fresh yet");
+    clock.advance(Duration::from_secs(2));
+    assert_eq!(store.sweep(), 1_000 * all.len());
+    assert_eq!(store.entries(), 300);
+    assert_eq!(store.sweep(), 0);
+    assert!((0..300).all(|key| long.usage(key) == 1));
+    clock.advance(24 * HOUR);
+    assert_eq!((store.sweep(), store.entries()), (300, 0));
+}
+
+pub(super) fn hits_clean_when_the_period_has_passed<S: Subject>() {
+    let clock = ManualClock::new(START);
+    let settings = Settings { clean_period: HOUR, ..Settings::new(clock.clone()) };
+    let store = S::build(settings);
+    let (short, long) = (limiter(&store, "1/second"), limiter(&store, "10000000/day"));
+    let long_before = (0..500_000_u32).step_by(1000).collect::<Vec<_>>();
+    for key in 0..5_000 {
+        assert!(short.hit(key).allowed());
+    }
+    long_before.iter().for_each(|key| assert!(long.hit(key).allowed()));
+    // Long stale, but it is not yet time. Known keys only, so that nothing makes the store grow.
+    clock.advance(HOUR - Duration::from_micros(1));
+    for round in 0..20 {
+        assert!(long_before.iter().all(|key| long.hit(key).allowed()), "{round}");
+    }
+    assert_eq!(store.entries(), 5_500);
+    clock.advance(Duration::from_micros(1));
+    for round in 0..20 {
+        assert!(long_before.iter().all(|key| long.hit(key).allowed()), "{round}");
+    }
+    assert_eq!(store.entries(), 500, "hits have cleaned");
+    assert!(long_before.iter().all(|key| long.usage(key) > 1), "what is in use stays");
+}
+
+const AGE: Duration = Duration::from_secs(100);
+
+fn aged<S: Subject>(age: Option<Duration>) -> (S, ManualClock) {
+    let clock = ManualClock::new(START);
+    (S::build(Settings { key_older_than: age, ..Settings::new(clock.clone()) }), clock)
+}
+
+/// Cleans every second for that many seconds.
+fn clean_for<S: Subject>(store: &S, clock: &ManualClock, seconds: u64, mut each: impl FnMut()) {
+    for _ in 0..seconds {
+        clock.advance(Duration::from_secs(1));
+        each();
+        store.sweep();
+    }
+}
+
+pub(super) fn unused_keys_go_at_their_age<S: Subject>() {
+    let (store, clock) = aged::<S>(Some(AGE));
+    let all = limiters(&store, 1, 24 * HOUR);
+    for limited in &all {
+        assert!(limited.hit("key").allowed());
+    }
+    clean_for(&store, &clock, 99, || {});
+    assert_eq!(store.entries(), all.len(), "used less than their age ago");
+    clean_for(&store, &clock, 102, || {});
+    assert_eq!(store.entries(), 0, "unused for twice their age");
+    assert!(all.iter().all(|limited| limited.hit("key").allowed()), "drained ones come back full");
+}
+
+pub(super) fn keys_in_use_outlive_their_age<S: Subject>() {
+    let (store, clock) = aged::<S>(Some(AGE));
+    let all = limiters(&store, 2, 24 * HOUR);
+    for limited in &all {
+        assert!(limited.hit_n("denied", 2).allowed() && limited.hit("peeked").allowed());
+        assert!(limited.hit("alone").allowed());
+    }
+    // Used once within every age. To be denied is a use too, else a drained key would come back full under fire.
+    let mut second = 0;
+    clean_for(&store, &clock, 1_000, || {
+        second += 1;
+        if second % 90 == 0 {
+            for limited in &all {
+                assert!(!limited.hit("denied").allowed(), "{} at {second}", limited.limit());
+                assert_eq!(limited.peek("peeked").used(), 1, "{} at {second}", limited.limit());
+            }
+        }
+    });
+    assert_eq!(store.entries(), 2 * all.len());
+}
+
+pub(super) fn without_an_age_unused_keys_stay<S: Subject>() {
+    let (store, clock) = aged::<S>(None);
+    let all = limiters(&store, 1, 24 * HOUR);
+    for limited in &all {
+        assert!(limited.hit("key").allowed());
+    }
+    clean_for(&store, &clock, 1_000, || {});
+    clock.advance(15 * HOUR);
+    store.sweep();
+    // By then the day of a window that is aligned to the clock may be over.
+    let kept = all.iter().filter(|limited| limited.usage("key") == 1).count();
+    assert!(kept >= all.len() - 1, "{kept} of {}", all.len());
+    assert_eq!(store.entries(), kept);
+}

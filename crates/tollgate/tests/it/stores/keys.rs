@@ -1,0 +1,179 @@
+//! Two different (namespace, limit, key) never share a counter; the same one always does.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+use tollgate::{Key, KeyRef, Limiter, PolicyLimiter, Store, Tagged};
+
+use super::{Subject, limiter, policy, store};
+
+/// Hits a key for the first time: it must pass. And again: it must not.
+fn is_a_key_of_its_own<S: Store>(limiter: &Limiter<S>, key: impl Key) {
+    let name = key.with_key(|key| format!("{key:?}"));
+    assert!(limiter.hit(&key).allowed(), "{name} was hit before");
+    assert!(!limiter.hit(&key).allowed(), "{name} was not remembered");
+}
+
+pub(super) fn different_keys_never_share_a_counter<S: Subject>() {
+    let (store, _) = store::<S>();
+    let one = limiter(&store, "1/hour");
+    is_a_key_of_its_own(&one, "");
+    is_a_key_of_its_own(&one, "\0");
+    is_a_key_of_its_own(&one, "\0\0");
+    is_a_key_of_its_own(&one, b"\xff\xfe");
+    is_a_key_of_its_own(&one, "a");
+    is_a_key_of_its_own(&one, "A");
+    is_a_key_of_its_own(&one, "a ");
+    is_a_key_of_its_own(&one, ("a", ""));
+    is_a_key_of_its_own(&one, ("", "a"));
+    is_a_key_of_its_own(&one, ("", ""));
+    is_a_key_of_its_own(&one, ("", "", ""));
+    is_a_key_of_its_own(&one, ("a/b", "c"));
+    is_a_key_of_its_own(&one, ("a", "b/c"));
+    is_a_key_of_its_own(&one, ("a", "b_c"));
+    is_a_key_of_its_own(&one, ("a_b", "c"));
+    is_a_key_of_its_own(&one, ("a", "b", "c"));
+    is_a_key_of_its_own(&one, (("a", "b"), "c"));
+    is_a_key_of_its_own(&one, ("a", ("b", "c")));
+    is_a_key_of_its_own(&one, Tagged("a", "c"));
+    is_a_key_of_its_own(&one, ("a", "c"));
+    is_a_key_of_its_own(&one, (Tagged("a", "c"), "c"));
+    // The bytes of a tuple, as one part.
+    let framed = ("a", "c").with_key(|key| key.bytes().to_vec());
+    is_a_key_of_its_own(&one, framed);
+
+    let parts = || vec(prop_oneof![vec(any::<u8>(), 0..4), vec(any::<u8>(), 120..140)], 2);
+    let mut runner = TestRunner::new(Config { failure_persistence: None, ..Config::default() });
+    let run = runner.run(&(parts(), parts()), |(a, b)| {
+        one.clear();
+        assert!(one.hit((&a[0], &a[1])).allowed());
+        prop_assert_eq!(one.hit((&b[0], &b[1])).allowed(), a != b);
+        Ok(())
+    });
+    if let Err(failure) = run {
+        panic!("{failure}");
+    }
+}
+
+pub(super) fn long_keys_differ_in_any_byte<S: Subject>() {
+    let (store, _) = store::<S>();
+    let one = limiter(&store, "1/hour");
+    // Around the lengths at which a key or a tuple leaves its place.
+    for len in [1_usize, 17, 18, 19, 20, 31, 32, 33, 126, 127, 128, 129, 130, 1_000, 100_000] {
+        let mut key = vec![b'k'; len];
+        is_a_key_of_its_own(&one, &key);
+        is_a_key_of_its_own(&one, (&key, "x"));
+        is_a_key_of_its_own(&one, ("x", &key));
+        for at in [0, len / 2, len - 1] {
+            key[at] ^= 1;
+            assert!(one.peek(&key).allowed(), "byte {at} of {len}");
+            assert!(one.peek((&key, "x")).allowed(), "byte {at} of {len}");
+            assert!(one.peek(("x", &key)).allowed(), "byte {at} of {len}");
+            key[at] ^= 1;
+        }
+        key.push(0);
+        assert!(one.peek(&key).allowed(), "{len} and a zero");
+    }
+}
+
+pub(super) fn integers_and_addresses_are_their_text<S: Subject>() {
+    let (store, _) = store::<S>();
+    let one = limiter(&store, "1/hour");
+    let is_text = |key: &dyn Fn() -> bool, text: &str| {
+        assert!(one.hit(text).allowed(), "{text}");
+        assert!(!key(), "{text}");
+    };
+    is_text(&|| one.hit(0_u8).allowed(), "0");
+    is_text(&|| one.hit(42_u64).allowed(), "42");
+    is_text(&|| one.hit(-42_i32).allowed(), "-42");
+    is_text(&|| one.hit(u128::MAX).allowed(), &u128::MAX.to_string());
+    is_text(&|| one.hit(i128::MIN).allowed(), &i128::MIN.to_string());
+    is_text(&|| one.hit(Ipv4Addr::LOCALHOST).allowed(), "127.0.0.1");
+    is_text(&|| one.hit(IpAddr::from(Ipv6Addr::LOCALHOST)).allowed(), "::1");
+    let scoped: SocketAddr =
+        "[ffff:eeee:dddd:cccc:bbbb:aaaa:9999:8888%4294967295]:65535".parse().unwrap();
+    is_text(&|| one.hit(scoped).allowed(), &scoped.to_string());
+    // In a tuple too, and through pointers.
+    assert!(one.hit(("user", 7)).allowed());
+    assert!(!one.hit(("user", "7")).allowed());
+    assert!(!one.hit(Box::new((String::from("user"), &7_i8))).allowed());
+    assert!(!one.hit("42".with_key(|key| key.bytes().to_vec())).allowed());
+    assert!(!one.hit(KeyRef::plain(b"42")).allowed());
+}
+
+pub(super) fn namespaces_are_apart<S: Subject>() {
+    let (store, _) = store::<S>();
+    for namespace in ["", "a", "b", "a/", "a\0", "a; 1/hour"] {
+        let one = Limiter::on(&store, namespace, "1/hour").unwrap();
+        is_a_key_of_its_own(&one, "key");
+        let again = Limiter::on(&store, namespace, "1/hour").unwrap();
+        assert!(!again.hit("key").allowed(), "{namespace:?} twice is one");
+        let several = PolicyLimiter::on(&store, namespace, "1/hour; 9/day").unwrap();
+        assert!(!several.hit("key").allowed(), "{namespace:?} in a policy is the same");
+    }
+}
+
+pub(super) fn different_limits_never_share_a_counter<S: Subject>() {
+    let (store, _) = store::<S>();
+    let limits = [
+        "1/hour",
+        "1/60 minutes name=a",
+        "1/hour name=b",
+        "1/day",
+        "1/hour burst=2",
+        "2/hour burst=1",
+        "1/hour fixed-window",
+        "1/hour fixed-window charge-denied",
+        "1/hour fixed-window-per-key",
+        "1/hour sliding-window",
+        "1/hour elastic-window",
+        "1/hour token-bucket",
+        "1/hour leaky-bucket",
+        "1/hour token-bucket name=a",
+        "1/day name=a",
+    ];
+    for limit in limits {
+        let fresh = limiter(&store, limit);
+        assert_eq!(fresh.usage("key"), 0, "{limit}");
+        assert!(fresh.hit("key").allowed(), "{limit}");
+        assert_eq!(limiter(&store, limit).usage("key"), 1, "{limit}");
+    }
+}
+
+pub(super) fn a_changed_quota_keeps_the_counters_of_a_named_limit<S: Subject>() {
+    let (store, _) = store::<S>();
+    for algorithm in ["fixed-window", "fixed-window-per-key", "elastic-window", "sliding-window"] {
+        let small = limiter(&store, &format!("3/hour {algorithm} name=plan"));
+        let large = limiter(&store, &format!("5/hour {algorithm} name=plan"));
+        assert!(small.hit_n("key", 3).allowed());
+        assert!(!small.hit("key").allowed());
+        assert_eq!((large.usage("key"), large.peek("key").remaining()), (3, 2), "{algorithm}");
+        assert!(large.hit_n("key", 2).allowed());
+        assert_eq!((small.usage("key"), small.peek("key").remaining()), (5, 0), "{algorithm}");
+    }
+    // A bucket keeps its level, or the time to which it is spoken for.
+    for (algorithm, used) in [("token-bucket", 3), ("leaky-bucket", 3), ("gcra", 6)] {
+        let small = limiter(&store, &format!("3/hour {algorithm} name=plan"));
+        let large = limiter(&store, &format!("6/hour {algorithm} burst=8 name=plan"));
+        assert!(small.hit_n("key", 3).allowed());
+        assert_eq!(large.usage("key"), used, "{algorithm}");
+    }
+}
+
+pub(super) fn a_limit_is_one_counter_alone_and_in_policies<S: Subject>() {
+    let (store, _) = store::<S>();
+    let alone = limiter(&store, "4/hour");
+    let first = policy(&store, "4/hour; 9/day");
+    let second = policy(&store, "9/day; 4/hour; 2/hour fixed-window-per-key");
+    assert!(alone.hit("key").allowed());
+    assert!(first.hit("key").allowed());
+    assert!(second.hit("key").allowed());
+    assert_eq!(alone.usage("key"), 3);
+    assert_eq!(first.usage("key").collect::<Vec<_>>(), [3, 2]);
+    assert_eq!(second.usage("key").collect::<Vec<_>>(), [2, 3, 1]);
+    assert!(second.hit("key").allowed());
+    assert!(!alone.hit("key").allowed());
+    assert!(!first.hit("key").allowed());
+}

@@ -1,0 +1,478 @@
+//! Random sequences of every call on several limits and keys: each answer equals that of the pure functions in every field.
+
+use std::time::Duration;
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::subsequence;
+use proptest::test_runner::{Config, TestRunner};
+use tollgate::algorithm::Op;
+use tollgate::{
+    Decision, Key, KeyRef, Limit, Limiter, ManualClock, Policy, PolicyDecision, PolicyLimiter,
+    Receipt, Tagged, Timestamp, hit_all_at,
+};
+
+use super::model::{Model, Share, headline, same};
+use super::{START, Settings, Subject, supported};
+
+const LIMITS: [&str; 24] = [
+    "5/second",
+    "7/second burst=3",
+    "1/millisecond burst=4",
+    "3/minute name=tier",
+    "9/minute burst=12 name=tier",
+    "4/second token-bucket burst=6",
+    "3/minute token-bucket name=tier",
+    "7/minute token-bucket name=tier",
+    "10/minute leaky-bucket",
+    "5/second fixed-window",
+    "3/1500 ms fixed-window charge-denied",
+    "3/minute fixed-window name=tier",
+    "8/minute fixed-window name=tier",
+    "5/second fixed-window-per-key",
+    "2/minute fixed-window-per-key charge-denied",
+    "4/second elastic-window",
+    "2/second elastic-window charge-denied",
+    "6/second sliding-window",
+    "1/minute sliding-window",
+    "5/second moving-window",
+    "2/100 ms moving-window",
+    "1000000/day burst=1000000",
+    "1/365 days",
+    "1000000000000/31 days fixed-window",
+];
+
+/// One key of each kind.
+#[derive(Clone, Copy, Debug)]
+struct AnyKey(usize);
+
+impl AnyKey {
+    const COUNT: usize = 8;
+}
+
+impl Key for AnyKey {
+    fn with_key<R>(&self, f: impl FnOnce(KeyRef<'_>) -> R) -> R {
+        match self.0 {
+            0 => "".with_key(f),
+            1 => "alice".with_key(f),
+            2 => "a key that lies on the heap".with_key(f),
+            3 => b"\0\xff\0".with_key(f),
+            4 => 42_u64.with_key(f),
+            5 => ("alice", "GET").with_key(f),
+            6 => ("alice", 7, "x".repeat(200)).with_key(f),
+            _ => Tagged("alice", "GET").with_key(f),
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Call {
+    Hit(On, Amount),
+    Peek(On, Amount),
+    Take(On, Amount),
+    Charge(On, Amount),
+    /// By the receipt of an earlier decision, counted from the newest.
+    Refund(usize),
+    RefundUnits(On, Amount),
+    Set(On, Amount),
+    Reset(On),
+    Usage(On),
+    Clear(usize),
+    Each(usize, Vec<usize>),
+    PolicyHit(usize, Amount),
+    PolicyPeek(usize, Amount),
+    PolicyCharge(usize, Amount),
+    PolicySet(usize, Amount),
+    PolicyRefund(usize),
+    PolicyReset(usize),
+    /// The policy as an item where there is no limit; see [`Replay::shares`].
+    All(Vec<(On, Amount)>),
+    Sweep,
+}
+
+/// A limit of the case and a key.
+#[derive(Clone, Copy, Debug)]
+struct On {
+    limit: usize,
+    key: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Amount {
+    Units(u64),
+    /// Of the capacity.
+    Quarters(u64),
+    MoreThanFits,
+    Most,
+}
+
+impl Amount {
+    fn of(self, capacity: u64) -> u64 {
+        match self {
+            Amount::Units(units) => units,
+            Amount::Quarters(quarters) => capacity * quarters / 4,
+            Amount::MoreThanFits => capacity + 1,
+            Amount::Most => u64::MAX,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Tick {
+    Ahead(u64),
+    Back(u64),
+}
+
+/// Limits by their index in [`LIMITS`], and what is called when.
+#[derive(Clone, Debug)]
+pub(super) struct Case {
+    limits: Vec<usize>,
+    calls: Vec<(Tick, Call)>,
+}
+
+const LIMITS_OF_A_CASE: usize = 5;
+
+fn any_on() -> impl Strategy<Value = On> {
+    // Few keys come often, so that calls meet.
+    let key = prop_oneof![4 => 0..2_usize, 1 => 0..AnyKey::COUNT];
+    (0..LIMITS_OF_A_CASE, key).prop_map(|(limit, key)| On { limit, key })
+}
+
+fn any_amount() -> impl Strategy<Value = Amount> {
+    prop_oneof![
+        8 => (0..4_u64).prop_map(Amount::Units),
+        4 => (1..=4_u64).prop_map(Amount::Quarters),
+        1 => (5..=12_u64).prop_map(Amount::Quarters),
+        1 => Just(Amount::MoreThanFits),
+        1 => Just(Amount::Most),
+    ]
+}
+
+fn any_call() -> impl Strategy<Value = Call> {
+    let (on, amount) = (any_on, any_amount);
+    let key = || 0..AnyKey::COUNT;
+    prop_oneof![
+        12 => (on(), amount()).prop_map(|(on, n)| Call::Hit(on, n)),
+        2 => (on(), amount()).prop_map(|(on, n)| Call::Peek(on, n)),
+        3 => (on(), amount()).prop_map(|(on, n)| Call::Take(on, n)),
+        3 => (on(), amount()).prop_map(|(on, n)| Call::Charge(on, n)),
+        4 => (0..8_usize).prop_map(Call::Refund),
+        2 => (on(), amount()).prop_map(|(on, n)| Call::RefundUnits(on, n)),
+        2 => (on(), amount()).prop_map(|(on, n)| Call::Set(on, n)),
+        1 => on().prop_map(Call::Reset),
+        1 => on().prop_map(Call::Usage),
+        1 => (0..LIMITS_OF_A_CASE).prop_map(Call::Clear),
+        1 => (0..LIMITS_OF_A_CASE, vec(key(), 0..20)).prop_map(|(l, keys)| Call::Each(l, keys)),
+        6 => (0..2_usize, amount()).prop_map(|(key, n)| Call::PolicyHit(key, n)),
+        1 => (0..2_usize, amount()).prop_map(|(key, n)| Call::PolicyPeek(key, n)),
+        1 => (0..2_usize, amount()).prop_map(|(key, n)| Call::PolicyCharge(key, n)),
+        1 => (0..2_usize, amount()).prop_map(|(key, n)| Call::PolicySet(key, n)),
+        2 => (0..4_usize).prop_map(Call::PolicyRefund),
+        1 => (0..2_usize).prop_map(Call::PolicyReset),
+        5 => vec((on(), amount()), 0..5).prop_map(Call::All),
+        1 => Just(Call::Sweep),
+    ]
+}
+
+fn any_tick() -> impl Strategy<Value = Tick> {
+    const SECOND: u64 = 1_000_000;
+    prop_oneof![
+        4 => Just(Tick::Ahead(0)),
+        2 => (0..3_000_u64).prop_map(Tick::Ahead),
+        6 => (0..SECOND).prop_map(Tick::Ahead),
+        2 => (0..120 * SECOND).prop_map(Tick::Ahead),
+        1 => (0..2 * 365 * 86_400 * SECOND / 50).prop_map(Tick::Ahead),
+        1 => (0..2 * SECOND).prop_map(Tick::Back),
+        1 => (0..100 * SECOND).prop_map(Tick::Back),
+    ]
+}
+
+pub(super) fn any_case() -> impl Strategy<Value = Case> {
+    let limits = subsequence((0..LIMITS.len()).collect::<Vec<_>>(), LIMITS_OF_A_CASE);
+    (limits.prop_shuffle(), vec((any_tick(), any_call()), 1..80))
+        .prop_map(|(limits, calls)| Case { limits, calls })
+}
+
+/// A case on a store and on the model side by side.
+struct Replay<S: Subject> {
+    store: S,
+    clock: ManualClock,
+    model: Model,
+    limits: Vec<Limit>,
+    limiters: Vec<Limiter<S>>,
+    /// Over all limits of the case whose counters differ, by their index.
+    policy: (PolicyLimiter<S>, Vec<usize>),
+    receipts: Vec<(On, Receipt)>,
+    policy_decisions: Vec<(usize, PolicyDecision)>,
+    /// Never back, and with sweeps: those may change no answer.
+    forward: bool,
+}
+
+impl<S: Subject> Replay<S> {
+    fn new(case: &Case, forward: bool) -> Option<Self> {
+        let clock = ManualClock::new(START);
+        let store = S::build(Settings::new(clock.clone()));
+        let parse = |index: &usize| LIMITS[*index].parse::<Limit>().expect(LIMITS[*index]);
+        let on = |limit: Limit| supported(Limiter::on(&store, "ns", limit));
+        let limiters: Vec<_> = case.limits.iter().map(parse).filter_map(on).collect();
+        let limits: Vec<Limit> = limiters.iter().map(|l| l.limit().clone()).collect();
+        let model = Model::new(&limits);
+        let first = |i: &usize| !(0..*i).any(|earlier| model.same_counter(earlier, *i));
+        let of_policy: Vec<usize> = (0..limits.len()).filter(first).collect();
+        let policy = Policy::new(of_policy.iter().map(|i| limits[*i].clone())).ok()?;
+        let policy = supported(PolicyLimiter::on(&store, "ns", policy))?;
+        let (receipts, policy_decisions) = (Vec::new(), Vec::new());
+        Some(Replay {
+            policy: (policy, of_policy),
+            store,
+            clock,
+            model,
+            limits,
+            limiters,
+            receipts,
+            policy_decisions,
+            forward,
+        })
+    }
+
+    fn step(&mut self, now: Timestamp, call: &Call) -> Result<(), String> {
+        match call {
+            Call::Hit(on, amount) => self.op(now, *on, *amount, Op::Hit),
+            Call::Peek(on, amount) => self.op(now, *on, *amount, Op::Peek),
+            Call::Take(on, amount) => self.op(now, *on, *amount, Op::Take),
+            Call::Charge(on, amount) => self.op(now, *on, *amount, Op::Charge),
+            Call::RefundUnits(on, amount) => self.op(now, *on, *amount, Op::RefundUnits),
+            Call::Set(on, amount) => self.op(now, *on, *amount, Op::Set),
+            Call::Refund(index) => {
+                let index = self.receipts.len().checked_sub(index + 1);
+                let Some((on, receipt)) = index.map(|i| self.receipts[i]) else { return Ok(()) };
+                self.op(now, on, Amount::Units(0), |_| Op::Refund(receipt))
+            }
+            Call::Reset(on) => {
+                let Some(On { limit, key }) = self.on(*on) else { return Ok(()) };
+                let got = self.limiters[limit].at(now).reset(AnyKey(key));
+                equal(got, self.model.reset(limit, key, now))
+            }
+            Call::Usage(on) => {
+                let Some(On { limit, key }) = self.on(*on) else { return Ok(()) };
+                let got = self.limiters[limit].usage(AnyKey(key));
+                equal(got, self.model.apply(limit, key, now, Op::Peek(1)).used())
+            }
+            Call::Clear(limit) => {
+                let Some(limiter) = self.limiters.get(*limit) else { return Ok(()) };
+                limiter.clear();
+                self.model.clear(*limit);
+                Ok(())
+            }
+            Call::Each(limit, keys) => self.each(now, *limit, keys),
+            Call::All(items) => self.all(now, items),
+            Call::Sweep if self.forward => {
+                self.store.sweep();
+                Ok(())
+            }
+            Call::Sweep => Ok(()),
+            _ => self.policy_step(now, call),
+        }
+    }
+
+    /// Some limits of the case may not be there, where the store does not hold them.
+    fn on(&self, on: On) -> Option<On> {
+        (on.limit < self.limiters.len()).then_some(on)
+    }
+
+    /// Whether the store can count that many more.
+    fn countable(&mut self, on: On, now: Timestamp, amount: u64) -> bool {
+        let most = S::COUNTS.saturating_mul(self.model.capacity(on.limit));
+        let used = self.model.apply(on.limit, on.key, now, Op::Peek(0)).used();
+        used.saturating_add(amount) <= most
+    }
+
+    fn op(
+        &mut self,
+        now: Timestamp,
+        on: On,
+        amount: Amount,
+        op: impl Fn(u64) -> Op,
+    ) -> Result<(), String> {
+        let Some(on) = self.on(on) else { return Ok(()) };
+        let amount = amount.of(self.model.capacity(on.limit));
+        if !self.countable(on, now, amount) {
+            return Ok(());
+        }
+        let (at, key) = (self.limiters[on.limit].at(now), AnyKey(on.key));
+        let got = match op(amount) {
+            Op::Hit(1) => at.hit(key),
+            Op::Hit(cost) => at.hit_n(key, cost),
+            Op::Peek(1) => at.peek(key),
+            Op::Peek(cost) => at.peek_n(key, cost),
+            Op::Take(cost) => at.take(key, cost),
+            Op::Charge(units) => at.charge(key, units),
+            Op::Refund(receipt) => at.refund(key, &receipt),
+            Op::RefundUnits(units) => at.refund_n(key, units),
+            Op::Set(units) => at.set(key, units),
+            other => return Err(format!("no call for {other:?}")),
+        };
+        let wanted = self.model.apply(on.limit, on.key, now, op(amount));
+        self.receipts.push((on, wanted.receipt()));
+        same(&[got], &[wanted])
+    }
+
+    fn each(&mut self, now: Timestamp, limit: usize, keys: &[usize]) -> Result<(), String> {
+        let Some(limiter) = self.limiters.get(limit) else { return Ok(()) };
+        let keys: Vec<AnyKey> = keys.iter().copied().map(AnyKey).collect();
+        let mut got = Vec::new();
+        let mut indices = Vec::new();
+        limiter.at(now).hit_each(&keys, |index, decision| {
+            indices.push(index);
+            got.push(decision);
+        });
+        equal(indices, (0..keys.len()).collect())?;
+        let hit = |key: &AnyKey| self.model.apply(limit, key.0, now, Op::Hit(1));
+        same(&got, &keys.iter().map(hit).collect::<Vec<_>>())
+    }
+
+    /// The shares of an item: those of the limit, or of the whole policy where it says so.
+    fn shares(&self, item: &(On, Amount)) -> Vec<Share> {
+        let (On { limit, key }, amount) = *item;
+        let cost = |limit| amount.of(self.model.capacity(limit));
+        match self.limiters.get(limit) {
+            // Few, so that lists without anything twice stay frequent.
+            _ if limit == 0 => {
+                let (_, limits) = &self.policy;
+                let cost = cost(limits[0]);
+                limits.iter().map(|limit| Share { limit: *limit, key, cost }).collect()
+            }
+            Some(_) => vec![Share { limit, key, cost: cost(limit) }],
+            None => vec![],
+        }
+    }
+
+    fn all(&mut self, now: Timestamp, items: &[(On, Amount)]) -> Result<(), String> {
+        let items: Vec<_> = items.iter().filter(|i| !self.shares(i).is_empty()).collect();
+        let shares: Vec<Share> = items.iter().flat_map(|i| self.shares(i)).collect();
+        if !self.all_countable(now, &shares) {
+            return Ok(());
+        }
+        let make = |item: &&(On, Amount)| {
+            let share = self.shares(item)[0];
+            let key = AnyKey(share.key);
+            match item.0.limit {
+                0 => self.policy.0.item(key, share.cost),
+                _ => self.limiters[share.limit].item(key, share.cost),
+            }
+        };
+        let made: Vec<_> = items.iter().map(make).collect();
+        let got = hit_all_at(&made, now);
+        drop(made);
+        let same_place = |a: &Share, b: &Share| {
+            a.key == b.key && self.model.same_counter(a.limit, b.limit)
+        };
+        let twice = (0..shares.len()).any(|i| shares[..i].iter().any(|s| same_place(s, &shares[i])));
+        let Ok(got) = got else { return equal(twice || shares.is_empty(), true) };
+        equal(twice || shares.is_empty(), false)?;
+        let wanted = self.model.together(&shares, now);
+        equal(got.allowed(), wanted.iter().all(Decision::allowed))?;
+        let waits = wanted.iter().map(|d| d.retry_after().unwrap_or(Duration::MAX));
+        equal(got.retry_after().unwrap_or(Duration::MAX), waits.max().unwrap_or_default())?;
+        same(got.outcomes(), &wanted)
+    }
+
+    fn all_countable(&mut self, now: Timestamp, shares: &[Share]) -> bool {
+        shares.iter().all(|s| self.countable(On { limit: s.limit, key: s.key }, now, s.cost))
+    }
+
+    fn policy_step(&mut self, now: Timestamp, call: &Call) -> Result<(), String> {
+        let limits = self.policy.1.clone();
+        let capacity = limits.iter().map(|i| self.model.capacity(*i)).min().unwrap_or(1);
+        let (key, amount, op): (usize, _, fn(u64) -> Op) = match call {
+            Call::PolicyHit(key, amount) => (*key, *amount, Op::Hit),
+            Call::PolicyPeek(key, amount) => (*key, *amount, Op::Peek),
+            Call::PolicyCharge(key, amount) => (*key, *amount, Op::Charge),
+            Call::PolicySet(key, amount) => (*key, *amount, Op::Set),
+            Call::PolicyReset(key) => {
+                let got = self.policy.0.reset(AnyKey(*key));
+                let each = |limit: &usize| self.model.reset(*limit, *key, now);
+                return equal(got, limits.iter().map(each).fold(false, |any, one| any | one));
+            }
+            Call::PolicyRefund(index) => return self.policy_refund(now, *index),
+            _ => return Ok(()),
+        };
+        let cost = amount.of(capacity);
+        let shares: Vec<Share> =
+            limits.iter().map(|limit| Share { limit: *limit, key, cost }).collect();
+        if !self.all_countable(now, &shares) {
+            return Ok(());
+        }
+        let limiter = &self.policy.0;
+        let got = match op(cost) {
+            Op::Hit(cost) => limiter.hit_at(AnyKey(key), cost, now),
+            Op::Peek(cost) => limiter.peek(AnyKey(key), cost),
+            Op::Charge(units) => limiter.charge(AnyKey(key), units),
+            _ => limiter.set(AnyKey(key), cost),
+        };
+        let wanted = match op(cost) {
+            Op::Hit(_) => self.model.together(&shares, now),
+            op => limits.iter().map(|limit| self.model.apply(*limit, key, now, op)).collect(),
+        };
+        self.policy_decisions.push((key, got));
+        same_policy(&got, &wanted)
+    }
+
+    fn policy_refund(&mut self, now: Timestamp, index: usize) -> Result<(), String> {
+        let Some(index) = self.policy_decisions.len().checked_sub(index + 1) else { return Ok(()) };
+        let (key, decision) = self.policy_decisions[index];
+        let got = self.policy.0.refund(AnyKey(key), &decision);
+        let limits = self.policy.1.clone();
+        let refund = |(limit, receipt): (&usize, Receipt)| {
+            self.model.apply(*limit, key, now, Op::Refund(receipt))
+        };
+        let wanted: Vec<_> = limits.iter().zip(decision.receipts()).map(refund).collect();
+        same_policy(&got, &wanted)
+    }
+}
+
+fn same_policy(got: &PolicyDecision, wanted: &[Decision]) -> Result<(), String> {
+    same(got.outcomes(), wanted)?;
+    equal(got.allowed(), wanted.iter().all(Decision::allowed))?;
+    same(&[*got.headline()], headline(wanted).map(std::slice::from_ref).unwrap_or_default())?;
+    equal(got.retry_after(), got.headline().retry_after())
+}
+
+fn equal<T: PartialEq + std::fmt::Debug>(got: T, wanted: T) -> Result<(), String> {
+    if got == wanted { Ok(()) } else { Err(format!("got {got:?}, wanted {wanted:?}")) }
+}
+
+/// Runs a case on a new store; the first answer that differs is the error.
+pub(super) fn replay<S: Subject>(case: &Case, forward: bool) -> Result<(), String> {
+    let Some(mut replay) = Replay::<S>::new(case, forward) else { return Ok(()) };
+    let mut now = START;
+    for (index, (tick, call)) in case.calls.iter().enumerate() {
+        now = match tick {
+            Tick::Ahead(micros) => now + Duration::from_micros(*micros),
+            Tick::Back(micros) if !forward => {
+                Timestamp::from_micros(now.as_micros().saturating_sub(*micros))
+            }
+            Tick::Back(_) => now,
+        };
+        replay.clock.set(now);
+        replay.step(now, call).map_err(|why| {
+            let limits: Vec<String> = replay.limits.iter().map(Limit::to_string).collect();
+            format!("{limits:?}\ncall {index} at {now}: {call:?}\n{why}")
+        })?;
+    }
+    Ok(())
+}
+
+/// Runs `check` on random cases and reports the smallest one that fails.
+pub(super) fn for_any_case(cases: u32, check: impl Fn(&Case) -> Result<(), String>) {
+    let config = Config { cases, failure_persistence: None, ..Config::default() };
+    let run = TestRunner::new(config)
+        .run(&any_case(), |case| check(&case).map_err(proptest::test_runner::TestCaseError::fail));
+    if let Err(failure) = run {
+        panic!("{failure}");
+    }
+}
+
+pub(super) fn answers_equal_the_definition<S: Subject>() {
+    for_any_case(1_000, |case| replay::<S>(case, false));
+}

@@ -1,0 +1,187 @@
+//! Several limits and several keys: all are charged or none is. And what clears many keys at once.
+
+use std::time::Duration;
+
+use tollgate::{ErrorKind, Item, Limiter, hit_all};
+
+use super::{HOUR, Subject, limiter, limiters, policy, store};
+
+pub(super) fn requests_without_sense_are_errors<S: Subject>() {
+    let (store, _) = store::<S>();
+    let (other, _) = super::store::<S>();
+    let one = limiter(&store, "9/hour name=a");
+    let many = policy(&store, "9/hour name=a; 9/day");
+    let none: [Item<'_, S>; 0] = [];
+    let renamed = limiter(&store, "8/hour name=a");
+    let elsewhere = limiter(&other, "9/hour name=a");
+    let table = [
+        (hit_all(&none), "0 items: hit_all needs at least one"),
+        (
+            hit_all(&[one.item("k", 1), one.item("k", 2)]),
+            "key k twice for one limit: each may stand once in hit_all",
+        ),
+        (
+            hit_all(&[one.item("k", 1), one.item("j", 1), renamed.item("k", 1)]),
+            "key k twice for one limit: each may stand once in hit_all",
+        ),
+        (
+            hit_all(&[many.item(("k", 7), 1), one.item(("k", 7), 1)]),
+            "key k / 7 twice for one limit: each may stand once in hit_all",
+        ),
+        (
+            hit_all(&[one.item("k", 1), elsewhere.item("k", 1)]),
+            "item 1: belongs to another store than item 0; hit_all decides within one store",
+        ),
+    ];
+    for (result, message) in table {
+        let error = result.expect_err(message);
+        assert_eq!((error.kind(), error.to_string().as_str()), (ErrorKind::Request, message));
+    }
+    assert_eq!((store.entries(), other.entries()), (0, 0), "nothing was charged");
+    // Close to it, but with sense: the same key of two limits, and two keys that only look alike.
+    let daily = limiter(&store, "9/day");
+    assert!(hit_all(&[one.item("k", 1), daily.item("k", 1)]).unwrap().allowed());
+    assert!(hit_all(&[one.item("7", 1), one.item(("7", ""), 1)]).unwrap().allowed());
+    let clone = store.clone();
+    let on_clone = limiter(&clone, "9/day");
+    assert!(hit_all(&[one.item("k", 1), on_clone.item("k", 1)]).unwrap().allowed());
+}
+
+pub(super) fn all_are_charged_or_none<S: Subject>() {
+    let (store, _) = store::<S>();
+    for limited in limiters(&store, 3, HOUR) {
+        // More keys than a policy has limits.
+        let keys: Vec<String> = (0..20).map(|n| format!("key {n}")).collect();
+        let items = |cost| -> Vec<_> { keys.iter().map(|key| limited.item(key, cost)).collect() };
+        let algorithm = limited.limit().algorithm();
+        assert!(hit_all(&items(2)).unwrap().allowed(), "{algorithm:?}");
+        let refused = hit_all(&items(2)).unwrap();
+        assert!(!refused.allowed() && refused.outcomes().len() == keys.len(), "{algorithm:?}");
+        let _ = limited.hit("key 19");
+        let refused = hit_all(&items(1)).unwrap();
+        let alone: Vec<bool> = refused.outcomes().iter().map(|o| o.allowed()).collect();
+        assert_eq!(alone, (0..20).map(|n| n < 19).collect::<Vec<_>>(), "{algorithm:?}");
+        for (n, key) in keys.iter().enumerate() {
+            assert_eq!(limited.usage(key), if n == 19 { 3 } else { 2 }, "{algorithm:?} {key}");
+        }
+    }
+}
+
+pub(super) fn the_longest_wait_counts<S: Subject>() {
+    let (store, _) = store::<S>();
+    let (hourly, daily) = (limiter(&store, "1/hour"), limiter(&store, "1/day"));
+    let both = |cost| hit_all(&[daily.item("d", 1), hourly.item("h", cost)]).unwrap();
+    assert_eq!(both(1).retry_after(), Some(Duration::ZERO));
+    assert_eq!(both(1).retry_after(), Some(24 * HOUR));
+    daily.clear();
+    assert_eq!(both(1).retry_after(), Some(HOUR));
+    assert_eq!(both(2).retry_after(), None, "a cost that never fits has no wait");
+
+    let several = policy(&store, "1/hour fixed-window-per-key; 1/day fixed-window-per-key; 9/second");
+    assert!(several.hit("key").allowed());
+    let refused = several.hit("key");
+    assert_eq!(refused.retry_after(), Some(24 * HOUR));
+    assert_eq!(refused.headline().reset_after(), 24 * HOUR);
+    assert_eq!(refused.outcomes().iter().map(|o| o.allowed()).collect::<Vec<_>>(), [
+        false, false, true
+    ]);
+    assert_eq!(several.hit_n("key", 2).retry_after(), None);
+}
+
+pub(super) fn a_denial_charges_the_limits_that_charge_denied<S: Subject>() {
+    let (store, _) = store::<S>();
+    let counted = ["fixed-window", "fixed-window-per-key", "elastic-window"];
+    for (n, algorithm) in counted.into_iter().enumerate() {
+        let text = format!("9/hour {algorithm} charge-denied; 1/day; 5/hour {algorithm}");
+        let several = policy(&store, &text);
+        let used = || several.usage(n).collect::<Vec<_>>();
+        assert!(several.hit(n).allowed());
+        let refused = several.hit_n(n, 2);
+        assert!(!refused.allowed());
+        let charged: Vec<u64> = refused.receipts().map(|receipt| receipt.units).collect();
+        assert_eq!((charged, used()), (vec![2, 0, 0], vec![3, 1, 1]), "{text}");
+        // Whichever limit refuses, also the charging one itself.
+        assert!(!several.hit_n(n, 20).allowed());
+        assert_eq!(used(), [23, 1, 1], "{text}");
+
+        let limit = format!("2/hour {algorithm} charge-denied");
+        let alone = limiter(&store, &limit);
+        let passed = (0..5).filter(|_| alone.hit(n).allowed()).count();
+        assert_eq!((passed, alone.usage(n)), (2, 5), "{limit}");
+        let other = limiter(&store, "1/hour name=other");
+        let both = || hit_all(&[other.item(n, 1), alone.item(n + 100, 1)]).unwrap().allowed();
+        assert_eq!([both(), both(), both()], [true, false, false]);
+        assert_eq!((other.usage(n), alone.usage(n + 100)), (1, 3), "{limit}");
+    }
+}
+
+pub(super) fn a_denial_pushes_live_elastic_windows_only<S: Subject>() {
+    let (store, clock) = store::<S>();
+    let several = policy(&store, "9/10 seconds elastic-window; 1/hour");
+    let elastic = limiter(&store, "9/10 seconds elastic-window");
+    assert!(several.hit("key").allowed());
+    clock.advance(Duration::from_secs(6));
+    assert!(!several.hit("key").allowed(), "the hourly limit refuses");
+    assert_eq!(elastic.usage("key"), 1);
+    clock.advance(Duration::from_secs(6));
+    assert_eq!(elastic.usage("key"), 1, "the refused hit has pushed the window");
+    clock.advance(Duration::from_secs(4));
+    assert_eq!(elastic.usage("key"), 0);
+    assert!(!several.hit("key").allowed());
+    assert_eq!(elastic.peek("key").expires_at(), None, "no window is opened by a refusal");
+    assert!(several.peek("key", 1).outcomes()[0].allowed());
+}
+
+pub(super) fn looking_and_being_refused_take_no_room<S: Subject>() {
+    let (store, _) = store::<S>();
+    for limited in limiters(&store, 3, HOUR) {
+        assert!(limited.peek("key").allowed());
+        assert_eq!(limited.usage("key"), 0);
+        assert!(!limited.hit_n("key", 4).allowed());
+        assert!(limited.hit_n("key", 0).allowed());
+        assert_eq!(limited.take("key", 0).charged(), 0);
+        assert_eq!(limited.refund_n("key", 5).used(), 0);
+        let receipt = tollgate::Receipt { units: 2, at: super::START, mark: 0 };
+        assert_eq!(limited.refund("key", &receipt).used(), 0);
+        assert!(!limited.reset("key"));
+        limited.hit_each(&["a", "b"][..0], |_, _| {});
+        assert!(!hit_all(&[limited.item("a", 1), limited.item("b", 4)]).unwrap().allowed());
+    }
+    let several = policy(&store, "9/hour; 2/day");
+    assert!(several.peek("key", 1).allowed());
+    assert!(!several.hit_n("key", 3).allowed());
+    assert_eq!(store.entries(), 0);
+}
+
+pub(super) fn clear_forgets_the_keys_of_one_limit<S: Subject>() {
+    let (store, _) = store::<S>();
+    let all = limiters(&store, 1, HOUR);
+    for limited in &all {
+        (0..100).for_each(|key| assert!(limited.hit(key).allowed()));
+    }
+    assert_eq!(store.entries(), 100 * all.len());
+    for (n, limited) in all.iter().enumerate() {
+        limited.clear();
+        for (m, other) in all.iter().enumerate() {
+            assert_eq!(other.usage(7), u64::from(m > n), "{:?}", other.limit());
+        }
+    }
+    all.iter().for_each(|limited| assert!(limited.hit(7).allowed()));
+    let several = policy(&store, "1/hour name=a; 1/day");
+    assert!(several.hit("key").allowed());
+    several.clear();
+    assert!(several.hit("key").allowed());
+}
+
+pub(super) fn clear_namespace_forgets_the_limits_of_one_namespace<S: Subject>() {
+    let (store, _) = store::<S>();
+    let on = |namespace, limit| Limiter::on(&store, namespace, limit).unwrap();
+    let cleared = [on("a", "1/hour"), on("a", "1/day fixed-window"), on("a", "1/day sliding-window")];
+    let kept = [on("", "1/hour"), on("b", "1/hour"), on("a\0", "1/hour")];
+    for limited in cleared.iter().chain(&kept) {
+        (0..10).for_each(|key| assert!(limited.hit(key).allowed()));
+    }
+    store.forget_namespace("a");
+    cleared.iter().for_each(|limited| assert!(limited.hit(3).allowed()));
+    kept.iter().for_each(|limited| assert!(!limited.hit(3).allowed()));
+}

@@ -1,0 +1,113 @@
+//! Short and long periods, and clocks that jump.
+
+use std::time::Duration;
+
+use tollgate::{Limiter, ManualClock, Timestamp};
+
+use super::{START, Subject, admitted, limiters, store};
+
+const DAY: Duration = Duration::from_secs(86_400);
+const YEAR: Duration = Duration::from_secs(365 * 86_400);
+
+const PERIODS: [Duration; 5] = [
+    Duration::from_millis(1),
+    Duration::from_millis(100),
+    Duration::from_millis(1_500),
+    Duration::from_secs(31 * 86_400),
+    YEAR,
+];
+
+const JUMPS: [Duration; 4] = [Duration::from_millis(1), Duration::from_secs(1), DAY, YEAR];
+
+const QUOTA: usize = 5;
+
+/// Runs `check` for every algorithm and period on stores of their own.
+fn for_each_limit<S: Subject>(check: impl Fn(&Limiter<S>, &ManualClock)) {
+    for period in PERIODS {
+        let (store, clock) = store::<S>();
+        for limited in limiters(&store, QUOTA as u64, period) {
+            clock.set(START);
+            check(&limited, &clock);
+        }
+    }
+}
+
+fn back(from: Timestamp, by: Duration) -> Timestamp {
+    Timestamp::from_micros(from.as_micros() - u64::try_from(by.as_micros()).unwrap())
+}
+
+pub(super) fn no_more_than_the_burst_at_one_instant<S: Subject>() {
+    for_each_limit::<S>(|limited, _| {
+        assert_eq!(admitted(limited, "one by one", 10), QUOTA, "{}", limited.limit());
+        assert_eq!(limited.take("taken", 10).charged(), QUOTA as u64, "{}", limited.limit());
+        assert!(!limited.hit_n("at once", 6).allowed(), "{}", limited.limit());
+        assert!(limited.hit_n("at once", 5).allowed(), "{}", limited.limit());
+    });
+}
+
+pub(super) fn retry_after_is_exact<S: Subject>() {
+    for_each_limit::<S>(|limited, clock| {
+        for cost in [1, 2, 5] {
+            clock.set(START);
+            let key = ("key", cost);
+            admitted(limited, key, QUOTA);
+            let refused = limited.hit_n(key, cost);
+            let wait = refused.retry_after().expect("a cost that fits");
+            assert!(!refused.allowed() && wait > Duration::ZERO, "{}", limited.limit());
+            assert!(wait <= 2 * limited.limit().period(), "{}: {wait:?}", limited.limit());
+            clock.set(back(START + wait, Duration::from_micros(1)));
+            assert!(!limited.peek_n(key, cost).allowed(), "{} early", limited.limit());
+            clock.set(START + wait);
+            assert!(limited.hit_n(key, cost).allowed(), "{} in time", limited.limit());
+        }
+    });
+}
+
+pub(super) fn a_jump_back_admits_nothing_and_locks_no_longer<S: Subject>() {
+    for_each_limit::<S>(|limited, clock| {
+        for (n, jump) in JUMPS.into_iter().enumerate() {
+            let limit = limited.limit();
+            // All was taken: nothing comes back by a jump, nor by the way forward to where it began.
+            clock.set(START);
+            assert_eq!(admitted(limited, ("all", n), 10), QUOTA, "{limit}");
+            let own_wait = limited.peek(("all", n)).retry_after().unwrap();
+            let before = back(START, jump);
+            clock.set(before);
+            assert_eq!(admitted(limited, ("all", n), 10), 0, "{limit} back by {jump:?}");
+            let wait = limited.peek(("all", n)).retry_after().unwrap();
+            assert!(wait <= jump + own_wait, "{limit} back by {jump:?} waits {wait:?}");
+            clock.set(START);
+            assert_eq!(admitted(limited, ("all", n), 10), 0, "{limit} back and forth by {jump:?}");
+            // The hits above have pushed an elastic window to here, too.
+            clock.set(START + own_wait);
+            assert!(limited.hit(("all", n)).allowed(), "{limit} locked after {jump:?}");
+
+            // Some was taken: no more than the rest.
+            clock.set(START);
+            assert!(limited.hit_n(("some", n), 2).allowed(), "{limit}");
+            clock.set(before);
+            let more = admitted(limited, ("some", n), 10);
+            assert!(more <= QUOTA - 2, "{limit} back by {jump:?}: {more} more");
+            clock.set(START);
+            let rest = admitted(limited, ("some", n), 10);
+            assert!(more + rest <= QUOTA - 2, "{limit} back by {jump:?}: {more} and {rest} more");
+        }
+    });
+}
+
+pub(super) fn a_jump_forward_and_back_locks_no_longer<S: Subject>() {
+    for_each_limit::<S>(|limited, clock| {
+        for (n, jump) in JUMPS.into_iter().enumerate() {
+            let limit = limited.limit();
+            clock.set(START + jump);
+            assert_eq!(admitted(limited, n, 10), QUOTA, "{limit}");
+            let own_wait = limited.peek(n).retry_after().unwrap();
+            clock.set(START);
+            assert_eq!(admitted(limited, n, 10), 0, "{limit} ahead by {jump:?} and back");
+            let wait = limited.peek(n).retry_after().unwrap();
+            assert!(wait <= jump + own_wait, "{limit} ahead by {jump:?} waits {wait:?}");
+            clock.set(START + jump + own_wait);
+            assert!(limited.hit(n).allowed(), "{limit} locked after {jump:?}");
+        }
+    });
+}

@@ -1,0 +1,251 @@
+//! The text format of vectors: timelines that people read and tests replay.
+//!
+//! ```text
+//! # What one sees.
+//! limit 2/second burst=3
+//! at 0s     hit 3      -> allow used 3 left 0 reset 1.5s
+//! at 250ms  hit        -> deny  used 3 left 0 retry 250ms reset 1.25s
+//! at 250ms  refund @1  -> allow used 0 left 3 reset 0s
+//! ```
+//!
+//! - `limit TEXT` begins a block: a fresh key under this limit. Blank lines and lines that begin with `#` say nothing to the machine.
+//! - `at TIME OPERATION -> allow|deny FIELDS`. Times count from [`EPOCH`] and may go back. Only the fields that are written are checked:
+//!   `used N`, `left N`, `retry DURATION|never`, `reset DURATION`, each at most once.
+//! - Operations: `hit [N]`, `peek [N]`, `take N`, `charge N`, `set N`, `refund N`, `refund @LINE` (by the receipt of the block's LINE-th
+//!   `at`, from 1), `usage`, `reset`. What decides nothing is written with `allow`.
+//! - Durations are a number and `us ms s m h d`; seconds may have up to six decimals.
+
+use std::fmt;
+use std::time::Duration;
+
+use tollgate::{Limit, Timestamp};
+
+/// Where the times of all vectors count from: 2026-01-01T00:00:00Z, a Thursday.
+pub(crate) const EPOCH: Timestamp = Timestamp::from_micros(1_767_225_600_000_000);
+
+/// A limit and what a fresh key sees under it.
+#[derive(Clone, Debug)]
+pub(crate) struct Block {
+    /// Where it stands: the file's name and the line of `limit`.
+    pub(crate) place: Place,
+    pub(crate) limit: Limit,
+    pub(crate) steps: Vec<Step>,
+}
+
+/// One `at` line.
+#[derive(Clone, Debug)]
+pub(crate) struct Step {
+    pub(crate) place: Place,
+    pub(crate) now: Timestamp,
+    pub(crate) action: Action,
+    pub(crate) expected: Expected,
+}
+
+/// What a caller does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Action {
+    Hit(u64),
+    Peek(u64),
+    Take(u64),
+    Charge(u64),
+    Set(u64),
+    /// Units without a receipt.
+    Refund(u64),
+    /// By the receipt of that step of the block, from 0.
+    RefundOf(usize),
+    Usage,
+    Reset,
+}
+
+/// What the line says about the answer; `None` where it says nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Expected {
+    pub(crate) allowed: bool,
+    pub(crate) used: Option<u64>,
+    pub(crate) left: Option<u64>,
+    pub(crate) retry: Option<Retry>,
+    pub(crate) reset: Option<Duration>,
+}
+
+/// A wait, or that none would help.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Retry {
+    After(Duration),
+    Never,
+}
+
+impl From<Option<Duration>> for Retry {
+    fn from(wait: Option<Duration>) -> Retry {
+        wait.map_or(Retry::Never, Retry::After)
+    }
+}
+
+/// A line of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) file: String,
+    pub(crate) line: usize,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.file, self.line)
+    }
+}
+
+/// Reads the blocks of a file; `file` is for messages only.
+///
+/// # Errors
+/// The first line that is not understood: its place, what was found and what was expected.
+pub(crate) fn read(file: &str, text: &str) -> Result<Vec<Block>, String> {
+    let mut blocks: Vec<Block> = Vec::new();
+    for (index, line) in text.lines().enumerate() {
+        let place = Place { file: file.to_owned(), line: index + 1 };
+        let line = line.trim();
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let at_place = |problem: String| format!("{place}: {problem}");
+        if let Some(limit) = line.strip_prefix("limit ") {
+            let limit = limit.trim().parse::<Limit>();
+            let limit = limit.map_err(|error| at_place(format!("limit: {error}")))?;
+            blocks.push(Block { place, limit, steps: Vec::new() });
+        } else if let Some(rest) = line.strip_prefix("at ") {
+            let block = blocks.last_mut();
+            let block = block.ok_or_else(|| at_place(expected(line, "a limit before it")))?;
+            let (now, action, expected) = step(rest, block.steps.len()).map_err(at_place)?;
+            block.steps.push(Step { place, now, action, expected });
+        } else {
+            return Err(at_place(expected(line, "`limit`, `at` or `#`")));
+        }
+    }
+    Ok(blocks)
+}
+
+fn expected(found: &str, what: &str) -> String {
+    format!("found {found:?}, expected {what}")
+}
+
+/// What follows `at`. `before` is how many steps the block has, for receipts.
+fn step(rest: &str, before: usize) -> Result<(Timestamp, Action, Expected), String> {
+    let (asked, answer) =
+        rest.split_once("->").ok_or_else(|| expected(rest, "-> and an answer"))?;
+    let mut words = asked.split_whitespace();
+    let now = EPOCH + duration(words.next().unwrap_or_default())?;
+    let action = action(words.next().unwrap_or_default(), words.next(), before)?;
+    if let Some(word) = words.next() {
+        return Err(expected(word, "->"));
+    }
+    let expected = answered(answer)?;
+    if !expected.allowed && !matches!(action, Action::Hit(_) | Action::Peek(_) | Action::Take(_)) {
+        return Err(format!("found deny, expected allow: {action:?} decides nothing"));
+    }
+    Ok((now, action, expected))
+}
+
+fn action(word: &str, argument: Option<&str>, before: usize) -> Result<Action, String> {
+    let units = || number(argument.unwrap_or_default());
+    let one_or = || argument.map_or(Ok(1), number);
+    let alone = |action| match argument {
+        Some(argument) => Err(expected(argument, "->")),
+        None => Ok(action),
+    };
+    match word {
+        "hit" => one_or().map(Action::Hit),
+        "peek" => one_or().map(Action::Peek),
+        "take" => units().map(Action::Take),
+        "charge" => units().map(Action::Charge),
+        "set" => units().map(Action::Set),
+        "refund" => match argument.and_then(|argument| argument.strip_prefix('@')) {
+            Some(line) => match number(line)? {
+                line @ 1.. if line <= before as u64 => Ok(Action::RefundOf(line as usize - 1)),
+                line => Err(format!("found @{line}, expected one of the {before} steps before")),
+            },
+            None => units().map(Action::Refund),
+        },
+        "usage" => alone(Action::Usage),
+        "reset" => alone(Action::Reset),
+        _ => Err(expected(word, "hit, peek, take, charge, set, refund, usage or reset")),
+    }
+}
+
+fn answered(answer: &str) -> Result<Expected, String> {
+    let mut words = answer.split_whitespace();
+    let allowed = match words.next().unwrap_or_default() {
+        "allow" => true,
+        "deny" => false,
+        word => return Err(expected(word, "allow or deny")),
+    };
+    let mut fields = Expected { allowed, ..Expected::default() };
+    while let Some(field) = words.next() {
+        let value = words.next().unwrap_or_default();
+        let twice = match field {
+            "used" => fields.used.replace(number(value)?).is_some(),
+            "left" => fields.left.replace(number(value)?).is_some(),
+            "retry" if value == "never" => fields.retry.replace(Retry::Never).is_some(),
+            "retry" => fields.retry.replace(Retry::After(duration(value)?)).is_some(),
+            "reset" => fields.reset.replace(duration(value)?).is_some(),
+            _ => return Err(expected(field, "used, left, retry or reset")),
+        };
+        if twice {
+            return Err(expected(field, "each field once"));
+        }
+    }
+    Ok(fields)
+}
+
+fn number(word: &str) -> Result<u64, String> {
+    let digits = !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit());
+    let value = digits.then(|| word.parse().ok()).flatten();
+    value.ok_or_else(|| expected(word, "a number"))
+}
+
+fn duration(word: &str) -> Result<Duration, String> {
+    let wrong = || expected(word, "a duration such as 0s, 100ms, 1.5s, 250us, 2m, 1h or 1d");
+    let end = word.find(|letter: char| letter.is_ascii_alphabetic()).unwrap_or(word.len());
+    let (digits, unit) = word.split_at(end);
+    let scale: u64 = match unit {
+        "us" => 1,
+        "ms" => 1_000,
+        "s" => 1_000_000,
+        "m" => 60_000_000,
+        "h" => 3_600_000_000,
+        "d" => 86_400_000_000,
+        _ => return Err(wrong()),
+    };
+    let (whole, decimals) = digits.split_once('.').unwrap_or((digits, "0"));
+    if digits.contains('.') && (unit != "s" || decimals.len() > 6) {
+        return Err(wrong());
+    }
+    let micros = number(whole).map_err(|_| wrong())?.checked_mul(scale).ok_or_else(wrong)?;
+    // Decimals are of a second: "5" is "500000".
+    let part = number(&format!("{decimals:0<6}")).map_err(|_| wrong())?;
+    Ok(Duration::from_micros(micros.saturating_add(part)))
+}
+
+/// A duration as it is written in vectors, exactly.
+pub(crate) fn show(span: Duration) -> String {
+    let micros = span.as_micros();
+    match micros {
+        0 => "0s".to_owned(),
+        _ if micros.is_multiple_of(86_400_000_000) => format!("{}d", micros / 86_400_000_000),
+        _ if micros.is_multiple_of(3_600_000_000) => format!("{}h", micros / 3_600_000_000),
+        _ if micros.is_multiple_of(60_000_000) => format!("{}m", micros / 60_000_000),
+        _ if micros.is_multiple_of(1_000_000) => format!("{}s", micros / 1_000_000),
+        1_000_000.. => {
+            let text = format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000);
+            format!("{}s", text.trim_end_matches('0'))
+        }
+        _ if micros.is_multiple_of(1_000) => format!("{}ms", micros / 1_000),
+        _ => format!("{micros}us"),
+    }
+}
+
+impl fmt::Display for Retry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Retry::After(wait) => f.write_str(&show(*wait)),
+            Retry::Never => f.write_str("never"),
+        }
+    }
+}
