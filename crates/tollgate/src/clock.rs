@@ -144,7 +144,8 @@ struct Counter {
     source: quanta::Clock,
     published: AtomicUsize,
     anchors: [Anchor; 2],
-    anchoring: Mutex<First>,
+    /// The first reading: the longer ago, the better the speed that follows from it.
+    anchoring: Mutex<Reading>,
     broken: AtomicBool,
 }
 
@@ -157,23 +158,49 @@ struct Anchor {
     speed: AtomicU64,
 }
 
-/// The first reading: the longer ago, the better the speed that follows from it.
+/// Both clocks at one instant.
 #[derive(Debug)]
-struct First {
+struct Reading {
     ticks: u64,
     nanos: u64,
+}
+
+impl Reading {
+    /// The best of several: the thread may be suspended between the two clocks, so the one is read before and after the other.
+    fn take(source: &quanta::Clock, start: &Instant) -> Reading {
+        let one = || {
+            let before = source.raw();
+            let nanos = nanos_since(start);
+            let apart = source.raw().saturating_sub(before);
+            (apart, Reading { ticks: before + apart / 2, nanos })
+        };
+        let (mut least, mut best) = one();
+        for _ in 0..16 {
+            let (apart, reading) = one();
+            if apart < least {
+                (least, best) = (apart, reading);
+            }
+        }
+        best
+    }
+
+    /// Nanoseconds per tick, in 2^-32.
+    fn speed_since(&self, first: &Reading) -> u64 {
+        let ticks = self.ticks.saturating_sub(first.ticks);
+        mul_div(self.nanos.saturating_sub(first.nanos), 1 << 32, ticks.max(1))
+    }
 }
 
 impl Counter {
     fn start(start: &Instant) -> Counter {
         let source = quanta::Clock::new();
-        let first = First { ticks: source.raw(), nanos: nanos_since(start) };
-        let (mut ticks, mut nanos) = (first.ticks, first.nanos);
+        let first = Reading::take(&source, start);
         // Ten milliseconds tell the speed to a few millionths; the anchors that follow mend the rest.
-        while nanos - first.nanos < 10_000_000 {
-            (ticks, nanos) = (source.raw(), nanos_since(start));
+        while nanos_since(start) - first.nanos < 10_000_000 {
+            std::hint::spin_loop();
         }
-        let speed = speed(ticks.saturating_sub(first.ticks), nanos - first.nanos);
+        let last = Reading::take(&source, start);
+        let speed = last.speed_since(&first);
         let counter = Counter {
             source,
             published: AtomicUsize::new(0),
@@ -181,7 +208,7 @@ impl Counter {
             anchoring: Mutex::new(first),
             broken: AtomicBool::new(speed == 0),
         };
-        counter.publish(ticks, nanos, speed);
+        counter.publish(last.ticks, last.nanos, speed);
         counter
     }
 
@@ -201,22 +228,24 @@ impl Counter {
                 break (nanos, passed);
             }
         };
-        if passed > STRETCH { self.anchor(start, nanos.saturating_add(passed)) } else { nanos + passed }
+        if passed > STRETCH { self.anchor(start, nanos, passed) } else { nanos + passed }
     }
 
-    /// Anchors the clock anew; `told` is what it says now, and it will not say less.
+    /// Anchors the clock anew. It said `nanos` at the last anchor, and will not say less than what it says now.
     #[cold]
-    fn anchor(&self, start: &Instant, told: u64) -> u64 {
+    fn anchor(&self, start: &Instant, nanos: u64, passed: u64) -> u64 {
         if self.broken.load(Ordering::Relaxed) {
-            return told.max(nanos_since(start));
+            return nanos.max(nanos_since(start));
         }
+        let told = nanos.saturating_add(passed);
         let first = match self.anchoring.try_lock() {
             Ok(first) => first,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             // Somebody else is at it.
             Err(TryLockError::WouldBlock) => return told,
         };
-        let (ticks, actual) = (self.source.raw(), nanos_since(start));
+        let now = Reading::take(&self.source, start);
+        let (ticks, actual) = (now.ticks, now.nanos);
         let old = &self.anchors[self.published.load(Ordering::Relaxed) % 2];
         let passed = ticks.saturating_sub(old.ticks.load(Ordering::Relaxed));
         let line = old
@@ -224,7 +253,7 @@ impl Counter {
             .load(Ordering::Relaxed)
             .saturating_add(scale(passed, old.speed.load(Ordering::Relaxed)))
             .max(told);
-        let true_speed = speed(ticks.saturating_sub(first.ticks), actual - first.nanos);
+        let true_speed = now.speed_since(&first);
         let near = STRETCH / 100;
         if line > actual + near || true_speed == 0 {
             // It ran ahead by more than any calibration can explain. Stand still until the other clock has caught up, and stay with that one.
@@ -253,11 +282,6 @@ impl Counter {
         anchor.speed.store(speed, Ordering::Relaxed);
         self.published.store(next, Ordering::Release);
     }
-}
-
-/// Nanoseconds per tick, in 2^-32.
-fn speed(ticks: u64, nanos: u64) -> u64 {
-    mul_div(nanos, 1 << 32, ticks.max(1))
 }
 
 #[inline]

@@ -72,7 +72,7 @@ pub struct Receipt {
 }
 
 impl Decision {
-    #[inline]
+    #[inline(always)]
     pub(crate) fn new<M: Machine>(
         machine: &M,
         state: Option<&M::State>,

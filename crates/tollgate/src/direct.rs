@@ -6,6 +6,7 @@ use crate::clock::{Clock, SystemClock};
 use crate::decision::{Decision, Receipt};
 use crate::error::Error;
 use crate::limit::Limit;
+use crate::store::{AnyAct, Hit};
 use crate::time::Timestamp;
 
 /// A limit on everything: for a global limit, or one that you keep beside the thing it limits. No keys, no locks, one word.
@@ -86,12 +87,10 @@ impl<C: Clock> Direct<C> {
     /// assert!(limiter.apply(Timestamp::from_micros(5), Op::Hit(1)).allowed());
     /// # Ok::<(), tollgate::Error>(())
     /// ```
-    #[inline]
     pub fn apply(&self, now: Timestamp, op: Op) -> Decision {
-        self.state.apply(now, op)
+        self.state.act(now, AnyAct::Op(op))
     }
 
-    #[inline]
     fn now(&self, op: Op) -> Decision {
         self.apply(self.clock.now(), op)
     }
@@ -106,7 +105,7 @@ impl<C: Clock> Direct<C> {
     /// ```
     #[inline]
     pub fn hit(&self) -> Decision {
-        self.now(Op::Hit(1))
+        self.hit_n(1)
     }
 
     /// May something of that cost pass now?
@@ -117,7 +116,7 @@ impl<C: Clock> Direct<C> {
     /// ```
     #[inline]
     pub fn hit_n(&self, cost: u64) -> Decision {
-        self.now(Op::Hit(cost))
+        self.state.act(self.clock.now(), Hit(cost))
     }
 
     /// What a hit of that cost would get.

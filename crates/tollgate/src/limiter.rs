@@ -278,13 +278,14 @@ impl<S: Store> At<'_, S> {
     /// See [`Limiter::hit`].
     #[inline]
     pub fn hit<K: Key>(&self, key: K) -> Decision {
-        self.apply(&key, Op::Hit(1))
+        self.hit_n(key, 1)
     }
 
     /// See [`Limiter::hit_n`].
     #[inline]
     pub fn hit_n<K: Key>(&self, key: K, cost: u64) -> Decision {
-        self.apply(&key, Op::Hit(cost))
+        let Limiter { store, prepared, .. } = self.limiter;
+        key.with_key(|key| store.hit(prepared, key, self.now, cost))
     }
 
     /// See [`Limiter::peek`].
@@ -345,7 +346,7 @@ impl<S: Store> At<'_, S> {
                 key.with_key(|key| store.prefetch(prepared, key));
             }
             for (index, key) in keys.iter().enumerate() {
-                f(group * AT_ONCE + index, self.apply(key, Op::Hit(1)));
+                f(group * AT_ONCE + index, self.hit_n(key, 1));
             }
         }
     }

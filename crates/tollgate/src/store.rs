@@ -1,6 +1,6 @@
 //! The contract of an in-process store.
 
-use crate::algorithm::{Machine, Op, Step, refused, step};
+use crate::algorithm::{Machine, Op, Step, hit, refused, step};
 use crate::decision::Decision;
 use crate::error::Error;
 use crate::key::KeyRef;
@@ -51,6 +51,12 @@ pub trait Store: Clone + Send + Sync + 'static {
         op: Op,
     ) -> Decision;
 
+    /// [`Op::Hit`], which a store may do faster than any operation.
+    #[inline]
+    fn hit(&self, prepared: &Self::Prepared, key: KeyRef<'_>, now: Timestamp, cost: u64) -> Decision {
+        self.apply(prepared, key, now, Op::Hit(cost))
+    }
+
     /// Hits all parts or none. The outcomes go to `out` in the order of the parts; true when all were charged. No two parts may have the
     /// same limit and key.
     fn hit_together(
@@ -91,29 +97,48 @@ pub struct Part<'a, P> {
 
 /// What a store does with a state: an operation, or the part of one limit in a hit that another one refuses.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Act {
+pub(crate) enum AnyAct {
     Op(Op),
     /// A hit that leaves no trace when it is refused, whatever the limit says.
     Try(u64),
     Refuse(u64),
 }
 
-impl Act {
-    #[inline]
-    pub(crate) fn on<M: Machine>(
-        self,
-        machine: &M,
-        state: &mut Option<M::State>,
-        now: Timestamp,
-    ) -> Step {
+/// A hit, known as such when the code is compiled: the fast way through a store.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Hit(pub(crate) u64);
+
+/// [`AnyAct`], or one that is known when the code is compiled.
+pub(crate) trait Act: Copy {
+    fn on<M: Machine>(self, machine: &M, state: &mut Option<M::State>, now: Timestamp) -> Step;
+    fn any(self) -> AnyAct;
+}
+
+impl Act for Hit {
+    #[inline(always)]
+    fn on<M: Machine>(self, machine: &M, state: &mut Option<M::State>, now: Timestamp) -> Step {
+        hit(machine, state, now, self.0)
+    }
+
+    fn any(self) -> AnyAct {
+        AnyAct::Op(Op::Hit(self.0))
+    }
+}
+
+impl Act for AnyAct {
+    fn on<M: Machine>(self, machine: &M, state: &mut Option<M::State>, now: Timestamp) -> Step {
         match self {
-            Act::Op(op) => step(machine, state, now, op),
-            Act::Try(cost) if machine.fits(state.as_ref(), now, cost) => {
-                step(machine, state, now, Op::Hit(cost))
+            AnyAct::Op(op) => step(machine, state, now, op),
+            AnyAct::Try(cost) if machine.fits(state.as_ref(), now, cost) => {
+                hit(machine, state, now, cost)
             }
-            Act::Try(cost) => step(machine, state, now, Op::Peek(cost)),
-            Act::Refuse(cost) => refused(machine, state, now, cost),
+            AnyAct::Try(cost) => step(machine, state, now, Op::Peek(cost)),
+            AnyAct::Refuse(cost) => refused(machine, state, now, cost),
         }
+    }
+
+    fn any(self) -> AnyAct {
+        self
     }
 }
 
@@ -121,24 +146,24 @@ impl Act {
 /// the charge of a part when a later one lost a race, which cannot happen where the caller holds locks.
 pub(crate) fn together<P>(
     parts: &[Part<'_, P>],
-    mut act: impl FnMut(&Part<'_, P>, Act) -> Decision,
+    mut act: impl FnMut(&Part<'_, P>, AnyAct) -> Decision,
     mut undo: impl FnMut(&Part<'_, P>, &Decision),
     out: &mut dyn FnMut(Decision),
 ) -> bool {
-    let refuse_all = |act: &mut dyn FnMut(&Part<'_, P>, Act) -> Decision,
+    let refuse_all = |act: &mut dyn FnMut(&Part<'_, P>, AnyAct) -> Decision,
                       out: &mut dyn FnMut(Decision)| {
         for part in parts {
-            out(act(part, Act::Refuse(part.cost)));
+            out(act(part, AnyAct::Refuse(part.cost)));
         }
         false
     };
-    if parts.iter().any(|part| !act(part, Act::Op(Op::Peek(part.cost))).allowed()) {
+    if parts.iter().any(|part| !act(part, AnyAct::Op(Op::Peek(part.cost))).allowed()) {
         return refuse_all(&mut act, out);
     }
     // Few parts, and only when all of them pass: no list on the heap for a policy.
     let mut charged = Charged::new();
     for (index, part) in parts.iter().enumerate() {
-        let decision = act(part, Act::Try(part.cost));
+        let decision = act(part, AnyAct::Try(part.cost));
         if !decision.allowed() {
             for earlier in (0..index).rev() {
                 undo(&parts[earlier], charged.get(earlier));

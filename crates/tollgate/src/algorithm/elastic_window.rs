@@ -68,7 +68,7 @@ impl Machine for ElasticWindow {
         self.charge_denied
     }
 
-    #[inline]
+    #[inline(always)]
     fn fits(&self, state: Option<&State>, now: Timestamp, cost: u64) -> bool {
         self.count(state, now).saturating_add(cost) <= self.quota
     }
@@ -89,7 +89,7 @@ impl Machine for ElasticWindow {
         state.expiry
     }
 
-    #[inline]
+    #[inline(always)]
     fn charge(&self, state: Option<State>, now: Timestamp, units: u64) -> State {
         let count = self.count(state.as_ref(), now).saturating_add(units).min(MAX_UNITS);
         State { expiry: self.pushed(state.as_ref(), now), count }
@@ -114,7 +114,7 @@ impl Machine for ElasticWindow {
         Some(State { expiry: now.plus(self.period), count: units })
     }
 
-    #[inline]
+    #[inline(always)]
     fn view(&self, state: Option<&State>, _now: Timestamp, _step: &Step) -> View {
         View::ElasticWindow(*self, state.copied())
     }

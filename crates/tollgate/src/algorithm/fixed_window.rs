@@ -67,7 +67,7 @@ impl Machine for FixedWindow {
         self.charge_denied
     }
 
-    #[inline]
+    #[inline(always)]
     fn fits(&self, state: Option<&State>, now: Timestamp, cost: u64) -> bool {
         self.current(state, now).count.saturating_add(cost) <= self.quota
     }
@@ -88,7 +88,7 @@ impl Machine for FixedWindow {
         Timestamp::from_micros(state.window.saturating_add(1).saturating_mul(self.period))
     }
 
-    #[inline]
+    #[inline(always)]
     fn charge(&self, state: Option<State>, now: Timestamp, units: u64) -> State {
         let State { window, count } = self.current(state.as_ref(), now);
         State { window, count: count.saturating_add(units).min(MAX_UNITS) }
@@ -107,7 +107,7 @@ impl Machine for FixedWindow {
         Some(State { window: self.current(state, now).window, count: units })
     }
 
-    #[inline]
+    #[inline(always)]
     fn view(&self, state: Option<&State>, _now: Timestamp, _step: &Step) -> View {
         View::FixedWindow(*self, state.copied())
     }

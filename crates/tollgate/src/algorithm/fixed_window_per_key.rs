@@ -67,7 +67,7 @@ impl Machine for FixedWindowPerKey {
         self.charge_denied
     }
 
-    #[inline]
+    #[inline(always)]
     fn fits(&self, state: Option<&State>, now: Timestamp, cost: u64) -> bool {
         self.current(state, now).count.saturating_add(cost) <= self.quota
     }
@@ -88,7 +88,7 @@ impl Machine for FixedWindowPerKey {
         state.start.plus(self.period)
     }
 
-    #[inline]
+    #[inline(always)]
     fn charge(&self, state: Option<State>, now: Timestamp, units: u64) -> State {
         let State { start, count } = self.current(state.as_ref(), now);
         State { start, count: count.saturating_add(units).min(MAX_UNITS) }
@@ -107,7 +107,7 @@ impl Machine for FixedWindowPerKey {
         Some(State { start: now, count: units })
     }
 
-    #[inline]
+    #[inline(always)]
     fn view(&self, state: Option<&State>, _now: Timestamp, _step: &Step) -> View {
         View::FixedWindowPerKey(*self, state.copied())
     }

@@ -41,7 +41,7 @@ pub struct State {
     pub part: u64,
 }
 
-/// A span of time: whole microseconds, then parts of `1 / quota` of one. Ordered as its fields are.
+/// A span of time: whole microseconds, at most 2^62, then parts of `1 / quota` of one. Ordered as its fields are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Span {
     micros: u64,
@@ -70,10 +70,11 @@ impl Gcra {
 
     /// Parts as a span, saturating.
     fn span(&self, parts: u128) -> Span {
+        const MAX: u64 = Timestamp::MAX.as_micros();
         let quota = u128::from(self.quota);
         match u64::try_from(parts / quota) {
-            Ok(micros) => Span { micros, part: (parts % quota) as u64 },
-            Err(_) => Span { micros: u64::MAX, part: 0 },
+            Ok(micros) if micros <= MAX => Span { micros, part: (parts % quota) as u64 },
+            _ => Span { micros: MAX, part: 0 },
         }
     }
 
@@ -82,7 +83,7 @@ impl Gcra {
     }
 
     /// The time that `cost` is worth.
-    #[inline]
+    #[inline(always)]
     fn worth(&self, cost: u64) -> Span {
         match cost {
             1 => self.interval,
@@ -90,31 +91,46 @@ impl Gcra {
         }
     }
 
-    /// How far `tat` lies ahead. A part that is not below the quota, left over from a larger one, counts as the microsecond it is nearly.
-    #[inline]
-    fn debt(&self, state: Option<&State>, now: Timestamp) -> Span {
+    /// The arrival time that counts: never in the past. A part that is not below the quota, left over from a larger one, counts as the
+    /// microsecond it is nearly.
+    #[inline(always)]
+    fn due(&self, state: Option<&State>, now: Timestamp) -> State {
         match state {
-            Some(state) if state.tat < now => Span { micros: 0, part: 0 },
-            Some(state) if state.part < self.quota => {
-                Span { micros: state.tat.micros_since(now), part: state.part }
+            Some(state) if state.tat >= now => {
+                if state.part < self.quota {
+                    *state
+                } else {
+                    State { tat: state.tat.plus(1), part: 0 }
+                }
             }
-            Some(state) => Span { micros: state.tat.plus(1).micros_since(now), part: 0 },
-            None => Span { micros: 0, part: 0 },
+            _ => State { tat: now, part: 0 },
         }
     }
 
-    #[inline]
-    fn sum(&self, a: Span, b: Span) -> Span {
-        let part = a.part + b.part;
+    /// `span` after `due`.
+    #[inline(always)]
+    fn after(&self, due: State, span: Span) -> State {
+        let part = due.part + span.part;
         let carry = u64::from(part >= self.quota);
-        let micros = a.micros.saturating_add(b.micros).saturating_add(carry);
-        Span { micros, part: part - carry * self.quota }
+        // Both are at most 2^62: no sum of theirs wraps.
+        let micros = due.tat.as_micros() + span.micros + carry;
+        State { tat: Timestamp::from_micros(micros), part: part - carry * self.quota }
     }
 
-    /// The state that owes `debt` at `now`.
-    #[inline]
-    fn owing(&self, now: Timestamp, debt: Span) -> State {
-        State { tat: now.plus(debt.micros), part: debt.part }
+    /// How far a due time lies ahead.
+    #[inline(always)]
+    fn ahead(due: State, now: Timestamp) -> Span {
+        Span { micros: due.tat.micros_since(now), part: due.part }
+    }
+
+    /// What is owed, in parts.
+    fn debt(&self, state: Option<&State>, now: Timestamp) -> u128 {
+        self.parts(Self::ahead(self.due(state, now), now))
+    }
+
+    /// The state that owes that many parts.
+    fn owing(&self, now: Timestamp, parts: u128) -> State {
+        self.after(State { tat: now, part: 0 }, self.span(parts))
     }
 }
 
@@ -125,25 +141,25 @@ impl Machine for Gcra {
         self.burst
     }
 
-    #[inline]
+    #[inline(always)]
     fn fits(&self, state: Option<&State>, now: Timestamp, cost: u64) -> bool {
-        self.sum(self.debt(state, now), self.worth(cost)) <= self.tolerance
+        let next = self.after(self.due(state, now), self.worth(cost));
+        Self::ahead(next, now) <= self.tolerance
     }
 
     fn room(&self, state: Option<&State>, now: Timestamp) -> u64 {
-        let debt = self.parts(self.debt(state, now));
-        let free = self.parts(self.tolerance).saturating_sub(debt);
+        let free = self.parts(self.tolerance).saturating_sub(self.debt(state, now));
         // At most the burst, hence a u64.
         (free / u128::from(self.period)) as u64
     }
 
     fn used(&self, state: Option<&State>, now: Timestamp) -> u64 {
-        let units = self.parts(self.debt(state, now)).div_ceil(u128::from(self.period));
+        let units = self.debt(state, now).div_ceil(u128::from(self.period));
         u64::try_from(units).unwrap_or(MAX_UNITS).min(MAX_UNITS)
     }
 
     fn retry_at(&self, state: Option<&State>, now: Timestamp, cost: u64) -> Timestamp {
-        let wanted = self.parts(self.sum(self.debt(state, now), self.worth(cost)));
+        let wanted = self.debt(state, now) + self.parts(self.worth(cost));
         let early = wanted.saturating_sub(self.parts(self.tolerance));
         let Span { micros, part } = self.span(early);
         now.plus(micros.saturating_add(u64::from(part > 0)))
@@ -153,9 +169,9 @@ impl Machine for Gcra {
         state.tat.plus(u64::from(state.part > 0))
     }
 
-    #[inline]
+    #[inline(always)]
     fn charge(&self, state: Option<State>, now: Timestamp, units: u64) -> State {
-        self.owing(now, self.sum(self.debt(state.as_ref(), now), self.worth(units)))
+        self.after(self.due(state.as_ref(), now), self.worth(units))
     }
 
     fn mark(&self, _state: &State) -> u64 {
@@ -164,24 +180,24 @@ impl Machine for Gcra {
 
     /// Gives back at most what has not run off since: the units of the receipt are taken to have run off first.
     fn refund(&self, state: &State, now: Timestamp, receipt: &Receipt) -> Option<Option<State>> {
-        let debt = self.parts(self.debt(Some(state), now));
+        let debt = self.debt(Some(state), now);
         let run_off = u128::from(self.quota) * u128::from(now.micros_since(receipt.at));
         let back = self.parts(self.worth(receipt.units)).saturating_sub(run_off);
         (back > 0 && debt > 0).then(|| {
             let rest = debt.saturating_sub(back);
-            (rest > 0).then(|| self.owing(now, self.span(rest)))
+            (rest > 0).then(|| self.owing(now, rest))
         })
     }
 
     fn set(&self, _state: Option<&State>, now: Timestamp, units: u64) -> Option<State> {
-        (units > 0).then(|| self.owing(now, self.worth(units)))
+        (units > 0).then(|| self.after(State { tat: now, part: 0 }, self.worth(units)))
     }
 
     fn written(&self, _state: &State) -> u64 {
         0
     }
 
-    #[inline]
+    #[inline(always)]
     fn view(&self, state: Option<&State>, _now: Timestamp, _step: &Step) -> View {
         View::Gcra(*self, state.copied())
     }

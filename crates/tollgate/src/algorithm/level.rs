@@ -60,7 +60,7 @@ impl Machine for Level {
         self.burst
     }
 
-    #[inline]
+    #[inline(always)]
     fn fits(&self, state: Option<&State>, now: Timestamp, cost: u64) -> bool {
         self.at(state, now).level + self.parts(cost) <= self.parts(self.burst)
     }
@@ -85,7 +85,7 @@ impl Machine for Level {
         self.sunk_at(state, state.level)
     }
 
-    #[inline]
+    #[inline(always)]
     fn charge(&self, state: Option<State>, now: Timestamp, units: u64) -> State {
         let State { time, level } = self.at(state.as_ref(), now);
         State { time, level: (level + self.parts(units)).min(self.parts(MAX_UNITS)) }
@@ -116,7 +116,7 @@ impl Machine for Level {
         (units > 0).then(|| State { time, level: self.parts(units) })
     }
 
-    #[inline]
+    #[inline(always)]
     fn view(&self, state: Option<&State>, _now: Timestamp, _step: &Step) -> View {
         View::Level(*self, state.copied())
     }

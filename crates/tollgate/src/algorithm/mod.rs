@@ -141,7 +141,6 @@ pub trait Machine: Copy + std::fmt::Debug {
 /// One operation on one state: every meaning of hit, peek, take, charge, refund and set for every algorithm.
 ///
 /// The state is changed in place only if [`Step::changed`] says so.
-#[inline]
 pub fn step<M: Machine>(
     machine: &M,
     state: &mut Option<M::State>,
@@ -149,13 +148,7 @@ pub fn step<M: Machine>(
     op: Op,
 ) -> Step {
     match op {
-        Op::Hit(cost) => {
-            if machine.fits(state.as_ref(), now, cost) {
-                charged(machine, state, now, cost, cost)
-            } else {
-                denied(machine, state, now, cost)
-            }
-        }
+        Op::Hit(cost) => hit(machine, state, now, cost),
         Op::Peek(cost) => {
             let allowed = machine.fits(state.as_ref(), now, cost);
             Step { allowed, cost, charged: 0, changed: false }
@@ -181,8 +174,23 @@ pub fn step<M: Machine>(
     }
 }
 
+/// [`Op::Hit`], the operation that must be fast.
+#[inline(always)]
+pub(crate) fn hit<M: Machine>(
+    machine: &M,
+    state: &mut Option<M::State>,
+    now: Timestamp,
+    cost: u64,
+) -> Step {
+    if machine.fits(state.as_ref(), now, cost) {
+        charged(machine, state, now, cost, cost)
+    } else {
+        denied(machine, state, now, cost)
+    }
+}
+
 /// Charges what has been granted. Nothing charged is nothing changed, so a cost of zero opens no window; it is an attempt all the same.
-#[inline]
+#[inline(always)]
 fn charged<M: Machine>(
     machine: &M,
     state: &mut Option<M::State>,
@@ -199,7 +207,7 @@ fn charged<M: Machine>(
 }
 
 /// What a refused attempt leaves behind: nothing, a pushed elastic window, or its count where the limit says so.
-#[inline]
+#[inline(always)]
 fn denied<M: Machine>(
     machine: &M,
     state: &mut Option<M::State>,
@@ -215,7 +223,6 @@ fn denied<M: Machine>(
 }
 
 /// This limit's part in a hit that a policy refuses: `allowed` tells whether this limit alone would have let it pass.
-#[inline]
 pub(crate) fn refused<M: Machine>(
     machine: &M,
     state: &mut Option<M::State>,

@@ -86,7 +86,7 @@ impl Machine for SlidingWindow {
         self.quota
     }
 
-    #[inline]
+    #[inline(always)]
     fn fits(&self, state: Option<&State>, now: Timestamp, cost: u64) -> bool {
         let windows = self.now(state, now);
         let period = u128::from(self.period);
@@ -122,7 +122,7 @@ impl Machine for SlidingWindow {
         if state.current > 0 { end.plus(self.period) } else { end }
     }
 
-    #[inline]
+    #[inline(always)]
     fn charge(&self, state: Option<State>, now: Timestamp, units: u64) -> State {
         let windows = self.now(state.as_ref(), now);
         State { current: windows.current.saturating_add(units).min(MAX_UNITS), ..windows }
@@ -159,7 +159,7 @@ impl Machine for SlidingWindow {
         Some(State { start: now, previous: 0, current: units })
     }
 
-    #[inline]
+    #[inline(always)]
     fn view(&self, state: Option<&State>, _now: Timestamp, _step: &Step) -> View {
         View::SlidingWindow(*self, state.copied())
     }

@@ -3,7 +3,8 @@
 use super::pack::{ByWidth, Pack, Packing, width, with_packed};
 use super::sync::Ordering;
 use super::word::Word;
-use crate::algorithm::{AnyMachine, Op, step};
+use crate::algorithm::{AnyMachine, Op};
+use crate::store::{Act, AnyAct};
 use crate::decision::Decision;
 use crate::error::Error;
 use crate::limit::Limit;
@@ -30,22 +31,22 @@ impl Single {
     }
 
     #[inline]
-    pub(crate) fn apply(&self, now: Timestamp, op: Op) -> Decision {
-        with_packed!(&self.cell, &self.machine, (cell, machine) => self.on(cell, machine, now, op))
+    pub(crate) fn act(&self, now: Timestamp, act: impl Act) -> Decision {
+        with_packed!(&self.cell, &self.machine, (cell, machine) => self.on(cell, machine, now, act))
     }
 
-    #[inline]
+    #[inline(always)]
     fn on<W: Word, M: Pack<W>>(
         &self,
         Cell(cell): &Cell<W>,
         machine: &M,
         now: Timestamp,
-        op: Op,
+        act: impl Act,
     ) -> Decision {
         let mut word = W::load(cell, Ordering::Acquire);
         loop {
             let mut state = word.payload().map(|payload| machine.unpack(&self.packing, payload));
-            let step = step(machine, &mut state, now, op);
+            let step = act.on(machine, &mut state, now);
             let decision = Decision::new(machine, state.as_ref(), now, step);
             if !step.changed {
                 return decision;
@@ -60,7 +61,7 @@ impl Single {
 
     /// Forgets the state; true if it was not fresh.
     pub(crate) fn reset(&self, now: Timestamp) -> bool {
-        let before = self.apply(now, Op::Peek(1)).expires_at();
+        let before = self.act(now, AnyAct::Op(Op::Peek(1))).expires_at();
         match &self.cell {
             ByWidth::Narrow(Cell(cell)) => cell.store(u64::CLEARED, Ordering::Release),
             ByWidth::Wide(Cell(cell)) => cell.store(u128::CLEARED, Ordering::Release),

@@ -34,16 +34,17 @@ use std::time::Duration;
 
 use foldhash::quality::RandomState;
 
-use crate::algorithm::{AnyMachine, Op};
+use crate::algorithm::{AnyMachine, Op, Step};
 use crate::clock::{Clock, SystemClock};
 use crate::decision::{Decision, Source};
 use crate::error::Error;
 use crate::key::KeyRef;
 use crate::limit::Limit;
 use crate::registry::Registry;
-use crate::store::{Act, Part, Store, together};
+use crate::store::{Act, AnyAct, Hit, Part, Store, together};
 use crate::time::{Timestamp, micros_up};
 use pack::{ByWidth, Pack, Packing, with_packed};
+use sync::{Guard, pin};
 use table::{FIRST_FINGERPRINT, Fate, Full, Move, Next, Shared, Table};
 use word::Word;
 
@@ -234,10 +235,12 @@ struct On<'a, W: Word, M, C> {
 }
 
 impl<W: Word, M: Pack<W>, C: Clock> On<'_, W, M, C> {
+    #[inline(always)]
     fn state(&self, word: W) -> Option<M::State> {
         word.payload().map(|payload| self.machine.unpack(&self.known.packing, payload))
     }
 
+    #[inline(always)]
     fn word(&self, state: Option<&M::State>) -> W {
         let pack = |state| W::present(self.machine.pack(&self.known.packing, state));
         state.map_or(W::CLEARED, |state| pack(state).with_used(true))
@@ -254,15 +257,14 @@ impl<W: Word, M: Pack<W>, C: Clock> On<'_, W, M, C> {
     }
 
     /// One step on one word. A key without a state starts no earlier than the floor.
-    #[inline]
-    fn step(&self, word: W, act: Act) -> (Next<W>, Decision) {
+    #[inline(always)]
+    fn step(&self, word: W, act: impl Act) -> (Next<W>, (Step, Option<M::State>)) {
         let mut state = self.state(word);
         let start = match state {
             Some(_) => self.now,
             None => self.now.max(Timestamp::from_micros(self.table.floor())),
         };
         let step = act.on(self.machine, &mut state, start);
-        let decision = Decision::new(self.machine, state.as_ref(), self.now, step);
         let next = if step.changed {
             Next::Put(self.word(state.as_ref()))
         } else if self.store.key_older_than.is_some() && state.is_some() && !word.is_used() {
@@ -271,16 +273,39 @@ impl<W: Word, M: Pack<W>, C: Clock> On<'_, W, M, C> {
         } else {
             Next::Keep
         };
-        (next, decision)
+        (next, (step, state))
     }
 
-    #[inline]
-    fn act(&self, fingerprint: u64, act: Act) -> Decision {
+    #[inline(always)]
+    fn decision(&self, (step, state): (Step, Option<M::State>)) -> Decision {
+        Decision::new(self.machine, state.as_ref(), self.now, step)
+    }
+
+    #[inline(always)]
+    fn act(&self, fingerprint: u64, act: impl Act) -> Decision {
+        let guard = pin();
+        if let Some(cell) = self.table.find(&guard, fingerprint) {
+            let mut word = W::load(cell, Ordering::Acquire);
+            while word != W::VOID && !word.is_frozen() {
+                let (next, done) = self.step(word, act);
+                let Next::Put(new) = next else { return self.decision(done) };
+                match W::replace(cell, word, new) {
+                    Ok(()) => return self.decision(done),
+                    Err(found) => word = found,
+                }
+            }
+        }
+        self.act_slowly(&guard, fingerprint, act.any())
+    }
+
+    /// For a key without a slot, and during a move.
+    #[cold]
+    #[inline(never)]
+    fn act_slowly(&self, guard: &Guard, fingerprint: u64, act: AnyAct) -> Decision {
         loop {
-            let done =
-                self.table.update(fingerprint, &|w| self.fate(w), |word| self.step(word, act));
-            match done {
-                Ok(decision) => return decision,
+            let mut step = |word| self.step(word, act);
+            match self.table.update(guard, fingerprint, &|w| self.fate(w), &mut step) {
+                Ok(done) => return self.decision(done),
                 Err(Full) => {
                     if let Some(decision) = self.act_on_overflow(fingerprint, act) {
                         return decision;
@@ -292,17 +317,18 @@ impl<W: Word, M: Pack<W>, C: Clock> On<'_, W, M, C> {
 
     /// Decides on the state that keys without a slot share; nothing if the key got a slot meanwhile.
     #[cold]
-    fn act_on_overflow(&self, fingerprint: u64, act: Act) -> Option<Decision> {
+    fn act_on_overflow(&self, fingerprint: u64, act: AnyAct) -> Option<Decision> {
         let cell = &self.table.overflow;
         let mut word = W::load(cell, Ordering::SeqCst);
-        let decision = loop {
-            let (next, decision) = self.step(word, act);
-            let Next::Put(new) = next else { break decision };
+        let done = loop {
+            let (next, done) = self.step(word, act);
+            let Next::Put(new) = next else { break done };
             match W::replace_in_order(cell, word, new) {
-                Ok(()) => break decision,
+                Ok(()) => break done,
                 Err(found) => word = found,
             }
         };
+        let decision = self.decision(done);
         if self.table.has_slot(fingerprint, &|w| self.fate(w)) {
             // Whoever claimed it may have looked here before we charged: take it back and ask the slot.
             self.refund_overflow(&decision);
@@ -316,7 +342,7 @@ impl<W: Word, M: Pack<W>, C: Clock> On<'_, W, M, C> {
     fn refund_overflow(&self, decision: &Decision) {
         let cell = &self.table.overflow;
         let mut word = W::load(cell, Ordering::SeqCst);
-        while let Next::Put(new) = self.step(word, Act::Op(Op::Refund(decision.receipt()))).0 {
+        while let Next::Put(new) = self.step(word, AnyAct::Op(Op::Refund(decision.receipt()))).0 {
             match W::replace_in_order(cell, word, new) {
                 Ok(()) => return,
                 Err(found) => word = found,
@@ -385,13 +411,13 @@ impl<W: Word, M: Pack<W>, C: Clock> On<'_, W, M, C> {
     }
 
     fn reset(&self, fingerprint: u64) -> bool {
-        let forget = |word: W| match self.state(word) {
+        let mut forget = |word: W| match self.state(word) {
             Some(state) => {
                 (Next::Put(W::CLEARED), !self.machine.is_fresh(Some(&state), self.now))
             }
             None => (Next::Keep, false),
         };
-        self.table.update(fingerprint, &|w| self.fate(w), forget).unwrap_or(false)
+        self.table.update(&pin(), fingerprint, &|w| self.fate(w), &mut forget).unwrap_or(false)
     }
 }
 
@@ -405,7 +431,13 @@ impl<C: Clock> Inner<C> {
     }
 
     #[inline]
-    fn act(&self, prepared: &Prepared, key: KeyRef<'_>, now: Timestamp, act: Act) -> Decision {
+    fn act(
+        &self,
+        prepared: &Prepared,
+        key: KeyRef<'_>,
+        now: Timestamp,
+        act: impl Act,
+    ) -> Decision {
         let fingerprint = self.fingerprint(key);
         let known = &*prepared.known;
         with_packed!(&known.table, &prepared.machine, (table, machine) => {
@@ -456,9 +488,13 @@ impl<C: Clock + 'static> Store for Atomic<C> {
         Ok(Prepared { known, machine })
     }
 
-    #[inline]
     fn apply(&self, prepared: &Prepared, key: KeyRef<'_>, now: Timestamp, op: Op) -> Decision {
-        self.inner.act(prepared, key, now, Act::Op(op))
+        self.inner.act(prepared, key, now, AnyAct::Op(op))
+    }
+
+    #[inline]
+    fn hit(&self, prepared: &Prepared, key: KeyRef<'_>, now: Timestamp, cost: u64) -> Decision {
+        self.inner.act(prepared, key, now, Hit(cost))
     }
 
     fn hit_together(
@@ -473,7 +509,7 @@ impl<C: Clock + 'static> Store for Atomic<C> {
         let undo = |part: &Part<'_, Prepared>, decision: &Decision| {
             // Not as of `now`, which may be long past: what has run off since must not be given back.
             let later = now.max(self.inner.clock.now());
-            let refund = Act::Op(Op::Refund(decision.receipt()));
+            let refund = AnyAct::Op(Op::Refund(decision.receipt()));
             let _ = self.inner.act(part.prepared, part.key, later, refund);
         };
         together(parts, act, undo, out)

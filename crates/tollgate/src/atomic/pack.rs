@@ -87,10 +87,19 @@ impl Packing {
         }
     }
 
+    #[inline(always)]
     fn since(&self, time: Timestamp, bits: u32) -> u64 {
-        time.as_micros().saturating_sub(self.epoch).min((1 << bits) - 1)
+        let since = time.as_micros().wrapping_sub(self.epoch);
+        if since >> bits == 0 { since } else { self.out_of_range(time, bits) }
     }
 
+    /// A branch that is never taken costs a hit nothing, where clamping would lie on its way.
+    #[cold]
+    fn out_of_range(&self, time: Timestamp, bits: u32) -> u64 {
+        if time.as_micros() < self.epoch { 0 } else { (1 << bits) - 1 }
+    }
+
+    #[inline(always)]
     fn time(&self, since: u64) -> Timestamp {
         Timestamp::from_micros(self.epoch + since)
     }
@@ -145,6 +154,7 @@ pub(super) trait Pack<W>: Machine {
 const LOW: u64 = (1 << 12) - 1;
 
 /// A time and a small number in a narrow word.
+#[inline(always)]
 fn narrow(since: u64, number: u64) -> u64 {
     since << 12 | number.min(LOW)
 }
@@ -185,12 +195,12 @@ impl Pack<u128> for FixedWindow {
 macro_rules! pack_time_and_number {
     ($machine:ty, $state:path, $time:ident, $number:ident) => {
         impl Pack<u64> for $machine {
-            #[inline]
+            #[inline(always)]
             fn pack(&self, packing: &Packing, state: &$state) -> u64 {
                 narrow(packing.since(state.$time, 49), state.$number)
             }
 
-            #[inline]
+            #[inline(always)]
             fn unpack(&self, packing: &Packing, payload: u64) -> $state {
                 $state { $time: packing.time(payload >> 12), $number: payload & LOW }
             }
@@ -213,14 +223,14 @@ pack_time_and_number!(FixedWindowPerKey, fixed_window_per_key::State, start, cou
 pack_time_and_number!(ElasticWindow, elastic_window::State, expiry, count);
 
 impl Pack<u64> for Gcra {
-    #[inline]
+    #[inline(always)]
     fn pack(&self, packing: &Packing, state: &gcra::State) -> u64 {
         // Most limits have no parts, and a division is dear.
         let part = if state.part == 0 { 0 } else { state.part / packing.part_unit };
         narrow(packing.since(state.tat, 49), part)
     }
 
-    #[inline]
+    #[inline(always)]
     fn unpack(&self, packing: &Packing, payload: u64) -> gcra::State {
         let part = (payload & LOW) * packing.part_unit;
         gcra::State { tat: packing.time(payload >> 12), part }

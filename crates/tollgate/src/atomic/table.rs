@@ -198,6 +198,20 @@ impl<W: Word> Generation<W> {
         (fingerprint >> 16) as usize & (self.lines - 1)
     }
 
+    #[inline(never)]
+    fn find_away_from_home(&self, fingerprint: u64) -> Option<&W::Cell> {
+        for slot in self.probe(fingerprint) {
+            let found = slot.fingerprint.load(Ordering::Acquire);
+            if found == fingerprint {
+                return Some(&slot.word);
+            }
+            if found < FIRST_FINGERPRINT {
+                return None;
+            }
+        }
+        None
+    }
+
     /// Takes one of the slots, if there are any left and the generation is open.
     fn claim(&self) -> bool {
         let room = |claimed: usize| (claimed < capacity(self.lines)).then_some(claimed + 1);
@@ -307,42 +321,32 @@ impl<W: Word> Table<W> {
         std::hint::black_box(line.0[0].fingerprint.load(Ordering::Relaxed));
     }
 
-    /// Replaces the word of a key by what `f` makes of it. `f` gets the word, or void when there is none; it may be asked several times, and what it
-    /// said last was done and is returned. `fate` judges states that have to be moved on the way.
-    #[inline]
-    pub(super) fn update<R>(
-        &self,
-        fingerprint: u64,
-        fate: &impl Fn(W) -> Fate,
-        mut f: impl FnMut(W) -> (Next<W>, R),
-    ) -> Result<R, Full> {
-        let guard = pin();
-        let generation = self.current(&guard);
-        if generation.next.load(Ordering::Acquire).is_null() {
-            for slot in generation.probe(fingerprint) {
-                let found = slot.fingerprint.load(Ordering::Acquire);
-                if found == fingerprint {
-                    match self.update_word(slot, &mut f) {
-                        Some(result) => return Ok(result),
-                        None => break,
-                    }
-                }
-                if found < FIRST_FINGERPRINT {
-                    break;
-                }
+    /// The word of a key, if it has one and no move is under way: the case that must be fast. A word that is neither void nor frozen may be
+    /// replaced by compare-exchange; for the others there is [`update`](Table::update).
+    #[inline(always)]
+    pub(super) fn find<'g>(&self, guard: &'g Guard, fingerprint: u64) -> Option<&'g W::Cell> {
+        let generation = self.current(guard);
+        if !generation.next.load(Ordering::Acquire).is_null() {
+            return None;
+        }
+        let home = generation.home(fingerprint);
+        for slot in &generation.line(home).0 {
+            if slot.fingerprint.load(Ordering::Acquire) == fingerprint {
+                return Some(&slot.word);
             }
         }
-        self.update_slowly(&guard, fingerprint, fate, &mut f)
+        generation.find_away_from_home(fingerprint)
     }
 
-    /// The whole story: a key without a slot, or in the middle of a move.
-    #[cold]
-    fn update_slowly<R>(
+    /// Replaces the word of a key by what `f` makes of it, also when it has no slot yet or a move is under way. `f` gets the word, or void when there
+    /// is none; it may be asked several times, and what it said last was done and is returned. `fate` judges states that have to be moved on the
+    /// way.
+    pub(super) fn update<R>(
         &self,
         guard: &Guard,
         fingerprint: u64,
-        fate: &impl Fn(W) -> Fate,
-        f: &mut impl FnMut(W) -> (Next<W>, R),
+        fate: &dyn Fn(W) -> Fate,
+        f: &mut dyn FnMut(W) -> (Next<W>, R),
     ) -> Result<R, Full> {
         loop {
             let mut generation = self.current(guard);
@@ -365,7 +369,7 @@ impl<W: Word> Table<W> {
         &self,
         generation: &Generation<W>,
         fingerprint: u64,
-        f: &mut impl FnMut(W) -> (Next<W>, R),
+        f: &mut dyn FnMut(W) -> (Next<W>, R),
     ) -> Attempt<R> {
         let mut claimed = false;
         let give_back = || {
@@ -421,11 +425,10 @@ impl<W: Word> Table<W> {
     }
 
     /// Replaces the word of a slot by what `f` makes of it; nothing when the word is frozen.
-    #[inline]
     fn update_word<R>(
         &self,
         slot: &Slot<W>,
-        f: &mut impl FnMut(W) -> (Next<W>, R),
+        f: &mut dyn FnMut(W) -> (Next<W>, R),
     ) -> Option<R> {
         let mut word = W::load(&slot.word, Ordering::Acquire);
         loop {
@@ -458,7 +461,7 @@ impl<W: Word> Table<W> {
     }
 
     /// Makes room for newcomers: by moving on with the move under way, or by beginning one.
-    fn make_room(&self, guard: &Guard, full: &Generation<W>, fate: &impl Fn(W) -> Fate) {
+    fn make_room(&self, guard: &Guard, full: &Generation<W>, fate: &dyn Fn(W) -> Fate) {
         let current = self.current(guard);
         if let Some(next) = current.next() {
             if !self.move_chunk(guard, current, next, fate) {
@@ -470,7 +473,7 @@ impl<W: Word> Table<W> {
     }
 
     /// Closes a current generation and links the next. Anybody may do any of the steps: nobody waits for whoever began.
-    fn begin(&self, generation: &Generation<W>, mode: Move, fate: &impl Fn(W) -> Fate) {
+    fn begin(&self, generation: &Generation<W>, mode: Move, fate: &dyn Fn(W) -> Fate) {
         let closed = generation.claimed.fetch_or(CLOSED, Ordering::AcqRel) & !CLOSED;
         if !generation.next.load(Ordering::Acquire).is_null() {
             return;
@@ -495,7 +498,7 @@ impl<W: Word> Table<W> {
     }
 
     /// How many of `claimed` slots hold a state that stays, judged by some of them.
-    fn living(&self, generation: &Generation<W>, claimed: usize, fate: &impl Fn(W) -> Fate) -> usize {
+    fn living(&self, generation: &Generation<W>, claimed: usize, fate: &dyn Fn(W) -> Fate) -> usize {
         const SAMPLE: usize = 64;
         let stride = (generation.lines / SAMPLE).max(1);
         let (mut taken, mut stays) = (0, 0);
@@ -512,7 +515,7 @@ impl<W: Word> Table<W> {
     }
 
     /// The share of slots that hold nothing worth keeping is large enough, or the table empty enough, for a move to pay.
-    pub(super) fn wants_tidying(&self, fate: &impl Fn(W) -> Fate) -> bool {
+    pub(super) fn wants_tidying(&self, fate: &dyn Fn(W) -> Fate) -> bool {
         let guard = pin();
         let generation = self.current(&guard);
         if !generation.next.load(Ordering::Acquire).is_null() {
@@ -525,13 +528,13 @@ impl<W: Word> Table<W> {
     }
 
     /// Begins a move unless one is under way; callers then do it in chunks.
-    pub(super) fn begin_move(&self, mode: Move, fate: &impl Fn(W) -> Fate) {
+    pub(super) fn begin_move(&self, mode: Move, fate: &dyn Fn(W) -> Fate) {
         let guard = pin();
         self.begin(self.current(&guard), mode, fate);
     }
 
     /// Moves to a new generation and waits for the end of it; how many states went.
-    pub(super) fn move_all(&self, mode: Move, fate: &impl Fn(W) -> Fate) -> usize {
+    pub(super) fn move_all(&self, mode: Move, fate: &dyn Fn(W) -> Fate) -> usize {
         let guard = pin();
         // A move under way may have passed over what is to go now.
         self.finish(&guard, self.current(&guard), fate);
@@ -549,7 +552,7 @@ impl<W: Word> Table<W> {
         }
     }
 
-    fn finish(&self, guard: &Guard, generation: &Generation<W>, fate: &impl Fn(W) -> Fate) -> usize {
+    fn finish(&self, guard: &Guard, generation: &Generation<W>, fate: &dyn Fn(W) -> Fate) -> usize {
         let Some(next) = generation.next() else { return 0 };
         let before = self.dropped.load(Ordering::Relaxed);
         while self.move_chunk(guard, generation, next, fate) {}
@@ -563,7 +566,7 @@ impl<W: Word> Table<W> {
         guard: &Guard,
         from: &Generation<W>,
         to: &Generation<W>,
-        fate: &impl Fn(W) -> Fate,
+        fate: &dyn Fn(W) -> Fate,
     ) -> bool {
         if from.cursor.load(Ordering::Relaxed) >= from.moved.len() {
             return false;
@@ -581,7 +584,7 @@ impl<W: Word> Table<W> {
         guard: &Guard,
         from: &Generation<W>,
         to: &Generation<W>,
-        fate: &impl Fn(W) -> Fate,
+        fate: &dyn Fn(W) -> Fate,
     ) {
         for chunk in 0..from.moved.len() {
             if !from.moved[chunk].load(Ordering::Acquire) {
@@ -598,7 +601,7 @@ impl<W: Word> Table<W> {
         from: &Generation<W>,
         to: &Generation<W>,
         chunk: usize,
-        fate: &impl Fn(W) -> Fate,
+        fate: &dyn Fn(W) -> Fate,
     ) {
         let first = chunk * CHUNK_LINES;
         for index in first..from.lines.min(first + CHUNK_LINES) {
@@ -633,7 +636,7 @@ impl<W: Word> Table<W> {
         from: &Generation<W>,
         to: &Generation<W>,
         fingerprint: u64,
-        fate: &impl Fn(W) -> Fate,
+        fate: &dyn Fn(W) -> Fate,
     ) {
         for slot in from.probe(fingerprint) {
             let found = seal(slot);
@@ -646,7 +649,7 @@ impl<W: Word> Table<W> {
         }
     }
 
-    fn move_slot(&self, slot: &Slot<W>, to: &Generation<W>, fate: &impl Fn(W) -> Fate) {
+    fn move_slot(&self, slot: &Slot<W>, to: &Generation<W>, fate: &dyn Fn(W) -> Fate) {
         let found = seal(slot);
         if found != SEALED {
             self.move_word(slot, found, to, fate);
@@ -659,7 +662,7 @@ impl<W: Word> Table<W> {
         slot: &Slot<W>,
         fingerprint: u64,
         to: &Generation<W>,
-        fate: &impl Fn(W) -> Fate,
+        fate: &dyn Fn(W) -> Fate,
     ) {
         let mut word = W::load(&slot.word, Ordering::Acquire);
         while !word.is_frozen() {
@@ -686,7 +689,7 @@ impl<W: Word> Table<W> {
     }
 
     /// The frozen form of a word: with its state, or dead.
-    fn fated(&self, word: W, mode: Move, fate: &impl Fn(W) -> Fate) -> W {
+    fn fated(&self, word: W, mode: Move, fate: &dyn Fn(W) -> Fate) -> W {
         if word.payload().is_none() || mode == Move::Wipe {
             return W::DEAD;
         }
@@ -702,7 +705,7 @@ impl<W: Word> Table<W> {
     }
 
     /// Whether the key has a slot. In one order with the overflow state.
-    pub(super) fn has_slot(&self, fingerprint: u64, fate: &impl Fn(W) -> Fate) -> bool {
+    pub(super) fn has_slot(&self, fingerprint: u64, fate: &dyn Fn(W) -> Fate) -> bool {
         let guard = pin();
         let mut generation = self.current(&guard);
         while let Some(next) = generation.next() {

@@ -22,7 +22,7 @@ use crate::error::Error;
 use crate::key::KeyRef;
 use crate::limit::Limit;
 use crate::registry::{Registry, lock};
-use crate::store::{Act, Part, Store, together};
+use crate::store::{Act, AnyAct, Hit, Part, Store, together};
 use crate::time::{Timestamp, micros_up};
 use clean::BeforeClean;
 use entry::Stored;
@@ -204,7 +204,14 @@ impl<C> Inner<C> {
         lock(&self.shards[self.shard_index(hash)].0)
     }
 
-    fn act(&self, lookup: Lookup<'_>, shard: &mut Shard, now: Timestamp, act: Act) -> Decision {
+    #[inline]
+    fn act(
+        &self,
+        lookup: Lookup<'_>,
+        shard: &mut Shard,
+        now: Timestamp,
+        act: impl Act,
+    ) -> Decision {
         shard.act(lookup, &self.count, &self.hasher, now, act)
     }
 
@@ -254,13 +261,13 @@ impl<C: Clock + 'static> Store for Memory<C> {
         Ok(Prepared { known, machine })
     }
 
-    #[inline]
     fn apply(&self, prepared: &Prepared, key: KeyRef<'_>, now: Timestamp, op: Op) -> Decision {
-        let hash = hash(&self.inner.hasher, key);
-        let lookup = prepared.lookup(hash, key);
-        let decision = self.inner.act(lookup, &mut self.inner.shard(hash), now, Act::Op(op));
-        self.inner.clean_if_due(now);
-        decision
+        self.inner.act_alone(prepared, key, now, AnyAct::Op(op))
+    }
+
+    #[inline]
+    fn hit(&self, prepared: &Prepared, key: KeyRef<'_>, now: Timestamp, cost: u64) -> Decision {
+        self.inner.act_alone(prepared, key, now, Hit(cost))
     }
 
     fn hit_together(
@@ -317,7 +324,22 @@ fn is_fresh<M: Stored>(machine: &M, kept: &M::Kept, now: Timestamp) -> bool {
     M::peek(kept, |state| machine.is_fresh(Some(state), now))
 }
 
-impl<C> Inner<C> {
+impl<C: Clock> Inner<C> {
+    #[inline]
+    fn act_alone(
+        &self,
+        prepared: &Prepared,
+        key: KeyRef<'_>,
+        now: Timestamp,
+        act: impl Act,
+    ) -> Decision {
+        let hash = hash(&self.hasher, key);
+        let lookup = prepared.lookup(hash, key);
+        let decision = self.act(lookup, &mut self.shard(hash), now, act);
+        self.clean_if_due(now);
+        decision
+    }
+
     /// `with_shard` runs something on the shard of that index, which the caller has locked.
     fn together(
         &self,
@@ -326,7 +348,7 @@ impl<C> Inner<C> {
         mut with_shard: impl FnMut(usize, &mut dyn FnMut(&mut Shard) -> Decision) -> Decision,
         out: &mut dyn FnMut(Decision),
     ) -> bool {
-        let mut one = |part: &Part<'_, Prepared>, act: Act| {
+        let mut one = |part: &Part<'_, Prepared>, act: AnyAct| {
             let hash = hash(&self.hasher, part.key);
             let lookup = part.prepared.lookup(hash, part.key);
             with_shard(self.shard_index(hash), &mut |shard| self.act(lookup, shard, now, act))
@@ -338,7 +360,7 @@ impl<C> Inner<C> {
             // Reached only when two callers meet on an overflow state; what is known stays locked.
             |part, decision| {
                 let receipt = decision.receipt();
-                let _ = (one.borrow_mut())(part, Act::Op(Op::Refund(receipt)));
+                let _ = (one.borrow_mut())(part, AnyAct::Op(Op::Refund(receipt)));
             },
             out,
         )

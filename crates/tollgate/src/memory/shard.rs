@@ -11,7 +11,7 @@ use crate::decision::{Decision, Source};
 use crate::key::KeyRef;
 use crate::limit::Limit;
 use crate::registry::lock;
-use crate::store::Act;
+use crate::store::{Act, AnyAct};
 use crate::time::Timestamp;
 
 /// A limit as the store knows it, shared by all who prepared it.
@@ -35,15 +35,15 @@ pub(super) struct Overflow {
 }
 
 impl Overflow {
-    fn act(&self, machine: &AnyMachine, now: Timestamp, act: Act) -> Decision {
+    fn act(&self, machine: &AnyMachine, now: Timestamp, act: AnyAct) -> Decision {
         let mut state = lock(&self.state);
         let decision = match act {
-            Act::Op(op) => machine.apply(&mut state, now, op),
-            Act::Try(cost) => {
+            AnyAct::Op(op) => machine.apply(&mut state, now, op),
+            AnyAct::Try(cost) => {
                 let peek = machine.apply(&mut state, now, Op::Peek(cost));
                 if peek.allowed() { machine.apply(&mut state, now, Op::Hit(cost)) } else { peek }
             }
-            Act::Refuse(cost) => machine.refuse(&mut state, now, cost),
+            AnyAct::Refuse(cost) => machine.refuse(&mut state, now, cost),
         };
         if state.is_some() {
             self.used.store(true, Ordering::Release);
@@ -112,7 +112,7 @@ impl Shard {
         count: &Count,
         hasher: &RandomState,
         now: Timestamp,
-        act: Act,
+        act: impl Act,
     ) -> Decision {
         with_machine!(lookup.machine, machine => {
             self.act_with(machine, lookup, count, hasher, now, act)
@@ -127,7 +127,7 @@ impl Shard {
         count: &Count,
         hasher: &RandomState,
         now: Timestamp,
-        act: Act,
+        act: impl Act,
     ) -> Decision {
         let number = lookup.known.number;
         let table = M::table(&mut self.tables);
@@ -154,7 +154,7 @@ impl Shard {
         count: &Count,
         hasher: &RandomState,
         now: Timestamp,
-        act: Act,
+        act: impl Act,
     ) -> Decision {
         let Lookup { known, hash, key, .. } = lookup;
         let start = now.max(self.floor);
@@ -164,7 +164,7 @@ impl Shard {
         let writes = step.changed && state.is_some();
         if writes && !count.take() {
             count.overflowed.fetch_add(1, Ordering::Relaxed);
-            return known.overflow.act(lookup.machine, start, act);
+            return known.overflow.act(lookup.machine, start, act.any());
         }
         let decision = Decision::new(machine, state.as_ref(), now, step);
         if let Some(state) = state.filter(|_| writes) {

@@ -4,12 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate::{
-    Algorithm, Clock, ErrorKind, Key, Limit, Limiter, ManualClock, Memory, PolicyLimiter, Store,
-    Timestamp,
+    Algorithm, Atomic, Clock, ErrorKind, Key, Limit, Limiter, ManualClock, Memory, PolicyLimiter,
+    Store, Timestamp,
 };
 
 mod allocation;
 mod bound;
+mod calls;
+mod direct;
 mod expiry;
 mod housekeeping;
 mod keys;
@@ -70,6 +72,39 @@ impl Subject for MemorySubject {
 
     fn build(settings: Settings) -> Self {
         let builder = Memory::builder()
+            .clock(settings.clock)
+            .max_keys(settings.max_keys)
+            .clean_period(settings.clean_period);
+        match settings.key_older_than {
+            Some(age) => builder.key_older_than(age).build(),
+            None => builder.build(),
+        }
+    }
+
+    fn sweep(&self) -> usize {
+        self.clean()
+    }
+
+    fn entries(&self) -> usize {
+        self.len()
+    }
+
+    fn hits_at_the_bound(&self) -> usize {
+        self.overflowed()
+    }
+
+    fn forget_namespace(&self, namespace: &str) {
+        self.clear_namespace(namespace);
+    }
+}
+
+pub(crate) type AtomicSubject = Atomic<AnyClock>;
+
+impl Subject for AtomicSubject {
+    const COUNTS: u64 = 16;
+
+    fn build(settings: Settings) -> Self {
+        let builder = Atomic::builder()
             .clock(settings.clock)
             .max_keys(settings.max_keys)
             .clean_period(settings.clean_period);
@@ -159,6 +194,7 @@ macro_rules! conformance {
                     a_forgotten_limit_keeps_its_shared_state,
                     a_hit_refused_at_the_bound_says_so,
                     a_newcomer_starts_from_what_the_others_used,
+                    a_peek_at_the_bound_tells_what_a_hit_would_get,
                     a_refund_reaches_the_shared_state,
                     a_refused_group_leaves_the_shared_state_as_it_was,
                     endless_fresh_keys_neither_grow_the_store_nor_push_others_out,
@@ -172,6 +208,7 @@ macro_rules! conformance {
                 }
                 housekeeping::{
                     cleaning_counts_what_went,
+                    hits_clean_what_other_limits_left,
                     hits_clean_when_the_period_has_passed,
                     keys_in_use_outlive_their_age,
                     unused_keys_go_at_their_age,
@@ -198,6 +235,7 @@ macro_rules! conformance {
                     the_longest_wait_counts,
                 }
                 times::{
+                    a_clean_ahead_of_a_jump_back_locks_no_longer,
                     a_jump_back_admits_nothing_and_locks_no_longer,
                     a_jump_forward_and_back_locks_no_longer,
                     no_more_than_the_burst_at_one_instant,
@@ -210,6 +248,7 @@ macro_rules! conformance {
 
 conformance! {
     memory: crate::stores::MemorySubject,
+    atomic: crate::stores::AtomicSubject,
 }
 
 #[test]
@@ -220,7 +259,12 @@ fn public_types_can_be_sent_and_shared() {
     shared::<tollgate::memory::Prepared>();
     shared::<tollgate::memory::Expired>();
     shared::<tollgate::memory::KeyUsage>();
+    shared::<Atomic>();
+    shared::<tollgate::atomic::AtomicBuilder>();
+    shared::<tollgate::atomic::Prepared>();
+    shared::<tollgate::Direct>();
     shared::<Limiter<Memory>>();
+    shared::<Limiter<Atomic>>();
     shared::<PolicyLimiter<Memory>>();
     shared::<tollgate::At<'_, Memory>>();
     shared::<tollgate::Item<'_, Memory>>();

@@ -36,10 +36,14 @@ fn assert_all_hold(blocks: &[Block], mut run: impl FnMut(&Block) -> Result<(), S
     assert!(failures.is_empty(), "{} blocks fail:\n{}", failures.len(), failures.join("\n"));
 }
 
-/// Replays all blocks on one store, each in a namespace of its own. `refuses` tells which limits the store may refuse.
+/// Replays all blocks on one store, each in a namespace of its own. Limits of the algorithms that
+/// it `refuses` must be refused.
 fn assert_store_holds<S: Store>(store: &S, refuses: impl Fn(Algorithm) -> bool) {
     assert_all_hold(&all_blocks(), |block| {
         match Limiter::on(store, &block.place.to_string(), block.limit.clone()) {
+            Ok(_) if refuses(block.limit.algorithm()) => {
+                Err(format!("{}: {} was not refused", block.place, block.limit))
+            }
             Ok(limiter) => replay(block, &mut Kept { limiter, key: "user:42".to_owned() }),
             Err(_) if refuses(block.limit.algorithm()) => Ok(()),
             Err(error) => Err(format!("{}: {error}", block.place)),
@@ -55,6 +59,14 @@ fn pure_functions_answer_as_the_vectors_say() {
 #[test]
 fn memory_answers_as_the_vectors_say() {
     assert_store_holds(&Memory::new(), |_| false);
+}
+
+/// Its states are of a fixed size: a log has no place there.
+#[cfg(not(loom))]
+#[test]
+fn atomic_answers_as_the_vectors_say() {
+    let log = |algorithm| algorithm == Algorithm::MovingWindow;
+    assert_store_holds(&tollgate::Atomic::new(), log);
 }
 
 #[test]
@@ -106,7 +118,10 @@ fn a_line_that_is_not_understood_is_told_with_file_and_line() {
         ("at 1.0000001s hit -> allow", format!(r#"found "1.0000001s", {duration}"#)),
         ("at s hit -> allow", format!(r#"found "s", {duration}"#)),
         ("at -1s hit -> allow", format!(r#"found "-1s", {duration}"#)),
-        ("at 99999999999999999d hit -> allow", format!(r#"found "99999999999999999d", {duration}"#)),
+        (
+            "at 99999999999999999d hit -> allow",
+            format!(r#"found "99999999999999999d", {duration}"#),
+        ),
         ("at 0s take -> allow", r#"found "", expected a number"#.to_owned()),
         ("at 0s hit +1 -> allow", r#"found "+1", expected a number"#.to_owned()),
         ("at 0s hit 1 2 -> allow", r#"found "2", expected ->"#.to_owned()),
@@ -114,10 +129,19 @@ fn a_line_that_is_not_understood_is_told_with_file_and_line() {
         ("at 0s usage -> deny", "found deny, expected allow: Usage decides nothing".to_owned()),
         ("at 0s refund @1 -> allow", "found @1, expected one of the 0 steps before".to_owned()),
         ("at 0s hit -> allow used", r#"found "", expected a number"#.to_owned()),
-        ("at 0s hit -> allow used 1 used 1", r#"found "used", expected each field once"#.to_owned()),
-        ("at 0s hit -> allow free 1", r#"found "free", expected used, left, retry or reset"#.into()),
+        (
+            "at 0s hit -> allow used 1 used 1",
+            r#"found "used", expected each field once"#.to_owned(),
+        ),
+        (
+            "at 0s hit -> allow free 1",
+            r#"found "free", expected used, left, retry or reset"#.into(),
+        ),
         ("limit 0/second", "limit: at 0: quota 0: must be from 1 to 1000000000000".to_owned()),
-        ("on 0s hit -> allow", r#"found "on 0s hit -> allow", expected `limit`, `at` or `#`"#.into()),
+        (
+            "on 0s hit -> allow",
+            r#"found "on 0s hit -> allow", expected `limit`, `at` or `#`"#.into(),
+        ),
     ];
     for (line, problem) in table {
         let error = read("some.txt", &format!("# head\nlimit 1/second\n{line}\n")).unwrap_err();

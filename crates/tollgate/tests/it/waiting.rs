@@ -1,1 +1,350 @@
-//! To come.
+//! Waiting for a turn: with a clock that is moved by hand and futures that are polled by hand, so nothing here takes time.
+
+use std::cell::RefCell;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+use tollgate::{Clock, Decision, Limiter, ManualClock, Timestamp};
+
+use crate::stores::{
+    AtomicSubject, HOUR, MemorySubject, START, Settings, Subject, limiter, limiters, store,
+};
+use crate::threads::on_threads;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Counts how often it is woken.
+#[derive(Default)]
+struct Bell(AtomicUsize);
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// A wait that is polled by hand.
+struct Waiter<'a> {
+    future: Pin<Box<dyn Future<Output = Decision> + 'a>>,
+    bell: Arc<Bell>,
+}
+
+impl Waiter<'_> {
+    fn poll(&mut self) -> Option<Decision> {
+        let waker = Waker::from(Arc::clone(&self.bell));
+        match self.future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(decision) => Some(decision),
+            Poll::Pending => None,
+        }
+    }
+
+    /// How often it was woken since it was last asked.
+    fn rings(&self) -> usize {
+        self.bell.0.swap(0, Ordering::SeqCst)
+    }
+}
+
+/// A wait whose timer goes by `clock`. The sleeps it asks for are kept in `asked`.
+fn wait<'a, S: Subject>(
+    limiter: &'a Limiter<S>,
+    clock: &'a ManualClock,
+    asked: &'a RefCell<Vec<Duration>>,
+    cost: u64,
+    timeout: Duration,
+) -> Waiter<'a> {
+    let sleep = move |span| {
+        asked.borrow_mut().push(span);
+        let until = clock.now() + span;
+        poll_fn(move |_| if clock.now() >= until { Poll::Ready(()) } else { Poll::Pending })
+    };
+    let future = Box::pin(limiter.wait("key", cost, timeout, sleep));
+    Waiter { future, bell: Arc::default() }
+}
+
+/// Polls with a timer that moves the clock itself, so that every sleep is over at once.
+fn wait_through<S: Subject>(
+    limiter: &Limiter<S>,
+    clock: &ManualClock,
+    cost: u64,
+    timeout: Duration,
+) -> Decision {
+    let sleep = |span| {
+        clock.advance(span);
+        std::future::ready(())
+    };
+    let future = Box::pin(limiter.wait("key", cost, timeout, sleep));
+    Waiter { future, bell: Arc::default() }.poll().expect("no sleep is pending")
+}
+
+fn a_free_key_does_not_wait<S: Subject>() {
+    let (store, clock) = store::<S>();
+    for limited in limiters(&store, 5, HOUR) {
+        let decision = wait_through(&limited, &clock, 3, Duration::ZERO);
+        assert_eq!((decision.allowed(), decision.charged()), (true, 3), "{}", limited.limit());
+        assert_eq!((limited.usage("key"), clock.now()), (3, START), "{}", limited.limit());
+    }
+}
+
+fn a_wait_ends_exactly_when_its_cost_fits<S: Subject>() {
+    let (store, clock) = store::<S>();
+    for limited in limiters(&store, 5, HOUR) {
+        clock.set(START);
+        assert!(limited.hit_n("key", 4).allowed());
+        // A denied attempt pushes an elastic window, to the end that the wait speaks of.
+        let fits_at = START + limited.hit_n("key", 3).retry_after().unwrap();
+        let decision = wait_through(&limited, &clock, 3, 3 * HOUR);
+        assert_eq!((decision.allowed(), decision.charged()), (true, 3), "{}", limited.limit());
+        assert_eq!(clock.now(), fits_at, "{}", limited.limit());
+    }
+}
+
+fn a_wait_beyond_the_deadline_is_denied_at_once<S: Subject>() {
+    let (store, clock) = store::<S>();
+    for limited in limiters(&store, 5, HOUR) {
+        clock.set(START);
+        assert!(limited.hit_n("key", 5).allowed());
+        let needed = limited.hit("key").retry_after().unwrap();
+        let short = wait_through(&limited, &clock, 1, needed - Duration::from_micros(1));
+        assert_eq!((short.allowed(), short.charged()), (false, 0), "{}", limited.limit());
+        assert_eq!(
+            (short.retry_after(), clock.now()),
+            (Some(needed), START),
+            "{}",
+            limited.limit()
+        );
+        let enough = wait_through(&limited, &clock, 1, needed);
+        assert!(enough.allowed(), "{}", limited.limit());
+    }
+}
+
+fn a_cost_that_never_fits_returns_at_once<S: Subject>() {
+    let (store, clock) = store::<S>();
+    for limited in limiters(&store, 5, HOUR) {
+        let decision = wait_through(&limited, &clock, 6, Duration::MAX);
+        assert_eq!((decision.allowed(), decision.retry_after()), (false, None));
+        assert_eq!((limited.usage("key"), clock.now()), (0, START), "{}", limited.limit());
+    }
+}
+
+fn the_oldest_comes_first<S: Subject>() {
+    let (store, clock) = store::<S>();
+    let (limited, asked) = (limiter(&store, "1/second"), RefCell::default());
+    assert!(limited.hit("key").allowed());
+    let mut line: Vec<_> = (0..4).map(|_| wait(&limited, &clock, &asked, 1, 10 * SECOND)).collect();
+    // A wait begins with its first poll.
+    assert!(line.iter_mut().all(|waiter| waiter.poll().is_none()));
+    for turn in 0..4 {
+        clock.advance(SECOND);
+        // The youngest are asked first, and get nothing.
+        for waiter in line[turn + 1..].iter_mut().rev() {
+            assert!(waiter.poll().is_none(), "turn {turn}");
+        }
+        assert!(line[turn].poll().is_some_and(|decision| decision.allowed()), "turn {turn}");
+        let rings: Vec<usize> = line.iter().map(Waiter::rings).collect();
+        let only_next: Vec<usize> = (0..4).map(|n| usize::from(n == turn + 1)).collect();
+        assert_eq!(rings, only_next, "who leaves wakes the next");
+        if let Some(next) = line.get_mut(turn + 1) {
+            assert!(next.poll().is_none(), "its own second has yet to pass");
+        }
+    }
+    assert_eq!(limited.usage("key"), 1);
+}
+
+fn keys_and_limits_wait_on_their_own<S: Subject>() {
+    let (store, clock) = store::<S>();
+    let (limited, asked) = (limiter(&store, "1/hour"), RefCell::default());
+    assert!(limited.hit("key").allowed());
+    let mut waiter = wait(&limited, &clock, &asked, 1, HOUR);
+    assert!(waiter.poll().is_none());
+    let now = |_| std::future::ready(());
+    let other = Box::pin(limited.wait("other", 1, HOUR, now));
+    assert!(Waiter { future: other, bell: Arc::default() }.poll().is_some_and(|d| d.allowed()));
+}
+
+fn clones_wait_in_one_line<S: Subject>() {
+    let (store, clock) = store::<S>();
+    let (limited, asked) = (limiter(&store, "1/second"), RefCell::default());
+    let clone = limited.clone();
+    assert!(limited.hit("key").allowed());
+    let mut first = wait(&limited, &clock, &asked, 1, HOUR);
+    let mut second = wait(&clone, &clock, &asked, 1, HOUR);
+    assert!(first.poll().is_none() && second.poll().is_none());
+    clock.advance(SECOND);
+    assert!(second.poll().is_none());
+    assert!(first.poll().is_some_and(|d| d.allowed()));
+}
+
+fn a_dropped_wait_takes_nothing_and_lets_the_next_on<S: Subject>() {
+    let (store, clock) = store::<S>();
+    let (limited, asked) = (limiter(&store, "2/second fixed-window-per-key"), RefCell::default());
+    assert!(limited.hit_n("key", 2).allowed());
+    let mut first = wait(&limited, &clock, &asked, 2, HOUR);
+    let mut middle = wait(&limited, &clock, &asked, 2, HOUR);
+    let mut last = wait(&limited, &clock, &asked, 2, HOUR);
+    assert!(first.poll().is_none() && middle.poll().is_none() && last.poll().is_none());
+    drop(middle);
+    assert_eq!((first.rings(), last.rings()), (0, 0), "the first still waits");
+    drop(first);
+    assert_eq!(last.rings(), 1, "now the last is the first");
+    assert_eq!(limited.usage("key"), 2);
+    assert!(last.poll().is_none());
+    clock.advance(SECOND);
+    assert!(last.poll().is_some_and(|d| d.allowed()));
+    assert_eq!(limited.usage("key"), 2, "those who left have taken nothing");
+}
+
+fn who_cannot_make_it_behind_others_is_denied_at_once<S: Subject>() {
+    let (store, clock) = store::<S>();
+    let (limited, asked) = (limiter(&store, "1/second burst=3"), RefCell::default());
+    assert!(limited.hit_n("key", 3).allowed());
+    let mut first = wait(&limited, &clock, &asked, 2, 10 * SECOND);
+    assert!(first.poll().is_none());
+    // Two seconds for the first, one more for us.
+    let mut short = wait(&limited, &clock, &asked, 1, 2 * SECOND);
+    let denied = short.poll().expect("no use to wait");
+    assert_eq!((denied.allowed(), denied.charged()), (false, 0));
+    assert_eq!(denied.retry_after(), Some(3 * SECOND));
+    let mut enough = wait(&limited, &clock, &asked, 1, 3 * SECOND);
+    assert!(enough.poll().is_none());
+    clock.advance(2 * SECOND);
+    assert!(first.poll().is_some_and(|d| d.allowed()));
+    assert!(enough.poll().is_none());
+    clock.advance(SECOND);
+    assert!(enough.poll().is_some_and(|d| d.allowed()));
+}
+
+fn a_deadline_ends_a_wait_in_the_line<S: Subject>() {
+    let (store, clock) = store::<S>();
+    let (limited, asked) = (limiter(&store, "1/second"), RefCell::default());
+    assert!(limited.hit("key").allowed());
+    let mut first = wait(&limited, &clock, &asked, 1, HOUR);
+    let mut second = wait(&limited, &clock, &asked, 1, 5 * SECOND);
+    assert!(first.poll().is_none() && second.poll().is_none());
+    // The first is not polled, as if its task were stuck.
+    clock.advance(5 * SECOND);
+    let denied = second.poll().expect("its time is over");
+    assert_eq!((denied.allowed(), denied.charged()), (false, 0));
+    assert!(first.poll().is_some_and(|d| d.allowed()));
+}
+
+fn an_early_wake_up_does_not_push_an_elastic_window<S: Subject>() {
+    let (store, clock) = store::<S>();
+    let limited = limiter(&store, "1/minute elastic-window");
+    assert!(limited.hit("key").allowed());
+    clock.advance(10 * SECOND);
+    // A timer that goes off after half of its time, and at the end one that is exact.
+    let sleep = |span: Duration| {
+        let part = if span > 10 * SECOND { span / 2 } else { span };
+        clock.advance(part);
+        std::future::ready(())
+    };
+    let future = Box::pin(limited.wait("key", 1, HOUR, sleep));
+    let decision = Waiter { future, bell: Arc::default() }.poll().expect("no sleep is pending");
+    assert!(decision.allowed());
+    assert_eq!(clock.now(), START + 70 * SECOND, "a minute after the one attempt");
+}
+
+fn an_early_wake_up_sleeps_again<S: Subject>() {
+    let (store, clock) = store::<S>();
+    for limited in limiters(&store, 2, HOUR) {
+        clock.set(START);
+        assert!(limited.hit_n("key", 2).allowed());
+        let wait = limited.hit("key").retry_after().unwrap();
+        let sleep = |span: Duration| {
+            clock.advance(if span > SECOND { span / 2 } else { span });
+            std::future::ready(())
+        };
+        let future = Box::pin(limited.wait("key", 1, 3 * HOUR, sleep));
+        let decision = Waiter { future, bell: Arc::default() }.poll().expect("no sleep is pending");
+        assert!(decision.allowed(), "{}", limited.limit());
+        assert_eq!(clock.now(), START + wait, "{}", limited.limit());
+    }
+}
+
+fn a_plain_hit_may_come_between<S: Subject>() {
+    let (store, clock) = store::<S>();
+    let (limited, asked) = (limiter(&store, "1/second"), RefCell::default());
+    assert!(limited.hit("key").allowed());
+    let mut waiter = wait(&limited, &clock, &asked, 1, 10 * SECOND);
+    assert!(waiter.poll().is_none());
+    clock.advance(SECOND);
+    assert!(limited.hit("key").allowed(), "it does not queue");
+    assert!(waiter.poll().is_none(), "so the wait goes on");
+    assert_eq!(*asked.borrow(), [SECOND, SECOND]);
+    clock.advance(SECOND);
+    assert!(waiter.poll().is_some_and(|d| d.allowed()));
+}
+
+/// A clock that moves on by some microseconds whenever it is read: real enough to block on, and always as fast.
+#[derive(Debug)]
+struct Ticking(AtomicU64);
+
+impl Clock for Ticking {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_micros(self.0.fetch_add(50, Ordering::SeqCst))
+    }
+}
+
+fn blocking_threads_get_exactly_the_limit<S: Subject>() {
+    let clock = Ticking(AtomicU64::new(START.as_micros()));
+    let store = S::build(Settings::new(clock));
+    // More than the hour has: who cannot make it is told at once.
+    let hourly = limiter(&store, "5/hour fixed-window-per-key");
+    let allowed = on_threads(4, |_| {
+        (0..5).filter(|_| hourly.wait_blocking("key", 1, SECOND).allowed()).count()
+    });
+    assert_eq!(allowed.iter().sum::<usize>(), 5);
+
+    let paced = limiter(&store, "1000/second burst=1");
+    let mut times: Vec<u64> = on_threads(4, |_| {
+        let wait = |_| {
+            let decision = paced.wait_blocking("key", 1, HOUR);
+            assert!(decision.allowed());
+            decision.now().as_micros()
+        };
+        (0..5).map(wait).collect::<Vec<u64>>()
+    })
+    .concat();
+    times.sort_unstable();
+    assert_eq!(times.len(), 20);
+    assert!(times.windows(2).all(|pair| pair[1] - pair[0] >= 1_000), "{times:?}");
+}
+
+macro_rules! waiting {
+    ($($name:ident: $store:ty => $rules:tt),+ $(,)?) => {
+        $(mod $name {
+            use super::*;
+            waiting!(@each $store, $rules);
+        })+
+    };
+    (@each $store:ty, [$($rule:ident),+ $(,)?]) => {
+        $(#[test]
+        fn $rule() {
+            super::$rule::<$store>();
+        })+
+    };
+    (all: $($name:ident: $store:ty),+ $(,)?) => {
+        waiting! { $($name: $store => [
+            a_cost_that_never_fits_returns_at_once,
+            a_deadline_ends_a_wait_in_the_line,
+            a_dropped_wait_takes_nothing_and_lets_the_next_on,
+            a_free_key_does_not_wait,
+            a_plain_hit_may_come_between,
+            a_wait_beyond_the_deadline_is_denied_at_once,
+            a_wait_ends_exactly_when_its_cost_fits,
+            an_early_wake_up_does_not_push_an_elastic_window,
+            an_early_wake_up_sleeps_again,
+            blocking_threads_get_exactly_the_limit,
+            clones_wait_in_one_line,
+            keys_and_limits_wait_on_their_own,
+            the_oldest_comes_first,
+            who_cannot_make_it_behind_others_is_denied_at_once,
+        ]),+ }
+    };
+}
+
+waiting! { all: memory: MemorySubject, atomic: AtomicSubject }

@@ -44,49 +44,68 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-/// How often `f` allocates, run a thousand times after a first one that may.
+/// How often `f` allocates, run two hundred times after a first one that may. The least of several rounds: whoever pins an epoch may have to clear
+/// away what other tests have left.
 fn allocations(mut f: impl FnMut()) -> u64 {
     f();
-    let before = ALLOCATIONS.get();
-    (0..1_000).for_each(|_| f());
-    ALLOCATIONS.get() - before
+    let mut round = || {
+        let before = ALLOCATIONS.get();
+        (0..200).for_each(|_| f());
+        ALLOCATIONS.get() - before
+    };
+    (0..20).map(|_| round()).min().unwrap_or_default()
 }
 
 const LONG: &str = "a key that lies on the heap where it is stored";
 
 pub(super) fn known_keys_are_decided_without_allocation<S: Subject>() {
-    assert!(allocations(|| drop(Box::new(0_u8))) >= 1_000, "the allocator counts");
+    assert_eq!(allocations(|| drop(Box::new(0_u8))), 200, "the allocator counts");
     let (store, clock) = store::<S>();
     for algorithm in Algorithm::ALL {
-        let limit = Limit::new(1_000_000, HOUR).algorithm(algorithm);
+        let limit = Limit::new(1_000_000, 24 * HOUR).algorithm(algorithm);
         let Some(wide) = supported(Limiter::on(&store, "", limit.clone())) else { continue };
         let narrow = Limiter::on(&store, "", limit.name("narrow")).unwrap();
-        assert!(narrow.hit_n("key", 1_000_000).allowed());
+        // Beyond the limit, so that what leaks meanwhile lets nothing pass.
+        assert!(narrow.charge("key", 1_100_000).used() > 0);
         let counts = [
             // A hit of a moving window is one more entry of its log.
             ("hit", allocations(|| assert!(wide.hit("key").allowed()))),
             ("hit of a long key", allocations(|| assert!(wide.hit(LONG).allowed()))),
             ("hit of a tuple", allocations(|| assert!(wide.hit(("key", LONG, 7)).allowed()))),
             ("hit of a number", allocations(|| assert!(wide.hit(42).allowed()))),
-            ("later hit", allocations(|| {
-                clock.advance(std::time::Duration::from_micros(7));
-                assert!(wide.hit("key").allowed());
-            })),
-            ("hit_each", allocations(|| wide.hit_each(&["key", LONG], |_, hit| assert!(hit.allowed())))),
+            (
+                "later hit",
+                allocations(|| {
+                    clock.advance(std::time::Duration::from_micros(7));
+                    assert!(wide.hit("key").allowed());
+                }),
+            ),
+            (
+                "hit_each",
+                allocations(|| wide.hit_each(&["key", LONG], |_, hit| assert!(hit.allowed()))),
+            ),
             ("take", allocations(|| assert_eq!(wide.take("key", 3).charged(), 3))),
             ("charge", allocations(|| assert!(wide.charge("key", 1).used() > 0))),
             ("set", allocations(|| assert!(wide.set("key", 9).used() > 0))),
             ("denied hit", allocations(|| assert!(!narrow.hit("key").allowed()))),
-            ("denied hit of a fresh key", allocations(|| {
-                assert!(!narrow.hit_n("none", 1_000_001).allowed());
-            })),
+            (
+                "denied hit of a fresh key",
+                allocations(|| {
+                    assert!(!narrow.hit_n("none", 1_000_001).allowed());
+                }),
+            ),
             ("peek", allocations(|| assert!(!narrow.peek("key").allowed()))),
             ("peek of a fresh key", allocations(|| assert!(narrow.peek("none").allowed()))),
-            ("fields", allocations(|| {
-                let hit = narrow.hit("key");
-                assert!(hit.used() >= 1 && hit.retry_after() > Some(hit.reset_after() / 1_000_000));
-                assert_eq!(hit.receipt().units, 0);
-            })),
+            (
+                "fields",
+                allocations(|| {
+                    let hit = narrow.hit("key");
+                    assert!(
+                        hit.used() >= 1 && hit.retry_after() > Some(hit.reset_after() / 1_000_000)
+                    );
+                    assert_eq!(hit.receipt().units, 0);
+                }),
+            ),
         ];
         for (what, count) in counts {
             // Its log is the one exception that the algorithm makes.

@@ -48,5 +48,5 @@ pub(super) fn a_state_lives_until_it_equals_a_fresh_one<S: Subject>() {
 }
 
 pub(super) fn cleaning_changes_no_answer<S: Subject>() {
-    for_any_case(500, |case| replay::<S>(case, true));
+    for_any_case(300, |case| replay::<S>(case, true));
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate::ManualClock;
+use tollgate::{Limiter, ManualClock};
 
 use super::{HOUR, START, Settings, Subject, limiter, limiters, store};
 
@@ -25,28 +25,41 @@ pub(super) fn cleaning_counts_what_went<S: Subject>() {
     assert_eq!((store.sweep(), store.entries()), (300, 0));
 }
 
-pub(super) fn hits_clean_when_the_period_has_passed<S: Subject>() {
+/// Five thousand keys that are long stale and a hundred that are not, of `stale` and `live`, and a clock one tick before the period has passed.
+fn due<S: Subject>(stale: &str, live: &str) -> (S, ManualClock, Limiter<S>) {
     let clock = ManualClock::new(START);
-    let settings = Settings { clean_period: HOUR, ..Settings::new(clock.clone()) };
-    let store = S::build(settings);
-    let (short, long) = (limiter(&store, "1/second"), limiter(&store, "10000000/day"));
-    let long_before = (0..500_000_u32).step_by(1000).collect::<Vec<_>>();
-    for key in 0..5_000 {
-        assert!(short.hit(key).allowed());
-    }
-    long_before.iter().for_each(|key| assert!(long.hit(key).allowed()));
-    // Long stale, but it is not yet time. Known keys only, so that nothing makes the store grow.
+    let store = S::build(Settings { clean_period: HOUR, ..Settings::new(clock.clone()) });
+    let live = limiter(&store, live);
+    (0..100).for_each(|key| assert!(live.charge(key, 100).used() > 1));
+    let stale = limiter(&store, stale);
+    (1_000..6_000).for_each(|key| assert!(stale.hit(key).allowed()));
     clock.advance(HOUR - Duration::from_micros(1));
-    for round in 0..20 {
-        assert!(long_before.iter().all(|key| long.hit(key).allowed()), "{round}");
-    }
-    assert_eq!(store.entries(), 5_500);
+    (store, clock, live)
+}
+
+/// Hits known keys only, so that nothing makes the store grow.
+fn knock<S: Subject>(live: &Limiter<S>) {
+    (0..100_000).for_each(|n| assert!(live.hit(n % 100).allowed(), "{n}"));
+}
+
+pub(super) fn hits_clean_when_the_period_has_passed<S: Subject>() {
+    let (store, clock, live) = due::<S>("2000/hour", "2000/hour");
+    knock(&live);
+    assert_eq!(store.entries(), 5_100, "it was not yet time");
     clock.advance(Duration::from_micros(1));
-    for round in 0..20 {
-        assert!(long_before.iter().all(|key| long.hit(key).allowed()), "{round}");
-    }
-    assert_eq!(store.entries(), 500, "hits have cleaned");
-    assert!(long_before.iter().all(|key| long.usage(key) > 1), "what is in use stays");
+    knock(&live);
+    assert_eq!(store.entries(), 100, "hits have cleaned");
+    assert!((0..100).all(|key| live.usage(key) > 1_000), "what is in use stays");
+}
+
+pub(super) fn hits_clean_what_other_limits_left<S: Subject>() {
+    let (store, clock, live) = due::<S>("1/second", "5000/day fixed-window-per-key");
+    knock(&live);
+    assert_eq!(store.entries(), 5_100, "it was not yet time");
+    clock.advance(Duration::from_micros(1));
+    knock(&live);
+    assert_eq!(store.entries(), 100, "hits have cleaned");
+    assert!((0..100).all(|key| live.usage(key) > 1_000), "what is in use stays");
 }
 
 const AGE: Duration = Duration::from_secs(100);

@@ -8,6 +8,7 @@ use tollgate::memory::Expired;
 use tollgate::{Limiter, ManualClock, Memory, Tagged, Timestamp};
 
 use super::{HOUR, START, admitted, limiters, store};
+use crate::threads::on_threads;
 
 type MemoryAtStart = super::MemorySubject;
 
@@ -91,6 +92,32 @@ fn before_clean_is_called_exactly_once_for_each_key() {
         assert_eq!(times.len(), 2_000);
         assert!(times.values().all(|times| *times == round), "round {round}");
     }
+}
+
+#[test]
+fn before_clean_is_called_exactly_once_while_threads_hit_and_clean() {
+    const KEYS: u64 = 5_000;
+    let (store, clock, seen) = observed();
+    let limited = store.limiter("1/millisecond").unwrap();
+    on_threads(3, |index| {
+        for n in 0..KEYS {
+            if index < 2 {
+                assert!(limited.hit((index, n)).allowed());
+            }
+            if n % 50 == 0 {
+                clock.advance(Duration::from_micros(300));
+                store.clean();
+            }
+        }
+    });
+    clock.advance(HOUR);
+    store.clean();
+    let mut keys: Vec<String> =
+        seen.lock().unwrap().iter().map(|expired| expired.key().to_string()).collect();
+    assert_eq!(keys.len() as u64, 2 * KEYS);
+    keys.sort_unstable();
+    keys.dedup();
+    assert_eq!((keys.len() as u64, store.len()), (2 * KEYS, 0));
 }
 
 #[test]

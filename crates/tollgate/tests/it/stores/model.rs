@@ -92,7 +92,8 @@ pub(crate) struct Answer {
     charged: u64,
     now: Timestamp,
     source: Source,
-    receipt: Receipt,
+    /// Where nothing was charged, what the receipt says is of no meaning.
+    receipt: Option<Receipt>,
 }
 
 impl From<&Decision> for Answer {
@@ -108,7 +109,7 @@ impl From<&Decision> for Answer {
             charged: decision.charged(),
             now: decision.now(),
             source: decision.source(),
-            receipt: decision.receipt(),
+            receipt: Some(decision.receipt()).filter(|receipt| receipt.units > 0),
         }
     }
 }

@@ -77,14 +77,16 @@ pub(super) fn the_longest_wait_counts<S: Subject>() {
     assert_eq!(both(1).retry_after(), Some(HOUR));
     assert_eq!(both(2).retry_after(), None, "a cost that never fits has no wait");
 
-    let several = policy(&store, "1/hour fixed-window-per-key; 1/day fixed-window-per-key; 9/second");
+    let several =
+        policy(&store, "1/hour fixed-window-per-key; 1/day fixed-window-per-key; 9/second");
     assert!(several.hit("key").allowed());
     let refused = several.hit("key");
     assert_eq!(refused.retry_after(), Some(24 * HOUR));
     assert_eq!(refused.headline().reset_after(), 24 * HOUR);
-    assert_eq!(refused.outcomes().iter().map(|o| o.allowed()).collect::<Vec<_>>(), [
-        false, false, true
-    ]);
+    assert_eq!(
+        refused.outcomes().iter().map(|o| o.allowed()).collect::<Vec<_>>(),
+        [false, false, true]
+    );
     assert_eq!(several.hit_n("key", 2).retry_after(), None);
 }
 
@@ -176,7 +178,8 @@ pub(super) fn clear_forgets_the_keys_of_one_limit<S: Subject>() {
 pub(super) fn clear_namespace_forgets_the_limits_of_one_namespace<S: Subject>() {
     let (store, _) = store::<S>();
     let on = |namespace, limit| Limiter::on(&store, namespace, limit).unwrap();
-    let cleared = [on("a", "1/hour"), on("a", "1/day fixed-window"), on("a", "1/day sliding-window")];
+    let cleared =
+        [on("a", "1/hour"), on("a", "1/day fixed-window"), on("a", "1/day sliding-window")];
     let kept = [on("", "1/hour"), on("b", "1/hour"), on("a\0", "1/hour")];
     for limited in cleared.iter().chain(&kept) {
         (0..10).for_each(|key| assert!(limited.hit(key).allowed()));

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate::{Limiter, ManualClock, Timestamp};
+use tollgate::{Algorithm, Limiter, ManualClock, Timestamp};
 
 use super::{START, Subject, admitted, limiters, store};
 
@@ -21,13 +21,17 @@ const JUMPS: [Duration; 4] = [Duration::from_millis(1), Duration::from_secs(1), 
 
 const QUOTA: usize = 5;
 
-/// Runs `check` for every algorithm and period on stores of their own.
+/// Runs `check` for every algorithm and period, each on a store of its own.
 fn for_each_limit<S: Subject>(check: impl Fn(&Limiter<S>, &ManualClock)) {
+    for_each_limit_and_store::<S>(|_, limited, clock| check(limited, clock));
+}
+
+fn for_each_limit_and_store<S: Subject>(check: impl Fn(&S, &Limiter<S>, &ManualClock)) {
     for period in PERIODS {
-        let (store, clock) = store::<S>();
-        for limited in limiters(&store, QUOTA as u64, period) {
-            clock.set(START);
-            check(&limited, &clock);
+        let (store, _) = store::<S>();
+        for n in 0..limiters(&store, QUOTA as u64, period).len() {
+            let (store, clock) = super::store::<S>();
+            check(&store, &limiters(&store, QUOTA as u64, period)[n], &clock);
         }
     }
 }
@@ -110,4 +114,25 @@ pub(super) fn a_jump_forward_and_back_locks_no_longer<S: Subject>() {
             assert!(limited.hit(n).allowed(), "{limit} locked after {jump:?}");
         }
     });
+}
+
+/// What was fresh by the clock that was ahead may be gone. It comes back as if hit when it became fresh, so nothing is locked for longer.
+pub(super) fn a_clean_ahead_of_a_jump_back_locks_no_longer<S: Subject>() {
+    for jump in JUMPS {
+        for_each_limit_and_store::<S>(|store, limited, clock| {
+            let limit = limited.limit();
+            assert_eq!(admitted(limited, "key", 10), QUOTA, "{limit}");
+            clock.advance(jump);
+            let gone = store.sweep();
+            clock.set(START);
+            let more = admitted(limited, "key", 10);
+            assert!(more <= gone * QUOTA, "{limit} ahead by {jump:?}: {more} more");
+            let wait = limited.peek("key").retry_after().unwrap();
+            let slides = limit.algorithm() == Algorithm::SlidingWindow;
+            let longest = limit.period() * if slides { 2 } else { 1 };
+            assert!(wait <= jump + longest, "{limit} ahead by {jump:?} waits {wait:?}");
+            clock.advance(wait);
+            assert!(limited.hit("key").allowed(), "{limit} locked after {jump:?}");
+        });
+    }
 }

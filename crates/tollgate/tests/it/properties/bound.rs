@@ -1,0 +1,133 @@
+//! Never more than the stated bound in any span, never more than the capacity at one instant.
+
+use proptest::prelude::*;
+use tollgate::algorithm::Op;
+use tollgate::{Algorithm, Limit};
+
+use super::{Key, Seen, Subject, config, hits, hits_with_jumps, period, shape};
+
+/// Units that passed, and when.
+#[derive(Clone, Copy, Debug)]
+struct Admitted {
+    at: u64,
+    units: u64,
+}
+
+/// What hits and takes admitted. Where the clock went back it is booked at the latest time so far, as the states do: real time did not go back.
+fn admitted<S>(seen: &[Seen<S>]) -> Vec<Admitted> {
+    let mut latest = 0;
+    let passed = seen.iter().filter(|seen| seen.answer.allowed && seen.answer.charged > 0);
+    passed
+        .map(|seen| {
+            latest = seen.now.max(latest);
+            Admitted { at: latest, units: seen.answer.charged }
+        })
+        .collect()
+}
+
+/// The most that may pass between two hits `d` microseconds apart, both counted: the bound of every half-open span a little longer than `d`.
+/// `ceil` of such a span is `floor(d/p) + 1`.
+fn most(limit: &Limit, d: u64) -> Option<u64> {
+    let (n, p) = (limit.quota(), period(limit));
+    match limit.algorithm() {
+        Algorithm::FixedWindow | Algorithm::FixedWindowPerKey => Some(n * (d / p + 2)),
+        Algorithm::MovingWindow => Some(n * (d / p + 1)),
+        Algorithm::SlidingWindow if d < p => Some(2 * n - 1),
+        Algorithm::TokenBucket | Algorithm::LeakyBucket | Algorithm::Gcra => {
+            Some(limit.burst() + d * n / p)
+        }
+        // The sliding window speaks of one period only, the elastic one of silence: see below.
+        _ => None,
+    }
+}
+
+/// No span between two admitted hits holds more than the bound.
+pub(crate) fn never_more_than_the_bound<S>(limit: &Limit, seen: &[Seen<S>]) -> Result<(), String> {
+    let admitted = admitted(seen);
+    for (index, first) in admitted.iter().enumerate() {
+        let mut units = 0;
+        for last in &admitted[index..] {
+            units += last.units;
+            let d = last.at - first.at;
+            if let Some(most) = most(limit, d).filter(|most| units > *most) {
+                return Err(format!("{units} units within {d} us, at most {most}: {admitted:?}"));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// An instant never admits more than the capacity.
+pub(crate) fn never_more_than_the_capacity_at_once<S>(
+    capacity: u64,
+    seen: &[Seen<S>],
+) -> Result<(), String> {
+    let admitted = admitted(seen);
+    for first in &admitted {
+        let at_once: u64 = admitted.iter().filter(|hit| hit.at == first.at).map(|h| h.units).sum();
+        if at_once > capacity {
+            return Err(format!("{at_once} at {}: {admitted:?}", first.at));
+        }
+    }
+    Ok(())
+}
+
+/// Elastic: at most the quota until nothing was written for a period.
+fn never_more_than_the_quota_without_silence<S: Subject>(
+    limit: &Limit,
+    seen: &[Seen<S>],
+) -> Result<(), String> {
+    let (mut latest, mut units) = (0, 0);
+    for seen in seen.iter().filter(|seen| seen.before != seen.after) {
+        if seen.now >= latest + period(limit) {
+            units = 0;
+        }
+        latest = seen.now.max(latest);
+        units += if seen.answer.allowed { seen.answer.charged } else { 0 };
+        if units > limit.quota() {
+            return Err(seen.wrong(format!("{units} units without a period of silence")));
+        }
+    }
+    Ok(())
+}
+
+fn all_bounds(limit: &Limit, seen: &[Seen<Key>]) -> Result<(), String> {
+    never_more_than_the_bound(limit, seen)?;
+    never_more_than_the_capacity_at_once(limit.burst(), seen)?;
+    match limit.algorithm() {
+        Algorithm::ElasticWindow => never_more_than_the_quota_without_silence(limit, seen),
+        _ => Ok(()),
+    }
+}
+
+proptest! {
+    #![proptest_config(config(256))]
+
+    #[test]
+    fn never_more_than_the_bound_in_any_span(shape in shape(), timeline in hits()) {
+        shape.every_limit(|limit| all_bounds(limit, &timeline.walk(limit, Key::new(limit))))?;
+    }
+
+    #[test]
+    fn never_more_than_the_bound_when_the_clock_goes_back(
+        shape in shape(), timeline in hits_with_jumps(),
+    ) {
+        shape.every_limit(|limit| all_bounds(limit, &timeline.walk(limit, Key::new(limit))))?;
+    }
+
+    /// Asking whenever the last denial said, and a microsecond before, is the greediest a client can be.
+    #[test]
+    fn never_more_than_the_bound_for_the_greediest_client(shape in shape(), big in 1_u64..=20) {
+        shape.every_limit(|limit| {
+            let (mut key, mut seen, mut now) = (Key::new(limit), Vec::new(), super::START);
+            for round in 0..40_u64 {
+                let op = Op::Hit(if round % 5 == 4 { big.min(limit.burst()) } else { 1 });
+                let before = key.clone();
+                let answer = key.apply(now, op);
+                seen.push(Seen { before, now, op, answer, after: key.clone() });
+                now += answer.retry.unwrap_or(0).saturating_sub(round % 2);
+            }
+            all_bounds(limit, &seen)
+        })?;
+    }
+}

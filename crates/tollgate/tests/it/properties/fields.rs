@@ -1,0 +1,173 @@
+//! The fields of a decision tell the truth, and operations do what they say: no more, no less.
+
+use proptest::prelude::*;
+use tollgate::algorithm::Op;
+use tollgate::{Algorithm, Limit};
+
+use super::{Key, Seen, Subject, any_ops, any_ops_with_jumps, config, each, period, shape};
+
+/// `remaining` passes, one more does not, and with `used` it makes up the limit unless that is exceeded.
+pub(crate) fn remaining_is_truthful<S: Subject>(seen: &Seen<S>) -> Result<(), String> {
+    let (answer, key) = (seen.answer, &seen.after);
+    if answer.used <= answer.limit {
+        if answer.used + answer.remaining != answer.limit {
+            return Err(seen.wrong("used and remaining are not the limit"));
+        }
+        if !key.would(seen.now, Op::Hit(answer.remaining)).allowed {
+            return Err(seen.wrong("a hit of remaining does not pass"));
+        }
+    } else if answer.remaining != 0 {
+        return Err(seen.wrong("something remains beyond the limit"));
+    }
+    if key.would(seen.now, Op::Hit(answer.remaining + 1)).allowed {
+        return Err(seen.wrong("more passes than remains"));
+    }
+    Ok(())
+}
+
+/// A refused hit leaves the key as it was; the limit may define otherwise.
+pub(crate) fn denied_changes_nothing<S: Subject>(seen: &Seen<S>) -> Result<(), String> {
+    if seen.answer.allowed || (seen.before == seen.after && seen.answer.charged == 0) {
+        return Ok(());
+    }
+    Err(seen.wrong("a denial left a trace"))
+}
+
+/// The two exceptions: with `charge_denied` it is counted, and it pushes an elastic window that is open.
+fn denied_does_what_the_limit_says(limit: &Limit, seen: &Seen<Key>) -> Result<(), String> {
+    let elastic = limit.algorithm() == Algorithm::ElasticWindow;
+    if !elastic && !limit.charge_denied() || matches!(seen.op, Op::Peek(_)) {
+        return denied_changes_nothing(seen);
+    }
+    if seen.answer.allowed {
+        return Ok(());
+    }
+    let cost = match seen.op {
+        Op::Hit(cost) if limit.charge_denied() => cost,
+        Op::Take(_) if limit.charge_denied() => 1,
+        _ => 0,
+    };
+    let before = seen.before.would(seen.now, Op::Peek(0));
+    let pushed = before.reset.max(period(limit));
+    let reset = match (elastic, before.reset, cost) {
+        (true, 0, 0) => 0,
+        (true, ..) => pushed,
+        // A window that is counted in is open until its own end.
+        (false, 0, _) => seen.answer.reset,
+        (false, reset, _) => reset,
+    };
+    let answer = seen.answer;
+    if (answer.used, answer.charged, answer.reset) != (before.used + cost, cost, reset) {
+        return Err(seen.wrong(format!("expected {cost} charged and reset after {reset} us")));
+    }
+    Ok(())
+}
+
+/// Peeks write nothing and show what is.
+fn peek_changes_nothing(seen: &Seen<Key>) -> Result<(), String> {
+    let Op::Peek(cost) = seen.op else { return Ok(()) };
+    if seen.before != seen.after || seen.answer.charged != 0 {
+        return Err(seen.wrong("a peek left a trace"));
+    }
+    let hit = seen.before.would(seen.now, Op::Hit(cost));
+    if (hit.allowed, hit.retry) != (seen.answer.allowed, seen.answer.retry) {
+        return Err(seen.wrong(format!("the hit would be answered {hit:?}")));
+    }
+    Ok(())
+}
+
+/// What was charged is in use afterwards, exactly.
+fn charges_are_counted(seen: &Seen<Key>) -> Result<(), String> {
+    let before = seen.before.would(seen.now, Op::Peek(0));
+    let (charged, allowed) = match seen.op {
+        Op::Hit(cost) if seen.answer.allowed => (cost, true),
+        Op::Take(cost) if seen.answer.allowed => (cost.min(before.remaining), true),
+        Op::Charge(units) => (units, true),
+        _ => return Ok(()),
+    };
+    let answer = seen.answer;
+    if (answer.used, answer.charged, answer.allowed) != (before.used + charged, charged, allowed) {
+        return Err(seen.wrong(format!("{charged} were to be charged to {before:?}")));
+    }
+    Ok(())
+}
+
+fn take_grants_what_fits(seen: &Seen<Key>) -> Result<(), String> {
+    let Op::Take(cost) = seen.op else { return Ok(()) };
+    let fits = seen.before.would(seen.now, Op::Peek(0)).remaining;
+    let granted = if seen.answer.allowed { seen.answer.charged } else { 0 };
+    if granted != cost.min(fits) || seen.answer.allowed != (granted > 0 || cost == 0) {
+        return Err(seen.wrong(format!("{fits} would have passed")));
+    }
+    Ok(())
+}
+
+fn set_puts_the_units_used(seen: &Seen<Key>) -> Result<(), String> {
+    let Op::Set(units) = seen.op else { return Ok(()) };
+    if seen.answer.used != units || !seen.answer.allowed {
+        return Err(seen.wrong("set to something else"));
+    }
+    Ok(())
+}
+
+/// At one instant, cost by cost or all at once is the same: the same key remains, and what does not fit at once does not fit in parts.
+fn parts_equal_the_whole(limit: &Limit, seen: &Seen<Key>) -> Result<(), String> {
+    let Op::Hit(cost @ 1..) = seen.op else { return Ok(()) };
+    let mut key = seen.before.clone();
+    let all_pass = (0..cost).fold(true, |all, _| key.apply(seen.now, Op::Hit(1)).allowed && all);
+    if all_pass != seen.answer.allowed {
+        return Err(seen.wrong(format!("{cost} hits of 1: all pass is {all_pass}")));
+    }
+    // Of a refused whole some parts may have passed; counted attempts are as many in both cases.
+    if (all_pass || limit.charge_denied()) && key != seen.after {
+        return Err(seen.wrong(format!("{cost} hits of 1 leave {key:?}")));
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(config(256))]
+
+    #[test]
+    fn remaining_passes_and_one_more_does_not(shape in shape(), timeline in any_ops_with_jumps()) {
+        shape.every_limit(|limit| {
+            each(&timeline.walk(limit, Key::new(limit)), remaining_is_truthful)
+        })?;
+    }
+
+    #[test]
+    fn denied_hit_leaves_state_unchanged(shape in shape(), timeline in any_ops_with_jumps()) {
+        shape.every_limit(|limit| {
+            let seen = timeline.walk(limit, Key::new(limit));
+            each(&seen, |seen| denied_does_what_the_limit_says(limit, seen))
+        })?;
+    }
+
+    #[test]
+    fn operations_do_exactly_what_they_say(shape in shape(), timeline in any_ops_with_jumps()) {
+        shape.every_limit(|limit| {
+            let seen = timeline.walk(limit, Key::new(limit));
+            each(&seen, peek_changes_nothing)?;
+            each(&seen, charges_are_counted)?;
+            each(&seen, set_puts_the_units_used)
+        })?;
+    }
+
+    #[test]
+    fn take_grants_the_lesser_of_cost_and_remaining(
+        shape in shape(), timeline in any_ops_with_jumps(),
+    ) {
+        shape.every_limit(|limit| {
+            each(&timeline.walk(limit, Key::new(limit)), take_grants_what_fits)
+        })?;
+    }
+
+    /// Of all eight algorithms, since all keep sums that nothing is rounded in.
+    #[test]
+    fn hits_of_one_equal_one_hit_of_their_sum(shape in shape(), timeline in any_ops()) {
+        shape.every_limit(|limit| {
+            let seen = timeline.walk(limit, Key::new(limit));
+            each(&seen, |seen| parts_equal_the_whole(limit, seen))
+        })?;
+    }
+}

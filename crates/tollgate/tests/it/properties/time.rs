@@ -1,0 +1,91 @@
+//! Time going back never admits more and never locks for longer than the jump plus the limit's own wait.
+
+use proptest::prelude::*;
+use tollgate::algorithm::Op;
+use tollgate::{Algorithm, Limit};
+
+use super::{Key, Seen, Subject, Timeline, config, hits_with_jumps, period, shape};
+
+/// The longest wait a limit can ask for when nothing was charged beyond it.
+fn own_wait(limit: &Limit) -> u64 {
+    let (n, p) = (limit.quota(), period(limit));
+    match limit.algorithm() {
+        Algorithm::SlidingWindow => 2 * p,
+        algorithm if algorithm.has_burst() => (limit.burst() * p).div_ceil(n),
+        _ => p,
+    }
+}
+
+/// Asks the same key at the time of its last change, where a clock that never goes back would be at least.
+fn compare_with_the_last_change(limit: &Limit, seen: &Seen<Key>, last: u64) -> Result<(), String> {
+    let jump = last.saturating_sub(seen.now);
+    let answer = seen.answer;
+    if let Some(wait) = answer.retry.filter(|wait| *wait > jump + own_wait(limit)) {
+        return Err(seen.wrong(format!("locked for {wait} us after a jump of {jump}")));
+    }
+    if jump == 0 {
+        return Ok(());
+    }
+    let mut forward = seen.before.clone();
+    let clamped = forward.apply(last, seen.op);
+    match (answer.allowed, clamped.allowed) {
+        (true, false) => Err(seen.wrong(format!("at {last} it would be {clamped:?}"))),
+        (true, true) if answer.charged == clamped.charged && forward != seen.after => {
+            Err(seen.wrong(format!("at {last} it would have left {forward:?}")))
+        }
+        _ if answer.charged > clamped.charged => {
+            Err(seen.wrong(format!("at {last} it would be charged {}", clamped.charged)))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// How many units passed after each step, with the times as they are or held at the key's last change.
+fn admitted(limit: &Limit, timeline: &Timeline, clamp: bool) -> Vec<u64> {
+    let (mut key, mut last, mut total) = (Key::new(limit), 0, 0);
+    let asked = timeline.walk(limit, Key::new(limit)).into_iter().map(|seen| seen.now);
+    asked
+        .map(|now| {
+            let now = if clamp { now.max(last) } else { now };
+            let before = key.clone();
+            total += u64::from(key.apply(now, Op::Hit(1)).allowed);
+            if key != before {
+                last = now.max(last);
+            }
+            total
+        })
+        .collect()
+}
+
+proptest! {
+    #![proptest_config(config(384))]
+
+    #[test]
+    fn time_going_back_never_admits_more(shape in shape(), timeline in hits_with_jumps()) {
+        shape.every_limit(|limit| {
+            let mut last = 0;
+            timeline.walk(limit, Key::new(limit)).iter().try_for_each(|seen| {
+                compare_with_the_last_change(limit, seen, last)?;
+                if seen.before != seen.after {
+                    last = seen.now.max(last);
+                }
+                Ok(())
+            })
+        })?;
+    }
+
+    /// Over whole timelines of unit hits: at every point no more has passed than with a clock that stood still instead.
+    #[test]
+    fn a_clock_that_goes_back_admits_no_more_than_one_that_stands_still(
+        shape in shape(), timeline in hits_with_jumps(),
+    ) {
+        shape.every_limit(|limit| {
+            let real = admitted(limit, &timeline, false);
+            let clamped = admitted(limit, &timeline, true);
+            if real.iter().zip(&clamped).any(|(real, clamped)| real > clamped) {
+                return Err(format!("{real:?} against {clamped:?} of {timeline:?}"));
+            }
+            Ok(())
+        })?;
+    }
+}

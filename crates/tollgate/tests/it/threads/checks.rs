@@ -1,0 +1,234 @@
+//! Single keys under contention.
+
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+
+use tollgate::{Limiter, ManualClock, Source};
+
+use super::{Checked, expect_equal, on_threads, still};
+use crate::stores::{HOUR, START, Settings, Subject, limiter, limiters};
+
+pub(super) fn one_key_admits_exactly_the_limit<S: Subject>() -> Checked {
+    const QUOTA: usize = 500;
+    let store = still::<S>();
+    for limited in limiters(&store, QUOTA as u64, HOUR) {
+        for key in 0..5 {
+            let admitted =
+                on_threads(4, |_| (0..QUOTA / 2).filter(|_| limited.hit(key).allowed()).count());
+            let what = format!("{} admitted", limited.limit());
+            expect_equal(&what, admitted.iter().sum(), QUOTA)?;
+            expect_equal(&what, limited.usage(key), QUOTA as u64)?;
+        }
+    }
+    Ok(())
+}
+
+/// Lets two threads start each group of keys together.
+struct InStep(AtomicUsize);
+
+impl InStep {
+    const GROUP: usize = 8;
+
+    fn at(&self, index: usize) {
+        if index.is_multiple_of(InStep::GROUP) {
+            self.0.fetch_add(1, Ordering::AcqRel);
+            while self.0.load(Ordering::Acquire) < 2 * (index / InStep::GROUP + 1) {
+                std::thread::yield_now();
+            }
+        }
+    }
+}
+
+pub(super) fn fresh_keys_admit_exactly_one<S: Subject>() -> Checked {
+    const KEYS: usize = 4_000;
+    let store = still::<S>();
+    for limited in limiters(&store, 1, HOUR) {
+        let step = InStep(AtomicUsize::new(0));
+        let admitted = on_threads(2, |_| {
+            let hit = |key: usize| {
+                step.at(key);
+                limited.hit(key).allowed()
+            };
+            (0..KEYS).map(hit).collect::<Vec<bool>>()
+        });
+        let wrong = (0..KEYS).filter(|key| admitted[0][*key] == admitted[1][*key]).count();
+        let what = format!("{}: keys not admitted exactly once", limited.limit());
+        expect_equal(&what, wrong, 0)?;
+    }
+    Ok(())
+}
+
+pub(super) fn refunds_amid_hits_leave_an_exact_count<S: Subject>() -> Checked {
+    const QUOTA: u64 = 3;
+    let store = still::<S>();
+    for limited in limiters(&store, QUOTA, HOUR) {
+        let held = AtomicI64::new(0);
+        let run = |index: usize| {
+            let (mut kept, mut most) = (0, 0);
+            for n in 0..2_000_usize {
+                let hit = limited.hit("key");
+                if !hit.allowed() {
+                    continue;
+                }
+                // Counted after the charge and until before the refund: never above what is charged.
+                most = most.max(held.fetch_add(1, Ordering::SeqCst) + 1);
+                if n == 1_999 && index == 0 {
+                    kept += 1;
+                } else {
+                    held.fetch_sub(1, Ordering::SeqCst);
+                    let _ = limited.refund("key", &hit.receipt());
+                }
+            }
+            (kept, most)
+        };
+        let results = on_threads(3, run);
+        let most = results.iter().map(|(_, most)| *most).max().unwrap_or_default();
+        if most > QUOTA as i64 {
+            return Err(format!("{}: {most} held at once", limited.limit()));
+        }
+        let kept = results.iter().map(|(kept, _)| kept).sum();
+        let what = format!("{}: used after all refunds", limited.limit());
+        expect_equal(&what, limited.usage("key"), kept)?;
+    }
+    Ok(())
+}
+
+pub(super) fn takes_share_out_exactly_the_limit<S: Subject>() -> Checked {
+    const QUOTA: u64 = 1_000;
+    let store = still::<S>();
+    for limited in limiters(&store, QUOTA, HOUR) {
+        for key in 0..20 {
+            let taken = on_threads(3, |index| {
+                (0..100).map(|_| limited.take(key, 3 + index as u64).charged()).sum::<u64>()
+            });
+            expect_equal(&format!("{} shared out", limited.limit()), taken.iter().sum(), QUOTA)?;
+        }
+    }
+    Ok(())
+}
+
+/// Two threads put in new keys while each looks at those of the other.
+pub(super) fn growing_loses_nothing<S: Subject>(keys_each: u64) -> Checked {
+    let store = still::<S>();
+    let limited = limiter(&store, "1/hour");
+    let named = limiter(&store, "1/hour token-bucket name=wide");
+    let shown = [AtomicUsize::new(0), AtomicUsize::new(0)];
+    let wrong = on_threads(2, |own| {
+        let mut wrong = 0;
+        let other = 1 - own;
+        for n in 0..keys_each {
+            // The wide states of a store that packs them grow in a table of their own.
+            let grown = if n % 10 == 0 { &named } else { &limited };
+            wrong += u64::from(!grown.hit((own, n)).allowed());
+            shown[own].store(n as usize + 1, Ordering::Release);
+            let seen = shown[other].load(Ordering::Acquire) as u64;
+            if let Some(older) = (n * 31).checked_rem(seen) {
+                let grown = if older % 10 == 0 { &named } else { &limited };
+                wrong += u64::from(grown.hit((other, older)).allowed());
+            }
+        }
+        wrong
+    });
+    expect_equal("keys forgotten or known too early while growing", wrong, vec![0, 0])?;
+    let forgotten = |own: u64| {
+        let is_free = |n: &u64| {
+            let grown = if n % 10 == 0 { &named } else { &limited };
+            grown.peek((own, *n)).allowed()
+        };
+        (0..keys_each).filter(is_free).count()
+    };
+    expect_equal("keys forgotten at the end", [forgotten(0), forgotten(1)], [0, 0])?;
+    expect_equal("keys counted", store.entries() as u64, 2 * keys_each)
+}
+
+/// At the bound all newcomers together get one limit, and a slot never more than one.
+pub(super) fn the_bound_holds_for_newcomers_from_many_sides<S: Subject>() -> Checked {
+    const QUOTA: usize = 50;
+    const ROOM: usize = 100;
+    for round in 0..5 {
+        let clock = ManualClock::new(START);
+        let store = S::build(Settings { max_keys: ROOM, ..Settings::new(clock) });
+        let limited: Limiter<S> = limiter(&store, &format!("{QUOTA}/hour"));
+        let results = on_threads(3, |own| {
+            let (mut at_bound, mut with_slot) = (0, 0);
+            for n in 0..2_000 {
+                let hit = limited.hit((own, n));
+                match hit.source() {
+                    Source::Store => with_slot += usize::from(hit.allowed()),
+                    _ => at_bound += usize::from(hit.allowed()),
+                }
+            }
+            (at_bound, with_slot)
+        });
+        let at_bound: usize = results.iter().map(|(at_bound, _)| at_bound).sum();
+        let with_slot: usize = results.iter().map(|(_, with_slot)| with_slot).sum();
+        expect_equal(&format!("round {round}: admitted at the bound"), at_bound, QUOTA)?;
+        expect_equal(&format!("round {round}: admitted with a slot"), with_slot, ROOM)?;
+        expect_equal("keys", store.entries(), ROOM)?;
+    }
+    Ok(())
+}
+
+/// Slots come free while newcomers knock: who gets one has what it took without it.
+pub(super) fn a_slot_that_comes_free_gives_no_unit<S: Subject>() -> Checked {
+    const QUOTA: usize = 20;
+    const ROOM: u64 = 8;
+    for round in 0..20_u64 {
+        let clock = ManualClock::new(START);
+        let store = S::build(Settings { max_keys: ROOM as usize, ..Settings::new(clock) });
+        let limited: Limiter<S> = limiter(&store, &format!("{QUOTA}/hour"));
+        let leaving = |n: u64| (round, "leaving", n);
+        for n in 0..ROOM {
+            if !limited.hit(leaving(n)).allowed() {
+                return Err("a fresh key was refused".to_owned());
+            }
+        }
+        let keys = 0..12_u64;
+        let admitted = on_threads(3, |index| {
+            if index == 2 {
+                for n in 0..ROOM {
+                    limited.reset(leaving(n));
+                    store.sweep();
+                    std::thread::yield_now();
+                }
+                return vec![0; 12];
+            }
+            let mut admitted = vec![0; 12];
+            for _ in 0..QUOTA * 2 {
+                for key in keys.clone() {
+                    admitted[key as usize] += usize::from(limited.hit(key).allowed());
+                }
+            }
+            admitted
+        });
+        for key in keys {
+            let total: usize = admitted.iter().map(|of| of[key as usize]).sum();
+            if total > QUOTA {
+                return Err(format!("{total} of {QUOTA} admitted for newcomer {key}"));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Limits that come with requests are prepared and dropped by many, while cleaning forgets those that nobody holds.
+pub(super) fn limits_prepared_again_and_again_stay_one_counter<S: Subject>() -> Checked {
+    const QUOTA: u64 = 3;
+    const LIMITS: u64 = 200;
+    let store = still::<S>();
+    let admitted = on_threads(3, |index| {
+        let mut admitted = vec![0_u64; LIMITS as usize];
+        for n in 0..5 * LIMITS {
+            if index == 2 {
+                store.sweep();
+                continue;
+            }
+            let text = format!("{QUOTA}/hour name={}", n % LIMITS);
+            let of_request: Limiter<S> = limiter(&store, &text);
+            admitted[(n % LIMITS) as usize] += u64::from(of_request.hit("key").allowed());
+        }
+        admitted
+    });
+    let wrong = |n: &usize| admitted.iter().map(|of| of[*n]).sum::<u64>() != QUOTA;
+    let wrong = (0..LIMITS as usize).filter(wrong).count();
+    expect_equal("limits that did not admit their quota", wrong, 0)
+}

@@ -1,0 +1,156 @@
+//! Hits while another thread cleans as fast as it can and keys go stale all the time.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tollgate::{Algorithm, Limit, Limiter, ManualClock};
+
+use super::{Checked, expect_equal, on_threads};
+use crate::stores::{START, Settings, Subject, limiter, supported};
+
+const HITTERS: usize = 2;
+
+/// Runs `hit` on some threads while one more calls `clean` until they are done.
+fn while_cleaning<T: Send>(hit: impl Fn(usize) -> T + Sync, clean: impl Fn() + Sync) -> Vec<T> {
+    let done = AtomicBool::new(false);
+    let ended = std::sync::atomic::AtomicUsize::new(0);
+    let results = on_threads(HITTERS + 1, |index| {
+        if index == HITTERS {
+            while !done.load(Ordering::Acquire) {
+                clean();
+                std::thread::yield_now();
+            }
+            return None;
+        }
+        let result = hit(index);
+        if ended.fetch_add(1, Ordering::AcqRel) + 1 == HITTERS {
+            done.store(true, Ordering::Release);
+        }
+        Some(result)
+    });
+    results.into_iter().flatten().collect()
+}
+
+/// A clock that the cleaning thread moves, a third of a millisecond at a time.
+pub(super) fn moved_by_hand() -> (Settings, impl Fn() + Sync) {
+    let clock = ManualClock::new(START);
+    let settings = Settings::new(clock.clone());
+    (settings, move || clock.advance(Duration::from_micros(333)))
+}
+
+/// Keys with a long limit lose no hit though all around them is being forgotten.
+pub(super) fn cleaning_loses_nothing<S: Subject>() -> Checked {
+    const KEYS: u64 = 50;
+    const HITS: u64 = 20_000;
+    let (settings, advance) = moved_by_hand();
+    let settings = Settings { clean_period: Duration::from_millis(2), ..settings };
+    let store = S::build(settings);
+    let kinds = ["fixed-window-per-key", "elastic-window", "fixed-window-per-key name=wide"];
+    let long = kinds.map(|kind| limiter(&store, &format!("100/90 days {kind}")));
+    let short = ["1/millisecond", "1/millisecond fixed-window-per-key", "1/2 ms token-bucket"]
+        .map(|text| limiter(&store, text));
+    let counted = while_cleaning(
+        |own| {
+            let mut counted = BTreeMap::new();
+            for n in 0..HITS {
+                // Fresh keys now and then, so that they come up while a clean is under way.
+                let at = (n % 3) as usize;
+                let key = n / 3 % KEYS + n / 5_000 * KEYS;
+                if long[at].hit(key).allowed() {
+                    *counted.entry((at, key)).or_insert(0_u64) += 1;
+                }
+                let _ = short[at].hit((own, n % 500));
+            }
+            counted
+        },
+        || {
+            advance();
+            store.sweep();
+        },
+    );
+    let mut total = BTreeMap::new();
+    for (place, count) in counted.into_iter().flatten() {
+        *total.entry(place).or_insert(0) += count;
+    }
+    for ((at, key), count) in total {
+        let what = format!("{} of key {key}: used", long[at].limit());
+        expect_equal(&what, long[at].usage(key), count)?;
+    }
+    Ok(())
+}
+
+/// The most that a window admits is the limit, and windows of one key do not overlap, whoever cleans whenever. `advance` is called by the
+/// thread that cleans.
+pub(super) fn windows_stay_bounded<S: Subject>(
+    settings: Settings,
+    period_ms: u64,
+    advance: impl Fn() + Sync,
+) -> Checked {
+    const QUOTA: u64 = 2;
+    const KEYS: u64 = 8;
+    const HITS: u64 = 30_000;
+    let clock = settings.clock.clone();
+    let store = S::build(Settings { clean_period: Duration::from_millis(1), ..settings });
+    let period = Duration::from_millis(period_ms);
+    let on = |algorithm| {
+        let limit = Limit::new(QUOTA, period).algorithm(algorithm);
+        supported(Limiter::on(&store, "", limit))
+    };
+    let (Some(aligned), Some(own), Some(bucket)) =
+        (on(Algorithm::FixedWindow), on(Algorithm::FixedWindowPerKey), on(Algorithm::Gcra))
+    else {
+        return Err("fixed windows and GCRA are held by every store".to_owned());
+    };
+    let began = clock.now();
+    let results = while_cleaning(
+        |_| {
+            let (mut windows, mut passed) =
+                ([BTreeMap::new(), BTreeMap::new()], [0; KEYS as usize]);
+            for n in 0..HITS {
+                let key = n % KEYS;
+                // The mark tells which window was charged.
+                for (limited, windows) in [&aligned, &own].into_iter().zip(&mut windows) {
+                    let hit = limited.hit(key);
+                    if hit.allowed() {
+                        *windows.entry((key, hit.receipt().mark)).or_insert(0) += 1;
+                    }
+                }
+                passed[key as usize] += u64::from(bucket.hit(key).allowed());
+            }
+            (windows, passed)
+        },
+        || {
+            advance();
+            store.sweep();
+        },
+    );
+    let micros = u64::try_from(period.as_micros()).unwrap_or(u64::MAX);
+    let elapsed = u64::try_from(clock.now().since(began).as_micros()).unwrap_or(u64::MAX);
+    for (at, least_apart) in [(0, 1), (1, micros)] {
+        let mut total: BTreeMap<(u64, u64), u64> = BTreeMap::new();
+        for (place, count) in results.iter().flat_map(|(windows, _)| &windows[at]) {
+            *total.entry(*place).or_insert(0) += count;
+        }
+        for ((key, window), count) in &total {
+            if *count > QUOTA {
+                return Err(format!("{count} admitted in window {window} of key {key}"));
+            }
+        }
+        let marks: Vec<_> = total.keys().collect();
+        for pair in marks.windows(2) {
+            let ((key, earlier), (next_key, later)) = (pair[0], pair[1]);
+            if key == next_key && later - earlier < least_apart {
+                return Err(format!("windows {earlier} and {later} of key {key} overlap"));
+            }
+        }
+    }
+    for key in 0..KEYS as usize {
+        let passed: u64 = results.iter().map(|(_, passed)| passed[key]).sum();
+        let bound = QUOTA + QUOTA * elapsed / micros;
+        if passed > bound {
+            return Err(format!("GCRA: {passed} admitted where {bound} is the bound"));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,286 @@
+//! Stores with a planted race. Every check must see it, else the check proves nothing; the same store without a race is the counter-proof.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tollgate::algorithm::{AnyMachine, Op, State};
+use tollgate::{Decision, Error, KeyRef, Limit, Part, Store, Timestamp};
+
+use super::{Checked, checks, churn, groups, holds};
+use crate::stores::{AnyClock, Settings, Subject};
+
+/// A step is one behind a lock.
+const EXACT: u8 = 0;
+/// A hit looks up, then decides, then puts back, and somebody else may come between.
+const RACY_HITS: u8 = 1;
+/// The cleaner looks what is stale and then removes it, although it may have been hit meanwhile.
+const RACY_CLEANER: u8 = 2;
+
+#[derive(Clone, Debug)]
+struct Planted<const RACE: u8> {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    clock: AnyClock,
+    /// Held over a whole step by the store without a race.
+    whole_step: Mutex<()>,
+    states: Mutex<HashMap<Place, (AnyMachine, State)>>,
+    /// When the last state that was forgotten had become fresh: who read the clock before that starts there.
+    floor: Mutex<Timestamp>,
+}
+
+type Place = (String, Vec<u8>);
+
+#[derive(Clone, Debug)]
+struct Prepared {
+    identity: String,
+    machine: AnyMachine,
+}
+
+impl Prepared {
+    fn place(&self, key: KeyRef<'_>) -> Place {
+        (self.identity.clone(), key.bytes().to_vec())
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl<const RACE: u8> Planted<RACE> {
+    fn step(&self) -> Option<MutexGuard<'_, ()>> {
+        (RACE != RACY_HITS).then(|| lock(&self.inner.whole_step))
+    }
+
+    fn look(&self, place: &Place) -> Option<State> {
+        let state = lock(&self.inner.states).get(place).map(|(_, state)| state.clone());
+        if RACE == RACY_HITS {
+            // The gap in which somebody else comes.
+            std::thread::yield_now();
+        }
+        state
+    }
+
+    fn put(&self, prepared: &Prepared, place: Place, state: Option<State>) {
+        let mut states = lock(&self.inner.states);
+        match state {
+            Some(state) => drop(states.insert(place, (prepared.machine, state))),
+            None => drop(states.remove(&place)),
+        }
+    }
+
+    fn remove(&self, stale: &[(Place, Timestamp)]) -> usize {
+        let mut states = lock(&self.inner.states);
+        let mut floor = lock(&self.inner.floor);
+        let remove = |(place, fresh_at): &&(Place, Timestamp)| {
+            *floor = floor.max(*fresh_at);
+            states.remove(place).is_some()
+        };
+        stale.iter().filter(remove).count()
+    }
+
+    fn change(
+        &self,
+        prepared: &Prepared,
+        key: KeyRef<'_>,
+        now: Timestamp,
+        f: impl FnOnce(&AnyMachine, &mut Option<State>, Timestamp) -> Decision,
+    ) -> Decision {
+        let place = prepared.place(key);
+        let mut state = self.look(&place);
+        let start = if state.is_some() { now } else { now.max(*lock(&self.inner.floor)) };
+        let before = state.clone();
+        let decision = f(&prepared.machine, &mut state, start);
+        if state != before {
+            self.put(prepared, place, state);
+        }
+        decision
+    }
+}
+
+impl<const RACE: u8> Store for Planted<RACE> {
+    type Prepared = Prepared;
+
+    fn now(&self) -> Timestamp {
+        self.inner.clock.now()
+    }
+
+    fn prepare(&self, namespace: &str, limit: &Limit) -> Result<Prepared, Error> {
+        let identity = format!("{namespace:?} {}", limit.identity());
+        Ok(Prepared { identity, machine: AnyMachine::new(limit) })
+    }
+
+    fn apply(&self, prepared: &Prepared, key: KeyRef<'_>, now: Timestamp, op: Op) -> Decision {
+        let _whole = self.step();
+        self.change(prepared, key, now, |machine, state, now| machine.apply(state, now, op))
+    }
+
+    fn hit_together(
+        &self,
+        parts: &[Part<'_, Prepared>],
+        now: Timestamp,
+        out: &mut dyn FnMut(Decision),
+    ) -> bool {
+        let _whole = self.step();
+        let asks = |part: &Part<'_, Prepared>| {
+            let ask = |machine: &AnyMachine, state: &mut Option<State>, now| {
+                machine.apply(state, now, Op::Peek(part.cost))
+            };
+            self.change(part.prepared, part.key, now, ask).allowed()
+        };
+        let allowed = parts.iter().all(asks);
+        for part in parts {
+            out(self.change(part.prepared, part.key, now, |machine, state, now| {
+                if allowed {
+                    machine.apply(state, now, Op::Hit(part.cost))
+                } else {
+                    machine.refuse(state, now, part.cost)
+                }
+            }));
+        }
+        allowed
+    }
+
+    fn reset(&self, prepared: &Prepared, key: KeyRef<'_>, now: Timestamp) -> bool {
+        let _whole = self.step();
+        let removed = lock(&self.inner.states).remove(&prepared.place(key));
+        removed.is_some_and(|(machine, state)| machine.fresh_at(Some(&state)) > Some(now))
+    }
+
+    fn clear(&self, prepared: &Prepared) {
+        let _whole = self.step();
+        lock(&self.inner.states).retain(|(identity, _), _| *identity != prepared.identity);
+    }
+
+    fn same_counter(&self, a: &Prepared, b: &Prepared) -> bool {
+        a.identity == b.identity
+    }
+
+    fn same_store(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner)
+    }
+}
+
+impl<const RACE: u8> Subject for Planted<RACE> {
+    const COUNTS: u64 = u64::MAX;
+
+    /// Knows no bound and cleans only by hand.
+    fn build(settings: Settings) -> Self {
+        let inner = Inner {
+            clock: settings.clock,
+            whole_step: Mutex::default(),
+            states: Mutex::default(),
+            floor: Mutex::default(),
+        };
+        Planted { inner: Arc::new(inner) }
+    }
+
+    fn sweep(&self) -> usize {
+        let whole = self.step();
+        let now = self.now();
+        let stale: Vec<(Place, Timestamp)> = lock(&self.inner.states)
+            .iter()
+            .filter_map(|(place, (machine, state))| {
+                let fresh_at = machine.fresh_at(Some(state)).filter(|at| *at <= now)?;
+                Some((place.clone(), fresh_at))
+            })
+            .collect();
+        if RACE != EXACT {
+            drop(whole);
+            std::thread::yield_now();
+            let _whole = self.step();
+            return self.remove(&stale);
+        }
+        self.remove(&stale)
+    }
+
+    fn entries(&self) -> usize {
+        lock(&self.inner.states).len()
+    }
+
+    fn hits_at_the_bound(&self) -> usize {
+        0
+    }
+
+    fn forget_namespace(&self, namespace: &str) {
+        let prefix = format!("{namespace:?} ");
+        lock(&self.inner.states).retain(|(identity, _), _| !identity.starts_with(&prefix));
+    }
+}
+
+type Exact = Planted<EXACT>;
+type Racy = Planted<RACY_HITS>;
+type RacyCleaner = Planted<RACY_CLEANER>;
+
+/// Passes where there is no race, and finds the planted one.
+fn sees_the_race(exact: Checked, racy: Checked) {
+    holds(exact);
+    assert!(racy.is_err(), "the planted race went unseen");
+}
+
+#[test]
+fn a_race_on_one_key_is_seen() {
+    sees_the_race(
+        checks::one_key_admits_exactly_the_limit::<Exact>(),
+        checks::one_key_admits_exactly_the_limit::<Racy>(),
+    );
+}
+
+#[test]
+fn a_race_on_fresh_keys_is_seen() {
+    sees_the_race(
+        checks::fresh_keys_admit_exactly_one::<Exact>(),
+        checks::fresh_keys_admit_exactly_one::<Racy>(),
+    );
+}
+
+#[test]
+fn a_race_of_refunds_is_seen() {
+    sees_the_race(
+        checks::refunds_amid_hits_leave_an_exact_count::<Exact>(),
+        checks::refunds_amid_hits_leave_an_exact_count::<Racy>(),
+    );
+}
+
+#[test]
+fn a_race_of_takes_is_seen() {
+    sees_the_race(
+        checks::takes_share_out_exactly_the_limit::<Exact>(),
+        checks::takes_share_out_exactly_the_limit::<Racy>(),
+    );
+}
+
+#[test]
+fn a_race_of_policies_is_seen() {
+    sees_the_race(
+        groups::policies_never_pass_any_of_their_limits::<Exact>(),
+        groups::policies_never_pass_any_of_their_limits::<Racy>(),
+    );
+}
+
+#[test]
+fn a_race_of_groups_is_seen() {
+    sees_the_race(
+        groups::crossing_groups_never_pass_a_limit::<Exact>(),
+        groups::crossing_groups_never_pass_a_limit::<Racy>(),
+    );
+}
+
+#[test]
+fn a_lost_hit_is_seen_amid_cleaning() {
+    sees_the_race(
+        churn::cleaning_loses_nothing::<Exact>(),
+        churn::cleaning_loses_nothing::<Racy>(),
+    );
+}
+
+#[test]
+fn a_cleaner_that_takes_live_keys_is_seen() {
+    fn check<S: Subject>() -> Checked {
+        let (settings, advance) = churn::moved_by_hand();
+        churn::windows_stay_bounded::<S>(settings, 1, advance)
+    }
+    sees_the_race(check::<Exact>(), check::<RacyCleaner>());
+}
