@@ -95,7 +95,8 @@ impl Clock for SystemClock {
             Some(counter) => counter.nanos(&self.process.start),
             None => nanos_since(&self.process.start),
         };
-        self.process.wall.plus(since_start / 1000)
+        // A start and some centuries are far below the end of time.
+        self.process.wall.plus_small(since_start / 1000)
     }
 }
 
@@ -115,7 +116,7 @@ impl ProcessClock {
         let since_epoch = wall.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         ProcessClock {
             start,
-            wall: Timestamp::from_micros(micros_up(since_epoch)),
+            wall: Timestamp::from_micros(micros_up(since_epoch).min(1 << 61)),
             counter: kernel_trusts_counter().then(|| Counter::start(&start)),
         }
     }

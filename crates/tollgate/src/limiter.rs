@@ -119,7 +119,11 @@ impl<S: Store> Limiter<S> {
     /// ```
     #[inline]
     pub fn hit_n<K: Key>(&self, key: K, cost: u64) -> Decision {
-        self.now().hit_n(key, cost)
+        let Limiter { store, prepared, .. } = self;
+        key.with_key(|key| {
+            let hint = store.hint(prepared, key);
+            store.hit(prepared, key, hint, store.now(), cost)
+        })
     }
 
     /// What a hit would get, without charging or pushing anything.
@@ -285,7 +289,7 @@ impl<S: Store> At<'_, S> {
     #[inline]
     pub fn hit_n<K: Key>(&self, key: K, cost: u64) -> Decision {
         let Limiter { store, prepared, .. } = self.limiter;
-        key.with_key(|key| store.hit(prepared, key, self.now, cost))
+        key.with_key(|key| store.hit(prepared, key, store.hint(prepared, key), self.now, cost))
     }
 
     /// See [`Limiter::peek`].
@@ -342,11 +346,13 @@ impl<S: Store> At<'_, S> {
         const AT_ONCE: usize = 16;
         let Limiter { store, prepared, .. } = self.limiter;
         for (group, keys) in keys.chunks(AT_ONCE).enumerate() {
-            for key in keys {
-                key.with_key(|key| store.prefetch(prepared, key));
+            let mut hints = [0; AT_ONCE];
+            for (hint, key) in hints.iter_mut().zip(keys) {
+                *hint = key.with_key(|key| store.hint(prepared, key));
             }
-            for (index, key) in keys.iter().enumerate() {
-                f(group * AT_ONCE + index, self.hit_n(key, 1));
+            for (index, (key, hint)) in keys.iter().zip(hints).enumerate() {
+                let hit = |key: KeyRef<'_>| store.hit(prepared, key, hint, self.now, 1);
+                f(group * AT_ONCE + index, key.with_key(hit));
             }
         }
     }

@@ -51,10 +51,25 @@ pub trait Store: Clone + Send + Sync + 'static {
         op: Op,
     ) -> Decision;
 
-    /// [`Op::Hit`], which a store may do faster than any operation.
+    /// [`Op::Hit`], which a store may do faster than any operation; `hint` is what [`hint`](Store::hint) said of the key.
     #[inline]
-    fn hit(&self, prepared: &Self::Prepared, key: KeyRef<'_>, now: Timestamp, cost: u64) -> Decision {
+    fn hit(
+        &self,
+        prepared: &Self::Prepared,
+        key: KeyRef<'_>,
+        hint: u64,
+        now: Timestamp,
+        cost: u64,
+    ) -> Decision {
+        let _ = hint;
         self.apply(prepared, key, now, Op::Hit(cost))
+    }
+
+    /// Called some time before a hit: lets a store find out where the key lies and begin to fetch it, while the clock is read or other keys are.
+    #[inline]
+    fn hint(&self, prepared: &Self::Prepared, key: KeyRef<'_>) -> u64 {
+        let _ = (prepared, key);
+        0
     }
 
     /// Hits all parts or none. The outcomes go to `out` in the order of the parts; true when all were charged. No two parts may have the
@@ -71,11 +86,6 @@ pub trait Store: Clone + Send + Sync + 'static {
 
     /// Forgets all keys of a limit.
     fn clear(&self, prepared: &Self::Prepared);
-
-    /// Prepares the processor for an [`apply`](Store::apply) on this key that follows soon. Does nothing where that does not help.
-    fn prefetch(&self, prepared: &Self::Prepared, key: KeyRef<'_>) {
-        let _ = (prepared, key);
-    }
 
     /// Whether two prepared limits count in the same place.
     fn same_counter(&self, a: &Self::Prepared, b: &Self::Prepared) -> bool;

@@ -68,6 +68,14 @@ impl Timestamp {
         Timestamp::from_micros(self.0.saturating_add(micros))
     }
 
+    /// [`plus`](Timestamp::plus) where the caller knows that the sum is at most [`Timestamp::MAX`]: spares the hit path a comparison.
+    #[inline(always)]
+    pub(crate) const fn plus_small(self, micros: u64) -> Timestamp {
+        let sum = self.0.wrapping_add(micros);
+        debug_assert!(sum <= Timestamp::MAX.0);
+        Timestamp(sum)
+    }
+
     pub(crate) const fn minus(self, micros: u64) -> Timestamp {
         Timestamp(self.0.saturating_sub(micros))
     }

@@ -144,7 +144,8 @@ impl Machine for Gcra {
     #[inline(always)]
     fn fits(&self, state: Option<&State>, now: Timestamp, cost: u64) -> bool {
         let next = self.after(self.due(state, now), self.worth(cost));
-        Self::ahead(next, now) <= self.tolerance
+        // The first is for the end of time, where `next` cannot go on.
+        cost <= self.burst && Self::ahead(next, now) <= self.tolerance
     }
 
     fn room(&self, state: Option<&State>, now: Timestamp) -> u64 {
@@ -171,7 +172,18 @@ impl Machine for Gcra {
 
     #[inline(always)]
     fn charge(&self, state: Option<State>, now: Timestamp, units: u64) -> State {
-        self.after(self.due(state.as_ref(), now), self.worth(units))
+        let next = self.after(self.due(state.as_ref(), now), self.worth(units));
+        next.min(self.owing(now, u128::from(MAX_UNITS) * u128::from(self.period)))
+    }
+
+    #[inline(always)]
+    fn admit(&self, state: &mut Option<State>, now: Timestamp, cost: u64) -> bool {
+        let next = self.after(self.due(state.as_ref(), now), self.worth(cost));
+        let fits = cost <= self.burst && Self::ahead(next, now) <= self.tolerance;
+        if fits {
+            *state = Some(next);
+        }
+        fits
     }
 
     fn mark(&self, _state: &State) -> u64 {

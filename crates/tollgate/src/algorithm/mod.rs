@@ -99,6 +99,16 @@ pub trait Machine: Copy + std::fmt::Debug {
     /// The state with `units` (at least one) more in use, whether they fit or not.
     fn charge(&self, state: Option<Self::State>, now: Timestamp, units: u64) -> Self::State;
 
+    /// [`fits`](Machine::fits) and [`charge`](Machine::charge) in one, for machines that can share the work: charges `cost`, at least one, if it fits.
+    #[inline(always)]
+    fn admit(&self, state: &mut Option<Self::State>, now: Timestamp, cost: u64) -> bool {
+        let fits = self.fits(state.as_ref(), now, cost);
+        if fits {
+            *state = Some(self.charge(state.take(), now, cost));
+        }
+        fits
+    }
+
     /// The state after an attempt that charged nothing; `None` when that leaves it as it is.
     fn attempt(&self, state: Option<&Self::State>, now: Timestamp) -> Option<Self::State> {
         let _ = (state, now);
@@ -155,7 +165,9 @@ pub fn step<M: Machine>(
         }
         Op::Take(cost) => {
             let granted = machine.room(state.as_ref(), now).min(cost);
-            if granted == 0 && cost > 0 {
+            if cost == 0 {
+                hit(machine, state, now, 0)
+            } else if granted == 0 {
                 // What it waits for is the first unit.
                 denied(machine, state, now, 1)
             } else {
@@ -182,15 +194,18 @@ pub(crate) fn hit<M: Machine>(
     now: Timestamp,
     cost: u64,
 ) -> Step {
-    if machine.fits(state.as_ref(), now, cost) {
-        charged(machine, state, now, cost, cost)
+    if cost == 0 {
+        let allowed = machine.fits(state.as_ref(), now, 0);
+        return Step { allowed, cost, charged: 0, changed: attempt(machine, state, now) };
+    }
+    if machine.admit(state, now, cost) {
+        Step { allowed: true, cost, charged: cost, changed: true }
     } else {
         denied(machine, state, now, cost)
     }
 }
 
 /// Charges what has been granted. Nothing charged is nothing changed, so a cost of zero opens no window; it is an attempt all the same.
-#[inline(always)]
 fn charged<M: Machine>(
     machine: &M,
     state: &mut Option<M::State>,
@@ -207,7 +222,7 @@ fn charged<M: Machine>(
 }
 
 /// What a refused attempt leaves behind: nothing, a pushed elastic window, or its count where the limit says so.
-#[inline(always)]
+#[inline]
 fn denied<M: Machine>(
     machine: &M,
     state: &mut Option<M::State>,

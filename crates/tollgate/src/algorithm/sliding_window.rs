@@ -55,7 +55,7 @@ impl SlidingWindow {
     fn now(&self, state: Option<&State>, now: Timestamp) -> State {
         match state {
             Some(state) if now < state.start.plus(self.period) => *state,
-            Some(state) if now < state.start.plus(self.period).plus(self.period) => State {
+            Some(state) if now < self.fresh_at(state) => State {
                 start: state.start.plus(self.period),
                 previous: state.current,
                 current: 0,

@@ -434,11 +434,10 @@ impl<C: Clock> Inner<C> {
     fn act(
         &self,
         prepared: &Prepared,
-        key: KeyRef<'_>,
+        fingerprint: u64,
         now: Timestamp,
         act: impl Act,
     ) -> Decision {
-        let fingerprint = self.fingerprint(key);
         let known = &*prepared.known;
         with_packed!(&known.table, &prepared.machine, (table, machine) => {
             let on = On { store: self, known, table, machine, now };
@@ -489,12 +488,29 @@ impl<C: Clock + 'static> Store for Atomic<C> {
     }
 
     fn apply(&self, prepared: &Prepared, key: KeyRef<'_>, now: Timestamp, op: Op) -> Decision {
-        self.inner.act(prepared, key, now, AnyAct::Op(op))
+        self.inner.act(prepared, self.inner.fingerprint(key), now, AnyAct::Op(op))
     }
 
     #[inline]
-    fn hit(&self, prepared: &Prepared, key: KeyRef<'_>, now: Timestamp, cost: u64) -> Decision {
-        self.inner.act(prepared, key, now, Hit(cost))
+    fn hit(
+        &self,
+        prepared: &Prepared,
+        _key: KeyRef<'_>,
+        fingerprint: u64,
+        now: Timestamp,
+        cost: u64,
+    ) -> Decision {
+        self.inner.act(prepared, fingerprint, now, Hit(cost))
+    }
+
+    #[inline]
+    fn hint(&self, prepared: &Prepared, key: KeyRef<'_>) -> u64 {
+        let fingerprint = self.inner.fingerprint(key);
+        match &prepared.known.table {
+            ByWidth::Narrow(table) => table.prefetch(fingerprint),
+            ByWidth::Wide(table) => table.prefetch(fingerprint),
+        }
+        fingerprint
     }
 
     fn hit_together(
@@ -504,13 +520,14 @@ impl<C: Clock + 'static> Store for Atomic<C> {
         out: &mut dyn FnMut(Decision),
     ) -> bool {
         let act = |part: &Part<'_, Prepared>, act| {
-            self.inner.act(part.prepared, part.key, now, act)
+            self.inner.act(part.prepared, self.inner.fingerprint(part.key), now, act)
         };
         let undo = |part: &Part<'_, Prepared>, decision: &Decision| {
             // Not as of `now`, which may be long past: what has run off since must not be given back.
             let later = now.max(self.inner.clock.now());
             let refund = AnyAct::Op(Op::Refund(decision.receipt()));
-            let _ = self.inner.act(part.prepared, part.key, later, refund);
+            let fingerprint = self.inner.fingerprint(part.key);
+            let _ = self.inner.act(part.prepared, fingerprint, later, refund);
         };
         together(parts, act, undo, out)
     }
@@ -525,15 +542,6 @@ impl<C: Clock + 'static> Store for Atomic<C> {
 
     fn clear(&self, prepared: &Prepared) {
         prepared.known.clear();
-    }
-
-    #[inline]
-    fn prefetch(&self, prepared: &Prepared, key: KeyRef<'_>) {
-        let fingerprint = self.inner.fingerprint(key);
-        match &prepared.known.table {
-            ByWidth::Narrow(table) => table.prefetch(fingerprint),
-            ByWidth::Wide(table) => table.prefetch(fingerprint),
-        }
     }
 
     fn same_counter(&self, a: &Prepared, b: &Prepared) -> bool {

@@ -78,7 +78,8 @@ pub(super) struct Packing {
 impl Packing {
     pub(super) fn new(limit: &Limit, made_at: Timestamp) -> Self {
         let Rate { quota, period, .. } = limit.rate();
-        let epoch = made_at.as_micros().saturating_sub(YEAR);
+        // A clock that is set to the end of time still leaves room for what is packed.
+        let epoch = made_at.as_micros().saturating_sub(YEAR).min(1 << 61);
         Packing {
             epoch,
             first_window: epoch / period,
@@ -101,7 +102,8 @@ impl Packing {
 
     #[inline(always)]
     fn time(&self, since: u64) -> Timestamp {
-        Timestamp::from_micros(self.epoch + since)
+        // Not clamped: an epoch and 51 bits are below 2^62.
+        Timestamp::EPOCH.plus_small(self.epoch + since)
     }
 }
 

@@ -27,7 +27,7 @@ use std::ptr;
 use super::sync::{Arc, AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Guard, Ordering, pin};
 use super::word::Word;
 
-/// No fingerprint yet.
+/// No fingerprint yet. Zero, as memory comes from the operating system.
 const EMPTY: u64 = 0;
 /// Never will be one: whoever wants this slot goes to the next generation.
 const SEALED: u64 = 1;
@@ -39,17 +39,14 @@ const LINE: usize = 4;
 const MIN_LINES: usize = 16;
 #[cfg(loom)]
 const MIN_LINES: usize = 1;
-/// Lines of one allocation: 256 KiB of narrow slots, which take some tens of microseconds to get or free.
-const SEGMENT_LINES: usize = if cfg!(loom) { 1 } else { 4096 };
+/// Slots that are freed at a time: 256 KiB of narrow ones, which take some tens of microseconds.
+const FREED_AT_ONCE: usize = 16 * 1024;
 /// Lines that are moved at a time.
 const CHUNK_LINES: usize = if cfg!(loom) { 1 } else { 8 };
 /// Marks a closed generation in its count.
 const CLOSED: usize = 1 << (usize::BITS - 1);
 
-/// Four slots, in one cache line when they are narrow.
-#[repr(align(64))]
-struct Line<W: Word>([Slot<W>; LINE]);
-
+#[repr(C)]
 struct Slot<W: Word> {
     fingerprint: AtomicU64,
     word: W::Cell,
@@ -90,7 +87,7 @@ pub(super) struct Shared {
     pub(super) keys: AtomicUsize,
     pub(super) max_keys: usize,
     /// Pieces of old generations that can be freed.
-    garbage: std::sync::Mutex<Vec<Box<dyn Send>>>,
+    garbage: std::sync::Mutex<Vec<Box<dyn Garbage>>>,
     pub(super) has_garbage: AtomicBool,
 }
 
@@ -107,18 +104,18 @@ impl Shared {
     /// Frees one piece of an old generation.
     pub(super) fn free_some(&self) {
         let Ok(mut garbage) = self.garbage.try_lock() else { return };
-        let piece = garbage.pop();
+        if garbage.last_mut().is_some_and(|last| last.free_some()) {
+            garbage.pop();
+        }
         self.has_garbage.store(!garbage.is_empty(), Ordering::Relaxed);
-        drop(garbage);
-        drop(piece);
     }
 
 }
 
 struct Generation<W: Word> {
+    /// The first slot of the first line. Lines follow one another, each in one cache line when its slots are narrow.
+    slots: *mut Slot<W>,
     lines: usize,
-    /// Allocated when first touched. Each holds `lines.min(SEGMENT_LINES)` lines.
-    segments: Box<[AtomicPtr<Line<W>>]>,
     next: AtomicPtr<Generation<W>>,
     /// How this generation treats what is moved into it.
     mode: Move,
@@ -128,74 +125,48 @@ struct Generation<W: Word> {
     cursor: AtomicUsize,
     moved: Box<[AtomicBool]>,
     moved_count: AtomicUsize,
+    /// What `slots` points into: a few more than needed, to begin at a cache line.
+    memory: Vec<Slot<W>>,
 }
 
 impl<W: Word> Generation<W> {
     fn new(lines: usize, claimed: usize, mode: Move) -> Self {
-        let segments = lines.div_ceil(SEGMENT_LINES);
         let chunks = lines.div_ceil(CHUNK_LINES);
+        let mut memory = empty_slots::<W>((lines + 1) * LINE);
+        let skip = memory.as_ptr().align_offset(64) % LINE;
         Generation {
+            // SAFETY: `skip` is less than a line, and there is one line more than we use.
+            slots: unsafe { memory.as_mut_ptr().add(skip) },
             lines,
-            segments: (0..segments).map(|_| AtomicPtr::new(ptr::null_mut())).collect(),
             next: AtomicPtr::new(ptr::null_mut()),
             mode,
             claimed: AtomicUsize::new(claimed),
             cursor: AtomicUsize::new(0),
             moved: (0..chunks).map(|_| AtomicBool::new(false)).collect(),
             moved_count: AtomicUsize::new(0),
+            memory,
         }
     }
 
-    fn segment_lines(&self) -> usize {
-        self.lines.min(SEGMENT_LINES)
-    }
-
-    #[inline]
-    fn line(&self, index: usize) -> &Line<W> {
-        let segment = &self.segments[index / SEGMENT_LINES];
-        let mut lines = segment.load(Ordering::Acquire);
-        if lines.is_null() {
-            lines = self.allocate(segment);
-        }
-        // SAFETY: `lines` came from `allocate`, which makes `segment_lines()` lines; `index % SEGMENT_LINES` is below that because
-        // `index < self.lines`, both being powers of two. They are freed only with the generation, which outlives `&self`.
-        unsafe { &*lines.add(index % SEGMENT_LINES) }
-    }
-
-    #[cold]
-    fn allocate(&self, segment: &AtomicPtr<Line<W>>) -> *mut Line<W> {
-        let slot = || Slot { fingerprint: AtomicU64::new(EMPTY), word: W::VOID.cell() };
-        let line = || Line([slot(), slot(), slot(), slot()]);
-        let lines: Box<[Line<W>]> = (0..self.segment_lines()).map(|_| line()).collect();
-        let mine = Box::into_raw(lines).cast::<Line<W>>();
-        let won = segment.compare_exchange(
-            ptr::null_mut(),
-            mine,
-            Ordering::AcqRel,
-            Ordering::Acquire,
-        );
-        match won {
-            Ok(_) => mine,
-            Err(theirs) => {
-                // SAFETY: `mine` is the box made above, which nobody else has seen.
-                drop(unsafe { boxed(mine, self.segment_lines()) });
-                theirs
-            }
-        }
+    #[inline(always)]
+    fn line(&self, index: usize) -> &[Slot<W>; LINE] {
+        debug_assert!(index < self.lines);
+        // SAFETY: `index` is below `lines` (callers mask it or walk the range), and `slots` is followed by so many lines, which live as long as
+        // the generation and are shared only as atomics.
+        unsafe { &*self.slots.add(index * LINE).cast() }
     }
 
     /// The slots of a fingerprint in the order in which it may lie, each once.
-    #[inline]
     fn probe(&self, fingerprint: u64) -> impl Iterator<Item = &Slot<W>> {
         let home = self.home(fingerprint);
         let lines = (0..self.lines).map(move |step| self.line((home + step) & (self.lines - 1)));
-        lines.flat_map(|line| &line.0)
+        lines.flatten()
     }
 
-    #[inline]
+    /// The line where a fingerprint is looked for first.
+    #[inline(always)]
     fn home(&self, fingerprint: u64) -> usize {
-        // The high bits: what is left of a fingerprint as an index is not its lowest bits, which tell the special values.
-        (fingerprint >> 16) as usize & (self.lines - 1)
+        home(fingerprint, self.lines)
     }
 
     #[inline(never)]
@@ -225,27 +196,32 @@ impl<W: Word> Generation<W> {
     }
 }
 
-/// SAFETY: `lines` must come from a box of `len` lines and be given up by everybody else.
-unsafe fn boxed<W: Word>(lines: *mut Line<W>, len: usize) -> Box<[Line<W>]> {
-    // SAFETY: by the contract above.
-    unsafe { Box::from_raw(ptr::slice_from_raw_parts_mut(lines, len)) }
+/// Slots without a fingerprint. The operating system hands out large pieces of zeros without touching them, so this does not take long.
+#[cfg(not(loom))]
+fn empty_slots<W: Word>(len: usize) -> Vec<Slot<W>> {
+    let Ok(layout) = std::alloc::Layout::array::<Slot<W>>(len) else {
+        unreachable!("as many slots as there may be keys fit the address space")
+    };
+    // SAFETY: the layout is not of size zero: there is at least a line of slots.
+    let memory = unsafe { std::alloc::alloc_zeroed(layout) };
+    if memory.is_null() {
+        std::alloc::handle_alloc_error(layout);
+    }
+    // SAFETY: allocated above for `len` slots. All bits zero are valid slots, empty and void: both cells are represented as their integers.
+    unsafe { Vec::from_raw_parts(memory.cast(), len, len) }
 }
 
-impl<W: Word> Drop for Generation<W> {
-    fn drop(&mut self) {
-        let len = self.segment_lines();
-        for segment in &self.segments {
-            let lines = segment.load(Ordering::Relaxed);
-            if !lines.is_null() {
-                // SAFETY: we are dropped, so nobody else can reach the segment, and it came from `allocate` with this length.
-                drop(unsafe { boxed(lines, len) });
-            }
-        }
-    }
+#[cfg(loom)]
+fn empty_slots<W: Word>(len: usize) -> Vec<Slot<W>> {
+    let slot = || Slot { fingerprint: AtomicU64::new(EMPTY), word: W::VOID.cell() };
+    (0..len).map(|_| slot()).collect()
 }
 
 pub(super) struct Table<W: Word> {
     current: AtomicPtr<Generation<W>>,
+    /// Where the current generation lies, about: for [`Table::prefetch`] only.
+    near_slots: AtomicPtr<Slot<W>>,
+    near_lines: AtomicUsize,
     /// Microseconds.
     floor: AtomicU64,
     /// The state that keys without a slot share while the store is at its bound.
@@ -270,9 +246,11 @@ unsafe impl<W: Word> Sync for Table<W> {}
 
 impl<W: Word> Table<W> {
     pub(super) fn new(shared: Arc<Shared>) -> Self {
-        let first = Box::into_raw(Box::new(Generation::new(MIN_LINES, 0, Move::Tidy)));
+        let first = Box::new(Generation::new(MIN_LINES, 0, Move::Tidy));
         Table {
-            current: AtomicPtr::new(first),
+            near_slots: AtomicPtr::new(first.slots),
+            near_lines: AtomicUsize::new(first.lines),
+            current: AtomicPtr::new(Box::into_raw(first)),
             floor: AtomicU64::new(0),
             overflow: W::VOID.cell(),
             keys: AtomicUsize::new(0),
@@ -312,13 +290,20 @@ impl<W: Word> Table<W> {
         unsafe { &*self.current.load(Ordering::Acquire) }
     }
 
-    /// Loads the line where the key most likely lies into the cache.
-    #[inline]
+    /// Begins to fetch the line where the key most likely lies. Needs no guard: an address may be stale, it is not read here.
+    #[inline(always)]
     pub(super) fn prefetch(&self, fingerprint: u64) {
-        let guard = pin();
-        let generation = self.current(&guard);
-        let line = generation.line(generation.home(fingerprint));
-        std::hint::black_box(line.0[0].fingerprint.load(Ordering::Relaxed));
+        #[cfg(all(target_arch = "x86_64", not(loom)))]
+        {
+            use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            let lines = self.near_lines.load(Ordering::Relaxed);
+            let line = home(fingerprint, lines);
+            let address = self.near_slots.load(Ordering::Relaxed).wrapping_add(line * LINE);
+            // SAFETY: a prefetch of any address, mapped or not, has no effect but on the cache.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast::<i8>()) };
+        }
+        #[cfg(not(all(target_arch = "x86_64", not(loom))))]
+        let _ = fingerprint;
     }
 
     /// The word of a key, if it has one and no move is under way: the case that must be fast. A word that is neither void nor frozen may be
@@ -330,7 +315,7 @@ impl<W: Word> Table<W> {
             return None;
         }
         let home = generation.home(fingerprint);
-        for slot in &generation.line(home).0 {
+        for slot in generation.line(home) {
             if slot.fingerprint.load(Ordering::Acquire) == fingerprint {
                 return Some(&slot.word);
             }
@@ -503,7 +488,7 @@ impl<W: Word> Table<W> {
         let stride = (generation.lines / SAMPLE).max(1);
         let (mut taken, mut stays) = (0, 0);
         for index in (0..generation.lines).step_by(stride) {
-            for slot in &generation.line(index).0 {
+            for slot in generation.line(index) {
                 if slot.fingerprint.load(Ordering::Acquire) >= FIRST_FINGERPRINT {
                     taken += 1;
                     let word = W::load(&slot.word, Ordering::Acquire);
@@ -605,7 +590,7 @@ impl<W: Word> Table<W> {
     ) {
         let first = chunk * CHUNK_LINES;
         for index in first..from.lines.min(first + CHUNK_LINES) {
-            for slot in &from.line(index).0 {
+            for slot in from.line(index) {
                 self.move_slot(slot, to, fate);
             }
         }
@@ -618,10 +603,13 @@ impl<W: Word> Table<W> {
     }
 
     fn promote(&self, guard: &Guard, from: &Generation<W>, to: &Generation<W>) {
+        let (slots, lines) = (to.slots, to.lines);
         let (from, to) = (ptr::from_ref(from).cast_mut(), ptr::from_ref(to).cast_mut());
         if self.current.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire).is_err() {
             return;
         }
+        self.near_slots.store(slots, Ordering::Relaxed);
+        self.near_lines.store(lines, Ordering::Relaxed);
         let old = Retired(from);
         let shared = Arc::clone(&self.shared);
         // SAFETY: `from` is not reachable any more for guards that are taken from now on, and we alone replaced it, so it is retired once.
@@ -735,6 +723,12 @@ const fn capacity(lines: usize) -> usize {
     lines * LINE / 4 * 3
 }
 
+/// The line where a fingerprint is looked for first, of `lines`, a power of two.
+#[inline(always)]
+fn home(fingerprint: u64, lines: usize) -> usize {
+    (fingerprint >> 16) as usize & lines.wrapping_sub(1)
+}
+
 /// Seals the slot if it is empty; what it holds now.
 fn seal<W: Word>(slot: &Slot<W>) -> u64 {
     let found = slot.fingerprint.load(Ordering::Acquire);
@@ -777,25 +771,28 @@ struct Retired<W: Word>(*mut Generation<W>);
 unsafe impl<W: Word> Send for Retired<W> {}
 
 impl<W: Word> Retired<W> {
-    /// Hands the pieces to the callers of the store, who free them one by one.
+    /// Hands the memory to the callers of the store, who free it piece by piece.
     fn scatter(self, shared: &Shared) {
         // SAFETY: the pointer came from a box, and by the promise to `retire` nobody else has it any more.
         let generation = unsafe { Box::from_raw(self.0) };
-        let len = generation.segment_lines();
-        let mut garbage = crate::registry::lock(&shared.garbage);
-        for segment in &generation.segments {
-            let lines = segment.swap(ptr::null_mut(), Ordering::Relaxed);
-            if !lines.is_null() {
-                // SAFETY: from `allocate` with this length, and taken out of the generation.
-                garbage.push(Box::new(Segment(unsafe { boxed(lines, len) })));
-            }
-        }
+        crate::registry::lock(&shared.garbage).push(Box::new(generation.memory));
         shared.has_garbage.store(true, Ordering::Relaxed);
     }
 }
 
-/// Lines waiting to be freed.
-struct Segment<W: Word>(#[allow(dead_code)] Box<[Line<W>]>);
+/// Memory that can be freed in pieces: giving back tens of megabytes at once would hold up a hit for a millisecond.
+trait Garbage: Send {
+    /// Frees a piece; true when nothing is left.
+    fn free_some(&mut self) -> bool;
+}
+
+impl<W: Word> Garbage for Vec<Slot<W>> {
+    fn free_some(&mut self) -> bool {
+        self.truncate(self.len().saturating_sub(FREED_AT_ONCE));
+        self.shrink_to_fit();
+        self.is_empty()
+    }
+}
 
 impl<W: Word> Drop for Table<W> {
     fn drop(&mut self) {

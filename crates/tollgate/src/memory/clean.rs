@@ -101,7 +101,7 @@ impl<C: Clock> Inner<C> {
         // Never judged by a time ahead of the store's own clock, which a caller may have made up.
         let now = now.min(self.clock.now());
         let step = self.clean_cursor.fetch_add(1, Ordering::Relaxed);
-        self.clean_shard(step % self.shards.len(), now);
+        self.clean_shard(step % self.shards.len(), now, false);
         if step % self.shards.len() == self.shards.len() - 1 {
             self.forget_limits();
             let next = now.plus(self.clean_period);
@@ -111,7 +111,7 @@ impl<C: Clock> Inner<C> {
 
     /// Cleans all shards; how many keys went.
     pub(super) fn clean_all(&self, now: Timestamp) -> usize {
-        let gone = (0..self.shards.len()).map(|index| self.clean_shard(index, now)).sum();
+        let gone = (0..self.shards.len()).map(|index| self.clean_shard(index, now, true)).sum();
         self.forget_limits();
         gone
     }
@@ -120,7 +120,7 @@ impl<C: Clock> Inner<C> {
         self.registry.forget(|known| known.keys.load(Ordering::Relaxed) == 0);
     }
 
-    fn clean_shard(&self, index: usize, now: Timestamp) -> usize {
+    fn clean_shard(&self, index: usize, now: Timestamp, shrinks: bool) -> usize {
         let mut batch = Vec::new();
         let mut logs = Vec::new();
         let gone = {
@@ -136,6 +136,7 @@ impl<C: Clock> Inner<C> {
                 store: self,
                 now,
                 old_enough,
+                shrinks,
                 floor,
                 batch: self.before_clean.is_some().then_some(&mut batch),
                 last: None,
@@ -161,6 +162,8 @@ struct Sweep<'a, C> {
     now: Timestamp,
     /// Whether keys that were not used since the last such pass may go although they are not fresh.
     old_enough: bool,
+    /// Whether to give memory back. Not while somebody waits for a hit: an allocator may take milliseconds to trim its heap.
+    shrinks: bool,
     floor: &'a mut Timestamp,
     batch: Option<&'a mut Vec<Expired>>,
     /// The limit of the entry before: neighbours are often of one limit.
@@ -177,7 +180,7 @@ impl<C> Sweep<'_, C> {
             gone(entry.state);
         }
         let went = before - table.len();
-        if went > 0 && table.len() < table.capacity() / 4 {
+        if self.shrinks && table.len() < table.capacity() / 4 {
             let hasher: &RandomState = &self.store.hasher;
             table.shrink_to(table.len() * 2, |entry| super::hash(hasher, entry.key.key()));
         }

@@ -31,6 +31,25 @@ use shard::{Count, Known, Lookup, Overflow, Shard};
 /// How many shards: with a million keys each holds some four thousand, so that growing or cleaning one takes well below half a millisecond.
 const SHARDS: usize = 256;
 
+/// Which shard gets which share of the keys: the last one twice as many as the first. Equal shards would all be full at the same number of keys and double
+/// at once; so they double one after the other, and whatever the number of keys, the memory is as full as it is on average.
+static SHARES: [u8; 8192] = {
+    let mut shares = [0; 8192];
+    // The share of a shard, in 2^-32 of a place, grows by a factor of 2^(1/256) from one to the next.
+    let (mut place, mut shard, mut share, mut end) = (0, 0_u8, 95_400_000_000_u64, 0_u64);
+    while place < shares.len() {
+        if shard < (SHARDS - 1) as u8 && (place as u64) << 32 >= end + share {
+            end += share;
+            share += share / 369;
+            shard += 1;
+        } else {
+            shares[place] = shard;
+            place += 1;
+        }
+    }
+    shares
+};
+
 /// Keeps the state of every key in this process: all algorithms, lists of keys, a call before a key is forgotten.
 ///
 /// A handle: clones share one store. Cleaning is done by the callers in small steps, no thread is needed.
@@ -129,7 +148,8 @@ impl Memory {
 crate::store::limiter_methods!(Memory);
 
 impl<C: Clock + 'static> Memory<C> {
-    /// Forgets the states that equal a fresh one, all at once but one shard at a time; how many went. Callers do the same in small steps.
+    /// Forgets the states that equal a fresh one, one shard after the other, and gives memory back; how many went. Hits do the same in small steps once
+    /// in a clean period, but keep the memory for the keys to come.
     ///
     /// ```
     /// let store = tollgate::Memory::new();
@@ -196,7 +216,7 @@ impl<C> Inner<C> {
     #[inline]
     fn shard_index(&self, hash: u64) -> usize {
         // Not the bits by which hashbrown places and tells entries: the lowest and the highest seven.
-        (hash >> 48) as usize % SHARDS
+        usize::from(SHARES[(hash >> 44) as usize % SHARES.len()])
     }
 
     #[inline]
@@ -262,12 +282,25 @@ impl<C: Clock + 'static> Store for Memory<C> {
     }
 
     fn apply(&self, prepared: &Prepared, key: KeyRef<'_>, now: Timestamp, op: Op) -> Decision {
-        self.inner.act_alone(prepared, key, now, AnyAct::Op(op))
+        let hash = hash(&self.inner.hasher, key);
+        self.inner.act_alone(prepared, key, hash, now, AnyAct::Op(op))
     }
 
     #[inline]
-    fn hit(&self, prepared: &Prepared, key: KeyRef<'_>, now: Timestamp, cost: u64) -> Decision {
-        self.inner.act_alone(prepared, key, now, Hit(cost))
+    fn hit(
+        &self,
+        prepared: &Prepared,
+        key: KeyRef<'_>,
+        hash: u64,
+        now: Timestamp,
+        cost: u64,
+    ) -> Decision {
+        self.inner.act_alone(prepared, key, hash, now, Hit(cost))
+    }
+
+    #[inline]
+    fn hint(&self, _prepared: &Prepared, key: KeyRef<'_>) -> u64 {
+        hash(&self.inner.hasher, key)
     }
 
     fn hit_together(
@@ -330,10 +363,10 @@ impl<C: Clock> Inner<C> {
         &self,
         prepared: &Prepared,
         key: KeyRef<'_>,
+        hash: u64,
         now: Timestamp,
         act: impl Act,
     ) -> Decision {
-        let hash = hash(&self.hasher, key);
         let lookup = prepared.lookup(hash, key);
         let decision = self.act(lookup, &mut self.shard(hash), now, act);
         self.clean_if_due(now);

@@ -194,22 +194,27 @@ macro_rules! conformance {
                     a_forgotten_limit_keeps_its_shared_state,
                     a_hit_refused_at_the_bound_says_so,
                     a_newcomer_starts_from_what_the_others_used,
+                    a_peek_ahead_of_time_leaves_the_shared_state,
                     a_peek_at_the_bound_tells_what_a_hit_would_get,
                     a_refund_reaches_the_shared_state,
                     a_refused_group_leaves_the_shared_state_as_it_was,
+                    a_stale_slot_goes_to_a_newcomer_in_time,
                     endless_fresh_keys_neither_grow_the_store_nor_push_others_out,
                     known_keys_stay_exact_and_unknown_ones_share_one_state,
                     the_shared_state_is_one_for_each_limit,
                 }
                 expiry::{
                     a_state_lives_until_it_equals_a_fresh_one,
+                    a_state_that_has_run_out_acts_as_a_fresh_one,
                     cleaning_changes_no_answer,
                     only_fresh_states_are_cleaned,
                 }
                 housekeeping::{
+                    a_made_up_time_does_not_stop_the_cleaning,
                     cleaning_counts_what_went,
                     hits_clean_what_other_limits_left,
                     hits_clean_when_the_period_has_passed,
+                    hits_forget_unused_keys_at_their_age,
                     keys_in_use_outlive_their_age,
                     unused_keys_go_at_their_age,
                     without_an_age_unused_keys_stay,

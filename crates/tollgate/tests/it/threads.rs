@@ -42,6 +42,7 @@ pub(crate) fn still<S: Subject>() -> S {
 /// What a check is told: an error says what was found.
 pub(crate) type Checked = Result<(), String>;
 
+#[allow(clippy::needless_pass_by_value)] // as assert_eq does
 pub(crate) fn expect_equal<T: PartialEq + std::fmt::Debug>(
     what: &str,
     got: T,
@@ -124,6 +125,11 @@ macro_rules! threads {
             #[test]
             fn limits_prepared_again_and_again_stay_one_counter() {
                 holds(checks::limits_prepared_again_and_again_stay_one_counter::<$store>());
+            }
+
+            #[test]
+            fn forgetting_amid_hits_gives_at_most_the_limit_each_time() {
+                holds(checks::forgetting_amid_hits_gives_at_most_the_limit_each_time::<$store>());
             }
 
             #[test]

@@ -95,7 +95,7 @@ fn a_wait_ends_exactly_when_its_cost_fits<S: Subject>() {
         clock.set(START);
         assert!(limited.hit_n("key", 4).allowed());
         // A denied attempt pushes an elastic window, to the end that the wait speaks of.
-        let fits_at = START + limited.hit_n("key", 3).retry_after().unwrap();
+        let fits_at = START + limited.hit_n("key", 3).retry_after().expect("it fits");
         let decision = wait_through(&limited, &clock, 3, 3 * HOUR);
         assert_eq!((decision.allowed(), decision.charged()), (true, 3), "{}", limited.limit());
         assert_eq!(clock.now(), fits_at, "{}", limited.limit());
@@ -107,7 +107,7 @@ fn a_wait_beyond_the_deadline_is_denied_at_once<S: Subject>() {
     for limited in limiters(&store, 5, HOUR) {
         clock.set(START);
         assert!(limited.hit_n("key", 5).allowed());
-        let needed = limited.hit("key").retry_after().unwrap();
+        let needed = limited.hit("key").retry_after().expect("it fits");
         let short = wait_through(&limited, &clock, 1, needed - Duration::from_micros(1));
         assert_eq!((short.allowed(), short.charged()), (false, 0), "{}", limited.limit());
         assert_eq!(
@@ -253,7 +253,7 @@ fn an_early_wake_up_sleeps_again<S: Subject>() {
     for limited in limiters(&store, 2, HOUR) {
         clock.set(START);
         assert!(limited.hit_n("key", 2).allowed());
-        let wait = limited.hit("key").retry_after().unwrap();
+        let wait = limited.hit("key").retry_after().expect("it fits");
         let sleep = |span: Duration| {
             clock.advance(if span > SECOND { span / 2 } else { span });
             std::future::ready(())

@@ -14,7 +14,7 @@ fn with_own_receipt(op: Op, place: Option<usize>, answers: &[Answer]) -> Op {
 }
 
 proptest! {
-    #![proptest_config(config(384))]
+    #![proptest_config(config(256))]
 
     #[test]
     fn the_three_buckets_decide_alike_in_every_field(shape in shape(), timeline in any_ops()) {

@@ -57,6 +57,10 @@ fn any_time() -> impl Strategy<Value = u64> {
     ]
 }
 
+/// Until here, some 145,000 years from now, every wait fits into the time there is. Later sums saturate, and nothing is promised but that
+/// nothing panics.
+const PROMISED: u64 = Timestamp::MAX.as_micros() - 1_001 * YEAR;
+
 /// What must hold of every answer, however far out.
 fn sane(op: Op, answer: &Answer) -> Result<(), String> {
     let sum = answer.used.checked_add(answer.remaining);
@@ -89,10 +93,12 @@ proptest! {
         let mut key = Key::new(&limit);
         for (now, op) in asked {
             let answer = key.apply(now, op);
-            sane(op, &answer).map_err(|wrong| TestCaseError::fail(format!("{limit}: {wrong}")))?;
             let back = key.apply(now, Op::Refund(answer.receipt));
-            sane(Op::RefundUnits(0), &back).map_err(TestCaseError::fail)?;
             key.apply(now, op);
+            if now < PROMISED {
+                let checked = sane(op, &answer).and_then(|()| sane(Op::RefundUnits(0), &back));
+                checked.map_err(|wrong| TestCaseError::fail(format!("{limit}: {wrong}")))?;
+            }
         }
     }
 
@@ -152,7 +158,6 @@ fn idling_for_years_gives_the_capacity_and_no_more() {
     }
 }
 
-/// At the end of time the sums saturate; nothing else is promised there.
 #[test]
 fn the_end_of_time_does_not_panic() {
     for algorithm in Algorithm::ALL {
@@ -160,8 +165,10 @@ fn the_end_of_time_does_not_panic() {
         let mut key = Key::new(&limit.build().unwrap());
         for before in [3, 2, 1, 0, 0, 0, 0] {
             let now = Timestamp::MAX.as_micros() - before;
-            let answer = key.apply(now, Op::Hit(1));
-            sane(Op::Hit(1), &answer).unwrap_or_else(|wrong| panic!("{algorithm}: {wrong}"));
+            for op in [Op::Hit(1), Op::Hit(u64::MAX), Op::Charge(u64::MAX), Op::Set(1)] {
+                let receipt = key.apply(now, op).receipt;
+                key.apply(now, Op::Refund(receipt));
+            }
         }
     }
 }

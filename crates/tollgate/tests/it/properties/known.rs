@@ -10,8 +10,12 @@ use super::{Key, START, Subject};
 const BUCKETS: [Algorithm; 3] = [Algorithm::TokenBucket, Algorithm::LeakyBucket, Algorithm::Gcra];
 const DAY: u64 = 86_400_000_000;
 
+fn limit(text: &str, algorithm: Algorithm) -> Limit {
+    format!("{text} {algorithm}").parse().expect("a valid limit")
+}
+
 fn key(text: &str, algorithm: Algorithm) -> Key {
-    Key::new(&format!("{text} {algorithm}").parse().unwrap())
+    Key::new(&limit(text, algorithm))
 }
 
 /// Hits of one that pass at this instant.
@@ -21,13 +25,13 @@ fn at_once(key: &mut Key, now: u64, most: u64) -> u64 {
 
 /// Units that pass within a span when a client asks whenever it was told to. Reads only what it needs: a day is a million calls.
 fn greedily(text: &str, algorithm: Algorithm, span: u64) -> u64 {
-    let machine = AnyMachine::new(&format!("{text} {algorithm}").parse().unwrap());
+    let machine = AnyMachine::new(&limit(text, algorithm));
     let (start, mut state, mut passed) = (Timestamp::from_micros(START), None, 0);
     let mut now = start;
     while now < start + Duration::from_micros(span) {
         let decision = machine.apply(&mut state, now, Op::Hit(1));
         passed += u64::from(decision.allowed());
-        now = now + decision.retry_after().unwrap();
+        now = now + decision.retry_after().expect("one unit fits");
     }
     passed
 }
@@ -123,7 +127,9 @@ fn denied_hits_count_only_where_the_limit_says_so() {
         assert_eq!(charging.is_ok(), algorithm.can_charge_denied());
         for (limit, expected) in [(Some(plain), 2), (charging.ok(), 5)] {
             let Some(mut key) = limit.as_ref().map(Key::new) else { continue };
-            (0..5).for_each(|_| drop(key.apply(START, Op::Hit(1))));
+            for _ in 0..5 {
+                key.apply(START, Op::Hit(1));
+            }
             assert_eq!(key.would(START, Op::Peek(1)).used, expected, "{limit:?}");
         }
     }

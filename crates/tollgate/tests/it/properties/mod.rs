@@ -76,7 +76,7 @@ impl Key {
 impl Subject for Key {
     fn apply(&mut self, now: u64, op: Op) -> Answer {
         let decision = self.machine.apply(&mut self.state, Timestamp::from_micros(now), op);
-        let micros = |span: Duration| u64::try_from(span.as_micros()).unwrap();
+        let micros = |span: Duration| u64::try_from(span.as_micros()).expect("below 2^62");
         Answer {
             allowed: decision.allowed(),
             limit: decision.limit(),
@@ -272,7 +272,7 @@ fn op(ask: Ask, limit: &Limit, receipts: &[Receipt]) -> Op {
 
 /// The period in microseconds.
 pub(crate) fn period(limit: &Limit) -> u64 {
-    u64::try_from(limit.period().as_micros()).unwrap()
+    u64::try_from(limit.period().as_micros()).expect("at most 100 years")
 }
 
 /// The numbers of a limit, small enough that a short timeline meets every edge.
@@ -298,7 +298,8 @@ pub(crate) fn shape() -> impl Strategy<Value = Shape> {
 impl Shape {
     pub(crate) fn limit(self, algorithm: Algorithm) -> Limit {
         let limit = Limit::new(self.quota, Duration::from_micros(self.period)).algorithm(algorithm);
-        if algorithm.has_burst() { limit.burst(self.burst) } else { limit }.build().unwrap()
+        let limit = if algorithm.has_burst() { limit.burst(self.burst) } else { limit };
+        limit.build().expect("a small limit is valid")
     }
 
     /// All algorithms, and those that can count denied hits once more with that option.
@@ -306,7 +307,7 @@ impl Shape {
         let charging = Algorithm::ALL.into_iter().filter(|algorithm| algorithm.can_charge_denied());
         let charging = charging.map(|algorithm| {
             let limit = Limit::new(self.quota, Duration::from_micros(self.period));
-            limit.algorithm(algorithm).charge_denied().build().unwrap()
+            limit.algorithm(algorithm).charge_denied().build().expect("a window is valid")
         });
         Algorithm::ALL.into_iter().map(|algorithm| self.limit(algorithm)).chain(charging).collect()
     }

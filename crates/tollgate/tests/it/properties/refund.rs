@@ -97,7 +97,6 @@ proptest! {
             let now = start + period(limit) * later / 1000;
             let expected = kept.apply(now, Op::Charge(1)).reset;
             let found = refunded.apply(now, Op::Charge(1)).reset;
-            // Given back, the sliding window has nothing to carry into the next one, and the fixed one has the clock's edges.
             if found != expected {
                 return Err(format!("ends after {found} us, without the refund {expected}"));
             }

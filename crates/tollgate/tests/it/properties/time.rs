@@ -58,7 +58,7 @@ fn admitted(limit: &Limit, timeline: &Timeline, clamp: bool) -> Vec<u64> {
 }
 
 proptest! {
-    #![proptest_config(config(384))]
+    #![proptest_config(config(256))]
 
     #[test]
     fn time_going_back_never_admits_more(shape in shape(), timeline in hits_with_jumps()) {

@@ -5,7 +5,7 @@ use std::cell::Cell;
 
 use tollgate::{Algorithm, Limit, Limiter};
 
-use super::{HOUR, Subject, policy, store, supported};
+use super::{HOUR, Subject, limiter, policy, store, supported};
 
 struct Counting;
 
@@ -64,7 +64,7 @@ pub(super) fn known_keys_are_decided_without_allocation<S: Subject>() {
     for algorithm in Algorithm::ALL {
         let limit = Limit::new(1_000_000, 24 * HOUR).algorithm(algorithm);
         let Some(wide) = supported(Limiter::on(&store, "", limit.clone())) else { continue };
-        let narrow = Limiter::on(&store, "", limit.name("narrow")).unwrap();
+        let narrow = limiter(&store, &limit.name("narrow").build().expect("valid").to_string());
         // Beyond the limit, so that what leaks meanwhile lets nothing pass.
         assert!(narrow.charge("key", 1_100_000).used() > 0);
         let counts = [

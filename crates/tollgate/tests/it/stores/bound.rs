@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use tollgate::{ManualClock, Source, hit_all};
+use tollgate::{ManualClock, Source};
 
+use super::several::together;
 use super::{HOUR, START, Settings, Subject, admitted, limiter, limiters};
 
 fn bounded<S: Subject>(max_keys: usize) -> (S, ManualClock) {
@@ -95,6 +96,7 @@ pub(super) fn a_newcomer_starts_from_what_the_others_used<S: Subject>() {
         assert!(limited.reset(0));
         store.sweep();
         assert_eq!(store.entries(), ROOM as usize - 1, "a slot is free");
+        assert_eq!(limited.peek("attacker").used(), 2, "{}: as a hit would", limited.limit());
         let hit = limited.hit("attacker");
         assert_eq!((hit.used(), hit.source()), (3, Source::Store), "{}", limited.limit());
         assert!(!limited.hit("attacker").allowed(), "{}: a slot gives no unit", limited.limit());
@@ -111,6 +113,34 @@ pub(super) fn a_clean_gives_room_to_newcomers<S: Subject>() {
         assert_eq!((hit.used(), hit.source()), (1, Source::Store), "{}", limited.limit());
         assert_eq!(store.entries(), 1);
     });
+}
+
+pub(super) fn a_peek_ahead_of_time_leaves_the_shared_state<S: Subject>() {
+    for_each_full_store::<S>(3, |store, limited, _| {
+        assert_eq!(admitted(limited, "newcomer", 5), 3, "{}", limited.limit());
+        assert!(limited.at(START + 10 * HOUR).peek("other").allowed(), "{}", limited.limit());
+        assert!(!limited.hit("third").allowed(), "{}: was looked at only", limited.limit());
+        assert!(limited.reset(0));
+        store.sweep();
+        assert!(!limited.hit("fourth").allowed(), "{}: with a slot", limited.limit());
+    });
+}
+
+/// Without anybody calling `clean`, and though nearly all others are in use.
+pub(super) fn a_stale_slot_goes_to_a_newcomer_in_time<S: Subject>() {
+    let clock = ManualClock::new(START);
+    let settings = Settings { max_keys: ROOM as usize, ..Settings::new(clock.clone()) };
+    let store = S::build(Settings { clean_period: HOUR / 6, ..settings });
+    let limited = limiter(&store, "10000/hour");
+    assert!(limited.hit("brief").allowed());
+    for key in 1..ROOM {
+        assert!(limited.hit_n(key, 9_000).allowed());
+    }
+    assert_eq!(limited.hit("newcomer").source(), Source::Overflow);
+    clock.advance(HOUR / 3);
+    let has_slot = |_| limited.hit("newcomer").source() == Source::Store;
+    assert!((0..3_000).any(has_slot), "the slot of the brief one has been free for long");
+    assert!((1..ROOM).all(|key| limited.usage(key) > 1), "known keys stay");
 }
 
 pub(super) fn the_shared_state_is_one_for_each_limit<S: Subject>() {
@@ -139,7 +169,7 @@ pub(super) fn a_refund_reaches_the_shared_state<S: Subject>() {
 
 pub(super) fn a_refused_group_leaves_the_shared_state_as_it_was<S: Subject>() {
     for_each_full_store::<S>(1, |_, limited, _| {
-        let both = hit_all(&[limited.item("a", 1), limited.item("b", 1)]).unwrap();
+        let both = together(&[limited.item("a", 1), limited.item("b", 1)]);
         assert!(!both.allowed(), "{}: one state cannot take both", limited.limit());
         assert!(limited.hit("c").allowed(), "{}: none was charged", limited.limit());
         assert!(!limited.hit("d").allowed(), "{}", limited.limit());

@@ -29,6 +29,31 @@ pub(super) fn only_fresh_states_are_cleaned<S: Subject>() {
     }
 }
 
+/// Whether it was cleaned or not: what it says of the next hit is what it says of a fresh key.
+pub(super) fn a_state_that_has_run_out_acts_as_a_fresh_one<S: Subject>() {
+    let (store, clock) = store::<S>();
+    for limited in limiters(&store, 3, HOUR) {
+        let text = limited.limit().to_string();
+        for later in [0, 1, 17, 1_000_000] {
+            clock.set(START);
+            limited.clear();
+            let _ = limited.hit_n("hit", 2);
+            let _ = limited.refund("refunded", &limited.hit_n("refunded", 2).receipt());
+            let _ = limited.refund_n("in part", limited.hit_n("in part", 2).charged() - 1);
+            let _ = limited.set("set", 0);
+            for key in ["hit", "refunded", "in part", "set"] {
+                let fresh_at = START + limited.at(START).peek(key).reset_after();
+                let now = fresh_at + later * TICK;
+                let fresh = (later, "fresh", key);
+                let (old, new) = (limited.at(now).hit(key), limited.at(now).hit(fresh));
+                assert_eq!(old.expires_at(), new.expires_at(), "{text} {key}, {later} later");
+                assert_eq!(old.receipt(), new.receipt(), "{text} {key}, {later} later");
+                assert_eq!(old.remaining(), new.remaining(), "{text} {key}, {later} later");
+            }
+        }
+    }
+}
+
 /// Traefik forgot a bucket after its period, long before it had refilled, and gave the whole burst back.
 pub(super) fn a_state_lives_until_it_equals_a_fresh_one<S: Subject>() {
     for algorithm in ["gcra", "token-bucket", "leaky-bucket"] {

@@ -62,6 +62,24 @@ pub(super) fn hits_clean_what_other_limits_left<S: Subject>() {
     assert!((0..100).all(|key| live.usage(key) > 1_000), "what is in use stays");
 }
 
+/// A caller may pass any time, and only the store's own clock says when it is time to clean.
+pub(super) fn a_made_up_time_does_not_stop_the_cleaning<S: Subject>() {
+    let clock = ManualClock::new(START);
+    let store = S::build(Settings { clean_period: HOUR, ..Settings::new(clock.clone()) });
+    let limited = limiter(&store, "2000/hour");
+    (1_000..6_000).for_each(|key| assert!(limited.hit(key).allowed()));
+    for _ in 0..2_000 {
+        let _ = limited.at(START + 10_000 * HOUR).hit("from the future");
+    }
+    assert_eq!(store.entries(), 5_001, "nothing is stale by the store's clock");
+    // Twice, because the first round may have begun in the future and end here.
+    for _ in 0..2 {
+        clock.advance(2 * HOUR);
+        knock(&limited);
+    }
+    assert_eq!(store.entries(), 101, "hits have cleaned");
+}
+
 const AGE: Duration = Duration::from_secs(100);
 
 fn aged<S: Subject>(age: Option<Duration>) -> (S, ManualClock) {
@@ -89,6 +107,26 @@ pub(super) fn unused_keys_go_at_their_age<S: Subject>() {
     clean_for(&store, &clock, 102, || {});
     assert_eq!(store.entries(), 0, "unused for twice their age");
     assert!(all.iter().all(|limited| limited.hit("key").allowed()), "drained ones come back full");
+}
+
+pub(super) fn hits_forget_unused_keys_at_their_age<S: Subject>() {
+    let clock = ManualClock::new(START);
+    let settings = Settings { clean_period: AGE / 4, ..Settings::new(clock.clone()) };
+    let store = S::build(Settings { key_older_than: Some(AGE), ..settings });
+    let limited = limiter(&store, "5000/day fixed-window-per-key");
+    (0..3_000).for_each(|key| assert!(limited.hit((key, "unused")).allowed()));
+    let used = |times| (0..times).for_each(|_| assert!(limited.hit("used").allowed()));
+    for _ in 0..9 {
+        used(400);
+        clock.advance(AGE / 10);
+    }
+    assert_eq!(store.entries(), 3_001, "used less than their age ago");
+    for _ in 0..30 {
+        limited.reset("used");
+        used(2_000);
+        clock.advance(AGE / 10);
+    }
+    assert_eq!(store.entries(), 1, "unused for three times their age");
 }
 
 pub(super) fn keys_in_use_outlive_their_age<S: Subject>() {

@@ -93,7 +93,7 @@ pub(super) fn integers_and_addresses_are_their_text<S: Subject>() {
     is_text(&|| one.hit(Ipv4Addr::LOCALHOST).allowed(), "127.0.0.1");
     is_text(&|| one.hit(IpAddr::from(Ipv6Addr::LOCALHOST)).allowed(), "::1");
     let scoped: SocketAddr =
-        "[ffff:eeee:dddd:cccc:bbbb:aaaa:9999:8888%4294967295]:65535".parse().unwrap();
+        "[ffff:eeee:dddd:cccc:bbbb:aaaa:9999:8888%4294967295]:65535".parse().expect("an address");
     is_text(&|| one.hit(scoped).allowed(), &scoped.to_string());
     // In a tuple too, and through pointers.
     assert!(one.hit(("user", 7)).allowed());
@@ -106,11 +106,11 @@ pub(super) fn integers_and_addresses_are_their_text<S: Subject>() {
 pub(super) fn namespaces_are_apart<S: Subject>() {
     let (store, _) = store::<S>();
     for namespace in ["", "a", "b", "a/", "a\0", "a; 1/hour"] {
-        let one = Limiter::on(&store, namespace, "1/hour").unwrap();
+        let one = Limiter::on(&store, namespace, "1/hour").expect(namespace);
         is_a_key_of_its_own(&one, "key");
-        let again = Limiter::on(&store, namespace, "1/hour").unwrap();
+        let again = Limiter::on(&store, namespace, "1/hour").expect(namespace);
         assert!(!again.hit("key").allowed(), "{namespace:?} twice is one");
-        let several = PolicyLimiter::on(&store, namespace, "1/hour; 9/day").unwrap();
+        let several = PolicyLimiter::on(&store, namespace, "1/hour; 9/day").expect(namespace);
         assert!(!several.hit("key").allowed(), "{namespace:?} in a policy is the same");
     }
 }

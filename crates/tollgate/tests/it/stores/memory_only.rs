@@ -19,7 +19,7 @@ fn observed() -> (Memory<ManualClock>, ManualClock, Arc<Mutex<Vec<Expired>>>) {
     let store = Memory::builder()
         .clock(clock.clone())
         .clean_period(HOUR)
-        .before_clean(move |batch| log.lock().unwrap().extend_from_slice(batch))
+        .before_clean(move |batch| log.lock().expect("nobody panics").extend_from_slice(batch))
         .build();
     (store, clock, seen)
 }

@@ -2,9 +2,14 @@
 
 use std::time::Duration;
 
-use tollgate::{ErrorKind, Item, Limiter, hit_all};
+use tollgate::{AllDecision, Decision, ErrorKind, Item, Limiter, Store, hit_all};
 
 use super::{HOUR, Subject, limiter, limiters, policy, store};
+
+/// A list of different places of one store.
+pub(super) fn together<S: Store>(items: &[Item<'_, S>]) -> AllDecision {
+    hit_all(items).unwrap_or_else(|error| panic!("{error}"))
+}
 
 pub(super) fn requests_without_sense_are_errors<S: Subject>() {
     let (store, _) = store::<S>();
@@ -40,11 +45,11 @@ pub(super) fn requests_without_sense_are_errors<S: Subject>() {
     assert_eq!((store.entries(), other.entries()), (0, 0), "nothing was charged");
     // Close to it, but with sense: the same key of two limits, and two keys that only look alike.
     let daily = limiter(&store, "9/day");
-    assert!(hit_all(&[one.item("k", 1), daily.item("k", 1)]).unwrap().allowed());
-    assert!(hit_all(&[one.item("7", 1), one.item(("7", ""), 1)]).unwrap().allowed());
+    assert!(together(&[one.item("k", 1), daily.item("k", 1)]).allowed());
+    assert!(together(&[one.item("7", 1), one.item(("7", ""), 1)]).allowed());
     let clone = store.clone();
     let on_clone = limiter(&clone, "9/day");
-    assert!(hit_all(&[one.item("k", 1), on_clone.item("k", 1)]).unwrap().allowed());
+    assert!(together(&[one.item("k", 1), on_clone.item("k", 1)]).allowed());
 }
 
 pub(super) fn all_are_charged_or_none<S: Subject>() {
@@ -54,12 +59,12 @@ pub(super) fn all_are_charged_or_none<S: Subject>() {
         let keys: Vec<String> = (0..20).map(|n| format!("key {n}")).collect();
         let items = |cost| -> Vec<_> { keys.iter().map(|key| limited.item(key, cost)).collect() };
         let algorithm = limited.limit().algorithm();
-        assert!(hit_all(&items(2)).unwrap().allowed(), "{algorithm:?}");
-        let refused = hit_all(&items(2)).unwrap();
+        assert!(together(&items(2)).allowed(), "{algorithm:?}");
+        let refused = together(&items(2));
         assert!(!refused.allowed() && refused.outcomes().len() == keys.len(), "{algorithm:?}");
         let _ = limited.hit("key 19");
-        let refused = hit_all(&items(1)).unwrap();
-        let alone: Vec<bool> = refused.outcomes().iter().map(|o| o.allowed()).collect();
+        let refused = together(&items(1));
+        let alone: Vec<bool> = refused.outcomes().iter().map(Decision::allowed).collect();
         assert_eq!(alone, (0..20).map(|n| n < 19).collect::<Vec<_>>(), "{algorithm:?}");
         for (n, key) in keys.iter().enumerate() {
             assert_eq!(limited.usage(key), if n == 19 { 3 } else { 2 }, "{algorithm:?} {key}");
@@ -70,7 +75,7 @@ pub(super) fn all_are_charged_or_none<S: Subject>() {
 pub(super) fn the_longest_wait_counts<S: Subject>() {
     let (store, _) = store::<S>();
     let (hourly, daily) = (limiter(&store, "1/hour"), limiter(&store, "1/day"));
-    let both = |cost| hit_all(&[daily.item("d", 1), hourly.item("h", cost)]).unwrap();
+    let both = |cost| together(&[daily.item("d", 1), hourly.item("h", cost)]);
     assert_eq!(both(1).retry_after(), Some(Duration::ZERO));
     assert_eq!(both(1).retry_after(), Some(24 * HOUR));
     daily.clear();
@@ -84,7 +89,7 @@ pub(super) fn the_longest_wait_counts<S: Subject>() {
     assert_eq!(refused.retry_after(), Some(24 * HOUR));
     assert_eq!(refused.headline().reset_after(), 24 * HOUR);
     assert_eq!(
-        refused.outcomes().iter().map(|o| o.allowed()).collect::<Vec<_>>(),
+        refused.outcomes().iter().map(Decision::allowed).collect::<Vec<_>>(),
         [false, false, true]
     );
     assert_eq!(several.hit_n("key", 2).retry_after(), None);
@@ -111,7 +116,7 @@ pub(super) fn a_denial_charges_the_limits_that_charge_denied<S: Subject>() {
         let passed = (0..5).filter(|_| alone.hit(n).allowed()).count();
         assert_eq!((passed, alone.usage(n)), (2, 5), "{limit}");
         let other = limiter(&store, "1/hour name=other");
-        let both = || hit_all(&[other.item(n, 1), alone.item(n + 100, 1)]).unwrap().allowed();
+        let both = || together(&[other.item(n, 1), alone.item(n + 100, 1)]).allowed();
         assert_eq!([both(), both(), both()], [true, false, false]);
         assert_eq!((other.usage(n), alone.usage(n + 100)), (1, 3), "{limit}");
     }
@@ -147,7 +152,7 @@ pub(super) fn looking_and_being_refused_take_no_room<S: Subject>() {
         assert_eq!(limited.refund("key", &receipt).used(), 0);
         assert!(!limited.reset("key"));
         limited.hit_each(&["a", "b"][..0], |_, _| {});
-        assert!(!hit_all(&[limited.item("a", 1), limited.item("b", 4)]).unwrap().allowed());
+        assert!(!together(&[limited.item("a", 1), limited.item("b", 4)]).allowed());
     }
     let several = policy(&store, "9/hour; 2/day");
     assert!(several.peek("key", 1).allowed());
@@ -177,7 +182,7 @@ pub(super) fn clear_forgets_the_keys_of_one_limit<S: Subject>() {
 
 pub(super) fn clear_namespace_forgets_the_limits_of_one_namespace<S: Subject>() {
     let (store, _) = store::<S>();
-    let on = |namespace, limit| Limiter::on(&store, namespace, limit).unwrap();
+    let on = |namespace, limit| Limiter::on(&store, namespace, limit).expect(limit);
     let cleared =
         [on("a", "1/hour"), on("a", "1/day fixed-window"), on("a", "1/day sliding-window")];
     let kept = [on("", "1/hour"), on("b", "1/hour"), on("a\0", "1/hour")];

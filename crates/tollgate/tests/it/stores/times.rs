@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate::{Algorithm, Limiter, ManualClock, Timestamp};
+use tollgate::{Algorithm, Key, Limiter, ManualClock, Timestamp};
 
 use super::{START, Subject, admitted, limiters, store};
 
@@ -37,7 +37,12 @@ fn for_each_limit_and_store<S: Subject>(check: impl Fn(&S, &Limiter<S>, &ManualC
 }
 
 fn back(from: Timestamp, by: Duration) -> Timestamp {
-    Timestamp::from_micros(from.as_micros() - u64::try_from(by.as_micros()).unwrap())
+    Timestamp::from_micros(from.as_micros() - u64::try_from(by.as_micros()).expect("a year fits"))
+}
+
+/// How long one more of a drained key has to wait.
+fn wait_of<S: Subject>(limited: &Limiter<S>, key: impl Key) -> Duration {
+    limited.peek(key).retry_after().expect("one fits")
 }
 
 pub(super) fn no_more_than_the_burst_at_one_instant<S: Subject>() {
@@ -74,11 +79,11 @@ pub(super) fn a_jump_back_admits_nothing_and_locks_no_longer<S: Subject>() {
             // All was taken: nothing comes back by a jump, nor by the way forward to where it began.
             clock.set(START);
             assert_eq!(admitted(limited, ("all", n), 10), QUOTA, "{limit}");
-            let own_wait = limited.peek(("all", n)).retry_after().unwrap();
+            let own_wait = wait_of(limited, ("all", n));
             let before = back(START, jump);
             clock.set(before);
             assert_eq!(admitted(limited, ("all", n), 10), 0, "{limit} back by {jump:?}");
-            let wait = limited.peek(("all", n)).retry_after().unwrap();
+            let wait = wait_of(limited, ("all", n));
             assert!(wait <= jump + own_wait, "{limit} back by {jump:?} waits {wait:?}");
             clock.set(START);
             assert_eq!(admitted(limited, ("all", n), 10), 0, "{limit} back and forth by {jump:?}");
@@ -105,10 +110,10 @@ pub(super) fn a_jump_forward_and_back_locks_no_longer<S: Subject>() {
             let limit = limited.limit();
             clock.set(START + jump);
             assert_eq!(admitted(limited, n, 10), QUOTA, "{limit}");
-            let own_wait = limited.peek(n).retry_after().unwrap();
+            let own_wait = wait_of(limited, n);
             clock.set(START);
             assert_eq!(admitted(limited, n, 10), 0, "{limit} ahead by {jump:?} and back");
-            let wait = limited.peek(n).retry_after().unwrap();
+            let wait = wait_of(limited, n);
             assert!(wait <= jump + own_wait, "{limit} ahead by {jump:?} waits {wait:?}");
             clock.set(START + jump + own_wait);
             assert!(limited.hit(n).allowed(), "{limit} locked after {jump:?}");
@@ -127,7 +132,7 @@ pub(super) fn a_clean_ahead_of_a_jump_back_locks_no_longer<S: Subject>() {
             clock.set(START);
             let more = admitted(limited, "key", 10);
             assert!(more <= gone * QUOTA, "{limit} ahead by {jump:?}: {more} more");
-            let wait = limited.peek("key").retry_after().unwrap();
+            let wait = wait_of(limited, "key");
             let slides = limit.algorithm() == Algorithm::SlidingWindow;
             let longest = limit.period() * if slides { 2 } else { 1 };
             assert!(wait <= jump + longest, "{limit} ahead by {jump:?} waits {wait:?}");

@@ -117,12 +117,12 @@ pub(super) fn growing_loses_nothing<S: Subject>(keys_each: u64) -> Checked {
         let other = 1 - own;
         for n in 0..keys_each {
             // The wide states of a store that packs them grow in a table of their own.
-            let grown = if n % 10 == 0 { &named } else { &limited };
+            let grown = if n.is_multiple_of(10) { &named } else { &limited };
             wrong += u64::from(!grown.hit((own, n)).allowed());
             shown[own].store(n as usize + 1, Ordering::Release);
             let seen = shown[other].load(Ordering::Acquire) as u64;
             if let Some(older) = (n * 31).checked_rem(seen) {
-                let grown = if older % 10 == 0 { &named } else { &limited };
+                let grown = if older.is_multiple_of(10) { &named } else { &limited };
                 wrong += u64::from(grown.hit((other, older)).allowed());
             }
         }
@@ -131,7 +131,7 @@ pub(super) fn growing_loses_nothing<S: Subject>(keys_each: u64) -> Checked {
     expect_equal("keys forgotten or known too early while growing", wrong, vec![0, 0])?;
     let forgotten = |own: u64| {
         let is_free = |n: &u64| {
-            let grown = if n % 10 == 0 { &named } else { &limited };
+            let grown = if n.is_multiple_of(10) { &named } else { &limited };
             grown.peek((own, *n)).allowed()
         };
         (0..keys_each).filter(is_free).count()
@@ -164,6 +164,44 @@ pub(super) fn the_bound_holds_for_newcomers_from_many_sides<S: Subject>() -> Che
         expect_equal(&format!("round {round}: admitted at the bound"), at_bound, QUOTA)?;
         expect_equal(&format!("round {round}: admitted with a slot"), with_slot, ROOM)?;
         expect_equal("keys", store.entries(), ROOM)?;
+    }
+    Ok(())
+}
+
+/// To forget is one step, too: each time at most one more limit's worth passes, and the count goes on from nothing.
+pub(super) fn forgetting_amid_hits_gives_at_most_the_limit_each_time<S: Subject>() -> Checked {
+    const QUOTA: u64 = 10;
+    const TIMES: u64 = 30;
+    let store = still::<S>();
+    for limited in limiters(&store, QUOTA, HOUR) {
+        let forgotten = AtomicUsize::new(0);
+        let admitted = on_threads(3, |index| {
+            if index == 2 {
+                for n in 0..TIMES {
+                    if n.is_multiple_of(2) {
+                        limited.clear();
+                    } else {
+                        limited.reset("key");
+                    }
+                    forgotten.fetch_add(1, Ordering::Release);
+                    std::thread::yield_now();
+                }
+                return 0;
+            }
+            let (mut admitted, mut n) = (0, 0);
+            while n < 1_000 || forgotten.load(Ordering::Acquire) < TIMES as usize {
+                admitted += u64::from(limited.hit("key").allowed());
+                n += 1;
+            }
+            admitted
+        });
+        let admitted: u64 = admitted.iter().sum();
+        // What the last time has left.
+        let rest = (0..2 * QUOTA).filter(|_| limited.hit("key").allowed()).count() as u64;
+        if admitted + rest > QUOTA * (TIMES + 1) {
+            return Err(format!("{}: {admitted} and {rest} admitted", limited.limit()));
+        }
+        expect_equal(&format!("{}: used at last", limited.limit()), limited.usage("key"), QUOTA)?;
     }
     Ok(())
 }

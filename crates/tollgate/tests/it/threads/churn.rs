@@ -1,7 +1,7 @@
 //! Hits while another thread cleans as fast as it can and keys go stale all the time.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tollgate::{Algorithm, Limit, Limiter, ManualClock};
@@ -11,22 +11,36 @@ use crate::stores::{START, Settings, Subject, limiter, supported};
 
 const HITTERS: usize = 2;
 
+/// What the hitting threads and the cleaning one know of each other.
+struct Traffic {
+    ended: AtomicUsize,
+    cleaned: AtomicUsize,
+}
+
+impl Traffic {
+    /// Whether to go on after `n` hits: until there were enough of them, and of cleanings between them.
+    fn goes_on(&self, n: u64, hits: u64) -> bool {
+        n < hits || self.cleaned.load(Ordering::Relaxed) < 200 && n < 20 * hits
+    }
+}
+
 /// Runs `hit` on some threads while one more calls `clean` until they are done.
-fn while_cleaning<T: Send>(hit: impl Fn(usize) -> T + Sync, clean: impl Fn() + Sync) -> Vec<T> {
-    let done = AtomicBool::new(false);
-    let ended = std::sync::atomic::AtomicUsize::new(0);
+fn while_cleaning<T: Send>(
+    hit: impl Fn(usize, &Traffic) -> T + Sync,
+    clean: impl Fn() + Sync,
+) -> Vec<T> {
+    let traffic = Traffic { ended: AtomicUsize::new(0), cleaned: AtomicUsize::new(0) };
     let results = on_threads(HITTERS + 1, |index| {
         if index == HITTERS {
-            while !done.load(Ordering::Acquire) {
+            while traffic.ended.load(Ordering::Acquire) < HITTERS {
                 clean();
+                traffic.cleaned.fetch_add(1, Ordering::Relaxed);
                 std::thread::yield_now();
             }
             return None;
         }
-        let result = hit(index);
-        if ended.fetch_add(1, Ordering::AcqRel) + 1 == HITTERS {
-            done.store(true, Ordering::Release);
-        }
+        let result = hit(index, &traffic);
+        traffic.ended.fetch_add(1, Ordering::AcqRel);
         Some(result)
     });
     results.into_iter().flatten().collect()
@@ -51,12 +65,12 @@ pub(super) fn cleaning_loses_nothing<S: Subject>() -> Checked {
     let short = ["1/millisecond", "1/millisecond fixed-window-per-key", "1/2 ms token-bucket"]
         .map(|text| limiter(&store, text));
     let counted = while_cleaning(
-        |own| {
+        |own, traffic| {
             let mut counted = BTreeMap::new();
-            for n in 0..HITS {
+            for n in (0..).take_while(|n| traffic.goes_on(*n, HITS)) {
                 // Fresh keys now and then, so that they come up while a clean is under way.
                 let at = (n % 3) as usize;
-                let key = n / 3 % KEYS + n / 5_000 * KEYS;
+                let key = n / 3 % KEYS + n / 5_000 % 20 * KEYS;
                 if long[at].hit(key).allowed() {
                     *counted.entry((at, key)).or_insert(0_u64) += 1;
                 }
@@ -89,7 +103,7 @@ pub(super) fn windows_stay_bounded<S: Subject>(
 ) -> Checked {
     const QUOTA: u64 = 2;
     const KEYS: u64 = 8;
-    const HITS: u64 = 30_000;
+    const HITS: u64 = 20_000;
     let clock = settings.clock.clone();
     let store = S::build(Settings { clean_period: Duration::from_millis(1), ..settings });
     let period = Duration::from_millis(period_ms);
@@ -104,10 +118,10 @@ pub(super) fn windows_stay_bounded<S: Subject>(
     };
     let began = clock.now();
     let results = while_cleaning(
-        |_| {
+        |_, traffic| {
             let (mut windows, mut passed) =
                 ([BTreeMap::new(), BTreeMap::new()], [0; KEYS as usize]);
-            for n in 0..HITS {
+            for n in (0..).take_while(|n| traffic.goes_on(*n, HITS)) {
                 let key = n % KEYS;
                 // The mark tells which window was charged.
                 for (limited, windows) in [&aligned, &own].into_iter().zip(&mut windows) {
