@@ -129,6 +129,7 @@ fn kernel_trusts_counter() -> bool {
 }
 
 #[allow(clippy::disallowed_methods)] // the only place that reads the monotonic clock
+#[inline(never)]
 fn nanos_since(start: &Instant) -> u64 {
     u64::try_from(Instant::now().duration_since(*start).as_nanos()).unwrap_or(u64::MAX)
 }
@@ -259,7 +260,8 @@ impl Counter {
         if line > actual + near || true_speed == 0 {
             // It ran ahead by more than any calibration can explain. Stand still until the other clock has caught up, and stay with that one.
             self.broken.store(true, Ordering::Relaxed);
-            self.publish(0, line, u64::MAX);
+            // A line that lies a stretch behind everybody, so that all come here.
+            self.publish(0, line, 1 << 33);
         } else if actual > line + near {
             // A gap, as after a suspend: jump.
             self.publish(ticks, actual, true_speed);
@@ -285,10 +287,10 @@ impl Counter {
     }
 }
 
-#[inline]
+/// Fits 64 bits as long as there are less than 2^62 ticks, which is decades, at less than four nanoseconds each.
+#[inline(always)]
 fn scale(ticks: u64, speed: u64) -> u64 {
-    let nanos = (u128::from(ticks) * u128::from(speed)) >> 32;
-    u64::try_from(nanos).unwrap_or(u64::MAX)
+    ((u128::from(ticks) * u128::from(speed)) >> 32) as u64
 }
 
 fn mul_div(a: u64, b: u64, c: u64) -> u64 {

@@ -56,13 +56,16 @@ pub struct Gcra {
     burst: u64,
     interval: Span,
     tolerance: Span,
+    /// Whether an interval has a part at all: 7 per second has, 10 per second has not, and is spared the sums.
+    has_parts: bool,
 }
 
 impl Gcra {
     pub(crate) fn new(rate: Rate) -> Self {
         let Rate { quota, period, burst, .. } = rate;
         let zero = Span { micros: 0, part: 0 };
-        let mut gcra = Gcra { quota, period, burst, interval: zero, tolerance: zero };
+        let has_parts = period % quota != 0;
+        let mut gcra = Gcra { quota, period, burst, interval: zero, tolerance: zero, has_parts };
         gcra.interval = gcra.span(u128::from(period));
         gcra.tolerance = gcra.span(u128::from(burst) * u128::from(period));
         gcra
@@ -96,25 +99,24 @@ impl Gcra {
     #[inline(always)]
     fn due(&self, state: Option<&State>, now: Timestamp) -> State {
         match state {
-            Some(state) if state.tat >= now => {
-                if state.part < self.quota {
-                    *state
-                } else {
-                    State { tat: state.tat.plus(1), part: 0 }
-                }
-            }
-            _ => State { tat: now, part: 0 },
+            Some(state) if state.tat < now => State { tat: now, part: 0 },
+            Some(state) if state.part < self.quota => *state,
+            Some(state) => State { tat: state.tat.plus(1), part: 0 },
+            None => State { tat: now, part: 0 },
         }
     }
 
     /// `span` after `due`.
     #[inline(always)]
     fn after(&self, due: State, span: Span) -> State {
+        // Both are at most 2^62: no sum of theirs wraps.
+        let micros = due.tat.as_micros() + span.micros;
+        if !self.has_parts && due.part == 0 {
+            return State { tat: Timestamp::from_micros(micros), part: 0 };
+        }
         let part = due.part + span.part;
         let carry = u64::from(part >= self.quota);
-        // Both are at most 2^62: no sum of theirs wraps.
-        let micros = due.tat.as_micros() + span.micros + carry;
-        State { tat: Timestamp::from_micros(micros), part: part - carry * self.quota }
+        State { tat: Timestamp::from_micros(micros + carry), part: part - carry * self.quota }
     }
 
     /// How far a due time lies ahead.

@@ -27,6 +27,7 @@ mod word;
 
 pub(crate) mod cell;
 
+use std::collections::VecDeque;
 use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -88,18 +89,22 @@ pub struct Prepared {
     machine: AnyMachine,
 }
 
-/// A limit and its table, shared by all who prepared it.
+/// A limit and its states, shared by all who prepared it.
 #[derive(Debug)]
 struct Known {
-    table: AnyTable,
-    packing: Packing,
+    kept: ByWidth<Kept<u64>, Kept<u128>>,
     /// The machine as it was prepared last, for cleaning by hand.
     latest: std::sync::Mutex<AnyMachine>,
-    clean_due: AtomicU64,
-    age_due: AtomicU64,
 }
 
-type AnyTable = ByWidth<Table<u64>, Table<u128>>;
+/// The states of a limit, in words of one size.
+#[derive(Debug)]
+struct Kept<W: Word> {
+    table: Table<W>,
+    packing: Packing,
+    /// When to look at the age of keys next, if at all.
+    age_due: Option<AtomicU64>,
+}
 
 struct Inner<C> {
     clock: C,
@@ -111,6 +116,9 @@ struct Inner<C> {
     /// Microseconds.
     clean_period: u64,
     key_older_than: Option<u64>,
+    /// When to look after tables that nobody hits, and those that are still to be looked after.
+    round_due: AtomicU64,
+    idle: std::sync::Mutex<VecDeque<Arc<Known>>>,
 }
 
 impl Atomic {
@@ -188,7 +196,7 @@ impl<C: Clock + 'static> Atomic<C> {
     pub fn clean(&self) -> usize {
         let now = self.inner.clock.now();
         let gone = self.inner.registry.all().iter().map(|known| self.inner.clean(known, now)).sum();
-        self.inner.registry.forget(|known| known.is_empty());
+        self.inner.forget_limits(now);
         gone
     }
 
@@ -211,16 +219,16 @@ impl<C: Clock + 'static> Atomic<C> {
 
 impl Known {
     fn is_empty(&self) -> bool {
-        match &self.table {
-            ByWidth::Narrow(table) => table.len() == 0,
-            ByWidth::Wide(table) => table.len() == 0,
+        match &self.kept {
+            ByWidth::Narrow(kept) => kept.table.len() == 0,
+            ByWidth::Wide(kept) => kept.table.len() == 0,
         }
     }
 
     fn clear(&self) {
-        match &self.table {
-            ByWidth::Narrow(table) => table.clear(),
-            ByWidth::Wide(table) => table.clear(),
+        match &self.kept {
+            ByWidth::Narrow(kept) => kept.table.clear(),
+            ByWidth::Wide(kept) => kept.table.clear(),
         }
     }
 }
@@ -228,8 +236,7 @@ impl Known {
 /// One machine on one table.
 struct On<'a, W: Word, M, C> {
     store: &'a Inner<C>,
-    known: &'a Known,
-    table: &'a Table<W>,
+    kept: &'a Kept<W>,
     machine: &'a M,
     now: Timestamp,
 }
@@ -237,12 +244,12 @@ struct On<'a, W: Word, M, C> {
 impl<W: Word, M: Pack<W>, C: Clock> On<'_, W, M, C> {
     #[inline(always)]
     fn state(&self, word: W) -> Option<M::State> {
-        word.payload().map(|payload| self.machine.unpack(&self.known.packing, payload))
+        word.payload().map(|payload| self.machine.unpack(&self.kept.packing, payload))
     }
 
     #[inline(always)]
     fn word(&self, state: Option<&M::State>) -> W {
-        let pack = |state| W::present(self.machine.pack(&self.known.packing, state));
+        let pack = |state| W::present(self.machine.pack(&self.kept.packing, state));
         state.map_or(W::CLEARED, |state| pack(state).with_used(true))
     }
 
@@ -262,12 +269,12 @@ impl<W: Word, M: Pack<W>, C: Clock> On<'_, W, M, C> {
         let mut state = self.state(word);
         let start = match state {
             Some(_) => self.now,
-            None => self.now.max(Timestamp::from_micros(self.table.floor())),
+            None => self.now.max(Timestamp::from_micros(self.kept.table.floor())),
         };
         let step = act.on(self.machine, &mut state, start);
         let next = if step.changed {
             Next::Put(self.word(state.as_ref()))
-        } else if self.store.key_older_than.is_some() && state.is_some() && !word.is_used() {
+        } else if self.kept.age_due.is_some() && state.is_some() && !word.is_used() {
             // Refused is used, too: who knocks in vain is not forgotten for that.
             Next::Put(word.with_used(true))
         } else {
@@ -284,7 +291,7 @@ impl<W: Word, M: Pack<W>, C: Clock> On<'_, W, M, C> {
     #[inline(always)]
     fn act(&self, fingerprint: u64, act: impl Act) -> Decision {
         let guard = pin();
-        if let Some(cell) = self.table.find(&guard, fingerprint) {
+        if let Some(cell) = self.kept.table.find(&guard, fingerprint) {
             let mut word = W::load(cell, Ordering::Acquire);
             while word != W::VOID && !word.is_frozen() {
                 let (next, done) = self.step(word, act);
@@ -304,7 +311,7 @@ impl<W: Word, M: Pack<W>, C: Clock> On<'_, W, M, C> {
     fn act_slowly(&self, guard: &Guard, fingerprint: u64, act: AnyAct) -> Decision {
         loop {
             let mut step = |word| self.step(word, act);
-            match self.table.update(guard, fingerprint, &|w| self.fate(w), &mut step) {
+            match self.kept.table.update(guard, fingerprint, &|w| self.fate(w), &mut step) {
                 Ok(done) => return self.decision(done),
                 Err(Full) => {
                     if let Some(decision) = self.act_on_overflow(fingerprint, act) {
@@ -318,7 +325,7 @@ impl<W: Word, M: Pack<W>, C: Clock> On<'_, W, M, C> {
     /// Decides on the state that keys without a slot share; nothing if the key got a slot meanwhile.
     #[cold]
     fn act_on_overflow(&self, fingerprint: u64, act: AnyAct) -> Option<Decision> {
-        let cell = &self.table.overflow;
+        let cell = &self.kept.table.overflow;
         let mut word = W::load(cell, Ordering::SeqCst);
         let done = loop {
             let (next, done) = self.step(word, act);
@@ -329,7 +336,7 @@ impl<W: Word, M: Pack<W>, C: Clock> On<'_, W, M, C> {
             }
         };
         let decision = self.decision(done);
-        if self.table.has_slot(fingerprint, &|w| self.fate(w)) {
+        if self.kept.table.has_slot(fingerprint, &|w| self.fate(w)) {
             // Whoever claimed it may have looked here before we charged: take it back and ask the slot.
             self.refund_overflow(&decision);
             return None;
@@ -340,7 +347,7 @@ impl<W: Word, M: Pack<W>, C: Clock> On<'_, W, M, C> {
     }
 
     fn refund_overflow(&self, decision: &Decision) {
-        let cell = &self.table.overflow;
+        let cell = &self.kept.table.overflow;
         let mut word = W::load(cell, Ordering::SeqCst);
         while let Next::Put(new) = self.step(word, AnyAct::Op(Op::Refund(decision.receipt()))).0 {
             match W::replace_in_order(cell, word, new) {
@@ -352,60 +359,88 @@ impl<W: Word, M: Pack<W>, C: Clock> On<'_, W, M, C> {
 
     /// Room may be had by forgetting; looking for it is not worth it for every hit of an attacker.
     fn tidy_at_bound(&self) {
-        let due = self.known.clean_due.load(Ordering::Relaxed);
+        let due = self.kept.table.due.load(Ordering::Relaxed);
         let early = self.store.clean_period - self.store.clean_period / 16;
         if self.now.as_micros() >= due.saturating_sub(early) {
             self.maintain();
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn maintain_if_due(&self) {
-        if self.now.as_micros() >= self.known.clean_due.load(Ordering::Relaxed)
-            || self.store.shared.has_garbage.load(Ordering::Relaxed)
-        {
+        if self.now.as_micros() >= self.kept.table.due.load(Ordering::Relaxed) {
             self.maintain();
         }
     }
 
-    /// One small step of housekeeping.
+    /// One small step of housekeeping: frees a piece of memory, or goes on with cleaning a table that nobody hits, or begins a move here. It
+    /// stays due as long as there is more to do.
     #[cold]
+    #[inline(never)]
     fn maintain(&self) {
-        if self.store.shared.has_garbage.load(Ordering::Relaxed) {
-            self.store.shared.free_some();
+        if self.store.shared.free_some() {
             return;
         }
-        let next = self.now.plus(self.store.clean_period).as_micros();
-        self.known.clean_due.store(next, Ordering::Relaxed);
-        match self.move_due() {
-            Move::Age => self.table.begin_move(Move::Age, &|w| self.fate(w)),
-            _ if self.table.wants_tidying(&|w| self.fate(w)) => {
-                self.table.begin_move(Move::Tidy, &|w| self.fate(w));
+        // A caller may have made up a time far ahead.
+        let now = self.now.min(self.store.clock.now());
+        let Ok(mut idle) = self.store.idle.try_lock() else { return };
+        if let Some(known) = idle.front() {
+            if !self.store.clean_a_little(known, now) {
+                idle.pop_front();
             }
-            _ => {}
+            return;
         }
+        self.kept.table.due.store(now.plus(self.store.clean_period).as_micros(), Ordering::Relaxed);
+        self.begin_move_if_due();
+        if self.store.round_is_due(now) {
+            self.store.forget_limits(now);
+            idle.extend(self.store.registry.all());
+            self.kept.table.due.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether a move was begun.
+    fn begin_move_if_due(&self) -> bool {
+        let mode = self.move_due();
+        let begins = mode == Move::Age || self.kept.table.wants_tidying(&|w| self.fate(w));
+        if begins {
+            self.kept.table.begin_move(mode, &|w| self.fate(w));
+        }
+        begins
+    }
+
+    /// A step of cleaning for a table that nobody hits: goes on with a move, or begins one. False when there is nothing more to do.
+    fn clean_a_little(&self) -> bool {
+        let Kept { table, .. } = self.kept;
+        if table.move_some(&|w| self.fate(w)) {
+            return true;
+        }
+        if self.now.as_micros() < table.due.load(Ordering::Relaxed) {
+            return false;
+        }
+        table.due.store(self.now.plus(self.store.clean_period).as_micros(), Ordering::Relaxed);
+        self.begin_move_if_due()
     }
 
     /// What the next move is for: age is looked at once in `key_older_than`.
     fn move_due(&self) -> Move {
-        let Some(age) = self.store.key_older_than else { return Move::Tidy };
-        let due = self.known.age_due.load(Ordering::Relaxed);
-        let next = self.now.plus(age).as_micros();
-        let is_due = self.now.as_micros() >= due
-            && self
-                .known
-                .age_due
-                .compare_exchange(due, next, Ordering::Relaxed, Ordering::Relaxed)
-                .is_ok();
-        if is_due { Move::Age } else { Move::Tidy }
+        let (Some(age), Some(age_due)) = (self.store.key_older_than, &self.kept.age_due) else {
+            return Move::Tidy;
+        };
+        let now = self.now.min(self.store.clock.now());
+        let is_due = |due| (now.as_micros() >= due).then_some(now.plus(age).as_micros());
+        match age_due.fetch_update(Ordering::Relaxed, Ordering::Relaxed, is_due) {
+            Ok(_) => Move::Age,
+            Err(_) => Move::Tidy,
+        }
     }
 
     fn clean(&self) -> usize {
         let fate = |w| self.fate(w);
-        let gone = self.table.move_all(self.move_due(), &fate);
+        let gone = self.kept.table.move_all(self.move_due(), &fate);
         // The first move made room for all that was claimed; now that is known exactly.
-        if self.table.wants_tidying(&fate) {
-            return gone + self.table.move_all(Move::Tidy, &fate);
+        if self.kept.table.wants_tidying(&fate) {
+            return gone + self.kept.table.move_all(Move::Tidy, &fate);
         }
         gone
     }
@@ -417,11 +452,37 @@ impl<W: Word, M: Pack<W>, C: Clock> On<'_, W, M, C> {
             }
             None => (Next::Keep, false),
         };
-        self.table.update(&pin(), fingerprint, &|w| self.fate(w), &mut forget).unwrap_or(false)
+        self.kept.table.update(&pin(), fingerprint, &|w| self.fate(w), &mut forget).unwrap_or(false)
     }
 }
 
+/// One hit, or any other act, on one table with one machine. Not inlined: each pair gets its own registers.
+#[inline(never)]
+fn act_on<W: Word, M: Pack<W>, C: Clock>(
+    store: &Inner<C>,
+    kept: &Kept<W>,
+    machine: &M,
+    fingerprint: u64,
+    now: Timestamp,
+    act: impl Act,
+) -> Decision {
+    let on = On { store, kept, machine, now };
+    let decision = on.act(fingerprint, act);
+    on.maintain_if_due();
+    decision
+}
+
 impl<C: Clock> Inner<C> {
+    fn keep<W: Word>(&self, limit: &Limit) -> Kept<W> {
+        let now = self.clock.now();
+        let due = |period| AtomicU64::new(now.plus(period).as_micros());
+        Kept {
+            table: Table::new(Arc::clone(&self.shared), now.plus(self.clean_period).as_micros()),
+            packing: Packing::new(limit, self.made_at),
+            age_due: self.key_older_than.map(due),
+        }
+    }
+
     #[inline]
     fn fingerprint(&self, key: KeyRef<'_>) -> u64 {
         let mut hasher = self.hasher.build_hasher();
@@ -439,18 +500,42 @@ impl<C: Clock> Inner<C> {
         act: impl Act,
     ) -> Decision {
         let known = &*prepared.known;
-        with_packed!(&known.table, &prepared.machine, (table, machine) => {
-            let on = On { store: self, known, table, machine, now };
-            let decision = on.act(fingerprint, act);
-            on.maintain_if_due();
-            decision
+        with_packed!(&known.kept, &prepared.machine, (kept, machine) => {
+            act_on(self, kept, machine, fingerprint, now, act)
+        })
+    }
+
+    fn clean_a_little(&self, known: &Known, now: Timestamp) -> bool {
+        let machine = *crate::registry::lock(&known.latest);
+        with_packed!(&known.kept, &machine, (kept, machine) => {
+            On { store: self, kept, machine, now }.clean_a_little()
+        })
+    }
+
+    /// Once in a clean period somebody looks after the tables that nobody hits.
+    fn round_is_due(&self, now: Timestamp) -> bool {
+        let next = now.plus(self.clean_period).as_micros();
+        let is_due = |due| (now.as_micros() >= due).then_some(next);
+        self.round_due.fetch_update(Ordering::Relaxed, Ordering::Relaxed, is_due).is_ok()
+    }
+
+    fn forget_limits(&self, now: Timestamp) {
+        self.registry.forget(|known| known.is_empty() && self.shares_nothing(known, now));
+    }
+
+    /// Whether the state that keys without a slot share is as good as none.
+    fn shares_nothing(&self, known: &Known, now: Timestamp) -> bool {
+        let machine = *crate::registry::lock(&known.latest);
+        with_packed!(&known.kept, &machine, (kept, machine) => {
+            let on = On { store: self, kept, machine, now };
+            on.fate(Word::load(&kept.table.overflow, Ordering::SeqCst)) != Fate::Stays
         })
     }
 
     fn clean(&self, known: &Known, now: Timestamp) -> usize {
         let machine = *crate::registry::lock(&known.latest);
-        with_packed!(&known.table, &machine, (table, machine) => {
-            On { store: self, known, table, machine, now }.clean()
+        with_packed!(&known.kept, &machine, (kept, machine) => {
+            On { store: self, kept, machine, now }.clean()
         })
     }
 }
@@ -468,20 +553,11 @@ impl<C: Clock + 'static> Store for Atomic<C> {
         let width = pack::width(limit)?;
         let inner = &self.inner;
         let known = inner.registry.entry(namespace, limit, |_| {
-            let shared = Arc::clone(&inner.shared);
-            let now = inner.clock.now();
-            Ok::<_, Error>(Known {
-                table: match width {
-                    ByWidth::Narrow(()) => ByWidth::Narrow(Table::new(shared)),
-                    ByWidth::Wide(()) => ByWidth::Wide(Table::new(shared)),
-                },
-                packing: Packing::new(limit, inner.made_at),
-                latest: std::sync::Mutex::new(machine),
-                clean_due: AtomicU64::new(now.plus(inner.clean_period).as_micros()),
-                age_due: AtomicU64::new(
-                    now.plus(inner.key_older_than.unwrap_or(0)).as_micros(),
-                ),
-            })
+            let kept = match width {
+                ByWidth::Narrow(()) => ByWidth::Narrow(inner.keep(limit)),
+                ByWidth::Wide(()) => ByWidth::Wide(inner.keep(limit)),
+            };
+            Ok::<_, Error>(Known { kept, latest: std::sync::Mutex::new(machine) })
         })?;
         *crate::registry::lock(&known.latest) = machine;
         Ok(Prepared { known, machine })
@@ -506,9 +582,9 @@ impl<C: Clock + 'static> Store for Atomic<C> {
     #[inline]
     fn hint(&self, prepared: &Prepared, key: KeyRef<'_>) -> u64 {
         let fingerprint = self.inner.fingerprint(key);
-        match &prepared.known.table {
-            ByWidth::Narrow(table) => table.prefetch(fingerprint),
-            ByWidth::Wide(table) => table.prefetch(fingerprint),
+        match &prepared.known.kept {
+            ByWidth::Narrow(kept) => kept.table.prefetch(fingerprint),
+            ByWidth::Wide(kept) => kept.table.prefetch(fingerprint),
         }
         fingerprint
     }
@@ -535,8 +611,8 @@ impl<C: Clock + 'static> Store for Atomic<C> {
     fn reset(&self, prepared: &Prepared, key: KeyRef<'_>, now: Timestamp) -> bool {
         let fingerprint = self.inner.fingerprint(key);
         let known = &*prepared.known;
-        with_packed!(&known.table, &prepared.machine, (table, machine) => {
-            On { store: &*self.inner, known, table, machine, now }.reset(fingerprint)
+        with_packed!(&known.kept, &prepared.machine, (kept, machine) => {
+            On { store: &*self.inner, kept, machine, now }.reset(fingerprint)
         })
     }
 
@@ -633,13 +709,16 @@ impl<C: Clock> AtomicBuilder<C> {
     /// ```
     #[must_use]
     pub fn build(self) -> Atomic<C> {
+        let (made_at, clean_period) = (self.clock.now(), micros_up(self.clean_period));
         let inner = Inner {
             hasher: RandomState::default(),
             registry: Registry::new(),
             shared: Arc::new(Shared::new(self.max_keys)),
             overflowed: AtomicUsize::new(0),
-            made_at: self.clock.now(),
-            clean_period: micros_up(self.clean_period),
+            made_at,
+            clean_period,
+            round_due: AtomicU64::new(made_at.plus(clean_period).as_micros()),
+            idle: std::sync::Mutex::default(),
             key_older_than: self.key_older_than.map(micros_up),
             clock: self.clock,
         };

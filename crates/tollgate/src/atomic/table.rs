@@ -86,9 +86,10 @@ pub(super) enum Move {
 pub(super) struct Shared {
     pub(super) keys: AtomicUsize,
     pub(super) max_keys: usize,
-    /// Pieces of old generations that can be freed.
+    /// Memory of old generations that can be freed.
     garbage: std::sync::Mutex<Vec<Box<dyn Garbage>>>,
-    pub(super) has_garbage: AtomicBool,
+    /// Old generations whose memory is not freed yet, whether it can be or not.
+    retired: AtomicUsize,
 }
 
 impl Shared {
@@ -97,19 +98,23 @@ impl Shared {
             keys: AtomicUsize::new(0),
             max_keys,
             garbage: std::sync::Mutex::new(Vec::new()),
-            has_garbage: AtomicBool::new(false),
+            retired: AtomicUsize::new(0),
         }
     }
 
-    /// Frees one piece of an old generation.
-    pub(super) fn free_some(&self) {
-        let Ok(mut garbage) = self.garbage.try_lock() else { return };
-        if garbage.last_mut().is_some_and(|last| last.free_some()) {
-            garbage.pop();
+    /// Frees a piece of an old generation, if there is one; false when nothing is left to be freed.
+    pub(super) fn free_some(&self) -> bool {
+        if self.retired.load(Ordering::Relaxed) == 0 {
+            return false;
         }
-        self.has_garbage.store(!garbage.is_empty(), Ordering::Relaxed);
+        if let Ok(mut garbage) = self.garbage.try_lock() {
+            if garbage.last_mut().is_some_and(|last| last.free_some()) {
+                garbage.pop();
+                self.retired.fetch_sub(1, Ordering::Relaxed);
+            }
+        }
+        true
     }
-
 }
 
 struct Generation<W: Word> {
@@ -222,6 +227,8 @@ pub(super) struct Table<W: Word> {
     /// Where the current generation lies, about: for [`Table::prefetch`] only.
     near_slots: AtomicPtr<Slot<W>>,
     near_lines: AtomicUsize,
+    /// When housekeeping is due, in microseconds: now, while old generations wait to be freed.
+    pub(super) due: AtomicU64,
     /// Microseconds.
     floor: AtomicU64,
     /// The state that keys without a slot share while the store is at its bound.
@@ -245,12 +252,13 @@ unsafe impl<W: Word> Send for Table<W> {}
 unsafe impl<W: Word> Sync for Table<W> {}
 
 impl<W: Word> Table<W> {
-    pub(super) fn new(shared: Arc<Shared>) -> Self {
+    pub(super) fn new(shared: Arc<Shared>, due: u64) -> Self {
         let first = Box::new(Generation::new(MIN_LINES, 0, Move::Tidy));
         Table {
             near_slots: AtomicPtr::new(first.slots),
             near_lines: AtomicUsize::new(first.lines),
             current: AtomicPtr::new(Box::into_raw(first)),
+            due: AtomicU64::new(due),
             floor: AtomicU64::new(0),
             overflow: W::VOID.cell(),
             keys: AtomicUsize::new(0),
@@ -366,7 +374,12 @@ impl<W: Word> Table<W> {
             if found == EMPTY {
                 if !claimed {
                     // Nothing to write, nothing to claim: the key is nowhere, for to be in a next generation this slot would have to be sealed.
-                    if let (Next::Keep, result) = f(W::VOID) {
+                    if self.shared.keys.load(Ordering::Relaxed) >= self.shared.max_keys {
+                        return Attempt::AtBound;
+                    }
+                    let shared = W::load(&self.overflow, Ordering::SeqCst);
+                    let start = if shared.payload().is_some() { shared } else { W::VOID };
+                    if let (Next::Keep, result) = f(start) {
                         return Attempt::Done(result);
                     }
                     if !self.take_key() {
@@ -509,13 +522,27 @@ impl<W: Word> Table<W> {
         let claimed = generation.claimed.load(Ordering::Relaxed) & !CLOSED;
         let dead = claimed - self.living(generation, claimed, fate).min(claimed);
         let sparse = generation.lines > MIN_LINES && claimed * 8 < capacity(generation.lines);
-        dead > claimed / 4 || sparse
+        let full = self.shared.keys.load(Ordering::Relaxed) >= self.shared.max_keys;
+        dead > claimed / 4 || sparse || dead > 0 && full
     }
 
     /// Begins a move unless one is under way; callers then do it in chunks.
     pub(super) fn begin_move(&self, mode: Move, fate: &dyn Fn(W) -> Fate) {
         let guard = pin();
         self.begin(self.current(&guard), mode, fate);
+    }
+
+    /// Goes on with the move under way, if there is one.
+    pub(super) fn move_some(&self, fate: &dyn Fn(W) -> Fate) -> bool {
+        /// Some ten microseconds of work.
+        const CHUNKS: usize = 8;
+        let guard = pin();
+        let generation = self.current(&guard);
+        let Some(next) = generation.next() else { return false };
+        if !(0..CHUNKS).all(|_| self.move_chunk(&guard, generation, next, fate)) {
+            self.move_leftovers(&guard, generation, next, fate);
+        }
+        true
     }
 
     /// Moves to a new generation and waits for the end of it; how many states went.
@@ -610,6 +637,8 @@ impl<W: Word> Table<W> {
         }
         self.near_slots.store(slots, Ordering::Relaxed);
         self.near_lines.store(lines, Ordering::Relaxed);
+        self.due.store(0, Ordering::Relaxed);
+        self.shared.retired.fetch_add(1, Ordering::Relaxed);
         let old = Retired(from);
         let shared = Arc::clone(&self.shared);
         // SAFETY: `from` is not reachable any more for guards that are taken from now on, and we alone replaced it, so it is retired once.
@@ -776,7 +805,6 @@ impl<W: Word> Retired<W> {
         // SAFETY: the pointer came from a box, and by the promise to `retire` nobody else has it any more.
         let generation = unsafe { Box::from_raw(self.0) };
         crate::registry::lock(&shared.garbage).push(Box::new(generation.memory));
-        shared.has_garbage.store(true, Ordering::Relaxed);
     }
 }
 

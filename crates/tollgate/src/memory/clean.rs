@@ -103,7 +103,7 @@ impl<C: Clock> Inner<C> {
         let step = self.clean_cursor.fetch_add(1, Ordering::Relaxed);
         self.clean_shard(step % self.shards.len(), now, false);
         if step % self.shards.len() == self.shards.len() - 1 {
-            self.forget_limits();
+            self.forget_limits(now);
             let next = now.plus(self.clean_period);
             self.clean_due.store(next.as_micros(), Ordering::Relaxed);
         }
@@ -112,12 +112,15 @@ impl<C: Clock> Inner<C> {
     /// Cleans all shards; how many keys went.
     pub(super) fn clean_all(&self, now: Timestamp) -> usize {
         let gone = (0..self.shards.len()).map(|index| self.clean_shard(index, now, true)).sum();
-        self.forget_limits();
+        self.forget_limits(now);
         gone
     }
 
-    fn forget_limits(&self) {
-        self.registry.forget(|known| known.keys.load(Ordering::Relaxed) == 0);
+    fn forget_limits(&self, now: Timestamp) {
+        self.registry.forget(|known| {
+            let machine = lock(&known.latest).1;
+            known.overflow.tidy(&machine, now) && known.keys.load(Ordering::Relaxed) == 0
+        });
     }
 
     fn clean_shard(&self, index: usize, now: Timestamp, shrinks: bool) -> usize {

@@ -56,12 +56,18 @@ impl Overflow {
         if !self.used.load(Ordering::Acquire) {
             return None;
         }
+        let state = lock(&self.state);
+        state.clone().filter(|state| machine.fresh_at(Some(state)).is_some_and(|at| at > now))
+    }
+
+    /// Forgets the state if it equals a fresh one; whether there is none.
+    pub(super) fn tidy(&self, machine: &AnyMachine, now: Timestamp) -> bool {
         let mut state = lock(&self.state);
         if machine.fresh_at(state.as_ref()).is_none_or(|at| at <= now) {
             self.used.store(false, Ordering::Release);
             *state = None;
         }
-        state.clone()
+        state.is_none()
     }
 
     pub(super) fn clear(&self) {
@@ -79,6 +85,10 @@ pub(super) struct Count {
 }
 
 impl Count {
+    fn is_full(&self) -> bool {
+        self.keys.load(Ordering::Relaxed) >= self.max_keys
+    }
+
     /// Takes room for one key, if there is any.
     fn take(&self) -> bool {
         let room = |keys| (keys < self.max_keys).then_some(keys + 1);
@@ -158,6 +168,10 @@ impl Shard {
     ) -> Decision {
         let Lookup { known, hash, key, .. } = lookup;
         let start = now.max(self.floor);
+        if count.is_full() {
+            count.overflowed.fetch_add(1, Ordering::Relaxed);
+            return known.overflow.act(lookup.machine, start, act.any());
+        }
         let copy = known.overflow.copy(lookup.machine, start);
         let mut state = copy.and_then(M::of_any);
         let step = act.on(machine, &mut state, start);

@@ -1,7 +1,7 @@
 //! Hits while another thread cleans as fast as it can and keys go stale all the time.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tollgate::{Algorithm, Limit, Limiter, ManualClock};
@@ -12,15 +12,21 @@ use crate::stores::{START, Settings, Subject, limiter, supported};
 const HITTERS: usize = 2;
 
 /// What the hitting threads and the cleaning one know of each other.
+#[derive(Default)]
 struct Traffic {
+    hits: AtomicU64,
     ended: AtomicUsize,
     cleaned: AtomicUsize,
 }
 
 impl Traffic {
-    /// Whether to go on after `n` hits: until there were enough of them, and of cleanings between them.
-    fn goes_on(&self, n: u64, hits: u64) -> bool {
-        n < hits || self.cleaned.load(Ordering::Relaxed) < 200 && n < 20 * hits
+    /// Numbers for the hits of all threads together: until there were enough of them, and of cleanings between them.
+    fn numbers(&self, enough: u64) -> impl Iterator<Item = u64> {
+        std::iter::from_fn(move || {
+            let n = self.hits.fetch_add(1, Ordering::Relaxed);
+            let cleaned = self.cleaned.load(Ordering::Relaxed);
+            (n < enough || cleaned < 200 && n < 20 * enough).then_some(n)
+        })
     }
 }
 
@@ -29,7 +35,7 @@ fn while_cleaning<T: Send>(
     hit: impl Fn(usize, &Traffic) -> T + Sync,
     clean: impl Fn() + Sync,
 ) -> Vec<T> {
-    let traffic = Traffic { ended: AtomicUsize::new(0), cleaned: AtomicUsize::new(0) };
+    let traffic = Traffic::default();
     let results = on_threads(HITTERS + 1, |index| {
         if index == HITTERS {
             while traffic.ended.load(Ordering::Acquire) < HITTERS {
@@ -55,22 +61,22 @@ pub(super) fn moved_by_hand() -> (Settings, impl Fn() + Sync) {
 
 /// Keys with a long limit lose no hit though all around them is being forgotten.
 pub(super) fn cleaning_loses_nothing<S: Subject>() -> Checked {
-    const KEYS: u64 = 50;
-    const HITS: u64 = 20_000;
+    const KEYS: u64 = 4;
+    const HITS: u64 = 40_000;
     let (settings, advance) = moved_by_hand();
     let settings = Settings { clean_period: Duration::from_millis(2), ..settings };
     let store = S::build(settings);
     let kinds = ["fixed-window-per-key", "elastic-window", "fixed-window-per-key name=wide"];
-    let long = kinds.map(|kind| limiter(&store, &format!("100/90 days {kind}")));
+    let long = kinds.map(|kind| limiter(&store, &format!("250/90 days {kind}")));
     let short = ["1/millisecond", "1/millisecond fixed-window-per-key", "1/2 ms token-bucket"]
         .map(|text| limiter(&store, text));
     let counted = while_cleaning(
         |own, traffic| {
             let mut counted = BTreeMap::new();
-            for n in (0..).take_while(|n| traffic.goes_on(*n, HITS)) {
-                // Fresh keys now and then, so that they come up while a clean is under way.
-                let at = (n % 3) as usize;
-                let key = n / 3 % KEYS + n / 5_000 % 20 * KEYS;
+            for n in traffic.numbers(HITS) {
+                // All threads on one key for a while; fresh ones now and then, so that they come up while a clean is under way.
+                let at = (n / 64 % 3) as usize;
+                let key = n / 16 % KEYS + n / 1_000 * KEYS;
                 if long[at].hit(key).allowed() {
                     *counted.entry((at, key)).or_insert(0_u64) += 1;
                 }
@@ -103,7 +109,7 @@ pub(super) fn windows_stay_bounded<S: Subject>(
 ) -> Checked {
     const QUOTA: u64 = 2;
     const KEYS: u64 = 8;
-    const HITS: u64 = 20_000;
+    const HITS: u64 = 40_000;
     let clock = settings.clock.clone();
     let store = S::build(Settings { clean_period: Duration::from_millis(1), ..settings });
     let period = Duration::from_millis(period_ms);
@@ -121,8 +127,8 @@ pub(super) fn windows_stay_bounded<S: Subject>(
         |_, traffic| {
             let (mut windows, mut passed) =
                 ([BTreeMap::new(), BTreeMap::new()], [0; KEYS as usize]);
-            for n in (0..).take_while(|n| traffic.goes_on(*n, HITS)) {
-                let key = n % KEYS;
+            for n in traffic.numbers(HITS) {
+                let key = n / 4 % KEYS;
                 // The mark tells which window was charged.
                 for (limited, windows) in [&aligned, &own].into_iter().zip(&mut windows) {
                     let hit = limited.hit(key);

@@ -1,0 +1,75 @@
+//! Several limits at once: on one key, and over several keys, all or nothing.
+//!
+//! ```text
+//! cargo run --example policies
+//! ```
+
+use std::time::Duration;
+
+use tollgate::{Limit, ManualClock, Memory, Policy, PolicyDecision, Timestamp, hit_all};
+
+fn main() -> Result<(), tollgate::Error> {
+    let clock = ManualClock::new(Timestamp::from_micros(1_767_225_600_000_000));
+    let store = Memory::builder().clock(clock.clone()).build();
+
+    println!("one key, two limits: 3/second to keep it calm, 5/minute to keep it fair");
+    let limiter = store.policy_limiter("3/second; 5/minute fixed-window")?;
+    for (second, hits) in [(0, 4), (1, 4)] {
+        for _ in 0..hits {
+            tell(second, limiter.policy(), &limiter.hit("alice"));
+        }
+        clock.advance(Duration::from_secs(1));
+    }
+
+    println!("\nnobody is charged for what was refused: the headline is the limit to show");
+    let refused = limiter.hit("alice");
+    println!("  refused by the limit of {}: {refused_by}", refused.headline().limit(), refused_by = wait(refused.retry_after()));
+    let in_use: Vec<u64> = limiter.usage("alice").collect();
+    println!("  in use: {in_use:?}");
+
+    println!("\na refund, because the work failed after it was admitted");
+    let decision = limiter.hit("bob");
+    println!("  after the hit:    {:?} in use", limiter.usage("bob").collect::<Vec<_>>());
+    let _ = limiter.refund("bob", &decision);
+    println!("  after the refund: {:?} in use", limiter.usage("bob").collect::<Vec<_>>());
+
+    println!("\nseveral keys: a message counts for its sender and for the room, or for neither");
+    let senders = store.limiter(Limit::per_minute(10).name("sender"))?;
+    let rooms = store.limiter(Limit::per_minute(2).name("room"))?;
+    for sender in ["alice", "bob", "carol"] {
+        let both = hit_all(&[senders.item(sender, 1), rooms.item("lobby", 1)])?;
+        let [own, room] = both.outcomes() else { unreachable!("two items, two outcomes") };
+        println!(
+            "  {sender:<6} {:<9} sender says {:<4} room says {:<4} {}",
+            if both.allowed() { "sent" } else { "not sent," },
+            yes(own.allowed()),
+            yes(room.allowed()),
+            wait(both.retry_after()),
+        );
+    }
+    println!("  carol paid nothing: {} in use", senders.usage("carol"));
+    Ok(())
+}
+
+fn tell(second: u32, policy: &Policy, decision: &PolicyDecision) {
+    let verdict = if decision.allowed() { "admitted" } else { "refused " };
+    let left: Vec<String> = policy
+        .limits()
+        .iter()
+        .zip(decision.outcomes())
+        .map(|(limit, outcome)| format!("{} of {limit}", outcome.remaining()))
+        .collect();
+    println!("  {second} s  {verdict}  left: {}", left.join(", "));
+}
+
+fn yes(allowed: bool) -> &'static str {
+    if allowed { "yes" } else { "no" }
+}
+
+fn wait(retry_after: Option<Duration>) -> String {
+    match retry_after {
+        Some(Duration::ZERO) => String::new(),
+        Some(wait) => format!("try again in {wait:?}"),
+        None => "this can never pass".to_owned(),
+    }
+}
