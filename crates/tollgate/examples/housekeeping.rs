@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use tollgate::memory::Expired;
 use tollgate::{Limit, ManualClock, Memory, Source, Timestamp};
 
 fn main() -> Result<(), tollgate::Error> {
@@ -21,7 +22,7 @@ fn main() -> Result<(), tollgate::Error> {
         // Each key that is forgotten is reported once: here the last count of every window goes to the books.
         .before_clean(move |batch| {
             keys.fetch_add(batch.len() as u64, Ordering::Relaxed);
-            units.fetch_add(batch.iter().map(|expired| expired.value()).sum(), Ordering::Relaxed);
+            units.fetch_add(batch.iter().map(Expired::value).sum(), Ordering::Relaxed);
         })
         .build();
     let limiter = store.limiter("100/minute fixed-window".parse::<Limit>()?)?;
@@ -45,7 +46,9 @@ fn main() -> Result<(), tollgate::Error> {
     }
     println!("  keys held:                     {}", store.len());
     println!("  hits without a key of their own: {shared} (the store says {})", store.overflowed());
-    println!("  admitted:                      {admitted}, 997 with a key, 100 on the shared state");
+    println!(
+        "  admitted:                      {admitted}, 997 with a key, 100 on the shared state"
+    );
     println!("  alice is where she was:        {} used", limiter.usage("alice"));
 
     println!("\na minute later all windows have ended");

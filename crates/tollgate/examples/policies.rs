@@ -23,7 +23,11 @@ fn main() -> Result<(), tollgate::Error> {
 
     println!("\nnobody is charged for what was refused: the headline is the limit to show");
     let refused = limiter.hit("alice");
-    println!("  refused by the limit of {}: {refused_by}", refused.headline().limit(), refused_by = wait(refused.retry_after()));
+    println!(
+        "  full is the limit of {}: {}",
+        refused.headline().limit(),
+        wait(refused.retry_after())
+    );
     let in_use: Vec<u64> = limiter.usage("alice").collect();
     println!("  in use: {in_use:?}");
 
@@ -39,13 +43,15 @@ fn main() -> Result<(), tollgate::Error> {
     for sender in ["alice", "bob", "carol"] {
         let both = hit_all(&[senders.item(sender, 1), rooms.item("lobby", 1)])?;
         let [own, room] = both.outcomes() else { unreachable!("two items, two outcomes") };
-        println!(
-            "  {sender:<6} {:<9} sender says {:<4} room says {:<4} {}",
-            if both.allowed() { "sent" } else { "not sent," },
-            yes(own.allowed()),
-            yes(room.allowed()),
-            wait(both.retry_after()),
-        );
+        if both.allowed() {
+            println!("  {sender:<6} sent");
+        } else {
+            let (own, room) = (yes(own.allowed()), yes(room.allowed()));
+            let wait = wait(both.retry_after());
+            println!(
+                "  {sender:<6} not sent: the sender's limit says {own}, the room's {room}, {wait}"
+            );
+        }
     }
     println!("  carol paid nothing: {} in use", senders.usage("carol"));
     Ok(())

@@ -1,22 +1,22 @@
-//! A limiter at work: five clients with different habits, ten seconds, one limit.
+//! A limiter at work: five clients with different habits, six seconds, one limit.
 //!
 //! ```text
 //! cargo run --release --example traffic
 //! cargo run --release --example traffic -- "5/second moving-window"
 //! ```
 //!
-//! The time is simulated: the clock is moved by hand, so the ten seconds are over at once and every run prints the same.
+//! The time is simulated: the clock is moved by hand, so the six seconds are over at once and every run prints the same.
 
+use std::process::ExitCode;
 use std::time::Duration;
 
 use tollgate::{Clock, Decision, Limiter, ManualClock, Memory, Store, Timestamp};
 
 /// 2026-01-01T00:00:00Z: the windows of the clock start on whole seconds.
 const START: Timestamp = Timestamp::from_micros(1_767_225_600_000_000);
-const TICK: Duration = Duration::from_millis(50);
-const TICKS: u32 = 200;
-/// One character of the timeline is a quarter of a second.
-const TICKS_PER_CELL: u32 = 5;
+/// One character of the timeline.
+const TICK: Duration = Duration::from_millis(100);
+const TICKS: u32 = 60;
 
 /// When a client comes, and with what.
 enum Habit {
@@ -24,7 +24,7 @@ enum Habit {
     Every { ticks: u32, cost: u64 },
     /// So many hits at once at these ticks.
     Bursts { hits: u32, at: &'static [u32] },
-    /// As fast as it may: after a refusal it stays away for as long as it was told.
+    /// As fast as it may: after each answer it asks when the next hit will pass, and comes then.
     Obedient { back_at: Timestamp },
 }
 
@@ -32,20 +32,21 @@ struct Client {
     name: &'static str,
     about: &'static str,
     habit: Habit,
-    cells: Vec<Cell>,
-    longest_wait: Duration,
+    /// What it got, tick by tick.
+    got: Vec<Got>,
+    /// `None` once it was told that it can never pass.
+    longest_wait: Option<Duration>,
 }
 
 #[derive(Clone, Copy, Default)]
-struct Cell {
+struct Got {
     admitted: u32,
     refused: u32,
 }
 
 impl Client {
     fn new(name: &'static str, about: &'static str, habit: Habit) -> Client {
-        let cells = vec![Cell::default(); (TICKS / TICKS_PER_CELL) as usize];
-        Client { name, about, habit, cells, longest_wait: Duration::ZERO }
+        Client { name, about, habit, got: Vec::new(), longest_wait: Some(Duration::ZERO) }
     }
 
     /// What it asks for at this tick: how many hits, and of which cost.
@@ -57,57 +58,68 @@ impl Client {
         }
     }
 
-    fn note(&mut self, tick: u32, decision: &Decision) {
-        let cell = &mut self.cells[(tick / TICKS_PER_CELL) as usize];
+    fn note(&mut self, decision: &Decision) {
+        let Some(got) = self.got.last_mut() else { return };
         if decision.allowed() {
-            cell.admitted += 1;
+            got.admitted += 1;
             return;
         }
-        cell.refused += 1;
-        if let Some(wait) = decision.retry_after() {
-            self.longest_wait = self.longest_wait.max(wait);
-            if let Habit::Obedient { back_at } = &mut self.habit {
-                *back_at = decision.now() + wait;
-            }
-        }
+        got.refused += 1;
+        let waits = self.longest_wait.zip(decision.retry_after());
+        self.longest_wait = waits.map(|(longest, wait)| longest.max(wait));
     }
 
     fn timeline(&self) -> String {
-        let mark = |cell: &Cell| match (cell.admitted, cell.refused) {
+        let mark = |got: &Got| match (got.admitted, got.refused) {
             (0, 0) => '·',
             (_, 0) => '█',
             (0, _) => '×',
             _ => '▒',
         };
-        self.cells.iter().map(mark).collect()
+        self.got.iter().map(mark).collect()
     }
 }
 
 fn clients() -> [Client; 5] {
-    let at_once = Habit::Bursts { hits: 15, at: &[20, 120] };
+    let at_once = Habit::Bursts { hits: 15, at: &[10, 40] };
     [
-        Client::new("steady", "4 a second", Habit::Every { ticks: 5, cost: 1 }),
+        Client::new("steady", "3 or 4 a second", Habit::Every { ticks: 3, cost: 1 }),
         Client::new("bursts", "15 at once, twice", at_once),
-        Client::new("heavy", "cost 4, every second", Habit::Every { ticks: 20, cost: 4 }),
-        Client::new("greedy", "20 a second", Habit::Every { ticks: 1, cost: 1 }),
-        Client::new("obedient", "waits as told", Habit::Obedient { back_at: START }),
+        Client::new("heavy", "cost 6, every second", Habit::Every { ticks: 10, cost: 6 }),
+        Client::new("greedy", "10 a second", Habit::Every { ticks: 1, cost: 1 }),
+        Client::new("obedient", "comes when told", Habit::Obedient { back_at: START }),
     ]
 }
 
-fn main() -> Result<(), tollgate::Error> {
-    let text = std::env::args().nth(1).unwrap_or_else(|| "5/second burst=10".to_owned());
-    let clock = ManualClock::new(START);
-    let limiter = Memory::builder().clock(clock.clone()).build().limiter(&*text)?;
+fn main() -> ExitCode {
+    let limit = std::env::args().nth(1).unwrap_or_else(|| "5/second burst=10".to_owned());
+    match run(&limit) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{limit}: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
 
-    println!("each client may do {}; ten seconds of traffic\n", limiter.limit());
+fn run(limit: &str) -> Result<(), tollgate::Error> {
+    let clock = ManualClock::new(START);
+    let limiter = Memory::builder().clock(clock.clone()).build().limiter(limit)?;
+
+    println!("every client may do {}: six seconds of traffic\n", limiter.limit());
     let mut clients = clients();
     let mut closer_look = Vec::new();
     for tick in 0..TICKS {
         for client in &mut clients {
             let (hits, cost) = client.demand(tick, clock.now());
+            client.got.push(Got::default());
             for hit in 1..=hits {
                 let decision = limiter.hit_n(client.name, cost);
-                client.note(tick, &decision);
+                client.note(&decision);
+                if let Habit::Obedient { back_at } = &mut client.habit {
+                    let next = limiter.peek(client.name);
+                    *back_at = next.now() + next.retry_after().unwrap_or(Duration::MAX);
+                }
                 if matches!(client.habit, Habit::Bursts { at, .. } if at[0] == tick) {
                     closer_look.push((hit, decision));
                 }
@@ -123,7 +135,8 @@ fn main() -> Result<(), tollgate::Error> {
 }
 
 fn show_timeline(clients: &[Client]) {
-    println!("{:<10}0s      2s      4s      6s      8s      10s", "");
+    let seconds: String = (0..TICKS / 10).map(|second| format!("{second:<10}")).collect();
+    println!("{:<10}{}", "second", seconds.trim_end());
     for client in clients {
         println!("{:<10}{}  {}", client.name, client.timeline(), client.about);
     }
@@ -136,13 +149,17 @@ fn show_sums<S: Store>(clients: &[Client], limiter: &Limiter<S>) {
         "", "asked", "admitted", "refused", "longest wait", "left now"
     );
     for client in clients {
-        let admitted: u32 = client.cells.iter().map(|cell| cell.admitted).sum();
-        let refused: u32 = client.cells.iter().map(|cell| cell.refused).sum();
+        let admitted: u32 = client.got.iter().map(|got| got.admitted).sum();
+        let refused: u32 = client.got.iter().map(|got| got.refused).sum();
         println!(
             "{:<10}{:>8}{admitted:>10}{refused:>9}{:>15}{:>10}",
             client.name,
             admitted + refused,
-            format!("{:?}", client.longest_wait),
+            match client.longest_wait {
+                Some(Duration::ZERO) => "-".to_owned(),
+                Some(wait) => format!("{wait:?}"),
+                None => "never".to_owned(),
+            },
             limiter.peek(client.name).remaining(),
         );
     }
@@ -163,6 +180,8 @@ fn show_closer_look(hits: &[(u32, Decision)]) {
         };
         let (used, limit) = (decision.used(), decision.limit());
         let (left, fresh) = (decision.remaining(), decision.reset_after());
-        println!("  hit {hit:>2}  {used:>2} of {limit} used, {left} left, as new in {fresh:?}: {verdict}");
+        println!(
+            "  hit {hit:>2}  {used:>2} of {limit} used, {left} left, as new in {fresh:?}: {verdict}"
+        );
     }
 }

@@ -23,19 +23,20 @@ fn main() -> Result<(), tollgate::Error> {
         println!("  turn {turn}: {}", if decision.allowed() { "admitted" } else { "refused" });
     }
 
-    println!("\nfour tasks on one key at 2/second burst=1: the oldest comes first");
+    println!("\nfour tasks on one key at 2/second, its burst of 4 used up: the oldest comes first");
     let clock = ManualClock::new(Timestamp::from_micros(1_767_225_600_000_000));
     let timers = Timers { clock: clock.clone(), at: RefCell::default() };
-    let limiter = Memory::builder().clock(clock).build().limiter("2/second burst=1")?;
+    let limiter = Memory::builder().clock(clock).build().limiter("2/second burst=4")?;
+    let _ = limiter.hit_n("queue", 4);
     let patient = Duration::from_secs(10);
     timers.run([
         task("first", &limiter, &timers, patient),
         task("second", &limiter, &timers, patient),
-        task("hasty", &limiter, &timers, Duration::from_millis(800)),
+        task("hasty", &limiter, &timers, Duration::from_millis(1_200)),
         task("fourth", &limiter, &timers, patient),
     ]);
 
-    println!("\nwho gives up takes nothing with it: in use {}", limiter.usage("queue"));
+    println!("\nwho gives up has taken nothing: {} of 4 in use", limiter.usage("queue"));
     Ok(())
 }
 
@@ -54,7 +55,9 @@ fn task<'a, S: Store>(
         if decision.allowed() {
             println!("  {name:<7} admitted after {waited:?}");
         } else {
-            println!("  {name:<7} refused after {waited:?}: its turn comes later than {timeout:?}");
+            println!(
+                "  {name:<7} refused after {waited:?}, its turn would come later than {timeout:?}"
+            );
         }
     })
 }

@@ -102,6 +102,8 @@ struct Known {
 struct Kept<W: Word> {
     table: Table<W>,
     packing: Packing,
+    /// When to clean next.
+    clean_due: AtomicU64,
     /// When to look at the age of keys next, if at all.
     age_due: Option<AtomicU64>,
 }
@@ -233,6 +235,15 @@ impl Known {
     }
 }
 
+impl<W: Word> Kept<W> {
+    /// Whether cleaning is due, or will be in less than `early`; to one caller, after which it is due in a `period`.
+    fn is_clean_due(&self, now: Timestamp, early: u64, period: u64) -> bool {
+        let next = now.plus(period).as_micros();
+        let is_due = |due| (now.plus(early).as_micros() >= due).then_some(next);
+        self.clean_due.fetch_update(Ordering::Relaxed, Ordering::Relaxed, is_due).is_ok()
+    }
+}
+
 /// One machine on one table.
 struct On<'a, W: Word, M, C> {
     store: &'a Inner<C>,
@@ -359,10 +370,10 @@ impl<W: Word, M: Pack<W>, C: Clock> On<'_, W, M, C> {
 
     /// Room may be had by forgetting; looking for it is not worth it for every hit of an attacker.
     fn tidy_at_bound(&self) {
-        let due = self.kept.table.due.load(Ordering::Relaxed);
-        let early = self.store.clean_period - self.store.clean_period / 16;
-        if self.now.as_micros() >= due.saturating_sub(early) {
-            self.maintain();
+        let period = self.store.clean_period;
+        let now = self.now.min(self.store.clock.now());
+        if self.kept.is_clean_due(now, period - period / 16, period) {
+            self.begin_move_if_due();
         }
     }
 
@@ -388,15 +399,15 @@ impl<W: Word, M: Pack<W>, C: Clock> On<'_, W, M, C> {
             if !self.store.clean_a_little(known, now) {
                 idle.pop_front();
             }
-            return;
+        } else if self.kept.is_clean_due(now, 0, self.store.clean_period) {
+            self.begin_move_if_due();
+            if self.store.round_is_due(now) {
+                self.store.forget_limits(now);
+                idle.extend(self.store.registry.all());
+            }
         }
-        self.kept.table.due.store(now.plus(self.store.clean_period).as_micros(), Ordering::Relaxed);
-        self.begin_move_if_due();
-        if self.store.round_is_due(now) {
-            self.store.forget_limits(now);
-            idle.extend(self.store.registry.all());
-            self.kept.table.due.store(0, Ordering::Relaxed);
-        }
+        let clean_due = self.kept.clean_due.load(Ordering::Relaxed);
+        self.kept.table.due.store(if idle.is_empty() { clean_due } else { 0 }, Ordering::Relaxed);
     }
 
     /// Whether a move was begun.
@@ -411,15 +422,9 @@ impl<W: Word, M: Pack<W>, C: Clock> On<'_, W, M, C> {
 
     /// A step of cleaning for a table that nobody hits: goes on with a move, or begins one. False when there is nothing more to do.
     fn clean_a_little(&self) -> bool {
-        let Kept { table, .. } = self.kept;
-        if table.move_some(&|w| self.fate(w)) {
-            return true;
-        }
-        if self.now.as_micros() < table.due.load(Ordering::Relaxed) {
-            return false;
-        }
-        table.due.store(self.now.plus(self.store.clean_period).as_micros(), Ordering::Relaxed);
-        self.begin_move_if_due()
+        self.kept.table.move_some(&|w| self.fate(w))
+            || self.kept.is_clean_due(self.now, 0, self.store.clean_period)
+                && self.begin_move_if_due()
     }
 
     /// What the next move is for: age is looked at once in `key_older_than`.
@@ -479,6 +484,7 @@ impl<C: Clock> Inner<C> {
         Kept {
             table: Table::new(Arc::clone(&self.shared), now.plus(self.clean_period).as_micros()),
             packing: Packing::new(limit, self.made_at),
+            clean_due: due(self.clean_period),
             age_due: self.key_older_than.map(due),
         }
     }

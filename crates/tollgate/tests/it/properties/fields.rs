@@ -44,7 +44,7 @@ fn denied_does_what_the_limit_says(limit: &Limit, seen: &Seen<Key>) -> Result<()
     }
     let cost = match seen.op {
         Op::Hit(cost) if limit.charge_denied() => cost,
-        Op::Take(_) if limit.charge_denied() => 1,
+        Op::Take(1..) if limit.charge_denied() => 1,
         _ => 0,
     };
     let before = seen.before.would(seen.now, Op::Peek(0));
@@ -96,7 +96,12 @@ fn take_grants_what_fits(seen: &Seen<Key>) -> Result<(), String> {
     let Op::Take(cost) = seen.op else { return Ok(()) };
     let fits = seen.before.would(seen.now, Op::Peek(0)).remaining;
     let granted = if seen.answer.allowed { seen.answer.charged } else { 0 };
-    if granted != cost.min(fits) || seen.answer.allowed != (granted > 0 || cost == 0) {
+    // Of nothing at all it is a hit of cost 0: denied to who has been charged beyond the limit.
+    let allowed = match cost {
+        0 => seen.before.would(seen.now, Op::Hit(0)).allowed,
+        _ => granted > 0,
+    };
+    if granted != cost.min(fits) || seen.answer.allowed != allowed {
         return Err(seen.wrong(format!("{fits} would have passed")));
     }
     Ok(())

@@ -1,0 +1,50 @@
+//! The table of README, held to what the stores accept.
+
+use tollgate::{Algorithm, Atomic, Direct, Limit, Memory};
+
+const README: &str = include_str!("../../../../README.md");
+
+/// The cells of a row of a Markdown table, without the blanks and backticks around them.
+fn cells(row: &str) -> Vec<&str> {
+    let inner = row.trim().trim_matches('|');
+    inner.split('|').map(|cell| cell.trim_matches([' ', '`'])).collect()
+}
+
+/// The rows of the table whose header names all three stores, with the columns of these.
+fn table() -> ([usize; 3], Vec<Vec<&'static str>>) {
+    const STORES: [&str; 3] = ["Memory", "Atomic", "Direct"];
+    let mut lines = README.lines().skip_while(|line| {
+        let header = cells(line);
+        !STORES.iter().all(|store| header.contains(store))
+    });
+    let header = cells(lines.next().expect("README has no table of algorithms and stores"));
+    let column = |store: &str| header.iter().position(|cell| *cell == store).unwrap();
+    let rows = lines.skip(1).take_while(|line| line.starts_with('|')).map(cells).collect();
+    (STORES.map(column), rows)
+}
+
+#[test]
+fn readme_lists_every_algorithm_once_and_in_order() {
+    let (_, rows) = table();
+    let listed: Vec<Algorithm> = rows.iter().map(|row| row[0].parse().unwrap()).collect();
+    assert_eq!(listed, Algorithm::ALL);
+}
+
+#[test]
+fn readme_says_which_store_holds_which_algorithm() {
+    let (columns, rows) = table();
+    for row in rows {
+        let limit = || Limit::per_minute(10).algorithm(row[0].parse().unwrap());
+        let held = [
+            Memory::new().limiter(limit()).is_ok(),
+            Atomic::new().limiter(limit()).is_ok(),
+            Direct::new(limit()).is_ok(),
+        ];
+        let told = columns.map(|column| match row[column] {
+            "yes" => true,
+            "no" => false,
+            other => panic!("{}: a cell is yes or no, not {other:?}", row[0]),
+        });
+        assert_eq!(told, held, "{}: [Memory, Atomic, Direct]", row[0]);
+    }
+}
