@@ -44,12 +44,12 @@ fn main() -> Result<(), tollgate::Error> {
         admitted += u32::from(decision.allowed());
         shared += u32::from(decision.source() == Source::Overflow);
     }
-    println!("  keys held:                     {}", store.len());
-    println!("  hits without a key of their own: {shared} (the store says {})", store.overflowed());
+    println!("  keys held:              {}", store.len());
+    println!("  hits on a shared state: {shared}, the store counts {}", store.overflowed());
     println!(
-        "  admitted:                      {admitted}, 997 with a key, 100 on the shared state"
+        "  admitted:               {admitted}, one for each of 997 keys and 100 on the shared state"
     );
-    println!("  alice is where she was:        {} used", limiter.usage("alice"));
+    println!("  alice is where she was: {} used", limiter.usage("alice"));
 
     println!("\na minute later all windows have ended");
     clock.advance(Duration::from_secs(60));

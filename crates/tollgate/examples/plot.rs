@@ -34,7 +34,7 @@ fn traffic() -> Vec<Phase> {
     let phase = |name, detail, from, until, hits| Phase { name, detail, from, until, hits };
     vec![
         phase("steady", "4 a second", 0, 2_250, every(250, 300, 8)),
-        phase("burst", "12 in 0.33 s", 2_250, 2_950, every(30, 2_400, 12)),
+        phase("burst", "12 in ⅓ s", 2_250, 2_950, every(30, 2_400, 12)),
         phase("silence", "", 2_950, 4_650, vec![]),
         phase("edge", "6 and 6", 4_650, 5_350, edge),
         phase("silence", "", 5_350, 6_850, vec![]),

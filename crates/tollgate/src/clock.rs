@@ -215,26 +215,38 @@ impl Counter {
     }
 
     /// Nanoseconds since the start.
-    #[inline]
+    #[inline(always)]
     fn nanos(&self, start: &Instant) -> u64 {
-        let (nanos, passed) = loop {
-            let published = self.published.load(Ordering::Acquire);
-            let anchor = &self.anchors[published % 2];
-            let ticks = anchor.ticks.load(Ordering::Relaxed);
-            let nanos = anchor.nanos.load(Ordering::Relaxed);
-            let speed = anchor.speed.load(Ordering::Relaxed);
-            // A core whose counter lags behind the anchor is told the anchor's time, never an earlier one.
-            let passed = scale(self.source.raw().saturating_sub(ticks), speed);
-            fence(Ordering::Acquire);
-            if published == self.published.load(Ordering::Relaxed) {
-                break (nanos, passed);
-            }
-        };
-        if passed > STRETCH { self.anchor(start, nanos, passed) } else { nanos + passed }
+        match self.follow() {
+            Some((nanos, passed)) if passed <= STRETCH => nanos + passed,
+            Some((nanos, passed)) => self.anchor(start, nanos, passed),
+            None => self.read_again(start),
+        }
+    }
+
+    /// What the clock said at its anchor and what has passed since; nothing if it was anchored while we read.
+    #[inline(always)]
+    fn follow(&self) -> Option<(u64, u64)> {
+        let now = self.source.raw();
+        let published = self.published.load(Ordering::Acquire);
+        let anchor = &self.anchors[published % 2];
+        let nanos = anchor.nanos.load(Ordering::Relaxed);
+        // A core whose counter lags behind the anchor is told the anchor's time, never an earlier one.
+        let ticks = now.saturating_sub(anchor.ticks.load(Ordering::Relaxed));
+        let passed = scale(ticks, anchor.speed.load(Ordering::Relaxed));
+        fence(Ordering::Acquire);
+        (published == self.published.load(Ordering::Relaxed)).then_some((nanos, passed))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn read_again(&self, start: &Instant) -> u64 {
+        self.nanos(start)
     }
 
     /// Anchors the clock anew. It said `nanos` at the last anchor, and will not say less than what it says now.
     #[cold]
+    #[inline(never)]
     fn anchor(&self, start: &Instant, nanos: u64, passed: u64) -> u64 {
         if self.broken.load(Ordering::Relaxed) {
             return nanos.max(nanos_since(start));
@@ -247,30 +259,27 @@ impl Counter {
             Err(TryLockError::WouldBlock) => return told,
         };
         let now = Reading::take(&self.source, start);
-        let (ticks, actual) = (now.ticks, now.nanos);
-        let old = &self.anchors[self.published.load(Ordering::Relaxed) % 2];
-        let passed = ticks.saturating_sub(old.ticks.load(Ordering::Relaxed));
-        let line = old
-            .nanos
-            .load(Ordering::Relaxed)
-            .saturating_add(scale(passed, old.speed.load(Ordering::Relaxed)))
-            .max(told);
+        // Nobody else writes: we hold the lock.
+        let Some((nanos, passed)) = self.follow() else { return told };
+        if passed <= STRETCH {
+            return told.max(nanos + passed);
+        }
+        let line = nanos.saturating_add(passed).max(told);
         let true_speed = now.speed_since(&first);
         let near = STRETCH / 100;
-        if line > actual + near || true_speed == 0 {
+        if line > now.nanos + near || true_speed == 0 {
             // It ran ahead by more than any calibration can explain. Stand still until the other clock has caught up, and stay with that one.
             self.broken.store(true, Ordering::Relaxed);
-            // A line that lies a stretch behind everybody, so that all come here.
+            // A line that everybody finds too old, so that all come here.
             self.publish(0, line, 1 << 33);
-        } else if actual > line + near {
+        } else if now.nanos > line + near {
             // A gap, as after a suspend: jump.
-            self.publish(ticks, actual, true_speed);
+            self.publish(now.ticks, now.nanos, true_speed);
         } else {
             // Meet the other clock at the end of the next stretch.
-            let target = (actual + STRETCH).saturating_sub(line);
-            self.publish(ticks, line, mul_div(true_speed, target, STRETCH));
+            let target = (now.nanos + STRETCH).saturating_sub(line);
+            self.publish(now.ticks, line, mul_div(true_speed, target, STRETCH));
         }
-        drop(first);
         line
     }
 

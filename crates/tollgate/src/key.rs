@@ -104,6 +104,18 @@ impl<'a> KeyRef<'a> {
         self.form
     }
 
+    /// Feeds the key to a hasher: the bytes, and the form where it is not the usual one.
+    #[inline(always)]
+    pub(crate) fn hash(self, hasher: &impl std::hash::BuildHasher) -> u64 {
+        use std::hash::Hasher as _;
+        let mut hasher = hasher.build_hasher();
+        hasher.write(self.bytes);
+        if self.form != Form::Plain {
+            hasher.write_u8(self.form as u8);
+        }
+        hasher.finish()
+    }
+
     pub(crate) const fn from_parts(form: Form, bytes: &'a [u8]) -> Self {
         KeyRef { form, bytes }
     }

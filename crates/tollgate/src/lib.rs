@@ -67,3 +67,16 @@ const DEFAULT_MAX_KEYS: usize = 10_000_000;
 
 /// How often a store cleans unless told otherwise.
 const DEFAULT_CLEAN_PERIOD: std::time::Duration = std::time::Duration::from_secs(60);
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+mod readme {}
+#[cfg(doctest)]
+#[doc = include_str!("../../../guides/choose-an-algorithm.md")]
+mod choose_an_algorithm {}
+#[cfg(doctest)]
+#[doc = include_str!("../../../guides/choose-a-store.md")]
+mod choose_a_store {}
+#[cfg(doctest)]
+#[doc = include_str!("../../../guides/coming-from.md")]
+mod coming_from {}

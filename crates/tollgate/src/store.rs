@@ -43,13 +43,8 @@ pub trait Store: Clone + Send + Sync + 'static {
     fn prepare(&self, namespace: &str, limit: &Limit) -> Result<Self::Prepared, Error>;
 
     /// One operation on one key.
-    fn apply(
-        &self,
-        prepared: &Self::Prepared,
-        key: KeyRef<'_>,
-        now: Timestamp,
-        op: Op,
-    ) -> Decision;
+    fn apply(&self, prepared: &Self::Prepared, key: KeyRef<'_>, now: Timestamp, op: Op)
+    -> Decision;
 
     /// [`Op::Hit`], which a store may do faster than any operation; `hint` is what [`hint`](Store::hint) said of the key.
     #[inline]

@@ -26,7 +26,13 @@ impl<'a, S: Store> Item<'a, S> {
         key: K,
         cost: u64,
     ) -> Self {
-        key.with_key(|key| Item { store, prepared, form: key.form(), key: key.bytes().into(), cost })
+        key.with_key(|key| Item {
+            store,
+            prepared,
+            form: key.form(),
+            key: key.bytes().into(),
+            cost,
+        })
     }
 
     fn key(&self) -> KeyRef<'_> {

@@ -175,9 +175,11 @@ impl<S: Store> Limiter<S> {
         let sleep = |span: Duration| {
             let wake_at = self.store.now() + span;
             until.set(Some(wake_at));
-            poll_fn(move |_| {
-                if self.store.now() >= wake_at { Poll::Ready(()) } else { Poll::Pending }
-            })
+            poll_fn(
+                move |_| {
+                    if self.store.now() >= wake_at { Poll::Ready(()) } else { Poll::Pending }
+                },
+            )
         };
         let mut wait = pin!(self.wait(key, cost, timeout, sleep));
         let waker = Waker::from(Arc::new(Unpark(std::thread::current())));

@@ -125,6 +125,16 @@ impl Gcra {
         Span { micros: due.tat.micros_since(now), part: due.part }
     }
 
+    /// Whether `next` is not too far ahead. Spelled out, because a comparison of pairs has no branch to predict. The cost is looked at for
+    /// the end of time, where `next` cannot go on.
+    #[inline(always)]
+    fn tolerates(&self, next: State, now: Timestamp, cost: u64) -> bool {
+        let Span { micros, part } = Self::ahead(next, now);
+        let tolerance = self.tolerance;
+        cost <= self.burst
+            && (micros < tolerance.micros || micros == tolerance.micros && part <= tolerance.part)
+    }
+
     /// What is owed, in parts.
     fn debt(&self, state: Option<&State>, now: Timestamp) -> u128 {
         self.parts(Self::ahead(self.due(state, now), now))
@@ -146,8 +156,7 @@ impl Machine for Gcra {
     #[inline(always)]
     fn fits(&self, state: Option<&State>, now: Timestamp, cost: u64) -> bool {
         let next = self.after(self.due(state, now), self.worth(cost));
-        // The first is for the end of time, where `next` cannot go on.
-        cost <= self.burst && Self::ahead(next, now) <= self.tolerance
+        self.tolerates(next, now, cost)
     }
 
     fn room(&self, state: Option<&State>, now: Timestamp) -> u64 {
@@ -181,7 +190,7 @@ impl Machine for Gcra {
     #[inline(always)]
     fn admit(&self, state: &mut Option<State>, now: Timestamp, cost: u64) -> bool {
         let next = self.after(self.due(state.as_ref(), now), self.worth(cost));
-        let fits = cost <= self.burst && Self::ahead(next, now) <= self.tolerance;
+        let fits = self.tolerates(next, now, cost);
         if fits {
             *state = Some(next);
         }

@@ -79,7 +79,10 @@ impl Machine for Level {
 
     fn retry_at(&self, state: Option<&State>, now: Timestamp, cost: u64) -> Timestamp {
         let state = self.at(state, now);
-        self.sunk_at(&state, (state.level + self.parts(cost)).saturating_sub(self.parts(self.burst)))
+        self.sunk_at(
+            &state,
+            (state.level + self.parts(cost)).saturating_sub(self.parts(self.burst)),
+        )
     }
 
     fn fresh_at(&self, state: &State) -> Timestamp {

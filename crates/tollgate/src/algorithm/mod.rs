@@ -19,9 +19,9 @@ mod any;
 mod view;
 mod words;
 
+pub(crate) use any::with_machine;
 pub use any::{AnyMachine, State};
 pub use view::View;
-pub(crate) use any::with_machine;
 pub(crate) use words::Words;
 
 use crate::decision::Receipt;
@@ -151,12 +151,7 @@ pub trait Machine: Copy + std::fmt::Debug {
 /// One operation on one state: every meaning of hit, peek, take, charge, refund and set for every algorithm.
 ///
 /// The state is changed in place only if [`Step::changed`] says so.
-pub fn step<M: Machine>(
-    machine: &M,
-    state: &mut Option<M::State>,
-    now: Timestamp,
-    op: Op,
-) -> Step {
+pub fn step<M: Machine>(machine: &M, state: &mut Option<M::State>, now: Timestamp, op: Op) -> Step {
     match op {
         Op::Hit(cost) => hit(machine, state, now, cost),
         Op::Peek(cost) => {

@@ -55,11 +55,9 @@ impl SlidingWindow {
     fn now(&self, state: Option<&State>, now: Timestamp) -> State {
         match state {
             Some(state) if now < state.start.plus(self.period) => *state,
-            Some(state) if now < self.fresh_at(state) => State {
-                start: state.start.plus(self.period),
-                previous: state.current,
-                current: 0,
-            },
+            Some(state) if now < self.fresh_at(state) => {
+                State { start: state.start.plus(self.period), previous: state.current, current: 0 }
+            }
             _ => State { start: now, previous: 0, current: 0 },
         }
     }

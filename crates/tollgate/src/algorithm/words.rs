@@ -45,13 +45,10 @@ words!(
     Self { expiry: Timestamp::from_micros(expiry), count },
     |s| [s.expiry.as_micros(), s.count]
 );
-words!(
-    gcra::State,
-    [tat, part],
-    2,
-    Self { tat: Timestamp::from_micros(tat), part },
-    |s| [s.tat.as_micros(), s.part]
-);
+words!(gcra::State, [tat, part], 2, Self { tat: Timestamp::from_micros(tat), part }, |s| [
+    s.tat.as_micros(),
+    s.part
+]);
 words!(
     sliding_window::State,
     [start, previous, current],
@@ -63,9 +60,6 @@ words!(
     level::State,
     [time, high, low],
     3,
-    Self {
-        time: Timestamp::from_micros(time),
-        level: u128::from(high) << 64 | u128::from(low)
-    },
+    Self { time: Timestamp::from_micros(time), level: u128::from(high) << 64 | u128::from(low) },
     |s| [s.time.as_micros(), (s.level >> 64) as u64, s.level as u64]
 );

@@ -4,10 +4,10 @@ use super::pack::{ByWidth, Pack, Packing, width, with_packed};
 use super::sync::Ordering;
 use super::word::Word;
 use crate::algorithm::{AnyMachine, Op};
-use crate::store::{Act, AnyAct};
 use crate::decision::Decision;
 use crate::error::Error;
 use crate::limit::Limit;
+use crate::store::{Act, AnyAct};
 use crate::time::Timestamp;
 
 /// One word and how to read it.

@@ -28,7 +28,6 @@ mod word;
 pub(crate) mod cell;
 
 use std::collections::VecDeque;
-use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -299,27 +298,23 @@ impl<W: Word, M: Pack<W>, C: Clock> On<'_, W, M, C> {
         Decision::new(self.machine, state.as_ref(), self.now, step)
     }
 
+    /// One attempt at the word of a key; nothing if that does not settle it. No loop: what a loop keeps at hand would cost every hit.
     #[inline(always)]
-    fn act(&self, fingerprint: u64, act: impl Act) -> Decision {
-        let guard = pin();
-        if let Some(cell) = self.kept.table.find(&guard, fingerprint) {
-            let mut word = W::load(cell, Ordering::Acquire);
-            while word != W::VOID && !word.is_frozen() {
-                let (next, done) = self.step(word, act);
-                let Next::Put(new) = next else { return self.decision(done) };
-                match W::replace(cell, word, new) {
-                    Ok(()) => return self.decision(done),
-                    Err(found) => word = found,
-                }
-            }
+    fn try_once(&self, guard: &Guard, fingerprint: u64, act: impl Act) -> Option<Decision> {
+        let cell = self.kept.table.find(guard, fingerprint)?;
+        let word = W::load(cell, Ordering::Acquire);
+        if word == W::VOID || word.is_frozen() {
+            return None;
         }
-        self.act_slowly(&guard, fingerprint, act.any())
+        let (next, done) = self.step(word, act);
+        if let Next::Put(new) = next {
+            W::replace(cell, word, new).ok()?;
+        }
+        Some(self.decision(done))
     }
 
-    /// For a key without a slot, and during a move.
-    #[cold]
-    #[inline(never)]
-    fn act_slowly(&self, guard: &Guard, fingerprint: u64, act: AnyAct) -> Decision {
+    /// For a key without a slot, during a move, and when somebody else was faster.
+    fn act_surely(&self, guard: &Guard, fingerprint: u64, act: AnyAct) -> Decision {
         loop {
             let mut step = |word| self.step(word, act);
             match self.kept.table.update(guard, fingerprint, &|w| self.fate(w), &mut step) {
@@ -377,17 +372,8 @@ impl<W: Word, M: Pack<W>, C: Clock> On<'_, W, M, C> {
         }
     }
 
-    #[inline(always)]
-    fn maintain_if_due(&self) {
-        if self.now.as_micros() >= self.kept.table.due.load(Ordering::Relaxed) {
-            self.maintain();
-        }
-    }
-
     /// One small step of housekeeping: frees a piece of memory, or goes on with cleaning a table that nobody hits, or begins a move here. It
     /// stays due as long as there is more to do.
-    #[cold]
-    #[inline(never)]
     fn maintain(&self) {
         if self.store.shared.free_some() {
             return;
@@ -452,16 +438,15 @@ impl<W: Word, M: Pack<W>, C: Clock> On<'_, W, M, C> {
 
     fn reset(&self, fingerprint: u64) -> bool {
         let mut forget = |word: W| match self.state(word) {
-            Some(state) => {
-                (Next::Put(W::CLEARED), !self.machine.is_fresh(Some(&state), self.now))
-            }
+            Some(state) => (Next::Put(W::CLEARED), !self.machine.is_fresh(Some(&state), self.now)),
             None => (Next::Keep, false),
         };
         self.kept.table.update(&pin(), fingerprint, &|w| self.fate(w), &mut forget).unwrap_or(false)
     }
 }
 
-/// One hit, or any other act, on one table with one machine. Not inlined: each pair gets its own registers.
+/// One hit, or any other act, on one table with one machine. Not inlined: each pair gets its own registers. What is rare is a function of its own
+/// that gets all it needs in registers, for what it needs on the stack every hit would have to put there.
 #[inline(never)]
 fn act_on<W: Word, M: Pack<W>, C: Clock>(
     store: &Inner<C>,
@@ -471,10 +456,42 @@ fn act_on<W: Word, M: Pack<W>, C: Clock>(
     now: Timestamp,
     act: impl Act,
 ) -> Decision {
-    let on = On { store, kept, machine, now };
-    let decision = on.act(fingerprint, act);
-    on.maintain_if_due();
+    let guard = pin();
+    let decision = match (On { store, kept, machine, now }).try_once(&guard, fingerprint, act) {
+        Some(decision) => decision,
+        None => act_surely(store, kept, machine, &guard, fingerprint, now, act.any()),
+    };
+    drop(guard);
+    if now.as_micros() >= kept.table.due.load(Ordering::Relaxed) {
+        maintain(store, kept, machine, now);
+    }
     decision
+}
+
+#[cold]
+#[inline(never)]
+#[allow(clippy::too_many_arguments)] // in registers: see `act_on`
+fn act_surely<W: Word, M: Pack<W>, C: Clock>(
+    store: &Inner<C>,
+    kept: &Kept<W>,
+    machine: &M,
+    guard: &Guard,
+    fingerprint: u64,
+    now: Timestamp,
+    act: AnyAct,
+) -> Decision {
+    On { store, kept, machine, now }.act_surely(guard, fingerprint, act)
+}
+
+#[cold]
+#[inline(never)]
+fn maintain<W: Word, M: Pack<W>, C: Clock>(
+    store: &Inner<C>,
+    kept: &Kept<W>,
+    machine: &M,
+    now: Timestamp,
+) {
+    On { store, kept, machine, now }.maintain();
 }
 
 impl<C: Clock> Inner<C> {
@@ -491,10 +508,7 @@ impl<C: Clock> Inner<C> {
 
     #[inline]
     fn fingerprint(&self, key: KeyRef<'_>) -> u64 {
-        let mut hasher = self.hasher.build_hasher();
-        hasher.write(key.bytes());
-        hasher.write_u8(key.form() as u8);
-        hasher.finish().max(FIRST_FINGERPRINT)
+        key.hash(&self.hasher).max(FIRST_FINGERPRINT)
     }
 
     #[inline]
@@ -505,8 +519,7 @@ impl<C: Clock> Inner<C> {
         now: Timestamp,
         act: impl Act,
     ) -> Decision {
-        let known = &*prepared.known;
-        with_packed!(&known.kept, &prepared.machine, (kept, machine) => {
+        with_packed!(&prepared.known.kept, &prepared.machine, (kept, machine) => {
             act_on(self, kept, machine, fingerprint, now, act)
         })
     }

@@ -19,13 +19,13 @@
 //! beyond that saturates), and for half a year of debt or a year of a window. A limit with a name is packed wide, because its quota may change
 //! and the packing must not. What does not fit wide either is refused.
 
+use crate::algorithm::Machine;
 use crate::algorithm::elastic_window::{self, ElasticWindow};
 use crate::algorithm::fixed_window::{self, FixedWindow};
 use crate::algorithm::fixed_window_per_key::{self, FixedWindowPerKey};
 use crate::algorithm::gcra::{self, Gcra};
 use crate::algorithm::level::{self, Level};
 use crate::algorithm::sliding_window::{self, SlidingWindow};
-use crate::algorithm::Machine;
 use crate::error::Error;
 use crate::limit::{Algorithm, Limit, Rate};
 use crate::time::Timestamp;
@@ -53,10 +53,9 @@ macro_rules! with_packed {
             (ByWidth::Wide($it), AnyMachine::FixedWindowPerKey($m)) => $body,
             (ByWidth::Wide($it), AnyMachine::ElasticWindow($m)) => $body,
             (ByWidth::Wide($it), AnyMachine::SlidingWindow($m)) => $body,
-            (
-                ByWidth::Wide($it),
-                AnyMachine::TokenBucket($m) | AnyMachine::LeakyBucket($m),
-            ) => $body,
+            (ByWidth::Wide($it), AnyMachine::TokenBucket($m) | AnyMachine::LeakyBucket($m)) => {
+                $body
+            }
             (ByWidth::Wide($it), AnyMachine::Gcra($m)) => $body,
             _ => unreachable!("`width` gives every machine a word that holds it"),
         }

@@ -1,9 +1,9 @@
 //! Atomics and reclamation as the table uses them: the real ones, or loom's, under which every interleaving is tried.
 
-#[cfg(not(loom))]
-pub(super) use real::*;
 #[cfg(loom)]
 pub(super) use model::*;
+#[cfg(not(loom))]
+pub(super) use real::*;
 
 #[cfg(not(loom))]
 mod real {

@@ -423,11 +423,7 @@ impl<W: Word> Table<W> {
     }
 
     /// Replaces the word of a slot by what `f` makes of it; nothing when the word is frozen.
-    fn update_word<R>(
-        &self,
-        slot: &Slot<W>,
-        f: &mut dyn FnMut(W) -> (Next<W>, R),
-    ) -> Option<R> {
+    fn update_word<R>(&self, slot: &Slot<W>, f: &mut dyn FnMut(W) -> (Next<W>, R)) -> Option<R> {
         let mut word = W::load(&slot.word, Ordering::Acquire);
         loop {
             if word == W::VOID {
@@ -496,7 +492,12 @@ impl<W: Word> Table<W> {
     }
 
     /// How many of `claimed` slots hold a state that stays, judged by some of them.
-    fn living(&self, generation: &Generation<W>, claimed: usize, fate: &dyn Fn(W) -> Fate) -> usize {
+    fn living(
+        &self,
+        generation: &Generation<W>,
+        claimed: usize,
+        fate: &dyn Fn(W) -> Fate,
+    ) -> usize {
         const SAMPLE: usize = 64;
         let stride = (generation.lines / SAMPLE).max(1);
         let (mut taken, mut stays) = (0, 0);
@@ -689,10 +690,8 @@ impl<W: Word> Table<W> {
                     if frozen == W::DEAD {
                         to.claimed.fetch_sub(1, Ordering::AcqRel);
                         self.give_key();
-                        self.dropped.fetch_add(
-                            usize::from(word.payload().is_some()),
-                            Ordering::Relaxed,
-                        );
+                        self.dropped
+                            .fetch_add(usize::from(word.payload().is_some()), Ordering::Relaxed);
                     }
                     word = frozen;
                 }

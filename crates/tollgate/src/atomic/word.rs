@@ -75,7 +75,10 @@ macro_rules! word {
 
             #[inline]
             fn present(payload: $type) -> $type {
-                debug_assert!(payload >> (<$type>::BITS - 3) == 0, "the payload leaves the flags free");
+                debug_assert!(
+                    payload >> (<$type>::BITS - 3) == 0,
+                    "the payload leaves the flags free"
+                );
                 payload | 1 << (<$type>::BITS - 2)
             }
 

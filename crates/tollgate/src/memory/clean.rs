@@ -129,9 +129,8 @@ impl<C: Clock> Inner<C> {
         let gone = {
             let mut shard = lock(&self.shards[index].0);
             let Shard { tables, floor, aged_at } = &mut *shard;
-            let old_enough = self
-                .key_older_than
-                .is_some_and(|age| now.micros_since(*aged_at) >= age);
+            let old_enough =
+                self.key_older_than.is_some_and(|age| now.micros_since(*aged_at) >= age);
             if old_enough {
                 *aged_at = now;
             }
@@ -185,7 +184,7 @@ impl<C> Sweep<'_, C> {
         let went = before - table.len();
         if self.shrinks && table.len() < table.capacity() / 4 {
             let hasher: &RandomState = &self.store.hasher;
-            table.shrink_to(table.len() * 2, |entry| super::hash(hasher, entry.key.key()));
+            table.shrink_to(table.len() * 2, |entry| entry.key.key().hash(hasher));
         }
         self.store.count.keys.fetch_sub(went, Ordering::Relaxed);
         went
@@ -264,4 +263,3 @@ fn used<M: Stored>(machine: &M, kept: &M::Kept, now: Timestamp) -> u64 {
 judged!([u64; 2], FixedWindow | FixedWindowPerKey | ElasticWindow | Gcra);
 judged!([u64; 3], SlidingWindow | TokenBucket | LeakyBucket);
 judged!(crate::algorithm::moving_window::State, MovingWindow);
-

@@ -124,11 +124,7 @@ impl PartialOrd for ByUse {
 
 impl<C: Clock> Inner<C> {
     /// Calls `f` with a way to make the usage of every key that is not fresh and whose use `wanted` asks for.
-    fn for_each_key(
-        &self,
-        mut f: impl FnMut(&dyn Fn() -> KeyUsage),
-        wanted: impl Fn(u64) -> bool,
-    ) {
+    fn for_each_key(&self, mut f: impl FnMut(&dyn Fn() -> KeyUsage), wanted: impl Fn(u64) -> bool) {
         let now = self.clock.now();
         for shard in &self.shards {
             let shard = lock(&shard.0);

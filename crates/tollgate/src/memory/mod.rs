@@ -5,7 +5,6 @@ mod entry;
 mod list;
 mod shard;
 
-use std::hash::{BuildHasher, Hasher};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -108,13 +107,6 @@ struct Inner<C> {
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct OwnLine<T>(T);
-
-fn hash(hasher: &RandomState, key: KeyRef<'_>) -> u64 {
-    let mut hasher = hasher.build_hasher();
-    hasher.write(key.bytes());
-    hasher.write_u8(key.form() as u8);
-    hasher.finish()
-}
 
 impl Memory {
     /// A store with the defaults: ten million keys, cleaned every minute.
@@ -282,7 +274,7 @@ impl<C: Clock + 'static> Store for Memory<C> {
     }
 
     fn apply(&self, prepared: &Prepared, key: KeyRef<'_>, now: Timestamp, op: Op) -> Decision {
-        let hash = hash(&self.inner.hasher, key);
+        let hash = key.hash(&self.inner.hasher);
         self.inner.act_alone(prepared, key, hash, now, AnyAct::Op(op))
     }
 
@@ -300,7 +292,7 @@ impl<C: Clock + 'static> Store for Memory<C> {
 
     #[inline]
     fn hint(&self, _prepared: &Prepared, key: KeyRef<'_>) -> u64 {
-        hash(&self.inner.hasher, key)
+        key.hash(&self.inner.hasher)
     }
 
     fn hit_together(
@@ -310,7 +302,7 @@ impl<C: Clock + 'static> Store for Memory<C> {
         out: &mut dyn FnMut(Decision),
     ) -> bool {
         let inner = &*self.inner;
-        let index = |part: &Part<'_, Prepared>| inner.shard_index(hash(&inner.hasher, part.key));
+        let index = |part: &Part<'_, Prepared>| inner.shard_index(part.key.hash(&inner.hasher));
         let Some(first) = parts.first() else { return true };
         let first_index = index(first);
         let allowed = if parts.iter().all(|part| index(part) == first_index) {
@@ -330,7 +322,7 @@ impl<C: Clock + 'static> Store for Memory<C> {
     }
 
     fn reset(&self, prepared: &Prepared, key: KeyRef<'_>, now: Timestamp) -> bool {
-        let hash = hash(&self.inner.hasher, key);
+        let hash = key.hash(&self.inner.hasher);
         let mut shard = self.inner.shard(hash);
         let lookup = prepared.lookup(hash, key);
         with_machine!(&prepared.machine, machine => {
@@ -382,7 +374,7 @@ impl<C: Clock> Inner<C> {
         out: &mut dyn FnMut(Decision),
     ) -> bool {
         let mut one = |part: &Part<'_, Prepared>, act: AnyAct| {
-            let hash = hash(&self.hasher, part.key);
+            let hash = part.key.hash(&self.hasher);
             let lookup = part.prepared.lookup(hash, part.key);
             with_shard(self.shard_index(hash), &mut |shard| self.act(lookup, shard, now, act))
         };
@@ -504,9 +496,8 @@ impl<C: Clock> MemoryBuilder<C> {
     pub fn build(self) -> Memory<C> {
         let clean_period = micros_up(self.clean_period);
         let now = self.clock.now();
-        let shards = (0..SHARDS).map(|_| {
-            OwnLine(Mutex::new(Shard { aged_at: now, ..Shard::default() }))
-        });
+        let shards =
+            (0..SHARDS).map(|_| OwnLine(Mutex::new(Shard { aged_at: now, ..Shard::default() })));
         let inner = Inner {
             hasher: RandomState::default(),
             shards: shards.collect(),

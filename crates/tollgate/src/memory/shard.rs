@@ -185,7 +185,7 @@ impl Shard {
             known.keys.fetch_add(1, Ordering::Relaxed);
             let mut key = StoredKey::new(known.number, key);
             key.replace_used(true);
-            let rehash = |entry: &Entry<M::Kept>| super::hash(hasher, entry.key.key());
+            let rehash = |entry: &Entry<M::Kept>| entry.key.key().hash(hasher);
             M::table(&mut self.tables).insert_unique(
                 hash,
                 Entry { key, state: M::keep(state) },

@@ -1,6 +1,7 @@
 //! One test binary: each module holds the tests of one concern.
 
 mod properties;
+mod readme;
 mod stores;
 mod text;
 mod threads;

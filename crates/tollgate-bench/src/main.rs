@@ -1,0 +1,90 @@
+//! tollgate beside its peers: speed, memory, cleaning, tails, instructions.
+//!
+//! `cargo run --release -p tollgate-bench -- memory [--quick]` measures all and writes a table and a
+//! plot under bench/results; `-- instructions` counts only the instructions of one hit.
+#![allow(
+    clippy::float_arithmetic,
+    reason = "nanoseconds, ratios and pixels are what this is about"
+)]
+
+mod arguments;
+mod child;
+mod contenders;
+mod heap;
+mod instructions;
+mod keys;
+mod machine;
+mod measure;
+mod report;
+mod results;
+mod scenarios;
+mod svg;
+mod table;
+mod tail;
+mod targets;
+
+use arguments::Command;
+use machine::Machine;
+use results::Results;
+use std::path::Path;
+use std::process::ExitCode;
+
+#[global_allocator]
+static HEAP: heap::Heap = heap::Heap;
+
+type Outcome<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
+
+/// Keys of the large scenarios.
+const KEYS: usize = 1_000_000;
+
+/// How much to measure.
+struct Size {
+    keys: usize,
+    hot_hits: usize,
+    rounds: usize,
+    /// Runs of each child process.
+    repeats: usize,
+}
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match arguments::parse(&arguments).and_then(run) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("tollgate-bench: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(command: Command) -> Outcome<()> {
+    match command {
+        Command::Memory { size, out } => memory(&size, &out),
+        Command::Instructions => {
+            let counts = instructions::count_all()?;
+            print!("{}", report::instructions(counts.as_deref()).plain());
+            Ok(())
+        }
+        Command::Child(arguments) => child::run(&arguments),
+        Command::Count(arguments) => instructions::run(&arguments),
+        Command::Help => {
+            print!("{}", arguments::HELP);
+            Ok(())
+        }
+    }
+}
+
+fn memory(size: &Size, out: &Path) -> Outcome<()> {
+    let results = Results::measure(size)?;
+    print!("{}", report::plain(&results));
+    std::fs::create_dir_all(out)?;
+    std::fs::write(out.join("memory.md"), report::markdown(&results, &Machine::look()))?;
+    std::fs::write(out.join("memory.svg"), svg::plot(&results))?;
+    println!("written: memory.md and memory.svg in {}", out.display());
+    Ok(())
+}
+
+/// A line about what is going on, apart from the results.
+fn progress(line: &str) {
+    eprintln!("… {line}");
+}
