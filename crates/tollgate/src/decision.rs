@@ -83,7 +83,7 @@ impl Decision {
     }
 
     #[inline]
-    pub(crate) fn from_source(self, source: Source) -> Decision {
+    pub(crate) fn with_source(self, source: Source) -> Decision {
         Decision { source, ..self }
     }
 
@@ -306,7 +306,6 @@ impl PolicyDecision {
     /// assert_eq!(limiter.hit("a").outcomes()[1].remaining(), 2);
     /// # Ok::<(), tollgate::Error>(())
     /// ```
-    #[must_use]
     pub fn outcomes(&self) -> &[Decision] {
         &self.outcomes[..self.len]
     }

@@ -17,7 +17,7 @@ use crate::limit::LimitError;
 ///     "limit 100/hour moving-window: Atomic cannot hold a log of hits; Memory can"
 /// );
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Error(Reason);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,6 +76,13 @@ impl fmt::Display for Error {
             Reason::Unsupported { limit, why } => write!(f, "limit {limit}: {why}"),
             Reason::Request(what) => f.write_str(what),
         }
+    }
+}
+
+/// The message, because this is what a `main` that returns an error prints.
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

@@ -1,11 +1,13 @@
 //! What is allowed: a limit as plain data.
 
-use std::convert::Infallible;
-use std::fmt;
+mod algorithm;
+mod error;
+
 use std::time::Duration;
 
-use crate::policy::MAX_LIMITS;
-use crate::text::Problem;
+pub use algorithm::Algorithm;
+pub(crate) use error::Kind;
+pub use error::LimitError;
 
 /// The largest quota, burst and cost that a limit can speak of: 10^12.
 pub const MAX_QUOTA: u64 = 1_000_000_000_000;
@@ -14,101 +16,6 @@ const YEAR: u64 = 365 * 24 * 3600 * 1_000_000;
 const MAX_PERIOD: u64 = 100 * YEAR;
 const MAX_REFILL: u64 = 1_000 * YEAR;
 const MAX_NAME: usize = 200;
-
-/// How hits are counted. The guide "choose an algorithm" helps to choose; every module in [`crate::algorithm`] tells its story.
-///
-/// ```
-/// use tollgate::Algorithm;
-/// assert_eq!(Algorithm::default(), Algorithm::Gcra);
-/// assert_eq!(Algorithm::TokenBucket.to_string(), "token-bucket");
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
-pub enum Algorithm {
-    /// One counter for each stretch of the clock.
-    FixedWindow,
-    /// One counter for each key, from its first hit.
-    FixedWindowPerKey,
-    /// A counter that is forgotten only after a whole period of silence.
-    ElasticWindow,
-    /// Never more than the quota in any stretch of one period: remembers each hit.
-    MovingWindow,
-    /// The moving window estimated from two counters.
-    SlidingWindow,
-    /// Tokens that come back steadily, up to the burst.
-    TokenBucket,
-    /// A level that leaks steadily.
-    LeakyBucket,
-    /// The bucket as a single arrival time.
-    #[default]
-    Gcra,
-}
-
-impl Algorithm {
-    /// All algorithms, in the order of the documentation.
-    ///
-    /// ```
-    /// assert_eq!(tollgate::Algorithm::ALL.len(), 8);
-    /// ```
-    pub const ALL: [Algorithm; 8] = [
-        Algorithm::FixedWindow,
-        Algorithm::FixedWindowPerKey,
-        Algorithm::ElasticWindow,
-        Algorithm::MovingWindow,
-        Algorithm::SlidingWindow,
-        Algorithm::TokenBucket,
-        Algorithm::LeakyBucket,
-        Algorithm::Gcra,
-    ];
-
-    /// The word for it in text, configuration and identities.
-    ///
-    /// ```
-    /// assert_eq!(tollgate::Algorithm::Gcra.as_str(), "gcra");
-    /// ```
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Algorithm::FixedWindow => "fixed-window",
-            Algorithm::FixedWindowPerKey => "fixed-window-per-key",
-            Algorithm::ElasticWindow => "elastic-window",
-            Algorithm::MovingWindow => "moving-window",
-            Algorithm::SlidingWindow => "sliding-window",
-            Algorithm::TokenBucket => "token-bucket",
-            Algorithm::LeakyBucket => "leaky-bucket",
-            Algorithm::Gcra => "gcra",
-        }
-    }
-
-    /// True for the algorithms with a burst of their own: token bucket, leaky bucket and GCRA.
-    ///
-    /// ```
-    /// assert!(!tollgate::Algorithm::FixedWindow.has_burst());
-    /// ```
-    #[must_use]
-    pub const fn has_burst(self) -> bool {
-        matches!(self, Algorithm::TokenBucket | Algorithm::LeakyBucket | Algorithm::Gcra)
-    }
-
-    /// True for the algorithms that can count denied hits: the windows with one counter.
-    ///
-    /// ```
-    /// assert!(tollgate::Algorithm::FixedWindow.can_charge_denied());
-    /// ```
-    #[must_use]
-    pub const fn can_charge_denied(self) -> bool {
-        matches!(
-            self,
-            Algorithm::FixedWindow | Algorithm::FixedWindowPerKey | Algorithm::ElasticWindow
-        )
-    }
-}
-
-impl fmt::Display for Algorithm {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
-}
 
 /// How much of something a key may do: a quota per period, counted by an [`Algorithm`]. Plain data, valid by construction.
 ///
@@ -488,125 +395,3 @@ impl TryFrom<&str> for Limit {
         text.parse()
     }
 }
-
-/// Why a limit was refused: the value and the rule it breaks.
-///
-/// ```
-/// let error = tollgate::Limit::per_second(1).burst(u64::MAX).build().unwrap_err();
-/// assert_eq!(error.to_string(), "burst 18446744073709551615: must be from 1 to 1000000000000");
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LimitError(Reason);
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Reason {
-    Value {
-        kind: Kind,
-        value: u128,
-        algorithm: Algorithm,
-    },
-    /// This many limits in one policy.
-    Count(usize),
-    /// This limit, or one with its identity, stands in the policy already.
-    Twice(Box<str>),
-    Text(Problem),
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    Quota,
-    Period,
-    PeriodFraction,
-    Burst,
-    BurstWithoutBucket,
-    Refill,
-    ChargeDenied,
-    Name,
-}
-
-impl LimitError {
-    const fn new(kind: Kind, value: u128, algorithm: Algorithm) -> Self {
-        LimitError(Reason::Value { kind, value, algorithm })
-    }
-
-    pub(crate) const fn text(problem: Problem) -> Self {
-        LimitError(Reason::Text(problem))
-    }
-
-    pub(crate) const fn count(limits: usize) -> Self {
-        LimitError(Reason::Count(limits))
-    }
-
-    pub(crate) fn twice(limit: &Limit) -> Self {
-        LimitError(Reason::Twice(limit.to_string().into()))
-    }
-
-    /// Which rule a value broke.
-    pub(crate) const fn broken(&self) -> Option<Kind> {
-        match self.0 {
-            Reason::Value { kind, .. } => Some(kind),
-            _ => None,
-        }
-    }
-
-    /// Where in the text the error lies, in bytes from its start, if it came from text.
-    ///
-    /// ```
-    /// let error = "10/fortnight".parse::<tollgate::Limit>().unwrap_err();
-    /// assert_eq!(error.position(), Some(3));
-    /// ```
-    #[must_use]
-    pub fn position(&self) -> Option<usize> {
-        match &self.0 {
-            Reason::Text(problem) => Some(problem.position()),
-            _ => None,
-        }
-    }
-}
-
-/// So that what takes limits or builders takes both with one bound.
-impl From<Infallible> for LimitError {
-    fn from(never: Infallible) -> LimitError {
-        match never {}
-    }
-}
-
-impl fmt::Display for LimitError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (kind, value, algorithm) = match &self.0 {
-            Reason::Text(problem) => return problem.fmt(f),
-            Reason::Count(limits) => {
-                return write!(f, "policy of {limits} limits: must hold 1 to {MAX_LIMITS}");
-            }
-            Reason::Twice(limit) => {
-                return write!(f, "limit {limit:?} twice in one policy: each limit may stand once");
-            }
-            Reason::Value { kind, value, algorithm } => (kind, value, algorithm),
-        };
-        match kind {
-            Kind::Quota => write!(f, "quota {value}: must be from 1 to {MAX_QUOTA}"),
-            Kind::Period => {
-                write!(f, "period of {value} ns: must be from 1 millisecond to 100 years")
-            }
-            Kind::PeriodFraction => {
-                write!(f, "period of {value} ns: must be whole microseconds")
-            }
-            Kind::Burst => write!(f, "burst {value}: must be from 1 to {MAX_QUOTA}"),
-            Kind::BurstWithoutBucket => write!(
-                f,
-                "burst {value}: {algorithm} has no burst; only token-bucket, leaky-bucket and gcra have"
-            ),
-            Kind::Refill => write!(
-                f,
-                "burst {value}: takes longer than 1000 years to come back at this quota and period"
-            ),
-            Kind::ChargeDenied => write!(
-                f,
-                "charge-denied with {algorithm}: only fixed-window, fixed-window-per-key and elastic-window count denied hits"
-            ),
-            Kind::Name => write!(f, "name of {value} bytes: must be 1 to {MAX_NAME} bytes long"),
-        }
-    }
-}
-
-impl std::error::Error for LimitError {}

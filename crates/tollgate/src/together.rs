@@ -62,7 +62,6 @@ impl AllDecision {
     /// What each limit of each item said, in order. `allowed` of a single outcome tells what that limit alone says.
     ///
     /// See the example of [`hit_all`].
-    #[must_use]
     pub fn outcomes(&self) -> &[Decision] {
         &self.outcomes
     }
@@ -72,8 +71,8 @@ impl AllDecision {
     /// See the example of [`hit_all`].
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
-        let waits = self.outcomes.iter().map(Decision::retry_after);
-        waits.fold(Some(Duration::ZERO), |longest, wait| Some(longest?.max(wait?)))
+        let mut waits = self.outcomes.iter().map(Decision::retry_after);
+        waits.try_fold(Duration::ZERO, |longest, wait| Some(longest.max(wait?)))
     }
 }
 

@@ -48,7 +48,7 @@ impl Overflow {
         if state.is_some() {
             self.used.store(true, Ordering::Release);
         }
-        decision.from_source(Source::Overflow)
+        decision.with_source(Source::Overflow)
     }
 
     /// The state a key starts from that gets an entry now.

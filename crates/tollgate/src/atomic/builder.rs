@@ -1,0 +1,121 @@
+//! Settings of a store of fingerprints.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize};
+use std::time::Duration;
+
+use foldhash::quality::RandomState;
+
+use super::table::Shared;
+use super::{Atomic, Inner};
+use crate::clock::{Clock, SystemClock};
+use crate::registry::Registry;
+use crate::time::micros_up;
+
+/// Settings of an [`Atomic`] store.
+///
+/// ```
+/// use std::time::Duration;
+/// use tollgate::Atomic;
+///
+/// let store = Atomic::builder().max_keys(100_000).clean_period(Duration::from_secs(30)).build();
+/// ```
+#[derive(Debug)]
+#[must_use = "call build"]
+pub struct AtomicBuilder<C = SystemClock> {
+    clock: C,
+    max_keys: usize,
+    clean_period: Duration,
+    key_older_than: Option<Duration>,
+}
+
+impl AtomicBuilder {
+    pub(super) fn new() -> Self {
+        AtomicBuilder {
+            clock: SystemClock::new(),
+            max_keys: crate::DEFAULT_MAX_KEYS,
+            clean_period: crate::DEFAULT_CLEAN_PERIOD,
+            key_older_than: None,
+        }
+    }
+}
+
+impl<C> AtomicBuilder<C> {
+    /// Tells the time by another clock.
+    ///
+    /// ```
+    /// # use tollgate::{Atomic, ManualClock};
+    /// let store = Atomic::builder().clock(ManualClock::default()).build();
+    /// ```
+    pub fn clock<D>(self, clock: D) -> AtomicBuilder<D> {
+        AtomicBuilder {
+            clock,
+            max_keys: self.max_keys,
+            clean_period: self.clean_period,
+            key_older_than: self.key_older_than,
+        }
+    }
+
+    /// The most keys with a slot, over all limits; ten million unless said. At the bound known keys keep their exact states and unknown ones
+    /// share one state per limit.
+    ///
+    /// ```
+    /// # use tollgate::{Atomic, Source};
+    /// let limiter = Atomic::builder().max_keys(1).build().limiter("1/hour")?;
+    /// assert_eq!(limiter.hit("known").source(), Source::Store);
+    /// assert_eq!(limiter.hit("newcomer").source(), Source::Overflow);
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    pub fn max_keys(mut self, max_keys: usize) -> Self {
+        self.max_keys = max_keys;
+        self
+    }
+
+    /// How often states that have run out are cleaned; a minute unless said.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// let store = tollgate::Atomic::builder().clean_period(Duration::from_secs(5)).build();
+    /// ```
+    pub fn clean_period(mut self, period: Duration) -> Self {
+        self.clean_period = period;
+        self
+    }
+
+    /// Permits to forget states that nobody used for that long (and up to twice as long) although they are not fresh: a drained bucket comes
+    /// back full. Off unless said.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// let store = tollgate::Atomic::builder().key_older_than(Duration::from_secs(86_400)).build();
+    /// ```
+    pub fn key_older_than(mut self, age: Duration) -> Self {
+        self.key_older_than = Some(age);
+        self
+    }
+}
+
+impl<C: Clock> AtomicBuilder<C> {
+    /// The store.
+    ///
+    /// ```
+    /// let store = tollgate::Atomic::builder().build();
+    /// ```
+    #[must_use]
+    pub fn build(self) -> Atomic<C> {
+        let (made_at, clean_period) = (self.clock.now(), micros_up(self.clean_period));
+        let inner = Inner {
+            hasher: RandomState::default(),
+            registry: Registry::new(),
+            shared: Arc::new(Shared::new(self.max_keys)),
+            overflowed: AtomicUsize::new(0),
+            made_at,
+            clean_period,
+            round_due: AtomicU64::new(made_at.plus(clean_period).as_micros()),
+            idle: std::sync::Mutex::default(),
+            key_older_than: self.key_older_than.map(micros_up),
+            clock: self.clock,
+        };
+        Atomic { inner: Arc::new(inner) }
+    }
+}

@@ -1,0 +1,191 @@
+//! A generation: the slots, and how they are claimed, sealed and filled.
+
+use std::ptr;
+
+use super::super::sync::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+use super::super::word::Word;
+
+/// No fingerprint yet. Zero, as memory comes from the operating system.
+pub(super) const EMPTY: u64 = 0;
+/// Never will be one: whoever wants this slot goes to the next generation.
+pub(super) const SEALED: u64 = 1;
+/// The smallest fingerprint.
+pub(in super::super) const FIRST_FINGERPRINT: u64 = 2;
+
+pub(super) const LINE: usize = 4;
+#[cfg(not(loom))]
+pub(super) const MIN_LINES: usize = 16;
+#[cfg(loom)]
+pub(super) const MIN_LINES: usize = 1;
+/// Lines that are moved at a time.
+pub(super) const CHUNK_LINES: usize = if cfg!(loom) { 1 } else { 8 };
+/// Marks a closed generation in its count.
+pub(super) const CLOSED: usize = 1 << (usize::BITS - 1);
+
+#[repr(C)]
+pub(super) struct Slot<W: Word> {
+    pub(super) fingerprint: AtomicU64,
+    pub(super) word: W::Cell,
+}
+
+/// Why a generation is left for a new one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in super::super) enum Move {
+    /// Room is needed, or the dead are too many.
+    Tidy,
+    /// As `Tidy`, and states that were not used since the last time go.
+    Age,
+    /// All states go.
+    Wipe,
+}
+
+pub(super) struct Generation<W: Word> {
+    /// The first slot of the first line. Lines follow one another, each in one cache line when its slots are narrow.
+    pub(super) slots: *mut Slot<W>,
+    pub(super) lines: usize,
+    pub(super) next: AtomicPtr<Generation<W>>,
+    /// How this generation treats what is moved into it.
+    pub(super) mode: Move,
+    /// Slots with a fingerprint, or an upper bound of it while states are moved here; and `CLOSED`.
+    pub(super) claimed: AtomicUsize,
+    /// The next chunk to move out, the chunks moved out, and how many those are.
+    pub(super) cursor: AtomicUsize,
+    pub(super) moved: Box<[AtomicBool]>,
+    pub(super) moved_count: AtomicUsize,
+    /// What `slots` points into: a few more than needed, to begin at a cache line.
+    pub(super) memory: Vec<Slot<W>>,
+}
+
+impl<W: Word> Generation<W> {
+    pub(super) fn new(lines: usize, claimed: usize, mode: Move) -> Self {
+        let chunks = lines.div_ceil(CHUNK_LINES);
+        let mut memory = empty_slots::<W>((lines + 1) * LINE);
+        let skip = memory.as_ptr().align_offset(64) % LINE;
+        Generation {
+            // SAFETY: `skip` is less than a line, and there is one line more than we use.
+            slots: unsafe { memory.as_mut_ptr().add(skip) },
+            lines,
+            next: AtomicPtr::new(ptr::null_mut()),
+            mode,
+            claimed: AtomicUsize::new(claimed),
+            cursor: AtomicUsize::new(0),
+            moved: (0..chunks).map(|_| AtomicBool::new(false)).collect(),
+            moved_count: AtomicUsize::new(0),
+            memory,
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn line(&self, index: usize) -> &[Slot<W>; LINE] {
+        debug_assert!(index < self.lines);
+        // SAFETY: `index` is below `lines` (callers mask it or walk the range), and `slots` is followed by so many lines, which live as long as
+        // the generation and are shared only as atomics.
+        unsafe { &*self.slots.add(index * LINE).cast() }
+    }
+
+    /// The slots of a fingerprint in the order in which it may lie, each once.
+    pub(super) fn probe(&self, fingerprint: u64) -> impl Iterator<Item = &Slot<W>> {
+        let home = self.home(fingerprint);
+        let lines = (0..self.lines).map(move |step| self.line((home + step) & (self.lines - 1)));
+        lines.flatten()
+    }
+
+    /// The line where a fingerprint is looked for first.
+    #[inline(always)]
+    pub(super) fn home(&self, fingerprint: u64) -> usize {
+        home(fingerprint, self.lines)
+    }
+
+    #[inline(never)]
+    pub(super) fn find_away_from_home(&self, fingerprint: u64) -> Option<&W::Cell> {
+        for slot in self.probe(fingerprint) {
+            let found = slot.fingerprint.load(Ordering::Acquire);
+            if found == fingerprint {
+                return Some(&slot.word);
+            }
+            if found < FIRST_FINGERPRINT {
+                return None;
+            }
+        }
+        None
+    }
+
+    /// Takes one of the slots, if there are any left and the generation is open.
+    pub(super) fn claim(&self) -> bool {
+        let room = |claimed: usize| (claimed < capacity(self.lines)).then_some(claimed + 1);
+        self.claimed.fetch_update(Ordering::AcqRel, Ordering::Acquire, room).is_ok()
+    }
+
+    pub(super) fn next(&self) -> Option<&Generation<W>> {
+        let next = self.next.load(Ordering::Acquire);
+        // SAFETY: a next generation is linked once, stays linked, and is freed only after this one, which our caller can still reach.
+        unsafe { next.as_ref() }
+    }
+}
+
+/// Slots without a fingerprint. The operating system hands out large pieces of zeros without touching them, so this does not take long.
+#[cfg(not(loom))]
+pub(super) fn empty_slots<W: Word>(len: usize) -> Vec<Slot<W>> {
+    let Ok(layout) = std::alloc::Layout::array::<Slot<W>>(len) else {
+        unreachable!("as many slots as there may be keys fit the address space")
+    };
+    // SAFETY: the layout is not of size zero: there is at least a line of slots.
+    let memory = unsafe { std::alloc::alloc_zeroed(layout) };
+    if memory.is_null() {
+        std::alloc::handle_alloc_error(layout);
+    }
+    // SAFETY: allocated above for `len` slots. All bits zero are valid slots, empty and void: both cells are represented as their integers.
+    unsafe { Vec::from_raw_parts(memory.cast(), len, len) }
+}
+
+#[cfg(loom)]
+pub(super) fn empty_slots<W: Word>(len: usize) -> Vec<Slot<W>> {
+    let slot = || Slot { fingerprint: AtomicU64::new(EMPTY), word: W::VOID.cell() };
+    (0..len).map(|_| slot()).collect()
+}
+
+/// Three quarters of the slots: beyond that probing gets long, and what a closed generation holds always fits one of its own size.
+pub(super) const fn capacity(lines: usize) -> usize {
+    lines * LINE / 4 * 3
+}
+
+/// The line where a fingerprint is looked for first, of `lines`, a power of two.
+#[inline(always)]
+pub(super) fn home(fingerprint: u64, lines: usize) -> usize {
+    (fingerprint >> 16) as usize & lines.wrapping_sub(1)
+}
+
+/// Seals the slot if it is empty; what it holds now.
+pub(super) fn seal<W: Word>(slot: &Slot<W>) -> u64 {
+    let found = slot.fingerprint.load(Ordering::Acquire);
+    if found != EMPTY {
+        return found;
+    }
+    match slot.fingerprint.compare_exchange(EMPTY, SEALED, Ordering::SeqCst, Ordering::SeqCst) {
+        Ok(_) => SEALED,
+        Err(found) => found,
+    }
+}
+
+/// Brings a state into a generation unless it has been there already.
+pub(super) fn copy<W: Word>(to: &Generation<W>, fingerprint: u64, word: W) {
+    for slot in to.probe(fingerprint) {
+        let mut found = slot.fingerprint.load(Ordering::Acquire);
+        if found == EMPTY {
+            let claim = slot.fingerprint.compare_exchange(
+                EMPTY,
+                fingerprint,
+                Ordering::SeqCst,
+                Ordering::SeqCst,
+            );
+            found = claim.map_or_else(|found| found, |_| fingerprint);
+        }
+        if found == fingerprint {
+            // If it is not void any more, somebody else was here with the same copy.
+            let _ = W::replace(&slot.word, W::VOID, word);
+        }
+        if found == fingerprint || found == SEALED {
+            return;
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! Why a limit was refused.
+
+use std::convert::Infallible;
+use std::fmt;
+
+use super::{Algorithm, Limit, MAX_NAME, MAX_QUOTA};
+use crate::policy::MAX_LIMITS;
+use crate::text::Problem;
+
+/// Why a limit was refused: the value and the rule it breaks.
+///
+/// ```
+/// let error = tollgate::Limit::per_second(1).burst(u64::MAX).build().unwrap_err();
+/// assert_eq!(error.to_string(), "burst 18446744073709551615: must be from 1 to 1000000000000");
+/// ```
+#[derive(Clone, PartialEq, Eq)]
+pub struct LimitError(Reason);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Reason {
+    Value {
+        kind: Kind,
+        value: u128,
+        algorithm: Algorithm,
+    },
+    /// This many limits in one policy.
+    Count(usize),
+    /// This limit, or one with its identity, stands in the policy already.
+    Twice(Box<str>),
+    Text(Problem),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Quota,
+    Period,
+    PeriodFraction,
+    Burst,
+    BurstWithoutBucket,
+    Refill,
+    ChargeDenied,
+    Name,
+}
+
+impl LimitError {
+    pub(super) const fn new(kind: Kind, value: u128, algorithm: Algorithm) -> Self {
+        LimitError(Reason::Value { kind, value, algorithm })
+    }
+
+    pub(crate) const fn text(problem: Problem) -> Self {
+        LimitError(Reason::Text(problem))
+    }
+
+    pub(crate) const fn count(limits: usize) -> Self {
+        LimitError(Reason::Count(limits))
+    }
+
+    pub(crate) fn twice(limit: &Limit) -> Self {
+        LimitError(Reason::Twice(limit.to_string().into()))
+    }
+
+    /// Which rule a value broke.
+    pub(crate) const fn broken(&self) -> Option<Kind> {
+        match self.0 {
+            Reason::Value { kind, .. } => Some(kind),
+            _ => None,
+        }
+    }
+
+    /// Where in the text the error lies, in bytes from its start, if it came from text.
+    ///
+    /// ```
+    /// let error = "10/fortnight".parse::<tollgate::Limit>().unwrap_err();
+    /// assert_eq!(error.position(), Some(3));
+    /// ```
+    #[must_use]
+    pub fn position(&self) -> Option<usize> {
+        match &self.0 {
+            Reason::Text(problem) => Some(problem.position()),
+            _ => None,
+        }
+    }
+}
+
+/// So that what takes limits or builders takes both with one bound.
+impl From<Infallible> for LimitError {
+    fn from(never: Infallible) -> LimitError {
+        match never {}
+    }
+}
+
+impl fmt::Display for LimitError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (kind, value, algorithm) = match &self.0 {
+            Reason::Text(problem) => return problem.fmt(f),
+            Reason::Count(limits) => {
+                return write!(f, "policy of {limits} limits: must hold 1 to {MAX_LIMITS}");
+            }
+            Reason::Twice(limit) => {
+                return write!(f, "limit {limit:?} twice in one policy: each limit may stand once");
+            }
+            Reason::Value { kind, value, algorithm } => (kind, value, algorithm),
+        };
+        match kind {
+            Kind::Quota => write!(f, "quota {value}: must be from 1 to {MAX_QUOTA}"),
+            Kind::Period => {
+                write!(f, "period of {value} ns: must be from 1 millisecond to 100 years")
+            }
+            Kind::PeriodFraction => {
+                write!(f, "period of {value} ns: must be whole microseconds")
+            }
+            Kind::Burst => write!(f, "burst {value}: must be from 1 to {MAX_QUOTA}"),
+            Kind::BurstWithoutBucket => write!(
+                f,
+                "burst {value}: {algorithm} has no burst; only token-bucket, leaky-bucket and gcra have"
+            ),
+            Kind::Refill => write!(
+                f,
+                "burst {value}: takes longer than 1000 years to come back at this quota and period"
+            ),
+            Kind::ChargeDenied => write!(
+                f,
+                "charge-denied with {algorithm}: only fixed-window, fixed-window-per-key and elastic-window count denied hits"
+            ),
+            Kind::Name => write!(f, "name of {value} bytes: must be 1 to {MAX_NAME} bytes long"),
+        }
+    }
+}
+
+/// The message, because this is what a `main` that returns an error prints.
+impl fmt::Debug for LimitError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl std::error::Error for LimitError {}

@@ -1,0 +1,152 @@
+//! Settings of a store that keeps keys.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use foldhash::quality::RandomState;
+
+use super::clean::{BeforeClean, Expired};
+use super::shard::{Count, Shard};
+use super::{Inner, Memory, OwnLine, SHARDS};
+use crate::clock::{Clock, SystemClock};
+use crate::registry::Registry;
+use crate::time::micros_up;
+
+/// Settings of a [`Memory`] store.
+///
+/// ```
+/// use std::time::Duration;
+/// use tollgate::Memory;
+///
+/// let store = Memory::builder()
+///     .max_keys(100_000)
+///     .clean_period(Duration::from_secs(30))
+///     .key_older_than(Duration::from_secs(86_400))
+///     .build();
+/// ```
+#[must_use = "call build"]
+pub struct MemoryBuilder<C = SystemClock> {
+    clock: C,
+    max_keys: usize,
+    clean_period: Duration,
+    key_older_than: Option<Duration>,
+    before_clean: Option<BeforeClean>,
+}
+
+impl MemoryBuilder {
+    pub(super) fn new() -> Self {
+        MemoryBuilder {
+            clock: SystemClock::new(),
+            max_keys: crate::DEFAULT_MAX_KEYS,
+            clean_period: crate::DEFAULT_CLEAN_PERIOD,
+            key_older_than: None,
+            before_clean: None,
+        }
+    }
+}
+
+impl<C> std::fmt::Debug for MemoryBuilder<C> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("MemoryBuilder").field("max_keys", &self.max_keys).finish_non_exhaustive()
+    }
+}
+
+impl<C> MemoryBuilder<C> {
+    /// Tells the time by another clock.
+    ///
+    /// ```
+    /// # use tollgate::{ManualClock, Memory};
+    /// let store = Memory::builder().clock(ManualClock::default()).build();
+    /// ```
+    pub fn clock<D>(self, clock: D) -> MemoryBuilder<D> {
+        MemoryBuilder {
+            clock,
+            max_keys: self.max_keys,
+            clean_period: self.clean_period,
+            key_older_than: self.key_older_than,
+            before_clean: self.before_clean,
+        }
+    }
+
+    /// The most keys with an entry, over all limits; ten million unless said. At the bound known keys keep their exact states and unknown
+    /// ones share one state per limit.
+    ///
+    /// ```
+    /// # use tollgate::{Memory, Source};
+    /// let limiter = Memory::builder().max_keys(1).build().limiter("1/hour")?;
+    /// assert_eq!(limiter.hit("known").source(), Source::Store);
+    /// assert_eq!(limiter.hit("newcomer").source(), Source::Overflow);
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    pub fn max_keys(mut self, max_keys: usize) -> Self {
+        self.max_keys = max_keys;
+        self
+    }
+
+    /// How often states that have run out are cleaned; a minute unless said.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// let store = tollgate::Memory::builder().clean_period(Duration::from_secs(5)).build();
+    /// ```
+    pub fn clean_period(mut self, period: Duration) -> Self {
+        self.clean_period = period;
+        self
+    }
+
+    /// Permits to forget states that nobody used for that long (and up to twice as long) although they are not fresh: a drained bucket comes
+    /// back full. Off unless said.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// let store = tollgate::Memory::builder().key_older_than(Duration::from_secs(86_400)).build();
+    /// ```
+    pub fn key_older_than(mut self, age: Duration) -> Self {
+        self.key_older_than = Some(age);
+        self
+    }
+
+    /// Called with batches of keys that have been forgotten, each exactly once. It runs on the thread of a caller, without any lock. If it
+    /// panics, the keys are gone all the same and a warning is logged.
+    ///
+    /// ```
+    /// let store = tollgate::Memory::builder().before_clean(|batch| println!("{} went", batch.len())).build();
+    /// ```
+    pub fn before_clean(mut self, f: impl Fn(&[Expired]) + Send + Sync + 'static) -> Self {
+        self.before_clean = Some(Box::new(f));
+        self
+    }
+}
+
+impl<C: Clock> MemoryBuilder<C> {
+    /// The store.
+    ///
+    /// ```
+    /// let store = tollgate::Memory::builder().build();
+    /// ```
+    #[must_use]
+    pub fn build(self) -> Memory<C> {
+        let clean_period = micros_up(self.clean_period);
+        let now = self.clock.now();
+        let shards =
+            (0..SHARDS).map(|_| OwnLine(Mutex::new(Shard { aged_at: now, ..Shard::default() })));
+        let inner = Inner {
+            hasher: RandomState::default(),
+            shards: shards.collect(),
+            registry: Registry::new(),
+            count: Count {
+                keys: AtomicUsize::new(0),
+                max_keys: self.max_keys,
+                overflowed: AtomicUsize::new(0),
+            },
+            clean_period,
+            clean_due: AtomicU64::new(now.plus(clean_period).as_micros()),
+            clean_cursor: AtomicUsize::new(0),
+            key_older_than: self.key_older_than.map(micros_up),
+            before_clean: self.before_clean,
+            clock: self.clock,
+        };
+        Memory { inner: Arc::new(inner) }
+    }
+}
