@@ -319,13 +319,28 @@ impl PolicyDecision {
     /// # Ok::<(), tollgate::Error>(())
     /// ```
     pub fn headline(&self) -> &Decision {
+        &self.outcomes[self.headline_index()]
+    }
+
+    /// Which limit of the policy the headline is.
+    ///
+    /// ```
+    /// # use tollgate::Memory;
+    /// let limiter = Memory::new().policy_limiter("9/second; 3/minute")?;
+    /// let index = limiter.hit("a").headline_index();
+    /// assert_eq!(limiter.policy().limits()[index].to_string(), "3/minute");
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    #[must_use]
+    pub fn headline_index(&self) -> usize {
         let outcomes = self.outcomes();
-        // A wait without end is the longest; `max_by_key` takes the last of equals, so walk backwards.
-        let wait = |d: &&Decision| d.retry_after().map_or((1, Duration::ZERO), |wait| (0, wait));
-        let refusing = outcomes.iter().rev().filter(|d| !d.allowed()).max_by_key(wait);
-        refusing
-            .or_else(|| outcomes.iter().min_by_key(|d| d.remaining()))
-            .unwrap_or(&self.outcomes[0])
+        // A wait without end is the longest.
+        let wait = |d: &Decision| d.retry_after().map_or((1, Duration::ZERO), |wait| (0, wait));
+        let refusing = (0..outcomes.len()).filter(|index| !outcomes[*index].allowed());
+        // `max_by_key` takes the last of equals, so walk backwards.
+        let longest = refusing.rev().max_by_key(|index| wait(&outcomes[*index]));
+        let least = || (0..outcomes.len()).min_by_key(|index| outcomes[*index].remaining());
+        longest.or_else(least).unwrap_or(0)
     }
 
     /// How long to wait: the headline's.

@@ -119,13 +119,23 @@ impl<C: Clock> Direct<C> {
         self.state.act(self.clock.now(), Hit(cost))
     }
 
+    /// What a hit would get.
+    ///
+    /// ```
+    /// assert!(tollgate::Direct::new("1/hour")?.peek().allowed());
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    pub fn peek(&self) -> Decision {
+        self.peek_n(1)
+    }
+
     /// What a hit of that cost would get.
     ///
     /// ```
-    /// assert!(tollgate::Direct::new("1/hour")?.peek(1).allowed());
+    /// assert!(!tollgate::Direct::new("1/hour")?.peek_n(2).allowed());
     /// # Ok::<(), tollgate::Error>(())
     /// ```
-    pub fn peek(&self, cost: u64) -> Decision {
+    pub fn peek_n(&self, cost: u64) -> Decision {
         self.now(Op::Peek(cost))
     }
 
@@ -161,6 +171,18 @@ impl<C: Clock> Direct<C> {
         self.now(Op::Refund(*receipt))
     }
 
+    /// Gives back that many units as if they had been charged now.
+    ///
+    /// ```
+    /// let limiter = tollgate::Direct::new("3/hour fixed-window")?;
+    /// assert_eq!(limiter.charge(3).used(), 3);
+    /// assert_eq!(limiter.refund_n(2).used(), 1);
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    pub fn refund_n(&self, units: u64) -> Decision {
+        self.now(Op::RefundUnits(units))
+    }
+
     /// Puts the units in use at `units`.
     ///
     /// ```
@@ -191,6 +213,6 @@ impl<C: Clock> Direct<C> {
     /// # Ok::<(), tollgate::Error>(())
     /// ```
     pub fn usage(&self) -> u64 {
-        self.peek(1).used()
+        self.peek().used()
     }
 }

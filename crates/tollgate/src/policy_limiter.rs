@@ -99,15 +99,25 @@ impl<S: Store> PolicyLimiter<S> {
         })
     }
 
-    /// What a hit of that cost would get, without charging or pushing anything.
+    /// What a hit would get, without charging or pushing anything.
     ///
     /// ```
     /// let limiter = tollgate::Memory::new().policy_limiter("2/second; 3/minute")?;
-    /// assert!(limiter.peek("alice", 2).allowed());
-    /// assert_eq!(limiter.peek("alice", 2).headline().used(), 0);
+    /// assert_eq!(limiter.peek("alice").headline().used(), 0);
     /// # Ok::<(), tollgate::Error>(())
     /// ```
-    pub fn peek<K: Key>(&self, key: K, cost: u64) -> PolicyDecision {
+    pub fn peek<K: Key>(&self, key: K) -> PolicyDecision {
+        self.peek_n(key, 1)
+    }
+
+    /// What a hit of that cost would get.
+    ///
+    /// ```
+    /// let limiter = tollgate::Memory::new().policy_limiter("2/second; 3/minute")?;
+    /// assert!(!limiter.peek_n("alice", 3).allowed());
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    pub fn peek_n<K: Key>(&self, key: K, cost: u64) -> PolicyDecision {
         self.each(key, |_| Op::Peek(cost))
     }
 
@@ -175,7 +185,7 @@ impl<S: Store> PolicyLimiter<S> {
     /// # Ok::<(), tollgate::Error>(())
     /// ```
     pub fn usage<K: Key>(&self, key: K) -> impl Iterator<Item = u64> + use<S, K> {
-        let decision = self.peek(key, 1);
+        let decision = self.peek(key);
         (0..decision.outcomes().len()).map(move |index| decision.outcomes()[index].used())
     }
 

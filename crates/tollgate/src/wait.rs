@@ -118,10 +118,9 @@ impl<S: Store> Limiter<S> {
         let deadline = self.store.now() + timeout;
         let (place, ahead) = self.queue.join(key.clone(), cost);
         if ahead > 0 {
-            // Where all before us and we together fit the capacity, the wait is known.
-            let all = self.peek_n(key_ref, ahead.saturating_add(cost));
-            if all.retry_after().is_some_and(|wait| all.now() + wait > deadline) {
-                return all;
+            let all = self.peek_with_those_ahead(key_ref, ahead, cost);
+            if all.0.now() + all.1 > deadline {
+                return all.0;
             }
             let left = deadline.since(self.store.now());
             let mut timer = pin!(sleep(left));
@@ -130,7 +129,7 @@ impl<S: Store> Limiter<S> {
                 Poll::Pending => timer.as_mut().poll(cx).map(|_| false),
             });
             if !first.await {
-                return self.denied_for_those_ahead(key_ref, ahead, cost);
+                return self.peek_with_those_ahead(key_ref, ahead, cost).0;
             }
         }
         let mut decision = self.hit_n(key_ref, cost);
@@ -153,11 +152,19 @@ impl<S: Store> Limiter<S> {
         decision
     }
 
-    /// What somebody is told whose time ran out behind others: a denial, also when the own cost alone would fit.
-    fn denied_for_those_ahead(&self, key: KeyRef<'_>, ahead: u64, cost: u64) -> Decision {
-        let capacity = self.peek_n(key, 0).limit();
-        let all = self.peek_n(key, ahead.saturating_add(cost).min(capacity));
-        if all.allowed() { self.peek_n(key, capacity.saturating_add(1)) } else { all }
+    /// What somebody is told who would have to wait behind others: a denial, also when the own cost alone would fit, and how long it would take at least.
+    /// As far as all of them together fit the capacity that is exact; what goes beyond comes at the rate of the quota.
+    fn peek_with_those_ahead(&self, key: KeyRef<'_>, ahead: u64, cost: u64) -> (Decision, Duration) {
+        let all = ahead.saturating_add(cost);
+        let capacity = self.limit.burst();
+        let mut decision = self.peek_n(key, all.min(capacity));
+        let wait = decision.retry_after().unwrap_or_default();
+        if decision.allowed() {
+            decision = self.peek_n(key, capacity.saturating_add(1));
+        }
+        let beyond = u128::from(all.saturating_sub(capacity)) * self.limit.period().as_micros();
+        let micros = u64::try_from(beyond / u128::from(self.limit.quota())).unwrap_or(u64::MAX);
+        (decision, wait.saturating_add(Duration::from_micros(micros)))
     }
 
     /// [`wait`](Limiter::wait) for programs without a runtime: the thread sleeps.

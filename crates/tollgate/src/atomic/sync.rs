@@ -23,13 +23,8 @@ mod real {
 
     impl Guard {
         /// Runs `free` when every guard of today is gone.
-        ///
-        /// The closure must be safe to run then, on any thread: the caller promises it.
-        #[allow(unsafe_code)]
-        pub(in super::super) unsafe fn retire(&self, free: impl FnOnce() + Send + 'static) {
-            // SAFETY: `defer` asks for a closure that may be sent to another thread and outlives nothing borrowed: it is Send + 'static. That what
-            // it frees is unreachable from new guards is the promise of our caller.
-            unsafe { self.0.defer_unchecked(free) };
+        pub(in super::super) fn retire(&self, free: impl FnOnce() + Send + 'static) {
+            self.0.defer(free);
             // A bag is kept by its thread until it is full; this one is large, so hand it on at once.
             self.0.flush();
         }
@@ -51,8 +46,7 @@ mod model {
 
     impl Guard {
         /// The models are about the table; when memory is freed is crossbeam-epoch's own proof. Here nothing is freed.
-        #[allow(unsafe_code)]
-        pub(in super::super) unsafe fn retire(&self, free: impl FnOnce() + Send + 'static) {
+        pub(in super::super) fn retire(&self, free: impl FnOnce() + Send + 'static) {
             std::mem::forget(free);
         }
     }

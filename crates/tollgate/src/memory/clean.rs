@@ -43,6 +43,7 @@ use crate::time::Timestamp;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Expired {
+    known: Arc<Known>,
     pub(super) limit: Arc<Limit>,
     pub(super) form: crate::key::Form,
     pub(super) key: Box<[u8]>,
@@ -57,6 +58,12 @@ impl Expired {
     #[must_use]
     pub fn limit(&self) -> &Limit {
         &self.limit
+    }
+
+    /// The namespace of the limit.
+    #[must_use]
+    pub fn namespace(&self) -> &str {
+        &self.known.namespace
     }
 
     /// The key.
@@ -149,10 +156,10 @@ impl<C: Clock> Inner<C> {
         };
         // Long logs are freed, and the user's code runs, outside of the lock.
         drop(logs);
-        if let Some(before_clean) = self.before_clean.as_ref().filter(|_| !batch.is_empty()) {
-            if catch_unwind(AssertUnwindSafe(|| before_clean(&batch))).is_err() {
-                tracing::warn!(keys = batch.len(), "before_clean panicked; its keys are gone");
-            }
+        if let Some(before_clean) = self.before_clean.as_ref().filter(|_| !batch.is_empty())
+            && catch_unwind(AssertUnwindSafe(|| before_clean(&batch))).is_err()
+        {
+            tracing::warn!(keys = batch.len(), "before_clean panicked; its keys are gone");
         }
         gone
     }
@@ -212,6 +219,7 @@ impl<C> Sweep<'_, C> {
         if let Some(batch) = &mut self.batch {
             let key = entry.key.key();
             batch.push(Expired {
+                known: Arc::clone(known),
                 limit: Arc::clone(limit),
                 form: key.form(),
                 key: key.bytes().into(),

@@ -18,7 +18,9 @@ fn table() -> ([usize; 3], Vec<Vec<&'static str>>) {
         !STORES.iter().all(|store| header.contains(store))
     });
     let header = cells(lines.next().expect("README has no table of algorithms and stores"));
-    let column = |store: &str| header.iter().position(|cell| *cell == store).unwrap();
+    let column = |store: &str| {
+        header.iter().position(|cell| *cell == store).expect("a column of this store")
+    };
     let rows = lines.skip(1).take_while(|line| line.starts_with('|')).map(cells).collect();
     (STORES.map(column), rows)
 }

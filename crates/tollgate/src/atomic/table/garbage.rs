@@ -32,11 +32,11 @@ impl Shared {
         if self.retired.load(Ordering::Relaxed) == 0 {
             return false;
         }
-        if let Ok(mut garbage) = self.garbage.try_lock() {
-            if garbage.last_mut().is_some_and(|last| last.free_some()) {
-                garbage.pop();
-                self.retired.fetch_sub(1, Ordering::Relaxed);
-            }
+        if let Ok(mut garbage) = self.garbage.try_lock()
+            && garbage.last_mut().is_some_and(|last| last.free_some())
+        {
+            garbage.pop();
+            self.retired.fetch_sub(1, Ordering::Relaxed);
         }
         true
     }
@@ -51,7 +51,8 @@ unsafe impl<W: Word> Send for Retired<W> {}
 impl<W: Word> Retired<W> {
     /// Hands the memory to the callers of the store, who free it piece by piece.
     pub(super) fn scatter(self, shared: &Shared) {
-        // SAFETY: the pointer came from a box, and by the promise to `retire` nobody else has it any more.
+        // SAFETY: the pointer came from a box. Its generation was replaced as the current one before it was retired, and this runs when every guard of
+        // that time is gone, so nobody else has it any more.
         let generation = unsafe { Box::from_raw(self.0) };
         crate::registry::lock(&shared.garbage).push(Box::new(generation.memory));
     }

@@ -208,10 +208,9 @@ impl<W: Word> Table<W> {
         self.shared.retired.fetch_add(1, Ordering::Relaxed);
         let old = Retired(from);
         let shared = Arc::clone(&self.shared);
-        // SAFETY: `from` is not reachable any more for guards that are taken from now on, and we alone replaced it, so it is retired once.
-        unsafe {
-            guard.retire(move || old.scatter(&shared));
-        }
+        // `from` is not reachable any more for guards that are taken from now on, and we alone replaced it, so it is retired once.
+        guard.retire(move || old.scatter(&shared));
+    }
     }
 
     /// Leaves no slot for this key in `from`: its state is in `to`, or it has none.

@@ -127,7 +127,7 @@ pub(super) fn policies_are_decided_without_allocation<S: Subject>() {
     let counts = [
         ("hit", allocations(|| assert!(wide.hit("key").allowed()))),
         ("denied hit", allocations(|| assert!(!narrow.hit("key").allowed()))),
-        ("peek", allocations(|| assert!(!narrow.peek("key", 1).allowed()))),
+        ("peek", allocations(|| assert!(!narrow.peek("key").allowed()))),
         ("headline", allocations(|| assert_eq!(narrow.hit("key").headline().limit(), 1))),
     ];
     for (what, count) in counts {

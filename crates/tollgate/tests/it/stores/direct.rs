@@ -52,7 +52,7 @@ fn replay(limit: Limit, calls: &[(Tick, Call, Amount)]) -> Result<(), String> {
         }
         let (got, op) = match call {
             Call::Hit => (direct.hit_n(amount), Op::Hit(amount)),
-            Call::Peek => (direct.peek(amount), Op::Peek(amount)),
+            Call::Peek => (direct.peek_n(amount), Op::Peek(amount)),
             Call::Take => (direct.take(amount), Op::Take(amount)),
             Call::Charge => (direct.charge(amount), Op::Charge(amount)),
             Call::Set => (direct.set(amount), Op::Set(amount)),

@@ -136,7 +136,7 @@ pub(super) fn a_denial_pushes_live_elastic_windows_only<S: Subject>() {
     assert_eq!(elastic.usage("key"), 0);
     assert!(!several.hit("key").allowed());
     assert_eq!(elastic.peek("key").expires_at(), None, "no window is opened by a refusal");
-    assert!(several.peek("key", 1).outcomes()[0].allowed());
+    assert!(several.peek("key").outcomes()[0].allowed());
 }
 
 pub(super) fn looking_and_being_refused_take_no_room<S: Subject>() {
@@ -155,7 +155,7 @@ pub(super) fn looking_and_being_refused_take_no_room<S: Subject>() {
         assert!(!together(&[limited.item("a", 1), limited.item("b", 4)]).allowed());
     }
     let several = policy(&store, "9/hour; 2/day");
-    assert!(several.peek("key", 1).allowed());
+    assert!(several.peek("key").allowed());
     assert!(!several.hit_n("key", 3).allowed());
     assert_eq!(store.entries(), 0);
 }
