@@ -154,7 +154,12 @@ impl<S: Store> Limiter<S> {
 
     /// What somebody is told who would have to wait behind others: a denial, also when the own cost alone would fit, and how long it would take at least.
     /// As far as all of them together fit the capacity that is exact; what goes beyond comes at the rate of the quota.
-    fn peek_with_those_ahead(&self, key: KeyRef<'_>, ahead: u64, cost: u64) -> (Decision, Duration) {
+    fn peek_with_those_ahead(
+        &self,
+        key: KeyRef<'_>,
+        ahead: u64,
+        cost: u64,
+    ) -> (Decision, Duration) {
         let all = ahead.saturating_add(cost);
         let capacity = self.limit.burst();
         let mut decision = self.peek_n(key, all.min(capacity));

@@ -211,7 +211,6 @@ impl<W: Word> Table<W> {
         // `from` is not reachable any more for guards that are taken from now on, and we alone replaced it, so it is retired once.
         guard.retire(move || old.scatter(&shared));
     }
-    }
 
     /// Leaves no slot for this key in `from`: its state is in `to`, or it has none.
     pub(super) fn settle(
