@@ -34,9 +34,32 @@ mod real {
 #[cfg(loom)]
 mod model {
     pub(in super::super) use loom::sync::Arc;
-    pub(in super::super) use loom::sync::atomic::{
-        AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering,
-    };
+    pub(in super::super) use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
+
+    /// loom lets a `SeqCst` load return a value that an earlier `SeqCst` write has replaced; this one returns the last, as the real one does.
+    #[derive(Debug)]
+    pub(in super::super) struct AtomicU64(loom::sync::atomic::AtomicU64);
+
+    impl AtomicU64 {
+        pub(in super::super) fn new(value: u64) -> Self {
+            AtomicU64(loom::sync::atomic::AtomicU64::new(value))
+        }
+
+        pub(in super::super) fn load(&self, order: Ordering) -> u64 {
+            match order {
+                Ordering::SeqCst => self.0.fetch_or(0, Ordering::Acquire),
+                _ => self.0.load(order),
+            }
+        }
+    }
+
+    impl std::ops::Deref for AtomicU64 {
+        type Target = loom::sync::atomic::AtomicU64;
+
+        fn deref(&self) -> &Self::Target {
+            &self.0
+        }
+    }
 
     pub(in super::super) struct Guard;
 
@@ -45,9 +68,9 @@ mod model {
     }
 
     impl Guard {
-        /// The models are about the table; when memory is freed is crossbeam-epoch's own proof. Here nothing is freed.
+        /// The models are about the table; when memory is freed is crossbeam-epoch's own proof. Here it is not freed at all.
         pub(in super::super) fn retire(&self, free: impl FnOnce() + Send + 'static) {
-            std::mem::forget(free);
+            drop(free);
         }
     }
 }

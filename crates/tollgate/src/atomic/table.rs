@@ -322,5 +322,8 @@ impl<W: Word> Drop for Table<W> {
 }
 
 #[cfg(all(test, loom))]
+use generation::capacity;
+
+#[cfg(all(test, loom))]
 #[path = "loom.rs"]
 mod loom_models;

@@ -124,14 +124,20 @@ impl<W: Word> Table<W> {
 
     /// Forgets all states, the shared one too.
     pub(in super::super) fn clear(&self) {
-        self.move_all(Move::Wipe, &|_| Fate::Stays);
+        // The shared one first: who starts from it gets a slot that is wiped.
         let mut word = W::load(&self.overflow, Ordering::SeqCst);
         while let Err(found) = W::replace_in_order(&self.overflow, word, W::CLEARED) {
             word = found;
         }
+        self.move_all(Move::Wipe, &|_| Fate::Stays);
     }
 
-    fn finish(&self, guard: &Guard, generation: &Generation<W>, fate: &dyn Fn(W) -> Fate) -> usize {
+    pub(super) fn finish(
+        &self,
+        guard: &Guard,
+        generation: &Generation<W>,
+        fate: &dyn Fn(W) -> Fate,
+    ) -> usize {
         let Some(next) = generation.next() else { return 0 };
         let before = self.dropped.load(Ordering::Relaxed);
         while self.move_chunk(guard, generation, next, fate) {}
@@ -174,7 +180,7 @@ impl<W: Word> Table<W> {
         self.promote(guard, from, to);
     }
 
-    fn move_chunk_number(
+    pub(super) fn move_chunk_number(
         &self,
         guard: &Guard,
         from: &Generation<W>,
@@ -196,7 +202,7 @@ impl<W: Word> Table<W> {
         }
     }
 
-    fn promote(&self, guard: &Guard, from: &Generation<W>, to: &Generation<W>) {
+    pub(super) fn promote(&self, guard: &Guard, from: &Generation<W>, to: &Generation<W>) {
         let (slots, lines) = (to.slots, to.lines);
         let (from, to) = (ptr::from_ref(from).cast_mut(), ptr::from_ref(to).cast_mut());
         if self.current.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire).is_err() {
