@@ -287,15 +287,19 @@ impl<W: Word> Table<W> {
     pub(super) fn has_slot(&self, fingerprint: u64, fate: &dyn Fn(W) -> Fate) -> bool {
         let guard = pin();
         let mut generation = self.current(&guard);
-        while let Some(next) = generation.next() {
-            self.settle(generation, next, fingerprint, fate);
-            generation = next;
+        loop {
+            while let Some(next) = generation.next() {
+                self.settle(generation, next, fingerprint, fate);
+                generation = next;
+            }
+            let mut found =
+                generation.probe(fingerprint).map(|slot| slot.fingerprint.load(Ordering::SeqCst));
+            match found.find(|found| *found == fingerprint || *found < FIRST_FINGERPRINT) {
+                // Sealed since we looked for a next generation: who sealed it may have claimed a slot there.
+                Some(SEALED) => {}
+                found => return found == Some(fingerprint),
+            }
         }
-        generation
-            .probe(fingerprint)
-            .map(|slot| slot.fingerprint.load(Ordering::SeqCst))
-            .find(|found| *found == fingerprint || *found < FIRST_FINGERPRINT)
-            == Some(fingerprint)
     }
 }
 
