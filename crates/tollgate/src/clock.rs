@@ -89,38 +89,60 @@ impl std::fmt::Debug for SystemClock {
 }
 
 impl Clock for SystemClock {
-    #[inline]
+    #[inline(always)]
     fn now(&self) -> Timestamp {
-        let since_start = match &self.process.counter {
-            Some(counter) => counter.nanos(&self.process.start),
-            None => nanos_since(&self.process.start),
-        };
-        // A start and some centuries are far below the end of time.
-        self.process.wall.plus_small(since_start / 1000)
+        match &self.process.counter {
+            Some(counter) => Timestamp::EPOCH.plus_small(counter.grains(&self.process.os) >> GRAIN),
+            None => self.process.os.now(),
+        }
     }
 }
 
 /// Set up once: all clocks of a process tell the same time.
 #[derive(Debug)]
 struct ProcessClock {
-    start: Instant,
-    /// The wall time at `start`.
-    wall: Timestamp,
+    os: OsClock,
     counter: Option<Counter>,
 }
 
 impl ProcessClock {
-    #[allow(clippy::disallowed_methods)] // the only place that reads the wall clock
     fn start() -> ProcessClock {
-        let (start, wall) = (Instant::now(), SystemTime::now());
-        let since_epoch = wall.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        ProcessClock {
-            start,
-            wall: Timestamp::from_micros(micros_up(since_epoch).min(1 << 61)),
-            counter: kernel_trusts_counter().then(|| Counter::start(&start)),
-        }
+        let os = OsClock::start();
+        ProcessClock { os, counter: kernel_trusts_counter().then(|| Counter::start(&os)) }
     }
 }
+
+/// The operating system's monotonic clock, with the wall time of its start.
+#[derive(Clone, Copy, Debug)]
+struct OsClock {
+    start: Instant,
+    /// In grains.
+    wall: u64,
+}
+
+impl OsClock {
+    #[allow(clippy::disallowed_methods)] // the only place that reads the wall clock
+    fn start() -> OsClock {
+        let (start, wall) = (Instant::now(), SystemTime::now());
+        let since_epoch = wall.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        // In 2255 at the latest, so that there is room for centuries more.
+        OsClock { start, wall: micros_up(since_epoch).min(1 << 53) << GRAIN }
+    }
+
+    fn now(&self) -> Timestamp {
+        Timestamp::from_micros(self.grains() >> GRAIN)
+    }
+
+    #[allow(clippy::disallowed_methods)] // the only place that reads the monotonic clock
+    #[inline(never)]
+    fn grains(&self) -> u64 {
+        let nanos = Instant::now().duration_since(self.start).as_nanos();
+        self.wall.saturating_add(u64::try_from((nanos << GRAIN) / 1000).unwrap_or(u64::MAX))
+    }
+}
+
+/// Inside, time is counted in grains of 2^-10 microseconds since the Unix epoch: a shift makes microseconds of them.
+const GRAIN: u32 = 10;
 
 fn kernel_trusts_counter() -> bool {
     const CLOCK_SOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
@@ -128,14 +150,8 @@ fn kernel_trusts_counter() -> bool {
         && std::fs::read_to_string(CLOCK_SOURCE).is_ok_and(|source| source.trim() == "tsc")
 }
 
-#[allow(clippy::disallowed_methods)] // the only place that reads the monotonic clock
-#[inline(never)]
-fn nanos_since(start: &Instant) -> u64 {
-    u64::try_from(Instant::now().duration_since(*start).as_nanos()).unwrap_or(u64::MAX)
-}
-
-/// Nanoseconds between two anchors.
-const STRETCH: u64 = 1_000_000_000;
+/// Grains between two anchors: a second.
+const STRETCH: u64 = 1_000_000 << GRAIN;
 
 /// The processor's counter, anchored on the operating system's clock.
 ///
@@ -155,8 +171,8 @@ struct Counter {
 #[derive(Debug, Default)]
 struct Anchor {
     ticks: AtomicU64,
-    nanos: AtomicU64,
-    /// Nanoseconds per tick, in 2^-32.
+    grains: AtomicU64,
+    /// Grains per tick, in 2^-32.
     speed: AtomicU64,
 }
 
@@ -164,17 +180,17 @@ struct Anchor {
 #[derive(Debug)]
 struct Reading {
     ticks: u64,
-    nanos: u64,
+    grains: u64,
 }
 
 impl Reading {
     /// The best of several: the thread may be suspended between the two clocks, so the one is read before and after the other.
-    fn take(source: &quanta::Clock, start: &Instant) -> Reading {
+    fn take(source: &quanta::Clock, os: &OsClock) -> Reading {
         let one = || {
             let before = source.raw();
-            let nanos = nanos_since(start);
+            let grains = os.grains();
             let apart = source.raw().saturating_sub(before);
-            (apart, Reading { ticks: before + apart / 2, nanos })
+            (apart, Reading { ticks: before + apart / 2, grains })
         };
         let (mut least, mut best) = one();
         for _ in 0..16 {
@@ -186,22 +202,22 @@ impl Reading {
         best
     }
 
-    /// Nanoseconds per tick, in 2^-32.
+    /// Grains per tick, in 2^-32.
     fn speed_since(&self, first: &Reading) -> u64 {
         let ticks = self.ticks.saturating_sub(first.ticks);
-        mul_div(self.nanos.saturating_sub(first.nanos), 1 << 32, ticks.max(1))
+        mul_div(self.grains.saturating_sub(first.grains), 1 << 32, ticks.max(1))
     }
 }
 
 impl Counter {
-    fn start(start: &Instant) -> Counter {
+    fn start(os: &OsClock) -> Counter {
         let source = quanta::Clock::new();
-        let first = Reading::take(&source, start);
+        let first = Reading::take(&source, os);
         // Ten milliseconds tell the speed to a few millionths; the anchors that follow mend the rest.
-        while nanos_since(start) - first.nanos < 10_000_000 {
+        while os.grains() - first.grains < (10_000 << GRAIN) {
             std::hint::spin_loop();
         }
-        let last = Reading::take(&source, start);
+        let last = Reading::take(&source, os);
         let speed = last.speed_since(&first);
         let counter = Counter {
             source,
@@ -210,17 +226,17 @@ impl Counter {
             anchoring: Mutex::new(first),
             broken: AtomicBool::new(speed == 0),
         };
-        counter.publish(last.ticks, last.nanos, speed);
+        counter.publish(last.ticks, last.grains, speed);
         counter
     }
 
-    /// Nanoseconds since the start.
+    /// Grains since the Unix epoch.
     #[inline(always)]
-    fn nanos(&self, start: &Instant) -> u64 {
+    fn grains(&self, os: &OsClock) -> u64 {
         match self.follow() {
-            Some((nanos, passed)) if passed <= STRETCH => nanos + passed,
-            Some((nanos, passed)) => self.anchor(start, nanos, passed),
-            None => self.read_again(start),
+            Some((grains, passed)) if passed <= STRETCH => grains + passed,
+            Some((grains, passed)) => self.anchor(os, grains, passed),
+            None => self.read_again(os),
         }
     }
 
@@ -230,73 +246,73 @@ impl Counter {
         let now = self.source.raw();
         let published = self.published.load(Ordering::Acquire);
         let anchor = &self.anchors[published % 2];
-        let nanos = anchor.nanos.load(Ordering::Relaxed);
+        let grains = anchor.grains.load(Ordering::Relaxed);
         // A core whose counter lags behind the anchor is told the anchor's time, never an earlier one.
         let ticks = now.saturating_sub(anchor.ticks.load(Ordering::Relaxed));
         let passed = scale(ticks, anchor.speed.load(Ordering::Relaxed));
         fence(Ordering::Acquire);
-        (published == self.published.load(Ordering::Relaxed)).then_some((nanos, passed))
+        (published == self.published.load(Ordering::Relaxed)).then_some((grains, passed))
     }
 
     #[cold]
     #[inline(never)]
-    fn read_again(&self, start: &Instant) -> u64 {
-        self.nanos(start)
+    fn read_again(&self, os: &OsClock) -> u64 {
+        self.grains(os)
     }
 
-    /// Anchors the clock anew. It said `nanos` at the last anchor, and will not say less than what it says now.
+    /// Anchors the clock anew. It said `grains` at the last anchor, and will not say less than what it says now.
     #[cold]
     #[inline(never)]
-    fn anchor(&self, start: &Instant, nanos: u64, passed: u64) -> u64 {
+    fn anchor(&self, os: &OsClock, grains: u64, passed: u64) -> u64 {
         if self.broken.load(Ordering::Relaxed) {
-            return nanos.max(nanos_since(start));
+            return grains.max(os.grains());
         }
-        let told = nanos.saturating_add(passed);
+        let told = grains.saturating_add(passed);
         let first = match self.anchoring.try_lock() {
             Ok(first) => first,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             // Somebody else is at it.
             Err(TryLockError::WouldBlock) => return told,
         };
-        let now = Reading::take(&self.source, start);
+        let now = Reading::take(&self.source, os);
         // Nobody else writes: we hold the lock.
-        let Some((nanos, passed)) = self.follow() else { return told };
+        let Some((grains, passed)) = self.follow() else { return told };
         if passed <= STRETCH {
-            return told.max(nanos + passed);
+            return told.max(grains + passed);
         }
-        let line = nanos.saturating_add(passed).max(told);
+        let line = grains.saturating_add(passed).max(told);
         let true_speed = now.speed_since(&first);
         let near = STRETCH / 100;
-        if line > now.nanos + near || true_speed == 0 {
+        if line > now.grains + near || true_speed == 0 {
             // It ran ahead by more than any calibration can explain. Stand still until the other clock has caught up, and stay with that one.
             self.broken.store(true, Ordering::Relaxed);
             // A line that everybody finds too old, so that all come here.
             self.publish(0, line, 1 << 33);
-        } else if now.nanos > line + near {
+        } else if now.grains > line + near {
             // A gap, as after a suspend: jump.
-            self.publish(now.ticks, now.nanos, true_speed);
+            self.publish(now.ticks, now.grains, true_speed);
         } else {
             // Meet the other clock at the end of the next stretch.
-            let target = (now.nanos + STRETCH).saturating_sub(line);
+            let target = (now.grains + STRETCH).saturating_sub(line);
             self.publish(now.ticks, line, mul_div(true_speed, target, STRETCH));
         }
         line
     }
 
     /// Only one at a time: by the starter, or by the holder of `anchoring`.
-    fn publish(&self, ticks: u64, nanos: u64, speed: u64) {
+    fn publish(&self, ticks: u64, grains: u64, speed: u64) {
         let next = self.published.load(Ordering::Relaxed).wrapping_add(1);
         let anchor = &self.anchors[next % 2];
         // A reader that sees any of the stores below also sees that `published` moved on from its turn.
         fence(Ordering::Release);
         anchor.ticks.store(ticks, Ordering::Relaxed);
-        anchor.nanos.store(nanos, Ordering::Relaxed);
+        anchor.grains.store(grains, Ordering::Relaxed);
         anchor.speed.store(speed, Ordering::Relaxed);
         self.published.store(next, Ordering::Release);
     }
 }
 
-/// Fits 64 bits as long as there are less than 2^62 ticks, which is decades, at less than four nanoseconds each.
+/// Fits 64 bits as long as there are less than 2^62 ticks, which is decades, at less than four grainseconds each.
 #[inline(always)]
 fn scale(ticks: u64, speed: u64) -> u64 {
     ((u128::from(ticks) * u128::from(speed)) >> 32) as u64

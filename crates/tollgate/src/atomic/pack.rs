@@ -45,10 +45,10 @@ pub(super) enum ByWidth<N, W> {
 macro_rules! with_packed {
     ($by_width:expr, $machine:expr, ($it:ident, $m:ident) => $body:expr) => {
         match ($by_width, $machine) {
+            (ByWidth::Narrow($it), AnyMachine::Gcra($m)) => $body,
             (ByWidth::Narrow($it), AnyMachine::FixedWindow($m)) => $body,
             (ByWidth::Narrow($it), AnyMachine::FixedWindowPerKey($m)) => $body,
             (ByWidth::Narrow($it), AnyMachine::ElasticWindow($m)) => $body,
-            (ByWidth::Narrow($it), AnyMachine::Gcra($m)) => $body,
             (ByWidth::Wide($it), AnyMachine::FixedWindow($m)) => $body,
             (ByWidth::Wide($it), AnyMachine::FixedWindowPerKey($m)) => $body,
             (ByWidth::Wide($it), AnyMachine::ElasticWindow($m)) => $body,

@@ -24,12 +24,15 @@ impl<W: Word> Table<W> {
         }
     }
 
-    /// Closes a current generation and links the next. Anybody may do any of the steps: nobody waits for whoever began.
-    fn begin(&self, generation: &Generation<W>, mode: Move, fate: &dyn Fn(W) -> Fate) {
+    /// Closes a current generation and links the next; true if that is ours. Anybody may do any of the steps: nobody waits for whoever began.
+    fn begin(&self, generation: &Generation<W>, mode: Move, fate: &dyn Fn(W) -> Fate) -> bool {
         let closed = generation.claimed.fetch_or(CLOSED, Ordering::AcqRel) & !CLOSED;
         if !generation.next.load(Ordering::Acquire).is_null() {
-            return;
+            return false;
         }
+        // Both are never less than the slots with a fingerprint. The count of the generation may be some too high: who gives a claim back after it was
+        // closed is not seen by the next. The count of keys is taken before a claim, so what `fetch_or` saw is in it.
+        let closed = closed.min(self.keys.load(Ordering::Relaxed));
         // Room for everything that is claimed, and for as much again of what lives.
         let wanted = closed.max(2 * self.living(generation, closed, fate));
         let mut lines = MIN_LINES;
@@ -47,6 +50,7 @@ impl<W: Word> Table<W> {
             // SAFETY: nobody has seen `mine`.
             drop(unsafe { Box::from_raw(mine) });
         }
+        linked.is_ok()
     }
 
     /// How many of `claimed` slots hold a state that stays, judged by some of them.
@@ -112,11 +116,10 @@ impl<W: Word> Table<W> {
             // A move under way may have passed over what is to go now.
             gone += self.finish(&guard, self.current(&guard), fate);
             let generation = self.current(&guard);
-            self.begin(generation, mode, fate);
-            // Somebody else may have begun one for another purpose just now.
-            let as_asked = generation.next().is_some_and(|next| next.mode == mode);
+            // Somebody else may have begun one just now, which passes over what came before ours.
+            let begun = self.begin(generation, mode, fate);
             gone += self.finish(&guard, generation, fate);
-            if as_asked {
+            if begun {
                 return gone;
             }
         }
