@@ -32,7 +32,7 @@ impl<W: Word> Table<W> {
         }
         // Both are never less than the slots with a fingerprint. The count of the generation may be some too high: who gives a claim back after it was
         // closed is not seen by the next. The count of keys is taken before a claim, so what `fetch_or` saw is in it.
-        let closed = closed.min(self.keys.load(Ordering::Relaxed));
+        let closed = closed.min(self.keys.fetch_add(0, Ordering::AcqRel));
         // Room for everything that is claimed, and for as much again of what lives.
         let wanted = closed.max(2 * self.living(generation, closed, fate));
         let mut lines = MIN_LINES;
