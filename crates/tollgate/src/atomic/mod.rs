@@ -1,4 +1,4 @@
-//! The store for the highest speed and the least memory: fingerprints instead of keys, one compare-exchange for a hit.
+//! The store for many keys at high speed in little memory: fingerprints instead of keys, one compare-exchange for a hit.
 //!
 //! # What stands for a key
 //!
