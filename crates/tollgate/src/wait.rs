@@ -172,7 +172,8 @@ impl<S: Store> Limiter<S> {
         (decision, wait.saturating_add(Duration::from_micros(micros)))
     }
 
-    /// [`wait`](Limiter::wait) for programs without a runtime: the thread sleeps.
+    /// [`wait`](Limiter::wait) for programs without a runtime: the thread sleeps, for as long as the store's clock says; a clock that stands still keeps
+    /// it waiting.
     ///
     /// ```
     /// use std::time::Duration;

@@ -12,7 +12,7 @@
 //! | token and leaky bucket | no | time 51, level 74 |
 //!
 //! Times of 49 and 51 bits are microseconds since one year before the store was made, so they last 16 and 70 years from then; the fixed window's
-//! narrow number counts windows from the same time. A GCRA part is kept in units of the greatest common divisor of quota and period, of which it is
+//! narrow number counts windows from the same time. Beyond that they stand still, and the limit with them: a process that runs so long makes a new store. A GCRA part is kept in units of the greatest common divisor of quota and period, of which it is
 //! always a multiple: 7 per second has parts of sevenths, 10 per second has none.
 //!
 //! A limit is packed narrow when its exact state fits: at least sixteen times the capacity, so that charges beyond the limit have room too (what lies
