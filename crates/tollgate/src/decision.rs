@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::algorithm::{Machine, Step, View};
+use crate::algorithm::{Fields, Machine, Step, View};
 use crate::policy::MAX_LIMITS;
 use crate::time::Timestamp;
 
@@ -45,6 +45,10 @@ pub enum Source {
     DenialCache,
     /// A local limiter that stands in for the store.
     Fallback,
+    /// Nobody: the store did not answer and the limiter lets pass what could ever pass.
+    FailOpen,
+    /// Nobody: the store did not answer and the limiter lets nothing pass.
+    FailClosed,
     /// An allotment drawn from the store.
     Lease,
     /// A replica's own count.
@@ -69,6 +73,8 @@ pub struct Receipt {
     pub at: Timestamp,
     /// The window or entry they went to, as the algorithm counts them.
     pub mark: u64,
+    /// Where: what a fallback charged is given back there.
+    pub source: Source,
 }
 
 impl Decision {
@@ -85,6 +91,52 @@ impl Decision {
     #[inline]
     pub(crate) fn with_source(self, source: Source) -> Decision {
         Decision { source, ..self }
+    }
+
+    /// Of fields that were computed elsewhere.
+    pub(crate) fn of_fields(step: Step, now: Timestamp, fields: Fields) -> Decision {
+        Decision { step, source: Source::Store, now, view: View::Fields(fields) }
+    }
+
+    /// A refusal without a state, until then.
+    pub(crate) fn closed(limit: u64, now: Timestamp, cost: u64, until: Timestamp) -> Decision {
+        let step = Step { allowed: false, cost, charged: 0, changed: false };
+        let retry_at = (cost <= limit).then_some(until);
+        let fields =
+            Fields { limit, remaining: 0, used: limit, retry_at, fresh_at: Some(until), mark: 0 };
+        Decision::of_fields(step, now, fields).with_source(Source::FailClosed)
+    }
+
+    /// A refusal without end of a cost that another limit, of that capacity, could let pass: until then.
+    pub(crate) fn not_beyond(self, capacity: u64, until: Timestamp) -> Decision {
+        let fields = self.view.fields(self.now, &self.step);
+        let never = !self.step.allowed && fields.retry_at.is_none();
+        if !never || self.step.cost > capacity {
+            return self;
+        }
+        let fields = Fields { retry_at: Some(until), ..fields };
+        Decision { view: View::Fields(fields), ..self }
+    }
+
+    /// What a hit of that cost gets at a later time if nothing else happened since, without the store; `None` where that cannot be known.
+    pub(crate) fn asked_again(&self, now: Timestamp, cost: u64) -> Option<Decision> {
+        let step = Step { cost, charged: 0, ..self.step };
+        let fields = self.view.fields(now, &step);
+        let allowed = cost <= fields.remaining;
+        if let View::Fields(known) = self.view {
+            // Only the wait of the cost that was asked is known.
+            let same = cost == self.step.cost || allowed || cost > fields.limit;
+            let retry_at = known.retry_at.filter(|_| cost <= fields.limit);
+            let view = View::Fields(Fields { retry_at, ..known });
+            let step = Step { allowed, ..step };
+            return same.then_some(Decision { step, source: Source::DenialCache, now, view });
+        }
+        Some(Decision { step: Step { allowed, ..step }, source: Source::DenialCache, now, ..*self })
+    }
+
+    /// When this cost passes if nobody else comes; `None` if never, or if it did.
+    pub(crate) fn retry_at(&self) -> Option<Timestamp> {
+        if self.step.allowed { None } else { self.view.fields(self.now, &self.step).retry_at }
     }
 
     /// Whether it may pass.
@@ -250,7 +302,7 @@ impl Decision {
     #[inline]
     pub fn receipt(&self) -> Receipt {
         let mark = self.view.fields(self.now, &self.step).mark;
-        Receipt { units: self.step.charged, at: self.now, mark }
+        Receipt { units: self.step.charged, at: self.now, mark, source: self.source }
     }
 }
 
@@ -274,6 +326,14 @@ pub struct PolicyDecision {
 }
 
 impl PolicyDecision {
+    /// Of one to eight decisions.
+    pub(crate) fn of(decisions: &[Decision]) -> Option<PolicyDecision> {
+        let first = *decisions.first()?;
+        let mut outcomes = [first; MAX_LIMITS];
+        outcomes.get_mut(..decisions.len())?.copy_from_slice(decisions);
+        Some(PolicyDecision { outcomes, len: decisions.len() })
+    }
+
     /// Of `first` and what else is [pushed](PolicyDecision::push): no list on the heap.
     pub(crate) fn new(first: Decision) -> PolicyDecision {
         PolicyDecision { outcomes: [first; MAX_LIMITS], len: 1 }

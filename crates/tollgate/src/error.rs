@@ -1,4 +1,4 @@
-//! What can go wrong before the first hit. A denial is a value, never an error.
+//! What can go wrong. A denial is a value, never an error; an error is never a decision.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -25,6 +25,9 @@ enum Reason {
     Limit(LimitError),
     Unsupported { limit: String, why: String },
     Request(String),
+    Unavailable(String),
+    Lost(String),
+    Store { what: String, transient: bool },
 }
 
 /// The kinds of [`Error`].
@@ -42,15 +45,82 @@ pub enum ErrorKind {
     Unsupported,
     /// A call that makes no sense, such as the same key twice in one all-or-nothing hit.
     Request,
+    /// A shared store that could not be asked. It has surely not executed the call.
+    Unavailable,
+    /// A shared store that was asked and did not answer in time, or whose answer was lost. It may have executed the call.
+    Lost,
+    /// A shared store that answered with an error of its own, or with something that is not an answer.
+    Store,
 }
 
 impl Error {
-    pub(crate) fn unsupported(limit: impl fmt::Display, why: impl Into<String>) -> Self {
+    /// A valid limit that a store cannot hold, and why: for stores.
+    ///
+    /// ```
+    /// use tollgate::{Error, Limit};
+    /// let error = Error::unsupported(&Limit::per_second(5).build()?, "only windows here");
+    /// assert_eq!(error.to_string(), "limit 5/second: only windows here");
+    /// # Ok::<(), tollgate::LimitError>(())
+    /// ```
+    pub fn unsupported(limit: impl fmt::Display, why: impl Into<String>) -> Self {
         Error(Reason::Unsupported { limit: limit.to_string(), why: why.into() })
     }
 
-    pub(crate) fn request(what: impl Into<String>) -> Self {
+    /// A call that makes no sense: for stores.
+    ///
+    /// ```
+    /// assert_eq!(tollgate::Error::request("0 items").kind(), tollgate::ErrorKind::Request);
+    /// ```
+    pub fn request(what: impl Into<String>) -> Self {
         Error(Reason::Request(what.into()))
+    }
+
+    /// The store could not be asked and has surely not executed the call: for stores.
+    ///
+    /// ```
+    /// assert!(tollgate::Error::unavailable("connection refused").is_transient());
+    /// ```
+    pub fn unavailable(what: impl Into<String>) -> Self {
+        Error(Reason::Unavailable(what.into()))
+    }
+
+    /// The store was asked and may have executed the call, but its answer did not come: for stores. Such a call is never sent again.
+    ///
+    /// ```
+    /// assert!(tollgate::Error::lost("no answer within 5 ms").is_transient());
+    /// ```
+    pub fn lost(what: impl Into<String>) -> Self {
+        Error(Reason::Lost(what.into()))
+    }
+
+    /// The store answered with an error of its own: for stores. `transient` if it may go away by itself, as being out of memory does and a wrong
+    /// password does not.
+    ///
+    /// ```
+    /// assert!(!tollgate::Error::store("wrong password", false).is_transient());
+    /// ```
+    pub fn store(what: impl Into<String>, transient: bool) -> Self {
+        Error(Reason::Store { what: what.into(), transient })
+    }
+
+    /// Whether the same call may succeed later without anybody mending anything.
+    ///
+    /// ```
+    /// # use tollgate::Atomic;
+    /// assert!(!Atomic::new().limiter("nonsense").unwrap_err().is_transient());
+    /// ```
+    #[must_use]
+    pub fn is_transient(&self) -> bool {
+        match self.0 {
+            Reason::Unavailable(_) | Reason::Lost(_) => true,
+            Reason::Store { transient, .. } => transient,
+            Reason::Limit(_) | Reason::Unsupported { .. } | Reason::Request(_) => false,
+        }
+    }
+
+    /// Whether the store is to blame, not the call.
+    pub(crate) fn is_of_store(&self) -> bool {
+        matches!(self.0, Reason::Unavailable(_) | Reason::Lost(_) | Reason::Store { .. })
     }
 
     /// What kind of error it is.
@@ -65,6 +135,9 @@ impl Error {
             Reason::Limit(_) => ErrorKind::Limit,
             Reason::Unsupported { .. } => ErrorKind::Unsupported,
             Reason::Request(_) => ErrorKind::Request,
+            Reason::Unavailable(_) => ErrorKind::Unavailable,
+            Reason::Lost(_) => ErrorKind::Lost,
+            Reason::Store { .. } => ErrorKind::Store,
         }
     }
 }
@@ -74,6 +147,9 @@ impl fmt::Display for Error {
         match &self.0 {
             Reason::Limit(error) => error.fmt(f),
             Reason::Unsupported { limit, why } => write!(f, "limit {limit}: {why}"),
+            Reason::Unavailable(what) => write!(f, "store not available: {what}"),
+            Reason::Lost(what) => write!(f, "no answer from the store: {what}"),
+            Reason::Store { what, .. } => write!(f, "error of the store: {what}"),
             Reason::Request(what) => f.write_str(what),
         }
     }
@@ -90,7 +166,7 @@ impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match &self.0 {
             Reason::Limit(error) => Some(error),
-            Reason::Unsupported { .. } | Reason::Request(_) => None,
+            _ => None,
         }
     }
 }

@@ -143,6 +143,31 @@ impl<'a> KeyRef<'a> {
     }
 }
 
+/// A key kept for later.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct OwnedKey {
+    form: Form,
+    bytes: Box<[u8]>,
+}
+
+impl OwnedKey {
+    pub(crate) fn new<K: Key + ?Sized>(key: &K) -> OwnedKey {
+        key.with_key(|key| OwnedKey { form: key.form, bytes: key.bytes.into() })
+    }
+
+    #[inline]
+    pub(crate) fn as_ref(&self) -> KeyRef<'_> {
+        KeyRef { form: self.form, bytes: &self.bytes }
+    }
+}
+
+impl Key for OwnedKey {
+    #[inline]
+    fn with_key<R>(&self, f: impl FnOnce(KeyRef<'_>) -> R) -> R {
+        f(self.as_ref())
+    }
+}
+
 /// For people: text where it is text, parts separated by ` / `.
 impl fmt::Display for KeyRef<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

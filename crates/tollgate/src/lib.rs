@@ -27,6 +27,7 @@ pub mod atomic;
 #[path = "atomic/model.rs"]
 mod atomic;
 pub mod memory;
+pub mod shared;
 
 mod clock;
 mod decision;

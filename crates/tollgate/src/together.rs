@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::decision::Decision;
 use crate::error::Error;
-use crate::key::{Form, Key, KeyRef};
+use crate::key::{Key, KeyRef, OwnedKey};
 use crate::store::{Part, Store};
 
 /// A limit or policy, a key and a cost: one of several that pass together or not at all.
@@ -14,8 +14,7 @@ use crate::store::{Part, Store};
 pub struct Item<'a, S: Store> {
     store: &'a S,
     prepared: &'a [S::Prepared],
-    form: Form,
-    key: Box<[u8]>,
+    key: OwnedKey,
     cost: u64,
 }
 
@@ -26,17 +25,7 @@ impl<'a, S: Store> Item<'a, S> {
         key: K,
         cost: u64,
     ) -> Self {
-        key.with_key(|key| Item {
-            store,
-            prepared,
-            form: key.form(),
-            key: key.bytes().into(),
-            cost,
-        })
-    }
-
-    fn key(&self) -> KeyRef<'_> {
-        KeyRef::from_parts(self.form, &self.key)
+        Item { store, prepared, key: OwnedKey::new(&key), cost }
     }
 }
 
@@ -51,6 +40,10 @@ pub struct AllDecision {
 }
 
 impl AllDecision {
+    pub(crate) fn of(outcomes: Vec<Decision>) -> AllDecision {
+        AllDecision { allowed: outcomes.iter().all(Decision::allowed), outcomes }
+    }
+
     /// Whether all passed.
     ///
     /// See the example of [`hit_all`].
@@ -131,31 +124,34 @@ pub fn hit_all_at<S: Store>(
     let parts: Vec<_> = items
         .iter()
         .flat_map(|item| {
-            let part = |prepared| Part { prepared, key: item.key(), cost: item.cost };
+            let part = |prepared| Part { prepared, key: item.key.as_ref(), cost: item.cost };
             item.prepared.iter().map(part)
         })
         .collect();
-    if let Some(twice) = twice(store, &parts) {
-        return Err(Error::request(format!(
-            "key {} twice for one limit: each may stand once in hit_all",
-            twice.key
-        )));
+    let counters = parts.iter().map(|part| (part.key, part.prepared));
+    if let Some(key) = twice(counters, |a, b| store.same_counter(a, b)) {
+        return Err(counted_twice(key));
     }
     let mut outcomes = Vec::with_capacity(parts.len());
     let allowed = store.hit_together(&parts, now, &mut |decision| outcomes.push(decision));
     Ok(AllDecision { allowed, outcomes })
 }
 
-fn twice<'p, 'a, S: Store>(
-    store: &S,
-    parts: &'p [Part<'a, S::Prepared>],
-) -> Option<&'p Part<'a, S::Prepared>> {
-    let mut by_key: Vec<_> = parts.iter().collect();
-    by_key.sort_unstable_by_key(|part| (part.key.bytes(), part.key.form() as u8));
-    by_key.chunk_by(|a, b| a.key == b.key).find_map(|same| {
-        let is_twice = |(index, part): (usize, &&'p Part<'a, S::Prepared>)| {
+pub(crate) fn counted_twice(key: KeyRef<'_>) -> Error {
+    Error::request(format!("key {key} twice for one limit: each may stand once in hit_all"))
+}
+
+/// The first key that stands twice in one counter.
+pub(crate) fn twice<'a, P: 'a>(
+    counters: impl Iterator<Item = (KeyRef<'a>, &'a P)>,
+    same_counter: impl Fn(&P, &P) -> bool,
+) -> Option<KeyRef<'a>> {
+    let mut by_key: Vec<_> = counters.collect();
+    by_key.sort_unstable_by_key(|(key, _)| (key.bytes(), key.form() as u8));
+    by_key.chunk_by(|a, b| a.0 == b.0).find_map(|same| {
+        let is_twice = |(index, (key, prepared)): (usize, &(KeyRef<'a>, &'a P))| {
             let mut before = same[..index].iter();
-            before.any(|other| store.same_counter(other.prepared, part.prepared)).then_some(*part)
+            before.any(|(_, other)| same_counter(other, prepared)).then_some(*key)
         };
         same.iter().enumerate().find_map(is_twice)
     })

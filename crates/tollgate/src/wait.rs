@@ -4,6 +4,7 @@
 //! them. Dropping the future takes nothing and lets the next one on.
 
 use std::collections::{HashMap, VecDeque};
+use std::convert::Infallible;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
@@ -12,7 +13,8 @@ use std::thread::Thread;
 use std::time::Duration;
 
 use crate::decision::Decision;
-use crate::key::{Form, Key, KeyRef};
+use crate::key::{Key, OwnedKey};
+use crate::limit::Limit;
 use crate::limiter::Limiter;
 use crate::registry::lock;
 use crate::store::Store;
@@ -23,8 +25,6 @@ use crate::time::Timestamp;
 pub(crate) struct Queue {
     waiting: Arc<Mutex<HashMap<OwnedKey, VecDeque<Arc<Ticket>>>>>,
 }
-
-type OwnedKey = (Form, Box<[u8]>);
 
 #[derive(Debug)]
 struct Ticket {
@@ -81,6 +81,114 @@ impl Drop for Place<'_> {
     }
 }
 
+/// What a wait needs of a limiter: its calls, and the clock of this process.
+pub(crate) trait Asked: Sync {
+    type Error;
+
+    fn now(&self) -> Timestamp;
+
+    fn hit(
+        &self,
+        key: &OwnedKey,
+        cost: u64,
+    ) -> impl Future<Output = Result<Decision, Self::Error>> + Send;
+
+    fn peek(
+        &self,
+        key: &OwnedKey,
+        cost: u64,
+    ) -> impl Future<Output = Result<Decision, Self::Error>> + Send;
+}
+
+impl<S: Store> Asked for Limiter<S> {
+    type Error = Infallible;
+
+    fn now(&self) -> Timestamp {
+        self.store.now()
+    }
+
+    async fn hit(&self, key: &OwnedKey, cost: u64) -> Result<Decision, Infallible> {
+        Ok(self.hit_n(key, cost))
+    }
+
+    async fn peek(&self, key: &OwnedKey, cost: u64) -> Result<Decision, Infallible> {
+        Ok(self.peek_n(key, cost))
+    }
+}
+
+/// Waiting for a turn on a limiter of any store.
+pub(crate) struct Waiting<'a, A> {
+    pub(crate) limiter: &'a A,
+    pub(crate) limit: &'a Limit,
+    pub(crate) queue: &'a Queue,
+}
+
+impl<A: Asked> Waiting<'_, A> {
+    pub(crate) async fn wait<F: Future>(
+        &self,
+        key: OwnedKey,
+        cost: u64,
+        timeout: Duration,
+        sleep: impl Fn(Duration) -> F,
+    ) -> Result<Decision, A::Error> {
+        let deadline = self.limiter.now() + timeout;
+        let (place, ahead) = self.queue.join(key.clone(), cost);
+        if ahead > 0 {
+            let (decision, least) = self.peek_with_those_ahead(&key, ahead, cost).await?;
+            if self.limiter.now() + least > deadline {
+                return Ok(decision);
+            }
+            let left = deadline.since(self.limiter.now());
+            let mut timer = pin!(sleep(left));
+            let first = poll_fn(|cx| match place.poll_first(cx) {
+                Poll::Ready(()) => Poll::Ready(true),
+                Poll::Pending => timer.as_mut().poll(cx).map(|_| false),
+            });
+            if !first.await {
+                return Ok(self.peek_with_those_ahead(&key, ahead, cost).await?.0);
+            }
+        }
+        let mut decision = self.limiter.hit(&key, cost).await?;
+        while !decision.allowed() {
+            // To a refused elastic window the end of its state is what counts: asking again would push it.
+            let Some(wait) = decision.retry_after().map(|wait| wait.min(decision.reset_after()))
+            else {
+                break;
+            };
+            if self.limiter.now() + wait > deadline {
+                break;
+            }
+            sleep(wait).await;
+            // A timer may be early: look before the next attempt.
+            decision = self.limiter.peek(&key, cost).await?;
+            if decision.allowed() {
+                decision = self.limiter.hit(&key, cost).await?;
+            }
+        }
+        Ok(decision)
+    }
+
+    /// What somebody is told who would have to wait behind others: a denial, also when the own cost alone would fit, and how long it would take at least.
+    /// As far as all of them together fit the capacity that is exact; what goes beyond comes at the rate of the quota.
+    async fn peek_with_those_ahead(
+        &self,
+        key: &OwnedKey,
+        ahead: u64,
+        cost: u64,
+    ) -> Result<(Decision, Duration), A::Error> {
+        let all = ahead.saturating_add(cost);
+        let capacity = self.limit.burst();
+        let mut decision = self.limiter.peek(key, all.min(capacity)).await?;
+        let wait = decision.retry_after().unwrap_or_default();
+        if decision.allowed() {
+            decision = self.limiter.peek(key, capacity.saturating_add(1)).await?;
+        }
+        let beyond = u128::from(all.saturating_sub(capacity)) * self.limit.period().as_micros();
+        let micros = u64::try_from(beyond / u128::from(self.limit.quota())).unwrap_or(u64::MAX);
+        Ok((decision, wait.saturating_add(Duration::from_micros(micros))))
+    }
+}
+
 impl<S: Store> Limiter<S> {
     /// Waits until the key may do something of that cost, and charges it then; at once the denial when that would take longer than `timeout`.
     /// Among those who wait for one key on this limiter and its clones the oldest comes first; a plain hit does not queue.
@@ -113,63 +221,9 @@ impl<S: Store> Limiter<S> {
         timeout: Duration,
         sleep: impl Fn(Duration) -> F,
     ) -> Decision {
-        let key: OwnedKey = key.with_key(|key| (key.form(), key.bytes().into()));
-        let key_ref = KeyRef::from_parts(key.0, &key.1);
-        let deadline = self.store.now() + timeout;
-        let (place, ahead) = self.queue.join(key.clone(), cost);
-        if ahead > 0 {
-            let all = self.peek_with_those_ahead(key_ref, ahead, cost);
-            if all.0.now() + all.1 > deadline {
-                return all.0;
-            }
-            let left = deadline.since(self.store.now());
-            let mut timer = pin!(sleep(left));
-            let first = poll_fn(|cx| match place.poll_first(cx) {
-                Poll::Ready(()) => Poll::Ready(true),
-                Poll::Pending => timer.as_mut().poll(cx).map(|_| false),
-            });
-            if !first.await {
-                return self.peek_with_those_ahead(key_ref, ahead, cost).0;
-            }
-        }
-        let mut decision = self.hit_n(key_ref, cost);
-        while !decision.allowed() {
-            // To a refused elastic window the end of its state is what counts: asking again would push it.
-            let Some(wait) = decision.retry_after().map(|wait| wait.min(decision.reset_after()))
-            else {
-                break;
-            };
-            if decision.now() + wait > deadline {
-                break;
-            }
-            sleep(wait).await;
-            // A timer may be early: look before the next attempt.
-            decision = self.peek_n(key_ref, cost);
-            if decision.allowed() {
-                decision = self.hit_n(key_ref, cost);
-            }
-        }
+        let waiting = Waiting { limiter: self, limit: &self.limit, queue: &self.queue };
+        let Ok(decision) = waiting.wait(OwnedKey::new(&key), cost, timeout, sleep).await;
         decision
-    }
-
-    /// What somebody is told who would have to wait behind others: a denial, also when the own cost alone would fit, and how long it would take at least.
-    /// As far as all of them together fit the capacity that is exact; what goes beyond comes at the rate of the quota.
-    fn peek_with_those_ahead(
-        &self,
-        key: KeyRef<'_>,
-        ahead: u64,
-        cost: u64,
-    ) -> (Decision, Duration) {
-        let all = ahead.saturating_add(cost);
-        let capacity = self.limit.burst();
-        let mut decision = self.peek_n(key, all.min(capacity));
-        let wait = decision.retry_after().unwrap_or_default();
-        if decision.allowed() {
-            decision = self.peek_n(key, capacity.saturating_add(1));
-        }
-        let beyond = u128::from(all.saturating_sub(capacity)) * self.limit.period().as_micros();
-        let micros = u64::try_from(beyond / u128::from(self.limit.quota())).unwrap_or(u64::MAX);
-        (decision, wait.saturating_add(Duration::from_micros(micros)))
     }
 
     /// [`wait`](Limiter::wait) for programs without a runtime: the thread sleeps, for as long as the store's clock says; a clock that stands still keeps

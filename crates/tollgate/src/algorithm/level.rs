@@ -8,7 +8,7 @@
 //! With quota and burst up to 10^12 and a period up to 100 years a level stays below 2^102 parts, so no sum below can wrap a `u128`.
 
 use super::{MAX_UNITS, Machine, Step, View};
-use crate::decision::Receipt;
+use crate::decision::{Receipt, Source};
 use crate::limit::Rate;
 use crate::time::Timestamp;
 
@@ -112,7 +112,12 @@ impl Machine for Level {
     }
 
     fn receipt_now(&self, state: &State, now: Timestamp, units: u64) -> Receipt {
-        Receipt { units, at: now, mark: self.mark(&self.at(Some(state), now)) }
+        Receipt {
+            units,
+            at: now,
+            mark: self.mark(&self.at(Some(state), now)),
+            source: Source::Store,
+        }
     }
 
     fn set(&self, state: Option<&State>, now: Timestamp, units: u64) -> Option<State> {

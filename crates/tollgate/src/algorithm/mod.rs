@@ -21,10 +21,10 @@ mod words;
 
 pub(crate) use any::with_machine;
 pub use any::{AnyMachine, State};
-pub use view::View;
+pub use view::{Fields, View};
 pub(crate) use words::Words;
 
-use crate::decision::Receipt;
+use crate::decision::{Receipt, Source};
 use crate::time::Timestamp;
 
 /// Counts saturate here: a thousand times the largest quota.
@@ -128,7 +128,7 @@ pub trait Machine: Copy + std::fmt::Debug {
 
     /// The receipt that gives back `units` as if they had been charged to this state now.
     fn receipt_now(&self, state: &Self::State, now: Timestamp, units: u64) -> Receipt {
-        Receipt { units, at: now, mark: self.mark(state) }
+        Receipt { units, at: now, mark: self.mark(state), source: Source::Store }
     }
 
     /// The state with exactly `units` in use, from now on; `None` is fresh.
@@ -212,7 +212,8 @@ fn charged<M: Machine>(
         let changed = attempt(machine, state, now);
         return Step { allowed: true, cost, charged: 0, changed };
     }
-    *state = Some(machine.charge(state.take(), now, units.min(MAX_UNITS)));
+    let units = units.min(MAX_UNITS);
+    *state = Some(machine.charge(state.take(), now, units));
     Step { allowed: true, cost, charged: units, changed: true }
 }
 
@@ -225,8 +226,9 @@ fn denied<M: Machine>(
     cost: u64,
 ) -> Step {
     if machine.charges_denied() && cost > 0 {
-        *state = Some(machine.charge(state.take(), now, cost.min(MAX_UNITS)));
-        return Step { allowed: false, cost, charged: cost, changed: true };
+        let charged = cost.min(MAX_UNITS);
+        *state = Some(machine.charge(state.take(), now, charged));
+        return Step { allowed: false, cost, charged, changed: true };
     }
     let changed = attempt(machine, state, now);
     Step { allowed: false, cost, charged: 0, changed }
@@ -261,7 +263,11 @@ fn refund<M: Machine>(
 ) -> Step {
     let nothing = Step { allowed: true, cost: 0, charged: 0, changed: false };
     let Some(old) = state.as_ref().filter(|_| units > 0) else { return nothing };
-    let receipt = receipt.unwrap_or_else(|| machine.receipt_now(old, now, units));
+    let units = units.min(MAX_UNITS);
+    let receipt = match receipt {
+        Some(receipt) => Receipt { units, ..receipt },
+        None => machine.receipt_now(old, now, units),
+    };
     match machine.refund(old, now, &receipt) {
         Some(next) if next.as_ref() != Some(old) => {
             *state = next;

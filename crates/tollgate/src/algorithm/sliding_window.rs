@@ -24,7 +24,7 @@
 //! **The guard against time going back** is the start of the window: a hit from before it counts as if it came with it.
 
 use super::{MAX_UNITS, Machine, Step, View};
-use crate::decision::Receipt;
+use crate::decision::{Receipt, Source};
 use crate::limit::Rate;
 use crate::time::Timestamp;
 
@@ -150,7 +150,7 @@ impl Machine for SlidingWindow {
     /// Without a receipt the units are taken as charged to the current window.
     fn receipt_now(&self, state: &State, now: Timestamp, units: u64) -> Receipt {
         let windows = self.now(Some(state), now);
-        Receipt { units, at: now, mark: self.mark(&windows) }
+        Receipt { units, at: now, mark: self.mark(&windows), source: Source::Store }
     }
 
     fn set(&self, _state: Option<&State>, now: Timestamp, units: u64) -> Option<State> {

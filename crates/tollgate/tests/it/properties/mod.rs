@@ -49,7 +49,15 @@ pub(crate) struct Answer {
 impl Answer {
     /// Without the receipt, whose mark each algorithm reads in its own way.
     pub(crate) fn fields(self) -> Answer {
-        Answer { receipt: Receipt { units: 0, at: Timestamp::EPOCH, mark: 0 }, ..self }
+        Answer {
+            receipt: Receipt {
+                units: 0,
+                at: Timestamp::EPOCH,
+                mark: 0,
+                source: tollgate::Source::Store,
+            },
+            ..self
+        }
     }
 }
 

@@ -51,7 +51,12 @@ impl<M: Simple> Subject for Wrong<M> {
             retry: retry.filter(|_| cost <= limit),
             reset: 0,
             charged,
-            receipt: Receipt { units: charged, at: Timestamp::from_micros(now), mark: 0 },
+            receipt: Receipt {
+                units: charged,
+                at: Timestamp::from_micros(now),
+                mark: 0,
+                source: tollgate::Source::Store,
+            },
         }
     }
 }

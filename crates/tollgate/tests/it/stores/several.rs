@@ -148,7 +148,12 @@ pub(super) fn looking_and_being_refused_take_no_room<S: Subject>() {
         assert!(limited.hit_n("key", 0).allowed());
         assert_eq!(limited.take("key", 0).charged(), 0);
         assert_eq!(limited.refund_n("key", 5).used(), 0);
-        let receipt = tollgate::Receipt { units: 2, at: super::START, mark: 0 };
+        let receipt = tollgate::Receipt {
+            units: 2,
+            at: super::START,
+            mark: 0,
+            source: tollgate::Source::Store,
+        };
         assert_eq!(limited.refund("key", &receipt).used(), 0);
         assert!(!limited.reset("key"));
         limited.hit_each(&["a", "b"][..0], |_, _| {});

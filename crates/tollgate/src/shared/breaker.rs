@@ -1,0 +1,216 @@
+//! Stops asking a store that does not answer, and finds out when it does again. Pure: the time is an argument.
+
+use crate::time::Timestamp;
+
+/// When it opens and how long it stays so.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Settings {
+    /// Failures in a row that open it, if they span that many microseconds: one hiccup with many calls under way is no failure of the store.
+    pub(crate) failures: u32,
+    pub(crate) span: u64,
+    /// Microseconds until the first probe; doubled with every probe that fails.
+    pub(crate) pause: u64,
+    /// The longest pause, in microseconds.
+    pub(crate) longest_pause: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Everybody asks. Failures in a row so far, and when the first was.
+    Closed { failures: u32, since: Timestamp },
+    /// Nobody asks until then.
+    Open { until: Timestamp, pause: u64 },
+    /// One asks; the others are told when it was let through.
+    Probing { since: Timestamp, pause: u64 },
+}
+
+const CLOSED: State = State::Closed { failures: 0, since: Timestamp::EPOCH };
+
+/// What a caller may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Entry {
+    /// Ask.
+    Ask,
+    /// Ask; everything depends on the answer.
+    Probe,
+    /// Do not ask before then.
+    Wait(Timestamp),
+}
+
+/// What an answer changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Turn {
+    Nothing,
+    Opened,
+    Closed,
+}
+
+/// The breaker of one lane.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Breaker {
+    state: State,
+}
+
+impl Breaker {
+    pub(crate) const fn new() -> Breaker {
+        Breaker { state: CLOSED }
+    }
+
+    pub(crate) fn enter(&mut self, settings: &Settings, now: Timestamp) -> Entry {
+        match self.state {
+            State::Closed { .. } => Entry::Ask,
+            State::Open { until, .. } if now < until => Entry::Wait(until),
+            State::Open { pause, .. } => {
+                self.state = State::Probing { since: now, pause };
+                Entry::Probe
+            }
+            // A probe whose caller went away is followed by another.
+            State::Probing { since, pause } if now >= since.plus(settings.longest_pause) => {
+                self.state = State::Probing { since: now, pause };
+                Entry::Probe
+            }
+            State::Probing { since, pause } => Entry::Wait(since.plus(pause)),
+        }
+    }
+
+    /// The store answered, with whatever.
+    pub(crate) fn succeeded(&mut self) -> Turn {
+        let was = std::mem::replace(&mut self.state, CLOSED);
+        if matches!(was, State::Closed { .. }) { Turn::Nothing } else { Turn::Closed }
+    }
+
+    /// The store did not answer. `jitter` in thousandths lengthens the pause by up to a quarter, so that processes do not probe in step.
+    pub(crate) fn failed(
+        &mut self,
+        settings: &Settings,
+        now: Timestamp,
+        probe: bool,
+        jitter: u64,
+    ) -> Turn {
+        let open = |pause: u64| {
+            let pause = pause.min(settings.longest_pause);
+            let until = now.plus(pause + pause / 4 * jitter.min(1000) / 1000);
+            State::Open { until, pause }
+        };
+        match self.state {
+            State::Closed { failures, since } => {
+                let since = if failures == 0 { now } else { since };
+                let failures = failures.saturating_add(1);
+                if failures < settings.failures || now < since.plus(settings.span) {
+                    self.state = State::Closed { failures, since };
+                    return Turn::Nothing;
+                }
+                self.state = open(settings.pause);
+                Turn::Opened
+            }
+            State::Probing { pause, .. } if probe => {
+                self.state = open(pause.saturating_mul(2));
+                Turn::Nothing
+            }
+            // A call from before it opened: nothing new.
+            State::Open { .. } | State::Probing { .. } => Turn::Nothing,
+        }
+    }
+
+    /// The probe was given up without an answer: the next caller may try.
+    pub(crate) fn abandoned(&mut self, now: Timestamp) {
+        if let State::Probing { pause, .. } = self.state {
+            self.state = State::Open { until: now, pause };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SETTINGS: Settings = Settings { failures: 3, span: 0, pause: 100, longest_pause: 1_000 };
+
+    fn at(micros: u64) -> Timestamp {
+        Timestamp::from_micros(micros)
+    }
+
+    fn opened() -> Breaker {
+        let mut breaker = Breaker::new();
+        for _ in 0..3 {
+            assert_eq!(breaker.enter(&SETTINGS, at(0)), Entry::Ask);
+        }
+        assert_eq!(breaker.failed(&SETTINGS, at(0), false, 0), Turn::Nothing);
+        assert_eq!(breaker.failed(&SETTINGS, at(0), false, 0), Turn::Nothing);
+        assert_eq!(breaker.failed(&SETTINGS, at(0), false, 0), Turn::Opened);
+        breaker
+    }
+
+    #[test]
+    fn opens_after_failures_in_a_row_only() {
+        let mut breaker = Breaker::new();
+        for _ in 0..10 {
+            breaker.failed(&SETTINGS, at(0), false, 0);
+            breaker.failed(&SETTINGS, at(0), false, 0);
+            assert_eq!(breaker.succeeded(), Turn::Nothing);
+        }
+        assert_eq!(breaker.enter(&SETTINGS, at(0)), Entry::Ask);
+        assert_eq!(opened().enter(&SETTINGS, at(99)), Entry::Wait(at(100)));
+    }
+
+    #[test]
+    fn a_short_hiccup_with_many_calls_under_way_does_not_open_it() {
+        let settings = Settings { span: 10, ..SETTINGS };
+        let mut breaker = Breaker::new();
+        for _ in 0..100 {
+            assert_eq!(breaker.failed(&settings, at(5), false, 0), Turn::Nothing);
+        }
+        assert_eq!(breaker.failed(&settings, at(14), false, 0), Turn::Nothing);
+        assert_eq!(breaker.failed(&settings, at(15), false, 0), Turn::Opened);
+    }
+
+    #[test]
+    fn lets_one_probe_through_when_the_pause_is_over() {
+        let mut breaker = opened();
+        assert_eq!(breaker.enter(&SETTINGS, at(100)), Entry::Probe);
+        assert!(matches!(breaker.enter(&SETTINGS, at(100)), Entry::Wait(_)));
+        assert_eq!(breaker.succeeded(), Turn::Closed);
+        assert_eq!(breaker.enter(&SETTINGS, at(100)), Entry::Ask);
+    }
+
+    #[test]
+    fn pauses_double_up_to_the_longest() {
+        let mut breaker = opened();
+        let (mut now, mut pauses) = (100, vec![]);
+        for _ in 0..6 {
+            assert_eq!(breaker.enter(&SETTINGS, at(now)), Entry::Probe);
+            breaker.failed(&SETTINGS, at(now), true, 0);
+            let Entry::Wait(until) = breaker.enter(&SETTINGS, at(now)) else { panic!("open") };
+            pauses.push(until.as_micros() - now);
+            now = until.as_micros();
+        }
+        assert_eq!(pauses, [200, 400, 800, 1_000, 1_000, 1_000]);
+    }
+
+    #[test]
+    fn jitter_lengthens_a_pause_by_up_to_a_quarter() {
+        let mut breaker = opened();
+        breaker.enter(&SETTINGS, at(100));
+        breaker.failed(&SETTINGS, at(100), true, 1_000);
+        assert_eq!(breaker.enter(&SETTINGS, at(100)), Entry::Wait(at(350)));
+    }
+
+    #[test]
+    fn a_probe_without_an_answer_is_followed_by_another() {
+        let mut breaker = opened();
+        assert_eq!(breaker.enter(&SETTINGS, at(100)), Entry::Probe);
+        breaker.abandoned(at(150));
+        assert_eq!(breaker.enter(&SETTINGS, at(150)), Entry::Probe);
+        assert!(matches!(breaker.enter(&SETTINGS, at(200)), Entry::Wait(_)));
+        assert_eq!(breaker.enter(&SETTINGS, at(1_150)), Entry::Probe);
+    }
+
+    #[test]
+    fn late_failures_of_calls_from_before_do_not_lengthen_the_pause() {
+        let mut breaker = opened();
+        breaker.failed(&SETTINGS, at(50), false, 0);
+        assert_eq!(breaker.enter(&SETTINGS, at(100)), Entry::Probe);
+        breaker.failed(&SETTINGS, at(100), false, 0);
+        assert_eq!(breaker.succeeded(), Turn::Closed);
+    }
+}

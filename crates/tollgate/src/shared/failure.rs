@@ -1,0 +1,194 @@
+//! What a limiter does when its store does not answer.
+
+use std::sync::Arc;
+
+use crate::algorithm::{AnyMachine, Op};
+use crate::clock::Clock;
+use crate::decision::{Decision, Source};
+use crate::error::Error;
+use crate::key::KeyRef;
+use crate::limit::Limit;
+use crate::memory::{Memory, Prepared};
+use crate::store::{Part, Store};
+use crate::time::Timestamp;
+
+/// What a limiter answers when its store does not.
+///
+/// ```
+/// use tollgate::shared::{OnFailure, Share};
+/// // Four processes, each with its part while the store is away.
+/// let on_failure = OnFailure::Local(Share::one_of(4)?);
+/// # Ok::<(), tollgate::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OnFailure {
+    /// The error: the caller decides.
+    #[default]
+    Error,
+    /// Everything passes that could ever pass.
+    Open,
+    /// Nothing passes.
+    Closed,
+    /// A local limiter decides on a share of the limit. It is kept warm while the store answers.
+    Local(Share),
+}
+
+/// A part of a limit.
+///
+/// ```
+/// use tollgate::shared::Share;
+/// assert_eq!(Share::one_of(4)?, Share::new(25, 100)?);
+/// assert!(Share::new(5, 4).is_err());
+/// # Ok::<(), tollgate::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Share {
+    part: u32,
+    of: u32,
+}
+
+impl Share {
+    /// `part` of `of`.
+    ///
+    /// # Errors
+    /// When it is nothing or more than all.
+    ///
+    /// See the example of [`Share`].
+    pub fn new(part: u32, of: u32) -> Result<Share, Error> {
+        if part == 0 || part > of {
+            return Err(Error::request(format!(
+                "share {part}/{of}: a share is more than nothing and at most all"
+            )));
+        }
+        let (mut a, mut b) = (part, of);
+        while b > 0 {
+            (a, b) = (b, a % b);
+        }
+        Ok(Share { part: part / a, of: of / a })
+    }
+
+    /// An equal share for each of so many processes.
+    ///
+    /// # Errors
+    /// When there are none.
+    ///
+    /// See the example of [`Share`].
+    pub fn one_of(processes: u32) -> Result<Share, Error> {
+        Share::new(1, processes)
+    }
+
+    /// The share of a number of units, rounded down, at least one.
+    fn of_units(self, units: u64) -> u64 {
+        let share = u128::from(units) * u128::from(self.part) / u128::from(self.of);
+        u64::try_from(share).unwrap_or(u64::MAX).max(1)
+    }
+
+    /// The limit with its quota and burst cut down to the share.
+    fn of_limit(self, limit: &Limit) -> Result<Limit, Error> {
+        let mut builder =
+            Limit::new(self.of_units(limit.quota()), limit.period()).algorithm(limit.algorithm());
+        if limit.algorithm().has_burst() {
+            builder = builder.burst(self.of_units(limit.burst()));
+        }
+        if limit.charge_denied() {
+            builder = builder.charge_denied();
+        }
+        if let Some(name) = limit.name() {
+            builder = builder.name(name);
+        }
+        Ok(builder.build()?)
+    }
+}
+
+/// The local limiter that stands in for a store: the same limits, cut down to a share, on the fallback of the [`Guard`](super::Guard).
+#[derive(Clone, Debug)]
+pub(crate) struct Fallback {
+    store: Memory<Arc<dyn Clock>>,
+    limits: Box<[Local]>,
+}
+
+#[derive(Clone, Debug)]
+struct Local {
+    prepared: Prepared,
+    capacity: u64,
+}
+
+impl Fallback {
+    pub(crate) fn new<'l>(
+        store: &Memory<Arc<dyn Clock>>,
+        namespace: &str,
+        limits: impl IntoIterator<Item = &'l Limit>,
+        share: Share,
+    ) -> Result<Fallback, Error> {
+        let local = |limit: &Limit| {
+            let limit = share.of_limit(limit)?;
+            let capacity = AnyMachine::new(&limit).capacity();
+            Ok(Local { prepared: store.prepare(namespace, &limit)?, capacity })
+        };
+        let limits = limits.into_iter().map(local).collect::<Result<_, Error>>()?;
+        Ok(Fallback { store: store.clone(), limits })
+    }
+
+    fn now(&self, at: Option<Timestamp>) -> Timestamp {
+        at.unwrap_or_else(|| self.store.now())
+    }
+
+    pub(crate) fn parts<'a>(
+        &'a self,
+        key: KeyRef<'a>,
+        cost: u64,
+    ) -> impl Iterator<Item = Part<'a, Prepared>> {
+        self.limits.iter().map(move |local| Part { prepared: &local.prepared, key, cost })
+    }
+
+    /// Hits all limits or none.
+    pub(crate) fn hit(&self, key: KeyRef<'_>, at: Option<Timestamp>, cost: u64) -> Vec<Decision> {
+        let parts: Vec<_> = self.parts(key, cost).collect();
+        let mut decisions = Vec::with_capacity(parts.len());
+        let out = &mut |decision: Decision| decisions.push(decision.with_source(Source::Fallback));
+        self.store.hit_together(&parts, self.now(at), out);
+        decisions
+    }
+
+    /// One operation on each limit.
+    pub(crate) fn each(
+        &self,
+        key: KeyRef<'_>,
+        at: Option<Timestamp>,
+        op: impl Fn(usize) -> Op,
+    ) -> Vec<Decision> {
+        let now = self.now(at);
+        let apply = |(index, local): (usize, &Local)| {
+            let decision = self.store.apply(&local.prepared, key, now, op(index));
+            decision.with_source(Source::Fallback)
+        };
+        self.limits.iter().enumerate().map(apply).collect()
+    }
+
+    pub(crate) fn reset(&self, key: KeyRef<'_>) {
+        let now = self.store.now();
+        for local in &self.limits {
+            self.store.reset(&local.prepared, key, now);
+        }
+    }
+
+    pub(crate) fn clear(&self) {
+        self.limits.iter().for_each(|local| self.store.clear(&local.prepared));
+    }
+
+    /// Raises what is used here to the same part of the capacity that is used in the store. Two callers at once may raise it too far, never too
+    /// little.
+    pub(crate) fn warm(&self, key: KeyRef<'_>, at: Option<Timestamp>, decisions: &[Decision]) {
+        let now = self.now(at);
+        for (local, decision) in self.limits.iter().zip(decisions) {
+            let part = u128::from(decision.used()) * u128::from(local.capacity);
+            let wanted = part.div_ceil(u128::from(decision.limit().max(1)));
+            let wanted = u64::try_from(wanted).unwrap_or(u64::MAX).min(local.capacity);
+            let used = self.store.apply(&local.prepared, key, now, Op::Peek(1)).used();
+            if wanted > used {
+                let _ = self.store.apply(&local.prepared, key, now, Op::Charge(wanted - used));
+            }
+        }
+    }
+}

@@ -1,0 +1,340 @@
+//! What stands between callers and a store: a deadline on every call, a breaker for each lane, remembered denials, counters.
+
+use std::future::{Future, poll_fn};
+use std::hash::BuildHasher;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, OnceLock};
+use std::task::Poll;
+use std::time::Duration;
+
+use foldhash::fast::RandomState;
+
+use super::SharedStore;
+use super::breaker::{Breaker, Entry, Settings, Turn};
+use super::denials::Denials;
+use super::stats::{Counters, Stats};
+use crate::clock::{Clock, SystemClock};
+use crate::error::{Error, ErrorKind};
+use crate::memory::Memory;
+use crate::registry::lock;
+use crate::time::{Timestamp, micros_up};
+
+/// Keeps a store that fails from holding up its callers. One for each store, shared by its handles and limiters.
+///
+/// ```
+/// use std::time::Duration;
+/// use tollgate::shared::Guard;
+///
+/// let guard = Guard::builder().deadline(Duration::from_millis(20)).open_after(10).build();
+/// assert_eq!(guard.stats().answered, 0);
+/// ```
+#[derive(Debug)]
+pub struct Guard {
+    deadline: Duration,
+    breaker: Settings,
+    lanes: Box<[Mutex<Breaker>]>,
+    clock: Arc<dyn Clock>,
+    jitter: RandomState,
+    pub(crate) denials: Denials,
+    pub(crate) counters: Counters,
+    /// Where limiters fall back to; made when the first of them wants it.
+    fallback: OnceLock<Memory<Arc<dyn Clock>>>,
+}
+
+/// The settings of a [`Guard`].
+///
+/// See the example of [`Guard`].
+#[derive(Clone, Debug)]
+pub struct GuardBuilder {
+    deadline: Duration,
+    failures: u32,
+    pause: Duration,
+    longest_pause: Duration,
+    lanes: usize,
+    denials: usize,
+    denials_for: Duration,
+    clock: Arc<dyn Clock>,
+}
+
+impl Default for Guard {
+    fn default() -> Self {
+        Guard::builder().build()
+    }
+}
+
+impl Guard {
+    /// The deadline of calls unless told otherwise.
+    pub const DEFAULT_DEADLINE: Duration = Duration::from_millis(5);
+
+    /// A guard with settings of your own. The defaults: calls end after 5 ms, five failures in a row open a breaker, the first probe comes 100 ms
+    /// later and probes that fail double that up to 5 s, 100,000 denials are remembered.
+    ///
+    /// See the example of [`Guard`].
+    #[must_use]
+    pub fn builder() -> GuardBuilder {
+        GuardBuilder {
+            deadline: Guard::DEFAULT_DEADLINE,
+            failures: 5,
+            pause: Duration::from_millis(100),
+            longest_pause: Duration::from_secs(5),
+            lanes: 1,
+            denials: 100_000,
+            denials_for: Duration::MAX,
+            clock: Arc::new(SystemClock::new()),
+        }
+    }
+
+    /// How calls were answered so far.
+    ///
+    /// See the example of [`Guard`].
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        self.counters.snapshot()
+    }
+
+    pub(crate) fn deadline(&self) -> Duration {
+        self.deadline
+    }
+
+    /// The time of this process, never the store's.
+    pub(crate) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    pub(crate) fn fallback(&self) -> &Memory<Arc<dyn Clock>> {
+        self.fallback.get_or_init(|| Memory::builder().clock(Arc::clone(&self.clock)).build())
+    }
+
+    /// When the store will be asked again, for who is refused without it.
+    pub(crate) fn asks_again_at(&self, now: Timestamp) -> Timestamp {
+        now.plus(self.breaker.pause)
+    }
+
+    fn lane(&self, lane: usize) -> &Mutex<Breaker> {
+        &self.lanes[lane % self.lanes.len()]
+    }
+
+    /// Jitter in thousandths.
+    fn jitter(&self, now: Timestamp) -> u64 {
+        self.jitter.hash_one(now) % 1001
+    }
+}
+
+/// One call, unless the breaker of its lane is open, and for no longer than the deadline.
+pub(crate) async fn call<S: SharedStore, T, F>(
+    store: &S,
+    lane: usize,
+    deadline: Duration,
+    begin: impl FnOnce() -> F,
+) -> Result<T, Error>
+where
+    F: Future<Output = Result<T, Error>>,
+{
+    let guard = store.guard();
+    let pass = Pass::enter(guard, lane)?;
+    let result = within(store, deadline, begin()).await;
+    // Impatience of a caller says nothing about the store.
+    let impatient =
+        deadline < guard.deadline && matches!(&result, Err(e) if e.kind() == ErrorKind::Lost);
+    if pass.judge(&result, impatient) == Turn::Opened {
+        store.suspect();
+    }
+    result
+}
+
+/// `call`, or [`Error::lost`] when it takes longer than the deadline.
+pub(crate) async fn within<S: SharedStore, T>(
+    store: &S,
+    deadline: Duration,
+    call: impl Future<Output = Result<T, Error>>,
+) -> Result<T, Error> {
+    let mut call = pin!(call);
+    let mut timer = pin!(store.sleep(deadline));
+    poll_fn(|cx| match call.as_mut().poll(cx) {
+        Poll::Ready(result) => Poll::Ready(result),
+        Poll::Pending => timer
+            .as_mut()
+            .poll(cx)
+            .map(|()| Err(Error::lost(format!("none within the deadline of {deadline:?}")))),
+    })
+    .await
+}
+
+/// Leave to ask. Dropped without an answer it changes nothing, but lets the next one probe if this was a probe.
+struct Pass<'a> {
+    guard: &'a Guard,
+    lane: &'a Mutex<Breaker>,
+    probe: bool,
+    judged: bool,
+}
+
+impl<'a> Pass<'a> {
+    fn enter(guard: &'a Guard, lane: usize) -> Result<Self, Error> {
+        let now = guard.now();
+        let lane = guard.lane(lane);
+        let entry = lock(lane).enter(&guard.breaker, now);
+        match entry {
+            Entry::Ask => Ok(Pass { guard, lane, probe: false, judged: false }),
+            Entry::Probe => {
+                tracing::debug!("asking a store that failed, to see whether it answers again");
+                Ok(Pass { guard, lane, probe: true, judged: false })
+            }
+            Entry::Wait(until) => {
+                guard.counters.skipped.add();
+                let left = until.since(now);
+                Err(Error::unavailable(format!("it failed too often; asked again in {left:?}")))
+            }
+        }
+    }
+
+    fn judge<T>(mut self, result: &Result<T, Error>, impatient: bool) -> Turn {
+        let Pass { guard, lane, probe, .. } = self;
+        let turn = match result {
+            Err(error) if !error.is_of_store() => return Turn::Nothing,
+            Err(_) if impatient => Turn::Nothing,
+            Err(error) if error.kind() != ErrorKind::Store => {
+                let now = guard.now();
+                lock(lane).failed(&guard.breaker, now, probe, guard.jitter(now))
+            }
+            // An error about this key: the store answers.
+            Ok(_) | Err(_) => lock(lane).succeeded(),
+        };
+        self.judged = !impatient;
+        let counters = &guard.counters;
+        match result {
+            Ok(_) => counters.answered.add(),
+            Err(error) => {
+                match error.kind() {
+                    ErrorKind::Unavailable => counters.unavailable.add(),
+                    ErrorKind::Lost => counters.lost.add(),
+                    _ => counters.refused.add(),
+                }
+                tracing::debug!(%error, "the store did not decide");
+            }
+        }
+        match turn {
+            Turn::Opened => {
+                counters.opened.add();
+                tracing::warn!("breaker opened: the store failed too often in a row");
+            }
+            Turn::Closed => {
+                counters.closed.add();
+                tracing::info!("breaker closed: the store answers again");
+            }
+            Turn::Nothing => {}
+        }
+        turn
+    }
+}
+
+impl Drop for Pass<'_> {
+    fn drop(&mut self) {
+        if self.probe && !self.judged {
+            lock(self.lane).abandoned(self.guard.now());
+        }
+    }
+}
+
+impl GuardBuilder {
+    /// How long a call may take. Default 5 ms.
+    ///
+    /// See the example of [`Guard`].
+    #[must_use]
+    pub fn deadline(mut self, deadline: Duration) -> Self {
+        self.deadline = deadline;
+        self
+    }
+
+    /// How many failures in a row open a breaker, at least one. Default 5.
+    ///
+    /// See the example of [`Guard`].
+    #[must_use]
+    pub fn open_after(mut self, failures: u32) -> Self {
+        self.failures = failures.max(1);
+        self
+    }
+
+    /// How long a breaker stays open before the first probe, and at most when probes fail. Default 100 ms and 5 s.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// let guard = tollgate::shared::Guard::builder()
+    ///     .pause(Duration::from_millis(10), Duration::from_secs(1))
+    ///     .build();
+    /// ```
+    #[must_use]
+    pub fn pause(mut self, first: Duration, longest: Duration) -> Self {
+        self.pause = first;
+        self.longest_pause = longest.max(first);
+        self
+    }
+
+    /// How many breakers: one for each part of the store that fails on its own. For stores; default one.
+    ///
+    /// ```
+    /// let guard = tollgate::shared::Guard::builder().lanes(64).build();
+    /// ```
+    #[must_use]
+    pub fn lanes(mut self, lanes: usize) -> Self {
+        self.lanes = lanes.max(1);
+        self
+    }
+
+    /// How many denials are remembered at most; 0 asks the store every time. Default 100,000.
+    ///
+    /// ```
+    /// let guard = tollgate::shared::Guard::builder().remember_denials(0).build();
+    /// ```
+    #[must_use]
+    pub fn remember_denials(mut self, denials: usize) -> Self {
+        self.denials = denials;
+        self
+    }
+
+    /// For how long a denial is remembered at most. Default: as long as it lasts. A shorter time sees sooner what others gave back, and a store
+    /// that lost its state.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// let guard = tollgate::shared::Guard::builder().denials_for(Duration::from_secs(1)).build();
+    /// ```
+    #[must_use]
+    pub fn denials_for(mut self, longest: Duration) -> Self {
+        self.denials_for = longest;
+        self
+    }
+
+    /// Another clock for this process: for tests.
+    ///
+    /// ```
+    /// use tollgate::{ManualClock, Timestamp, shared::Guard};
+    /// let guard = Guard::builder().clock(ManualClock::new(Timestamp::EPOCH)).build();
+    /// ```
+    #[must_use]
+    pub fn clock(mut self, clock: impl Clock + 'static) -> Self {
+        self.clock = Arc::new(clock);
+        self
+    }
+
+    /// The guard.
+    ///
+    /// See the example of [`Guard`].
+    #[must_use]
+    pub fn build(self) -> Guard {
+        Guard {
+            deadline: self.deadline,
+            breaker: Settings {
+                failures: self.failures,
+                pause: micros_up(self.pause).max(1),
+                longest_pause: micros_up(self.longest_pause).max(1),
+                span: micros_up(self.deadline).saturating_mul(2),
+            },
+            lanes: (0..self.lanes).map(|_| Mutex::new(Breaker::new())).collect(),
+            clock: self.clock,
+            jitter: RandomState::default(),
+            denials: Denials::new(self.denials, micros_up(self.denials_for)),
+            counters: Counters::default(),
+            fallback: OnceLock::new(),
+        }
+    }
+}

@@ -1,0 +1,378 @@
+//! What users hold: a shared store and a limit.
+
+use std::time::Duration;
+
+use super::SharedStore;
+use super::asking::{Limits, Terms};
+use super::failure::OnFailure;
+use super::together::SharedItem;
+use crate::algorithm::Op;
+use crate::decision::{Decision, Receipt};
+use crate::error::Error;
+use crate::key::Key;
+use crate::limit::Limit;
+use crate::time::Timestamp;
+use crate::wait::Queue;
+
+/// A limit on a shared store: the calls of [`Limiter`](crate::Limiter) as futures that may fail.
+///
+/// Every call ends within its deadline. What is answered when the store is not is set by [`on_failure`](SharedLimiter::on_failure); unless told
+/// otherwise it is the error.
+///
+/// See the example of [`InProcess`](super::InProcess).
+#[derive(Clone, Debug)]
+pub struct SharedLimiter<S: SharedStore> {
+    pub(super) limits: Limits<S>,
+    pub(super) limit: Limit,
+    pub(super) queue: Queue,
+}
+
+/// A [`SharedLimiter`] with another deadline, or at a given time: the same calls.
+///
+/// See [`SharedLimiter::within`] and [`SharedLimiter::at`].
+#[derive(Clone, Copy, Debug)]
+pub struct SharedCall<'a, S: SharedStore> {
+    limiter: &'a SharedLimiter<S>,
+    terms: Terms,
+}
+
+impl<S: SharedStore> SharedLimiter<S> {
+    /// On a store, in a namespace: what `limiter_in` of the stores calls.
+    ///
+    /// # Errors
+    /// When the limit is not valid or the store cannot hold it.
+    ///
+    /// See the example of [`InProcess`](super::InProcess).
+    pub fn on<L>(store: &S, namespace: &str, limit: L) -> Result<Self, Error>
+    where
+        L: TryInto<Limit>,
+        Error: From<L::Error>,
+    {
+        let limit = limit.try_into()?;
+        let limits = Limits::new(store, namespace, std::slice::from_ref(&limit))?;
+        Ok(SharedLimiter { limits, limit, queue: Queue::default() })
+    }
+
+    /// What to answer when the store does not.
+    ///
+    /// # Errors
+    /// When a share of the limit is no valid limit, because its burst would take more than a thousand years.
+    ///
+    /// ```
+    /// use tollgate::{Memory, shared::{InProcess, OnFailure, Share, SharedLimiter}};
+    /// let store = InProcess::new(Memory::new());
+    /// let limiter = SharedLimiter::on(&store, "", "100/minute")?
+    ///     .on_failure(OnFailure::Local(Share::one_of(4)?))?;
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    pub fn on_failure(self, on_failure: OnFailure) -> Result<Self, Error> {
+        let limits = self.limits.on_failure(std::slice::from_ref(&self.limit), on_failure)?;
+        Ok(SharedLimiter { limits, ..self })
+    }
+
+    /// How long a call may take, instead of what the store's [`Guard`](super::Guard) says.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{Memory, shared::{InProcess, SharedLimiter}};
+    /// let store = InProcess::new(Memory::new());
+    /// let limiter = SharedLimiter::on(&store, "", "100/minute")?.deadline(Duration::from_millis(20));
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    #[must_use]
+    pub fn deadline(mut self, deadline: Duration) -> Self {
+        self.limits.deadline = deadline;
+        self
+    }
+
+    /// The limit.
+    ///
+    /// ```
+    /// use tollgate::{Memory, shared::{InProcess, SharedLimiter}};
+    /// let limiter = SharedLimiter::on(&InProcess::new(Memory::new()), "", "5/minute")?;
+    /// assert_eq!(limiter.limit().quota(), 5);
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    #[must_use]
+    pub fn limit(&self) -> &Limit {
+        &self.limit
+    }
+
+    /// The store.
+    ///
+    /// ```
+    /// use tollgate::{Memory, shared::{InProcess, SharedLimiter, SharedStore}};
+    /// let limiter = SharedLimiter::on(&InProcess::new(Memory::new()), "", "5/minute")?;
+    /// assert_eq!(limiter.store().guard().stats().answered, 0);
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    #[must_use]
+    pub fn store(&self) -> &S {
+        &self.limits.store
+    }
+
+    /// The same calls with another deadline.
+    ///
+    /// ```
+    /// # use tollgate::{Memory, shared::{InProcess, SharedLimiter}};
+    /// # async fn example() -> Result<(), tollgate::Error> {
+    /// # let limiter = SharedLimiter::on(&InProcess::new(Memory::new()), "", "5/minute")?;
+    /// let decision = limiter.within(std::time::Duration::from_millis(50)).hit("user:42").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn within(&self, deadline: Duration) -> SharedCall<'_, S> {
+        SharedCall { limiter: self, terms: Terms { deadline, ..self.limits.terms() } }
+    }
+
+    /// The same calls at a given time instead of the store's: for tests.
+    ///
+    /// ```
+    /// # use tollgate::{Memory, Timestamp, shared::{InProcess, SharedLimiter}};
+    /// # async fn example() -> Result<(), tollgate::Error> {
+    /// # let limiter = SharedLimiter::on(&InProcess::new(Memory::new()), "", "5/minute")?;
+    /// let decision = limiter.at(Timestamp::from_micros(1_000_000)).hit("user:42").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn at(&self, now: Timestamp) -> SharedCall<'_, S> {
+        SharedCall { limiter: self, terms: Terms { at: Some(now), ..self.limits.terms() } }
+    }
+
+    fn now(&self) -> SharedCall<'_, S> {
+        SharedCall { limiter: self, terms: self.limits.terms() }
+    }
+
+    /// See [`Limiter::hit`](crate::Limiter::hit).
+    ///
+    /// # Errors
+    /// When the store does not answer and the limiter has no rule for that.
+    pub async fn hit<K: Key>(&self, key: K) -> Result<Decision, Error> {
+        self.now().hit_n(key, 1).await
+    }
+
+    /// See [`Limiter::hit_n`](crate::Limiter::hit_n).
+    ///
+    /// # Errors
+    /// As [`hit`](SharedLimiter::hit).
+    pub async fn hit_n<K: Key>(&self, key: K, cost: u64) -> Result<Decision, Error> {
+        self.now().hit_n(key, cost).await
+    }
+
+    /// See [`Limiter::peek`](crate::Limiter::peek).
+    ///
+    /// # Errors
+    /// As [`hit`](SharedLimiter::hit).
+    pub async fn peek<K: Key>(&self, key: K) -> Result<Decision, Error> {
+        self.now().peek_n(key, 1).await
+    }
+
+    /// See [`Limiter::peek_n`](crate::Limiter::peek_n).
+    ///
+    /// # Errors
+    /// As [`hit`](SharedLimiter::hit).
+    pub async fn peek_n<K: Key>(&self, key: K, cost: u64) -> Result<Decision, Error> {
+        self.now().peek_n(key, cost).await
+    }
+
+    /// See [`Limiter::take`](crate::Limiter::take).
+    ///
+    /// # Errors
+    /// As [`hit`](SharedLimiter::hit).
+    pub async fn take<K: Key>(&self, key: K, cost: u64) -> Result<Decision, Error> {
+        self.now().take(key, cost).await
+    }
+
+    /// See [`Limiter::charge`](crate::Limiter::charge).
+    ///
+    /// # Errors
+    /// When the store does not answer and there is no fallback to charge.
+    pub async fn charge<K: Key>(&self, key: K, units: u64) -> Result<Decision, Error> {
+        self.now().charge(key, units).await
+    }
+
+    /// See [`Limiter::refund`](crate::Limiter::refund). What was charged to a fallback is given back there.
+    ///
+    /// # Errors
+    /// When the store does not answer.
+    pub async fn refund<K: Key>(&self, key: K, receipt: &Receipt) -> Result<Decision, Error> {
+        self.now().refund(key, receipt).await
+    }
+
+    /// See [`Limiter::refund_n`](crate::Limiter::refund_n).
+    ///
+    /// # Errors
+    /// When the store does not answer.
+    pub async fn refund_n<K: Key>(&self, key: K, units: u64) -> Result<Decision, Error> {
+        self.now().refund_n(key, units).await
+    }
+
+    /// See [`Limiter::set`](crate::Limiter::set).
+    ///
+    /// # Errors
+    /// When the store does not answer.
+    pub async fn set<K: Key>(&self, key: K, units: u64) -> Result<Decision, Error> {
+        self.now().set(key, units).await
+    }
+
+    /// See [`Limiter::reset`](crate::Limiter::reset).
+    ///
+    /// # Errors
+    /// When the store does not answer.
+    pub async fn reset<K: Key>(&self, key: K) -> Result<bool, Error> {
+        self.now().reset(key).await
+    }
+
+    /// See [`Limiter::usage`](crate::Limiter::usage).
+    ///
+    /// # Errors
+    /// As [`hit`](SharedLimiter::hit).
+    pub async fn usage<K: Key>(&self, key: K) -> Result<u64, Error> {
+        self.now().usage(key).await
+    }
+
+    /// See [`Limiter::hit_each`](crate::Limiter::hit_each): independent hits of cost 1, in one call.
+    ///
+    /// # Errors
+    /// As [`hit`](SharedLimiter::hit); some of the keys may have been charged.
+    pub async fn hit_each<K: Key>(&self, keys: &[K]) -> Result<Vec<Decision>, Error> {
+        self.now().hit_each(keys).await
+    }
+
+    /// See [`Limiter::clear`](crate::Limiter::clear). Goes through all keys in slices and has no deadline.
+    ///
+    /// # Errors
+    /// When the store does not answer; some keys may be gone.
+    pub async fn clear(&self) -> Result<(), Error> {
+        self.limits.clear().await
+    }
+
+    /// Can the store answer?
+    ///
+    /// # Errors
+    /// When it cannot, within the deadline.
+    pub async fn check(&self) -> Result<(), Error> {
+        let Limits { store, deadline, .. } = &self.limits;
+        super::guard::within(store, *deadline, store.check()).await
+    }
+
+    /// This limit, a key and a cost, for [`hit_all_shared`](super::hit_all_shared).
+    ///
+    /// See the example of [`hit_all_shared`](super::hit_all_shared).
+    pub fn item<K: Key>(&self, key: K, cost: u64) -> SharedItem<'_, S> {
+        SharedItem::new(&self.limits, key, cost)
+    }
+}
+
+impl<S: SharedStore> SharedCall<'_, S> {
+    /// See [`SharedLimiter::hit`].
+    ///
+    /// # Errors
+    /// As [`SharedLimiter::hit`].
+    pub async fn hit<K: Key>(&self, key: K) -> Result<Decision, Error> {
+        self.hit_n(key, 1).await
+    }
+
+    /// See [`SharedLimiter::hit_n`].
+    ///
+    /// # Errors
+    /// As [`SharedLimiter::hit`].
+    pub async fn hit_n<K: Key>(&self, key: K, cost: u64) -> Result<Decision, Error> {
+        one(self.limiter.limits.hit(self.terms, &key, cost).await?)
+    }
+
+    async fn each<K: Key>(&self, key: K, op: Op) -> Result<Decision, Error> {
+        one(self.limiter.limits.each(self.terms, &key, op).await?)
+    }
+
+    /// See [`SharedLimiter::peek`].
+    ///
+    /// # Errors
+    /// As [`SharedLimiter::hit`].
+    pub async fn peek<K: Key>(&self, key: K) -> Result<Decision, Error> {
+        self.each(key, Op::Peek(1)).await
+    }
+
+    /// See [`SharedLimiter::peek_n`].
+    ///
+    /// # Errors
+    /// As [`SharedLimiter::hit`].
+    pub async fn peek_n<K: Key>(&self, key: K, cost: u64) -> Result<Decision, Error> {
+        self.each(key, Op::Peek(cost)).await
+    }
+
+    /// See [`SharedLimiter::take`].
+    ///
+    /// # Errors
+    /// As [`SharedLimiter::hit`].
+    pub async fn take<K: Key>(&self, key: K, cost: u64) -> Result<Decision, Error> {
+        self.each(key, Op::Take(cost)).await
+    }
+
+    /// See [`SharedLimiter::charge`].
+    ///
+    /// # Errors
+    /// As [`SharedLimiter::charge`].
+    pub async fn charge<K: Key>(&self, key: K, units: u64) -> Result<Decision, Error> {
+        self.each(key, Op::Charge(units)).await
+    }
+
+    /// See [`SharedLimiter::refund`].
+    ///
+    /// # Errors
+    /// When the store does not answer.
+    pub async fn refund<K: Key>(&self, key: K, receipt: &Receipt) -> Result<Decision, Error> {
+        let receipts = std::slice::from_ref(receipt);
+        one(self.limiter.limits.refund(self.terms, &key, receipts).await?)
+    }
+
+    /// See [`SharedLimiter::refund_n`].
+    ///
+    /// # Errors
+    /// When the store does not answer.
+    pub async fn refund_n<K: Key>(&self, key: K, units: u64) -> Result<Decision, Error> {
+        self.each(key, Op::RefundUnits(units)).await
+    }
+
+    /// See [`SharedLimiter::set`].
+    ///
+    /// # Errors
+    /// When the store does not answer.
+    pub async fn set<K: Key>(&self, key: K, units: u64) -> Result<Decision, Error> {
+        self.each(key, Op::Set(units)).await
+    }
+
+    /// See [`SharedLimiter::reset`].
+    ///
+    /// # Errors
+    /// When the store does not answer.
+    pub async fn reset<K: Key>(&self, key: K) -> Result<bool, Error> {
+        self.limiter.limits.reset(self.terms, &key).await
+    }
+
+    /// See [`SharedLimiter::usage`].
+    ///
+    /// # Errors
+    /// As [`SharedLimiter::hit`].
+    pub async fn usage<K: Key>(&self, key: K) -> Result<u64, Error> {
+        Ok(self.peek(key).await?.used())
+    }
+
+    /// See [`SharedLimiter::hit_each`].
+    ///
+    /// # Errors
+    /// As [`SharedLimiter::hit_each`].
+    pub async fn hit_each<K: Key>(&self, keys: &[K]) -> Result<Vec<Decision>, Error> {
+        self.limiter.limits.hit_each(self.terms, keys).await
+    }
+}
+
+/// The decision of a single limit.
+fn one(decisions: Vec<Decision>) -> Result<Decision, Error> {
+    match decisions[..] {
+        [decision] => Ok(decision),
+        _ => Err(Error::store(format!("{} decisions instead of 1", decisions.len()), false)),
+    }
+}

@@ -1,0 +1,131 @@
+//! Stores that wait: on another process, on a network.
+//!
+//! [`SharedStore`] is the contract, [`SharedLimiter`] and [`SharedPolicyLimiter`] are what users hold. What happens when the store does not
+//! answer is decided here, in one place for all stores: [`OnFailure`], deadlines and breakers ([`Guard`]).
+
+mod asking;
+mod breaker;
+mod denials;
+mod failure;
+mod guard;
+mod in_process;
+mod limiter;
+mod policy_limiter;
+mod stats;
+mod together;
+mod wait;
+
+pub use failure::{OnFailure, Share};
+pub use guard::{Guard, GuardBuilder};
+pub use in_process::InProcess;
+pub use limiter::{SharedCall, SharedLimiter};
+pub use policy_limiter::{SharedPolicyCall, SharedPolicyLimiter};
+pub use stats::Stats;
+pub use together::{SharedItem, hit_all_shared};
+
+use std::fmt::Debug;
+use std::future::Future;
+use std::time::Duration;
+
+use crate::algorithm::Op;
+use crate::decision::Decision;
+use crate::error::Error;
+use crate::key::KeyRef;
+use crate::limit::Limit;
+use crate::time::Timestamp;
+
+/// A store whose answers take time and may not come. Handles are cheap to clone and share one connection and one [`Guard`].
+///
+/// What it must hold to:
+///
+/// - The decisions are those of [`AnyMachine::apply`](crate::algorithm::AnyMachine::apply), and of
+///   [`AnyMachine::refuse`](crate::algorithm::AnyMachine::refuse) for a group that is refused.
+/// - One [`ask`](SharedStore::ask) on one key is one atomic step, whoever else asks. [`Mode::Together`] is one step over all its keys, or
+///   (where the store cannot) charges in order and gives back: never more is admitted than the limits allow.
+/// - An error is never a decision, and a decision never hides an error. [`Error::unavailable`] only if the call has surely not been executed;
+///   when in doubt [`Error::lost`]. A call that may have been executed is never sent a second time.
+/// - State lives at least until it equals a fresh one, and not for ever after.
+/// - The futures own what they need: the key may be gone before they are polled.
+///
+/// The crate `tollgate-testkit` checks all of it.
+pub trait SharedStore: Clone + Debug + Send + Sync + 'static {
+    /// A limit as this store holds it.
+    type Prepared: Clone + Debug + Send + Sync + 'static;
+
+    /// Accepts a limit in a namespace.
+    ///
+    /// # Errors
+    /// When this store cannot hold it; the message says why.
+    fn prepare(&self, namespace: &str, limit: &Limit) -> Result<Self::Prepared, Error>;
+
+    /// Does all operations; one decision for each, in order. `at` is the time, `None` for the store's own clock.
+    ///
+    /// With [`Mode::Together`] all operations are [`Op::Hit`], on different counters.
+    fn ask(
+        &self,
+        asks: &[Ask<'_, Self::Prepared>],
+        mode: Mode,
+        at: Option<Timestamp>,
+    ) -> impl Future<Output = Result<Vec<Decision>, Error>> + Send + use<Self>;
+
+    /// Forgets a key in all these limits; true if its state was not fresh in one of them.
+    fn reset(
+        &self,
+        prepared: &[Self::Prepared],
+        key: KeyRef<'_>,
+        at: Option<Timestamp>,
+    ) -> impl Future<Output = Result<bool, Error>> + Send + use<Self>;
+
+    /// Forgets all keys of a limit, in slices.
+    fn clear(
+        &self,
+        prepared: &Self::Prepared,
+    ) -> impl Future<Output = Result<(), Error>> + Send + use<Self>;
+
+    /// Can the store answer?
+    fn check(&self) -> impl Future<Output = Result<(), Error>> + Send + use<Self>;
+
+    /// Whether two prepared limits count in the same place.
+    fn same_counter(&self, a: &Self::Prepared, b: &Self::Prepared) -> bool;
+
+    /// Whether two handles are of one store.
+    fn same_store(&self, other: &Self) -> bool;
+
+    /// What stands between callers and this store, shared by all its handles.
+    fn guard(&self) -> &Guard;
+
+    /// Which part of the store answers for this key: what has one lane fails together. Below the number of lanes of the [`Guard`].
+    fn lane(&self, prepared: &Self::Prepared, key: KeyRef<'_>) -> usize {
+        let _ = (prepared, key);
+        0
+    }
+
+    /// Told when several calls in a row have failed: a connection that looks alive may be dead.
+    fn suspect(&self) {}
+
+    /// The timer of the runtime that the store lives on.
+    fn sleep(&self, span: Duration) -> impl Future<Output = ()> + Send + use<Self>;
+
+    /// Lets a task run to its end on that runtime.
+    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static);
+}
+
+/// One operation on one key of one limit.
+#[derive(Clone, Copy, Debug)]
+pub struct Ask<'a, P> {
+    /// The limit.
+    pub prepared: &'a P,
+    /// The key.
+    pub key: KeyRef<'a>,
+    /// What is asked.
+    pub op: Op,
+}
+
+/// How several operations belong together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Each on its own.
+    Each,
+    /// Hits that are all charged or none is.
+    Together,
+}

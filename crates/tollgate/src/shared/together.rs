@@ -1,0 +1,158 @@
+//! Several keys of a shared store, all or nothing.
+
+use super::asking::Limits;
+use super::failure::OnFailure;
+use super::{Ask, Mode, SharedStore, guard};
+use crate::algorithm::Op;
+use crate::decision::{Decision, Source};
+use crate::error::Error;
+use crate::key::{Key, OwnedKey};
+use crate::store::Store;
+use crate::time::Timestamp;
+use crate::together::{AllDecision, counted_twice, twice};
+
+/// A limit or policy of a shared store, a key and a cost: one of several that pass together or not at all.
+///
+/// See the example of [`hit_all_shared`].
+#[derive(Debug)]
+pub struct SharedItem<'a, S: SharedStore> {
+    limits: &'a Limits<S>,
+    key: OwnedKey,
+    cost: u64,
+}
+
+impl<'a, S: SharedStore> SharedItem<'a, S> {
+    pub(crate) fn new<K: Key>(limits: &'a Limits<S>, key: K, cost: u64) -> Self {
+        SharedItem { limits, key: OwnedKey::new(&key), cost }
+    }
+}
+
+/// [`hit_all`](crate::hit_all) on a shared store, at its own time or a given one. On failure the strictest of the limiters decides: an error before
+/// closed, closed before local, local before open.
+///
+/// # Errors
+/// An empty list, the same key of the same limit twice, limiters of different stores, keys that this store cannot decide at once; and when the
+/// store does not answer.
+///
+/// ```
+/// use tollgate::Memory;
+/// use tollgate::shared::{InProcess, SharedLimiter, hit_all_shared};
+///
+/// # async fn example() -> Result<(), tollgate::Error> {
+/// let store = InProcess::new(Memory::new());
+/// let accounts = SharedLimiter::on(&store, "", "2/hour")?;
+/// let addresses = SharedLimiter::on(&store, "", "1/second")?;
+/// let both = [accounts.item("alice", 1), addresses.item("192.0.2.1", 1)];
+/// assert!(hit_all_shared(&both, None).await?.allowed());
+/// assert!(!hit_all_shared(&both, None).await?.allowed());
+/// # Ok(())
+/// # }
+/// ```
+pub async fn hit_all_shared<S: SharedStore>(
+    items: &[SharedItem<'_, S>],
+    at: Option<Timestamp>,
+) -> Result<AllDecision, Error> {
+    let Some(first) = items.first() else {
+        return Err(Error::request("0 items: hit_all needs at least one"));
+    };
+    let store = &first.limits.store;
+    if let Some(index) = items.iter().position(|item| !store.same_store(&item.limits.store)) {
+        return Err(Error::request(format!(
+            "item {index}: belongs to another store than item 0; hit_all decides within one store"
+        )));
+    }
+    let asks: Vec<Ask<'_, S::Prepared>> = items
+        .iter()
+        .flat_map(|item| {
+            let ask = |prepared| Ask { prepared, key: item.key.as_ref(), op: Op::Hit(item.cost) };
+            item.limits.prepared.iter().map(ask)
+        })
+        .collect();
+    let counters = asks.iter().map(|ask| (ask.key, ask.prepared));
+    if let Some(key) = twice(counters, |a, b| store.same_counter(a, b)) {
+        return Err(counted_twice(key));
+    }
+    let lane = store.lane(asks[0].prepared, asks[0].key);
+    let deadline = items.iter().map(|item| item.limits.deadline).min().unwrap_or_default();
+    let begin = || store.ask(&asks, Mode::Together, at);
+    match guard::call(store, lane, deadline, begin).await {
+        Ok(outcomes) => {
+            warm(items, at, &outcomes);
+            Ok(AllDecision::of(outcomes))
+        }
+        Err(error) => without_store(&error, items, at).ok_or(error),
+    }
+}
+
+/// Lets the fallbacks know what the store said.
+fn warm<S: SharedStore>(
+    items: &[SharedItem<'_, S>],
+    at: Option<Timestamp>,
+    mut outcomes: &[Decision],
+) {
+    for item in items {
+        let (own, rest) = outcomes.split_at(item.limits.prepared.len().min(outcomes.len()));
+        outcomes = rest;
+        item.limits.warm(item.key.as_ref(), at, own);
+    }
+}
+
+fn without_store<S: SharedStore>(
+    error: &Error,
+    items: &[SharedItem<'_, S>],
+    at: Option<Timestamp>,
+) -> Option<AllDecision> {
+    if !error.is_of_store() {
+        return None;
+    }
+    let strictness = |item: &SharedItem<'_, S>| match item.limits.on_failure {
+        OnFailure::Error => 3,
+        OnFailure::Closed => 2,
+        OnFailure::Local(_) => 1,
+        OnFailure::Open => 0,
+    };
+    let strictest = items.iter().max_by_key(|item| strictness(item))?;
+    let guard = strictest.limits.store.guard();
+    let now = at.unwrap_or_else(|| guard.now());
+    let outcomes = match strictest.limits.on_failure {
+        OnFailure::Error => return None,
+        OnFailure::Closed => {
+            guard.counters.failed_closed.add();
+            let closed = |item: &SharedItem<'_, S>| item.limits.closed(now, item.cost);
+            items.iter().flat_map(closed).collect()
+        }
+        OnFailure::Local(_) => {
+            guard.counters.fallback.add();
+            local(items, now)
+        }
+        OnFailure::Open => {
+            guard.counters.failed_open.add();
+            let open = |item: &SharedItem<'_, S>| item.limits.open(now, Op::Hit(item.cost));
+            items.iter().flat_map(open).collect()
+        }
+    };
+    Some(AllDecision::of(outcomes))
+}
+
+/// Hits those that have a fallback, together; the others are open.
+fn local<S: SharedStore>(items: &[SharedItem<'_, S>], now: Timestamp) -> Vec<Decision> {
+    let mut parts = Vec::new();
+    for item in items {
+        parts.extend(
+            item.limits.fallback.iter().flat_map(|f| f.parts(item.key.as_ref(), item.cost)),
+        );
+    }
+    let mut decided = Vec::with_capacity(parts.len());
+    let out = &mut |decision: Decision| decided.push(decision.with_source(Source::Fallback));
+    items[0].limits.store.guard().fallback().hit_together(&parts, now, out);
+    let mut decided = decided.into_iter();
+    let mut outcomes = Vec::new();
+    for item in items {
+        let own = item.limits.prepared.len();
+        match item.limits.fallback {
+            Some(_) => outcomes.extend(decided.by_ref().take(own)),
+            None => outcomes.extend(item.limits.open(now, Op::Hit(item.cost))),
+        }
+    }
+    outcomes
+}

@@ -1,0 +1,110 @@
+//! Waiting for a turn on a shared store. Who goes away while a request is under way gets back what it charged.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use super::asking::Limits;
+use super::{SharedLimiter, SharedStore};
+use crate::decision::{Decision, Receipt};
+use crate::error::Error;
+use crate::key::{Key, OwnedKey};
+use crate::time::Timestamp;
+use crate::wait::{Asked, Waiting};
+
+impl<S: SharedStore> SharedLimiter<S> {
+    /// Waits until the key may do something of that cost, and charges it then; at once the denial when that would take longer than `timeout`. See
+    /// [`Limiter::wait`](crate::Limiter::wait). The timer is the store's.
+    ///
+    /// It holds no reservation. Dropped with a request under way, a refund follows if that was granted; it is sent once and may be lost with the store.
+    ///
+    /// # Errors
+    /// When the store does not answer and the limiter has no rule for that.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{Memory, shared::{InProcess, SharedLimiter}};
+    /// # async fn example() -> Result<(), tollgate::Error> {
+    /// let limiter = SharedLimiter::on(&InProcess::new(Memory::new()), "", "10/second")?;
+    /// let decision = limiter.wait("user:42", 1, Duration::from_secs(1)).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn wait<K: Key>(
+        &self,
+        key: K,
+        cost: u64,
+        timeout: Duration,
+    ) -> Result<Decision, Error> {
+        let waiting = Waiting { limiter: self, limit: &self.limit, queue: &self.queue };
+        let sleep = |span| self.limits.store.sleep(span);
+        waiting.wait(OwnedKey::new(&key), cost, timeout, sleep).await
+    }
+}
+
+impl<S: SharedStore> Asked for SharedLimiter<S> {
+    type Error = Error;
+
+    fn now(&self) -> Timestamp {
+        self.limits.store.guard().now()
+    }
+
+    async fn hit(&self, key: &OwnedKey, cost: u64) -> Result<Decision, Error> {
+        InFlight::new(self.limits.clone(), key.clone(), cost).await
+    }
+
+    async fn peek(&self, key: &OwnedKey, cost: u64) -> Result<Decision, Error> {
+        self.peek_n(key, cost).await
+    }
+}
+
+type Call = Pin<Box<dyn Future<Output = Result<Decision, Error>> + Send>>;
+
+/// A hit that is taken back when nobody waits for it any more.
+struct InFlight<S: SharedStore> {
+    limits: Limits<S>,
+    key: OwnedKey,
+    call: Option<Call>,
+}
+
+impl<S: SharedStore> InFlight<S> {
+    fn new(limits: Limits<S>, key: OwnedKey, cost: u64) -> Self {
+        let (asked, asked_key) = (limits.clone(), key.clone());
+        let call: Call = Box::pin(async move {
+            let decisions = asked.hit(asked.terms(), &asked_key, cost).await?;
+            decisions.first().copied().ok_or_else(|| Error::store("no decision", false))
+        });
+        InFlight { limits, key, call: Some(call) }
+    }
+}
+
+impl<S: SharedStore> Future for InFlight<S> {
+    type Output = Result<Decision, Error>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let Some(call) = &mut self.call else { return Poll::Pending };
+        let result = std::task::ready!(call.as_mut().poll(cx));
+        self.call = None;
+        Poll::Ready(result)
+    }
+}
+
+impl<S: SharedStore> Unpin for InFlight<S> {}
+
+impl<S: SharedStore> Drop for InFlight<S> {
+    fn drop(&mut self) {
+        let Some(call) = self.call.take() else { return };
+        let (limits, key) = (self.limits.clone(), self.key.clone());
+        self.limits.store.spawn(async move {
+            if let Ok(decision) = call.await
+                && decision.charged() > 0
+            {
+                let receipt: Receipt = decision.receipt();
+                if let Err(error) = limits.refund(limits.terms(), &key, &[receipt]).await {
+                    tracing::warn!(%error, "what a dropped wait charged could not be given back");
+                }
+            }
+        });
+    }
+}
