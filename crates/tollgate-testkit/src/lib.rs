@@ -1,1 +1,13 @@
-//! What every store must hold to.
+//! The conformance suite of tollgate.
+
+mod conformance;
+mod executor;
+mod ground;
+mod random;
+pub mod rules;
+mod subject;
+pub mod vectors;
+
+pub use executor::block_on;
+pub use random::{CASES, SEED};
+pub use subject::{Kept, OneStore, Subject};

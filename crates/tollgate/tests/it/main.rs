@@ -5,5 +5,4 @@ mod readme;
 mod stores;
 mod text;
 mod threads;
-mod vectors;
 mod waiting;

@@ -21,29 +21,29 @@ use std::time::Duration;
 use tollgate::{Limit, Timestamp};
 
 /// Where the times of all vectors count from: 2026-01-01T00:00:00Z, a Thursday.
-pub(crate) const EPOCH: Timestamp = Timestamp::from_micros(1_767_225_600_000_000);
+pub const EPOCH: Timestamp = Timestamp::from_micros(1_767_225_600_000_000);
 
 /// A limit and what a fresh key sees under it.
 #[derive(Clone, Debug)]
-pub(crate) struct Block {
+pub struct Block {
     /// Where it stands: the file's name and the line of `limit`.
-    pub(crate) place: Place,
-    pub(crate) limit: Limit,
-    pub(crate) steps: Vec<Step>,
+    pub place: Place,
+    pub limit: Limit,
+    pub steps: Vec<Step>,
 }
 
 /// One `at` line.
 #[derive(Clone, Debug)]
-pub(crate) struct Step {
-    pub(crate) place: Place,
-    pub(crate) now: Timestamp,
-    pub(crate) action: Action,
-    pub(crate) expected: Expected,
+pub struct Step {
+    pub place: Place,
+    pub now: Timestamp,
+    pub action: Action,
+    pub expected: Expected,
 }
 
 /// What a caller does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Action {
+pub enum Action {
     Hit(u64),
     Peek(u64),
     Take(u64),
@@ -59,17 +59,17 @@ pub(crate) enum Action {
 
 /// What the line says about the answer; `None` where it says nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Expected {
-    pub(crate) allowed: bool,
-    pub(crate) used: Option<u64>,
-    pub(crate) left: Option<u64>,
-    pub(crate) retry: Option<Retry>,
-    pub(crate) reset: Option<Duration>,
+pub struct Expected {
+    pub allowed: bool,
+    pub used: Option<u64>,
+    pub left: Option<u64>,
+    pub retry: Option<Retry>,
+    pub reset: Option<Duration>,
 }
 
 /// A wait, or that none would help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Retry {
+pub enum Retry {
     After(Duration),
     Never,
 }
@@ -82,9 +82,9 @@ impl From<Option<Duration>> for Retry {
 
 /// A line of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
-    pub(crate) file: String,
-    pub(crate) line: usize,
+pub struct Place {
+    pub file: String,
+    pub line: usize,
 }
 
 impl fmt::Display for Place {
@@ -97,7 +97,7 @@ impl fmt::Display for Place {
 ///
 /// # Errors
 /// The first line that is not understood: its place, what was found and what was expected.
-pub(crate) fn read(file: &str, text: &str) -> Result<Vec<Block>, String> {
+pub fn read(file: &str, text: &str) -> Result<Vec<Block>, String> {
     let mut blocks: Vec<Block> = Vec::new();
     for (index, line) in text.lines().enumerate() {
         let place = Place { file: file.to_owned(), line: index + 1 };
@@ -224,7 +224,7 @@ fn duration(word: &str) -> Result<Duration, String> {
 }
 
 /// A duration as it is written in vectors, exactly.
-pub(crate) fn show(span: Duration) -> String {
+pub fn show(span: Duration) -> String {
     let micros = span.as_micros();
     match micros {
         0 => "0s".to_owned(),

@@ -4,12 +4,12 @@ use std::fmt;
 use std::time::Duration;
 
 use tollgate::algorithm::{AnyMachine, Op, State};
-use tollgate::{Decision, Limiter, Receipt, Store, Timestamp};
+use tollgate::{Decision, Receipt, Timestamp};
 
 use super::format::{Action, Block, Expected, Retry, show};
 
 /// One key under one limit, seen from outside.
-pub(crate) trait Subject {
+pub trait Answerer {
     fn apply(&mut self, now: Timestamp, op: Op) -> Decision;
 
     /// Units in use, by the call for it.
@@ -26,18 +26,18 @@ pub(crate) trait Subject {
 
 /// A key of the pure functions.
 #[derive(Debug)]
-pub(crate) struct Pure {
+pub struct Pure {
     machine: AnyMachine,
     state: Option<State>,
 }
 
 impl Pure {
-    pub(crate) fn new(limit: &tollgate::Limit) -> Pure {
+    pub fn new(limit: &tollgate::Limit) -> Pure {
         Pure { machine: AnyMachine::new(limit), state: None }
     }
 }
 
-impl Subject for Pure {
+impl Answerer for Pure {
     fn apply(&mut self, now: Timestamp, op: Op) -> Decision {
         self.machine.apply(&mut self.state, now, op)
     }
@@ -49,45 +49,6 @@ impl Subject for Pure {
     fn reset(&mut self, now: Timestamp) -> bool {
         let fresh_at = self.machine.fresh_at(self.state.take().as_ref());
         fresh_at.is_some_and(|at| at > now)
-    }
-}
-
-/// A key of a store.
-#[derive(Debug)]
-pub(crate) struct Kept<S: Store> {
-    pub(crate) limiter: Limiter<S>,
-    pub(crate) key: String,
-    /// See [`Subject::counts_to`].
-    pub(crate) counts_to: u64,
-}
-
-impl<S: Store> Subject for Kept<S> {
-    fn apply(&mut self, now: Timestamp, op: Op) -> Decision {
-        let (at, key) = (self.limiter.at(now), self.key.as_str());
-        match op {
-            Op::Hit(1) => at.hit(key),
-            Op::Hit(cost) => at.hit_n(key, cost),
-            Op::Peek(1) => at.peek(key),
-            Op::Peek(cost) => at.peek_n(key, cost),
-            Op::Take(cost) => at.take(key, cost),
-            Op::Charge(units) => at.charge(key, units),
-            Op::Refund(receipt) => at.refund(key, &receipt),
-            Op::RefundUnits(units) => at.refund_n(key, units),
-            Op::Set(units) => at.set(key, units),
-            other => unreachable!("no vector asks for {other:?}"),
-        }
-    }
-
-    fn usage(&mut self, now: Timestamp) -> u64 {
-        self.limiter.at(now).usage(self.key.as_str())
-    }
-
-    fn reset(&mut self, now: Timestamp) -> bool {
-        self.limiter.at(now).reset(self.key.as_str())
-    }
-
-    fn counts_to(&self) -> u64 {
-        self.counts_to
     }
 }
 
@@ -151,7 +112,7 @@ impl fmt::Display for Expected {
 ///
 /// # Errors
 /// The first step that was answered otherwise: its place, what was asked, expected and found. Later steps stand on it and say no more.
-pub(crate) fn replay(block: &Block, subject: &mut dyn Subject) -> Result<(), String> {
+pub fn replay(block: &Block, subject: &mut dyn Answerer) -> Result<(), String> {
     let mut receipts: Vec<Receipt> = Vec::new();
     for step in &block.steps {
         let (now, place, action) = (step.now, &step.place, step.action);

@@ -1,35 +1,7 @@
-//! Vectors: the readable timelines under `vectors/`, replayed against the pure functions and against every store.
+//! The vectors themselves: they are well-formed, and the pure functions answer them. The stores replay them in the suite.
 
-mod format;
-mod replay;
-
-use std::fs;
-use std::path::Path;
-
-use format::{Block, read};
-use replay::{Kept, Pure, replay};
-use tollgate::{Algorithm, Limiter, Memory, Store};
-
-/// All blocks of the files in this folder of `vectors`.
-fn blocks_in(folder: &str) -> Vec<Block> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("vectors").join(folder);
-    let mut files: Vec<_> = fs::read_dir(&path)
-        .unwrap_or_else(|error| panic!("{}: {error}", path.display()))
-        .map(|entry| entry.expect("a readable folder").path())
-        .filter(|path| path.extension().is_some_and(|extension| extension == "txt"))
-        .collect();
-    files.sort();
-    let read_file = |path: &std::path::PathBuf| {
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let text = fs::read_to_string(path).expect("a readable file");
-        read(&name, &text).unwrap_or_else(|error| panic!("{error}"))
-    };
-    files.iter().flat_map(read_file).collect()
-}
-
-fn all_blocks() -> Vec<Block> {
-    [blocks_in(""), blocks_in("recorded")].concat()
-}
+use tollgate::Algorithm;
+use tollgate_testkit::vectors::{self, Block, EPOCH, Pure, read, replay, show};
 
 /// Every block must hold; all that do not are told.
 fn assert_all_hold(blocks: &[Block], mut run: impl FnMut(&Block) -> Result<(), String>) {
@@ -37,44 +9,36 @@ fn assert_all_hold(blocks: &[Block], mut run: impl FnMut(&Block) -> Result<(), S
     assert!(failures.is_empty(), "{} blocks fail:\n{}", failures.len(), failures.join("\n"));
 }
 
-/// Replays all blocks on one store, each in a namespace of its own. Limits of the algorithms that it `refuses` must be refused; counts may
-/// saturate beyond `times` the capacity.
-fn assert_store_holds<S: Store>(store: &S, refuses: impl Fn(Algorithm) -> bool, times: u64) {
-    assert_all_hold(&all_blocks(), |block| {
-        let (place, limit) = (&block.place, &block.limit);
-        match Limiter::on(store, &place.to_string(), limit.clone()) {
-            Ok(_) if refuses(limit.algorithm()) => Err(format!("{place}: {limit} is not refused")),
-            Ok(limiter) => {
-                let counts_to = limit.burst().saturating_mul(times);
-                replay(block, &mut Kept { limiter, key: "user:42".to_owned(), counts_to })
-            }
-            Err(_) if refuses(limit.algorithm()) => Ok(()),
-            Err(error) => Err(format!("{place}: {error}")),
-        }
-    });
+/// Those that were written for this project, not recorded from others.
+fn our_own() -> Vec<Block> {
+    let recorded = |block: &Block| block.place.file.starts_with("recorded/");
+    vectors::all().into_iter().filter(|block| !recorded(block)).collect()
 }
 
 #[test]
 fn pure_functions_answer_as_the_vectors_say() {
-    assert_all_hold(&all_blocks(), |block| replay(block, &mut Pure::new(&block.limit)));
+    assert_all_hold(&vectors::all(), |block| replay(block, &mut Pure::new(&block.limit)));
 }
 
+/// A file that nobody lists would never be replayed.
 #[test]
-fn memory_answers_as_the_vectors_say() {
-    assert_store_holds(&Memory::new(), |_| false, u64::MAX);
-}
-
-/// Its states are of a fixed size: a log has no place there, and counts are sure to be exact up to sixteen times the capacity.
-#[cfg(not(loom))]
-#[test]
-fn atomic_answers_as_the_vectors_say() {
-    let log = |algorithm| algorithm == Algorithm::MovingWindow;
-    assert_store_holds(&tollgate::Atomic::new(), log, 16);
+fn every_file_is_listed() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("vectors");
+    let names = |sub: &str| -> Vec<String> {
+        let entries = std::fs::read_dir(folder.join(sub)).unwrap().map(Result::unwrap);
+        entries.map(|entry| format!("{sub}{}", entry.file_name().to_string_lossy())).collect()
+    };
+    let mut found = [names(""), names("recorded/")].concat();
+    found.retain(|name| name.ends_with(".txt"));
+    found.sort();
+    let mut listed = vectors::FILES.map(|(name, _)| name);
+    listed.sort_unstable();
+    assert_eq!(found, listed);
 }
 
 #[test]
 fn every_algorithm_has_its_own_file() {
-    let blocks = blocks_in("");
+    let blocks = our_own();
     for algorithm in Algorithm::ALL {
         let file = format!("{}.txt", algorithm.as_str().replace('-', "_"));
         let own: Vec<_> = blocks.iter().filter(|block| block.place.file == file).collect();
@@ -85,7 +49,7 @@ fn every_algorithm_has_its_own_file() {
 
 #[test]
 fn every_step_of_our_own_vectors_gives_all_fields() {
-    for step in blocks_in("").iter().flat_map(|block| &block.steps) {
+    for step in our_own().iter().flat_map(|block| &block.steps) {
         let fields = step.expected;
         let all = fields.used.is_some() && fields.left.is_some() && fields.reset.is_some();
         assert!(all && fields.retry.is_some() != fields.allowed, "{}", step.place);
@@ -171,7 +135,7 @@ fn durations_are_read_exactly() {
         let blocks = read("some.txt", &line).unwrap();
         let span = std::time::Duration::from_micros(micros);
         assert_eq!(blocks[0].steps[0].expected.reset, Some(span), "{text}");
-        assert_eq!(blocks[0].steps[0].now, format::EPOCH + span, "{text}");
-        assert_eq!(format::show(span), shown);
+        assert_eq!(blocks[0].steps[0].now, EPOCH + span, "{text}");
+        assert_eq!(show(span), shown);
     }
 }
