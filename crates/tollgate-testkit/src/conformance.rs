@@ -14,6 +14,10 @@ macro_rules! conformance {
                 vectors::{vectors_are_answered_as_written}
                 concurrent::{concurrent_callers_admit_exactly_the_limit}
                 keys::{different_keys_never_share_a_counter}
+                sequences::{
+                    random_sequences_equal_the_definition,
+                    random_sequences_through_limiters_equal_the_definition,
+                }
             }
         }
     };

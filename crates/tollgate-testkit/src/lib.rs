@@ -3,8 +3,10 @@
 mod conformance;
 mod executor;
 mod ground;
+mod model;
 mod random;
 pub mod rules;
+mod sequence;
 mod subject;
 pub mod vectors;
 

@@ -2,4 +2,5 @@
 
 pub mod concurrent;
 pub mod keys;
+pub mod sequences;
 pub mod vectors;

@@ -1,0 +1,152 @@
+//! The definition as a store: a state for each counter and key, stepped by the pure functions.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use tollgate::algorithm::{AnyMachine, Op, State};
+use tollgate::{Decision, Limit, Receipt, Source, Timestamp};
+
+/// Limits and keys go by their index in the test's own lists.
+#[derive(Debug)]
+pub(crate) struct Model {
+    machines: Vec<AnyMachine>,
+    /// The first limit of the same identity: its counter.
+    counters: Vec<usize>,
+    states: HashMap<(usize, usize), Option<State>>,
+}
+
+/// One limit's share of a hit on several.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Share {
+    pub(crate) limit: usize,
+    pub(crate) key: usize,
+    pub(crate) cost: u64,
+}
+
+impl Model {
+    pub(crate) fn new(limits: &[Limit]) -> Model {
+        let first = |limit: &Limit| limits.iter().position(|l| l.identity() == limit.identity());
+        Model {
+            machines: limits.iter().map(AnyMachine::new).collect(),
+            counters: limits.iter().filter_map(first).collect(),
+            states: HashMap::new(),
+        }
+    }
+
+    fn state(&mut self, limit: usize, key: usize) -> (&AnyMachine, &mut Option<State>) {
+        let state = self.states.entry((self.counters[limit], key)).or_default();
+        (&self.machines[limit], state)
+    }
+
+    pub(crate) fn same_counter(&self, a: usize, b: usize) -> bool {
+        self.counters[a] == self.counters[b]
+    }
+
+    pub(crate) fn capacity(&self, limit: usize) -> u64 {
+        self.machines[limit].capacity()
+    }
+
+    pub(crate) fn apply(&mut self, limit: usize, key: usize, now: Timestamp, op: Op) -> Decision {
+        let (machine, state) = self.state(limit, key);
+        machine.apply(state, now, op)
+    }
+
+    pub(crate) fn reset(&mut self, limit: usize, key: usize, now: Timestamp) -> bool {
+        let (machine, state) = self.state(limit, key);
+        let fresh_at = machine.fresh_at(state.as_ref());
+        *state = None;
+        fresh_at.is_some_and(|at| at > now)
+    }
+
+    /// Whether the time may go back to `to`. What was fresh at the latest time seen may have been forgotten, so nothing is said about it before it was.
+    pub(crate) fn may_go_back(&self, latest: Timestamp, to: Timestamp) -> bool {
+        let forgotten = |(&(counter, _), state): (&(usize, usize), &Option<State>)| {
+            let of_counter = |limit: &usize| self.counters[*limit] == counter;
+            let limits = (0..self.machines.len()).filter(of_counter);
+            let fresh_at = |limit: usize| self.machines[limit].fresh_at(state.as_ref());
+            limits.filter_map(fresh_at).any(|at| at <= latest && at > to)
+        };
+        !self.states.iter().any(forgotten)
+    }
+
+    pub(crate) fn clear(&mut self, limit: usize) {
+        let counter = self.counters[limit];
+        self.states.retain(|(of, _), _| *of != counter);
+    }
+
+    /// All are charged, or each is refused by its own rule.
+    pub(crate) fn together(&mut self, shares: &[Share], now: Timestamp) -> Vec<Decision> {
+        let ask = |s: &Share| self.apply(s.limit, s.key, now, Op::Peek(s.cost)).allowed();
+        let pass = shares.iter().map(ask).fold(true, |all, one| all & one);
+        let decide = |s: &Share| {
+            let (machine, state) = self.state(s.limit, s.key);
+            if pass {
+                machine.apply(state, now, Op::Hit(s.cost))
+            } else {
+                machine.refuse(state, now, s.cost)
+            }
+        };
+        shares.iter().map(decide).collect()
+    }
+}
+
+/// Every field of a decision.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Answer {
+    allowed: bool,
+    limit: u64,
+    remaining: u64,
+    used: u64,
+    retry_after: Option<Duration>,
+    reset_after: Duration,
+    expires_at: Option<Timestamp>,
+    charged: u64,
+    now: Timestamp,
+    source: Source,
+    /// Where nothing was charged, what the receipt says is of no meaning.
+    receipt: Option<Receipt>,
+}
+
+impl From<&Decision> for Answer {
+    fn from(decision: &Decision) -> Answer {
+        Answer {
+            allowed: decision.allowed(),
+            limit: decision.limit(),
+            remaining: decision.remaining(),
+            used: decision.used(),
+            retry_after: decision.retry_after(),
+            reset_after: decision.reset_after(),
+            expires_at: decision.expires_at(),
+            charged: decision.charged(),
+            now: decision.now(),
+            source: decision.source(),
+            receipt: Some(decision.receipt()).filter(|receipt| receipt.units > 0),
+        }
+    }
+}
+
+/// The outcome to show, by the words of the contract: of those that refuse the one with the longest wait, else the one with the least
+/// remaining; the first of equals.
+pub(crate) fn headline(outcomes: &[Decision]) -> Option<&Decision> {
+    let wait = |d: &Decision| d.retry_after().unwrap_or(Duration::MAX);
+    let mut best: Option<&Decision> = None;
+    for outcome in outcomes {
+        let better = match best {
+            None => true,
+            Some(best) if outcome.allowed() != best.allowed() => best.allowed(),
+            Some(best) if outcome.allowed() => outcome.remaining() < best.remaining(),
+            Some(best) => wait(outcome) > wait(best),
+        };
+        if better {
+            best = Some(outcome);
+        }
+    }
+    best
+}
+
+/// The decisions of a store and of the definition must agree in every field.
+pub(crate) fn same(got: &[Decision], wanted: &[Decision]) -> Result<(), String> {
+    let got: Vec<Answer> = got.iter().map(Answer::from).collect();
+    let wanted: Vec<Answer> = wanted.iter().map(Answer::from).collect();
+    if got == wanted { Ok(()) } else { Err(format!("got    {got:?}\nwanted {wanted:?}")) }
+}

@@ -1,0 +1,10 @@
+//! Random sequences of calls, on a store and on the definition side by side.
+
+mod case;
+mod keys;
+mod replay;
+mod shrink;
+
+pub(crate) use keys::AnyKey;
+pub(crate) use replay::Way;
+pub(crate) use shrink::for_any_case;

@@ -1,0 +1,406 @@
+//! A case on a store and on the model side by side.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use tollgate::algorithm::Op;
+use tollgate::shared::{Ask, Mode, SharedPolicyLimiter, SharedStore, hit_all_shared};
+use tollgate::{Decision, Error, Limit, Policy, Receipt, Source, Timestamp};
+
+use super::case::{Amount, Call, Case, LIMITS, On, What};
+use super::keys::{AnyKey, with_keys};
+use crate::ground::{DEADLINE, Ground, Limited, START, limit};
+use crate::model::{Model, Share, headline, same};
+use crate::subject::Subject;
+
+/// Which way the calls take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// Straight to the store: nothing but its own answers, at times that also go back.
+    Store,
+    /// Through limiters, as users do: with remembered denials where the store has them, at times that only go forward.
+    Limiters,
+}
+
+type Checked = Result<(), String>;
+
+struct Replay<'s, S: Subject> {
+    ground: Ground<'s, S>,
+    way: Way,
+    limits: Vec<Limit>,
+    limiters: Vec<Limited<'s, S>>,
+    prepared: Vec<<S::Store as SharedStore>::Prepared>,
+    /// Over all limits of the case whose counters differ, by their index.
+    policy: (SharedPolicyLimiter<S::Store>, Vec<usize>),
+    model: Model,
+    receipts: Vec<(On, Receipt)>,
+    /// What policies charged: the key and one receipt for each limit.
+    charges: Vec<(usize, Vec<Receipt>)>,
+}
+
+/// Runs a case on a ground of its own; the first answer that differs is the error.
+pub(crate) fn replay<S: Subject>(subject: &S, case: &Case, way: Way) -> Checked {
+    let Some(mut replay) = Replay::new(subject, case, way) else { return Ok(()) };
+    let (mut now, mut latest) = (START, START);
+    for (index, (tick, call)) in case.calls.iter().enumerate() {
+        let next = tick.from(now);
+        let back = next < now;
+        if !back || (way == Way::Store && replay.model.may_go_back(latest, next)) {
+            now = next;
+        }
+        latest = latest.max(now);
+        replay.step(now, call).map_err(|why| {
+            let limits: Vec<String> = replay.limits.iter().map(Limit::to_string).collect();
+            format!("limits {limits:?}\ncall {index} at {now}: {call:?}\n{why}")
+        })?;
+    }
+    Ok(())
+}
+
+impl<'s, S: Subject> Replay<'s, S> {
+    fn new(subject: &'s S, case: &Case, way: Way) -> Option<Self> {
+        let ground = Ground::new(subject);
+        let of_index = |index: &usize| ground.limited(&limit(LIMITS[*index]));
+        let mut limiters: Vec<_> = case.limits.iter().filter_map(of_index).collect();
+        if way == Way::Limiters {
+            // What is remembered of one quota is not corrected by what another of the same name lets leak.
+            let mut seen = HashSet::new();
+            limiters.retain(|limited| seen.insert(limited.limit().identity()));
+        }
+        let limits: Vec<Limit> = limiters.iter().map(|limited| limited.limit().clone()).collect();
+        let prepare = |limit| ground.store.prepare(&ground.namespace, limit).ok();
+        let prepared: Vec<_> = limits.iter().filter_map(prepare).collect();
+        let model = Model::new(&limits);
+        let first = |i: &usize| !(0..*i).any(|earlier| model.same_counter(earlier, *i));
+        let of_policy: Vec<usize> = (0..limits.len()).filter(first).collect();
+        let policy = Policy::new(of_policy.iter().map(|i| limits[*i].clone())).ok()?;
+        let policy = (ground.policy(&policy)?, of_policy);
+        let (receipts, charges) = (Vec::new(), Vec::new());
+        Some(Replay { ground, way, limits, limiters, prepared, policy, model, receipts, charges })
+    }
+
+    /// Some limits of the case may not be there, where the store does not hold them. Of those that are, some calls would count further than the
+    /// store can.
+    fn can(&mut self, on: On, now: Timestamp, op: Op) -> bool {
+        let Some(limit) = self.limits.get(on.limit) else { return false };
+        let most = self.ground.subject.counts_to(limit);
+        let units = match op {
+            Op::Hit(units) | Op::Take(units) | Op::Charge(units) | Op::Set(units) => units,
+            _ => 0,
+        };
+        let used = self.model.apply(on.limit, on.key, now, Op::Peek(0)).used();
+        most == u64::MAX || used.saturating_add(units) <= most
+    }
+
+    fn step(&mut self, now: Timestamp, call: &Call) -> Checked {
+        match call {
+            Call::Each(asks) => {
+                let op = |(on, what): &(On, What)| {
+                    (on.limit < self.limits.len())
+                        .then(|| (*on, what.op(self.model.capacity(on.limit))))
+                };
+                let asks: Vec<_> = asks.iter().filter_map(op).collect();
+                self.each(now, &asks)
+            }
+            Call::Refund(index) => {
+                let index = self.receipts.len().checked_sub(index + 1);
+                let Some((on, receipt)) = index.map(|i| self.receipts[i]) else { return Ok(()) };
+                self.each(now, &[(on, Op::Refund(receipt))])
+            }
+            Call::HitEach(limit, keys) => {
+                let ask = |key: &usize| (On { limit: *limit, key: *key }, Op::Hit(1));
+                self.hit_each(now, *limit, &keys.iter().map(ask).collect::<Vec<_>>())
+            }
+            Call::Together(items) => self.together(now, items),
+            Call::Policy(key, amount) => self.policy_hit(now, *key, *amount),
+            Call::PolicyEach(key, what) => self.policy_each(now, *key, *what),
+            Call::PolicyRefund(index) => self.policy_refund(now, *index),
+            Call::PolicyReset(key) => {
+                let limits = self.policy.1.clone();
+                let got = match self.way {
+                    Way::Store => self.reset_in_store(now, &limits, *key),
+                    Way::Limiters => self.run(self.policy.0.at(now).reset(AnyKey(*key))),
+                };
+                let each = |limit: &usize| self.model.reset(*limit, *key, now);
+                let wanted = limits.iter().map(each).fold(false, |any, one| any | one);
+                equal(told(got)?, wanted)
+            }
+            Call::Reset(on) if on.limit < self.limits.len() => {
+                let got = match self.way {
+                    Way::Store => self.reset_in_store(now, &[on.limit], on.key),
+                    Way::Limiters => {
+                        self.run(self.limiters[on.limit].inner.at(now).reset(AnyKey(on.key)))
+                    }
+                };
+                equal(told(got)?, self.model.reset(on.limit, on.key, now))
+            }
+            Call::Usage(on) if on.limit < self.limits.len() => {
+                let usage = self.limiters[on.limit].inner.at(now);
+                let got = told(self.run(usage.usage(AnyKey(on.key))))?;
+                equal(got, self.model.apply(on.limit, on.key, now, Op::Peek(1)).used())
+            }
+            Call::Clear(limit) if *limit < self.limits.len() => {
+                let cleared = match self.way {
+                    Way::Store => self.run(self.ground.store.clear(&self.prepared[*limit])),
+                    Way::Limiters => self.run(self.limiters[*limit].inner.clear()),
+                };
+                told(cleared)?;
+                self.model.clear(*limit);
+                Ok(())
+            }
+            Call::Reset(_) | Call::Usage(_) | Call::Clear(_) => Ok(()),
+        }
+    }
+
+    fn run<F: Future>(&self, future: F) -> F::Output {
+        self.ground.run(future)
+    }
+
+    fn in_store(
+        &self,
+        now: Timestamp,
+        asks: &[(On, Op)],
+        mode: Mode,
+    ) -> Result<Vec<Decision>, Error> {
+        let keys: Vec<AnyKey> = asks.iter().map(|(on, _)| AnyKey(on.key)).collect();
+        let mut answer = None;
+        with_keys(&keys, &mut |keys| {
+            let ask = |(key, (on, op)): (&_, &(On, Op))| Ask {
+                prepared: &self.prepared[on.limit],
+                key: *key,
+                op: *op,
+            };
+            let asks: Vec<_> = keys.iter().zip(asks).map(ask).collect();
+            // The keys are gone before it is polled.
+            answer = Some(self.ground.store.ask(&asks, mode, Some(now)));
+        });
+        self.run(async {
+            match answer {
+                Some(answer) => answer.await,
+                None => Ok(Vec::new()),
+            }
+        })
+    }
+
+    fn reset_in_store(&self, now: Timestamp, limits: &[usize], key: usize) -> Result<bool, Error> {
+        let prepared: Vec<_> = limits.iter().map(|limit| self.prepared[*limit].clone()).collect();
+        let mut answer = None;
+        with_keys(&[AnyKey(key)], &mut |keys| {
+            answer = Some(self.ground.store.reset(&prepared, keys[0], Some(now)));
+        });
+        self.run(async {
+            match answer {
+                Some(answer) => answer.await,
+                None => Ok(false),
+            }
+        })
+    }
+
+    /// One call is for what lies in one part of the store.
+    fn in_one_lane(&self, asks: &[(On, Op)]) -> Vec<(On, Op)> {
+        let lane = |(on, _): &(On, Op)| {
+            let mut lane = 0;
+            let prepared = &self.prepared[on.limit];
+            with_keys(&[AnyKey(on.key)], &mut |key| {
+                lane = self.ground.store.lane(prepared, key[0])
+            });
+            lane
+        };
+        let Some(first) = asks.first().map(lane) else { return Vec::new() };
+        asks.iter().filter(|ask| lane(ask) == first).copied().collect()
+    }
+
+    fn each(&mut self, now: Timestamp, asks: &[(On, Op)]) -> Checked {
+        let mut asks = self.in_one_lane(asks);
+        // What the earlier ones of this call add is not known yet: no more than one of each counter that cannot count without end.
+        asks.retain(|(on, op)| self.can(*on, now, *op));
+        if asks
+            .iter()
+            .any(|(on, _)| self.ground.subject.counts_to(&self.limits[on.limit]) < u64::MAX)
+        {
+            asks.truncate(1);
+        }
+        let got = match self.way {
+            Way::Store => told(self.in_store(now, &asks, Mode::Each))?,
+            Way::Limiters => asks
+                .iter()
+                .map(|(on, op)| self.limiters[on.limit].apply(now, AnyKey(on.key), *op))
+                .collect(),
+        };
+        self.compare_each(now, &asks, &got)
+    }
+
+    fn compare_each(&mut self, now: Timestamp, asks: &[(On, Op)], got: &[Decision]) -> Checked {
+        equal(got.len(), asks.len())?;
+        for ((on, op), got) in asks.iter().zip(got) {
+            let wanted = self.model.apply(on.limit, on.key, now, *op);
+            if got.source() == Source::DenialCache {
+                remembered(std::slice::from_ref(got), &[wanted])?;
+            } else {
+                same(std::slice::from_ref(got), &[wanted])?;
+            }
+            self.receipts.push((*on, wanted.receipt()));
+        }
+        Ok(())
+    }
+
+    fn hit_each(&mut self, now: Timestamp, limit: usize, asks: &[(On, Op)]) -> Checked {
+        if limit >= self.limits.len() || !asks.iter().all(|(on, op)| self.can(*on, now, *op)) {
+            return Ok(());
+        }
+        let keys: Vec<AnyKey> = asks.iter().map(|(on, _)| AnyKey(on.key)).collect();
+        if self.way == Way::Store {
+            return self.each(now, asks);
+        }
+        let got = told(self.run(self.limiters[limit].inner.at(now).hit_each(&keys)))?;
+        self.compare_each(now, asks, &got)
+    }
+
+    /// Items of different counters only; the others are errors, which another rule asks for.
+    fn together(&mut self, now: Timestamp, items: &[(On, Amount)]) -> Checked {
+        let mut shares: Vec<Share> = Vec::new();
+        for (on, amount) in items {
+            let there = on.limit < self.limits.len();
+            let twice = |s: &Share| s.key == on.key && self.model.same_counter(s.limit, on.limit);
+            if there && !shares.iter().any(twice) {
+                let cost = amount.of(self.model.capacity(on.limit));
+                shares.push(Share { limit: on.limit, key: on.key, cost });
+            }
+        }
+        if shares.is_empty() || !self.all_can(now, &shares) {
+            return Ok(());
+        }
+        let got = match self.way {
+            Way::Store => told(self.in_store(now, &asks_of(&shares), Mode::Together))?,
+            Way::Limiters => {
+                let item = |s: &Share| self.limiters[s.limit].inner.item(AnyKey(s.key), s.cost);
+                let items: Vec<_> = shares.iter().map(item).collect();
+                let all = told(self.run(hit_all_shared(&items, Some(now))))?;
+                let waits = all.outcomes().iter().map(|d| d.retry_after().unwrap_or(Duration::MAX));
+                equal(all.retry_after().unwrap_or(Duration::MAX), waits.max().unwrap_or_default())?;
+                all.outcomes().to_vec()
+            }
+        };
+        let wanted = self.model.together(&shares, now);
+        same(&got, &wanted)?;
+        for (share, decision) in shares.iter().zip(&wanted) {
+            self.receipts.push((On { limit: share.limit, key: share.key }, decision.receipt()));
+        }
+        Ok(())
+    }
+
+    fn all_can(&mut self, now: Timestamp, shares: &[Share]) -> bool {
+        let can = |s: &Share| self.can(On { limit: s.limit, key: s.key }, now, Op::Hit(s.cost));
+        shares.iter().all(can)
+    }
+
+    /// One share for each limit of the policy.
+    fn shares_of_policy(&self, key: usize, units: impl Fn(u64) -> u64) -> Vec<Share> {
+        let limits = &self.policy.1;
+        let least = limits.iter().map(|limit| self.model.capacity(*limit)).min().unwrap_or(1);
+        limits.iter().map(|limit| Share { limit: *limit, key, cost: units(least) }).collect()
+    }
+
+    fn policy_hit(&mut self, now: Timestamp, key: usize, amount: Amount) -> Checked {
+        let shares = self.shares_of_policy(key, |capacity| amount.of(capacity));
+        if !self.all_can(now, &shares) {
+            return Ok(());
+        }
+        let (got, shown) = match self.way {
+            Way::Store => (told(self.in_store(now, &asks_of(&shares), Mode::Together))?, None),
+            Way::Limiters => {
+                let at = self.policy.0.at(now);
+                let policy = told(self.run(at.hit_n(AnyKey(key), shares[0].cost)))?;
+                (policy.outcomes().to_vec(), Some(*policy.headline()))
+            }
+        };
+        let wanted = self.model.together(&shares, now);
+        if got.iter().any(|decision| decision.source() == Source::DenialCache) {
+            return remembered(&got, &wanted);
+        }
+        same(&got, &wanted)?;
+        if let (Some(shown), Some(wanted)) = (shown, headline(&wanted)) {
+            same(&[shown], std::slice::from_ref(wanted))?;
+        }
+        self.charges.push((key, wanted.iter().map(Decision::receipt).collect()));
+        Ok(())
+    }
+
+    fn policy_each(&mut self, now: Timestamp, key: usize, what: What) -> Checked {
+        let shares = self.shares_of_policy(key, |capacity| match what.op(capacity) {
+            Op::Peek(n) | Op::Charge(n) | Op::Set(n) => n,
+            _ => 0,
+        });
+        let op = match what {
+            What::Peek(_) => Op::Peek(shares[0].cost),
+            What::Charge(_) => Op::Charge(shares[0].cost),
+            What::Set(_) => Op::Set(shares[0].cost),
+            _ => return Ok(()),
+        };
+        if !self.all_can(now, &shares) {
+            return Ok(());
+        }
+        let asks: Vec<_> = asks_of(&shares).into_iter().map(|(on, _)| (on, op)).collect();
+        let got = match self.way {
+            Way::Store => told(self.in_store(now, &asks, Mode::Each))?,
+            Way::Limiters => {
+                let (at, key) = (self.policy.0.at(now), AnyKey(key));
+                let policy = self.run(async {
+                    match op {
+                        Op::Peek(cost) => at.peek_n(key, cost).await,
+                        Op::Charge(units) => at.charge(key, units).await,
+                        _ => at.set(key, shares[0].cost).await,
+                    }
+                });
+                told(policy)?.outcomes().to_vec()
+            }
+        };
+        self.compare_each(now, &asks, &got)
+    }
+
+    fn policy_refund(&mut self, now: Timestamp, index: usize) -> Checked {
+        let Some(index) = self.charges.len().checked_sub(index + 1) else { return Ok(()) };
+        let (key, receipts) = self.charges[index].clone();
+        let limits = self.policy.1.iter();
+        let ask = |(limit, receipt): (&usize, &Receipt)| {
+            (On { limit: *limit, key }, Op::Refund(*receipt))
+        };
+        let asks: Vec<_> = limits.zip(&receipts).map(ask).collect();
+        // Through a policy limiter it goes by the decision, which must not outlive its own call here: limit by limit is the same.
+        let got = match self.way {
+            Way::Store => told(self.in_store(now, &asks, Mode::Each))?,
+            Way::Limiters => asks
+                .iter()
+                .map(|(on, op)| self.limiters[on.limit].apply(now, AnyKey(on.key), *op))
+                .collect(),
+        };
+        self.compare_each(now, &asks, &got)
+    }
+}
+
+fn asks_of(shares: &[Share]) -> Vec<(On, Op)> {
+    let ask = |s: &Share| (On { limit: s.limit, key: s.key }, Op::Hit(s.cost));
+    shares.iter().map(ask).collect()
+}
+
+/// An answer from memory is of an earlier state: units may have been added since, none given back. So it is a refusal, as the store's would be,
+/// and ends no later.
+fn remembered(got: &[Decision], wanted: &[Decision]) -> Checked {
+    let refused = |decisions: &[Decision]| !decisions.iter().all(Decision::allowed);
+    let wait = |decisions: &[Decision]| {
+        decisions.iter().map(|d| d.retry_after().unwrap_or(Duration::MAX)).max()
+    };
+    if refused(got) && refused(wanted) && wait(got) <= wait(wanted) {
+        return Ok(());
+    }
+    Err(format!("remembered {got:?}\nwanted     {wanted:?}"))
+}
+
+fn told<T>(answer: Result<T, Error>) -> Result<T, String> {
+    answer.map_err(|error| format!("no answer within {DEADLINE:?}: {error}"))
+}
+
+#[allow(clippy::needless_pass_by_value)] // as assert_eq does
+fn equal<T: PartialEq + std::fmt::Debug>(got: T, wanted: T) -> Checked {
+    if got == wanted { Ok(()) } else { Err(format!("got {got:?}, wanted {wanted:?}")) }
+}

@@ -1,0 +1,41 @@
+//! Runs random cases, and cuts one that fails down to what is needed for it.
+
+use super::case::Case;
+use super::replay::{Way, replay};
+use crate::random::{Random, SEED, cases, seed};
+use crate::subject::Subject;
+
+/// Runs that many random cases and tells of the first that fails: its seed, its calls, and what differed.
+pub(crate) fn for_any_case<S: Subject>(subject: &S, usual: u64, way: Way) {
+    let first = seed();
+    for n in 0..cases(usual) {
+        let seed = first.wrapping_add(n);
+        let case = Case::any(&mut Random::new(seed));
+        if let Err(failure) = replay(subject, &case, way) {
+            let (case, failure) = shrunk(subject, case, failure, way);
+            let calls: Vec<String> = case.calls.iter().map(|call| format!("{call:?}")).collect();
+            panic!("{failure}\nall calls:\n  {}\nagain with {SEED}={seed}", calls.join("\n  "));
+        }
+    }
+}
+
+/// Leaves out calls, later ones first, as long as the rest still fails.
+fn shrunk<S: Subject>(
+    subject: &S,
+    mut case: Case,
+    mut failure: String,
+    way: Way,
+) -> (Case, String) {
+    for index in (0..case.calls.len()).rev() {
+        let mut less = case.clone();
+        let (tick, _) = less.calls.remove(index);
+        // Its time still passes.
+        if let Some((next, _)) = less.calls.get_mut(index) {
+            *next = tick.and(*next);
+        }
+        if let Err(why) = replay(subject, &less, way) {
+            (case, failure) = (less, why);
+        }
+    }
+    (case, failure)
+}
