@@ -1,1 +1,346 @@
-//! Redis and Valkey as a store.
+//! Redis and Valkey as a store of [`tollgate`]: the same limiter across all machines of a service, with the same answers to the microsecond.
+//!
+//! ```no_run
+//! use tollgate::shared::OnFailure;
+//! use tollgate_redis::Redis;
+//!
+//! # async fn example() -> Result<(), tollgate::Error> {
+//! let store = Redis::connect("redis://127.0.0.1/").await?;
+//! let limiter = store.limiter("10/second burst=20")?.on_failure(OnFailure::Open)?;
+//! if !limiter.hit("user:42").await?.allowed() {
+//!     // too many requests
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Every call is one script in one round trip, whatever the algorithm and however many limits a policy has. The time is the server's. A hit that is
+//! certain to be refused is answered from memory; a server that does not answer costs microseconds: see [`tollgate::shared`].
+//!
+//! Addresses:
+//!
+//! | address | what |
+//! | --- | --- |
+//! | `redis://user:password@host:port/database` | one server |
+//! | `rediss://…` | the same with TLS |
+//! | `unix:///path/to/socket?db=0` | one server on this machine |
+//! | `redis+sentinel://user:password@host:port,host:port/name/database` | the primary that sentinels know by that name |
+//! | `redis+cluster://user:password@host:port,host:port` | a cluster, by some of its nodes |
+
+mod builder;
+mod clear;
+mod cluster;
+mod command;
+mod failure;
+mod key;
+mod node;
+mod script;
+mod servers;
+mod target;
+
+pub use builder::RedisBuilder;
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tollgate::shared::{Ask, Guard, Mode, SharedLimiter, SharedPolicyLimiter, SharedStore};
+use tollgate::{Decision, Error, KeyRef, Limit, Policy, Timestamp};
+
+use command::{Act, Call, Part, Rule};
+use key::Keyspace;
+use servers::Servers;
+
+/// Breakers of a cluster: each stands for a stretch of slots, which one node has.
+const CLUSTER_LANES: usize = 64;
+
+/// Keys in one call of the script: a longer one would hold up others.
+const KEYS_IN_CALL: usize = 100;
+
+/// A Redis or Valkey server, a primary behind sentinels, or a cluster. A handle: clones share one connection.
+///
+/// See [the crate](crate) for an example and the forms of addresses.
+#[derive(Clone, Debug)]
+pub struct Redis {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    keyspace: Keyspace,
+    servers: Servers,
+    guard: Guard,
+    runtime: tokio::runtime::Handle,
+}
+
+/// A limit as [`Redis`] holds it.
+#[derive(Clone, Debug)]
+pub struct Prepared {
+    /// What its keys end with.
+    end: Arc<str>,
+    rule: Arc<Rule>,
+}
+
+impl Redis {
+    /// Connects, with the defaults.
+    ///
+    /// # Errors
+    /// When the address is wrong, or the server cannot be reached.
+    pub async fn connect(url: impl Into<String>) -> Result<Redis, Error> {
+        Redis::builder(url).connect().await
+    }
+
+    /// A store with settings of your own.
+    pub fn builder(url: impl Into<String>) -> RedisBuilder {
+        RedisBuilder::new(url.into())
+    }
+
+    fn new(
+        keyspace: Keyspace,
+        servers: Servers,
+        guard: Guard,
+        runtime: tokio::runtime::Handle,
+    ) -> Redis {
+        Redis { inner: Arc::new(Inner { keyspace, servers, guard, runtime }) }
+    }
+
+    /// A limiter on this store: for a [`Limit`], its builder, or its text.
+    ///
+    /// # Errors
+    /// When the limit is not valid.
+    pub fn limiter<L>(&self, limit: L) -> Result<SharedLimiter<Redis>, Error>
+    where
+        L: TryInto<Limit>,
+        Error: From<L::Error>,
+    {
+        SharedLimiter::on(self, "", limit)
+    }
+
+    /// A limiter in a namespace: the same limit and key in another namespace is another counter.
+    ///
+    /// # Errors
+    /// When the limit is not valid.
+    pub fn limiter_in<L>(&self, namespace: &str, limit: L) -> Result<SharedLimiter<Redis>, Error>
+    where
+        L: TryInto<Limit>,
+        Error: From<L::Error>,
+    {
+        SharedLimiter::on(self, namespace, limit)
+    }
+
+    /// A limiter for several limits on one key.
+    ///
+    /// # Errors
+    /// When the policy is not valid.
+    pub fn policy_limiter<P>(&self, policy: P) -> Result<SharedPolicyLimiter<Redis>, Error>
+    where
+        P: TryInto<Policy>,
+        Error: From<P::Error>,
+    {
+        SharedPolicyLimiter::on(self, "", policy)
+    }
+
+    /// A limiter for several limits on one key, in a namespace.
+    ///
+    /// # Errors
+    /// When the policy is not valid.
+    pub fn policy_limiter_in<P>(
+        &self,
+        namespace: &str,
+        policy: P,
+    ) -> Result<SharedPolicyLimiter<Redis>, Error>
+    where
+        P: TryInto<Policy>,
+        Error: From<P::Error>,
+    {
+        SharedPolicyLimiter::on(self, namespace, policy)
+    }
+
+    /// Forgets all keys of all limits in a namespace. Goes through all keys of the database in slices.
+    ///
+    /// # Errors
+    /// When a server does not answer; some keys may be gone.
+    pub async fn clear_namespace(&self, namespace: &str) -> Result<(), Error> {
+        let Inner { keyspace, servers, .. } = &*self.inner;
+        let start = key::namespace_end(namespace);
+        let mut pattern = keyspace.pattern(&start);
+        pattern.push(b'*');
+        let is_meant = |end: &[u8]| end.starts_with(start.as_bytes());
+        clear::clear(servers, keyspace, &pattern, is_meant).await
+    }
+
+    /// The key under which a subject of a limit stands in Redis, for those who look with `redis-cli`.
+    ///
+    /// # Errors
+    /// When the limit is not valid.
+    pub fn key_of<L>(
+        &self,
+        namespace: &str,
+        limit: L,
+        subject: impl tollgate::Key,
+    ) -> Result<Vec<u8>, Error>
+    where
+        L: TryInto<Limit>,
+        Error: From<L::Error>,
+    {
+        let prepared = self.prepare(namespace, &limit.try_into()?)?;
+        Ok(subject.with_key(|subject| self.inner.keyspace.key(subject, &prepared.end)))
+    }
+}
+
+impl Inner {
+    fn part(&self, prepared: &Prepared, key: KeyRef<'_>, act: Act) -> Part {
+        Part { key: self.keyspace.key(key, &prepared.end), rule: Arc::clone(&prepared.rule), act }
+    }
+
+    /// The calls that do all parts, and which parts each does.
+    fn calls(
+        &self,
+        parts: Vec<Part>,
+        mode: Mode,
+        at: Option<Timestamp>,
+    ) -> Result<Vec<(Vec<usize>, Call)>, Error> {
+        let one =
+            |parts| Ok(vec![((0..).take(Vec::len(&parts)).collect(), Call { parts, mode, at })]);
+        if !self.servers.is_cluster() && (mode == Mode::Together || parts.len() <= KEYS_IN_CALL) {
+            return one(parts);
+        }
+        let mut slots: BTreeMap<u16, Vec<usize>> = BTreeMap::new();
+        for (index, part) in parts.iter().enumerate() {
+            let slot = if self.servers.is_cluster() { key::slot(&part.key) } else { 0 };
+            slots.entry(slot).or_default().push(index);
+        }
+        if mode == Mode::Together {
+            return match slots.len() {
+                0 | 1 => one(parts),
+                _ => Err(apart(&parts)),
+            };
+        }
+        let calls = slots.values().flat_map(|indexes| indexes.chunks(KEYS_IN_CALL));
+        let call = |indexes: &[usize]| {
+            let parts = indexes.iter().map(|index| parts[*index].clone()).collect();
+            (indexes.to_vec(), Call { parts, mode, at })
+        };
+        Ok(calls.map(call).collect())
+    }
+}
+
+/// Two keys of a group that do not live together.
+fn apart(parts: &[Part]) -> Error {
+    let slot = |part: &Part| key::slot(&part.key);
+    let other = parts.iter().find(|part| slot(part) != slot(&parts[0])).unwrap_or(&parts[0]);
+    let name = |part: &Part| part.key.escape_ascii().to_string();
+    Error::request(format!(
+        "keys {} and {} are in different slots of the cluster: keys that are decided together need one tag, as in Tagged(\"tenant\", key)",
+        name(&parts[0]),
+        name(other)
+    ))
+}
+
+impl SharedStore for Redis {
+    type Prepared = Prepared;
+
+    fn prepare(&self, namespace: &str, limit: &Limit) -> Result<Prepared, Error> {
+        let end = key::end(namespace, &limit.identity()).into();
+        Ok(Prepared { end, rule: Arc::new(Rule::new(limit)) })
+    }
+
+    fn ask(
+        &self,
+        asks: &[Ask<'_, Prepared>],
+        mode: Mode,
+        at: Option<Timestamp>,
+    ) -> impl Future<Output = Result<Vec<Decision>, Error>> + Send + use<> {
+        let part =
+            |ask: &Ask<'_, Prepared>| self.inner.part(ask.prepared, ask.key, Act::Op(ask.op));
+        let parts: Vec<Part> = asks.iter().map(part).collect();
+        let calls = command::check_time(at).and_then(|()| self.inner.calls(parts, mode, at));
+        let inner = Arc::clone(&self.inner);
+        async move {
+            let mut calls = calls?;
+            if let [(_, call)] = &calls[..] {
+                return inner.servers.run(call).await;
+            }
+            let count = calls.iter().map(|(indexes, _)| indexes.len()).sum();
+            let mut tasks = tokio::task::JoinSet::new();
+            for (indexes, call) in calls.drain(..) {
+                let inner = Arc::clone(&inner);
+                tasks.spawn(async move { (indexes, inner.servers.run(&call).await) });
+            }
+            let mut decisions: Vec<Option<Decision>> = vec![None; count];
+            while let Some(joined) = tasks.join_next().await {
+                let (indexes, decided) =
+                    joined.map_err(|error| Error::lost(format!("a task ended early: {error}")))?;
+                for (index, decision) in indexes.into_iter().zip(decided?) {
+                    decisions[index] = Some(decision);
+                }
+            }
+            let all: Option<Vec<Decision>> = decisions.into_iter().collect();
+            all.ok_or_else(|| Error::store("fewer decisions than keys", false))
+        }
+    }
+
+    fn reset(
+        &self,
+        prepared: &[Prepared],
+        key: KeyRef<'_>,
+        at: Option<Timestamp>,
+    ) -> impl Future<Output = Result<bool, Error>> + Send + use<> {
+        let parts = prepared.iter().map(|prepared| self.inner.part(prepared, key, Act::Reset));
+        let call = Call { parts: parts.collect(), mode: Mode::Each, at };
+        let inner = Arc::clone(&self.inner);
+        async move {
+            command::check_time(at)?;
+            let resets = inner.servers.run(&call).await?;
+            Ok(resets.iter().any(Decision::allowed))
+        }
+    }
+
+    fn clear(&self, prepared: &Prepared) -> impl Future<Output = Result<(), Error>> + Send + use<> {
+        let (inner, end) = (Arc::clone(&self.inner), Arc::clone(&prepared.end));
+        async move {
+            let Inner { keyspace, servers, .. } = &*inner;
+            let pattern = keyspace.pattern(&end);
+            clear::clear(servers, keyspace, &pattern, |key_end| key_end == end.as_bytes()).await
+        }
+    }
+
+    fn check(&self) -> impl Future<Output = Result<(), Error>> + Send + use<> {
+        let inner = Arc::clone(&self.inner);
+        async move { inner.servers.check().await }
+    }
+
+    fn same_counter(&self, a: &Prepared, b: &Prepared) -> bool {
+        a.end == b.end
+    }
+
+    fn same_store(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner)
+    }
+
+    fn guard(&self) -> &Guard {
+        &self.inner.guard
+    }
+
+    fn lane(&self, prepared: &Prepared, key: KeyRef<'_>) -> usize {
+        if !self.inner.servers.is_cluster() {
+            return 0;
+        }
+        let slot = key::slot(&self.inner.keyspace.key(key, &prepared.end));
+        usize::from(slot) * CLUSTER_LANES / usize::from(key::SLOTS)
+    }
+
+    fn suspect(&self) {
+        let inner = Arc::clone(&self.inner);
+        self.inner.runtime.spawn(async move { inner.servers.suspect().await });
+    }
+
+    fn sleep(&self, span: Duration) -> impl Future<Output = ()> + Send + use<> {
+        tokio::time::sleep(span)
+    }
+
+    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.inner.runtime.spawn(task);
+    }
+}

@@ -93,8 +93,17 @@ impl Decision {
         Decision { source, ..self }
     }
 
-    /// Of fields that were computed elsewhere.
-    pub(crate) fn of_fields(step: Step, now: Timestamp, fields: Fields) -> Decision {
+    /// Of fields that were computed elsewhere: for stores whose state is too large to send.
+    ///
+    /// ```
+    /// use tollgate::algorithm::{Fields, Step};
+    /// use tollgate::{Decision, Timestamp};
+    /// let step = Step { allowed: true, cost: 1, charged: 1, changed: true };
+    /// let fields =
+    ///     Fields { limit: 5, remaining: 4, used: 1, retry_at: None, fresh_at: None, mark: 0 };
+    /// assert_eq!(Decision::of_fields(step, Timestamp::EPOCH, fields).remaining(), 4);
+    /// ```
+    pub fn of_fields(step: Step, now: Timestamp, fields: Fields) -> Decision {
         Decision { step, source: Source::Store, now, view: View::Fields(fields) }
     }
 

@@ -120,6 +120,27 @@ impl<'a> KeyRef<'a> {
         KeyRef { form, bytes }
     }
 
+    /// The parts of a key of several, as keys themselves: nothing for a plain key.
+    ///
+    /// ```
+    /// use tollgate::{Form, Key};
+    /// let forms = ("a", ("b", "c")).with_key(|key| key.inner().map(|key| key.form()).collect::<Vec<_>>());
+    /// assert_eq!(forms, [Form::Plain, Form::Tuple]);
+    /// ```
+    pub fn inner(self) -> impl Iterator<Item = KeyRef<'a>> {
+        let mut rest = if self.form == Form::Plain { &[][..] } else { self.bytes };
+        std::iter::from_fn(move || {
+            let form = match rest.first()? {
+                0 => Form::Plain,
+                1 => Form::Tuple,
+                _ => Form::Tagged,
+            };
+            let (bytes, tail) = split_part(rest)?;
+            rest = tail;
+            Some(KeyRef { form, bytes })
+        })
+    }
+
     /// The parts of the key; a plain key is its own single part.
     ///
     /// ```

@@ -9,8 +9,8 @@ use super::moving_window::MovingWindow;
 use super::sliding_window::SlidingWindow;
 use super::token_bucket::TokenBucket;
 use super::{
-    Machine, Op, elastic_window, fixed_window, fixed_window_per_key, gcra, level, moving_window,
-    sliding_window, step,
+    Machine, Op, Step, elastic_window, fixed_window, fixed_window_per_key, gcra, level,
+    moving_window, sliding_window, step,
 };
 use crate::decision::Decision;
 use crate::limit::{Algorithm, Limit};
@@ -168,6 +168,40 @@ impl AnyMachine {
             FixedWindow, FixedWindowPerKey, ElasticWindow, MovingWindow, SlidingWindow, TokenBucket,
             LeakyBucket, Gcra
         ])
+    }
+
+    /// The decision of a step that was done elsewhere, from the state that it left: for stores that run the algorithm in another language.
+    ///
+    /// ```
+    /// # use tollgate::{Limit, Timestamp, algorithm::{AnyMachine, State, Step, fixed_window}};
+    /// let machine = AnyMachine::new(&Limit::new(5, std::time::Duration::from_secs(1)).algorithm(tollgate::Algorithm::FixedWindow).build()?);
+    /// let state = State::FixedWindow(fixed_window::State { window: 7, count: 2 });
+    /// let step = Step { allowed: true, cost: 1, charged: 1, changed: true };
+    /// let decision = machine.decision(Some(&state), Timestamp::from_micros(7_000_000), step);
+    /// assert_eq!(decision.remaining(), 3);
+    /// # Ok::<(), tollgate::LimitError>(())
+    /// ```
+    pub fn decision(&self, state: Option<&State>, now: Timestamp, step: Step) -> Decision {
+        macro_rules! of {
+            ($($name:ident),+) => {
+                match (self, state) {
+                    $((AnyMachine::$name(machine), Some(State::$name(state))) => {
+                        Decision::new(machine, Some(state), now, step)
+                    })+
+                    $((AnyMachine::$name(machine), _) => Decision::new(machine, None, now, step),)+
+                }
+            };
+        }
+        of!(
+            FixedWindow,
+            FixedWindowPerKey,
+            ElasticWindow,
+            MovingWindow,
+            SlidingWindow,
+            TokenBucket,
+            LeakyBucket,
+            Gcra
+        )
     }
 
     /// From when on the state acts as a fresh one: what a store needs to know to forget it.

@@ -81,6 +81,20 @@ impl Gcra {
         }
     }
 
+    /// The time that so many units are worth: whole microseconds, and parts of `1 / quota` of one. For stores that run GCRA in another language.
+    ///
+    /// ```
+    /// use tollgate::algorithm::AnyMachine;
+    /// let AnyMachine::Gcra(gcra) = AnyMachine::new(&"7/second".parse()?) else { panic!() };
+    /// assert_eq!(gcra.time_of(1), (142_857, 1));
+    /// # Ok::<(), tollgate::LimitError>(())
+    /// ```
+    #[must_use]
+    pub fn time_of(&self, units: u64) -> (u64, u64) {
+        let Span { micros, part } = self.worth(units);
+        (micros, part)
+    }
+
     fn parts(&self, span: Span) -> u128 {
         u128::from(span.micros) * u128::from(self.quota) + u128::from(span.part)
     }

@@ -1,0 +1,118 @@
+//! How to reach Redis and what to do when it does not answer.
+
+use std::time::Duration;
+
+use tollgate::Error;
+use tollgate::shared::{Guard, GuardBuilder, SharedStore};
+
+use crate::key::Keyspace;
+use crate::servers::Servers;
+use crate::target::{Certificates, Target};
+use crate::{CLUSTER_LANES, Redis};
+
+/// The settings of a [`Redis`].
+///
+/// ```no_run
+/// use std::time::Duration;
+/// use tollgate::shared::Guard;
+/// use tollgate_redis::Redis;
+///
+/// # async fn example() -> Result<(), tollgate::Error> {
+/// let store = Redis::builder("rediss://user:secret@redis.example.org:6380/2")
+///     .prefix("shop")
+///     .guard(Guard::builder().deadline(Duration::from_millis(10)))
+///     .connect()
+///     .await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+#[must_use = "a builder does nothing until it connects"]
+pub struct RedisBuilder {
+    url: String,
+    prefix: String,
+    connect_timeout: Duration,
+    certificates: Certificates,
+    guard: GuardBuilder,
+}
+
+/// Without the address, which may hold a password.
+impl std::fmt::Debug for RedisBuilder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RedisBuilder").field("prefix", &self.prefix).finish_non_exhaustive()
+    }
+}
+
+impl RedisBuilder {
+    pub(crate) fn new(url: String) -> RedisBuilder {
+        RedisBuilder {
+            url,
+            prefix: "tollgate".into(),
+            connect_timeout: Duration::from_secs(2),
+            certificates: Certificates::default(),
+            guard: Guard::builder(),
+        }
+    }
+
+    /// What all keys begin with. Default `tollgate`. Printable ASCII without blanks and braces.
+    pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
+        self.prefix = prefix.into();
+        self
+    }
+
+    /// How long one attempt to connect may take. Default 2 seconds. It goes on in the background: no call waits longer than its deadline.
+    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
+        self.connect_timeout = timeout;
+        self
+    }
+
+    /// Certificates, in PEM form, of those who may sign the server's, instead of those that the system trusts.
+    pub fn root_certificates(mut self, pem: impl Into<Vec<u8>>) -> Self {
+        self.certificates.roots = Some(pem.into());
+        self
+    }
+
+    /// A certificate and its key, in PEM form, to show to the server.
+    pub fn client_certificate(
+        mut self,
+        certificate: impl Into<Vec<u8>>,
+        key: impl Into<Vec<u8>>,
+    ) -> Self {
+        self.certificates.client = Some((certificate.into(), key.into()));
+        self
+    }
+
+    /// Deadline, breaker and remembered denials.
+    pub fn guard(mut self, guard: GuardBuilder) -> Self {
+        self.guard = guard;
+        self
+    }
+
+    /// The store, connected.
+    ///
+    /// # Errors
+    /// When the address or the prefix is wrong, or the server cannot be reached.
+    pub async fn connect(self) -> Result<Redis, Error> {
+        let connect_timeout = self.connect_timeout;
+        let store = self.connect_later()?;
+        let check = tokio::time::timeout(connect_timeout, store.check()).await;
+        check.unwrap_or_else(|_| {
+            Err(Error::unavailable(format!("no answer within {connect_timeout:?}")))
+        })?;
+        Ok(store)
+    }
+
+    /// The store at once; it connects with the first call. For services that must start without Redis. Call it inside a tokio runtime.
+    ///
+    /// # Errors
+    /// When the address or the prefix is wrong, or there is no runtime.
+    pub fn connect_later(self) -> Result<Redis, Error> {
+        let keyspace = Keyspace::new(&self.prefix)?;
+        let target = Target::parse(&self.url, &self.certificates)?;
+        let runtime = tokio::runtime::Handle::try_current()
+            .map_err(|error| Error::request(format!("Redis needs a tokio runtime: {error}")))?;
+        let servers = Servers::new(target, self.connect_timeout, &runtime);
+        let lanes = if servers.is_cluster() { CLUSTER_LANES } else { 1 };
+        Ok(Redis::new(keyspace, servers, self.guard.lanes(lanes).build(), runtime))
+    }
+}

@@ -1,0 +1,53 @@
+//! Forgetting many keys: `SCAN` and `UNLINK`, slice by slice, so that nobody else waits long.
+
+use std::sync::Arc;
+
+use redis::Value;
+use tollgate::Error;
+
+use crate::failure;
+use crate::key::Keyspace;
+use crate::node::Node;
+use crate::servers::Servers;
+
+/// Keys that a server looks at before it lets others in.
+const SLICE: usize = 1000;
+
+/// Removes the keys that match the pattern and whose end is right.
+pub(crate) async fn clear(
+    servers: &Servers,
+    keyspace: &Keyspace,
+    pattern: &[u8],
+    is_meant: impl Fn(&[u8]) -> bool,
+) -> Result<(), Error> {
+    for node in servers.primaries().await? {
+        let mut cursor = b"0".to_vec();
+        loop {
+            let (next, mut keys) = scan(&node, &cursor, pattern).await?;
+            keys.retain(|key| keyspace.end_of(key).is_some_and(&is_meant));
+            for key in keys {
+                // One by one: in a cluster they are in different slots.
+                let mut unlink = redis::cmd("UNLINK");
+                unlink.arg(key);
+                node.send(&unlink).await?.map_err(|error| failure::of_command(&error))?;
+            }
+            if next == b"0" {
+                break;
+            }
+            cursor = next;
+        }
+    }
+    Ok(())
+}
+
+async fn scan(
+    node: &Arc<Node>,
+    cursor: &[u8],
+    pattern: &[u8],
+) -> Result<(Vec<u8>, Vec<Vec<u8>>), Error> {
+    let mut scan = redis::cmd("SCAN");
+    scan.arg(cursor).arg("MATCH").arg(pattern).arg("COUNT").arg(SLICE);
+    let reply: Value = node.send(&scan).await?.map_err(|error| failure::of_command(&error))?;
+    redis::from_redis_value(reply)
+        .map_err(|error| Error::store(format!("not a reply of SCAN: {error}"), false))
+}

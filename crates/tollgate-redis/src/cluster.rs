@@ -1,0 +1,259 @@
+//! A cluster: which node has which slot, and what to do when that has changed.
+//!
+//! By hand, because the client of the `redis` crate sends a command again when a connection breaks under it, and a hit may then count twice.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use redis::{Cmd, ErrorKind, RedisResult, ServerErrorKind, Value};
+use tollgate::Error;
+
+use crate::failure;
+use crate::key::SLOTS;
+use crate::node::Node;
+use crate::target::{Finder, Server};
+
+/// How often a command follows a redirection before it gives up.
+const REDIRECTIONS: usize = 3;
+
+/// How long to wait before a command is sent again whose keys are being moved.
+const TRY_AGAIN: Duration = Duration::from_millis(1);
+
+/// The least time between two looks at the map of slots.
+const REFRESH_PAUSE: Duration = Duration::from_millis(100);
+
+#[derive(Debug)]
+pub(crate) struct Cluster {
+    seeds: Vec<Server>,
+    connect_timeout: Duration,
+    runtime: tokio::runtime::Handle,
+    map: RwLock<Map>,
+    refreshing: AtomicBool,
+}
+
+type Address = (String, u16);
+
+#[derive(Debug, Default)]
+struct Map {
+    nodes: HashMap<Address, Arc<Node>>,
+    /// The node of each slot; empty before the first look.
+    slots: Vec<Option<Arc<Node>>>,
+}
+
+impl Cluster {
+    pub(crate) fn new(
+        seeds: Vec<Server>,
+        connect_timeout: Duration,
+        runtime: tokio::runtime::Handle,
+    ) -> Arc<Cluster> {
+        let map = RwLock::default();
+        Arc::new(Cluster {
+            seeds,
+            connect_timeout,
+            runtime,
+            map,
+            refreshing: AtomicBool::new(false),
+        })
+    }
+
+    fn node_of(&self, slot: u16) -> Option<Arc<Node>> {
+        let map = self.map.read().unwrap_or_else(PoisonError::into_inner);
+        map.slots.get(usize::from(slot)).cloned().flatten()
+    }
+
+    /// The node at an address, known or new.
+    fn node_at(&self, host: &str, port: u16) -> Arc<Node> {
+        let mut map = self.map.write().unwrap_or_else(PoisonError::into_inner);
+        self.node_in(&mut map, host, port)
+    }
+
+    fn node_in(&self, map: &mut Map, host: &str, port: u16) -> Arc<Node> {
+        let new = || {
+            let server = self.seeds[0].at(host, port);
+            Node::new(Finder::Fixed(server), self.connect_timeout, self.runtime.clone())
+        };
+        Arc::clone(map.nodes.entry((host.to_owned(), port)).or_insert_with(new))
+    }
+
+    /// All primaries.
+    pub(crate) async fn primaries(self: &Arc<Self>) -> Result<Vec<Arc<Node>>, Error> {
+        self.refresh().await?;
+        let map = self.map.read().unwrap_or_else(PoisonError::into_inner);
+        let mut primaries: Vec<Arc<Node>> = Vec::new();
+        for node in map.slots.iter().flatten() {
+            if !primaries.iter().any(|known| Arc::ptr_eq(known, node)) {
+                primaries.push(Arc::clone(node));
+            }
+        }
+        Ok(primaries)
+    }
+
+    pub(crate) fn known(&self) -> Vec<Arc<Node>> {
+        let map = self.map.read().unwrap_or_else(PoisonError::into_inner);
+        map.nodes.values().cloned().collect()
+    }
+
+    /// Sends a command to the node of a slot, wherever that is now.
+    pub(crate) async fn send(
+        self: &Arc<Self>,
+        slot: u16,
+        cmd: &Cmd,
+    ) -> Result<RedisResult<Value>, Error> {
+        let mut node = match self.node_of(slot) {
+            Some(node) => node,
+            None => {
+                self.refresh().await?;
+                let uncovered = || Error::unavailable(format!("no node serves slot {slot}"));
+                self.node_of(slot).ok_or_else(uncovered)?
+            }
+        };
+        let (mut asking, mut tried_again) = (false, false);
+        for _ in 0..REDIRECTIONS {
+            let result = if asking {
+                node.send_after(redis::cmd("ASKING"), cmd).await
+            } else {
+                node.send(cmd).await
+            };
+            let error = match result {
+                Ok(Err(error)) => error,
+                Ok(Ok(value)) => return Ok(Ok(value)),
+                Err(not_sent) => {
+                    self.refresh_soon();
+                    return Err(not_sent);
+                }
+            };
+            match error.kind() {
+                ErrorKind::Server(kind @ (ServerErrorKind::Moved | ServerErrorKind::Ask)) => {
+                    let Some((host, port)) = error.redirect_node().and_then(|(a, _)| address(a))
+                    else {
+                        return Ok(Err(error));
+                    };
+                    let host = if host.is_empty() { self.seeds[0].host() } else { host };
+                    node = self.node_at(host, port);
+                    asking = kind == ServerErrorKind::Ask;
+                    if !asking {
+                        self.moved(slot, &node);
+                        self.refresh_soon();
+                    }
+                }
+                // Some keys of the slot are here and some there: nothing was executed.
+                ErrorKind::Server(ServerErrorKind::TryAgain) if !tried_again => {
+                    tried_again = true;
+                    tokio::time::sleep(TRY_AGAIN).await;
+                }
+                _ => {
+                    if failure::breaks(&error) || error.is_cluster_error() {
+                        self.refresh_soon();
+                    }
+                    return Ok(Err(error));
+                }
+            }
+        }
+        Err(Error::unavailable(format!("slot {slot}: redirected {REDIRECTIONS} times")))
+    }
+
+    fn moved(&self, slot: u16, node: &Arc<Node>) {
+        let mut map = self.map.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(place) = map.slots.get_mut(usize::from(slot)) {
+            *place = Some(Arc::clone(node));
+        }
+    }
+
+    /// Looks at the map of slots in the background, unless somebody does.
+    fn refresh_soon(self: &Arc<Self>) {
+        if self.refreshing.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let cluster = Arc::clone(self);
+        self.runtime.spawn(async move {
+            if let Err(error) = cluster.refresh().await {
+                tracing::debug!(%error, "cannot learn who has which slot");
+            }
+            tokio::time::sleep(REFRESH_PAUSE).await;
+            cluster.refreshing.store(false, Ordering::Release);
+        });
+    }
+
+    /// Asks the nodes, known ones and seeds, until one tells who has which slot.
+    async fn refresh(self: &Arc<Self>) -> Result<(), Error> {
+        let mut last = Error::unavailable("no node of the cluster to ask");
+        let mut nodes = self.known();
+        for seed in &self.seeds {
+            nodes.push(Node::new(
+                Finder::Fixed(seed.clone()),
+                self.connect_timeout,
+                self.runtime.clone(),
+            ));
+        }
+        let mut cmd = redis::cmd("CLUSTER");
+        cmd.arg("SLOTS");
+        for node in nodes {
+            match node.send(&cmd).await {
+                Ok(Ok(reply)) => match ranges(&reply) {
+                    Some(ranges) => {
+                        self.learn(&ranges);
+                        return Ok(());
+                    }
+                    None => last = Error::store(format!("not a map of slots: {reply:?}"), false),
+                },
+                Ok(Err(error)) => last = failure::of_command(&error),
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
+    }
+
+    fn learn(&self, ranges: &[Range]) {
+        let mut map = self.map.write().unwrap_or_else(PoisonError::into_inner);
+        let mut slots = vec![None; usize::from(SLOTS)];
+        for Range { first, last, host, port } in ranges {
+            let host = if host.is_empty() { self.seeds[0].host() } else { host };
+            let node = self.node_in(&mut map, host, *port);
+            let last = usize::from(*last).min(slots.len() - 1);
+            for place in &mut slots[usize::from(*first).min(last)..=last] {
+                *place = Some(Arc::clone(&node));
+            }
+        }
+        map.slots = slots;
+        // Nodes that serve nothing any more are let go, and their connections with them.
+        let Map { nodes, slots } = &mut *map;
+        nodes.retain(|_, node| slots.iter().flatten().any(|serving| Arc::ptr_eq(serving, node)));
+    }
+}
+
+struct Range {
+    first: u16,
+    last: u16,
+    host: String,
+    port: u16,
+}
+
+/// The primaries in a reply of `CLUSTER SLOTS`: first slot, last slot, then nodes, the primary first.
+fn ranges(reply: &Value) -> Option<Vec<Range>> {
+    let Value::Array(entries) = reply else { return None };
+    let range = |entry: &Value| {
+        let Value::Array(entry) = entry else { return None };
+        let [Value::Int(first), Value::Int(last), Value::Array(primary), ..] = &entry[..] else {
+            return None;
+        };
+        let [host, Value::Int(port), ..] = &primary[..] else { return None };
+        let host = match host {
+            Value::BulkString(host) => String::from_utf8_lossy(host).into_owned(),
+            _ => String::new(),
+        };
+        Some(Range {
+            first: u16::try_from(*first).ok()?,
+            last: u16::try_from(*last).ok()?,
+            host: if host == "?" { String::new() } else { host },
+            port: u16::try_from(*port).ok()?,
+        })
+    };
+    entries.iter().map(range).collect()
+}
+
+fn address(text: &str) -> Option<(&str, u16)> {
+    let (host, port) = text.rsplit_once(':')?;
+    Some((host.trim_matches(['[', ']']), port.parse().ok()?))
+}

@@ -1,0 +1,256 @@
+//! What goes to the script and what comes back: see `lua/main.lua` and the head of each algorithm's file for the arguments it reads.
+
+use redis::{Cmd, Value};
+use tollgate::algorithm::{
+    AnyMachine, Fields, MAX_UNITS, Op, State, Step, elastic_window, fixed_window,
+    fixed_window_per_key, gcra, level, sliding_window,
+};
+use tollgate::shared::Mode;
+use tollgate::{Algorithm, Decision, Error, Limit, Receipt, Timestamp};
+
+/// Times up to here stay exact in a script, together with a period of a hundred years: the year 2112.
+const LATEST: u64 = 1 << 52;
+
+/// A limit as the script wants it.
+#[derive(Clone, Debug)]
+pub(crate) struct Rule {
+    pub(crate) machine: AnyMachine,
+    algorithm: Algorithm,
+    quota: u64,
+    /// Microseconds.
+    period: u64,
+    burst: u64,
+    charge_denied: bool,
+}
+
+/// What is done with one key.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Act {
+    Op(Op),
+    Reset,
+}
+
+impl Rule {
+    pub(crate) fn new(limit: &Limit) -> Rule {
+        Rule {
+            machine: AnyMachine::new(limit),
+            algorithm: limit.algorithm(),
+            quota: limit.quota(),
+            period: u64::try_from(limit.period().as_micros()).unwrap_or(u64::MAX),
+            burst: limit.burst(),
+            charge_denied: limit.charge_denied(),
+        }
+    }
+
+    /// The arguments of one operation.
+    fn write(&self, act: Act, cmd: &mut Cmd) {
+        let (verb, units, receipt) = match act {
+            Act::Op(Op::Hit(cost)) => ("hit", cost, None),
+            Act::Op(Op::Peek(cost)) => ("peek", cost, None),
+            Act::Op(Op::Take(cost)) => ("take", cost, None),
+            Act::Op(Op::Charge(units)) => ("charge", units, None),
+            Act::Op(Op::Set(units)) => ("set", units, None),
+            Act::Op(Op::Refund(receipt)) => ("refund", receipt.units, Some(receipt)),
+            Act::Op(Op::RefundUnits(units)) => ("refund", units, None),
+            Act::Op(_) | Act::Reset => ("reset", 0, None),
+        };
+        let units = units.min(MAX_UNITS);
+        cmd.arg(self.algorithm.as_str()).arg(verb).arg(units);
+        if verb == "refund" {
+            match receipt {
+                Some(Receipt { at, mark, .. }) => cmd.arg(at.as_micros()).arg(mark),
+                None => cmd.arg(-1).arg(-1),
+            };
+        }
+        match &self.machine {
+            AnyMachine::Gcra(gcra) => self.write_gcra(gcra, verb, units, cmd),
+            AnyMachine::TokenBucket(_) | AnyMachine::LeakyBucket(_) => {
+                cmd.arg(self.quota).arg(self.period).arg(self.burst);
+            }
+            AnyMachine::SlidingWindow(_) | AnyMachine::MovingWindow(_) => {
+                cmd.arg(self.quota).arg(self.period);
+            }
+            _ => {
+                cmd.arg(self.quota).arg(self.period).arg(u8::from(self.charge_denied));
+            }
+        }
+    }
+
+    fn write_gcra(&self, gcra: &gcra::Gcra, verb: &str, units: u64, cmd: &mut Cmd) {
+        let span = |units: u64, cmd: &mut Cmd| {
+            let (micros, part) = gcra.time_of(units);
+            cmd.arg(micros / 1_000_000).arg(micros % 1_000_000).arg(part);
+        };
+        cmd.arg(self.quota).arg(self.burst);
+        span(self.burst, cmd);
+        span(units, cmd);
+        match verb {
+            "charge" => span(MAX_UNITS, cmd),
+            "take" => {
+                // No take is granted more than the burst.
+                let bits = units.min(self.burst).checked_ilog2().map_or(0, |bits| bits + 1);
+                cmd.arg(bits);
+                (0..bits).for_each(|bit| span(1 << bit, cmd));
+            }
+            _ => {}
+        }
+    }
+
+    /// The decision that five numbers of the reply tell.
+    fn decision(&self, act: Act, now: Timestamp, reply: &Reply) -> Decision {
+        let &Reply { allowed, has_state, charged, state } = reply;
+        let cost = match act {
+            Act::Op(Op::Hit(cost) | Op::Peek(cost)) => cost,
+            // What a refused take waits for is the first unit.
+            Act::Op(Op::Take(cost)) if cost > 0 && !allowed => 1,
+            Act::Op(Op::Take(cost) | Op::Charge(cost)) => cost,
+            _ => 0,
+        };
+        let step = Step { allowed, cost, charged, changed: charged > 0 };
+        if let AnyMachine::MovingWindow(_) = self.machine {
+            return self.moving_window(step, now, has_state, state);
+        }
+        let state = has_state.then(|| self.state(state));
+        self.machine.decision(state.as_ref(), now, step)
+    }
+
+    fn state(&self, [a, b, c]: [u64; 3]) -> State {
+        let time = Timestamp::from_micros;
+        match self.algorithm {
+            Algorithm::FixedWindow => {
+                State::FixedWindow(fixed_window::State { window: a, count: b })
+            }
+            Algorithm::FixedWindowPerKey => {
+                State::FixedWindowPerKey(fixed_window_per_key::State { start: time(a), count: b })
+            }
+            Algorithm::ElasticWindow => {
+                State::ElasticWindow(elastic_window::State { expiry: time(a), count: b })
+            }
+            Algorithm::SlidingWindow => State::SlidingWindow(sliding_window::State {
+                start: time(a),
+                previous: b,
+                current: c,
+            }),
+            Algorithm::TokenBucket => State::TokenBucket(self.level(a, b, c)),
+            Algorithm::LeakyBucket => State::LeakyBucket(self.level(a, b, c)),
+            _ => {
+                let micros = a.saturating_mul(1_000_000).saturating_add(b);
+                State::Gcra(gcra::State { tat: time(micros), part: c })
+            }
+        }
+    }
+
+    fn level(&self, at: u64, units: u64, rest: u64) -> level::State {
+        let level = u128::from(units) * u128::from(self.period) + u128::from(rest);
+        level::State { time: Timestamp::from_micros(at), level }
+    }
+
+    /// The log stays in Redis: what is used, the newest entry, and when the refused cost passes.
+    fn moving_window(
+        &self,
+        step: Step,
+        now: Timestamp,
+        has_state: bool,
+        [used, newest, retry]: [u64; 3],
+    ) -> Decision {
+        let reachable = !step.allowed && step.cost <= self.quota;
+        let fresh_at = Timestamp::from_micros(newest.saturating_add(self.period));
+        let fields = Fields {
+            limit: self.quota,
+            remaining: self.quota.saturating_sub(used),
+            used,
+            retry_at: reachable.then(|| Timestamp::from_micros(retry)),
+            fresh_at: Some(fresh_at).filter(|at| has_state && *at > now),
+            mark: newest,
+        };
+        Decision::of_fields(step, now, fields)
+    }
+}
+
+/// One part of a call: a key as it stands in Redis, the rule and what to do.
+#[derive(Clone, Debug)]
+pub(crate) struct Part {
+    pub(crate) key: Vec<u8>,
+    pub(crate) rule: std::sync::Arc<Rule>,
+    pub(crate) act: Act,
+}
+
+/// A call of the script.
+#[derive(Clone, Debug)]
+pub(crate) struct Call {
+    pub(crate) parts: Vec<Part>,
+    pub(crate) mode: Mode,
+    pub(crate) at: Option<Timestamp>,
+}
+
+impl Call {
+    /// The command, with the script's text or (as usual) only its hash.
+    pub(crate) fn command(&self, with_text: bool) -> Cmd {
+        let mut cmd = if with_text { redis::cmd("EVAL") } else { redis::cmd("EVALSHA") };
+        cmd.arg(if with_text { crate::script::TEXT } else { crate::script::hash() });
+        cmd.arg(self.parts.len());
+        for part in &self.parts {
+            cmd.arg(&part.key[..]);
+        }
+        cmd.arg(if self.mode == Mode::Together { "together" } else { "each" });
+        match self.at {
+            Some(at) => cmd.arg(at.as_micros()),
+            None => cmd.arg(-1),
+        };
+        for part in &self.parts {
+            part.rule.write(part.act, &mut cmd);
+        }
+        cmd
+    }
+
+    /// What the reply says: a decision for each part.
+    pub(crate) fn decisions(&self, reply: &Value) -> Result<Vec<Decision>, Error> {
+        let numbers = numbers(reply).filter(|n| n.len() == 1 + 5 * self.parts.len());
+        let numbers = numbers
+            .ok_or_else(|| Error::store(format!("not a reply of the script: {reply:?}"), false))?;
+        let now = Timestamp::from_micros(numbers[0]);
+        let decide =
+            |(part, five): (&Part, &[u64])| part.rule.decision(part.act, now, &Reply::of(five));
+        Ok(self.parts.iter().zip(numbers[1..].chunks_exact(5)).map(decide).collect())
+    }
+}
+
+/// Refuses a time that a script cannot reckon with.
+pub(crate) fn check_time(at: Option<Timestamp>) -> Result<(), Error> {
+    match at {
+        Some(at) if at.as_micros() > LATEST => Err(Error::request(format!(
+            "time {at}: Redis reckons exactly until {} (the year 2112)",
+            Timestamp::from_micros(LATEST)
+        ))),
+        _ => Ok(()),
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Reply {
+    allowed: bool,
+    has_state: bool,
+    charged: u64,
+    state: [u64; 3],
+}
+
+impl Reply {
+    fn of(five: &[u64]) -> Reply {
+        let number = |index: usize| five.get(index).copied().unwrap_or(0);
+        Reply {
+            allowed: number(0) & 1 == 1,
+            has_state: number(0) & 2 == 2,
+            charged: number(1),
+            state: [number(2), number(3), number(4)],
+        }
+    }
+}
+
+fn numbers(reply: &Value) -> Option<Vec<u64>> {
+    let Value::Array(items) = reply else { return None };
+    let number = |item: &Value| match item {
+        Value::Int(number) => u64::try_from(*number).ok(),
+        _ => None,
+    };
+    items.iter().map(number).collect()
+}

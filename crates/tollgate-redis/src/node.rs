@@ -1,0 +1,204 @@
+//! One server and the connection to it, made again whenever it breaks.
+//!
+//! A task looks after the connection; callers only look at what it has. While there is none they are told why at once: nobody waits for a server
+//! that is known to be away.
+
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, Client, Cmd, Pipeline, RedisError, RedisResult, Value};
+use tokio::sync::{Notify, watch};
+use tollgate::Error;
+
+use crate::failure;
+use crate::target::Finder;
+
+/// Requests that wait to be written; more wait for room.
+const BUFFER: usize = 4096;
+
+/// The first pause after an attempt to connect has failed, and the longest.
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// How long a suspected connection may take to answer a ping.
+const PING: Duration = Duration::from_secs(1);
+
+/// A server.
+#[derive(Debug)]
+pub(crate) struct Node {
+    finder: Finder,
+    connect_timeout: Duration,
+    link: watch::Sender<Link>,
+    /// Tells the task that the connection of that number is broken.
+    broken: Notify,
+    supervised: Mutex<bool>,
+    runtime: tokio::runtime::Handle,
+}
+
+#[derive(Clone)]
+enum Link {
+    /// The first attempt is under way.
+    Connecting,
+    Up(MultiplexedConnection, u64),
+    Down(Error),
+}
+
+impl std::fmt::Debug for Link {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Link::Connecting => f.write_str("Connecting"),
+            Link::Up(_, number) => write!(f, "Up({number})"),
+            Link::Down(error) => write!(f, "Down({error})"),
+        }
+    }
+}
+
+impl Node {
+    pub(crate) fn new(
+        finder: Finder,
+        connect_timeout: Duration,
+        runtime: tokio::runtime::Handle,
+    ) -> Arc<Node> {
+        Arc::new(Node {
+            finder,
+            connect_timeout,
+            link: watch::Sender::new(Link::Connecting),
+            broken: Notify::new(),
+            supervised: Mutex::new(false),
+            runtime,
+        })
+    }
+
+    /// The connection, as soon as the first attempt to make it has ended.
+    async fn connection(self: &Arc<Self>) -> Result<(MultiplexedConnection, u64), Error> {
+        if let Link::Up(connection, number) = &*self.link.borrow() {
+            return Ok((connection.clone(), *number));
+        }
+        self.supervise();
+        let mut link = self.link.subscribe();
+        let settled = link.wait_for(|link| !matches!(link, Link::Connecting)).await;
+        match settled.as_deref() {
+            Ok(Link::Up(connection, number)) => Ok((connection.clone(), *number)),
+            Ok(Link::Down(error)) => Err(error.clone()),
+            Ok(Link::Connecting) | Err(_) => Err(Error::unavailable("not connected")),
+        }
+    }
+
+    /// Whether it can be reached, without a command.
+    pub(crate) async fn connected(self: &Arc<Self>) -> Result<(), Error> {
+        self.connection().await.map(|_| ())
+    }
+
+    /// Sends a command. The outer error is of a command that was not sent.
+    pub(crate) async fn send(self: &Arc<Self>, cmd: &Cmd) -> Result<RedisResult<Value>, Error> {
+        let (mut connection, number) = self.connection().await?;
+        let result = connection.send_packed_command(cmd).await;
+        let result = result.and_then(Value::extract_error);
+        self.look_at(number, result.as_ref().err());
+        Ok(result)
+    }
+
+    /// Sends several commands in one write and gives the reply of the last.
+    pub(crate) async fn send_after(
+        self: &Arc<Self>,
+        first: Cmd,
+        then: &Cmd,
+    ) -> Result<RedisResult<Value>, Error> {
+        let (mut connection, number) = self.connection().await?;
+        let mut pipeline = Pipeline::with_capacity(2);
+        pipeline.add_command(first).add_command(then.clone());
+        let result = connection.send_packed_commands(&pipeline, 1, 1).await;
+        let last = |mut replies: Vec<Value>| replies.pop().unwrap_or(Value::Nil).extract_error();
+        let result = result.and_then(last);
+        self.look_at(number, result.as_ref().err());
+        Ok(result)
+    }
+
+    fn look_at(&self, number: u64, error: Option<&RedisError>) {
+        if error.is_some_and(failure::breaks) {
+            self.is_broken(number);
+        }
+    }
+
+    fn is_broken(&self, number: u64) {
+        let current = matches!(&*self.link.borrow(), Link::Up(_, current) if *current == number);
+        if current {
+            self.broken.notify_one();
+        }
+    }
+
+    /// Finds out whether a connection that looks alive is.
+    pub(crate) async fn suspect(self: &Arc<Self>) {
+        let Link::Up(mut connection, number) = self.link.borrow().clone() else { return };
+        let ping = redis::cmd("PING");
+        let answer = tokio::time::timeout(PING, connection.send_packed_command(&ping)).await;
+        if !matches!(answer, Ok(Ok(_))) {
+            tracing::warn!(server = %self.finder, "no answer to a ping: connecting anew");
+            self.is_broken(number);
+        }
+    }
+
+    /// Starts the task that looks after the connection, once.
+    fn supervise(self: &Arc<Self>) {
+        let mut supervised = self.supervised.lock().unwrap_or_else(PoisonError::into_inner);
+        if !std::mem::replace(&mut *supervised, true) {
+            self.runtime.spawn(supervise(Arc::downgrade(self)));
+        }
+    }
+
+    async fn connect(&self) -> Result<MultiplexedConnection, Error> {
+        let connect = async {
+            let client: Client = self.finder.client().await?;
+            let config = AsyncConnectionConfig::new()
+                .set_connection_timeout(Some(self.connect_timeout))
+                // Deadlines are the guard's.
+                .set_response_timeout(None)
+                .set_pipeline_buffer_size(BUFFER);
+            let connection = client.get_multiplexed_async_connection_with_config(&config).await;
+            connection.map_err(|error| failure::of_connect(&self.finder.to_string(), &error))
+        };
+        match tokio::time::timeout(self.connect_timeout, connect).await {
+            Ok(result) => result,
+            Err(_) => Err(Error::unavailable(format!(
+                "{}: not connected within {:?}",
+                self.finder, self.connect_timeout
+            ))),
+        }
+    }
+}
+
+/// Connects, waits until the connection is broken, and connects again, for as long as somebody holds the node.
+async fn supervise(node: Weak<Node>) {
+    let mut pause = FIRST_PAUSE;
+    for number in 0.. {
+        let Some(strong) = node.upgrade() else { return };
+        match strong.connect().await {
+            Ok(connection) => {
+                tracing::debug!(server = %strong.finder, "connected");
+                strong.link.send_replace(Link::Up(connection, number));
+                pause = FIRST_PAUSE;
+                // Wakes up now and then, to see whether anybody is left.
+                drop(strong);
+                loop {
+                    let Some(strong) = node.upgrade() else { return };
+                    let broken = strong.broken.notified();
+                    if tokio::time::timeout(LONGEST_PAUSE, broken).await.is_ok() {
+                        break;
+                    }
+                }
+                if let Some(strong) = node.upgrade() {
+                    tracing::info!(server = %strong.finder, "connection lost");
+                    strong.link.send_replace(Link::Connecting);
+                }
+            }
+            Err(error) => {
+                tracing::debug!(%error, "cannot connect");
+                strong.link.send_replace(Link::Down(error));
+                drop(strong);
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(LONGEST_PAUSE);
+            }
+        }
+    }
+}
