@@ -1,0 +1,6 @@
+//! Redis under test: real servers, started and stopped by the tests on free ports of the loopback.
+//!
+//! Without `redis-server` on this machine the whole binary is skipped, with a line that says so; where `TOLLGATE_NO_SKIP` is set that is a failure.
+
+mod conformance;
+mod server;

@@ -1,0 +1,163 @@
+//! A `redis-server` of one's own, gone when it is dropped.
+
+use std::io::Write;
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+/// How long a server may take to come up, and anything else that must happen at last.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+#[derive(Debug)]
+pub(crate) struct Server {
+    pub(crate) port: u16,
+    program: &'static str,
+    dir: PathBuf,
+    args: Vec<String>,
+    cli: Vec<String>,
+    child: Option<Child>,
+}
+
+impl Server {
+    /// A server with more arguments than the usual ones.
+    pub(crate) fn start(args: &[&str]) -> Server {
+        Server::start_program("redis-server", args, &[])
+    }
+
+    /// The same; `cli` are the arguments that `redis-cli` needs to talk to it.
+    pub(crate) fn start_program(program: &'static str, args: &[&str], cli: &[&str]) -> Server {
+        skip_without_servers();
+        let port = free_port();
+        let mut server = Server {
+            port,
+            program,
+            dir: directory(),
+            args: args.iter().map(ToString::to_string).collect(),
+            cli: cli.iter().map(ToString::to_string).collect(),
+            child: None,
+        };
+        server.restart();
+        server
+    }
+
+    /// Starts it again where it was, without what it knew.
+    pub(crate) fn restart(&mut self) {
+        self.kill();
+        let mut command = Command::new(self.program);
+        if self.program == "redis-sentinel" {
+            command.arg(self.dir.join("sentinel.conf"));
+        } else {
+            command.args(["--save", "", "--appendonly", "no", "--loglevel", "warning"]);
+            command.args(["--dir".as_ref(), self.dir.as_os_str()]);
+        }
+        command.args(["--port", &self.port.to_string(), "--bind", "127.0.0.1"]);
+        command.args(&self.args).stdout(Stdio::null()).stderr(Stdio::null());
+        let child = command.spawn().unwrap_or_else(|e| panic!("{}: {e}", self.program));
+        self.child = Some(child);
+        eventually("the server answers a ping", || self.cli(&["PING"]).contains("PONG"));
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}/", self.port)
+    }
+
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// What `redis-cli` says.
+    pub(crate) fn cli(&self, args: &[&str]) -> String {
+        let mut command = Command::new("redis-cli");
+        command.args(["-p", &self.port.to_string()]).args(&self.cli).args(args);
+        let output = command.output().unwrap_or_else(|error| panic!("redis-cli: {error}"));
+        String::from_utf8_lossy(&output.stdout).trim().to_owned()
+    }
+
+    /// A number of `INFO commandstats`: how often a command was called.
+    pub(crate) fn calls(&self, command: &str) -> u64 {
+        let stats = self.cli(&["INFO", "commandstats"]);
+        let line = stats.lines().find_map(|line| line.strip_prefix(&format!("cmdstat_{command}:")));
+        let calls = line.and_then(|line| line.split(',').next()?.strip_prefix("calls="));
+        calls.and_then(|calls| calls.parse().ok()).unwrap_or(0)
+    }
+
+    /// Not a word more from it, as if the machine had lost its power.
+    pub(crate) fn kill(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+
+    /// It keeps its connections and says nothing.
+    pub(crate) fn freeze(&self) {
+        self.signal("-STOP");
+    }
+
+    pub(crate) fn thaw(&self) {
+        self.signal("-CONT");
+    }
+
+    fn signal(&self, signal: &str) {
+        let Some(child) = &self.child else { panic!("no server to send {signal} to") };
+        let sent = Command::new("kill").args([signal, &child.id().to_string()]).status();
+        assert!(sent.is_ok_and(|status| status.success()), "kill {signal}");
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.kill();
+        let _ = std::fs::remove_dir_all(&self.dir);
+    }
+}
+
+/// Waits until something is true, for as long as a slow machine may need.
+pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < PATIENCE, "not within {PATIENCE:?}: {what}");
+        std::thread::yield_now();
+    }
+}
+
+/// A port that nobody listens on. Below the range from which the system takes ports of its own, because a cluster's second port is 10,000 higher.
+pub(crate) fn free_port() -> u16 {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    loop {
+        let step = NEXT.fetch_add(1, Ordering::Relaxed) * 7 + std::process::id() * 131;
+        let port = 10_000 + u16::try_from(step % 12_000).unwrap_or(0);
+        let free = |port| TcpListener::bind(("127.0.0.1", port)).is_ok();
+        let silent = TcpStream::connect(("127.0.0.1", port)).is_err();
+        if silent && free(port) && free(port + 10_000) {
+            return port;
+        }
+    }
+}
+
+fn directory() -> PathBuf {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let name = format!("tollgate-redis-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+    let dir = std::env::temp_dir().join(name);
+    std::fs::create_dir_all(&dir).unwrap_or_else(|error| panic!("{}: {error}", dir.display()));
+    dir
+}
+
+/// Ends the whole test binary well when there are no servers on this machine, unless that is not allowed.
+fn skip_without_servers() {
+    let there = Command::new("redis-server").arg("--version").stdout(Stdio::null()).status();
+    if there.is_ok() {
+        return;
+    }
+    assert!(
+        std::env::var_os("TOLLGATE_NO_SKIP").is_none(),
+        "redis-server is not installed, and skipping is not allowed here"
+    );
+    let _ = writeln!(
+        std::io::stderr(),
+        "SKIPPED: the tests of tollgate-redis need redis-server; `cargo xtask test` installs it"
+    );
+    std::process::exit(0);
+}
