@@ -8,6 +8,7 @@ mod miri;
 mod needs;
 mod outcome;
 mod sanitize;
+mod server;
 mod step;
 mod supply;
 mod tally;

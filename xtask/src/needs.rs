@@ -8,6 +8,9 @@ use crate::outcome::{Outcome, because};
 /// Task, program it calls, Debian package that has it.
 const NEEDS: &[(&str, &str, &str)] = &[
     ("test", "cc", "gcc"),
+    ("test", "redis-server", "redis-server"),
+    ("test", "redis-sentinel", "redis-sentinel"),
+    ("test", "redis-cli", "redis-tools"),
     ("bench instructions", "valgrind", "valgrind"),
     ("fuzz", "c++", "g++"),
 ];
