@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use tollgate::algorithm::Op;
-use tollgate::shared::{SharedLimiter, SharedPolicyLimiter};
+use tollgate::shared::{SharedLimiter, SharedPolicyLimiter, SharedStore};
 use tollgate::{Algorithm, Decision, Error, ErrorKind, Key, Limit, Policy, Receipt, Timestamp};
 
 use crate::random::unique;
@@ -117,6 +117,10 @@ pub(crate) struct Limited<'s, S: Subject> {
 impl<S: Subject> Limited<'_, S> {
     pub(crate) fn limit(&self) -> &Limit {
         self.inner.limit()
+    }
+
+    pub(crate) fn store_is_that_of(&self, other: &Self) -> bool {
+        self.inner.store().same_store(other.inner.store())
     }
 
     pub(crate) fn must<T>(&self, future: impl Future<Output = Result<T, Error>>) -> T {

@@ -1,9 +1,12 @@
 //! The conformance suite of tollgate.
 
+mod beside;
 mod conformance;
 mod executor;
 mod ground;
 mod model;
+#[doc(hidden)]
+pub mod not_claimed;
 mod random;
 pub mod rules;
 mod sequence;

@@ -150,3 +150,10 @@ pub(crate) fn same(got: &[Decision], wanted: &[Decision]) -> Result<(), String> 
     let wanted: Vec<Answer> = wanted.iter().map(Answer::from).collect();
     if got == wanted { Ok(()) } else { Err(format!("got    {got:?}\nwanted {wanted:?}")) }
 }
+
+/// The same, whoever answered: a remembered denial and the store's own.
+pub(crate) fn same_but_source(got: &Decision, wanted: &Decision) -> Result<(), String> {
+    let got = Answer { source: wanted.source(), ..Answer::from(got) };
+    let wanted = Answer::from(wanted);
+    if got == wanted { Ok(()) } else { Err(format!("got    {got:?}\nwanted {wanted:?}")) }
+}

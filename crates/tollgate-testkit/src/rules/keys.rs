@@ -1,9 +1,19 @@
 //! Two different (namespace, limit, key) never share a counter; the same one always does.
 
-use tollgate::{Key, Tagged};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use tollgate::{Key, KeyRef, Tagged};
 
 use crate::ground::{Ground, Limited, START, limit};
+use crate::random::{Random, SEED, cases, seed};
 use crate::subject::Subject;
+
+/// What separates, escapes, tags, matches or ends something in some store.
+const TEXTS: [&str; 40] = [
+    "", "\0", "\0\0", " ", "  ", "a", "A", "a ", " a", "\n", "\r\n", "a\nb", "\t", ":", "::",
+    "a:b", "a::b", "/", "a/b", "a_b", "{", "}", "{}", "{a}", "{a}b", "a{b}", "{a:b}", "%", "%%",
+    "%3A", "%3a", "a%3Ab", "%00", "*", "?", "[a]", "\\", "'", "\"", "ключ",
+];
 
 /// Hits a key for the first time: it must pass. And again: it must not.
 fn is_a_key_of_its_own<S: Subject>(limited: &Limited<'_, S>, key: impl Key) {
@@ -12,14 +22,201 @@ fn is_a_key_of_its_own<S: Subject>(limited: &Limited<'_, S>, key: impl Key) {
     assert!(!limited.hit(START, &key).allowed(), "{name} was not remembered");
 }
 
-/// Keys of any bytes and any form are keys of their own.
+/// Keys of any bytes and any form are keys of their own: empty, with zeros, separators and bytes that are no text; tuples that look alike; tagged.
 pub fn different_keys_never_share_a_counter<S: Subject>(subject: &S) {
     let ground = Ground::new(subject);
-    for one in ground.of_texts(["1/hour", "1/hour fixed-window-per-key"]) {
-        is_a_key_of_its_own(&one, "");
-        is_a_key_of_its_own(&one, "\0");
-        is_a_key_of_its_own(&one, Tagged("a", "c"));
-        is_a_key_of_its_own(&one, ("a", "c"));
+    for one in ground.of_texts(["1/hour", "1/hour moving-window", "1/hour sliding-window"]) {
+        for text in TEXTS {
+            is_a_key_of_its_own(&one, text);
+            is_a_key_of_its_own(&one, (text, "b"));
+            is_a_key_of_its_own(&one, ("b", (text, "b")));
+            is_a_key_of_its_own(&one, Tagged(text, "b"));
+            is_a_key_of_its_own(&one, Tagged("b", text));
+        }
+        is_a_key_of_its_own(&one, b"\xff");
+        is_a_key_of_its_own(&one, b"\xff\xfe");
+        is_a_key_of_its_own(&one, b"\xc3\xbf"); // 0xff as a letter
+        is_a_key_of_its_own(&one, ("", "", ""));
+        is_a_key_of_its_own(&one, ("a/b", "c"));
+        is_a_key_of_its_own(&one, ("a", "b/c"));
+        is_a_key_of_its_own(&one, ("a", "b_c"));
+        is_a_key_of_its_own(&one, ("a_b", "c"));
+        is_a_key_of_its_own(&one, ("a", "b", "c"));
+        is_a_key_of_its_own(&one, (("a", "b"), "c"));
+        is_a_key_of_its_own(&one, ("a", ("b", "c")));
+        is_a_key_of_its_own(&one, Tagged("c", ("a", "b")));
+        is_a_key_of_its_own(&one, Tagged("a", Tagged("b", "c")));
+        is_a_key_of_its_own(&one, Tagged(Tagged("a", "b"), "c"));
+        // The bytes of a tuple, as one part.
+        is_a_key_of_its_own(&one, ("a", "c").with_key(|key| key.bytes().to_vec()));
     }
-    let _ = limit("1/hour");
+}
+
+/// The same with random pairs of random bytes.
+pub fn random_keys_never_share_a_counter<S: Subject>(subject: &S) {
+    let seed = seed();
+    let mut random = Random::new(seed);
+    let mut part = || {
+        let len = if random.below(4) == 0 { 120 + random.below(20) } else { random.below(3) };
+        // Few different bytes, so that neighbours come close.
+        let byte = |random: &mut Random| b"\0\x01\x02:/%{}\xffab"[random.index(11)];
+        (0..len).map(|_| byte(&mut random)).collect::<Vec<u8>>()
+    };
+    let ground = Ground::new(subject);
+    let one = ground.limited(&limit("1/hour")).expect("GCRA of one an hour is held by every store");
+    for n in 0..cases(300) {
+        let (a, b) = ((part(), part()), (part(), part()));
+        // A name of its own instead of a fresh store.
+        assert!(one.hit(START, (n, &a.0, &a.1)).allowed(), "{a:?}; {SEED}={seed}");
+        let apart = one.hit(START, (n, &b.0, &b.1)).allowed();
+        assert_eq!(apart, a != b, "{a:?} and {b:?}; {SEED}={seed}");
+    }
+}
+
+/// Keys around the lengths at which something changes, and long ones, differ in any byte.
+pub fn long_keys_differ_in_any_byte<S: Subject>(subject: &S) {
+    let ground = Ground::new(subject);
+    let one = ground.limited(&limit("1/hour")).expect("GCRA of one an hour is held by every store");
+    for len in [1_usize, 18, 19, 31, 32, 126, 127, 128, 129, 250, 251, 255, 256, 1_000, 20_000] {
+        let mut key = vec![b'k'; len];
+        is_a_key_of_its_own(&one, &key);
+        is_a_key_of_its_own(&one, (&key, "x"));
+        is_a_key_of_its_own(&one, ("x", &key));
+        for at in [0, len / 2, len - 1] {
+            key[at] ^= 1;
+            assert!(one.peek(START, &key).allowed(), "byte {at} of {len}");
+            assert!(one.peek(START, (&key, "x")).allowed(), "byte {at} of {len}");
+            key[at] ^= 1;
+        }
+        key.push(0);
+        assert!(one.peek(START, &key).allowed(), "{len} and a zero");
+    }
+}
+
+/// `42`, `"42"` and the bytes of it are one key, wherever they come from.
+pub fn integers_and_addresses_are_their_text<S: Subject>(subject: &S) {
+    let ground = Ground::new(subject);
+    let one = ground.limited(&limit("1/hour")).expect("GCRA of one an hour is held by every store");
+    let hit = |key: &dyn Fn() -> bool, text: &str| {
+        assert!(one.hit(START, text).allowed(), "{text}");
+        assert!(!key(), "{text}");
+    };
+    hit(&|| one.hit(START, 0_u8).allowed(), "0");
+    hit(&|| one.hit(START, 42_u64).allowed(), "42");
+    hit(&|| one.hit(START, -42_i32).allowed(), "-42");
+    hit(&|| one.hit(START, u128::MAX).allowed(), &u128::MAX.to_string());
+    hit(&|| one.hit(START, Ipv4Addr::LOCALHOST).allowed(), "127.0.0.1");
+    hit(&|| one.hit(START, IpAddr::from(Ipv6Addr::LOCALHOST)).allowed(), "::1");
+    assert!(one.hit(START, ("user", 7)).allowed());
+    assert!(!one.hit(START, ("user", "7")).allowed());
+    assert!(!one.hit(START, KeyRef::plain(b"42")).allowed());
+}
+
+/// The same limit and key in another namespace is another counter; in the same namespace it is the same, through any handle and in a policy.
+pub fn namespaces_never_share_a_counter<S: Subject>(subject: &S) {
+    let ground = Ground::new(subject);
+    let mine = limit("1/hour");
+    for name in TEXTS {
+        let ground = ground.within(name);
+        let Some(one) = ground.limited(&mine) else { continue };
+        is_a_key_of_its_own(&one, "key");
+        is_a_key_of_its_own(&one, "a:key");
+        let again = ground.again().limited(&mine).expect("held a moment ago");
+        assert!(!again.hit(START, "key").allowed(), "{name:?} twice is one");
+    }
+    // What ends one of them could begin the other.
+    let pairs =
+        [("a", "b:c"), ("a:b", "c"), ("a/b", "c"), ("a", "b/c"), ("a}", "{b"), ("a", "}{b")];
+    for (name, key) in pairs {
+        let Some(one) = ground.within(&format!("|{name}")).limited(&mine) else { continue };
+        is_a_key_of_its_own(&one, key);
+    }
+}
+
+/// Limits that differ in anything count apart, unless it is the quota of a limit with a name.
+pub fn different_limits_never_share_a_counter<S: Subject>(subject: &S) {
+    let ground = Ground::new(subject);
+    let texts = [
+        "1/hour",
+        "1/60 minutes name=a",
+        "1/hour name=b",
+        "1/hour name=a:b",
+        "1/day",
+        "1/hour burst=2",
+        "2/hour burst=1",
+        "1/hour fixed-window",
+        "1/hour fixed-window charge-denied",
+        "1/hour fixed-window-per-key",
+        "1/hour sliding-window",
+        "1/hour moving-window",
+        "1/hour elastic-window",
+        "1/hour token-bucket",
+        "1/hour leaky-bucket",
+        "1/hour token-bucket name=a",
+        "1/day name=a",
+    ];
+    for text in texts {
+        let Some(fresh) = ground.limited(&limit(text)) else { continue };
+        assert_eq!(fresh.usage(START, "key"), 0, "{text}");
+        assert!(fresh.hit(START, "key").allowed(), "{text}");
+        let again = ground.again().limited(&limit(text)).expect("held a moment ago");
+        assert_eq!(again.usage(START, "key"), 1, "{text}");
+    }
+}
+
+/// A limit counts in one place, alone and in every policy that has it.
+pub fn a_limit_is_one_counter_alone_and_in_policies<S: Subject>(subject: &S) {
+    let ground = Ground::new(subject);
+    let policy = |text: &str| ground.policy(&text.parse().expect("a policy"));
+    let alone = ground.limited(&limit("4/hour"));
+    let first = policy("4/hour; 9/day");
+    let second = policy("9/day; 4/hour; 2/hour fixed-window-per-key");
+    let (Some(alone), Some(first), Some(second)) = (alone, first, second) else { return };
+    let (first, second) = (first.at(START), second.at(START));
+    assert!(alone.hit(START, "key").allowed());
+    assert!(alone.must(first.hit("key")).allowed());
+    assert!(alone.must(second.hit("key")).allowed());
+    assert_eq!(alone.usage(START, "key"), 3);
+    let used = |decision: tollgate::PolicyDecision| {
+        decision.outcomes().iter().map(tollgate::Decision::used).collect::<Vec<_>>()
+    };
+    assert_eq!(used(alone.must(first.peek_n("key", 1))), [3, 2]);
+    assert_eq!(used(alone.must(second.peek_n("key", 1))), [2, 3, 1]);
+    assert!(alone.must(second.hit("key")).allowed());
+    assert!(!alone.hit(START, "key").allowed());
+    assert!(!alone.must(first.hit("key")).allowed());
+}
+
+/// The quota of a limit with a name is raised and lowered between calls, and the counters stay.
+pub fn a_changed_quota_keeps_the_counters_of_a_named_limit<S: Subject>(subject: &S) {
+    let ground = Ground::new(subject);
+    let windows = [
+        "fixed-window",
+        "fixed-window-per-key",
+        "elastic-window",
+        "sliding-window",
+        "moving-window",
+    ];
+    for algorithm in windows {
+        let of = |quota| ground.limited(&limit(&format!("{quota}/hour {algorithm} name=plan")));
+        let (Some(small), Some(large)) = (of(3), of(5)) else { continue };
+        assert!(small.hit_n(START, "key", 3).allowed(), "{algorithm}");
+        assert!(!small.hit(START, "key").allowed(), "{algorithm}");
+        let seen = large.peek(START, "key");
+        assert_eq!((seen.used(), seen.remaining()), (3, 2), "{algorithm} raised");
+        assert!(large.hit_n(START, "key", 2).allowed(), "{algorithm} raised");
+        let seen = small.peek(START, "key");
+        assert_eq!((seen.used(), seen.remaining()), (5, 0), "{algorithm} lowered");
+        assert!(!small.hit(START, "key").allowed(), "{algorithm} lowered");
+    }
+    // A bucket keeps its level, or the time to which it is spoken for.
+    for (algorithm, used) in [("token-bucket", 3), ("leaky-bucket", 3), ("gcra", 6)] {
+        let small = ground.limited(&limit(&format!("3/hour {algorithm} name=plan")));
+        let large = ground.limited(&limit(&format!("6/hour {algorithm} burst=8 name=plan")));
+        let (Some(small), Some(large)) = (small, large) else { continue };
+        assert!(small.hit_n(START, "key", 3).allowed(), "{algorithm}");
+        assert_eq!(large.usage(START, "key"), used, "{algorithm} raised");
+        assert!(large.hit_n(START, "key", 2).allowed(), "{algorithm} raised");
+        assert!(!small.hit(START, "key").allowed(), "{algorithm} lowered");
+    }
 }

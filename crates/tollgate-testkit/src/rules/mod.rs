@@ -1,6 +1,14 @@
 //! The rules, one function each. [`conformance!`](crate::conformance) makes a test of each of them; here they are for whoever wants to run one by hand.
 
 pub mod concurrent;
+pub mod denials;
+pub mod denied;
+pub mod extremes;
 pub mod keys;
+pub mod lifetime;
+pub mod outage;
+pub mod processes;
 pub mod sequences;
+pub mod times;
+pub mod together;
 pub mod vectors;

@@ -1,7 +1,5 @@
 //! The timelines of `vectors/`.
 
-use std::fmt::Display;
-
 use tollgate::algorithm::Op;
 use tollgate::{Decision, Timestamp};
 
@@ -52,9 +50,4 @@ impl<S: Subject> Answerer for Kept<'_, S> {
     fn counts_to(&self) -> u64 {
         self.counts_to
     }
-}
-
-#[allow(dead_code)]
-fn place_is_text(block: &Block) -> &impl Display {
-    &block.place
 }

@@ -1,0 +1,168 @@
+//! Denials that a limiter remembers are those that the store would give. Where a store's guard remembers none, the same must hold.
+
+use std::time::Duration;
+
+use tollgate::algorithm::{AnyMachine, Op};
+use tollgate::{Algorithm, Decision, Receipt, Source, Timestamp};
+
+use crate::ground::{Ground, HOUR, Limited, START, TICK, before, limit};
+use crate::model::same_but_source;
+use crate::subject::Subject;
+
+/// All algorithms whose denials hold until their time.
+const REMEMBERED: [&str; 7] = [
+    "gcra",
+    "fixed-window",
+    "fixed-window-per-key",
+    "moving-window",
+    "sliding-window",
+    "token-bucket",
+    "leaky-bucket",
+];
+
+/// Takes three units one after the other, and is refused a cost of `cost` a moment later.
+fn denied<S: Subject>(limited: &Limited<'_, S>, key: &str, cost: u64) -> (Timestamp, Decision) {
+    for n in 0..3 {
+        assert!(limited.hit(START + n * (HOUR / 10), key).allowed(), "{}", limited.limit());
+    }
+    let now = START + 3 * (HOUR / 10);
+    (now, limited.hit_n(now, key, cost))
+}
+
+/// What is known of a denial without its state: that it is one, and its times.
+fn same_times(got: &Decision, wanted: &Decision) -> Result<(), String> {
+    let times = |d: &Decision| (d.allowed(), d.limit(), d.retry_after(), d.expires_at());
+    if times(got) == times(wanted) && got.used() >= wanted.used() {
+        return Ok(());
+    }
+    Err(format!("got    {got:?}\nwanted {wanted:?}"))
+}
+
+/// Asked again and again for the same cost and for more: every field is that of the store, until the very microsecond at which it would pass.
+pub fn a_remembered_denial_answers_as_the_store_would<S: Subject>(subject: &S) {
+    let ground = Ground::new(subject);
+    for algorithm in REMEMBERED {
+        let limit = limit(&format!("3/hour {algorithm}"));
+        let Some(limited) = ground.limited(&limit) else { continue };
+        for cost in [1, 2, 3] {
+            let key = format!("cost {cost}");
+            let machine = AnyMachine::new(&limit);
+            let mut state = None;
+            for n in 0..3 {
+                let _ = machine.apply(&mut state, START + n * (HOUR / 10), Op::Hit(1));
+            }
+            let (now, first) = denied(&limited, &key, cost);
+            let Some(wait) = first.retry_after().filter(|_| !first.allowed()) else { continue };
+            let free = now + wait;
+            let mut times: Vec<_> = (0..20).map(|n| now + n * (HOUR / 20)).collect();
+            times.retain(|time| *time < free);
+            times.push(before(free, TICK));
+            for time in times {
+                for cost in [cost, cost + 1, 4] {
+                    let wanted = machine.apply(&mut state.clone(), time, Op::Hit(cost));
+                    let got = limited.hit_n(time, &key, cost);
+                    let source = matches!(got.source(), Source::Store | Source::DenialCache);
+                    assert!(source, "{limit}: from {:?}", got.source());
+                    // The log of a moving window stays in the store: what of it has left since is not known here.
+                    let log = limit.algorithm() == Algorithm::MovingWindow;
+                    let same = if log && got.source() == Source::DenialCache {
+                        same_times(&got, &wanted)
+                    } else {
+                        same_but_source(&got, &wanted)
+                    };
+                    if let Err(difference) = same {
+                        panic!(
+                            "{limit}: cost {cost} at {time} from {:?}\n{difference}",
+                            got.source()
+                        );
+                    }
+                }
+            }
+            assert!(limited.hit_n(free, &key, cost).allowed(), "{limit}: denied beyond its time");
+        }
+    }
+}
+
+/// A smaller cost than the one that was denied is asked of the store.
+pub fn a_smaller_cost_is_not_denied_from_memory<S: Subject>(subject: &S) {
+    let ground = Ground::new(subject);
+    for limited in ground.of_all(3, HOUR) {
+        let limit = limited.limit();
+        assert!(limited.hit(START, "key").allowed(), "{limit}");
+        assert!(!limited.hit_n(START, "key", 3).allowed(), "{limit}");
+        assert!(limited.hit_n(START, "key", 2).allowed(), "{limit}");
+        assert!(!limited.hit(START, "key").allowed(), "{limit}");
+    }
+}
+
+/// A refund, with or without a receipt, a set, a reset and a clear through this handle are seen at once.
+pub fn giving_back_ends_a_remembered_denial<S: Subject>(subject: &S) {
+    let ground = Ground::new(subject);
+    for algorithm in REMEMBERED {
+        let limit = limit(&format!("2/hour {algorithm}"));
+        let Some(limited) = ground.limited(&limit) else { continue };
+        let other = ground.limited(&limit).expect("held a moment ago");
+        let policy = format!("2/hour {algorithm}; 50/second").parse().expect("a policy");
+        let policy = ground.policy(&policy);
+        let at = policy.as_ref().map(|policy| policy.at(START));
+        type Give<'a> = Box<dyn Fn(&'static str, &Receipt) + 'a>;
+        let ways: [(&'static str, Give<'_>); 7] = [
+            ("refund", Box::new(|key, receipt| drop(limited.refund(START, key, receipt)))),
+            ("refund_n", Box::new(|key, _| drop(limited.apply(START, key, Op::RefundUnits(1))))),
+            ("set", Box::new(|key, _| drop(limited.apply(START, key, Op::Set(0))))),
+            ("reset", Box::new(|key, _| assert!(limited.reset(START, key)))),
+            ("another limiter", Box::new(|key, _| drop(other.apply(START, key, Op::Set(1))))),
+            (
+                "policy",
+                Box::new(|key, _| match &at {
+                    Some(at) => drop(limited.must(at.set(key, 1))),
+                    None => drop(limited.reset(START, key)),
+                }),
+            ),
+            ("clear", Box::new(|_, _| limited.must(limited.inner.clear()))),
+        ];
+        for (way, give_back) in ways {
+            let _ = limited.hit(START, way);
+            let second = limited.hit(START, way);
+            for _ in 0..3 {
+                assert!(!limited.hit(START, way).allowed(), "{limit}");
+            }
+            give_back(way, &second.receipt());
+            assert!(limited.hit(START, way).allowed(), "{limit}: still denied after {way}");
+        }
+    }
+}
+
+/// Every attempt on an elastic window and on a limit that charges denied hits reaches the store: they change its state.
+pub fn denials_that_change_the_state_are_never_remembered<S: Subject>(subject: &S) {
+    let ground = Ground::new(subject);
+    let texts = [
+        "2/hour elastic-window",
+        "2/hour elastic-window charge-denied",
+        "2/hour fixed-window charge-denied",
+        "2/hour fixed-window-per-key charge-denied",
+    ];
+    for limited in ground.of_texts(texts) {
+        let limit = limited.limit();
+        let (machine, mut state) = (AnyMachine::new(limit), None);
+        for n in 0..8 {
+            let now = START + n * (HOUR / 100);
+            let wanted = machine.apply(&mut state, now, Op::Hit(1));
+            let got = limited.hit(now, "key");
+            assert_eq!(got.source(), Source::Store, "{limit}: attempt {n}");
+            if let Err(difference) = same_but_source(&got, &wanted) {
+                panic!("{limit}: attempt {n}\n{difference}");
+            }
+        }
+    }
+    // In a policy with one of them neither.
+    for text in ["1/hour; 50/day elastic-window", "1/hour; 50/day fixed-window charge-denied"] {
+        let Some(policy) = ground.policy(&text.parse().expect("a policy")) else { continue };
+        for n in 0..5_u32 {
+            let now = START + n * Duration::from_secs(1);
+            let hit = ground.run(policy.at(now).hit(text));
+            let hit = hit.unwrap_or_else(|error| panic!("{text}: {error}"));
+            assert_eq!((hit.allowed(), hit.headline().source()), (n == 0, Source::Store), "{text}");
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! Several processes on one store. Claimed by `processes`.
+//!
+//! The rule starts its own test binary again, with the name of its own test and the address of the store in the environment.
+
+use std::process::{Child, Command, Stdio};
+
+use super::concurrent::admitted_together;
+use crate::ground::{Ground, START, limit};
+use crate::subject::Subject;
+
+/// Set for the children: the address of the store.
+const ADDRESS: &str = "TOLLGATE_TESTKIT_ADDRESS";
+/// Set for the children: the namespace.
+const NAMESPACE: &str = "TOLLGATE_TESTKIT_NAMESPACE";
+
+const CHILDREN: usize = 3;
+const QUOTA: u64 = 150;
+const FRESH_KEYS: u64 = 100;
+
+/// Their totals are exact whether or not the processes meet in time: together they try three times as often as passes.
+const LIMITS: [&str; 8] = [
+    "150/365 days",
+    "150/365 days token-bucket",
+    "150/365 days leaky-bucket",
+    "150/365 days fixed-window",
+    "150/365 days fixed-window-per-key",
+    "150/365 days elastic-window",
+    "150/365 days sliding-window",
+    "150/365 days moving-window",
+];
+
+/// What a child says of each limit, then of the fresh keys.
+const SAYS: &str = "tollgate-testkit admitted:";
+
+/// Processes on one key admit exactly the limit together, and on fresh keys with a limit of one exactly one each. `test` is the path of the test that
+/// runs this rule, `make` its subject.
+pub fn several_processes_admit_exactly_the_limit<S: Subject>(test: &str, make: impl FnOnce() -> S) {
+    if let (Ok(address), Ok(namespace)) = (std::env::var(ADDRESS), std::env::var(NAMESPACE)) {
+        let subject = S::connect(&address).expect("an address of Subject::address");
+        return println!("\n{SAYS} {}", admitted(&Ground::at(&subject, &namespace)));
+    }
+    let subject = make();
+    let address = subject.address().expect("`processes` is claimed: Subject::address");
+    let ground = Ground::new(&subject);
+    let children: Vec<Child> =
+        (0..CHILDREN).map(|_| start(test, &address, &ground.namespace)).collect();
+    let held = LIMITS.iter().filter(|text| ground.limited(&limit(text)).is_some()).count();
+    let mut totals = vec![0_u64; held + 1];
+    for child in children {
+        let output = child.wait_with_output().expect("the child's output");
+        let text = String::from_utf8_lossy(&output.stdout);
+        let line = text.lines().find_map(|line| line.strip_prefix(SAYS));
+        let line = line.unwrap_or_else(|| {
+            panic!("a child said nothing: {text}\n{}", String::from_utf8_lossy(&output.stderr))
+        });
+        let counts = line.split_whitespace().map(|count| count.parse::<u64>().expect("a count"));
+        for (total, count) in totals.iter_mut().zip(counts) {
+            *total += count;
+        }
+    }
+    let mut wanted = vec![QUOTA; held];
+    wanted.push(FRESH_KEYS);
+    assert_eq!(totals, wanted, "admitted by {CHILDREN} processes, of {LIMITS:?} and of fresh keys");
+    for text in LIMITS {
+        let Some(limited) = ground.limited(&limit(text)) else { continue };
+        assert_eq!(limited.usage(START, "key"), QUOTA, "{text}: in use");
+    }
+}
+
+fn start(test: &str, address: &str, namespace: &str) -> Child {
+    // Without the name of the binary's crate, as the test runner knows it.
+    let test = test.split_once("::").map_or(test, |(_, path)| path);
+    let binary = std::env::current_exe().expect("the path of this test");
+    Command::new(binary)
+        .args([test, "--exact", "--nocapture", "--test-threads=1"])
+        .envs([(ADDRESS, address), (NAMESPACE, namespace)])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("a child process")
+}
+
+/// In a child: what passes of each limit and of the fresh keys.
+fn admitted<S: Subject>(ground: &Ground<'_, S>) -> String {
+    let mut counts = Vec::new();
+    for text in LIMITS {
+        let Some(limited) = ground.limited(&limit(text)) else { continue };
+        counts.push(admitted_together(&limited, "key", QUOTA).to_string());
+    }
+    let one = ground.limited(&limit("1/365 days")).expect("held by every store");
+    let fresh = (0..FRESH_KEYS).map(|n| admitted_together(&one, ("fresh", n), 1)).sum::<u64>();
+    counts.push(fresh.to_string());
+    counts.join(" ")
+}
