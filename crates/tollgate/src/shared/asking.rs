@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
-use super::denials::Epoch;
+use super::denials::{Epoch, Question};
 use super::failure::{Fallback, OnFailure};
 use super::{Ask, Guard, Mode, SharedStore, guard};
 use crate::algorithm::{AnyMachine, Op};
@@ -85,51 +85,48 @@ impl<S: SharedStore> Limits<S> {
         key: &K,
         cost: u64,
     ) -> Result<Vec<Decision>, Error> {
-        let guard = self.store.guard();
-        let sent = guard.now();
-        let epoch = match key.with_key(|key| self.recall(key, cost, terms.at, sent)) {
-            Ok(decisions) => {
-                guard.counters.remembered.add();
-                return Ok(decisions);
-            }
+        let sent = self.store.guard().now();
+        let known = key.with_key(|key| self.recall(&self.question(terms, sent, key, cost)));
+        let epoch = match known {
+            Ok(decisions) => return Ok(decisions),
             Err(epoch) => epoch,
         };
         let result = self.send(terms, key, |_| Op::Hit(cost)).await;
         match result {
             Ok(decisions) => {
-                key.with_key(|key| self.learn(terms.at, key, cost, sent, epoch, &decisions));
+                key.with_key(|key| {
+                    self.learn(&self.question(terms, sent, key, cost), epoch, &decisions);
+                });
                 Ok(decisions)
             }
             Err(error) => self.without_store(&error, terms, key, Op::Hit(cost)).ok_or(error),
         }
     }
 
-    fn recall(
-        &self,
-        key: KeyRef<'_>,
-        cost: u64,
-        at: Option<Timestamp>,
-        now: Timestamp,
-    ) -> Result<Vec<Decision>, Option<Epoch>> {
+    fn recall(&self, question: &Question<'_>) -> Result<Vec<Decision>, Option<Epoch>> {
         if !self.remembers {
             return Err(None);
         }
-        self.store.guard().denials.recall(self.number, key, cost, at, now).map_err(Some)
+        let decisions = self.store.guard().denials.recall(question).map_err(Some)?;
+        self.store.guard().counters.remembered.add();
+        Ok(decisions)
     }
 
-    fn learn(
-        &self,
-        at: Option<Timestamp>,
-        key: KeyRef<'_>,
-        cost: u64,
-        sent: Timestamp,
-        epoch: Option<Epoch>,
-        decisions: &[Decision],
-    ) {
-        self.warm(key, at, decisions);
+    fn learn(&self, question: &Question<'_>, epoch: Option<Epoch>, decisions: &[Decision]) {
+        self.warm(question.key, question.at, decisions);
         if let Some(epoch) = epoch {
-            self.store.guard().denials.remember(self.number, key, cost, at, sent, epoch, decisions);
+            self.store.guard().denials.remember(question, epoch, decisions);
         }
+    }
+
+    fn question<'a>(
+        &self,
+        terms: Terms,
+        sent: Timestamp,
+        key: KeyRef<'a>,
+        cost: u64,
+    ) -> Question<'a> {
+        Question { limits: self.number, key, cost, at: terms.at, sent }
     }
 
     /// Hits each key on its own.
@@ -138,18 +135,14 @@ impl<S: SharedStore> Limits<S> {
         terms: Terms,
         keys: &[K],
     ) -> Result<Vec<Decision>, Error> {
-        let guard = self.store.guard();
-        let sent = guard.now();
+        let sent = self.store.guard().now();
         let mut decisions: Vec<Option<Decision>> = vec![None; keys.len()];
         let mut epochs = vec![None; keys.len()];
         // Those to ask for, by what fails together.
         let mut lanes: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         for (index, key) in keys.iter().enumerate() {
-            match key.with_key(|key| self.recall(key, 1, terms.at, sent)) {
-                Ok(remembered) => {
-                    guard.counters.remembered.add();
-                    decisions[index] = remembered.first().copied();
-                }
+            match key.with_key(|key| self.recall(&self.question(terms, sent, key, 1))) {
+                Ok(remembered) => decisions[index] = remembered.first().copied(),
                 Err(epoch) => {
                     epochs[index] = epoch;
                     lanes.entry(key.with_key(|key| self.lane(key))).or_default().push(index);
@@ -174,7 +167,9 @@ impl<S: SharedStore> Limits<S> {
                 let decision = match &answer {
                     Ok(answers) => answers.get(position).copied().inspect(|decision| {
                         let one = std::slice::from_ref(decision);
-                        key.with_key(|key| self.learn(terms.at, key, 1, sent, epochs[*index], one));
+                        key.with_key(|key| {
+                            self.learn(&self.question(terms, sent, key, 1), epochs[*index], one);
+                        });
                     }),
                     Err(error) => {
                         let instead = self.without_store(error, terms, key, Op::Hit(1));

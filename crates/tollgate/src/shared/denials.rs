@@ -49,6 +49,19 @@ struct Entry {
     decisions: Box<[Decision]>,
 }
 
+/// A hit, as far as denials are concerned.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Question<'a> {
+    /// Which limits, by the number of their limiter.
+    pub(crate) limits: u64,
+    pub(crate) key: KeyRef<'a>,
+    pub(crate) cost: u64,
+    /// The time, if it is given.
+    pub(crate) at: Option<Timestamp>,
+    /// When it is asked, by the clock of this process.
+    pub(crate) sent: Timestamp,
+}
+
 /// What a caller takes along to the store.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Epoch(u64);
@@ -68,33 +81,18 @@ impl Denials {
         (&self.shards[(hash >> 32) as usize % SHARDS], hash)
     }
 
-    /// The denial of a hit of that cost if it is known, as the store would give it now; else what to take along to the store.
-    pub(crate) fn recall(
-        &self,
-        limits: u64,
-        key: KeyRef<'_>,
-        cost: u64,
-        at: Option<Timestamp>,
-        now: Timestamp,
-    ) -> Result<Vec<Decision>, Epoch> {
-        let (shard, hash) = self.shard(key);
+    /// The denial if it is known, as the store would give it now; else what to take along to the store.
+    pub(crate) fn recall(&self, question: &Question<'_>) -> Result<Vec<Decision>, Epoch> {
+        let (shard, hash) = self.shard(question.key);
         let shard = lock(shard);
         let epoch = Epoch(shard.epoch);
-        let entry = shard.entries.find(hash, |entry| entry.is(limits, key)).ok_or(epoch)?;
-        entry.answer(cost, at, now).ok_or(epoch)
+        let entry = shard.entries.find(hash, |entry| entry.is_for(question)).ok_or(epoch)?;
+        entry.answer(question).ok_or(epoch)
     }
 
-    /// Remembers a denial of all these limits together.
-    pub(crate) fn remember(
-        &self,
-        limits: u64,
-        key: KeyRef<'_>,
-        cost: u64,
-        at: Option<Timestamp>,
-        sent: Timestamp,
-        epoch: Epoch,
-        decisions: &[Decision],
-    ) {
+    /// Remembers what the store said, if it is a denial of all these limits together.
+    pub(crate) fn remember(&self, question: &Question<'_>, epoch: Epoch, decisions: &[Decision]) {
+        let &Question { limits, key, cost, at, sent } = question;
         let Some(until) = until(decisions, sent) else { return };
         let until = until.min(sent.plus(self.longest));
         let (shard, hash) = self.shard(key);
@@ -111,7 +109,7 @@ impl Denials {
             given: at.is_some(),
             decisions: decisions.into(),
         };
-        if let Some(entry) = shard.entries.find_mut(hash, |entry| entry.is(limits, key)) {
+        if let Some(entry) = shard.entries.find_mut(hash, |entry| entry.is_for(question)) {
             // The smaller cost answers for more, unless its time is over.
             if cost <= entry.cost || entry.until <= sent {
                 *entry = new();
@@ -148,18 +146,19 @@ impl Denials {
 }
 
 impl Entry {
-    fn is(&self, limits: u64, key: KeyRef<'_>) -> bool {
-        self.limits == limits && self.key.as_ref() == key
+    fn is_for(&self, question: &Question<'_>) -> bool {
+        self.limits == question.limits && self.key.as_ref() == question.key
     }
 
     /// The decisions as of now, if the cost is still refused for certain.
-    fn answer(&self, cost: u64, at: Option<Timestamp>, now: Timestamp) -> Option<Vec<Decision>> {
+    fn answer(&self, question: &Question<'_>) -> Option<Vec<Decision>> {
+        let &Question { cost, at, sent, .. } = question;
         let first = self.decisions.first()?;
         // The store's time now is at most this: its clock and ours run alike, and it was asked after `sent`.
         let now = match at {
             Some(at) if self.given => at,
-            None if !self.given && now < self.until => {
-                first.now().plus(now.micros_since(self.sent))
+            None if !self.given && sent < self.until => {
+                first.now().plus(sent.micros_since(self.sent))
             }
             _ => return None,
         };

@@ -280,11 +280,11 @@ impl<S: SharedStore> SharedCall<'_, S> {
     /// # Errors
     /// As [`SharedLimiter::hit`].
     pub async fn hit_n<K: Key>(&self, key: K, cost: u64) -> Result<Decision, Error> {
-        one(self.limiter.limits.hit(self.terms, &key, cost).await?)
+        one(&self.limiter.limits.hit(self.terms, &key, cost).await?)
     }
 
     async fn each<K: Key>(&self, key: K, op: Op) -> Result<Decision, Error> {
-        one(self.limiter.limits.each(self.terms, &key, op).await?)
+        one(&self.limiter.limits.each(self.terms, &key, op).await?)
     }
 
     /// See [`SharedLimiter::peek`].
@@ -325,7 +325,7 @@ impl<S: SharedStore> SharedCall<'_, S> {
     /// When the store does not answer.
     pub async fn refund<K: Key>(&self, key: K, receipt: &Receipt) -> Result<Decision, Error> {
         let receipts = std::slice::from_ref(receipt);
-        one(self.limiter.limits.refund(self.terms, &key, receipts).await?)
+        one(&self.limiter.limits.refund(self.terms, &key, receipts).await?)
     }
 
     /// See [`SharedLimiter::refund_n`].
@@ -370,9 +370,9 @@ impl<S: SharedStore> SharedCall<'_, S> {
 }
 
 /// The decision of a single limit.
-fn one(decisions: Vec<Decision>) -> Result<Decision, Error> {
-    match decisions[..] {
-        [decision] => Ok(decision),
+fn one(decisions: &[Decision]) -> Result<Decision, Error> {
+    match decisions {
+        [decision] => Ok(*decision),
         _ => Err(Error::store(format!("{} decisions instead of 1", decisions.len()), false)),
     }
 }

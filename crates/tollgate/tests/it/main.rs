@@ -2,6 +2,7 @@
 
 mod properties;
 mod readme;
+mod shared;
 mod stores;
 mod text;
 mod threads;

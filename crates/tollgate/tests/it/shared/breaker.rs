@@ -1,0 +1,121 @@
+//! Deadlines and breakers.
+
+use std::time::Duration;
+
+use tollgate::ErrorKind;
+
+use super::failing::{DEADLINE, FAILURES, Failing, Mood, PAUSE};
+
+/// Calls until the breaker is open, and a little longer.
+fn let_it_fail(store: &Failing) {
+    let limiter = store.limiter("100/second");
+    for _ in 0..2 * FAILURES {
+        assert!(store.run(limiter.hit("a")).is_err());
+        store.clock.advance(DEADLINE);
+    }
+}
+
+#[test]
+fn a_call_without_an_answer_ends_at_its_deadline_as_lost() {
+    let store = Failing::new();
+    let limiter = store.limiter("1/second");
+    store.is_now(Mood::Silent);
+    let error = store.run(limiter.hit("a")).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Lost);
+    assert!(error.is_transient());
+    assert_eq!(error.to_string(), "no answer from the store: none within the deadline of 5ms");
+    let error = store.run(limiter.within(Duration::from_secs(1)).hit("a")).unwrap_err();
+    assert!(error.to_string().ends_with("1s"), "{error}");
+    assert_eq!(store.run(limiter.check()).unwrap_err().kind(), ErrorKind::Lost);
+}
+
+#[test]
+fn a_store_that_is_away_is_not_asked_again_before_the_pause_is_over() {
+    for mood in [Mood::Silent, Mood::Away] {
+        let store = Failing::new();
+        let limiter = store.limiter("100/second");
+        store.is_now(mood);
+        let_it_fail(&store);
+        let calls = store.calls();
+        for _ in 0..10 {
+            let error = store.run(limiter.hit("a")).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+        }
+        assert_eq!(store.calls(), calls, "{mood:?}");
+        let stats = tollgate::shared::SharedStore::guard(&store).stats();
+        assert_eq!(stats.opened, 1);
+        assert!(stats.skipped >= 10);
+    }
+}
+
+#[test]
+fn one_probe_finds_out_that_the_store_answers_again() {
+    let store = Failing::new();
+    let limiter = store.limiter("100/second");
+    store.is_now(Mood::Away);
+    let_it_fail(&store);
+    store.is_now(Mood::Answers);
+    assert!(store.run(limiter.hit("a")).is_err());
+    store.clock.advance(2 * PAUSE);
+    assert!(store.run(limiter.hit("a")).unwrap().allowed());
+    assert!(store.run(limiter.hit("a")).unwrap().allowed());
+    assert_eq!(store.calls(), 2);
+    assert_eq!(limiter.store_stats().closed, 1);
+}
+
+#[test]
+fn a_probe_that_nobody_waits_for_lets_the_next_one_try() {
+    let store = Failing::new();
+    let limiter = store.limiter("100/second");
+    store.is_now(Mood::Away);
+    let_it_fail(&store);
+    store.clock.advance(2 * PAUSE);
+    store.is_now(Mood::Silent);
+    {
+        let mut probe = Box::pin(limiter.hit("a"));
+        let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+        assert!(probe.as_mut().poll(&mut cx).is_pending());
+        assert!(store.run(limiter.hit("a")).is_err(), "one probe at a time");
+    }
+    store.is_now(Mood::Answers);
+    assert!(store.run(limiter.hit("a")).is_ok());
+}
+
+#[test]
+fn an_error_about_a_key_does_not_open_the_breaker() {
+    let store = Failing::new();
+    let limiter = store.limiter("100/second");
+    store.is_now(Mood::Complains);
+    for _ in 0..10 * FAILURES {
+        let error = store.run(limiter.hit("a")).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Store);
+        store.clock.advance(DEADLINE);
+    }
+    store.is_now(Mood::Answers);
+    assert!(store.run(limiter.hit("a")).is_ok());
+    assert_eq!(limiter.store_stats().refused, u64::from(10 * FAILURES));
+}
+
+#[test]
+fn impatience_of_a_caller_does_not_open_the_breaker() {
+    let store = Failing::new();
+    let limiter = store.limiter("100/second");
+    store.is_now(Mood::Silent);
+    for _ in 0..10 * FAILURES {
+        assert!(store.run(limiter.within(Duration::from_micros(50)).hit("a")).is_err());
+        store.clock.advance(DEADLINE);
+    }
+    store.is_now(Mood::Answers);
+    assert!(store.run(limiter.hit("a")).is_ok());
+}
+
+/// The counters of a limiter's store.
+trait StoreStats {
+    fn store_stats(&self) -> tollgate::shared::Stats;
+}
+
+impl<S: tollgate::shared::SharedStore> StoreStats for tollgate::shared::SharedLimiter<S> {
+    fn store_stats(&self) -> tollgate::shared::Stats {
+        self.store().guard().stats()
+    }
+}

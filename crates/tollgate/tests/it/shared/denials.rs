@@ -1,0 +1,221 @@
+//! Remembered denials: right as long as they are used, and gone as soon as they may be wrong.
+
+use std::time::Duration;
+
+use tollgate::shared::{SharedPolicyLimiter, SharedStore};
+use tollgate::{Decision, Source};
+
+use super::failing::{Failing, Mood};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Everything a decision says.
+fn fields(d: &Decision) -> (bool, u64, u64, u64, Option<Duration>, Duration) {
+    (d.allowed(), d.limit(), d.remaining(), d.used(), d.retry_after(), d.reset_after())
+}
+
+#[test]
+fn a_denial_is_answered_from_memory_until_it_ends() {
+    for limit in ["2/minute", "2/minute token-bucket", "2/minute sliding-window"] {
+        let store = Failing::new();
+        let limiter = store.limiter(limit);
+        assert!(store.run(limiter.hit_n("a", 2)).unwrap().allowed());
+        let first = store.run(limiter.hit("a")).unwrap();
+        assert_eq!((first.allowed(), first.source()), (false, Source::Store));
+        let calls = store.calls();
+        store.clock.advance(SECOND);
+        let again = store.run(limiter.hit("a")).unwrap();
+        assert_eq!(again.source(), Source::DenialCache);
+        assert_eq!(fields(&again), fields(&store.run(limiter.peek("a")).unwrap()), "{limit}");
+        assert_eq!(store.calls(), calls + 1, "only the peek");
+        store.clock.advance(again.retry_after().unwrap());
+        let at_last = store.run(limiter.hit("a")).unwrap();
+        assert_eq!((at_last.allowed(), at_last.source()), (true, Source::Store), "{limit}");
+    }
+}
+
+#[test]
+fn at_least_the_cost_that_was_denied_is_denied_with_its_own_wait() {
+    let store = Failing::new();
+    let limiter = store.limiter("1/second burst=10");
+    assert!(store.run(limiter.hit_n("a", 7)).unwrap().allowed());
+    assert!(!store.run(limiter.hit_n("a", 5)).unwrap().allowed());
+    let calls = store.calls();
+    for cost in [5, 6, 10, 11] {
+        let remembered = store.run(limiter.hit_n("a", cost)).unwrap();
+        assert_eq!(remembered.source(), Source::DenialCache);
+        let asked = store.run(limiter.peek_n("a", cost)).unwrap();
+        assert_eq!(fields(&remembered), fields(&asked), "cost {cost}");
+    }
+    assert_eq!(store.calls(), calls + 4, "only the peeks");
+    assert!(store.run(limiter.hit_n("a", 3)).unwrap().allowed(), "a smaller cost may pass");
+}
+
+#[test]
+fn a_larger_cost_on_a_moving_window_is_asked_for() {
+    let store = Failing::new();
+    let limiter = store.limiter("10/minute moving-window");
+    let _ = store.run(limiter.hit_n("a", 4)).unwrap();
+    store.clock.advance(SECOND);
+    let _ = store.run(limiter.hit_n("a", 4)).unwrap();
+    assert!(!store.run(limiter.hit_n("a", 3)).unwrap().allowed());
+    assert_eq!(store.run(limiter.hit_n("a", 3)).unwrap().source(), Source::DenialCache);
+    let larger = store.run(limiter.hit_n("a", 7)).unwrap();
+    assert_eq!(larger.source(), Source::Store, "its wait is not known here");
+    assert_eq!(larger.retry_after(), Some(Duration::from_secs(60)));
+}
+
+#[test]
+fn what_gives_units_back_makes_the_store_be_asked_again() {
+    let store = Failing::new();
+    let limiter = store.limiter("2/hour");
+    let receipt = store.run(limiter.hit_n("a", 2)).unwrap().receipt();
+    let denied = || {
+        assert!(!store.run(limiter.hit_n("a", 2)).unwrap().allowed());
+        assert_eq!(store.run(limiter.hit_n("a", 2)).unwrap().source(), Source::DenialCache);
+    };
+    denied();
+    let _ = store.run(limiter.refund("a", &receipt)).unwrap();
+    assert!(store.run(limiter.hit_n("a", 2)).unwrap().allowed());
+    denied();
+    let _ = store.run(limiter.refund_n("a", 2)).unwrap();
+    assert!(store.run(limiter.hit_n("a", 2)).unwrap().allowed());
+    denied();
+    let _ = store.run(limiter.set("a", 0)).unwrap();
+    assert!(store.run(limiter.hit_n("a", 2)).unwrap().allowed());
+    denied();
+    store.run(limiter.reset("a")).unwrap();
+    assert!(store.run(limiter.hit_n("a", 2)).unwrap().allowed());
+    denied();
+    store.run(limiter.clear()).unwrap();
+    assert!(store.run(limiter.hit_n("a", 2)).unwrap().allowed());
+}
+
+#[test]
+fn a_refund_through_one_limiter_is_seen_by_another() {
+    let store = Failing::new();
+    let (one, other) = (store.limiter("1/hour"), store.limiter("1/hour"));
+    let receipt = store.run(one.hit("a")).unwrap().receipt();
+    assert!(!store.run(other.hit("a")).unwrap().allowed());
+    let _ = store.run(one.refund("a", &receipt)).unwrap();
+    assert!(store.run(other.hit("a")).unwrap().allowed());
+}
+
+#[test]
+fn a_denial_from_before_a_refund_that_comes_home_after_it_is_not_remembered() {
+    let store = Failing::new();
+    let limiter = store.limiter("1/hour");
+    let receipt = store.run(limiter.hit("a")).unwrap().receipt();
+    store.is_now(Mood::Silent);
+    let patient = limiter.within(SECOND);
+    let mut late = Box::pin(patient.hit("a"));
+    let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+    assert!(late.as_mut().poll(&mut cx).is_pending());
+    store.is_now(Mood::Answers);
+    let _ = store.run(limiter.refund("a", &receipt)).unwrap();
+    assert!(!store.run(late).unwrap().allowed(), "it was decided before the refund");
+    assert!(store.run(limiter.hit("a")).unwrap().allowed());
+}
+
+#[test]
+fn refusals_that_change_the_state_are_never_remembered() {
+    for limit in ["1/minute elastic-window", "1/minute fixed-window charge-denied"] {
+        let store = Failing::new();
+        let limiter = store.limiter(limit);
+        for _ in 0..5 {
+            assert_eq!(store.run(limiter.hit("a")).unwrap().source(), Source::Store);
+        }
+        assert_eq!(store.calls(), 5, "{limit}");
+    }
+}
+
+#[test]
+fn a_cost_that_never_fits_is_not_remembered() {
+    let store = Failing::new();
+    let limiter = store.limiter("2/minute");
+    for _ in 0..3 {
+        let never = store.run(limiter.hit_n("a", 3)).unwrap();
+        assert_eq!((never.retry_after(), never.source()), (None, Source::Store));
+    }
+    assert!(store.run(limiter.hit_n("a", 2)).unwrap().allowed());
+}
+
+#[test]
+fn a_raised_quota_is_not_bound_by_the_denials_of_the_old_one() {
+    let store = Failing::new();
+    let small = store.limiter("1/hour fixed-window name=plan");
+    let large = store.limiter("5/hour fixed-window name=plan");
+    assert!(store.run(small.hit("a")).unwrap().allowed());
+    assert!(!store.run(small.hit("a")).unwrap().allowed());
+    assert!(store.run(large.hit("a")).unwrap().allowed());
+}
+
+#[test]
+fn a_policy_is_remembered_as_a_whole() {
+    let store = Failing::new();
+    let policy = SharedPolicyLimiter::on(&store, "", "2/minute; 5/hour").unwrap();
+    assert!(store.run(policy.hit_n("a", 2)).unwrap().allowed());
+    assert!(!store.run(policy.hit("a")).unwrap().allowed());
+    let calls = store.calls();
+    store.clock.advance(SECOND);
+    let remembered = store.run(policy.hit("a")).unwrap();
+    assert_eq!(store.calls(), calls);
+    let asked = store.run(policy.peek("a")).unwrap();
+    for (remembered, asked) in remembered.outcomes().iter().zip(asked.outcomes()) {
+        assert_eq!(remembered.source(), Source::DenialCache);
+        assert_eq!(fields(remembered), fields(asked));
+    }
+    let mixed = SharedPolicyLimiter::on(&store, "", "1/minute; 5/hour elastic-window").unwrap();
+    let calls = store.calls();
+    for _ in 0..4 {
+        let _ = store.run(mixed.hit("a")).unwrap();
+    }
+    assert_eq!(store.calls(), calls + 4, "the elastic window must be pushed");
+}
+
+#[test]
+fn memory_can_be_switched_off_and_is_bounded() {
+    let off = Failing::with(|guard| guard.remember_denials(0));
+    let limiter = off.limiter("1/hour");
+    for _ in 0..5 {
+        assert_eq!(off.run(limiter.hit("a")).unwrap().source(), Source::Store);
+    }
+    let small = Failing::with(|guard| guard.remember_denials(64));
+    let limiter = small.limiter("1/hour");
+    let mut remembered = 0;
+    for key in 0..10_000_u32 {
+        let _ = small.run(limiter.hit_n(key, 1)).unwrap();
+        let _ = small.run(limiter.hit_n(key, 1)).unwrap();
+    }
+    for key in 0..10_000_u32 {
+        remembered += u32::from(small.run(limiter.hit(key)).unwrap().source() != Source::Store);
+    }
+    assert!((1..=64).contains(&remembered), "{remembered}");
+    assert_eq!(small.guard().stats().remembered, u64::from(remembered));
+}
+
+#[test]
+fn memory_can_be_kept_short() {
+    let store = Failing::with(|guard| guard.denials_for(SECOND));
+    let limiter = store.limiter("1/hour");
+    let _ = store.run(limiter.hit("a")).unwrap();
+    let _ = store.run(limiter.hit("a")).unwrap();
+    assert_eq!(store.run(limiter.hit("a")).unwrap().source(), Source::DenialCache);
+    store.clock.advance(SECOND);
+    assert_eq!(store.run(limiter.hit("a")).unwrap().source(), Source::Store);
+}
+
+#[test]
+fn many_keys_in_one_call_use_what_is_remembered() {
+    let store = Failing::new();
+    let limiter = store.limiter("1/hour");
+    let first = store.run(limiter.hit_each(&["a", "b", "a"])).unwrap();
+    let allowed: Vec<bool> = first.iter().map(Decision::allowed).collect();
+    assert_eq!(allowed, [true, true, false]);
+    let calls = store.calls();
+    let again = store.run(limiter.hit_each(&["a", "c"])).unwrap();
+    assert_eq!((again[0].source(), again[1].source()), (Source::DenialCache, Source::Store));
+    assert_eq!(store.calls(), calls + 1);
+    let _ = store.run(limiter.hit_each(&["a"])).unwrap();
+    assert_eq!(store.calls(), calls + 1, "nothing to ask for");
+}

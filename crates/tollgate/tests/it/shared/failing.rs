@@ -1,0 +1,209 @@
+//! A store that fails when told to.
+
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use tollgate::shared::{Ask, Guard, GuardBuilder, InProcess, Mode, SharedLimiter, SharedStore};
+use tollgate::{Clock, Decision, Error, KeyRef, Limit, ManualClock, Memory, Timestamp};
+
+/// How the store answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mood {
+    Answers,
+    /// Not reached: nothing is executed.
+    Away,
+    /// Executes and keeps the answer to itself until its mood changes.
+    Silent,
+    /// Answers with an error about this key.
+    Complains,
+}
+
+type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Failing {
+    store: InProcess<Memory<ManualClock>>,
+    pub(crate) clock: ManualClock,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    mood: Mutex<Mood>,
+    calls: AtomicU64,
+    guard: Guard,
+    tasks: Mutex<Vec<Task>>,
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.guard.fmt(f)
+    }
+}
+
+pub(crate) const START: Timestamp = Timestamp::from_micros(1_790_000_000_000_000);
+
+/// The deadline of calls, the pause of a breaker and the failures that open it.
+pub(crate) const DEADLINE: Duration = Duration::from_millis(5);
+pub(crate) const PAUSE: Duration = Duration::from_millis(100);
+pub(crate) const FAILURES: u32 = 3;
+
+impl Failing {
+    pub(crate) fn new() -> Failing {
+        Failing::with(|guard| guard)
+    }
+
+    pub(crate) fn with(change: impl FnOnce(GuardBuilder) -> GuardBuilder) -> Failing {
+        let clock = ManualClock::new(START);
+        let guard = Guard::builder()
+            .deadline(DEADLINE)
+            .open_after(FAILURES)
+            .pause(PAUSE, 10 * PAUSE)
+            .clock(clock.clone());
+        let shared = Shared {
+            mood: Mutex::new(Mood::Answers),
+            calls: AtomicU64::new(0),
+            guard: change(guard).build(),
+            tasks: Mutex::default(),
+        };
+        let store = InProcess::new(Memory::builder().clock(clock.clone()).build());
+        Failing { store, clock, shared: Arc::new(shared) }
+    }
+
+    pub(crate) fn limiter(&self, limit: &str) -> SharedLimiter<Failing> {
+        SharedLimiter::on(self, "", limit).unwrap_or_else(|error| panic!("{limit}: {error}"))
+    }
+
+    pub(crate) fn is_now(&self, mood: Mood) {
+        *self.shared.mood.lock().expect("no test panics with it") = mood;
+    }
+
+    fn mood(&self) -> Mood {
+        *self.shared.mood.lock().expect("no test panics with it")
+    }
+
+    /// Calls that reached it.
+    pub(crate) fn calls(&self) -> u64 {
+        self.shared.calls.load(Ordering::Relaxed)
+    }
+
+    /// Runs what was spawned, as far as it goes.
+    pub(crate) fn run_tasks(&self) {
+        let mut tasks =
+            std::mem::take(&mut *self.shared.tasks.lock().expect("no test panics with it"));
+        let mut cx = Context::from_waker(Waker::noop());
+        tasks.retain_mut(|task| task.as_mut().poll(&mut cx).is_pending());
+        self.shared.tasks.lock().expect("no test panics with it").extend(tasks);
+    }
+
+    /// What a call comes to. A store that keeps silent has the deadline, and a microsecond more, to think better of it.
+    pub(crate) fn run<F: Future>(&self, call: F) -> F::Output {
+        let mut call = pin!(call);
+        let mut cx = Context::from_waker(Waker::noop());
+        loop {
+            if let Poll::Ready(output) = call.as_mut().poll(&mut cx) {
+                return output;
+            }
+            self.clock.advance(Duration::from_micros(500));
+        }
+    }
+
+    /// Whether a call is executed.
+    fn executes(&self) -> bool {
+        matches!(self.mood(), Mood::Answers | Mood::Silent)
+    }
+
+    /// What the caller hears of it, in this mood.
+    fn answer<T: Send + 'static>(
+        &self,
+        executed: Option<Result<T, Error>>,
+    ) -> impl Future<Output = Result<T, Error>> + Send + use<T> {
+        let mood = self.mood();
+        if mood != Mood::Away {
+            self.shared.calls.fetch_add(1, Ordering::Relaxed);
+        }
+        let mut answer = Some(match (mood, executed) {
+            (_, Some(result)) => result,
+            (Mood::Complains, None) => Err(Error::store("what is this key?", false)),
+            (_, None) => Err(Error::unavailable("not there")),
+        });
+        let shared = Arc::clone(&self.shared);
+        poll_fn(move |_| {
+            if mood == Mood::Silent
+                && *shared.mood.lock().expect("no test panics with it") == Mood::Silent
+            {
+                return Poll::Pending;
+            }
+            answer.take().map_or(Poll::Pending, Poll::Ready)
+        })
+    }
+}
+
+fn now<T>(ready: impl Future<Output = T>) -> T {
+    match pin!(ready).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(value) => value,
+        Poll::Pending => panic!("an in-process store never waits"),
+    }
+}
+
+impl SharedStore for Failing {
+    type Prepared = <InProcess<Memory<ManualClock>> as SharedStore>::Prepared;
+
+    fn prepare(&self, namespace: &str, limit: &Limit) -> Result<Self::Prepared, Error> {
+        self.store.prepare(namespace, limit)
+    }
+
+    fn ask(
+        &self,
+        asks: &[Ask<'_, Self::Prepared>],
+        mode: Mode,
+        at: Option<Timestamp>,
+    ) -> impl Future<Output = Result<Vec<Decision>, Error>> + Send + use<> {
+        self.answer(self.executes().then(|| now(self.store.ask(asks, mode, at))))
+    }
+
+    fn reset(
+        &self,
+        prepared: &[Self::Prepared],
+        key: KeyRef<'_>,
+        at: Option<Timestamp>,
+    ) -> impl Future<Output = Result<bool, Error>> + Send + use<> {
+        self.answer(self.executes().then(|| now(self.store.reset(prepared, key, at))))
+    }
+
+    fn clear(
+        &self,
+        prepared: &Self::Prepared,
+    ) -> impl Future<Output = Result<(), Error>> + Send + use<> {
+        self.answer(self.executes().then(|| now(self.store.clear(prepared))))
+    }
+
+    fn check(&self) -> impl Future<Output = Result<(), Error>> + Send + use<> {
+        self.answer(self.executes().then_some(Ok(())))
+    }
+
+    fn same_counter(&self, a: &Self::Prepared, b: &Self::Prepared) -> bool {
+        self.store.same_counter(a, b)
+    }
+
+    fn same_store(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.shared, &other.shared)
+    }
+
+    fn guard(&self) -> &Guard {
+        &self.shared.guard
+    }
+
+    fn sleep(&self, span: Duration) -> impl Future<Output = ()> + Send + use<> {
+        let clock = self.clock.clone();
+        let until = clock.now() + span;
+        poll_fn(move |_| if clock.now() >= until { Poll::Ready(()) } else { Poll::Pending })
+    }
+
+    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.shared.tasks.lock().expect("no test panics with it").push(Box::pin(task));
+    }
+}

@@ -1,0 +1,205 @@
+//! What a limiter answers when its store does not.
+
+use std::time::Duration;
+
+use tollgate::shared::{
+    OnFailure, Share, SharedLimiter, SharedPolicyLimiter, SharedStore, hit_all_shared,
+};
+use tollgate::{ErrorKind, Source};
+
+use super::failing::{Failing, Mood, PAUSE};
+
+fn failing(store: &Failing, limit: &str, rule: OnFailure) -> SharedLimiter<Failing> {
+    store.limiter(limit).on_failure(rule).unwrap_or_else(|error| panic!("{limit}: {error}"))
+}
+
+fn local(processes: u32) -> OnFailure {
+    OnFailure::Local(Share::one_of(processes).unwrap())
+}
+
+#[test]
+fn an_error_stays_an_error_unless_told_otherwise() {
+    let store = Failing::new();
+    let limiter = store.limiter("5/second");
+    for (mood, kind) in [
+        (Mood::Away, ErrorKind::Unavailable),
+        (Mood::Silent, ErrorKind::Lost),
+        (Mood::Complains, ErrorKind::Store),
+    ] {
+        store.is_now(mood);
+        assert_eq!(store.run(limiter.hit("a")).unwrap_err().kind(), kind);
+    }
+}
+
+#[test]
+fn open_lets_pass_what_could_ever_pass() {
+    let store = Failing::new();
+    let limiter = failing(&store, "3/second", OnFailure::Open);
+    store.is_now(Mood::Away);
+    for _ in 0..10 {
+        let decision = store.run(limiter.hit("a")).unwrap();
+        assert_eq!((decision.allowed(), decision.source()), (true, Source::FailOpen));
+    }
+    assert_eq!(store.run(limiter.hit_n("a", 4)).unwrap().retry_after(), None);
+    assert_eq!(store.run(limiter.take("a", 5)).unwrap().charged(), 3);
+    assert!(store.run(limiter.peek("a")).unwrap().allowed());
+    assert_eq!(store.guard().stats().failed_open, 13);
+}
+
+#[test]
+fn closed_lets_nothing_pass_and_says_when_it_asks_again() {
+    let store = Failing::new();
+    let limiter = failing(&store, "3/second", OnFailure::Closed);
+    store.is_now(Mood::Complains);
+    let decision = store.run(limiter.hit("a")).unwrap();
+    assert_eq!((decision.allowed(), decision.source()), (false, Source::FailClosed));
+    assert_eq!((decision.limit(), decision.remaining()), (3, 0));
+    assert_eq!(decision.retry_after(), Some(PAUSE));
+    assert_eq!(store.run(limiter.hit_n("a", 4)).unwrap().retry_after(), None);
+    assert_eq!(store.run(limiter.take("a", 2)).unwrap().charged(), 0);
+}
+
+#[test]
+fn what_changes_the_state_is_never_made_up() {
+    let store = Failing::new();
+    for rule in [OnFailure::Open, OnFailure::Closed, local(2)] {
+        let limiter = failing(&store, "3/second", rule);
+        let receipt = store.run(limiter.hit("a")).unwrap().receipt();
+        store.is_now(Mood::Complains);
+        assert!(store.run(limiter.refund("a", &receipt)).is_err());
+        assert!(store.run(limiter.refund_n("a", 1)).is_err());
+        assert!(store.run(limiter.set("a", 1)).is_err());
+        assert!(store.run(limiter.reset("a")).is_err());
+        assert!(store.run(limiter.clear()).is_err());
+        assert!(store.run(limiter.check()).is_err());
+        store.is_now(Mood::Answers);
+        assert!(store.run(limiter.reset("a")).unwrap());
+    }
+}
+
+#[test]
+fn the_fallback_has_its_share_and_no_more() {
+    let store = Failing::new();
+    let limiter = failing(&store, "100/minute", local(4));
+    store.is_now(Mood::Away);
+    let mut admitted = 0;
+    for _ in 0..200 {
+        let decision = store.run(limiter.hit("a")).unwrap();
+        assert_eq!((decision.source(), decision.limit()), (Source::Fallback, 25));
+        admitted += u32::from(decision.allowed());
+    }
+    assert_eq!(admitted, 25);
+    assert_eq!(store.guard().stats().fallback, 200);
+}
+
+#[test]
+fn the_fallback_is_as_full_as_the_store_was() {
+    for limit in ["100/hour", "100/hour fixed-window-per-key", "100/hour moving-window"] {
+        let store = Failing::new();
+        let limiter = failing(&store, limit, local(4));
+        for _ in 0..60 {
+            assert!(store.run(limiter.hit("a")).unwrap().allowed());
+        }
+        store.is_now(Mood::Away);
+        let first = store.run(limiter.hit("a")).unwrap();
+        assert_eq!((first.source(), first.remaining()), (Source::Fallback, 9), "{limit}");
+    }
+}
+
+#[test]
+fn others_fill_the_fallback_too() {
+    let store = Failing::new();
+    let limiter = failing(&store, "100/hour", local(4));
+    let _ = store.run(store.limiter("100/hour").hit_n("a", 100)).unwrap();
+    assert!(!store.run(limiter.hit("a")).unwrap().allowed(), "refused by the store");
+    store.is_now(Mood::Away);
+    assert!(!store.run(limiter.within(Duration::from_secs(1)).hit_n("a", 2)).unwrap().allowed());
+}
+
+#[test]
+fn a_refund_does_not_wipe_what_the_fallback_admitted() {
+    let store = Failing::new();
+    let limiter = failing(&store, "100/hour", local(4));
+    let receipt = store.run(limiter.hit("a")).unwrap().receipt();
+    store.is_now(Mood::Complains);
+    let admit = || (0..50).filter(|_| store.run(limiter.hit("a")).unwrap().allowed()).count();
+    assert_eq!(admit(), 24);
+    store.is_now(Mood::Answers);
+    let _ = store.run(limiter.refund("a", &receipt)).unwrap();
+    store.is_now(Mood::Complains);
+    assert_eq!(admit(), 0);
+}
+
+#[test]
+fn what_the_fallback_charged_is_given_back_there() {
+    let store = Failing::new();
+    let limiter = failing(&store, "8/hour", local(4));
+    store.is_now(Mood::Complains);
+    let receipt = store.run(limiter.hit_n("a", 2)).unwrap().receipt();
+    assert!(!store.run(limiter.hit("a")).unwrap().allowed());
+    store.is_now(Mood::Answers);
+    let _ = store.run(limiter.charge("a", 8)).unwrap();
+    let _ = store.run(limiter.refund("a", &receipt)).unwrap();
+    assert_eq!(store.run(limiter.usage("a")).unwrap(), 8, "the store was never charged for it");
+    let other = store.limiter("8/hour");
+    let _ = store.run(other.refund("a", &receipt)).unwrap();
+    assert_eq!(store.run(limiter.usage("a")).unwrap(), 8);
+}
+
+#[test]
+fn a_cost_beyond_the_share_is_told_to_come_again() {
+    let store = Failing::new();
+    let limiter = failing(&store, "100/minute", local(10));
+    store.is_now(Mood::Complains);
+    let large = store.run(limiter.hit_n("a", 20)).unwrap();
+    assert_eq!((large.allowed(), large.retry_after()), (false, Some(PAUSE)));
+    assert_eq!(store.run(limiter.hit_n("a", 101)).unwrap().retry_after(), None);
+}
+
+#[test]
+fn shares_are_parts_of_the_whole() {
+    assert_eq!(Share::new(2, 8).unwrap(), Share::one_of(4).unwrap());
+    let error = Share::new(5, 4).unwrap_err();
+    assert_eq!(error.to_string(), "share 5/4: a share is more than nothing and at most all");
+    assert!(Share::new(0, 4).is_err());
+    assert!(Share::one_of(0).is_err());
+}
+
+#[test]
+fn policies_follow_the_same_rules() {
+    let store = Failing::new();
+    let on = |rule| {
+        SharedPolicyLimiter::on(&store, "", "4/second; 8/minute").unwrap().on_failure(rule).unwrap()
+    };
+    store.is_now(Mood::Complains);
+    assert!(store.run(on(OnFailure::Error).hit("a")).is_err());
+    assert!(store.run(on(OnFailure::Open).hit("a")).unwrap().allowed());
+    assert!(!store.run(on(OnFailure::Closed).hit("a")).unwrap().allowed());
+    let halves = on(local(2));
+    let first = store.run(halves.hit_n("a", 2)).unwrap();
+    assert!(first.allowed());
+    assert!(!store.run(halves.hit("a")).unwrap().allowed());
+    let _ = store.run(halves.refund("a", &first)).unwrap();
+    assert!(store.run(halves.hit("a")).unwrap().allowed());
+}
+
+#[test]
+fn of_several_keys_the_strictest_limiter_decides() {
+    let store = Failing::new();
+    let with = |rule| failing(&store, "4/minute", rule);
+    let (error, open, closed, halves) =
+        (with(OnFailure::Error), with(OnFailure::Open), with(OnFailure::Closed), with(local(2)));
+    store.is_now(Mood::Complains);
+    let all = |items: &[_]| store.run(hit_all_shared(items, None));
+    assert!(all(&[error.item("a", 1), open.item("b", 1)]).is_err());
+    assert!(!all(&[closed.item("a", 1), halves.item("b", 1)]).unwrap().allowed());
+    assert!(all(&[open.item("a", 1), halves.item("b", 2)]).unwrap().allowed());
+    let refused = all(&[open.item("a", 1), halves.item("b", 1), halves.item("c", 1)]).unwrap();
+    let said: Vec<_> = refused.outcomes().iter().map(|d| (d.allowed(), d.source())).collect();
+    let (fallback, fail_open) = (Source::Fallback, Source::FailOpen);
+    assert_eq!(said, [(true, fail_open), (false, fallback), (true, fallback)]);
+    assert!(all(&[open.item("a", 1), open.item("b", 1)]).unwrap().allowed());
+    store.is_now(Mood::Answers);
+    assert!(all(&[]).is_err());
+    assert!(all(&[open.item("a", 1), open.item("a", 1)]).is_err());
+}
