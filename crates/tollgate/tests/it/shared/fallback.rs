@@ -14,7 +14,7 @@ fn failing(store: &Failing, limit: &str, rule: OnFailure) -> SharedLimiter<Faili
 }
 
 fn local(processes: u32) -> OnFailure {
-    OnFailure::Local(Share::one_of(processes).unwrap())
+    OnFailure::Local(Share::one_of(processes).expect("a share"))
 }
 
 #[test]
