@@ -56,21 +56,30 @@ pub fn different_keys_never_share_a_counter<S: Subject>(subject: &S) {
 pub fn random_keys_never_share_a_counter<S: Subject>(subject: &S) {
     let seed = seed();
     let mut random = Random::new(seed);
-    let mut part = || {
-        let len = if random.below(4) == 0 { 120 + random.below(20) } else { random.below(3) };
-        // Few different bytes, so that neighbours come close.
-        let byte = |random: &mut Random| b"\0\x01\x02:/%{}\xffab"[random.index(11)];
-        (0..len).map(|_| byte(&mut random)).collect::<Vec<u8>>()
-    };
     let ground = Ground::new(subject);
     let one = ground.limited(&limit("1/hour")).expect("GCRA of one an hour is held by every store");
     for n in 0..cases(300) {
-        let (a, b) = ((part(), part()), (part(), part()));
+        let (a, b) = alike(&mut random);
         // A name of its own instead of a fresh store.
         assert!(one.hit(START, (n, &a.0, &a.1)).allowed(), "{a:?}; {SEED}={seed}");
         let apart = one.hit(START, (n, &b.0, &b.1)).allowed();
         assert_eq!(apart, a != b, "{a:?} and {b:?}; {SEED}={seed}");
     }
+}
+
+type Pair = (Vec<u8>, Vec<u8>);
+
+/// Two pairs that may be one when they are joined: a separator inside of the one stands between the parts of the other.
+fn alike(random: &mut Random) -> (Pair, Pair) {
+    let separator: &[u8] = [&b""[..], b":", b"/", b"\0", b"_", b", "][random.index(5)];
+    let piece = |random: &mut Random| {
+        let len = if random.below(8) == 0 { 120 + random.below(20) } else { random.below(3) };
+        (0..len).map(|_| b"a%{}\xff\x01\x02"[random.index(7)]).collect::<Vec<u8>>()
+    };
+    let pieces = [piece(random), piece(random), piece(random)];
+    let [x, y, z] = &pieces;
+    let joined = |a: &[u8], b: &[u8]| [a, separator, b].concat();
+    ((joined(x, y), z.clone()), (x.clone(), joined(y, z)))
 }
 
 /// Keys around the lengths at which something changes, and long ones, differ in any byte.

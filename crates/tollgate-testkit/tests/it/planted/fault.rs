@@ -1,0 +1,155 @@
+//! What a store can get wrong, and how it shows in states and places.
+
+use std::time::Duration;
+
+use tollgate::algorithm::State;
+use tollgate::{KeyRef, Limit, Timestamp};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// A call looks up, decides and puts back, and somebody else may come between.
+    Racy,
+    /// Each connection has its own idea of the world.
+    CountsForEachHandle,
+    /// A TTL of one period, however long the refill takes.
+    ShortTtl,
+    NoTtl,
+    KeepsFreshKeys,
+    /// To milliseconds.
+    RoundsTimes,
+    /// To whole units.
+    RoundsLevels,
+    /// `<=` instead of `<` where a state runs out: one microsecond early.
+    WrongBoundary,
+    /// The part of a microsecond that GCRA carries.
+    ForgetsTheRest,
+    /// Writes a bucket's time although it has gone back.
+    ForgetsTheGuard,
+    CountsIn32Bits,
+    CountsInFloats,
+    /// What Lua does with a product.
+    LevelsInDoubles,
+    ChargesDenied,
+    PeeksPush,
+    ChargesPoliciesTwice,
+    ChargesWhatFits,
+    ForgetsChargeDenied,
+    SkipsRepeatedKeys,
+    TakesEveryHandleForItsOwn,
+    /// The parts of a key with a colon between them.
+    JoinsParts,
+    /// Namespace and key with a colon between them.
+    JoinsNamespaces,
+    CutsLongKeys,
+    ForgetsPeriods,
+    CountsPoliciesApart,
+    /// Identifies a limit with a name by its whole definition.
+    ForgetsNames,
+    TagsIntegers,
+    ClockOfEachHandle,
+    AdmitsTheBurstTwice,
+    /// Lives at the latest time that anybody gave.
+    TrustsTheLatestTime,
+    RemembersBeyondRefunds,
+    RemembersTooLong,
+    RemembersAnyCost,
+    RemembersElasticWindows,
+    ResetsInVain,
+    AdmitsOnError,
+    DeniesOnError,
+    /// Holds up the thread, deadline or not.
+    BlocksOnError,
+    ExecutesThoughUnavailable,
+}
+
+/// Where the state of a key is put.
+pub(crate) type Place = (String, Vec<u8>);
+
+pub(crate) fn identity(fault: Option<Fault>, namespace: &str, limit: &Limit) -> String {
+    let identity = match fault {
+        Some(Fault::ForgetsNames) => limit.to_string(),
+        Some(Fault::ForgetsPeriods) => {
+            format!("{}/{} {}", limit.quota(), limit.algorithm(), limit.burst())
+        }
+        _ => limit.identity(),
+    };
+    match fault {
+        Some(Fault::JoinsNamespaces) => format!("{identity} {namespace}:"),
+        _ => format!("{identity} {namespace:?}"),
+    }
+}
+
+pub(crate) fn place(fault: Option<Fault>, identity: &str, key: KeyRef<'_>) -> Place {
+    let exact = || [&[key.form() as u8], key.bytes()].concat();
+    let key = match fault {
+        Some(Fault::JoinsParts) => key.parts().collect::<Vec<_>>().join(&b':'),
+        Some(Fault::JoinsNamespaces) => {
+            // The namespace is the end of the identity: now nothing keeps the two apart.
+            let (identity, namespace) = identity.split_once(' ').unwrap_or((identity, ""));
+            return (identity.to_owned(), [namespace.as_bytes(), key.bytes()].concat());
+        }
+        Some(Fault::CutsLongKeys) => exact().into_iter().take(250).collect(),
+        Some(Fault::TagsIntegers) if key.bytes().iter().all(u8::is_ascii_digit) => {
+            // Text and integers differ in some other library by how they came.
+            static CALLS: std::sync::atomic::AtomicU8 = std::sync::atomic::AtomicU8::new(0);
+            vec![CALLS.fetch_add(1, std::sync::atomic::Ordering::Relaxed)]
+        }
+        _ => exact(),
+    };
+    (identity.to_owned(), key)
+}
+
+/// What is left of a state that was written and read again.
+pub(crate) fn written(fault: Option<Fault>, limit: &Limit, now: Timestamp, state: State) -> State {
+    match (fault, state) {
+        (Some(Fault::RoundsTimes), state) => rounded(state),
+        (Some(Fault::RoundsLevels), State::TokenBucket(mut state)) => {
+            let unit = limit.period().as_micros();
+            state.level = state.level / unit * unit;
+            State::TokenBucket(state)
+        }
+        (Some(Fault::ForgetsTheRest), State::Gcra(mut state)) => {
+            state.part = 0;
+            State::Gcra(state)
+        }
+        (Some(Fault::ForgetsTheGuard), State::LeakyBucket(mut state)) => {
+            state.time = now;
+            State::LeakyBucket(state)
+        }
+        (Some(Fault::CountsIn32Bits), State::FixedWindow(mut state)) => {
+            state.count &= u64::from(u32::MAX);
+            State::FixedWindow(state)
+        }
+        (Some(Fault::CountsInFloats), State::FixedWindowPerKey(mut state)) => {
+            state.count = state.count as f32 as u64;
+            State::FixedWindowPerKey(state)
+        }
+        (Some(Fault::LevelsInDoubles), State::LeakyBucket(mut state)) => {
+            state.level = state.level as f64 as u128;
+            State::LeakyBucket(state)
+        }
+        (_, state) => state,
+    }
+}
+
+fn rounded(state: State) -> State {
+    let millis = |time: Timestamp| Timestamp::from_micros(time.as_micros() / 1_000 * 1_000);
+    match state {
+        State::Gcra(mut state) => {
+            state.tat = millis(state.tat);
+            State::Gcra(state)
+        }
+        State::FixedWindowPerKey(mut state) => {
+            state.start = millis(state.start);
+            State::FixedWindowPerKey(state)
+        }
+        other => other,
+    }
+}
+
+/// Until when a state is kept by a store that counts its TTL from the period.
+pub(crate) fn one_period(written: Timestamp, limit: &Limit) -> Timestamp {
+    written + limit.period()
+}
+
+pub(crate) const TICK: Duration = Duration::from_micros(1);

@@ -1,0 +1,173 @@
+//! A store that several processes share: one file for each key, behind a lock file. It holds two algorithms, which is enough to count.
+
+use std::fs;
+use std::future::{Future, ready};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tollgate::algorithm::{AnyMachine, Op, State, fixed_window_per_key, gcra};
+use tollgate::shared::{Ask, Guard, Mode, SharedStore};
+use tollgate::{Algorithm, Decision, Error, KeyRef, Limit, Timestamp};
+use tollgate_testkit::Subject;
+
+use super::timer;
+
+/// Whether processes wait for each other, or each counts on its own and only knows the others' keys.
+#[derive(Clone, Debug)]
+pub(crate) struct Files<const SHARED: bool> {
+    folder: PathBuf,
+    guard: Arc<Guard>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Prepared {
+    name: String,
+    machine: AnyMachine,
+}
+
+impl<const SHARED: bool> Files<SHARED> {
+    pub(crate) fn new() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("tollgate-testkit-{}-{number}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        fs::create_dir_all(&folder).unwrap();
+        Files::at(folder)
+    }
+
+    fn at(folder: PathBuf) -> Self {
+        Files { folder, guard: Arc::new(Guard::builder().remember_denials(0).build()) }
+    }
+
+    fn file(&self, prepared: &Prepared, key: KeyRef<'_>) -> PathBuf {
+        let own = if SHARED { 0 } else { std::process::id() };
+        let text = format!("{own} {} {:?} {:?}", prepared.name, key.form(), key.bytes());
+        let hex: String = text.bytes().map(|byte| format!("{byte:02x}")).collect();
+        // File names are short: the ends of long ones differ.
+        self.folder.join(&hex[hex.len().saturating_sub(200)..])
+    }
+
+    fn locked<T>(&self, f: impl FnOnce() -> T) -> T {
+        let lock = self.folder.join("lock");
+        while fs::OpenOptions::new().write(true).create_new(true).open(&lock).is_err() {
+            std::thread::yield_now();
+        }
+        let result = f();
+        fs::remove_file(&lock).unwrap();
+        result
+    }
+}
+
+fn read(path: &Path, machine: &AnyMachine) -> Option<State> {
+    let text = fs::read_to_string(path).ok()?;
+    let (time, number) = text.split_once(' ')?;
+    let (time, number) = (Timestamp::from_micros(time.parse().ok()?), number.parse().ok()?);
+    Some(match machine {
+        AnyMachine::Gcra(_) => State::Gcra(gcra::State { tat: time, part: number }),
+        _ => State::FixedWindowPerKey(fixed_window_per_key::State { start: time, count: number }),
+    })
+}
+
+fn write(path: &Path, state: Option<&State>) {
+    let (time, number) = match state {
+        Some(State::Gcra(state)) => (state.tat, state.part),
+        Some(State::FixedWindowPerKey(state)) => (state.start, state.count),
+        _ => return drop(fs::remove_file(path)),
+    };
+    fs::write(path, format!("{} {number}", time.as_micros())).unwrap();
+}
+
+impl<const SHARED: bool> SharedStore for Files<SHARED> {
+    type Prepared = Prepared;
+
+    fn prepare(&self, namespace: &str, limit: &Limit) -> Result<Prepared, Error> {
+        if !holds(limit) {
+            return Err(Error::unsupported(limit, "two algorithms are enough to count"));
+        }
+        let name = format!("{namespace} {}", limit.identity());
+        Ok(Prepared { name, machine: AnyMachine::new(limit) })
+    }
+
+    fn ask(
+        &self,
+        asks: &[Ask<'_, Prepared>],
+        _: Mode,
+        at: Option<Timestamp>,
+    ) -> impl Future<Output = Result<Vec<Decision>, Error>> + Send + use<SHARED> {
+        let now = at.unwrap_or(Timestamp::EPOCH);
+        let one = |ask: &Ask<'_, Prepared>| {
+            let (path, machine) = (self.file(ask.prepared, ask.key), &ask.prepared.machine);
+            let mut state = read(&path, machine);
+            let decision = machine.apply(&mut state, now, ask.op);
+            if !matches!(ask.op, Op::Peek(_)) {
+                write(&path, state.as_ref());
+            }
+            decision
+        };
+        ready(Ok(self.locked(|| asks.iter().map(one).collect())))
+    }
+
+    fn reset(
+        &self,
+        prepared: &[Prepared],
+        key: KeyRef<'_>,
+        _: Option<Timestamp>,
+    ) -> impl Future<Output = Result<bool, Error>> + Send + use<SHARED> {
+        let forget = |prepared| fs::remove_file(self.file(prepared, key)).is_ok();
+        ready(Ok(self.locked(|| prepared.iter().map(forget).fold(false, |any, one| any | one))))
+    }
+
+    fn clear(&self, _: &Prepared) -> impl Future<Output = Result<(), Error>> + Send + use<SHARED> {
+        ready(Ok(()))
+    }
+
+    fn check(&self) -> impl Future<Output = Result<(), Error>> + Send + use<SHARED> {
+        ready(Ok(()))
+    }
+
+    fn same_counter(&self, a: &Prepared, b: &Prepared) -> bool {
+        a.name == b.name
+    }
+
+    fn same_store(&self, other: &Self) -> bool {
+        self.folder == other.folder
+    }
+
+    fn guard(&self) -> &Guard {
+        &self.guard
+    }
+
+    fn sleep(&self, span: Duration) -> impl Future<Output = ()> + Send + use<SHARED> {
+        timer::sleep(span)
+    }
+
+    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        timer::spawn(task);
+    }
+}
+
+fn holds(limit: &Limit) -> bool {
+    matches!(limit.algorithm(), Algorithm::Gcra | Algorithm::FixedWindowPerKey)
+}
+
+impl<const SHARED: bool> Subject for Files<SHARED> {
+    type Store = Self;
+
+    fn store(&self) -> Self {
+        self.clone()
+    }
+
+    fn refuses(&self, limit: &Limit) -> bool {
+        !holds(limit)
+    }
+
+    fn address(&self) -> Option<String> {
+        Some(self.folder.display().to_string())
+    }
+
+    fn connect(address: &str) -> Option<Self> {
+        Some(Files::at(address.into()))
+    }
+}
