@@ -344,3 +344,11 @@ impl SharedStore for Redis {
         self.inner.runtime.spawn(task);
     }
 }
+
+// Here, because they speak of Redis too.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+mod readme {}
+#[cfg(doctest)]
+#[doc = include_str!("../../../guides/redis.md")]
+mod guide {}

@@ -72,9 +72,6 @@ const DEFAULT_MAX_KEYS: usize = 10_000_000;
 const DEFAULT_CLEAN_PERIOD: std::time::Duration = std::time::Duration::from_secs(60);
 
 #[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
-mod readme {}
-#[cfg(doctest)]
 #[doc = include_str!("../../../guides/choose-an-algorithm.md")]
 mod choose_an_algorithm {}
 #[cfg(doctest)]

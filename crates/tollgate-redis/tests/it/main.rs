@@ -3,4 +3,5 @@
 //! Without `redis-server` on this machine the whole binary is skipped, with a line that says so; where `TOLLGATE_NO_SKIP` is set that is a failure.
 
 mod conformance;
+mod readme;
 mod server;
