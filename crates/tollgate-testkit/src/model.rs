@@ -58,15 +58,15 @@ impl Model {
         fresh_at.is_some_and(|at| at > now)
     }
 
-    /// Whether the time may go back to `to`. What was fresh at the latest time seen may have been forgotten, so nothing is said about it before it was.
-    pub(crate) fn may_go_back(&self, latest: Timestamp, to: Timestamp) -> bool {
-        let forgotten = |(&(counter, _), state): (&(usize, usize), &Option<State>)| {
+    /// A state that was fresh at the latest time seen may have been forgotten, so nothing is said about the time before it was: the latest of these.
+    pub(crate) fn forgotten_until(&self, latest: Timestamp) -> Timestamp {
+        let fresh_at = |(&(counter, _), state): (&(usize, usize), &Option<State>)| {
             let of_counter = |limit: &usize| self.counters[*limit] == counter;
             let limits = (0..self.machines.len()).filter(of_counter);
             let fresh_at = |limit: usize| self.machines[limit].fresh_at(state.as_ref());
-            limits.filter_map(fresh_at).any(|at| at <= latest && at > to)
+            limits.filter_map(fresh_at).filter(|at| *at <= latest).max()
         };
-        !self.states.iter().any(forgotten)
+        self.states.iter().filter_map(fresh_at).max().unwrap_or(Timestamp::EPOCH)
     }
 
     pub(crate) fn clear(&mut self, limit: usize) {

@@ -105,21 +105,24 @@ pub fn giving_back_ends_a_remembered_denial<S: Subject>(subject: &S) {
         let policy = format!("2/hour {algorithm}; 50/second").parse().expect("a policy");
         let policy = ground.policy(&policy);
         let at = policy.as_ref().map(|policy| policy.at(START));
-        type Give<'a> = Box<dyn Fn(&'static str, &Receipt) + 'a>;
+        type Give<'a> = &'a dyn Fn(&'static str, &Receipt) -> Option<Decision>;
         let ways: [(&'static str, Give<'_>); 7] = [
-            ("refund", Box::new(|key, receipt| drop(limited.refund(START, key, receipt)))),
-            ("refund_n", Box::new(|key, _| drop(limited.apply(START, key, Op::RefundUnits(1))))),
-            ("set", Box::new(|key, _| drop(limited.apply(START, key, Op::Set(0))))),
-            ("reset", Box::new(|key, _| assert!(limited.reset(START, key)))),
-            ("another limiter", Box::new(|key, _| drop(other.apply(START, key, Op::Set(1))))),
-            (
-                "policy",
-                Box::new(|key, _| match &at {
-                    Some(at) => drop(limited.must(at.set(key, 1))),
-                    None => drop(limited.reset(START, key)),
-                }),
-            ),
-            ("clear", Box::new(|_, _| limited.must(limited.inner.clear()))),
+            ("refund", &|key, receipt| Some(limited.refund(START, key, receipt))),
+            ("refund_n", &|key, _| Some(limited.apply(START, key, Op::RefundUnits(1)))),
+            ("set", &|key, _| Some(limited.apply(START, key, Op::Set(0)))),
+            ("set by another limiter", &|key, _| Some(other.apply(START, key, Op::Set(1)))),
+            ("set by a policy", &|key, _| match &at {
+                Some(at) => limited.must(at.set(key, 1)).outcomes().first().copied(),
+                None => Some(limited.apply(START, key, Op::Set(1))),
+            }),
+            ("reset", &|key, _| {
+                assert!(limited.reset(START, key), "{limit}");
+                None
+            }),
+            ("clear", &|_, _| {
+                limited.must(limited.inner.clear());
+                None
+            }),
         ];
         for (way, give_back) in ways {
             let _ = limited.hit(START, way);
@@ -127,7 +130,7 @@ pub fn giving_back_ends_a_remembered_denial<S: Subject>(subject: &S) {
             for _ in 0..3 {
                 assert!(!limited.hit(START, way).allowed(), "{limit}");
             }
-            give_back(way, &second.receipt());
+            let _ = give_back(way, &second.receipt());
             assert!(limited.hit(START, way).allowed(), "{limit}: still denied after {way}");
         }
     }

@@ -170,7 +170,7 @@ impl Case {
 
 fn any_tick(random: &mut Random) -> Tick {
     const SECOND: u64 = 1_000_000;
-    match random.weighted(&[4, 2, 6, 2, 1, 1, 1]) {
+    match random.weighted(&[8, 4, 10, 3, 1, 4, 2]) {
         0 => Tick::Ahead(0),
         1 => Tick::Ahead(random.below(3_000)),
         2 => Tick::Ahead(random.below(SECOND)),

@@ -5,6 +5,5 @@ mod keys;
 mod replay;
 mod shrink;
 
-pub(crate) use keys::AnyKey;
 pub(crate) use replay::Way;
 pub(crate) use shrink::for_any_case;

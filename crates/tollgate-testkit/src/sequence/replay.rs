@@ -44,10 +44,12 @@ pub(crate) fn replay<S: Subject>(subject: &S, case: &Case, way: Way) -> Checked 
     let (mut now, mut latest) = (START, START);
     for (index, (tick, call)) in case.calls.iter().enumerate() {
         let next = tick.from(now);
-        let back = next < now;
-        if !back || (way == Way::Store && replay.model.may_go_back(latest, next)) {
-            now = next;
-        }
+        now = match way {
+            // Back, but not to before something may have been forgotten.
+            Way::Store if next < now => next.max(replay.model.forgotten_until(latest)).min(now),
+            Way::Limiters => next.max(now),
+            Way::Store => next,
+        };
         latest = latest.max(now);
         replay.step(now, call).map_err(|why| {
             let limits: Vec<String> = replay.limits.iter().map(Limit::to_string).collect();
@@ -202,7 +204,7 @@ impl<'s, S: Subject> Replay<'s, S> {
             let mut lane = 0;
             let prepared = &self.prepared[on.limit];
             with_keys(&[AnyKey(on.key)], &mut |key| {
-                lane = self.ground.store.lane(prepared, key[0])
+                lane = self.ground.store.lane(prepared, key[0]);
             });
             lane
         };

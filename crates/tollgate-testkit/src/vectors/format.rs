@@ -25,6 +25,7 @@ pub const EPOCH: Timestamp = Timestamp::from_micros(1_767_225_600_000_000);
 
 /// A limit and what a fresh key sees under it.
 #[derive(Clone, Debug)]
+#[allow(missing_docs)] // the names are the words of the format
 pub struct Block {
     /// Where it stands: the file's name and the line of `limit`.
     pub place: Place,
@@ -34,6 +35,7 @@ pub struct Block {
 
 /// One `at` line.
 #[derive(Clone, Debug)]
+#[allow(missing_docs)] // the names are the words of the format
 pub struct Step {
     pub place: Place,
     pub now: Timestamp,
@@ -43,6 +45,7 @@ pub struct Step {
 
 /// What a caller does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // the names are the words of the format
 pub enum Action {
     Hit(u64),
     Peek(u64),
@@ -59,6 +62,7 @@ pub enum Action {
 
 /// What the line says about the answer; `None` where it says nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)] // the names are the words of the format
 pub struct Expected {
     pub allowed: bool,
     pub used: Option<u64>,
@@ -69,6 +73,7 @@ pub struct Expected {
 
 /// A wait, or that none would help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // the names are the words of the format
 pub enum Retry {
     After(Duration),
     Never,
@@ -82,6 +87,7 @@ impl From<Option<Duration>> for Retry {
 
 /// A line of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // the names are the words of the format
 pub struct Place {
     pub file: String,
     pub line: usize,

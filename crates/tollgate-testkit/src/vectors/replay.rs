@@ -10,6 +10,7 @@ use super::format::{Action, Block, Expected, Retry, show};
 
 /// One key under one limit, seen from outside.
 pub trait Answerer {
+    /// One operation.
     fn apply(&mut self, now: Timestamp, op: Op) -> Decision;
 
     /// Units in use, by the call for it.
@@ -32,6 +33,8 @@ pub struct Pure {
 }
 
 impl Pure {
+    /// A fresh key under this limit.
+    #[must_use]
     pub fn new(limit: &tollgate::Limit) -> Pure {
         Pure { machine: AnyMachine::new(limit), state: None }
     }

@@ -2,12 +2,13 @@
 //! one is the counter-proof.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::OnceLock;
 
 use tollgate_testkit::{conformance, rules};
 
 use fault::Fault;
 use files::Files;
-use rules::processes::several_processes_admit_exactly_the_limit as processes_rule;
+use rules::processes::several_processes_admit_exactly_the_limit;
 use store::Planted;
 
 mod fault;
@@ -117,19 +118,27 @@ caught! {
     ExecutesThoughUnavailable by outage::an_unavailable_call_was_not_executed;
 }
 
-const MODULE: &str = module_path!();
+/// Whether the rule about processes fails. A child only counts; its parent judges.
+fn processes_are_caught<const SHARED: bool>(test: &str) -> Option<bool> {
+    let made = OnceLock::new();
+    let make = || made.get_or_init(Files::<SHARED>::new).clone();
+    let test = format!("{}::{test}", module_path!());
+    let run = || several_processes_admit_exactly_the_limit(&test, make);
+    let caught = catch_unwind(AssertUnwindSafe(run)).is_err();
+    made.get().map(|files| {
+        files.remove();
+        caught
+    })
+}
 
 #[test]
 fn processes_that_share_a_store_pass() {
-    processes_rule(&format!("{MODULE}::processes_that_share_a_store_pass"), Files::<true>::new);
+    let caught = processes_are_caught::<true>("processes_that_share_a_store_pass");
+    assert_ne!(caught, Some(true));
 }
 
 #[test]
 fn processes_that_count_apart_are_caught() {
-    let test = format!("{MODULE}::processes_that_count_apart_are_caught");
-    let run = || processes_rule(&test, Files::<false>::new);
-    // A child of this test only counts; what it is worth is judged by the parent.
-    let child = std::env::var_os("TOLLGATE_TESTKIT_ADDRESS").is_some();
-    let caught = catch_unwind(AssertUnwindSafe(run)).is_err();
-    assert_eq!(caught, !child, "three counters instead of one");
+    let caught = processes_are_caught::<false>("processes_that_count_apart_are_caught");
+    assert_ne!(caught, Some(false), "three counters instead of one went unseen");
 }

@@ -33,8 +33,13 @@ impl<const SHARED: bool> Files<SHARED> {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("tollgate-testkit-{}-{number}", std::process::id());
         let folder = std::env::temp_dir().join(name);
-        fs::create_dir_all(&folder).unwrap();
+        fs::create_dir_all(&folder).expect("a folder for temporary files");
         Files::at(folder)
+    }
+
+    /// For the test that made it, at its end.
+    pub(crate) fn remove(&self) {
+        fs::remove_dir_all(&self.folder).expect("the folder that was made");
     }
 
     fn at(folder: PathBuf) -> Self {
@@ -55,7 +60,7 @@ impl<const SHARED: bool> Files<SHARED> {
             std::thread::yield_now();
         }
         let result = f();
-        fs::remove_file(&lock).unwrap();
+        fs::remove_file(&lock).expect("the lock that was taken");
         result
     }
 }
@@ -76,7 +81,7 @@ fn write(path: &Path, state: Option<&State>) {
         Some(State::FixedWindowPerKey(state)) => (state.start, state.count),
         _ => return drop(fs::remove_file(path)),
     };
-    fs::write(path, format!("{} {number}", time.as_micros())).unwrap();
+    fs::write(path, format!("{} {number}", time.as_micros())).expect("a file that can be written");
 }
 
 impl<const SHARED: bool> SharedStore for Files<SHARED> {

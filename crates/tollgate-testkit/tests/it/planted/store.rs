@@ -233,7 +233,7 @@ impl Handle {
                 let _ = self.decide(&all, mode, now);
                 Err(Error::unavailable("so it says"))
             }
-            _ if now.as_micros() % 3 == 0 => pending().await,
+            _ if now.as_micros().is_multiple_of(3) => pending().await,
             _ => Err(Error::unavailable("connection refused")),
         }
     }

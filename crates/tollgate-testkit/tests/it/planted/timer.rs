@@ -16,14 +16,14 @@ pub(crate) fn sleep(span: Duration) -> impl Future<Output = ()> + Send {
         if over.load(Ordering::Acquire) {
             return Poll::Ready(());
         }
-        *waker.lock().unwrap() = Some(context.waker().clone());
+        *waker.lock().expect("nobody panics with it") = Some(context.waker().clone());
         if !started {
             started = true;
             let (over, waker) = (Arc::clone(&over), Arc::clone(&waker));
             thread::spawn(move || {
                 pause(span);
                 over.store(true, Ordering::Release);
-                if let Some(waker) = waker.lock().unwrap().take() {
+                if let Some(waker) = waker.lock().expect("nobody panics with it").take() {
                     waker.wake();
                 }
             });
