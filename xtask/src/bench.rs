@@ -5,8 +5,8 @@ use crate::needs;
 use crate::outcome::Outcome;
 
 pub(crate) fn bench(arguments: &[String]) -> Outcome {
-    if arguments.first().is_some_and(|name| name == "instructions") {
-        needs::install_for("bench instructions")?;
+    if let Some(name @ ("redis" | "instructions")) = arguments.first().map(String::as_str) {
+        needs::install_for(&format!("bench {name}"))?;
     }
     run(cargo(["run", "--release", "--package", "tollgate-bench", "--"]).args(arguments))
 }

@@ -41,8 +41,8 @@ const TASKS: &[Task] = &[
     },
     Task {
         name: "bench",
-        arguments: "memory|instructions [args]",
-        help: "side by side with other limiters; instructions of one hit (installs valgrind)",
+        arguments: "memory|redis|instructions [args]",
+        help: "side by side with others, in process and on Redis; instructions of one hit (installs what it needs)",
         run: bench::bench,
     },
     Task {

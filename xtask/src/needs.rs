@@ -11,6 +11,8 @@ const NEEDS: &[(&str, &str, &str)] = &[
     ("test", "redis-server", "redis-server"),
     ("test", "redis-sentinel", "redis-sentinel"),
     ("test", "redis-cli", "redis-tools"),
+    ("bench redis", "redis-server", "redis-server"),
+    ("bench redis", "redis-benchmark", "redis-tools"),
     ("bench instructions", "valgrind", "valgrind"),
     ("fuzz", "c++", "g++"),
 ];

@@ -1,7 +1,8 @@
 //! The command line.
 
-use crate::{KEYS, Outcome, Size, child, instructions};
+use crate::{KEYS, Outcome, Size, child, instructions, redis};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 pub(crate) const HELP: &str = "\
 tollgate-bench memory [--quick] [--rounds N] [--out DIR]
@@ -9,6 +10,13 @@ tollgate-bench memory [--quick] [--rounds N] [--out DIR]
     --quick     fewer rounds
     --rounds N  turns of each contender (7, with --quick 3)
     --out DIR   where to write (bench/results of the workspace)
+tollgate-bench redis [--quick] [--rounds N] [--seconds S] [--out DIR]
+    on a redis-server of its own beside redis-benchmark, INCR + PEXPIRE and Python limits;
+    writes redis.md and redis.svg
+    --quick      fewer and shorter rounds
+    --rounds N   turns of each contender (7, with --quick 3)
+    --seconds S  length of one turn (1, with --quick 0.3)
+    --out DIR    where to write (bench/results of the workspace)
 tollgate-bench instructions
     instructions of one hit, counted by valgrind
 ";
@@ -20,6 +28,10 @@ const MOST_ROUNDS: usize = 9;
 pub(crate) enum Command {
     Memory {
         size: Size,
+        out: PathBuf,
+    },
+    Redis {
+        size: redis::Size,
         out: PathBuf,
     },
     Instructions,
@@ -36,7 +48,9 @@ pub(crate) fn parse(arguments: &[String]) -> Outcome<Command> {
         [command, rest @ ..] => (command.as_str(), rest),
     };
     match command {
+        _ if rest.iter().any(|option| option == "--help" || option == "-h") => Ok(Command::Help),
         "memory" => memory(rest),
+        "redis" => on_redis(rest),
         "instructions" if rest.is_empty() => Ok(Command::Instructions),
         "instructions" => {
             Err(format!("instructions `{}`: takes no options", rest.join(" ")).into())
@@ -44,7 +58,9 @@ pub(crate) fn parse(arguments: &[String]) -> Outcome<Command> {
         child::COMMAND => Ok(Command::Child(rest.to_vec())),
         instructions::COMMAND => Ok(Command::Count(rest.to_vec())),
         "help" | "--help" | "-h" => Ok(Command::Help),
-        other => Err(format!("command `{other}`: must be memory, instructions or help").into()),
+        other => {
+            Err(format!("command `{other}`: must be memory, redis, instructions or help").into())
+        }
     }
 }
 
@@ -71,6 +87,36 @@ fn memory(options: &[String]) -> Outcome<Command> {
         repeats: if quick { 1 } else { 3 },
     };
     Ok(Command::Memory { size, out })
+}
+
+fn on_redis(options: &[String]) -> Outcome<Command> {
+    let (mut quick, mut rounds, mut span) = (false, None, None);
+    let mut out = workspace().join("bench/results");
+    let mut options = options.iter();
+    while let Some(option) = options.next() {
+        match option.as_str() {
+            "--quick" => quick = true,
+            "--rounds" => rounds = Some(whole("--rounds", options.next())?),
+            "--seconds" => span = Some(seconds(options.next())?),
+            "--out" => out = options.next().ok_or("--out: needs a directory")?.into(),
+            other => {
+                let rule = "must be --quick, --rounds N, --seconds S or --out DIR";
+                return Err(format!("option `{other}`: {rule}").into());
+            }
+        }
+    }
+    let size = redis::Size {
+        rounds: rounds.unwrap_or(if quick { 3 } else { 7 }),
+        span: span.unwrap_or(Duration::from_millis(if quick { 300 } else { 1_000 })),
+    };
+    Ok(Command::Redis { size, out })
+}
+
+fn seconds(value: Option<&String>) -> Outcome<Duration> {
+    let value = value.map_or("", String::as_str);
+    let number = value.parse().ok().filter(|number| (0.1..=60.0).contains(number));
+    let rule = || format!("--seconds `{value}`: must be a number from 0.1 to 60");
+    Ok(Duration::from_secs_f64(number.ok_or_else(rule)?))
 }
 
 fn whole(option: &str, value: Option<&String>) -> Outcome<usize> {
@@ -106,13 +152,22 @@ mod tests {
     }
 
     #[test]
+    fn turns_on_redis_are_as_long_as_told() {
+        let line = "redis --quick --seconds 0.5";
+        let Ok(Command::Redis { size, .. }) = parsed(line) else { panic!("{line}") };
+        assert_eq!((size.rounds, size.span), (3, Duration::from_millis(500)));
+        assert!(matches!(parsed("redis --help"), Ok(Command::Help)));
+    }
+
+    #[test]
     fn errors_name_value_and_rule() {
         for (line, message) in [
-            ("fly", "command `fly`: must be memory, instructions or help"),
+            ("fly", "command `fly`: must be memory, redis, instructions or help"),
             ("memory --slow", "option `--slow`: must be --quick, --rounds N or --out DIR"),
             ("memory --rounds 0", "--rounds `0`: must be a whole number from 1 to 9"),
             ("memory --rounds", "--rounds ``: must be a whole number from 1 to 9"),
             ("memory --out", "--out: needs a directory"),
+            ("redis --seconds 0", "--seconds `0`: must be a number from 0.1 to 60"),
             ("instructions now", "instructions `now`: takes no options"),
         ] {
             assert_eq!(parsed(line).err().unwrap().to_string(), message);

@@ -1,7 +1,6 @@
 //! Where and with what a run was made.
 
 use crate::arguments::workspace;
-use crate::contenders::ALL;
 use std::process::Command;
 
 /// What a reader needs to judge the figures.
@@ -15,11 +14,10 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    pub(crate) fn look() -> Self {
+    /// `packages` are the crates whose versions matter.
+    pub(crate) fn look(packages: &[&str]) -> Self {
         let cores = std::thread::available_parallelism().map_or(0, usize::from);
         let lock = std::fs::read_to_string(workspace().join("Cargo.lock")).unwrap_or_default();
-        let mut packages: Vec<_> = ALL.iter().filter_map(|spec| spec.package).collect();
-        packages.dedup();
         let arguments: Vec<String> = std::env::args().skip(1).collect();
         Self {
             date: said("date", &["-u", "+%F"]),
@@ -29,7 +27,7 @@ impl Machine {
                 .iter()
                 .map(|name| format!("{name} {}", version(&lock, name).unwrap_or("unknown")))
                 .collect(),
-            command: format!("cargo run --release -p tollgate-bench -- {}", arguments.join(" ")),
+            command: format!("cargo xtask bench {}", arguments.join(" ")),
         }
     }
 }

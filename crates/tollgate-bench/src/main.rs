@@ -1,7 +1,8 @@
 //! tollgate beside its peers: speed, memory, cleaning, tails, instructions.
 //!
 //! `cargo run --release -p tollgate-bench -- memory [--quick]` measures all and writes a table and a
-//! plot under bench/results; `-- instructions` counts only the instructions of one hit.
+//! plot under bench/results; `-- redis` does the same on a Redis server; `-- instructions` counts only
+//! the instructions of one hit.
 #![allow(
     clippy::float_arithmetic,
     reason = "nanoseconds, ratios and pixels are what this is about"
@@ -15,6 +16,7 @@ mod instructions;
 mod keys;
 mod machine;
 mod measure;
+mod redis;
 mod report;
 mod results;
 mod scenarios;
@@ -60,6 +62,7 @@ fn main() -> ExitCode {
 fn run(command: Command) -> Outcome<()> {
     match command {
         Command::Memory { size, out } => memory(&size, &out),
+        Command::Redis { size, out } => redis::run(&size, &out),
         Command::Instructions => {
             let counts = instructions::count_all()?;
             print!("{}", report::instructions(counts.as_deref()).plain());
@@ -78,7 +81,10 @@ fn memory(size: &Size, out: &Path) -> Outcome<()> {
     let results = Results::measure(size)?;
     print!("{}", report::plain(&results));
     std::fs::create_dir_all(out)?;
-    std::fs::write(out.join("memory.md"), report::markdown(&results, &Machine::look()))?;
+    let mut packages: Vec<_> = contenders::ALL.iter().filter_map(|spec| spec.package).collect();
+    packages.dedup();
+    let machine = Machine::look(&packages);
+    std::fs::write(out.join("memory.md"), report::markdown(&results, &machine))?;
     std::fs::write(out.join("memory.svg"), svg::plot(&results))?;
     println!("written: memory.md and memory.svg in {}", out.display());
     Ok(())

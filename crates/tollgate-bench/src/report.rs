@@ -6,7 +6,7 @@ use crate::results::{Results, Row};
 use crate::scenarios::{Scenario, Speed};
 use crate::table::Table;
 use crate::tail::{BOUNDS, QUANTILES, TailFigures};
-use crate::targets;
+use crate::targets::{self, Target};
 
 /// What a reader of the Markdown must know to repeat or doubt it.
 const HOW: &str = "\
@@ -68,7 +68,7 @@ fn tables(results: &Results) -> Vec<Table> {
             "Stores that do not sweep by themselves (governor, quota) are swept by a second thread",
         ),
         histogram("The same as a histogram: calls by length, with sweep", results, CHURN),
-        goals(results),
+        goals(targets::check(results)),
     ]
 }
 
@@ -203,8 +203,8 @@ fn with_control(
     rows.chain([(CONTROL.title, results.control)])
 }
 
-fn goals(results: &Results) -> Table {
-    let rows = targets::check(results).into_iter().map(|target| {
+pub(crate) fn goals(targets: Vec<Target>) -> Table {
+    let rows = targets.into_iter().map(|target| {
         let mark = target.mark().to_owned();
         vec![target.goal, target.reached, mark]
     });
@@ -217,7 +217,7 @@ fn goals(results: &Results) -> Table {
 }
 
 /// Three digits are all that is true of a measurement.
-fn figure(value: f64) -> String {
+pub(crate) fn figure(value: f64) -> String {
     let digits = if value < 1.0 {
         3
     } else if value < 10.0 {
@@ -241,7 +241,7 @@ fn percent(part: f64) -> String {
     format!("{} %", (part * 1000.0).floor() / 10.0)
 }
 
-fn or_dash(cell: Option<String>) -> String {
+pub(crate) fn or_dash(cell: Option<String>) -> String {
     cell.unwrap_or_else(|| "-".to_owned())
 }
 

@@ -13,15 +13,50 @@ const LINE: f64 = 20.0;
 const HEAD: f64 = 70.0;
 const TITLE: f64 = 34.0;
 
-/// A figure of which less is better.
-struct Panel {
-    title: String,
-    bars: Vec<(&'static Spec, f64)>,
+/// One figure of all.
+pub(crate) struct Panel {
+    pub(crate) title: String,
+    pub(crate) bars: Vec<Bar>,
+    /// The value at the right end, if that is not the largest.
+    pub(crate) end: Option<f64>,
 }
 
-/// The whole picture.
+pub(crate) struct Bar {
+    pub(crate) title: &'static str,
+    pub(crate) look: Look,
+    pub(crate) value: f64,
+}
+
+/// The colour of a bar.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Look {
+    Ours,
+    Peer,
+    /// What cannot be beaten.
+    Floor,
+}
+
+impl Look {
+    fn class(self) -> &'static str {
+        match self {
+            Self::Ours => "ours",
+            Self::Peer => "peer",
+            Self::Floor => "floor",
+        }
+    }
+}
+
+/// The plot of in-process limiters.
 pub(crate) fn plot(results: &Results) -> String {
-    let panels = panels(results);
+    picture(
+        "In-process limiters side by side",
+        "Less is better. A bar with a gap is longer than there is room.",
+        &panels(results),
+    )
+}
+
+/// A whole picture.
+pub(crate) fn picture(title: &str, note: &str, panels: &[Panel]) -> String {
     let mut body = String::new();
     let mut top = HEAD;
     for pair in panels.chunks(2) {
@@ -37,16 +72,17 @@ pub(crate) fn plot(results: &Results) -> String {
          text{{fill:#1f2933}}.name{{text-anchor:end}}\
          .strong{{font-weight:600}}.soft{{fill:#6b7682}}</style>\n\
          <rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n\
-         <text x=\"20\" y=\"30\" font-size=\"18\" class=\"strong\">In-process limiters side by side</text>\n\
-         <text x=\"20\" y=\"50\" class=\"soft\">Less is better. A bar with a gap is longer than there is room.</text>\n\
+         <text x=\"20\" y=\"30\" font-size=\"18\" class=\"strong\">{title}</text>\n\
+         <text x=\"20\" y=\"50\" class=\"soft\">{note}</text>\n\
          {body}</svg>\n"
     )
 }
 
 fn panels(results: &Results) -> Vec<Panel> {
-    let panel = |title: String, of: &dyn Fn(&Row) -> Option<f64>| Panel {
-        title,
-        bars: results.rows.iter().filter_map(|row| Some((row.spec, of(row)?))).collect(),
+    let panel = |title: String, of: &dyn Fn(&Row) -> Option<f64>| {
+        let value = |row: &Row| Some((row.spec, of(row)?));
+        let values: Vec<_> = results.rows.iter().filter_map(value).collect();
+        Panel { title, end: end(&values), bars: values.into_iter().map(bar).collect() }
     };
     let mut panels: Vec<Panel> = Scenario::ALL
         .iter()
@@ -66,13 +102,29 @@ impl Panel {
         TITLE + LINE * self.bars.len() as f64 + 14.0
     }
 
-    /// The value at the right end: the largest, but not over twice governor's, else the slowest peers
-    /// would make all other bars too short to compare.
     fn end(&self) -> f64 {
-        let largest = self.bars.iter().map(|(_, value)| *value).fold(0.0, f64::max);
-        let governor = self.bars.iter().find(|(spec, _)| spec.id == GOVERNOR);
-        governor.map_or(largest, |(_, value)| largest.min(2.0 * value))
+        let largest = || self.bars.iter().map(|bar| bar.value).fold(0.0, f64::max);
+        self.end.unwrap_or_else(largest)
     }
+}
+
+fn bar((spec, value): (&'static Spec, f64)) -> Bar {
+    let look = if spec.is_ours() {
+        Look::Ours
+    } else if spec.is_peer() {
+        Look::Peer
+    } else {
+        Look::Floor
+    };
+    Bar { title: spec.title, look, value }
+}
+
+/// The value at the right end: the largest, but not over twice governor's, else the slowest peers
+/// would make all other bars too short to compare.
+fn end(values: &[(&'static Spec, f64)]) -> Option<f64> {
+    let largest = values.iter().map(|(_, value)| *value).fold(0.0, f64::max);
+    let governor = values.iter().find(|(spec, _)| spec.id == GOVERNOR);
+    governor.map(|(_, value)| largest.min(2.0 * value))
 }
 
 fn draw(body: &mut String, panel: &Panel, left: f64, top: f64) {
@@ -84,24 +136,18 @@ fn draw(body: &mut String, panel: &Panel, left: f64, top: f64) {
         escape(&panel.title)
     );
     let start = left + NAMES;
-    for (number, (spec, value)) in panel.bars.iter().enumerate() {
+    for (number, Bar { title, look, value }) in panel.bars.iter().enumerate() {
         let y = top + TITLE + LINE * number as f64;
         let length = BARS * (value / end).min(1.0);
-        let kind = if spec.is_ours() {
-            "ours"
-        } else if spec.is_peer() {
-            "peer"
-        } else {
-            "floor"
-        };
-        let weight = if spec.is_ours() { "strong" } else { "" };
+        let kind = look.class();
+        let weight = if *look == Look::Ours { "strong" } else { "" };
         let base = y + LINE / 2.0 + 4.0;
         let _ = write!(
             body,
             "<text x=\"{:.1}\" y=\"{base:.1}\" class=\"name {weight}\">{}</text>\
              <rect x=\"{start:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"14\" rx=\"2\" class=\"{kind}\"/>",
             start - 8.0,
-            escape(spec.title),
+            escape(title),
             y + 3.0,
             length.max(1.0)
         );
@@ -135,13 +181,13 @@ mod tests {
     use super::*;
     use crate::contenders::ALL;
 
-    fn panel(values: &[f64]) -> Panel {
-        Panel { title: String::new(), bars: ALL.iter().zip(values.iter().copied()).collect() }
+    fn end_of(values: &[f64]) -> Option<f64> {
+        end(&ALL.iter().zip(values.iter().copied()).collect::<Vec<_>>())
     }
 
     #[test]
     fn the_slowest_do_not_flatten_the_others() {
-        assert_eq!(panel(&[30.0, 50.0, 15.0]).end(), 50.0);
-        assert_eq!(panel(&[30.0, 2500.0, 100.0]).end(), 60.0);
+        assert_eq!(end_of(&[30.0, 50.0, 15.0]), Some(50.0));
+        assert_eq!(end_of(&[30.0, 2500.0, 100.0]), Some(60.0));
     }
 }

@@ -1,0 +1,175 @@
+//! A `redis-server` of our own on a free port, and what it counts.
+
+use crate::Outcome;
+use redis::{Commands, Connection};
+use std::collections::HashMap;
+use std::net::TcpListener;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+/// Gone when dropped. Keeps nothing on disk.
+pub(crate) struct Server {
+    pub(crate) port: u16,
+    child: Child,
+}
+
+impl Server {
+    pub(crate) fn start() -> Outcome<Self> {
+        let port = TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port();
+        let child = Command::new("redis-server")
+            .args(["--port", &port.to_string(), "--bind", "127.0.0.1"])
+            .args(["--save", "", "--appendonly", "no"])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .map_err(|error| format!("redis-server: {error} (apt install redis-server)"))?;
+        let server = Self { port, child };
+        for _ in 0..500 {
+            if server.control().is_ok() {
+                return Ok(server);
+            }
+            rest(Duration::from_millis(10));
+        }
+        Err(format!("redis-server does not answer on port {port}").into())
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}/", self.port)
+    }
+
+    /// A connection beside the measured ones.
+    pub(crate) fn control(&self) -> Outcome<Connection> {
+        let mut connection = redis::Client::open(self.url())?.get_connection()?;
+        let _: String = connection.ping()?;
+        Ok(connection)
+    }
+
+    pub(crate) fn version(&self) -> Outcome<String> {
+        let info: redis::InfoDict = redis::cmd("INFO").query(&mut self.control()?)?;
+        Ok(info.get("redis_version").unwrap_or_else(|| "unknown".to_owned()))
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[allow(clippy::disallowed_methods, reason = "another process must have the time to start")]
+fn rest(span: Duration) {
+    std::thread::sleep(span);
+}
+
+/// What a look at the counters costs itself, and redis-benchmark's question for the settings.
+const LOOKS: [&str; 2] = ["info", "config|get"];
+
+/// What the scripts here call, those of Python limits too. The server counts these calls like sent ones.
+const INSIDE_SCRIPTS: [&str; 17] = [
+    "time", "get", "set", "del", "incrby", "expire", "pexpire", "lrange", "lindex", "llen",
+    "lpush", "rpush", "ltrim", "lset", "hget", "hset", "hmget",
+];
+
+/// What the server has counted since it started, or between two looks.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Counted {
+    /// Calls and microseconds of each command, those inside scripts too.
+    commands: HashMap<String, (f64, f64)>,
+    pub(crate) bytes_in: f64,
+    pub(crate) bytes_out: f64,
+    /// Seconds of CPU time.
+    pub(crate) cpu: f64,
+}
+
+impl Counted {
+    pub(crate) fn look(connection: &mut Connection) -> Outcome<Self> {
+        let text: String = redis::cmd("INFO").arg("everything").query(connection)?;
+        Ok(Self::parse(&text))
+    }
+
+    fn parse(info: &str) -> Self {
+        let mut counted = Self::default();
+        for (name, value) in info.lines().filter_map(|line| line.split_once(':')) {
+            let number = || value.trim().parse::<f64>().unwrap_or(0.0);
+            match name {
+                "total_net_input_bytes" => counted.bytes_in = number(),
+                "total_net_output_bytes" => counted.bytes_out = number(),
+                "used_cpu_sys" | "used_cpu_user" => counted.cpu += number(),
+                _ => {
+                    if let Some(command) = name.strip_prefix("cmdstat_") {
+                        let field = |field: &str| {
+                            let mut fields = value.split(',').filter_map(|f| f.split_once('='));
+                            let found = fields.find(|(name, _)| *name == field);
+                            found.and_then(|(_, value)| value.parse().ok()).unwrap_or(0.0)
+                        };
+                        counted
+                            .commands
+                            .insert(command.to_owned(), (field("calls"), field("usec")));
+                    }
+                }
+            }
+        }
+        counted
+    }
+
+    /// What has been added since an earlier look.
+    pub(crate) fn since(&self, earlier: &Self) -> Self {
+        let command = |(name, (calls, micros)): (&String, &(f64, f64))| {
+            let (calls_then, micros_then) = earlier.commands.get(name).copied().unwrap_or_default();
+            (name.clone(), (calls - calls_then, micros - micros_then))
+        };
+        Self {
+            commands: self.commands.iter().map(command).collect(),
+            bytes_in: self.bytes_in - earlier.bytes_in,
+            bytes_out: self.bytes_out - earlier.bytes_out,
+            cpu: self.cpu - earlier.cpu,
+        }
+    }
+
+    pub(crate) fn calls(&self, command: &str) -> f64 {
+        self.commands.get(command).map_or(0.0, |(calls, _)| *calls)
+    }
+
+    /// Commands that clients sent: what costs a round trip. Those that our looks and scripts call do not count.
+    pub(crate) fn sent(&self) -> f64 {
+        let scripts = self.calls("evalsha") + self.calls("eval");
+        let counts = |name: &&str| {
+            !LOOKS.contains(name) && !(scripts > 0.0 && INSIDE_SCRIPTS.contains(name))
+        };
+        self.commands.keys().map(String::as_str).filter(counts).map(|name| self.calls(name)).sum()
+    }
+
+    /// Commands that scripts called.
+    pub(crate) fn inside(&self) -> f64 {
+        INSIDE_SCRIPTS.iter().map(|name| self.calls(name)).sum()
+    }
+
+    /// Microseconds of one call of a script, with everything it calls.
+    pub(crate) fn script_micros(&self) -> Option<f64> {
+        let of = |name| self.commands.get(name).copied().unwrap_or_default();
+        let ((calls, micros), (more_calls, more_micros)) = (of("evalsha"), of("eval"));
+        let calls = calls + more_calls;
+        (calls > 0.0).then(|| (micros + more_micros) / calls)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_server_counts_is_read_and_subtracted() {
+        let info = "# Stats\r\ntotal_net_input_bytes:100\r\ntotal_net_output_bytes:40\r\n\
+                    used_cpu_sys:0.5\r\nused_cpu_user:1.5\r\n\
+                    cmdstat_evalsha:calls=10,usec=120,usec_per_call=12.00\r\n\
+                    cmdstat_get:calls=10,usec=10,usec_per_call=1.00\r\n\
+                    cmdstat_info:calls=3,usec=100,usec_per_call=33.3\r\n";
+        let counted = Counted::parse(info).since(&Counted::default());
+        assert_eq!((counted.bytes_in, counted.bytes_out, counted.cpu), (100.0, 40.0, 2.0));
+        assert_eq!(counted.script_micros(), Some(12.0));
+        assert_eq!(counted.sent(), 10.0);
+        assert_eq!(counted.inside(), 10.0);
+        assert_eq!(counted.since(&counted).calls("evalsha"), 0.0);
+    }
+}
