@@ -33,6 +33,11 @@ pub(crate) fn limit(text: &str) -> Limit {
     text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
+fn unused() -> String {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    format!("{:x}-{}", unique(), NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
 /// A namespace that no other rule, run or process uses.
 #[derive(Debug)]
 pub(crate) struct Ground<'s, S: Subject> {
@@ -43,9 +48,12 @@ pub(crate) struct Ground<'s, S: Subject> {
 
 impl<'s, S: Subject> Ground<'s, S> {
     pub(crate) fn new(subject: &'s S) -> Self {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        let namespace = format!("{:x}-{}", unique(), NEXT.fetch_add(1, Ordering::Relaxed));
-        Ground { subject, store: subject.store(), namespace }
+        Ground { subject, store: subject.store(), namespace: unused() }
+    }
+
+    /// Another ground on the same handle.
+    pub(crate) fn fresh(&self) -> Self {
+        Ground { subject: self.subject, store: self.store.clone(), namespace: unused() }
     }
 
     /// The same ground through a handle of its own.

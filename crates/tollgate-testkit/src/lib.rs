@@ -30,7 +30,7 @@
 //!
 //! # What the suite asks of the store it runs on
 //!
-//! - Most rules give the time of each call, from a few years before 2030 to the late 2030s, and let it stand still, jump and go back. While a time is
+//! - Most rules give the time of each call, from 2025 to about 2040, and let it stand still, jump and go back. While a time is
 //!   given, a store must not let its own clock free a state during the test: a TTL gets a minute or more on top. What a store does by its own clock
 //!   alone is held to by `lifetime`.
 //! - A store that cleans up as it answers is built so that it does not: a clean at a time ahead is remembered when the time goes back.

@@ -5,10 +5,10 @@ use crate::subject::Subject;
 
 /// Straight to the store, at times that go forward, stand still and go back: single operations, several in one call, policies, several keys.
 pub fn random_sequences_equal_the_definition<S: Subject>(subject: &S) {
-    for_any_case(subject, 60, Way::Store);
+    for_any_case(subject, 150, Way::Store);
 }
 
 /// The same through limiters, as users call it.
 pub fn random_sequences_through_limiters_equal_the_definition<S: Subject>(subject: &S) {
-    for_any_case(subject, 40, Way::Limiters);
+    for_any_case(subject, 80, Way::Limiters);
 }

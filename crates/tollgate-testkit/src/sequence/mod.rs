@@ -1,6 +1,7 @@
 //! Random sequences of calls, on a store and on the definition side by side.
 
 mod case;
+mod compare;
 mod keys;
 mod replay;
 mod shrink;

@@ -8,8 +8,9 @@ use tollgate::shared::{Ask, Mode, SharedPolicyLimiter, SharedStore, hit_all_shar
 use tollgate::{Decision, Error, Limit, Policy, Receipt, Source, Timestamp};
 
 use super::case::{Amount, Call, Case, LIMITS, On, What};
+use super::compare::{Checked, equal, remembered, told};
 use super::keys::{AnyKey, with_keys};
-use crate::ground::{DEADLINE, Ground, Limited, START, limit};
+use crate::ground::{Ground, Limited, START, limit};
 use crate::model::{Model, Share, headline, same};
 use crate::subject::Subject;
 
@@ -21,8 +22,6 @@ pub(crate) enum Way {
     /// Through limiters, as users do: with remembered denials where the store has them, at times that only go forward.
     Limiters,
 }
-
-type Checked = Result<(), String>;
 
 struct Replay<'s, S: Subject> {
     ground: Ground<'s, S>,
@@ -39,8 +38,8 @@ struct Replay<'s, S: Subject> {
 }
 
 /// Runs a case on a ground of its own; the first answer that differs is the error.
-pub(crate) fn replay<S: Subject>(subject: &S, case: &Case, way: Way) -> Checked {
-    let Some(mut replay) = Replay::new(subject, case, way) else { return Ok(()) };
+pub(crate) fn replay<S: Subject>(on: &Ground<'_, S>, case: &Case, way: Way) -> Checked {
+    let Some(mut replay) = Replay::new(on.fresh(), case, way) else { return Ok(()) };
     let (mut now, mut latest) = (START, START);
     for (index, (tick, call)) in case.calls.iter().enumerate() {
         let next = tick.from(now);
@@ -60,8 +59,7 @@ pub(crate) fn replay<S: Subject>(subject: &S, case: &Case, way: Way) -> Checked 
 }
 
 impl<'s, S: Subject> Replay<'s, S> {
-    fn new(subject: &'s S, case: &Case, way: Way) -> Option<Self> {
-        let ground = Ground::new(subject);
+    fn new(ground: Ground<'s, S>, case: &Case, way: Way) -> Option<Self> {
         let of_index = |index: &usize| ground.limited(&limit(LIMITS[*index]));
         let mut limiters: Vec<_> = case.limits.iter().filter_map(of_index).collect();
         if way == Way::Limiters {
@@ -383,26 +381,4 @@ impl<'s, S: Subject> Replay<'s, S> {
 fn asks_of(shares: &[Share]) -> Vec<(On, Op)> {
     let ask = |s: &Share| (On { limit: s.limit, key: s.key }, Op::Hit(s.cost));
     shares.iter().map(ask).collect()
-}
-
-/// An answer from memory is of an earlier state: units may have been added since, none given back. So it is a refusal, as the store's would be,
-/// and ends no later.
-fn remembered(got: &[Decision], wanted: &[Decision]) -> Checked {
-    let refused = |decisions: &[Decision]| !decisions.iter().all(Decision::allowed);
-    let wait = |decisions: &[Decision]| {
-        decisions.iter().map(|d| d.retry_after().unwrap_or(Duration::MAX)).max()
-    };
-    if refused(got) && refused(wanted) && wait(got) <= wait(wanted) {
-        return Ok(());
-    }
-    Err(format!("remembered {got:?}\nwanted     {wanted:?}"))
-}
-
-fn told<T>(answer: Result<T, Error>) -> Result<T, String> {
-    answer.map_err(|error| format!("no answer within {DEADLINE:?}: {error}"))
-}
-
-#[allow(clippy::needless_pass_by_value)] // as assert_eq does
-fn equal<T: PartialEq + std::fmt::Debug>(got: T, wanted: T) -> Checked {
-    if got == wanted { Ok(()) } else { Err(format!("got {got:?}, wanted {wanted:?}")) }
 }

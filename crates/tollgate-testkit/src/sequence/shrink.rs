@@ -2,17 +2,19 @@
 
 use super::case::Case;
 use super::replay::{Way, replay};
+use crate::ground::Ground;
 use crate::random::{Random, SEED, cases, seed};
 use crate::subject::Subject;
 
 /// Runs that many random cases and tells of the first that fails: its seed, its calls, and what differed.
 pub(crate) fn for_any_case<S: Subject>(subject: &S, usual: u64, way: Way) {
     let first = seed();
+    let ground = Ground::new(subject);
     for n in 0..cases(usual) {
         let seed = first.wrapping_add(n);
         let case = Case::any(&mut Random::new(seed));
-        if let Err(failure) = replay(subject, &case, way) {
-            let (case, failure) = shrunk(subject, case, failure, way);
+        if let Err(failure) = replay(&ground, &case, way) {
+            let (case, failure) = shrunk(&ground, case, failure, way);
             let calls: Vec<String> = case.calls.iter().map(|call| format!("{call:?}")).collect();
             panic!("{failure}\nall calls:\n  {}\nagain with {SEED}={seed}", calls.join("\n  "));
         }
@@ -21,7 +23,7 @@ pub(crate) fn for_any_case<S: Subject>(subject: &S, usual: u64, way: Way) {
 
 /// Leaves out calls, later ones first, as long as the rest still fails.
 fn shrunk<S: Subject>(
-    subject: &S,
+    ground: &Ground<'_, S>,
     mut case: Case,
     mut failure: String,
     way: Way,
@@ -33,7 +35,7 @@ fn shrunk<S: Subject>(
         if let Some((next, _)) = less.calls.get_mut(index) {
             *next = tick.and(*next);
         }
-        if let Err(why) = replay(subject, &less, way) {
+        if let Err(why) = replay(ground, &less, way) {
             (case, failure) = (less, why);
         }
     }

@@ -116,6 +116,10 @@ pub(crate) fn written(fault: Option<Fault>, limit: &Limit, now: Timestamp, state
             state.time = now;
             State::LeakyBucket(state)
         }
+        (Some(Fault::ForgetsTheGuard), State::TokenBucket(mut state)) => {
+            state.time = now;
+            State::TokenBucket(state)
+        }
         (Some(Fault::CountsIn32Bits), State::FixedWindow(mut state)) => {
             state.count &= u64::from(u32::MAX);
             State::FixedWindow(state)

@@ -1,0 +1,31 @@
+//! What an answer is held against.
+
+use std::time::Duration;
+
+use tollgate::{Decision, Error};
+
+use crate::ground::DEADLINE;
+
+pub(super) type Checked = Result<(), String>;
+
+/// An answer from memory is of an earlier state: units may have been added since, none given back. So it is a refusal, as the store's would be,
+/// and ends no later.
+pub(super) fn remembered(got: &[Decision], wanted: &[Decision]) -> Checked {
+    let refused = |decisions: &[Decision]| !decisions.iter().all(Decision::allowed);
+    let wait = |decisions: &[Decision]| {
+        decisions.iter().map(|d| d.retry_after().unwrap_or(Duration::MAX)).max()
+    };
+    if refused(got) && refused(wanted) && wait(got) <= wait(wanted) {
+        return Ok(());
+    }
+    Err(format!("remembered {got:?}\nwanted     {wanted:?}"))
+}
+
+pub(super) fn told<T>(answer: Result<T, Error>) -> Result<T, String> {
+    answer.map_err(|error| format!("no answer within {DEADLINE:?}: {error}"))
+}
+
+#[allow(clippy::needless_pass_by_value)] // as assert_eq does
+pub(super) fn equal<T: PartialEq + std::fmt::Debug>(got: T, wanted: T) -> Checked {
+    if got == wanted { Ok(()) } else { Err(format!("got {got:?}, wanted {wanted:?}")) }
+}
