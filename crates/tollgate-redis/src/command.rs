@@ -100,10 +100,9 @@ impl Rule {
     fn decision(&self, act: Act, now: Timestamp, reply: &Reply) -> Decision {
         let &Reply { allowed, has_state, charged, state } = reply;
         let cost = match act {
-            Act::Op(Op::Hit(cost) | Op::Peek(cost)) => cost,
             // What a refused take waits for is the first unit.
             Act::Op(Op::Take(cost)) if cost > 0 && !allowed => 1,
-            Act::Op(Op::Take(cost) | Op::Charge(cost)) => cost,
+            Act::Op(Op::Hit(cost) | Op::Peek(cost) | Op::Take(cost) | Op::Charge(cost)) => cost,
             _ => 0,
         };
         let step = Step { allowed, cost, charged, changed: charged > 0 };

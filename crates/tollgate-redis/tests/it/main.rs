@@ -2,6 +2,10 @@
 //!
 //! Without `redis-server` on this machine the whole binary is skipped, with a line that says so; where `TOLLGATE_NO_SKIP` is set that is a failure.
 
+mod client;
 mod conformance;
-mod readme;
-mod server;
+mod failures;
+mod keys;
+mod lifetime;
+mod servers;
+mod trips;

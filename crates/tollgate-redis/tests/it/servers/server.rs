@@ -1,19 +1,18 @@
-//! A `redis-server` of one's own, gone when it is dropped.
+//! One `redis-server` or `redis-sentinel`.
 
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
 
-/// How long a server may take to come up, and anything else that must happen at last.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+use super::eventually;
 
 #[derive(Debug)]
 pub(crate) struct Server {
     pub(crate) port: u16,
     program: &'static str,
+    /// Removed with everything in it when the server is dropped.
     dir: PathBuf,
     args: Vec<String>,
     cli: Vec<String>,
@@ -23,23 +22,53 @@ pub(crate) struct Server {
 impl Server {
     /// A server with more arguments than the usual ones.
     pub(crate) fn start(args: &[&str]) -> Server {
-        Server::start_program("redis-server", args, &[])
+        Server::start_for(args, &[])
     }
 
     /// The same; `cli` are the arguments that `redis-cli` needs to talk to it.
-    pub(crate) fn start_program(program: &'static str, args: &[&str], cli: &[&str]) -> Server {
-        skip_without_servers();
-        let port = free_port();
-        let mut server = Server {
-            port,
-            program,
-            dir: directory(),
-            args: args.iter().map(ToString::to_string).collect(),
-            cli: cli.iter().map(ToString::to_string).collect(),
-            child: None,
-        };
+    pub(crate) fn start_for(args: &[&str], cli: &[&str]) -> Server {
+        let mut server = Server::new("redis-server", free_port(), args, cli);
         server.restart();
         server
+    }
+
+    /// On a port that was chosen before.
+    pub(crate) fn start_at(port: u16) -> Server {
+        let mut server = Server::new("redis-server", port, &[], &[]);
+        server.restart();
+        server
+    }
+
+    /// With arguments that make it speak TLS on that port.
+    pub(super) fn start_tls(port: u16, args: Vec<String>, cli: Vec<String>) -> Server {
+        let mut server = Server::new("redis-server", port, &[], &[]);
+        (server.args, server.cli) = (args, cli);
+        server.restart();
+        server
+    }
+
+    /// A server on a socket in its own directory as well.
+    pub(crate) fn start_with_socket() -> (Server, PathBuf) {
+        let mut server = Server::new("redis-server", free_port(), &[], &[]);
+        let socket = server.dir.join("redis.sock");
+        server.args.extend(["--unixsocket".into(), socket.display().to_string()]);
+        server.restart();
+        (server, socket)
+    }
+
+    /// A sentinel with that configuration.
+    pub(crate) fn start_sentinel(config: &str) -> Server {
+        let mut server = Server::new("redis-sentinel", free_port(), &[], &[]);
+        let file = server.dir.join("sentinel.conf");
+        std::fs::write(&file, config).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
+        server.restart();
+        server
+    }
+
+    fn new(program: &'static str, port: u16, args: &[&str], cli: &[&str]) -> Server {
+        skip_without_servers();
+        let owned = |args: &[&str]| args.iter().map(ToString::to_string).collect();
+        Server { port, program, dir: directory(), args: owned(args), cli: owned(cli), child: None }
     }
 
     /// Starts it again where it was, without what it knew.
@@ -50,8 +79,8 @@ impl Server {
             command.arg(self.dir.join("sentinel.conf"));
         } else {
             command.args(["--save", "", "--appendonly", "no", "--loglevel", "warning"]);
-            command.args(["--dir".as_ref(), self.dir.as_os_str()]);
         }
+        command.args(["--dir".as_ref(), self.dir.as_os_str()]);
         command.args(["--port", &self.port.to_string(), "--bind", "127.0.0.1"]);
         command.args(&self.args).stdout(Stdio::null()).stderr(Stdio::null());
         let child = command.spawn().unwrap_or_else(|e| panic!("{}: {e}", self.program));
@@ -61,6 +90,10 @@ impl Server {
 
     pub(crate) fn url(&self) -> String {
         format!("redis://127.0.0.1:{}/", self.port)
+    }
+
+    pub(crate) fn address(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
     }
 
     pub(crate) fn dir(&self) -> &Path {
@@ -75,12 +108,30 @@ impl Server {
         String::from_utf8_lossy(&output.stdout).trim().to_owned()
     }
 
+    /// The same where the answer must be `OK`.
+    pub(crate) fn ok(&self, args: &[&str]) {
+        let answer = self.cli(args);
+        assert_eq!(answer, "OK", "{args:?}");
+    }
+
+    /// A field of `INFO`.
+    pub(crate) fn info(&self, field: &str) -> Option<String> {
+        let info = self.cli(&["INFO", "everything"]);
+        let value = |line: &str| Some(line.strip_prefix(field)?.strip_prefix(':')?.to_owned());
+        info.lines().map(str::trim).find_map(value)
+    }
+
     /// A number of `INFO commandstats`: how often a command was called.
     pub(crate) fn calls(&self, command: &str) -> u64 {
-        let stats = self.cli(&["INFO", "commandstats"]);
-        let line = stats.lines().find_map(|line| line.strip_prefix(&format!("cmdstat_{command}:")));
-        let calls = line.and_then(|line| line.split(',').next()?.strip_prefix("calls="));
+        let stats = self.info(&format!("cmdstat_{command}"));
+        let calls = stats.as_deref().and_then(|stats| stats.split(',').next());
+        let calls = calls.and_then(|calls| calls.strip_prefix("calls="));
         calls.and_then(|calls| calls.parse().ok()).unwrap_or(0)
+    }
+
+    /// How many keys it holds.
+    pub(crate) fn size(&self) -> u64 {
+        self.cli(&["DBSIZE"]).parse().unwrap_or(u64::MAX)
     }
 
     /// Not a word more from it, as if the machine had lost its power.
@@ -114,21 +165,13 @@ impl Drop for Server {
     }
 }
 
-/// Waits until something is true, for as long as a slow machine may need.
-pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !holds() {
-        assert!(start.elapsed() < PATIENCE, "not within {PATIENCE:?}: {what}");
-        std::thread::yield_now();
-    }
-}
-
-/// A port that nobody listens on. Below the range from which the system takes ports of its own, because a cluster's second port is 10,000 higher.
+/// A port that nobody listens on. Below the range from which the system takes ports of its own, with room for a cluster's second port, which is
+/// 10,000 higher.
 pub(crate) fn free_port() -> u16 {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     loop {
         let step = NEXT.fetch_add(1, Ordering::Relaxed) * 7 + std::process::id() * 131;
-        let port = 10_000 + u16::try_from(step % 12_000).unwrap_or(0);
+        let port = 10_000 + u16::try_from(step % 10_000).unwrap_or(0);
         let free = |port| TcpListener::bind(("127.0.0.1", port)).is_ok();
         let silent = TcpStream::connect(("127.0.0.1", port)).is_err();
         if silent && free(port) && free(port + 10_000) {
@@ -137,9 +180,11 @@ pub(crate) fn free_port() -> u16 {
     }
 }
 
-fn directory() -> PathBuf {
+/// A new directory for one server.
+pub(super) fn directory() -> PathBuf {
     static NEXT: AtomicU32 = AtomicU32::new(0);
-    let name = format!("tollgate-redis-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let name = format!("tollgate-redis-{}-{number}", std::process::id());
     let dir = std::env::temp_dir().join(name);
     std::fs::create_dir_all(&dir).unwrap_or_else(|error| panic!("{}: {error}", dir.display()));
     dir
