@@ -116,7 +116,14 @@ impl<'a> KeyRef<'a> {
         hasher.finish()
     }
 
-    pub(crate) const fn from_parts(form: Form, bytes: &'a [u8]) -> Self {
+    /// A key that was taken apart by [`form`](KeyRef::form) and [`bytes`](KeyRef::bytes), for stores that keep keys.
+    ///
+    /// ```
+    /// use tollgate::{Key, KeyRef};
+    /// ("a", 7).with_key(|key| assert_eq!(KeyRef::from_parts(key.form(), key.bytes()), key));
+    /// ```
+    #[must_use]
+    pub const fn from_parts(form: Form, bytes: &'a [u8]) -> Self {
         KeyRef { form, bytes }
     }
 

@@ -130,8 +130,8 @@ pub fn requests_without_sense_are_errors<S: Subject>(subject: &S) {
     }
     assert_eq!(one.usage(START, key), 0, "nothing was charged");
     // Close to it, but with sense: through another handle, and two keys that only look alike.
-    let again = ground.again().limited(&limit("9/day")).expect("held by every store");
-    assert!(one.store_is_that_of(&again), "two handles of one store must know each other");
+    let again = ground.within("").limited(&limit("9/day")).expect("held by every store");
+    assert!(one.store_is_that_of(&again), "a clone of a handle must know it");
     let items = [item(), one.inner.item(Tagged("tag", ("key", "")), 1), again.inner.item(key, 1)];
     assert!(one.must(hit_all_shared(&items, Some(START))).allowed());
 }

@@ -170,8 +170,7 @@ impl<S: SharedStore> SharedPolicyLimiter<S> {
     /// # Errors
     /// As [`hit`](SharedPolicyLimiter::hit).
     pub async fn usage<K: Key>(&self, key: K) -> Result<Vec<u64>, Error> {
-        let decision = self.now().peek_n(key, 1).await?;
-        Ok(decision.outcomes().iter().map(Decision::used).collect())
+        self.now().usage(key).await
     }
 
     /// See [`PolicyLimiter::clear`](crate::PolicyLimiter::clear). Goes through all keys in slices and has no deadline.
@@ -207,6 +206,23 @@ impl<S: SharedStore> SharedPolicyCall<'_, S> {
 
     async fn each<K: Key>(&self, key: K, op: Op) -> Result<PolicyDecision, Error> {
         several(&self.limits.each(self.terms, &key, op).await?)
+    }
+
+    /// See [`SharedPolicyLimiter::peek`].
+    ///
+    /// # Errors
+    /// As [`SharedPolicyLimiter::hit`].
+    pub async fn peek<K: Key>(&self, key: K) -> Result<PolicyDecision, Error> {
+        self.peek_n(key, 1).await
+    }
+
+    /// See [`SharedPolicyLimiter::usage`].
+    ///
+    /// # Errors
+    /// As [`SharedPolicyLimiter::hit`].
+    pub async fn usage<K: Key>(&self, key: K) -> Result<Vec<u64>, Error> {
+        let decision = self.peek(key).await?;
+        Ok(decision.outcomes().iter().map(Decision::used).collect())
     }
 
     /// See [`SharedPolicyLimiter::peek_n`].

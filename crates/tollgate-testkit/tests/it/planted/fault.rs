@@ -35,7 +35,7 @@ pub(crate) enum Fault {
     ChargesWhatFits,
     ForgetsChargeDenied,
     SkipsRepeatedKeys,
-    TakesEveryHandleForItsOwn,
+    TakesClonesForOthers,
     /// The parts of a key with a colon between them.
     JoinsParts,
     /// Namespace and key with a colon between them.

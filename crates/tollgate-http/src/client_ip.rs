@@ -1,0 +1,177 @@
+//! Who is at the other end: the peer, or whom trusted proxies name.
+//!
+//! `X-Forwarded-For` and `Forwarded` are written by whoever had the request in hand. The client may have written the left part itself, so only the right
+//! part counts: read from the right, an address is believed as long as the one that wrote it is trusted. The first that is not a trusted proxy is the
+//! client. The defaults trust nobody: the client is the peer.
+
+use std::net::IpAddr;
+
+use crate::cidr::{Cidr, masked};
+use crate::forwarded::{Hop, forwarded, x_forwarded_for};
+use crate::head::Head;
+
+/// How the address of a client is found.
+///
+/// ```
+/// use tollgate_http::{ClientIp, Head};
+///
+/// let headers = http::HeaderMap::from_iter([(
+///     http::HeaderName::from_static("x-forwarded-for"),
+///     http::HeaderValue::from_static("6.6.6.6, 203.0.113.7, 10.0.0.2"), // the first one is made up
+/// )]);
+/// let head = Head::new("GET", "/", &headers).peer("10.0.0.1".parse().ok());
+///
+/// assert_eq!(ClientIp::peer().find(&head), "10.0.0.1".parse().ok());
+/// let behind_proxies = ClientIp::behind(["10.0.0.0/8".parse()?]);
+/// assert_eq!(behind_proxies.find(&head), "203.0.113.7".parse().ok());
+/// # Ok::<(), tollgate_http::CidrError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientIp {
+    trust: Trust,
+    written_in: WrittenIn,
+    ipv6_prefix: u8,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Trust {
+    Nobody,
+    Ranges(Box<[Cidr]>),
+    Hops(usize),
+}
+
+/// Which header tells the way of a request.
+///
+/// ```
+/// use tollgate_http::{ClientIp, WrittenIn};
+/// let client = ClientIp::behind_hops(1).written_in(WrittenIn::Forwarded);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum WrittenIn {
+    /// `X-Forwarded-For`.
+    XForwardedFor,
+    /// `Forwarded` (RFC 7239).
+    Forwarded,
+}
+
+impl ClientIp {
+    /// The other end of the connection.
+    ///
+    /// See the example of [`ClientIp`].
+    #[must_use]
+    pub const fn peer() -> ClientIp {
+        ClientIp {
+            trust: Trust::Nobody,
+            written_in: WrittenIn::XForwardedFor,
+            ipv6_prefix: 64,
+        }
+    }
+
+    /// Behind proxies with addresses in these ranges: the right-most address that is not one of theirs. A request that does not come through a proxy
+    /// is its peer's.
+    ///
+    /// See the example of [`ClientIp`].
+    #[must_use]
+    pub fn behind(proxies: impl IntoIterator<Item = Cidr>) -> ClientIp {
+        ClientIp { trust: Trust::Ranges(proxies.into_iter().collect()), ..ClientIp::peer() }
+    }
+
+    /// Behind that many proxies, whatever their addresses: the address that the outermost has written. Only where nobody can reach the server but
+    /// through them.
+    ///
+    /// ```
+    /// # use tollgate_http::{ClientIp, Head};
+    /// # let headers = http::HeaderMap::from_iter([(http::HeaderName::from_static("x-forwarded-for"),
+    /// #     http::HeaderValue::from_static("6.6.6.6, 203.0.113.7"))]);
+    /// let head = Head::new("GET", "/", &headers).peer("10.0.0.1".parse().ok());
+    /// assert_eq!(ClientIp::behind_hops(1).find(&head), "203.0.113.7".parse().ok());
+    /// ```
+    #[must_use]
+    pub const fn behind_hops(proxies: usize) -> ClientIp {
+        ClientIp {
+            trust: Trust::Hops(proxies),
+            written_in: WrittenIn::XForwardedFor,
+            ipv6_prefix: 64,
+        }
+    }
+
+    /// Which header the proxies write. The other one is not looked at: a client may have sent it.
+    ///
+    /// See the example of [`WrittenIn`].
+    #[must_use]
+    pub const fn written_in(mut self, header: WrittenIn) -> ClientIp {
+        self.written_in = header;
+        self
+    }
+
+    /// How many bits of an IPv6 address stand for one client. Default 64: who has one address there has all of them.
+    ///
+    /// ```
+    /// # use tollgate_http::{ClientIp, Head};
+    /// # let headers = http::HeaderMap::new();
+    /// let head = Head::new("GET", "/", &headers).peer("2001:db8::1:2:3:4".parse().ok());
+    /// assert_eq!(ClientIp::peer().find(&head), "2001:db8::".parse().ok());
+    /// assert_eq!(ClientIp::peer().ipv6_prefix(128).find(&head), "2001:db8::1:2:3:4".parse().ok());
+    /// ```
+    #[must_use]
+    pub const fn ipv6_prefix(mut self, bits: u8) -> ClientIp {
+        self.ipv6_prefix = if bits > 128 { 128 } else { bits };
+        self
+    }
+
+    /// The address that stands for the client of a request; `None` when there is none, because the peer is not known (a unix socket, a test) or because
+    /// a trusted proxy has not said who it is.
+    ///
+    /// See the example of [`ClientIp`].
+    #[must_use]
+    pub fn find(&self, head: &Head<'_>) -> Option<IpAddr> {
+        let found = match &self.trust {
+            Trust::Nobody => head.peer,
+            Trust::Ranges(proxies) => {
+                let trusted = |address| proxies.iter().any(|range| range.contains(address));
+                let hops = self.hops(head);
+                let mut address = head.peer?;
+                for hop in hops {
+                    if !trusted(address) {
+                        break;
+                    }
+                    match hop {
+                        Hop::Address(next) => address = next,
+                        // A proxy we trust does not know: who it was cannot be known here.
+                        Hop::Unknown => return None,
+                    }
+                }
+                Some(address)
+            }
+            Trust::Hops(0) => head.peer,
+            Trust::Hops(count) => match self.hops(head).get(count - 1) {
+                Some(Hop::Address(address)) => Some(*address),
+                // Fewer entries than proxies: it came another way.
+                Some(Hop::Unknown) | None => None,
+            },
+        };
+        found.map(|address| self.client_of(address))
+    }
+
+    fn hops(&self, head: &Head<'_>) -> Vec<Hop> {
+        match self.written_in {
+            WrittenIn::XForwardedFor => x_forwarded_for(&head.lines("x-forwarded-for")),
+            WrittenIn::Forwarded => forwarded(&head.lines("forwarded")),
+        }
+    }
+
+    /// The address that stands for all that one client has.
+    fn client_of(&self, address: IpAddr) -> IpAddr {
+        match address.to_canonical() {
+            v4 @ IpAddr::V4(_) => v4,
+            v6 @ IpAddr::V6(_) => masked(v6, self.ipv6_prefix),
+        }
+    }
+}
+
+impl Default for ClientIp {
+    fn default() -> Self {
+        ClientIp::peer()
+    }
+}
