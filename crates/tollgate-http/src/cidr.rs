@@ -67,7 +67,9 @@ impl FromStr for Cidr {
             None => (text, None),
         };
         let wrong = |what: &str| {
-            CidrError(format!("{text:?}: {what}; expected an address or address/prefix, as 10.0.0.0/8"))
+            CidrError(format!(
+                "{text:?}: {what}; expected an address or address/prefix, as 10.0.0.0/8"
+            ))
         };
         let address: IpAddr = address.parse().map_err(|_| wrong("not an address"))?;
         let prefix = match prefix {

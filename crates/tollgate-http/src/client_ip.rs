@@ -61,11 +61,7 @@ impl ClientIp {
     /// See the example of [`ClientIp`].
     #[must_use]
     pub const fn peer() -> ClientIp {
-        ClientIp {
-            trust: Trust::Nobody,
-            written_in: WrittenIn::XForwardedFor,
-            ipv6_prefix: 64,
-        }
+        ClientIp { trust: Trust::Nobody, written_in: WrittenIn::XForwardedFor, ipv6_prefix: 64 }
     }
 
     /// Behind proxies with addresses in these ranges: the right-most address that is not one of theirs. A request that does not come through a proxy

@@ -1,10 +1,28 @@
-//! HTTP for tollgate: who the client is, and what the response tells it.
+//! HTTP for tollgate: who the client is, and what the response tells it. Plain functions; `tollgate-tower` and `tollgate-actix` are thin layers on them.
+//!
+//! - [`ClientIp`] and [`KeyBy`] find out who is to be limited, and believe no header that anybody could have written.
+//! - [`Gate`] is the way of a request: key, limiter, cost, verdict, settlement.
+//! - [`Headers`] and [`problem`](fn@problem) say it to the client.
 
+mod chooser;
 mod cidr;
 mod client_ip;
+mod decider;
 mod forwarded;
+mod gate;
 mod head;
+mod headers;
+mod key_by;
+mod problem;
+mod settle;
 
+pub use chooser::{Choice, Chooser};
 pub use cidr::{Cidr, CidrError};
 pub use client_ip::{ClientIp, WrittenIn};
+pub use decider::{Decider, Outcomes};
+pub use gate::{Gate, OnMissing, Pass, Question, Verdict};
 pub use head::{Head, Lines};
+pub use headers::{Draft, Headers, Reset};
+pub use key_by::{KeyBy, RequestKey};
+pub use problem::{PROBLEM_JSON, problem};
+pub use settle::{Response, Settle, SettleBy};

@@ -77,6 +77,23 @@ pub struct Receipt {
     pub source: Source,
 }
 
+impl Receipt {
+    /// A receipt for at most that many of its units.
+    ///
+    /// ```
+    /// use tollgate::{Limit, Memory};
+    /// let limiter = Memory::new().limiter(Limit::per_minute(9))?;
+    /// let receipt = limiter.hit_n("user:42", 5).receipt();
+    /// limiter.refund("user:42", &receipt.at_most(2));
+    /// assert_eq!(limiter.usage("user:42"), 3);
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    #[must_use]
+    pub fn at_most(self, units: u64) -> Receipt {
+        Receipt { units: self.units.min(units), ..self }
+    }
+}
+
 impl Decision {
     #[inline(always)]
     pub(crate) fn new<M: Machine>(

@@ -228,6 +228,24 @@ impl fmt::Debug for KeyRef<'_> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Tagged<T, K>(pub T, pub K);
 
+/// A key of as many parts as there are, framed as a tuple of them is.
+///
+/// ```
+/// use tollgate::{Key, Parts};
+/// let tuple = ("a", "b").with_key(|key| key.bytes().to_vec());
+/// assert_eq!(Parts(&["a", "b"]).with_key(|key| key.bytes().to_vec()), tuple);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Parts<'a, K>(pub &'a [K]);
+
+impl<K: Key> Key for Parts<'_, K> {
+    fn with_key<R>(&self, f: impl FnOnce(KeyRef<'_>) -> R) -> R {
+        let mut frame = Frame::new();
+        self.0.iter().for_each(|part| frame.part(part));
+        f(KeyRef { form: Form::Tuple, bytes: frame.bytes() })
+    }
+}
+
 /// Where framed parts are put together: on the stack, unless they are long.
 struct Frame {
     inline: [u8; Frame::INLINE],

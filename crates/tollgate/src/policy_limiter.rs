@@ -141,9 +141,27 @@ impl<S: Store> PolicyLimiter<S> {
     /// # Ok::<(), tollgate::Error>(())
     /// ```
     pub fn refund<K: Key>(&self, key: K, decision: &PolicyDecision) -> PolicyDecision {
+        self.refund_part(key, decision, u64::MAX)
+    }
+
+    /// Gives back at most that many of the units that a decision of this policy charged to each limit.
+    ///
+    /// ```
+    /// let limiter = tollgate::Memory::new().policy_limiter("20/hour; 30/day")?;
+    /// let decision = limiter.hit_n("alice", 5);
+    /// assert_eq!(limiter.refund_part("alice", &decision, 2).headline().used(), 3);
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    pub fn refund_part<K: Key>(
+        &self,
+        key: K,
+        decision: &PolicyDecision,
+        units: u64,
+    ) -> PolicyDecision {
         let receipts = decision.outcomes();
-        self.each(key, |index| {
-            receipts.get(index).map_or(Op::RefundUnits(0), |d| Op::Refund(d.receipt()))
+        self.each(key, |index| match receipts.get(index) {
+            Some(outcome) => Op::Refund(outcome.receipt().at_most(units)),
+            None => Op::RefundUnits(0),
         })
     }
 

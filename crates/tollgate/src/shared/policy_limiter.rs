@@ -149,6 +149,19 @@ impl<S: SharedStore> SharedPolicyLimiter<S> {
         self.now().refund(key, decision).await
     }
 
+    /// See [`PolicyLimiter::refund_part`](crate::PolicyLimiter::refund_part).
+    ///
+    /// # Errors
+    /// When the store does not answer.
+    pub async fn refund_part<K: Key>(
+        &self,
+        key: K,
+        decision: &PolicyDecision,
+        units: u64,
+    ) -> Result<PolicyDecision, Error> {
+        self.now().refund_part(key, decision, units).await
+    }
+
     /// See [`PolicyLimiter::set`](crate::PolicyLimiter::set).
     ///
     /// # Errors
@@ -250,7 +263,20 @@ impl<S: SharedStore> SharedPolicyCall<'_, S> {
         key: K,
         decision: &PolicyDecision,
     ) -> Result<PolicyDecision, Error> {
-        let receipts: Vec<Receipt> = decision.receipts().collect();
+        self.refund_part(key, decision, u64::MAX).await
+    }
+
+    /// See [`SharedPolicyLimiter::refund_part`].
+    ///
+    /// # Errors
+    /// When the store does not answer.
+    pub async fn refund_part<K: Key>(
+        &self,
+        key: K,
+        decision: &PolicyDecision,
+        units: u64,
+    ) -> Result<PolicyDecision, Error> {
+        let receipts: Vec<Receipt> = decision.receipts().map(|r| r.at_most(units)).collect();
         several(&self.limits.refund(self.terms, &key, &receipts).await?)
     }
 

@@ -1,0 +1,125 @@
+//! Which limiter decides on a request.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use crate::head::Head;
+
+type Plan<D> = dyn Fn(&Head<'_>) -> Pin<Box<dyn Future<Output = Option<D>> + Send>> + Send + Sync;
+
+/// Which limiter decides on a request: always the same, by method and path, or what an async function finds, the plan of a customer for instance.
+///
+/// ```
+/// use tollgate::Memory;
+/// use tollgate_http::Chooser;
+///
+/// let store = Memory::new();
+/// let chooser = Chooser::one(store.limiter("100/minute")?)
+///     .on(Some("POST"), "/login", Some(store.limiter("5/minute")?))
+///     .on(None, "/static/*", None);
+/// # Ok::<(), tollgate::Error>(())
+/// ```
+pub struct Chooser<D> {
+    routes: Vec<Route<D>>,
+    otherwise: Otherwise<D>,
+}
+
+#[derive(Clone)]
+struct Route<D> {
+    method: Option<Box<str>>,
+    path: Box<str>,
+    limiter: Option<D>,
+}
+
+enum Otherwise<D> {
+    One(D),
+    Plan(Arc<Plan<D>>),
+}
+
+impl<D> fmt::Debug for Chooser<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let routes = self.routes.iter().map(|route| (&route.method, &route.path));
+        f.debug_list().entries(routes).finish()
+    }
+}
+
+/// What was chosen.
+pub enum Choice<D> {
+    /// This limiter, or none: then the request is not limited.
+    Now(Option<D>),
+    /// What the function says.
+    Later(Pin<Box<dyn Future<Output = Option<D>> + Send>>),
+}
+
+impl<D> fmt::Debug for Choice<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Choice::Now(Some(_)) => "Now",
+            Choice::Now(None) => "Unlimited",
+            Choice::Later(_) => "Later",
+        })
+    }
+}
+
+impl<D: Clone> Chooser<D> {
+    /// Always this one.
+    ///
+    /// See the example of [`Chooser`].
+    #[must_use]
+    pub fn one(limiter: D) -> Chooser<D> {
+        Chooser { routes: Vec::new(), otherwise: Otherwise::One(limiter) }
+    }
+
+    /// What an async function says; `None` does not limit the request.
+    ///
+    /// ```
+    /// use tollgate::Memory;
+    /// use tollgate_http::Chooser;
+    ///
+    /// let store = Memory::new();
+    /// let (free, paid) = (store.limiter("10/minute name=free")?, store.limiter("1000/minute name=paid")?);
+    /// let plans = Chooser::plan(move |head| {
+    ///     let customer = head.line("x-customer").map(<[u8]>::to_vec);
+    ///     let (free, paid) = (free.clone(), paid.clone());
+    ///     async move { Some(if customer.as_deref() == Some(b"acme") { paid } else { free }) }
+    /// });
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    #[must_use]
+    pub fn plan<F>(find: impl Fn(&Head<'_>) -> F + Send + Sync + 'static) -> Chooser<D>
+    where
+        F: Future<Output = Option<D>> + Send + 'static,
+    {
+        let plan: Arc<Plan<D>> = Arc::new(move |head: &Head<'_>| Box::pin(find(head)));
+        Chooser { routes: Vec::new(), otherwise: Otherwise::Plan(plan) }
+    }
+
+    /// Another limiter, or none, for a method and a path; a path that ends in `*` stands for all that begin so. The first that fits counts.
+    ///
+    /// See the example of [`Chooser`].
+    #[must_use]
+    pub fn on(mut self, method: Option<&str>, path: &str, limiter: Option<D>) -> Chooser<D> {
+        let method = method.map(Into::into);
+        self.routes.push(Route { method, path: path.into(), limiter });
+        self
+    }
+
+    /// The limiter for a request.
+    #[must_use]
+    pub fn choose(&self, head: &Head<'_>) -> Choice<D> {
+        let fits = |route: &&Route<D>| {
+            let path = match route.path.strip_suffix('*') {
+                Some(start) => head.path.starts_with(start),
+                None => head.path == &*route.path,
+            };
+            path && route.method.as_deref().is_none_or(|method| method == head.method)
+        };
+        match (self.routes.iter().find(fits), &self.otherwise) {
+            (Some(route), _) => Choice::Now(route.limiter.clone()),
+            (None, Otherwise::One(limiter)) => Choice::Now(Some(limiter.clone())),
+            (None, Otherwise::Plan(plan)) => Choice::Later(plan(head)),
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! Any limiter of any store behind one trait: static calls, nothing boxed for a store that answers at once.
+
+use std::future::{Future, ready};
+use std::time::Duration;
+
+use tollgate::shared::{SharedLimiter, SharedPolicyLimiter, SharedStore};
+use tollgate::{Decision, Error, Limit, Limiter, PolicyDecision, PolicyLimiter, Store};
+
+use crate::key_by::RequestKey;
+
+/// What a limiter answered: one decision or several.
+pub trait Outcomes: Clone + Send + Sync + 'static {
+    /// The decision of each limit, in order.
+    fn outcomes(&self) -> &[Decision];
+
+    /// The one to show.
+    fn headline_index(&self) -> usize;
+
+    /// Whether all let it pass.
+    fn allowed(&self) -> bool {
+        self.outcomes().iter().all(Decision::allowed)
+    }
+
+    /// The decision to show.
+    fn headline(&self) -> &Decision {
+        &self.outcomes()[self.headline_index()]
+    }
+}
+
+impl Outcomes for Decision {
+    fn outcomes(&self) -> &[Decision] {
+        std::slice::from_ref(self)
+    }
+
+    fn headline_index(&self) -> usize {
+        0
+    }
+}
+
+impl Outcomes for PolicyDecision {
+    fn outcomes(&self) -> &[Decision] {
+        PolicyDecision::outcomes(self)
+    }
+
+    fn headline_index(&self) -> usize {
+        PolicyDecision::headline_index(self)
+    }
+}
+
+/// Something that decides on requests: [`Limiter`], [`PolicyLimiter`], [`SharedLimiter`] and [`SharedPolicyLimiter`] do.
+pub trait Decider: Clone + Send + Sync + 'static {
+    /// What it answers.
+    type Outcomes: Outcomes;
+
+    /// Decides and charges.
+    fn hit(
+        &self,
+        key: &RequestKey,
+        cost: u64,
+    ) -> impl Future<Output = Result<Self::Outcomes, Error>> + Send;
+
+    /// Charges without asking.
+    fn charge(
+        &self,
+        key: &RequestKey,
+        units: u64,
+    ) -> impl Future<Output = Result<(), Error>> + Send;
+
+    /// Gives back at most that many units of what was charged.
+    fn refund(
+        &self,
+        key: &RequestKey,
+        outcomes: &Self::Outcomes,
+        units: u64,
+    ) -> impl Future<Output = Result<(), Error>> + Send;
+
+    /// The limits, in the order of the outcomes.
+    fn limits(&self) -> &[Limit];
+
+    /// Decides, and waits for up to `timeout` if that helps; `sleep` is the timer of the runtime.
+    fn wait<F: Future<Output = ()> + Send>(
+        &self,
+        key: &RequestKey,
+        cost: u64,
+        timeout: Duration,
+        sleep: impl Fn(Duration) -> F + Send + Sync,
+    ) -> impl Future<Output = Result<Self::Outcomes, Error>> + Send {
+        async move {
+            let mut left = timeout;
+            loop {
+                let outcomes = self.hit(key, cost).await?;
+                let Some(wait) = outcomes.headline().retry_after() else { return Ok(outcomes) };
+                if outcomes.allowed() || wait > left {
+                    return Ok(outcomes);
+                }
+                left -= wait;
+                sleep(wait).await;
+            }
+        }
+    }
+}
+
+impl<S: Store> Decider for Limiter<S> {
+    type Outcomes = Decision;
+
+    fn hit(
+        &self,
+        key: &RequestKey,
+        cost: u64,
+    ) -> impl Future<Output = Result<Decision, Error>> + Send {
+        ready(Ok(self.hit_n(key, cost)))
+    }
+
+    fn charge(
+        &self,
+        key: &RequestKey,
+        units: u64,
+    ) -> impl Future<Output = Result<(), Error>> + Send {
+        let _ = Limiter::charge(self, key, units);
+        ready(Ok(()))
+    }
+
+    fn refund(
+        &self,
+        key: &RequestKey,
+        outcomes: &Decision,
+        units: u64,
+    ) -> impl Future<Output = Result<(), Error>> + Send {
+        let _ = Limiter::refund(self, key, &outcomes.receipt().at_most(units));
+        ready(Ok(()))
+    }
+
+    fn limits(&self) -> &[Limit] {
+        std::slice::from_ref(self.limit())
+    }
+
+    async fn wait<F: Future<Output = ()> + Send>(
+        &self,
+        key: &RequestKey,
+        cost: u64,
+        timeout: Duration,
+        sleep: impl Fn(Duration) -> F + Send + Sync,
+    ) -> Result<Decision, Error> {
+        Ok(Limiter::wait(self, key, cost, timeout, sleep).await)
+    }
+}
+
+impl<S: Store> Decider for PolicyLimiter<S> {
+    type Outcomes = PolicyDecision;
+
+    fn hit(
+        &self,
+        key: &RequestKey,
+        cost: u64,
+    ) -> impl Future<Output = Result<PolicyDecision, Error>> + Send {
+        ready(Ok(self.hit_n(key, cost)))
+    }
+
+    fn charge(
+        &self,
+        key: &RequestKey,
+        units: u64,
+    ) -> impl Future<Output = Result<(), Error>> + Send {
+        let _ = PolicyLimiter::charge(self, key, units);
+        ready(Ok(()))
+    }
+
+    fn refund(
+        &self,
+        key: &RequestKey,
+        outcomes: &PolicyDecision,
+        units: u64,
+    ) -> impl Future<Output = Result<(), Error>> + Send {
+        let _ = self.refund_part(key, outcomes, units);
+        ready(Ok(()))
+    }
+
+    fn limits(&self) -> &[Limit] {
+        self.policy().limits()
+    }
+}
+
+impl<S: SharedStore> Decider for SharedLimiter<S> {
+    type Outcomes = Decision;
+
+    async fn hit(&self, key: &RequestKey, cost: u64) -> Result<Decision, Error> {
+        self.hit_n(key, cost).await
+    }
+
+    async fn charge(&self, key: &RequestKey, units: u64) -> Result<(), Error> {
+        SharedLimiter::charge(self, key, units).await.map(|_| ())
+    }
+
+    async fn refund(&self, key: &RequestKey, outcomes: &Decision, units: u64) -> Result<(), Error> {
+        SharedLimiter::refund(self, key, &outcomes.receipt().at_most(units)).await.map(|_| ())
+    }
+
+    fn limits(&self) -> &[Limit] {
+        std::slice::from_ref(self.limit())
+    }
+
+    async fn wait<F: Future<Output = ()> + Send>(
+        &self,
+        key: &RequestKey,
+        cost: u64,
+        timeout: Duration,
+        _sleep: impl Fn(Duration) -> F + Send + Sync,
+    ) -> Result<Decision, Error> {
+        SharedLimiter::wait(self, key, cost, timeout).await
+    }
+}
+
+impl<S: SharedStore> Decider for SharedPolicyLimiter<S> {
+    type Outcomes = PolicyDecision;
+
+    async fn hit(&self, key: &RequestKey, cost: u64) -> Result<PolicyDecision, Error> {
+        self.hit_n(key, cost).await
+    }
+
+    async fn charge(&self, key: &RequestKey, units: u64) -> Result<(), Error> {
+        SharedPolicyLimiter::charge(self, key, units).await.map(|_| ())
+    }
+
+    async fn refund(
+        &self,
+        key: &RequestKey,
+        outcomes: &PolicyDecision,
+        units: u64,
+    ) -> Result<(), Error> {
+        self.refund_part(key, outcomes, units).await.map(|_| ())
+    }
+
+    fn limits(&self) -> &[Limit] {
+        self.policy().limits()
+    }
+}

@@ -1,0 +1,401 @@
+//! The way of a request, once for all frameworks: who is it, which limiter, what cost, may it pass, what does the response change.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tollgate::{Error, Limit};
+
+use crate::chooser::{Choice, Chooser};
+use crate::decider::{Decider, Outcomes};
+use crate::head::Head;
+use crate::headers::Headers;
+use crate::key_by::{KeyBy, RequestKey};
+use crate::settle::{Settle, SettleBy};
+
+/// What to do with a request that has no key.
+///
+/// ```
+/// assert_eq!(tollgate_http::OnMissing::default(), tollgate_http::OnMissing::Share);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OnMissing {
+    /// All of them share one bucket.
+    #[default]
+    Share,
+    /// It is refused, with this status.
+    Refuse(u16),
+}
+
+type CostFn = dyn Fn(&Head<'_>) -> u64 + Send + Sync;
+type ExemptFn = dyn Fn(&Head<'_>, &RequestKey) -> bool + Send + Sync;
+
+/// Everything that is decided about requests. A middleware is this and a translation.
+///
+/// ```
+/// use tollgate::Memory;
+/// use tollgate_http::{ClientIp, Gate, KeyBy};
+///
+/// let gate = Gate::new(Memory::new().limiter("100/minute")?)
+///     .key(KeyBy::client_ip(ClientIp::behind_hops(1)))
+///     .cost(|head| if head.method == "POST" { 5 } else { 1 });
+/// # Ok::<(), tollgate::Error>(())
+/// ```
+pub struct Gate<D: Decider> {
+    rules: Arc<Rules<D>>,
+}
+
+struct Rules<D: Decider> {
+    chooser: Chooser<D>,
+    key: KeyBy,
+    on_missing: OnMissing,
+    cost: Option<Box<CostFn>>,
+    exempt: Option<Box<ExemptFn>>,
+    settle: Option<SettleBy>,
+    headers: Headers,
+    wait: Duration,
+    shadow: bool,
+    preflight: bool,
+    status: u16,
+    problem: bool,
+}
+
+impl<D: Decider> Clone for Gate<D> {
+    fn clone(&self) -> Self {
+        Gate { rules: Arc::clone(&self.rules) }
+    }
+}
+
+impl<D: Decider> fmt::Debug for Gate<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Gate").field("key", &self.rules.key).finish_non_exhaustive()
+    }
+}
+
+/// A request that has been looked at.
+pub enum Question<D: Decider> {
+    /// Not limited: a preflight, an exempt key, a route without a limit.
+    Skip,
+    /// Refused before anybody was asked: it has no key. The status to answer with.
+    NoKey(u16),
+    /// To be [decided](Gate::decide).
+    Ask {
+        /// Who.
+        key: RequestKey,
+        /// How much.
+        cost: u64,
+        /// By whom.
+        choice: Choice<D>,
+    },
+}
+
+impl<D: Decider> fmt::Debug for Question<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Question::Skip => f.write_str("Skip"),
+            Question::NoKey(status) => write!(f, "NoKey({status})"),
+            Question::Ask { cost, .. } => write!(f, "Ask({cost})"),
+        }
+    }
+}
+
+/// What became of it.
+pub enum Verdict<D: Decider> {
+    /// Not limited.
+    Unlimited,
+    /// It passes; what is known of it goes with it.
+    Pass(Pass<D>),
+    /// It does not.
+    Refuse(Pass<D>),
+    /// The store did not answer, and the limiter leaves that to its caller: 503 is the answer to give.
+    Failed(Error),
+}
+
+impl<D: Decider> fmt::Debug for Verdict<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Verdict::Unlimited => f.write_str("Unlimited"),
+            Verdict::Pass(_) => f.write_str("Pass"),
+            Verdict::Refuse(_) => f.write_str("Refuse"),
+            Verdict::Failed(error) => write!(f, "Failed({error})"),
+        }
+    }
+}
+
+/// A decided request: gives headers to the response and settles what it costs in the end.
+pub struct Pass<D: Decider> {
+    limiter: D,
+    key: RequestKey,
+    cost: u64,
+    outcomes: D::Outcomes,
+}
+
+impl<D: Decider> Clone for Pass<D> {
+    fn clone(&self) -> Self {
+        Pass {
+            limiter: self.limiter.clone(),
+            key: self.key.clone(),
+            cost: self.cost,
+            outcomes: self.outcomes.clone(),
+        }
+    }
+}
+
+impl<D: Decider> fmt::Debug for Pass<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Pass({:?}, cost {})", self.key, self.cost)
+    }
+}
+
+impl<D: Decider> Gate<D> {
+    /// One limiter for all requests, by the address of the peer.
+    ///
+    /// See the example of [`Gate`].
+    #[must_use]
+    pub fn new(limiter: D) -> Gate<D> {
+        Gate::choosing(Chooser::one(limiter))
+    }
+
+    /// A limiter for each request.
+    ///
+    /// See the examples of [`Chooser`].
+    #[must_use]
+    pub fn choosing(chooser: Chooser<D>) -> Gate<D> {
+        Gate {
+            rules: Arc::new(Rules {
+                chooser,
+                key: KeyBy::default(),
+                on_missing: OnMissing::default(),
+                cost: None,
+                exempt: None,
+                settle: None,
+                headers: Headers::default(),
+                wait: Duration::ZERO,
+                shadow: false,
+                preflight: false,
+                status: 429,
+                problem: false,
+            }),
+        }
+    }
+
+    /// Changes a rule. A gate that is in use by others is left alone: whoever holds it before the change keeps the old rules.
+    fn change(mut self, change: impl FnOnce(&mut Rules<D>)) -> Self {
+        match Arc::get_mut(&mut self.rules) {
+            Some(rules) => change(rules),
+            None => tracing::error!("a gate was changed after it was cloned: the change is lost"),
+        }
+        self
+    }
+
+    /// What is limited. Default: the address of the peer.
+    #[must_use]
+    pub fn key(self, key: KeyBy) -> Self {
+        self.change(|rules| rules.key = key)
+    }
+
+    /// What to do with a request without a key. Default: they share one bucket.
+    #[must_use]
+    pub fn on_missing(self, on_missing: OnMissing) -> Self {
+        self.change(|rules| rules.on_missing = on_missing)
+    }
+
+    /// What a request costs. Default: one unit.
+    #[must_use]
+    pub fn cost(self, cost: impl Fn(&Head<'_>) -> u64 + Send + Sync + 'static) -> Self {
+        self.change(|rules| rules.cost = Some(Box::new(cost)))
+    }
+
+    /// Requests that are not limited.
+    #[must_use]
+    pub fn exempt(
+        self,
+        exempt: impl Fn(&Head<'_>, &RequestKey) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        self.change(|rules| rules.exempt = Some(Box::new(exempt)))
+    }
+
+    /// What the response changes in the cost.
+    #[must_use]
+    pub fn settle(self, settle: SettleBy) -> Self {
+        self.change(|rules| rules.settle = Some(settle))
+    }
+
+    /// Which headers responses get.
+    #[must_use]
+    pub fn headers(self, headers: Headers) -> Self {
+        self.change(|rules| rules.headers = headers)
+    }
+
+    /// Waits for up to that long instead of refusing. Default: not at all.
+    #[must_use]
+    pub fn wait(self, timeout: Duration) -> Self {
+        self.change(|rules| rules.wait = timeout)
+    }
+
+    /// Decides, counts and reports, and lets everything pass: to see what a limit would do.
+    #[must_use]
+    pub fn shadow(self) -> Self {
+        self.change(|rules| rules.shadow = true)
+    }
+
+    /// Counts CORS preflight requests too (`OPTIONS` with `Access-Control-Request-Method`), which are free unless told so.
+    #[must_use]
+    pub fn count_preflight(self) -> Self {
+        self.change(|rules| rules.preflight = true)
+    }
+
+    /// The status of a refusal. Default 429.
+    #[must_use]
+    pub fn status(self, status: u16) -> Self {
+        self.change(|rules| rules.status = status)
+    }
+
+    /// Refusals have a body that programs can read: `application/problem+json`.
+    #[must_use]
+    pub fn problem_json(self) -> Self {
+        self.change(|rules| rules.problem = true)
+    }
+
+    /// Looks at a request: everything that needs its head.
+    #[must_use]
+    pub fn question(&self, head: &Head<'_>) -> Question<D> {
+        let rules = &*self.rules;
+        if !rules.preflight
+            && head.method == "OPTIONS"
+            && head.line("access-control-request-method").is_some()
+        {
+            return Question::Skip;
+        }
+        let key = match (rules.key.find(head), rules.on_missing) {
+            (Some(key), _) => key,
+            (None, OnMissing::Share) => RequestKey::everyone(),
+            (None, OnMissing::Refuse(status)) => {
+                tracing::debug!("refused a request without a key");
+                return Question::NoKey(status);
+            }
+        };
+        if rules.exempt.as_ref().is_some_and(|exempt| exempt(head, &key)) {
+            return Question::Skip;
+        }
+        match rules.chooser.choose(head) {
+            Choice::Now(None) => Question::Skip,
+            choice => {
+                let cost = rules.cost.as_ref().map_or(1, |cost| cost(head));
+                Question::Ask { key, cost, choice }
+            }
+        }
+    }
+
+    /// Decides; `sleep` is the timer of the runtime, for gates that wait.
+    pub async fn decide<F: Future<Output = ()> + Send>(
+        &self,
+        key: RequestKey,
+        cost: u64,
+        choice: Choice<D>,
+        sleep: impl Fn(Duration) -> F + Send + Sync,
+    ) -> Verdict<D> {
+        let limiter = match choice {
+            Choice::Now(limiter) => limiter,
+            Choice::Later(find) => find.await,
+        };
+        let Some(limiter) = limiter else { return Verdict::Unlimited };
+        let wait = self.rules.wait;
+        let outcomes = if wait.is_zero() {
+            limiter.hit(&key, cost).await
+        } else {
+            limiter.wait(&key, cost, wait, sleep).await
+        };
+        let outcomes = match outcomes {
+            Ok(outcomes) => outcomes,
+            Err(error) => {
+                tracing::warn!(%error, "the store did not decide on a request");
+                return Verdict::Failed(error);
+            }
+        };
+        let allowed = outcomes.allowed();
+        let pass = Pass { limiter, key, cost, outcomes };
+        pass.report(self.rules.shadow);
+        if allowed || self.rules.shadow { Verdict::Pass(pass) } else { Verdict::Refuse(pass) }
+    }
+
+    /// How responses change the cost, if they do.
+    #[must_use]
+    pub fn settles(&self) -> Option<&SettleBy> {
+        self.rules.settle.as_ref()
+    }
+
+    /// The headers of a response.
+    pub fn write_headers(&self, pass: &Pass<D>, out: impl FnMut(&'static str, String)) {
+        self.rules.headers.write(pass.limits(), &pass.outcomes, out);
+    }
+
+    /// The status of a refusal.
+    #[must_use]
+    pub fn refusal_status(&self) -> u16 {
+        self.rules.status
+    }
+
+    /// The media type and the body of a refusal.
+    #[must_use]
+    pub fn refusal_body(&self, pass: &Pass<D>) -> (&'static str, String) {
+        if self.rules.problem {
+            let outcomes = pass.outcomes.outcomes();
+            let body = crate::problem::problem(self.rules.status, pass.limits(), outcomes);
+            return (crate::problem::PROBLEM_JSON, body);
+        }
+        let text = match pass.outcomes.headline().retry_after() {
+            Some(wait) => {
+                let seconds = crate::headers::seconds_up(wait).max(1);
+                format!("too many requests: come back in {seconds} s\n")
+            }
+            None => "too much for one request: it costs more than the limit ever allows\n".into(),
+        };
+        ("text/plain; charset=utf-8", text)
+    }
+}
+
+impl<D: Decider> Pass<D> {
+    /// The limits that decided.
+    #[must_use]
+    pub fn limits(&self) -> &[Limit] {
+        self.limiter.limits()
+    }
+
+    /// What they said.
+    #[must_use]
+    pub fn outcomes(&self) -> &D::Outcomes {
+        &self.outcomes
+    }
+
+    /// Brings what was charged to what the request costs in the end. Errors are reported: a response is not held back for them.
+    pub async fn settle(&self, settle: Settle) {
+        let charged = if self.outcomes.allowed() { self.cost } else { 0 };
+        let cost = match settle {
+            Settle::AsCharged => return,
+            Settle::Nothing => 0,
+            Settle::Cost(cost) => cost,
+        };
+        let settled = if cost < charged {
+            self.limiter.refund(&self.key, &self.outcomes, charged - cost).await
+        } else if cost > charged {
+            self.limiter.charge(&self.key, cost - charged).await
+        } else {
+            Ok(())
+        };
+        if let Err(error) = settled {
+            tracing::warn!(%error, "what a response changes in its cost could not be settled");
+        }
+    }
+
+    fn report(&self, shadow: bool) {
+        let allowed = self.outcomes.allowed();
+        if !allowed {
+            let limit = self.limits().get(self.outcomes.headline_index());
+            let limit = limit.map(crate::headers::name).unwrap_or_default();
+            tracing::debug!(limit, shadow, "refused a request");
+        }
+    }
+}

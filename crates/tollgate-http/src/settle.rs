@@ -1,0 +1,135 @@
+//! What the response changes in what the request was charged.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::head::Lines;
+
+/// What a request costs in the end.
+///
+/// ```
+/// use tollgate_http::Settle;
+/// assert_eq!(Settle::Cost(3), Settle::Cost(3));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Settle {
+    /// What it was charged.
+    AsCharged,
+    /// Nothing: all is given back.
+    Nothing,
+    /// Exactly so much: the rest is given back, or charged on top even if that exceeds the limit.
+    Cost(u64),
+}
+
+/// The head of a response, and how many bytes its body had once that is known.
+#[derive(Clone, Copy)]
+pub struct Response<'a> {
+    /// The status.
+    pub status: u16,
+    /// Bytes of the body that were sent.
+    pub bytes: u64,
+    headers: &'a dyn Lines,
+}
+
+impl fmt::Debug for Response<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Response({}, {} bytes)", self.status, self.bytes)
+    }
+}
+
+impl<'a> Response<'a> {
+    /// A response without a body so far.
+    ///
+    /// ```
+    /// let headers = http::HeaderMap::new();
+    /// assert_eq!(tollgate_http::Response::new(200, &headers).status, 200);
+    /// ```
+    #[must_use]
+    pub fn new(status: u16, headers: &'a dyn Lines) -> Response<'a> {
+        Response { status, bytes: 0, headers }
+    }
+
+    /// The first line of a header; `name` is lower case.
+    #[must_use]
+    pub fn line(&self, name: &str) -> Option<&'a [u8]> {
+        self.headers.line(name)
+    }
+}
+
+type Function = dyn Fn(&Response<'_>) -> Settle + Send + Sync;
+
+/// How a request is settled.
+///
+/// ```
+/// use tollgate_http::{Response, Settle, SettleBy};
+///
+/// // Only failed logins count.
+/// let failures = SettleBy::head(|response| {
+///     if response.status == 401 { Settle::AsCharged } else { Settle::Nothing }
+/// });
+/// let headers = http::HeaderMap::new();
+/// assert_eq!(failures.settle(&Response::new(200, &headers)), Settle::Nothing);
+/// ```
+#[derive(Clone)]
+pub struct SettleBy {
+    function: Arc<Function>,
+    needs_body: bool,
+}
+
+impl fmt::Debug for SettleBy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.needs_body { "by the body" } else { "by the head" })
+    }
+}
+
+impl SettleBy {
+    /// By a function of status and headers, before the response is sent.
+    ///
+    /// See the example of [`SettleBy`].
+    #[must_use]
+    pub fn head(function: impl Fn(&Response<'_>) -> Settle + Send + Sync + 'static) -> SettleBy {
+        SettleBy { function: Arc::new(function), needs_body: false }
+    }
+
+    /// By a function that also sees how many bytes were sent, when the body has ended or was given up.
+    ///
+    /// ```
+    /// use tollgate_http::{Settle, SettleBy};
+    /// let by_kibibyte = SettleBy::body(|response| Settle::Cost(response.bytes.div_ceil(1024)));
+    /// ```
+    #[must_use]
+    pub fn body(function: impl Fn(&Response<'_>) -> Settle + Send + Sync + 'static) -> SettleBy {
+        SettleBy { function: Arc::new(function), needs_body: true }
+    }
+
+    /// By a header that the handler sets, a whole number of units; as charged where it is missing or no number.
+    ///
+    /// ```
+    /// let by_header = tollgate_http::SettleBy::header("x-cost");
+    /// ```
+    #[must_use]
+    pub fn header(name: &str) -> SettleBy {
+        let name = name.to_ascii_lowercase();
+        SettleBy::head(move |response| {
+            let value = response.line(&name).and_then(|value| std::str::from_utf8(value).ok());
+            value
+                .and_then(|value| value.trim().parse().ok())
+                .map_or(Settle::AsCharged, Settle::Cost)
+        })
+    }
+
+    /// Whether it can be settled only when the body has ended.
+    #[must_use]
+    pub fn needs_body(&self) -> bool {
+        self.needs_body
+    }
+
+    /// What this response makes of it.
+    ///
+    /// See the example of [`SettleBy`].
+    #[must_use]
+    pub fn settle(&self, response: &Response<'_>) -> Settle {
+        (self.function)(response)
+    }
+}
