@@ -21,6 +21,7 @@ type Plan<D> = dyn Fn(&Head<'_>) -> Pin<Box<dyn Future<Output = Option<D>> + Sen
 ///     .on(None, "/static/*", None);
 /// # Ok::<(), tollgate::Error>(())
 /// ```
+#[derive(Clone)]
 pub struct Chooser<D> {
     routes: Vec<Route<D>>,
     otherwise: Otherwise<D>,
@@ -36,6 +37,15 @@ struct Route<D> {
 enum Otherwise<D> {
     One(D),
     Plan(Arc<Plan<D>>),
+}
+
+impl<D: Clone> Clone for Otherwise<D> {
+    fn clone(&self) -> Self {
+        match self {
+            Otherwise::One(limiter) => Otherwise::One(limiter.clone()),
+            Otherwise::Plan(plan) => Otherwise::Plan(Arc::clone(plan)),
+        }
+    }
 }
 
 impl<D> fmt::Debug for Chooser<D> {

@@ -47,12 +47,13 @@ pub struct Gate<D: Decider> {
     rules: Arc<Rules<D>>,
 }
 
+#[derive(Clone)]
 struct Rules<D: Decider> {
     chooser: Chooser<D>,
     key: KeyBy,
     on_missing: OnMissing,
-    cost: Option<Box<CostFn>>,
-    exempt: Option<Box<ExemptFn>>,
+    cost: Option<Arc<CostFn>>,
+    exempt: Option<Arc<ExemptFn>>,
     settle: Option<SettleBy>,
     headers: Headers,
     wait: Duration,
@@ -181,12 +182,9 @@ impl<D: Decider> Gate<D> {
         }
     }
 
-    /// Changes a rule. A gate that is in use by others is left alone: whoever holds it before the change keeps the old rules.
+    /// Changes a rule, here only: clones that are in use keep theirs.
     fn change(mut self, change: impl FnOnce(&mut Rules<D>)) -> Self {
-        match Arc::get_mut(&mut self.rules) {
-            Some(rules) => change(rules),
-            None => tracing::error!("a gate was changed after it was cloned: the change is lost"),
-        }
+        change(Arc::make_mut(&mut self.rules));
         self
     }
 
@@ -205,7 +203,7 @@ impl<D: Decider> Gate<D> {
     /// What a request costs. Default: one unit.
     #[must_use]
     pub fn cost(self, cost: impl Fn(&Head<'_>) -> u64 + Send + Sync + 'static) -> Self {
-        self.change(|rules| rules.cost = Some(Box::new(cost)))
+        self.change(|rules| rules.cost = Some(Arc::new(cost)))
     }
 
     /// Requests that are not limited.
@@ -214,7 +212,7 @@ impl<D: Decider> Gate<D> {
         self,
         exempt: impl Fn(&Head<'_>, &RequestKey) -> bool + Send + Sync + 'static,
     ) -> Self {
-        self.change(|rules| rules.exempt = Some(Box::new(exempt)))
+        self.change(|rules| rules.exempt = Some(Arc::new(exempt)))
     }
 
     /// What the response changes in the cost.
