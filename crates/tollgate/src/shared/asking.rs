@@ -1,18 +1,16 @@
 //! The way of a call on a shared store: remembered denials first, then the store behind its guard, then what the limiter does on failure.
 
-use std::collections::BTreeMap;
-use std::future::{Future, poll_fn};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::Poll;
 use std::time::Duration;
 
 use super::denials::{Epoch, Question};
 use super::failure::{Fallback, OnFailure};
-use super::{Ask, Guard, Mode, SharedStore, guard};
+use super::forget::{Forget, ForgetAll};
+use super::{Ask, Mode, SharedStore, guard};
 use crate::algorithm::{AnyMachine, Op};
 use crate::decision::{Decision, Receipt, Source};
 use crate::error::Error;
-use crate::key::{Key, KeyRef, OwnedKey};
+use crate::key::{Key, KeyRef};
 use crate::limit::{Algorithm, Limit};
 use crate::time::Timestamp;
 
@@ -22,7 +20,7 @@ pub(crate) struct Limits<S: SharedStore> {
     pub(crate) store: S,
     namespace: Box<str>,
     pub(crate) prepared: Box<[S::Prepared]>,
-    machines: Box<[AnyMachine]>,
+    pub(super) machines: Box<[AnyMachine]>,
     /// Stands for these limits among remembered denials; shared by clones.
     number: u64,
     /// Whether a denial holds until its time: not where refused attempts change the state.
@@ -103,7 +101,7 @@ impl<S: SharedStore> Limits<S> {
         }
     }
 
-    fn recall(&self, question: &Question<'_>) -> Result<Vec<Decision>, Option<Epoch>> {
+    pub(super) fn recall(&self, question: &Question<'_>) -> Result<Vec<Decision>, Option<Epoch>> {
         if !self.remembers {
             return Err(None);
         }
@@ -112,14 +110,19 @@ impl<S: SharedStore> Limits<S> {
         Ok(decisions)
     }
 
-    fn learn(&self, question: &Question<'_>, epoch: Option<Epoch>, decisions: &[Decision]) {
+    pub(super) fn learn(
+        &self,
+        question: &Question<'_>,
+        epoch: Option<Epoch>,
+        decisions: &[Decision],
+    ) {
         self.warm(question.key, question.at, decisions);
         if let Some(epoch) = epoch {
             self.store.guard().denials.remember(question, epoch, decisions);
         }
     }
 
-    fn question<'a>(
+    pub(super) fn question<'a>(
         &self,
         terms: Terms,
         sent: Timestamp,
@@ -127,60 +130,6 @@ impl<S: SharedStore> Limits<S> {
         cost: u64,
     ) -> Question<'a> {
         Question { limits: self.number, key, cost, at: terms.at, sent }
-    }
-
-    /// Hits each key on its own.
-    pub(crate) async fn hit_each<K: Key>(
-        &self,
-        terms: Terms,
-        keys: &[K],
-    ) -> Result<Vec<Decision>, Error> {
-        let sent = self.store.guard().now();
-        let mut decisions: Vec<Option<Decision>> = vec![None; keys.len()];
-        let mut epochs = vec![None; keys.len()];
-        // Those to ask for, by what fails together.
-        let mut lanes: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
-        for (index, key) in keys.iter().enumerate() {
-            match key.with_key(|key| self.recall(&self.question(terms, sent, key, 1))) {
-                Ok(remembered) => decisions[index] = remembered.first().copied(),
-                Err(epoch) => {
-                    epochs[index] = epoch;
-                    lanes.entry(key.with_key(|key| self.lane(key))).or_default().push(index);
-                }
-            }
-        }
-        let ask = async |lane: usize, indexes: &[usize]| {
-            let owned: Vec<_> = indexes.iter().map(|index| OwnedKey::new(&keys[*index])).collect();
-            let prepared = &self.prepared[0];
-            let begin = || {
-                let ask = |key| Ask { prepared, key: OwnedKey::as_ref(key), op: Op::Hit(1) };
-                let asks: Vec<_> = owned.iter().map(ask).collect();
-                self.store.ask(&asks, Mode::Each, terms.at)
-            };
-            guard::call(&self.store, lane, terms.deadline, begin).await
-        };
-        let calls: Vec<_> = lanes.iter().map(|(lane, indexes)| ask(*lane, indexes)).collect();
-        let answers = join_all(calls).await;
-        for (indexes, answer) in lanes.values().zip(answers) {
-            for (position, index) in indexes.iter().enumerate() {
-                let key = &keys[*index];
-                let decision = match &answer {
-                    Ok(answers) => answers.get(position).copied().inspect(|decision| {
-                        let one = std::slice::from_ref(decision);
-                        key.with_key(|key| {
-                            self.learn(&self.question(terms, sent, key, 1), epochs[*index], one);
-                        });
-                    }),
-                    Err(error) => {
-                        let instead = self.without_store(error, terms, key, Op::Hit(1));
-                        instead.ok_or_else(|| error.clone())?.first().copied()
-                    }
-                };
-                decisions[*index] = decision;
-            }
-        }
-        let all: Option<Vec<Decision>> = decisions.into_iter().collect();
-        all.ok_or_else(|| Error::store("fewer decisions than keys", false))
     }
 
     /// One operation on each limit that charges, looks or sets. Peeks and takes follow the rule for failures, the rest is lost with an error
@@ -250,7 +199,7 @@ impl<S: SharedStore> Limits<S> {
         Ok(())
     }
 
-    fn lane(&self, key: KeyRef<'_>) -> usize {
+    pub(super) fn lane(&self, key: KeyRef<'_>) -> usize {
         self.store.lane(&self.prepared[0], key)
     }
 
@@ -272,128 +221,5 @@ impl<S: SharedStore> Limits<S> {
             })
         };
         guard::call(&self.store, lane, terms.deadline, begin).await
-    }
-
-    /// The answer of a limiter whose store did not give one; `None` leaves the error to the caller.
-    fn without_store<K: Key>(
-        &self,
-        error: &Error,
-        terms: Terms,
-        key: &K,
-        op: Op,
-    ) -> Option<Vec<Decision>> {
-        if !error.is_of_store() {
-            return None;
-        }
-        let guard = self.store.guard();
-        let now = terms.at.unwrap_or_else(|| guard.now());
-        match (self.on_failure, op) {
-            (OnFailure::Open, Op::Hit(_) | Op::Peek(_) | Op::Take(_)) => {
-                guard.counters.failed_open.add();
-                Some(self.open(now, op))
-            }
-            (OnFailure::Closed, Op::Hit(cost) | Op::Peek(cost) | Op::Take(cost)) => {
-                guard.counters.failed_closed.add();
-                Some(self.closed(now, cost))
-            }
-            (OnFailure::Local(_), Op::Hit(_) | Op::Peek(_) | Op::Take(_) | Op::Charge(_)) => {
-                let fallback = self.fallback.as_ref()?;
-                guard.counters.fallback.add();
-                let decisions = key.with_key(|key| match op {
-                    Op::Hit(cost) => fallback.hit(key, terms.at, cost),
-                    _ => fallback.each(key, terms.at, |_| op),
-                });
-                Some(self.not_never(decisions))
-            }
-            _ => None,
-        }
-    }
-
-    /// What passes when everything passes that could: a fresh key that stays so.
-    pub(super) fn open(&self, now: Timestamp, op: Op) -> Vec<Decision> {
-        let open = |machine: &AnyMachine| machine.apply(&mut None, now, op);
-        self.machines.iter().map(|machine| open(machine).with_source(Source::FailOpen)).collect()
-    }
-
-    /// What is refused because nothing passes, until the store is asked again.
-    pub(super) fn closed(&self, now: Timestamp, cost: u64) -> Vec<Decision> {
-        let until = self.store.guard().asks_again_at(now);
-        let closed = |machine: &AnyMachine| Decision::closed(machine.capacity(), now, cost, until);
-        self.machines.iter().map(closed).collect()
-    }
-
-    /// A cost beyond the share but not beyond the limit passes again when the store does: that is no refusal without end.
-    fn not_never(&self, mut decisions: Vec<Decision>) -> Vec<Decision> {
-        let until = |decision: &Decision| self.store.guard().asks_again_at(decision.now());
-        for (decision, machine) in decisions.iter_mut().zip(&self.machines) {
-            *decision = decision.not_beyond(machine.capacity(), until(decision));
-        }
-        decisions
-    }
-
-    /// Never lowers what the fallback has counted, also after a refund: what it admitted while the store was away, the store does not know.
-    pub(super) fn warm(&self, key: KeyRef<'_>, at: Option<Timestamp>, decisions: &[Decision]) {
-        if let Some(fallback) = &self.fallback {
-            fallback.warm(key, at, decisions);
-        }
-    }
-}
-
-/// All of them at once, in order.
-async fn join_all<F: Future>(calls: Vec<F>) -> Vec<F::Output> {
-    let mut calls: Vec<_> = calls.into_iter().map(|call| (Box::pin(call), None)).collect();
-    poll_fn(|cx| {
-        for (call, output) in calls.iter_mut().filter(|(_, output)| output.is_none()) {
-            if let Poll::Ready(ready) = call.as_mut().poll(cx) {
-                *output = Some(ready);
-            }
-        }
-        if calls.iter().all(|(_, output)| output.is_some()) {
-            Poll::Ready(())
-        } else {
-            Poll::Pending
-        }
-    })
-    .await;
-    calls.into_iter().filter_map(|(_, output)| output).collect()
-}
-
-/// Forgets the remembered denials of a key, now and when the call that gives something back has ended, however it ended.
-struct Forget<'a, S: SharedStore, K: Key> {
-    limits: &'a Limits<S>,
-    key: &'a K,
-}
-
-impl<'a, S: SharedStore, K: Key> Forget<'a, S, K> {
-    fn new(limits: &'a Limits<S>, key: &'a K) -> Self {
-        let forget = Forget { limits, key };
-        forget.now();
-        forget
-    }
-
-    fn now(&self) {
-        self.key.with_key(|key| self.limits.store.guard().denials.forget(key));
-    }
-}
-
-impl<S: SharedStore, K: Key> Drop for Forget<'_, S, K> {
-    fn drop(&mut self) {
-        self.now();
-    }
-}
-
-/// The same for all keys.
-struct ForgetAll<'a>(&'a Guard);
-
-impl<'a> ForgetAll<'a> {
-    fn new(guard: &'a Guard) -> Self {
-        guard.denials.clear();
-        ForgetAll(guard)
-    }
-}
-
-impl Drop for ForgetAll<'_> {
-    fn drop(&mut self) {
-        self.0.denials.clear();
     }
 }

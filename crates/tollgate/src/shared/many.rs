@@ -1,0 +1,87 @@
+//! Many keys in one call, each on its own.
+
+use std::collections::BTreeMap;
+use std::future::{Future, poll_fn};
+use std::task::Poll;
+
+use super::asking::{Limits, Terms};
+use super::{Ask, Mode, SharedStore, guard};
+use crate::algorithm::Op;
+use crate::decision::Decision;
+use crate::error::Error;
+use crate::key::{Key, OwnedKey};
+
+impl<S: SharedStore> Limits<S> {
+    /// Hits each key on its own.
+    pub(crate) async fn hit_each<K: Key>(
+        &self,
+        terms: Terms,
+        keys: &[K],
+    ) -> Result<Vec<Decision>, Error> {
+        let sent = self.store.guard().now();
+        let mut decisions: Vec<Option<Decision>> = vec![None; keys.len()];
+        let mut epochs = vec![None; keys.len()];
+        // Those to ask for, by what fails together.
+        let mut lanes: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        for (index, key) in keys.iter().enumerate() {
+            match key.with_key(|key| self.recall(&self.question(terms, sent, key, 1))) {
+                Ok(remembered) => decisions[index] = remembered.first().copied(),
+                Err(epoch) => {
+                    epochs[index] = epoch;
+                    lanes.entry(key.with_key(|key| self.lane(key))).or_default().push(index);
+                }
+            }
+        }
+        let ask = async |lane: usize, indexes: &[usize]| {
+            let owned: Vec<_> = indexes.iter().map(|index| OwnedKey::new(&keys[*index])).collect();
+            let prepared = &self.prepared[0];
+            let begin = || {
+                let ask = |key| Ask { prepared, key: OwnedKey::as_ref(key), op: Op::Hit(1) };
+                let asks: Vec<_> = owned.iter().map(ask).collect();
+                self.store.ask(&asks, Mode::Each, terms.at)
+            };
+            guard::call(&self.store, lane, terms.deadline, begin).await
+        };
+        let calls: Vec<_> = lanes.iter().map(|(lane, indexes)| ask(*lane, indexes)).collect();
+        let answers = join_all(calls).await;
+        for (indexes, answer) in lanes.values().zip(answers) {
+            for (position, index) in indexes.iter().enumerate() {
+                let key = &keys[*index];
+                let decision = match &answer {
+                    Ok(answers) => answers.get(position).copied().inspect(|decision| {
+                        let one = std::slice::from_ref(decision);
+                        key.with_key(|key| {
+                            self.learn(&self.question(terms, sent, key, 1), epochs[*index], one);
+                        });
+                    }),
+                    Err(error) => {
+                        let instead = self.without_store(error, terms, key, Op::Hit(1));
+                        instead.ok_or_else(|| error.clone())?.first().copied()
+                    }
+                };
+                decisions[*index] = decision;
+            }
+        }
+        let all: Option<Vec<Decision>> = decisions.into_iter().collect();
+        all.ok_or_else(|| Error::store("fewer decisions than keys", false))
+    }
+}
+
+/// All of them at once, in order.
+async fn join_all<F: Future>(calls: Vec<F>) -> Vec<F::Output> {
+    let mut calls: Vec<_> = calls.into_iter().map(|call| (Box::pin(call), None)).collect();
+    poll_fn(|cx| {
+        for (call, output) in calls.iter_mut().filter(|(_, output)| output.is_none()) {
+            if let Poll::Ready(ready) = call.as_mut().poll(cx) {
+                *output = Some(ready);
+            }
+        }
+        if calls.iter().all(|(_, output)| output.is_some()) {
+            Poll::Ready(())
+        } else {
+            Poll::Pending
+        }
+    })
+    .await;
+    calls.into_iter().filter_map(|(_, output)| output).collect()
+}

@@ -1,0 +1,76 @@
+//! The answer of a limiter whose store did not give one.
+
+use super::SharedStore;
+use super::asking::{Limits, Terms};
+use super::failure::OnFailure;
+use crate::algorithm::{AnyMachine, Op};
+use crate::decision::{Decision, Source};
+use crate::error::Error;
+use crate::key::{Key, KeyRef};
+use crate::time::Timestamp;
+
+impl<S: SharedStore> Limits<S> {
+    /// What the rule of the limiter says; `None` leaves the error to the caller.
+    pub(super) fn without_store<K: Key>(
+        &self,
+        error: &Error,
+        terms: Terms,
+        key: &K,
+        op: Op,
+    ) -> Option<Vec<Decision>> {
+        if !error.is_of_store() {
+            return None;
+        }
+        let guard = self.store.guard();
+        let now = terms.at.unwrap_or_else(|| guard.now());
+        match (self.on_failure, op) {
+            (OnFailure::Open, Op::Hit(_) | Op::Peek(_) | Op::Take(_)) => {
+                guard.counters.failed_open.add();
+                Some(self.open(now, op))
+            }
+            (OnFailure::Closed, Op::Hit(cost) | Op::Peek(cost) | Op::Take(cost)) => {
+                guard.counters.failed_closed.add();
+                Some(self.closed(now, cost))
+            }
+            (OnFailure::Local(_), Op::Hit(_) | Op::Peek(_) | Op::Take(_) | Op::Charge(_)) => {
+                let fallback = self.fallback.as_ref()?;
+                guard.counters.fallback.add();
+                let decisions = key.with_key(|key| match op {
+                    Op::Hit(cost) => fallback.hit(key, terms.at, cost),
+                    _ => fallback.each(key, terms.at, |_| op),
+                });
+                Some(self.not_never(decisions))
+            }
+            _ => None,
+        }
+    }
+
+    /// What passes when everything passes that could: a fresh key that stays so.
+    pub(super) fn open(&self, now: Timestamp, op: Op) -> Vec<Decision> {
+        let open = |machine: &AnyMachine| machine.apply(&mut None, now, op);
+        self.machines.iter().map(|machine| open(machine).with_source(Source::FailOpen)).collect()
+    }
+
+    /// What is refused because nothing passes, until the store is asked again.
+    pub(super) fn closed(&self, now: Timestamp, cost: u64) -> Vec<Decision> {
+        let until = self.store.guard().asks_again_at(now);
+        let closed = |machine: &AnyMachine| Decision::closed(machine.capacity(), now, cost, until);
+        self.machines.iter().map(closed).collect()
+    }
+
+    /// A cost beyond the share but not beyond the limit passes again when the store does: that is no refusal without end.
+    fn not_never(&self, mut decisions: Vec<Decision>) -> Vec<Decision> {
+        let until = |decision: &Decision| self.store.guard().asks_again_at(decision.now());
+        for (decision, machine) in decisions.iter_mut().zip(&self.machines) {
+            *decision = decision.not_beyond(machine.capacity(), until(decision));
+        }
+        decisions
+    }
+
+    /// Never lowers what the fallback has counted, also after a refund: what it admitted while the store was away, the store does not know.
+    pub(super) fn warm(&self, key: KeyRef<'_>, at: Option<Timestamp>, decisions: &[Decision]) {
+        if let Some(fallback) = &self.fallback {
+            fallback.warm(key, at, decisions);
+        }
+    }
+}
