@@ -1,47 +1,39 @@
 -- Fixed window: "window count", windows numbered from 1970.
-local function fixed_window(key)
-  local quota, period = number(), number()
-  local charge_denied = number() == 1
-  local today = (now - fmod(now, period)) / period
+if algorithm == 'fixed-window' then
+  local quota, period, charge_denied = ARGV[from] + 0, ARGV[from + 1] + 0, ARGV[from + 2] == '1'
+  cursor = from + 3
+  local phase = fmod(now, period)
+  local today = (now - phase) / period
   local window, count, changed
 
-  -- The window that counts: the clock's, or the state's if that is later.
-  local function current()
-    if window and window >= today then return window, count end
-    return today, 0
-  end
-
-  return {
-    capacity = quota,
-    charge_denied = charge_denied,
-    load = function() window, count = read(key, '^(%d+) (%d+)$') end,
-    fits = function(cost)
-      local _, used = current()
-      return used + cost <= quota
-    end,
-    room = function()
-      local _, used = current()
-      return max(quota - used, 0)
-    end,
-    fresh = function() return not window or window < today end,
-    charge = function(units)
-      window, count = current()
-      count, changed = min(count + units, MAX_UNITS), true
-    end,
-    refund = function(units, _, mark)
+  return function(verb, units, _, mark)
+    if verb == 'load' then
+      window, count = read(key, '^(%d+) (%d+)$')
+      return
+    elseif verb == 'save' then
+      if changed then write(key, format('%.0f %.0f', window, count), (window - today + 1) * period - phase) end
+      return
+    elseif verb == 'state' then
+      return window, count
+    end
+    -- The window that counts: the clock's, or the state's if that is later.
+    local current, used = today, 0
+    if window and window >= today then current, used = window, count end
+    if verb == 'fits' then
+      return used + units <= quota
+    elseif verb == 'charge' or (verb == 'denied' and charge_denied and units > 0) then
+      window, count, changed = current, min(used + units, MAX_UNITS), true
+      return units
+    elseif verb == 'take' then
+      return max(min(quota - used, units), 0)
+    elseif verb == 'fresh' then
+      return not window or window < today
+    elseif verb == 'set' then
+      window, count, changed = current, units, true
+    elseif verb == 'refund' then
       if not window or window < today or (mark and mark ~= window) then return end
       local less = max(count - units, 0)
       count, changed = less, less ~= count
-    end,
-    set = function(units)
-      window = current()
-      count, changed = units, true
-    end,
-    save = function()
-      if changed then
-        write(key, format('%.0f %.0f', window, count), (window - today + 1) * period - fmod(now, period))
-      end
-    end,
-    state = function() return window, count end,
-  }
+    end
+  end
 end

@@ -1,32 +1,37 @@
 -- Fixed window per key: "start count".
-local function fixed_window_per_key(key)
-  local quota, period = number(), number()
-  local charge_denied = number() == 1
+if algorithm == 'fixed-window-per-key' then
+  local quota, period, charge_denied = ARGV[from] + 0, ARGV[from + 1] + 0, ARGV[from + 2] == '1'
+  cursor = from + 3
   local start, count, changed
 
-  local function open() return start and now - start < period end
-  local function used() return open() and count or 0 end
-
-  return {
-    capacity = quota,
-    charge_denied = charge_denied,
-    load = function() start, count = read(key, '^(%d+) (%d+)$') end,
-    fits = function(cost) return used() + cost <= quota end,
-    room = function() return max(quota - used(), 0) end,
-    fresh = function() return not open() end,
-    charge = function(units)
-      if not open() then start, count = now, 0 end
-      count, changed = min(count + units, MAX_UNITS), true
-    end,
-    refund = function(units, _, mark)
-      if not open() or (mark and mark ~= start) then return end
+  return function(verb, units, _, mark)
+    if verb == 'load' then
+      start, count = read(key, '^(%d+) (%d+)$')
+      return
+    elseif verb == 'save' then
+      if changed then write(key, format('%.0f %.0f', start, count), start + period - now) end
+      return
+    elseif verb == 'state' then
+      return start, count
+    end
+    local open = start and now - start < period
+    local used = open and count or 0
+    if verb == 'fits' then
+      return used + units <= quota
+    elseif verb == 'charge' or (verb == 'denied' and charge_denied and units > 0) then
+      if not open then start = now end
+      count, changed = min(used + units, MAX_UNITS), true
+      return units
+    elseif verb == 'take' then
+      return max(min(quota - used, units), 0)
+    elseif verb == 'fresh' then
+      return not open
+    elseif verb == 'set' then
+      start, count, changed = now, units, true
+    elseif verb == 'refund' then
+      if not open or (mark and mark ~= start) then return end
       local less = max(count - units, 0)
       count, changed = less, less ~= count
-    end,
-    set = function(units) start, count, changed = now, units, true end,
-    save = function()
-      if changed then write(key, format('%.0f %.0f', start, count), start + period - now) end
-    end,
-    state = function() return start, count end,
-  }
+    end
+  end
 end

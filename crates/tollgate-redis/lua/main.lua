@@ -1,117 +1,90 @@
--- Every operation, from the primitives of a machine: as `algorithm::step` of the library does, which is the definition.
+-- Every operation, from what a machine can do: as `algorithm::step` of the library does, which is the definition.
 
-local function machine(algorithm, key, op)
-  if algorithm == 'gcra' then return gcra(key, op) end
-  if algorithm == 'token-bucket' or algorithm == 'leaky-bucket' then return level(key) end
-  if algorithm == 'fixed-window' then return fixed_window(key) end
-  if algorithm == 'fixed-window-per-key' then return fixed_window_per_key(key) end
-  if algorithm == 'elastic-window' then return elastic_window(key) end
-  if algorithm == 'sliding-window' then return sliding_window(key) end
-  return moving_window(key)
-end
-
--- What a refused attempt leaves behind: nothing, a pushed elastic window, or its count where the limit says so.
-local function denied(m, cost)
-  if m.charge_denied and cost > 0 then
-    m.charge(cost)
-    return false, cost
-  end
-  if m.attempt then m.attempt() end
-  return false, 0
-end
-
-local function hit(m, cost)
-  if not m.fits(cost) then
-    if cost > 0 then return denied(m, cost) end
-  elseif cost > 0 then
-    m.charge(cost)
-    return true, cost
-  end
-  if m.attempt then m.attempt() end
-  return m.fits(cost), 0
-end
-
--- The part of one limit in a hit that the group refuses: whether it alone would let it pass, and what it charges.
-local function refuse(m, cost)
-  local allowed = m.fits(cost)
-  local _, charged = denied(m, cost)
-  return allowed, charged
-end
-
-local function step(m, op, cost)
-  if op == 'hit' then return hit(m, cost) end
-  if op == 'peek' then return m.fits(cost), 0 end
-  if op == 'take' then
-    if cost == 0 then return hit(m, 0) end
-    local granted = m.take and m.take(cost) or not m.take and min(m.room(), cost)
+-- Whether it is allowed, what is charged, and what a refused attempt waits for if that is not its cost.
+local function step(m, key, op, cost, at, mark)
+  if op == 'hit' and cost > 0 then
+    if m('fits', cost) then
+      m('charge', cost)
+      return true, cost
+    end
+    return false, m('denied', cost) or 0
+  elseif op == 'peek' then
+    return m('fits', cost), 0
+  elseif op == 'take' and cost > 0 then
+    local granted = m('take', cost)
     if granted > 0 then
-      m.charge(granted)
+      m('charge', granted)
       return true, granted
     end
-    -- What it waits for is the first unit.
-    m.cost = 1
-    return denied(m, 1)
-  end
-  if op == 'charge' then
-    if cost > 0 then m.charge(cost) elseif m.attempt then m.attempt() end
+    return false, m('denied', 1) or 0, 1
+  elseif op == 'charge' then
+    if cost > 0 then m('charge', cost) else m('attempt') end
     return true, cost
-  end
-  if op == 'refund' then
-    if cost > 0 then m.refund(cost, m.at, m.mark) end
+  elseif op == 'refund' then
+    if cost > 0 then m('refund', cost, at, mark) end
     return true, 0
-  end
-  if op == 'set' then
-    m.set(cost)
+  elseif op == 'set' then
+    m('set', cost)
     return true, 0
+  elseif op == 'refused' then
+    -- What one limit says of a hit that the group refuses: whether it alone would let it pass, and what it charges.
+    return m('fits', cost), m('denied', cost) or 0
+  elseif op == 'reset' then
+    local was_there = not m('fresh')
+    call('DEL', key)
+    m('load')
+    return was_there, 0
   end
-  -- reset
-  local was_there = not m.fresh()
-  call('DEL', m.key)
-  m.load()
-  return was_there, 0
+  -- A hit or a take that costs nothing.
+  m('attempt')
+  return m('fits', 0), 0
 end
 
--- All states are read before the first is written, so that a value that is no state fails the call as a whole.
-local all = {}
-for index, key in ipairs(KEYS) do
-  local algorithm, op, cost = word(), word(), number()
+-- Reads what is asked for the next key, and its state.
+local function ask(key)
+  local algorithm, op, cost = ARGV[cursor], ARGV[cursor + 1], ARGV[cursor + 2] + 0
   local at, mark
+  cursor = cursor + 3
   if op == 'refund' then
-    at, mark = number(), number()
+    at, mark = ARGV[cursor] + 0, ARGV[cursor + 1] + 0
+    cursor = cursor + 2
     -- Without a receipt: as if charged now.
     if at < 0 then at, mark = nil, nil end
   end
   local m = machine(algorithm, key, op)
-  m.key, m.op, m.cost, m.at, m.mark = key, op, cost, at, mark
-  m.load()
-  all[index] = m
+  m('load')
+  return m, key, op, cost, at, mark
 end
 
-local verb = step
-if mode == 'together' then
-  verb = function(m, _, cost) return hit(m, cost) end
-  for _, m in ipairs(all) do
-    if not m.fits(m.cost) then
-      verb = function(refusing, _, cost) return refuse(refusing, cost) end
-      break
-    end
-  end
+-- Five numbers: allowed (1) and whether there is a state (2), units charged, and the state.
+local function answer(m, key, op, cost, at, mark)
+  local allowed, charged, waits_for = step(m, key, op, cost, at, mark)
+  m('save')
+  local a, b, c = m('state', not allowed and (waits_for or cost) or nil)
+  return (allowed and 1 or 0) + (a and 2 or 0), charged, a or 0, b or 0, c or 0
 end
 
--- The time, then five numbers for each: allowed (1) and whether there is a state (2), units charged, and the state.
-local reply = { now }
-local written = {}
-for _, m in ipairs(all) do
-  if written[m.key] then m.load() end
-  local allowed, charged = verb(m, m.op, m.cost)
-  m.save()
-  written[m.key] = true
-  local a, b, c = m.state(not allowed and m.cost or nil)
+-- The reply: the time, then five numbers for each key.
+local KEYS = KEYS
+if #KEYS == 1 then return { now, answer(ask(KEYS[1])) } end
+
+-- All states are read before the first is written, so that a value that is no state fails the call as a whole.
+local all = {}
+local refused = false
+for index = 1, #KEYS do
+  local asked = { ask(KEYS[index]) }
+  all[index] = asked
+  refused = refused or (mode == 'together' and not asked[1]('fits', asked[4]))
+end
+local reply, written = { now }, {}
+for index = 1, #all do
+  local asked = all[index]
+  local m, key = asked[1], asked[2]
+  if written[key] then m('load') end
+  written[key] = true
+  local flags, charged, a, b, c = answer(m, key, refused and 'refused' or asked[3], asked[4], asked[5], asked[6])
   local size = #reply
-  reply[size + 1] = (allowed and 1 or 0) + (a and 2 or 0)
-  reply[size + 2] = charged
-  reply[size + 3] = a or 0
-  reply[size + 4] = b or 0
-  reply[size + 5] = c or 0
+  reply[size + 1], reply[size + 2] = flags, charged
+  reply[size + 3], reply[size + 4], reply[size + 5] = a, b, c
 end
 return reply

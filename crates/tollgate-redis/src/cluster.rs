@@ -141,7 +141,11 @@ impl Cluster {
                 // Some keys of the slot are here and some there: nothing was executed.
                 ErrorKind::Server(ServerErrorKind::TryAgain) if !tried_again => {
                     tried_again = true;
-                    tokio::time::sleep(TRY_AGAIN).await;
+                    let pause = {
+                        let _on_it = self.runtime.enter();
+                        tokio::time::sleep(TRY_AGAIN)
+                    };
+                    pause.await;
                 }
                 _ => {
                     if failure::breaks(&error) || error.is_cluster_error() {

@@ -266,7 +266,9 @@ impl SharedStore for Redis {
             let mut tasks = tokio::task::JoinSet::new();
             for (indexes, call) in calls.drain(..) {
                 let inner = Arc::clone(&inner);
-                tasks.spawn(async move { (indexes, inner.servers.run(&call).await) });
+                let runtime = inner.runtime.clone();
+                let run = async move { (indexes, inner.servers.run(&call).await) };
+                tasks.spawn_on(run, &runtime);
             }
             let mut decisions: Vec<Option<Decision>> = vec![None; count];
             while let Some(joined) = tasks.join_next().await {
@@ -337,6 +339,8 @@ impl SharedStore for Redis {
     }
 
     fn sleep(&self, span: Duration) -> impl Future<Output = ()> + Send + use<> {
+        // Whoever polls it need not be on that runtime.
+        let _on_it = self.inner.runtime.enter();
         tokio::time::sleep(span)
     }
 

@@ -3,15 +3,35 @@
 use std::sync::OnceLock;
 
 /// The source, joined from one file for each algorithm.
+///
+/// The algorithms are branches of one function, and what only some of them need stands behind those that do not: a script makes its functions anew
+/// with every call, and so it makes only those of the algorithm that is asked for.
+///
+/// The function gives the machine of a key, which is a function too. Asked with a word, it answers:
+///
+/// - `load` reads the state; `save` writes it if it has changed
+/// - `fits`, cost: whether the cost fits now
+/// - `charge`, units: charges, whether or not they fit
+/// - `denied`, cost: does what a refused attempt does, and tells how much it charges, if anything
+/// - `attempt`: does what an attempt does that costs nothing
+/// - `take`, cost: how much of the cost fits
+/// - `refund`, units, time, mark: gives back what was charged then; without time and mark, now
+/// - `set`, units: as if so much had just been charged, and nothing else
+/// - `fresh`: whether nothing is left of what was charged
+/// - `state`, refused cost: three numbers for the reply, or nothing
 pub(crate) const TEXT: &str = concat!(
     include_str!("../lua/prelude.lua"),
+    "local function machine(algorithm, key, op)\nlocal from = cursor\n",
+    include_str!("../lua/gcra.lua"),
+    include_str!("../lua/moving_window.lua"),
+    include_str!("../lua/text.lua"),
     include_str!("../lua/fixed_window.lua"),
     include_str!("../lua/fixed_window_per_key.lua"),
     include_str!("../lua/elastic_window.lua"),
+    include_str!("../lua/muldiv.lua"),
     include_str!("../lua/sliding_window.lua"),
-    include_str!("../lua/moving_window.lua"),
     include_str!("../lua/level.lua"),
-    include_str!("../lua/gcra.lua"),
+    "end\n",
     include_str!("../lua/main.lua"),
 );
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::runtime::Runtime;
 use tollgate::shared::{Guard, GuardBuilder, OnFailure, Share, SharedLimiter, SharedStore, Stats};
-use tollgate::{Clock, Decision, Error, ErrorKind, Source, SystemClock};
+use tollgate::{Clock, Decision, Error, ErrorKind, Key, Source, SystemClock};
 use tollgate_redis::Redis;
 
 use crate::servers::PATIENCE;
@@ -44,8 +44,19 @@ pub(crate) fn hasty_guard() -> GuardBuilder {
 }
 
 pub(crate) async fn connect(url: impl Into<String>, guard: GuardBuilder) -> Redis {
-    let store = Redis::builder(url).connect_timeout(LONG).guard(guard).connect().await;
+    let store = Redis::builder(url).guard(guard).connect().await;
     store.unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// A limiter on a store.
+pub(crate) fn limiter(store: &Redis, limit: &str) -> SharedLimiter<Redis> {
+    store.limiter(limit).unwrap_or_else(|error| panic!("{limit}: {error}"))
+}
+
+/// The key of a subject as `redis-cli` wants it.
+pub(crate) fn key_of(store: &Redis, limit: &str, subject: impl Key) -> String {
+    let key = store.key_of("", limit, subject).unwrap_or_else(|error| panic!("{error}"));
+    String::from_utf8(key).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// A call that ends, however: far beyond any deadline in use, because a machine may be busy.

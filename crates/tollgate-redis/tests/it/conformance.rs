@@ -38,7 +38,8 @@ impl Address {
     /// One line for each field.
     fn text(&self) -> String {
         let path = |path: Option<&PathBuf>| path.map_or(String::new(), |p| p.display().to_string());
-        let (certificate, key) = (self.client.as_ref().map(|c| &c.0), self.client.as_ref().map(|c| &c.1));
+        let (certificate, key) =
+            (self.client.as_ref().map(|c| &c.0), self.client.as_ref().map(|c| &c.1));
         [
             self.url.clone(),
             self.prefix.clone().unwrap_or_default(),
@@ -108,10 +109,7 @@ impl OnRedis {
         outage: Outage,
         kept: impl Any + Send + Sync,
     ) -> OnRedis {
-        OnRedis {
-            server: Some((Mutex::new(server), outage)),
-            ..OnRedis::new(address, kept)
-        }
+        OnRedis { server: Some((Mutex::new(server), outage)), ..OnRedis::new(address, kept) }
     }
 
     fn one_server() -> OnRedis {
@@ -177,7 +175,7 @@ impl Subject for OnRedis {
     type Store = Redis;
 
     fn store(&self) -> Redis {
-        self.store.clone()
+        self.runtime.block_on(self.address.connect())
     }
 
     fn block_on<F: Future>(&self, future: F) -> F::Output {
@@ -187,7 +185,8 @@ impl Subject for OnRedis {
     fn kept(&self, namespace: &str, limit: &Limit, key: KeyRef<'_>) -> Option<Kept> {
         let key = self.store.key_of(namespace, limit.clone(), key).ok()?;
         let key = String::from_utf8(key).ok()?;
-        let output = Command::new("redis-cli").args(&self.address.cli).args(["PTTL", &key]).output();
+        let output =
+            Command::new("redis-cli").args(&self.address.cli).args(["PTTL", &key]).output();
         let answer = String::from_utf8(output.ok()?.stdout).ok()?;
         match answer.trim().parse::<i64>() {
             Ok(-2) => Some(Kept::Nothing),

@@ -2,6 +2,9 @@
 //!
 //! Without `redis-server` on this machine the whole binary is skipped, with a line that says so; where `TOLLGATE_NO_SKIP` is set that is a failure.
 
+// In helpers of tests as in tests.
+#![allow(clippy::unwrap_used)]
+
 mod client;
 mod conformance;
 mod failures;

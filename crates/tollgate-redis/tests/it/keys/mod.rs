@@ -1,1 +1,5 @@
-//! x
+//! Keys: several at once, in a cluster and elsewhere, and forgetting them.
+
+mod clear;
+mod clocks;
+mod several;

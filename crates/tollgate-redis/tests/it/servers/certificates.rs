@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 
 use super::server::{Server, directory, free_port};
 
@@ -23,11 +23,14 @@ impl Certificates {
         let key = KeyPair::generate()?;
         let mut params = CertificateParams::new(Vec::new())?;
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.distinguished_name.push(DnType::CommonName, "an authority");
         std::fs::write(self.file("ca.crt"), params.self_signed(&key)?.pem())?;
         let ca = Issuer::new(params, key);
         for (name, subject) in [("server", "127.0.0.1"), ("client", "client.example.org")] {
             let key = KeyPair::generate()?;
-            let signed = CertificateParams::new(vec![subject.to_owned()])?.signed_by(&key, &ca)?;
+            let mut params = CertificateParams::new(vec![subject.to_owned()])?;
+            params.distinguished_name.push(DnType::CommonName, name);
+            let signed = params.signed_by(&key, &ca)?;
             std::fs::write(self.file(&format!("{name}.crt")), signed.pem())?;
             std::fs::write(self.file(&format!("{name}.key")), key.serialize_pem())?;
         }

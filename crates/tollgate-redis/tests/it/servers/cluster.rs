@@ -118,8 +118,7 @@ impl Cluster {
         if keys.is_empty() {
             return false;
         }
-        let (port, patience) =
-            (self.nodes[to].port.to_string(), PATIENCE.as_millis().to_string());
+        let (port, patience) = (self.nodes[to].port.to_string(), PATIENCE.as_millis().to_string());
         let mut migrate = vec!["MIGRATE", "127.0.0.1", &port, "", "0", &patience, "KEYS"];
         migrate.extend(keys);
         let answer = self.nodes[from].cli(&migrate);

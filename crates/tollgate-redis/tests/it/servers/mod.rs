@@ -7,7 +7,7 @@ mod server;
 
 pub(crate) use certificates::Certificates;
 pub(crate) use cluster::Cluster;
-pub(crate) use sentinels::Sentinels;
+pub(crate) use sentinels::{NAME, Sentinels};
 pub(crate) use server::{Server, free_port};
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};

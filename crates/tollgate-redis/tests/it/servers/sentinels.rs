@@ -31,8 +31,7 @@ impl Sentinels {
              sentinel down-after-milliseconds {NAME} 1000\n\
              sentinel failover-timeout {NAME} 5000\n"
         );
-        let sentinels: Vec<_> =
-            (0..sentinels).map(|_| Server::start_sentinel(&config)).collect();
+        let sentinels: Vec<_> = (0..sentinels).map(|_| Server::start_sentinel(&config)).collect();
         let all = Sentinels { servers: vec![primary, replica], sentinels };
         all.settle();
         all

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -96,10 +96,6 @@ impl Server {
         format!("127.0.0.1:{}", self.port)
     }
 
-    pub(crate) fn dir(&self) -> &Path {
-        &self.dir
-    }
-
     /// What `redis-cli` says.
     pub(crate) fn cli(&self, args: &[&str]) -> String {
         let mut command = Command::new("redis-cli");
@@ -149,6 +145,11 @@ impl Server {
 
     pub(crate) fn thaw(&self) {
         self.signal("-CONT");
+    }
+
+    /// The same as [`kill`](Server::kill) for who only looks.
+    pub(crate) fn kill_only(&self) {
+        self.signal("-KILL");
     }
 
     fn signal(&self, signal: &str) {

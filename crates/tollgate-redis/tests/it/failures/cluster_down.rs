@@ -1,0 +1,111 @@
+//! A node of a cluster that goes away.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tollgate::Source;
+use tollgate::shared::SharedLimiter;
+use tollgate_redis::Redis;
+
+use crate::client::{
+    LONG, Rules, admitted, answers, eventually, hasty, in_time, limiter, run, stats,
+};
+use crate::servers::Cluster;
+
+const LIMIT: &str = "10/365 days";
+
+/// A subject whose keys are on that node.
+fn subject_on(cluster: &Cluster, store: &Redis, node: usize, name: &str) -> String {
+    let on_it = |subject: &String| {
+        let key = store.key_of("", LIMIT, subject).unwrap();
+        Cluster::first_owner(cluster.slot_of(&key)) == node
+    };
+    (0..).map(|n| format!("{name}{n}")).find(on_it).unwrap()
+}
+
+/// Hits one key after another on a node that is well, until told to stop: all of them must be decided by the store.
+fn goes_on(
+    limited: &SharedLimiter<Redis>,
+    key: String,
+    ended: &Arc<AtomicBool>,
+) -> tokio::task::JoinHandle<u64> {
+    let (limited, ended) = (limited.clone(), Arc::clone(ended));
+    tokio::spawn(async move {
+        let mut answered = 0;
+        while !ended.load(Ordering::Relaxed) {
+            let hit = limited.within(LONG).hit(&key).await;
+            let hit = hit.unwrap_or_else(|error| panic!("a node that is well: {error}"));
+            assert!(matches!(hit.source(), Source::Store | Source::DenialCache));
+            answered += 1;
+            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+        }
+        answered
+    })
+}
+
+#[test]
+fn a_node_that_is_away_does_not_touch_the_keys_of_the_others() {
+    run(async {
+        let mut cluster = Cluster::start();
+        let store = hasty(cluster.url()).await;
+        let limited = limiter(&store, LIMIT);
+        let (away, well) =
+            (subject_on(&cluster, &store, 0, "a"), subject_on(&cluster, &store, 1, "b"));
+        assert_eq!(admitted(&limited, &away, 1).await, 1);
+        assert_eq!(admitted(&limited, &well, 1).await, 1);
+        let ended = Arc::new(AtomicBool::new(false));
+        let going_on = goes_on(&limited, well.clone(), &ended);
+        cluster.nodes[0].kill();
+        eventually("the breaker of its slots opens", || async {
+            let _ = in_time(limited.hit(&away)).await;
+            stats(&store).opened > 0
+        })
+        .await;
+        Rules::on(&store).hold_without_the_store(&away).await;
+        cluster.nodes[0].restart();
+        answers(&limited, &away).await;
+        ended.store(true, Ordering::Relaxed);
+        assert!(going_on.await.unwrap() > 0);
+        // Its states are lost.
+        assert_eq!(admitted(&limited, &away, 12).await, 10);
+        assert_eq!(limited.within(LONG).usage(&well).await.unwrap(), 10);
+    });
+}
+
+async fn taken_over(cluster: &Cluster, store: &Redis, freeze_only: bool, kill: impl FnOnce()) {
+    let limited = limiter(store, LIMIT);
+    let (away, well) = (subject_on(cluster, store, 0, "a"), subject_on(cluster, store, 1, "b"));
+    assert_eq!(admitted(&limited, &away, 4).await, 4);
+    eventually("the replica has it all", || async {
+        cluster.nodes[0].cli(&["WAIT", "1", "1000"]) == "1"
+    })
+    .await;
+    let ended = Arc::new(AtomicBool::new(false));
+    let going_on = goes_on(&limited, well, &ended);
+    kill();
+    answers(&limited, &away).await;
+    assert!(cluster.nodes[3].cli(&["ROLE"]).starts_with("master"));
+    assert_eq!(admitted(&limited, &away, 10).await, 6);
+    ended.store(true, Ordering::Relaxed);
+    assert!(going_on.await.unwrap() > 0);
+    assert!(freeze_only || stats(store).unavailable > 0);
+}
+
+#[test]
+fn the_replica_of_a_killed_node_is_found_and_goes_on_counting() {
+    run(async {
+        let cluster = Cluster::start_with_replica();
+        let store = hasty(cluster.url()).await;
+        taken_over(&cluster, &store, false, || cluster.nodes[0].kill_only()).await;
+    });
+}
+
+#[test]
+fn the_replica_of_a_frozen_node_is_found_and_goes_on_counting() {
+    run(async {
+        let cluster = Cluster::start_with_replica();
+        let store = hasty(cluster.url()).await;
+        taken_over(&cluster, &store, true, || cluster.nodes[0].freeze()).await;
+        cluster.nodes[0].thaw();
+    });
+}

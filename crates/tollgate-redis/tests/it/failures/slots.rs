@@ -1,0 +1,196 @@
+//! Slots that move from node to node while hits run.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use tollgate::shared::SharedPolicyLimiter;
+use tollgate::{Algorithm, Error, Tagged};
+use tollgate_redis::Redis;
+
+use crate::client::{LONG, eventually, in_time, limiter, patient, run, stats};
+use crate::servers::Cluster;
+
+const QUOTA: u64 = 5;
+
+/// Limits of all algorithms on one subject.
+fn limits() -> Vec<String> {
+    Algorithm::ALL.into_iter().map(|algorithm| format!("{QUOTA}/365 days {algorithm}")).collect()
+}
+
+/// A policy of three of them.
+fn policy(store: &Redis) -> SharedPolicyLimiter<Redis> {
+    let text = "5/365 days; 6/365 days moving-window; 7/365 days fixed-window-per-key";
+    store.policy_limiter(text).unwrap().deadline(LONG)
+}
+
+/// The slot of a tag and the node that has it.
+fn place_of(cluster: &Cluster, store: &Redis, tag: &str) -> (u16, usize) {
+    let key = store.key_of("", "1/hour", Tagged(tag, "key")).unwrap();
+    let slot = cluster.slot_of(&key);
+    (slot, Cluster::first_owner(slot))
+}
+
+#[test]
+fn hits_on_a_slot_that_moves_back_and_forth_are_all_answered_and_counted_once() {
+    const KEYS: u64 = 40;
+    run(async {
+        let cluster = Cluster::start();
+        let store = patient(cluster.url()).await;
+        let (slot, home) = place_of(&cluster, &store, "tag");
+        let away = (home + 1) % 3;
+        let ended = Arc::new(AtomicBool::new(false));
+        // Callers that go around the keys, each with all algorithms.
+        let callers: Vec<_> = (0..3)
+            .map(|_| {
+                let limiters: Vec<_> = limits().iter().map(|text| limiter(&store, text)).collect();
+                let ended = Arc::clone(&ended);
+                tokio::spawn(async move {
+                    let mut passed = vec![0; limiters.len()];
+                    let mut key = 0;
+                    while !ended.load(Ordering::Relaxed) || key % KEYS != 0 {
+                        for (limited, passed) in limiters.iter().zip(&mut passed) {
+                            let hit = limited.hit(Tagged("tag", key % KEYS)).await;
+                            let hit = hit.unwrap_or_else(|error| panic!("{error}"));
+                            *passed += u64::from(hit.allowed());
+                        }
+                        key += 1;
+                    }
+                    passed
+                })
+            })
+            .collect();
+        for (from, to) in [(home, away), (away, home), (home, away)] {
+            let answered = stats(&store).answered;
+            cluster.begin_move(slot, from, to);
+            eventually("hits run meanwhile", || async { stats(&store).answered > answered + 50 })
+                .await;
+            while cluster.move_keys(slot, from, to, 25) {}
+            cluster.end_move(slot, from, to);
+        }
+        ended.store(true, Ordering::Relaxed);
+        let mut passed = vec![0; limits().len()];
+        for caller in callers {
+            for (sum, own) in passed.iter_mut().zip(caller.await.unwrap()) {
+                *sum += own;
+            }
+        }
+        // Each key has been asked for at least once by each caller: fill up what is left.
+        for (text, passed) in limits().iter().zip(passed) {
+            let limited = limiter(&store, text);
+            let (mut all, mut used) = (passed, 0);
+            for key in 0..KEYS {
+                for _ in 0..QUOTA {
+                    let hit = limited.hit(Tagged("tag", key)).await.unwrap();
+                    all += u64::from(hit.allowed());
+                }
+                used += limited.usage(Tagged("tag", key)).await.unwrap();
+            }
+            assert_eq!((all, used), (KEYS * QUOTA, KEYS * QUOTA), "{text}");
+        }
+        assert_eq!((stats(&store).lost, stats(&store).unavailable), (0, 0), "{:?}", stats(&store));
+    });
+}
+
+#[test]
+fn policies_on_new_subjects_are_decided_while_their_slot_moves() {
+    run(async {
+        let cluster = Cluster::start();
+        let store = patient(cluster.url()).await;
+        let policy = policy(&store);
+        let (slot, home) = place_of(&cluster, &store, "tag");
+        let away = (home + 1) % 3;
+        let hits = async |subject: &str| {
+            let mut passed = 0;
+            for _ in 0..8 {
+                let hit = policy.hit(Tagged("tag", subject)).await;
+                passed += u64::from(hit.unwrap_or_else(|e| panic!("{subject}: {e}")).allowed());
+            }
+            passed
+        };
+        assert_eq!(hits("before").await, QUOTA);
+        cluster.begin_move(slot, home, away);
+        // New ones begin where the slot goes to; known ones are still where they were.
+        assert_eq!(hits("new").await, QUOTA);
+        assert!(!policy.peek(Tagged("tag", "before")).await.unwrap().allowed());
+        while cluster.move_keys(slot, home, away, 1) {}
+        assert_eq!(hits("newer").await, QUOTA);
+        assert_eq!(hits("before").await, 0);
+        cluster.end_move(slot, home, away);
+        for subject in ["before", "new", "newer"] {
+            assert_eq!(hits(subject).await, 0);
+            let used = policy.usage(Tagged("tag", subject)).await.unwrap();
+            assert_eq!(used, [QUOTA, QUOTA, QUOTA], "{subject}");
+        }
+        assert_eq!(hits("last").await, QUOTA);
+    });
+}
+
+#[test]
+fn policies_on_a_slot_that_moves_are_never_charged_in_part() {
+    const SUBJECTS: u64 = 30;
+    run(async {
+        let cluster = Cluster::start();
+        let store = patient(cluster.url()).await;
+        let (slot, home) = place_of(&cluster, &store, "tag");
+        let away = (home + 1) % 3;
+        let (ended, hits) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let callers: Vec<_> = (0..3)
+            .map(|_| {
+                let (policy, ended, hits) = (policy(&store), Arc::clone(&ended), Arc::clone(&hits));
+                tokio::spawn(async move {
+                    let mut passed = vec![0; SUBJECTS as usize];
+                    for subject in (0..SUBJECTS).cycle() {
+                        if ended.load(Ordering::Relaxed) {
+                            break;
+                        }
+                        match in_time(policy.hit(Tagged("tag", subject))).await {
+                            Ok(hit) => passed[subject as usize] += u64::from(hit.allowed()),
+                            Err(error) => is_about_the_move(&error),
+                        }
+                        hits.fetch_add(1, Ordering::Relaxed);
+                    }
+                    passed
+                })
+            })
+            .collect();
+        for (from, to) in [(home, away), (away, home)] {
+            cluster.begin_move(slot, from, to);
+            // Key by key, so that subjects are for a while in both places.
+            loop {
+                let before = hits.load(Ordering::Relaxed);
+                if !cluster.move_keys(slot, from, to, 1) {
+                    break;
+                }
+                eventually("hits run meanwhile", || async {
+                    hits.load(Ordering::Relaxed) > before
+                })
+                .await;
+            }
+            cluster.end_move(slot, from, to);
+        }
+        ended.store(true, Ordering::Relaxed);
+        let mut passed = vec![0; SUBJECTS as usize];
+        for caller in callers {
+            for (sum, own) in passed.iter_mut().zip(caller.await.unwrap()) {
+                *sum += own;
+            }
+        }
+        let policy = policy(&store);
+        for subject in 0..SUBJECTS {
+            let key = Tagged("tag", subject);
+            let mut passed = passed[subject as usize];
+            let used = policy.usage(key).await.unwrap();
+            assert_eq!(used, [passed; 3], "{subject}: what passed is what is in use");
+            for _ in 0..QUOTA {
+                passed += u64::from(policy.hit(key).await.unwrap().allowed());
+            }
+            assert_eq!(passed, QUOTA, "{subject}");
+        }
+        assert_eq!(stats(&store).lost, 0);
+    });
+}
+
+/// A subject in two places at once: not decided, surely not executed, gone when the move is.
+fn is_about_the_move(error: &Error) {
+    assert!(error.is_transient() && error.to_string().contains("TRYAGAIN"), "{error}");
+}

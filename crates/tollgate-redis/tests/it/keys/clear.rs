@@ -1,0 +1,106 @@
+//! Forgetting all keys of a limit or namespace, and no others.
+
+use tollgate::shared::SharedLimiter;
+use tollgate_redis::Redis;
+
+use crate::client::{LONG, patient, run};
+use crate::servers::{Cluster, Server};
+
+/// Characters that mean something in a pattern of Redis, in a key of ours, or to neither.
+const NAMES: [&str; 14] =
+    ["", "a", "ab", "a*b", "axb", "a?b", "[x]", "x", "\\", "a\\*b", "^x", "a:b", "{a}", "ü %2A"];
+
+const LIMITS: [&str; 4] =
+    ["9/365 days", "9/365 days name=*", "9/365 days name=[a-z]", "9/364 days name=*"];
+
+struct All {
+    store: Redis,
+    limiters: Vec<(&'static str, SharedLimiter<Redis>)>,
+}
+
+impl All {
+    /// Every limit in every namespace, with every subject, hit once.
+    async fn hit(store: Redis) -> All {
+        let limiters = NAMES.iter().flat_map(|namespace| {
+            let on = |limit| store.limiter_in(namespace, limit).unwrap().deadline(LONG);
+            LIMITS.map(|limit| (*namespace, on(limit)))
+        });
+        let limiters: Vec<_> = limiters.collect();
+        for (_, limited) in &limiters {
+            let _ = limited.hit_each(&NAMES).await.unwrap();
+        }
+        All { store, limiters }
+    }
+
+    /// What is in use is one for each key that is left, nothing for the others.
+    async fn are_left(&self, left: impl Fn(&str, &str) -> bool) {
+        for (namespace, limited) in &self.limiters {
+            let limit = limited.limit().to_string();
+            let wanted = u64::from(left(namespace, &limit));
+            for subject in NAMES {
+                let used = limited.usage(subject).await.unwrap();
+                assert_eq!(used, wanted, "{namespace:?} {limit} {subject:?}");
+            }
+        }
+    }
+
+    async fn cleared(self) {
+        self.are_left(|_, _| true).await;
+        let (namespace, limited) = &self.limiters[4 * 3 + 1];
+        assert_eq!((*namespace, limited.limit().to_string()), ("a*b", LIMITS[1].to_owned()));
+        limited.clear().await.unwrap();
+        let not_that = |namespace: &str, limit: &str| namespace != "a*b" || limit != LIMITS[1];
+        self.are_left(not_that).await;
+        let mut cleared = Vec::new();
+        for name in ["a*b", "?", "[x]", "\\", ""] {
+            self.store.clear_namespace(name).await.unwrap();
+            cleared.push(name);
+            self.are_left(|namespace, _| !cleared.contains(&namespace)).await;
+        }
+    }
+}
+
+#[test]
+fn clearing_removes_exactly_the_keys_of_a_limit_or_namespace() {
+    run(async {
+        let server = Server::start(&[]);
+        let foreign = ["tollgate:1:nobody", "tollgate:2:{a}:a*b:x", "tollgate:1:{a", "other"];
+        for key in foreign {
+            server.ok(&["SET", key, "1"]);
+        }
+        let with_prefix = Redis::builder(server.url()).prefix("tollgat?").connect().await.unwrap();
+        let elsewhere = with_prefix.limiter_in("a*b", LIMITS[1]).unwrap().deadline(LONG);
+        assert!(elsewhere.hit("a").await.unwrap().allowed());
+        All::hit(patient(server.url()).await).await.cleared().await;
+        for key in foreign {
+            assert_eq!(server.cli(&["EXISTS", key]), "1", "{key}");
+        }
+        assert_eq!(elsewhere.usage("a").await.unwrap(), 1);
+    });
+}
+
+#[test]
+fn clearing_in_a_cluster_removes_exactly_the_keys_on_all_nodes() {
+    run(async {
+        let cluster = Cluster::start();
+        All::hit(patient(cluster.url()).await).await.cleared().await;
+    });
+}
+
+#[test]
+fn more_keys_than_one_slice_are_all_cleared() {
+    run(async {
+        let server = Server::start(&[]);
+        let store = patient(server.url()).await;
+        let (one, other) = (store.limiter("9/day").unwrap(), store.limiter("9/hour").unwrap());
+        let keys: Vec<u64> = (0..3_000).collect();
+        let _ = one.hit_each(&keys).await.unwrap();
+        let _ = other.hit_each(&keys).await.unwrap();
+        assert_eq!(server.size(), 6_000);
+        one.clear().await.unwrap();
+        assert_eq!(server.size(), 3_000);
+        assert_eq!(other.usage(2_999_u64).await.unwrap(), 1);
+        store.clear_namespace("").await.unwrap();
+        assert_eq!(server.size(), 0);
+    });
+}

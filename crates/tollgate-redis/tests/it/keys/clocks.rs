@@ -1,0 +1,77 @@
+//! Clients whose clocks are wrong: the server's decides.
+
+use std::time::Duration;
+
+use tollgate::shared::{Guard, SharedLimiter};
+use tollgate::{Algorithm, Clock, ManualClock, Source, SystemClock, Timestamp};
+use tollgate_redis::Redis;
+
+use crate::client::{LONG, connect, limiter, run};
+use crate::servers::Server;
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// A client whose clock stands at that time.
+async fn client(server: &Server, now: Timestamp) -> (Redis, ManualClock) {
+    let clock = ManualClock::new(now);
+    let guard = Guard::builder().deadline(LONG).clock(clock.clone());
+    (connect(server.url(), guard).await, clock)
+}
+
+async fn hit(limited: &SharedLimiter<Redis>) -> tollgate::Decision {
+    limited.hit("key").await.unwrap_or_else(|error| panic!("{error}"))
+}
+
+#[test]
+fn clients_a_minute_apart_share_one_limit_by_the_time_of_the_server() {
+    run(async {
+        let server = Server::start(&[]);
+        let now = SystemClock::new().now();
+        let (behind, _) = client(&server, before(now)).await;
+        let (ahead, _) = client(&server, now + MINUTE).await;
+        for algorithm in Algorithm::ALL {
+            // Windows of half an hour: a minute more or less would be seen in their edges.
+            let text = format!("4/30 minutes {algorithm}");
+            let (behind, ahead) = (limiter(&behind, &text), limiter(&ahead, &text));
+            let mut passed = 0;
+            for _ in 0..4 {
+                let (one, other) = (hit(&behind).await, hit(&ahead).await);
+                passed += u64::from(one.allowed()) + u64::from(other.allowed());
+                for decision in [one, other].iter().filter(|hit| hit.source() == Source::Store) {
+                    let apart = decision.now().since(now) + now.since(decision.now());
+                    assert!(apart < MINUTE / 2, "{text}: decided {apart:?} from now");
+                }
+            }
+            assert!(passed == 4 || algorithm == Algorithm::FixedWindow && passed <= 8, "{text}");
+        }
+    });
+}
+
+fn before(now: Timestamp) -> Timestamp {
+    Timestamp::from_micros(now.as_micros() - 60_000_000)
+}
+
+#[test]
+fn a_remembered_denial_ends_by_the_time_that_passed_here_whatever_the_clock_says() {
+    run(async {
+        let server = Server::start(&[]);
+        let now = SystemClock::new().now();
+        for start in [before(now), now, now + MINUTE] {
+            let (store, clock) = client(&server, start).await;
+            let limited = limiter(&store, "1/30 minutes fixed-window-per-key");
+            let _ = limited.reset("key").await.unwrap();
+            assert!(hit(&limited).await.allowed());
+            assert_eq!(hit(&limited).await.source(), Source::Store);
+            let remembered = hit(&limited).await;
+            assert_eq!((remembered.allowed(), remembered.source()), (false, Source::DenialCache));
+            clock.advance(29 * MINUTE);
+            let remembered = hit(&limited).await;
+            assert_eq!(remembered.source(), Source::DenialCache);
+            assert!(remembered.retry_after().unwrap() <= MINUTE);
+            // By this clock the denial is over: the server is asked, and knows better.
+            clock.advance(MINUTE);
+            let asked = hit(&limited).await;
+            assert_eq!((asked.allowed(), asked.source()), (false, Source::Store));
+        }
+    });
+}
