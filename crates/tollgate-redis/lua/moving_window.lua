@@ -135,7 +135,10 @@ if algorithm == 'moving-window' then
       local in_use, retry = used(), 0
       if units and units <= quota then
         local leaves = before + in_use + units - quota
-        local entry = first(live, function(index) return item(2 * index + 2) >= leaves end)
+        local entry = first(live, function(index)
+          local sum = item(2 * index + 2)
+          return not sum or sum >= leaves
+        end)
         retry = item(2 * entry + 1) + period
       end
       return in_use, newest, retry
