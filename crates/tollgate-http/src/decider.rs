@@ -52,6 +52,9 @@ pub trait Decider: Clone + Send + Sync + 'static {
     /// What it answers.
     type Outcomes: Outcomes;
 
+    /// Whether the futures of `hit`, `charge` and `refund` are ready when they are first polled, as those of in-process stores are: then nothing is boxed.
+    const AT_ONCE: bool = false;
+
     /// Decides and charges.
     fn hit(
         &self,
@@ -103,6 +106,8 @@ pub trait Decider: Clone + Send + Sync + 'static {
 impl<S: Store> Decider for Limiter<S> {
     type Outcomes = Decision;
 
+    const AT_ONCE: bool = true;
+
     fn hit(
         &self,
         key: &RequestKey,
@@ -147,6 +152,8 @@ impl<S: Store> Decider for Limiter<S> {
 
 impl<S: Store> Decider for PolicyLimiter<S> {
     type Outcomes = PolicyDecision;
+
+    const AT_ONCE: bool = true;
 
     fn hit(
         &self,

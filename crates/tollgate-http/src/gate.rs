@@ -2,12 +2,16 @@
 
 use std::fmt;
 use std::future::Future;
+use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use tollgate::{Error, Limit};
 
 use crate::chooser::{Choice, Chooser};
+use crate::count::{Counted, Stopwatch, unasked};
 use crate::decider::{Decider, Outcomes};
 use crate::head::Head;
 use crate::headers::Headers;
@@ -61,6 +65,8 @@ struct Rules<D: Decider> {
     preflight: bool,
     status: u16,
     problem: bool,
+    /// Whether somebody was told that requests have no key.
+    told: Arc<AtomicBool>,
 }
 
 impl<D: Decider> Clone for Gate<D> {
@@ -178,6 +184,7 @@ impl<D: Decider> Gate<D> {
                 preflight: false,
                 status: 429,
                 problem: false,
+                told: Arc::default(),
             }),
         }
     }
@@ -265,25 +272,36 @@ impl<D: Decider> Gate<D> {
             && head.method == "OPTIONS"
             && head.line("access-control-request-method").is_some()
         {
-            return Question::Skip;
+            return skip();
         }
         let key = match (rules.key.find(head), rules.on_missing) {
             (Some(key), _) => key,
-            (None, OnMissing::Share) => RequestKey::everyone(),
+            (None, OnMissing::Share) => {
+                self.tell_of_missing_keys();
+                RequestKey::everyone()
+            }
             (None, OnMissing::Refuse(status)) => {
                 tracing::debug!("refused a request without a key");
+                unasked(Counted::Denied);
                 return Question::NoKey(status);
             }
         };
         if rules.exempt.as_ref().is_some_and(|exempt| exempt(head, &key)) {
-            return Question::Skip;
+            return skip();
         }
         match rules.chooser.choose(head) {
-            Choice::Now(None) => Question::Skip,
+            Choice::Now(None) => skip(),
             choice => {
                 let cost = rules.cost.as_ref().map_or(1, |cost| cost(head));
                 Question::Ask { key, cost, choice }
             }
+        }
+    }
+
+    /// Once: a server that forgot to pass on addresses would share one bucket among all of its clients, and nobody would know why.
+    fn tell_of_missing_keys(&self) {
+        if !self.rules.told.swap(true, Ordering::Relaxed) {
+            tracing::warn!(key = ?self.rules.key, "a request has no key: all of them share one bucket");
         }
     }
 
@@ -295,28 +313,77 @@ impl<D: Decider> Gate<D> {
         choice: Choice<D>,
         sleep: impl Fn(Duration) -> F + Send + Sync,
     ) -> Verdict<D> {
+        let watch = Stopwatch::start();
         let limiter = match choice {
             Choice::Now(limiter) => limiter,
             Choice::Later(find) => find.await,
         };
-        let Some(limiter) = limiter else { return Verdict::Unlimited };
+        let Some(limiter) = limiter else {
+            unasked(Counted::Unlimited);
+            return Verdict::Unlimited;
+        };
         let wait = self.rules.wait;
         let outcomes = if wait.is_zero() {
             limiter.hit(&key, cost).await
         } else {
             limiter.wait(&key, cost, wait, sleep).await
         };
+        self.verdict(watch, limiter, key, cost, outcomes)
+    }
+
+    /// Decides without a future, where nobody has to be waited for: the limiter is known and [answers at once](Decider::AT_ONCE), and the gate does not
+    /// wait. Else gives back what [`decide`](Gate::decide) takes.
+    ///
+    /// # Errors
+    /// What was passed, when it needs `decide`.
+    pub fn decide_now(
+        &self,
+        key: RequestKey,
+        cost: u64,
+        choice: Choice<D>,
+    ) -> Result<Verdict<D>, (RequestKey, u64, Choice<D>)> {
+        if !D::AT_ONCE || !self.rules.wait.is_zero() {
+            return Err((key, cost, choice));
+        }
+        let limiter = match choice {
+            Choice::Now(Some(limiter)) => limiter,
+            Choice::Now(None) | Choice::Later(_) => return Err((key, cost, choice)),
+        };
+        let watch = Stopwatch::start();
+        match at_once(limiter.hit(&key, cost)) {
+            Some(outcomes) => Ok(self.verdict(watch, limiter, key, cost, outcomes)),
+            None => Err((key, cost, Choice::Now(Some(limiter)))),
+        }
+    }
+
+    fn verdict(
+        &self,
+        watch: Stopwatch,
+        limiter: D,
+        key: RequestKey,
+        cost: u64,
+        outcomes: Result<D::Outcomes, Error>,
+    ) -> Verdict<D> {
         let outcomes = match outcomes {
             Ok(outcomes) => outcomes,
             Err(error) => {
                 tracing::warn!(%error, "the store did not decide on a request");
+                watch.decided(limiter.limits().first(), Counted::Error);
                 return Verdict::Failed(error);
             }
         };
-        let allowed = outcomes.allowed();
         let pass = Pass { limiter, key, cost, outcomes };
-        pass.report(self.rules.shadow);
-        if allowed || self.rules.shadow { Verdict::Pass(pass) } else { Verdict::Refuse(pass) }
+        let counted = match (pass.outcomes.allowed(), self.rules.shadow) {
+            (true, _) => Counted::Allowed,
+            (false, false) => Counted::Denied,
+            (false, true) => Counted::Shadow,
+        };
+        watch.decided(pass.shown_limit(), counted);
+        if counted != Counted::Allowed {
+            let limit = pass.shown_limit().map(crate::headers::name).unwrap_or_default();
+            tracing::debug!(limit, shadow = self.rules.shadow, "refused a request");
+        }
+        if counted == Counted::Denied { Verdict::Refuse(pass) } else { Verdict::Pass(pass) }
     }
 
     /// How responses change the cost, if they do.
@@ -327,7 +394,12 @@ impl<D: Decider> Gate<D> {
 
     /// The headers of a response.
     pub fn write_headers(&self, pass: &Pass<D>, out: impl FnMut(&'static str, String)) {
-        self.rules.headers.write(pass.limits(), &pass.outcomes, out);
+        let headers = &self.rules.headers;
+        if self.rules.shadow {
+            // Nobody was refused: nobody is told to stay away.
+            return headers.clone().retry_after(false).write(pass.limits(), &pass.outcomes, out);
+        }
+        headers.write(pass.limits(), &pass.outcomes, out);
     }
 
     /// The status of a refusal.
@@ -368,14 +440,25 @@ impl<D: Decider> Pass<D> {
         &self.outcomes
     }
 
+    /// The limit that is shown: the one that binds.
+    #[must_use]
+    pub fn shown_limit(&self) -> Option<&Limit> {
+        self.limits().get(self.outcomes.headline_index())
+    }
+
     /// Brings what was charged to what the request costs in the end. Errors are reported: a response is not held back for them.
+    ///
+    /// A request that was let pass only because the gate is a shadow was charged nothing, and stays so.
     pub async fn settle(&self, settle: Settle) {
-        let charged = if self.outcomes.allowed() { self.cost } else { 0 };
+        let charged = self.cost;
         let cost = match settle {
-            Settle::AsCharged => return,
             Settle::Nothing => 0,
             Settle::Cost(cost) => cost,
+            Settle::AsCharged => return,
         };
+        if !self.outcomes.allowed() {
+            return;
+        }
         let settled = if cost < charged {
             self.limiter.refund(&self.key, &self.outcomes, charged - cost).await
         } else if cost > charged {
@@ -388,12 +471,23 @@ impl<D: Decider> Pass<D> {
         }
     }
 
-    fn report(&self, shadow: bool) {
-        let allowed = self.outcomes.allowed();
-        if !allowed {
-            let limit = self.limits().get(self.outcomes.headline_index());
-            let limit = limit.map(crate::headers::name).unwrap_or_default();
-            tracing::debug!(limit, shadow, "refused a request");
-        }
+    /// Settles without a future where the limiter [answers at once](Decider::AT_ONCE); `false` where [`settle`](Pass::settle) is needed.
+    #[must_use]
+    pub fn settle_now(&self, settle: Settle) -> bool {
+        settle == Settle::AsCharged || (D::AT_ONCE && at_once(self.settle(settle)).is_some())
+    }
+}
+
+/// Not limited.
+fn skip<D: Decider>() -> Question<D> {
+    unasked(Counted::Unlimited);
+    Question::Skip
+}
+
+/// What a future says that is ready when it is first asked.
+fn at_once<F: Future>(future: F) -> Option<F::Output> {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(output) => Some(output),
+        Poll::Pending => None,
     }
 }

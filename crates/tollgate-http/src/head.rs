@@ -39,6 +39,7 @@ pub struct Head<'a> {
     /// The other end of the connection, if it is known.
     pub peer: Option<IpAddr>,
     headers: &'a dyn Lines,
+    extensions: Option<&'a http::Extensions>,
 }
 
 impl fmt::Debug for Head<'_> {
@@ -54,7 +55,7 @@ impl<'a> Head<'a> {
     /// See the example of [`Head`].
     #[must_use]
     pub fn new(method: &'a str, path: &'a str, headers: &'a dyn Lines) -> Head<'a> {
-        Head { method, path, peer: None, headers }
+        Head { method, path, peer: None, headers, extensions: None }
     }
 
     /// The same with a peer.
@@ -82,5 +83,34 @@ impl<'a> Head<'a> {
     #[must_use]
     pub fn lines(&self, name: &str) -> Vec<&'a [u8]> {
         self.headers.lines(name)
+    }
+
+    /// The same with what other middleware has found out about the request.
+    ///
+    /// See the example of [`extension`](Head::extension).
+    #[must_use]
+    pub fn extensions(self, extensions: &'a http::Extensions) -> Head<'a> {
+        Head { extensions: Some(extensions), ..self }
+    }
+
+    /// What other middleware has found out: who is logged in, say.
+    ///
+    /// ```
+    /// use tollgate_http::{Head, KeyBy};
+    ///
+    /// #[derive(Clone)]
+    /// struct User(u64);
+    ///
+    /// let (headers, mut extensions) = (http::HeaderMap::new(), http::Extensions::new());
+    /// extensions.insert(User(7));
+    /// let head = Head::new("GET", "/", &headers).extensions(&extensions);
+    /// let by_user = KeyBy::function(|head| {
+    ///     head.extension::<User>().map(|user| user.0.to_string().into_bytes())
+    /// });
+    /// assert!(by_user.find(&head).is_some());
+    /// ```
+    #[must_use]
+    pub fn extension<T: Send + Sync + 'static>(&self) -> Option<&'a T> {
+        self.extensions?.get()
     }
 }

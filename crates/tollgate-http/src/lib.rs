@@ -7,6 +7,7 @@
 mod chooser;
 mod cidr;
 mod client_ip;
+mod count;
 mod decider;
 mod forwarded;
 mod gate;

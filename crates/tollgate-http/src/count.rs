@@ -1,0 +1,78 @@
+//! Counters for the recorder of the crate `metrics`, by limit and outcome, never by key: keys have no end. Without the feature, nothing.
+//!
+//! - `tollgate_http_requests_total{limit, outcome}`; an outcome is `allowed`, `denied`, `shadow` (would have been denied), `unlimited` or `error`
+//! - `tollgate_http_decision_seconds{limit}`: how long deciding took, with the wait of a gate that waits
+
+use tollgate::Limit;
+
+/// What became of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Counted {
+    Allowed,
+    Denied,
+    Shadow,
+    Unlimited,
+    Error,
+}
+
+#[cfg(feature = "metrics")]
+impl Counted {
+    const fn label(self) -> &'static str {
+        match self {
+            Counted::Allowed => "allowed",
+            Counted::Denied => "denied",
+            Counted::Shadow => "shadow",
+            Counted::Unlimited => "unlimited",
+            Counted::Error => "error",
+        }
+    }
+}
+
+#[cfg(feature = "metrics")]
+const REQUESTS: &str = "tollgate_http_requests_total";
+#[cfg(feature = "metrics")]
+const SECONDS: &str = "tollgate_http_decision_seconds";
+#[cfg(feature = "metrics")]
+const NO_LIMIT: &str = "none";
+
+/// Counts a request that no limit was asked about.
+#[cfg_attr(not(feature = "metrics"), expect(unused_variables))]
+pub(crate) fn unasked(outcome: Counted) {
+    #[cfg(feature = "metrics")]
+    metrics::counter!(REQUESTS, "limit" => NO_LIMIT, "outcome" => outcome.label()).increment(1);
+}
+
+/// A decision under way.
+#[derive(Clone, Copy)]
+pub(crate) struct Stopwatch {
+    #[cfg(feature = "metrics")]
+    start: tollgate::Timestamp,
+}
+
+impl Stopwatch {
+    pub(crate) fn start() -> Stopwatch {
+        Stopwatch {
+            #[cfg(feature = "metrics")]
+            start: now(),
+        }
+    }
+
+    /// Counts what was decided, under the limit that is shown.
+    #[cfg_attr(not(feature = "metrics"), expect(unused_variables))]
+    pub(crate) fn decided(self, limit: Option<&Limit>, outcome: Counted) {
+        #[cfg(feature = "metrics")]
+        {
+            let limit = limit.map_or_else(|| NO_LIMIT.to_owned(), crate::headers::name);
+            let seconds = now().since(self.start).as_secs_f64();
+            metrics::histogram!(SECONDS, "limit" => limit.clone()).record(seconds);
+            metrics::counter!(REQUESTS, "limit" => limit, "outcome" => outcome.label())
+                .increment(1);
+        }
+    }
+}
+
+#[cfg(feature = "metrics")]
+fn now() -> tollgate::Timestamp {
+    use tollgate::Clock;
+    tollgate::SystemClock::new().now()
+}

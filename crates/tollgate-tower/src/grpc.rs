@@ -1,0 +1,130 @@
+//! Refusals as gRPC has them: HTTP 200, a status in the headers, and a google.rpc.Status with a google.rpc.RetryInfo for programs.
+//!
+//! The few bytes of protobuf are written here: a library for them would be larger than everything else in this crate.
+
+use std::time::Duration;
+
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
+
+use crate::refusal::Reason;
+
+const GRPC: &str = "application/grpc";
+const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
+const GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
+const DETAILS: HeaderName = HeaderName::from_static("grpc-status-details-bin");
+const RETRY_INFO: &str = "type.googleapis.com/google.rpc.RetryInfo";
+
+const RESOURCE_EXHAUSTED: u64 = 8;
+const UNAVAILABLE: u64 = 14;
+
+/// The media type to answer with, if it is gRPC: the one of the request, which may be that of gRPC for browsers.
+pub(crate) fn media_type(headers: &HeaderMap, always: bool) -> Option<HeaderValue> {
+    let asked =
+        headers.get(CONTENT_TYPE).filter(|value| value.as_bytes().starts_with(GRPC.as_bytes()));
+    asked.cloned().or_else(|| always.then(|| HeaderValue::from_static(GRPC)))
+}
+
+/// A response that consists of headers only. `message` is printable ASCII without a percent sign, as our own words are.
+pub(crate) fn refusal(
+    media_type: HeaderValue,
+    status: StatusCode,
+    reason: &Reason<'_>,
+    message: &str,
+) -> Response<()> {
+    let (code, message, wait) = match reason {
+        Reason::Denied { decision, .. } => {
+            // Not the body of the gate, which may be JSON.
+            let message = match decision.retry_after() {
+                Some(_) => "too many requests",
+                None => "this request costs more than the limit ever allows",
+            };
+            (RESOURCE_EXHAUSTED, message, decision.retry_after())
+        }
+        Reason::StoreFailed(_) => (UNAVAILABLE, message, None),
+        Reason::NoKey => (code_of(status), message, None),
+    };
+    let mut response = Response::new(());
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, media_type);
+    headers.insert(GRPC_STATUS, HeaderValue::from(code));
+    if let Ok(message) = HeaderValue::from_str(message) {
+        headers.insert(GRPC_MESSAGE, message);
+    }
+    if let Some(wait) = wait
+        && let Ok(details) = HeaderValue::try_from(base64(&status_bytes(code, message, wait)))
+    {
+        headers.insert(DETAILS, details);
+    }
+    response
+}
+
+/// What comes nearest to a status of HTTP.
+const fn code_of(status: StatusCode) -> u64 {
+    const INVALID_ARGUMENT: u64 = 3;
+    const PERMISSION_DENIED: u64 = 7;
+    const UNAUTHENTICATED: u64 = 16;
+    match status.as_u16() {
+        401 => UNAUTHENTICATED,
+        403 => PERMISSION_DENIED,
+        429 => RESOURCE_EXHAUSTED,
+        502..=504 => UNAVAILABLE,
+        _ => INVALID_ARGUMENT,
+    }
+}
+
+/// google.rpc.Status { 1 code, 2 message, 3 details: Any { 1 type_url, 2 value: RetryInfo { 1 retry_delay: Duration { 1 seconds, 2 nanos } } } }
+fn status_bytes(code: u64, message: &str, wait: Duration) -> Vec<u8> {
+    let mut delay = Vec::new();
+    number(&mut delay, 1, wait.as_secs());
+    number(&mut delay, 2, wait.subsec_nanos().into());
+    let mut retry_info = Vec::new();
+    bytes(&mut retry_info, 1, &delay);
+    let mut any = Vec::new();
+    bytes(&mut any, 1, RETRY_INFO.as_bytes());
+    bytes(&mut any, 2, &retry_info);
+    let mut status = Vec::new();
+    number(&mut status, 1, code);
+    bytes(&mut status, 2, message.as_bytes());
+    bytes(&mut status, 3, &any);
+    status
+}
+
+/// A field that is a number; zero is what a missing one means.
+fn number(out: &mut Vec<u8>, field: u8, value: u64) {
+    if value != 0 {
+        out.push(field << 3);
+        varint(out, value);
+    }
+}
+
+/// A field that is a string, bytes or a message.
+fn bytes(out: &mut Vec<u8>, field: u8, value: &[u8]) {
+    out.push(field << 3 | 2);
+    varint(out, value.len() as u64);
+    out.extend_from_slice(value);
+}
+
+/// Seven bits in a byte, the lowest first; the eighth says that there are more.
+fn varint(out: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        out.push((value & 0x7f) as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+/// Base64 without padding, as headers that end in `-bin` have it.
+fn base64(bytes: &[u8]) -> String {
+    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for chunk in bytes.chunks(3) {
+        let at = |index: usize| u32::from(chunk.get(index).copied().unwrap_or(0));
+        let bits = at(0) << 16 | at(1) << 8 | at(2);
+        for place in 0..=chunk.len() {
+            let index = bits >> (18 - 6 * place) & 0x3f;
+            out.push(char::from(ALPHABET[index as usize]));
+        }
+    }
+    out
+}

@@ -1,0 +1,122 @@
+//! The layer: what is decided about requests, put around services.
+
+use std::fmt;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tollgate_http::{Decider, Gate};
+use tower_layer::Layer;
+
+use crate::refusal::{Refusal, RefusalFn};
+use crate::service::RateLimit;
+
+/// Limits the requests of a service. Services that one layer is put around share everything.
+///
+/// ```
+/// use tollgate::Memory;
+/// use tollgate_tower::RateLimitLayer;
+///
+/// let limiter = Memory::new().limiter("100/minute")?;
+/// let layer = RateLimitLayer::new(limiter);
+/// # Ok::<(), tollgate::Error>(())
+/// ```
+///
+/// Its type has one parameter, the kind of limiter, so it can be written down:
+///
+/// ```
+/// use tollgate::{Limiter, Memory};
+/// use tollgate_tower::RateLimitLayer;
+///
+/// fn layer() -> Result<RateLimitLayer<Limiter<Memory>>, tollgate::Error> {
+///     Ok(RateLimitLayer::new(Memory::new().limiter("100/minute")?))
+/// }
+/// # layer()?;
+/// # Ok::<(), tollgate::Error>(())
+/// ```
+pub struct RateLimitLayer<D: Decider> {
+    pub(crate) gate: Gate<D>,
+    pub(crate) refusal: Option<Arc<RefusalFn>>,
+    pub(crate) always_grpc: bool,
+}
+
+impl<D: Decider> RateLimitLayer<D> {
+    /// One limiter for all requests, by the address of the peer.
+    ///
+    /// See the example of [`RateLimitLayer`].
+    #[must_use]
+    pub fn new(limiter: D) -> RateLimitLayer<D> {
+        RateLimitLayer::of(Gate::new(limiter))
+    }
+
+    /// Whatever a gate decides.
+    ///
+    /// ```
+    /// use tollgate::Memory;
+    /// use tollgate_tower::{Gate, KeyBy, RateLimitLayer};
+    ///
+    /// let gate = Gate::new(Memory::new().limiter("100/minute")?).key(KeyBy::bearer());
+    /// let layer = RateLimitLayer::of(gate);
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    #[must_use]
+    pub fn of(gate: Gate<D>) -> RateLimitLayer<D> {
+        RateLimitLayer { gate, refusal: None, always_grpc: false }
+    }
+
+    /// Refusals of your own, for gRPC requests too. The headers of the decision are added to them.
+    ///
+    /// ```
+    /// use tollgate::Memory;
+    /// use tollgate_tower::RateLimitLayer;
+    ///
+    /// let layer = RateLimitLayer::new(Memory::new().limiter("100/minute")?)
+    ///     .refusal(|refusal| http::Response::builder().status(refusal.status).body("slow down").unwrap());
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    #[must_use]
+    pub fn refusal<T: Into<Bytes>>(
+        mut self,
+        refusal: impl Fn(&Refusal<'_>) -> http::Response<T> + Send + Sync + 'static,
+    ) -> Self {
+        self.refusal = Some(Arc::new(move |why| refusal(why).map(Into::into)));
+        self
+    }
+
+    /// All refusals are those of gRPC. Without this, those of requests whose `content-type` says that they are gRPC.
+    ///
+    /// ```
+    /// # use tollgate::Memory;
+    /// # use tollgate_tower::RateLimitLayer;
+    /// let layer = RateLimitLayer::new(Memory::new().limiter("100/minute")?).grpc();
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    #[must_use]
+    pub fn grpc(mut self) -> Self {
+        self.always_grpc = true;
+        self
+    }
+}
+
+impl<D: Decider> Clone for RateLimitLayer<D> {
+    fn clone(&self) -> Self {
+        RateLimitLayer {
+            gate: self.gate.clone(),
+            refusal: self.refusal.clone(),
+            always_grpc: self.always_grpc,
+        }
+    }
+}
+
+impl<D: Decider> fmt::Debug for RateLimitLayer<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RateLimitLayer").field("gate", &self.gate).finish_non_exhaustive()
+    }
+}
+
+impl<S, D: Decider> Layer<S> for RateLimitLayer<D> {
+    type Service = RateLimit<S, D>;
+
+    fn layer(&self, inner: S) -> RateLimit<S, D> {
+        RateLimit { inner, rules: self.clone() }
+    }
+}

@@ -1,0 +1,67 @@
+//! [`tollgate`] for tower: servers of axum, tonic and hyper that limit their clients, and clients that stay under a limit.
+//!
+//! ```
+//! use tollgate::Memory;
+//! use tollgate_tower::RateLimitLayer;
+//!
+//! # fn app() -> Result<axum::Router, tollgate::Error> {
+//! # use axum::{Router, routing::get};
+//! let limiter = Memory::new().limiter("100/minute")?;
+//! let app = Router::new()
+//!     .route("/", get(|| async { "hello" }))
+//!     .layer(RateLimitLayer::new(limiter));
+//! # Ok(app)
+//! # }
+//! ```
+//!
+//! That limits each address. Servers have to pass addresses on, else all clients share one bucket and a warning says so:
+//!
+//! | server | how |
+//! | --- | --- |
+//! | axum | feature `axum`, and `app.into_make_service_with_connect_info::<SocketAddr>()` |
+//! | tonic | feature `tonic` |
+//! | hyper, or anything else | an extension [`PeerAddr`] in each request |
+//!
+//! Behind a proxy the address is the proxy's: say whom you trust, with [`ClientIp`]. What is limited, by which limiter and at what cost is told to a
+//! [`Gate`]:
+//!
+//! ```
+//! use tollgate::Memory;
+//! use tollgate_tower::{Chooser, Gate, KeyBy, RateLimitLayer};
+//!
+//! let store = Memory::new();
+//! let by_route = Chooser::one(store.policy_limiter("20/second; 500/minute")?)
+//!     .on(Some("POST"), "/login", Some(store.policy_limiter("5/minute")?));
+//! let gate = Gate::choosing(by_route).key(KeyBy::api_key("x-api-key").or(KeyBy::default()));
+//! let layer = RateLimitLayer::of(gate.problem_json());
+//! # Ok::<(), tollgate::Error>(())
+//! ```
+//!
+//! Handlers find what was decided as an extension: [`Decided`]. gRPC requests are refused as gRPC has it: `RESOURCE_EXHAUSTED` with a `RetryInfo`.
+//! [`PaceLayer`] is for the other side: it makes a client wait its turn and obey what servers ask for.
+//!
+//! Nothing is boxed on the way of a request that a limiter in this process decides on. What is: plans that are looked up, decisions of shared stores and
+//! waits, because their futures have no name; what settles a body, so that the type of a body does not depend on the store; requests of [`PaceLayer`].
+
+mod body;
+mod decided;
+mod future;
+mod grpc;
+mod headers;
+mod layer;
+mod peer;
+mod refusal;
+mod service;
+
+pub use body::Body;
+pub use decided::Decided;
+pub use future::ResponseFuture;
+pub use layer::RateLimitLayer;
+pub use peer::PeerAddr;
+pub use refusal::{Reason, Refusal};
+pub use service::RateLimit;
+
+pub use tollgate_http::{
+    Chooser, Cidr, CidrError, ClientIp, Decider, Draft, Gate, Head, Headers, KeyBy, OnMissing,
+    Outcomes, RequestKey, Reset, Response, Settle, SettleBy, WrittenIn,
+};

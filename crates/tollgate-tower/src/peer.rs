@@ -1,0 +1,56 @@
+//! The other end of the connection, where servers say who it is.
+
+use std::net::{IpAddr, SocketAddr};
+
+use http::{Extensions, Request};
+use tollgate_http::Head;
+
+/// The address of the peer of a request, as an extension of it: for servers that are neither axum nor tonic. It goes before what those say.
+///
+/// ```
+/// use std::net::SocketAddr;
+/// use tollgate_tower::PeerAddr;
+///
+/// let mut request = http::Request::new(());
+/// request.extensions_mut().insert(PeerAddr(SocketAddr::from(([192, 0, 2, 1], 443))));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PeerAddr(pub SocketAddr);
+
+/// Shows the head of a request to somebody.
+pub(crate) fn head_of<B, T>(request: &mut Request<B>, look: impl FnOnce(&Head<'_>) -> T) -> T {
+    let peer = peer(request.extensions_mut());
+    let head = Head::new(request.method().as_str(), request.uri().path(), request.headers());
+    look(&head.peer(peer).extensions(request.extensions()))
+}
+
+fn peer(extensions: &mut Extensions) -> Option<IpAddr> {
+    let ours = extensions.get::<PeerAddr>().map(|peer| peer.0);
+    let found = ours.or_else(|| axum(extensions)).or_else(|| tonic(extensions));
+    found.map(|address| address.ip())
+}
+
+#[cfg(feature = "axum")]
+fn axum(extensions: &Extensions) -> Option<SocketAddr> {
+    extensions.get::<axum::extract::ConnectInfo<SocketAddr>>().map(|info| info.0)
+}
+
+#[cfg(not(feature = "axum"))]
+fn axum(_: &Extensions) -> Option<SocketAddr> {
+    None
+}
+
+/// Asks a request of tonic's own, because where it looks depends on its features: TLS or not.
+#[cfg(feature = "tonic")]
+fn tonic(extensions: &mut Extensions) -> Option<SocketAddr> {
+    let theirs = std::mem::take(extensions);
+    let request = tonic::Request::from_parts(tonic::metadata::MetadataMap::new(), theirs, ());
+    let address = request.remote_addr();
+    *extensions = request.into_parts().1;
+    address
+}
+
+#[cfg(not(feature = "tonic"))]
+fn tonic(_: &mut Extensions) -> Option<SocketAddr> {
+    None
+}

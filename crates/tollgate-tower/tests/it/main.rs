@@ -1,0 +1,4 @@
+//! Real servers on free ports of the loopback, and real clients.
+
+mod axum_server;
+mod net;

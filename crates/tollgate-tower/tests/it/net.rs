@@ -1,0 +1,145 @@
+//! Servers and clients for the tests.
+
+use std::net::SocketAddr;
+use std::str::FromStr;
+
+use axum::Router;
+use bytes::Bytes;
+use http::{HeaderMap, Request, StatusCode, Uri};
+use http_body_util::{BodyExt, Empty};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use tokio::net::TcpListener;
+
+/// Serves an axum app that knows its peers, until the runtime of the test ends.
+pub(crate) async fn serve(app: Router) -> SocketAddr {
+    serve_at("127.0.0.1:0", app).await
+}
+
+pub(crate) async fn serve_at(address: &str, app: Router) -> SocketAddr {
+    let listener = TcpListener::bind(address).await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let app = app.into_make_service_with_connect_info::<SocketAddr>();
+    tokio::spawn(async move { axum::serve(listener, app).await });
+    address
+}
+
+/// Serves an axum app that does not know its peers.
+pub(crate) async fn serve_without_peers(app: Router) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move { axum::serve(listener, app).await });
+    address
+}
+
+/// A response that was read to its end.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: String,
+}
+
+impl Answer {
+    pub(crate) async fn read<B>(response: http::Response<B>) -> Answer
+    where
+        B: http_body::Body,
+        B::Error: std::fmt::Debug,
+    {
+        let (head, body) = response.into_parts();
+        let body = body.collect().await.unwrap().to_bytes();
+        let body = String::from_utf8(body.to_vec()).unwrap();
+        Answer { status: head.status, headers: head.headers, body }
+    }
+
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).map(|value| value.to_str().unwrap())
+    }
+
+    pub(crate) fn number<T: FromStr>(&self, name: &str) -> Option<T> {
+        self.header(name).and_then(|value| value.parse().ok())
+    }
+
+    /// The items of a structured field: name and parameters. The parser is not ours.
+    pub(crate) fn items(&self, name: &str) -> Vec<(String, Vec<(String, i64)>)> {
+        let lines: Vec<&str> =
+            self.headers.get_all(name).iter().map(|line| line.to_str().unwrap()).collect();
+        let list: sfv::List = sfv::Parser::new(&lines.join(", ")).parse().unwrap();
+        let item = |entry: sfv::ListEntry| {
+            let sfv::ListEntry::Item(item) = entry else { panic!("not an item: {entry:?}") };
+            let name = item.bare_item.as_string().unwrap().as_str().to_owned();
+            let params = item
+                .params
+                .iter()
+                .map(|(key, value)| (key.as_str().to_owned(), value.as_integer().unwrap().into()));
+            (name, params.collect())
+        };
+        list.into_iter().map(item).collect()
+    }
+}
+
+type Inner = Client<HttpConnector, Empty<Bytes>>;
+
+/// A client with connections of its own.
+#[derive(Clone)]
+pub(crate) struct Browser(Inner);
+
+impl Browser {
+    pub(crate) fn h1() -> Browser {
+        Browser(Client::builder(TokioExecutor::new()).build_http())
+    }
+
+    pub(crate) fn h2() -> Browser {
+        Browser(Client::builder(TokioExecutor::new()).http2_only(true).build_http())
+    }
+
+    pub(crate) async fn get(&self, server: SocketAddr, path: &str) -> Answer {
+        self.send(request("GET", server, path, &[])).await
+    }
+
+    pub(crate) async fn get_with(
+        &self,
+        server: SocketAddr,
+        path: &str,
+        headers: &[(&str, &str)],
+    ) -> Answer {
+        self.send(request("GET", server, path, headers)).await
+    }
+
+    pub(crate) async fn send(&self, request: Request<Empty<Bytes>>) -> Answer {
+        Answer::read(self.0.request(request).await.unwrap()).await
+    }
+
+    /// A response whose body is still to come.
+    pub(crate) async fn open(
+        &self,
+        server: SocketAddr,
+        path: &str,
+    ) -> http::Response<hyper::body::Incoming> {
+        self.0.request(request("GET", server, path, &[])).await.unwrap()
+    }
+
+    /// Statuses of so many requests, one after the other.
+    pub(crate) async fn statuses(&self, server: SocketAddr, path: &str, count: usize) -> Vec<u16> {
+        let mut statuses = Vec::new();
+        for _ in 0..count {
+            statuses.push(self.get(server, path).await.status.as_u16());
+        }
+        statuses
+    }
+}
+
+pub(crate) fn request(
+    method: &str,
+    server: SocketAddr,
+    path: &str,
+    headers: &[(&str, &str)],
+) -> Request<Empty<Bytes>> {
+    let uri: Uri = format!("http://{server}{path}").parse().unwrap();
+    let mut request = Request::builder().method(method).uri(uri);
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    request.body(Empty::new()).unwrap()
+}
