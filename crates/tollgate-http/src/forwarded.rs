@@ -53,7 +53,7 @@ pub(crate) fn trim(bytes: &[u8]) -> &[u8] {
 }
 
 /// The pieces between separators that stand outside quotes.
-fn split_unquoted(bytes: &[u8], separator: u8) -> impl Iterator<Item = &[u8]> {
+pub(crate) fn split_unquoted(bytes: &[u8], separator: u8) -> impl Iterator<Item = &[u8]> {
     let (mut quoted, mut escaped) = (false, false);
     bytes.split(move |byte| {
         if escaped {

@@ -3,6 +3,7 @@
 //! - [`ClientIp`] and [`KeyBy`] find out who is to be limited, and believe no header that anybody could have written.
 //! - [`Gate`] is the way of a request: key, limiter, cost, verdict, settlement.
 //! - [`Headers`] and [`problem`](fn@problem) say it to the client.
+//! - [`asked_wait`] is the client's side: what a response asks it to wait.
 
 mod chooser;
 mod cidr;
@@ -14,6 +15,7 @@ mod gate;
 mod head;
 mod headers;
 mod key_by;
+mod pace;
 mod problem;
 mod settle;
 
@@ -25,5 +27,6 @@ pub use gate::{Gate, OnMissing, Pass, Question, Verdict};
 pub use head::{Head, Lines};
 pub use headers::{Draft, Headers, Reset};
 pub use key_by::{KeyBy, RequestKey};
+pub use pace::{asked_wait, rate_limit, retry_after};
 pub use problem::{PROBLEM_JSON, problem};
 pub use settle::{Response, Settle, SettleBy};

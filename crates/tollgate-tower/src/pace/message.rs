@@ -1,0 +1,96 @@
+//! What is looked at of requests and responses of a client, whatever its types.
+
+use http::HeaderMap;
+
+/// A request to be sent: of `http`, as hyper has it, or of reqwest (feature `reqwest`).
+pub trait Outgoing {
+    /// The method.
+    fn method_name(&self) -> &str;
+
+    /// Host and port. A request that names neither has none: an empty text.
+    fn host(&self) -> String;
+
+    /// The path, without a query.
+    fn path(&self) -> &str;
+
+    /// The headers.
+    fn header_map(&self) -> &HeaderMap;
+}
+
+/// A response that has come.
+pub trait Answered {
+    /// The status.
+    fn status_code(&self) -> u16;
+
+    /// The headers.
+    fn header_map(&self) -> &HeaderMap;
+}
+
+impl<B> Outgoing for http::Request<B> {
+    fn method_name(&self) -> &str {
+        self.method().as_str()
+    }
+
+    fn host(&self) -> String {
+        let uri = self.uri();
+        let Some(host) = uri.host() else {
+            let line = self.headers().get(http::header::HOST);
+            return line
+                .and_then(|host| host.to_str().ok())
+                .unwrap_or_default()
+                .to_ascii_lowercase();
+        };
+        let usual = if uri.scheme_str() == Some("https") { 443 } else { 80 };
+        format!("{}:{}", host.to_ascii_lowercase(), uri.port_u16().unwrap_or(usual))
+    }
+
+    fn path(&self) -> &str {
+        self.uri().path()
+    }
+
+    fn header_map(&self) -> &HeaderMap {
+        self.headers()
+    }
+}
+
+impl<B> Answered for http::Response<B> {
+    fn status_code(&self) -> u16 {
+        self.status().as_u16()
+    }
+
+    fn header_map(&self) -> &HeaderMap {
+        self.headers()
+    }
+}
+
+#[cfg(feature = "reqwest")]
+impl Outgoing for reqwest::Request {
+    fn method_name(&self) -> &str {
+        self.method().as_str()
+    }
+
+    fn host(&self) -> String {
+        let url = self.url();
+        let port = url.port_or_known_default().unwrap_or_default();
+        format!("{}:{port}", url.host_str().unwrap_or_default())
+    }
+
+    fn path(&self) -> &str {
+        self.url().path()
+    }
+
+    fn header_map(&self) -> &HeaderMap {
+        self.headers()
+    }
+}
+
+#[cfg(feature = "reqwest")]
+impl Answered for reqwest::Response {
+    fn status_code(&self) -> u16 {
+        self.status().as_u16()
+    }
+
+    fn header_map(&self) -> &HeaderMap {
+        self.headers()
+    }
+}
