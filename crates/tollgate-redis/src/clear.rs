@@ -26,10 +26,14 @@ pub(crate) async fn clear(
             let (next, mut keys) = scan(&node, &cursor, pattern).await?;
             keys.retain(|key| keyspace.end_of(key).is_some_and(&is_meant));
             for key in keys {
-                // One by one: in a cluster they are in different slots.
-                let mut unlink = redis::cmd("UNLINK");
-                unlink.arg(key);
-                node.send(&unlink).await?.map_err(|error| failure::of_command(&error))?;
+                // One by one: in a cluster they are in different slots, and may have moved.
+                let unlink = |_| {
+                    let mut unlink = redis::cmd("UNLINK");
+                    unlink.arg(&key[..]);
+                    unlink
+                };
+                let unlinked = node.in_time(servers.send(&key, unlink)).await?;
+                unlinked.map_err(|error| failure::of_command(&error))?;
             }
             if next == b"0" {
                 break;
@@ -47,7 +51,8 @@ async fn scan(
 ) -> Result<(Vec<u8>, Vec<Vec<u8>>), Error> {
     let mut scan = redis::cmd("SCAN");
     scan.arg(cursor).arg("MATCH").arg(pattern).arg("COUNT").arg(SLICE);
-    let reply: Value = node.send(&scan).await?.map_err(|error| failure::of_command(&error))?;
+    let reply: Value =
+        node.send_in_time(&scan).await?.map_err(|error| failure::of_command(&error))?;
     redis::from_redis_value(reply)
         .map_err(|error| Error::store(format!("not a reply of SCAN: {error}"), false))
 }

@@ -15,8 +15,8 @@ use crate::key::SLOTS;
 use crate::node::Node;
 use crate::target::{Finder, Server};
 
-/// How often a command follows a redirection before it gives up.
-const REDIRECTIONS: usize = 3;
+/// How often a command is sent, following redirections, before it is given up.
+const ATTEMPTS: usize = 5;
 
 /// How long to wait before a command is sent again whose keys are being moved.
 const TRY_AGAIN: Duration = Duration::from_millis(1);
@@ -95,11 +95,12 @@ impl Cluster {
         map.nodes.values().cloned().collect()
     }
 
-    /// Sends a command to the node of a slot, wherever that is now.
+    /// Sends a command to the node of a slot, wherever that is now. `command` makes it: with all its keys or, if true, as one that names only the
+    /// first of them to Redis.
     pub(crate) async fn send(
         self: &Arc<Self>,
         slot: u16,
-        cmd: &Cmd,
+        command: impl Fn(bool) -> Cmd,
     ) -> Result<RedisResult<Value>, Error> {
         let mut node = match self.node_of(slot) {
             Some(node) => node,
@@ -109,12 +110,14 @@ impl Cluster {
                 self.node_of(slot).ok_or_else(uncovered)?
             }
         };
-        let (mut asking, mut tried_again) = (false, false);
-        for _ in 0..REDIRECTIONS {
+        let mut cmd = command(false);
+        let (mut asking, mut attempts) = (false, 0);
+        loop {
+            attempts += 1;
             let result = if asking {
-                node.send_after(redis::cmd("ASKING"), cmd).await
+                node.send_after(redis::cmd("ASKING"), &cmd).await
             } else {
-                node.send(cmd).await
+                node.send(&cmd).await
             };
             let error = match result {
                 Ok(Err(error)) => error,
@@ -125,6 +128,7 @@ impl Cluster {
                 }
             };
             match error.kind() {
+                _ if attempts >= ATTEMPTS => return Ok(Err(error)),
                 ErrorKind::Server(kind @ (ServerErrorKind::Moved | ServerErrorKind::Ask)) => {
                     let Some((host, port)) = error.redirect_node().and_then(|(a, _)| address(a))
                     else {
@@ -138,9 +142,10 @@ impl Cluster {
                         self.refresh_soon();
                     }
                 }
+                // The old node has none of the keys and will not get any. The new one refuses because some are nowhere; it has all there are.
+                ErrorKind::Server(ServerErrorKind::TryAgain) if asking => cmd = command(true),
                 // Some keys of the slot are here and some there: nothing was executed.
-                ErrorKind::Server(ServerErrorKind::TryAgain) if !tried_again => {
-                    tried_again = true;
+                ErrorKind::Server(ServerErrorKind::TryAgain) => {
                     let pause = {
                         let _on_it = self.runtime.enter();
                         tokio::time::sleep(TRY_AGAIN)
@@ -155,7 +160,6 @@ impl Cluster {
                 }
             }
         }
-        Err(Error::unavailable(format!("slot {slot}: redirected {REDIRECTIONS} times")))
     }
 
     fn moved(&self, slot: u16, node: &Arc<Node>) {
@@ -194,7 +198,7 @@ impl Cluster {
         let mut cmd = redis::cmd("CLUSTER");
         cmd.arg("SLOTS");
         for node in nodes {
-            match node.send(&cmd).await {
+            match node.send_in_time(&cmd).await {
                 Ok(Ok(reply)) => match ranges(&reply) {
                     Some(ranges) => {
                         self.learn(&ranges);

@@ -184,20 +184,35 @@ pub(crate) struct Call {
 
 impl Call {
     /// The command, with the script's text or (as usual) only its hash.
-    pub(crate) fn command(&self, with_text: bool) -> Cmd {
+    ///
+    /// `narrow` tells Redis only of the first key, and the script of the others. A node that is given a slot refuses to run what has several keys while
+    /// one of them does not exist; all keys of a call are in one slot.
+    pub(crate) fn command(&self, with_text: bool, narrow: bool) -> Cmd {
         let mut cmd = if with_text { redis::cmd("EVAL") } else { redis::cmd("EVALSHA") };
         cmd.arg(if with_text { crate::script::TEXT } else { crate::script::hash() });
-        cmd.arg(self.parts.len());
-        for part in &self.parts {
+        let named = if narrow { 1 } else { self.parts.len() };
+        cmd.arg(named);
+        for part in self.parts.iter().take(named) {
             cmd.arg(&part.key[..]);
         }
-        cmd.arg(if self.mode == Mode::Together { "together" } else { "each" });
+        cmd.arg(match (self.mode, narrow) {
+            (Mode::Each, false) => "each",
+            (Mode::Together, false) => "together",
+            (Mode::Each, true) => "narrow each",
+            (Mode::Together, true) => "narrow together",
+        });
         match self.at {
             Some(at) => cmd.arg(at.as_micros()),
             None => cmd.arg(-1),
         };
         for part in &self.parts {
             part.rule.write(part.act, &mut cmd);
+        }
+        if narrow {
+            for part in &self.parts {
+                cmd.arg(&part.key[..]);
+            }
+            cmd.arg(self.parts.len());
         }
         cmd
     }

@@ -26,10 +26,10 @@ pub(crate) fn of_command(error: &RedisError) -> Error {
             Error::store(text, false)
         }
         // The script is refused as a whole when it comes to its first write.
-        _ if matches!(error.code(), Some("OOM")) || text.contains("OOM command not allowed") => {
-            Error::unavailable(text)
-        }
-        _ if matches!(error.code(), Some("BUSY" | "NOREPLICAS" | "MISCONF")) => {
+        _ if ["OOM", "BUSY", "NOREPLICAS", "MISCONF", "READONLY"]
+            .iter()
+            .any(|c| says(error, c)) =>
+        {
             Error::unavailable(text)
         }
         _ => Error::store(text, false),
@@ -38,17 +38,30 @@ pub(crate) fn of_command(error: &RedisError) -> Error {
 
 /// The error of an attempt to connect: nothing was executed.
 pub(crate) fn of_connect(server: &str, error: &RedisError) -> Error {
-    Error::unavailable(format!("{server}: {}", message(error)))
+    let text = format!("{server}: {}", message(error));
+    let login = matches!(error.kind(), ErrorKind::AuthenticationFailed);
+    // Waiting does not help against a wrong password.
+    if login || says(error, "NOAUTH") || says(error, "WRONGPASS") {
+        return Error::store(text, false);
+    }
+    Error::unavailable(text)
 }
 
 /// Whether the connection is of no more use, or leads to the wrong server.
 pub(crate) fn breaks(error: &RedisError) -> bool {
-    let wrong_server = matches!(error.kind(), ErrorKind::Server(ServerErrorKind::ReadOnly));
+    let wrong_server = matches!(error.kind(), ErrorKind::Server(ServerErrorKind::ReadOnly))
+        || says(error, "READONLY");
     wrong_server || error.is_io_error() || error.is_connection_dropped()
 }
 
 pub(crate) fn is_no_script(error: &RedisError) -> bool {
     matches!(error.kind(), ErrorKind::Server(ServerErrorKind::NoScript))
+}
+
+/// Whether the server gave this code, as its own or (before Redis 7) as that of a command inside the script.
+fn says(error: &RedisError, code: &str) -> bool {
+    let inside = || error.detail().is_some_and(|text| text.contains(&format!("-{code} ")));
+    error.code() == Some(code) || inside()
 }
 
 /// One line.

@@ -41,12 +41,13 @@ mod target;
 pub use builder::RedisBuilder;
 
 use std::collections::BTreeMap;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use tollgate::shared::{Ask, Guard, Mode, SharedLimiter, SharedPolicyLimiter, SharedStore};
-use tollgate::{Decision, Error, KeyRef, Limit, Policy, Timestamp};
+use tollgate::{Decision, Error, ErrorKind, KeyRef, Limit, Policy, Timestamp};
 
 use command::{Act, Call, Part, Rule};
 use key::Keyspace;
@@ -238,6 +239,35 @@ fn apart(parts: &[Part]) -> Error {
     ))
 }
 
+/// All at once. They are begun in order, and so sent in order where they take the same connection: a key that comes twice is decided in that order.
+async fn in_order<F: Future>(calls: impl Iterator<Item = F>) -> Vec<F::Output> {
+    let mut calls: Vec<_> = calls.map(|call| (Box::pin(call), None)).collect();
+    poll_fn(|cx| {
+        for (call, output) in calls.iter_mut().filter(|(_, output)| output.is_none()) {
+            if let Poll::Ready(ready) = call.as_mut().poll(cx) {
+                *output = Some(ready);
+            }
+        }
+        if calls.iter().all(|(_, output)| output.is_some()) {
+            Poll::Ready(())
+        } else {
+            Poll::Pending
+        }
+    })
+    .await;
+    calls.into_iter().filter_map(|(_, output)| output).collect()
+}
+
+/// The error of a part of a call whose other parts were executed, or may have been.
+fn in_part(error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::Unavailable => {
+            Error::lost(format!("some keys were decided, others not: {error}"))
+        }
+        _ => error,
+    }
+}
+
 impl SharedStore for Redis {
     type Prepared = Prepared;
 
@@ -258,24 +288,20 @@ impl SharedStore for Redis {
         let calls = command::check_time(at).and_then(|()| self.inner.calls(parts, mode, at));
         let inner = Arc::clone(&self.inner);
         async move {
-            let mut calls = calls?;
+            let calls = calls?;
             if let [(_, call)] = &calls[..] {
                 return inner.servers.run(call).await;
             }
             let count = calls.iter().map(|(indexes, _)| indexes.len()).sum();
-            let mut tasks = tokio::task::JoinSet::new();
-            for (indexes, call) in calls.drain(..) {
-                let inner = Arc::clone(&inner);
-                let runtime = inner.runtime.clone();
-                let run = async move { (indexes, inner.servers.run(&call).await) };
-                tasks.spawn_on(run, &runtime);
-            }
             let mut decisions: Vec<Option<Decision>> = vec![None; count];
-            while let Some(joined) = tasks.join_next().await {
-                let (indexes, decided) =
-                    joined.map_err(|error| Error::lost(format!("a task ended early: {error}")))?;
-                for (index, decision) in indexes.into_iter().zip(decided?) {
-                    decisions[index] = Some(decision);
+            let answers = in_order(calls.iter().map(|(_, call)| inner.servers.run(call))).await;
+            let surely_not = |e: &Error| e.kind() == ErrorKind::Unavailable;
+            let executed = answers.iter().any(|answer| !answer.as_ref().is_err_and(surely_not));
+            for ((indexes, _), answer) in calls.iter().zip(answers) {
+                let decided =
+                    answer.map_err(|error| if executed { in_part(error) } else { error })?;
+                for (index, decision) in indexes.iter().zip(decided) {
+                    decisions[*index] = Some(decision);
                 }
             }
             let all: Option<Vec<Decision>> = decisions.into_iter().collect();

@@ -99,6 +99,27 @@ impl Node {
         Ok(result)
     }
 
+    /// The same for a command that is no decision, and so has no deadline of a caller.
+    pub(crate) async fn send_in_time(
+        self: &Arc<Self>,
+        cmd: &Cmd,
+    ) -> Result<RedisResult<Value>, Error> {
+        self.in_time(self.send(cmd)).await
+    }
+
+    /// A call that may take as long as connecting may.
+    pub(crate) async fn in_time<T>(
+        &self,
+        call: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Error> {
+        let limited = {
+            let _on_it = self.runtime.enter();
+            tokio::time::timeout(self.connect_timeout, call)
+        };
+        let late = |_| Error::lost(format!("{}: none in {:?}", self.finder, self.connect_timeout));
+        limited.await.map_err(late)?
+    }
+
     /// Sends several commands in one write and gives the reply of the last.
     pub(crate) async fn send_after(
         self: &Arc<Self>,
@@ -149,7 +170,7 @@ impl Node {
 
     async fn connect(&self) -> Result<MultiplexedConnection, Error> {
         let connect = async {
-            let client: Client = self.finder.client().await?;
+            let client: Client = self.finder.client(self.connect_timeout).await?;
             let config = AsyncConnectionConfig::new()
                 .set_connection_timeout(Some(self.connect_timeout))
                 // Deadlines are the guard's.

@@ -44,19 +44,24 @@ impl Servers {
     /// Runs the script. All keys of the call are in one slot if this is a cluster.
     pub(crate) async fn run(&self, call: &Call) -> Result<Vec<Decision>, Error> {
         let Some(first) = call.parts.first() else { return Ok(Vec::new()) };
-        let mut result = self.send(&first.key, &call.command(false)).await?;
+        let mut result = self.send(&first.key, |narrow| call.command(false, narrow)).await?;
         // A server that has just started, or has just become a primary, does not know the script. It was not executed.
         if result.as_ref().is_err_and(failure::is_no_script) {
-            result = self.send(&first.key, &call.command(true)).await?;
+            result = self.send(&first.key, |narrow| call.command(true, narrow)).await?;
         }
         let reply = result.map_err(|error| failure::of_command(&error))?;
         call.decisions(&reply)
     }
 
-    async fn send(&self, key: &[u8], cmd: &Cmd) -> Result<RedisResult<Value>, Error> {
+    /// Sends a command to who has the key.
+    pub(crate) async fn send(
+        &self,
+        key: &[u8],
+        command: impl Fn(bool) -> Cmd,
+    ) -> Result<RedisResult<Value>, Error> {
         match self {
-            Servers::One(node) => node.send(cmd).await,
-            Servers::Cluster(cluster) => cluster.send(key::slot(key), cmd).await,
+            Servers::One(node) => node.send(&command(false)).await,
+            Servers::Cluster(cluster) => cluster.send(key::slot(key), command).await,
         }
     }
 

@@ -1,6 +1,7 @@
 //! Where the servers are: addresses, what they belong to, and how to log in.
 
 use std::fmt;
+use std::time::Duration;
 
 use redis::{
     Client, ClientTlsConfig, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, TlsCertificates,
@@ -180,16 +181,22 @@ impl fmt::Display for Finder {
 }
 
 impl Finder {
-    pub(crate) async fn client(&self) -> Result<Client, Error> {
+    /// Whoever has to be asked is given an equal part of the time, so that there is some left for the next, and to connect.
+    pub(crate) async fn client(&self, time: Duration) -> Result<Client, Error> {
         let (sentinels, name, primary) = match self {
             Finder::Fixed(server) => return server.client(),
             Finder::Primary { sentinels, name, primary } => (sentinels, name, primary),
         };
         let mut last = Error::unavailable(format!("primary {name}: no sentinel to ask"));
+        let part = time / u32::try_from(sentinels.len() + 1).unwrap_or(u32::MAX);
         for sentinel in sentinels {
-            match ask_sentinel(sentinel, name).await {
-                Ok((host, port)) => return primary.at(&host, port).client(),
-                Err(error) => last = error,
+            match tokio::time::timeout(part, ask_sentinel(sentinel, name)).await {
+                Ok(Ok((host, port))) => return primary.at(&host, port).client(),
+                Ok(Err(error)) => last = error,
+                Err(_) => {
+                    last =
+                        Error::unavailable(format!("sentinel {sentinel}: no answer in {part:?}"));
+                }
             }
         }
         Err(last)

@@ -7,8 +7,8 @@ use tollgate::Source;
 use tollgate_redis::Redis;
 
 use crate::client::{
-    LONG, Rules, admitted, answers, eventually, hasty, hasty_guard, in_time, limiter, patient, run,
-    stats,
+    LONG, Rules, admitted, answers, connect, eventually, hasty, hasty_guard, in_time, limiter,
+    patient, run, stats,
 };
 use crate::servers::{Server, free_port};
 
@@ -40,7 +40,7 @@ fn a_killed_server_is_used_again_when_it_is_back() {
 fn hits_while_a_server_is_killed_and_restarted_never_admit_more_than_the_limit_of_each_life() {
     run(async {
         let mut server = Server::start(&[]);
-        let store = hasty(server.url()).await;
+        let store = connect(server.url(), hasty_guard().remember_denials(0)).await;
         let (passed, ended) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
         let callers: Vec<_> = (0..4)
             .map(|_| {
@@ -155,5 +155,5 @@ fn states_that_are_flushed_begin_anew() {
 /// A store that remembers no denials: a state that somebody else removed would be seen only when they end.
 async fn connect_without_memory(server: &Server) -> Redis {
     let guard = hasty_guard().deadline(LONG).remember_denials(0);
-    crate::client::connect(server.url(), guard).await
+    connect(server.url(), guard).await
 }

@@ -54,6 +54,7 @@ fn hits_on_a_slot_that_moves_back_and_forth_are_all_answered_and_counted_once() 
                             *passed += u64::from(hit.allowed());
                         }
                         key += 1;
+                        tokio::task::yield_now().await;
                     }
                     passed
                 })
@@ -148,6 +149,7 @@ fn policies_on_a_slot_that_moves_are_never_charged_in_part() {
                             Err(error) => is_about_the_move(&error),
                         }
                         hits.fetch_add(1, Ordering::Relaxed);
+                        tokio::task::yield_now().await;
                     }
                     passed
                 })
@@ -192,5 +194,6 @@ fn policies_on_a_slot_that_moves_are_never_charged_in_part() {
 
 /// A subject in two places at once: not decided, surely not executed, gone when the move is.
 fn is_about_the_move(error: &Error) {
-    assert!(error.is_transient() && error.to_string().contains("TRYAGAIN"), "{error}");
+    let text = error.to_string().to_lowercase();
+    assert!(error.is_transient() && text.contains("tryagain"), "{error}");
 }

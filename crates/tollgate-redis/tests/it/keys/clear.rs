@@ -11,7 +11,7 @@ const NAMES: [&str; 14] =
     ["", "a", "ab", "a*b", "axb", "a?b", "[x]", "x", "\\", "a\\*b", "^x", "a:b", "{a}", "ü %2A"];
 
 const LIMITS: [&str; 4] =
-    ["9/365 days", "9/365 days name=*", "9/365 days name=[a-z]", "9/364 days name=*"];
+    ["9/365 days", "9/365 days name=\"*\"", "9/365 days name=\"[a-z]\"", "9/364 days name=\"*\""];
 
 struct All {
     store: Redis,
