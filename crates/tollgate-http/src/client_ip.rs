@@ -123,7 +123,7 @@ impl ClientIp {
     #[must_use]
     pub fn find(&self, head: &Head<'_>) -> Option<IpAddr> {
         let found = match &self.trust {
-            Trust::Nobody => head.peer,
+            Trust::Nobody | Trust::Hops(0) => head.peer,
             Trust::Ranges(proxies) => {
                 let trusted = |address| proxies.iter().any(|range| range.contains(address));
                 let hops = self.hops(head);
@@ -140,7 +140,6 @@ impl ClientIp {
                 }
                 Some(address)
             }
-            Trust::Hops(0) => head.peer,
             Trust::Hops(count) => match self.hops(head).get(count - 1) {
                 Some(Hop::Address(address)) => Some(*address),
                 // Fewer entries than proxies: it came another way.

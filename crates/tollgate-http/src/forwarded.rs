@@ -19,8 +19,8 @@ pub(crate) fn x_forwarded_for<'h>(lines: &[&'h [u8]]) -> Vec<Hop> {
 /// The `for` of each element of `Forwarded` (RFC 7239), all lines, from the last to the first. An element without one is unknown.
 pub(crate) fn forwarded(lines: &[&[u8]]) -> Vec<Hop> {
     let mut hops: Vec<Hop> = Vec::new();
-    for line in lines {
-        for element in split_unquoted(line, b',') {
+    for line in lines.iter().rev() {
+        for element in elements_from_the_right(line) {
             let mut hop = Hop::Unknown;
             for pair in split_unquoted(element, b';') {
                 let Some(equals) = pair.iter().position(|byte| *byte == b'=') else { continue };
@@ -32,7 +32,6 @@ pub(crate) fn forwarded(lines: &[&[u8]]) -> Vec<Hop> {
             hops.push(hop);
         }
     }
-    hops.reverse();
     hops
 }
 
@@ -50,6 +49,29 @@ pub(crate) fn address(text: &[u8]) -> Option<IpAddr> {
 
 pub(crate) fn trim(bytes: &[u8]) -> &[u8] {
     bytes.trim_ascii()
+}
+
+/// The elements of a line, the last one first. Quotes are matched from the right as well: a client that opens one and does not close it must not swallow
+/// what a proxy writes behind it.
+fn elements_from_the_right(line: &[u8]) -> Vec<&[u8]> {
+    let (mut elements, mut end, mut quoted) = (Vec::new(), line.len(), false);
+    for (at, byte) in line.iter().enumerate().rev() {
+        match byte {
+            b'"' if !quoted => quoted = true,
+            b'"' => {
+                let backslashes =
+                    line[..at].iter().rev().take_while(|byte| **byte == b'\\').count();
+                quoted = backslashes % 2 == 1;
+            }
+            b',' if !quoted => {
+                elements.push(&line[at + 1..end]);
+                end = at;
+            }
+            _ => {}
+        }
+    }
+    elements.push(&line[..end]);
+    elements
 }
 
 /// The pieces between separators that stand outside quotes.
@@ -109,6 +131,18 @@ mod tests {
         let expected = ["x", "x", "x", "2001:db8:cafe::17", "192.0.2.60"].map(hop);
         assert_eq!(forwarded(&lines), expected);
         assert_eq!(forwarded(&[b"for=\"1.1.\\1.1\""]), ["1.1.1.1"].map(hop));
+    }
+
+    #[test]
+    fn an_open_quote_of_a_client_swallows_nothing_that_a_proxy_wrote() {
+        for left in
+            ["for=6.6.6.6;x=\"", "\"", "for=\"6.6.6.6", "for=6.6.6.6;x=\"\\", "x=\"a\"\"", "\\\""]
+        {
+            for right in ["for=1.1.1.1", "for=\"1.1.1.1:80\";by=\"x,y\""] {
+                let line = format!("{left}, {right}");
+                assert_eq!(forwarded(&[line.as_bytes()])[0], hop("1.1.1.1"), "{line}");
+            }
+        }
     }
 
     #[test]

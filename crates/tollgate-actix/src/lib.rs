@@ -1,0 +1,64 @@
+//! [`tollgate`] for actix-web: every response carries correct rate limit headers, the real client is limited, and all workers count together.
+//!
+//! ```
+//! use actix_web::{App, HttpResponse, web};
+//! use tollgate::Memory;
+//! use tollgate_actix::RateLimit;
+//!
+//! let limiter = Memory::new().limiter("100/minute")?;
+//! let factory = move || {
+//!     App::new()
+//!         .wrap(RateLimit::new(limiter.clone()))
+//!         .route("/", web::get().to(|| async { HttpResponse::Ok().body("hello") }))
+//! };
+//! # let _ = factory();
+//! # Ok::<(), tollgate::Error>(())
+//! ```
+//!
+//! actix-web builds one app for each of its workers. A limiter is a handle: made before the factory and cloned in it, as above, it counts for all of them.
+//!
+//! Everything else is a rule of the [`Gate`]: who is limited, by which limiter, at what cost, what the response changes in that, what it says.
+//!
+//! ```
+//! use tollgate::Memory;
+//! use tollgate_actix::RateLimit;
+//! use tollgate_http::{ClientIp, Gate, KeyBy, Settle, SettleBy};
+//!
+//! let gate = Gate::new(Memory::new().limiter("10/minute name=login")?)
+//!     .key(KeyBy::client_ip(ClientIp::behind(["10.0.0.0/8".parse()?])))
+//!     // Only failures count.
+//!     .settle(SettleBy::head(|response| {
+//!         if response.status == 401 { Settle::AsCharged } else { Settle::Nothing }
+//!     }))
+//!     .problem_json();
+//! let middleware = RateLimit::gate(gate);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! A handler finds what was decided among the extensions of its request: a [`Decision`](tollgate::Decision), or a
+//! [`PolicyDecision`](tollgate::PolicyDecision) where the limiter has several limits.
+//!
+//! ```
+//! use actix_web::web::ReqData;
+//! use tollgate::Decision;
+//!
+//! async fn left(decision: Option<ReqData<Decision>>) -> String {
+//!     decision.map_or("no limit".into(), |decision| format!("{} left", decision.remaining()))
+//! }
+//! ```
+//!
+//! What was charged for a request whose handler panics stays charged. A request that waits for its turn and whose client goes away gives up its place.
+
+mod body;
+mod fields;
+mod rate_limit;
+mod refusal;
+mod service;
+
+pub use body::Counted;
+pub use rate_limit::RateLimit;
+pub use refusal::Refusal;
+pub use service::RateLimitService;
+
+#[doc(no_inline)]
+pub use tollgate_http::Gate;

@@ -1,0 +1,49 @@
+//! A store that does not answer.
+
+use actix_web::HttpResponse;
+use actix_web::web::{self, ServiceConfig};
+use tollgate::shared::{OnFailure, SharedLimiter};
+use tollgate_actix::{RateLimit, Refusal};
+
+use crate::away::Away;
+use crate::client::get;
+use crate::server::serve;
+
+fn ok(app: &mut ServiceConfig) {
+    app.default_service(web::to(HttpResponse::Ok));
+}
+
+#[test]
+fn a_store_that_waits_decides_as_one_in_process() {
+    let limiter = SharedLimiter::on(&Away::new(), "", "2/hour").unwrap();
+    let server = serve(RateLimit::new(limiter), ok);
+    assert_eq!([(); 3].map(|()| get(server.address, "/").status), [200, 200, 429]);
+}
+
+#[test]
+fn without_a_rule_of_the_limiter_a_store_that_is_away_is_a_503() {
+    let store = Away::new();
+    let limiter = SharedLimiter::on(&store, "", "2/hour").unwrap();
+    let server = serve(RateLimit::new(limiter.clone()), ok);
+    store.set(true);
+    let answer = get(server.address, "/");
+    assert_eq!(answer.status, 503);
+    assert!(!answer.text().contains("192.0.2.99"), "{answer:?}");
+
+    let own = RateLimit::new(limiter).refuse_with(|_, refusal| match refusal {
+        Refusal::Failed(_) => Some(HttpResponse::BadGateway().finish()),
+        _ => None,
+    });
+    assert_eq!(get(serve(own, ok).address, "/").status, 502);
+}
+
+#[test]
+fn a_store_that_is_away_follows_the_rule_of_its_limiter() {
+    for (rule, status) in [(OnFailure::Open, 200), (OnFailure::Closed, 429)] {
+        let store = Away::new();
+        store.set(true);
+        let limiter = SharedLimiter::on(&store, "", "2/hour").unwrap().on_failure(rule).unwrap();
+        let server = serve(RateLimit::new(limiter), ok);
+        assert_eq!([(); 4].map(|()| get(server.address, "/").status), [status; 4], "{rule:?}");
+    }
+}
