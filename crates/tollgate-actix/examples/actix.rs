@@ -37,7 +37,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         let export =
             || async { "x".repeat(40 * 1024).customize().insert_header(("x-by-size", "1")) };
         App::new()
-            .wrap(RateLimit::gate(gate.clone()))
+            .wrap(RateLimit::of(gate.clone()))
             .route("/", web::get().to(hello))
             .route("/export", web::get().to(export))
             .route("/health", web::get().to(|| async { "fine" }))

@@ -40,7 +40,10 @@ impl Meter {
 
 impl Drop for Meter {
     fn drop(&mut self) {
-        self.end();
+        // A second panic would end the process; what was charged stays charged.
+        if !std::thread::panicking() {
+            self.end();
+        }
     }
 }
 
@@ -72,8 +75,8 @@ impl<B: MessageBody> MessageBody for Counted<B> {
                 Poll::Ready(Some(Ok(bytes))) => {
                     meter.bytes = meter.bytes.saturating_add(bytes.len() as u64);
                 }
-                Poll::Ready(None) => meter.end(),
-                Poll::Ready(Some(Err(_))) | Poll::Pending => {}
+                Poll::Ready(Some(Err(_)) | None) => meter.end(),
+                Poll::Pending => {}
             }
         }
         polled

@@ -1,7 +1,7 @@
 //! Headers: those of a request as `tollgate-http` reads them, and those of a response.
 
 use actix_web::http::header::{HeaderMap, HeaderName, HeaderValue};
-use tollgate_http::{Decider, Gate, Lines, Pass};
+use tollgate_http::{Decider, Gate, Lines, Outcomes, Pass};
 
 /// actix-web has its own map of headers.
 pub(crate) struct Fields<'a>(pub(crate) &'a HeaderMap);
@@ -16,14 +16,28 @@ impl Lines for Fields<'_> {
     }
 }
 
-/// Adds what a decision says. Limits may be nested: the two fields that are lists then tell of all, the others of the one nearest to the handler.
+/// Adds the headers of a decision. Limits may be nested: the structured fields are lists and tell of all of them, the older ones of the limit with less left.
+/// What a refusal of the user's own says in `Retry-After` stays.
 pub(crate) fn tell<D: Decider>(gate: &Gate<D>, pass: &Pass<D>, headers: &mut HeaderMap) {
+    let left = pass.outcomes().headline().remaining();
+    let binds = |name: &str| {
+        let there = headers.get(name).and_then(|value| value.to_str().ok());
+        there.and_then(|value| value.parse::<u64>().ok()).is_some_and(|there| there <= left)
+    };
+    let keep_x = binds("x-ratelimit-remaining");
+    let keep_three = binds("ratelimit-remaining");
     gate.write_headers(pass, |name, value| {
-        let name = HeaderName::from_static(name);
+        // They are ASCII; if that should ever change, a response without one is better than none.
         let Ok(value) = HeaderValue::try_from(value) else { return };
-        let list = matches!(name.as_str(), "ratelimit" | "ratelimit-policy");
-        if list || !headers.contains_key(&name) {
-            headers.append(name, value);
+        let key = HeaderName::from_static(name);
+        let keep = match name {
+            "ratelimit" | "ratelimit-policy" => return headers.append(key, value),
+            "retry-after" => headers.contains_key(&key),
+            _ if name.starts_with("x-") => keep_x,
+            _ => keep_three,
+        };
+        if !keep {
+            headers.insert(key, value);
         }
     });
 }

@@ -21,8 +21,7 @@
 //!
 //! ```
 //! use tollgate::Memory;
-//! use tollgate_actix::RateLimit;
-//! use tollgate_http::{ClientIp, Gate, KeyBy, Settle, SettleBy};
+//! use tollgate_actix::{ClientIp, Gate, KeyBy, RateLimit, Settle, SettleBy};
 //!
 //! let gate = Gate::new(Memory::new().limiter("10/minute name=login")?)
 //!     .key(KeyBy::client_ip(ClientIp::behind(["10.0.0.0/8".parse()?])))
@@ -31,12 +30,12 @@
 //!         if response.status == 401 { Settle::AsCharged } else { Settle::Nothing }
 //!     }))
 //!     .problem_json();
-//! let middleware = RateLimit::gate(gate);
+//! let middleware = RateLimit::of(gate);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A handler finds what was decided among the extensions of its request: a [`Decision`](tollgate::Decision), or a
-//! [`PolicyDecision`](tollgate::PolicyDecision) where the limiter has several limits.
+//! A handler finds what was decided among the extensions of its request: a [`Decision`](tollgate::Decision), of the limit that binds if there are several,
+//! and then all of them as a [`PolicyDecision`](tollgate::PolicyDecision).
 //!
 //! ```
 //! use actix_web::web::ReqData;
@@ -57,8 +56,10 @@ mod service;
 
 pub use body::Counted;
 pub use rate_limit::RateLimit;
-pub use refusal::Refusal;
+pub use refusal::{Reason, Refusal};
 pub use service::RateLimitService;
 
-#[doc(no_inline)]
-pub use tollgate_http::Gate;
+pub use tollgate_http::{
+    Chooser, Cidr, CidrError, ClientIp, Decider, Draft, Gate, Head, Headers, KeyBy, OnMissing,
+    Outcomes, RequestKey, Reset, Response, Settle, SettleBy, WrittenIn,
+};

@@ -7,27 +7,24 @@ use std::sync::Arc;
 
 use actix_web::body::{BoxBody, EitherBody, MessageBody};
 use actix_web::dev::{Service, ServiceRequest, ServiceResponse, Transform};
-use actix_web::{Error, HttpRequest, HttpResponse};
+use actix_web::{Error, HttpResponse};
 use tollgate_http::{Decider, Gate};
 
 use crate::body::Counted;
-use crate::refusal::{Refusal, plain};
+use crate::refusal::{Refusal, RefusalFn};
 use crate::service::RateLimitService;
-
-pub(crate) type Refuse<D> =
-    dyn Fn(&HttpRequest, Refusal<'_, D>) -> Option<HttpResponse> + Send + Sync;
 
 /// The middleware: for [`App::wrap`](actix_web::App::wrap), and for scopes and resources as well. A handle: clones have the same rules and count together.
 ///
 /// See [the crate](crate) for examples.
 pub struct RateLimit<D: Decider> {
     pub(crate) gate: Gate<D>,
-    refuse: Option<Arc<Refuse<D>>>,
+    pub(crate) refusal: Option<Arc<RefusalFn>>,
 }
 
 impl<D: Decider> Clone for RateLimit<D> {
     fn clone(&self) -> Self {
-        RateLimit { gate: self.gate.clone(), refuse: self.refuse.clone() }
+        RateLimit { gate: self.gate.clone(), refusal: self.refusal.clone() }
     }
 }
 
@@ -43,49 +40,42 @@ impl<D: Decider> RateLimit<D> {
     /// See the example of [the crate](crate).
     #[must_use]
     pub fn new(limiter: D) -> RateLimit<D> {
-        RateLimit::gate(Gate::new(limiter))
+        RateLimit::of(Gate::new(limiter))
     }
 
-    /// By the rules of this gate.
+    /// Whatever a gate decides.
     ///
     /// See the example of [the crate](crate).
     #[must_use]
-    pub fn gate(gate: Gate<D>) -> RateLimit<D> {
-        RateLimit { gate, refuse: None }
+    pub fn of(gate: Gate<D>) -> RateLimit<D> {
+        RateLimit { gate, refusal: None }
     }
 
-    /// Answers refused requests in your way. Headers that tell of limits are added to what you return; `None` leaves the answer as it would be.
+    /// Refusals of your own. The headers of the decision are added to them.
     ///
     /// ```
     /// use actix_web::HttpResponse;
     /// use tollgate::Memory;
-    /// use tollgate_actix::{RateLimit, Refusal};
+    /// use tollgate_actix::RateLimit;
     ///
     /// let limiter = Memory::new().limiter("100/minute")?;
-    /// let middleware = RateLimit::new(limiter).refuse_with(|_request, refusal| match refusal {
-    ///     Refusal::Limited(_) => Some(HttpResponse::TooManyRequests().body("<h1>Slow down</h1>")),
-    ///     _ => None,
-    /// });
+    /// let middleware = RateLimit::new(limiter)
+    ///     .refusal(|refusal| HttpResponse::build(refusal.status).body("slow down"));
     /// # Ok::<(), tollgate::Error>(())
     /// ```
     #[must_use]
-    pub fn refuse_with(
+    pub fn refusal(
         mut self,
-        refuse: impl Fn(&HttpRequest, Refusal<'_, D>) -> Option<HttpResponse> + Send + Sync + 'static,
+        refusal: impl Fn(&Refusal<'_>) -> HttpResponse + Send + Sync + 'static,
     ) -> RateLimit<D> {
-        self.refuse = Some(Arc::new(refuse));
+        self.refusal = Some(Arc::new(refusal));
         self
-    }
-
-    pub(crate) fn refusal(&self, request: &HttpRequest, refusal: Refusal<'_, D>) -> HttpResponse {
-        let own = self.refuse.as_ref().and_then(|refuse| refuse(request, refusal));
-        own.unwrap_or_else(|| plain(&self.gate, refusal))
     }
 }
 
 impl<D: Decider> From<Gate<D>> for RateLimit<D> {
     fn from(gate: Gate<D>) -> Self {
-        RateLimit::gate(gate)
+        RateLimit::of(gate)
     }
 }
 

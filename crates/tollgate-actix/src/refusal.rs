@@ -1,64 +1,107 @@
-//! What a refused request is answered with.
-
-use std::fmt;
+//! What a client gets that does not pass.
 
 use actix_web::http::StatusCode;
-use actix_web::http::header::ContentType;
-use actix_web::{HttpResponse, HttpResponseBuilder};
-use tollgate_http::{Decider, Gate, Pass};
+use actix_web::http::header::{CACHE_CONTROL, HeaderValue};
+use actix_web::{HttpRequest, HttpResponse};
+use tollgate::{Decision, Error, Limit};
+use tollgate_http::{Decider, Outcomes, Pass};
+
+use crate::fields::tell;
+use crate::rate_limit::RateLimit;
+
+pub(crate) type RefusalFn = dyn Fn(&Refusal<'_>) -> HttpResponse + Send + Sync;
+
+/// A refusal that is to be put into words.
+///
+/// ```
+/// use actix_web::HttpResponse;
+/// use tollgate_actix::{Reason, Refusal};
+///
+/// fn page(refusal: &Refusal<'_>) -> HttpResponse {
+///     let text = match &refusal.reason {
+///         Reason::Denied { decision, .. } => format!("<p>Come back in {:?}", decision.retry_after()),
+///         _ => "<p>Sorry".to_owned(),
+///     };
+///     HttpResponse::build(refusal.status).content_type("text/html").body(text)
+/// }
+/// ```
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Refusal<'a> {
+    /// The status that it would have.
+    pub status: StatusCode,
+    /// Why.
+    pub reason: &'a Reason<'a>,
+    /// What is refused.
+    pub request: &'a HttpRequest,
+}
 
 /// Why a request is refused.
 ///
-/// See the example of [`RateLimit::refuse_with`](crate::RateLimit::refuse_with).
+/// See the example of [`Refusal`].
+#[derive(Debug)]
 #[non_exhaustive]
-pub enum Refusal<'a, D: Decider> {
-    /// A limit said no.
-    Limited(&'a Pass<D>),
-    /// It has no key, and the gate refuses such with this status.
-    NoKey(u16),
-    /// The store did not answer, and its limiter leaves that to its caller.
-    Failed(&'a tollgate::Error),
+pub enum Reason<'a> {
+    /// It is too much.
+    #[non_exhaustive]
+    Denied {
+        /// What the limit said, the one with the longest wait if there are several.
+        decision: &'a Decision,
+        /// Which one.
+        limit: Option<&'a Limit>,
+    },
+    /// It does not say who sends it.
+    NoKey,
+    /// The store did not answer.
+    StoreFailed(&'a Error),
 }
 
-impl<D: Decider> Clone for Refusal<'_, D> {
-    fn clone(&self) -> Self {
-        *self
+impl<D: Decider> RateLimit<D> {
+    /// The refusal of a request that costs too much.
+    pub(crate) fn refuse_denied(&self, request: &HttpRequest, pass: &Pass<D>) -> HttpResponse {
+        let decision = pass.outcomes().headline();
+        let reason = Reason::Denied { decision, limit: pass.shown_limit() };
+        let (media_type, text) = self.gate.refusal_body(pass);
+        let status = self.gate.refusal_status();
+        let mut response = self.answer(request, status, &reason, media_type, text);
+        tell(&self.gate, pass, response.headers_mut());
+        response
     }
-}
 
-impl<D: Decider> Copy for Refusal<'_, D> {}
-
-impl<D: Decider> fmt::Debug for Refusal<'_, D> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Refusal::Limited(pass) => f.debug_tuple("Limited").field(pass).finish(),
-            Refusal::NoKey(status) => f.debug_tuple("NoKey").field(status).finish(),
-            Refusal::Failed(error) => f.debug_tuple("Failed").field(error).finish(),
-        }
-    }
-}
-
-/// The answer where nobody wants another.
-pub(crate) fn plain<D: Decider>(gate: &Gate<D>, refusal: Refusal<'_, D>) -> HttpResponse {
-    let text = ContentType::plaintext();
-    match refusal {
-        Refusal::Limited(pass) => {
-            let (media_type, body) = gate.refusal_body(pass);
-            builder(gate.refusal_status(), StatusCode::TOO_MANY_REQUESTS)
-                .content_type(media_type)
-                .body(body)
-        }
-        Refusal::NoKey(status) => builder(status, StatusCode::FORBIDDEN)
-            .content_type(text)
-            .body("this request does not say who sends it\n"),
+    /// The refusal of a request that nobody decided on.
+    pub(crate) fn refuse(
+        &self,
+        request: &HttpRequest,
+        status: u16,
+        reason: &Reason<'_>,
+    ) -> HttpResponse {
         // What went wrong is in the log: it is not the client's business.
-        Refusal::Failed(_) => builder(503, StatusCode::SERVICE_UNAVAILABLE)
-            .content_type(text)
-            .body("the limit of requests cannot be looked up\n"),
+        let text = match reason {
+            Reason::StoreFailed(_) => "the rate limiter does not answer\n",
+            _ => "this request does not say who sends it\n",
+        };
+        self.answer(request, status, reason, "text/plain; charset=utf-8", text.to_owned())
     }
-}
 
-/// A status that is none must not become a 500 or let a request pass.
-fn builder(status: u16, otherwise: StatusCode) -> HttpResponseBuilder {
-    HttpResponse::build(StatusCode::from_u16(status).unwrap_or(otherwise))
+    fn answer(
+        &self,
+        request: &HttpRequest,
+        status: u16,
+        reason: &Reason<'_>,
+        media_type: &'static str,
+        text: String,
+    ) -> HttpResponse {
+        // A number that is no status is a slip in the settings, and no reason for a 500.
+        let status = StatusCode::from_u16(status).unwrap_or(StatusCode::TOO_MANY_REQUESTS);
+        let mut response = match &self.refusal {
+            Some(own) => own(&Refusal { status, reason, request }),
+            None => HttpResponse::build(status).content_type(media_type).body(text),
+        };
+        // RFC 6585: a refusal is for this request, and for no other that a cache might answer.
+        let headers = response.headers_mut();
+        if !headers.contains_key(CACHE_CONTROL) {
+            headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        }
+        response
+    }
 }

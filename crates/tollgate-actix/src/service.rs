@@ -4,20 +4,19 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Waker};
 
-use actix_web::body::{BoxBody, EitherBody, MessageBody};
+use actix_web::body::{BodySize, BoxBody, EitherBody, MessageBody};
 use actix_web::dev::{Service, ServiceRequest, ServiceResponse, forward_ready};
-use actix_web::http::Method;
 use actix_web::http::header::HeaderMap;
+use actix_web::http::{Method, StatusCode};
 use actix_web::rt::time::sleep;
 use actix_web::{Error, HttpMessage, HttpResponse, ResponseError};
-use tollgate_http::{Decider, Gate, Head, Pass, Question, Response, SettleBy, Verdict};
+use tollgate_http::{Decider, Gate, Head, Outcomes, Pass, Question, Response, SettleBy, Verdict};
 
 use crate::body::Counted;
 use crate::fields::{Fields, tell};
 use crate::rate_limit::RateLimit;
-use crate::refusal::Refusal;
+use crate::refusal::Reason;
 
 type Body<B> = EitherBody<Counted<B>, BoxBody>;
 
@@ -53,7 +52,7 @@ where
                 Question::Ask { key, cost, choice } => (key, cost, choice),
                 Question::Skip => return unlimited(&*service, request).await,
                 Question::NoKey(status) => {
-                    let response = limit.refusal(request.request(), Refusal::NoKey(status));
+                    let response = limit.refuse(request.request(), status, &Reason::NoKey);
                     return Ok(refused(request, response));
                 }
             };
@@ -61,12 +60,12 @@ where
                 Verdict::Unlimited => unlimited(&*service, request).await,
                 Verdict::Pass(pass) => passed(&*service, request, gate, pass).await,
                 Verdict::Refuse(pass) => {
-                    let mut response = limit.refusal(request.request(), Refusal::Limited(&pass));
-                    tell(gate, &pass, response.headers_mut());
+                    let response = limit.refuse_denied(request.request(), &pass);
                     Ok(refused(request, response))
                 }
                 Verdict::Failed(error) => {
-                    let response = limit.refusal(request.request(), Refusal::Failed(&error));
+                    let reason = Reason::StoreFailed(&error);
+                    let response = limit.refuse(request.request(), 503, &reason);
                     Ok(refused(request, response))
                 }
             }
@@ -106,6 +105,8 @@ where
     B: MessageBody,
     D: Decider,
 {
+    // For a limiter of one limit the two are one.
+    request.extensions_mut().insert(*pass.outcomes().headline());
     request.extensions_mut().insert(pass.outcomes().clone());
     // The body of an answer to HEAD is made, and not sent.
     let sends_body = request.method() != Method::HEAD;
@@ -149,13 +150,11 @@ fn settle_at_end<D: Decider>(
     let mut response = Response::new(status, &fields);
     response.bytes = bytes;
     let settle = settle_by.settle(&response);
-    let mut settled = Box::pin(async move { pass.settle(settle).await });
-    let now = settled.as_mut().poll(&mut Context::from_waker(Waker::noop()));
     // Without a runtime this worker is at its end, and so is what it could still ask.
-    if now.is_pending()
+    if !pass.settle_now(settle)
         && let Ok(runtime) = tokio::runtime::Handle::try_current()
     {
-        runtime.spawn(settled);
+        runtime.spawn(async move { pass.settle(settle).await });
     }
 }
 
@@ -170,9 +169,7 @@ async fn failed<D: Decider>(
     if let Some(settle_by) = gate.settles() {
         let fields = Fields(response.headers());
         let mut seen = Response::new(response.status().as_u16(), &fields);
-        if let (true, actix_web::body::BodySize::Sized(bytes)) =
-            (sends_body, response.body().size())
-        {
+        if let (true, BodySize::Sized(bytes)) = (sends_body, response.body().size()) {
             seen.bytes = bytes;
         }
         pass.settle(settle_by.settle(&seen)).await;
@@ -201,7 +198,7 @@ impl fmt::Display for FailedWith {
 }
 
 impl ResponseError for FailedWith {
-    fn status_code(&self) -> actix_web::http::StatusCode {
+    fn status_code(&self) -> StatusCode {
         self.error.as_response_error().status_code()
     }
 

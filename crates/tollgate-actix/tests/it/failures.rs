@@ -3,7 +3,7 @@
 use actix_web::HttpResponse;
 use actix_web::web::{self, ServiceConfig};
 use tollgate::shared::{OnFailure, SharedLimiter};
-use tollgate_actix::{RateLimit, Refusal};
+use tollgate_actix::{RateLimit, Reason};
 
 use crate::away::Away;
 use crate::client::get;
@@ -30,9 +30,9 @@ fn without_a_rule_of_the_limiter_a_store_that_is_away_is_a_503() {
     assert_eq!(answer.status, 503);
     assert!(!answer.text().contains("192.0.2.99"), "{answer:?}");
 
-    let own = RateLimit::new(limiter).refuse_with(|_, refusal| match refusal {
-        Refusal::Failed(_) => Some(HttpResponse::BadGateway().finish()),
-        _ => None,
+    let own = RateLimit::new(limiter).refusal(|refusal| {
+        assert!(matches!(refusal.reason, Reason::StoreFailed(_)));
+        HttpResponse::BadGateway().finish()
     });
     assert_eq!(get(serve(own, ok).address, "/").status, 502);
 }

@@ -29,7 +29,7 @@ fn preflight_requests_are_free() {
     assert_eq!(send(server.address, "OPTIONS /", &[]).unwrap().status, 200);
     assert_eq!(get(server.address, "/").status, 429);
 
-    let server = serve(RateLimit::gate(Gate::new(limiter).count_preflight()), ok);
+    let server = serve(RateLimit::of(Gate::new(limiter).count_preflight()), ok);
     assert_eq!(send(server.address, "OPTIONS /", &preflight).unwrap().status, 429);
 }
 
@@ -38,13 +38,14 @@ fn a_shadow_counts_and_refuses_nobody() {
     let (store, _) = store();
     let limiter = store.limiter("1/hour").unwrap();
     let gate = Gate::new(limiter.clone()).shadow();
-    let server = serve(RateLimit::gate(gate), |app| {
+    let server = serve(RateLimit::of(gate), |app| {
         let allowed = |decision: ReqData<Decision>| async move { decision.allowed().to_string() };
         app.route("/", web::get().to(allowed));
     });
     let answers = [(); 3].map(|()| get(server.address, "/"));
     assert_eq!(answers.each_ref().map(|answer| answer.status), [200; 3]);
     assert_eq!(answers.each_ref().map(Answer::text), ["true", "false", "false"]);
+    assert!(answers.iter().all(|answer| answer.header("retry-after").is_none()));
     assert_eq!(limiter.peek("127.0.0.1").used(), 1);
 }
 
@@ -53,7 +54,7 @@ fn exempt_requests_are_not_counted() {
     let (store, _) = store();
     let gate = Gate::new(store.limiter("1/hour").unwrap())
         .exempt(|head, _key| head.line("x-probe").is_some());
-    let server = serve(RateLimit::gate(gate), ok);
+    let server = serve(RateLimit::of(gate), ok);
     for _ in 0..3 {
         assert_eq!(send(server.address, "GET /", &["x-probe: 1"]).unwrap().status, 200);
     }
@@ -66,7 +67,7 @@ fn each_route_has_its_own_limit() {
     let chooser = Chooser::one(store.limiter("3/hour").unwrap())
         .on(Some("POST"), "/login", Some(store.limiter("1/hour").unwrap()))
         .on(None, "/static/*", None);
-    let server = serve(RateLimit::gate(Gate::choosing(chooser)), ok);
+    let server = serve(RateLimit::of(Gate::choosing(chooser)), ok);
     let status = |line: &str| send(server.address, line, &[]).unwrap().status;
     assert_eq!(["POST /login", "POST /login?x=1", "GET /login"].map(status), [200, 429, 200]);
     assert_eq!(["GET /static/a"; 5].map(status), [200; 5]);
@@ -89,7 +90,7 @@ fn a_plan_is_looked_up_for_each_request() {
             }
         }
     });
-    let server = serve(RateLimit::gate(Gate::choosing(chooser)), ok);
+    let server = serve(RateLimit::of(Gate::choosing(chooser)), ok);
     let status =
         |plan: &str| send(server.address, "GET /", &[&format!("x-plan: {plan}")]).unwrap().status;
     assert_eq!(["free", "free", "paid", "paid", "paid"].map(status), [200, 429, 200, 200, 429]);
@@ -101,7 +102,7 @@ fn who_waits_gets_through_in_the_end() {
     // On the real clock: the third comes after 100 ms at the earliest, whenever that is.
     let limiter = Memory::new().limiter("1/50ms").unwrap();
     let gate = Gate::new(limiter).wait(Duration::from_secs(60));
-    let server = serve(RateLimit::gate(gate), ok);
+    let server = serve(RateLimit::of(gate), ok);
     let to = server.address;
     let clients = [(); 3].map(|()| std::thread::spawn(move || get(to, "/").status));
     assert_eq!(clients.map(|client| client.join().unwrap()), [200; 3]);
@@ -111,6 +112,6 @@ fn who_waits_gets_through_in_the_end() {
 fn a_wait_that_would_be_too_long_is_refused_at_once() {
     let (store, _) = store();
     let gate = Gate::new(store.limiter("1/hour").unwrap()).wait(Duration::from_secs(600));
-    let server = serve(RateLimit::gate(gate), ok);
+    let server = serve(RateLimit::of(gate), ok);
     assert_eq!([get(server.address, "/").status, get(server.address, "/").status], [200, 429]);
 }

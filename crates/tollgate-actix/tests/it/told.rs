@@ -5,7 +5,7 @@ use std::time::Duration;
 use actix_web::web::ReqData;
 use actix_web::{HttpResponse, web};
 use tollgate::{Decision, PolicyDecision};
-use tollgate_actix::{RateLimit, Refusal};
+use tollgate_actix::{RateLimit, Reason};
 use tollgate_http::{Gate, Headers, Reset};
 
 use crate::client::get;
@@ -43,6 +43,7 @@ fn every_response_tells_of_the_limit_in_structured_fields() {
     let refused = get(server.address, "/");
     assert_eq!(refused.number("retry-after"), Some(2), "1.1 s are 2");
     assert_eq!(refused.text(), "too many requests: come back in 2 s\n");
+    assert_eq!(refused.header("cache-control"), Some("no-store"));
     clock.advance(Duration::from_secs(2));
     assert_eq!(get(server.address, "/").status, 200, "who waits as told is not too early");
 }
@@ -52,12 +53,9 @@ fn of_several_limits_the_one_that_binds_is_shown() {
     let (store, _) = store();
     let limiter = store.policy_limiter("100/hour name=long, 2/minute name=short").unwrap();
     let server = serve(RateLimit::new(limiter), |app| {
-        let left = |decision: ReqData<PolicyDecision>| async move {
-            decision
-                .outcomes()
-                .iter()
-                .map(|one| format!("{} ", one.remaining()))
-                .collect::<String>()
+        let left = |binds: ReqData<Decision>, all: ReqData<PolicyDecision>| async move {
+            assert_eq!(binds.remaining(), all.headline().remaining());
+            all.outcomes().iter().map(|one| format!("{} ", one.remaining())).collect::<String>()
         };
         app.route("/", web::get().to(left));
     });
@@ -87,7 +85,7 @@ fn older_headers_come_where_wanted() {
     let (store, _) = store();
     let headers = Headers::none().three_fields().x_rate_limit(Reset::UnixTime);
     let limiter = store.limiter("2/minute fixed-window-per-key").unwrap();
-    let server = serve(RateLimit::gate(Gate::new(limiter).headers(headers)), hello);
+    let server = serve(RateLimit::of(Gate::new(limiter).headers(headers)), hello);
     let answer = get(server.address, "/");
     assert_eq!(answer.header("ratelimit"), None);
     for (name, value) in [
@@ -106,7 +104,7 @@ fn older_headers_come_where_wanted() {
 fn a_refusal_can_be_a_problem_that_programs_read() {
     let (store, _) = store();
     let gate = Gate::new(store.limiter("1/minute name=\"a \\\"b\\\"\"").unwrap()).problem_json();
-    let server = serve(RateLimit::gate(gate), hello);
+    let server = serve(RateLimit::of(gate), hello);
     assert_eq!(get(server.address, "/").text(), "hello");
     let refused = get(server.address, "/");
     assert_eq!(refused.header("content-type"), Some("application/problem+json"));
@@ -119,27 +117,29 @@ fn a_refusal_can_be_a_problem_that_programs_read() {
 fn a_refusal_can_be_your_own_and_still_tells_of_the_limit() {
     let (store, _) = store();
     let limit = RateLimit::new(store.limiter("1/minute").unwrap());
-    let limit = limit.refuse_with(|request, refusal| match refusal {
-        Refusal::Limited(pass) => {
-            let quota = pass.limits()[0].quota();
-            Some(HttpResponse::ImATeapot().body(format!("{} {quota}", request.path())))
-        }
-        _ => None,
+    let limit = limit.refusal(|refusal| {
+        let Reason::Denied { limit: Some(limit), .. } = refusal.reason else { panic!() };
+        let text = format!("{} {} {}", refusal.status, refusal.request.path(), limit.quota());
+        HttpResponse::ImATeapot().insert_header(("cache-control", "private")).body(text)
     });
     let server = serve(limit, hello);
     get(server.address, "/");
     let refused = get(server.address, "/");
-    assert_eq!((refused.status, refused.text().as_str()), (418, "/ 1"));
+    assert_eq!((refused.status, refused.text().as_str()), (418, "429 Too Many Requests / 1"));
     assert_eq!(refused.number("retry-after"), Some(60));
+    assert_eq!(refused.header("cache-control"), Some("private"));
     assert_eq!(refused.list("ratelimit").len(), 1);
 }
 
 #[test]
-fn nested_limits_are_both_told_of() {
+fn nested_limits_are_both_told_of_and_older_headers_show_the_one_with_less_left() {
     let (store, _) = store();
-    let outer = RateLimit::new(store.limiter("100/hour name=outer").unwrap());
-    let inner = RateLimit::new(store.limiter("1/minute name=inner").unwrap());
-    let server = serve(outer, move |app| {
+    let limit = |text: &str| {
+        let headers = Headers::default().x_rate_limit(Reset::Delta);
+        RateLimit::of(Gate::new(store.limiter(text).unwrap()).headers(headers))
+    };
+    let inner = limit("1/minute name=inner");
+    let server = serve(limit("100/hour name=outer"), move |app| {
         let resource = web::resource("/").wrap(inner.clone());
         app.service(resource.route(web::get().to(|| async { "hello" })));
     });
@@ -148,6 +148,8 @@ fn nested_limits_are_both_told_of() {
     assert_eq!((refused.status, refused.number("retry-after")), (429, Some(60)));
     let told: Vec<_> = refused.list("ratelimit").into_iter().map(|(name, _)| name).collect();
     assert_eq!(told, ["inner", "outer"]);
+    assert_eq!(refused.number("x-ratelimit-limit"), Some(1));
+    assert_eq!(refused.number("x-ratelimit-remaining"), Some(0));
 }
 
 #[test]
@@ -156,7 +158,7 @@ fn no_key_and_no_address_goes_into_a_response() {
     let gate = Gate::new(store.limiter("1/minute").unwrap())
         .key(tollgate_http::KeyBy::default().and(tollgate_http::KeyBy::api_key("x-api-key")))
         .problem_json();
-    let server = serve(RateLimit::gate(gate), hello);
+    let server = serve(RateLimit::of(gate), hello);
     for _ in 0..2 {
         let answer = crate::client::send(server.address, "GET /", &["x-api-key: s3cret"]).unwrap();
         let all = format!("{answer:?}");
