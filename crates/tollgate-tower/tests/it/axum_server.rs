@@ -5,11 +5,11 @@ use axum::{Extension, Router};
 use tollgate::Memory;
 use tollgate_tower::{Decided, RateLimitLayer};
 
-use crate::net::{Browser, serve};
+use crate::net::{Browser, serve, stopped};
 
 #[tokio::test]
 async fn every_response_says_what_is_left_and_a_refusal_when_to_come_back() {
-    let limiter = Memory::new().limiter("2/minute fixed-window-per-key name=api").unwrap();
+    let limiter = stopped().limiter("2/minute fixed-window-per-key name=api").unwrap();
     let app =
         Router::new().route("/", get(|| async { "hello" })).layer(RateLimitLayer::new(limiter));
     let server = serve(app).await;

@@ -1,9 +1,12 @@
 //! Servers and clients for the tests.
 
 use std::net::SocketAddr;
-use std::str::FromStr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use axum::Router;
+use axum::routing::{MethodRouter, any};
 use bytes::Bytes;
 use http::{HeaderMap, Request, StatusCode, Uri};
 use http_body_util::{BodyExt, Empty};
@@ -11,6 +14,7 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use tokio::net::TcpListener;
+use tollgate::{ManualClock, Memory, Timestamp};
 
 /// Serves an axum app that knows its peers, until the runtime of the test ends.
 pub(crate) async fn serve(app: Router) -> SocketAddr {
@@ -57,10 +61,6 @@ impl Answer {
         self.headers.get(name).map(|value| value.to_str().unwrap())
     }
 
-    pub(crate) fn number<T: FromStr>(&self, name: &str) -> Option<T> {
-        self.header(name).and_then(|value| value.parse().ok())
-    }
-
     /// The items of a structured field: name and parameters. The parser is not ours.
     pub(crate) fn items(&self, name: &str) -> Vec<(String, Vec<(String, i64)>)> {
         let lines: Vec<&str> =
@@ -77,6 +77,30 @@ impl Answer {
         };
         list.into_iter().map(item).collect()
     }
+}
+
+/// A store whose time stands still, so that headers can be compared to the second.
+pub(crate) fn stopped() -> Memory<ManualClock> {
+    Memory::builder().clock(ManualClock::new(Timestamp::from_micros(1_700_000_000_000_000))).build()
+}
+
+/// Waits for something that another task does soon; gives up when that task has surely died.
+pub(crate) async fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
+    let wait = async {
+        while !is_so() {
+            tokio::task::yield_now().await;
+        }
+    };
+    assert!(tokio::time::timeout(Duration::from_secs(20), wait).await.is_ok(), "not yet: {what}");
+}
+
+/// The path of a request is its handler's only one, and counts who comes there.
+pub(crate) fn counting(reached: &Arc<AtomicUsize>) -> MethodRouter {
+    let reached = Arc::clone(reached);
+    any(move || async move {
+        reached.fetch_add(1, Ordering::Relaxed);
+        "hello"
+    })
 }
 
 type Inner = Client<HttpConnector, Empty<Bytes>>;
@@ -117,7 +141,16 @@ impl Browser {
         server: SocketAddr,
         path: &str,
     ) -> http::Response<hyper::body::Incoming> {
-        self.0.request(request("GET", server, path, &[])).await.unwrap()
+        self.try_get(server, path).await.unwrap()
+    }
+
+    /// The same, where there may be none.
+    pub(crate) async fn try_get(
+        &self,
+        server: SocketAddr,
+        path: &str,
+    ) -> Result<http::Response<hyper::body::Incoming>, hyper_util::client::legacy::Error> {
+        self.0.request(request("GET", server, path, &[])).await
     }
 
     /// Statuses of so many requests, one after the other.

@@ -1,0 +1,110 @@
+//! A shared store that answers late, and not at all when told so.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tollgate::shared::{
+    Ask, Guard, InProcess, Mode, SharedLimiter, SharedPolicyLimiter, SharedStore,
+};
+use tollgate::{Decision, Error, KeyRef, Limit, ManualClock, Memory, Store, Timestamp};
+
+use crate::net::stopped;
+
+type Inner = InProcess<Memory<ManualClock>>;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Flaky {
+    inner: Inner,
+    down: Arc<AtomicBool>,
+}
+
+impl Flaky {
+    pub(crate) fn new() -> Flaky {
+        // Every call gets its own failure: a breaker would answer for the store.
+        let guard = Guard::builder().remember_denials(0).open_after(u32::MAX).build();
+        Flaky { inner: InProcess::with_guard(stopped(), guard), down: Arc::default() }
+    }
+
+    pub(crate) fn limiter(&self, limit: &str) -> SharedLimiter<Flaky> {
+        SharedLimiter::on(self, "", limit).unwrap()
+    }
+
+    pub(crate) fn policy_limiter(&self, policy: &str) -> SharedPolicyLimiter<Flaky> {
+        SharedPolicyLimiter::on(self, "", policy).unwrap()
+    }
+
+    pub(crate) fn fail(&self, down: bool) {
+        self.down.store(down, Ordering::Relaxed);
+    }
+
+    fn check_up(&self) -> Result<(), Error> {
+        if self.down.load(Ordering::Relaxed) {
+            return Err(Error::unavailable("switched off"));
+        }
+        Ok(())
+    }
+}
+
+impl SharedStore for Flaky {
+    type Prepared = <Memory<ManualClock> as Store>::Prepared;
+
+    fn prepare(&self, namespace: &str, limit: &Limit) -> Result<Self::Prepared, Error> {
+        SharedStore::prepare(&self.inner, namespace, limit)
+    }
+
+    fn ask(
+        &self,
+        asks: &[Ask<'_, Self::Prepared>],
+        mode: Mode,
+        at: Option<Timestamp>,
+    ) -> impl Future<Output = Result<Vec<Decision>, Error>> + Send + use<> {
+        let asked = self.check_up().map(|()| self.inner.ask(asks, mode, at));
+        async move {
+            // Never ready when it is first polled.
+            tokio::task::yield_now().await;
+            asked?.await
+        }
+    }
+
+    fn reset(
+        &self,
+        prepared: &[Self::Prepared],
+        key: KeyRef<'_>,
+        at: Option<Timestamp>,
+    ) -> impl Future<Output = Result<bool, Error>> + Send + use<> {
+        self.inner.reset(prepared, key, at)
+    }
+
+    fn clear(
+        &self,
+        prepared: &Self::Prepared,
+    ) -> impl Future<Output = Result<(), Error>> + Send + use<> {
+        SharedStore::clear(&self.inner, prepared)
+    }
+
+    fn check(&self) -> impl Future<Output = Result<(), Error>> + Send + use<> {
+        self.inner.check()
+    }
+
+    fn same_counter(&self, a: &Self::Prepared, b: &Self::Prepared) -> bool {
+        self.inner.same_counter(a, b)
+    }
+
+    fn same_store(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.down, &other.down)
+    }
+
+    fn guard(&self) -> &Guard {
+        self.inner.guard()
+    }
+
+    fn sleep(&self, span: Duration) -> impl Future<Output = ()> + Send + use<> {
+        tokio::time::sleep(span)
+    }
+
+    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        tokio::spawn(task);
+    }
+}

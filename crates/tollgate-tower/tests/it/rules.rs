@@ -1,0 +1,301 @@
+//! Everything that a gate offers, through a server.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use axum::http::StatusCode;
+use axum::response::AppendHeaders;
+use axum::routing::{get, post};
+use axum::{Extension, Router};
+use tollgate::Memory;
+use tollgate_tower::{
+    Chooser, Decided, Decider, Gate, Headers, KeyBy, RateLimitLayer, Reason, Reset, Settle,
+    SettleBy,
+};
+
+use crate::net::{Browser, counting, request, serve, stopped};
+
+fn hello(gate: Gate<impl Decider>) -> Router {
+    Router::new().route("/", get(|| async { "hello" })).layer(RateLimitLayer::of(gate))
+}
+
+#[tokio::test]
+async fn a_preflight_is_free_unless_it_is_counted() {
+    let reached = Arc::new(AtomicUsize::new(0));
+    for (count, expected) in [(false, [200, 200, 200]), (true, [200, 429, 429])] {
+        let limiter = Memory::new().limiter("1/day").unwrap();
+        let gate = Gate::new(limiter.clone());
+        let gate = if count { gate.count_preflight() } else { gate };
+        let app = Router::new().route("/", counting(&reached)).layer(RateLimitLayer::of(gate));
+        let server = serve(app).await;
+        let preflight = [("access-control-request-method", "PUT"), ("origin", "http://a.example")];
+        let mut statuses = Vec::new();
+        for _ in 0..3 {
+            let answer = Browser::h1().send(request("OPTIONS", server, "/", &preflight)).await;
+            statuses.push(answer.status.as_u16());
+        }
+        assert_eq!(statuses, expected);
+    }
+    // OPTIONS alone is a request like any other.
+    let server = serve(hello(Gate::new(Memory::new().limiter("1/day").unwrap()))).await;
+    Browser::h1().send(request("OPTIONS", server, "/", &[])).await;
+    assert_eq!(Browser::h1().get(server, "/").await.status, 429);
+}
+
+#[tokio::test]
+async fn a_shadow_decides_and_tells_and_refuses_nobody() {
+    let limiter = stopped().limiter("1/day").unwrap();
+    let shadowed =
+        |Extension(decided): Extension<Decided>| async move { decided.allowed().to_string() };
+    let gate = Gate::new(limiter.clone()).shadow().settle(SettleBy::header("x-cost"));
+    let app = Router::new().route("/", get(shadowed)).layer(RateLimitLayer::of(gate));
+    let server = serve(app).await;
+    let browser = Browser::h1();
+    assert_eq!(browser.get(server, "/").await.body, "true");
+    let would_be_refused = browser.get(server, "/").await;
+    assert_eq!(would_be_refused.status, 200);
+    assert_eq!(would_be_refused.body, "false");
+    assert_eq!(would_be_refused.items("ratelimit")[0].1[0], ("r".to_owned(), 0));
+    assert_eq!(would_be_refused.header("retry-after"), None, "nobody is told to stay away");
+    assert_eq!(limiter.usage("127.0.0.1"), 1);
+}
+
+#[tokio::test]
+async fn a_gate_that_waits_lets_pass_what_comes_in_time() {
+    let limiter = Memory::new().limiter("1/50ms").unwrap();
+    let gate = Gate::new(limiter).wait(Duration::from_secs(20));
+    let server = serve(hello(gate)).await;
+    assert_eq!(Browser::h1().statuses(server, "/", 5).await, [200; 5]);
+
+    let limiter = Memory::new().policy_limiter("1/50ms; 3/day fixed-window-per-key").unwrap();
+    let gate = Gate::new(limiter).wait(Duration::from_secs(20));
+    let server = serve(hello(gate)).await;
+    assert_eq!(Browser::h1().statuses(server, "/", 4).await, [200, 200, 200, 429]);
+}
+
+#[tokio::test]
+async fn plans_are_looked_up_for_each_request() {
+    let store = stopped();
+    let plan = |text: &str| store.limiter(text).unwrap();
+    let (free, paid) = (plan("1/day name=free"), plan("3/day name=paid"));
+    let plans = Chooser::plan(move |head| {
+        let customer = head.line("x-customer").map(<[u8]>::to_vec);
+        let (free, paid) = (free.clone(), paid.clone());
+        async move {
+            tokio::task::yield_now().await;
+            match customer.as_deref() {
+                Some(b"acme") => Some(paid),
+                Some(b"ourselves") => None,
+                _ => Some(free),
+            }
+        }
+    });
+    let gate = Gate::choosing(plans).key(KeyBy::header("x-customer"));
+    let server = serve(hello(gate)).await;
+    let browser = Browser::h1();
+    for (customer, expected) in [
+        ("acme", [200, 200, 200, 429]),
+        ("somebody", [200, 429, 429, 429]),
+        ("ourselves", [200; 4]),
+    ] {
+        let mut statuses = Vec::new();
+        for _ in 0..4 {
+            let answer = browser.get_with(server, "/", &[("x-customer", customer)]).await;
+            statuses.push(answer.status.as_u16());
+        }
+        assert_eq!(statuses, expected, "{customer}");
+    }
+    let answer = browser.get_with(server, "/", &[("x-customer", "acme")]).await;
+    assert_eq!(answer.items("ratelimit")[0].0, "paid");
+}
+
+#[tokio::test]
+async fn routes_and_methods_have_limits_of_their_own() {
+    let store = Memory::new();
+    let limiter = |text: &str| store.limiter(text).unwrap();
+    let by_route = Chooser::one(limiter("9/day"))
+        .on(Some("POST"), "/login", Some(limiter("1/day name=login")))
+        .on(None, "/static/*", None);
+    let app = Router::new()
+        .route("/login", get(|| async { "form" }).post(|| async { "in" }))
+        .route("/static/logo", get(|| async { "logo" }))
+        .layer(RateLimitLayer::of(Gate::choosing(by_route)));
+    let server = serve(app).await;
+    let browser = Browser::h1();
+    let login = || browser.send(request("POST", server, "/login", &[]));
+    assert_eq!(
+        (login().await.status, login().await.status),
+        (StatusCode::OK, StatusCode::TOO_MANY_REQUESTS)
+    );
+    assert_eq!(browser.statuses(server, "/login", 2).await, [200, 200]);
+    let free = browser.get(server, "/static/logo").await;
+    assert_eq!((free.status.as_u16(), free.header("ratelimit")), (200, None));
+}
+
+#[tokio::test]
+async fn a_layer_on_a_route_adds_to_the_one_around_it() {
+    let store = stopped();
+    let outer = Gate::new(store.limiter("5/day name=all").unwrap())
+        .headers(Headers::default().x_rate_limit(Reset::Delta));
+    let inner = Gate::new(store.limiter("2/day name=search").unwrap())
+        .headers(Headers::default().x_rate_limit(Reset::Delta));
+    let app = Router::new()
+        .route("/search", get(|| async { "found" }).layer(RateLimitLayer::of(inner)))
+        .route("/", get(|| async { "hello" }))
+        .layer(RateLimitLayer::of(outer));
+    let server = serve(app).await;
+    let browser = Browser::h1();
+    let answer = browser.get(server, "/search").await;
+    let names = |field| answer.items(field).into_iter().map(|item| item.0).collect::<Vec<_>>();
+    assert_eq!(names("ratelimit"), ["search", "all"]);
+    assert_eq!(names("ratelimit-policy"), ["search", "all"]);
+    assert_eq!(answer.header("x-ratelimit-remaining"), Some("1"), "of the one that binds");
+    assert_eq!(answer.header("x-ratelimit-limit"), Some("2"));
+    assert_eq!(browser.statuses(server, "/search", 2).await, [200, 429]);
+    assert_eq!(browser.get(server, "/").await.header("x-ratelimit-remaining"), Some("1"));
+}
+
+#[tokio::test]
+async fn requests_cost_what_they_are_said_to_cost() {
+    let limiter = stopped().limiter("10/day").unwrap();
+    let cost = |head: &tollgate_tower::Head<'_>| if head.path == "/export" { 7 } else { 1 };
+    let app = Router::new()
+        .route("/", get(|| async { "hello" }))
+        .route("/export", get(|| async { "much" }))
+        .layer(RateLimitLayer::of(Gate::new(limiter).cost(cost)));
+    let server = serve(app).await;
+    let browser = Browser::h1();
+    assert_eq!(browser.statuses(server, "/export", 2).await, [200, 429]);
+    assert_eq!(browser.statuses(server, "/", 4).await, [200, 200, 200, 429]);
+}
+
+#[tokio::test]
+async fn what_can_never_pass_is_told_no_time_to_come_back() {
+    let gate = Gate::new(stopped().limiter("10/day").unwrap()).cost(|_| 11);
+    let answer = Browser::h1().get(serve(hello(gate)).await, "/").await;
+    assert_eq!((answer.status.as_u16(), answer.header("retry-after")), (429, None));
+    assert_eq!(answer.body, "too much for one request: it costs more than the limit ever allows\n");
+}
+
+#[tokio::test]
+async fn only_failed_logins_count() {
+    let limiter = stopped().limiter("2/day").unwrap();
+    let settle =
+        SettleBy::head(
+            |response| {
+                if response.status == 401 { Settle::AsCharged } else { Settle::Nothing }
+            },
+        );
+    let app = Router::new()
+        .route("/right", post(|| async { "in" }))
+        .route("/wrong", post(|| async { StatusCode::UNAUTHORIZED }))
+        .layer(RateLimitLayer::of(Gate::new(limiter.clone()).settle(settle)));
+    let server = serve(app).await;
+    let browser = Browser::h1();
+    let mut statuses = Vec::new();
+    for path in ["/right", "/right", "/right", "/wrong", "/right", "/wrong", "/wrong", "/right"] {
+        statuses.push(browser.send(request("POST", server, path, &[])).await.status.as_u16());
+    }
+    assert_eq!(statuses, [200, 200, 200, 401, 200, 401, 429, 429]);
+    assert_eq!(limiter.usage("127.0.0.1"), 2);
+}
+
+#[tokio::test]
+async fn a_header_of_the_handler_says_the_cost() {
+    let limiter = stopped().limiter("100/day").unwrap();
+    let handler = || async { (AppendHeaders([("x-cost", "30")]), "done") };
+    let gate = Gate::new(limiter.clone()).settle(SettleBy::header("X-Cost"));
+    let app = Router::new().route("/", get(handler)).layer(RateLimitLayer::of(gate));
+    let server = serve(app).await;
+    let statuses = Browser::h1().statuses(server, "/", 5).await;
+    assert_eq!(statuses, [200, 200, 200, 200, 429]);
+    assert_eq!(limiter.usage("127.0.0.1"), 120, "the last one was charged beyond the limit");
+}
+
+#[tokio::test]
+async fn exempt_keys_are_not_counted() {
+    let limiter = Memory::new().limiter("1/day").unwrap();
+    let gate = Gate::new(limiter.clone()).exempt(|head, _| head.line("x-internal").is_some());
+    let server = serve(hello(gate)).await;
+    for _ in 0..3 {
+        let answer = Browser::h1().get_with(server, "/", &[("x-internal", "1")]).await;
+        assert_eq!(answer.status, 200);
+    }
+    assert_eq!(limiter.usage("127.0.0.1"), 0);
+}
+
+#[tokio::test]
+async fn extensions_of_other_layers_are_seen() {
+    #[derive(Clone)]
+    struct User(&'static str);
+    let limiter = Memory::new().limiter("1/day").unwrap();
+    let by_user = KeyBy::function(|head| head.extension::<User>().map(|user| user.0.into()));
+    let app = hello(Gate::new(limiter.clone()).key(by_user)).layer(Extension(User("alice")));
+    let server = serve(app).await;
+    assert_eq!(Browser::h1().get(server, "/").await.status, 200);
+    assert_eq!(limiter.usage("alice"), 1);
+}
+
+#[tokio::test]
+async fn a_problem_is_json_that_names_the_policy() {
+    let limiter = stopped().policy_limiter("9/second; 1/hour name=hour");
+    let gate = Gate::new(limiter.unwrap()).problem_json().status(403);
+    let server = serve(hello(gate)).await;
+    let browser = Browser::h1();
+    assert_eq!(browser.get(server, "/").await.status, 200);
+    let refused = browser.get(server, "/").await;
+    assert_eq!(refused.status, 403);
+    assert_eq!(refused.header("content-type"), Some("application/problem+json"));
+    let problem: serde_json::Value = serde_json::from_str(&refused.body).unwrap();
+    assert_eq!(problem["type"], "https://iana.org/assignments/http-problem-types#quota-exceeded");
+    assert_eq!(problem["status"], 403);
+    assert_eq!(problem["violated-policies"], serde_json::json!(["hour"]));
+    assert_eq!(refused.header("retry-after"), Some("3600"));
+}
+
+#[tokio::test]
+async fn retry_after_is_whole_seconds_rounded_up_and_at_least_one() {
+    for (limit, expected) in
+        [("1/10ms", "1"), ("1/second", "1"), ("1/1001ms", "2"), ("2/3s burst=1", "2")]
+    {
+        let server = serve(hello(Gate::new(stopped().limiter(limit).unwrap()))).await;
+        let browser = Browser::h1();
+        browser.get(server, "/").await;
+        assert_eq!(browser.get(server, "/").await.header("retry-after"), Some(expected), "{limit}");
+    }
+}
+
+#[tokio::test]
+async fn a_refusal_in_own_words_keeps_the_headers_of_the_decision() {
+    let layer =
+        RateLimitLayer::new(stopped().limiter("1/day name=api").unwrap()).refusal(|refusal| {
+            let Reason::Denied { limit: Some(limit), .. } = refusal.reason else {
+                panic!("{refusal:?}")
+            };
+            let text = format!("{} says no to {}", limit.name().unwrap(), refusal.head.path);
+            let response =
+                http::Response::builder().status(420).header("cache-control", "max-age=1");
+            response.body(text).unwrap()
+        });
+    let app = Router::new().route("/", get(|| async { "hello" })).layer(layer);
+    let server = serve(app).await;
+    let browser = Browser::h1();
+    browser.get(server, "/").await;
+    let refused = browser.get(server, "/").await;
+    assert_eq!((refused.status.as_u16(), refused.body.as_str()), (420, "api says no to /"));
+    assert_eq!(refused.header("retry-after"), Some("86400"));
+    assert_eq!(refused.header("cache-control"), Some("max-age=1"));
+    assert_eq!(refused.items("ratelimit")[0].0, "api");
+}
+
+#[tokio::test]
+async fn a_path_that_nobody_serves_is_limited_where_the_layer_is_around_all() {
+    let reached = Arc::new(AtomicUsize::new(0));
+    let app = Router::new()
+        .route("/", counting(&reached))
+        .layer(RateLimitLayer::new(Memory::new().limiter("2/day").unwrap()));
+    let server = serve(app).await;
+    assert_eq!(Browser::h1().statuses(server, "/nowhere", 3).await, [404, 404, 429]);
+    assert_eq!(reached.load(Ordering::Relaxed), 0);
+}
