@@ -15,10 +15,11 @@ use crate::key::SLOTS;
 use crate::node::Node;
 use crate::target::{Finder, Server};
 
-/// How often a command is sent, following redirections, before it is given up.
-const ATTEMPTS: usize = 5;
+/// How often a command follows a redirection before it gives up.
+const REDIRECTIONS: usize = 5;
 
-/// How long to wait before a command is sent again whose keys are being moved.
+/// How often a command is sent again whose keys are being moved, and how long it waits before that.
+const TRIES: usize = 5;
 const TRY_AGAIN: Duration = Duration::from_millis(1);
 
 /// The least time between two looks at the map of slots.
@@ -111,9 +112,8 @@ impl Cluster {
             }
         };
         let mut cmd = command(false);
-        let (mut asking, mut attempts) = (false, 0);
+        let (mut asking, mut redirections, mut tries) = (false, 0, 0);
         loop {
-            attempts += 1;
             let result = if asking {
                 node.send_after(redis::cmd("ASKING"), &cmd).await
             } else {
@@ -128,8 +128,10 @@ impl Cluster {
                 }
             };
             match error.kind() {
-                _ if attempts >= ATTEMPTS => return Ok(Err(error)),
-                ErrorKind::Server(kind @ (ServerErrorKind::Moved | ServerErrorKind::Ask)) => {
+                ErrorKind::Server(kind @ (ServerErrorKind::Moved | ServerErrorKind::Ask))
+                    if redirections < REDIRECTIONS =>
+                {
+                    redirections += 1;
                     let Some((host, port)) = error.redirect_node().and_then(|(a, _)| address(a))
                     else {
                         return Ok(Err(error));
@@ -143,9 +145,13 @@ impl Cluster {
                     }
                 }
                 // The old node has none of the keys and will not get any. The new one refuses because some are nowhere; it has all there are.
-                ErrorKind::Server(ServerErrorKind::TryAgain) if asking => cmd = command(true),
+                ErrorKind::Server(ServerErrorKind::TryAgain) if asking && tries < TRIES => {
+                    tries += 1;
+                    cmd = command(true);
+                }
                 // Some keys of the slot are here and some there: nothing was executed.
-                ErrorKind::Server(ServerErrorKind::TryAgain) => {
+                ErrorKind::Server(ServerErrorKind::TryAgain) if tries < TRIES => {
+                    tries += 1;
                     let pause = {
                         let _on_it = self.runtime.enter();
                         tokio::time::sleep(TRY_AGAIN)

@@ -1,12 +1,14 @@
 //! What goes to the script and what comes back: see `lua/main.lua` and the head of each algorithm's file for the arguments it reads.
 
-use redis::{Cmd, Value};
+use redis::{Cmd, RedisResult, Value};
 use tollgate::algorithm::{
     AnyMachine, Fields, MAX_UNITS, Op, State, Step, elastic_window, fixed_window,
     fixed_window_per_key, gcra, level, sliding_window,
 };
 use tollgate::shared::Mode;
 use tollgate::{Algorithm, Decision, Error, Limit, Receipt, Timestamp};
+
+use crate::failure;
 
 /// Times up to here stay exact in a script, together with a period of a hundred years: the year 2112.
 const LATEST: u64 = 1 << 52;
@@ -217,8 +219,19 @@ impl Call {
         cmd
     }
 
+    /// What came of it. The outer error is of a call that was not sent.
+    pub(crate) fn decided(
+        &self,
+        reply: Result<RedisResult<Value>, Error>,
+    ) -> Result<Vec<Decision>, Error> {
+        if self.parts.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.decisions(&reply?.map_err(|error| failure::of_command(&error))?)
+    }
+
     /// What the reply says: a decision for each part.
-    pub(crate) fn decisions(&self, reply: &Value) -> Result<Vec<Decision>, Error> {
+    fn decisions(&self, reply: &Value) -> Result<Vec<Decision>, Error> {
         let numbers = numbers(reply).filter(|n| n.len() == 1 + 5 * self.parts.len());
         let numbers = numbers
             .ok_or_else(|| Error::store(format!("not a reply of the script: {reply:?}"), false))?;

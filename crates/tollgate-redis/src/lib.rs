@@ -31,6 +31,7 @@ mod builder;
 mod clear;
 mod cluster;
 mod command;
+mod connection;
 mod failure;
 mod key;
 mod node;
@@ -41,9 +42,8 @@ mod target;
 pub use builder::RedisBuilder;
 
 use std::collections::BTreeMap;
-use std::future::{Future, poll_fn};
+use std::future::Future;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 
 use tollgate::shared::{Ask, Guard, Mode, SharedLimiter, SharedPolicyLimiter, SharedStore};
@@ -239,25 +239,6 @@ fn apart(parts: &[Part]) -> Error {
     ))
 }
 
-/// All at once. They are begun in order, and so sent in order where they take the same connection: a key that comes twice is decided in that order.
-async fn in_order<F: Future>(calls: impl Iterator<Item = F>) -> Vec<F::Output> {
-    let mut calls: Vec<_> = calls.map(|call| (Box::pin(call), None)).collect();
-    poll_fn(|cx| {
-        for (call, output) in calls.iter_mut().filter(|(_, output)| output.is_none()) {
-            if let Poll::Ready(ready) = call.as_mut().poll(cx) {
-                *output = Some(ready);
-            }
-        }
-        if calls.iter().all(|(_, output)| output.is_some()) {
-            Poll::Ready(())
-        } else {
-            Poll::Pending
-        }
-    })
-    .await;
-    calls.into_iter().filter_map(|(_, output)| output).collect()
-}
-
 /// The error of a part of a call whose other parts were executed, or may have been.
 fn in_part(error: Error) -> Error {
     match error.kind() {
@@ -294,7 +275,7 @@ impl SharedStore for Redis {
             }
             let count = calls.iter().map(|(indexes, _)| indexes.len()).sum();
             let mut decisions: Vec<Option<Decision>> = vec![None; count];
-            let answers = in_order(calls.iter().map(|(_, call)| inner.servers.run(call))).await;
+            let answers = inner.servers.run_all(calls.iter().map(|(_, call)| call).collect()).await;
             let surely_not = |e: &Error| e.kind() == ErrorKind::Unavailable;
             let executed = answers.iter().any(|answer| !answer.as_ref().is_err_and(surely_not));
             for ((indexes, _), answer) in calls.iter().zip(answers) {

@@ -6,11 +6,11 @@
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client, Cmd, Pipeline, RedisError, RedisResult, Value};
 use tokio::sync::{Notify, watch};
 use tollgate::Error;
 
+use crate::connection::Connection;
 use crate::failure;
 use crate::target::Finder;
 
@@ -40,7 +40,7 @@ pub(crate) struct Node {
 enum Link {
     /// The first attempt is under way.
     Connecting,
-    Up(MultiplexedConnection, u64),
+    Up(Connection, u64),
     Down(Error),
 }
 
@@ -71,7 +71,7 @@ impl Node {
     }
 
     /// The connection, as soon as the first attempt to make it has ended.
-    async fn connection(self: &Arc<Self>) -> Result<(MultiplexedConnection, u64), Error> {
+    async fn connection(self: &Arc<Self>) -> Result<(Connection, u64), Error> {
         if let Link::Up(connection, number) = &*self.link.borrow() {
             return Ok((connection.clone(), *number));
         }
@@ -93,7 +93,7 @@ impl Node {
     /// Sends a command. The outer error is of a command that was not sent.
     pub(crate) async fn send(self: &Arc<Self>, cmd: &Cmd) -> Result<RedisResult<Value>, Error> {
         let (mut connection, number) = self.connection().await?;
-        let result = connection.send_packed_command(cmd).await;
+        let result = connection.send(cmd).await;
         let result = result.and_then(Value::extract_error);
         self.look_at(number, result.as_ref().err());
         Ok(result)
@@ -129,7 +129,7 @@ impl Node {
         let (mut connection, number) = self.connection().await?;
         let mut pipeline = Pipeline::with_capacity(2);
         pipeline.add_command(first).add_command(then.clone());
-        let result = connection.send_packed_commands(&pipeline, 1, 1).await;
+        let result = connection.send_two(&pipeline).await;
         let last = |mut replies: Vec<Value>| replies.pop().unwrap_or(Value::Nil).extract_error();
         let result = result.and_then(last);
         self.look_at(number, result.as_ref().err());
@@ -153,7 +153,7 @@ impl Node {
     pub(crate) async fn suspect(self: &Arc<Self>) {
         let Link::Up(mut connection, number) = self.link.borrow().clone() else { return };
         let ping = redis::cmd("PING");
-        let answer = tokio::time::timeout(PING, connection.send_packed_command(&ping)).await;
+        let answer = tokio::time::timeout(PING, connection.send(&ping)).await;
         if !matches!(answer, Ok(Ok(_))) {
             tracing::warn!(server = %self.finder, "no answer to a ping: connecting anew");
             self.is_broken(number);
@@ -168,7 +168,7 @@ impl Node {
         }
     }
 
-    async fn connect(&self) -> Result<MultiplexedConnection, Error> {
+    async fn connect(&self) -> Result<Connection, Error> {
         let connect = async {
             let client: Client = self.finder.client(self.connect_timeout).await?;
             let config = AsyncConnectionConfig::new()
@@ -176,7 +176,7 @@ impl Node {
                 // Deadlines are the guard's.
                 .set_response_timeout(None)
                 .set_pipeline_buffer_size(BUFFER);
-            let connection = client.get_multiplexed_async_connection_with_config(&config).await;
+            let connection = Connection::open(&client, config).await;
             connection.map_err(|error| failure::of_connect(&self.finder.to_string(), &error))
         };
         match tokio::time::timeout(self.connect_timeout, connect).await {

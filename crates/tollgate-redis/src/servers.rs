@@ -1,6 +1,8 @@
 //! One server, a primary behind sentinels, or a cluster: where a call of the script goes.
 
+use std::future::poll_fn;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use redis::{Cmd, RedisResult, Value};
@@ -43,14 +45,34 @@ impl Servers {
 
     /// Runs the script. All keys of the call are in one slot if this is a cluster.
     pub(crate) async fn run(&self, call: &Call) -> Result<Vec<Decision>, Error> {
-        let Some(first) = call.parts.first() else { return Ok(Vec::new()) };
-        let mut result = self.send(&first.key, |narrow| call.command(false, narrow)).await?;
-        // A server that has just started, or has just become a primary, does not know the script. It was not executed.
-        if result.as_ref().is_err_and(failure::is_no_script) {
-            result = self.send(&first.key, |narrow| call.command(true, narrow)).await?;
+        call.decided(self.try_both(call).await)
+    }
+
+    /// Runs the script for all these calls at once, begun in order: a key that comes twice is decided in that order.
+    pub(crate) async fn run_all(&self, calls: Vec<&Call>) -> Vec<Result<Vec<Decision>, Error>> {
+        let mut replies = in_order(calls.iter().map(|call| self.try_to(call, false))).await;
+        // One of them makes the script known before the others try again, in order again.
+        let unknown: Vec<usize> =
+            (0..calls.len()).filter(|index| is_no_script(&replies[*index])).collect();
+        if let Some((first, rest)) = unknown.split_first() {
+            replies[*first] = self.try_to(calls[*first], true).await;
+            let again = in_order(rest.iter().map(|index| self.try_both(calls[*index]))).await;
+            for (index, reply) in rest.iter().zip(again) {
+                replies[*index] = reply;
+            }
         }
-        let reply = result.map_err(|error| failure::of_command(&error))?;
-        call.decisions(&reply)
+        calls.iter().zip(replies).map(|(call, reply)| call.decided(reply)).collect()
+    }
+
+    /// A server that has just started, or has just become a primary, does not know the script. Then it was not executed.
+    async fn try_both(&self, call: &Call) -> Result<RedisResult<Value>, Error> {
+        let reply = self.try_to(call, false).await;
+        if is_no_script(&reply) { self.try_to(call, true).await } else { reply }
+    }
+
+    async fn try_to(&self, call: &Call, with_text: bool) -> Result<RedisResult<Value>, Error> {
+        let Some(first) = call.parts.first() else { return Ok(Ok(Value::Array(Vec::new()))) };
+        self.send(&first.key, |narrow| call.command(with_text, narrow)).await
     }
 
     /// Sends a command to who has the key.
@@ -91,4 +113,27 @@ impl Servers {
             node.suspect().await;
         }
     }
+}
+
+fn is_no_script(reply: &Result<RedisResult<Value>, Error>) -> bool {
+    matches!(reply, Ok(Err(error)) if failure::is_no_script(error))
+}
+
+/// All at once. They are begun in order, and so sent in order where they take the same connection.
+async fn in_order<F: Future>(calls: impl Iterator<Item = F>) -> Vec<F::Output> {
+    let mut calls: Vec<_> = calls.map(|call| (Box::pin(call), None)).collect();
+    poll_fn(|cx| {
+        for (call, output) in calls.iter_mut().filter(|(_, output)| output.is_none()) {
+            if let Poll::Ready(ready) = call.as_mut().poll(cx) {
+                *output = Some(ready);
+            }
+        }
+        if calls.iter().all(|(_, output)| output.is_some()) {
+            Poll::Ready(())
+        } else {
+            Poll::Pending
+        }
+    })
+    .await;
+    calls.into_iter().filter_map(|(_, output)| output).collect()
 }

@@ -76,10 +76,7 @@ async fn taken_over(cluster: &Cluster, store: &Redis, freeze_only: bool, kill: i
     let limited = limiter(store, LIMIT);
     let (away, well) = (subject_on(cluster, store, 0, "a"), subject_on(cluster, store, 1, "b"));
     assert_eq!(admitted(&limited, &away, 4).await, 4);
-    eventually("the replica has it all", || async {
-        cluster.nodes[0].cli(&["WAIT", "1", "1000"]) == "1"
-    })
-    .await;
+    cluster.nodes[3].has_all_of(&cluster.nodes[0]);
     let ended = Arc::new(AtomicBool::new(false));
     let going_on = goes_on(&limited, well, &ended);
     kill();

@@ -15,7 +15,7 @@ const LIMITS: [&str; 4] =
 
 struct All {
     store: Redis,
-    limiters: Vec<(&'static str, SharedLimiter<Redis>)>,
+    limiters: Vec<(&'static str, &'static str, SharedLimiter<Redis>)>,
 }
 
 impl All {
@@ -23,10 +23,10 @@ impl All {
     async fn hit(store: Redis) -> All {
         let limiters = NAMES.iter().flat_map(|namespace| {
             let on = |limit| store.limiter_in(namespace, limit).unwrap().deadline(LONG);
-            LIMITS.map(|limit| (*namespace, on(limit)))
+            LIMITS.map(|limit| (*namespace, limit, on(limit)))
         });
         let limiters: Vec<_> = limiters.collect();
-        for (_, limited) in &limiters {
+        for (_, _, limited) in &limiters {
             let _ = limited.hit_each(&NAMES).await.unwrap();
         }
         All { store, limiters }
@@ -34,9 +34,8 @@ impl All {
 
     /// What is in use is one for each key that is left, nothing for the others.
     async fn are_left(&self, left: impl Fn(&str, &str) -> bool) {
-        for (namespace, limited) in &self.limiters {
-            let limit = limited.limit().to_string();
-            let wanted = u64::from(left(namespace, &limit));
+        for (namespace, limit, limited) in &self.limiters {
+            let wanted = u64::from(left(namespace, limit));
             for subject in NAMES {
                 let used = limited.usage(subject).await.unwrap();
                 assert_eq!(used, wanted, "{namespace:?} {limit} {subject:?}");
@@ -46,8 +45,8 @@ impl All {
 
     async fn cleared(self) {
         self.are_left(|_, _| true).await;
-        let (namespace, limited) = &self.limiters[4 * 3 + 1];
-        assert_eq!((*namespace, limited.limit().to_string()), ("a*b", LIMITS[1].to_owned()));
+        let (namespace, limit, limited) = &self.limiters[4 * 3 + 1];
+        assert_eq!((*namespace, *limit), ("a*b", LIMITS[1]));
         limited.clear().await.unwrap();
         let not_that = |namespace: &str, limit: &str| namespace != "a*b" || limit != LIMITS[1];
         self.are_left(not_that).await;

@@ -60,6 +60,6 @@ impl Sentinels {
 
     /// Waits until the replica has everything that the primary has.
     pub(crate) fn replicate(&self) {
-        eventually("the replica has it all", || self.servers[0].cli(&["WAIT", "1", "1000"]) == "1");
+        self.servers[1].has_all_of(&self.servers[0]);
     }
 }

@@ -130,6 +130,14 @@ impl Server {
         self.cli(&["DBSIZE"]).parse().unwrap_or(u64::MAX)
     }
 
+    /// Waits until a replica has everything that its primary has.
+    pub(crate) fn has_all_of(&self, primary: &Server) {
+        eventually("the replica has it all", || {
+            let there = primary.info("master_repl_offset");
+            there.is_some() && there == self.info("slave_repl_offset")
+        });
+    }
+
     /// Not a word more from it, as if the machine had lost its power.
     pub(crate) fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
