@@ -10,12 +10,13 @@ tollgate-bench memory [--quick] [--rounds N] [--out DIR]
     --quick     fewer rounds
     --rounds N  turns of each contender (7, with --quick 3)
     --out DIR   where to write (bench/results of the workspace)
-tollgate-bench redis [--quick] [--rounds N] [--seconds S] [--out DIR]
+tollgate-bench redis [--quick] [--rounds N] [--seconds S] [--only NAME,NAME] [--out DIR]
     on a redis-server of its own beside redis-benchmark, INCR + PEXPIRE and Python limits;
     writes redis.md and redis.svg
     --quick      fewer and shorter rounds
     --rounds N   turns of each contender (7, with --quick 3)
     --seconds S  length of one turn (1, with --quick 0.3)
+    --only NAMES only these contenders, and nothing is written: for a profiler
     --out DIR    where to write (bench/results of the workspace)
 tollgate-bench instructions
     instructions of one hit, counted by valgrind
@@ -90,7 +91,7 @@ fn memory(options: &[String]) -> Outcome<Command> {
 }
 
 fn on_redis(options: &[String]) -> Outcome<Command> {
-    let (mut quick, mut rounds, mut span) = (false, None, None);
+    let (mut quick, mut rounds, mut span, mut only) = (false, None, None, Vec::new());
     let mut out = workspace().join("bench/results");
     let mut options = options.iter();
     while let Some(option) = options.next() {
@@ -98,9 +99,13 @@ fn on_redis(options: &[String]) -> Outcome<Command> {
             "--quick" => quick = true,
             "--rounds" => rounds = Some(whole("--rounds", options.next())?),
             "--seconds" => span = Some(seconds(options.next())?),
+            "--only" => {
+                let names = options.next().ok_or("--only: needs names")?;
+                only = names.split(',').map(str::to_owned).collect();
+            }
             "--out" => out = options.next().ok_or("--out: needs a directory")?.into(),
             other => {
-                let rule = "must be --quick, --rounds N, --seconds S or --out DIR";
+                let rule = "must be --quick, --rounds N, --seconds S, --only NAMES or --out DIR";
                 return Err(format!("option `{other}`: {rule}").into());
             }
         }
@@ -108,6 +113,7 @@ fn on_redis(options: &[String]) -> Outcome<Command> {
     let size = redis::Size {
         rounds: rounds.unwrap_or(if quick { 3 } else { 7 }),
         span: span.unwrap_or(Duration::from_millis(if quick { 300 } else { 1_000 })),
+        only,
     };
     Ok(Command::Redis { size, out })
 }

@@ -26,6 +26,8 @@ pub(crate) struct Size {
     pub(crate) rounds: usize,
     /// Of one turn.
     pub(crate) span: Duration,
+    /// Names of contenders; all if there are none.
+    pub(crate) only: Vec<String>,
 }
 
 /// What was measured.
@@ -47,7 +49,13 @@ pub(crate) fn run(size: &Size, out: &Path) -> Outcome<()> {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     let python = Python::prepare();
-    let contenders = contenders::all(&server, &runtime, python.as_ref())?;
+    let mut contenders = contenders::all(&server, &runtime, python.as_ref())?;
+    if !size.only.is_empty() {
+        contenders.retain(|contender| size.only.iter().any(|name| name == contender.id));
+        let rows = rounds::run(&contenders, &server, &runtime, size.rounds, size.span)?;
+        print!("{}", report::plain(&Results { rows, bytes: Vec::new() }));
+        return Ok(());
+    }
     let rows = rounds::run(&contenders, &server, &runtime, size.rounds, size.span)?;
     drop(contenders);
     let bytes = memory::measure(&server, &runtime)?;
