@@ -7,7 +7,7 @@ use crate::tally::Tally;
 use crate::workspace;
 
 const FLAGS: &str = concat!(
-    // crossbeam-epoch breaks stacked borrows by design and keeps what is not yet collected at the end.
+    // Slots are reached by a pointer beside the vector that owns them; what threads share stays to the end.
     "-Zmiri-tree-borrows -Zmiri-ignore-leaks ",
     // The hash seed and the test harness read the machine.
     "-Zmiri-disable-isolation",

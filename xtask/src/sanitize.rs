@@ -36,8 +36,7 @@ pub(crate) fn sanitize(arguments: &[String]) -> Outcome {
     command.arg("--target-dir").arg(workspace::target_dir(&format!("sanitize-{sanitizer}")));
     // Debug assertions stay on; without some optimisation the real threads take minutes.
     command.env("CARGO_PROFILE_DEV_OPT_LEVEL", "1");
-    // crossbeam_sanitize makes crossbeam-epoch free early and use no fences.
-    let mut flags = format!("-Zsanitizer={sanitizer} --cfg crossbeam_sanitize");
+    let mut flags = format!("-Zsanitizer={sanitizer}");
     if builds_std {
         command.arg("-Zbuild-std");
     } else if sanitizer == "thread" {

@@ -108,7 +108,7 @@ fn reset(table: &Counts, key: u64) {
 /// What a key has counted, when all threads are done.
 fn count(table: &Counts, key: u64) -> Option<u64> {
     let guard = pin();
-    table.finish(&guard, table.current(&guard), &judge);
+    table.finish(table.current(&guard), &judge);
     let mut slots = table.current(&guard).probe(key);
     let slot = slots.find(|slot| slot.fingerprint.load(Ordering::Acquire) == key)?;
     u64::load(&slot.word, Ordering::Acquire).payload()
@@ -300,7 +300,7 @@ fn two_who_move_the_same_lose_nothing() {
         let old = table.current.load(Ordering::Acquire);
         let finish = |table: &Counts| {
             let guard = pin();
-            table.finish(&guard, table.current(&guard), &stays);
+            table.finish(table.current(&guard), &stays);
         };
         let other = spawn(&table, finish);
         finish(&table);
@@ -344,11 +344,11 @@ fn a_chunk_is_counted_once() {
             let guard = pin();
             let from = table.current(&guard);
             if let Some(to) = from.next() {
-                table.move_chunk_number(&guard, from, to, 0, &stays);
+                table.move_chunk_number(from, to, 0, &stays);
             }
             hit(table, FAR);
         });
-        table.finish(&guard, table.current(&guard), &stays);
+        table.finish(table.current(&guard), &stays);
         wait_for([sleeper]);
         audit(&table, &[(KEY, Some(1)), (FAR, Some(2))]);
     });
@@ -361,7 +361,7 @@ fn a_late_copier_does_not_undo_a_reset() {
         table.begin_move(Move::Tidy, &stays);
         let other = spawn(&table, |table| {
             let guard = pin();
-            table.finish(&guard, table.current(&guard), &stays);
+            table.finish(table.current(&guard), &stays);
         });
         reset(&table, KEY);
         wait_for([other]);

@@ -21,6 +21,7 @@
 //! is given back. That may deny too much for a moment and never admits too much.
 
 mod builder;
+mod era;
 mod on;
 mod pack;
 mod sync;

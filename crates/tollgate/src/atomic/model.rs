@@ -1,5 +1,6 @@
-//! Under loom only the table is built: its proof needs no more.
+//! Under loom only the table and what it needs are built: the proof needs no more.
 
+mod era;
 mod sync;
 mod table;
 mod word;

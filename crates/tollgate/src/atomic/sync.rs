@@ -9,32 +9,20 @@ pub(super) use real::*;
 mod real {
     pub(in super::super) use portable_atomic::AtomicU128;
     pub(in super::super) use std::sync::Arc;
+    pub(in super::super) use std::sync::Mutex;
+    pub(in super::super) use std::sync::atomic::AtomicU64 as EraCell;
     pub(in super::super) use std::sync::atomic::{
         AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering,
     };
 
-    /// While one is held, nothing that was reachable is freed.
-    pub(in super::super) struct Guard(crossbeam_epoch::Guard);
-
-    #[inline]
-    pub(in super::super) fn pin() -> Guard {
-        Guard(crossbeam_epoch::pin())
-    }
-
-    impl Guard {
-        /// Runs `free` when every guard of today is gone.
-        pub(in super::super) fn retire(&self, free: impl FnOnce() + Send + 'static) {
-            self.0.defer(free);
-            // A bag is kept by its thread until it is full; this one is large, so hand it on at once.
-            self.0.flush();
-        }
-    }
+    pub(in super::super) use super::super::era::{Ended, Guard, end_era, pin, pin_quickly};
 }
 
 #[cfg(loom)]
 mod model {
-    pub(in super::super) use loom::sync::Arc;
+    use loom::sync::atomic::fence;
     pub(in super::super) use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
+    pub(in super::super) use loom::sync::{Arc, Mutex};
 
     /// loom lets a `SeqCst` load return a value that an earlier `SeqCst` write has replaced; this one returns the last, as the real one does.
     #[derive(Debug)]
@@ -61,16 +49,57 @@ mod model {
         }
     }
 
+    /// For `era`: there plain stores meet loads, which loom orders by fences only.
+    #[derive(Debug)]
+    pub(in super::super) struct EraCell(loom::sync::atomic::AtomicU64);
+
+    impl EraCell {
+        pub(in super::super) fn new(value: u64) -> Self {
+            EraCell(loom::sync::atomic::AtomicU64::new(value))
+        }
+
+        pub(in super::super) fn load(&self, order: Ordering) -> u64 {
+            if order == Ordering::SeqCst {
+                fence(Ordering::SeqCst);
+                return self.0.load(Ordering::Acquire);
+            }
+            self.0.load(order)
+        }
+
+        pub(in super::super) fn store(&self, value: u64, order: Ordering) {
+            if order == Ordering::SeqCst {
+                self.0.store(value, Ordering::Release);
+                return fence(Ordering::SeqCst);
+            }
+            self.0.store(value, order);
+        }
+
+        pub(in super::super) fn fetch_add(&self, value: u64, order: Ordering) -> u64 {
+            assert_eq!(order, Ordering::SeqCst);
+            fence(Ordering::SeqCst);
+            let before = self.0.fetch_add(value, Ordering::AcqRel);
+            fence(Ordering::SeqCst);
+            before
+        }
+    }
+
     pub(in super::super) struct Guard;
 
     pub(in super::super) fn pin() -> Guard {
         Guard
     }
 
-    impl Guard {
-        /// The models are about the table; when memory is freed is crossbeam-epoch's own proof. Here it is not freed at all.
-        pub(in super::super) fn retire(&self, free: impl FnOnce() + Send + 'static) {
-            drop(free);
+    /// The models of the table are about the table: nothing is freed while they run. When something may be has its own models, in `era`.
+    #[derive(Clone, Copy)]
+    pub(in super::super) struct Ended;
+
+    pub(in super::super) fn end_era() -> Ended {
+        Ended
+    }
+
+    impl Ended {
+        pub(in super::super) fn is_past(self) -> bool {
+            false
         }
     }
 }

@@ -15,7 +15,7 @@
 //! 4. A copy is put by compare-exchange void to state. A slot is void only before its first state, so a late copier changes nothing.
 //! 5. Each chunk is marked when it is done, by whoever did it; when all are, the next generation becomes the current one. Only the current
 //!    generation may get a successor. A copier that meets a sealed slot in the next generation therefore knows that all was copied long ago.
-//! 6. The old generation is freed when nobody can hold a reference to it any more (crossbeam-epoch), in slices.
+//! 6. The old generation is freed when nobody can hold a reference to it any more (`era`), in slices.
 //!
 //! A state that is dropped because it is fresh raises the table's *floor* to the time it became so; a caller that read the clock before that and
 //! finds no state starts at the floor.
@@ -29,7 +29,7 @@ mod moving;
 use super::sync::{Arc, AtomicPtr, AtomicU64, AtomicUsize, Guard, Ordering, pin};
 use super::word::Word;
 pub(super) use garbage::Shared;
-use generation::{EMPTY, Generation, LINE, MIN_LINES, SEALED, Slot, home};
+use generation::{EMPTY, Generation, MIN_LINES, SEALED, Slot};
 pub(super) use generation::{FIRST_FINGERPRINT, Move};
 
 /// What is to become of a state that is met while moving.
@@ -55,7 +55,7 @@ pub(super) struct Table<W: Word> {
     current: AtomicPtr<Generation<W>>,
     /// Where the current generation lies, about: for [`Table::prefetch`] only.
     near_slots: AtomicPtr<Slot<W>>,
-    near_lines: AtomicUsize,
+    near_mask: AtomicUsize,
     /// When housekeeping is due, in microseconds: now, while old generations wait to be freed.
     pub(super) due: AtomicU64,
     /// Microseconds.
@@ -85,7 +85,7 @@ impl<W: Word> Table<W> {
         let first = Box::new(Generation::new(MIN_LINES, 0, Move::Tidy));
         Table {
             near_slots: AtomicPtr::new(first.slots),
-            near_lines: AtomicUsize::new(first.lines),
+            near_mask: AtomicUsize::new(Slot::<W>::offset_mask(first.lines)),
             current: AtomicPtr::new(Box::into_raw(first)),
             due: AtomicU64::new(due),
             floor: AtomicU64::new(0),
@@ -124,7 +124,7 @@ impl<W: Word> Table<W> {
     fn current<'g>(&self, _guard: &'g Guard) -> &'g Generation<W> {
         // SAFETY: the current generation is never null. It is retired only after it was replaced as the current one, and freed only when every
         // guard of that time is gone; ours was there before we loaded the pointer.
-        unsafe { &*self.current.load(Ordering::Acquire) }
+        unsafe { &*self.current.load(Ordering::SeqCst) }
     }
 
     /// Begins to fetch the line where the key most likely lies. Needs no guard: an address may be stale, it is not read here.
@@ -133,9 +133,9 @@ impl<W: Word> Table<W> {
         #[cfg(all(target_arch = "x86_64", not(loom)))]
         {
             use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            let lines = self.near_lines.load(Ordering::Relaxed);
-            let line = home(fingerprint, lines);
-            let address = self.near_slots.load(Ordering::Relaxed).wrapping_add(line * LINE);
+            let offset =
+                generation::home_offset(fingerprint, self.near_mask.load(Ordering::Relaxed));
+            let address = self.near_slots.load(Ordering::Relaxed).wrapping_byte_add(offset);
             // SAFETY: a prefetch of any address, mapped or not, has no effect but on the cache.
             unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast::<i8>()) };
         }
@@ -174,7 +174,7 @@ impl<W: Word> Table<W> {
             let mut generation = self.current(guard);
             // Settle along the chain: only one move runs at a time, but it may have ended and the next begun since we looked.
             while let Some(next) = generation.next() {
-                self.move_chunk(guard, generation, next, fate);
+                self.move_chunk(generation, next, fate);
                 self.settle(generation, next, fingerprint, fate);
                 generation = next;
             }

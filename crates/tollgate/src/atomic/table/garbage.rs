@@ -1,8 +1,10 @@
 //! Old generations: freed when nobody can see them any more, piece by piece.
 
-use super::super::sync::{AtomicUsize, Ordering};
+use std::collections::VecDeque;
+
+use super::super::sync::{AtomicUsize, Ended, Ordering, end_era};
 use super::super::word::Word;
-use super::generation::{Generation, Slot};
+use super::generation::Generation;
 
 /// Slots that are freed at a time: 256 KiB of narrow ones, which take some tens of microseconds.
 const FREED_AT_ONCE: usize = 16 * 1024;
@@ -11,10 +13,10 @@ const FREED_AT_ONCE: usize = 16 * 1024;
 pub(in super::super) struct Shared {
     pub(in super::super) keys: AtomicUsize,
     pub(in super::super) max_keys: usize,
-    /// Memory of old generations that can be freed.
-    garbage: std::sync::Mutex<Vec<Box<dyn Garbage>>>,
-    /// Old generations whose memory is not freed yet, whether it can be or not.
-    pub(super) retired: AtomicUsize,
+    /// Old generations, oldest first.
+    garbage: std::sync::Mutex<VecDeque<Box<dyn Garbage>>>,
+    /// How many there are.
+    retired: AtomicUsize,
 }
 
 impl Shared {
@@ -22,9 +24,15 @@ impl Shared {
         Shared {
             keys: AtomicUsize::new(0),
             max_keys,
-            garbage: std::sync::Mutex::new(Vec::new()),
+            garbage: std::sync::Mutex::default(),
             retired: AtomicUsize::new(0),
         }
+    }
+
+    /// Keeps an old generation until nobody can be reading it any more.
+    pub(super) fn retire(&self, old: Box<dyn Garbage>) {
+        crate::registry::lock(&self.garbage).push_back(old);
+        self.retired.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Frees a piece of an old generation, if there is one; false when nothing is left to be freed.
@@ -33,41 +41,55 @@ impl Shared {
             return false;
         }
         if let Ok(mut garbage) = self.garbage.try_lock()
-            && garbage.last_mut().is_some_and(|last| last.free_some())
+            && garbage.front_mut().is_some_and(|oldest| oldest.free_some())
         {
-            garbage.pop();
+            garbage.pop_front();
             self.retired.fetch_sub(1, Ordering::Relaxed);
         }
         true
     }
 }
 
+/// Memory that is freed in pieces: giving back tens of megabytes at once would hold up a hit for a millisecond.
+pub(super) trait Garbage: Send {
+    /// Frees a piece if that may be; true when nothing is left.
+    fn free_some(&mut self) -> bool;
+}
+
 /// A generation on its way out.
-pub(super) struct Retired<W: Word>(pub(super) *mut Generation<W>);
+pub(super) struct Retired<W: Word> {
+    generation: *mut Generation<W>,
+    era: Ended,
+}
 
 // SAFETY: it is the only owner of a generation made of atomics.
 unsafe impl<W: Word> Send for Retired<W> {}
 
 impl<W: Word> Retired<W> {
-    /// Hands the memory to the callers of the store, who free it piece by piece.
-    pub(super) fn scatter(self, shared: &Shared) {
-        // SAFETY: the pointer came from a box. Its generation was replaced as the current one before it was retired, and this runs when every guard of
-        // that time is gone, so nobody else has it any more.
-        let generation = unsafe { Box::from_raw(self.0) };
-        crate::registry::lock(&shared.garbage).push(Box::new(generation.memory));
+    /// # Safety
+    /// The generation came from a box and is out of reach for guards that are taken from now on: it was replaced as the current one by a `SeqCst`
+    /// write. No other `Retired` is made of it.
+    pub(super) unsafe fn new(generation: *mut Generation<W>) -> Self {
+        Retired { generation, era: end_era() }
     }
 }
 
-/// Memory that can be freed in pieces: giving back tens of megabytes at once would hold up a hit for a millisecond.
-trait Garbage: Send {
-    /// Frees a piece; true when nothing is left.
-    fn free_some(&mut self) -> bool;
+impl<W: Word> Garbage for Retired<W> {
+    fn free_some(&mut self) -> bool {
+        if !self.era.is_past() {
+            return false;
+        }
+        // SAFETY: out of reach since that era, and all guards of that time are gone: nobody else has it any more.
+        let memory = unsafe { &mut (*self.generation).memory };
+        memory.truncate(memory.len().saturating_sub(FREED_AT_ONCE));
+        memory.shrink_to_fit();
+        memory.is_empty()
+    }
 }
 
-impl<W: Word> Garbage for Vec<Slot<W>> {
-    fn free_some(&mut self) -> bool {
-        self.truncate(self.len().saturating_sub(FREED_AT_ONCE));
-        self.shrink_to_fit();
-        self.is_empty()
+impl<W: Word> Drop for Retired<W> {
+    fn drop(&mut self) {
+        // SAFETY: dropped by `Shared`, when all of it has been freed in pieces, or when there are no more tables of the store and hence nobody who reads.
+        drop(unsafe { Box::from_raw(self.generation) });
     }
 }

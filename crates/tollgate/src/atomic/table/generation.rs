@@ -28,6 +28,18 @@ pub(super) struct Slot<W: Word> {
     pub(super) word: W::Cell,
 }
 
+impl<W: Word> Slot<W> {
+    /// The bytes of a line.
+    const LINE_BYTES: usize = LINE * size_of::<Slot<W>>();
+    /// The bits of a fingerprint above these pick its home.
+    const HOME_SHIFT: u32 = if cfg!(loom) { 16 } else { 10 + Self::LINE_BYTES.ilog2() };
+
+    /// How far behind the first of `lines` the home of a fingerprint lies, in bytes, once masked with this. The same for all sizes of words.
+    pub(super) const fn offset_mask(lines: usize) -> usize {
+        (lines - 1) * Self::LINE_BYTES
+    }
+}
+
 /// Why a generation is left for a new one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) enum Move {
@@ -43,6 +55,8 @@ pub(super) struct Generation<W: Word> {
     /// The first slot of the first line. Lines follow one another, each in one cache line when its slots are narrow.
     pub(super) slots: *mut Slot<W>,
     pub(super) lines: usize,
+    /// One less.
+    pub(super) mask: usize,
     pub(super) next: AtomicPtr<Generation<W>>,
     /// How this generation treats what is moved into it.
     pub(super) mode: Move,
@@ -65,6 +79,7 @@ impl<W: Word> Generation<W> {
             // SAFETY: `skip` is less than a line, and there is one line more than we use.
             slots: unsafe { memory.as_mut_ptr().add(skip) },
             lines,
+            mask: lines - 1,
             next: AtomicPtr::new(ptr::null_mut()),
             mode,
             claimed: AtomicUsize::new(claimed),
@@ -86,14 +101,14 @@ impl<W: Word> Generation<W> {
     /// The slots of a fingerprint in the order in which it may lie, each once.
     pub(super) fn probe(&self, fingerprint: u64) -> impl Iterator<Item = &Slot<W>> {
         let home = self.home(fingerprint);
-        let lines = (0..self.lines).map(move |step| self.line((home + step) & (self.lines - 1)));
+        let lines = (0..self.lines).map(move |step| self.line((home + step) & self.mask));
         lines.flatten()
     }
 
     /// The line where a fingerprint is looked for first.
     #[inline(always)]
     pub(super) fn home(&self, fingerprint: u64) -> usize {
-        home(fingerprint, self.lines)
+        (fingerprint >> Slot::<W>::HOME_SHIFT) as usize & self.mask
     }
 
     #[inline(never)]
@@ -149,10 +164,10 @@ pub(super) const fn capacity(lines: usize) -> usize {
     lines * LINE / 4 * 3
 }
 
-/// The line where a fingerprint is looked for first, of `lines`, a power of two.
+/// Where the home of a fingerprint begins, in bytes.
 #[inline(always)]
-pub(super) fn home(fingerprint: u64, lines: usize) -> usize {
-    (fingerprint >> 16) as usize & lines.wrapping_sub(1)
+pub(super) fn home_offset(fingerprint: u64, offset_mask: usize) -> usize {
+    (fingerprint >> 10) as usize & offset_mask
 }
 
 /// Seals the slot if it is empty; what it holds now.

@@ -2,7 +2,7 @@
 
 use std::ptr;
 
-use super::super::sync::{Arc, Guard, Ordering, pin};
+use super::super::sync::{Guard, Ordering, pin};
 use super::super::word::Word;
 use super::garbage::Retired;
 use super::generation::{
@@ -16,8 +16,8 @@ impl<W: Word> Table<W> {
     pub(super) fn make_room(&self, guard: &Guard, full: &Generation<W>, fate: &dyn Fn(W) -> Fate) {
         let current = self.current(guard);
         if let Some(next) = current.next() {
-            if !self.move_chunk(guard, current, next, fate) {
-                self.move_leftovers(guard, current, next, fate);
+            if !self.move_chunk(current, next, fate) {
+                self.move_leftovers(current, next, fate);
             }
         } else if ptr::eq(current, full) {
             self.begin(current, Move::Tidy, fate);
@@ -102,8 +102,8 @@ impl<W: Word> Table<W> {
         let guard = pin();
         let generation = self.current(&guard);
         let Some(next) = generation.next() else { return false };
-        if !(0..CHUNKS).all(|_| self.move_chunk(&guard, generation, next, fate)) {
-            self.move_leftovers(&guard, generation, next, fate);
+        if !(0..CHUNKS).all(|_| self.move_chunk(generation, next, fate)) {
+            self.move_leftovers(generation, next, fate);
         }
         true
     }
@@ -114,11 +114,11 @@ impl<W: Word> Table<W> {
         let mut gone = 0;
         loop {
             // A move under way may have passed over what is to go now.
-            gone += self.finish(&guard, self.current(&guard), fate);
+            gone += self.finish(self.current(&guard), fate);
             let generation = self.current(&guard);
             // Somebody else may have begun one just now, which passes over what came before ours.
             let begun = self.begin(generation, mode, fate);
-            gone += self.finish(&guard, generation, fate);
+            gone += self.finish(generation, fate);
             if begun {
                 return gone;
             }
@@ -135,23 +135,17 @@ impl<W: Word> Table<W> {
         self.move_all(Move::Wipe, &|_| Fate::Stays);
     }
 
-    pub(super) fn finish(
-        &self,
-        guard: &Guard,
-        generation: &Generation<W>,
-        fate: &dyn Fn(W) -> Fate,
-    ) -> usize {
+    pub(super) fn finish(&self, generation: &Generation<W>, fate: &dyn Fn(W) -> Fate) -> usize {
         let Some(next) = generation.next() else { return 0 };
         let before = self.dropped.load(Ordering::Relaxed);
-        while self.move_chunk(guard, generation, next, fate) {}
-        self.move_leftovers(guard, generation, next, fate);
+        while self.move_chunk(generation, next, fate) {}
+        self.move_leftovers(generation, next, fate);
         self.dropped.load(Ordering::Relaxed) - before
     }
 
     /// Moves the next chunk; false when all have been given out.
     pub(super) fn move_chunk(
         &self,
-        guard: &Guard,
         from: &Generation<W>,
         to: &Generation<W>,
         fate: &dyn Fn(W) -> Fate,
@@ -161,31 +155,24 @@ impl<W: Word> Table<W> {
         }
         let chunk = from.cursor.fetch_add(1, Ordering::Relaxed);
         if chunk < from.moved.len() {
-            self.move_chunk_number(guard, from, to, chunk, fate);
+            self.move_chunk_number(from, to, chunk, fate);
         }
         chunk < from.moved.len()
     }
 
     /// Moves the chunks that somebody took and has not finished: who needs the end of a move does not wait for a sleeper.
-    fn move_leftovers(
-        &self,
-        guard: &Guard,
-        from: &Generation<W>,
-        to: &Generation<W>,
-        fate: &dyn Fn(W) -> Fate,
-    ) {
+    fn move_leftovers(&self, from: &Generation<W>, to: &Generation<W>, fate: &dyn Fn(W) -> Fate) {
         for chunk in 0..from.moved.len() {
             if !from.moved[chunk].load(Ordering::Acquire) {
-                self.move_chunk_number(guard, from, to, chunk, fate);
+                self.move_chunk_number(from, to, chunk, fate);
             }
         }
         // Also if whoever marked the last chunk has fallen asleep before this.
-        self.promote(guard, from, to);
+        self.promote(from, to);
     }
 
     pub(super) fn move_chunk_number(
         &self,
-        guard: &Guard,
         from: &Generation<W>,
         to: &Generation<W>,
         chunk: usize,
@@ -201,24 +188,21 @@ impl<W: Word> Table<W> {
         if !from.moved[chunk].swap(true, Ordering::AcqRel)
             && from.moved_count.fetch_add(1, Ordering::AcqRel) + 1 == from.moved.len()
         {
-            self.promote(guard, from, to);
+            self.promote(from, to);
         }
     }
 
-    pub(super) fn promote(&self, guard: &Guard, from: &Generation<W>, to: &Generation<W>) {
-        let (slots, lines) = (to.slots, to.lines);
+    pub(super) fn promote(&self, from: &Generation<W>, to: &Generation<W>) {
+        let (slots, mask) = (to.slots, Slot::<W>::offset_mask(to.lines));
         let (from, to) = (ptr::from_ref(from).cast_mut(), ptr::from_ref(to).cast_mut());
-        if self.current.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire).is_err() {
+        if self.current.compare_exchange(from, to, Ordering::SeqCst, Ordering::Acquire).is_err() {
             return;
         }
         self.near_slots.store(slots, Ordering::Relaxed);
-        self.near_lines.store(lines, Ordering::Relaxed);
+        self.near_mask.store(mask, Ordering::Relaxed);
+        // SAFETY: `from` came from a box, was replaced as the current one just now, and by us alone.
+        self.shared.retire(Box::new(unsafe { Retired::new(from) }));
         self.due.store(0, Ordering::Relaxed);
-        self.shared.retired.fetch_add(1, Ordering::Relaxed);
-        let old = Retired(from);
-        let shared = Arc::clone(&self.shared);
-        // `from` is not reachable any more for guards that are taken from now on, and we alone replaced it, so it is retired once.
-        guard.retire(move || old.scatter(&shared));
     }
 
     /// Leaves no slot for this key in `from`: its state is in `to`, or it has none.

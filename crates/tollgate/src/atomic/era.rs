@@ -1,0 +1,246 @@
+//! When memory that was taken out of reach may be freed: when nobody can still be reading it.
+//!
+//! Every thread has a *seat*. Who is about to read writes the current era on it, and zero when done. Who has taken something out of reach ends the
+//! era. What went out of reach in an era may be freed as soon as no seat shows that era or an earlier one.
+//!
+//! That is safe because four steps are in one order (`SeqCst`): a reader (1) writes its seat, then (2) looks for what there is; who frees (3) takes it
+//! out of reach, then (4) looks at the seats. If the reader found it, (2) was before (3), so (1) was before (4): the seat is seen. And it shows no later
+//! era, because that one began after (3).
+//!
+//! Reading costs one locked instruction and nothing shared is written, so threads do not slow each other down. Seats are never freed: there are
+//! as many as there were threads at a time.
+
+use std::sync::PoisonError;
+
+use super::sync::{AtomicBool, EraCell, Mutex, Ordering};
+
+/// On a seat where nobody reads.
+const NOBODY: u64 = 0;
+
+/// All seats, and the era they are in.
+#[derive(Debug)]
+pub(super) struct Eras {
+    now: EraCell,
+    seats: Mutex<Vec<&'static Seat>>,
+}
+
+/// No two share a cache line, nor the pair of lines that some processors fetch together.
+#[repr(align(128))]
+#[derive(Debug)]
+struct Seat {
+    era: EraCell,
+    taken: AtomicBool,
+}
+
+/// An era that has ended.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ended {
+    era: u64,
+    eras: &'static Eras,
+}
+
+/// While one is held, nothing that was in reach is freed.
+pub(super) struct Guard {
+    seat: &'static Seat,
+    hold: Hold,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Hold {
+    /// The thread began to read with this guard.
+    First,
+    /// It was reading already.
+    Nested,
+    /// The seat is not the thread's own, and goes back with the guard.
+    Borrowed,
+}
+
+impl Eras {
+    fn take_seat(&self) -> &'static Seat {
+        let mut seats = self.seats.lock().unwrap_or_else(PoisonError::into_inner);
+        let free = seats.iter().copied().find(|seat| !seat.taken.swap(true, Ordering::AcqRel));
+        if let Some(seat) = free {
+            return seat;
+        }
+        let (era, taken) = (EraCell::new(NOBODY), AtomicBool::new(true));
+        let seat: &'static Seat = Box::leak(Box::new(Seat { era, taken }));
+        seats.push(seat);
+        seat
+    }
+
+    /// A guard for a thread that is not reading already.
+    #[inline(always)]
+    fn enter(&self, seat: &'static Seat) -> Option<Guard> {
+        // Nobody else writes there.
+        if seat.era.load(Ordering::Relaxed) != NOBODY {
+            return None;
+        }
+        seat.era.store(self.now.load(Ordering::SeqCst), Ordering::SeqCst);
+        Some(Guard { seat, hold: Hold::First })
+    }
+
+    /// Ends the era: for whoever has just taken something out of reach, by a `SeqCst` write.
+    fn end(&'static self) -> Ended {
+        Ended { era: self.now.fetch_add(1, Ordering::SeqCst), eras: self }
+    }
+}
+
+impl Ended {
+    /// Whether nobody can still be reading what went out of reach in this era.
+    pub(super) fn is_past(self) -> bool {
+        let reads = |seat: &&'static Seat| {
+            let era = seat.era.load(Ordering::SeqCst);
+            era != NOBODY && era <= self.era
+        };
+        // A seat that comes later is for a reader who comes later.
+        let seats = self.eras.seats.lock().unwrap_or_else(PoisonError::into_inner);
+        !seats.iter().any(reads)
+    }
+}
+
+impl Drop for Guard {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if self.hold == Hold::Nested {
+            return;
+        }
+        // Released: who sees nobody here may free what we read.
+        self.seat.era.store(NOBODY, Ordering::Release);
+        if self.hold == Hold::Borrowed {
+            self.seat.taken.store(false, Ordering::Release);
+        }
+    }
+}
+
+#[cfg(not(loom))]
+pub(super) use process::{end_era, pin, pin_quickly};
+
+/// The eras of this process and the seats of its threads.
+#[cfg(not(loom))]
+mod process {
+    use std::cell::Cell;
+
+    use super::*;
+
+    static ERAS: Eras = Eras { now: EraCell::new(NOBODY + 1), seats: Mutex::new(Vec::new()) };
+
+    std::thread_local! {
+        /// Has no destructor, so that looking there is a load.
+        static SEAT: Cell<Option<&'static Seat>> = const { Cell::new(None) };
+        static LEAVING: Leaving = const { Leaving };
+    }
+
+    /// Gives the seat back when the thread ends.
+    struct Leaving;
+
+    impl Drop for Leaving {
+        fn drop(&mut self) {
+            if let Some(seat) = SEAT.take() {
+                seat.taken.store(false, Ordering::Release);
+            }
+        }
+    }
+
+    /// Begins to read, or goes on.
+    pub(in super::super) fn pin() -> Guard {
+        match SEAT.get() {
+            Some(seat) => ERAS.enter(seat).unwrap_or(Guard { seat, hold: Hold::Nested }),
+            None => sit_down(),
+        }
+    }
+
+    /// [`pin`] for the way that must be short: nothing where that takes more than a few instructions, the first time and when reading already.
+    #[inline(always)]
+    pub(in super::super) fn pin_quickly() -> Option<Guard> {
+        ERAS.enter(SEAT.get()?)
+    }
+
+    #[cold]
+    fn sit_down() -> Guard {
+        let seat = ERAS.take_seat();
+        // A thread that is ending has no place to keep it.
+        let kept = LEAVING.try_with(|_| SEAT.set(Some(seat))).is_ok();
+        seat.era.store(ERAS.now.load(Ordering::SeqCst), Ordering::SeqCst);
+        Guard { seat, hold: if kept { Hold::First } else { Hold::Borrowed } }
+    }
+
+    /// Ends the era: for whoever has just taken something out of reach, by a `SeqCst` write.
+    pub(in super::super) fn end_era() -> Ended {
+        ERAS.end()
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_models {
+    use loom::cell::UnsafeCell;
+    use loom::sync::Arc;
+    use loom::thread;
+
+    use super::*;
+
+    fn eras() -> &'static Eras {
+        Box::leak(Box::new(Eras { now: EraCell::new(NOBODY + 1), seats: Mutex::new(Vec::new()) }))
+    }
+
+    /// Two places, of which one is in reach. To free one is to write there, which loom refuses while somebody reads.
+    struct Places {
+        current: EraCell,
+        places: [UnsafeCell<()>; 2],
+    }
+
+    impl Places {
+        fn new() -> Arc<Places> {
+            Arc::new(Places { current: EraCell::new(0), places: Default::default() })
+        }
+
+        fn read(&self, eras: &'static Eras, seat: &'static Seat) {
+            let guard = eras.enter(seat).expect("not reading");
+            let current = self.current.load(Ordering::SeqCst);
+            self.places[current as usize].with(|_| ());
+            drop(guard);
+        }
+
+        fn free_first(&self, eras: &'static Eras) {
+            self.current.store(1, Ordering::SeqCst);
+            if eras.end().is_past() {
+                self.places[0].with_mut(|_| ());
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_is_freed_that_somebody_reads() {
+        loom::model(|| {
+            let (eras, places) = (eras(), Places::new());
+            let readers = [(); 2].map(|()| {
+                let places = Arc::clone(&places);
+                thread::spawn(move || {
+                    let seat = eras.take_seat();
+                    places.read(eras, seat);
+                    seat.taken.store(false, Ordering::Release);
+                })
+            });
+            places.free_first(eras);
+            for reader in readers {
+                reader.join().expect("no thread panics");
+            }
+        });
+    }
+
+    #[test]
+    fn who_comes_again_is_seen_again() {
+        loom::model(|| {
+            let (eras, places) = (eras(), Places::new());
+            let seat = eras.take_seat();
+            let reader = {
+                let places = Arc::clone(&places);
+                thread::spawn(move || {
+                    places.read(eras, seat);
+                    places.read(eras, seat);
+                })
+            };
+            places.free_first(eras);
+            reader.join().expect("no thread panics");
+        });
+    }
+}
