@@ -3,7 +3,7 @@
 use crate::algorithm::Op;
 use crate::decision::{Decision, Receipt};
 use crate::error::Error;
-use crate::key::{Key, KeyRef};
+use crate::key::Key;
 use crate::limit::Limit;
 use crate::store::Store;
 use crate::time::Timestamp;
@@ -103,7 +103,7 @@ impl<S: Store> Limiter<S> {
     /// assert!(limiter.hit("bob").allowed());
     /// # Ok::<(), tollgate::Error>(())
     /// ```
-    #[inline]
+    #[inline(always)]
     pub fn hit<K: Key>(&self, key: K) -> Decision {
         self.hit_n(key, 1)
     }
@@ -116,13 +116,9 @@ impl<S: Store> Limiter<S> {
     /// assert!(!limiter.hit_n("bob", 11).allowed());
     /// # Ok::<(), tollgate::Error>(())
     /// ```
-    #[inline]
+    #[inline(always)]
     pub fn hit_n<K: Key>(&self, key: K, cost: u64) -> Decision {
-        let Limiter { store, prepared, .. } = self;
-        key.with_key(|key| {
-            let hint = store.hint(prepared, key);
-            store.hit(prepared, key, hint, store.now(), cost)
-        })
+        self.store.hit_now(&self.prepared, &key, cost)
     }
 
     /// What a hit would get, without charging or pushing anything.
@@ -279,16 +275,16 @@ impl<S: Store> At<'_, S> {
     }
 
     /// See [`Limiter::hit`].
-    #[inline]
+    #[inline(always)]
     pub fn hit<K: Key>(&self, key: K) -> Decision {
         self.hit_n(key, 1)
     }
 
     /// See [`Limiter::hit_n`].
-    #[inline]
+    #[inline(always)]
     pub fn hit_n<K: Key>(&self, key: K, cost: u64) -> Decision {
         let Limiter { store, prepared, .. } = self.limiter;
-        key.with_key(|key| store.hit(prepared, key, store.hint(prepared, key), self.now, cost))
+        store.hit(prepared, &key, store.hint(prepared, &key), self.now, cost)
     }
 
     /// See [`Limiter::peek`].
@@ -347,11 +343,10 @@ impl<S: Store> At<'_, S> {
         for (group, keys) in keys.chunks(AT_ONCE).enumerate() {
             let mut hints = [0; AT_ONCE];
             for (hint, key) in hints.iter_mut().zip(keys) {
-                *hint = key.with_key(|key| store.hint(prepared, key));
+                *hint = store.hint(prepared, key);
             }
             for (index, (key, hint)) in keys.iter().zip(hints).enumerate() {
-                let hit = |key: KeyRef<'_>| store.hit(prepared, key, hint, self.now, 1);
-                f(group * AT_ONCE + index, key.with_key(hit));
+                f(group * AT_ONCE + index, store.hit(prepared, key, hint, self.now, 1));
             }
         }
     }

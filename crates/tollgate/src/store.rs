@@ -3,7 +3,7 @@
 use crate::algorithm::{Machine, Op, Step, hit, refused, step};
 use crate::decision::Decision;
 use crate::error::Error;
-use crate::key::KeyRef;
+use crate::key::{Key, KeyRef};
 use crate::limit::Limit;
 use crate::time::Timestamp;
 
@@ -48,21 +48,28 @@ pub trait Store: Clone + Send + Sync + 'static {
 
     /// [`Op::Hit`], which a store may do faster than any operation; `hint` is what [`hint`](Store::hint) said of the key.
     #[inline]
-    fn hit(
+    fn hit<K: Key + ?Sized>(
         &self,
         prepared: &Self::Prepared,
-        key: KeyRef<'_>,
+        key: &K,
         hint: u64,
         now: Timestamp,
         cost: u64,
     ) -> Decision {
         let _ = hint;
-        self.apply(prepared, key, now, Op::Hit(cost))
+        key.with_key(|key| self.apply(prepared, key, now, Op::Hit(cost)))
+    }
+
+    /// [`hit`](Store::hit) at the time of the store's clock.
+    #[inline(always)]
+    fn hit_now<K: Key + ?Sized>(&self, prepared: &Self::Prepared, key: &K, cost: u64) -> Decision {
+        let hint = self.hint(prepared, key);
+        self.hit(prepared, key, hint, self.now(), cost)
     }
 
     /// Called some time before a hit: lets a store find out where the key lies and begin to fetch it, while the clock is read or other keys are.
     #[inline]
-    fn hint(&self, prepared: &Self::Prepared, key: KeyRef<'_>) -> u64 {
+    fn hint<K: Key + ?Sized>(&self, prepared: &Self::Prepared, key: &K) -> u64 {
         let _ = (prepared, key);
         0
     }

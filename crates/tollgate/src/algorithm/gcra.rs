@@ -71,6 +71,12 @@ impl Gcra {
         gcra
     }
 
+    /// Whether all its times are whole microseconds.
+    #[inline(always)]
+    pub(crate) fn is_whole(&self) -> bool {
+        !self.has_parts
+    }
+
     /// Parts as a span, saturating.
     fn span(&self, parts: u128) -> Span {
         const MAX: u64 = Timestamp::MAX.as_micros();
@@ -94,13 +100,13 @@ impl Gcra {
         }
     }
 
-    /// The arrival time that counts: never in the past. A part that is not below the quota, left over from a larger one, counts as the
+    /// The arrival time that counts: never before `now`. A part that is not below the quota, left over from a larger one, counts as the
     /// microsecond it is nearly.
     #[inline(always)]
     fn due(&self, state: Option<&State>, now: Timestamp) -> State {
         match state {
             Some(state) if state.tat < now => State { tat: now, part: 0 },
-            Some(state) if state.part < self.quota => *state,
+            Some(state) if state.part == 0 || state.part < self.quota => *state,
             Some(state) => State { tat: state.tat.plus(1), part: 0 },
             None => State { tat: now, part: 0 },
         }
@@ -119,10 +125,10 @@ impl Gcra {
         State { tat: Timestamp::from_micros(micros + carry), part: part - carry * self.quota }
     }
 
-    /// How far a due time lies ahead.
+    /// How far a due time, or one after it, lies ahead.
     #[inline(always)]
     fn ahead(due: State, now: Timestamp) -> Span {
-        Span { micros: due.tat.micros_since(now), part: due.part }
+        Span { micros: due.tat.as_micros() - now.as_micros(), part: due.part }
     }
 
     /// Whether `next` is not too far ahead. Spelled out, because a comparison of pairs has no branch to predict. The cost is looked at for
@@ -131,7 +137,8 @@ impl Gcra {
     fn tolerates(&self, next: State, now: Timestamp, cost: u64) -> bool {
         let Span { micros, part } = Self::ahead(next, now);
         let tolerance = self.tolerance;
-        cost <= self.burst
+        // A burst is at least one.
+        (cost == 1 || cost <= self.burst)
             && (micros < tolerance.micros || micros == tolerance.micros && part <= tolerance.part)
     }
 

@@ -42,7 +42,7 @@ use crate::algorithm::{AnyMachine, Op};
 use crate::clock::{Clock, SystemClock};
 use crate::decision::Decision;
 use crate::error::Error;
-use crate::key::KeyRef;
+use crate::key::{Key, KeyRef};
 use crate::limit::Limit;
 use crate::registry::Registry;
 use crate::store::{Act, AnyAct, Hit, Part, Store, together};
@@ -250,7 +250,22 @@ impl<C: Clock> Inner<C> {
         key.hash(&self.hasher).max(FIRST_FINGERPRINT)
     }
 
-    #[inline]
+    /// A hit. For the usual limit most are done right here, inlined into the caller: what it does not read of the decision is never made. All else is
+    /// a call away.
+    #[inline(always)]
+    fn hit(&self, prepared: &Prepared, fingerprint: u64, now: Timestamp, cost: u64) -> Decision {
+        if let AnyMachine::Gcra(machine) = &prepared.machine
+            && machine.is_whole()
+            && let ByWidth::Narrow(kept) = &prepared.known.kept
+            && let Some(decision) =
+                (On { store: self, kept, machine, now }).try_hit(fingerprint, cost)
+        {
+            return decision;
+        }
+        self.act(prepared, fingerprint, now, Hit(cost))
+    }
+
+    #[inline(never)]
     fn act(
         &self,
         prepared: &Prepared,
@@ -325,21 +340,21 @@ impl<C: Clock + 'static> Store for Atomic<C> {
         self.inner.act(prepared, self.inner.fingerprint(key), now, AnyAct::Op(op))
     }
 
-    #[inline]
-    fn hit(
+    #[inline(always)]
+    fn hit<K: Key + ?Sized>(
         &self,
         prepared: &Prepared,
-        _key: KeyRef<'_>,
+        _key: &K,
         fingerprint: u64,
         now: Timestamp,
         cost: u64,
     ) -> Decision {
-        self.inner.act(prepared, fingerprint, now, Hit(cost))
+        self.inner.hit(prepared, fingerprint, now, cost)
     }
 
     #[inline]
-    fn hint(&self, prepared: &Prepared, key: KeyRef<'_>) -> u64 {
-        let fingerprint = self.inner.fingerprint(key);
+    fn hint<K: Key + ?Sized>(&self, prepared: &Prepared, key: &K) -> u64 {
+        let fingerprint = key.with_key(|key| self.inner.fingerprint(key));
         match &prepared.known.kept {
             ByWidth::Narrow(kept) => kept.table.prefetch(fingerprint),
             ByWidth::Wide(kept) => kept.table.prefetch(fingerprint),

@@ -3,14 +3,14 @@
 use std::sync::atomic::Ordering;
 
 use super::pack::Pack;
-use super::sync::{Guard, pin};
+use super::sync::{Guard, pin, pin_quickly};
 use super::table::{Fate, Full, Move, Next};
 use super::word::Word;
 use super::{Inner, Kept};
 use crate::algorithm::{Op, Step};
 use crate::clock::Clock;
 use crate::decision::{Decision, Source};
-use crate::store::{Act, AnyAct};
+use crate::store::{Act, AnyAct, Hit};
 use crate::time::Timestamp;
 
 impl<W: Word> Kept<W> {
@@ -38,8 +38,10 @@ impl<W: Word, M: Pack<W>, C: Clock> On<'_, W, M, C> {
 
     #[inline(always)]
     fn word(&self, state: Option<&M::State>) -> W {
-        let pack = |state| W::present(self.machine.pack(&self.kept.packing, state));
-        state.map_or(W::CLEARED, |state| pack(state).with_used(true))
+        match state {
+            Some(state) => W::present(self.machine.pack(&self.kept.packing, state)).with_used(true),
+            None => W::CLEARED,
+        }
     }
 
     /// Judged by the caller's time and never by one ahead of the store's own clock.
@@ -77,12 +79,22 @@ impl<W: Word, M: Pack<W>, C: Clock> On<'_, W, M, C> {
         Decision::new(self.machine, state.as_ref(), self.now, step)
     }
 
+    /// The short way of a hit: nothing if there is anything else to do.
+    #[inline(always)]
+    pub(super) fn try_hit(&self, fingerprint: u64, cost: u64) -> Option<Decision> {
+        if self.is_maintenance_due() {
+            return None;
+        }
+        let guard = pin_quickly()?;
+        self.try_once(&guard, fingerprint, Hit(cost))
+    }
+
     /// One attempt at the word of a key; nothing if that does not settle it. No loop: what a loop keeps at hand would cost every hit.
     #[inline(always)]
     fn try_once(&self, guard: &Guard, fingerprint: u64, act: impl Act) -> Option<Decision> {
         let cell = self.kept.table.find(guard, fingerprint)?;
         let word = W::load(cell, Ordering::Acquire);
-        if word == W::VOID || word.is_frozen() {
+        if word.is_frozen() || word.payload().is_none() {
             return None;
         }
         let (next, done) = self.step(word, act);
@@ -149,6 +161,11 @@ impl<W: Word, M: Pack<W>, C: Clock> On<'_, W, M, C> {
         if self.kept.is_clean_due(now, period - period / 16, period) {
             self.begin_move_if_due();
         }
+    }
+
+    #[inline(always)]
+    fn is_maintenance_due(&self) -> bool {
+        self.now.as_micros() >= self.kept.table.due.load(Ordering::Relaxed)
     }
 
     /// One small step of housekeeping: frees a piece of memory, or goes on with cleaning a table that nobody hits, or begins a move here. It
@@ -235,13 +252,14 @@ pub(super) fn act_on<W: Word, M: Pack<W>, C: Clock>(
     now: Timestamp,
     act: impl Act,
 ) -> Decision {
+    let on = On { store, kept, machine, now };
     let guard = pin();
-    let decision = match (On { store, kept, machine, now }).try_once(&guard, fingerprint, act) {
+    let decision = match on.try_once(&guard, fingerprint, act) {
         Some(decision) => decision,
         None => act_surely(store, kept, machine, &guard, fingerprint, now, act.any()),
     };
     drop(guard);
-    if now.as_micros() >= kept.table.due.load(Ordering::Relaxed) {
+    if on.is_maintenance_due() {
         maintain(store, kept, machine, now);
     }
     decision

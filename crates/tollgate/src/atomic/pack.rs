@@ -233,7 +233,8 @@ impl Pack<u64> for Gcra {
 
     #[inline(always)]
     fn unpack(&self, packing: &Packing, payload: u64) -> gcra::State {
-        let part = (payload & LOW) * packing.part_unit;
+        // In units of the whole quota there is none, and who knows that beforehand is spared all sums of parts.
+        let part = if self.is_whole() { 0 } else { (payload & LOW) * packing.part_unit };
         gcra::State { tat: packing.time(payload >> 12), part }
     }
 }

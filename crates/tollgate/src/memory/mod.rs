@@ -19,7 +19,7 @@ use crate::algorithm::{AnyMachine, Op, with_machine};
 use crate::clock::{Clock, SystemClock};
 use crate::decision::Decision;
 use crate::error::Error;
-use crate::key::KeyRef;
+use crate::key::{Key, KeyRef};
 use crate::limit::Limit;
 use crate::registry::{Registry, lock};
 use crate::store::{Act, AnyAct, Hit, Part, Store, together};
@@ -273,20 +273,26 @@ impl<C: Clock + 'static> Store for Memory<C> {
     }
 
     #[inline]
-    fn hit(
+    fn hit<K: Key + ?Sized>(
         &self,
         prepared: &Prepared,
-        key: KeyRef<'_>,
-        hash: u64,
+        key: &K,
+        _hint: u64,
         now: Timestamp,
         cost: u64,
     ) -> Decision {
-        self.inner.act_alone(prepared, key, hash, now, Hit(cost))
+        key.with_key(|key| {
+            self.inner.act_alone(prepared, key, key.hash(&self.inner.hasher), now, Hit(cost))
+        })
     }
 
+    /// One pass over the key, and the hash before the clock: the processor does both at once.
     #[inline]
-    fn hint(&self, _prepared: &Prepared, key: KeyRef<'_>) -> u64 {
-        key.hash(&self.inner.hasher)
+    fn hit_now<K: Key + ?Sized>(&self, prepared: &Prepared, key: &K, cost: u64) -> Decision {
+        key.with_key(|key| {
+            let hash = key.hash(&self.inner.hasher);
+            self.inner.act_alone(prepared, key, hash, self.now(), Hit(cost))
+        })
     }
 
     fn hit_together(
