@@ -92,7 +92,7 @@ impl Clock for SystemClock {
     #[inline(always)]
     fn now(&self) -> Timestamp {
         match &self.process.counter {
-            Some(counter) => Timestamp::EPOCH.plus_small(counter.grains(&self.process.os) >> GRAIN),
+            Some(counter) => Timestamp::EPOCH.plus_small(counter.grains() >> GRAIN),
             None => self.process.os.now(),
         }
     }
@@ -108,7 +108,7 @@ struct ProcessClock {
 impl ProcessClock {
     fn start() -> ProcessClock {
         let os = OsClock::start();
-        ProcessClock { os, counter: kernel_trusts_counter().then(|| Counter::start(&os)) }
+        ProcessClock { os, counter: kernel_trusts_counter().then(|| Counter::start(os)) }
     }
 }
 
@@ -160,6 +160,7 @@ const STRETCH: u64 = 1_000_000 << GRAIN;
 #[derive(Debug)]
 struct Counter {
     source: quanta::Clock,
+    os: OsClock,
     published: AtomicUsize,
     anchors: [Anchor; 2],
     /// The first reading: the longer ago, the better the speed that follows from it.
@@ -174,6 +175,8 @@ struct Anchor {
     grains: AtomicU64,
     /// Grains per tick, in 2^-32.
     speed: AtomicU64,
+    /// Ticks for which the line holds: about a [`STRETCH`], and few enough that their product with the speed fits 64 bits.
+    span: AtomicU64,
 }
 
 /// Both clocks at one instant.
@@ -210,17 +213,18 @@ impl Reading {
 }
 
 impl Counter {
-    fn start(os: &OsClock) -> Counter {
+    fn start(os: OsClock) -> Counter {
         let source = quanta::Clock::new();
-        let first = Reading::take(&source, os);
+        let first = Reading::take(&source, &os);
         // Ten milliseconds tell the speed to a few millionths; the anchors that follow mend the rest.
         while os.grains() - first.grains < (10_000 << GRAIN) {
             std::hint::spin_loop();
         }
-        let last = Reading::take(&source, os);
+        let last = Reading::take(&source, &os);
         let speed = last.speed_since(&first);
         let counter = Counter {
             source,
+            os,
             published: AtomicUsize::new(0),
             anchors: Default::default(),
             anchoring: Mutex::new(first),
@@ -232,16 +236,36 @@ impl Counter {
 
     /// Grains since the Unix epoch.
     #[inline(always)]
-    fn grains(&self, os: &OsClock) -> u64 {
-        match self.follow() {
-            Some((grains, passed)) if passed <= STRETCH => grains + passed,
-            Some((grains, passed)) => self.anchor(os, grains, passed),
-            None => self.read_again(os),
+    fn grains(&self) -> u64 {
+        let now = self.source.raw();
+        let published = self.published.load(Ordering::Acquire);
+        let anchor = &self.anchors[published % 2];
+        let grains = anchor.grains.load(Ordering::Relaxed);
+        let speed = anchor.speed.load(Ordering::Relaxed);
+        let span = anchor.span.load(Ordering::Relaxed);
+        // Wraps to more than any span on a core whose counter lags behind the anchor.
+        let ticks = now.wrapping_sub(anchor.ticks.load(Ordering::Relaxed));
+        fence(Ordering::Acquire);
+        if published != self.published.load(Ordering::Relaxed) || ticks > span {
+            return self.grains_with_care();
+        }
+        grains + (ticks * speed >> 32)
+    }
+
+    /// [`grains`](Counter::grains) when the line has ended, or was anchored while we read.
+    #[cold]
+    #[inline(never)]
+    fn grains_with_care(&self) -> u64 {
+        loop {
+            match self.follow() {
+                Some((grains, passed)) if passed <= STRETCH => return grains + passed,
+                Some((grains, passed)) => return self.anchor(grains, passed),
+                None => {}
+            }
         }
     }
 
     /// What the clock said at its anchor and what has passed since; nothing if it was anchored while we read.
-    #[inline(always)]
     fn follow(&self) -> Option<(u64, u64)> {
         let now = self.source.raw();
         let published = self.published.load(Ordering::Acquire);
@@ -254,18 +278,10 @@ impl Counter {
         (published == self.published.load(Ordering::Relaxed)).then_some((grains, passed))
     }
 
-    #[cold]
-    #[inline(never)]
-    fn read_again(&self, os: &OsClock) -> u64 {
-        self.grains(os)
-    }
-
     /// Anchors the clock anew. It said `grains` at the last anchor, and will not say less than what it says now.
-    #[cold]
-    #[inline(never)]
-    fn anchor(&self, os: &OsClock, grains: u64, passed: u64) -> u64 {
+    fn anchor(&self, grains: u64, passed: u64) -> u64 {
         if self.broken.load(Ordering::Relaxed) {
-            return grains.max(os.grains());
+            return grains.max(self.os.grains());
         }
         let told = grains.saturating_add(passed);
         let first = match self.anchoring.try_lock() {
@@ -274,7 +290,7 @@ impl Counter {
             // Somebody else is at it.
             Err(TryLockError::WouldBlock) => return told,
         };
-        let now = Reading::take(&self.source, os);
+        let now = Reading::take(&self.source, &self.os);
         // Nobody else writes: we hold the lock.
         let Some((grains, passed)) = self.follow() else { return told };
         if passed <= STRETCH {
@@ -303,17 +319,19 @@ impl Counter {
     fn publish(&self, ticks: u64, grains: u64, speed: u64) {
         let next = self.published.load(Ordering::Relaxed).wrapping_add(1);
         let anchor = &self.anchors[next % 2];
+        // A line from the beginning of the counter is one that has ended.
+        let span = if ticks == 0 { 0 } else { (STRETCH << 32) / speed.max(1) };
         // A reader that sees any of the stores below also sees that `published` moved on from its turn.
         fence(Ordering::Release);
         anchor.ticks.store(ticks, Ordering::Relaxed);
         anchor.grains.store(grains, Ordering::Relaxed);
         anchor.speed.store(speed, Ordering::Relaxed);
+        anchor.span.store(span, Ordering::Relaxed);
         self.published.store(next, Ordering::Release);
     }
 }
 
-/// Fits 64 bits as long as there are less than 2^62 ticks, which is decades, at less than four grainseconds each.
-#[inline(always)]
+/// What passes in that many ticks. Fits 64 bits as long as there are less than 2^62 ticks, which is decades, at less than four grainseconds each.
 fn scale(ticks: u64, speed: u64) -> u64 {
     ((u128::from(ticks) * u128::from(speed)) >> 32) as u64
 }

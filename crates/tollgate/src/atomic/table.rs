@@ -151,13 +151,10 @@ impl<W: Word> Table<W> {
         if !generation.next.load(Ordering::Acquire).is_null() {
             return None;
         }
-        let home = generation.home(fingerprint);
-        for slot in generation.line(home) {
-            if slot.fingerprint.load(Ordering::Acquire) == fingerprint {
-                return Some(&slot.word);
-            }
-        }
-        generation.find_away_from_home(fingerprint)
+        let home = generation.line(generation.home(fingerprint));
+        let here = |slot: &&Slot<W>| slot.fingerprint.load(Ordering::Acquire) == fingerprint;
+        let slot = home.iter().find(here).or_else(|| generation.find_away_from_home(fingerprint));
+        slot.map(|slot| &slot.word)
     }
 
     /// Replaces the word of a key by what `f` makes of it, also when it has no slot yet or a move is under way. `f` gets the word, or void when there

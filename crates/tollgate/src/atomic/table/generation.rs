@@ -112,11 +112,11 @@ impl<W: Word> Generation<W> {
     }
 
     #[inline(never)]
-    pub(super) fn find_away_from_home(&self, fingerprint: u64) -> Option<&W::Cell> {
+    pub(super) fn find_away_from_home(&self, fingerprint: u64) -> Option<&Slot<W>> {
         for slot in self.probe(fingerprint) {
             let found = slot.fingerprint.load(Ordering::Acquire);
             if found == fingerprint {
-                return Some(&slot.word);
+                return Some(slot);
             }
             if found < FIRST_FINGERPRINT {
                 return None;
