@@ -50,7 +50,8 @@ impl<C: Clock + ?Sized> Clock for Arc<C> {
 /// ```
 #[derive(Clone, Copy)]
 pub struct SystemClock {
-    process: &'static ProcessClock,
+    os: &'static OsClock,
+    counter: Option<&'static Counter>,
 }
 
 impl SystemClock {
@@ -62,7 +63,8 @@ impl SystemClock {
     #[must_use]
     pub fn new() -> Self {
         static PROCESS: OnceLock<ProcessClock> = OnceLock::new();
-        SystemClock { process: PROCESS.get_or_init(ProcessClock::start) }
+        let process = PROCESS.get_or_init(ProcessClock::start);
+        SystemClock { os: &process.os, counter: process.counter.as_ref() }
     }
 
     /// Whether the processor's counter is in use.
@@ -72,7 +74,7 @@ impl SystemClock {
     /// ```
     #[must_use]
     pub fn uses_counter(&self) -> bool {
-        self.process.counter.as_ref().is_some_and(|counter| !counter.broken.load(Ordering::Relaxed))
+        self.counter.is_some_and(|counter| !counter.broken.load(Ordering::Relaxed))
     }
 }
 
@@ -91,9 +93,9 @@ impl std::fmt::Debug for SystemClock {
 impl Clock for SystemClock {
     #[inline(always)]
     fn now(&self) -> Timestamp {
-        match &self.process.counter {
+        match self.counter {
             Some(counter) => Timestamp::EPOCH.plus_small(counter.grains() >> GRAIN),
-            None => self.process.os.now(),
+            None => self.os.now(),
         }
     }
 }
@@ -249,7 +251,7 @@ impl Counter {
         if published != self.published.load(Ordering::Relaxed) || ticks > span {
             return self.grains_with_care();
         }
-        grains + (ticks * speed >> 32)
+        grains + ((ticks * speed) >> 32)
     }
 
     /// [`grains`](Counter::grains) when the line has ended, or was anchored while we read.

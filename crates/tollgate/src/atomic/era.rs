@@ -10,6 +10,7 @@
 //! Reading costs one locked instruction and nothing shared is written, so threads do not slow each other down. Seats are never freed: there are
 //! as many as there were threads at a time.
 
+use std::marker::PhantomData;
 use std::sync::PoisonError;
 
 use super::sync::{AtomicBool, EraCell, Mutex, Ordering};
@@ -39,10 +40,11 @@ pub(super) struct Ended {
     eras: &'static Eras,
 }
 
-/// While one is held, nothing that was in reach is freed.
+/// While one is held, nothing that was in reach is freed. A local of its thread: a later one goes before an earlier one.
 pub(super) struct Guard {
     seat: &'static Seat,
     hold: Hold,
+    stays: PhantomData<*const ()>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -76,7 +78,7 @@ impl Eras {
             return None;
         }
         seat.era.store(self.now.load(Ordering::SeqCst), Ordering::SeqCst);
-        Some(Guard { seat, hold: Hold::First })
+        Some(Guard::new(seat, Hold::First))
     }
 
     /// Ends the era: for whoever has just taken something out of reach, by a `SeqCst` write.
@@ -95,6 +97,13 @@ impl Ended {
         // A seat that comes later is for a reader who comes later.
         let seats = self.eras.seats.lock().unwrap_or_else(PoisonError::into_inner);
         !seats.iter().any(reads)
+    }
+}
+
+impl Guard {
+    #[inline(always)]
+    fn new(seat: &'static Seat, hold: Hold) -> Guard {
+        Guard { seat, hold, stays: PhantomData }
     }
 }
 
@@ -144,7 +153,7 @@ mod process {
     /// Begins to read, or goes on.
     pub(in super::super) fn pin() -> Guard {
         match SEAT.get() {
-            Some(seat) => ERAS.enter(seat).unwrap_or(Guard { seat, hold: Hold::Nested }),
+            Some(seat) => ERAS.enter(seat).unwrap_or(Guard::new(seat, Hold::Nested)),
             None => sit_down(),
         }
     }
@@ -161,7 +170,7 @@ mod process {
         // A thread that is ending has no place to keep it.
         let kept = LEAVING.try_with(|_| SEAT.set(Some(seat))).is_ok();
         seat.era.store(ERAS.now.load(Ordering::SeqCst), Ordering::SeqCst);
-        Guard { seat, hold: if kept { Hold::First } else { Hold::Borrowed } }
+        Guard::new(seat, if kept { Hold::First } else { Hold::Borrowed })
     }
 
     /// Ends the era: for whoever has just taken something out of reach, by a `SeqCst` write.

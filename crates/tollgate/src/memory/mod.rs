@@ -286,10 +286,10 @@ impl<C: Clock + 'static> Store for Memory<C> {
         })
     }
 
-    /// One pass over the key, and the hash before the clock: the processor does both at once.
     #[inline]
     fn hit_now<K: Key + ?Sized>(&self, prepared: &Prepared, key: &K, cost: u64) -> Decision {
         key.with_key(|key| {
+            // The hash comes before the clock: the processor does both at once.
             let hash = key.hash(&self.inner.hasher);
             self.inner.act_alone(prepared, key, hash, self.now(), Hit(cost))
         })

@@ -111,6 +111,7 @@ impl<W: Word> Generation<W> {
         (fingerprint >> Slot::<W>::HOME_SHIFT) as usize & self.mask
     }
 
+    #[cold]
     #[inline(never)]
     pub(super) fn find_away_from_home(&self, fingerprint: u64) -> Option<&Slot<W>> {
         for slot in self.probe(fingerprint) {
