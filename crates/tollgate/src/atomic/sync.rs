@@ -49,7 +49,8 @@ mod model {
         }
     }
 
-    /// For `era`: there plain stores meet loads, which loom orders by fences only.
+    /// For `era`, where a store is followed by a load of something else: loom orders the two by a fence only, so here it follows every `SeqCst` write,
+    /// as processors do it.
     #[derive(Debug)]
     pub(in super::super) struct EraCell(loom::sync::atomic::AtomicU64);
 
@@ -59,11 +60,8 @@ mod model {
         }
 
         pub(in super::super) fn load(&self, order: Ordering) -> u64 {
-            if order == Ordering::SeqCst {
-                fence(Ordering::SeqCst);
-                return self.0.load(Ordering::Acquire);
-            }
-            self.0.load(order)
+            // No fence: who loads after a weaker store must not be helped by the load.
+            self.0.load(if order == Ordering::SeqCst { Ordering::Acquire } else { order })
         }
 
         pub(in super::super) fn store(&self, value: u64, order: Ordering) {
