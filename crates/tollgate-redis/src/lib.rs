@@ -356,10 +356,6 @@ impl SharedStore for Redis {
     }
 }
 
-// Here, because they speak of Redis too.
-#[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
-mod readme {}
 #[cfg(doctest)]
 #[doc = include_str!("../../../guides/redis.md")]
 mod guide {}

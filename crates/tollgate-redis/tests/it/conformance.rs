@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::runtime::Runtime;
 use tollgate::{KeyRef, Limit};
-use tollgate_redis::Redis;
+use tollgate_redis::{Redis, RedisBuilder};
 use tollgate_testkit::{Kept, Subject, conformance};
 
 use crate::client::{LONG, runtime};
@@ -61,7 +61,7 @@ impl Address {
         Some(Address { url, prefix, roots, client: certificate.zip(key), cli: Vec::new() })
     }
 
-    async fn connect(&self) -> Redis {
+    fn builder(&self) -> RedisBuilder {
         let mut builder = Redis::builder(&self.url[..]).connect_timeout(LONG);
         if let Some(prefix) = &self.prefix {
             builder = builder.prefix(&prefix[..]);
@@ -75,7 +75,7 @@ impl Address {
         if let Some((certificate, key)) = &self.client {
             builder = builder.client_certificate(read(certificate), read(key));
         }
-        builder.connect().await.unwrap_or_else(|error| panic!("{error}"))
+        builder
     }
 }
 
@@ -99,7 +99,8 @@ struct OnRedis {
 impl OnRedis {
     fn new(address: Address, kept: impl Any + Send + Sync) -> OnRedis {
         let runtime = runtime();
-        let store = runtime.block_on(address.connect());
+        let connect = address.builder().connect();
+        let store = runtime.block_on(connect).unwrap_or_else(|error| panic!("{error}"));
         OnRedis { address, store, runtime, server: None, _kept: Box::new(kept) }
     }
 
@@ -175,7 +176,9 @@ impl Subject for OnRedis {
     type Store = Redis;
 
     fn store(&self) -> Redis {
-        self.runtime.block_on(self.address.connect())
+        // A rule may have broken the servers meanwhile.
+        let _on_it = self.runtime.enter();
+        self.address.builder().connect_later().unwrap_or_else(|error| panic!("{error}"))
     }
 
     fn block_on<F: Future>(&self, future: F) -> F::Output {

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use tollgate::Source;
 use tollgate::shared::SharedLimiter;
+use tollgate::{ErrorKind, Source};
 use tollgate_redis::Redis;
 
 use crate::client::{
-    LONG, Rules, admitted, answers, eventually, hasty, in_time, limiter, run, stats,
+    LONG, Rules, admitted, answers, eventually, hasty, in_time, limiter, patient, run, stats,
 };
 use crate::servers::Cluster;
 
@@ -21,6 +21,35 @@ fn subject_on(cluster: &Cluster, store: &Redis, node: usize, name: &str) -> Stri
         Cluster::first_owner(cluster.slot_of(&key)) == node
     };
     (0..).map(|n| format!("{name}{n}")).find(on_it).unwrap()
+}
+
+/// A subject whose slot is one of these.
+fn subject_in(cluster: &Cluster, store: &Redis, slots: std::ops::RangeInclusive<u16>) -> String {
+    let slot = |subject: &String| cluster.slot_of(&store.key_of("", LIMIT, subject).unwrap());
+    (0..).map(|n| format!("s{n}")).find(|subject| slots.contains(&slot(subject))).unwrap()
+}
+
+#[test]
+fn a_call_of_which_a_part_was_executed_does_not_say_that_it_was_not() {
+    run(async {
+        let mut cluster = Cluster::start();
+        let store = hasty(cluster.url()).await;
+        let limited = limiter(&store, LIMIT);
+        // The last slots of the first node and the first of the second have one breaker, so their keys go in one call.
+        let away = subject_in(&cluster, &store, 5_376..=5_460);
+        let well = subject_in(&cluster, &store, 5_461..=5_631);
+        let both = [&away, &well];
+        assert_eq!(limited.within(LONG).hit_each(&both).await.unwrap().len(), 2);
+        let other = limiter(&patient(cluster.url()).await, LIMIT);
+        cluster.nodes[0].kill();
+        let mut lost = 0;
+        for _ in 0..10 {
+            let error = in_time(limited.hit_each(&both)).await.unwrap_err();
+            lost += u64::from(error.kind() != ErrorKind::Unavailable);
+        }
+        let used = other.usage(&well).await.unwrap();
+        assert!(used <= 1 + lost, "{used} in use, but only {lost} may have been executed");
+    });
 }
 
 /// Hits one key after another on a node that is well, until told to stop: all of them must be decided by the store.

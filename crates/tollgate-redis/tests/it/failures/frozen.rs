@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tollgate::ErrorKind;
-use tollgate::shared::Guard;
+use tollgate::shared::{Guard, OnFailure};
 
 use crate::client::{
     LONG, Rules, SHORT, admitted, answers, connect, eventually, hasty, in_time, limiter, patient,
@@ -108,5 +108,41 @@ fn callers_on_a_server_that_freezes_again_and_again_never_pass_the_limit() {
         passed += admitted(&limited, "key", 310).await;
         assert!(passed <= 300, "{passed} passed");
         assert_eq!(limited.usage("key").await.unwrap(), 300);
+    });
+}
+
+#[test]
+fn what_has_no_deadline_of_a_caller_ends_all_the_same() {
+    run(async {
+        let server = Server::start(&[]);
+        let store = hasty(server.url()).await;
+        let limited = limiter(&store, "20/365 days");
+        assert_eq!(admitted(&limited, "key", 1).await, 1);
+        server.freeze();
+        assert!(in_time(limited.check()).await.is_err());
+        assert!(in_time(limited.clear()).await.is_err());
+        assert!(in_time(store.clear_namespace("")).await.is_err());
+        assert!(in_time(limited.reset("key")).await.is_err());
+        server.thaw();
+        answers(&limited, "key").await;
+        limited.clear().await.unwrap();
+        assert_eq!(limited.within(LONG).usage("key").await.unwrap(), 0);
+    });
+}
+
+#[test]
+fn a_wait_on_a_frozen_server_ends() {
+    run(async {
+        let server = Server::start(&[]);
+        let store = hasty(server.url()).await;
+        let limited = limiter(&store, "1/365 days");
+        server.freeze();
+        // Nobody to ask: the error, a share, or the refusal when the time is over.
+        assert!(in_time(limited.wait("key", 1, LONG)).await.is_err());
+        let open = limited.clone().on_failure(OnFailure::Open).unwrap();
+        assert!(in_time(open.wait("key", 1, LONG)).await.unwrap().allowed());
+        let closed = limited.clone().on_failure(OnFailure::Closed).unwrap();
+        assert!(!in_time(closed.wait("key", 1, SHORT)).await.unwrap().allowed());
+        server.thaw();
     });
 }

@@ -4,6 +4,7 @@ use std::io::Write;
 use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::eventually;
@@ -201,8 +202,9 @@ pub(super) fn directory() -> PathBuf {
 
 /// Ends the whole test binary well when there are no servers on this machine, unless that is not allowed.
 fn skip_without_servers() {
-    let there = Command::new("redis-server").arg("--version").stdout(Stdio::null()).status();
-    if there.is_ok() {
+    static THERE: OnceLock<bool> = OnceLock::new();
+    let look = || Command::new("redis-server").arg("--version").stdout(Stdio::null()).status();
+    if *THERE.get_or_init(|| look().is_ok()) {
         return;
     }
     assert!(
