@@ -67,3 +67,11 @@ pub use tollgate_http::{
     Chooser, Cidr, CidrError, ClientIp, Decider, Draft, Gate, Head, Headers, KeyBy, OnMissing,
     Outcomes, RequestKey, Reset, Response, Settle, SettleBy, WrittenIn,
 };
+
+// Here, because this crate can see all that they speak of.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+mod readme {}
+#[cfg(doctest)]
+#[doc = include_str!("../../../guides/http.md")]
+mod guide {}
