@@ -27,12 +27,9 @@ pub(crate) async fn clear(
             keys.retain(|key| keyspace.end_of(key).is_some_and(&is_meant));
             for key in keys {
                 // One by one: in a cluster they are in different slots, and may have moved.
-                let unlink = |_| {
-                    let mut unlink = redis::cmd("UNLINK");
-                    unlink.arg(&key[..]);
-                    unlink
-                };
-                let unlinked = node.in_time(servers.send(&key, unlink)).await?;
+                let mut unlink = redis::cmd("UNLINK");
+                unlink.arg(&key[..]);
+                let unlinked = node.in_time(servers.send(&key, &unlink)).await?;
                 unlinked.map_err(|error| failure::of_command(&error))?;
             }
             if next == b"0" {

@@ -7,12 +7,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use redis::{Cmd, ErrorKind, RedisResult, ServerErrorKind, Value};
+use redis::{Cmd, ErrorKind, RedisError, RedisResult, ServerErrorKind, Value};
 use tollgate::Error;
 
 use crate::failure;
-use crate::key::SLOTS;
+use crate::key::{self, SLOTS};
 use crate::node::Node;
+use crate::servers::in_order;
 use crate::target::{Finder, Server};
 
 /// How often a command follows a redirection before it gives up.
@@ -96,13 +97,14 @@ impl Cluster {
         map.nodes.values().cloned().collect()
     }
 
-    /// Sends a command to the node of a slot, wherever that is now. `command` makes it: with all its keys or, if true, as one that names only the
-    /// first of them to Redis.
+    /// Sends a command to the node that has its keys, which are in one slot, wherever that is now. `command` makes it: with all its keys or, if true,
+    /// as one that names only the first of them to Redis.
     pub(crate) async fn send(
         self: &Arc<Self>,
-        slot: u16,
+        keys: &[&[u8]],
         command: impl Fn(bool) -> Cmd,
     ) -> Result<RedisResult<Value>, Error> {
+        let slot = keys.first().map_or(0, |key| key::slot(key));
         let mut node = match self.node_of(slot) {
             Some(node) => node,
             None => {
@@ -112,12 +114,13 @@ impl Cluster {
             }
         };
         let mut cmd = command(false);
-        let (mut asking, mut redirections, mut tries) = (false, 0, 0);
+        // The node that said who to ask instead, where one did.
+        let mut giver: Option<Arc<Node>> = None;
+        let (mut redirections, mut tries) = (0, 0);
         loop {
-            let result = if asking {
-                node.send_after(redis::cmd("ASKING"), &cmd).await
-            } else {
-                node.send(&cmd).await
+            let result = match giver {
+                Some(_) => node.send_after(redis::cmd("ASKING"), &cmd).await,
+                None => node.send(&cmd).await,
             };
             let error = match result {
                 Ok(Err(error)) => error,
@@ -137,26 +140,29 @@ impl Cluster {
                         return Ok(Err(error));
                     };
                     let host = if host.is_empty() { self.seeds[0].host() } else { host };
-                    node = self.node_at(host, port);
-                    asking = kind == ServerErrorKind::Ask;
-                    if !asking {
+                    let last = std::mem::replace(&mut node, self.node_at(host, port));
+                    giver = (kind == ServerErrorKind::Ask).then_some(last);
+                    cmd = command(false);
+                    if giver.is_none() {
                         self.moved(slot, &node);
                         self.refresh_soon();
                     }
                 }
-                // The old node has none of the keys and will not get any. The new one refuses because some are nowhere; it has all there are.
-                ErrorKind::Server(ServerErrorKind::TryAgain) if asking && tries < TRIES => {
-                    tries += 1;
-                    cmd = command(true);
-                }
-                // Some keys of the slot are here and some there: nothing was executed.
+                // Some keys of the slot are here and some there, or some are nowhere: nothing was executed.
                 ErrorKind::Server(ServerErrorKind::TryAgain) if tries < TRIES => {
                     tries += 1;
-                    let pause = {
-                        let _on_it = self.runtime.enter();
-                        tokio::time::sleep(TRY_AGAIN)
-                    };
-                    pause.await;
+                    match giver.take() {
+                        // What is not there is nowhere: new keys are made where the slot goes to.
+                        Some(last) if gave_all(&last, keys).await? => {
+                            cmd = command(true);
+                            giver = Some(last);
+                        }
+                        Some(last) => {
+                            self.pause().await;
+                            node = last;
+                        }
+                        None => self.pause().await,
+                    }
                 }
                 _ => {
                     if failure::breaks(&error) || error.is_cluster_error() {
@@ -166,6 +172,11 @@ impl Cluster {
                 }
             }
         }
+    }
+
+    fn pause(&self) -> impl Future<Output = ()> + Send + use<> {
+        let _on_it = self.runtime.enter();
+        tokio::time::sleep(TRY_AGAIN)
     }
 
     fn moved(&self, slot: u16, node: &Arc<Node>) {
@@ -235,6 +246,23 @@ impl Cluster {
         let Map { nodes, slots } = &mut *map;
         nodes.retain(|_, node| slots.iter().flatten().any(|serving| Arc::ptr_eq(serving, node)));
     }
+}
+
+/// Whether a node that gives a slot away has none of these keys any more. What it does not have it will not get: it sends everybody on.
+async fn gave_all(giver: &Arc<Node>, keys: &[&[u8]]) -> Result<bool, Error> {
+    // Asked one by one: of several, before Redis 7, it says the same whether it has some or none.
+    let exists = |key: &&[u8]| {
+        let mut cmd = redis::cmd("EXISTS");
+        cmd.arg(*key);
+        async move { giver.send(&cmd).await }
+    };
+    for reply in in_order(keys.iter().map(exists)).await {
+        let gone = |e: &RedisError| e.kind() == ErrorKind::Server(ServerErrorKind::Ask);
+        if !reply?.is_err_and(|error| gone(&error)) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 struct Range {

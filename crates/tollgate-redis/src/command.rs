@@ -224,9 +224,6 @@ impl Call {
         &self,
         reply: Result<RedisResult<Value>, Error>,
     ) -> Result<Vec<Decision>, Error> {
-        if self.parts.is_empty() {
-            return Ok(Vec::new());
-        }
         self.decisions(&reply?.map_err(|error| failure::of_command(&error))?)
     }
 

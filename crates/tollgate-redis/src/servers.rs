@@ -11,7 +11,6 @@ use tollgate::{Decision, Error};
 use crate::cluster::Cluster;
 use crate::command::Call;
 use crate::failure;
-use crate::key;
 use crate::node::Node;
 use crate::target::{Finder, Target};
 
@@ -45,6 +44,9 @@ impl Servers {
 
     /// Runs the script. All keys of the call are in one slot if this is a cluster.
     pub(crate) async fn run(&self, call: &Call) -> Result<Vec<Decision>, Error> {
+        if call.parts.is_empty() {
+            return Ok(Vec::new());
+        }
         call.decided(self.try_both(call).await)
     }
 
@@ -71,19 +73,20 @@ impl Servers {
     }
 
     async fn try_to(&self, call: &Call, with_text: bool) -> Result<RedisResult<Value>, Error> {
-        let Some(first) = call.parts.first() else { return Ok(Ok(Value::Array(Vec::new()))) };
-        self.send(&first.key, |narrow| call.command(with_text, narrow)).await
+        match self {
+            Servers::One(node) => node.send(&call.command(with_text, false)).await,
+            Servers::Cluster(cluster) => {
+                let keys: Vec<&[u8]> = call.parts.iter().map(|part| &part.key[..]).collect();
+                cluster.send(&keys, |narrow| call.command(with_text, narrow)).await
+            }
+        }
     }
 
-    /// Sends a command to who has the key.
-    pub(crate) async fn send(
-        &self,
-        key: &[u8],
-        command: impl Fn(bool) -> Cmd,
-    ) -> Result<RedisResult<Value>, Error> {
+    /// Sends a command with one key to who has it.
+    pub(crate) async fn send(&self, key: &[u8], cmd: &Cmd) -> Result<RedisResult<Value>, Error> {
         match self {
-            Servers::One(node) => node.send(&command(false)).await,
-            Servers::Cluster(cluster) => cluster.send(key::slot(key), command).await,
+            Servers::One(node) => node.send(cmd).await,
+            Servers::Cluster(cluster) => cluster.send(&[key], |_| cmd.clone()).await,
         }
     }
 
@@ -120,7 +123,7 @@ fn is_no_script(reply: &Result<RedisResult<Value>, Error>) -> bool {
 }
 
 /// All at once. They are begun in order, and so sent in order where they take the same connection.
-async fn in_order<F: Future>(calls: impl Iterator<Item = F>) -> Vec<F::Output> {
+pub(crate) async fn in_order<F: Future>(calls: impl Iterator<Item = F>) -> Vec<F::Output> {
     let mut calls: Vec<_> = calls.map(|call| (Box::pin(call), None)).collect();
     poll_fn(|cx| {
         for (call, output) in calls.iter_mut().filter(|(_, output)| output.is_none()) {
