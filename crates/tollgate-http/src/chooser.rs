@@ -5,7 +5,9 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use crate::decider::Decider;
 use crate::head::Head;
+use crate::headers::Shown;
 
 type Plan<D> = dyn Fn(&Head<'_>) -> Pin<Box<dyn Future<Output = Option<D>> + Send>> + Send + Sync;
 
@@ -27,22 +29,47 @@ pub struct Chooser<D> {
     otherwise: Otherwise<D>,
 }
 
-#[derive(Clone)]
 struct Route<D> {
     method: Option<Box<str>>,
     path: Box<str>,
-    limiter: Option<D>,
+    limiter: Option<Arc<Chosen<D>>>,
+}
+
+/// A limiter, and what headers say of its limits.
+pub struct Chosen<D> {
+    pub(crate) limiter: D,
+    pub(crate) shown: Shown,
+}
+
+impl<D> fmt::Debug for Chosen<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.shown.fmt(f)
+    }
+}
+
+impl<D: Decider> Chosen<D> {
+    pub(crate) fn new(limiter: D) -> Arc<Chosen<D>> {
+        let shown = Shown::new(limiter.limits());
+        Arc::new(Chosen { limiter, shown })
+    }
 }
 
 enum Otherwise<D> {
-    One(D),
+    One(Arc<Chosen<D>>),
     Plan(Arc<Plan<D>>),
 }
 
-impl<D: Clone> Clone for Otherwise<D> {
+impl<D> Clone for Route<D> {
+    fn clone(&self) -> Self {
+        let Route { method, path, limiter } = self;
+        Route { method: method.clone(), path: path.clone(), limiter: limiter.clone() }
+    }
+}
+
+impl<D> Clone for Otherwise<D> {
     fn clone(&self) -> Self {
         match self {
-            Otherwise::One(limiter) => Otherwise::One(limiter.clone()),
+            Otherwise::One(limiter) => Otherwise::One(Arc::clone(limiter)),
             Otherwise::Plan(plan) => Otherwise::Plan(Arc::clone(plan)),
         }
     }
@@ -58,7 +85,7 @@ impl<D> fmt::Debug for Chooser<D> {
 /// What was chosen.
 pub enum Choice<D> {
     /// This limiter, or none: then the request is not limited.
-    Now(Option<D>),
+    Now(Option<Arc<Chosen<D>>>),
     /// What the function says.
     Later(Pin<Box<dyn Future<Output = Option<D>> + Send>>),
 }
@@ -73,13 +100,13 @@ impl<D> fmt::Debug for Choice<D> {
     }
 }
 
-impl<D: Clone> Chooser<D> {
+impl<D: Decider> Chooser<D> {
     /// Always this one.
     ///
     /// See the example of [`Chooser`].
     #[must_use]
     pub fn one(limiter: D) -> Chooser<D> {
-        Chooser { routes: Vec::new(), otherwise: Otherwise::One(limiter) }
+        Chooser { routes: Vec::new(), otherwise: Otherwise::One(Chosen::new(limiter)) }
     }
 
     /// What an async function says; `None` does not limit the request.
@@ -106,13 +133,14 @@ impl<D: Clone> Chooser<D> {
         Chooser { routes: Vec::new(), otherwise: Otherwise::Plan(plan) }
     }
 
-    /// Another limiter, or none, for a method and a path; a path that ends in `*` stands for all that begin so. The first that fits counts.
+    /// Another limiter, or none, for a method and a path; a path that ends in `*` stands for all that begin so. The first that fits counts. `GET` stands for
+    /// `HEAD` too, as in most routers: else it would be a way around a limit.
     ///
     /// See the example of [`Chooser`].
     #[must_use]
     pub fn on(mut self, method: Option<&str>, path: &str, limiter: Option<D>) -> Chooser<D> {
         let method = method.map(Into::into);
-        self.routes.push(Route { method, path: path.into(), limiter });
+        self.routes.push(Route { method, path: path.into(), limiter: limiter.map(Chosen::new) });
         self
     }
 
@@ -124,7 +152,9 @@ impl<D: Clone> Chooser<D> {
                 Some(start) => head.path.starts_with(start),
                 None => head.path == &*route.path,
             };
-            path && route.method.as_deref().is_none_or(|method| method == head.method)
+            let method =
+                |method| method == head.method || (method == "GET" && head.method == "HEAD");
+            path && route.method.as_deref().is_none_or(method)
         };
         match (self.routes.iter().find(fits), &self.otherwise) {
             (Some(route), _) => Choice::Now(route.limiter.clone()),

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tollgate::{Error, Limit};
 
-use crate::chooser::{Choice, Chooser};
+use crate::chooser::{Choice, Chooser, Chosen};
 use crate::count::{Counted, Stopwatch, unasked};
 use crate::decider::{Decider, Outcomes};
 use crate::head::Head;
@@ -133,7 +133,7 @@ impl<D: Decider> fmt::Debug for Verdict<D> {
 
 /// A decided request: gives headers to the response and settles what it costs in the end.
 pub struct Pass<D: Decider> {
-    limiter: D,
+    chosen: Arc<Chosen<D>>,
     key: RequestKey,
     cost: u64,
     outcomes: D::Outcomes,
@@ -142,7 +142,7 @@ pub struct Pass<D: Decider> {
 impl<D: Decider> Clone for Pass<D> {
     fn clone(&self) -> Self {
         Pass {
-            limiter: self.limiter.clone(),
+            chosen: Arc::clone(&self.chosen),
             key: self.key.clone(),
             cost: self.cost,
             outcomes: self.outcomes.clone(),
@@ -314,21 +314,21 @@ impl<D: Decider> Gate<D> {
         sleep: impl Fn(Duration) -> F + Send + Sync,
     ) -> Verdict<D> {
         let watch = Stopwatch::start();
-        let limiter = match choice {
-            Choice::Now(limiter) => limiter,
-            Choice::Later(find) => find.await,
+        let chosen = match choice {
+            Choice::Now(chosen) => chosen,
+            Choice::Later(find) => find.await.map(Chosen::new),
         };
-        let Some(limiter) = limiter else {
+        let Some(chosen) = chosen else {
             unasked(Counted::Unlimited);
             return Verdict::Unlimited;
         };
         let wait = self.rules.wait;
         let outcomes = if wait.is_zero() {
-            limiter.hit(&key, cost).await
+            chosen.limiter.hit(&key, cost).await
         } else {
-            limiter.wait(&key, cost, wait, sleep).await
+            chosen.limiter.wait(&key, cost, wait, sleep).await
         };
-        self.verdict(watch, limiter, key, cost, outcomes)
+        self.verdict(watch, chosen, key, cost, outcomes)
     }
 
     /// Decides without a future, where nobody has to be waited for: the limiter is known and [answers at once](Decider::AT_ONCE), and the gate does not
@@ -345,21 +345,22 @@ impl<D: Decider> Gate<D> {
         if !D::AT_ONCE || !self.rules.wait.is_zero() {
             return Err((key, cost, choice));
         }
-        let limiter = match choice {
-            Choice::Now(Some(limiter)) => limiter,
+        let chosen = match choice {
+            Choice::Now(Some(chosen)) => chosen,
             Choice::Now(None) | Choice::Later(_) => return Err((key, cost, choice)),
         };
         let watch = Stopwatch::start();
-        match at_once(limiter.hit(&key, cost)) {
-            Some(outcomes) => Ok(self.verdict(watch, limiter, key, cost, outcomes)),
-            None => Err((key, cost, Choice::Now(Some(limiter)))),
+        let outcomes = at_once(chosen.limiter.hit(&key, cost));
+        match outcomes {
+            Some(outcomes) => Ok(self.verdict(watch, chosen, key, cost, outcomes)),
+            None => Err((key, cost, Choice::Now(Some(chosen)))),
         }
     }
 
     fn verdict(
         &self,
         watch: Stopwatch,
-        limiter: D,
+        chosen: Arc<Chosen<D>>,
         key: RequestKey,
         cost: u64,
         outcomes: Result<D::Outcomes, Error>,
@@ -368,11 +369,11 @@ impl<D: Decider> Gate<D> {
             Ok(outcomes) => outcomes,
             Err(error) => {
                 tracing::warn!(%error, "the store did not decide on a request");
-                watch.decided(limiter.limits().first(), Counted::Error);
+                watch.decided(chosen.limiter.limits().first(), Counted::Error);
                 return Verdict::Failed(error);
             }
         };
-        let pass = Pass { limiter, key, cost, outcomes };
+        let pass = Pass { chosen, key, cost, outcomes };
         let counted = match (pass.outcomes.allowed(), self.rules.shadow) {
             (true, _) => Counted::Allowed,
             (false, false) => Counted::Denied,
@@ -393,13 +394,15 @@ impl<D: Decider> Gate<D> {
     }
 
     /// The headers of a response.
-    pub fn write_headers(&self, pass: &Pass<D>, out: impl FnMut(&'static str, String)) {
+    pub fn write_headers(&self, pass: &Pass<D>, mut out: impl FnMut(&'static str, String)) {
         let headers = &self.rules.headers;
+        let shown = &pass.chosen.shown;
         if self.rules.shadow {
             // Nobody was refused: nobody is told to stay away.
-            return headers.clone().retry_after(false).write(pass.limits(), &pass.outcomes, out);
+            let headers = headers.clone().retry_after(false);
+            return headers.write_shown(shown, &pass.outcomes, &mut out);
         }
-        headers.write(pass.limits(), &pass.outcomes, out);
+        headers.write_shown(shown, &pass.outcomes, &mut out);
     }
 
     /// The status of a refusal.
@@ -431,7 +434,7 @@ impl<D: Decider> Pass<D> {
     /// The limits that decided.
     #[must_use]
     pub fn limits(&self) -> &[Limit] {
-        self.limiter.limits()
+        self.chosen.limiter.limits()
     }
 
     /// What they said.
@@ -460,9 +463,9 @@ impl<D: Decider> Pass<D> {
             return;
         }
         let settled = if cost < charged {
-            self.limiter.refund(&self.key, &self.outcomes, charged - cost).await
+            self.chosen.limiter.refund(&self.key, &self.outcomes, charged - cost).await
         } else if cost > charged {
-            self.limiter.charge(&self.key, cost - charged).await
+            self.chosen.limiter.charge(&self.key, cost - charged).await
         } else {
             Ok(())
         };

@@ -150,27 +150,35 @@ impl Headers {
         outcomes: &impl Outcomes,
         mut out: impl FnMut(&'static str, String),
     ) {
+        self.write_shown(&Shown::new(limits), outcomes, &mut out);
+    }
+
+    /// [`write`](Headers::write) with what does not change made before.
+    pub(crate) fn write_shown(
+        &self,
+        shown: &Shown,
+        outcomes: &impl Outcomes,
+        out: &mut impl FnMut(&'static str, String),
+    ) {
         let index = outcomes.headline_index();
-        let (Some(limit), Some(decision)) = (limits.get(index), outcomes.outcomes().get(index))
+        let (Some(name), Some(decision)) = (shown.names.get(index), outcomes.outcomes().get(index))
         else {
             return;
         };
         let reset = seconds_until_more(decision);
         if let Some(Draft::Ten) = self.draft {
-            let policies: Vec<String> = limits.iter().map(policy).collect();
-            out("ratelimit-policy", policies.join(", "));
-            let remaining = decision.remaining();
-            out("ratelimit", format!("{};r={remaining};t={reset}", quoted(&name(limit))));
+            out("ratelimit-policy", shown.policies.clone());
+            out("ratelimit", format!("{name};r={};t={reset}", decision.remaining()));
         }
-        let (most, left) = (decision.limit().to_string(), decision.remaining().to_string());
+        let (most, left) = (|| decision.limit().to_string(), || decision.remaining().to_string());
         if self.three_fields {
-            out("ratelimit-limit", most.clone());
-            out("ratelimit-remaining", left.clone());
+            out("ratelimit-limit", most());
+            out("ratelimit-remaining", left());
             out("ratelimit-reset", reset.to_string());
         }
         if let Some(kind) = self.x_rate_limit {
-            out("x-ratelimit-limit", most);
-            out("x-ratelimit-remaining", left);
+            out("x-ratelimit-limit", most());
+            out("x-ratelimit-remaining", left());
             let now = decision.now().as_micros();
             let reset = match kind {
                 Reset::Delta => reset,
@@ -196,17 +204,34 @@ impl Headers {
     }
 }
 
+/// What headers say of limits whatever is decided: made once.
+#[derive(Clone, Debug)]
+pub(crate) struct Shown {
+    /// Of each limit its name, quoted.
+    names: Box<[String]>,
+    /// The value of `RateLimit-Policy`.
+    policies: String,
+}
+
+impl Shown {
+    pub(crate) fn new(limits: &[Limit]) -> Shown {
+        let policies: Vec<String> = limits.iter().map(policy).collect();
+        let quoted = |limit: &Limit| quoted(&name(limit));
+        Shown { names: limits.iter().map(quoted).collect(), policies: policies.join(", ") }
+    }
+}
+
 /// Whole seconds that cover a span.
 pub(crate) fn seconds_up(span: Duration) -> u64 {
     span.as_secs().saturating_add(u64::from(span.subsec_nanos() > 0))
 }
 
-/// When there is more: what a refused cost waits for, else until the key is as good as new.
+/// When there is more: what a refused cost waits for, else until the key is as good as new. Who is refused is never told that it is now.
 fn seconds_until_more(decision: &Decision) -> u64 {
-    match decision.retry_after() {
-        Some(wait) if !decision.allowed() => seconds_up(wait).max(1),
-        _ => seconds_up(decision.reset_after()),
+    if decision.allowed() {
+        return seconds_up(decision.reset_after());
     }
+    seconds_up(decision.retry_after().unwrap_or_else(|| decision.reset_after())).max(1)
 }
 
 /// What a limit is called in headers: its name, or what it says.

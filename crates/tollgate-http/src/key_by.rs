@@ -129,7 +129,7 @@ impl KeyBy {
         KeyBy(Source::Everyone)
     }
 
-    /// What a function of yours says.
+    /// What a function of yours says. Nothing at all, even as an empty key, counts as missing.
     ///
     /// ```
     /// use tollgate_http::KeyBy;
@@ -183,15 +183,14 @@ impl KeyBy {
             Source::Path => text(head.path.as_bytes()),
             Source::Method => text(head.method.as_bytes()),
             Source::Everyone => Some(RequestKey::everyone()),
-            Source::Function(find) => find(head).map(|bytes| RequestKey::Bytes(bytes.into())),
+            Source::Function(find) => text(&find(head)?),
             Source::All(parts) => {
                 let parts: Option<Vec<_>> = parts.iter().map(|part| part.find(head)).collect();
                 parts.map(RequestKey::Parts)
             }
             Source::First(parts) => {
                 let mut found = parts.iter().enumerate().filter_map(|(index, part)| {
-                    let which = RequestKey::Bytes(index.to_string().into_bytes().into());
-                    part.find(head).map(|key| RequestKey::Parts(vec![which, key]))
+                    part.find(head).map(|key| RequestKey::chosen(index, key))
                 });
                 found.next()
             }
@@ -249,6 +248,14 @@ impl RequestKey {
     /// The key that all requests without one share, and that [`KeyBy::everyone`] gives to all.
     pub(crate) fn everyone() -> RequestKey {
         RequestKey::Bytes(Box::default())
+    }
+
+    /// The key that was found at this place of several. Empty parts before it tell the place: no other key has one, so nothing that a client sends makes
+    /// it the same as a key of several parts.
+    fn chosen(place: usize, key: RequestKey) -> RequestKey {
+        let mut parts = vec![RequestKey::Parts(Vec::new()); place + 1];
+        parts.push(key);
+        RequestKey::Parts(parts)
     }
 
     /// 128 bits of its SHA-256 in hexadecimal, the same in every process.

@@ -19,7 +19,7 @@ mod pace;
 mod problem;
 mod settle;
 
-pub use chooser::{Choice, Chooser};
+pub use chooser::{Choice, Chooser, Chosen};
 pub use cidr::{Cidr, CidrError};
 pub use client_ip::{ClientIp, WrittenIn};
 pub use decider::{Decider, Outcomes};

@@ -1,0 +1,57 @@
+//! What the response changes.
+
+use proptest::prelude::*;
+use tollgate::{Limiter, Memory};
+use tollgate_http::{Choice, Gate, Head, Pass, Question, Response, Settle, SettleBy, Verdict};
+
+use crate::heads::AnyLines;
+
+fn passed(limiter: &Limiter<Memory>, cost: u64) -> Pass<Limiter<Memory>> {
+    let gate = Gate::new(limiter.clone()).key(tollgate_http::KeyBy::everyone()).cost(move |_| cost);
+    let headers = AnyLines::default();
+    let Question::Ask { key, cost, choice } = gate.question(&Head::new("GET", "/", &headers))
+    else {
+        panic!()
+    };
+    assert!(matches!(choice, Choice::Now(Some(_))));
+    let verdict = gate.decide_now(key, cost, choice).unwrap();
+    let Verdict::Pass(pass) = verdict else { panic!("{verdict:?}") };
+    pass
+}
+
+proptest! {
+    #[test]
+    fn in_the_end_a_request_costs_what_it_is_settled_at(charged in 0..100_u64, cost in 0..300_u64) {
+        for settle in [Settle::AsCharged, Settle::Nothing, Settle::Cost(cost)] {
+            let limiter = Memory::new().limiter("100/hour fixed-window-per-key").unwrap();
+            let pass = passed(&limiter, charged);
+            prop_assert!(pass.settle_now(settle));
+            let expected = match settle {
+                Settle::Cost(cost) => cost,
+                Settle::Nothing => 0,
+                _ => charged,
+            };
+            // What is above the limit counts against later ones, as far as the limit keeps count.
+            prop_assert_eq!(limiter.peek("").used().min(100), expected.min(100));
+        }
+    }
+
+    #[test]
+    fn a_header_settles_at_its_number_and_nothing_else(value in prop_oneof!["[0-9]{1,20}", "[ -~]{0,8}"]) {
+        let headers = AnyLines::one("x-cost", &value);
+        let expected = value.trim().parse().map_or(Settle::AsCharged, Settle::Cost);
+        prop_assert_eq!(SettleBy::header("X-Cost").settle(&Response::new(200, &headers)), expected);
+    }
+}
+
+#[test]
+fn by_head_and_by_body_see_what_they_need() {
+    let headers = AnyLines::one("x-a", "1");
+    let mut response = Response::new(503, &headers);
+    response.bytes = 7;
+    let head = SettleBy::head(|response| Settle::Cost(u64::from(response.status)));
+    assert_eq!((head.needs_body(), head.settle(&response)), (false, Settle::Cost(503)));
+    let body = SettleBy::body(|response| Settle::Cost(response.bytes));
+    assert_eq!((body.needs_body(), body.settle(&response)), (true, Settle::Cost(7)));
+    assert_eq!(response.line("x-a"), Some(&b"1"[..]));
+}
