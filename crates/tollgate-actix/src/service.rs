@@ -76,7 +76,9 @@ where
 fn question<D: Decider>(gate: &Gate<D>, request: &ServiceRequest) -> Question<D> {
     let fields = Fields(request.headers());
     let peer = request.peer_addr().map(|address| address.ip());
-    gate.question(&Head::new(request.method().as_str(), request.path(), &fields).peer(peer))
+    // The path as routes see it: `/%6cogin` is `/login` to them, and must not have another limit.
+    let path = request.match_info().as_str();
+    gate.question(&Head::new(request.method().as_str(), path, &fields).peer(peer))
 }
 
 fn refused<B>(request: ServiceRequest, response: HttpResponse) -> ServiceResponse<Body<B>> {

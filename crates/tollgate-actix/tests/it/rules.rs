@@ -75,6 +75,23 @@ fn each_route_has_its_own_limit() {
 }
 
 #[test]
+fn a_path_in_another_spelling_has_the_same_limit() {
+    let (store, _) = store();
+    let chooser = Chooser::one(store.limiter("9/hour").unwrap()).on(
+        Some("GET"),
+        "/login",
+        Some(store.limiter("1/hour").unwrap()),
+    );
+    let server = serve(RateLimit::of(Gate::choosing(chooser)), |app| {
+        let login = web::resource("/login").route(web::get().to(HttpResponse::Ok));
+        app.service(login.route(web::head().to(HttpResponse::Ok)));
+    });
+    let status = |line: &str| send(server.address, line, &[]).unwrap().status;
+    let spellings = ["GET /login", "GET /%6cogin", "GET /log%69n?x", "HEAD /login"];
+    assert_eq!(spellings.map(status), [200, 429, 429, 429]);
+}
+
+#[test]
 fn a_plan_is_looked_up_for_each_request() {
     let (store, _) = store();
     let (free, paid) = (store.limiter("1/hour").unwrap(), store.limiter("2/hour").unwrap());
