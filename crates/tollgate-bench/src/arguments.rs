@@ -13,9 +13,9 @@ tollgate-bench memory [--quick] [--rounds N] [--out DIR]
 tollgate-bench redis [--quick] [--rounds N] [--seconds S] [--only NAME,NAME] [--out DIR]
     on a redis-server of its own beside redis-benchmark, INCR + PEXPIRE and Python limits;
     writes redis.md and redis.svg
-    --quick      fewer and shorter rounds
-    --rounds N   turns of each contender (7, with --quick 3)
-    --seconds S  length of one turn (1, with --quick 0.3)
+    --quick      fewer rounds
+    --rounds N   turns of each contender (15, with --quick 5)
+    --seconds S  length of one turn (0.3)
     --only NAMES only these contenders, and nothing is written: for a profiler
     --out DIR    where to write (bench/results of the workspace)
 tollgate-bench instructions
@@ -73,7 +73,7 @@ fn memory(options: &[String]) -> Outcome<Command> {
     while let Some(option) = options.next() {
         match option.as_str() {
             "--quick" => quick = true,
-            "--rounds" => rounds = Some(whole("--rounds", options.next())?),
+            "--rounds" => rounds = Some(whole("--rounds", options.next(), MOST_ROUNDS)?),
             "--out" => out = options.next().ok_or("--out: needs a directory")?.into(),
             other => {
                 let rule = "must be --quick, --rounds N or --out DIR";
@@ -97,7 +97,7 @@ fn on_redis(options: &[String]) -> Outcome<Command> {
     while let Some(option) = options.next() {
         match option.as_str() {
             "--quick" => quick = true,
-            "--rounds" => rounds = Some(whole("--rounds", options.next())?),
+            "--rounds" => rounds = Some(whole("--rounds", options.next(), 1_000)?),
             "--seconds" => span = Some(seconds(options.next())?),
             "--only" => {
                 let names = options.next().ok_or("--only: needs names")?;
@@ -111,8 +111,8 @@ fn on_redis(options: &[String]) -> Outcome<Command> {
         }
     }
     let size = redis::Size {
-        rounds: rounds.unwrap_or(if quick { 3 } else { 7 }),
-        span: span.unwrap_or(Duration::from_millis(if quick { 300 } else { 1_000 })),
+        rounds: rounds.unwrap_or(if quick { 5 } else { 15 }),
+        span: span.unwrap_or(Duration::from_millis(300)),
         only,
     };
     Ok(Command::Redis { size, out })
@@ -125,12 +125,11 @@ fn seconds(value: Option<&String>) -> Outcome<Duration> {
     Ok(Duration::from_secs_f64(number.ok_or_else(rule)?))
 }
 
-fn whole(option: &str, value: Option<&String>) -> Outcome<usize> {
+fn whole(option: &str, value: Option<&String>, most: usize) -> Outcome<usize> {
     let value = value.map_or("", String::as_str);
-    let number = value.parse().ok().filter(|number| (1..=MOST_ROUNDS).contains(number));
-    Ok(number.ok_or_else(|| {
-        format!("{option} `{value}`: must be a whole number from 1 to {MOST_ROUNDS}")
-    })?)
+    let number = value.parse().ok().filter(|number| (1..=most).contains(number));
+    Ok(number
+        .ok_or_else(|| format!("{option} `{value}`: must be a whole number from 1 to {most}"))?)
 }
 
 /// The root of the workspace.
@@ -161,7 +160,7 @@ mod tests {
     fn turns_on_redis_are_as_long_as_told() {
         let line = "redis --quick --seconds 0.5";
         let Ok(Command::Redis { size, .. }) = parsed(line) else { panic!("{line}") };
-        assert_eq!((size.rounds, size.span), (3, Duration::from_millis(500)));
+        assert_eq!((size.rounds, size.span), (5, Duration::from_millis(500)));
         assert!(matches!(parsed("redis --help"), Ok(Command::Help)));
     }
 

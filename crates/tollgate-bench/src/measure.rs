@@ -58,7 +58,12 @@ fn thread_cpu() -> Duration {
 /// How long this thread has been ready to run without a core, as the kernel counts it; 0 where it
 /// does not. Waiting for a lock is not in it.
 pub(crate) fn waited_for_core() -> Duration {
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    waited_by("/proc/thread-self/schedstat")
+}
+
+/// The same of another thread, by its file.
+pub(crate) fn waited_by(file: &str) -> Duration {
+    let text = std::fs::read_to_string(file).unwrap_or_default();
     let nanos = text.split_whitespace().nth(1).and_then(|nanos| nanos.parse().ok());
     Duration::from_nanos(nanos.unwrap_or(0))
 }

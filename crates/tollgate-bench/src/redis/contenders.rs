@@ -149,7 +149,10 @@ pub(crate) fn all(
     let redis = runtime.block_on(store(server, 100_000))?;
     let forgetful = runtime.block_on(store(server, 0))?;
     let client = redis::Client::open(server.url())?;
-    let connection = runtime.block_on(client.get_multiplexed_async_connection())?;
+    // As patient as ours: on a busy machine the usual half a second can pass.
+    let patient = redis::AsyncConnectionConfig::new().set_response_timeout(None);
+    let connection = client.get_multiplexed_async_connection_with_config(&patient);
+    let connection = runtime.block_on(connection)?;
     let limit = |store: &Redis, limit: &str, keys: &Arc<[String]>| {
         Ok::<_, tollgate::Error>(Work::Limit(store.limiter(limit)?, Arc::clone(keys)))
     };

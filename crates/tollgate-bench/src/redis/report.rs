@@ -13,8 +13,8 @@ const HOW: &str = "\
 ## How it is measured
 
 - One redis-server of the bench's own on the loopback, without persistence; the client has one worker thread, so client and server have a core each.
-- All contenders take turns in every round; the best round of each counts. CPU times are the least of all rounds: they move less than speed when
-  other processes want the cores.
+- All contenders take turns in every round, short ones, so that some meet a quiet machine. The best round of each counts in which the server did not
+  have to wait for a core. CPU times are the least of all rounds: they move less than speed when other processes want the cores.
 - redis-benchmark sends exactly what tollgate sends: the bench looks at a hit with MONITOR and hands over its words. In all three forms 64 commands
   are in flight. With 64 connections the server pays system calls for each command; with one connection it reads and answers many at once, as with
   tollgate's one multiplexed connection. The target is judged against the fastest of the three, because that shows most of the server.
@@ -64,7 +64,7 @@ fn tables(results: &Results) -> Vec<Table> {
         speed(
             "64 in flight, hot key",
             &[Scene::Hot],
-            "Per hit. The same EVALSHA but for INCR + PEXPIRE and Python limits; the part is of the fastest redis-benchmark",
+            "Per hit. The same EVALSHA but for INCR + PEXPIRE and Python limits; the part is of the fastest redis-benchmark; * in every round the server had to wait for a core",
         ),
         speed("64 in flight, 10,000 keys", &[Scene::Keys], ""),
         speed("64 in flight, denied hot key and a policy", &[Scene::Denied, Scene::Policy], ""),
@@ -81,7 +81,7 @@ fn speed_row(row: &Row, best: Option<&Row>) -> Vec<String> {
     let part = best.map(|best| format!("{:.0} %", 100.0 * row.rate / best.rate));
     vec![
         row.title.to_owned(),
-        format!("{:.0}", row.rate),
+        format!("{:.0}{}", row.rate, if row.disturbed { "*" } else { "" }),
         or_dash(part),
         figure(row.client),
         figure(row.server),

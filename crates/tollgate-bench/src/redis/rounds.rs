@@ -16,6 +16,8 @@ pub(crate) struct Row {
     pub(crate) kind: Kind,
     /// Hits per second in the best round.
     pub(crate) rate: f64,
+    /// In every round the server had to wait for a core.
+    pub(crate) disturbed: bool,
     /// In all rounds; not a number where the contender does not look at the answers.
     pub(crate) allowed: f64,
     /// Commands sent for each hit, in all rounds.
@@ -38,11 +40,17 @@ struct Round {
     counted: Counted,
     /// Seconds.
     client: f64,
+    waited: Duration,
 }
 
 impl Round {
     fn rate(&self) -> f64 {
         self.turn.hits / self.turn.wall.as_secs_f64()
+    }
+
+    /// Whether other processes took a noticeable part of the server's time.
+    fn disturbed(&self) -> bool {
+        self.waited > self.turn.wall / 20
     }
 }
 
@@ -59,14 +67,14 @@ pub(crate) fn run(
     for number in 0..=count {
         progress(&format!("redis: round {number} of {count}"));
         for (contender, rounds) in contenders.iter().zip(&mut seen) {
-            let (before, cpu) = (Counted::look(&mut control)?, cpu());
+            let (before, cpu, waited) = (Counted::look(&mut control)?, cpu(), server.waited());
             let turn = contender
                 .turn(server, runtime, span)
                 .map_err(|error| format!("{}: {error}", contender.id))?;
-            let client = self::cpu() - cpu;
+            let (client, waited) = (self::cpu() - cpu, server.waited().saturating_sub(waited));
             let counted = Counted::look(&mut control)?.since(&before);
             if number > 0 {
-                rounds.push(Round { turn, counted, client });
+                rounds.push(Round { turn, counted, client, waited });
             }
         }
     }
@@ -74,7 +82,9 @@ pub(crate) fn run(
 }
 
 fn row(contender: &Contender, rounds: &[Round]) -> Option<Row> {
-    let best = rounds.iter().max_by(|a, b| a.rate().total_cmp(&b.rate()))?;
+    let disturbed = rounds.iter().all(Round::disturbed);
+    let counted = rounds.iter().filter(|round| disturbed || !round.disturbed());
+    let best = counted.max_by(|a, b| a.rate().total_cmp(&b.rate()))?;
     let sum = |of: &dyn Fn(&Round) -> f64| rounds.iter().map(of).sum::<f64>();
     let hits = sum(&|round| round.turn.hits);
     let least = |of: &dyn Fn(&Round) -> f64| rounds.iter().map(of).fold(f64::INFINITY, f64::min);
@@ -84,6 +94,7 @@ fn row(contender: &Contender, rounds: &[Round]) -> Option<Row> {
         scene: contender.scene,
         kind: contender.kind,
         rate: best.rate(),
+        disturbed,
         allowed: sum(&|round| round.turn.allowed) / hits,
         sent: sum(&|round| round.counted.sent()) / hits,
         inside: sum(&|round| round.counted.inside()) / hits,

@@ -1,6 +1,7 @@
 //! A `redis-server` of our own on a free port, and what it counts.
 
 use crate::Outcome;
+use crate::measure::waited_by;
 use redis::{Commands, Connection};
 use std::collections::HashMap;
 use std::net::TcpListener;
@@ -42,6 +43,11 @@ impl Server {
         let mut connection = redis::Client::open(self.url())?.get_connection()?;
         let _: String = connection.ping()?;
         Ok(connection)
+    }
+
+    /// How long the server was ready to run but had no core.
+    pub(crate) fn waited(&self) -> Duration {
+        waited_by(&format!("/proc/{}/schedstat", self.child.id()))
     }
 
     pub(crate) fn version(&self) -> Outcome<String> {
@@ -134,10 +140,10 @@ impl Counted {
     /// Commands that clients sent: what costs a round trip. Those that our looks and scripts call do not count.
     pub(crate) fn sent(&self) -> f64 {
         let scripts = self.calls("evalsha") + self.calls("eval");
-        let counts = |name: &&str| {
-            !LOOKS.contains(name) && !(scripts > 0.0 && INSIDE_SCRIPTS.contains(name))
-        };
-        self.commands.keys().map(String::as_str).filter(counts).map(|name| self.calls(name)).sum()
+        let by_others =
+            |name: &&str| LOOKS.contains(name) || (scripts > 0.0 && INSIDE_SCRIPTS.contains(name));
+        let names = self.commands.keys().map(String::as_str).filter(|name| !by_others(name));
+        names.map(|name| self.calls(name)).sum()
     }
 
     /// Commands that scripts called.
