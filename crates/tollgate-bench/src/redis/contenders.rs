@@ -170,9 +170,9 @@ pub(crate) fn all(
         use Kind::{Ours, Peer, Yardstick};
         use Scene::{Denied, Hot, Keys, One, Policy};
         let [apart, together, both] = [
-            "redis-benchmark, 64 connections, 1 command each",
-            "redis-benchmark, 1 connection, 64 commands at once",
-            "redis-benchmark, 2 connections, 32 commands at once",
+            "redis-benchmark -c 64 -P 1",
+            "redis-benchmark -c 1 -P 64",
+            "redis-benchmark -c 2 -P 32",
         ];
         add("bench-64x1", apart, Hot, Yardstick, benchmark(&words, 64, 1));
         add("bench-1x64", together, Hot, Yardstick, benchmark(&words, 1, 64));

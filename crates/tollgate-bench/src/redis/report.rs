@@ -16,8 +16,9 @@ const HOW: &str = "\
 - All contenders take turns in every round, short ones, so that some meet a quiet machine. The best round of each counts in which the server did not
   have to wait for a core. CPU times are the least of all rounds: they move less than speed when other processes want the cores.
 - redis-benchmark sends exactly what tollgate sends: the bench looks at a hit with MONITOR and hands over its words. In all three forms 64 commands
-  are in flight. With 64 connections the server pays system calls for each command; with one connection it reads and answers many at once, as with
-  tollgate's one multiplexed connection. The target is judged against the fastest of the three, because that shows most of the server.
+  are in flight: one on each of 64 connections (-c 64 -P 1), 64 at once on one (-c 1 -P 64), or 32 at once on each of two (-c 2 -P 32). With 64
+  connections the server pays system calls for each command; with one or two it reads and answers many at once, as with tollgate's one multiplexed
+  connection. The target is judged against the fastest of the three, because that shows most of the server.
 - Every hit is allowed where nothing else is said, and the arrival time of GCRA is ahead of the clock. A moving window keeps its hits of 100 ms.
 - Commands sent are counted by the server (INFO commandstats), without those that scripts call.
 - Python limits calls one after the other in each of its threads, 64 or one, each with a connection of its own.
