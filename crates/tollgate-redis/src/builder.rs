@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tollgate::Error;
-use tollgate::shared::{Guard, GuardBuilder, SharedStore};
+use tollgate::shared::{Guard, GuardBuilder};
 
 use crate::key::Keyspace;
 use crate::servers::Servers;
@@ -95,7 +95,7 @@ impl RedisBuilder {
     pub async fn connect(self) -> Result<Redis, Error> {
         let connect_timeout = self.connect_timeout;
         let store = self.connect_later()?;
-        let check = tokio::time::timeout(connect_timeout, store.check()).await;
+        let check = tokio::time::timeout(connect_timeout, store.reachable()).await;
         check.unwrap_or_else(|_| {
             Err(Error::unavailable(format!("no answer within {connect_timeout:?}")))
         })?;

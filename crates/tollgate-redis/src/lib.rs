@@ -106,6 +106,10 @@ impl Redis {
         Redis { inner: Arc::new(Inner { keyspace, servers, guard, runtime }) }
     }
 
+    async fn reachable(&self) -> Result<(), Error> {
+        self.inner.servers.reachable().await
+    }
+
     /// A limiter on this store: for a [`Limit`], its builder, or its text.
     ///
     /// # Errors

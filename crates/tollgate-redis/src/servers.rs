@@ -98,6 +98,15 @@ impl Servers {
         }
     }
 
+    /// Whether there is somebody to talk to: the server, or a node of the cluster that tells who has which slot. A cluster of which one node is down is
+    /// no reason not to start.
+    pub(crate) async fn reachable(&self) -> Result<(), Error> {
+        match self {
+            Servers::One(_) => self.check().await,
+            Servers::Cluster(cluster) => cluster.primaries().await.map(|_| ()),
+        }
+    }
+
     pub(crate) async fn check(&self) -> Result<(), Error> {
         for node in self.primaries().await? {
             node.connected().await?;

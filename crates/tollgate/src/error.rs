@@ -93,8 +93,8 @@ impl Error {
         Error(Reason::Lost(what.into()))
     }
 
-    /// The store answered with an error of its own: for stores. `transient` if it may go away by itself, as being out of memory does and a wrong
-    /// password does not.
+    /// The store answered with an error of its own: for stores. `transient` if it may go away by itself, as keys on their way between two
+    /// nodes do and a wrong password does not.
     ///
     /// ```
     /// assert!(!tollgate::Error::store("wrong password", false).is_transient());
