@@ -160,6 +160,15 @@ impl Decision {
         Some(Decision { step: Step { allowed, ..step }, source: Source::DenialCache, now, ..*self })
     }
 
+    /// [`asked_again`](Decision::asked_again) of a refusal that has not ended, for at least its cost: no need to look whether it passes.
+    pub(crate) fn refused_again(&self, now: Timestamp, cost: u64) -> Option<Decision> {
+        if matches!(self.view, View::Fields(_)) && cost != self.step.cost {
+            return self.asked_again(now, cost);
+        }
+        let step = Step { cost, charged: 0, ..self.step };
+        Some(Decision { step, source: Source::DenialCache, now, ..*self })
+    }
+
     /// When this cost passes if nobody else comes; `None` if never, or if it did.
     pub(crate) fn retry_at(&self) -> Option<Timestamp> {
         if self.step.allowed { None } else { self.view.fields(self.now, &self.step).retry_at }

@@ -44,6 +44,8 @@ struct Entry {
     until: Timestamp,
     /// When the store was asked, by the clock of this process.
     sent: Timestamp,
+    /// When the refusal ends, by the store's clock.
+    ends: Timestamp,
     /// Whether the time was given, not the store's: the two do not mix.
     given: bool,
     decisions: Box<[Decision]>,
@@ -93,8 +95,12 @@ impl Denials {
     /// Remembers what the store said, if it is a denial of all these limits together.
     pub(crate) fn remember(&self, question: &Question<'_>, epoch: Epoch, decisions: &[Decision]) {
         let &Question { limits, key, cost, at, sent } = question;
-        let Some(until) = until(decisions, sent) else { return };
-        let until = until.min(sent.plus(self.longest));
+        let Some(first) = decisions.first().filter(|first| first.source() == Source::Store) else {
+            return;
+        };
+        let Some(ends) = ends(decisions) else { return };
+        // Counted from before the store was asked, so rather too early.
+        let until = sent.plus(ends.micros_since(first.now()).min(self.longest));
         let (shard, hash) = self.shard(key);
         let mut shard = lock(shard);
         if self.room == 0 || shard.epoch != epoch.0 {
@@ -106,6 +112,7 @@ impl Denials {
             cost,
             until,
             sent,
+            ends,
             given: at.is_some(),
             decisions: decisions.into(),
         };
@@ -162,8 +169,11 @@ impl Entry {
             }
             _ => return None,
         };
-        if cost < self.cost || now < first.now() || now >= ends(&self.decisions)? {
+        if cost < self.cost || now < first.now() || now >= self.ends {
             return None;
+        }
+        if let [only] = &*self.decisions {
+            return only.refused_again(now, cost).map(|decision| vec![decision]);
         }
         let again = |decision: &Decision| decision.asked_again(now, cost);
         let decisions = self.decisions.iter().map(again).collect::<Option<Vec<_>>>()?;
@@ -176,10 +186,4 @@ impl Entry {
 fn ends(decisions: &[Decision]) -> Option<Timestamp> {
     let waits = decisions.iter().filter(|decision| !decision.allowed()).map(Decision::retry_at);
     waits.reduce(|a, b| Some(a?.max(b?))).flatten()
-}
-
-/// The same by the clock of this process: counted from before the store was asked, so rather too early.
-fn until(decisions: &[Decision], sent: Timestamp) -> Option<Timestamp> {
-    let first = decisions.first().filter(|decision| decision.source() == Source::Store)?;
-    Some(sent.plus(ends(decisions)?.micros_since(first.now())))
 }
