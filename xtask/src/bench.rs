@@ -5,7 +5,8 @@ use crate::needs;
 use crate::outcome::Outcome;
 
 pub(crate) fn bench(arguments: &[String]) -> Outcome {
-    if let Some(name @ ("redis" | "instructions")) = arguments.first().map(String::as_str) {
+    if let Some(name @ ("redis" | "http" | "instructions")) = arguments.first().map(String::as_str)
+    {
         needs::install_for(&format!("bench {name}"))?;
     }
     run(cargo(["run", "--release", "--package", "tollgate-bench", "--"]).args(arguments))

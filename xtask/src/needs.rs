@@ -13,6 +13,8 @@ const NEEDS: &[(&str, &str, &str)] = &[
     ("test", "redis-cli", "redis-tools"),
     ("bench redis", "redis-server", "redis-server"),
     ("bench redis", "redis-benchmark", "redis-tools"),
+    ("bench http", "wrk", "wrk"),
+    ("bench http", "valgrind", "valgrind"),
     ("bench instructions", "valgrind", "valgrind"),
     ("fuzz", "c++", "g++"),
 ];

@@ -1,6 +1,6 @@
 //! The command line.
 
-use crate::{KEYS, Outcome, Size, child, instructions, redis};
+use crate::{KEYS, Outcome, Size, child, http, instructions, redis};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -17,6 +17,13 @@ tollgate-bench redis [--quick] [--rounds N] [--seconds S] [--only NAME,NAME] [--
     --rounds N   turns of each contender (15, with --quick 5)
     --seconds S  length of one turn (0.3)
     --only NAMES only these contenders, and nothing is written: for a profiler
+    --out DIR    where to write (bench/results of the workspace)
+tollgate-bench http [--quick] [--rounds N] [--seconds S] [--out DIR]
+    an axum server without a limiter, with tollgate-tower and with tower_governor, asked by wrk;
+    writes http.md
+    --quick      fewer rounds
+    --rounds N   turns of each contender (9, with --quick 3)
+    --seconds S  length of one turn (1)
     --out DIR    where to write (bench/results of the workspace)
 tollgate-bench instructions
     instructions of one hit, counted by valgrind
@@ -35,7 +42,13 @@ pub(crate) enum Command {
         size: redis::Size,
         out: PathBuf,
     },
+    Http {
+        size: http::Size,
+        out: PathBuf,
+    },
     Instructions,
+    /// For the program itself.
+    HttpChild(Vec<String>),
     /// For the program itself.
     Child(Vec<String>),
     /// For the program itself, under valgrind.
@@ -52,6 +65,8 @@ pub(crate) fn parse(arguments: &[String]) -> Outcome<Command> {
         _ if rest.iter().any(|option| option == "--help" || option == "-h") => Ok(Command::Help),
         "memory" => memory(rest),
         "redis" => on_redis(rest),
+        "http" => in_http(rest),
+        http::COMMAND => Ok(Command::HttpChild(rest.to_vec())),
         "instructions" if rest.is_empty() => Ok(Command::Instructions),
         "instructions" => {
             Err(format!("instructions `{}`: takes no options", rest.join(" ")).into())
@@ -60,7 +75,8 @@ pub(crate) fn parse(arguments: &[String]) -> Outcome<Command> {
         instructions::COMMAND => Ok(Command::Count(rest.to_vec())),
         "help" | "--help" | "-h" => Ok(Command::Help),
         other => {
-            Err(format!("command `{other}`: must be memory, redis, instructions or help").into())
+            Err(format!("command `{other}`: must be memory, redis, http, instructions or help")
+                .into())
         }
     }
 }
@@ -118,6 +134,27 @@ fn on_redis(options: &[String]) -> Outcome<Command> {
     Ok(Command::Redis { size, out })
 }
 
+fn in_http(options: &[String]) -> Outcome<Command> {
+    let (mut quick, mut rounds, mut span) = (false, None, None);
+    let mut out = workspace().join("bench/results");
+    let mut options = options.iter();
+    while let Some(option) = options.next() {
+        match option.as_str() {
+            "--quick" => quick = true,
+            "--rounds" => rounds = Some(whole("--rounds", options.next(), 99)?),
+            "--seconds" => span = Some(seconds(options.next())?),
+            "--out" => out = options.next().ok_or("--out: needs a directory")?.into(),
+            other => {
+                let rule = "must be --quick, --rounds N, --seconds S or --out DIR";
+                return Err(format!("option `{other}`: {rule}").into());
+            }
+        }
+    }
+    let rounds = rounds.unwrap_or(if quick { 3 } else { 9 });
+    let size = http::Size { rounds, span: span.unwrap_or(Duration::from_secs(1)) };
+    Ok(Command::Http { size, out })
+}
+
 fn seconds(value: Option<&String>) -> Outcome<Duration> {
     let value = value.map_or("", String::as_str);
     let number = value.parse().ok().filter(|number| (0.1..=60.0).contains(number));
@@ -167,7 +204,7 @@ mod tests {
     #[test]
     fn errors_name_value_and_rule() {
         for (line, message) in [
-            ("fly", "command `fly`: must be memory, redis, instructions or help"),
+            ("fly", "command `fly`: must be memory, redis, http, instructions or help"),
             ("memory --slow", "option `--slow`: must be --quick, --rounds N or --out DIR"),
             ("memory --rounds 0", "--rounds `0`: must be a whole number from 1 to 9"),
             ("memory --rounds", "--rounds ``: must be a whole number from 1 to 9"),

@@ -1,8 +1,8 @@
 //! tollgate beside its peers: speed, memory, cleaning, tails, instructions.
 //!
 //! `cargo run --release -p tollgate-bench -- memory [--quick]` measures all and writes a table and a
-//! plot under bench/results; `-- redis` does the same on a Redis server; `-- instructions` counts only
-//! the instructions of one hit.
+//! plot under bench/results; `-- redis` does the same on a Redis server, `-- http` in a web server;
+//! `-- instructions` counts only the instructions of one hit.
 #![allow(
     clippy::float_arithmetic,
     reason = "nanoseconds, ratios and pixels are what this is about"
@@ -12,6 +12,7 @@ mod arguments;
 mod child;
 mod contenders;
 mod heap;
+mod http;
 mod instructions;
 mod keys;
 mod machine;
@@ -63,6 +64,8 @@ fn run(command: Command) -> Outcome<()> {
     match command {
         Command::Memory { size, out } => memory(&size, &out),
         Command::Redis { size, out } => redis::run(&size, &out),
+        Command::Http { size, out } => http::run(&size, &out),
+        Command::HttpChild(arguments) => http::child(&arguments),
         Command::Instructions => {
             let counts = instructions::count_all()?;
             print!("{}", report::instructions(counts.as_deref()).plain());

@@ -1,0 +1,86 @@
+//! HTTP: an axum server without a limiter, with tollgate-tower and with tower_governor, asked by wrk.
+
+mod contenders;
+mod count;
+mod report;
+mod serve;
+mod turn;
+
+use crate::machine::Machine;
+use crate::{Outcome, progress};
+use contenders::{ALL, Contender};
+use serve::Server;
+use std::path::Path;
+use std::time::Duration;
+
+/// The hidden subcommand.
+pub(crate) const COMMAND: &str = "http-child";
+
+/// How much to measure.
+pub(crate) struct Size {
+    pub(crate) rounds: usize,
+    /// Of one turn.
+    pub(crate) span: Duration,
+}
+
+/// What was measured of one contender.
+struct Row {
+    contender: &'static Contender,
+    /// Requests in a second, of the best round that nobody disturbed, or of the best if all were.
+    rate: f64,
+    disturbed: bool,
+    /// Microseconds of the server's CPU for a request, of the best round for that.
+    cpu: f64,
+    /// 99 of 100 were faster than that many microseconds, in the best round for that.
+    p99: f64,
+    /// Instructions of a request; `None` without valgrind.
+    instructions: Option<f64>,
+}
+
+/// Measures all and writes it down.
+pub(crate) fn run(size: &Size, out: &Path) -> Outcome<()> {
+    let rows = measure(size)?;
+    print!("{}", report::plain(&rows));
+    let machine = Machine::look(&["tollgate-tower", "tower_governor", "governor", "axum", "hyper"]);
+    std::fs::create_dir_all(out)?;
+    std::fs::write(out.join("http.md"), report::markdown(&rows, &machine))?;
+    println!("written: http.md in {}", out.display());
+    Ok(())
+}
+
+fn measure(size: &Size) -> Outcome<Vec<Row>> {
+    let servers: Vec<Server> = ALL.iter().map(Server::start).collect::<Outcome<_>>()?;
+    let mut rows: Vec<Row> = Vec::new();
+    for contender in ALL {
+        let instructions = count::count(contender)?;
+        let (cpu, p99) = (f64::MAX, f64::MAX);
+        rows.push(Row { contender, rate: 0.0, disturbed: true, cpu, p99, instructions });
+    }
+    for round in 1..=size.rounds {
+        progress(&format!("round {round} of {}", size.rounds));
+        // In turns, and the other way round every other time: what disturbs the machine meets all of them.
+        let mut order: Vec<usize> = (0..ALL.len()).collect();
+        if round % 2 == 0 {
+            order.reverse();
+        }
+        for index in order {
+            let turn = turn::ask(&servers[index], size.span)?;
+            let row = &mut rows[index];
+            if (!turn.disturbed, turn.rate) > (!row.disturbed, row.rate) {
+                (row.disturbed, row.rate) = (turn.disturbed, turn.rate);
+            }
+            row.cpu = row.cpu.min(turn.cpu);
+            row.p99 = row.p99.min(turn.p99);
+        }
+    }
+    Ok(rows)
+}
+
+/// The child's side: to serve, or to be counted under valgrind.
+pub(crate) fn child(arguments: &[String]) -> Outcome<()> {
+    match arguments {
+        [what, id] if what == "serve" => serve::run(contenders::find(id)?),
+        [what, id] if what == "count" => count::run(contenders::find(id)?),
+        _ => Err(format!("{COMMAND}: needs serve or count, and a contender").into()),
+    }
+}

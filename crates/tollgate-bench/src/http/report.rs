@@ -1,0 +1,107 @@
+//! The figures as tables, in the terminal and as Markdown.
+
+use super::Row;
+use super::contenders::{GOVERNOR, GOVERNOR_TELLS, NONE, QUIET, TOLLGATE};
+use crate::machine::Machine;
+use crate::report::{figure, goals, or_dash};
+use crate::table::Table;
+use crate::targets::Target;
+
+const HOW: &str = "\
+## How it is measured
+
+- One axum server for each contender, in a process and on a thread of its own; wrk has one thread and 32 connections. On two cores each has one.
+- All contenders take turns in every round, in both directions. The best round of each counts in which the server did not wait for a core and was not left
+  idle. CPU times are the least of all rounds; they move less than speed does.
+- All requests are of one client and pass: a limit of a billion in a second is out of reach. Addresses of peers are passed on by all servers.
+- Headers are those of each by default, tollgate: `RateLimit` and `RateLimit-Policy`, where it says so; tower_governor: `x-ratelimit-limit` and
+  `x-ratelimit-remaining`, where it says so. They are also more bytes to write and, for wrk, to read.
+- Instructions are those of a call of the service, from the request to the head of the response, without hyper and sockets.
+";
+
+/// At most so much below no limiter.
+const PART: f64 = 0.97;
+
+pub(crate) fn plain(rows: &[Row]) -> String {
+    tables(rows).iter().map(Table::plain).collect()
+}
+
+pub(crate) fn markdown(rows: &[Row], machine: &Machine) -> String {
+    let tables: Vec<String> = tables(rows).iter().map(Table::markdown).collect();
+    format!(
+        "# tollgate in a web server, side by side\n\n{} · {}\n\n{}\n\nMade by `{}`.\n\n{}\n{HOW}",
+        machine.processor,
+        machine.compiler,
+        machine.versions.join(" · "),
+        machine.command,
+        tables.join("\n"),
+    )
+}
+
+fn row<'a>(rows: &'a [Row], id: &str) -> Option<&'a Row> {
+    rows.iter().find(|row| row.contender.id == id)
+}
+
+fn tables(rows: &[Row]) -> Vec<Table> {
+    let columns = [
+        "",
+        "headers",
+        "requests/s",
+        "of no limiter",
+        "server CPU µs",
+        "p99 µs",
+        "instructions added",
+    ];
+    let none = row(rows, NONE);
+    let cells = rows.iter().map(|row| {
+        let part = none.map(|none| format!("{:.1} %", 100.0 * row.rate / none.rate));
+        let added = none.and_then(|none| Some(row.instructions? - none.instructions?));
+        vec![
+            row.contender.title.to_owned(),
+            if row.contender.tells { "yes" } else { "no" }.to_owned(),
+            format!("{:.0}{}", row.rate, if row.disturbed { "*" } else { "" }),
+            or_dash(part),
+            figure(row.cpu),
+            format!("{:.0}", row.p99),
+            or_dash(added.map(|added| format!("{added:.0}"))),
+        ]
+    });
+    let speed = Table {
+        title: "An axum hello world",
+        columns: columns.map(str::to_owned).to_vec(),
+        rows: cells.collect(),
+        note: "Per request; instructions are those that the limiter adds; * in every round others had the cores",
+    };
+    vec![speed, goals(targets(rows))]
+}
+
+fn targets(rows: &[Row]) -> Vec<Target> {
+    let mut targets = Vec::new();
+    let none = row(rows, NONE);
+    for (id, what) in [(TOLLGATE, "with headers"), (QUIET, "without headers")] {
+        let rows = row(rows, id).zip(none);
+        let goal = format!("tollgate, {what}: at most 3 % below no limiter");
+        targets.extend(rows.map(|(ours, none)| target(goal, ours, none, PART)));
+    }
+    for (ours, theirs, what) in
+        [(TOLLGATE, GOVERNOR_TELLS, "with headers"), (QUIET, GOVERNOR, "without headers")]
+    {
+        let rows = row(rows, ours).zip(row(rows, theirs));
+        let goal = format!("tollgate, {what}: not slower than tower_governor");
+        targets.extend(rows.map(|(ours, theirs)| target(goal, ours, theirs, 1.0)));
+    }
+    targets
+}
+
+fn target(goal: String, ours: &Row, other: &Row, part: f64) -> Target {
+    let met = ours.rate >= part * other.rate;
+    Target {
+        goal,
+        reached: format!(
+            "{:+.1} %, CPU {:+.1} %",
+            100.0 * (ours.rate / other.rate - 1.0),
+            100.0 * (ours.cpu / other.cpu - 1.0)
+        ),
+        met: (!ours.disturbed && !other.disturbed).then_some(met),
+    }
+}

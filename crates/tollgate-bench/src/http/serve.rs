@@ -1,0 +1,57 @@
+//! Servers, each in a process of its own.
+
+use super::COMMAND;
+use super::contenders::Contender;
+use crate::Outcome;
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::process::{Child, Command, Stdio};
+
+pub(crate) struct Server {
+    pub(crate) url: String,
+    child: Child,
+}
+
+impl Server {
+    pub(crate) fn start(contender: &Contender) -> Outcome<Server> {
+        let mut child = Command::new(std::env::current_exe()?)
+            .args([COMMAND, "serve", contender.id])
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let mut address = String::new();
+        let said = child.stdout.take().ok_or("a server without output")?;
+        BufReader::new(said).read_line(&mut address)?;
+        let address: SocketAddr = address.trim().parse().map_err(|_| {
+            format!("server {}: said `{}` and no address", contender.id, address.trim())
+        })?;
+        Ok(Server { url: format!("http://{address}/"), child })
+    }
+
+    /// Seconds on a core so far, and seconds of waiting for one. It has one thread only.
+    pub(crate) fn times(&self) -> Outcome<(f64, f64)> {
+        let text = std::fs::read_to_string(format!("/proc/{}/schedstat", self.child.id()))?;
+        let nanos: Vec<f64> = text.split_whitespace().filter_map(|n| n.parse().ok()).collect();
+        match nanos[..] {
+            [run, wait, ..] => Ok((run / 1e9, wait / 1e9)),
+            _ => Err(format!("schedstat `{text}`: must be three numbers").into()),
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The child's side: serves until it is killed. One thread: wrk has the other core.
+pub(crate) fn run(contender: &Contender) -> Outcome<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
+        println!("{}", listener.local_addr()?);
+        let app = (contender.app)()?.into_make_service_with_connect_info::<SocketAddr>();
+        Ok(axum::serve(listener, app).await?)
+    })
+}
