@@ -210,7 +210,8 @@ impl<C> Inner<C> {
         lock(&self.shards[self.shard_index(hash)].0)
     }
 
-    #[inline]
+    // Always, here and below: with two kinds of clock in one program it would be a call instead.
+    #[inline(always)]
     fn act(
         &self,
         lookup: Lookup<'_>,
@@ -350,7 +351,7 @@ fn is_fresh<M: Stored>(machine: &M, kept: &M::Kept, now: Timestamp) -> bool {
 }
 
 impl<C: Clock> Inner<C> {
-    #[inline]
+    #[inline(always)]
     fn act_alone(
         &self,
         prepared: &Prepared,

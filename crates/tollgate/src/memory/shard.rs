@@ -115,7 +115,7 @@ pub(super) struct Shard {
 }
 
 impl Shard {
-    #[inline]
+    #[inline(always)]
     pub(super) fn act(
         &mut self,
         lookup: Lookup<'_>,
@@ -129,7 +129,7 @@ impl Shard {
         })
     }
 
-    #[inline]
+    #[inline(always)]
     fn act_with<M: Stored>(
         &mut self,
         machine: &M,
