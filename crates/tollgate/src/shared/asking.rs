@@ -85,10 +85,46 @@ impl<S: SharedStore> Limits<S> {
     ) -> Result<Vec<Decision>, Error> {
         let sent = self.store.guard().now();
         let known = key.with_key(|key| self.recall(&self.question(terms, sent, key, cost)));
-        let epoch = match known {
-            Ok(decisions) => return Ok(decisions),
-            Err(epoch) => epoch,
-        };
+        match known {
+            Ok(decisions) => Ok(decisions),
+            Err(epoch) => self.hit_store(terms, key, cost, sent, epoch).await,
+        }
+    }
+
+    /// [`hit`](Limits::hit) of a single limit.
+    pub(crate) async fn hit_one<K: Key>(
+        &self,
+        terms: Terms,
+        key: &K,
+        cost: u64,
+    ) -> Result<Decision, Error> {
+        let guard = self.store.guard();
+        let sent = guard.now();
+        let known = key.with_key(|key| {
+            let question = self.question(terms, sent, key, cost);
+            if self.remembers {
+                guard.denials.recall_one(&question).map_err(Some)
+            } else {
+                Err(None)
+            }
+        });
+        match known {
+            Ok(decision) => {
+                guard.counters.remembered.add();
+                Ok(decision)
+            }
+            Err(epoch) => one(&self.hit_store(terms, key, cost, sent, epoch).await?),
+        }
+    }
+
+    async fn hit_store<K: Key>(
+        &self,
+        terms: Terms,
+        key: &K,
+        cost: u64,
+        sent: Timestamp,
+        epoch: Option<Epoch>,
+    ) -> Result<Vec<Decision>, Error> {
         let result = self.send(terms, key, |_| Op::Hit(cost)).await;
         match result {
             Ok(decisions) => {
@@ -221,5 +257,13 @@ impl<S: SharedStore> Limits<S> {
             })
         };
         guard::call(&self.store, lane, terms.deadline, begin).await
+    }
+}
+
+/// The decision of a single limit.
+pub(super) fn one(decisions: &[Decision]) -> Result<Decision, Error> {
+    match decisions {
+        [decision] => Ok(*decision),
+        _ => Err(Error::store(format!("{} decisions instead of 1", decisions.len()), false)),
     }
 }

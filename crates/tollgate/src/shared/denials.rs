@@ -92,6 +92,15 @@ impl Denials {
         entry.answer(question).ok_or(epoch)
     }
 
+    /// [`recall`](Denials::recall) for a single limit: the answer that must be quick needs no list.
+    pub(crate) fn recall_one(&self, question: &Question<'_>) -> Result<Decision, Epoch> {
+        let (shard, hash) = self.shard(question.key);
+        let shard = lock(shard);
+        let epoch = Epoch(shard.epoch);
+        let entry = shard.entries.find(hash, |entry| entry.is_for(question)).ok_or(epoch)?;
+        entry.answer_one(question).ok_or(epoch)
+    }
+
     /// Remembers what the store said, if it is a denial of all these limits together.
     pub(crate) fn remember(&self, question: &Question<'_>, epoch: Epoch, decisions: &[Decision]) {
         let &Question { limits, key, cost, at, sent } = question;
@@ -157,8 +166,8 @@ impl Entry {
         self.limits == question.limits && self.key.as_ref() == question.key
     }
 
-    /// The decisions as of now, if the cost is still refused for certain.
-    fn answer(&self, question: &Question<'_>) -> Option<Vec<Decision>> {
+    /// The store's time now, if it is one at which the cost is still refused for certain.
+    fn refuses_at(&self, question: &Question<'_>) -> Option<Timestamp> {
         let &Question { cost, at, sent, .. } = question;
         let first = self.decisions.first()?;
         // The store's time now is at most this: its clock and ours run alike, and it was asked after `sent`.
@@ -169,13 +178,18 @@ impl Entry {
             }
             _ => return None,
         };
-        if cost < self.cost || now < first.now() || now >= self.ends {
-            return None;
-        }
-        if let [only] = &*self.decisions {
-            return only.refused_again(now, cost).map(|decision| vec![decision]);
-        }
-        let again = |decision: &Decision| decision.asked_again(now, cost);
+        (cost >= self.cost && now >= first.now() && now < self.ends).then_some(now)
+    }
+
+    fn answer_one(&self, question: &Question<'_>) -> Option<Decision> {
+        let now = self.refuses_at(question)?;
+        self.decisions.first()?.refused_again(now, question.cost)
+    }
+
+    /// The decisions as of now.
+    fn answer(&self, question: &Question<'_>) -> Option<Vec<Decision>> {
+        let now = self.refuses_at(question)?;
+        let again = |decision: &Decision| decision.asked_again(now, question.cost);
         let decisions = self.decisions.iter().map(again).collect::<Option<Vec<_>>>()?;
         let refused = decisions.iter().any(|decision| !decision.allowed());
         refused.then_some(decisions)

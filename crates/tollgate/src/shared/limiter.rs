@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::SharedStore;
-use super::asking::{Limits, Terms};
+use super::asking::{Limits, Terms, one};
 use super::failure::OnFailure;
 use super::together::SharedItem;
 use crate::algorithm::Op;
@@ -280,7 +280,7 @@ impl<S: SharedStore> SharedCall<'_, S> {
     /// # Errors
     /// As [`SharedLimiter::hit`].
     pub async fn hit_n<K: Key>(&self, key: K, cost: u64) -> Result<Decision, Error> {
-        one(&self.limiter.limits.hit(self.terms, &key, cost).await?)
+        self.limiter.limits.hit_one(self.terms, &key, cost).await
     }
 
     async fn each<K: Key>(&self, key: K, op: Op) -> Result<Decision, Error> {
@@ -366,13 +366,5 @@ impl<S: SharedStore> SharedCall<'_, S> {
     /// As [`SharedLimiter::hit_each`].
     pub async fn hit_each<K: Key>(&self, keys: &[K]) -> Result<Vec<Decision>, Error> {
         self.limiter.limits.hit_each(self.terms, keys).await
-    }
-}
-
-/// The decision of a single limit.
-fn one(decisions: &[Decision]) -> Result<Decision, Error> {
-    match decisions {
-        [decision] => Ok(*decision),
-        _ => Err(Error::store(format!("{} decisions instead of 1", decisions.len()), false)),
     }
 }

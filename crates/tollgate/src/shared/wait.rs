@@ -71,10 +71,8 @@ struct InFlight<S: SharedStore> {
 impl<S: SharedStore> InFlight<S> {
     fn new(limits: Limits<S>, key: OwnedKey, cost: u64) -> Self {
         let (asked, asked_key) = (limits.clone(), key.clone());
-        let call: Call = Box::pin(async move {
-            let decisions = asked.hit(asked.terms(), &asked_key, cost).await?;
-            decisions.first().copied().ok_or_else(|| Error::store("no decision", false))
-        });
+        let call: Call =
+            Box::pin(async move { asked.hit_one(asked.terms(), &asked_key, cost).await });
         InFlight { limits, key, call: Some(call) }
     }
 }
