@@ -172,7 +172,10 @@ impl Redis {
         let mut pattern = keyspace.pattern(&start);
         pattern.push(b'*');
         let is_meant = |end: &[u8]| end.starts_with(start.as_bytes());
-        clear::clear(servers, keyspace, &pattern, is_meant).await
+        let cleared = clear::clear(servers, keyspace, &pattern, is_meant).await;
+        // However it ended, some keys may be fresh now.
+        self.inner.guard.forget_denials();
+        cleared
     }
 
     /// The key under which a subject of a limit stands in Redis, for those who look with `redis-cli`.

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use redis::{AsyncConnectionConfig, Client, Cmd, Pipeline, RedisError, RedisResult, Value};
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 use tollgate::Error;
 
 use crate::connection::Connection;
@@ -30,15 +30,13 @@ pub(crate) struct Node {
     finder: Finder,
     connect_timeout: Duration,
     link: watch::Sender<Link>,
-    /// Tells the task that the connection of that number is broken.
-    broken: Notify,
     supervised: Mutex<bool>,
     runtime: tokio::runtime::Handle,
 }
 
 #[derive(Clone)]
 enum Link {
-    /// The first attempt is under way.
+    /// An attempt is under way, the first or after a connection that worked.
     Connecting,
     Up(Connection, u64),
     Down(Error),
@@ -64,7 +62,6 @@ impl Node {
             finder,
             connect_timeout,
             link: watch::Sender::new(Link::Connecting),
-            broken: Notify::new(),
             supervised: Mutex::new(false),
             runtime,
         })
@@ -83,11 +80,6 @@ impl Node {
             Ok(Link::Down(error)) => Err(error.clone()),
             Ok(Link::Connecting) | Err(_) => Err(Error::unavailable("not connected")),
         }
-    }
-
-    /// Whether it can be reached, without a command.
-    pub(crate) async fn connected(self: &Arc<Self>) -> Result<(), Error> {
-        self.connection().await.map(|_| ())
     }
 
     /// Sends a command. The outer error is of a command that was not sent.
@@ -142,11 +134,15 @@ impl Node {
         }
     }
 
+    /// Gives up the connection of that number, if it is still the one: the task makes another.
     fn is_broken(&self, number: u64) {
-        let current = matches!(&*self.link.borrow(), Link::Up(_, current) if *current == number);
-        if current {
-            self.broken.notify_one();
-        }
+        self.link.send_if_modified(|link| {
+            let current = matches!(link, Link::Up(_, current) if *current == number);
+            if current {
+                *link = Link::Connecting;
+            }
+            current
+        });
     }
 
     /// Finds out whether a connection that looks alive is.
@@ -199,19 +195,14 @@ async fn supervise(node: Weak<Node>) {
                 tracing::debug!(server = %strong.finder, "connected");
                 strong.link.send_replace(Link::Up(connection, number));
                 pause = FIRST_PAUSE;
-                // Wakes up now and then, to see whether anybody is left.
+                let mut link = strong.link.subscribe();
+                let server = strong.finder.to_string();
                 drop(strong);
-                loop {
-                    let Some(strong) = node.upgrade() else { return };
-                    let broken = strong.broken.notified();
-                    if tokio::time::timeout(LONGEST_PAUSE, broken).await.is_ok() {
-                        break;
-                    }
+                // An error when nobody holds the node any more.
+                if link.wait_for(|link| !matches!(link, Link::Up(..))).await.is_err() {
+                    return;
                 }
-                if let Some(strong) = node.upgrade() {
-                    tracing::info!(server = %strong.finder, "connection lost");
-                    strong.link.send_replace(Link::Connecting);
-                }
+                tracing::info!(server, "connection lost");
             }
             Err(error) => {
                 tracing::debug!(%error, "cannot connect");

@@ -109,7 +109,6 @@ impl Servers {
 
     pub(crate) async fn check(&self) -> Result<(), Error> {
         for node in self.primaries().await? {
-            node.connected().await?;
             let answer = node.send(&redis::cmd("PING")).await?;
             answer.map_err(|error| failure::of_command(&error))?;
         }

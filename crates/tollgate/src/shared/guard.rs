@@ -92,6 +92,15 @@ impl Guard {
         self.counters.snapshot()
     }
 
+    /// Forgets all remembered denials: for stores, around whatever gives back more than one key.
+    ///
+    /// ```
+    /// tollgate::shared::Guard::default().forget_denials();
+    /// ```
+    pub fn forget_denials(&self) {
+        self.denials.clear();
+    }
+
     pub(crate) fn deadline(&self) -> Duration {
         self.deadline
     }

@@ -103,3 +103,16 @@ fn more_keys_than_one_slice_are_all_cleared() {
         assert_eq!(server.size(), 0);
     });
 }
+
+#[test]
+fn a_cleared_namespace_is_not_denied_from_memory() {
+    run(async {
+        let server = Server::start(&[]);
+        let store = patient(server.url()).await;
+        let limited = store.limiter_in("acme", "1/hour").unwrap().deadline(LONG);
+        assert!(limited.hit("a").await.unwrap().allowed());
+        assert!(!limited.hit("a").await.unwrap().allowed());
+        store.clear_namespace("acme").await.unwrap();
+        assert!(limited.hit("a").await.unwrap().allowed());
+    });
+}
