@@ -56,10 +56,10 @@ mod service;
 
 pub use body::Counted;
 pub use rate_limit::RateLimit;
-pub use refusal::{Reason, Refusal};
+pub use refusal::Refusal;
 pub use service::RateLimitService;
 
 pub use tollgate_http::{
     Chooser, Cidr, CidrError, ClientIp, Decider, Draft, Gate, Head, Headers, KeyBy, OnMissing,
-    Outcomes, RequestKey, Reset, Response, Settle, SettleBy, WrittenIn,
+    Outcomes, Reason, RequestKey, Reset, Response, Settle, SettleBy, WrittenIn,
 };

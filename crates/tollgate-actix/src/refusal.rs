@@ -3,8 +3,7 @@
 use actix_web::http::StatusCode;
 use actix_web::http::header::{CACHE_CONTROL, HeaderValue};
 use actix_web::{HttpRequest, HttpResponse};
-use tollgate::{Decision, Error, Limit};
-use tollgate_http::{Decider, Outcomes, Pass};
+use tollgate_http::{Decider, Pass, Reason};
 
 use crate::fields::tell;
 use crate::rate_limit::RateLimit;
@@ -36,31 +35,10 @@ pub struct Refusal<'a> {
     pub request: &'a HttpRequest,
 }
 
-/// Why a request is refused.
-///
-/// See the example of [`Refusal`].
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum Reason<'a> {
-    /// It is too much.
-    #[non_exhaustive]
-    Denied {
-        /// What the limit said, the one with the longest wait if there are several.
-        decision: &'a Decision,
-        /// Which one.
-        limit: Option<&'a Limit>,
-    },
-    /// It does not say who sends it.
-    NoKey,
-    /// The store did not answer.
-    StoreFailed(&'a Error),
-}
-
 impl<D: Decider> RateLimit<D> {
     /// The refusal of a request that costs too much.
     pub(crate) fn refuse_denied(&self, request: &HttpRequest, pass: &Pass<D>) -> HttpResponse {
-        let decision = pass.outcomes().headline();
-        let reason = Reason::Denied { decision, limit: pass.shown_limit() };
+        let reason = Reason::denied(pass);
         let (media_type, text) = self.gate.refusal_body(pass);
         let status = self.gate.refusal_status();
         let mut response = self.answer(request, status, &reason, media_type, text);
@@ -75,12 +53,8 @@ impl<D: Decider> RateLimit<D> {
         status: u16,
         reason: &Reason<'_>,
     ) -> HttpResponse {
-        // What went wrong is in the log: it is not the client's business.
-        let text = match reason {
-            Reason::StoreFailed(_) => "the rate limiter does not answer\n",
-            _ => "this request does not say who sends it\n",
-        };
-        self.answer(request, status, reason, "text/plain; charset=utf-8", text.to_owned())
+        let text = reason.text().to_owned();
+        self.answer(request, status, reason, "text/plain; charset=utf-8", text)
     }
 
     fn answer(

@@ -11,12 +11,13 @@ use actix_web::http::header::HeaderMap;
 use actix_web::http::{Method, StatusCode};
 use actix_web::rt::time::sleep;
 use actix_web::{Error, HttpMessage, HttpResponse, ResponseError};
-use tollgate_http::{Decider, Gate, Head, Outcomes, Pass, Question, Response, SettleBy, Verdict};
+use tollgate_http::{
+    Decider, Gate, Head, Outcomes, Pass, Question, Reason, Response, SettleBy, Verdict,
+};
 
 use crate::body::Counted;
 use crate::fields::{Fields, tell};
 use crate::rate_limit::RateLimit;
-use crate::refusal::Reason;
 
 type Body<B> = EitherBody<Counted<B>, BoxBody>;
 

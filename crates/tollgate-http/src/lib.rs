@@ -17,6 +17,7 @@ mod headers;
 mod key_by;
 mod pace;
 mod problem;
+mod reason;
 mod settle;
 
 pub use chooser::{Choice, Chooser, Chosen};
@@ -29,4 +30,5 @@ pub use headers::{Draft, Headers, Reset};
 pub use key_by::{KeyBy, RequestKey};
 pub use pace::{asked_wait, rate_limit, retry_after};
 pub use problem::{PROBLEM_JSON, problem};
+pub use reason::Reason;
 pub use settle::{Response, Settle, SettleBy};

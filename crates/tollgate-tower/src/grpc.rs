@@ -7,7 +7,7 @@ use std::time::Duration;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 
-use crate::refusal::Reason;
+use tollgate_http::Reason;
 
 const GRPC: &str = "application/grpc";
 const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
@@ -42,7 +42,7 @@ pub(crate) fn refusal(
             (RESOURCE_EXHAUSTED, message, decision.retry_after())
         }
         Reason::StoreFailed(_) => (UNAVAILABLE, message, None),
-        Reason::NoKey => (code_of(status), message, None),
+        _ => (code_of(status), message, None),
     };
     let mut response = Response::new(());
     let headers = response.headers_mut();

@@ -60,12 +60,12 @@ pub use future::ResponseFuture;
 pub use layer::RateLimitLayer;
 pub use pace::{Answered, Outgoing, Pace, PaceError, PaceLayer};
 pub use peer::PeerAddr;
-pub use refusal::{Reason, Refusal};
+pub use refusal::Refusal;
 pub use service::RateLimit;
 
 pub use tollgate_http::{
     Chooser, Cidr, CidrError, ClientIp, Decider, Draft, Gate, Head, Headers, KeyBy, OnMissing,
-    Outcomes, RequestKey, Reset, Response, Settle, SettleBy, WrittenIn,
+    Outcomes, Reason, RequestKey, Reset, Response, Settle, SettleBy, WrittenIn,
 };
 
 // Here, because this crate can see all that they speak of.

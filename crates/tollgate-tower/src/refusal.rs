@@ -3,8 +3,7 @@
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderValue, Request, Response, StatusCode};
-use tollgate::{Decision, Error, Limit};
-use tollgate_http::{Decider, Head, Outcomes, Pass};
+use tollgate_http::{Decider, Head, Pass, Reason};
 
 use crate::body::Body;
 use crate::grpc;
@@ -42,26 +41,6 @@ pub struct Refusal<'a> {
     pub head: &'a Head<'a>,
 }
 
-/// Why a request is refused.
-///
-/// See the example of [`Refusal`].
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum Reason<'a> {
-    /// It is too much.
-    #[non_exhaustive]
-    Denied {
-        /// What the limit said, the one with the longest wait if there are several.
-        decision: &'a Decision,
-        /// Which one.
-        limit: Option<&'a Limit>,
-    },
-    /// It does not say who sends it.
-    NoKey,
-    /// The store did not answer.
-    StoreFailed(&'a Error),
-}
-
 impl<D: Decider> RateLimitLayer<D> {
     /// The refusal of a request that costs too much.
     pub(crate) fn refuse_denied<B, R>(
@@ -69,8 +48,7 @@ impl<D: Decider> RateLimitLayer<D> {
         request: &mut Request<B>,
         pass: &Pass<D>,
     ) -> Response<Body<R>> {
-        let decision = pass.outcomes().headline();
-        let reason = Reason::Denied { decision, limit: pass.shown_limit() };
+        let reason = Reason::denied(pass);
         let (media_type, text) = self.gate.refusal_body(pass);
         let status = self.gate.refusal_status();
         let mut response = self.answer(request, status, &reason, media_type, text);
@@ -85,11 +63,8 @@ impl<D: Decider> RateLimitLayer<D> {
         status: u16,
         reason: &Reason<'_>,
     ) -> Response<Body<R>> {
-        let text = match reason {
-            Reason::StoreFailed(_) => "the rate limiter does not answer\n",
-            _ => "this request does not say who sends it\n",
-        };
-        self.answer(request, status, reason, "text/plain; charset=utf-8", text.to_owned())
+        let text = reason.text().to_owned();
+        self.answer(request, status, reason, "text/plain; charset=utf-8", text)
     }
 
     fn answer<B, R>(

@@ -3,7 +3,7 @@
 use std::task::{Context, Poll};
 
 use http::{Request, Response};
-use tollgate_http::{Decider, Question, Verdict};
+use tollgate_http::{Decider, Question, Reason, Verdict};
 use tower_service::Service;
 
 use crate::body::Body;
@@ -11,7 +11,6 @@ use crate::decided::Decided;
 use crate::future::{ResponseFuture, State};
 use crate::layer::RateLimitLayer;
 use crate::peer::head_of;
-use crate::refusal::Reason;
 
 /// A service whose requests are limited. Made by a [`RateLimitLayer`]; clones share everything.
 #[derive(Clone, Debug)]
