@@ -3,7 +3,7 @@
 use tollgate::{Decision, Error, Limit};
 
 use crate::decider::{Decider, Outcomes};
-use crate::gate::Pass;
+use crate::pass::Pass;
 
 /// Why a request is refused.
 ///

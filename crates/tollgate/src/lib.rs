@@ -38,6 +38,7 @@ mod key;
 mod limit;
 mod limiter;
 mod policy;
+mod policy_decision;
 mod policy_limiter;
 mod registry;
 #[cfg(feature = "serde")]
@@ -51,7 +52,7 @@ mod wait;
 #[cfg(not(loom))]
 pub use atomic::Atomic;
 pub use clock::{Clock, ManualClock, SystemClock};
-pub use decision::{Decision, PolicyDecision, Receipt, Source};
+pub use decision::{Decision, Receipt, Source};
 #[cfg(not(loom))]
 pub use direct::Direct;
 pub use error::{Error, ErrorKind};
@@ -60,6 +61,7 @@ pub use limit::{Algorithm, Limit, LimitBuilder, LimitError, MAX_QUOTA};
 pub use limiter::{At, Limiter};
 pub use memory::Memory;
 pub use policy::{MAX_LIMITS, Policy};
+pub use policy_decision::PolicyDecision;
 pub use policy_limiter::PolicyLimiter;
 pub use store::{Part, Store};
 pub use time::Timestamp;

@@ -1,10 +1,11 @@
 //! What users hold for several limits on one key: a store and a policy.
 
 use crate::algorithm::Op;
-use crate::decision::{Decision, PolicyDecision};
+use crate::decision::Decision;
 use crate::error::Error;
 use crate::key::{Key, KeyRef};
 use crate::policy::{MAX_LIMITS, Policy};
+use crate::policy_decision::PolicyDecision;
 use crate::store::{Part, Store};
 use crate::time::Timestamp;
 

@@ -7,10 +7,11 @@ use super::asking::{Limits, Terms};
 use super::failure::OnFailure;
 use super::together::SharedItem;
 use crate::algorithm::Op;
-use crate::decision::{Decision, PolicyDecision, Receipt};
+use crate::decision::{Decision, Receipt};
 use crate::error::Error;
 use crate::key::Key;
 use crate::policy::Policy;
+use crate::policy_decision::PolicyDecision;
 use crate::time::Timestamp;
 
 /// Several limits on one key of a shared store, decided together: the calls of [`PolicyLimiter`](crate::PolicyLimiter) as futures that may fail.
