@@ -136,6 +136,7 @@ pub mod not_claimed;
 mod random;
 pub mod rules;
 mod sequence;
+pub mod servers;
 mod subject;
 pub mod vectors;
 

@@ -12,7 +12,7 @@ use tollgate_redis::{Redis, RedisBuilder};
 use tollgate_testkit::{Kept, Subject, conformance};
 
 use crate::client::{LONG, runtime};
-use crate::servers::{Certificates, Cluster, Sentinels, Server, Shared};
+use crate::servers::{Certificates, Cluster, Sentinels, Server, Together, start_tls, tls_cli_args};
 
 /// How a process reaches a store, and how `redis-cli` does.
 #[derive(Clone, Debug, Default)]
@@ -145,8 +145,8 @@ impl OnRedis {
 
     fn over_tls(client_certificate: bool) -> OnRedis {
         let certificates = Certificates::new();
-        let (server, url) = certificates.start_server(client_certificate);
-        let cli = certificates.cli_args();
+        let (server, url) = start_tls(&certificates, client_certificate);
+        let cli = tls_cli_args(&certificates);
         let cli: Vec<&str> = cli.iter().map(String::as_str).collect();
         let mut address = Address::at_port(url, server.port, &cli);
         address.roots = Some(certificates.file("ca.crt"));
@@ -158,14 +158,14 @@ impl OnRedis {
     }
 
     fn on_a_cluster() -> OnRedis {
-        static CLUSTER: Shared<Cluster> = Shared::new();
+        static CLUSTER: Together<Cluster> = Together::new();
         let cluster = CLUSTER.or_start(Cluster::start);
         let address = Address::at_port(cluster.url(), cluster.nodes[0].port, &["-c"]);
         OnRedis::new(address, cluster)
     }
 
     fn behind_sentinels() -> OnRedis {
-        static SENTINELS: Shared<Sentinels> = Shared::new();
+        static SENTINELS: Together<Sentinels> = Together::new();
         let sentinels = SENTINELS.or_start(Sentinels::start);
         let address = Address::at_port(sentinels.url(), sentinels.servers[0].port, &[]);
         OnRedis::new(address, Arc::clone(&sentinels))

@@ -6,7 +6,7 @@ use tollgate::{Error, ErrorKind};
 use tollgate_redis::{Redis, RedisBuilder};
 
 use crate::client::{LONG, Rules, admitted, hasty_guard, in_time, limiter, run};
-use crate::servers::{Certificates, Cluster, Server, free_port};
+use crate::servers::{Certificates, Cluster, Server, free_port, start_tls};
 
 const SECRET: &str = "s3cr3t-w0rd";
 
@@ -146,7 +146,7 @@ fn wrong_addresses_say_what_is_expected_and_no_password() {
 fn a_certificate_that_nobody_vouches_for_is_refused() {
     run(async {
         let (certificates, others) = (Certificates::new(), Certificates::new());
-        let (_server, url) = certificates.start_server(true);
+        let (_server, url) = start_tls(&certificates, true);
         let read =
             |certificates: &Certificates, name| std::fs::read(certificates.file(name)).unwrap();
         let with = |roots: &Certificates| {

@@ -1,23 +1,17 @@
 //! One `redis-server` or `redis-sentinel`.
 
-use std::io::Write;
-use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::process::Command;
 
-use super::eventually;
+use tollgate_testkit::servers::{Process, eventually, free_port};
 
 #[derive(Debug)]
 pub(crate) struct Server {
     pub(crate) port: u16,
-    program: &'static str,
-    /// Removed with everything in it when the server is dropped.
-    dir: PathBuf,
+    sentinel: bool,
+    process: Process,
     args: Vec<String>,
     cli: Vec<String>,
-    child: Option<Child>,
 }
 
 impl Server {
@@ -51,7 +45,7 @@ impl Server {
     /// A server on a socket in its own directory as well.
     pub(crate) fn start_with_socket() -> (Server, PathBuf) {
         let mut server = Server::new("redis-server", free_port(), &[], &[]);
-        let socket = server.dir.join("redis.sock");
+        let socket = server.process.dir().join("redis.sock");
         server.args.extend(["--unixsocket".into(), socket.display().to_string()]);
         server.restart();
         (server, socket)
@@ -60,32 +54,32 @@ impl Server {
     /// A sentinel with that configuration.
     pub(crate) fn start_sentinel(config: &str) -> Server {
         let mut server = Server::new("redis-sentinel", free_port(), &[], &[]);
-        let file = server.dir.join("sentinel.conf");
+        let file = server.process.dir().join("sentinel.conf");
         std::fs::write(&file, config).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
         server.restart();
         server
     }
 
     fn new(program: &'static str, port: u16, args: &[&str], cli: &[&str]) -> Server {
-        skip_without_servers();
         let owned = |args: &[&str]| args.iter().map(ToString::to_string).collect();
-        Server { port, program, dir: directory(), args: owned(args), cli: owned(cli), child: None }
+        let sentinel = program == "redis-sentinel";
+        let process = Process::new(program, program);
+        Server { port, sentinel, process, args: owned(args), cli: owned(cli) }
     }
 
     /// Starts it again where it was, without what it knew.
     pub(crate) fn restart(&mut self) {
-        self.kill();
-        let mut command = Command::new(self.program);
-        if self.program == "redis-sentinel" {
-            command.arg(self.dir.join("sentinel.conf"));
-        } else {
-            command.args(["--save", "", "--appendonly", "no", "--loglevel", "warning"]);
-        }
-        command.args(["--dir".as_ref(), self.dir.as_os_str()]);
-        command.args(["--port", &self.port.to_string(), "--bind", "127.0.0.1"]);
-        command.args(&self.args).stdout(Stdio::null()).stderr(Stdio::null());
-        let child = command.spawn().unwrap_or_else(|e| panic!("{}: {e}", self.program));
-        self.child = Some(child);
+        let dir = self.process.dir().to_owned();
+        let port = self.port.to_string();
+        self.process.start(|command| {
+            if self.sentinel {
+                command.arg(dir.join("sentinel.conf"));
+            } else {
+                command.args(["--save", "", "--appendonly", "no", "--loglevel", "warning"]);
+            }
+            command.args(["--dir".as_ref(), dir.as_os_str()]);
+            command.args(["--port", &port, "--bind", "127.0.0.1"]).args(&self.args);
+        });
         eventually("the server answers a ping", || self.cli(&["PING"]).contains("PONG"));
     }
 
@@ -141,79 +135,20 @@ impl Server {
 
     /// Not a word more from it, as if the machine had lost its power.
     pub(crate) fn kill(&mut self) {
-        if let Some(mut child) = self.child.take() {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
+        self.process.kill();
     }
 
     /// It keeps its connections and says nothing.
     pub(crate) fn freeze(&self) {
-        self.signal("-STOP");
+        self.process.freeze();
     }
 
     pub(crate) fn thaw(&self) {
-        self.signal("-CONT");
+        self.process.thaw();
     }
 
     /// The same as [`kill`](Server::kill) for who only looks.
     pub(crate) fn kill_only(&self) {
-        self.signal("-KILL");
+        self.process.signal("KILL");
     }
-
-    fn signal(&self, signal: &str) {
-        let Some(child) = &self.child else { panic!("no server to send {signal} to") };
-        let sent = Command::new("kill").args([signal, &child.id().to_string()]).status();
-        assert!(sent.is_ok_and(|status| status.success()), "kill {signal}");
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        self.kill();
-        let _ = std::fs::remove_dir_all(&self.dir);
-    }
-}
-
-/// A port that nobody listens on. Below the range from which the system takes ports of its own, with room for a cluster's second port, which is
-/// 10,000 higher.
-pub(crate) fn free_port() -> u16 {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    loop {
-        let step = NEXT.fetch_add(1, Ordering::Relaxed) * 7 + std::process::id() * 131;
-        let port = 10_000 + u16::try_from(step % 10_000).unwrap_or(0);
-        let free = |port| TcpListener::bind(("127.0.0.1", port)).is_ok();
-        let silent = TcpStream::connect(("127.0.0.1", port)).is_err();
-        if silent && free(port) && free(port + 10_000) {
-            return port;
-        }
-    }
-}
-
-/// A new directory for one server.
-pub(super) fn directory() -> PathBuf {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    let name = format!("tollgate-redis-{}-{number}", std::process::id());
-    let dir = std::env::temp_dir().join(name);
-    std::fs::create_dir_all(&dir).unwrap_or_else(|error| panic!("{}: {error}", dir.display()));
-    dir
-}
-
-/// Ends the whole test binary well when there are no servers on this machine, unless that is not allowed.
-fn skip_without_servers() {
-    static THERE: OnceLock<bool> = OnceLock::new();
-    let look = || Command::new("redis-server").arg("--version").stdout(Stdio::null()).status();
-    if *THERE.get_or_init(|| look().is_ok()) {
-        return;
-    }
-    assert!(
-        std::env::var_os("TOLLGATE_NO_SKIP").is_none(),
-        "redis-server is not installed, and skipping is not allowed here"
-    );
-    let _ = writeln!(
-        std::io::stderr(),
-        "SKIPPED: the tests of tollgate-redis need redis-server; `cargo xtask test` installs it"
-    );
-    std::process::exit(0);
 }

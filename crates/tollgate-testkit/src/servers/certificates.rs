@@ -1,0 +1,57 @@
+//! A certificate authority, a certificate of a server and one of a client, as files.
+
+use std::path::PathBuf;
+
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+
+use super::Directory;
+
+/// Files in PEM form, gone when dropped: `ca.crt`, `server.crt` and `server.key` (for 127.0.0.1), `client.crt` and `client.key`.
+#[derive(Debug)]
+pub struct Certificates {
+    dir: Directory,
+}
+
+impl Certificates {
+    /// Of a new authority.
+    ///
+    /// # Panics
+    /// When they cannot be written.
+    #[allow(clippy::new_without_default)] // it makes something
+    #[must_use]
+    pub fn new() -> Certificates {
+        let certificates = Certificates { dir: Directory::new() };
+        certificates.write().unwrap_or_else(|error| panic!("a certificate: {error}"));
+        certificates
+    }
+
+    fn write(&self) -> Result<(), Box<dyn std::error::Error>> {
+        let key = KeyPair::generate()?;
+        let mut params = CertificateParams::new(Vec::new())?;
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.distinguished_name.push(DnType::CommonName, "an authority");
+        std::fs::write(self.file("ca.crt"), params.self_signed(&key)?.pem())?;
+        let ca = Issuer::new(params, key);
+        for (name, subject) in [("server", "127.0.0.1"), ("client", "client.example.org")] {
+            let key = KeyPair::generate()?;
+            let mut params = CertificateParams::new(vec![subject.to_owned()])?;
+            params.distinguished_name.push(DnType::CommonName, name);
+            let signed = params.signed_by(&key, &ca)?;
+            std::fs::write(self.file(&format!("{name}.crt")), signed.pem())?;
+            std::fs::write(self.file(&format!("{name}.key")), key.serialize_pem())?;
+        }
+        Ok(())
+    }
+
+    /// Where a file is.
+    #[must_use]
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// The same as text, for arguments of programs.
+    #[must_use]
+    pub fn name(&self, name: &str) -> String {
+        self.file(name).display().to_string()
+    }
+}

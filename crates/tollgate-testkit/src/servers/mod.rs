@@ -1,0 +1,51 @@
+//! Real servers for tests: processes on free ports of the loopback, gone when they are dropped.
+//!
+//! A store's own tests wrap a [`Process`] in what its server needs to be told:
+//!
+//! ```no_run
+//! use tollgate_testkit::servers::{Process, eventually, free_port};
+//!
+//! let port = free_port();
+//! let mut server = Process::new("redis-server", "redis-server");
+//! server.start(|command| {
+//!     command.args(["--save", "", "--bind", "127.0.0.1", "--port", &port.to_string()]);
+//! });
+//! eventually("it listens", || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok());
+//! server.freeze();
+//! server.thaw();
+//! server.kill();
+//! ```
+
+#[cfg(feature = "certificates")]
+mod certificates;
+mod directory;
+mod port;
+mod process;
+mod together;
+
+#[cfg(feature = "certificates")]
+pub use certificates::Certificates;
+pub use directory::Directory;
+pub use port::free_port;
+pub use process::Process;
+pub use together::Together;
+
+use std::time::Duration;
+
+use tollgate::{Clock, SystemClock};
+
+/// How long a server may take to come up, and anything else that must happen at last.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Waits until something is true, for as long as a slow machine may need.
+///
+/// # Panics
+/// When it is not true after [`PATIENCE`].
+pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let clock = SystemClock::new();
+    let begin = clock.now();
+    while !holds() {
+        assert!(clock.now().since(begin) < PATIENCE, "not within {PATIENCE:?}: {what}");
+        std::thread::park_timeout(Duration::from_millis(5));
+    }
+}

@@ -1,0 +1,122 @@
+//! One process.
+
+use std::collections::HashSet;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, PoisonError};
+
+use super::Directory;
+
+/// A server with a directory of its own, which is removed with it.
+#[derive(Debug)]
+pub struct Process {
+    program: String,
+    dir: Directory,
+    child: Option<Child>,
+}
+
+impl Process {
+    /// Not started yet. Where the program is not installed, the whole test binary ends well with a line that says so; where `TOLLGATE_NO_SKIP` is
+    /// set, that is a failure.
+    ///
+    /// # Panics
+    /// When the program is missing and must not be, or there is no room for its directory.
+    pub fn new(program: impl Into<String>, package: &str) -> Process {
+        let program = program.into();
+        skip_without(&program, package);
+        Process { program, dir: Directory::new(), child: None }
+    }
+
+    /// Where it keeps what it writes.
+    #[must_use]
+    pub fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// Starts it, after an end to what ran before. What it says goes nowhere.
+    ///
+    /// # Panics
+    /// When it cannot be started.
+    pub fn start(&mut self, arguments: impl FnOnce(&mut Command)) {
+        self.kill();
+        let mut command = Command::new(&self.program);
+        command.current_dir(self.dir.path()).stdin(Stdio::null());
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        arguments(&mut command);
+        let child = command.spawn().unwrap_or_else(|error| panic!("{}: {error}", self.program));
+        self.child = Some(child);
+    }
+
+    /// Not a word more from it, as if the machine had lost its power.
+    pub fn kill(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+
+    /// It keeps its connections and says nothing.
+    pub fn freeze(&self) {
+        self.signal("STOP");
+    }
+
+    /// It goes on where it was frozen.
+    pub fn thaw(&self) {
+        self.signal("CONT");
+    }
+
+    /// Sends it a signal: `TERM`, `KILL`, `HUP`.
+    ///
+    /// # Panics
+    /// When it does not run.
+    pub fn signal(&self, signal: &str) {
+        let Some(child) = &self.child else { panic!("no {} to send {signal} to", self.program) };
+        let sent = Command::new("kill").args(["-s", signal, &child.id().to_string()]).status();
+        assert!(sent.is_ok_and(|status| status.success()), "kill -s {signal}");
+    }
+
+    /// Its number, while it runs.
+    #[must_use]
+    pub fn id(&self) -> Option<u32> {
+        self.child.as_ref().map(Child::id)
+    }
+
+    /// Its exit status, if it has ended by itself.
+    pub fn ended(&mut self) -> Option<std::process::ExitStatus> {
+        self.child.as_mut()?.try_wait().ok().flatten()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+fn skip_without(program: &str, package: &str) {
+    static THERE: Mutex<Option<HashSet<String>>> = Mutex::new(None);
+    let mut there = THERE.lock().unwrap_or_else(PoisonError::into_inner);
+    let there = there.get_or_insert_default();
+    if there.contains(program) {
+        return;
+    }
+    let silent = |mut command: Command| {
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status()
+    };
+    let mut look = Command::new(program);
+    look.arg("--version");
+    if silent(look).is_ok() {
+        there.insert(program.to_owned());
+        return;
+    }
+    assert!(
+        std::env::var_os("TOLLGATE_NO_SKIP").is_none(),
+        "{program} is not installed, and skipping is not allowed here"
+    );
+    let _ = writeln!(
+        std::io::stderr(),
+        "SKIPPED: these tests need {program} (Debian package {package}); `cargo xtask test` installs it"
+    );
+    std::process::exit(0);
+}
