@@ -16,6 +16,7 @@ pub mod sliding_window;
 pub mod token_bucket;
 
 mod any;
+mod bytes;
 mod view;
 mod words;
 

@@ -1,0 +1,1 @@
+//! A store of tollgate that outlives the process: memory decides, a file keeps.
