@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate::shared::{Guard, InProcess, SharedStore};
+use tollgate::shared::{AnyStore, Guard, InProcess, SharedStore};
 use tollgate::{Algorithm, Atomic, Limit, ManualClock, Memory, Timestamp};
 use tollgate_testkit::{OneStore, Subject, conformance};
 
@@ -20,6 +20,10 @@ conformance!(memory, || {
 conformance!(memory_with_remembered_denials, || {
     let memory = Memory::builder().clock(clock()).clean_period(NEVER).build();
     OneStore::new(InProcess::with_guard(memory, Guard::default()))
+});
+conformance!(memory_chosen_at_run_time, || {
+    let memory = Memory::builder().clean_period(NEVER).build();
+    OneStore::new(AnyStore::new(InProcess::new(memory)))
 });
 
 /// Its states are of a fixed size: a log has no place there, and counts are sure to be exact up to sixteen times the capacity.

@@ -49,7 +49,7 @@ impl<S: SharedStore> Limits<S> {
             prepared: limits.iter().map(prepare).collect::<Result<_, _>>()?,
             machines: limits.iter().map(AnyMachine::new).collect(),
             number: NUMBERS.fetch_add(1, Ordering::Relaxed),
-            remembers: limits.iter().all(holds),
+            remembers: store.guard().denials.any() && limits.iter().all(holds),
             deadline: store.guard().deadline(),
             on_failure: OnFailure::Error,
             fallback: None,
@@ -91,7 +91,7 @@ impl<S: SharedStore> Limits<S> {
         }
     }
 
-    /// [`hit`](Limits::hit) of a single limit.
+    /// [`hit`](Limits::hit) for a single limit.
     pub(crate) async fn hit_one<K: Key>(
         &self,
         terms: Terms,
@@ -100,21 +100,46 @@ impl<S: SharedStore> Limits<S> {
     ) -> Result<Decision, Error> {
         let guard = self.store.guard();
         let sent = guard.now();
-        let known = key.with_key(|key| {
-            let question = self.question(terms, sent, key, cost);
-            if self.remembers {
-                guard.denials.recall_one(&question).map_err(Some)
-            } else {
-                Err(None)
+        let mut epoch = None;
+        if self.remembers {
+            let recall =
+                |key: KeyRef<'_>| guard.denials.recall_one(&self.question(terms, sent, key, cost));
+            match key.with_key(recall) {
+                Ok(decision) => {
+                    guard.counters.remembered.add();
+                    return Ok(decision);
+                }
+                Err(now) => epoch = Some(now),
             }
-        });
-        match known {
-            Ok(decision) => {
-                guard.counters.remembered.add();
-                Ok(decision)
-            }
-            Err(epoch) => one(&self.hit_store(terms, key, cost, sent, epoch).await?),
         }
+        if let Some(decision) = self.at_once(terms, key, Op::Hit(cost)) {
+            if self.remembers || self.fallback.is_some() {
+                self.learn_of(terms, key, cost, sent, epoch, &[decision]);
+            }
+            return Ok(decision);
+        }
+        one(&self.hit_store(terms, key, cost, sent, epoch).await?)
+    }
+
+    /// What the store answers without waiting.
+    #[inline]
+    fn at_once<K: Key>(&self, terms: Terms, key: &K, op: Op) -> Option<Decision> {
+        let [prepared] = &self.prepared[..] else { return None };
+        let decision = key.with_key(|key| self.store.at_once(prepared, key, op, terms.at))?;
+        self.store.guard().counters.answered.add();
+        Some(decision)
+    }
+
+    fn learn_of<K: Key>(
+        &self,
+        terms: Terms,
+        key: &K,
+        cost: u64,
+        sent: Timestamp,
+        epoch: Option<Epoch>,
+        decisions: &[Decision],
+    ) {
+        key.with_key(|key| self.learn(&self.question(terms, sent, key, cost), epoch, decisions));
     }
 
     async fn hit_store<K: Key>(
@@ -125,12 +150,9 @@ impl<S: SharedStore> Limits<S> {
         sent: Timestamp,
         epoch: Option<Epoch>,
     ) -> Result<Vec<Decision>, Error> {
-        let result = self.send(terms, key, |_| Op::Hit(cost)).await;
-        match result {
+        match self.send(terms, key, |_| Op::Hit(cost)).await {
             Ok(decisions) => {
-                key.with_key(|key| {
-                    self.learn(&self.question(terms, sent, key, cost), epoch, &decisions);
-                });
+                self.learn_of(terms, key, cost, sent, epoch, &decisions);
                 Ok(decisions)
             }
             Err(error) => self.without_store(&error, terms, key, Op::Hit(cost)).ok_or(error),
@@ -177,7 +199,10 @@ impl<S: SharedStore> Limits<S> {
         op: Op,
     ) -> Result<Vec<Decision>, Error> {
         let _forget = matches!(op, Op::RefundUnits(_) | Op::Set(_)).then(|| Forget::new(self, key));
-        let result = self.send(terms, key, |_| op).await;
+        let result = match self.at_once(terms, key, op) {
+            Some(decision) => Ok(vec![decision]),
+            None => self.send(terms, key, |_| op).await,
+        };
         match &result {
             Ok(decisions) => {
                 key.with_key(|key| self.warm(key, terms.at, decisions));

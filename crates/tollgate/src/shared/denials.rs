@@ -78,6 +78,11 @@ impl Denials {
         }
     }
 
+    /// Whether there is room for any.
+    pub(crate) fn any(&self) -> bool {
+        self.room > 0
+    }
+
     fn shard(&self, key: KeyRef<'_>) -> (&Mutex<Shard>, u64) {
         let hash = key.hash(&self.hasher);
         (&self.shards[(hash >> 32) as usize % SHARDS], hash)

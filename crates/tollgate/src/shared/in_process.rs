@@ -98,6 +98,18 @@ impl<S: Store + std::fmt::Debug> SharedStore for InProcess<S> {
         ready(Ok(decisions))
     }
 
+    #[inline]
+    fn at_once(
+        &self,
+        prepared: &S::Prepared,
+        key: KeyRef<'_>,
+        op: Op,
+        at: Option<Timestamp>,
+    ) -> Option<Decision> {
+        let now = at.unwrap_or_else(|| self.store.now());
+        Some(self.store.apply(prepared, key, now, op))
+    }
+
     fn reset(
         &self,
         prepared: &[S::Prepared],

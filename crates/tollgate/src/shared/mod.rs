@@ -3,6 +3,7 @@
 //! [`SharedStore`] is the contract, [`SharedLimiter`] and [`SharedPolicyLimiter`] are what users hold. What happens when the store does not
 //! answer is decided here, in one place for all stores: [`OnFailure`], deadlines and breakers ([`Guard`]).
 
+mod any;
 mod asking;
 mod breaker;
 mod denials;
@@ -19,6 +20,7 @@ mod stats;
 mod together;
 mod wait;
 
+pub use any::{AnyPrepared, AnyStore};
 pub use failure::{OnFailure, Share};
 pub use guard::{Guard, GuardBuilder};
 pub use in_process::InProcess;
@@ -72,6 +74,19 @@ pub trait SharedStore: Clone + Debug + Send + Sync + 'static {
         mode: Mode,
         at: Option<Timestamp>,
     ) -> impl Future<Output = Result<Vec<Decision>, Error>> + Send + use<Self>;
+
+    /// One operation on one key, answered at once where that needs no waiting: in process, or with an allotment in hand. `None`:
+    /// [`ask`](SharedStore::ask). Always tried first for a limiter of one limit.
+    fn at_once(
+        &self,
+        prepared: &Self::Prepared,
+        key: KeyRef<'_>,
+        op: Op,
+        at: Option<Timestamp>,
+    ) -> Option<Decision> {
+        let _ = (prepared, key, op, at);
+        None
+    }
 
     /// Forgets a key in all these limits; true if its state was not fresh in one of them.
     fn reset(
