@@ -1,0 +1,174 @@
+//! A name of its own for a store.
+
+/// Makes a store of a struct around a [`Cas`](crate::Cas): `struct Memcached(Cas<Servers>)` becomes a [`SharedStore`](tollgate::shared::SharedStore) with
+/// `limiter`, `limiter_in`, `policy_limiter`, `policy_limiter_in` and `clear_namespace`, so that it can have a `connect` of its own.
+///
+/// ```
+/// use tollgate_cas::{Cas, Table};
+///
+/// /// A store in this process.
+/// #[derive(Clone, Debug)]
+/// pub struct Mine(Cas<Table<true>>);
+///
+/// tollgate_cas::as_store!(Mine, Table<true>);
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), tollgate::Error> {
+/// let store = Mine(Cas::builder(Table::default()).build()?);
+/// assert!(store.limiter("10/second")?.hit("alice").await?.allowed());
+/// # Ok(())
+/// # }
+/// ```
+#[macro_export]
+macro_rules! as_store {
+    ($store:ident, $cells:ty) => {
+        impl $store {
+            /// A limiter on this store: for a [`Limit`](tollgate::Limit), its builder, or its text.
+            ///
+            /// # Errors
+            /// When the limit is not valid.
+            pub fn limiter<L>(
+                &self,
+                limit: L,
+            ) -> Result<tollgate::shared::SharedLimiter<$store>, tollgate::Error>
+            where
+                L: TryInto<tollgate::Limit>,
+                tollgate::Error: From<L::Error>,
+            {
+                self.limiter_in("", limit)
+            }
+
+            /// A limiter in a namespace: the same limit and key in another namespace is another counter.
+            ///
+            /// # Errors
+            /// When the limit is not valid.
+            pub fn limiter_in<L>(
+                &self,
+                namespace: &str,
+                limit: L,
+            ) -> Result<tollgate::shared::SharedLimiter<$store>, tollgate::Error>
+            where
+                L: TryInto<tollgate::Limit>,
+                tollgate::Error: From<L::Error>,
+            {
+                tollgate::shared::SharedLimiter::on(self, namespace, limit)
+            }
+
+            /// A limiter for several limits on one key.
+            ///
+            /// # Errors
+            /// When the policy is not valid.
+            pub fn policy_limiter<P>(
+                &self,
+                policy: P,
+            ) -> Result<tollgate::shared::SharedPolicyLimiter<$store>, tollgate::Error>
+            where
+                P: TryInto<tollgate::Policy>,
+                tollgate::Error: From<P::Error>,
+            {
+                self.policy_limiter_in("", policy)
+            }
+
+            /// A limiter for several limits on one key, in a namespace.
+            ///
+            /// # Errors
+            /// When the policy is not valid.
+            pub fn policy_limiter_in<P>(
+                &self,
+                namespace: &str,
+                policy: P,
+            ) -> Result<tollgate::shared::SharedPolicyLimiter<$store>, tollgate::Error>
+            where
+                P: TryInto<tollgate::Policy>,
+                tollgate::Error: From<P::Error>,
+            {
+                tollgate::shared::SharedPolicyLimiter::on(self, namespace, policy)
+            }
+
+            /// Forgets all keys of all limits in a namespace.
+            ///
+            /// # Errors
+            /// When the store does not answer; some keys may be gone.
+            pub async fn clear_namespace(&self, namespace: &str) -> Result<(), tollgate::Error> {
+                self.0.clear_namespace(namespace).await
+            }
+        }
+
+        impl tollgate::shared::SharedStore for $store {
+            type Prepared = $crate::Prepared;
+
+            fn prepare(
+                &self,
+                namespace: &str,
+                limit: &tollgate::Limit,
+            ) -> Result<$crate::Prepared, tollgate::Error> {
+                self.0.prepare(namespace, limit)
+            }
+
+            fn ask(
+                &self,
+                asks: &[tollgate::shared::Ask<'_, $crate::Prepared>],
+                mode: tollgate::shared::Mode,
+                at: Option<tollgate::Timestamp>,
+            ) -> impl Future<Output = Result<Vec<tollgate::Decision>, tollgate::Error>> + Send + use<>
+            {
+                self.0.ask(asks, mode, at)
+            }
+
+            fn reset(
+                &self,
+                prepared: &[$crate::Prepared],
+                key: tollgate::KeyRef<'_>,
+                at: Option<tollgate::Timestamp>,
+            ) -> impl Future<Output = Result<bool, tollgate::Error>> + Send + use<> {
+                self.0.reset(prepared, key, at)
+            }
+
+            fn clear(
+                &self,
+                prepared: &$crate::Prepared,
+            ) -> impl Future<Output = Result<(), tollgate::Error>> + Send + use<> {
+                self.0.clear(prepared)
+            }
+
+            fn check(
+                &self,
+            ) -> impl Future<Output = Result<(), tollgate::Error>> + Send + use<> {
+                self.0.check()
+            }
+
+            fn same_counter(&self, a: &$crate::Prepared, b: &$crate::Prepared) -> bool {
+                self.0.same_counter(a, b)
+            }
+
+            fn same_store(&self, other: &Self) -> bool {
+                self.0.same_store(&other.0)
+            }
+
+            fn guard(&self) -> &tollgate::shared::Guard {
+                self.0.guard()
+            }
+
+            fn lane(&self, prepared: &$crate::Prepared, key: tollgate::KeyRef<'_>) -> usize {
+                self.0.lane(prepared, key)
+            }
+
+            fn suspect(&self) {
+                self.0.suspect();
+            }
+
+            fn sleep(
+                &self,
+                span: std::time::Duration,
+            ) -> impl Future<Output = ()> + Send + use<> {
+                self.0.sleep(span)
+            }
+
+            fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+                self.0.spawn(task);
+            }
+        }
+
+        const _: fn($crate::Cas<$cells>) -> $store = $store;
+    };
+}

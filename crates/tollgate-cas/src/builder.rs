@@ -1,0 +1,106 @@
+//! The settings of a [`Cas`].
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tollgate::shared::{Guard, GuardBuilder};
+use tollgate::{Clock, Error, SystemClock};
+
+use crate::cells::Cells;
+use crate::desk::Desks;
+use crate::memory::Memory;
+use crate::{Cas, Inner};
+
+/// The settings of a [`Cas`].
+///
+/// ```
+/// use std::time::Duration;
+/// use tollgate_cas::{Cas, Table};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), tollgate::Error> {
+/// let store = Cas::builder(Table::<false>::default())
+///     .max_skew(Duration::from_secs(2))
+///     .remember(10_000)
+///     .build()?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+#[must_use = "a builder does nothing until it builds"]
+pub struct CasBuilder<C> {
+    cells: C,
+    guard: GuardBuilder,
+    max_skew: Duration,
+    remember: usize,
+    clock: Arc<dyn Clock>,
+}
+
+impl<C: Cells> CasBuilder<C> {
+    pub(crate) fn new(cells: C) -> CasBuilder<C> {
+        CasBuilder {
+            cells,
+            guard: Guard::builder(),
+            max_skew: crate::MAX_SKEW,
+            remember: crate::REMEMBER,
+            clock: Arc::new(SystemClock::new()),
+        }
+    }
+
+    /// Deadline, breakers (as many lanes as names can have) and remembered denials.
+    ///
+    /// See the example of [`CasBuilder`].
+    pub fn guard(mut self, guard: GuardBuilder) -> Self {
+        self.guard = guard;
+        self
+    }
+
+    /// How far the clocks of two machines may be apart. Default 10 seconds. A state that was written further ahead than this is an error, not a decision.
+    ///
+    /// See the example of [`CasBuilder`].
+    pub fn max_skew(mut self, max_skew: Duration) -> Self {
+        self.max_skew = max_skew;
+        self
+    }
+
+    /// How many cells are remembered, so that a hit on them is one round trip. Default 100,000.
+    ///
+    /// See the example of [`CasBuilder`].
+    pub fn remember(mut self, cells: usize) -> Self {
+        self.remember = cells;
+        self
+    }
+
+    /// Another clock: for tests.
+    ///
+    /// ```
+    /// use tollgate::{ManualClock, Timestamp};
+    /// let clock = ManualClock::new(Timestamp::EPOCH);
+    /// let builder = tollgate_cas::Cas::builder(tollgate_cas::Table::<true>::default()).clock(clock);
+    /// ```
+    pub fn clock(mut self, clock: impl Clock + 'static) -> Self {
+        self.clock = Arc::new(clock);
+        self
+    }
+
+    /// The store. Call it inside a tokio runtime.
+    ///
+    /// # Errors
+    /// When there is no runtime.
+    ///
+    /// See the example of [`CasBuilder`].
+    pub fn build(self) -> Result<Cas<C>, Error> {
+        let runtime = tokio::runtime::Handle::try_current()
+            .map_err(|error| Error::request(format!("a store needs a tokio runtime: {error}")))?;
+        let inner = Inner {
+            cells: self.cells,
+            desks: Desks::new(C::TOGETHER),
+            memory: Memory::new(self.remember),
+            guard: self.guard.build(),
+            clock: self.clock,
+            max_skew: self.max_skew,
+            runtime,
+        };
+        Ok(Cas { inner: Arc::new(inner) })
+    }
+}
