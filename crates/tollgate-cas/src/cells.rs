@@ -2,6 +2,7 @@
 
 use std::fmt::{self, Debug};
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate::shared::Place;
@@ -86,6 +87,52 @@ pub trait Cells: Debug + Send + Sync + 'static {
 
     /// Told when several calls in a row have failed: a connection that looks alive may be dead. Must not wait.
     fn suspect(&self) {}
+}
+
+/// Cells that several stores share.
+impl<C: Cells> Cells for Arc<C> {
+    type Version = C::Version;
+
+    const TOGETHER: bool = C::TOGETHER;
+
+    fn place(&self, namespace: &str, limit: Option<&Limit>) -> Vec<u8> {
+        (**self).place(namespace, limit)
+    }
+
+    fn name(&self, place: &[u8], key: KeyRef<'_>) -> Vec<u8> {
+        (**self).name(place, key)
+    }
+
+    fn lane(&self, key: KeyRef<'_>) -> usize {
+        (**self).lane(key)
+    }
+
+    fn read(
+        &self,
+        names: &[Name],
+    ) -> impl Future<Output = Result<Vec<Option<Cell<C::Version>>>, Error>> + Send {
+        (**self).read(names)
+    }
+
+    fn swap(
+        &self,
+        swaps: &[Swap<'_, C::Version>],
+        sure: bool,
+    ) -> impl Future<Output = Result<Swapped<C::Version>, Error>> + Send {
+        (**self).swap(swaps, sure)
+    }
+
+    fn forget(&self, place: &[u8]) -> impl Future<Output = Result<(), Error>> + Send {
+        (**self).forget(place)
+    }
+
+    fn check(&self) -> impl Future<Output = Result<(), Error>> + Send {
+        (**self).check()
+    }
+
+    fn suspect(&self) {
+        (**self).suspect();
+    }
 }
 
 /// The name of a cell, and which part of the store has it.

@@ -1,0 +1,42 @@
+//! The suite of every store, on cells that change together and on cells that do not. Each handle has desks and a memory of its own, so they race.
+
+use std::sync::Arc;
+
+use tokio::runtime::Runtime;
+use tollgate_cas::{Cas, Table};
+use tollgate_testkit::{Subject, conformance};
+
+struct OnTable<const TOGETHER: bool> {
+    table: Arc<Table<TOGETHER>>,
+    remember: usize,
+    runtime: Runtime,
+}
+
+impl<const TOGETHER: bool> OnTable<TOGETHER> {
+    fn new(remember: usize) -> Self {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_time()
+            .build()
+            .expect("a runtime");
+        OnTable { table: Arc::default(), remember, runtime }
+    }
+}
+
+impl<const TOGETHER: bool> Subject for OnTable<TOGETHER> {
+    type Store = Cas<Arc<Table<TOGETHER>>>;
+
+    fn store(&self) -> Self::Store {
+        let _on_it = self.runtime.enter();
+        let builder = Cas::builder(Arc::clone(&self.table)).remember(self.remember);
+        builder.build().unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    fn block_on<F: Future>(&self, future: F) -> F::Output {
+        self.runtime.block_on(future)
+    }
+}
+
+conformance!(together, || OnTable::<true>::new(1000));
+conformance!(one_by_one, || OnTable::<false>::new(1000));
+conformance!(forgetful, || OnTable::<false>::new(0));
