@@ -166,6 +166,18 @@ impl<S: Store> PolicyLimiter<S> {
         })
     }
 
+    /// Gives back units to every limit without a receipt, as if they had been charged now.
+    ///
+    /// ```
+    /// let limiter = tollgate::Memory::new().policy_limiter("20/hour; 30/day")?;
+    /// limiter.charge("alice", 5);
+    /// assert_eq!(limiter.refund_n("alice", 2).headline().used(), 3);
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    pub fn refund_n<K: Key>(&self, key: K, units: u64) -> PolicyDecision {
+        self.each(key, |_| Op::RefundUnits(units))
+    }
+
     /// Puts the units in use of every limit at `units`.
     ///
     /// ```

@@ -150,6 +150,14 @@ impl<S: SharedStore> SharedPolicyLimiter<S> {
         self.now().refund(key, decision).await
     }
 
+    /// See [`PolicyLimiter::refund_n`](crate::PolicyLimiter::refund_n).
+    ///
+    /// # Errors
+    /// When the store does not answer.
+    pub async fn refund_n<K: Key>(&self, key: K, units: u64) -> Result<PolicyDecision, Error> {
+        self.now().refund_n(key, units).await
+    }
+
     /// See [`PolicyLimiter::refund_part`](crate::PolicyLimiter::refund_part).
     ///
     /// # Errors
@@ -265,6 +273,14 @@ impl<S: SharedStore> SharedPolicyCall<'_, S> {
         decision: &PolicyDecision,
     ) -> Result<PolicyDecision, Error> {
         self.refund_part(key, decision, u64::MAX).await
+    }
+
+    /// See [`SharedPolicyLimiter::refund_n`].
+    ///
+    /// # Errors
+    /// When the store does not answer.
+    pub async fn refund_n<K: Key>(&self, key: K, units: u64) -> Result<PolicyDecision, Error> {
+        self.each(key, Op::RefundUnits(units)).await
     }
 
     /// See [`SharedPolicyLimiter::refund_part`].

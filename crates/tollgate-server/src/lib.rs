@@ -1,0 +1,17 @@
+//! tollgate as a server: rules from a file, decisions over HTTP, gRPC and RESP, on any store.
+//!
+//! The binary `tollgate` is what people use; this library is its inside, for tests and benchmarks. The way of a question:
+//!
+//! ```text
+//! port ──▶ net ──▶ resp | http | grpc ──▶ Service::ask ──▶ rule ──▶ limiter on the store ──▶ Answer ──▶ the same way back
+//! ```
+
+pub mod admin;
+pub mod cli;
+pub mod grpc;
+pub mod http;
+pub mod net;
+pub mod resp;
+pub mod rules;
+pub mod service;
+pub mod settings;

@@ -1,0 +1,20 @@
+//! Rules: what operators write. Plain data; [`service`](crate::service) puts them on a store.
+
+mod descriptor;
+mod pattern;
+mod rule;
+
+pub use descriptor::Descriptor;
+pub use pattern::{Pattern, Patterns};
+pub use rule::{Rule, Treatment};
+
+use std::collections::BTreeMap;
+
+/// All rules of a configuration: one set is in force at a time.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RuleSet {
+    /// By namespace and name.
+    pub limits: BTreeMap<(String, String), Rule>,
+    /// By domain, as Envoy asks.
+    pub domains: BTreeMap<String, Vec<Descriptor>>,
+}

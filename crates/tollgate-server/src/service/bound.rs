@@ -1,0 +1,156 @@
+//! A rule on the store.
+
+use tollgate::shared::{AnyStore, SharedItem};
+use tollgate::{Key, KeyRef, Limit, LimitBuilder, Policy};
+
+use super::Defaults;
+use super::answer::{Answer, Decisions, Verdict};
+use super::limiter::{Limiter, Operation};
+use super::refusal::Refusal;
+use crate::rules::{Patterns, Rule, Treatment};
+
+/// A rule, bound to the store: what a question is asked of.
+#[derive(Debug)]
+pub struct Bound {
+    name: Box<str>,
+    way: Way,
+    keys: Patterns<Way>,
+    shadow: bool,
+    cost: u64,
+}
+
+/// A [`Treatment`] on the store.
+#[derive(Debug)]
+enum Way {
+    Limited(Limiter),
+    Exempt,
+    Blocked,
+}
+
+impl Bound {
+    /// On a store.
+    ///
+    /// # Errors
+    /// When the store cannot hold one of its limits.
+    pub fn new(
+        store: &AnyStore,
+        defaults: &Defaults,
+        namespace: &str,
+        rule: &Rule,
+    ) -> Result<Bound, Refusal> {
+        let on_failure = rule.on_failure.unwrap_or(defaults.on_failure);
+        let deadline = rule.deadline.or(defaults.deadline);
+        let way = |treatment: &Treatment| match treatment {
+            Treatment::Limited(policy) => {
+                let named = named(policy, &rule.name)?;
+                let limiter = Limiter::new(store, namespace, &named, on_failure, deadline)?;
+                Ok::<_, Refusal>(Way::Limited(limiter))
+            }
+            Treatment::Exempt => Ok(Way::Exempt),
+            Treatment::Blocked => Ok(Way::Blocked),
+        };
+        Ok(Bound {
+            name: rule.name[..].into(),
+            way: way(&rule.treatment)?,
+            keys: rule.keys.try_map(way)?,
+            shadow: rule.shadow,
+            cost: rule.cost,
+        })
+    }
+
+    /// A policy without a rule, as requests bring them.
+    ///
+    /// # Errors
+    /// When the store cannot hold it.
+    pub(crate) fn bare(
+        store: &AnyStore,
+        defaults: &Defaults,
+        namespace: &str,
+        policy: &Policy,
+    ) -> Result<Bound, Refusal> {
+        let Defaults { on_failure, deadline, .. } = *defaults;
+        Ok(Bound {
+            name: "".into(),
+            way: Way::Limited(Limiter::new(store, namespace, policy, on_failure, deadline)?),
+            keys: Patterns::default(),
+            shadow: false,
+            cost: 1,
+        })
+    }
+
+    /// The name of the rule; empty for a limit that came with a request.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The limits that a key meets, in the order of its decisions; none if it is exempt or blocked.
+    #[must_use]
+    pub fn limits_of(&self, key: &[u8]) -> &[Limit] {
+        self.limiter_of(KeyRef::plain(key)).map_or(&[], Limiter::limits)
+    }
+
+    fn limiter_of(&self, key: KeyRef<'_>) -> Result<&Limiter, Verdict> {
+        match self.keys.find(key.bytes()).unwrap_or(&self.way) {
+            Way::Limited(limiter) => Ok(limiter),
+            Way::Exempt => Err(Verdict::Exempt),
+            Way::Blocked => Err(Verdict::Blocked),
+        }
+    }
+
+    /// Asks.
+    ///
+    /// # Errors
+    /// When the store does not answer and nothing says what to do then.
+    pub async fn ask<K: Key>(&self, key: K, operation: Operation) -> Result<Answer, Refusal> {
+        let limiter = match key.with_key(|key| self.limiter_of(key)) {
+            Ok(limiter) => limiter,
+            Err(verdict) => return Ok(Answer { verdict, decisions: Decisions::None }),
+        };
+        let decisions = limiter.ask(key, self.priced(operation)).await?;
+        let verdict = match (decisions.allowed(), self.shadow) {
+            (true, _) => Verdict::Allowed,
+            (false, false) => Verdict::Denied,
+            (false, true) => Verdict::Shadowed,
+        };
+        Ok(Answer { verdict, decisions })
+    }
+
+    /// Forgets a key; true if it was not fresh.
+    ///
+    /// # Errors
+    /// When the store does not answer.
+    pub async fn reset<K: Key>(&self, key: K) -> Result<bool, Refusal> {
+        match key.with_key(|key| self.limiter_of(key)) {
+            Ok(limiter) => Ok(limiter.reset(key).await?),
+            Err(_) => Ok(false),
+        }
+    }
+
+    pub(crate) fn item<'a>(&'a self, key: &[u8], cost: u64) -> Option<SharedItem<'a, AnyStore>> {
+        let limiter = self.limiter_of(KeyRef::plain(key)).ok()?;
+        Some(limiter.item(key, cost.saturating_mul(self.cost)))
+    }
+
+    fn priced(&self, operation: Operation) -> Operation {
+        let priced = |units: u64| units.saturating_mul(self.cost);
+        match operation {
+            Operation::Hit(cost) => Operation::Hit(priced(cost)),
+            Operation::Peek(cost) => Operation::Peek(priced(cost)),
+            Operation::Take(cost) => Operation::Take(priced(cost)),
+            Operation::Charge(units) => Operation::Charge(priced(units)),
+            Operation::Refund(units) => Operation::Refund(priced(units)),
+            Operation::Set(units) => Operation::Set(units),
+        }
+    }
+}
+
+/// The policy with the name of its rule in every limit that has none, so that a quota can change and the counts stay.
+fn named(policy: &Policy, name: &str) -> Result<Policy, Refusal> {
+    let limit = |limit: &Limit| match limit.name() {
+        Some(_) => Ok(limit.clone()),
+        None => LimitBuilder::from(limit.clone()).name(name).build(),
+    };
+    let limits = policy.limits().iter().map(limit).collect::<Result<Vec<_>, _>>();
+    limits.and_then(Policy::new).map_err(|error| Refusal::from(tollgate::Error::from(error)))
+}

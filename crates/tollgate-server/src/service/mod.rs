@@ -1,0 +1,159 @@
+//! What all ports have in common: a question goes in, an answer comes out.
+
+mod answer;
+mod bound;
+mod domain;
+mod given;
+mod limiter;
+mod refusal;
+
+pub use answer::{Answer, Decisions, Verdict};
+pub use bound::Bound;
+pub use domain::Match;
+pub use limiter::{Limiter, Operation};
+pub use refusal::{Refusal, RefusalKind};
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use tollgate::shared::{AnyStore, OnFailure, hit_all_shared};
+use tollgate::{AllDecision, Key, Policy};
+
+use crate::rules::RuleSet;
+use domain::Domain;
+use given::Given;
+
+/// Rules on a store, replaced as a whole when the configuration changes.
+#[derive(Debug)]
+pub struct Service {
+    store: AnyStore,
+    defaults: Defaults,
+    rules: ArcSwap<Bounds>,
+    given: Given,
+}
+
+/// What holds for all rules that do not say otherwise.
+#[derive(Clone, Copy, Debug)]
+pub struct Defaults {
+    /// What to answer when the store does not.
+    pub on_failure: OnFailure,
+    /// How long the store may take, instead of what it was opened with.
+    pub deadline: Option<Duration>,
+    /// How many limits that came with requests are kept prepared.
+    pub given: usize,
+}
+
+impl Default for Defaults {
+    fn default() -> Self {
+        Defaults { on_failure: OnFailure::Error, deadline: None, given: 10_000 }
+    }
+}
+
+/// The rules in force.
+#[derive(Debug, Default)]
+struct Bounds {
+    limits: HashMap<(Box<str>, Box<str>), Arc<Bound>>,
+    domains: HashMap<Box<str>, Domain>,
+}
+
+/// One of several things asked together.
+#[derive(Debug)]
+pub struct Item<'a> {
+    /// Which limit.
+    pub bound: &'a Bound,
+    /// For which key.
+    pub key: &'a [u8],
+    /// Units.
+    pub cost: u64,
+}
+
+impl Service {
+    /// These rules on this store.
+    ///
+    /// # Errors
+    /// When the store cannot hold one of the limits.
+    pub fn new(store: AnyStore, defaults: Defaults, rules: &RuleSet) -> Result<Service, Refusal> {
+        let bounds = Bounds::new(&store, &defaults, rules)?;
+        let given = Given::new(defaults.given);
+        Ok(Service { store, defaults, rules: ArcSwap::from_pointee(bounds), given })
+    }
+
+    /// The store.
+    #[must_use]
+    pub fn store(&self) -> &AnyStore {
+        &self.store
+    }
+
+    /// Puts other rules in force. Counters of limits that keep their name, algorithm and period stay.
+    ///
+    /// # Errors
+    /// When the store cannot hold one of the limits; then the old rules stay in force.
+    pub fn replace(&self, rules: &RuleSet) -> Result<(), Refusal> {
+        self.rules.store(Arc::new(Bounds::new(&self.store, &self.defaults, rules)?));
+        Ok(())
+    }
+
+    /// The rule of that name.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn named(&self, namespace: &str, name: &str) -> Result<Arc<Bound>, Refusal> {
+        // Names are short; a tuple of borrowed parts is no key of this map.
+        let key = (Box::from(namespace), Box::from(name));
+        self.rules.load().limits.get(&key).cloned().ok_or_else(|| Refusal::unknown(namespace, name))
+    }
+
+    /// The rule of a domain for a descriptor, given as its entries; `None` if there is no limit on it.
+    #[must_use]
+    pub fn matching(&self, domain: &str, entries: &[(&str, &str)]) -> Option<Match> {
+        self.rules.load().domains.get(domain)?.find(entries)
+    }
+
+    /// A policy that came with a request, prepared once. Its counters are not those of rules.
+    ///
+    /// # Errors
+    /// When the store cannot hold it.
+    pub fn given(&self, namespace: &str, policy: &Policy) -> Result<Arc<Bound>, Refusal> {
+        self.given.bound(&self.store, &self.defaults, namespace, policy)
+    }
+
+    /// Asks one thing of one key.
+    ///
+    /// # Errors
+    /// When the store does not answer and no rule says what to do then.
+    pub async fn ask<K: Key>(
+        &self,
+        bound: &Bound,
+        key: K,
+        operation: Operation,
+    ) -> Result<Answer, Refusal> {
+        bound.ask(key, operation).await
+    }
+
+    /// Hits several keys, all or nothing.
+    ///
+    /// # Errors
+    /// As [`ask`](Service::ask); and when one counter is named twice.
+    pub async fn hit_all(&self, items: &[Item<'_>]) -> Result<AllDecision, Refusal> {
+        let items: Vec<_> =
+            items.iter().filter_map(|item| item.bound.item(item.key, item.cost)).collect();
+        Ok(hit_all_shared(&items, None).await?)
+    }
+}
+
+impl Bounds {
+    fn new(store: &AnyStore, defaults: &Defaults, rules: &RuleSet) -> Result<Bounds, Refusal> {
+        let mut bounds = Bounds::default();
+        for ((namespace, name), rule) in &rules.limits {
+            let bound = Bound::new(store, defaults, namespace, rule)?;
+            bounds.limits.insert((namespace[..].into(), name[..].into()), Arc::new(bound));
+        }
+        for (name, descriptors) in &rules.domains {
+            let domain = Domain::new(store, defaults, name, descriptors)?;
+            bounds.domains.insert(name[..].into(), domain);
+        }
+        Ok(bounds)
+    }
+}

@@ -1,0 +1,70 @@
+//! How the server is set up, whoever says so: the file, the environment or the command line.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use tollgate::shared::OnFailure;
+
+/// Everything that is not a rule.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    /// Where each protocol is spoken; `None`: nowhere.
+    pub http: Option<SocketAddr>,
+    /// Envoy's rate limit service.
+    pub grpc: Option<SocketAddr>,
+    /// Redis' protocol.
+    pub resp: Option<SocketAddr>,
+    /// Metrics, health, busiest keys.
+    pub admin: Option<SocketAddr>,
+    /// Where the counts are.
+    pub store: StoreSettings,
+    /// How long connections may go on when the server is told to stop.
+    pub grace: Duration,
+}
+
+/// Where the counts are and what holds when they cannot be reached.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StoreSettings {
+    /// See `tollgate-stores`.
+    pub url: String,
+    /// How keys begin, on a store that others use too.
+    pub prefix: Option<String>,
+    /// How long the store may take.
+    pub deadline: Option<Duration>,
+    /// How many denials are remembered.
+    pub remember_denials: Option<usize>,
+    /// For how long at most.
+    pub denials_for: Option<Duration>,
+    /// How many keys a store in process holds.
+    pub max_keys: Option<usize>,
+    /// What to answer when the store does not.
+    pub on_failure: OnFailure,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        let local = |port| Some(SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
+        Settings {
+            http: local(8080),
+            grpc: local(8081),
+            resp: local(6380),
+            admin: local(8082),
+            store: StoreSettings::default(),
+            grace: Duration::from_secs(10),
+        }
+    }
+}
+
+impl Default for StoreSettings {
+    fn default() -> Self {
+        StoreSettings {
+            url: "memory:".to_owned(),
+            prefix: None,
+            deadline: None,
+            remember_denials: None,
+            denials_for: None,
+            max_keys: None,
+            on_failure: OnFailure::Error,
+        }
+    }
+}

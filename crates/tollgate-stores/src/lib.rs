@@ -1,0 +1,28 @@
+//! Stores by URL.
+//!
+//! ```
+//! # fn main() -> Result<(), tollgate::Error> {
+//! # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+//! use tollgate::shared::SharedLimiter;
+//!
+//! let store = tollgate_stores::open("memory:").await?;
+//! let limiter = SharedLimiter::on(&store, "", "10/second")?;
+//! assert!(limiter.hit("user:42").await?.allowed());
+//! # Ok(())
+//! # })
+//! # }
+//! ```
+//!
+//! | URL | store |
+//! | --- | --- |
+//! | `memory:` | [`Memory`](tollgate::Memory): in this process, with keys |
+//! | `atomic:` | [`Atomic`](tollgate::Atomic): in this process, without locks; no moving windows |
+//! | `redis://host:port/database`, `rediss://`, `unix://`, `valkey://`, `redis+cluster://`, `redis+sentinel://` | `tollgate-redis`, feature `redis` |
+//!
+//! A store that was not compiled in gets an error that says which feature to enable; an unknown scheme one that lists what is known.
+
+mod open;
+mod scheme;
+
+pub use open::{Opening, open};
+pub use scheme::{Scheme, known};

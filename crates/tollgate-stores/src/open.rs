@@ -1,0 +1,181 @@
+//! From a URL to a store.
+
+use std::time::Duration;
+
+use tollgate::shared::{AnyStore, Guard, GuardBuilder, InProcess};
+use tollgate::{Atomic, Error, Memory};
+
+use crate::scheme::{known, scheme_of};
+
+/// Opens the store that a URL names, with the defaults of that store.
+///
+/// # Errors
+/// When the URL makes no sense, names a store that was not compiled in, or nobody answers there.
+///
+/// See the example of this crate.
+pub async fn open(url: &str) -> Result<AnyStore, Error> {
+    Opening::new(url).open().await
+}
+
+/// A store about to be opened.
+///
+/// ```
+/// # async fn example() -> Result<(), tollgate::Error> {
+/// use std::time::Duration;
+/// let store = tollgate_stores::Opening::new("redis://127.0.0.1/")
+///     .deadline(Duration::from_millis(20))
+///     .remember_denials(10_000)
+///     .open()
+///     .await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Opening {
+    url: String,
+    deadline: Option<Duration>,
+    denials: Option<usize>,
+    denials_for: Option<Duration>,
+    max_keys: Option<usize>,
+    prefix: Option<String>,
+    lazily: bool,
+}
+
+impl Opening {
+    /// By its URL.
+    pub fn new(url: impl Into<String>) -> Opening {
+        Opening {
+            url: url.into(),
+            deadline: None,
+            denials: None,
+            denials_for: None,
+            max_keys: None,
+            prefix: None,
+            lazily: false,
+        }
+    }
+
+    /// How long a call may take: see [`GuardBuilder::deadline`].
+    #[must_use]
+    pub fn deadline(mut self, deadline: Duration) -> Self {
+        self.deadline = Some(deadline);
+        self
+    }
+
+    /// How many denials are remembered: see [`GuardBuilder::remember_denials`].
+    #[must_use]
+    pub fn remember_denials(mut self, denials: usize) -> Self {
+        self.denials = Some(denials);
+        self
+    }
+
+    /// For how long at most: see [`GuardBuilder::denials_for`].
+    #[must_use]
+    pub fn denials_for(mut self, longest: Duration) -> Self {
+        self.denials_for = Some(longest);
+        self
+    }
+
+    /// How many keys a store in process holds.
+    #[must_use]
+    pub fn max_keys(mut self, keys: usize) -> Self {
+        self.max_keys = Some(keys);
+        self
+    }
+
+    /// How the keys of a store that others use too begin.
+    #[must_use]
+    pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
+        self.prefix = Some(prefix.into());
+        self
+    }
+
+    /// Comes back at once, although nobody may answer yet: for servers that start before their store does.
+    #[must_use]
+    pub fn lazily(mut self) -> Self {
+        self.lazily = true;
+        self
+    }
+
+    /// Opens it.
+    ///
+    /// # Errors
+    /// As [`open`].
+    pub async fn open(self) -> Result<AnyStore, Error> {
+        let scheme = scheme_of(&self.url).to_owned();
+        let Some(kind) = known().iter().find(|known| known.schemes.contains(&&scheme[..])) else {
+            let examples: Vec<_> = known().iter().map(|known| known.example).collect();
+            return Err(Error::request(format!(
+                "store {scheme:?}: unknown; known are {}",
+                examples.join(", ")
+            )));
+        };
+        if !kind.compiled {
+            let feature = kind.feature.unwrap_or_default();
+            return Err(Error::request(format!(
+                "store {scheme:?}: not compiled in; it needs the feature {feature:?} of tollgate-stores"
+            )));
+        }
+        match &scheme[..] {
+            "memory" => self.memory(),
+            "atomic" => self.atomic(),
+            _ => self.elsewhere(&scheme).await,
+        }
+    }
+
+    /// What stands between callers and a store elsewhere.
+    fn guard(&self, mut guard: GuardBuilder) -> GuardBuilder {
+        if let Some(deadline) = self.deadline {
+            guard = guard.deadline(deadline);
+        }
+        if let Some(denials) = self.denials {
+            guard = guard.remember_denials(denials);
+        }
+        if let Some(longest) = self.denials_for {
+            guard = guard.denials_for(longest);
+        }
+        guard
+    }
+
+    fn bare(&self) -> Result<(), Error> {
+        let rest = self.url.split_once(':').map_or("", |(_, rest)| rest);
+        if rest.trim_matches('/').is_empty() {
+            return Ok(());
+        }
+        Err(Error::request(format!("store {:?}: nothing may follow the colon", self.url)))
+    }
+
+    fn memory(&self) -> Result<AnyStore, Error> {
+        self.bare()?;
+        let mut memory = Memory::builder();
+        if let Some(keys) = self.max_keys {
+            memory = memory.max_keys(keys);
+        }
+        Ok(AnyStore::new(InProcess::new(memory.build())))
+    }
+
+    fn atomic(&self) -> Result<AnyStore, Error> {
+        self.bare()?;
+        let mut atomic = Atomic::builder();
+        if let Some(keys) = self.max_keys {
+            atomic = atomic.max_keys(keys);
+        }
+        Ok(AnyStore::new(InProcess::new(atomic.build())))
+    }
+
+    async fn elsewhere(&self, scheme: &str) -> Result<AnyStore, Error> {
+        match scheme {
+            #[cfg(feature = "redis")]
+            _ if scheme.contains("redis") || scheme.contains("valkey") || scheme == "unix" => {
+                let mut redis = tollgate_redis::Redis::builder(&self.url[..])
+                    .guard(self.guard(Guard::builder()));
+                if let Some(prefix) = &self.prefix {
+                    redis = redis.prefix(&prefix[..]);
+                }
+                let store = if self.lazily { redis.connect_later() } else { redis.connect().await };
+                Ok(AnyStore::new(store?))
+            }
+            _ => Err(Error::request(format!("store {scheme:?}: not compiled in"))),
+        }
+    }
+}
