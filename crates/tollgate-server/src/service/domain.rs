@@ -7,7 +7,7 @@ use tollgate::shared::AnyStore;
 use super::Defaults;
 use super::bound::Bound;
 use super::refusal::Refusal;
-use crate::rules::Descriptor;
+use crate::rules::{Descriptor, Pattern};
 
 /// The tree of a domain: its rules are bound to the store, each found by the path to its node.
 #[derive(Debug)]
@@ -58,7 +58,7 @@ impl Domain {
         for (name, value) in entries {
             let node = Descriptor::find(nodes, name, value)?;
             path.push(nodes.iter().position(|other| std::ptr::eq(other, node))?);
-            let shared = node.value.as_ref().filter(|_| node.shared).map(|pattern| pattern.text());
+            let shared = node.value.as_ref().filter(|_| node.shared).map(Pattern::text);
             key.extend([(*name).to_owned(), shared.unwrap_or(value).to_owned()]);
             nodes = &node.descriptors;
             last = Some(node);
