@@ -1,1 +1,117 @@
-//! etcd as a store of tollgate: every algorithm and every operation by transactions on revisions.
+//! etcd as a store of [`tollgate`]: limits that survive crashes and are never exceeded, at the price of a commit for every hit.
+//!
+//! ```no_run
+//! use tollgate_etcd::Etcd;
+//!
+//! # async fn example() -> Result<(), tollgate::Error> {
+//! let store = Etcd::connect("etcd://127.0.0.1:2379").await?;
+//! let limiter = store.limiter("5/hour")?;
+//! if !limiter.hit("sign-up from 203.0.113.7").await?.allowed() {
+//!     // too many
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! For rare and precious limits: sign-ups, password resets, payments. Every algorithm and every operation is there, with the answers of the in-process stores.
+//!
+//! | address | what |
+//! | --- | --- |
+//! | `etcd://host:port,host:port` | the members of a cluster, etcd 3.4 or newer, or some of them; the port is 2379 unless it says otherwise |
+//! | `etcds://…`, or `?tls` behind it | the same with TLS |
+//! | `etcd://user:password@…` | with a login |
+//!
+//! # What a hit costs
+//!
+//! One transaction, which etcd commits: it is on the disks of a majority before the answer comes. It goes through if the key still has the revision that this
+//! process saw last. Where another process has been there meanwhile, the first try brings what is there and a second is needed; nothing is known of a key's
+//! first hit but that there should be none, which is mostly true. A refused hit that this process does not know of already is a read, without a commit. Some
+//! 300 bytes go out and 100 come back, beside the key itself, which is in there up to four times. What waits for one key in this process is decided in one
+//! transaction, so 64 callers on one key are as fast as many times one.
+//!
+//! Keys go away with leases that they share; every now and then (at the earliest after ten minutes, or after 10,000 writes) a new one is granted, which is
+//! one more commit for the hit that needs it.
+//!
+//! # Whose clock
+//!
+//! This machine's: etcd does not tell its own. A clock that is `s` behind those of others waits up to `s` longer than it should, and one that is `s` ahead
+//! gets up to what the limit gives in `s` too early, once. A state that was written more than [`max_skew`](EtcdBuilder::max_skew) ahead of the clock here is
+//! an error, not a decision.
+//!
+//! # What can be lost
+//!
+//! Nothing that was answered, whatever crashes, as long as a majority of the members has its disks. Without a majority there are no decisions: what
+//! happens then is for the limiter to say, see [`OnFailure`](tollgate::shared::OnFailure).
+//!
+//! The messages are written by hand: the build needs no `protoc`.
+
+mod builder;
+mod cells;
+mod connection;
+mod failure;
+mod leases;
+mod members;
+mod messages;
+mod target;
+
+pub use builder::EtcdBuilder;
+
+use tollgate::{Error, Key, Limit};
+use tollgate_cas::{Cas, Cells};
+
+use cells::EtcdCells;
+
+/// An etcd cluster. A handle: clones share one connection.
+///
+/// See [the crate](crate) for an example and the forms of addresses.
+#[derive(Clone, Debug)]
+pub struct Etcd(Cas<EtcdCells>);
+
+tollgate_cas::as_store!(Etcd, EtcdCells);
+
+impl Etcd {
+    /// Connects, with the defaults.
+    ///
+    /// # Errors
+    /// When the address is wrong, or no member can be reached.
+    ///
+    /// See the example of [the crate](crate).
+    pub async fn connect(url: impl Into<String>) -> Result<Etcd, Error> {
+        Etcd::builder(url).connect().await
+    }
+
+    /// A store with settings of your own.
+    ///
+    /// See the example of [`EtcdBuilder`].
+    pub fn builder(url: impl Into<String>) -> EtcdBuilder {
+        EtcdBuilder::new(url.into())
+    }
+
+    /// The key under which a subject of a limit stands in etcd, for those who look with `etcdctl`.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), tollgate::Error> {
+    /// let store = tollgate_etcd::Etcd::builder("etcd://127.0.0.1").connect_later()?;
+    /// let key = store.key_of("shop", "5/hour", "alice")?;
+    /// assert!(key.starts_with(b"tollgate/") && key.ends_with(b"alice"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// When the limit is not valid.
+    pub fn key_of<L>(&self, namespace: &str, limit: L, subject: impl Key) -> Result<Vec<u8>, Error>
+    where
+        L: TryInto<Limit>,
+        Error: From<L::Error>,
+    {
+        let (cells, limit) = (self.0.cells(), limit.try_into()?);
+        let place = cells.place(namespace, Some(&limit));
+        Ok(subject.with_key(|subject| cells.name(&place, subject).into()))
+    }
+
+    async fn reachable(&self) -> Result<(), Error> {
+        self.0.cells().check().await
+    }
+}

@@ -1,0 +1,166 @@
+//! How to reach etcd and what to do when it does not answer.
+
+use std::time::Duration;
+
+use tollgate::Error;
+use tollgate::shared::{Guard, GuardBuilder};
+use tollgate_cas::Cas;
+
+use crate::Etcd;
+use crate::cells::EtcdCells;
+use crate::members::Members;
+use crate::target::{Certificates, Target};
+
+/// The deadline of calls unless told otherwise: a commit waits for disks, and now and then for a slow one.
+const DEADLINE: Duration = Duration::from_millis(100);
+
+/// The settings of an [`Etcd`].
+///
+/// ```no_run
+/// use std::time::Duration;
+/// use tollgate::shared::Guard;
+/// use tollgate_etcd::Etcd;
+///
+/// # async fn example() -> Result<(), tollgate::Error> {
+/// let store = Etcd::builder("etcds://user:secret@a.example.org,b.example.org,c.example.org")
+///     .prefix("shop")
+///     .guard(Guard::builder().deadline(Duration::from_millis(50)))
+///     .connect()
+///     .await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+#[must_use = "a builder does nothing until it connects"]
+pub struct EtcdBuilder {
+    url: String,
+    prefix: String,
+    connect_timeout: Duration,
+    certificates: Certificates,
+    guard: GuardBuilder,
+    max_skew: Duration,
+}
+
+/// Without the address, which may hold a password.
+impl std::fmt::Debug for EtcdBuilder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("EtcdBuilder").field("prefix", &self.prefix).finish_non_exhaustive()
+    }
+}
+
+impl EtcdBuilder {
+    pub(crate) fn new(url: String) -> EtcdBuilder {
+        EtcdBuilder {
+            url,
+            prefix: "tollgate".into(),
+            connect_timeout: Duration::from_secs(2),
+            certificates: Certificates::default(),
+            guard: Guard::builder().deadline(DEADLINE),
+            max_skew: tollgate_cas::MAX_SKEW,
+        }
+    }
+
+    /// What all keys begin with, before a slash. Default `tollgate`. A user needs leave to read and write what begins so.
+    ///
+    /// See the example of [`EtcdBuilder`].
+    pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
+        self.prefix = prefix.into();
+        self
+    }
+
+    /// How long an attempt to connect may take, with all members together, and the longest that any request may. Default 2 seconds. It goes on in the
+    /// background: no call waits longer than its deadline.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// let builder = tollgate_etcd::Etcd::builder("etcd://a").connect_timeout(Duration::from_secs(5));
+    /// ```
+    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
+        self.connect_timeout = timeout;
+        self
+    }
+
+    /// Certificates, in PEM form, of those who may sign the members', instead of those that the system trusts.
+    ///
+    /// ```no_run
+    /// # fn example() -> std::io::Result<()> {
+    /// let builder = tollgate_etcd::Etcd::builder("etcds://a").root_certificates(std::fs::read("ca.crt")?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn root_certificates(mut self, pem: impl Into<Vec<u8>>) -> Self {
+        self.certificates.roots = Some(pem.into());
+        self
+    }
+
+    /// A certificate and its key, in PEM form, to show to the members.
+    ///
+    /// ```no_run
+    /// # fn example() -> std::io::Result<()> {
+    /// let (certificate, key) = (std::fs::read("client.crt")?, std::fs::read("client.key")?);
+    /// let builder = tollgate_etcd::Etcd::builder("etcds://a").client_certificate(certificate, key);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn client_certificate(
+        mut self,
+        certificate: impl Into<Vec<u8>>,
+        key: impl Into<Vec<u8>>,
+    ) -> Self {
+        self.certificates.client = Some((certificate.into(), key.into()));
+        self
+    }
+
+    /// Deadline, breaker and remembered denials. Without this the deadline is 100 ms, not the 5 ms of a guard.
+    ///
+    /// See the example of [`EtcdBuilder`].
+    pub fn guard(mut self, guard: GuardBuilder) -> Self {
+        self.guard = guard;
+        self
+    }
+
+    /// How far the clocks of two machines may be apart. Default 10 seconds. A state that was written further ahead than this is an error, not a decision.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// let builder = tollgate_etcd::Etcd::builder("etcd://a").max_skew(Duration::from_secs(1));
+    /// ```
+    pub fn max_skew(mut self, max_skew: Duration) -> Self {
+        self.max_skew = max_skew;
+        self
+    }
+
+    /// The store, connected.
+    ///
+    /// # Errors
+    /// When the address is wrong, or no member can be reached.
+    ///
+    /// See the example of [`EtcdBuilder`].
+    pub async fn connect(self) -> Result<Etcd, Error> {
+        let store = self.connect_later()?;
+        store.reachable().await?;
+        Ok(store)
+    }
+
+    /// The store at once; it connects with the first call. For services that must start without etcd. Call it inside a tokio runtime.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), tollgate::Error> {
+    /// let store = tollgate_etcd::Etcd::builder("etcd://127.0.0.1").connect_later()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// When the address is wrong, or there is no runtime.
+    pub fn connect_later(self) -> Result<Etcd, Error> {
+        let target = Target::parse(&self.url, &self.certificates, self.connect_timeout)?;
+        let runtime = tokio::runtime::Handle::try_current()
+            .map_err(|error| Error::request(format!("etcd needs a tokio runtime: {error}")))?;
+        let prefix = format!("{}/", self.prefix).into_bytes();
+        let members = Members::new(target, prefix.clone(), self.connect_timeout, runtime);
+        let cells = EtcdCells::new(members, prefix);
+        Ok(Etcd(Cas::builder(cells).guard(self.guard).max_skew(self.max_skew).build()?))
+    }
+}

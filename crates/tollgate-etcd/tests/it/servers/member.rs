@@ -1,0 +1,216 @@
+//! One `etcd`.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use tollgate_testkit::servers::{Certificates, Process, eventually, free_port};
+
+#[derive(Debug)]
+pub(crate) struct Member {
+    pub(crate) port: u16,
+    pub(super) peer: u16,
+    process: Process,
+    data: Data,
+    name: String,
+    scheme: &'static str,
+    cluster: String,
+    args: Vec<String>,
+    /// What `etcdctl` needs to talk to it.
+    ctl: Vec<String>,
+}
+
+impl Member {
+    /// A cluster of one, with more arguments than the usual ones.
+    pub(crate) fn start(args: &[&str]) -> Member {
+        let mut member = Member::new(0);
+        member.args.extend(args.iter().map(ToString::to_string));
+        member.alone();
+        member
+    }
+
+    /// A cluster of one that speaks nothing but TLS, and asks for the certificate of who connects.
+    pub(crate) fn start_tls(certificates: &Certificates) -> Member {
+        let mut member = Member::new(0);
+        member.scheme = "https";
+        let file = |name| certificates.name(name);
+        for (option, name) in [
+            ("--cert-file", "server.crt"),
+            ("--key-file", "server.key"),
+            ("--trusted-ca-file", "ca.crt"),
+        ] {
+            member.args.extend([option.to_owned(), file(name)]);
+        }
+        member.args.push("--client-cert-auth".into());
+        for (option, name) in
+            [("--cacert", "ca.crt"), ("--cert", "client.crt"), ("--key", "client.key")]
+        {
+            member.ctl.extend([option.to_owned(), file(name)]);
+        }
+        member.alone();
+        member
+    }
+
+    /// Where only users may, and one of them, `alice`, may read and write what begins with `tollgate/`.
+    pub(crate) fn start_with_users(args: &[&str]) -> Member {
+        let mut member = Member::start(args);
+        member.ctl(&["user", "add", "root:root"]);
+        member.ctl(&["user", "grant-role", "root", "root"]);
+        member.ctl(&["role", "add", "limits"]);
+        member.ctl(&[
+            "role",
+            "grant-permission",
+            "--prefix=true",
+            "limits",
+            "readwrite",
+            "tollgate/",
+        ]);
+        member.ctl(&["user", "add", "alice:open sesame"]);
+        member.ctl(&["user", "grant-role", "alice", "limits"]);
+        member.ctl(&["auth", "enable"]);
+        member.ctl = vec!["--user".into(), "root:root".into()];
+        member
+    }
+
+    /// Not started, and in no cluster yet.
+    pub(super) fn new(number: usize) -> Member {
+        let process = Process::new("etcd", "etcd-server");
+        let data = Data::new(process.dir());
+        let name = format!("member{number}");
+        let (port, peer) = (free_port(), free_port());
+        let (args, ctl) = (Vec::new(), Vec::new());
+        Member {
+            port,
+            peer,
+            process,
+            data,
+            name,
+            scheme: "http",
+            cluster: String::new(),
+            args,
+            ctl,
+        }
+    }
+
+    /// How others of its cluster know it.
+    pub(super) fn known_as(&self) -> String {
+        format!("{}=http://127.0.0.1:{}", self.name, self.peer)
+    }
+
+    fn alone(&mut self) {
+        self.join(self.known_as());
+        self.answers();
+    }
+
+    /// Starts it in a cluster of these.
+    pub(super) fn join(&mut self, cluster: String) {
+        self.cluster = cluster;
+        self.launch();
+    }
+
+    fn launch(&mut self) {
+        let client = format!("{}://127.0.0.1:{}", self.scheme, self.port);
+        let peer = format!("http://127.0.0.1:{}", self.peer);
+        self.process.start(|command| {
+            command.args(["--name", &self.name, "--data-dir"]).arg(&self.data.0);
+            command.args(["--listen-client-urls", &client, "--advertise-client-urls", &client]);
+            command.args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer]);
+            command.args(["--initial-cluster", &self.cluster, "--bcrypt-cost", "4"]);
+            command.args(["--log-level", "error"]).args(&self.args);
+        });
+    }
+
+    /// Starts it again where it was, with what it knew.
+    pub(crate) fn restart(&mut self) {
+        self.launch();
+        self.answers();
+    }
+
+    /// The same without what it knew.
+    pub(crate) fn restart_empty(&mut self) {
+        self.process.kill();
+        self.data.empty();
+        self.restart();
+    }
+
+    pub(super) fn answers(&self) {
+        eventually("a member answers", || self.run_ctl(&["endpoint", "health"]).status.success());
+    }
+
+    pub(crate) fn url(&self) -> String {
+        let scheme = if self.scheme == "https" { "etcds" } else { "etcd" };
+        format!("{scheme}://{}", self.address())
+    }
+
+    pub(crate) fn address(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
+    }
+
+    /// What `etcdctl` says; it must succeed.
+    pub(crate) fn ctl(&self, args: &[&str]) -> String {
+        let output = self.run_ctl(args);
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "etcdctl {args:?}: {error}");
+        String::from_utf8_lossy(&output.stdout).trim().to_owned()
+    }
+
+    fn run_ctl(&self, args: &[&str]) -> Output {
+        let mut command = Command::new("etcdctl");
+        command.env("ETCDCTL_API", "3").args(["--endpoints", &self.address()]);
+        let output = command.args(&self.ctl).args(args).output();
+        output.unwrap_or_else(|error| panic!("etcdctl: {error}"))
+    }
+
+    /// What `endpoint status` says, column by column.
+    pub(crate) fn status(&self) -> Vec<String> {
+        let line = self.ctl(&["endpoint", "status"]);
+        line.split(", ").map(ToOwned::to_owned).collect()
+    }
+
+    pub(crate) fn is_leader(&self) -> bool {
+        self.status().get(4).is_some_and(|leader| leader == "true")
+    }
+
+    /// The newest revision.
+    pub(crate) fn revision(&self) -> u64 {
+        let json = self.ctl(&["get", "none", "-w", "json"]);
+        let number = json.split_once("\"revision\":").map(|(_, rest)| rest);
+        let number = number.and_then(|rest| rest.split([',', '}']).next());
+        number.and_then(|number| number.parse().ok()).unwrap_or_else(|| panic!("{json}"))
+    }
+
+    /// Not a word more from it, as if the machine had lost its power.
+    pub(crate) fn kill(&mut self) {
+        self.process.kill();
+    }
+
+    /// It keeps its connections and says nothing.
+    pub(crate) fn freeze(&self) {
+        self.process.freeze();
+    }
+
+    pub(crate) fn thaw(&self) {
+        self.process.thaw();
+    }
+}
+
+/// Where a member keeps its data: in memory where there is such a place, because this etcd cannot be told not to wait for the disk.
+#[derive(Debug)]
+struct Data(PathBuf);
+
+impl Data {
+    fn new(dir: &Path) -> Data {
+        let memory = Path::new("/dev/shm");
+        let name = dir.file_name().filter(|_| memory.is_dir());
+        Data(name.map_or_else(|| dir.join("data"), |name| memory.join(name)))
+    }
+
+    fn empty(&self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+impl Drop for Data {
+    fn drop(&mut self) {
+        self.empty();
+    }
+}
