@@ -6,6 +6,7 @@ mod domain;
 mod given;
 mod limiter;
 mod refusal;
+mod resolve;
 
 pub use answer::{Answer, Decisions, Verdict};
 pub use bound::Bound;
@@ -24,6 +25,7 @@ use tollgate::{AllDecision, Key, Policy};
 use crate::rules::RuleSet;
 use domain::Domain;
 use given::Given;
+use resolve::Texts;
 
 /// Rules on a store, replaced as a whole when the configuration changes.
 #[derive(Debug)]
@@ -32,6 +34,7 @@ pub struct Service {
     defaults: Defaults,
     rules: ArcSwap<Bounds>,
     given: Given,
+    texts: Texts,
 }
 
 /// What holds for all rules that do not say otherwise.
@@ -77,7 +80,13 @@ impl Service {
     pub fn new(store: AnyStore, defaults: Defaults, rules: &RuleSet) -> Result<Service, Refusal> {
         let bounds = Bounds::new(&store, &defaults, rules)?;
         let given = Given::new(defaults.given);
-        Ok(Service { store, defaults, rules: ArcSwap::from_pointee(bounds), given })
+        Ok(Service {
+            store,
+            defaults,
+            rules: ArcSwap::from_pointee(bounds),
+            given,
+            texts: Texts::default(),
+        })
     }
 
     /// The store.
