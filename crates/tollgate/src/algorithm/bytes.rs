@@ -1,0 +1,183 @@
+//! States as bytes, for stores that keep them elsewhere: a tag of the algorithm, then the words as LEB128. A moving window's entries are written as
+//! differences: its times and units are small numbers then.
+//!
+//! Tags are never used again for another form, so that old bytes are never read as something else.
+
+use super::any::State;
+use super::{Words, moving_window};
+use crate::time::Timestamp;
+
+const FIXED_WINDOW: u8 = 1;
+const FIXED_WINDOW_PER_KEY: u8 = 2;
+const ELASTIC_WINDOW: u8 = 3;
+const MOVING_WINDOW: u8 = 4;
+const SLIDING_WINDOW: u8 = 5;
+const TOKEN_BUCKET: u8 = 6;
+const LEAKY_BUCKET: u8 = 7;
+const GCRA: u8 = 8;
+
+impl State {
+    /// Appends the state to `out`; [`from_bytes`](State::from_bytes) reads it.
+    ///
+    /// ```
+    /// use tollgate::algorithm::{AnyMachine, Op, State};
+    /// use tollgate::{Limit, Timestamp};
+    ///
+    /// let mut state = None;
+    /// AnyMachine::new(&Limit::per_second(2).build()?).apply(&mut state, Timestamp::EPOCH, Op::Charge(1));
+    /// let mut bytes = Vec::new();
+    /// state.as_ref().unwrap().to_bytes(&mut bytes);
+    /// assert_eq!(State::from_bytes(&bytes), state);
+    /// # Ok::<(), tollgate::LimitError>(())
+    /// ```
+    pub fn to_bytes(&self, out: &mut Vec<u8>) {
+        match self {
+            State::FixedWindow(state) => put(FIXED_WINDOW, &state.to_words(), out),
+            State::FixedWindowPerKey(state) => put(FIXED_WINDOW_PER_KEY, &state.to_words(), out),
+            State::ElasticWindow(state) => put(ELASTIC_WINDOW, &state.to_words(), out),
+            State::SlidingWindow(state) => put(SLIDING_WINDOW, &state.to_words(), out),
+            State::TokenBucket(state) => put(TOKEN_BUCKET, &state.to_words(), out),
+            State::LeakyBucket(state) => put(LEAKY_BUCKET, &state.to_words(), out),
+            State::Gcra(state) => put(GCRA, &state.to_words(), out),
+            State::MovingWindow(log) => {
+                out.push(MOVING_WINDOW);
+                let mut before = 0;
+                for (at, units) in log.entries() {
+                    put_word(at.as_micros() - before, out);
+                    put_word(units, out);
+                    before = at.as_micros();
+                }
+            }
+        }
+    }
+
+    /// What [`to_bytes`](State::to_bytes) wrote; `None` if it was not that.
+    ///
+    /// ```
+    /// assert_eq!(tollgate::algorithm::State::from_bytes(b"something else"), None);
+    /// ```
+    #[must_use]
+    pub fn from_bytes(bytes: &[u8]) -> Option<State> {
+        let (tag, mut rest) = bytes.split_first()?;
+        let rest = &mut rest;
+        let state = match *tag {
+            FIXED_WINDOW => State::FixedWindow(Words::from_words(take(rest)?)),
+            FIXED_WINDOW_PER_KEY => State::FixedWindowPerKey(Words::from_words(take(rest)?)),
+            ELASTIC_WINDOW => State::ElasticWindow(Words::from_words(take(rest)?)),
+            SLIDING_WINDOW => State::SlidingWindow(Words::from_words(take(rest)?)),
+            TOKEN_BUCKET => State::TokenBucket(Words::from_words(take(rest)?)),
+            LEAKY_BUCKET => State::LeakyBucket(Words::from_words(take(rest)?)),
+            GCRA => State::Gcra(Words::from_words(take(rest)?)),
+            MOVING_WINDOW => {
+                let mut entries = Vec::new();
+                let mut at: u64 = 0;
+                while !rest.is_empty() {
+                    at = at.checked_add(take_word(rest)?)?;
+                    entries.push((Timestamp::from_micros(at), take_word(rest)?));
+                }
+                State::MovingWindow(moving_window::State::from_entries(entries))
+            }
+            _ => return None,
+        };
+        rest.is_empty().then_some(state)
+    }
+}
+
+fn put(tag: u8, words: &[u64], out: &mut Vec<u8>) {
+    out.push(tag);
+    for word in words {
+        put_word(*word, out);
+    }
+}
+
+/// Seven bits to a byte, the lowest first; the highest bit says that more follow.
+fn put_word(mut word: u64, out: &mut Vec<u8>) {
+    while word >= 0x80 {
+        out.push(word as u8 | 0x80);
+        word >>= 7;
+    }
+    out.push(word as u8);
+}
+
+fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u64; N]> {
+    let mut words = [0; N];
+    for word in &mut words {
+        *word = take_word(rest)?;
+    }
+    Some(words)
+}
+
+fn take_word(rest: &mut &[u8]) -> Option<u64> {
+    let mut word = 0;
+    for shift in (0..64).step_by(7) {
+        let (byte, tail) = rest.split_first()?;
+        *rest = tail;
+        let bits = u64::from(byte & 0x7f);
+        if bits << shift >> shift != bits {
+            return None;
+        }
+        word |= bits << shift;
+        if byte & 0x80 == 0 {
+            return Some(word);
+        }
+    }
+    None
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::algorithm::{AnyMachine, Op};
+    use crate::limit::{Algorithm, Limit};
+
+    fn bytes_of(state: &State) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        state.to_bytes(&mut bytes);
+        bytes
+    }
+
+    proptest! {
+        #[test]
+        fn every_state_is_read_as_it_was_written(
+            algorithm in proptest::sample::select(&Algorithm::ALL[..]),
+            quota in 1_u64..1_000,
+            steps in proptest::collection::vec((0_u64..3_000_000, 0_u64..50), 1..40),
+        ) {
+            let limit = Limit::per_second(quota).algorithm(algorithm).build().unwrap();
+            let machine = AnyMachine::new(&limit);
+            let (mut now, mut state) = (1_790_000_000_000_000, None);
+            for (span, units) in steps {
+                now += span;
+                let _ = machine.apply(&mut state, Timestamp::from_micros(now), Op::Charge(units));
+                let Some(written) = &state else { continue };
+                let read = State::from_bytes(&bytes_of(written)).unwrap();
+                let at = Timestamp::from_micros(now);
+                let peek = |state: &State| machine.apply(&mut Some(state.clone()), at, Op::Peek(7));
+                let (read, written) = (peek(&read), peek(written));
+                prop_assert_eq!(read.used(), written.used());
+                prop_assert_eq!(read.retry_after(), written.retry_after());
+                prop_assert_eq!(read.reset_after(), written.reset_after());
+            }
+        }
+
+        #[test]
+        fn any_bytes_are_a_state_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..40)) {
+            if let Some(state) = State::from_bytes(&bytes) {
+                prop_assert_eq!(State::from_bytes(&bytes_of(&state)), Some(state));
+            }
+        }
+    }
+
+    #[test]
+    fn torn_and_longer_bytes_are_refused() {
+        let gcra = State::Gcra(Words::from_words([u64::MAX, 300]));
+        let bytes = bytes_of(&gcra);
+        assert_eq!(State::from_bytes(&bytes), Some(gcra));
+        for end in 0..bytes.len() {
+            assert_eq!(State::from_bytes(&bytes[..end]), None, "{end}");
+        }
+        assert_eq!(State::from_bytes(&[&bytes[..], &[0]].concat()), None);
+    }
+}
