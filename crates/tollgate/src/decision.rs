@@ -173,6 +173,20 @@ impl Decision {
         if self.step.allowed { None } else { self.view.fields(self.now, &self.step).retry_at }
     }
 
+    /// All fields, for who reads several: each of the methods computes what it needs anew.
+    ///
+    /// ```
+    /// # use tollgate::{Limit, Memory};
+    /// let limiter = Memory::new().limiter(Limit::per_minute(3))?;
+    /// let fields = limiter.hit("a").fields();
+    /// assert_eq!((fields.limit, fields.remaining, fields.used), (3, 2, 1));
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    #[must_use]
+    pub fn fields(&self) -> Fields {
+        self.view.fields(self.now, &self.step)
+    }
+
     /// Whether it may pass.
     ///
     /// ```
