@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::decider::Decider;
 use crate::head::Head;
-use crate::headers::Shown;
+use crate::told::Shown;
 
 type Plan<D> = dyn Fn(&Head<'_>) -> Pin<Box<dyn Future<Output = Option<D>> + Send>> + Send + Sync;
 
@@ -38,7 +38,7 @@ struct Route<D> {
 /// A limiter, and what headers say of its limits.
 pub struct Chosen<D> {
     pub(crate) limiter: D,
-    pub(crate) shown: Shown,
+    pub(crate) shown: Arc<Shown>,
 }
 
 impl<D> fmt::Debug for Chosen<D> {
@@ -49,7 +49,7 @@ impl<D> fmt::Debug for Chosen<D> {
 
 impl<D: Decider> Chosen<D> {
     pub(crate) fn new(limiter: D) -> Arc<Chosen<D>> {
-        let shown = Shown::new(limiter.limits());
+        let shown = Arc::new(Shown::new(limiter.limits()));
         Arc::new(Chosen { limiter, shown })
     }
 }

@@ -158,9 +158,12 @@ impl ClientIp {
 
     /// The address that stands for all that one client has.
     fn client_of(&self, address: IpAddr) -> IpAddr {
-        match address.to_canonical() {
-            v4 @ IpAddr::V4(_) => v4,
-            v6 @ IpAddr::V6(_) => masked(v6, self.ipv6_prefix),
+        match address {
+            IpAddr::V4(_) => address,
+            IpAddr::V6(v6) => match v6.to_canonical() {
+                v4 @ IpAddr::V4(_) => v4,
+                v6 @ IpAddr::V6(_) => masked(v6, self.ipv6_prefix),
+            },
         }
     }
 }

@@ -3,7 +3,7 @@
 //! - `tollgate_http_requests_total{limit, outcome}`; an outcome is `allowed`, `denied`, `shadow` (would have been denied), `unlimited` or `error`
 //! - `tollgate_http_decision_seconds{limit}`: how long deciding took, with the wait of a gate that waits
 
-use tollgate::Limit;
+use std::sync::Arc;
 
 /// What became of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,12 +57,14 @@ impl Stopwatch {
         }
     }
 
-    /// Counts what was decided, under the limit that is shown.
+    /// Counts what was decided, under the limit that is shown. Its label is shared: it is made once and not for every request.
     #[cfg_attr(not(feature = "metrics"), expect(unused_variables))]
-    pub(crate) fn decided(self, limit: Option<&Limit>, outcome: Counted) {
+    pub(crate) fn decided(self, label: Option<&Arc<str>>, outcome: Counted) {
         #[cfg(feature = "metrics")]
         {
-            let limit = limit.map_or_else(|| NO_LIMIT.to_owned(), crate::headers::name);
+            let limit = label.map_or(metrics::SharedString::const_str(NO_LIMIT), |label| {
+                metrics::SharedString::from_shared(Arc::clone(label))
+            });
             let seconds = now().since(self.start).as_secs_f64();
             metrics::histogram!(SECONDS, "limit" => limit.clone()).record(seconds);
             metrics::counter!(REQUESTS, "limit" => limit, "outcome" => outcome.label())

@@ -7,6 +7,7 @@ use tollgate::shared::{SharedLimiter, SharedPolicyLimiter, SharedStore};
 use tollgate::{Decision, Error, Limit, Limiter, PolicyDecision, PolicyLimiter, Store};
 
 use crate::key_by::RequestKey;
+use crate::pass::at_once;
 
 /// What a limiter answered: one decision or several.
 pub trait Outcomes: Clone + Send + Sync + 'static {
@@ -62,6 +63,11 @@ pub trait Decider: Clone + Send + Sync + 'static {
         cost: u64,
     ) -> impl Future<Output = Result<Self::Outcomes, Error>> + Send;
 
+    /// [`hit`](Decider::hit) without a future, where it is [ready at once](Decider::AT_ONCE).
+    fn hit_now(&self, key: &RequestKey, cost: u64) -> Option<Result<Self::Outcomes, Error>> {
+        if Self::AT_ONCE { at_once(self.hit(key, cost)) } else { None }
+    }
+
     /// Charges without asking.
     fn charge(
         &self,
@@ -116,6 +122,10 @@ impl<S: Store> Decider for Limiter<S> {
         ready(Ok(self.hit_n(key, cost)))
     }
 
+    fn hit_now(&self, key: &RequestKey, cost: u64) -> Option<Result<Decision, Error>> {
+        Some(Ok(self.hit_n(key, cost)))
+    }
+
     fn charge(
         &self,
         key: &RequestKey,
@@ -155,6 +165,7 @@ impl<S: Store> Decider for PolicyLimiter<S> {
 
     const AT_ONCE: bool = true;
 
+    #[inline]
     fn hit(
         &self,
         key: &RequestKey,

@@ -14,8 +14,9 @@ use crate::decider::{Decider, Outcomes};
 use crate::head::Head;
 use crate::headers::Headers;
 use crate::key_by::{KeyBy, RequestKey};
-use crate::pass::{Pass, at_once};
+use crate::pass::Pass;
 use crate::settle::SettleBy;
+use crate::told::Told;
 
 /// What to do with a request that has no key.
 ///
@@ -310,6 +311,7 @@ impl<D: Decider> Gate<D> {
     ///
     /// # Errors
     /// What was passed, when it needs `decide`.
+    #[inline]
     pub fn decide_now(
         &self,
         key: RequestKey,
@@ -324,13 +326,13 @@ impl<D: Decider> Gate<D> {
             Choice::Now(None) | Choice::Later(_) => return Err((key, cost, choice)),
         };
         let watch = Stopwatch::start();
-        let outcomes = at_once(chosen.limiter.hit(&key, cost));
-        match outcomes {
+        match chosen.limiter.hit_now(&key, cost) {
             Some(outcomes) => Ok(self.verdict(watch, chosen, key, cost, outcomes)),
             None => Err((key, cost, Choice::Now(Some(chosen)))),
         }
     }
 
+    #[inline]
     fn verdict(
         &self,
         watch: Stopwatch,
@@ -343,22 +345,27 @@ impl<D: Decider> Gate<D> {
             Ok(outcomes) => outcomes,
             Err(error) => {
                 tracing::warn!(%error, "the store did not decide on a request");
-                watch.decided(chosen.limiter.limits().first(), Counted::Error);
+                watch.decided(chosen.shown.label(0), Counted::Error);
                 return Verdict::Failed(error);
             }
         };
-        let pass = Pass { chosen, key, cost, outcomes };
-        let counted = match (pass.outcomes.allowed(), self.rules.shadow) {
+        let counted = match (outcomes.allowed(), self.rules.shadow) {
             (true, _) => Counted::Allowed,
             (false, false) => Counted::Denied,
             (false, true) => Counted::Shadow,
         };
-        watch.decided(pass.shown_limit(), counted);
+        let label = chosen.shown.label(outcomes.headline_index());
+        watch.decided(label, counted);
         if counted != Counted::Allowed {
-            let limit = pass.shown_limit().map(crate::headers::name).unwrap_or_default();
+            let limit = label.map(|label| &**label).unwrap_or_default();
             tracing::debug!(limit, shadow = self.rules.shadow, "refused a request");
         }
-        if counted == Counted::Denied { Verdict::Refuse(pass) } else { Verdict::Pass(pass) }
+        // Made where it is handed out: it is large.
+        if counted == Counted::Denied {
+            Verdict::Refuse(Pass { chosen, key, cost, outcomes })
+        } else {
+            Verdict::Pass(Pass { chosen, key, cost, outcomes })
+        }
     }
 
     /// How responses change the cost, if they do.
@@ -367,16 +374,27 @@ impl<D: Decider> Gate<D> {
         self.rules.settle.as_ref()
     }
 
-    /// The headers of a response.
-    pub fn write_headers(&self, pass: &Pass<D>, mut out: impl FnMut(&'static str, String)) {
+    /// What the headers of a response say; `None` if it gets none.
+    #[must_use]
+    #[inline]
+    pub fn told(&self, pass: &Pass<D>) -> Option<Told> {
         let headers = &self.rules.headers;
-        let shown = &pass.chosen.shown;
+        if !headers.tells(pass.outcomes.allowed()) {
+            return None;
+        }
+        let mut told = Told::new(headers, &pass.chosen.shown, &pass.outcomes)?;
         if self.rules.shadow {
             // Nobody was refused: nobody is told to stay away.
-            let headers = headers.clone().retry_after(false);
-            return headers.write_shown(shown, &pass.outcomes, &mut out);
+            told.wait = None;
         }
-        headers.write_shown(shown, &pass.outcomes, &mut out);
+        Some(told)
+    }
+
+    /// The headers of a response.
+    pub fn write_headers(&self, pass: &Pass<D>, mut out: impl FnMut(&'static str, String)) {
+        if let Some(told) = self.told(pass) {
+            told.write(|field, value| out(field.name(), value.into()));
+        }
     }
 
     /// The status of a refusal.

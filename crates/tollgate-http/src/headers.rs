@@ -4,11 +4,13 @@
 //! between drafts and may again, so the draft is a setting. Seconds are rounded up: who waits as long as told is never too early.
 
 use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate::{Decision, Limit};
+use tollgate::Limit;
 
 use crate::decider::Outcomes;
+use crate::told::{Shown, Told};
 
 /// Which headers a response gets.
 ///
@@ -36,10 +38,10 @@ use crate::decider::Outcomes;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Headers {
-    draft: Option<Draft>,
-    three_fields: bool,
-    x_rate_limit: Option<Reset>,
-    retry_after: bool,
+    pub(crate) draft: Option<Draft>,
+    pub(crate) three_fields: bool,
+    pub(crate) x_rate_limit: Option<Reset>,
+    pub(crate) retry_after: bool,
     jitter: Duration,
 }
 
@@ -150,74 +152,23 @@ impl Headers {
         outcomes: &impl Outcomes,
         mut out: impl FnMut(&'static str, String),
     ) {
-        self.write_shown(&Shown::new(limits), outcomes, &mut out);
+        if let Some(told) = Told::new(self, &Arc::new(Shown::new(limits)), outcomes) {
+            told.write(|field, value| out(field.name(), value.into()));
+        }
     }
 
-    /// [`write`](Headers::write) with what does not change made before.
-    pub(crate) fn write_shown(
-        &self,
-        shown: &Shown,
-        outcomes: &impl Outcomes,
-        out: &mut impl FnMut(&'static str, String),
-    ) {
-        let index = outcomes.headline_index();
-        let (Some(name), Some(decision)) = (shown.names.get(index), outcomes.outcomes().get(index))
-        else {
-            return;
-        };
-        let reset = seconds_until_more(decision);
-        if let Some(Draft::Ten) = self.draft {
-            out("ratelimit-policy", shown.policies.clone());
-            out("ratelimit", format!("{name};r={};t={reset}", decision.remaining()));
-        }
-        let (most, left) = (|| decision.limit().to_string(), || decision.remaining().to_string());
-        if self.three_fields {
-            out("ratelimit-limit", most());
-            out("ratelimit-remaining", left());
-            out("ratelimit-reset", reset.to_string());
-        }
-        if let Some(kind) = self.x_rate_limit {
-            out("x-ratelimit-limit", most());
-            out("x-ratelimit-remaining", left());
-            let now = decision.now().as_micros();
-            let reset = match kind {
-                Reset::Delta => reset,
-                Reset::UnixTime => now.div_ceil(1_000_000).saturating_add(reset),
-            };
-            out("x-ratelimit-reset", reset.to_string());
-        }
-        if self.retry_after
-            && !outcomes.allowed()
-            && let Some(wait) = decision.retry_after()
-        {
-            let seconds = seconds_up(wait).max(1).saturating_add(self.more());
-            out("retry-after", seconds.to_string());
-        }
+    /// Whether there is any of them on a response.
+    pub(crate) fn tells(&self, allowed: bool) -> bool {
+        let always = self.draft.is_some() || self.three_fields || self.x_rate_limit.is_some();
+        always || (self.retry_after && !allowed)
     }
 
     /// Seconds of jitter.
-    fn more(&self) -> u64 {
+    pub(crate) fn more(&self) -> u64 {
         match self.jitter.as_secs() {
             0 => 0,
             most => RandomState::new().hash_one(0) % (most + 1),
         }
-    }
-}
-
-/// What headers say of limits whatever is decided: made once.
-#[derive(Clone, Debug)]
-pub(crate) struct Shown {
-    /// Of each limit its name, quoted.
-    names: Box<[String]>,
-    /// The value of `RateLimit-Policy`.
-    policies: String,
-}
-
-impl Shown {
-    pub(crate) fn new(limits: &[Limit]) -> Shown {
-        let policies: Vec<String> = limits.iter().map(policy).collect();
-        let quoted = |limit: &Limit| quoted(&name(limit));
-        Shown { names: limits.iter().map(quoted).collect(), policies: policies.join(", ") }
     }
 }
 
@@ -226,26 +177,9 @@ pub(crate) fn seconds_up(span: Duration) -> u64 {
     span.as_secs().saturating_add(u64::from(span.subsec_nanos() > 0))
 }
 
-/// When there is more: what a refused cost waits for, else until the key is as good as new. Who is refused is never told that it is now.
-fn seconds_until_more(decision: &Decision) -> u64 {
-    if decision.allowed() {
-        return seconds_up(decision.reset_after());
-    }
-    seconds_up(decision.retry_after().unwrap_or_else(|| decision.reset_after())).max(1)
-}
-
 /// What a limit is called in headers: its name, or what it says.
 pub(crate) fn name(limit: &Limit) -> String {
     limit.name().map_or_else(|| limit.to_string(), str::to_owned)
-}
-
-/// A limit as a policy: what it lets pass at once, and in how many seconds all of that comes back.
-fn policy(limit: &Limit) -> String {
-    let capacity = if limit.algorithm().has_burst() { limit.burst() } else { limit.quota() };
-    let micros = limit.period().as_micros() * u128::from(capacity);
-    let window = micros.div_ceil(u128::from(limit.quota().max(1)) * 1_000_000);
-    // Integers of structured fields have at most 15 digits: all of ours do.
-    format!("{};q={capacity};w={window}", quoted(&name(limit)))
 }
 
 /// A string of a structured field: printable ASCII; whatever else a name holds is shown as an underscore.

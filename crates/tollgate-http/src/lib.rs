@@ -20,6 +20,7 @@ mod pass;
 mod problem;
 mod reason;
 mod settle;
+mod told;
 
 pub use chooser::{Choice, Chooser, Chosen};
 pub use cidr::{Cidr, CidrError};
@@ -34,3 +35,4 @@ pub use pass::Pass;
 pub use problem::{PROBLEM_JSON, problem};
 pub use reason::Reason;
 pub use settle::{Response, Settle, SettleBy};
+pub use told::{Field, Told, Value};

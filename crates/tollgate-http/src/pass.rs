@@ -90,6 +90,7 @@ impl<D: Decider> Pass<D> {
 }
 
 /// What a future says that is ready when it is first asked.
+#[inline]
 pub(crate) fn at_once<F: Future>(future: F) -> Option<F::Output> {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(output) => Some(output),

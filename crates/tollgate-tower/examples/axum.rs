@@ -71,10 +71,10 @@ fn app(database: Database) -> Result<Router, tollgate::Error> {
     Ok(Router::new()
         .route("/", get(hello))
         .route("/health", get(|| async { "well" }))
-        .layer(RateLimitLayer::of(gate.problem_json())))
+        .layer(RateLimitLayer::of(gate.problem_json()).tell_handlers()))
 }
 
-/// Handlers can see what was decided; for who is not limited nothing was.
+/// Handlers can see what was decided, because the layer was asked to tell them; for who is not limited nothing was.
 async fn hello(decided: Option<Extension<Decided>>) -> String {
     match decided {
         Some(Extension(decided)) => format!("hello, {} requests left", decided.remaining()),

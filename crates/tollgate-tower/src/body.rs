@@ -20,7 +20,7 @@ pin_project! {
     pub struct Body<B> {
         #[pin]
         kind: Kind<B>,
-        tally: Option<Tally>,
+        tally: Option<Box<Tally>>,
     }
 }
 
@@ -64,7 +64,7 @@ impl<B> Body<B> {
     }
 
     pub(crate) fn counted(body: B, settle: SettleFn) -> Self {
-        let tally = Some(Tally { bytes: 0, settle: Some(settle) });
+        let tally = Some(Box::new(Tally { bytes: 0, settle: Some(settle) }));
         Body { kind: Kind::Inner { body }, tally }
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tollgate::Decision;
 use tollgate_http::{Decider, Outcomes, Pass};
 
-/// What was decided on a request: an extension of it. With several limits, the one that binds; with several layers, the innermost.
+/// What was decided on a request: an extension of it, of layers that [tell handlers](crate::RateLimitLayer::tell_handlers). With several limits, the one that binds; with several layers, the innermost.
 ///
 /// ```
 /// use axum::Extension;

@@ -5,9 +5,9 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use http::{Request, Response};
+use http::{HeaderMap, Request, Response};
 use pin_project_lite::pin_project;
-use tollgate_http::{Decider, Pass, Verdict};
+use tollgate_http::{Decider, Gate, Pass, SettleBy, Told, Verdict};
 use tower_service::Service;
 
 use crate::body::Body;
@@ -24,7 +24,6 @@ pin_project! {
         S: Service<Request<B>>,
         D: Decider,
     {
-        pub(crate) rules: RateLimitLayer<D>,
         #[pin]
         pub(crate) state: State<S, D, B, R>,
     }
@@ -37,14 +36,43 @@ pin_project! {
         S: Service<Request<B>>,
         D: Decider,
     {
-        /// Somebody has to be waited for; the request waits with the service that is ready for it.
-        Deciding { verdict: Boxed<Verdict<D>>, waiting: Option<(S, Request<B>)> },
+        /// Somebody has to be waited for. Boxed, so that requests that wait for nobody have little to carry.
+        Deciding { deciding: Option<Box<Deciding<S, D, B>>> },
         /// With the handler.
-        Inner { #[pin] future: S::Future, pass: Option<Pass<D>> },
+        Inner { #[pin] future: S::Future, after: After<D> },
         /// A shared store is told what the response has changed. Boxed, because that has no name.
         Settling { settled: Boxed<()>, response: Option<Response<Body<R>>> },
         /// Refused.
         Ready { response: Option<Response<Body<R>>> },
+    }
+}
+
+/// A request that waits with the service that is ready for it.
+pub(crate) struct Deciding<S, D: Decider, B> {
+    pub(crate) verdict: Boxed<Verdict<D>>,
+    pub(crate) rules: RateLimitLayer<D>,
+    pub(crate) inner: S,
+    pub(crate) request: Request<B>,
+}
+
+/// What is left to do when the response is there: as little as the gate asks for.
+pub(crate) struct After<D: Decider> {
+    told: Option<Told>,
+    settles: Option<Box<(SettleBy, Pass<D>)>>,
+}
+
+impl<D: Decider> After<D> {
+    pub(crate) const NOTHING: Self = After { told: None, settles: None };
+
+    pub(crate) fn of(gate: &Gate<D>, pass: &Pass<D>) -> Self {
+        let settles = gate.settles().map(|settles| Box::new((settles.clone(), pass.clone())));
+        After { told: gate.told(pass), settles }
+    }
+
+    fn tell(&self, headers: &mut HeaderMap) {
+        if let Some(told) = &self.told {
+            write_headers(told, headers);
+        }
     }
 }
 
@@ -77,16 +105,19 @@ where
         let mut this = self.project();
         loop {
             let next = match this.state.as_mut().project() {
-                Projected::Deciding { verdict, waiting } => {
-                    let verdict = ready!(verdict.as_mut().poll(cx));
-                    let (mut inner, request) = waiting.take().expect(AGAIN);
-                    enter(&mut inner, this.rules, verdict, request)
+                Projected::Deciding { deciding } => {
+                    let waiting = deciding.as_mut().expect(AGAIN);
+                    let verdict = ready!(waiting.verdict.as_mut().poll(cx));
+                    let Deciding { rules, mut inner, request, .. } = *deciding.take().expect(AGAIN);
+                    enter(&mut inner, &rules, &verdict, request)
                 }
-                Projected::Inner { future, pass } => {
+                Projected::Inner { future, after } => {
                     let response = ready!(future.poll(cx))?;
-                    match pass.take() {
-                        None => return Poll::Ready(Ok(response.map(Body::inner))),
-                        Some(pass) => leave(this.rules, pass, response),
+                    match leave(after, response) {
+                        (response, None) => return Poll::Ready(Ok(response)),
+                        (response, Some(settled)) => {
+                            State::Settling { settled, response: Some(response) }
+                        }
                     }
                 }
                 Projected::Settling { settled, response } => {
@@ -102,41 +133,37 @@ where
     }
 }
 
-/// Gives a response its headers and settles what it cost, now or when its body has ended.
-fn leave<S, D, B, R>(
-    rules: &RateLimitLayer<D>,
-    pass: Pass<D>,
+/// Gives a response its headers and settles what it cost, now or when its body has ended. Where a store has to be waited for, that too.
+fn leave<D: Decider, R>(
+    after: &mut After<D>,
     mut response: Response<R>,
-) -> State<S, D, B, R>
-where
-    S: Service<Request<B>>,
-    D: Decider,
-{
-    let Some(settles) = rules.gate.settles() else {
-        write_headers(&rules.gate, &pass, response.headers_mut());
-        return State::ready(response.map(Body::inner));
+) -> (Response<Body<R>>, Option<Boxed<()>>) {
+    let Some(settles) = after.settles.take() else {
+        after.tell(response.headers_mut());
+        return (response.map(Body::inner), None);
     };
+    let (settles, pass) = *settles;
     if settles.needs_body() {
-        let (settles, status) = (settles.clone(), response.status().as_u16());
+        let status = response.status().as_u16();
         // As the handler has set them, before ours are added.
         let headers = response.headers().clone();
-        write_headers(&rules.gate, &pass, response.headers_mut());
+        after.tell(response.headers_mut());
         let settle = move |bytes| {
             let mut response = tollgate_http::Response::new(status, &headers);
             response.bytes = bytes;
             settle_apart(pass, settles.settle(&response));
         };
-        return State::ready(response.map(|body| Body::counted(body, Box::new(settle))));
+        return (response.map(|body| Body::counted(body, Box::new(settle))), None);
     }
     let head = tollgate_http::Response::new(response.status().as_u16(), response.headers());
     let settle = settles.settle(&head);
-    write_headers(&rules.gate, &pass, response.headers_mut());
+    after.tell(response.headers_mut());
     let response = response.map(Body::inner);
     if pass.settle_now(settle) {
-        return State::ready(response);
+        return (response, None);
     }
-    let settled = Box::pin(async move { pass.settle(settle).await });
-    State::Settling { settled, response: Some(response) }
+    let settled: Boxed<()> = Box::pin(async move { pass.settle(settle).await });
+    (response, Some(settled))
 }
 
 /// Settles with nobody left to wait for it.

@@ -1,34 +1,66 @@
 //! Headers of a decision on a response that may have some already.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
-use tollgate_http::{Decider, Gate, Outcomes, Pass};
+use tollgate_http::{Field, Told, Value};
 
 /// Adds the headers of a decision. Where another layer has written some, the structured ones are lists and get longer; of the older ones those of the
 /// limit with less left stay.
-pub(crate) fn write_headers<D: Decider>(gate: &Gate<D>, pass: &Pass<D>, headers: &mut HeaderMap) {
+pub(crate) fn write_headers(told: &Told, headers: &mut HeaderMap) {
     let mut kept = None;
-    gate.write_headers(pass, |name, value| {
-        // They are ASCII; if that should ever change, a response without one is better than none.
-        let Ok(value) = HeaderValue::try_from(value) else { return };
-        let key = HeaderName::from_static(name);
-        if matches!(name, "ratelimit" | "ratelimit-policy") {
-            headers.append(key, value);
-            return;
-        }
+    told.write(|field, value| {
+        let value = match value {
+            Value::Known(value) => value.clone(),
+            // They are ASCII; if that should ever change, a response without one is better than none.
+            Value::Made(text) => match HeaderValue::try_from(text) {
+                Ok(value) => value,
+                Err(_) => return,
+            },
+        };
         // Looked at only where older ones are wanted.
-        let kept = kept.get_or_insert_with(|| older(headers, pass));
-        if !kept.iter().any(|(prefix, keep)| *keep && name.starts_with(prefix)) {
-            headers.insert(key, value);
+        let mut older = || *kept.get_or_insert_with(|| Older::among(headers, told.remaining()));
+        let keep = match field {
+            Field::RateLimitPolicy => {
+                headers.append(RATE_LIMIT_POLICY, value);
+                return;
+            }
+            Field::RateLimit => {
+                headers.append(RATE_LIMIT, value);
+                return;
+            }
+            Field::RateLimitLimit | Field::RateLimitRemaining | Field::RateLimitReset => {
+                older().three_fields
+            }
+            Field::XRateLimitLimit | Field::XRateLimitRemaining | Field::XRateLimitReset => {
+                older().x_rate_limit
+            }
+            _ => false,
+        };
+        if !keep {
+            headers.insert(HeaderName::from_static(field.name()), value);
         }
     });
 }
 
-/// The kinds of older headers, and whether those that are there bind more than this decision.
-fn older<D: Decider>(headers: &HeaderMap, pass: &Pass<D>) -> [(&'static str, bool); 2] {
-    let left = pass.outcomes().headline().remaining();
-    let binds = |name: &str| {
-        let there = headers.get(name).and_then(|value| value.to_str().ok());
-        there.and_then(|value| value.parse::<u64>().ok()).is_some_and(|there| there <= left)
-    };
-    [("x-ratelimit-", binds("x-ratelimit-remaining")), ("ratelimit-", binds("ratelimit-remaining"))]
+// Names that are on every response: made when this is compiled.
+const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static(Field::RateLimitPolicy.name());
+const RATE_LIMIT: HeaderName = HeaderName::from_static(Field::RateLimit.name());
+
+/// Which of the older headers are there that bind more than a decision with so much left.
+#[derive(Clone, Copy)]
+struct Older {
+    three_fields: bool,
+    x_rate_limit: bool,
+}
+
+impl Older {
+    fn among(headers: &HeaderMap, left: u64) -> Older {
+        let binds = |field: Field| {
+            let there = headers.get(field.name()).and_then(|value| value.to_str().ok());
+            there.and_then(|value| value.parse::<u64>().ok()).is_some_and(|there| there <= left)
+        };
+        Older {
+            three_fields: binds(Field::RateLimitRemaining),
+            x_rate_limit: binds(Field::XRateLimitRemaining),
+        }
+    }
 }

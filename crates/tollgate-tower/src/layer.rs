@@ -37,6 +37,7 @@ pub struct RateLimitLayer<D: Decider> {
     pub(crate) gate: Gate<D>,
     pub(crate) refusal: Option<Arc<RefusalFn>>,
     pub(crate) always_grpc: bool,
+    pub(crate) tells_handlers: bool,
 }
 
 impl<D: Decider> RateLimitLayer<D> {
@@ -60,7 +61,7 @@ impl<D: Decider> RateLimitLayer<D> {
     /// ```
     #[must_use]
     pub fn of(gate: Gate<D>) -> RateLimitLayer<D> {
-        RateLimitLayer { gate, refusal: None, always_grpc: false }
+        RateLimitLayer { gate, refusal: None, always_grpc: false, tells_handlers: false }
     }
 
     /// Refusals of your own, for gRPC requests too. The headers of the decision are added to them.
@@ -95,6 +96,26 @@ impl<D: Decider> RateLimitLayer<D> {
         self.always_grpc = true;
         self
     }
+
+    /// Handlers find what was decided as an extension of the request: [`Decided`](crate::Decided). Only when asked for, because an extension costs as much
+    /// as the decision itself.
+    ///
+    /// ```
+    /// use axum::routing::get;
+    /// use axum::{Extension, Router};
+    /// use tollgate::Memory;
+    /// use tollgate_tower::{Decided, RateLimitLayer};
+    ///
+    /// let left = |Extension(decided): Extension<Decided>| async move { decided.remaining().to_string() };
+    /// let layer = RateLimitLayer::new(Memory::new().limiter("100/minute")?).tell_handlers();
+    /// let app: Router = Router::new().route("/left", get(left)).layer(layer);
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    #[must_use]
+    pub fn tell_handlers(mut self) -> Self {
+        self.tells_handlers = true;
+        self
+    }
 }
 
 impl<D: Decider> Clone for RateLimitLayer<D> {
@@ -103,6 +124,7 @@ impl<D: Decider> Clone for RateLimitLayer<D> {
             gate: self.gate.clone(),
             refusal: self.refusal.clone(),
             always_grpc: self.always_grpc,
+            tells_handlers: self.tells_handlers,
         }
     }
 }

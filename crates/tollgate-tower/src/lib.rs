@@ -37,7 +37,7 @@
 //! # Ok::<(), tollgate::Error>(())
 //! ```
 //!
-//! Handlers find what was decided as an extension: [`Decided`]. gRPC requests are refused as gRPC has it: `RESOURCE_EXHAUSTED` with a `RetryInfo`.
+//! Handlers find what was decided as an extension, where the layer is [asked](RateLimitLayer::tell_handlers) to tell them: [`Decided`]. gRPC requests are refused as gRPC has it: `RESOURCE_EXHAUSTED` with a `RetryInfo`.
 //! [`PaceLayer`] is for the other side: it makes a client wait its turn and obey what servers ask for.
 //!
 //! Nothing is boxed on the way of a request that a limiter in this process decides on. What is: plans that are looked up, decisions of shared stores and

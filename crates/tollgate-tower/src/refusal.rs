@@ -52,7 +52,9 @@ impl<D: Decider> RateLimitLayer<D> {
         let (media_type, text) = self.gate.refusal_body(pass);
         let status = self.gate.refusal_status();
         let mut response = self.answer(request, status, &reason, media_type, text);
-        write_headers(&self.gate, pass, response.headers_mut());
+        if let Some(told) = self.gate.told(pass) {
+            write_headers(&told, response.headers_mut());
+        }
         response
     }
 

@@ -8,7 +8,7 @@ use tower_service::Service;
 
 use crate::body::Body;
 use crate::decided::Decided;
-use crate::future::{ResponseFuture, State};
+use crate::future::{After, Deciding, ResponseFuture, State};
 use crate::layer::RateLimitLayer;
 use crate::peer::head_of;
 
@@ -35,41 +35,40 @@ where
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
         let gate = &self.rules.gate;
         let question = head_of(&mut request, |head| gate.question(head));
-        let (key, cost, choice) = match question {
-            Question::Ask { key, cost, choice } => (key, cost, choice),
+        let state = match question {
+            Question::Ask { key, cost, choice } => match gate.decide_now(key, cost, choice) {
+                Ok(ref verdict) => enter(&mut self.inner, &self.rules, verdict, request),
+                Err((key, cost, choice)) => {
+                    let gate = gate.clone();
+                    // Boxed: a future of the store's, the plan's or the wait's own, which has no name.
+                    let verdict = Box::pin(async move {
+                        gate.decide(key, cost, choice, tokio::time::sleep).await
+                    });
+                    // The one that is ready goes with the request; its clone has yet to become so.
+                    let clone = self.inner.clone();
+                    let inner = std::mem::replace(&mut self.inner, clone);
+                    let rules = self.rules.clone();
+                    let deciding = Deciding { verdict, rules, inner, request };
+                    State::Deciding { deciding: Some(Box::new(deciding)) }
+                }
+            },
             Question::Skip => {
-                let state = State::Inner { future: self.inner.call(request), pass: None };
-                return ResponseFuture { rules: self.rules.clone(), state };
+                State::Inner { future: self.inner.call(request), after: After::NOTHING }
             }
             Question::NoKey(status) => {
-                let refused = self.rules.refuse(&mut request, status, &Reason::NoKey);
-                return ResponseFuture { rules: self.rules.clone(), state: State::ready(refused) };
+                State::ready(self.rules.refuse(&mut request, status, &Reason::NoKey))
             }
         };
-        let state = match gate.decide_now(key, cost, choice) {
-            Ok(verdict) => enter(&mut self.inner, &self.rules, verdict, request),
-            Err((key, cost, choice)) => {
-                let gate = gate.clone();
-                // Boxed: a future of the store's, the plan's or the wait's own, which has no name.
-                let verdict =
-                    Box::pin(
-                        async move { gate.decide(key, cost, choice, tokio::time::sleep).await },
-                    );
-                // The one that is ready goes with the request; its clone has yet to become so.
-                let clone = self.inner.clone();
-                let inner = std::mem::replace(&mut self.inner, clone);
-                State::Deciding { verdict, waiting: Some((inner, request)) }
-            }
-        };
-        ResponseFuture { rules: self.rules.clone(), state }
+        ResponseFuture { state }
     }
 }
 
 /// Lets a request pass, or refuses it.
+#[inline]
 pub(crate) fn enter<S, D, B, R>(
     inner: &mut S,
     rules: &RateLimitLayer<D>,
-    verdict: Verdict<D>,
+    verdict: &Verdict<D>,
     mut request: Request<B>,
 ) -> State<S, D, B, R>
 where
@@ -78,13 +77,16 @@ where
 {
     match verdict {
         Verdict::Pass(pass) => {
-            request.extensions_mut().insert(Decided::of(&pass));
-            State::Inner { future: inner.call(request), pass: Some(pass) }
+            if rules.tells_handlers {
+                request.extensions_mut().insert(Decided::of(pass));
+            }
+            let after = After::of(&rules.gate, pass);
+            State::Inner { future: inner.call(request), after }
         }
-        Verdict::Unlimited => State::Inner { future: inner.call(request), pass: None },
-        Verdict::Refuse(pass) => State::ready(rules.refuse_denied(&mut request, &pass)),
+        Verdict::Unlimited => State::Inner { future: inner.call(request), after: After::NOTHING },
+        Verdict::Refuse(pass) => State::ready(rules.refuse_denied(&mut request, pass)),
         Verdict::Failed(error) => {
-            State::ready(rules.refuse(&mut request, 503, &Reason::StoreFailed(&error)))
+            State::ready(rules.refuse(&mut request, 503, &Reason::StoreFailed(error)))
         }
     }
 }

@@ -40,7 +40,15 @@ async fn handlers_see_what_was_decided() {
     let left = |Extension(decided): Extension<Decided>| async move {
         format!("{} of {}", decided.remaining(), decided.limit())
     };
-    let app = Router::new().route("/", get(left)).layer(RateLimitLayer::new(limiter));
-    let server = serve(app).await;
+    let layer = RateLimitLayer::new(limiter).tell_handlers();
+    let server = serve(Router::new().route("/", get(left)).layer(layer)).await;
     assert_eq!(Browser::h1().get(server, "/").await.body, "4 of 5");
+}
+
+#[tokio::test]
+async fn handlers_are_not_told_what_nobody_asked_for() {
+    let limiter = Memory::new().limiter("5/minute").unwrap();
+    let told = |decided: Option<Extension<Decided>>| async move { decided.is_some().to_string() };
+    let app = Router::new().route("/", get(told)).layer(RateLimitLayer::new(limiter));
+    assert_eq!(Browser::h1().get(serve(app).await, "/").await.body, "false");
 }

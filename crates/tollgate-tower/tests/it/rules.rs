@@ -49,8 +49,8 @@ async fn a_shadow_decides_and_tells_and_refuses_nobody() {
     let shadowed =
         |Extension(decided): Extension<Decided>| async move { decided.allowed().to_string() };
     let gate = Gate::new(limiter.clone()).shadow().settle(SettleBy::header("x-cost"));
-    let app = Router::new().route("/", get(shadowed)).layer(RateLimitLayer::of(gate));
-    let server = serve(app).await;
+    let layer = RateLimitLayer::of(gate).tell_handlers();
+    let server = serve(Router::new().route("/", get(shadowed)).layer(layer)).await;
     let browser = Browser::h1();
     assert_eq!(browser.get(server, "/").await.body, "true");
     let would_be_refused = browser.get(server, "/").await;
