@@ -2,10 +2,13 @@
 
 use crate::Outcome;
 use axum::Router;
+use axum::http::{HeaderName, HeaderValue};
+use axum::response::Response;
 use axum::routing::get;
 use std::sync::Arc;
 use tollgate::{Atomic, Memory};
 use tollgate_tower::{Gate, Headers, RateLimitLayer};
+use tower::util::MapResponseLayer;
 use tower_governor::GovernorLayer;
 use tower_governor::governor::GovernorConfigBuilder;
 
@@ -18,6 +21,9 @@ pub(crate) struct Contender {
 }
 
 pub(crate) const NONE: &str = "none";
+/// What axum takes for any layer at all, and for headers like ours: no limiter can be faster.
+pub(crate) const EMPTY: &str = "empty";
+pub(crate) const CONSTANT: &str = "constant";
 pub(crate) const TOLLGATE: &str = "tollgate";
 pub(crate) const QUIET: &str = "tollgate-quiet";
 pub(crate) const GOVERNOR: &str = "governor";
@@ -28,6 +34,13 @@ const OUT_OF_REACH: &str = "1000000000/second";
 
 pub(crate) const ALL: &[Contender] = &[
     Contender { id: NONE, title: "no limiter", tells: false, app: || Ok(hello()) },
+    Contender { id: EMPTY, title: "a layer that does nothing", tells: false, app: empty },
+    Contender {
+        id: CONSTANT,
+        title: "a layer that adds two fixed headers",
+        tells: true,
+        app: constant,
+    },
     Contender { id: TOLLGATE, title: "tollgate-tower, Memory", tells: true, app: memory },
     Contender { id: QUIET, title: "tollgate-tower, Memory", tells: false, app: quiet },
     Contender { id: "tollgate-atomic", title: "tollgate-tower, Atomic", tells: true, app: atomic },
@@ -42,6 +55,23 @@ pub(crate) fn find(id: &str) -> Outcome<&'static Contender> {
 
 fn hello() -> Router {
     Router::new().route("/", get(|| async { "hello, world" }))
+}
+
+fn empty() -> Outcome<Router> {
+    Ok(hello().layer(MapResponseLayer::new(|response: Response| response)))
+}
+
+/// The same headers as tollgate's, as long as those, and always the same.
+fn constant() -> Outcome<Router> {
+    const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+    const LEFT: HeaderName = HeaderName::from_static("ratelimit");
+    Ok(hello().layer(MapResponseLayer::new(|mut response: Response| {
+        let policy = HeaderValue::from_static(r#""1000000000/second";q=1000000000;w=1"#);
+        let left = HeaderValue::from_static(r#""1000000000/second";r=999999999;t=1"#);
+        response.headers_mut().append(POLICY, policy);
+        response.headers_mut().append(LEFT, left);
+        response
+    })))
 }
 
 fn memory() -> Outcome<Router> {
