@@ -76,11 +76,9 @@ impl OnEtcd {
         static MEMBER: Together<Member> = Together::new();
         let member = MEMBER.or_start(|| Member::start(&[]));
         let (url, port) = (member.url(), member.port);
-        let mut subject = OnEtcd::new(Address { url, certificates: None }, member);
-        let _on_it = subject.runtime.enter();
-        subject.bare = Some(Bare::to(port));
-        drop(_on_it);
-        subject
+        let subject = OnEtcd::new(Address { url, certificates: None }, member);
+        let bare = subject.runtime.block_on(async { Bare::to(port) });
+        OnEtcd { bare: Some(bare), ..subject }
     }
 
     fn three_members() -> OnEtcd {
@@ -172,41 +170,65 @@ impl Subject for OnEtcd {
 
 // Shared among the rules, so nothing is broken there: the rules of outages have members of their own.
 conformance!(one_member, OnEtcd::one_member, lifetime, processes);
-conformance!(three_members, OnEtcd::three_members, processes);
-conformance!(tls_with_client_certificate, OnEtcd::over_tls, processes);
-conformance!(login, OnEtcd::with_a_login, processes);
 
-macro_rules! outages {
-    ($($name:ident: $outage:expr;)+) => {
-        $(mod $name {
+/// Some rules on another set-up: those for which it may make a difference.
+macro_rules! some_rules {
+    ($name:ident, $make:expr; $($module:ident::$rule:ident),+ $(,)?) => {
+        mod $name {
             use super::*;
 
-            #[test]
-            fn a_broken_store_gives_errors_in_time() {
-                rules::outage::a_broken_store_gives_errors_in_time(&OnEtcd::broken_by($outage));
-            }
-
-            #[test]
-            fn without_the_store_the_rule_of_the_limiter_holds() {
-                let subject = OnEtcd::broken_by($outage);
-                rules::outage::without_the_store_the_rule_of_the_limiter_holds(&subject);
-            }
-
-            #[test]
-            fn a_mended_store_answers_again() {
-                rules::outage::a_mended_store_answers_again(&OnEtcd::broken_by($outage));
-            }
-
-            #[test]
-            fn an_unavailable_call_was_not_executed() {
-                rules::outage::an_unavailable_call_was_not_executed(&OnEtcd::broken_by($outage));
-            }
-        })+
+            $(#[test]
+            fn $rule() {
+                rules::$module::$rule(&($make)());
+            })+
+        }
     };
 }
 
-outages! {
-    killed: Outage::Kill;
-    killed_and_emptied: Outage::KillAndForget;
-    frozen: Outage::Freeze;
+some_rules! { three_members, OnEtcd::three_members;
+    sequences::random_sequences_through_limiters_equal_the_definition,
+    together::all_keys_are_charged_or_none,
+    together::many_keys_are_hit_each_on_its_own,
+    concurrent::concurrent_callers_admit_exactly_the_limit,
+    concurrent::fresh_keys_admit_exactly_one,
+    concurrent::concurrent_groups_never_pass_a_limit,
+}
+
+#[test]
+fn several_processes_on_three_members_admit_exactly_the_limit() {
+    const TEST: &str =
+        concat!(module_path!(), "::several_processes_on_three_members_admit_exactly_the_limit");
+    rules::processes::several_processes_admit_exactly_the_limit(TEST, OnEtcd::three_members);
+}
+
+some_rules! { tls_with_client_certificate, OnEtcd::over_tls;
+    vectors::vectors_are_answered_as_written,
+    keys::long_keys_differ_in_any_byte,
+    concurrent::concurrent_callers_admit_exactly_the_limit,
+    denials::giving_back_ends_a_remembered_denial,
+}
+
+some_rules! { login, OnEtcd::with_a_login;
+    vectors::vectors_are_answered_as_written,
+    together::many_keys_are_hit_each_on_its_own,
+    concurrent::concurrent_callers_admit_exactly_the_limit,
+    denials::giving_back_ends_a_remembered_denial,
+}
+
+some_rules! { killed, || OnEtcd::broken_by(Outage::Kill);
+    outage::a_broken_store_gives_errors_in_time,
+    outage::without_the_store_the_rule_of_the_limiter_holds,
+    outage::a_mended_store_answers_again,
+    outage::an_unavailable_call_was_not_executed,
+}
+
+some_rules! { killed_and_emptied, || OnEtcd::broken_by(Outage::KillAndForget);
+    outage::a_mended_store_answers_again,
+}
+
+some_rules! { frozen, || OnEtcd::broken_by(Outage::Freeze);
+    outage::a_broken_store_gives_errors_in_time,
+    outage::without_the_store_the_rule_of_the_limiter_holds,
+    outage::a_mended_store_answers_again,
+    outage::an_unavailable_call_was_not_executed,
 }
