@@ -1,1 +1,398 @@
-//! A store of tollgate that outlives the process: memory decides, a file keeps.
+//! A store of [`tollgate`] that outlives the process: memory decides, a file keeps. Nothing else has to be installed.
+//!
+//! ```
+//! use tollgate_durable::Durable;
+//!
+//! # let directory = tollgate_testkit::servers::Directory::new();
+//! # let path = directory.path().join("limits").display().to_string();
+//! # tollgate_testkit::block_on(async {
+//! let store = Durable::open(&path)?;
+//! assert!(store.limiter("1/hour")?.hit("user:42").await?.allowed());
+//! store.close()?;
+//!
+//! // The next start of the program.
+//! let store = Durable::open(&path)?;
+//! assert!(!store.limiter("1/hour")?.hit("user:42").await?.allowed());
+//! # Ok::<(), tollgate::Error>(())
+//! # }).unwrap();
+//! ```
+//!
+//! # Levels
+//!
+//! | [`Level`] | a hit waits for the disk | after a crash |
+//! | --- | --- | --- |
+//! | `none` | never | all since the store was opened is forgotten |
+//! | `interval` | never | the last interval is forgotten, a second unless said |
+//! | `reserve`, the default | seldom: when a key has used what was reserved for it | nothing is forgotten of a key that has a record; a key that was fresh may be forgotten for an interval. A key has up to its reserve less than it should |
+//! | `sync` | always when something is charged; concurrent ones together | nothing is forgotten |
+//!
+//! A clean end ([`Durable::close`], or dropping the last handle) forgets nothing at any level.
+//!
+//! The reserve of a key is what it used of late in two intervals; at most an eighth of what the limit lets pass at once, or what it lets pass in one
+//! interval if that is more. So a limit of less than eight has none: its hits wait for the disk, but for the first one of a fresh key, and lose nothing.
+//! Elastic windows have none either.
+//!
+//! What a refused attempt changes (the end of an elastic window, the count of a limit with `charge-denied`) is written without being waited for: a crash may
+//! forget an interval of it.
+//!
+//! # Time
+//!
+//! The clock is this process's. While it runs it never goes back; if the wall clock went back from one run to the next, the states keep it from admitting
+//! more, and nothing is locked for longer than the jump plus the limit's own wait.
+//!
+//! # Cost
+//!
+//! A hit that does not wait is a look-up in memory and no system call. One that does waits for one commit, about one `fdatasync`, or two if one was just
+//! under way. The first call on a key that the file may know (only after a start with a file that was not empty) reads the file.
+
+mod address;
+mod backend;
+mod builder;
+mod file;
+mod keeper;
+mod level;
+mod limits;
+mod mark;
+mod queue;
+mod record;
+mod table;
+mod timer;
+mod writer;
+
+pub use builder::DurableBuilder;
+pub use keeper::Prepared;
+pub use level::Level;
+
+use std::future::Future;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use tollgate::algorithm::Op;
+use tollgate::shared::{Ask, Guard, Mode, Place, SharedLimiter, SharedPolicyLimiter, SharedStore};
+use tollgate::{Decision, Error, ErrorKind, Key, KeyRef, Limit, Policy, Timestamp};
+
+use crate::keeper::{Done, Keeper};
+use limits::lock;
+use queue::{Batch, Written};
+use timer::Timer;
+use writer::Writer;
+
+/// Limits kept in memory and in a file. A handle: clones share one store. Dropping the last one closes it.
+///
+/// See [the crate](crate) for an example and what survives a crash.
+#[derive(Clone, Debug)]
+pub struct Durable {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    keeper: Arc<Keeper>,
+    guard: Guard,
+    timer: Timer,
+    writer: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Durable {
+    /// The store in a file, with the defaults. The address is a path, or a URL with settings: `durable:/var/lib/app/limits?level=sync&interval=500ms&max_keys=100000`.
+    ///
+    /// # Errors
+    /// As [`DurableBuilder::open`].
+    ///
+    /// See the example of [the crate](crate).
+    pub fn open(address: impl Into<String>) -> Result<Durable, Error> {
+        Durable::builder(address).open()
+    }
+
+    /// A store with settings of your own. They go before those of the address.
+    ///
+    /// See the example of [`DurableBuilder`].
+    pub fn builder(address: impl Into<String>) -> DurableBuilder {
+        DurableBuilder::new(address.into())
+    }
+
+    fn start(keeper: Keeper, guard: Guard) -> Result<Durable, Error> {
+        let keeper = Arc::new(keeper);
+        let failed = |error| Error::unavailable(format!("no thread for the store: {error}"));
+        let timer = Timer::start().map_err(failed)?;
+        let writer = Writer::new(Arc::clone(&keeper));
+        let thread = std::thread::Builder::new().name("tollgate writer".into());
+        let thread = thread.spawn(move || writer.run()).map_err(failed)?;
+        let inner = Inner { keeper, guard, timer, writer: Mutex::new(Some(thread)) };
+        Ok(Durable { inner: Arc::new(inner) })
+    }
+
+    /// Writes everything and lets the file go; calls are refused from now on. Blocks for as long as that takes. A second call does nothing and says the
+    /// same.
+    ///
+    /// # Errors
+    /// When the last states could not be written.
+    ///
+    /// See the example of [the crate](crate).
+    pub fn close(&self) -> Result<(), Error> {
+        self.inner.close();
+        self.inner.keeper.how_it_closed()
+    }
+
+    /// Waits until all that has changed so far is on disk.
+    ///
+    /// # Errors
+    /// When it could not be written.
+    ///
+    /// ```
+    /// # use tollgate_durable::{Durable, Level};
+    /// # let directory = tollgate_testkit::servers::Directory::new();
+    /// # let path = directory.path().join("limits").display().to_string();
+    /// # tollgate_testkit::block_on(async {
+    /// let store = Durable::builder(path).level(Level::None).open()?;
+    /// store.limiter("1/hour")?.hit("user:42").await?;
+    /// store.flush().await?;
+    /// # Ok::<(), tollgate::Error>(())
+    /// # }).unwrap();
+    /// ```
+    pub async fn flush(&self) -> Result<(), Error> {
+        self.inner.keeper.is_open()?;
+        Written(self.inner.keeper.queue.everything()).await
+    }
+
+    /// A limiter on this store: for a [`Limit`], its builder, or its text.
+    ///
+    /// # Errors
+    /// When the limit is not valid.
+    ///
+    /// See the example of [the crate](crate).
+    pub fn limiter<L>(&self, limit: L) -> Result<SharedLimiter<Durable>, Error>
+    where
+        L: TryInto<Limit>,
+        Error: From<L::Error>,
+    {
+        SharedLimiter::on(self, "", limit)
+    }
+
+    /// A limiter in a namespace: the same limit and key in another namespace is another counter.
+    ///
+    /// # Errors
+    /// When the limit is not valid.
+    pub fn limiter_in<L>(&self, namespace: &str, limit: L) -> Result<SharedLimiter<Durable>, Error>
+    where
+        L: TryInto<Limit>,
+        Error: From<L::Error>,
+    {
+        SharedLimiter::on(self, namespace, limit)
+    }
+
+    /// A limiter for several limits on one key.
+    ///
+    /// # Errors
+    /// When the policy is not valid.
+    pub fn policy_limiter<P>(&self, policy: P) -> Result<SharedPolicyLimiter<Durable>, Error>
+    where
+        P: TryInto<Policy>,
+        Error: From<P::Error>,
+    {
+        SharedPolicyLimiter::on(self, "", policy)
+    }
+
+    /// A limiter for several limits on one key, in a namespace.
+    ///
+    /// # Errors
+    /// When the policy is not valid.
+    pub fn policy_limiter_in<P>(
+        &self,
+        namespace: &str,
+        policy: P,
+    ) -> Result<SharedPolicyLimiter<Durable>, Error>
+    where
+        P: TryInto<Policy>,
+        Error: From<P::Error>,
+    {
+        SharedPolicyLimiter::on(self, namespace, policy)
+    }
+
+    /// Forgets all keys of all limits in a namespace, in slices.
+    ///
+    /// # Errors
+    /// When the disk fails; some keys may be gone.
+    pub async fn clear_namespace(&self, namespace: &str) -> Result<(), Error> {
+        Written(self.inner.keeper.clear(&Place::of_namespace(namespace))?).await
+    }
+
+    /// How many keys are in memory, over all limits. Those that the file alone knows come when they are first asked for.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.inner.keeper.table.len()
+    }
+
+    /// True when no key is in memory.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many hits were decided on a state that unknown keys share, because the store was at its bound. Should stay zero.
+    #[must_use]
+    pub fn overflowed(&self) -> usize {
+        self.inner.keeper.table.overflowed.load(Ordering::Relaxed)
+    }
+
+    /// Until when the file keeps the state of a key, `None` if it has none: for those who look after it. Writes first what has changed.
+    ///
+    /// # Errors
+    /// When the limit is not valid, or the disk fails.
+    pub async fn kept_until<L>(
+        &self,
+        namespace: &str,
+        limit: L,
+        key: impl Key,
+    ) -> Result<Option<Timestamp>, Error>
+    where
+        L: TryInto<Limit>,
+        Error: From<L::Error>,
+    {
+        let place = Place::new(namespace, &limit.try_into()?);
+        let name = key.with_key(|key| place.key(key));
+        self.flush().await?;
+        self.inner.keeper.file.expiry(&name)
+    }
+}
+
+impl Inner {
+    fn close(&self) {
+        self.keeper.refuse_all();
+        self.keeper.queue.stop();
+        let Some(writer) = lock(&self.writer).take() else { return };
+        // The last handle may be dropped by the writer itself, with somebody's future.
+        if writer.thread().id() != std::thread::current().id() && writer.join().is_err() {
+            tracing::warn!("the writer panicked");
+        }
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.close();
+        self.timer.stop();
+    }
+}
+
+fn each(keeper: &Keeper, asks: &[Ask<'_, Prepared>], now: Timestamp) -> Result<Vec<Done>, Error> {
+    let mut done = Vec::with_capacity(asks.len());
+    for ask in asks {
+        let one = keeper.apply(ask.prepared, ask.key, ask.op, now);
+        done.push(one.map_err(|error| match error.kind() {
+            ErrorKind::Unavailable if !done.is_empty() => {
+                Error::lost(format!("some keys were decided, others not: {error}"))
+            }
+            _ => error,
+        })?);
+    }
+    Ok(done)
+}
+
+/// Waits until all that these decisions stand on is on disk.
+async fn told(done: Result<Vec<Done>, Error>) -> Result<Vec<Decision>, Error> {
+    let done = done?;
+    for batch in done.iter().filter_map(|done| done.batch.as_ref()) {
+        Written(Arc::clone(batch)).await?;
+    }
+    Ok(done.into_iter().map(|done| done.decision).collect())
+}
+
+async fn all_written(batches: Vec<Arc<Batch>>) -> Result<(), Error> {
+    for batch in batches {
+        Written(batch).await?;
+    }
+    Ok(())
+}
+
+impl SharedStore for Durable {
+    type Prepared = Prepared;
+
+    fn prepare(&self, namespace: &str, limit: &Limit) -> Result<Prepared, Error> {
+        Ok(self.inner.keeper.prepare(namespace, limit))
+    }
+
+    fn ask(
+        &self,
+        asks: &[Ask<'_, Prepared>],
+        mode: Mode,
+        at: Option<Timestamp>,
+    ) -> impl Future<Output = Result<Vec<Decision>, Error>> + Send + use<> {
+        let keeper = &self.inner.keeper;
+        let now = at.unwrap_or_else(|| keeper.clock.now());
+        let done = match mode {
+            Mode::Each => each(keeper, asks, now),
+            Mode::Together => {
+                let parts = asks.iter().map(|ask| match ask.op {
+                    Op::Hit(cost) => Ok((ask.prepared, ask.key, cost)),
+                    op => Err(Error::request(format!("{op:?}: only hits go together"))),
+                });
+                let parts: Result<Vec<_>, Error> = parts.collect();
+                parts.and_then(|parts| keeper.together(&parts, now))
+            }
+        };
+        told(done)
+    }
+
+    #[inline]
+    fn at_once(
+        &self,
+        prepared: &Prepared,
+        key: KeyRef<'_>,
+        op: Op,
+        at: Option<Timestamp>,
+    ) -> Option<Decision> {
+        self.inner.keeper.at_once(prepared, key, op, at)
+    }
+
+    fn reset(
+        &self,
+        prepared: &[Prepared],
+        key: KeyRef<'_>,
+        at: Option<Timestamp>,
+    ) -> impl Future<Output = Result<bool, Error>> + Send + use<> {
+        let keeper = &self.inner.keeper;
+        let now = at.unwrap_or_else(|| keeper.clock.now());
+        let resets: Result<Vec<_>, Error> =
+            prepared.iter().map(|prepared| keeper.reset(prepared, key, now)).collect();
+        async move {
+            let resets = resets?;
+            let was_there = resets.iter().any(|(was_there, _)| *was_there);
+            all_written(resets.into_iter().filter_map(|(_, batch)| batch).collect()).await?;
+            Ok(was_there)
+        }
+    }
+
+    fn clear(&self, prepared: &Prepared) -> impl Future<Output = Result<(), Error>> + Send + use<> {
+        let walk = self.inner.keeper.clear(prepared.prefix());
+        async move { Written(walk?).await }
+    }
+
+    fn check(&self) -> impl Future<Output = Result<(), Error>> + Send + use<> {
+        let is_open = self.inner.keeper.is_open();
+        let batch = is_open.map(|()| self.inner.keeper.queue.anything());
+        async move { Written(batch?).await }
+    }
+
+    fn same_counter(&self, a: &Prepared, b: &Prepared) -> bool {
+        a.is(b)
+    }
+
+    fn same_store(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner)
+    }
+
+    fn guard(&self) -> &Guard {
+        &self.inner.guard
+    }
+
+    fn sleep(&self, span: Duration) -> impl Future<Output = ()> + Send + use<> {
+        self.inner.timer.sleep(span)
+    }
+
+    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.inner.timer.spawn(task);
+    }
+}

@@ -104,8 +104,17 @@ impl Decision {
         Decision { view: machine.view(state, now, &step), step, source: Source::Store, now }
     }
 
+    /// The same from another source: for stores that decide some keys in another way than others.
+    ///
+    /// ```
+    /// # use tollgate::{Memory, Source};
+    /// let decision = Memory::new().limiter("1/hour")?.hit("a").with_source(Source::Overflow);
+    /// assert_eq!(decision.source(), Source::Overflow);
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    #[must_use]
     #[inline]
-    pub(crate) fn with_source(self, source: Source) -> Decision {
+    pub fn with_source(self, source: Source) -> Decision {
         Decision { source, ..self }
     }
 

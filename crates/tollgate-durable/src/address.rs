@@ -1,0 +1,148 @@
+//! Where the file is, as text: a path, or `durable:path?level=reserve&interval=1s`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tollgate::{Error, Limit};
+
+use crate::level::Level;
+
+/// What an address says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Address {
+    pub(crate) path: PathBuf,
+    pub(crate) level: Option<Level>,
+    pub(crate) interval: Option<Duration>,
+    pub(crate) max_keys: Option<usize>,
+}
+
+const SCHEME: &str = "durable:";
+
+impl Address {
+    /// Without the scheme everything is a path.
+    pub(crate) fn parse(text: &str) -> Result<Address, Error> {
+        let Some(rest) = text.strip_prefix(SCHEME) else {
+            return Address::at(text, text);
+        };
+        let (path, options) = rest.split_once('?').unwrap_or((rest, ""));
+        // `durable:///var/lib/limits` is a URL without a host.
+        let path = match path.strip_prefix("//") {
+            Some(absolute) if absolute.starts_with('/') => absolute,
+            Some(_) => {
+                return Err(Error::request(format!(
+                    "{text}: a file has no host; write durable:path or durable:///path"
+                )));
+            }
+            None => path,
+        };
+        let path = unescape(path)
+            .ok_or_else(|| Error::request(format!("{text}: % needs two hexadecimal digits")))?;
+        let mut address = Address::at(&path, text)?;
+        for option in options.split('&').filter(|option| !option.is_empty()) {
+            address.set(option).map_err(|error| Error::request(format!("{text}: {error}")))?;
+        }
+        Ok(address)
+    }
+
+    fn at(path: &str, text: &str) -> Result<Address, Error> {
+        if path.is_empty() {
+            return Err(Error::request(format!("{text:?}: the path of a file is missing")));
+        }
+        Ok(Address { path: path.into(), ..Address::default() })
+    }
+
+    fn set(&mut self, option: &str) -> Result<(), Error> {
+        let (name, value) = option.split_once('=').unwrap_or((option, ""));
+        match name {
+            "level" => self.level = Some(value.parse()?),
+            "interval" => self.interval = Some(span(value)?),
+            "max_keys" => {
+                let keys = value.parse();
+                self.max_keys =
+                    Some(keys.map_err(|_| {
+                        Error::request(format!("max_keys={value}: expected a number"))
+                    })?);
+            }
+            _ => {
+                return Err(Error::request(format!(
+                    "option {name:?}: expected level, interval or max_keys"
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A span of time as limits have it: `500ms`, `2 seconds`, `minute`.
+fn span(text: &str) -> Result<Duration, Error> {
+    let text = text.replace("%20", " ").replace('+', " ");
+    let limit: Result<Limit, _> = format!("1/{text}").parse();
+    limit.map(|limit| limit.period()).map_err(|_| {
+        Error::request(format!("interval={text}: expected a time such as 500ms or 2s"))
+    })
+}
+
+/// `%20` and the like as what they stand for.
+fn unescape(text: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [first, tail @ ..] = rest {
+        rest = tail;
+        if *first != b'%' {
+            bytes.push(*first);
+            continue;
+        }
+        let digits = std::str::from_utf8(rest.get(..2)?).ok()?;
+        bytes.push(u8::from_str_radix(digits, 16).ok()?);
+        rest = &rest[2..];
+    }
+    String::from_utf8(bytes).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(text: &str) -> Address {
+        Address::parse(text).unwrap()
+    }
+
+    #[test]
+    fn a_path_is_a_path_whatever_is_in_it() {
+        assert_eq!(parsed("a/b?c%20").path, PathBuf::from("a/b?c%20"));
+        assert_eq!(parsed("durable:a%20b").path, PathBuf::from("a b"));
+        assert_eq!(parsed("durable:///var/x").path, PathBuf::from("/var/x"));
+        assert_eq!(parsed("durable:/var/x").path, PathBuf::from("/var/x"));
+    }
+
+    #[test]
+    fn options_are_read() {
+        let address = parsed("durable:x?level=sync&interval=500ms&max_keys=7");
+        assert_eq!(address.level, Some(Level::Sync));
+        assert_eq!(address.interval, Some(Duration::from_millis(500)));
+        assert_eq!(address.max_keys, Some(7));
+        assert_eq!(parsed("durable:x?interval=2+seconds").interval, Some(Duration::from_secs(2)));
+        assert_eq!(parsed("durable:x?interval=1s").interval, Some(Duration::from_secs(1)));
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        let said = |text: &str| Address::parse(text).unwrap_err().to_string();
+        assert_eq!(said(""), "\"\": the path of a file is missing");
+        assert_eq!(
+            said("durable:?level=sync"),
+            "\"durable:?level=sync\": the path of a file is missing"
+        );
+        assert_eq!(
+            said("durable://host/x"),
+            "durable://host/x: a file has no host; write durable:path or durable:///path"
+        );
+        assert_eq!(
+            said("durable:x?level=hard"),
+            "durable:x?level=hard: level \"hard\": expected none, interval, reserve or sync"
+        );
+        assert!(said("durable:x?interval=soon").contains("expected a time such as 500ms or 2s"));
+        assert!(said("durable:x?colour=red").contains("expected level, interval or max_keys"));
+        assert!(said("durable:x%2").contains("% needs two hexadecimal digits"));
+    }
+}

@@ -1,0 +1,136 @@
+//! Where the states are kept, and how well.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tollgate::shared::{Guard, GuardBuilder};
+use tollgate::{Clock, Error, SystemClock};
+
+use crate::Durable;
+use crate::address::Address;
+use crate::file::{self, File, Medium};
+use crate::keeper::Keeper;
+use crate::level::{Keeping, Level};
+
+/// The settings of a [`Durable`] store.
+///
+/// ```
+/// use std::time::Duration;
+/// use tollgate_durable::{Durable, Level};
+///
+/// # let directory = tollgate_testkit::servers::Directory::new();
+/// # let path = directory.path().join("limits").display().to_string();
+/// let store = Durable::builder(path)
+///     .level(Level::Reserve)
+///     .interval(Duration::from_millis(500))
+///     .max_keys(100_000)
+///     .open()?;
+/// # Ok::<(), tollgate::Error>(())
+/// ```
+#[must_use = "a builder does nothing until it opens"]
+pub struct DurableBuilder {
+    address: String,
+    medium: Option<Medium>,
+    level: Option<Level>,
+    interval: Option<Duration>,
+    max_keys: Option<usize>,
+    clean_period: Duration,
+    clock: Arc<dyn Clock>,
+    guard: GuardBuilder,
+}
+
+impl std::fmt::Debug for DurableBuilder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("DurableBuilder").field("address", &self.address).finish_non_exhaustive()
+    }
+}
+
+impl DurableBuilder {
+    pub(crate) fn new(address: String) -> DurableBuilder {
+        DurableBuilder {
+            address,
+            medium: None,
+            level: None,
+            interval: None,
+            max_keys: None,
+            clean_period: Duration::from_secs(60),
+            clock: Arc::new(SystemClock::new()),
+            guard: Durable::guard(),
+        }
+    }
+
+    /// What is on disk before a call is answered. Default [`Level::Reserve`].
+    pub fn level(mut self, level: Level) -> Self {
+        self.level = Some(level);
+        self
+    }
+
+    /// How often states are written that nobody waits for. Default 1 second, at least a millisecond.
+    pub fn interval(mut self, interval: Duration) -> Self {
+        self.interval = Some(interval);
+        self
+    }
+
+    /// The most keys in memory, over all limits; ten million unless said. At the bound known keys keep their exact states and unknown ones share one
+    /// state per limit, which is not kept.
+    pub fn max_keys(mut self, max_keys: usize) -> Self {
+        self.max_keys = Some(max_keys);
+        self
+    }
+
+    /// How often states that have run out are forgotten, in memory and in the file; a minute unless said.
+    pub fn clean_period(mut self, period: Duration) -> Self {
+        self.clean_period = period;
+        self
+    }
+
+    /// Tells the time by another clock: for tests.
+    pub fn clock(mut self, clock: impl Clock + 'static) -> Self {
+        self.clock = Arc::new(clock);
+        self
+    }
+
+    /// Deadline and breaker, instead of [`Durable::guard`].
+    pub fn guard(mut self, guard: GuardBuilder) -> Self {
+        self.guard = guard;
+        self
+    }
+
+    /// Another place for the bytes than a file, made anew whenever the file would be opened: for tests of disks that fail.
+    #[doc(hidden)]
+    pub fn backend<B: redb::StorageBackend>(
+        mut self,
+        make: impl Fn() -> std::io::Result<B> + Send + Sync + 'static,
+    ) -> Self {
+        self.medium = Some(file::medium(make));
+        self
+    }
+
+    /// The store. The file is made if it is not there; its directory must be.
+    ///
+    /// # Errors
+    /// When the address is wrong, or the file cannot be used: it is not one of tollgate, torn, of a newer version, in use or not writable. It is left
+    /// as it is then.
+    pub fn open(self) -> Result<Durable, Error> {
+        let address = Address::parse(&self.address)?;
+        let level = self.level.or(address.level).unwrap_or_default();
+        let interval = self.interval.or(address.interval).unwrap_or(Duration::from_secs(1));
+        let keeping = Keeping { level, interval: interval.max(Duration::from_millis(1)) };
+        let max_keys = self.max_keys.or(address.max_keys).unwrap_or(10_000_000);
+        let file = File::open(self.medium.unwrap_or(Medium::Path(address.path)))?;
+        let keeper = Keeper::new(keeping, self.clock, max_keys, self.clean_period, file)?;
+        Durable::start(keeper, self.guard.build())
+    }
+}
+
+impl Durable {
+    /// The guard of a store unless it gets another: calls may take a second, because a disk may; denials are not remembered, because memory knows them.
+    ///
+    /// ```
+    /// let guard = tollgate_durable::Durable::guard().open_after(10);
+    /// ```
+    #[must_use]
+    pub fn guard() -> GuardBuilder {
+        Guard::builder().deadline(Duration::from_secs(1)).remember_denials(0)
+    }
+}

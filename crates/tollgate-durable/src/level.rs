@@ -1,0 +1,85 @@
+//! How much a crash may forget.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use tollgate::Error;
+
+/// What is on disk before a call is answered. See the table at the top of the [crate].
+///
+/// ```
+/// use tollgate_durable::Level;
+/// assert_eq!("sync".parse::<Level>()?, Level::Sync);
+/// assert_eq!(Level::default().to_string(), "reserve");
+/// # Ok::<(), tollgate::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Level {
+    /// Nothing until the store is closed: a crash forgets all since it was opened.
+    None,
+    /// Nothing; what has changed is written once in an interval. A crash forgets at most that.
+    Interval,
+    /// What the key may have used, ahead of time. A crash forgets only keys that were new within the last interval.
+    #[default]
+    Reserve,
+    /// All that was charged.
+    Sync,
+}
+
+const NAMES: [(&str, Level); 4] = [
+    ("none", Level::None),
+    ("interval", Level::Interval),
+    ("reserve", Level::Reserve),
+    ("sync", Level::Sync),
+];
+
+impl FromStr for Level {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Level, Error> {
+        let named = NAMES.iter().find(|(name, _)| *name == text);
+        named.map(|(_, level)| *level).ok_or_else(|| {
+            Error::request(format!("level {text:?}: expected none, interval, reserve or sync"))
+        })
+    }
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = NAMES.iter().find(|(_, level)| level == self);
+        f.write_str(name.map_or("", |(name, _)| name))
+    }
+}
+
+/// A level and the interval between commits.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Keeping {
+    pub(crate) level: Level,
+    pub(crate) interval: Duration,
+}
+
+impl Keeping {
+    /// Whether some answers wait for the disk.
+    #[inline]
+    pub(crate) fn waits(&self) -> bool {
+        matches!(self.level, Level::Reserve | Level::Sync)
+    }
+
+    /// The interval for which keys get a reserve, if they do.
+    #[inline]
+    pub(crate) fn reserves_for(&self) -> Option<Duration> {
+        (self.level == Level::Reserve).then_some(self.interval)
+    }
+
+    /// Within which time something is written that nobody waits for; `None` when the store is closed.
+    pub(crate) fn later(&self) -> Option<Duration> {
+        (self.level != Level::None).then_some(self.interval)
+    }
+
+    /// The same for something that somebody may wait for soon.
+    pub(crate) fn soon(&self) -> Option<Duration> {
+        self.later().map(|interval| interval / 8)
+    }
+}

@@ -1,0 +1,286 @@
+//! What is to be written: keys that somebody waits for, keys that have time, and whole places to clear.
+
+use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use tollgate::{Clock, Error, Form, KeyRef, SystemClock, Timestamp};
+
+use crate::limits::{Known, lock};
+use crate::mark::Queued;
+use crate::table::{Entry, Lookup};
+
+/// Keys with time that go into one batch beside those that somebody waits for: so few that nobody waits long.
+const SOON_IN_BATCH: usize = 10_000;
+
+/// What is written in one transaction. Whoever waits for a key waits for its batch.
+#[derive(Debug)]
+pub(crate) struct Batch {
+    number: u64,
+    outcome: Mutex<Outcome>,
+}
+
+#[derive(Debug, Default)]
+struct Outcome {
+    result: Option<Result<(), Error>>,
+    wakers: Vec<Waker>,
+}
+
+impl Batch {
+    fn new(number: u64) -> Arc<Batch> {
+        Arc::new(Batch { number, outcome: Mutex::default() })
+    }
+
+    pub(crate) fn finish(&self, result: Result<(), Error>) {
+        let mut outcome = lock(&self.outcome);
+        outcome.result = Some(result);
+        let wakers = std::mem::take(&mut outcome.wakers);
+        drop(outcome);
+        wakers.into_iter().for_each(Waker::wake);
+    }
+}
+
+/// Ends when a batch is on disk, or cannot be written.
+#[derive(Debug)]
+pub(crate) struct Written(pub(crate) Arc<Batch>);
+
+impl Future for Written {
+    type Output = Result<(), Error>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut outcome = lock(&self.0.outcome);
+        if let Some(result) = &outcome.result {
+            return Poll::Ready(result.clone());
+        }
+        if !outcome.wakers.iter().any(|waker| waker.will_wake(cx.waker())) {
+            outcome.wakers.push(cx.waker().clone());
+        }
+        Poll::Pending
+    }
+}
+
+/// A key, owned.
+#[derive(Debug)]
+pub(crate) struct Name {
+    pub(crate) known: Arc<Known>,
+    form: Form,
+    key: Box<[u8]>,
+    hash: u64,
+}
+
+impl Name {
+    fn of(lookup: &Lookup<'_>) -> Name {
+        let Lookup { known, key, hash } = *lookup;
+        Name { known: Arc::clone(known), form: key.form(), key: key.bytes().into(), hash }
+    }
+
+    pub(crate) fn lookup(&self) -> Lookup<'_> {
+        let key = KeyRef::from_parts(self.form, &self.key);
+        Lookup { known: &self.known, key, hash: self.hash }
+    }
+}
+
+/// All records whose names begin so, gone through in slices.
+#[derive(Debug)]
+pub(crate) struct Walk {
+    pub(crate) prefix: Box<[u8]>,
+    /// The last name that was looked at.
+    pub(crate) cursor: Vec<u8>,
+    /// Only what has expired goes; else all that memory does not know.
+    pub(crate) only_expired: bool,
+    pub(crate) batch: Arc<Batch>,
+}
+
+/// What the writer does next.
+#[derive(Debug)]
+pub(crate) enum Work {
+    /// `anyway`: even if there is nothing to write.
+    Write {
+        batch: Arc<Batch>,
+        names: Vec<Name>,
+        anyway: bool,
+    },
+    Walk(Walk),
+    /// Nothing for now.
+    Rest,
+    Stop,
+}
+
+#[derive(Debug)]
+pub(crate) struct Queue {
+    clock: SystemClock,
+    todo: Mutex<Todo>,
+    changed: Condvar,
+}
+
+#[derive(Debug)]
+struct Todo {
+    gathering: Arc<Batch>,
+    taken: Arc<Batch>,
+    now: Vec<Name>,
+    soon: VecDeque<Name>,
+    soon_due: Option<Timestamp>,
+    /// Somebody waits for the batch that is gathering.
+    wanted: bool,
+    /// It is written even if there is nothing to write.
+    anyway: bool,
+    /// All that has time goes with it.
+    all: bool,
+    walks: VecDeque<Walk>,
+    stop: bool,
+}
+
+impl Queue {
+    pub(crate) fn new() -> Queue {
+        let todo = Todo {
+            gathering: Batch::new(1),
+            taken: Batch::new(0),
+            now: Vec::new(),
+            soon: VecDeque::new(),
+            soon_due: None,
+            wanted: false,
+            anyway: false,
+            all: false,
+            walks: VecDeque::new(),
+            stop: false,
+        };
+        Queue { clock: SystemClock::new(), todo: Mutex::new(todo), changed: Condvar::new() }
+    }
+
+    /// The key is written within that time, `None` when the store is closed.
+    pub(crate) fn soon(&self, lookup: &Lookup<'_>, entry: &mut Entry, within: Option<Duration>) {
+        if entry.mark.queued != Queued::No {
+            return;
+        }
+        entry.mark.queued = Queued::Soon;
+        let mut todo = lock(&self.todo);
+        todo.soon.push_back(Name::of(lookup));
+        self.hurry(&mut todo, within);
+    }
+
+    /// All that has time is written within that time.
+    pub(crate) fn again_within(&self, within: Duration) {
+        self.hurry(&mut lock(&self.todo), Some(within));
+    }
+
+    fn hurry(&self, todo: &mut Todo, within: Option<Duration>) {
+        let due = within.map(|within| self.clock.now() + within);
+        if due.is_some_and(|due| todo.soon_due.is_none_or(|before| due < before)) {
+            todo.soon_due = due;
+            self.changed.notify_one();
+        }
+    }
+
+    /// The key is written with the batch that is returned.
+    pub(crate) fn now(&self, lookup: &Lookup<'_>, entry: &mut Entry) -> Arc<Batch> {
+        let mut todo = lock(&self.todo);
+        if let Queued::Now(number) = entry.mark.queued {
+            // Its record is not made yet, so it will be of what the key is now.
+            let batch = if number == todo.gathering.number { &todo.gathering } else { &todo.taken };
+            return Arc::clone(batch);
+        }
+        entry.mark.queued = Queued::Now(todo.gathering.number);
+        todo.now.push(Name::of(lookup));
+        todo.wanted = true;
+        self.changed.notify_one();
+        Arc::clone(&todo.gathering)
+    }
+
+    /// A batch is written even if there is nothing to write.
+    pub(crate) fn anything(&self) -> Arc<Batch> {
+        let mut todo = lock(&self.todo);
+        todo.wanted = true;
+        todo.anyway = true;
+        self.changed.notify_one();
+        Arc::clone(&todo.gathering)
+    }
+
+    /// All that has time is written with the batch that is returned.
+    pub(crate) fn everything(&self) -> Arc<Batch> {
+        let mut todo = lock(&self.todo);
+        todo.wanted = true;
+        todo.all = true;
+        self.changed.notify_one();
+        Arc::clone(&todo.gathering)
+    }
+
+    /// Goes through all records whose names begin so.
+    pub(crate) fn walk(&self, prefix: &[u8], only_expired: bool) -> Arc<Batch> {
+        let batch = Batch::new(0);
+        self.walk_on(Walk {
+            prefix: prefix.into(),
+            cursor: Vec::new(),
+            only_expired,
+            batch: Arc::clone(&batch),
+        });
+        batch
+    }
+
+    pub(crate) fn walk_on(&self, walk: Walk) {
+        lock(&self.todo).walks.push_back(walk);
+        self.changed.notify_one();
+    }
+
+    pub(crate) fn stop(&self) {
+        lock(&self.todo).stop = true;
+        self.changed.notify_one();
+    }
+
+    /// What to do next. Waits for it, but no longer than until `rest`.
+    pub(crate) fn next(&self, rest: Timestamp) -> Work {
+        let mut todo = lock(&self.todo);
+        loop {
+            let now = self.clock.now();
+            if todo.wanted || todo.soon_due.is_some_and(|due| due <= now) {
+                return todo.take();
+            }
+            if todo.stop {
+                return Work::Stop;
+            }
+            if let Some(walk) = todo.walks.pop_front() {
+                return Work::Walk(walk);
+            }
+            if rest <= now {
+                return Work::Rest;
+            }
+            let until = todo.soon_due.map_or(rest, |due| due.min(rest));
+            let waited = self.changed.wait_timeout(todo, until.since(now));
+            todo = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// What is left when the store is closed.
+    pub(crate) fn last(&self) -> (Vec<Name>, Vec<Walk>) {
+        let mut todo = lock(&self.todo);
+        todo.all = true;
+        let walks = std::mem::take(&mut todo.walks).into();
+        match todo.take() {
+            Work::Write { names, .. } => (names, walks),
+            _ => (Vec::new(), walks),
+        }
+    }
+
+    pub(crate) fn now_by_the_clock(&self) -> Timestamp {
+        self.clock.now()
+    }
+}
+
+impl Todo {
+    fn take(&mut self) -> Work {
+        let next = Batch::new(self.gathering.number + 1);
+        let batch = std::mem::replace(&mut self.gathering, next);
+        self.taken = Arc::clone(&batch);
+        let mut names = std::mem::take(&mut self.now);
+        let most = if self.all { usize::MAX } else { SOON_IN_BATCH };
+        names.extend(self.soon.drain(..self.soon.len().min(most)));
+        if self.soon.is_empty() {
+            self.soon_due = None;
+        }
+        self.wanted = false;
+        self.all = false;
+        Work::Write { batch, names, anyway: std::mem::take(&mut self.anyway) }
+    }
+}

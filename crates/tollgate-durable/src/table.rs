@@ -1,0 +1,184 @@
+//! The keys in memory, in shards by the hash of the key alone: all limits of one key lie behind one lock.
+
+use std::hash::{BuildHasher, Hasher};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use foldhash::quality::RandomState;
+use hashbrown::HashTable;
+use tollgate::algorithm::State;
+use tollgate::{Form, KeyRef, Timestamp};
+
+use crate::limits::{Known, lock};
+use crate::mark::Mark;
+
+/// With a million keys each holds some four thousand: none is locked for long, however much there is to clean.
+const SHARDS: usize = 256;
+
+/// A key of a limit: its state and what is known of its record.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    known: Arc<Known>,
+    form: Form,
+    key: Box<[u8]>,
+    /// `None` while its record has yet to be taken out of the file.
+    pub(crate) state: Option<State>,
+    pub(crate) mark: Mark,
+}
+
+impl Entry {
+    #[inline]
+    fn is(&self, known: &Arc<Known>, key: KeyRef<'_>) -> bool {
+        Arc::ptr_eq(&self.known, known) && *self.key == *key.bytes() && self.form == key.form()
+    }
+
+    pub(crate) fn key(&self) -> KeyRef<'_> {
+        KeyRef::from_parts(self.form, &self.key)
+    }
+
+    pub(crate) fn known(&self) -> &Arc<Known> {
+        &self.known
+    }
+}
+
+/// Some of the keys.
+#[derive(Debug, Default)]
+pub(crate) struct Shard {
+    table: HashTable<Entry>,
+    /// The latest time at which a state that was dropped became fresh. Who read the clock before that and arrives after it starts here.
+    pub(crate) floor: Timestamp,
+}
+
+/// A cache line of its own, so that the lock of one shard does not slow its neighbour.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct OwnLine<T>(T);
+
+/// All keys.
+#[derive(Debug)]
+pub(crate) struct Table {
+    hasher: RandomState,
+    shards: Box<[OwnLine<Mutex<Shard>>]>,
+    keys: AtomicUsize,
+    max_keys: usize,
+    pub(crate) overflowed: AtomicUsize,
+}
+
+/// Which key of which limit, with its hash.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Lookup<'a> {
+    pub(crate) known: &'a Arc<Known>,
+    pub(crate) key: KeyRef<'a>,
+    pub(crate) hash: u64,
+}
+
+impl Table {
+    pub(crate) fn new(max_keys: usize) -> Table {
+        Table {
+            hasher: RandomState::default(),
+            shards: (0..SHARDS).map(|_| OwnLine::default()).collect(),
+            keys: AtomicUsize::new(0),
+            max_keys,
+            overflowed: AtomicUsize::new(0),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn lookup<'a>(&self, known: &'a Arc<Known>, key: KeyRef<'a>) -> Lookup<'a> {
+        Lookup { known, key, hash: hash(&self.hasher, key) }
+    }
+
+    #[inline]
+    pub(crate) fn shard_index(&self, hash: u64) -> usize {
+        // Not the bits by which hashbrown places and tells entries: the lowest and the highest seven.
+        (hash >> 44) as usize % SHARDS
+    }
+
+    #[inline]
+    pub(crate) fn shard(&self, index: usize) -> MutexGuard<'_, Shard> {
+        lock(&self.shards[index].0)
+    }
+
+    #[inline]
+    pub(crate) fn shard_of(&self, lookup: &Lookup<'_>) -> MutexGuard<'_, Shard> {
+        self.shard(self.shard_index(lookup.hash))
+    }
+
+    pub(crate) fn shards(&self) -> usize {
+        self.shards.len()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.keys.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.len() >= self.max_keys
+    }
+
+    /// Takes room for one key, if there is any.
+    pub(crate) fn take_room(&self) -> bool {
+        let room = |keys| (keys < self.max_keys).then_some(keys + 1);
+        self.keys.fetch_update(Ordering::Relaxed, Ordering::Relaxed, room).is_ok()
+    }
+
+    /// Takes room for one key beyond the bound: for keys that the file knows.
+    pub(crate) fn make_room(&self) {
+        self.keys.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Puts a key that has room and is not there.
+    pub(crate) fn insert<'s>(
+        &self,
+        shard: &'s mut Shard,
+        lookup: Lookup<'_>,
+        state: Option<State>,
+        mark: Mark,
+    ) -> &'s mut Entry {
+        let Lookup { known, key, hash: of_key } = lookup;
+        let known = Arc::clone(known);
+        let entry = Entry { known, form: key.form(), key: key.bytes().into(), state, mark };
+        let rehash = |entry: &Entry| hash(&self.hasher, entry.key());
+        shard.table.insert_unique(of_key, entry, rehash).into_mut()
+    }
+
+    pub(crate) fn remove(&self, shard: &mut Shard, lookup: &Lookup<'_>) {
+        let is = |entry: &Entry| entry.is(lookup.known, lookup.key);
+        if let Ok(found) = shard.table.find_entry(lookup.hash, is) {
+            found.remove();
+            self.keys.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Takes out all entries of a shard that `goes` points out.
+    pub(crate) fn remove_where(&self, shard: &mut Shard, mut goes: impl FnMut(&mut Entry) -> bool) {
+        let before = shard.table.len();
+        shard.table.retain(|entry| !goes(entry));
+        self.keys.fetch_sub(before - shard.table.len(), Ordering::Relaxed);
+        if shard.table.len() < shard.table.capacity() / 4 {
+            let room = shard.table.len() * 2;
+            shard.table.shrink_to(room, |entry| hash(&self.hasher, entry.key()));
+        }
+    }
+}
+
+impl Shard {
+    #[inline]
+    pub(crate) fn find(&mut self, lookup: &Lookup<'_>) -> Option<&mut Entry> {
+        self.table.find_mut(lookup.hash, |entry| entry.is(lookup.known, lookup.key))
+    }
+
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Entry> {
+        self.table.iter_mut()
+    }
+}
+
+#[inline]
+fn hash(hasher: &RandomState, key: KeyRef<'_>) -> u64 {
+    let mut hasher = hasher.build_hasher();
+    hasher.write(key.bytes());
+    if key.form() != Form::Plain {
+        hasher.write_u8(key.form() as u8);
+    }
+    hasher.finish()
+}

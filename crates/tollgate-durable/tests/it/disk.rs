@@ -1,0 +1,70 @@
+//! A disk in memory that fails when it is told to.
+
+use std::io;
+use std::ops::Bound;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use redb::{BackendError, StorageBackend};
+use tollgate_durable::{Durable, DurableBuilder};
+
+/// Handles share one disk.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Disk {
+    bytes: Arc<Mutex<Vec<u8>>>,
+    broken: Arc<AtomicBool>,
+}
+
+impl Disk {
+    /// A store that keeps its states here.
+    pub(crate) fn builder(&self) -> DurableBuilder {
+        let disk = self.clone();
+        Durable::builder("a disk in memory").backend(move || Ok(disk.clone()))
+    }
+
+    pub(crate) fn fail(&self, broken: bool) {
+        self.broken.store(broken, Ordering::SeqCst);
+    }
+
+    fn bytes<T>(&self, f: impl FnOnce(&mut Vec<u8>) -> T) -> io::Result<T> {
+        if self.broken.load(Ordering::SeqCst) {
+            return Err(io::Error::new(io::ErrorKind::StorageFull, "no space left on device"));
+        }
+        Ok(f(&mut self.bytes.lock().unwrap_or_else(PoisonError::into_inner)))
+    }
+}
+
+fn range(offset: u64, len: usize) -> std::ops::Range<usize> {
+    let start = usize::try_from(offset).unwrap();
+    start..start + len
+}
+
+impl StorageBackend for Disk {
+    fn len(&self) -> io::Result<u64> {
+        self.bytes(|bytes| bytes.len() as u64)
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.bytes(|bytes| out.copy_from_slice(&bytes[range(offset, out.len())]))
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.bytes(|bytes| bytes.resize(usize::try_from(len).unwrap(), 0))
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.bytes(|_| ())
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.bytes(|bytes| bytes[range(offset, data.len())].copy_from_slice(data))
+    }
+
+    fn try_lock_range(&self, _: Bound<u64>, _: Bound<u64>) -> Result<bool, BackendError> {
+        Ok(true)
+    }
+
+    fn unlock_range(&self, _: Bound<u64>, _: Bound<u64>) -> Result<(), BackendError> {
+        Ok(())
+    }
+}

@@ -1,0 +1,7 @@
+//! Durable stores under test: on files, on a disk that fails when told to, and in processes that are killed.
+
+// In helpers of tests as in tests.
+#![allow(clippy::unwrap_used)]
+
+mod conformance;
+mod disk;
