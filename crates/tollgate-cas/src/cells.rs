@@ -29,6 +29,15 @@ pub trait Cells: Debug + Send + Sync + 'static {
     /// when one of them is refused.
     const TOGETHER: bool;
 
+    /// Whether it can hold the states of this limit. Most can hold all.
+    ///
+    /// # Errors
+    /// [`Error::unsupported`], which says why and who can.
+    fn holds(&self, limit: &Limit) -> Result<(), Error> {
+        let _ = limit;
+        Ok(())
+    }
+
     /// How the names of a limit's cells begin, or (without a limit) those of a whole namespace. Namespaces and identities of limits never run together.
     ///
     /// ```
@@ -94,6 +103,10 @@ impl<C: Cells> Cells for Arc<C> {
     type Version = C::Version;
 
     const TOGETHER: bool = C::TOGETHER;
+
+    fn holds(&self, limit: &Limit) -> Result<(), Error> {
+        (**self).holds(limit)
+    }
 
     fn place(&self, namespace: &str, limit: Option<&Limit>) -> Vec<u8> {
         (**self).place(namespace, limit)

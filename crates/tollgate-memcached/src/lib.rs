@@ -1,1 +1,102 @@
-//! Memcached as a store of tollgate: every algorithm and every operation, exact under concurrency.
+//! Memcached as a store of [`tollgate`]: the same limiter across all machines of a service.
+//!
+//! ```no_run
+//! use tollgate::shared::OnFailure;
+//! use tollgate_memcached::Memcached;
+//!
+//! # async fn example() -> Result<(), tollgate::Error> {
+//! let store = Memcached::connect("memcached://127.0.0.1:11211").await?;
+//! let limiter = store.limiter("10/second burst=20")?.on_failure(OnFailure::Open)?;
+//! if !limiter.hit("user:42").await?.allowed() {
+//!     // too many requests
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Addresses:
+//!
+//! | address | what |
+//! | --- | --- |
+//! | `memcached://host:port` | one server, Memcached 1.6 or newer |
+//! | `memcached://host:port,host:port` | several, each with a share of the keys |
+//! | `memcached://user:password@host:port` | servers that were started with `-Y` |
+//! | `unix:///path/to/socket` | one server on this machine |
+//!
+//! - **Whose clock**: the client's. One that is `s` behind the others waits up to `s` longer, one that is `s` ahead gets up to what the limit gives in `s` too
+//!   early, once. Beyond [`max_skew`](MemcachedBuilder::max_skew), 10 seconds, it is an error.
+//! - **What a crash loses**: everything. A server that starts again is empty: every key that it held gets its whole limit once more. So does a key that
+//!   is evicted to make room; that is warned of.
+//! - **What a hit costs**: one round trip and some 150 bytes (70 there and back beside twice the name), if this process was the last to write the key; two and
+//!   twice that if not. A policy is one round trip for all its limits, if this process was the last to write them; two if not.
+//!
+//! How a hit is decided is told in [`tollgate_cas`], what happens when a server does not answer in [`tollgate::shared`].
+
+mod builder;
+mod command;
+mod connection;
+mod dump;
+mod name;
+#[doc(hidden)]
+pub mod reply;
+mod server;
+mod servers;
+mod target;
+
+pub use builder::MemcachedBuilder;
+
+use tollgate::shared::SharedStore;
+use tollgate::{Error, Limit};
+use tollgate_cas::{Cas, Cells};
+
+use servers::Servers;
+
+/// One Memcached server, or several. A handle: clones share one connection to each.
+///
+/// See [the crate](crate) for an example and the forms of addresses.
+#[derive(Clone, Debug)]
+pub struct Memcached(Cas<Servers>);
+
+tollgate_cas::as_store!(Memcached, Servers);
+
+impl Memcached {
+    /// Connects, with the defaults.
+    ///
+    /// # Errors
+    /// When the address is wrong, or a server cannot be reached.
+    pub async fn connect(url: impl Into<String>) -> Result<Memcached, Error> {
+        Memcached::builder(url).connect().await
+    }
+
+    /// A store with settings of your own.
+    pub fn builder(url: impl Into<String>) -> MemcachedBuilder {
+        MemcachedBuilder::new(url.into())
+    }
+
+    async fn reachable(&self) -> Result<(), Error> {
+        self.0.check().await
+    }
+
+    /// The name under which a key of a limit stands in Memcached, for those who look themselves.
+    ///
+    /// # Errors
+    /// When the limit is not valid.
+    pub fn key_of<L>(
+        &self,
+        namespace: &str,
+        limit: L,
+        key: impl tollgate::Key,
+    ) -> Result<Vec<u8>, Error>
+    where
+        L: TryInto<Limit>,
+        Error: From<L::Error>,
+    {
+        let cells = self.0.cells();
+        let place = cells.place(namespace, Some(&limit.try_into()?));
+        Ok(key.with_key(|key| cells.name(&place, key)))
+    }
+}
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../guides/memcached.md")]
+mod guide {}

@@ -1,0 +1,126 @@
+//! How to reach Memcached and what to do when it does not answer.
+
+use std::time::Duration;
+
+use tollgate::shared::{Guard, GuardBuilder};
+use tollgate::{Error, SystemClock};
+use tollgate_cas::{Cas, MAX_SKEW, REMEMBER};
+
+use crate::Memcached;
+use crate::name::Names;
+use crate::server::{Server, Way};
+use crate::servers::Servers;
+use crate::target::{Lanes, Target};
+
+/// The settings of a [`Memcached`].
+///
+/// ```no_run
+/// use std::time::Duration;
+/// use tollgate::shared::Guard;
+/// use tollgate_memcached::Memcached;
+///
+/// # async fn example() -> Result<(), tollgate::Error> {
+/// let store = Memcached::builder("memcached://10.0.0.1:11211,10.0.0.2:11211")
+///     .prefix("shop")
+///     .max_skew(Duration::from_secs(2))
+///     .guard(Guard::builder().deadline(Duration::from_millis(10)))
+///     .connect()
+///     .await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+#[must_use = "a builder does nothing until it connects"]
+pub struct MemcachedBuilder {
+    url: String,
+    prefix: String,
+    connect_timeout: Duration,
+    max_skew: Duration,
+    remember: usize,
+    guard: GuardBuilder,
+}
+
+/// Without the address, which may hold a password.
+impl std::fmt::Debug for MemcachedBuilder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("MemcachedBuilder").field("prefix", &self.prefix).finish_non_exhaustive()
+    }
+}
+
+impl MemcachedBuilder {
+    pub(crate) fn new(url: String) -> MemcachedBuilder {
+        MemcachedBuilder {
+            url,
+            prefix: "tollgate".into(),
+            connect_timeout: Duration::from_secs(2),
+            max_skew: MAX_SKEW,
+            remember: REMEMBER,
+            guard: Guard::builder(),
+        }
+    }
+
+    /// What all keys begin with. Default `tollgate`. Up to 32 bytes of printable ASCII without blanks.
+    pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
+        self.prefix = prefix.into();
+        self
+    }
+
+    /// How long one attempt to connect may take. Default 2 seconds. It goes on in the background: no call waits longer than its deadline.
+    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
+        self.connect_timeout = timeout;
+        self
+    }
+
+    /// How far the clocks of your machines may be apart. Default 10 seconds. A state that was written further ahead is an error, not a decision.
+    pub fn max_skew(mut self, max_skew: Duration) -> Self {
+        self.max_skew = max_skew;
+        self
+    }
+
+    /// How many states are remembered, so that a hit on them is one round trip. Default 100,000, some 200 bytes each.
+    pub fn remember(mut self, states: usize) -> Self {
+        self.remember = states;
+        self
+    }
+
+    /// Deadline, breaker and remembered denials.
+    pub fn guard(mut self, guard: GuardBuilder) -> Self {
+        self.guard = guard;
+        self
+    }
+
+    /// The store, connected.
+    ///
+    /// # Errors
+    /// When the address or the prefix is wrong, or a server cannot be reached.
+    pub async fn connect(self) -> Result<Memcached, Error> {
+        let connect_timeout = self.connect_timeout;
+        let store = self.connect_later()?;
+        let check = tokio::time::timeout(connect_timeout, store.reachable()).await;
+        check.unwrap_or_else(|_| {
+            Err(Error::unavailable(format!("no answer within {connect_timeout:?}")))
+        })?;
+        Ok(store)
+    }
+
+    /// The store at once; it connects in the background. For services that must start without Memcached. Call it inside a tokio runtime.
+    ///
+    /// # Errors
+    /// When the address or the prefix is wrong, or there is no runtime.
+    pub fn connect_later(self) -> Result<Memcached, Error> {
+        let names = Names::new(&self.prefix)?;
+        let Target { addresses, login } = Target::parse(&self.url)?;
+        let runtime = tokio::runtime::Handle::try_current()
+            .map_err(|error| Error::request(format!("Memcached needs a tokio runtime: {error}")))?;
+        let lanes = Lanes::new(&addresses);
+        let server = |address| {
+            let way = Way { address, login: login.clone(), connect_timeout: self.connect_timeout };
+            Server::new(way, &runtime)
+        };
+        let servers: Box<[Server]> = addresses.into_iter().map(server).collect();
+        let guard = self.guard.lanes(servers.len());
+        let cells = Servers { names, lanes, servers, clock: SystemClock::new() };
+        let cas = Cas::builder(cells).guard(guard).max_skew(self.max_skew).remember(self.remember);
+        Ok(Memcached(cas.build()?))
+    }
+}

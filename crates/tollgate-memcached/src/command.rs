@@ -1,0 +1,133 @@
+//! What is said to a server: meta commands. Each ends with its mark, `O`.
+
+use std::io::Write as _;
+use std::time::Duration;
+
+use tollgate::Timestamp;
+
+/// What an item may become in a store that holds another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Expected {
+    /// No item of that name.
+    Nothing,
+    /// An item of this version.
+    Cas(u64),
+}
+
+/// Longer spans are read as times, in seconds.
+const MONTH: u64 = 30 * 24 * 3600;
+
+/// The last time that a server can read, in seconds since 1970: in January 2038.
+const LAST: u64 = i32::MAX as u64;
+
+/// What a server's clock, which ticks once a second, may end too early, and what rounding takes, in seconds.
+const TICKS: u64 = 2;
+
+/// What the clocks of server and client may be apart where a time is told instead of a span, in seconds.
+const APART: u64 = 60;
+
+/// The `T` of an item that must live for so long.
+pub(crate) fn ttl(keep: Duration, now: Timestamp) -> u64 {
+    let span = keep.as_secs().saturating_add(u64::from(keep.subsec_nanos() > 0) + TICKS);
+    if span <= MONTH {
+        return span;
+    }
+    // Beyond the last time it ends then: see `holds`.
+    (now.as_micros() / 1_000_000).saturating_add(span).saturating_add(APART).min(LAST)
+}
+
+/// Whether an item can be told to live for so long.
+pub(crate) fn holds(keep: Duration, now: Timestamp) -> bool {
+    ttl(keep, now) < LAST
+}
+
+/// `ms`: put a value.
+pub(crate) fn set(
+    out: &mut Vec<u8>,
+    name: &[u8],
+    value: &[u8],
+    ttl: u64,
+    expected: Expected,
+    opaque: u32,
+) {
+    out.extend_from_slice(b"ms ");
+    out.extend_from_slice(name);
+    write(out, format_args!(" {} T{ttl} c O{opaque}", value.len()));
+    match expected {
+        // Mode `add`.
+        Expected::Nothing => out.extend_from_slice(b" ME"),
+        Expected::Cas(cas) => write(out, format_args!(" C{cas}")),
+    }
+    out.extend_from_slice(b"\r\n");
+    out.extend_from_slice(value);
+    out.extend_from_slice(b"\r\n");
+}
+
+/// `mg`: the value and its version.
+pub(crate) fn get(out: &mut Vec<u8>, name: &[u8], opaque: u32) {
+    out.extend_from_slice(b"mg ");
+    out.extend_from_slice(name);
+    write(out, format_args!(" v c O{opaque}\r\n"));
+}
+
+/// `md`: forget an item, of one version or of any.
+pub(crate) fn delete(out: &mut Vec<u8>, name: &[u8], cas: Option<u64>, opaque: u32) {
+    out.extend_from_slice(b"md ");
+    out.extend_from_slice(name);
+    if let Some(cas) = cas {
+        write(out, format_args!(" C{cas}"));
+    }
+    write(out, format_args!(" O{opaque}\r\n"));
+}
+
+/// `mn`: are you there?
+pub(crate) fn nothing(out: &mut Vec<u8>, _opaque: u32) {
+    out.extend_from_slice(b"mn\r\n");
+}
+
+/// Figures.
+pub(crate) fn stats(out: &mut Vec<u8>, _opaque: u32) {
+    out.extend_from_slice(b"stats\r\n");
+}
+
+fn write(out: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
+    // A vector takes everything.
+    let _ = out.write_fmt(text);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(write: impl FnOnce(&mut Vec<u8>)) -> String {
+        let mut out = Vec::new();
+        write(&mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn commands_are_written_as_the_protocol_wants_them() {
+        let add = text(|out| set(out, b"k", b"hi", 5, Expected::Nothing, 7));
+        assert_eq!(add, "ms k 2 T5 c O7 ME\r\nhi\r\n");
+        let swap = text(|out| set(out, b"k", b"", 5, Expected::Cas(9), 7));
+        assert_eq!(swap, "ms k 0 T5 c O7 C9\r\n\r\n");
+        assert_eq!(text(|out| get(out, b"k", 7)), "mg k v c O7\r\n");
+        assert_eq!(text(|out| delete(out, b"k", Some(9), 7)), "md k C9 O7\r\n");
+        assert_eq!(text(|out| delete(out, b"k", None, 7)), "md k O7\r\n");
+    }
+
+    #[test]
+    fn a_ttl_is_never_too_short_and_never_read_as_something_else() {
+        let now = Timestamp::from_micros(1_790_000_000_000_000);
+        let days = |days: u64| Duration::from_secs(days * 24 * 3600);
+        assert_eq!(ttl(Duration::ZERO, now), 2, "0 would be for ever");
+        assert_eq!(ttl(Duration::from_millis(1), now), 3);
+        assert_eq!(ttl(Duration::from_millis(1500), now), 4);
+        assert_eq!(ttl(days(30) - Duration::from_secs(2), now), MONTH);
+        assert_eq!(ttl(days(30), now), 1_790_000_000 + MONTH + 62, "a time");
+        assert_eq!(ttl(days(365), now), 1_790_000_000 + 365 * 24 * 3600 + 62);
+        assert_eq!(ttl(days(36_500), now), LAST);
+        assert_eq!(ttl(Duration::MAX, now), LAST);
+        assert!(holds(days(4000), now) && !holds(days(5000), now));
+    }
+}

@@ -1,0 +1,231 @@
+//! Where the servers are, and which of them has a key.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use tollgate::{Error, Form, KeyRef};
+
+const PORT: u16 = 11211;
+
+/// What a URL names: servers, and how to log in to them.
+#[derive(Clone, Debug)]
+pub(crate) struct Target {
+    pub(crate) addresses: Vec<Address>,
+    pub(crate) login: Option<Login>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Address {
+    Tcp(String, u16),
+    Unix(PathBuf),
+}
+
+/// A user and a password, as a server that was started with `-Y` wants them.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Login {
+    pub(crate) user: String,
+    pub(crate) password: String,
+}
+
+/// Passwords are nobody's business.
+impl fmt::Debug for Login {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Login({})", self.user)
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Address::Tcp(host, port) if host.contains(':') => write!(f, "[{host}]:{port}"),
+            Address::Tcp(host, port) => write!(f, "{host}:{port}"),
+            Address::Unix(path) => write!(f, "{}", path.display()),
+        }
+    }
+}
+
+impl Target {
+    /// `memcached://user:password@host:port,host:port` or `unix:///path`.
+    pub(crate) fn parse(url: &str) -> Result<Target, Error> {
+        let wrong = |what: &str| {
+            let shown = match url.rsplit_once('@') {
+                Some((_, rest)) => format!("…@{rest}"),
+                None => url.to_owned(),
+            };
+            Error::request(format!(
+                "Memcached address {shown:?}: {what}; expected memcached://host:port,host:port, \
+                 memcached://user:password@host:port or unix:///path"
+            ))
+        };
+        let (scheme, rest) = url.split_once("://").ok_or_else(|| wrong("no scheme"))?;
+        let (login, rest) = match rest.rsplit_once('@') {
+            Some((login, rest)) => (Some(Login::parse(login).map_err(wrong)?), rest),
+            None => (None, rest),
+        };
+        let addresses = match scheme {
+            "unix" | "memcached+unix" if rest.len() > 1 && rest.starts_with('/') => {
+                vec![Address::Unix(rest.into())]
+            }
+            "unix" | "memcached+unix" => return Err(wrong("no path")),
+            "memcached" => {
+                let rest = rest.strip_suffix('/').unwrap_or(rest);
+                rest.split(',').map(Address::parse).collect::<Result<_, _>>().map_err(wrong)?
+            }
+            _ => return Err(wrong("unknown scheme")),
+        };
+        let twice = |(index, a): (usize, &Address)| addresses[..index].contains(a);
+        if addresses.iter().enumerate().any(twice) {
+            return Err(wrong("an address comes twice"));
+        }
+        Ok(Target { addresses, login })
+    }
+}
+
+impl Address {
+    fn parse(text: &str) -> Result<Address, &'static str> {
+        let (host, port) = match text.strip_prefix('[').map(|rest| rest.split_once(']')) {
+            Some(Some((host, ""))) => (host, None),
+            Some(Some((host, port))) => (host, Some(port.strip_prefix(':').ok_or("no port")?)),
+            Some(None) => return Err("no end of [address]"),
+            None => match text.split_once(':') {
+                Some((host, port)) => (host, Some(port)),
+                None => (text, None),
+            },
+        };
+        if host.is_empty() || host.contains(['/', '?']) {
+            return Err("no host");
+        }
+        let port = port.map_or(Ok(PORT), |port| port.parse().map_err(|_| "no port"))?;
+        Ok(Address::Tcp(host.to_owned(), port))
+    }
+}
+
+impl Login {
+    fn parse(text: &str) -> Result<Login, &'static str> {
+        let plain = |text: &str| {
+            let bytes = crate::name::unescape(text.as_bytes());
+            bytes.and_then(|bytes| String::from_utf8(bytes).ok()).ok_or("a % that escapes nothing")
+        };
+        let (user, password) = text.split_once(':').ok_or("a user without a password")?;
+        let login = Login { user: plain(user)?, password: plain(password)? };
+        // They are sent as one line.
+        if login.user.contains([' ', '\r', '\n']) || login.password.contains(['\r', '\n']) {
+            return Err("a user with a blank, or a line end");
+        }
+        Ok(login)
+    }
+}
+
+/// Which of several servers has the keys of a subject: the one that scores highest. When one is added or taken away, only the keys that move to it or were on it move.
+///
+/// All limits of a key, and all keys of a tag, are on one server.
+#[derive(Debug)]
+pub(crate) struct Lanes {
+    servers: Box<[u64]>,
+}
+
+impl Lanes {
+    pub(crate) fn new(addresses: &[Address]) -> Lanes {
+        let seed = |address: &Address| fnv(FNV, address.to_string().as_bytes());
+        Lanes { servers: addresses.iter().map(seed).collect() }
+    }
+
+    pub(crate) fn of(&self, key: KeyRef<'_>) -> usize {
+        if self.servers.len() < 2 {
+            return 0;
+        }
+        let subject = match key.form() {
+            Form::Tagged => key.inner().next().unwrap_or(key),
+            _ => key,
+        };
+        let hash = fnv(fnv(FNV, &[subject.form() as u8]), subject.bytes());
+        let score = |(_, seed): &(usize, &u64)| mix(hash ^ **seed);
+        self.servers.iter().enumerate().max_by_key(score).map_or(0, |(index, _)| index)
+    }
+}
+
+/// FNV-1a: the same in every process, whatever its version.
+const FNV: u64 = 0xcbf2_9ce4_8422_2325;
+
+fn fnv(hash: u64, bytes: &[u8]) -> u64 {
+    bytes
+        .iter()
+        .fold(hash, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3))
+}
+
+/// The end of SplitMix64: every bit depends on every other.
+fn mix(mut x: u64) -> u64 {
+    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ (x >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use tollgate::{Key, Tagged};
+
+    use super::*;
+
+    fn addresses(url: &str) -> Vec<String> {
+        let target = Target::parse(url).unwrap();
+        target.addresses.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn addresses_are_read() {
+        assert_eq!(addresses("memcached://a"), ["a:11211"]);
+        assert_eq!(addresses("memcached://a:1,b/"), ["a:1", "b:11211"]);
+        assert_eq!(addresses("memcached://[::1]:7,[::2]"), ["[::1]:7", "[::2]:11211"]);
+        assert_eq!(addresses("unix:///run/memcached.sock"), ["/run/memcached.sock"]);
+        let login = Target::parse("memcached://me:p%40ss@a").unwrap().login.unwrap();
+        assert_eq!((&login.user[..], &login.password[..]), ("me", "p@ss"));
+        assert_eq!(format!("{login:?}"), "Login(me)");
+    }
+
+    #[test]
+    fn wrong_addresses_are_told_without_the_password() {
+        for url in [
+            "",
+            "a:1",
+            "redis://a",
+            "memcached://",
+            "memcached://a:b",
+            "memcached://a:99999",
+            "memcached://a,,b",
+            "memcached://a,a",
+            "memcached://[::1",
+            "memcached://a/b",
+            "memcached://secret@a",
+            "memcached://me:secret@",
+            "memcached://me:secret%0d@a",
+            "unix://",
+            "unix:///",
+        ] {
+            let error = Target::parse(url).unwrap_err().to_string();
+            assert!(error.contains("expected memcached://"), "{url}: {error}");
+            assert!(!error.contains("secret"), "{error}");
+        }
+    }
+
+    fn lane(lanes: &Lanes, key: impl Key) -> usize {
+        key.with_key(|key| lanes.of(key))
+    }
+
+    #[test]
+    fn keys_spread_and_stay_where_they_were() {
+        let list = |url| Lanes::new(&Target::parse(url).unwrap().addresses);
+        let three = list("memcached://a,b,c");
+        let (other_order, two) = (list("memcached://c,a,b"), list("memcached://a,b"));
+        let mut counts = [0; 3];
+        for n in 0..3000_u32 {
+            let at = lane(&three, n);
+            counts[at] += 1;
+            assert_eq!(lane(&other_order, n), [1, 2, 0][at], "the order does not matter");
+            if at < 2 {
+                assert_eq!(lane(&two, n), at, "only those of c move");
+            }
+            assert_eq!(lane(&three, Tagged("t", n)), lane(&three, "t"), "by the tag");
+        }
+        assert!(counts.iter().all(|count| (850..1150).contains(count)), "{counts:?}");
+    }
+}
