@@ -54,6 +54,27 @@ pub enum Source {
     Replica,
 }
 
+impl Source {
+    /// Its name in answers, metrics and logs.
+    ///
+    /// ```
+    /// assert_eq!(tollgate::Source::DenialCache.name(), "denial_cache");
+    /// ```
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Source::Store => "store",
+            Source::Overflow => "overflow",
+            Source::DenialCache => "denial_cache",
+            Source::Fallback => "fallback",
+            Source::FailOpen => "fail_open",
+            Source::FailClosed => "fail_closed",
+            Source::Lease => "lease",
+            Source::Replica => "replica",
+        }
+    }
+}
+
 /// What a decision charged, and where: give it to `refund` to give the units back.
 ///
 /// ```
