@@ -1,1 +1,307 @@
-//! PostgreSQL as a store of tollgate: every algorithm and every operation, batched into one statement.
+//! PostgreSQL as a store of [`tollgate`]: the same limiter across all machines of a service, with the same answers to the microsecond.
+//!
+//! ```no_run
+//! use tollgate::shared::OnFailure;
+//! use tollgate_postgres::Postgres;
+//!
+//! # async fn example() -> Result<(), tollgate::Error> {
+//! let store = Postgres::connect("postgres://user:password@127.0.0.1/shop").await?;
+//! let limiter = store.limiter("10/second burst=20")?.on_failure(OnFailure::Open)?;
+//! if !limiter.hit("user:42").await?.allowed() {
+//!     // too many requests
+//! }
+//! # Ok(())
+//! # }
+//! ```
+
+mod builder;
+mod clean;
+mod command;
+mod connection;
+mod failure;
+mod key;
+mod queue;
+mod schema;
+mod target;
+mod worker;
+
+pub use builder::PostgresBuilder;
+pub use schema::{Tables, schema};
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tollgate::shared::{Ask, Guard, Mode, SharedLimiter, SharedPolicyLimiter, SharedStore};
+use tollgate::{Decision, Error, ErrorKind, KeyRef, Limit, Policy, Timestamp};
+
+use command::{Act, Call, Part, Rule};
+use key::Keys;
+use worker::Worker;
+
+/// A PostgreSQL database. A handle: clones share one connection.
+///
+/// See [the crate](crate) for an example.
+#[derive(Clone, Debug)]
+pub struct Postgres {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    schema: String,
+    worker: Worker,
+    guard: Guard,
+    /// What a statement may take that is no decision.
+    patience: Duration,
+    runtime: tokio::runtime::Handle,
+}
+
+/// A limit as [`Postgres`] holds it.
+#[derive(Clone, Debug)]
+pub struct Prepared {
+    keys: Arc<Keys>,
+    rule: Arc<Rule>,
+}
+
+impl Postgres {
+    /// Connects, with the defaults.
+    ///
+    /// # Errors
+    /// When the address is wrong, the server cannot be reached, or it has no tables and none can be made.
+    pub async fn connect(url: impl Into<String>) -> Result<Postgres, Error> {
+        Postgres::builder(url).connect().await
+    }
+
+    /// A store with settings of your own.
+    pub fn builder(url: impl Into<String>) -> PostgresBuilder {
+        PostgresBuilder::new(url.into())
+    }
+
+    fn new(
+        schema: String,
+        worker: Worker,
+        guard: Guard,
+        patience: Duration,
+        runtime: tokio::runtime::Handle,
+    ) -> Postgres {
+        Postgres { inner: Arc::new(Inner { schema, worker, guard, patience, runtime }) }
+    }
+
+    async fn reachable(&self) -> Result<(), Error> {
+        self.inner.ask(vec![Call { parts: Vec::new(), mode: Mode::Each, at: None }]).await.map(drop)
+    }
+
+    /// A limiter on this store: for a [`Limit`], its builder, or its text.
+    ///
+    /// # Errors
+    /// When the limit is not valid.
+    pub fn limiter<L>(&self, limit: L) -> Result<SharedLimiter<Postgres>, Error>
+    where
+        L: TryInto<Limit>,
+        Error: From<L::Error>,
+    {
+        SharedLimiter::on(self, "", limit)
+    }
+
+    /// A limiter in a namespace: the same limit and key in another namespace is another counter.
+    ///
+    /// # Errors
+    /// When the limit is not valid.
+    pub fn limiter_in<L>(
+        &self,
+        namespace: &str,
+        limit: L,
+    ) -> Result<SharedLimiter<Postgres>, Error>
+    where
+        L: TryInto<Limit>,
+        Error: From<L::Error>,
+    {
+        SharedLimiter::on(self, namespace, limit)
+    }
+
+    /// A limiter for several limits on one key.
+    ///
+    /// # Errors
+    /// When the policy is not valid.
+    pub fn policy_limiter<P>(&self, policy: P) -> Result<SharedPolicyLimiter<Postgres>, Error>
+    where
+        P: TryInto<Policy>,
+        Error: From<P::Error>,
+    {
+        SharedPolicyLimiter::on(self, "", policy)
+    }
+
+    /// A limiter for several limits on one key, in a namespace.
+    ///
+    /// # Errors
+    /// When the policy is not valid.
+    pub fn policy_limiter_in<P>(
+        &self,
+        namespace: &str,
+        policy: P,
+    ) -> Result<SharedPolicyLimiter<Postgres>, Error>
+    where
+        P: TryInto<Policy>,
+        Error: From<P::Error>,
+    {
+        SharedPolicyLimiter::on(self, namespace, policy)
+    }
+
+    /// Forgets all keys of all limits in a namespace, in slices.
+    ///
+    /// # Errors
+    /// When the server does not answer; some keys may be gone.
+    pub async fn clear_namespace(&self, namespace: &str) -> Result<(), Error> {
+        let Inner { schema, worker, patience, .. } = &*self.inner;
+        let prefix = key::namespace_prefix(namespace);
+        let cleared = clean::clear(worker, schema, &prefix, *patience).await;
+        // However it ended, some keys may be fresh now.
+        self.inner.guard.forget_denials();
+        cleared
+    }
+
+    /// Forgets all states that have run out, in slices; how many. It is done in the background too: see [`PostgresBuilder::clean_period`].
+    ///
+    /// # Errors
+    /// When the server does not answer.
+    pub async fn clean(&self) -> Result<usize, Error> {
+        let Inner { schema, worker, patience, .. } = &*self.inner;
+        clean::clean(worker, schema, *patience).await
+    }
+
+    /// The key under which a subject of a limit stands in the table `counters`, for those who look with `psql`.
+    ///
+    /// # Errors
+    /// When the limit is not valid.
+    pub fn key_of<L>(
+        &self,
+        namespace: &str,
+        limit: L,
+        subject: impl tollgate::Key,
+    ) -> Result<Vec<u8>, Error>
+    where
+        L: TryInto<Limit>,
+        Error: From<L::Error>,
+    {
+        let prepared = self.prepare(namespace, &limit.try_into()?)?;
+        Ok(subject.with_key(|subject| prepared.keys.key(subject)))
+    }
+}
+
+impl Prepared {
+    fn part(&self, key: KeyRef<'_>, act: Act) -> Part {
+        Part { key: self.keys.key(key), rule: Arc::clone(&self.rule), act }
+    }
+}
+
+impl Inner {
+    /// Asks all calls, which go together if nothing is in their way; their decisions in order.
+    async fn ask(&self, calls: Vec<Call>) -> Result<Vec<Decision>, Error> {
+        if let [_] = &calls[..] {
+            let mut calls = calls;
+            return match calls.pop() {
+                Some(call) => self.worker.ask(call).await,
+                None => Ok(Vec::new()),
+            };
+        }
+        let answers = self.worker.ask_all(calls).await;
+        let surely_not = |e: &Error| e.kind() == ErrorKind::Unavailable;
+        let executed = answers.iter().any(|answer| !answer.as_ref().is_err_and(surely_not));
+        let mut all = Vec::with_capacity(answers.len());
+        for answer in answers {
+            all.extend(answer.map_err(|error| if executed { in_part(error) } else { error })?);
+        }
+        Ok(all)
+    }
+}
+
+/// The error of a part of a call whose other parts were executed, or may have been.
+fn in_part(error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::Unavailable => {
+            Error::lost(format!("some keys were decided, others not: {error}"))
+        }
+        _ => error,
+    }
+}
+
+impl SharedStore for Postgres {
+    type Prepared = Prepared;
+
+    fn prepare(&self, namespace: &str, limit: &Limit) -> Result<Prepared, Error> {
+        let keys = Arc::new(Keys::new(namespace, limit));
+        Ok(Prepared { keys, rule: Arc::new(Rule::new(limit)) })
+    }
+
+    fn ask(
+        &self,
+        asks: &[Ask<'_, Prepared>],
+        mode: Mode,
+        at: Option<Timestamp>,
+    ) -> impl Future<Output = Result<Vec<Decision>, Error>> + Send + use<> {
+        let part = |ask: &Ask<'_, Prepared>| ask.prepared.part(ask.key, Act::Op(ask.op));
+        let calls = match mode {
+            Mode::Together => vec![Call { parts: asks.iter().map(part).collect(), mode, at }],
+            Mode::Each => {
+                asks.iter().map(|ask| Call { parts: vec![part(ask)], mode, at }).collect()
+            }
+        };
+        let inner = Arc::clone(&self.inner);
+        async move {
+            command::check_time(at)?;
+            inner.ask(calls).await
+        }
+    }
+
+    fn reset(
+        &self,
+        prepared: &[Prepared],
+        key: KeyRef<'_>,
+        at: Option<Timestamp>,
+    ) -> impl Future<Output = Result<bool, Error>> + Send + use<> {
+        let part = |prepared: &Prepared| prepared.part(key, Act::Reset);
+        let call = |prepared| Call { parts: vec![part(prepared)], mode: Mode::Each, at };
+        let calls: Vec<Call> = prepared.iter().map(call).collect();
+        let inner = Arc::clone(&self.inner);
+        async move {
+            command::check_time(at)?;
+            let resets = inner.ask(calls).await?;
+            Ok(resets.iter().any(Decision::allowed))
+        }
+    }
+
+    fn clear(&self, prepared: &Prepared) -> impl Future<Output = Result<(), Error>> + Send + use<> {
+        let (inner, keys) = (Arc::clone(&self.inner), Arc::clone(&prepared.keys));
+        async move {
+            clean::clear(&inner.worker, &inner.schema, keys.prefix(), inner.patience).await
+        }
+    }
+
+    fn check(&self) -> impl Future<Output = Result<(), Error>> + Send + use<> {
+        let store = self.clone();
+        async move { store.reachable().await }
+    }
+
+    fn same_counter(&self, a: &Prepared, b: &Prepared) -> bool {
+        a.keys == b.keys
+    }
+
+    fn same_store(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner)
+    }
+
+    fn guard(&self) -> &Guard {
+        &self.inner.guard
+    }
+
+    fn sleep(&self, span: Duration) -> impl Future<Output = ()> + Send + use<> {
+        // Whoever polls it need not be on that runtime.
+        let _on_it = self.inner.runtime.enter();
+        tokio::time::sleep(span)
+    }
+
+    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.inner.runtime.spawn(task);
+    }
+}

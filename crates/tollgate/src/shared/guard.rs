@@ -101,7 +101,14 @@ impl Guard {
         self.denials.clear();
     }
 
-    pub(crate) fn deadline(&self) -> Duration {
+    /// How long a call may take: for stores that can tell their server.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// assert_eq!(tollgate::shared::Guard::default().deadline(), Duration::from_millis(5));
+    /// ```
+    #[must_use]
+    pub fn deadline(&self) -> Duration {
         self.deadline
     }
 

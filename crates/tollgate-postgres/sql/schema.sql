@@ -1,0 +1,4 @@
+-- The schema, unless somebody has made it already.
+DO $schema$ BEGIN
+  IF NOT EXISTS (SELECT FROM pg_namespace WHERE nspname = '{schema}') THEN CREATE SCHEMA {schema}; END IF;
+END $schema$;

@@ -1,0 +1,156 @@
+//! How to reach PostgreSQL, where the tables are, and what to do when it does not answer.
+
+use std::time::Duration;
+
+use tollgate::Error;
+use tollgate::shared::{Guard, GuardBuilder};
+
+use crate::connection::Server;
+use crate::schema::{self, Tables};
+use crate::target::{Certificates, Target};
+use crate::{Postgres, clean, worker::Worker};
+
+/// The settings of a [`Postgres`].
+///
+/// ```no_run
+/// use std::time::Duration;
+/// use tollgate::shared::Guard;
+/// use tollgate_postgres::{Postgres, Tables};
+///
+/// # async fn example() -> Result<(), tollgate::Error> {
+/// let store = Postgres::builder("postgres://user:secret@db.example.org/shop")
+///     .schema("limits")
+///     .tables(Tables::Logged)
+///     .guard(Guard::builder().deadline(Duration::from_millis(20)))
+///     .connect()
+///     .await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+#[must_use = "a builder does nothing until it connects"]
+pub struct PostgresBuilder {
+    url: String,
+    schema: String,
+    tables: Tables,
+    create: bool,
+    clean_period: Duration,
+    connect_timeout: Duration,
+    certificates: Certificates,
+    guard: GuardBuilder,
+}
+
+/// Without the address, which may hold a password.
+impl std::fmt::Debug for PostgresBuilder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PostgresBuilder").field("schema", &self.schema).finish_non_exhaustive()
+    }
+}
+
+impl PostgresBuilder {
+    pub(crate) fn new(url: String) -> PostgresBuilder {
+        PostgresBuilder {
+            url,
+            schema: "tollgate".into(),
+            tables: Tables::default(),
+            create: true,
+            clean_period: Duration::from_secs(1),
+            connect_timeout: Duration::from_secs(2),
+            certificates: Certificates::default(),
+            guard: Guard::builder(),
+        }
+    }
+
+    /// The schema that has the tables and functions. Default `tollgate`. Lower case letters, digits and underscores.
+    pub fn schema(mut self, name: impl Into<String>) -> Self {
+        self.schema = name.into();
+        self
+    }
+
+    /// Whether tables that are made survive a crash. Default [`Tables::Unlogged`]. Tables that are there stay as they are.
+    pub fn tables(mut self, tables: Tables) -> Self {
+        self.tables = tables;
+        self
+    }
+
+    /// Whether to make schema, tables and functions when they are missing. Default true. Without, a migration of yours has to: see
+    /// [`schema`](crate::schema()).
+    pub fn create(mut self, create: bool) -> Self {
+        self.create = create;
+        self
+    }
+
+    /// How often the next few rows are looked at for states that have run out, in all processes together. Default 1 second; zero is never: then call
+    /// [`Postgres::clean`].
+    pub fn clean_period(mut self, period: Duration) -> Self {
+        self.clean_period = period;
+        self
+    }
+
+    /// How long one attempt to connect may take. Default 2 seconds. It goes on in the background: no call waits longer than its deadline.
+    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
+        self.connect_timeout = timeout;
+        self
+    }
+
+    /// Certificates, in PEM form, of those who may sign the server's, instead of those that the system trusts.
+    pub fn root_certificates(mut self, pem: impl Into<Vec<u8>>) -> Self {
+        self.certificates.roots = Some(pem.into());
+        self
+    }
+
+    /// A certificate and its key, in PEM form, to show to the server.
+    pub fn client_certificate(
+        mut self,
+        certificate: impl Into<Vec<u8>>,
+        key: impl Into<Vec<u8>>,
+    ) -> Self {
+        self.certificates.client = Some((certificate.into(), key.into()));
+        self
+    }
+
+    /// Deadline, breaker and remembered denials.
+    pub fn guard(mut self, guard: GuardBuilder) -> Self {
+        self.guard = guard;
+        self
+    }
+
+    /// The store, connected.
+    ///
+    /// # Errors
+    /// When the address or the name of the schema is wrong, the server cannot be reached, or it has no tables and none can be made.
+    pub async fn connect(self) -> Result<Postgres, Error> {
+        let connect_timeout = self.connect_timeout;
+        let store = self.connect_later()?;
+        let check = tokio::time::timeout(connect_timeout, store.reachable()).await;
+        check.unwrap_or_else(|_| {
+            Err(Error::unavailable(format!("no answer within {connect_timeout:?}")))
+        })?;
+        Ok(store)
+    }
+
+    /// The store at once; it connects with the first call. For services that must start without their database. Call it inside a tokio runtime.
+    ///
+    /// # Errors
+    /// When the address or the name of the schema is wrong, or there is no runtime.
+    pub fn connect_later(self) -> Result<Postgres, Error> {
+        schema::check_name(&self.schema)?;
+        let target = Target::parse(&self.url, &self.certificates, self.connect_timeout)?;
+        let runtime = tokio::runtime::Handle::try_current()
+            .map_err(|error| Error::request(format!("PostgreSQL needs a tokio runtime: {error}")))?;
+        let server = Server {
+            target,
+            schema: self.schema.clone(),
+            tables: self.tables,
+            create: self.create,
+            connect_timeout: self.connect_timeout,
+        };
+        let guard = self.guard.build();
+        let worker = Worker::start(server, guard.deadline(), &runtime);
+        if !self.clean_period.is_zero() {
+            let clean = clean::keep_clean(worker.downgrade(), self.schema.clone(), self.clean_period, self.connect_timeout);
+            runtime.spawn(clean);
+        }
+        Ok(Postgres::new(self.schema, worker, guard, self.connect_timeout, runtime))
+    }
+}

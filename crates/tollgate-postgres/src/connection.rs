@@ -1,0 +1,124 @@
+//! One connection: made, looked at, used.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::AbortHandle;
+use tokio_postgres::{Client, SimpleQueryMessage};
+use tollgate::Error;
+
+use crate::failure;
+use crate::schema::{self, Tables, VERSION};
+use crate::target::Target;
+
+/// Everything that is needed to connect.
+#[derive(Clone, Debug)]
+pub(crate) struct Server {
+    pub(crate) target: Target,
+    pub(crate) schema: String,
+    pub(crate) tables: Tables,
+    /// Whether to make schema and tables that are missing.
+    pub(crate) create: bool,
+    pub(crate) connect_timeout: Duration,
+}
+
+/// A handle: clones share the connection, which is closed with the last of them.
+#[derive(Clone)]
+pub(crate) struct Connection {
+    client: Arc<Client>,
+    _task: Arc<Task>,
+}
+
+struct Task(AbortHandle);
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl Server {
+    /// A connection to a database that has the tables, or within the time the reason why not.
+    pub(crate) async fn connect(&self) -> Result<Connection, Error> {
+        let late = |_| {
+            let name = self.target.name();
+            Error::unavailable(format!("{name}: not connected within {:?}", self.connect_timeout))
+        };
+        tokio::time::timeout(self.connect_timeout, self.open()).await.map_err(late)?
+    }
+
+    async fn open(&self) -> Result<Connection, Error> {
+        let failed = |error: tokio_postgres::Error| failure::of_connect(self.target.name(), &error);
+        let Target { config, tls, .. } = &self.target;
+        let (client, driver) = config.connect(tls.clone()).await.map_err(failed)?;
+        let driver = async {
+            if let Err(error) = driver.await {
+                tracing::debug!(%error, "connection to PostgreSQL ended");
+            }
+        };
+        let task = Arc::new(Task(tokio::spawn(driver).abort_handle()));
+        let connection = Connection { client: Arc::new(client), _task: task };
+        self.look(&connection).await?;
+        Ok(connection)
+    }
+
+    /// Whether the server writes and the tables are there, of the right version; makes them if told so.
+    async fn look(&self, connection: &Connection) -> Result<(), Error> {
+        let name = self.target.name();
+        let failed = |error: &tokio_postgres::Error| failure::of_connect(name, error);
+        let read_only = connection.value("SELECT current_setting('transaction_read_only')").await;
+        if read_only.map_err(|error| failed(&error))?.as_deref() == Some("on") {
+            return Err(Error::unavailable(format!("{name}: the server does not write, as a standby")));
+        }
+        let version = format!("SELECT version FROM {}.meta", self.schema);
+        let mut found = connection.value(&version).await;
+        let missing = |error: &tokio_postgres::Error| error.code().is_some_and(failure::is_missing);
+        if self.create && found.as_ref().is_err_and(missing) {
+            tracing::info!(schema = self.schema, "making the tables");
+            let made = connection.value(&schema::schema(&self.schema, self.tables)?).await;
+            found = connection.value(&version).await;
+            // Somebody else may have been faster; else this is why they are not there.
+            if let (Err(error), true) = (&made, found.is_err()) {
+                return Err(failed(error));
+            }
+        }
+        let schema = &self.schema;
+        let found = found.map_err(|error| match missing(&error) {
+            true => Error::store(
+                format!("{name}: schema {schema} is missing; `schema` of this crate has the SQL that makes it"),
+                false,
+            ),
+            false => failed(&error),
+        })?;
+        match found.as_deref().map(str::parse) {
+            Some(Ok(VERSION)) => Ok(()),
+            other => Err(Error::store(
+                format!("{name}: schema {schema} has version {other:?}, this crate knows version {VERSION}"),
+                false,
+            )),
+        }
+    }
+}
+
+impl Connection {
+    /// The first value of the first row that comes of a text of statements, which is one transaction.
+    pub(crate) async fn value(&self, sql: &str) -> Result<Option<String>, tokio_postgres::Error> {
+        let messages = self.client.simple_query(sql).await?;
+        let row = messages.iter().find_map(|message| match message {
+            SimpleQueryMessage::Row(row) => Some(row.get(0).map(str::to_owned)),
+            _ => None,
+        });
+        Ok(row.flatten())
+    }
+}
+
+/// What a statement begins with: it sees what others have committed, and ends by itself when nobody waits for it any more. Nothing of it outlives the
+/// transaction, so that a pooler may give the next one another session.
+pub(crate) fn limited(timeout: Duration, lock_timeout: Duration, statement: &str) -> String {
+    let millis = |span: Duration| span.as_millis().max(1);
+    format!(
+        "SET TRANSACTION ISOLATION LEVEL READ COMMITTED;SET LOCAL statement_timeout={};SET LOCAL lock_timeout={};{statement}",
+        millis(timeout),
+        millis(lock_timeout)
+    )
+}

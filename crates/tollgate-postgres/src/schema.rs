@@ -1,0 +1,117 @@
+//! What stands in the database: tables and functions, as SQL.
+
+use tollgate::Error;
+
+/// The version of the layout and of what the functions are called with.
+pub(crate) const VERSION: i32 = 1;
+
+/// The algorithms in the order of their numbers, and the file of each. The level of both buckets is one.
+const ALGORITHMS: [(&str, &str); 8] = [
+    ("1", include_str!("../sql/fixed_window.sql")),
+    ("2", include_str!("../sql/fixed_window_per_key.sql")),
+    ("3", include_str!("../sql/elastic_window.sql")),
+    ("4", include_str!("../sql/moving_window.sql")),
+    ("5", include_str!("../sql/sliding_window.sql")),
+    ("6", include_str!("../sql/bucket.sql")),
+    ("7", include_str!("../sql/bucket.sql")),
+    ("8", include_str!("../sql/gcra.sql")),
+];
+
+/// Whether the tables survive a crash of the server.
+///
+/// ```
+/// assert_eq!(tollgate_postgres::Tables::default(), tollgate_postgres::Tables::Unlogged);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Tables {
+    /// Nothing is written ahead, so a hit waits for no disk. After a crash the tables are empty, and so they are on a standby that takes over: at
+    /// most one more limit per key is admitted. A clean restart keeps them.
+    #[default]
+    Unlogged,
+    /// As any other table: what was decided survives a crash, and replicas have it. Each batch waits for the log to reach the disk, as
+    /// `synchronous_commit` says.
+    Logged,
+}
+
+/// The SQL that makes everything this store needs in a schema of that name, for your migrations: run it once, as whoever shall own it.
+///
+/// # Errors
+/// When the name is not made of lower case letters, digits and underscores.
+///
+/// ```
+/// use tollgate_postgres::{Tables, schema};
+///
+/// let sql = schema("tollgate", Tables::Logged)?;
+/// assert!(sql.contains("CREATE TABLE tollgate.counters"));
+/// # Ok::<(), tollgate::Error>(())
+/// ```
+pub fn schema(name: &str, tables: Tables) -> Result<String, Error> {
+    check_name(name)?;
+    let ask = include_str!("../sql/ask.sql");
+    let ask = ask.replace("{view}\n", &sections(0, 4));
+    let ask = ask.replace("{act}\n", &sections(1, 6)).replace("{fresh}\n", &sections(2, 6));
+    let parts = [
+        include_str!("../sql/schema.sql"),
+        include_str!("../sql/tables.sql"),
+        &ask,
+        include_str!("../sql/clean.sql"),
+    ];
+    let create = match tables {
+        Tables::Unlogged => "CREATE UNLOGGED TABLE",
+        Tables::Logged => "CREATE TABLE",
+    };
+    let text = parts.join("\n").replace("{create}", create).replace("{schema}", name);
+    Ok(text.replace("{version}", &VERSION.to_string()))
+}
+
+/// One section of each algorithm's file, as the branches of a `CASE`. A section ends with a line that names the next.
+fn sections(number: usize, indent: usize) -> String {
+    let mut text = String::new();
+    let indent = " ".repeat(indent);
+    // The one that is asked for most is looked at first.
+    for (code, file) in ALGORITHMS.iter().rev() {
+        let section = file.split("-- act\n").flat_map(|part| part.split("-- fresh\n")).nth(number);
+        text.push_str(&format!("{indent}WHEN {code} THEN\n"));
+        for line in section.unwrap_or_default().lines() {
+            text.push_str(&format!("{indent}  {line}\n"));
+        }
+    }
+    text
+}
+
+/// Refuses what would have to be quoted.
+pub(crate) fn check_name(name: &str) -> Result<(), Error> {
+    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+    let starts = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_');
+    if starts && name.len() <= 63 && name.chars().all(plain) {
+        return Ok(());
+    }
+    Err(Error::request(format!(
+        "schema {name:?}: a name is up to 63 lower case letters, digits and underscores, and begins with no digit"
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_algorithm_has_three_sections_and_nothing_is_left_to_fill_in() {
+        let sql = schema("limits", Tables::Unlogged).unwrap();
+        for code in 1..=8 {
+            assert_eq!(sql.matches(&format!("WHEN {code} THEN\n")).count(), 3, "{code}");
+        }
+        for hole in ["{schema}", "{version}", "{create}", "{view}", "{act}", "{fresh}"] {
+            assert!(!sql.contains(hole), "{hole}");
+        }
+        assert_eq!(sql.matches("CREATE UNLOGGED TABLE").count(), 2);
+    }
+
+    #[test]
+    fn names_that_would_have_to_be_quoted_are_refused() {
+        for name in ["", "1a", "a b", "Über", "a;b", "A", "a\"", &"a".repeat(64)] {
+            assert!(schema(name, Tables::Logged).is_err(), "{name:?}");
+        }
+        assert!(schema("_a1", Tables::Logged).is_ok());
+    }
+}

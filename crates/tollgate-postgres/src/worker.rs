@@ -1,0 +1,196 @@
+//! Between callers and the connection: what waits at the same time becomes one statement.
+//!
+//! A task looks after the connection and makes it again when it breaks. While there is none, callers are told why at once. While a statement is under way,
+//! whatever comes waits for the next one, so that batches grow with the load and a lone caller waits for nobody.
+
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::JoinSet;
+use tokio::time::MissedTickBehavior;
+use tollgate::{Decision, Error};
+
+use crate::command::Call;
+use crate::connection::{Connection, Server};
+use crate::queue::{Job, Queue, Running, Waiting};
+
+/// Calls that wait to be taken up; more wait for room.
+const BUFFER: usize = 4096;
+
+/// Statements under way at a time: while the server does one, the next is on its way.
+const UNDER_WAY: usize = 2;
+
+/// The first pause after an attempt to connect has failed, and the longest.
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// How long to wait before rows that somebody else holds are looked at again.
+const LOCKED_PAUSE: Duration = Duration::from_millis(2);
+
+/// The way to the task.
+#[derive(Clone, Debug)]
+pub(crate) struct Worker {
+    jobs: mpsc::Sender<Job>,
+    link: watch::Receiver<Link>,
+}
+
+type Answering<T> = oneshot::Sender<Result<T, Error>>;
+type Answered<T> = oneshot::Receiver<Result<T, Error>>;
+
+/// The same for who does not keep the task alive.
+#[derive(Clone, Debug)]
+pub(crate) struct WeakWorker {
+    jobs: mpsc::WeakSender<Job>,
+    link: watch::Receiver<Link>,
+}
+
+/// What is known of the server.
+#[derive(Clone, Debug)]
+enum Link {
+    /// Connected, or an attempt is under way, the first or after a connection that worked.
+    Up,
+    Down(Error),
+}
+
+impl Worker {
+    /// Starts the task, which connects when there is something to do. `timeout` is what a statement may take at first.
+    pub(crate) fn start(server: Server, timeout: Duration, runtime: &Handle) -> Worker {
+        let (jobs, inbox) = mpsc::channel(BUFFER);
+        let (link, seen) = watch::channel(Link::Up);
+        runtime.spawn(Task { server, inbox, queue: Queue::new(timeout), link }.run());
+        Worker { jobs, link: seen }
+    }
+
+    pub(crate) fn downgrade(&self) -> WeakWorker {
+        WeakWorker { jobs: self.jobs.downgrade(), link: self.link.clone() }
+    }
+
+    /// Hands in a job. Gives the way to its answer.
+    async fn send<T>(&self, job: impl FnOnce(Answering<T>) -> Job) -> Result<Answered<T>, Error> {
+        if let Link::Down(error) = &*self.link.borrow() {
+            return Err(error.clone());
+        }
+        let (answer, answered) = oneshot::channel();
+        let sent = self.jobs.send(job(answer)).await;
+        sent.map_err(|_| Error::unavailable("the runtime of the store has ended"))?;
+        Ok(answered)
+    }
+
+    pub(crate) async fn ask(&self, call: Call) -> Result<Vec<Decision>, Error> {
+        received(self.send(|answer| Job::Ask(Waiting::new(call, answer))).await).await
+    }
+
+    /// Hands in all before it waits for the first, so that they go together.
+    pub(crate) async fn ask_all(&self, calls: Vec<Call>) -> Vec<Result<Vec<Decision>, Error>> {
+        let mut waits = Vec::with_capacity(calls.len());
+        for call in calls {
+            waits.push(self.send(|answer| Job::Ask(Waiting::new(call, answer))).await);
+        }
+        let mut answers = Vec::with_capacity(waits.len());
+        for wait in waits {
+            answers.push(received(wait).await);
+        }
+        answers
+    }
+
+    /// Runs a statement by itself; gives the first value of its first row.
+    pub(crate) async fn run(
+        &self,
+        statement: String,
+        timeout: Duration,
+    ) -> Result<Option<String>, Error> {
+        received(self.send(|answer| Job::Run(Running { statement, timeout, answer })).await).await
+    }
+}
+
+async fn received<T>(answered: Result<Answered<T>, Error>) -> Result<T, Error> {
+    let ended = |_| Err(Error::lost("the runtime of the store has ended"));
+    answered?.await.unwrap_or_else(ended)
+}
+
+impl WeakWorker {
+    /// `None` when nobody holds the store any more.
+    pub(crate) fn upgrade(&self) -> Option<Worker> {
+        Some(Worker { jobs: self.jobs.upgrade()?, link: self.link.clone() })
+    }
+}
+
+struct Task {
+    server: Server,
+    inbox: mpsc::Receiver<Job>,
+    queue: Queue,
+    link: watch::Sender<Link>,
+}
+
+impl Task {
+    /// Connects, serves until the connection is broken, and connects again, for as long as somebody holds the store.
+    async fn run(mut self) {
+        let Some(first) = self.inbox.recv().await else { return };
+        self.queue.push(first);
+        let mut pause = FIRST_PAUSE;
+        loop {
+            match self.server.connect().await {
+                Ok(connection) => {
+                    tracing::debug!(server = ?self.server.target, "connected");
+                    pause = FIRST_PAUSE;
+                    self.link.send_replace(Link::Up);
+                    if self.serve(&connection).await.is_none() {
+                        return;
+                    }
+                    tracing::info!(server = ?self.server.target, "connection lost");
+                }
+                Err(error) => {
+                    tracing::debug!(%error, "cannot connect");
+                    self.link.send_replace(Link::Down(error.clone()));
+                    while let Ok(job) = self.inbox.try_recv() {
+                        self.queue.push(job);
+                    }
+                    self.queue.fail_all(&error);
+                    if self.inbox.is_closed() {
+                        return;
+                    }
+                    tokio::time::sleep(pause).await;
+                    pause = (pause * 2).min(LONGEST_PAUSE);
+                }
+            }
+        }
+    }
+
+    /// Until the connection is broken; `None` when nobody holds the store any more.
+    async fn serve(&mut self, connection: &Connection) -> Option<()> {
+        let mut under_way = JoinSet::new();
+        let mut looks = tokio::time::interval(LOCKED_PAUSE);
+        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            let room = under_way.len() < UNDER_WAY;
+            tokio::select! {
+                biased;
+                Some(done) = under_way.join_next() => {
+                    if done.is_ok_and(|done| self.queue.settle(done)) {
+                        break;
+                    }
+                }
+                job = self.inbox.recv(), if room && !self.queue.is_ready() => self.queue.push(job?),
+                _ = looks.tick(), if room && self.queue.is_locked() => self.queue.unlock(),
+                else => {}
+            }
+            if under_way.is_empty() {
+                // Others that are ready go first, so that they come along.
+                tokio::task::yield_now().await;
+            }
+            while let Ok(job) = self.inbox.try_recv() {
+                self.queue.push(job);
+            }
+            while under_way.len() < UNDER_WAY && let Some(next) = self.queue.next() {
+                let (connection, schema) = (connection.clone(), self.server.schema.clone());
+                under_way.spawn(async move { next.execute(&connection, &schema).await });
+            }
+        }
+        // They end, one way or the other: what was sent is executed or the connection is closed.
+        while let Some(done) = under_way.join_next().await {
+            let _ = done.is_ok_and(|done| self.queue.settle(done));
+        }
+        Some(())
+    }
+}

@@ -1,0 +1,201 @@
+//! One PostgreSQL server.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+
+use super::{Process, eventually, free_port};
+
+/// How a server is set up.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Shape {
+    /// Further settings, as `name=value`.
+    pub(crate) settings: Vec<String>,
+    /// The file that says who may come in.
+    pub(crate) access: Option<String>,
+    /// Files that go to the directory of the data, for the server alone to read.
+    pub(crate) files: Vec<(PathBuf, &'static str)>,
+}
+
+/// A server with data of its own, stopped and forgotten when dropped.
+#[derive(Debug)]
+pub(crate) struct Server {
+    process: Process,
+    pub(crate) port: u16,
+    settings: Vec<String>,
+}
+
+impl Server {
+    pub(crate) fn start() -> Server {
+        Server::shaped(&Shape::default())
+    }
+
+    pub(crate) fn shaped(shape: &Shape) -> Server {
+        let process = Process::new(program(), "postgresql");
+        let server = Server { process, port: free_port(), settings: shape.settings.clone() };
+        let data = server.data();
+        run(Command::new("cp").arg("-a").arg(template()).arg(&data));
+        if let Some(access) = &shape.access {
+            std::fs::write(data.join("pg_hba.conf"), access).unwrap();
+        }
+        for (file, name) in &shape.files {
+            std::fs::copy(file, data.join(name)).unwrap();
+            run(Command::new("chmod").arg("600").arg(data.join(name)));
+        }
+        own(&data);
+        let mut server = server;
+        server.run();
+        server
+    }
+
+    /// Where its data are.
+    pub(crate) fn data(&self) -> PathBuf {
+        self.process.dir().join("data")
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("postgres://postgres@127.0.0.1:{}/postgres", self.port)
+    }
+
+    /// Starts it on the data that are there, once those before it have let go of them.
+    pub(crate) fn run(&mut self) {
+        let (data, port) = (self.data(), self.port.to_string());
+        let settings = ["listen_addresses=127.0.0.1", "unix_socket_directories=", "shared_buffers=16MB", "fsync=off"];
+        let settings: Vec<String> = settings.iter().map(ToString::to_string).chain(self.settings.clone()).collect();
+        let pid_file = data.join("postmaster.pid");
+        eventually("the server takes its data", || {
+            let _ = std::fs::remove_file(&pid_file);
+            self.process.start(|command| {
+                command.args(as_whom(bin("postgres")).iter().skip(1));
+                command.arg("-D").arg(&data).args(["-p", &port]);
+                for setting in &settings {
+                    command.args(["-c", setting]);
+                }
+            });
+            // Its last line says so when it takes connections.
+            eventually("the server starts or ends", || {
+                let says = std::fs::read_to_string(&pid_file).unwrap_or_default();
+                says.contains("ready") || !self.is_running()
+            });
+            self.is_running()
+        });
+    }
+
+    fn is_running(&mut self) -> bool {
+        self.process.id().is_some() && self.process.ended().is_none()
+    }
+
+    /// As if the machine had lost its power.
+    pub(crate) fn kill(&mut self) {
+        self.process.kill();
+    }
+
+    /// Stops it as one does.
+    pub(crate) fn stop(&mut self) {
+        self.process.signal("INT");
+        self.gone();
+        self.process.kill();
+    }
+
+    /// All its processes keep their connections and say nothing.
+    pub(crate) fn freeze(&self) {
+        self.signal_all("STOP");
+    }
+
+    pub(crate) fn thaw(&self) {
+        self.signal_all("CONT");
+    }
+
+    fn signal_all(&self, signal: &str) {
+        let Some(pid) = self.process.id() else { return };
+        let children = Command::new("ps").args(["-o", "pid=", "--ppid", &pid.to_string()]).output().unwrap();
+        let children = String::from_utf8(children.stdout).unwrap();
+        // Some may be gone by now.
+        let mut kill = Command::new("kill");
+        kill.args(["-s", signal, &pid.to_string()]).args(children.split_whitespace());
+        let _ = kill.stderr(Stdio::null()).status();
+    }
+
+    fn gone(&mut self) {
+        eventually("the server stops", || !self.is_running());
+    }
+}
+
+impl Drop for Server {
+    /// At once, but so that it leaves no memory of its own behind.
+    fn drop(&mut self) {
+        if self.is_running() {
+            self.thaw();
+            self.process.signal("QUIT");
+            self.gone();
+        }
+    }
+}
+
+/// Where the programs of the server are: the newest that is installed.
+pub(crate) fn bin(program: &str) -> String {
+    let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let newest = versions.filter_map(|dir| dir.file_name().to_str()?.parse::<u32>().ok()).max();
+    match newest {
+        Some(version) => format!("/usr/lib/postgresql/{version}/bin/{program}"),
+        None => program.to_owned(),
+    }
+}
+
+/// What is run: the server refuses to be root.
+fn program() -> String {
+    // So that a missing server is noticed, and not only a missing way to become somebody else.
+    drop(Process::new(bin("postgres"), "postgresql"));
+    as_whom(bin("postgres")).swap_remove(0)
+}
+
+/// A program and how to run it as somebody else than root.
+pub(crate) fn as_whom(program: String) -> Vec<String> {
+    if is_root() {
+        let become_it = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"];
+        become_it.iter().map(ToString::to_string).chain([program]).collect()
+    } else {
+        vec![program]
+    }
+}
+
+fn is_root() -> bool {
+    let id = Command::new("id").arg("-u").output().unwrap();
+    id.stdout == b"0\n"
+}
+
+pub(crate) fn own(path: &Path) {
+    if is_root() {
+        run(Command::new("chown").arg("-R").arg("postgres:postgres").arg(path));
+    }
+}
+
+fn run(command: &mut Command) {
+    let status = command.stdout(Stdio::null()).stderr(Stdio::null()).status();
+    assert!(status.as_ref().is_ok_and(|status| status.success()), "{command:?}: {status:?}");
+}
+
+/// Data of a new server, made once.
+fn template() -> PathBuf {
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let version = bin("").replace('/', "-");
+    let template = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("data{version}"));
+    if !template.exists() {
+        let making = tollgate_testkit::servers::Directory::new();
+        own(making.path());
+        let data = making.path().join("data");
+        let whole = as_whom(bin("initdb"));
+        let mut initdb = Command::new(&whole[0]);
+        initdb.args(&whole[1..]).arg("-D").arg(&data).current_dir("/");
+        initdb.args(["-U", "postgres", "--auth=trust", "--no-sync", "--wal-segsize=1", "--locale=C", "-E", "UTF8"]);
+        run(&mut initdb);
+        // Another process may have been faster.
+        let part = template.with_extension(std::process::id().to_string());
+        run(Command::new("cp").arg("-a").arg(&data).arg(&part));
+        if std::fs::rename(&part, &template).is_err() {
+            let _ = std::fs::remove_dir_all(&part);
+        }
+    }
+    template
+}
