@@ -25,8 +25,17 @@ pub struct PolicyDecision {
 }
 
 impl PolicyDecision {
-    /// Of one to eight decisions.
-    pub(crate) fn of(decisions: &[Decision]) -> Option<PolicyDecision> {
+    /// Of one to eight decisions on one key; `None` of any other number. For who asks several keys at once and sorts the outcomes.
+    ///
+    /// ```
+    /// use tollgate::{Memory, PolicyDecision};
+    /// let limiter = Memory::new().limiter("2/second")?;
+    /// let decision = limiter.hit("a");
+    /// assert!(PolicyDecision::of(&[decision]).is_some_and(|policy| policy.allowed()));
+    /// assert!(PolicyDecision::of(&[]).is_none());
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    pub fn of(decisions: &[Decision]) -> Option<PolicyDecision> {
         let first = *decisions.first()?;
         let mut outcomes = [first; MAX_LIMITS];
         outcomes.get_mut(..decisions.len())?.copy_from_slice(decisions);
@@ -92,7 +101,20 @@ impl PolicyDecision {
     /// ```
     #[must_use]
     pub fn headline_index(&self) -> usize {
-        let outcomes = self.outcomes();
+        PolicyDecision::headline_of(self.outcomes())
+    }
+
+    /// The place of the headline among outcomes that were decided together, whatever their keys; 0 of none.
+    ///
+    /// ```
+    /// # use tollgate::{Memory, PolicyDecision};
+    /// let limiter = Memory::new().limiter("2/second")?;
+    /// let outcomes = [limiter.hit("a"), limiter.hit_n("b", 2)];
+    /// assert_eq!(PolicyDecision::headline_of(&outcomes), 1);
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    #[must_use]
+    pub fn headline_of(outcomes: &[Decision]) -> usize {
         // A wait without end is the longest.
         let wait = |d: &Decision| d.retry_after().map_or((1, Duration::ZERO), |wait| (0, wait));
         let refusing = (0..outcomes.len()).filter(|index| !outcomes[*index].allowed());

@@ -39,7 +39,12 @@ async fn serve(settings: Settings, rules: RuleSet) -> Result<(), Box<dyn Error>>
     }
     if let Some(address) = settings.grpc {
         let port = Port::bind("grpc", address, grace).await?;
-        ports.spawn(grpc::serve(port, Arc::clone(&service), draining.clone()));
+        ports.spawn(grpc::serve(
+            port,
+            Arc::clone(&service),
+            grpc::Options::default(),
+            draining.clone(),
+        ));
     }
     if let Some(address) = settings.resp {
         let port = Port::bind("resp", address, grace).await?;

@@ -1,17 +1,32 @@
 //! Envoy's rate limit service, health and reflection.
 
+mod at_once;
+mod call;
+mod connection;
+mod handler;
+mod health;
+mod options;
+pub mod proto;
+mod rls;
+
+pub use options::Options;
+
 use std::sync::Arc;
 
 use crate::net::{Draining, Port};
 use crate::service::Service;
 
+/// The service that Envoy calls.
+pub const RATE_LIMIT_SERVICE: &str = "envoy.service.ratelimit.v3.RateLimitService";
+
+/// What reflection shows; see `proto/README.md`.
+pub const DESCRIPTORS: &[u8] = include_bytes!("../../proto/rls.bin");
+
 /// Answers on this port until it is time to stop.
-pub async fn serve(port: Port, service: Arc<Service>, draining: Draining) {
-    port.serve(draining, move |stream, _peer, _draining| {
-        let service = Arc::clone(&service);
-        async move {
-            let _ = (stream, service);
-        }
+pub async fn serve(port: Port, service: Arc<Service>, options: Options, draining: Draining) {
+    let handler = Arc::new(handler::Handler::new(service, options, draining.clone()));
+    port.serve(draining, move |stream, _peer, draining| {
+        connection::serve(stream, Arc::clone(&handler), draining)
     })
     .await;
 }

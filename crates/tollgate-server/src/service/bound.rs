@@ -86,8 +86,8 @@ impl Bound {
 
     /// The limits that a key meets, in the order of its decisions; none if it is exempt or blocked.
     #[must_use]
-    pub fn limits_of(&self, key: &[u8]) -> &[Limit] {
-        self.limiter_of(KeyRef::plain(key)).map_or(&[], Limiter::limits)
+    pub fn limits_of<K: Key + ?Sized>(&self, key: &K) -> &[Limit] {
+        key.with_key(|key| self.limiter_of(key)).map_or(&[], Limiter::limits)
     }
 
     fn limiter_of(&self, key: KeyRef<'_>) -> Result<&Limiter, Verdict> {
@@ -127,9 +127,21 @@ impl Bound {
         }
     }
 
-    pub(crate) fn item<'a>(&'a self, key: &[u8], cost: u64) -> Option<SharedItem<'a, AnyStore>> {
-        let limiter = self.limiter_of(KeyRef::plain(key)).ok()?;
-        Some(limiter.item(key, cost.saturating_mul(self.cost)))
+    /// Whether the rule decides and never refuses.
+    #[must_use]
+    pub fn is_shadow(&self) -> bool {
+        self.shadow
+    }
+
+    /// For decisions over several keys; the verdict instead where nothing is to be asked.
+    pub(crate) fn item<K: Key>(
+        &self,
+        key: K,
+        cost: u64,
+    ) -> Result<(SharedItem<'_, AnyStore>, usize), Verdict> {
+        let limiter = key.with_key(|key| self.limiter_of(key))?;
+        let item = limiter.item(key, cost.saturating_mul(self.cost));
+        Ok((item, limiter.limits().len()))
     }
 
     fn priced(&self, operation: Operation) -> Operation {

@@ -7,20 +7,22 @@ mod given;
 mod limiter;
 mod refusal;
 mod resolve;
+mod together;
 
 pub use answer::{Answer, Decisions, Verdict};
 pub use bound::Bound;
 pub use domain::Match;
 pub use limiter::{Limiter, Operation};
 pub use refusal::{Refusal, RefusalKind};
+pub use together::Item;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use tollgate::shared::{AnyStore, OnFailure, hit_all_shared};
-use tollgate::{AllDecision, Key, Policy};
+use tollgate::shared::{AnyStore, OnFailure};
+use tollgate::{Key, Policy};
 
 use crate::rules::RuleSet;
 use domain::Domain;
@@ -59,17 +61,6 @@ impl Default for Defaults {
 struct Bounds {
     limits: HashMap<(Box<str>, Box<str>), Arc<Bound>>,
     domains: HashMap<Box<str>, Domain>,
-}
-
-/// One of several things asked together.
-#[derive(Debug)]
-pub struct Item<'a> {
-    /// Which limit.
-    pub bound: &'a Bound,
-    /// For which key.
-    pub key: &'a [u8],
-    /// Units.
-    pub cost: u64,
 }
 
 impl Service {
@@ -139,16 +130,6 @@ impl Service {
         operation: Operation,
     ) -> Result<Answer, Refusal> {
         bound.ask(key, operation).await
-    }
-
-    /// Hits several keys, all or nothing.
-    ///
-    /// # Errors
-    /// As [`ask`](Service::ask); and when one counter is named twice.
-    pub async fn hit_all(&self, items: &[Item<'_>]) -> Result<AllDecision, Refusal> {
-        let items: Vec<_> =
-            items.iter().filter_map(|item| item.bound.item(item.key, item.cost)).collect();
-        Ok(hit_all_shared(&items, None).await?)
     }
 }
 

@@ -1,0 +1,104 @@
+//! Which call it is, and who answers it.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{HeaderMap, Method, Request, Response};
+use hyper::body::Incoming;
+use tonic::Status;
+use tonic::codegen::Service as _;
+use tonic::service::Routes;
+use tonic_health::pb::health_server::HealthServer;
+
+use super::call::{self, Body};
+use super::health::Health;
+use super::options::Options;
+use super::proto::RateLimitResponse;
+use super::{DESCRIPTORS, rls};
+use crate::net::Draining;
+use crate::service::Service;
+
+/// The call that Envoy makes.
+const SHOULD_RATE_LIMIT: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
+
+/// Answers calls, on any connection.
+#[derive(Debug)]
+pub(super) struct Handler {
+    service: Arc<Service>,
+    options: Options,
+    /// Health and reflection, rarely called: tonic's way.
+    others: Routes,
+}
+
+impl Handler {
+    pub(super) fn new(service: Arc<Service>, options: Options, draining: Draining) -> Handler {
+        let most = options.max_message;
+        let health = HealthServer::new(Health(draining)).max_decoding_message_size(most);
+        let mut others = Routes::new(health);
+        let reflection = || {
+            tonic_reflection::server::Builder::configure()
+                .register_encoded_file_descriptor_set(DESCRIPTORS)
+                .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+        };
+        // What is compiled in is well-formed: a test lists it by both versions.
+        if let (Ok(v1), Ok(v1alpha)) = (reflection().build_v1(), reflection().build_v1alpha()) {
+            others = others
+                .add_service(v1.max_decoding_message_size(most))
+                .add_service(v1alpha.max_decoding_message_size(most));
+        }
+        Handler { service, options, others }
+    }
+
+    pub(super) fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// The answer to any request.
+    pub(super) async fn answer(&self, request: Request<Incoming>) -> Response<Body> {
+        if request.uri().path() != SHOULD_RATE_LIMIT || request.method() != Method::POST {
+            // Never an error: see its type.
+            let Ok(response) = self.others.clone().call(request).await;
+            return response.map(Body::Tonic);
+        }
+        if !is_grpc(request.headers()) {
+            let mut response = Response::new(Body::End);
+            *response.status_mut() = http::StatusCode::UNSUPPORTED_MEDIA_TYPE;
+            return response;
+        }
+        call::response(self.should_rate_limit(request).await)
+    }
+
+    async fn should_rate_limit(
+        &self,
+        request: Request<Incoming>,
+    ) -> Result<RateLimitResponse, Status> {
+        let (head, body) = request.into_parts();
+        let patience = self.options.patience;
+        let question = call::message(body, self.options.max_message);
+        let question = within(Some(patience), question).await.unwrap_or_else(|| {
+            let text = format!("message: not whole after {patience:?}, and no longer waited for");
+            Err(Status::deadline_exceeded(text))
+        })?;
+        let waits = call::waits(&head.headers);
+        within(waits, rls::answer(&self.service, &self.options, question)).await.unwrap_or_else(
+            || {
+                let text = format!("the caller waits {waits:?}, and the store takes longer");
+                Err(Status::deadline_exceeded(text))
+            },
+        )
+    }
+}
+
+/// `None` when it takes longer.
+async fn within<T>(time: Option<Duration>, future: impl Future<Output = T>) -> Option<T> {
+    match time {
+        Some(time) => tokio::time::timeout(time, future).await.ok(),
+        None => Some(future.await),
+    }
+}
+
+fn is_grpc(headers: &HeaderMap) -> bool {
+    let kind = headers.get(http::header::CONTENT_TYPE).map_or(&[][..], |value| value.as_bytes());
+    kind.starts_with(b"application/grpc")
+}

@@ -1,0 +1,47 @@
+//! What operators can choose about the gRPC port.
+
+use std::time::Duration;
+
+use tollgate_http::Headers;
+
+/// What operators can choose about the gRPC port.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Options {
+    /// Headers that the proxy adds to its answers.
+    pub headers: Headers,
+    /// Whether a refusal has a body for programs, `application/problem+json`.
+    pub problem: bool,
+    /// Whether the proxy is told by its dynamic metadata how each answer came about.
+    pub metadata: bool,
+    /// The largest message, in bytes.
+    pub max_message: usize,
+    /// The most descriptors of a request.
+    pub max_descriptors: usize,
+    /// The most requests that a connection may have open.
+    pub max_streams: u32,
+    /// The largest headers of a request, in bytes.
+    pub max_header: u32,
+    /// How long a request may take to arrive, and a connection to say what it speaks.
+    pub patience: Duration,
+    /// A connection that says nothing for so long is asked whether it is still there.
+    pub keepalive: Duration,
+    /// After so long a connection is ended, politely, so that proxies spread over servers that came later.
+    pub max_age: Option<Duration>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            headers: Headers::default(),
+            problem: false,
+            metadata: false,
+            max_message: 64 * 1024,
+            max_descriptors: 100,
+            max_streams: 1_000,
+            max_header: 16 * 1024,
+            patience: Duration::from_secs(10),
+            keepalive: Duration::from_secs(30),
+            max_age: None,
+        }
+    }
+}

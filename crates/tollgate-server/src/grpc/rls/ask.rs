@@ -1,0 +1,113 @@
+//! The questions of a request, asked.
+
+use tollgate::Parts;
+
+use super::Question;
+use crate::service::{
+    Answer, Decisions, Item, Match, Operation, Refusal, RefusalKind, Service, Verdict,
+};
+
+type Hit<'a> = Item<'a, Parts<'a, String>>;
+
+/// The answers, in order; `None` where nothing limits.
+///
+/// Peeks come first: where one of them refuses, the whole request is refused and its hits are only looked at. The hits are one step, all or nothing. A
+/// refund tells of something that is over: it is made whatever the others say.
+pub(super) async fn all(
+    service: &Service,
+    questions: &[Question],
+) -> Result<Vec<Option<Answer>>, Refusal> {
+    if let [Question::Of(found, operation)] = questions {
+        let answer = service.ask(&found.bound, Question::key(found), *operation).await?;
+        return Ok(vec![Some(answer)]);
+    }
+    let mut answers = vec![None; questions.len()];
+    let mut hits = Vec::new();
+    for (index, question) in questions.iter().enumerate() {
+        match question {
+            Question::Free => {}
+            Question::Blocked => {
+                let (verdict, decisions) = (Verdict::Blocked, Decisions::None);
+                answers[index] = Some(Answer { verdict, decisions });
+            }
+            Question::Of(found, Operation::Hit(cost)) => hits.push((index, found, *cost)),
+            Question::Of(found, operation) => {
+                let answer = service.ask(&found.bound, Question::key(found), *operation).await?;
+                answers[index] = Some(answer);
+            }
+        }
+    }
+    let open = answers.iter().flatten().all(Answer::passes);
+    for (index, answer) in hit(service, &hits, open).await? {
+        answers[index] = Some(answer);
+    }
+    Ok(answers)
+}
+
+/// Hits, or looks where it is refused already. Hits on one counter are one hit.
+async fn hit(
+    service: &Service,
+    hits: &[(usize, &Match, u64)],
+    open: bool,
+) -> Result<Vec<(usize, Answer)>, Refusal> {
+    let mut items: Vec<(&Match, Hit<'_>)> = Vec::with_capacity(hits.len());
+    let mut places = Vec::with_capacity(hits.len());
+    for (index, found, cost) in hits {
+        let place = items.iter().position(|(other, _)| Question::same(found, other));
+        let place = place.unwrap_or_else(|| {
+            let (bound, key) = (&*found.bound, Question::key(found));
+            items.push((found, Item { bound, key, cost: 0 }));
+            items.len() - 1
+        });
+        items[place].1.cost = items[place].1.cost.saturating_add(*cost);
+        places.push((*index, place));
+    }
+    let items: Vec<Hit<'_>> = items.into_iter().map(|(_, item)| item).collect();
+    let answers = match open {
+        true => together(service, &items).await?,
+        false => look(service, &items).await?,
+    };
+    Ok(places.into_iter().map(|(index, place)| (index, answers[place].clone())).collect())
+}
+
+async fn look(service: &Service, items: &[Hit<'_>]) -> Result<Vec<Answer>, Refusal> {
+    let mut answers = Vec::with_capacity(items.len());
+    for item in items {
+        answers.push(service.ask(item.bound, &item.key, Operation::Peek(item.cost)).await?);
+    }
+    Ok(answers)
+}
+
+async fn together(service: &Service, items: &[Hit<'_>]) -> Result<Vec<Answer>, Refusal> {
+    match items {
+        [] => Ok(Vec::new()),
+        [one] => Ok(vec![service.ask(one.bound, &one.key, Operation::Hit(one.cost)).await?]),
+        several => match service.hit_all(several).await {
+            // The keys are somewhere else each: a cluster, say.
+            Err(refusal) if refusal.kind() == RefusalKind::Wrong => in_turn(service, several).await,
+            answers => answers,
+        },
+    }
+}
+
+/// One after the other; when one refuses, those before get back what they were charged and those after are only looked at. In between others may
+/// see the charge: that may refuse too much for a moment, and never admits too much.
+async fn in_turn(service: &Service, items: &[Hit<'_>]) -> Result<Vec<Answer>, Refusal> {
+    let mut answers: Vec<Answer> = Vec::with_capacity(items.len());
+    for (index, item) in items.iter().enumerate() {
+        let answer = service.ask(item.bound, &item.key, Operation::Hit(item.cost)).await;
+        if answer.as_ref().is_ok_and(Answer::passes) {
+            answers.extend(answer);
+            continue;
+        }
+        for (item, charged) in items.iter().zip(&answers) {
+            if charged.verdict == Verdict::Allowed {
+                let _ = service.ask(item.bound, &item.key, Operation::Refund(item.cost)).await?;
+            }
+        }
+        answers.push(answer?);
+        answers.extend(look(service, &items[index + 1..]).await?);
+        break;
+    }
+    Ok(answers)
+}

@@ -1,0 +1,136 @@
+//! What each descriptor asks.
+
+use tollgate::{Algorithm, Limit, Parts, Policy};
+
+use super::super::options::Options;
+use super::super::proto::{RateLimitDescriptor, RateLimitOverride, RateLimitRequest, Unit};
+use crate::service::{Match, Operation, Refusal, Service};
+
+/// What a limit that came with a request is called. By a name its quota may change from one request to the next and the count stays.
+const OVERRIDE: &str = "override";
+
+/// What a descriptor asks.
+#[derive(Debug)]
+pub(super) enum Question {
+    /// Nothing: there is no limit on it.
+    Free,
+    /// Nothing: it may never pass.
+    Blocked,
+    /// A rule.
+    Of(Match, Operation),
+}
+
+impl Question {
+    /// The key of the counter.
+    pub(super) fn key(found: &Match) -> Parts<'_, String> {
+        Parts(&found.key)
+    }
+
+    /// Whether two hits are on one counter.
+    pub(super) fn same(one: &Match, other: &Match) -> bool {
+        std::sync::Arc::ptr_eq(&one.bound, &other.bound) && one.key == other.key
+    }
+}
+
+/// One for each descriptor, in order.
+pub(super) fn all(
+    service: &Service,
+    options: &Options,
+    request: &RateLimitRequest,
+) -> Result<Vec<Question>, Refusal> {
+    check(options, request)?;
+    let question = |descriptor| question(service, request, descriptor);
+    let mut questions = request.descriptors.iter().map(question).collect::<Result<Vec<_>, _>>()?;
+    replace(&mut questions);
+    Ok(questions)
+}
+
+fn check(options: &Options, request: &RateLimitRequest) -> Result<(), Refusal> {
+    let (count, most) = (request.descriptors.len(), options.max_descriptors);
+    if request.domain.is_empty() {
+        return Err(Refusal::wrong("domain \"\": must not be empty"));
+    }
+    if count == 0 || count > most {
+        let text = format!("descriptors: {count}, and there must be from 1 to {most}");
+        return Err(Refusal::wrong(text));
+    }
+    for (index, descriptor) in request.descriptors.iter().enumerate() {
+        if descriptor.entries.is_empty() {
+            let text = format!("descriptors[{index}]: 0 entries, and there must be at least 1");
+            return Err(Refusal::wrong(text));
+        }
+        if let Some(entry) = descriptor.entries.iter().position(|entry| entry.key.is_empty()) {
+            let text = format!("descriptors[{index}].entries[{entry}].key \"\": must not be empty");
+            return Err(Refusal::wrong(text));
+        }
+    }
+    Ok(())
+}
+
+fn question(
+    service: &Service,
+    request: &RateLimitRequest,
+    descriptor: &RateLimitDescriptor,
+) -> Result<Question, Refusal> {
+    let found = match descriptor.limit {
+        Some(RateLimitOverride { requests_per_unit: 0, .. }) => return Ok(Question::Blocked),
+        Some(given) => Some(overridden(service, &request.domain, descriptor, given)?),
+        None => {
+            let entries = descriptor.entries.iter();
+            let entries: Vec<_> = entries.map(|entry| (&entry.key[..], &entry.value[..])).collect();
+            service.matching(&request.domain, &entries)
+        }
+    };
+    let operation = operation(request, descriptor);
+    Ok(found.map_or(Question::Free, |found| Question::Of(found, operation)))
+}
+
+/// A descriptor's cost stands for itself, and 0 of it is a peek; the request's 0 is 1.
+fn operation(request: &RateLimitRequest, descriptor: &RateLimitDescriptor) -> Operation {
+    let cost = descriptor.hits_addend.unwrap_or(u64::from(request.hits_addend.max(1)));
+    match (cost, descriptor.is_negative_hits) {
+        (0, _) => Operation::Peek(1),
+        (cost, true) => Operation::Refund(cost),
+        (cost, false) => Operation::Hit(cost),
+    }
+}
+
+/// The limit that a descriptor brings.
+fn overridden(
+    service: &Service,
+    domain: &str,
+    descriptor: &RateLimitDescriptor,
+    given: RateLimitOverride,
+) -> Result<Match, Refusal> {
+    let unit = Unit::try_from(given.unit).unwrap_or(Unit::Unknown);
+    let Some(period) = unit.period() else {
+        let text = format!("limit.unit {}: must be a unit from second to year", given.unit);
+        return Err(Refusal::wrong(text));
+    };
+    let limit = Limit::new(given.requests_per_unit.into(), period)
+        .algorithm(Algorithm::FixedWindow)
+        .name(OVERRIDE)
+        .build();
+    let policy = limit.and_then(|limit| Policy::new([limit]));
+    let policy = policy.map_err(|error| Refusal::wrong(format!("limit: {error}")))?;
+    let key = descriptor.entries.iter().flat_map(|entry| [entry.key.clone(), entry.value.clone()]);
+    Ok(Match { bound: service.given(domain, &policy)?, key: key.collect(), replaces: Vec::new() })
+}
+
+/// Rules that another descriptor of the request stands in for do not hold.
+fn replace(questions: &mut [Question]) {
+    let replaced = |question: &Question| match question {
+        Question::Of(found, _) => found.replaces.clone(),
+        Question::Free | Question::Blocked => Vec::new(),
+    };
+    let replaced: Vec<String> = questions.iter().flat_map(replaced).collect();
+    if replaced.is_empty() {
+        return;
+    }
+    for question in questions {
+        if matches!(question, Question::Of(found, _) if replaced.iter().any(|name| **name == *found.bound.name()))
+        {
+            *question = Question::Free;
+        }
+    }
+}

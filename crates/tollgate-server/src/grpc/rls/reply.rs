@@ -1,0 +1,184 @@
+//! What Envoy is told.
+
+use std::time::Duration;
+
+use prost_types::value::Kind;
+use prost_types::{ListValue, Struct, Value};
+use tollgate::{Decision, Limit, PolicyDecision};
+use tollgate_http::{Outcomes, PROBLEM_JSON, problem};
+
+use super::super::options::Options;
+use super::super::proto::{
+    Code, DescriptorStatus, HeaderValue, RateLimit, RateLimitResponse, Unit,
+};
+use super::Question;
+use crate::service::{Answer, Verdict};
+
+/// What Envoy answers to who may not pass.
+const TOO_MANY_REQUESTS: u16 = 429;
+
+/// The whole answer.
+pub(super) fn of(
+    options: &Options,
+    domain: &str,
+    questions: &[Question],
+    answers: &[Option<Answer>],
+) -> RateLimitResponse {
+    let passes = answers.iter().flatten().all(Answer::passes);
+    let both = || questions.iter().zip(answers);
+    let statuses: Vec<_> = both().map(|(question, answer)| status(question, answer)).collect();
+    let mut response = RateLimitResponse {
+        overall_code: code(passes).into(),
+        dynamic_metadata: options
+            .metadata
+            .then(|| metadata(domain, passes, &statuses, questions, answers)),
+        statuses,
+        ..RateLimitResponse::default()
+    };
+    let (limits, outcomes) = binding(both());
+    if outcomes.0.is_empty() {
+        return response;
+    }
+    let headers = &mut response.response_headers_to_add;
+    let mut add =
+        |key: &str, value: String| headers.push(HeaderValue { key: key.to_owned(), value });
+    options.headers.write(&limits, &outcomes, &mut add);
+    if options.problem && !passes && !outcomes.allowed() {
+        add("content-type", PROBLEM_JSON.to_owned());
+        response.raw_body = problem(TOO_MANY_REQUESTS, &limits, &outcomes.0).into_bytes();
+    }
+    response
+}
+
+fn code(passes: bool) -> Code {
+    if passes { Code::Ok } else { Code::OverLimit }
+}
+
+fn status(question: &Question, answer: &Option<Answer>) -> DescriptorStatus {
+    let Some(answer) = answer else {
+        return DescriptorStatus { code: Code::Ok.into(), ..DescriptorStatus::default() };
+    };
+    let code = code(answer.passes()).into();
+    match (shown(question, answer), answer.verdict) {
+        (Some((limit, decision)), _) => DescriptorStatus {
+            code,
+            current_limit: Some(RateLimit {
+                requests_per_unit: fitting(limit.quota()),
+                unit: Unit::of(limit.period()).into(),
+                name: limit.name().unwrap_or_default().to_owned(),
+            }),
+            limit_remaining: fitting(decision.remaining()),
+            duration_until_reset: Some(seconds(until_more(decision))),
+        },
+        (None, Verdict::Blocked) => DescriptorStatus {
+            code,
+            current_limit: Some(RateLimit {
+                name: name(question).to_owned(),
+                ..RateLimit::default()
+            }),
+            ..DescriptorStatus::default()
+        },
+        (None, _) => {
+            DescriptorStatus { code, limit_remaining: u32::MAX, ..DescriptorStatus::default() }
+        }
+    }
+}
+
+/// The limit of an answer that binds, and what it said.
+fn shown<'a>(question: &'a Question, answer: &'a Answer) -> Option<(&'a Limit, &'a Decision)> {
+    let Question::Of(found, _) = question else { return None };
+    let (place, decision) = answer.decisions.headline()?;
+    Some((found.bound.limits_of(&Question::key(found)).get(place)?, decision))
+}
+
+fn name(question: &Question) -> &str {
+    match question {
+        Question::Of(found, _) => found.bound.name(),
+        Question::Free | Question::Blocked => "",
+    }
+}
+
+/// When there is more: what a refused cost waits for, else until the key is as good as new. Who is refused is never told that it is now.
+fn until_more(decision: &Decision) -> Duration {
+    match decision.retry_after().filter(|_| !decision.allowed()) {
+        Some(wait) => wait.max(Duration::from_secs(1)),
+        None => decision.reset_after(),
+    }
+}
+
+/// Rounded up: Envoy reads whole seconds and drops the rest.
+fn seconds(span: Duration) -> prost_types::Duration {
+    let seconds = span.as_secs().saturating_add(u64::from(span.subsec_nanos() > 0));
+    prost_types::Duration { seconds: i64::try_from(seconds).unwrap_or(i64::MAX), nanos: 0 }
+}
+
+fn fitting(number: u64) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}
+
+/// All that was decided together, as headers show it.
+#[derive(Clone)]
+struct All(Vec<Decision>);
+
+impl Outcomes for All {
+    fn outcomes(&self) -> &[Decision] {
+        &self.0
+    }
+
+    fn headline_index(&self) -> usize {
+        PolicyDecision::headline_of(&self.0)
+    }
+}
+
+/// The limits that can refuse, with what they said: headers show nothing of a shadow.
+fn binding<'a>(
+    both: impl Iterator<Item = (&'a Question, &'a Option<Answer>)>,
+) -> (Vec<Limit>, All) {
+    let (mut limits, mut outcomes) = (Vec::new(), Vec::new());
+    for (question, answer) in both {
+        let (Question::Of(found, _), Some(answer)) = (question, answer) else { continue };
+        if !found.bound.is_shadow() {
+            limits.extend_from_slice(found.bound.limits_of(&Question::key(found)));
+            outcomes.extend_from_slice(answer.decisions.outcomes());
+        }
+    }
+    (limits, All(outcomes))
+}
+
+/// How the answer came about, for filters and logs: rules and numbers, and nothing of the keys.
+fn metadata(
+    domain: &str,
+    passes: bool,
+    statuses: &[DescriptorStatus],
+    questions: &[Question],
+    answers: &[Option<Answer>],
+) -> Struct {
+    let each = statuses.iter().zip(questions.iter().zip(answers));
+    let each = each.map(|(status, (question, answer))| {
+        let verdict = answer.as_ref().map_or("free", |answer| answer.verdict.name());
+        let mut fields = vec![("rule", text(name(question))), ("verdict", text(verdict))];
+        if let Some(limit) = &status.current_limit {
+            fields.push(("limit", number(limit.requests_per_unit)));
+            fields.push(("remaining", number(status.limit_remaining)));
+        }
+        Value { kind: Some(Kind::StructValue(fields_of(fields))) }
+    });
+    let descriptors = Kind::ListValue(ListValue { values: each.collect() });
+    fields_of(vec![
+        ("domain", text(domain)),
+        ("allowed", Value { kind: Some(Kind::BoolValue(passes)) }),
+        ("descriptors", Value { kind: Some(descriptors) }),
+    ])
+}
+
+fn fields_of(fields: Vec<(&str, Value)>) -> Struct {
+    Struct { fields: fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect() }
+}
+
+fn text(text: &str) -> Value {
+    Value { kind: Some(Kind::StringValue(text.to_owned())) }
+}
+
+fn number(number: u32) -> Value {
+    Value { kind: Some(Kind::NumberValue(number.into())) }
+}
