@@ -1,1 +1,9 @@
+//! What goes wrong, beside the rules of an outage in the suite.
 
+mod connecting;
+mod fake;
+mod garbage;
+mod memory;
+mod one_of_several;
+mod restart;
+mod values;

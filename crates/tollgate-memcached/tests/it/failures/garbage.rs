@@ -1,0 +1,96 @@
+//! Answers that are cut off, are none, or belong to something else: never a decision.
+
+use tollgate::ErrorKind;
+use tollgate_memcached::Memcached;
+
+use super::fake::{mark, start};
+use crate::client::{fails_by_the_store, limiter, patient, run};
+
+/// What a hit and a peek get from a server that answers everything so.
+async fn ask(script: impl Fn(&str) -> (Vec<u8>, bool) + Send + Sync + 'static) -> [ErrorKind; 2] {
+    let store = patient(start(script)).await;
+    let limiter = limiter(&store, "5/hour");
+    [
+        fails_by_the_store(limiter.hit("key").await).kind(),
+        fails_by_the_store(limiter.peek("key").await).kind(),
+    ]
+}
+
+#[test]
+fn a_connection_cut_mid_reply_is_an_answer_lost() {
+    run(async {
+        for cut in [&b""[..], b"H", b"VA 30 c5", b"VA 30 c5\r\nabc", b"HD c1 O"] {
+            assert_eq!(ask(|_| (cut.to_vec(), true)).await, [ErrorKind::Lost; 2], "{cut:?}");
+        }
+    });
+}
+
+#[test]
+fn garbage_is_an_answer_lost() {
+    run(async {
+        for garbage in [&b"HTTP/1.1 400 Bad Request\r\n"[..], b"\0\0\0\0\r\n", b"VA x\r\n"] {
+            assert_eq!(ask(|_| (garbage.to_vec(), false)).await, [ErrorKind::Lost; 2]);
+        }
+    });
+}
+
+#[test]
+fn an_answer_to_another_question_is_an_answer_lost() {
+    run(async {
+        let other = |_: &str| (b"HD c7 O4000000000\r\n".to_vec(), false);
+        assert_eq!(ask(other).await, [ErrorKind::Lost; 2]);
+    });
+}
+
+/// The right mark, and still no answer to what was asked.
+#[test]
+fn an_answer_without_sense_is_an_error() {
+    run(async {
+        let stored_without_version =
+            |command: &str| (format!("HD {}\r\n", mark(command)).into_bytes(), false);
+        assert_eq!(ask(stored_without_version).await, [ErrorKind::Store; 2]);
+        let refused =
+            |_: &str| (b"CLIENT_ERROR bad command line format\r\nERROR\r\n".to_vec(), false);
+        assert_eq!(ask(refused).await[0], ErrorKind::Store);
+        let of_a_proxy = |_: &str| (b"SERVER_ERROR backend timeout\r\n".to_vec(), false);
+        assert_eq!(ask(of_a_proxy).await, [ErrorKind::Lost; 2]);
+        let no_memory =
+            |_: &str| (b"SERVER_ERROR out of memory storing object\r\n".to_vec(), false);
+        assert_eq!(ask(no_memory).await, [ErrorKind::Unavailable; 2]);
+    });
+}
+
+#[test]
+fn a_value_of_noise_is_an_error_that_names_the_key() {
+    run(async {
+        let noise = |command: &str| {
+            let answer = match command.starts_with("ms ") {
+                true => format!("NS {}\r\n", mark(command)),
+                false => format!("VA 5 c3 {}\r\nnoise\r\n", mark(command)),
+            };
+            (answer.into_bytes(), false)
+        };
+        let store = patient(start(noise)).await;
+        let error = fails_by_the_store(limiter(&store, "5/hour").hit("some key").await);
+        assert_eq!((error.kind(), error.is_transient()), (ErrorKind::Store, false));
+        assert!(error.to_string().contains("some%20key"), "{error}");
+    });
+}
+
+#[test]
+fn something_else_than_memcached_is_refused() {
+    run(async {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                use std::io::Write as _;
+                let mut stream = &stream;
+                let _ = stream.write_all(b"-ERR unknown command 'stats'\r\n");
+            }
+        });
+        let error = Memcached::connect(format!("memcached://127.0.0.1:{port}")).await.unwrap_err();
+        assert_eq!((error.kind(), error.is_transient()), (ErrorKind::Store, false), "{error}");
+        assert!(error.to_string().contains("does not speak"), "{error}");
+    });
+}
