@@ -13,7 +13,7 @@ use tower_service::Service;
 use crate::body::Body;
 use crate::headers::write_headers;
 use crate::layer::RateLimitLayer;
-use crate::service::enter;
+use crate::service::{Entry, enter};
 
 type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
@@ -108,8 +108,12 @@ where
                 Projected::Deciding { deciding } => {
                     let waiting = deciding.as_mut().expect(AGAIN);
                     let verdict = ready!(waiting.verdict.as_mut().poll(cx));
-                    let Deciding { rules, mut inner, request, .. } = *deciding.take().expect(AGAIN);
-                    enter(&mut inner, &rules, &verdict, request)
+                    let Deciding { rules, mut inner, mut request, .. } =
+                        *deciding.take().expect(AGAIN);
+                    match enter(&rules, &verdict, &mut request) {
+                        Entry::Passes(after) => State::Inner { future: inner.call(request), after },
+                        Entry::Refused(response) => return Poll::Ready(Ok(response)),
+                    }
                 }
                 Projected::Inner { future, after } => {
                     let response = ready!(future.poll(cx))?;

@@ -35,9 +35,9 @@ where
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
         let gate = &self.rules.gate;
         let question = head_of(&mut request, |head| gate.question(head));
-        let state = match question {
+        let entry = match question {
             Question::Ask { key, cost, choice } => match gate.decide_now(key, cost, choice) {
-                Ok(ref verdict) => enter(&mut self.inner, &self.rules, verdict, request),
+                Ok(ref verdict) => enter(&self.rules, verdict, &mut request),
                 Err((key, cost, choice)) => {
                     let gate = gate.clone();
                     // Boxed: a future of the store's, the plan's or the wait's own, which has no name.
@@ -48,45 +48,47 @@ where
                     let clone = self.inner.clone();
                     let inner = std::mem::replace(&mut self.inner, clone);
                     let rules = self.rules.clone();
-                    let deciding = Deciding { verdict, rules, inner, request };
-                    State::Deciding { deciding: Some(Box::new(deciding)) }
+                    let deciding = Box::new(Deciding { verdict, rules, inner, request });
+                    return ResponseFuture { state: State::Deciding { deciding: Some(deciding) } };
                 }
             },
-            Question::Skip => {
-                State::Inner { future: self.inner.call(request), after: After::NOTHING }
-            }
+            Question::Skip => Entry::Passes(After::NOTHING),
             Question::NoKey(status) => {
-                State::ready(self.rules.refuse(&mut request, status, &Reason::NoKey))
+                Entry::Refused(self.rules.refuse(&mut request, status, &Reason::NoKey))
             }
         };
-        ResponseFuture { state }
+        match entry {
+            Entry::Passes(after) => {
+                ResponseFuture { state: State::Inner { future: self.inner.call(request), after } }
+            }
+            Entry::Refused(response) => ResponseFuture { state: State::ready(response) },
+        }
     }
 }
 
+/// What becomes of a request at the door.
+pub(crate) enum Entry<D: Decider, R> {
+    Passes(After<D>),
+    Refused(Response<Body<R>>),
+}
+
 /// Lets a request pass, or refuses it.
-#[inline]
-pub(crate) fn enter<S, D, B, R>(
-    inner: &mut S,
+pub(crate) fn enter<D: Decider, B, R>(
     rules: &RateLimitLayer<D>,
     verdict: &Verdict<D>,
-    mut request: Request<B>,
-) -> State<S, D, B, R>
-where
-    S: Service<Request<B>, Response = Response<R>>,
-    D: Decider,
-{
+    request: &mut Request<B>,
+) -> Entry<D, R> {
     match verdict {
         Verdict::Pass(pass) => {
             if rules.tells_handlers {
                 request.extensions_mut().insert(Decided::of(pass));
             }
-            let after = After::of(&rules.gate, pass);
-            State::Inner { future: inner.call(request), after }
+            Entry::Passes(After::of(&rules.gate, pass))
         }
-        Verdict::Unlimited => State::Inner { future: inner.call(request), after: After::NOTHING },
-        Verdict::Refuse(pass) => State::ready(rules.refuse_denied(&mut request, pass)),
+        Verdict::Unlimited => Entry::Passes(After::NOTHING),
+        Verdict::Refuse(pass) => Entry::Refused(rules.refuse_denied(request, pass)),
         Verdict::Failed(error) => {
-            State::ready(rules.refuse(&mut request, 503, &Reason::StoreFailed(error)))
+            Entry::Refused(rules.refuse(request, 503, &Reason::StoreFailed(error)))
         }
     }
 }
