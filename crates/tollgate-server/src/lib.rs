@@ -8,6 +8,7 @@
 
 pub mod admin;
 pub mod cli;
+pub mod config;
 pub mod grpc;
 pub mod http;
 pub mod net;

@@ -1,7 +1,9 @@
 //! The command line.
 
+mod greeting;
 mod serve;
 
+use std::ffi::{OsStr, OsString};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -10,10 +12,15 @@ use clap::{Parser, Subcommand};
 const ERROR: u8 = 2;
 
 #[derive(Debug, Parser)]
-#[command(name = "tollgate", version, about = "Rate limiting for every language and proxy")]
+#[command(
+    name = "tollgate",
+    version,
+    about = "Rate limiting for every language and proxy",
+    after_help = "Without a command it serves: `tollgate --config FILE` is `tollgate serve --config FILE`."
+)]
 struct Arguments {
     #[command(subcommand)]
-    command: Option<Command>,
+    command: Command,
 }
 
 #[derive(Debug, Subcommand)]
@@ -25,9 +32,8 @@ enum Command {
 /// Runs the command that the arguments name.
 #[must_use]
 pub fn main() -> ExitCode {
-    let arguments = Arguments::parse();
-    let command = arguments.command.unwrap_or(Command::Serve(serve::Serve::default()));
-    let result = match command {
+    let arguments = Arguments::parse_from(with_a_command(std::env::args_os().collect()));
+    let result = match arguments.command {
         Command::Serve(serve) => serve.run(),
     };
     match result {
@@ -36,5 +42,37 @@ pub fn main() -> ExitCode {
             eprintln!("tollgate: {error}");
             ExitCode::from(ERROR)
         }
+    }
+}
+
+/// Arguments in which nobody names a command are those of `serve`.
+fn with_a_command(mut arguments: Vec<OsString>) -> Vec<OsString> {
+    let serves = match arguments.get(1).and_then(|first| OsStr::to_str(first)) {
+        None => arguments.len() < 2,
+        Some("-h" | "--help" | "-V" | "--version") => false,
+        Some(first) => first.starts_with('-'),
+    };
+    if serves {
+        arguments.insert(1, "serve".into());
+    }
+    arguments
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_a_command_it_serves() {
+        let with = |arguments: &[&str]| {
+            let arguments = arguments.iter().map(Into::into).collect();
+            with_a_command(arguments).join(OsStr::new(" ")).into_string().unwrap()
+        };
+        assert_eq!(with(&["tollgate"]), "tollgate serve");
+        assert_eq!(with(&["tollgate", "--http", "off"]), "tollgate serve --http off");
+        assert_eq!(with(&["tollgate", "--help"]), "tollgate --help");
+        assert_eq!(with(&["tollgate", "hit", "-c"]), "tollgate hit -c");
+        use clap::CommandFactory as _;
+        Arguments::command().debug_assert();
     }
 }

@@ -1,5 +1,9 @@
 //! How the server is set up, whoever says so: the file, the environment or the command line.
 
+mod address;
+
+pub use address::Address;
+
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
@@ -65,6 +69,36 @@ impl Default for StoreSettings {
             denials_for: None,
             max_keys: None,
             on_failure: OnFailure::Error,
+        }
+    }
+}
+
+/// A URL as it may be shown: a password in it is not.
+#[must_use]
+pub fn without_secrets(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
+    let (login, place) = rest.rsplit_once('@').unwrap_or(("", rest));
+    match login.split_once(':') {
+        Some((user, _)) => format!("{scheme}://{user}:***@{place}"),
+        None if login.is_empty() => url.to_owned(),
+        None => format!("{scheme}://***@{place}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::without_secrets;
+
+    #[test]
+    fn a_password_is_not_shown() {
+        for (url, shown) in [
+            ("memory:", "memory:"),
+            ("redis://127.0.0.1:6379/0", "redis://127.0.0.1:6379/0"),
+            ("redis://:secret@host/", "redis://:***@host/"),
+            ("redis://me:p@ss@host/", "redis://me:***@host/"),
+            ("redis://token@host/", "redis://***@host/"),
+        ] {
+            assert_eq!(without_secrets(url), shown);
         }
     }
 }

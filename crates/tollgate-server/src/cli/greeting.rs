@@ -1,0 +1,70 @@
+//! What the server says when it has started.
+
+use std::fmt::{self, Write as _};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use crate::rules::RuleSet;
+use crate::settings::without_secrets;
+
+/// Where everything is, and what to try first.
+#[derive(Debug)]
+pub(super) struct Greeting<'a> {
+    pub(super) ports: &'a [(&'static str, SocketAddr)],
+    pub(super) store: &'a str,
+    pub(super) rules: &'a RuleSet,
+    pub(super) config: Option<&'a PathBuf>,
+}
+
+impl fmt::Display for Greeting<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "tollgate {} is ready", env!("CARGO_PKG_VERSION"))?;
+        for (name, address) in self.ports {
+            let what = match *name {
+                "http" => "JSON, and checks for proxies",
+                "grpc" => "Envoy's rate limit service",
+                "resp" => "Redis' protocol",
+                _ => "metrics and health",
+            };
+            let url = if matches!(*name, "http" | "admin") { "http://" } else { "" };
+            writeln!(f, "  {name:<6} {:<28} {what}", format!("{url}{address}"))?;
+        }
+        writeln!(f, "  store  {:<28} {}", without_secrets(self.store), kept(self.store))?;
+        writeln!(f, "  rules  {}", self.rules())?;
+        if let Some(hint) = self.hint() {
+            write!(f, "\nTry it, five times a minute may pass:\n  {hint}\n")?;
+        }
+        Ok(())
+    }
+}
+
+impl Greeting<'_> {
+    fn rules(&self) -> String {
+        let Some(config) = self.config else {
+            return "none: limits come with the requests, or from a file (--config)".to_owned();
+        };
+        let mut all = counted(self.rules.limits.len(), "limit");
+        if !self.rules.domains.is_empty() {
+            let _ = write!(all, ", {}", counted(self.rules.domains.len(), "domain"));
+        }
+        format!("{all:<28} {}", config.display())
+    }
+
+    fn hint(&self) -> Option<String> {
+        let (_, resp) = self.ports.iter().find(|(name, _)| *name == "resp")?;
+        Some(format!("redis-cli -h {} -p {} CL.THROTTLE me 4 5 60", resp.ip(), resp.port()))
+    }
+}
+
+fn counted(count: usize, what: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {what}{plural}")
+}
+
+/// Whether counts survive this process.
+fn kept(url: &str) -> &'static str {
+    match url.split_once(':') {
+        Some(("memory" | "atomic", _)) => "counts are in this process and end with it",
+        _ => "counts are shared by all who use it",
+    }
+}
