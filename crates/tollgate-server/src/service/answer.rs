@@ -1,6 +1,7 @@
 //! What a question is answered with.
 
 use tollgate::{Decision, PolicyDecision};
+use tollgate_http::Outcomes;
 
 /// The answer to one question.
 #[derive(Clone, Debug)]
@@ -95,5 +96,15 @@ impl Answer {
     #[must_use]
     pub fn passes(&self) -> bool {
         self.verdict.passes()
+    }
+}
+
+impl Outcomes for Decisions {
+    fn outcomes(&self) -> &[Decision] {
+        Decisions::outcomes(self)
+    }
+
+    fn headline_index(&self) -> usize {
+        Decisions::headline(self).map_or(0, |(index, _)| index)
     }
 }

@@ -1,0 +1,80 @@
+//! JSON, written by hand: an answer is a few numbers, and times are exact decimals, which are no floats.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use tollgate::{Decision, Limit};
+
+use crate::service::{Answer, Decisions};
+
+/// A text in quotes.
+pub(super) fn quoted(text: &str, out: &mut String) {
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            c if c.is_control() => {
+                let _ = write!(out, "\\u{:04x}", u32::from(c));
+            }
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+}
+
+/// Seconds with up to six decimals.
+pub(super) fn seconds(span: Duration, out: &mut String) {
+    let micros = span.subsec_micros();
+    let _ = write!(out, "{}", span.as_secs());
+    if micros > 0 {
+        let digits = format!("{micros:06}");
+        out.push('.');
+        out.push_str(digits.trim_end_matches('0'));
+    }
+}
+
+/// The answer to a hit and to everything else that decides.
+pub(super) fn answer(answer: &Answer, limits: &[Limit], out: &mut String) {
+    let _ =
+        write!(out, "{{\"allowed\":{},\"verdict\":\"{}\"", answer.passes(), answer.verdict.name());
+    if let Some((index, decision)) = answer.decisions.headline() {
+        out.push(',');
+        fields(decision, limits.get(index), out);
+    }
+    if let Decisions::Several(_) = &answer.decisions {
+        out.push_str(",\"limits\":[");
+        for (index, decision) in answer.decisions.outcomes().iter().enumerate() {
+            out.push_str(if index == 0 { "{" } else { ",{" });
+            let _ = write!(out, "\"allowed\":{},", decision.allowed());
+            fields(decision, limits.get(index), out);
+            out.push('}');
+        }
+        out.push(']');
+    }
+    out.push('}');
+}
+
+/// The fields of one decision, without braces.
+pub(super) fn fields(decision: &Decision, limit: Option<&Limit>, out: &mut String) {
+    if let Some(name) = limit.and_then(Limit::name) {
+        out.push_str("\"name\":");
+        quoted(name, out);
+        out.push(',');
+    }
+    let (most, used, left) = (decision.limit(), decision.used(), decision.remaining());
+    let _ = write!(out, "\"limit\":{most},\"remaining\":{left},\"used\":{used},\"retry_after\":");
+    match decision.retry_after() {
+        Some(wait) => seconds(wait, out),
+        None => out.push_str("null"),
+    }
+    out.push_str(",\"reset_after\":");
+    seconds(decision.reset_after(), out);
+    let _ = write!(
+        out,
+        ",\"charged\":{},\"source\":\"{}\"",
+        decision.charged(),
+        decision.source().name()
+    );
+}

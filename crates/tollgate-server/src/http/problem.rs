@@ -1,0 +1,57 @@
+//! Errors, as `application/problem+json` (RFC 9457).
+
+use http::{HeaderValue, Response, StatusCode, header};
+use tollgate_http::PROBLEM_JSON;
+
+use super::json::quoted;
+use super::reply::{Reply, bytes};
+use crate::service::{Refusal, RefusalKind};
+
+/// A question that has no answer.
+#[derive(Debug)]
+pub(super) struct Problem {
+    status: StatusCode,
+    detail: String,
+}
+
+impl Problem {
+    pub(super) fn new(status: StatusCode, detail: impl Into<String>) -> Problem {
+        Problem { status, detail: detail.into() }
+    }
+
+    /// The question makes no sense.
+    pub(super) fn wrong(detail: impl Into<String>) -> Problem {
+        Problem::new(StatusCode::BAD_REQUEST, detail)
+    }
+
+    /// As an object in a list of answers.
+    pub(super) fn json(&self, out: &mut String) {
+        out.push_str("{\"title\":");
+        quoted(self.status.canonical_reason().unwrap_or("error"), out);
+        out.push_str(&format!(",\"status\":{},\"detail\":", self.status.as_u16()));
+        quoted(&self.detail, out);
+        out.push('}');
+    }
+
+    pub(super) fn response(&self) -> Response<Reply> {
+        let mut body = String::new();
+        self.json(&mut body);
+        body.push('\n');
+        let mut response = bytes(self.status, body.into());
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON));
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        response
+    }
+}
+
+impl From<Refusal> for Problem {
+    fn from(refusal: Refusal) -> Self {
+        let status = match refusal.kind() {
+            RefusalKind::Wrong => StatusCode::BAD_REQUEST,
+            RefusalKind::Unknown => StatusCode::NOT_FOUND,
+            RefusalKind::Store => StatusCode::SERVICE_UNAVAILABLE,
+        };
+        Problem::new(status, refusal.to_string())
+    }
+}

@@ -1,0 +1,132 @@
+//! What a client asks, by query or as JSON.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use tollgate::{Key, KeyRef, Parts};
+
+use super::problem::Problem;
+use super::query;
+
+/// A question about one key of one limit.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Question<'a> {
+    /// The name of a rule, or a limit as text.
+    #[serde(borrow)]
+    pub(super) limit: Cow<'a, str>,
+    /// Whose.
+    #[serde(borrow)]
+    pub(super) key: KeyText<'a>,
+    /// Units; 1 if it is not said.
+    pub(super) cost: Option<u64>,
+    #[serde(borrow, default)]
+    pub(super) namespace: Cow<'a, str>,
+    /// What is asked, in lists.
+    #[serde(default)]
+    pub(super) operation: Option<Asked>,
+}
+
+/// What can be asked of a key: each is a path, and a value of `operation` in a batch.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Asked {
+    Hit,
+    Peek,
+    Take,
+    Charge,
+    Refund,
+    Set,
+    Reset,
+    Usage,
+}
+
+/// A key: a text, or several that never run together.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+pub(super) enum KeyText<'a> {
+    One(#[serde(borrow)] Cow<'a, str>),
+    Several(#[serde(borrow)] Vec<Cow<'a, str>>),
+}
+
+impl Key for KeyText<'_> {
+    fn with_key<R>(&self, f: impl FnOnce(KeyRef<'_>) -> R) -> R {
+        match self {
+            KeyText::One(text) => f(KeyRef::plain(text.as_bytes())),
+            KeyText::Several(parts) => Parts(parts).with_key(f),
+        }
+    }
+}
+
+/// Several questions.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Questions<'a> {
+    #[serde(borrow)]
+    pub(super) items: Vec<Question<'a>>,
+}
+
+/// How many questions one request may bring.
+const MAX_ITEMS: usize = 1_000;
+
+impl<'a> Question<'a> {
+    /// From the body if there is one, else from the query.
+    pub(super) fn read(query: &'a str, body: &'a [u8]) -> Result<Question<'a>, Problem> {
+        if body.is_empty() { Question::of_query(query) } else { json(body) }
+    }
+
+    fn of_query(text: &'a str) -> Result<Question<'a>, Problem> {
+        let (mut limit, mut keys, mut cost) = (None, Vec::new(), None);
+        let mut namespace = Cow::Borrowed("");
+        for pair in query::pairs(text) {
+            let (name, value) = pair?;
+            match &*name {
+                "limit" => limit = Some(value),
+                "key" => keys.push(value),
+                "cost" => cost = Some(number("cost", &value)?),
+                "namespace" => namespace = value,
+                _ => {
+                    return Err(Problem::wrong(format!(
+                        "parameter {name:?}: unknown; expected limit, key, cost or namespace"
+                    )));
+                }
+            }
+        }
+        let limit = limit.ok_or_else(|| missing("limit"))?;
+        let key = match keys.len() {
+            0 => return Err(missing("key")),
+            1 => KeyText::One(keys.swap_remove(0)),
+            _ => KeyText::Several(keys),
+        };
+        Ok(Question { limit, key, cost, namespace, operation: None })
+    }
+}
+
+impl<'a> Questions<'a> {
+    pub(super) fn read(body: &'a [u8]) -> Result<Questions<'a>, Problem> {
+        let questions: Questions<'_> = json(body)?;
+        match questions.items.len() {
+            0 => Err(Problem::wrong("items: empty; at least one is expected")),
+            1..=MAX_ITEMS => Ok(questions),
+            many => {
+                Err(Problem::wrong(format!("items: {many} of them; at most {MAX_ITEMS} are read")))
+            }
+        }
+    }
+}
+
+pub(super) fn missing(name: &str) -> Problem {
+    Problem::wrong(format!(
+        "{name}: missing; expected ?limit=10/second&key=user:42 or a JSON body with both"
+    ))
+}
+
+pub(super) fn number(name: &str, value: &str) -> Result<u64, Problem> {
+    value
+        .parse()
+        .map_err(|_| Problem::wrong(format!("{name} {value:?}: must be a whole number from 0")))
+}
+
+fn json<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Problem> {
+    serde_json::from_slice(body).map_err(|error| Problem::wrong(format!("body: {error}")))
+}

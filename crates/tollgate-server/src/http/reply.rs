@@ -1,0 +1,51 @@
+//! Responses.
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
+use http_body_util::Full;
+use tollgate::Limit;
+use tollgate_http::Headers;
+
+use super::json;
+use crate::service::Answer;
+
+/// The body of every response: there already.
+pub(super) type Reply = Full<Bytes>;
+
+pub(super) fn bytes(status: StatusCode, body: Bytes) -> Response<Reply> {
+    let mut response = Response::new(Full::new(body));
+    *response.status_mut() = status;
+    response
+}
+
+/// JSON that no cache keeps.
+pub(super) fn json(status: StatusCode, mut body: String) -> Response<Reply> {
+    body.push('\n');
+    let mut response = bytes(status, body.into());
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+/// An answer: 200 if it passes, 429 if not, with the headers that a browser's client would get.
+pub(super) fn answer(answer: &Answer, limits: &[Limit]) -> Response<Reply> {
+    let status = if answer.passes() { StatusCode::OK } else { StatusCode::TOO_MANY_REQUESTS };
+    let mut body = String::with_capacity(192);
+    json::answer(answer, limits, &mut body);
+    let mut response = json(status, body);
+    rate_limit(answer, limits, response.headers_mut());
+    response
+}
+
+/// `RateLimit`, `RateLimit-Policy` and, on a refusal, `Retry-After`.
+pub(super) fn rate_limit(answer: &Answer, limits: &[Limit], headers: &mut HeaderMap) {
+    if answer.decisions.outcomes().is_empty() {
+        return;
+    }
+    Headers::default().write(limits, &answer.decisions, |name, value| {
+        if let Ok(value) = HeaderValue::from_str(&value) {
+            headers.insert(HeaderName::from_static(name), value);
+        }
+    });
+}

@@ -1,0 +1,101 @@
+//! From a path to what it asks.
+
+use http::{HeaderValue, Method, Request, Response, StatusCode, header};
+use hyper::body::Incoming;
+
+use super::problem::Problem;
+use super::question::{Asked, Question};
+use super::reply::Reply;
+use super::{ask, body, check, help};
+use crate::service::Service;
+
+/// What a path asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Route {
+    One(Asked),
+    All,
+    Batch,
+    Check,
+    OpenApi,
+    Help,
+}
+
+const ROUTES: &[(&str, Route)] = &[
+    ("/v1/hit", Route::One(Asked::Hit)),
+    ("/v1/peek", Route::One(Asked::Peek)),
+    ("/v1/take", Route::One(Asked::Take)),
+    ("/v1/charge", Route::One(Asked::Charge)),
+    ("/v1/refund", Route::One(Asked::Refund)),
+    ("/v1/set", Route::One(Asked::Set)),
+    ("/v1/reset", Route::One(Asked::Reset)),
+    ("/v1/usage", Route::One(Asked::Usage)),
+    ("/v1/all", Route::All),
+    ("/v1/batch", Route::Batch),
+    ("/v1/check", Route::Check),
+    ("/openapi.json", Route::OpenApi),
+    ("/", Route::Help),
+];
+
+pub(super) async fn answer(service: &Service, request: Request<Incoming>) -> Response<Reply> {
+    routed(service, request).await.unwrap_or_else(|problem| problem.response())
+}
+
+async fn routed(service: &Service, request: Request<Incoming>) -> Result<Response<Reply>, Problem> {
+    let (head, body) = request.into_parts();
+    let path = head.uri.path();
+    let query = head.uri.query().unwrap_or("");
+    let Some((_, route)) = ROUTES.iter().find(|(known, _)| *known == path) else {
+        let known: Vec<_> = ROUTES.iter().map(|(path, _)| *path).collect();
+        return Err(Problem::new(
+            StatusCode::NOT_FOUND,
+            format!("path {path:?}: unknown; known are {}", known.join(", ")),
+        ));
+    };
+    if let Some(refused) = refused_method(*route, &head.method) {
+        return Ok(refused);
+    }
+    match route {
+        Route::One(asked) => {
+            let body = body::read(body).await?;
+            ask::one(service, *asked, &Question::read(query, &body)?).await
+        }
+        Route::All => ask::all(service, &body::read(body).await?).await,
+        Route::Batch => ask::batch(service, &body::read(body).await?).await,
+        Route::Check => check::check(service, query, &head.headers).await,
+        Route::OpenApi => Ok(help::openapi()),
+        Route::Help => Ok(help::text()),
+    }
+}
+
+/// What changes something is not done by GET, which caches and previews send on their own; proxies check with whatever method their client used.
+fn refused_method(route: Route, method: &Method) -> Option<Response<Reply>> {
+    let allowed = match route {
+        Route::Check => return None,
+        Route::One(Asked::Peek | Asked::Usage) => "GET, HEAD, POST",
+        Route::OpenApi | Route::Help => "GET, HEAD",
+        Route::One(_) | Route::All | Route::Batch => "POST",
+    };
+    if allowed.split(", ").any(|allowed| allowed == method.as_str()) {
+        return None;
+    }
+    let detail = format!("method {method}: expected {allowed}");
+    let mut response = Problem::new(StatusCode::METHOD_NOT_ALLOWED, detail).response();
+    response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allowed));
+    Some(response)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The document that describes the paths, and the paths.
+    #[test]
+    fn every_path_is_described() {
+        let document: serde_json::Value = serde_json::from_str(help::OPENAPI).unwrap();
+        let described = document["paths"].as_object().unwrap();
+        for (path, _) in ROUTES.iter().filter(|(path, _)| *path != "/") {
+            assert!(described.contains_key(*path), "{path}");
+        }
+        assert_eq!(described.len(), ROUTES.len() - 1);
+    }
+}
