@@ -12,6 +12,7 @@ pub mod config;
 pub mod grpc;
 pub mod http;
 pub mod net;
+pub mod observe;
 pub mod resp;
 pub mod rules;
 pub mod service;

@@ -1,5 +1,7 @@
 //! A rule on the store.
 
+use std::sync::{Arc, OnceLock};
+
 use tollgate::shared::{AnyStore, SharedItem};
 use tollgate::{Key, KeyRef, Limit, LimitBuilder, Policy};
 
@@ -7,6 +9,7 @@ use super::Defaults;
 use super::answer::{Answer, Decisions, Verdict};
 use super::limiter::{Limiter, Operation};
 use super::refusal::Refusal;
+use crate::observe::RuleStats;
 use crate::rules::{Patterns, Rule, Treatment};
 
 /// A rule, bound to the store: what a question is asked of.
@@ -17,6 +20,7 @@ pub struct Bound {
     keys: Patterns<Way>,
     shadow: bool,
     cost: u64,
+    stats: OnceLock<Arc<RuleStats>>,
 }
 
 /// A [`Treatment`] on the store.
@@ -55,6 +59,7 @@ impl Bound {
             keys: rule.keys.try_map(way)?,
             shadow: rule.shadow,
             cost: rule.cost,
+            stats: OnceLock::new(),
         })
     }
 
@@ -75,6 +80,7 @@ impl Bound {
             keys: Patterns::default(),
             shadow: false,
             cost: 1,
+            stats: OnceLock::new(),
         })
     }
 
@@ -82,6 +88,16 @@ impl Bound {
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// What its hits are counted in.
+    pub(crate) fn stats(&self) -> &Arc<RuleStats> {
+        self.stats.get_or_init(|| Arc::new(RuleStats::new("", &self.name)))
+    }
+
+    /// Counts go on in these.
+    pub(super) fn count_in(&self, stats: Arc<RuleStats>) {
+        let _ = self.stats.set(stats);
     }
 
     /// The limits that a key meets, in the order of its decisions; none if it is exempt or blocked.
@@ -98,11 +114,15 @@ impl Bound {
         }
     }
 
-    /// Asks.
+    /// Asks. By [`Service::ask`](super::Service::ask), which counts.
     ///
     /// # Errors
     /// When the store does not answer and nothing says what to do then.
-    pub async fn ask<K: Key>(&self, key: K, operation: Operation) -> Result<Answer, Refusal> {
+    pub(super) async fn ask<K: Key>(
+        &self,
+        key: K,
+        operation: Operation,
+    ) -> Result<Answer, Refusal> {
         let limiter = match key.with_key(|key| self.limiter_of(key)) {
             Ok(limiter) => limiter,
             Err(verdict) => return Ok(Answer { verdict, decisions: Decisions::None }),

@@ -51,6 +51,11 @@ impl Domain {
         Ok(domain)
     }
 
+    /// All its rules.
+    pub(crate) fn bounds(&self) -> impl Iterator<Item = &Arc<Bound>> {
+        self.bounds.iter().map(|(_, bound)| bound)
+    }
+
     /// The rule for these entries, if there is one for exactly that many.
     pub(crate) fn find(&self, entries: &[(&str, &str)]) -> Option<Match> {
         let mut nodes = &self.descriptors[..];

@@ -24,6 +24,7 @@ use arc_swap::ArcSwap;
 use tollgate::shared::{AnyStore, OnFailure};
 use tollgate::{Key, Policy};
 
+use crate::observe::Observer;
 use crate::rules::RuleSet;
 use domain::Domain;
 use given::Given;
@@ -37,6 +38,7 @@ pub struct Service {
     rules: ArcSwap<Bounds>,
     given: Given,
     texts: Texts,
+    observer: Observer,
 }
 
 /// What holds for all rules that do not say otherwise.
@@ -69,7 +71,9 @@ impl Service {
     /// # Errors
     /// When the store cannot hold one of the limits.
     pub fn new(store: AnyStore, defaults: Defaults, rules: &RuleSet) -> Result<Service, Refusal> {
+        let observer = Observer::default();
         let bounds = Bounds::new(&store, &defaults, rules)?;
+        bounds.count_in(&observer);
         let given = Given::new(defaults.given);
         Ok(Service {
             store,
@@ -77,6 +81,7 @@ impl Service {
             rules: ArcSwap::from_pointee(bounds),
             given,
             texts: Texts::default(),
+            observer,
         })
     }
 
@@ -91,7 +96,9 @@ impl Service {
     /// # Errors
     /// When the store cannot hold one of the limits; then the old rules stay in force.
     pub fn replace(&self, rules: &RuleSet) -> Result<(), Refusal> {
-        self.rules.store(Arc::new(Bounds::new(&self.store, &self.defaults, rules)?));
+        let bounds = Bounds::new(&self.store, &self.defaults, rules)?;
+        bounds.count_in(&self.observer);
+        self.rules.store(Arc::new(bounds));
         Ok(())
     }
 
@@ -116,7 +123,10 @@ impl Service {
     /// # Errors
     /// When the store cannot hold it.
     pub fn given(&self, namespace: &str, policy: &Policy) -> Result<Arc<Bound>, Refusal> {
-        self.given.bound(&self.store, &self.defaults, namespace, policy)
+        let bound = self.given.bound(&self.store, &self.defaults, namespace, policy)?;
+        // All of them together: how many there are is up to clients.
+        bound.count_in(self.observer.rule("", ""));
+        Ok(bound)
     }
 
     /// Asks one thing of one key.
@@ -129,11 +139,43 @@ impl Service {
         key: K,
         operation: Operation,
     ) -> Result<Answer, Refusal> {
-        bound.ask(key, operation).await
+        let answer = bound.ask(&key, operation).await;
+        match &answer {
+            Ok(answer) if matches!(operation, Operation::Hit(_) | Operation::Take(_)) => {
+                key.with_key(|key| self.observer.saw(bound.stats(), key, answer.verdict));
+            }
+            Err(refusal) if refusal.kind() == RefusalKind::Store => bound.stats().failed(),
+            Ok(_) | Err(_) => {}
+        }
+        answer
+    }
+
+    /// What was seen so far.
+    #[must_use]
+    pub fn observer(&self) -> &Observer {
+        &self.observer
     }
 }
 
 impl Bounds {
+    /// Counts of rules that were there before go on; those of rules that are no more end.
+    fn count_in(&self, observer: &Observer) {
+        for ((namespace, name), bound) in &self.limits {
+            bound.count_in(observer.rule(namespace, name));
+        }
+        for (domain, tree) in &self.domains {
+            for bound in tree.bounds() {
+                bound.count_in(observer.rule(domain, bound.name()));
+            }
+        }
+        observer.retain(|namespace, name| {
+            let given = namespace.is_empty() && name.is_empty();
+            let limit = self.limits.contains_key(&(namespace.into(), name.into()));
+            let of_domain = |domain: &Domain| domain.bounds().any(|bound| bound.name() == name);
+            given || limit || self.domains.get(namespace).is_some_and(of_domain)
+        });
+    }
+
     fn new(store: &AnyStore, defaults: &Defaults, rules: &RuleSet) -> Result<Bounds, Refusal> {
         let mut bounds = Bounds::default();
         for ((namespace, name), rule) in &rules.limits {

@@ -1,13 +1,13 @@
 //! Several keys, all or nothing.
 
 use tollgate::shared::hit_all_shared;
-use tollgate::{Decision, Key, PolicyDecision};
+use tollgate::{Decision, Key, KeyRef, PolicyDecision};
 
 use super::Service;
 use super::answer::{Answer, Decisions, Verdict};
 use super::bound::Bound;
 use super::limiter::Operation;
-use super::refusal::Refusal;
+use super::refusal::{Refusal, RefusalKind};
 
 /// One of several things asked together.
 #[derive(Clone, Copy, Debug)]
@@ -38,9 +38,17 @@ impl Service {
             items.iter().enumerate().partition(|(_, item)| item.bound.is_shadow());
         let mut answers = vec![None; items.len()];
         let bound: Vec<_> = binding.iter().map(|(_, item)| *item).collect();
-        let bound = together(&bound).await?;
+        let bound = together(&bound).await.inspect_err(|refusal| {
+            if refusal.kind() == RefusalKind::Store {
+                binding.iter().for_each(|(_, item)| item.bound.stats().failed());
+            }
+        })?;
         let passes = bound.iter().all(Answer::passes);
-        for ((index, _), answer) in binding.iter().zip(bound) {
+        for ((index, item), answer) in binding.iter().zip(bound) {
+            let saw = |key: KeyRef<'_>| {
+                self.observer().saw(item.bound.stats(), key, answer.verdict);
+            };
+            item.key.with_key(saw);
             answers[*index] = Some(answer);
         }
         let look = if passes { Operation::Hit } else { Operation::Peek };

@@ -1,0 +1,105 @@
+//! What the server has seen: counts by rule, busiest keys, how long answers took. Bounded, whatever clients send: labels are rules and ports, never keys.
+
+mod port;
+mod rule;
+mod sketch;
+
+pub use port::{PortStats, Spans};
+pub use rule::RuleStats;
+pub use sketch::{Seen, Sketch};
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tollgate::KeyRef;
+
+use crate::service::Verdict;
+
+/// Everything that is counted.
+#[derive(Debug, Default)]
+pub struct Observer {
+    rules: Mutex<BTreeMap<(String, String), Arc<RuleStats>>>,
+    busiest: Sketch,
+    denied: Sketch,
+    ports: [PortStats; 4],
+}
+
+/// The ports that answer questions, in the order of their stats.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    /// HTTP and JSON.
+    Http,
+    /// Envoy's.
+    Grpc,
+    /// Redis'.
+    Resp,
+    /// What operators look at.
+    Admin,
+}
+
+impl Protocol {
+    /// All of them.
+    pub const ALL: [Protocol; 4] =
+        [Protocol::Http, Protocol::Grpc, Protocol::Resp, Protocol::Admin];
+
+    /// Its name in settings, metrics and logs.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Protocol::Http => "http",
+            Protocol::Grpc => "grpc",
+            Protocol::Resp => "resp",
+            Protocol::Admin => "admin",
+        }
+    }
+}
+
+impl Observer {
+    /// The counts of a rule, which go on when rules are replaced.
+    pub fn rule(&self, namespace: &str, name: &str) -> Arc<RuleStats> {
+        let mut rules = self.rules.lock().unwrap_or_else(PoisonError::into_inner);
+        let stats = rules.entry((namespace.to_owned(), name.to_owned()));
+        Arc::clone(stats.or_insert_with(|| Arc::new(RuleStats::new(namespace, name))))
+    }
+
+    /// Forgets the counts of rules that are no more.
+    pub fn retain(&self, is_rule: impl Fn(&str, &str) -> bool) {
+        let mut rules = self.rules.lock().unwrap_or_else(PoisonError::into_inner);
+        rules.retain(|(namespace, name), _| is_rule(namespace, name));
+    }
+
+    /// The counts of all rules.
+    #[must_use]
+    pub fn rules(&self) -> Vec<Arc<RuleStats>> {
+        let rules = self.rules.lock().unwrap_or_else(PoisonError::into_inner);
+        rules.values().map(Arc::clone).collect()
+    }
+
+    /// Notes a hit.
+    #[inline]
+    pub fn saw(&self, rule: &Arc<RuleStats>, key: KeyRef<'_>, verdict: Verdict) {
+        rule.saw(verdict);
+        self.busiest.saw(rule, key);
+        if matches!(verdict, Verdict::Denied | Verdict::Shadowed | Verdict::Blocked) {
+            self.denied.saw(rule, key);
+        }
+    }
+
+    /// Keys with the most hits, the busiest first.
+    #[must_use]
+    pub fn busiest(&self, most: usize) -> Vec<Seen> {
+        self.busiest.top(most)
+    }
+
+    /// Keys that were denied most often.
+    #[must_use]
+    pub fn most_denied(&self, most: usize) -> Vec<Seen> {
+        self.denied.top(most)
+    }
+
+    /// What happened on a port.
+    #[must_use]
+    pub fn port(&self, protocol: Protocol) -> &PortStats {
+        &self.ports[protocol as usize]
+    }
+}

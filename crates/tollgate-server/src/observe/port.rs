@@ -1,0 +1,95 @@
+//! What happened on a port.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Counts of one port.
+#[derive(Debug, Default)]
+pub struct PortStats {
+    opened: AtomicU64,
+    closed: AtomicU64,
+    refused: AtomicU64,
+    wrong: AtomicU64,
+    /// How long requests took.
+    pub spans: Spans,
+}
+
+/// A histogram of spans, in powers of two of a microsecond.
+#[derive(Debug, Default)]
+pub struct Spans {
+    buckets: [AtomicU64; Spans::BUCKETS],
+    micros: AtomicU64,
+}
+
+impl PortStats {
+    /// A connection begins.
+    pub fn open(&self) {
+        self.opened.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// It ends.
+    pub fn close(&self) {
+        self.closed.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// One was not taken: too many, or without a certificate or token.
+    pub fn refuse(&self) {
+        self.refused.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A request made no sense.
+    pub fn wrong(&self) {
+        self.wrong.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Connections taken since the start, those that are open, those refused, and requests without sense.
+    #[must_use]
+    pub fn counts(&self) -> (u64, u64, u64, u64) {
+        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        // Closed first: what is closed between the two loads must not count below nothing.
+        let closed = load(&self.closed);
+        let opened = load(&self.opened);
+        (opened, opened.saturating_sub(closed), load(&self.refused), load(&self.wrong))
+    }
+}
+
+impl Spans {
+    /// The last is for everything longer than half a second.
+    pub const BUCKETS: usize = 21;
+
+    /// Notes one.
+    pub fn saw(&self, span: Duration) {
+        let micros = u64::try_from(span.as_micros()).unwrap_or(u64::MAX);
+        let bucket =
+            (64 - micros.saturating_sub(1).leading_zeros() as usize).min(Spans::BUCKETS - 1);
+        self.buckets[bucket].fetch_add(1, Ordering::Relaxed);
+        self.micros.fetch_add(micros, Ordering::Relaxed);
+    }
+
+    /// The longest span of each bucket in microseconds and how many are in it, and the sum of all in microseconds.
+    #[must_use]
+    pub fn counts(&self) -> (Vec<(u64, u64)>, u64) {
+        let bucket = |(index, count): (usize, &AtomicU64)| {
+            let most = if index + 1 == Spans::BUCKETS { u64::MAX } else { 1 << index };
+            (most, count.load(Ordering::Relaxed))
+        };
+        let buckets = self.buckets.iter().enumerate().map(bucket).collect();
+        (buckets, self.micros.load(Ordering::Relaxed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_span_is_counted_in_the_bucket_that_holds_it() {
+        let spans = Spans::default();
+        for micros in [0, 1, 2, 3, 4, 1_000_000] {
+            spans.saw(Duration::from_micros(micros));
+        }
+        let (buckets, sum) = spans.counts();
+        assert_eq!(&buckets[..4], [(1, 2), (2, 1), (4, 2), (8, 0)]);
+        assert_eq!((buckets[20], sum), ((u64::MAX, 1), 1_000_010));
+    }
+}
