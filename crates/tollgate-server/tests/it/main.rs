@@ -1,0 +1,3 @@
+//! The server as its clients see it.
+
+mod grpc;
