@@ -1,17 +1,47 @@
-//! Redis' protocol.
+//! Redis' protocol, both versions: the commands of redis-cell and throttlecrab, and tollgate's own.
+//!
+//! ```text
+//! bytes ──▶ parser ──▶ session: what does the command want? ──▶ question ──▶ Service ──▶ shape ──▶ reply: bytes
+//!                      handshake · throttle · native            flight: those that wait, together
+//! ```
+//!
+//! All commands that have arrived are answered in one write. On a store in this process a command is answered before the next is looked at; on one
+//! elsewhere the commands of a pipeline wait for it together.
+
+mod auth;
+mod buffer;
+mod commands;
+mod connection;
+mod flight;
+mod handshake;
+mod limits;
+mod line;
+mod memo;
+mod native;
+mod parser;
+mod question;
+mod reply;
+mod session;
+mod shape;
+mod throttle;
+
+pub use auth::{Auth, Open};
+pub use limits::Limits;
+pub use parser::{Command, Parser, ProtocolError};
 
 use std::sync::Arc;
 
 use crate::net::{Draining, Port};
 use crate::service::Service;
+use connection::Connection;
+use session::Session;
 
 /// Answers on this port until it is time to stop.
 pub async fn serve(port: Port, service: Arc<Service>, draining: Draining) {
-    port.serve(draining, move |stream, _peer, _draining| {
-        let service = Arc::clone(&service);
-        async move {
-            let _ = (stream, service);
-        }
+    let auth: Arc<dyn Auth> = Arc::new(Open);
+    port.serve(draining, move |stream, peer, draining| {
+        let session = Session::new(Arc::clone(&service), Arc::clone(&auth), peer);
+        Connection::new(stream, session).talk(draining)
     })
     .await;
 }

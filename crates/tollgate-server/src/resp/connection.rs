@@ -1,0 +1,276 @@
+//! One connection: what came is read, all of it answered, and the answers written at once.
+
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, ready};
+
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tokio::time::{Sleep, sleep};
+
+use super::buffer::{Buffer, Output};
+use super::flight::Flight;
+use super::limits::{COMMAND_TIME, GOODBYE, LAST_CALL, UNREAD, UNREAD_TIME};
+use super::parser::Parser;
+use super::question::{Question, What, tell};
+use super::reply::Reply;
+use super::session::{Session, Step};
+use crate::net::{Draining, Stream};
+
+pub(super) struct Connection {
+    stream: Stream,
+    session: Session,
+    input: Buffer,
+    parser: Parser,
+    output: Output,
+    /// Complete commands may be left: too many answers were waiting to be read.
+    backlog: bool,
+    /// Ends a command that takes too long to arrive.
+    arriving: Timer,
+    /// Ends a client that does not read.
+    unread: Timer,
+}
+
+type Timer = Option<Pin<Box<Sleep>>>;
+
+/// Why reading came back.
+enum Event {
+    /// There is something to answer.
+    Bytes,
+    /// No more will come, or it is not worth waiting for.
+    End,
+}
+
+impl Connection {
+    pub(super) fn new(stream: Stream, session: Session) -> Connection {
+        Connection {
+            stream,
+            session,
+            input: Buffer::default(),
+            parser: Parser::default(),
+            output: Output::default(),
+            backlog: false,
+            arriving: None,
+            unread: None,
+        }
+    }
+
+    /// Until the client goes, or the server.
+    pub(super) async fn talk(mut self, draining: Draining) {
+        let stop = draining.clone();
+        let mut told = draining;
+        let mut told = pin!(async move { told.begun().await });
+        let mut asked_to_stop = false;
+        let mut last_call: Timer = None;
+        loop {
+            let event = poll_fn(|cx| {
+                if passed(&mut last_call, cx) {
+                    return Poll::Ready(Event::End);
+                }
+                if let Poll::Ready(event) = self.poll_event(cx) {
+                    return Poll::Ready(event);
+                }
+                // Once is enough: the one who stops the server wakes this task, always the same, and then it looks.
+                if !asked_to_stop {
+                    asked_to_stop = true;
+                    if told.as_mut().poll(cx).is_pending() {
+                        return Poll::Pending;
+                    }
+                }
+                if !stop.has_begun() {
+                    return Poll::Pending;
+                }
+                let timer = last_call.get_or_insert_with(|| Box::pin(sleep(LAST_CALL)));
+                timer.as_mut().poll(cx).map(|()| Event::End)
+            })
+            .await;
+            match event {
+                Event::End => break,
+                Event::Bytes => self.answer().await,
+            }
+            // Most answers fit the socket: no need to wait for it.
+            if poll_fn(|cx| Poll::Ready(self.poll_write(cx))).await == Poll::Ready(Err(())) {
+                return;
+            }
+            if self.session.closing {
+                break;
+            }
+            self.rest();
+        }
+        self.goodbye().await;
+    }
+
+    /// Writes what is to be written and reads if there may be more. A client that does not read its answers is read from until too many wait.
+    fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Event> {
+        if self.poll_write(cx) == Poll::Ready(Err(())) || passed(&mut self.unread, cx) {
+            return Poll::Ready(Event::End);
+        }
+        if self.output.unwritten().len() >= UNREAD {
+            return Poll::Pending;
+        }
+        if self.backlog {
+            return Poll::Ready(Event::Bytes);
+        }
+        match self.poll_read(cx) {
+            Poll::Ready(Ok(0) | Err(_)) => Poll::Ready(Event::End),
+            Poll::Ready(Ok(_)) => Poll::Ready(Event::Bytes),
+            Poll::Pending if passed(&mut self.arriving, cx) => Poll::Ready(Event::End),
+            Poll::Pending => Poll::Pending,
+        }
+    }
+
+    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<std::io::Result<usize>> {
+        let mut room = ReadBuf::new(self.input.room());
+        let read = Pin::new(&mut self.stream).poll_read(cx, &mut room);
+        let count = room.filled().len();
+        match read {
+            Poll::Ready(Ok(())) => {
+                self.input.fill(count);
+                Poll::Ready(Ok(count))
+            }
+            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
+            Poll::Pending => {
+                self.input.relax();
+                Poll::Pending
+            }
+        }
+    }
+
+    /// Ready when all is written, or nothing ever will be.
+    fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ()>> {
+        while !self.output.is_empty() {
+            match Pin::new(&mut self.stream).poll_write(cx, self.output.unwritten()) {
+                Poll::Ready(Ok(count @ 1..)) => {
+                    self.output.wrote(count);
+                    self.unread = None;
+                }
+                Poll::Ready(Ok(0) | Err(_)) => return Poll::Ready(Err(())),
+                Poll::Pending => {
+                    self.unread.get_or_insert_with(|| Box::pin(sleep(UNREAD_TIME)));
+                    return Poll::Pending;
+                }
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Gives back what only a connection that talks needs.
+    fn rest(&mut self) {
+        self.output.relax();
+        self.parser.relax();
+        self.input.relax();
+        if self.input.is_empty() || self.backlog {
+            self.arriving = None;
+        } else if self.arriving.is_none() {
+            self.arriving = Some(Box::pin(sleep(COMMAND_TIME)));
+        }
+    }
+
+    /// Answers all commands that are complete.
+    async fn answer(&mut self) {
+        let Connection { session, input, parser, output, arriving, backlog, .. } = self;
+        output.ready();
+        *backlog = true;
+        while output.unwritten().len() < UNREAD && !session.closing {
+            let bytes = input.filled();
+            let length = match parser.parse(bytes, session.limits()) {
+                Ok(Some(length)) => length,
+                Ok(None) => {
+                    *backlog = false;
+                    break;
+                }
+                Err(error) => {
+                    Reply { out: &mut output.bytes, protocol: session.protocol }.error("ERR", error);
+                    session.closing = true;
+                    break;
+                }
+            };
+            *arriving = None;
+            let mut taken = length;
+            if let Step::Ask(question) = session.step(parser.command(bytes), &mut output.bytes) {
+                taken += ask(question, session, &bytes[length..], &mut output.bytes).await;
+            }
+            parser.next();
+            input.consume(taken);
+        }
+    }
+
+    /// The rest of the answers; then the end is told, and whatever the client still sends is read and forgotten: if it were not, the system would cut
+    /// the connection and take the answers with it.
+    async fn goodbye(mut self) {
+        let all = async {
+            if poll_fn(|cx| self.poll_write(cx)).await.is_err() {
+                return;
+            }
+            if self.stream.shutdown().await.is_err() {
+                return;
+            }
+            loop {
+                let read = poll_fn(|cx| self.poll_read(cx)).await;
+                if matches!(read, Ok(0) | Err(_)) {
+                    return;
+                }
+                self.input.consume(self.input.filled().len());
+            }
+        };
+        let _ = tokio::time::timeout(GOODBYE, all).await;
+    }
+}
+
+/// Answers a question, and if that takes time, the commands behind it along with it. Comes back with how many bytes of `behind` these had.
+async fn ask(
+    question: Question<&[u8]>,
+    session: &mut Session,
+    behind: &[u8],
+    out: &mut Vec<u8>,
+) -> usize {
+    let protocol = session.protocol;
+    let What::Ask { bound, key, operation } = question.what else {
+        // Seldom, and large.
+        let said = Box::pin(question.owned().reply(session.service.clone(), protocol)).await;
+        out.extend_from_slice(&said);
+        return 0;
+    };
+    let mut asked = pin!(bound.ask(key, operation));
+    let at_once = poll_fn(|cx| Poll::Ready(asked.as_mut().poll(cx))).await;
+    if let Poll::Ready(answer) = at_once {
+        tell(question.shape, &answer, &mut Reply { out, protocol });
+        return 0;
+    }
+    let (mut flight, taken) = gather(session, behind);
+    let mut first = None;
+    poll_fn(|cx| {
+        if first.is_none() {
+            if let Poll::Ready(answer) = asked.as_mut().poll(cx) {
+                first = Some(answer);
+            }
+        }
+        ready!(flight.poll(cx, first.is_none().then_some(key)));
+        if first.is_some() { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+    if let Some(answer) = first {
+        tell(question.shape, &answer, &mut Reply { out, protocol });
+    }
+    flight.land(out);
+    taken
+}
+
+/// The commands behind one that waits, and how many bytes they have.
+fn gather(session: &mut Session, bytes: &[u8]) -> (Flight, usize) {
+    let (mut flight, mut parser, mut taken) = (Flight::default(), Parser::default(), 0);
+    while flight.has_room() && !session.closing {
+        let rest = &bytes[taken..];
+        // What is wrong or not complete is left for later.
+        let Ok(Some(length)) = parser.parse(rest, session.limits()) else { break };
+        if let Step::Ask(question) = session.step(parser.command(rest), flight.said()) {
+            flight.ask(question.owned(), &session.service, session.protocol);
+        }
+        parser.next();
+        taken += length;
+    }
+    (flight, taken)
+}
+
+fn passed(timer: &mut Timer, cx: &mut Context<'_>) -> bool {
+    timer.as_mut().is_some_and(|timer| timer.as_mut().poll(cx).is_ready())
+}

@@ -1,0 +1,102 @@
+//! tollgate's own commands: every operation, on a limit by its name or by its text.
+
+use std::sync::Arc;
+
+use super::parser::Command;
+use super::question::{Items, Question, What};
+use super::session::Session;
+use super::shape::Shape;
+use super::throttle::integer;
+use crate::service::{Bound, Operation, Refusal};
+
+/// What stands behind the arguments that every command has.
+#[derive(Default)]
+struct Options<'a> {
+    cost: Option<u64>,
+    namespace: Option<&'a str>,
+}
+
+pub(super) fn question<'a>(
+    session: &mut Session,
+    verb: &[u8],
+    command: Command<'a, '_>,
+) -> Result<Question<&'a [u8]>, Refusal> {
+    if let b"TG.ALL" | b"TG.EACH" = verb {
+        return several(session, verb, command);
+    }
+    let (limit, key) = (text("limit", command.argument(1))?, command.argument(2).unwrap_or_default());
+    let set = if verb == b"TG.SET" { Some(units("units", command.argument(3))?) } else { None };
+    let options = options(command, if set.is_some() { 4 } else { 3 })?;
+    let bound = session.service.resolve(options.namespace.unwrap_or_default(), limit)?;
+    let cost = options.cost.unwrap_or(1);
+    let (operation, shape) = match verb {
+        b"TG.HIT" => (Operation::Hit(cost), Shape::Native),
+        b"TG.PEEK" => (Operation::Peek(cost), Shape::Native),
+        b"TG.TAKE" => (Operation::Take(cost), Shape::Native),
+        b"TG.CHARGE" => (Operation::Charge(cost), Shape::Native),
+        b"TG.REFUND" => (Operation::Refund(cost), Shape::Native),
+        _ if options.cost.is_some() => return Err(Refusal::wrong("COST: not with this command")),
+        b"TG.SET" => (Operation::Set(set.unwrap_or_default()), Shape::Native),
+        b"TG.USAGE" => (Operation::Peek(1), Shape::Usage),
+        _ => return Ok(Question { what: What::Reset { bound, key }, shape: Shape::Native }),
+    };
+    Ok(Question { what: What::Ask { bound, key, operation }, shape })
+}
+
+/// `items limit key cost ... [NAMESPACE ns]`.
+fn several<'a>(
+    session: &mut Session,
+    verb: &[u8],
+    command: Command<'a, '_>,
+) -> Result<Question<&'a [u8]>, Refusal> {
+    let count = units("items", command.argument(1))?;
+    let end = usize::try_from(count).ok().and_then(|count| count.checked_mul(3)?.checked_add(2));
+    let Some(end) = end.filter(|end| count > 0 && *end <= command.len()) else {
+        return Err(Refusal::wrong(format!(
+            "items {count}: must be the number of `limit key cost` that follow"
+        )));
+    };
+    let options = options(command, end)?;
+    if options.cost.is_some() {
+        return Err(Refusal::wrong("COST: each item has its own"));
+    }
+    let namespace = options.namespace.unwrap_or_default();
+    let mut items: Items<&'a [u8]> = Vec::with_capacity((end - 2) / 3);
+    for first in (2..end).step_by(3) {
+        let limit = text("limit", command.argument(first))?;
+        let bound: Arc<Bound> = session.service.resolve(namespace, limit)?;
+        let key = command.argument(first + 1).unwrap_or_default();
+        items.push((bound, key, units("cost", command.argument(first + 2))?));
+    }
+    let what = if verb == b"TG.ALL" { What::All(items) } else { What::Each(items) };
+    Ok(Question { what, shape: Shape::Native })
+}
+
+fn options<'a>(command: Command<'a, '_>, first: usize) -> Result<Options<'a>, Refusal> {
+    let mut options = Options::default();
+    let mut at = first;
+    while let Some(name) = command.argument(at) {
+        let value = command.argument(at + 1);
+        match &name.to_ascii_uppercase()[..] {
+            b"COST" => options.cost = Some(units("COST", value)?),
+            b"NAMESPACE" => options.namespace = Some(text("NAMESPACE", value)?),
+            _ => {
+                let brief = name[..name.len().min(32)].escape_ascii();
+                return Err(Refusal::wrong(format!("option '{brief}': must be COST or NAMESPACE")));
+            }
+        }
+        at += 2;
+    }
+    Ok(options)
+}
+
+fn units(what: &str, argument: Option<&[u8]>) -> Result<u64, Refusal> {
+    let number = integer(what, argument.unwrap_or_default())?;
+    u64::try_from(number).map_err(|_| Refusal::wrong(format!("{what} {number}: must not be negative")))
+}
+
+/// Names of rules are text; keys may be anything.
+fn text<'a>(what: &str, argument: Option<&'a [u8]>) -> Result<&'a str, Refusal> {
+    let argument = argument.ok_or_else(|| Refusal::wrong(format!("{what}: is missing")))?;
+    std::str::from_utf8(argument).map_err(|_| Refusal::wrong(format!("{what}: must be UTF-8")))
+}

@@ -1,0 +1,105 @@
+//! What a command asks of the store.
+
+use std::sync::Arc;
+
+use super::flight::Flight;
+use super::reply::{Protocol, Reply};
+use super::shape::{self, Shape};
+use crate::service::{Answer, Bound, Item, Operation, Refusal, Service};
+
+/// A question, and how its answer is told. `K` is a key: borrowed from what the client sent, or its own if it has to wait.
+#[derive(Debug)]
+pub(super) struct Question<K> {
+    pub(super) what: What<K>,
+    pub(super) shape: Shape,
+}
+
+#[derive(Debug)]
+pub(super) enum What<K> {
+    Ask { bound: Arc<Bound>, key: K, operation: Operation },
+    Reset { bound: Arc<Bound>, key: K },
+    /// Hits, all or nothing.
+    All(Items<K>),
+    /// Hits, each for itself.
+    Each(Items<K>),
+}
+
+/// Limit, key, cost.
+pub(super) type Items<K> = Vec<(Arc<Bound>, K, u64)>;
+
+pub(super) type OwnKey = Box<[u8]>;
+
+impl Question<&[u8]> {
+    pub(super) fn owned(self) -> Question<OwnKey> {
+        let items = |items: Items<&[u8]>| {
+            items.into_iter().map(|(bound, key, cost)| (bound, key.into(), cost)).collect()
+        };
+        let what = match self.what {
+            What::Ask { bound, key, operation } => What::Ask { bound, key: key.into(), operation },
+            What::Reset { bound, key } => What::Reset { bound, key: key.into() },
+            What::All(all) => What::All(items(all)),
+            What::Each(each) => What::Each(items(each)),
+        };
+        Question { what, shape: self.shape }
+    }
+}
+
+impl Question<OwnKey> {
+    /// The keys whose counters it may change.
+    pub(super) fn keys(&self) -> Vec<OwnKey> {
+        match &self.what {
+            What::Ask { key, .. } | What::Reset { key, .. } => vec![key.clone()],
+            What::All(items) | What::Each(items) => {
+                items.iter().map(|(_, key, _)| key.clone()).collect()
+            }
+        }
+    }
+
+    /// Asks, and tells the answer.
+    pub(super) async fn reply(self, service: Arc<Service>, protocol: Protocol) -> Vec<u8> {
+        let mut out = Vec::new();
+        match self.what {
+            What::Ask { bound, key, operation } => {
+                let answer = bound.ask(&key[..], operation).await;
+                tell(self.shape, &answer, &mut Reply { out: &mut out, protocol });
+            }
+            What::Reset { bound, key } => {
+                let reply = &mut Reply { out: &mut out, protocol };
+                match bound.reset(&key[..]).await {
+                    Ok(was_there) => reply.integer(i64::from(was_there)),
+                    Err(refusal) => shape::refusal(&refusal, reply),
+                }
+            }
+            What::All(items) => {
+                let items: Vec<_> = items
+                    .iter()
+                    .map(|(bound, key, cost)| Item { bound, key: &key[..], cost: *cost })
+                    .collect();
+                let answers = service.hit_all(&items).await;
+                let reply = &mut Reply { out: &mut out, protocol };
+                match answers {
+                    Ok(answers) => shape::all(&answers, reply),
+                    Err(refusal) => shape::refusal(&refusal, reply),
+                }
+            }
+            What::Each(items) => {
+                Reply { out: &mut out, protocol }.array(items.len());
+                let mut flight = Flight::default();
+                for (bound, key, cost) in items {
+                    let what = What::Ask { bound, key, operation: Operation::Hit(cost) };
+                    flight.ask(Question { what, shape: self.shape }, &service, protocol);
+                }
+                std::future::poll_fn(|cx| flight.poll(cx, None)).await;
+                flight.land(&mut out);
+            }
+        }
+        out
+    }
+}
+
+pub(super) fn tell(shape: Shape, answer: &Result<Answer, Refusal>, reply: &mut Reply<'_>) {
+    match answer {
+        Ok(answer) => shape.tell(answer, reply),
+        Err(refusal) => shape::refusal(refusal, reply),
+    }
+}

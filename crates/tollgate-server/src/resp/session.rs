@@ -1,0 +1,149 @@
+//! What is known of one client, and which command does what.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::auth::Auth;
+use super::commands;
+use super::handshake;
+use super::limits::Limits;
+use super::memo::Memo;
+use super::parser::Command;
+use super::question::Question;
+use super::reply::{Protocol, Reply};
+use super::{native, throttle};
+use crate::service::Service;
+
+/// One client.
+#[derive(Debug)]
+pub(super) struct Session {
+    pub(super) service: Arc<Service>,
+    pub(super) auth: Arc<dyn Auth>,
+    pub(super) id: u64,
+    pub(super) peer: std::net::SocketAddr,
+    pub(super) protocol: Protocol,
+    pub(super) name: Box<[u8]>,
+    pub(super) admitted: bool,
+    /// After the answers of what was asked so far the connection ends.
+    pub(super) closing: bool,
+    pub(super) memo: Memo,
+}
+
+/// What a command wants.
+pub(super) enum Step<'a> {
+    /// It is answered.
+    Said,
+    /// The store must be asked; the answer is written when it is there.
+    Ask(Question<&'a [u8]>),
+}
+
+impl Session {
+    pub(super) fn new(
+        service: Arc<Service>,
+        auth: Arc<dyn Auth>,
+        peer: std::net::SocketAddr,
+    ) -> Session {
+        static IDS: AtomicU64 = AtomicU64::new(1);
+        let admitted = auth.is_open();
+        Session {
+            service,
+            auth,
+            id: IDS.fetch_add(1, Ordering::Relaxed),
+            peer,
+            protocol: Protocol::Two,
+            name: Box::default(),
+            admitted,
+            closing: false,
+            memo: Memo::default(),
+        }
+    }
+
+    pub(super) fn limits(&self) -> &'static Limits {
+        if self.admitted { &Limits::ADMITTED } else { &Limits::STRANGER }
+    }
+
+    /// Does what needs no store, and says what does.
+    pub(super) fn step<'a>(&mut self, command: Command<'a, '_>, out: &mut Vec<u8>) -> Step<'a> {
+        let Some(name) = command.argument(0) else { return Step::Said };
+        let mut upper = [0; 16];
+        let Some(verb) = upper.get_mut(..name.len()) else {
+            return self.unknown(name, command, out);
+        };
+        verb.copy_from_slice(name);
+        verb.make_ascii_uppercase();
+        if let (b"CL.THROTTLE", true, 5..) = (&*verb, self.admitted, command.len()) {
+            let question = throttle::cell(self, command);
+            return self.asked(question, out);
+        }
+        self.other(verb, command, out)
+    }
+
+    fn other<'a>(&mut self, verb: &[u8], command: Command<'a, '_>, out: &mut Vec<u8>) -> Step<'a> {
+        let Some(known) = commands::find(verb) else { return self.unknown(verb, command, out) };
+        if !self.admitted && !matches!(verb, b"AUTH" | b"HELLO" | b"QUIT" | b"RESET") {
+            Reply { out, protocol: self.protocol }.error("NOAUTH", "Authentication required.");
+            return Step::Said;
+        }
+        if !known.takes(command.len()) {
+            let name = known.lower_name();
+            let message = format!("wrong number of arguments for '{name}' command");
+            Reply { out, protocol: self.protocol }.error("ERR", message);
+            return Step::Said;
+        }
+        match verb {
+            b"CL.THROTTLE" => {
+                let question = throttle::cell(self, command);
+                self.asked(question, out)
+            }
+            b"THROTTLE" => {
+                let question = throttle::crab(self, command);
+                self.asked(question, out)
+            }
+            _ if verb.starts_with(b"TG.") => {
+                let question = native::question(self, verb, command);
+                self.asked(question, out)
+            }
+            _ => {
+                handshake::answer(self, verb, command, out);
+                Step::Said
+            }
+        }
+    }
+
+    fn asked<'a>(
+        &self,
+        question: Result<Question<&'a [u8]>, crate::service::Refusal>,
+        out: &mut Vec<u8>,
+    ) -> Step<'a> {
+        match question {
+            Ok(question) => Step::Ask(question),
+            Err(refusal) => {
+                super::shape::refusal(&refusal, &mut Reply { out, protocol: self.protocol });
+                Step::Said
+            }
+        }
+    }
+
+    fn unknown<'a>(
+        &mut self,
+        name: &[u8],
+        command: Command<'a, '_>,
+        out: &mut Vec<u8>,
+    ) -> Step<'a> {
+        let reply = &mut Reply { out, protocol: self.protocol };
+        // A browser that somebody made talk to this port: its headers are not commands.
+        if matches!(&name.to_ascii_uppercase()[..], b"POST" | b"GET" | b"HOST:") {
+            self.closing = true;
+        }
+        let brief = |argument: &[u8]| argument[..argument.len().min(128)].escape_ascii().to_string();
+        let arguments: Vec<_> =
+            command.iter().skip(1).take(8).map(|argument| format!("'{}'", brief(argument))).collect();
+        let arguments = arguments.join(" ");
+        let name = brief(name);
+        reply.error(
+            "ERR",
+            format!("unknown command '{name}', with args beginning with: {arguments}"),
+        );
+        Step::Said
+    }
+}
