@@ -179,7 +179,8 @@ impl Connection {
                     break;
                 }
                 Err(error) => {
-                    Reply { out: &mut output.bytes, protocol: session.protocol }.error("ERR", error);
+                    Reply { out: &mut output.bytes, protocol: session.protocol }
+                        .error("ERR", error);
                     session.closing = true;
                     break;
                 }
@@ -239,10 +240,10 @@ async fn ask(
     let (mut flight, taken) = gather(session, behind);
     let mut first = None;
     poll_fn(|cx| {
-        if first.is_none() {
-            if let Poll::Ready(answer) = asked.as_mut().poll(cx) {
-                first = Some(answer);
-            }
+        if first.is_none()
+            && let Poll::Ready(answer) = asked.as_mut().poll(cx)
+        {
+            first = Some(answer);
         }
         ready!(flight.poll(cx, first.is_none().then_some(key)));
         if first.is_some() { Poll::Ready(()) } else { Poll::Pending }

@@ -173,7 +173,9 @@ fn about(session: &Session) -> String {
 
 fn subcommand(command: &str, name: &[u8], reply: &mut Reply<'_>) {
     let name = name[..name.len().min(32)].escape_ascii();
-    let message = format!("unknown subcommand or wrong number of arguments for '{name}'. Try {command} HELP.");
+    let message = format!(
+        "unknown subcommand or wrong number of arguments for '{name}'. Try {command} HELP."
+    );
     reply.error("ERR", message);
 }
 

@@ -24,7 +24,8 @@ pub(super) fn question<'a>(
     if let b"TG.ALL" | b"TG.EACH" = verb {
         return several(session, verb, command);
     }
-    let (limit, key) = (text("limit", command.argument(1))?, command.argument(2).unwrap_or_default());
+    let (limit, key) =
+        (text("limit", command.argument(1))?, command.argument(2).unwrap_or_default());
     let set = if verb == b"TG.SET" { Some(units("units", command.argument(3))?) } else { None };
     let options = options(command, if set.is_some() { 4 } else { 3 })?;
     let bound = session.service.resolve(options.namespace.unwrap_or_default(), limit)?;
@@ -92,7 +93,8 @@ fn options<'a>(command: Command<'a, '_>, first: usize) -> Result<Options<'a>, Re
 
 fn units(what: &str, argument: Option<&[u8]>) -> Result<u64, Refusal> {
     let number = integer(what, argument.unwrap_or_default())?;
-    u64::try_from(number).map_err(|_| Refusal::wrong(format!("{what} {number}: must not be negative")))
+    u64::try_from(number)
+        .map_err(|_| Refusal::wrong(format!("{what} {number}: must not be negative")))
 }
 
 /// Names of rules are text; keys may be anything.

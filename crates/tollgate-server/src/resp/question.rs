@@ -16,8 +16,15 @@ pub(super) struct Question<K> {
 
 #[derive(Debug)]
 pub(super) enum What<K> {
-    Ask { bound: Arc<Bound>, key: K, operation: Operation },
-    Reset { bound: Arc<Bound>, key: K },
+    Ask {
+        bound: Arc<Bound>,
+        key: K,
+        operation: Operation,
+    },
+    Reset {
+        bound: Arc<Bound>,
+        key: K,
+    },
     /// Hits, all or nothing.
     All(Items<K>),
     /// Hits, each for itself.

@@ -135,9 +135,14 @@ impl Session {
         if matches!(&name.to_ascii_uppercase()[..], b"POST" | b"GET" | b"HOST:") {
             self.closing = true;
         }
-        let brief = |argument: &[u8]| argument[..argument.len().min(128)].escape_ascii().to_string();
-        let arguments: Vec<_> =
-            command.iter().skip(1).take(8).map(|argument| format!("'{}'", brief(argument))).collect();
+        let brief =
+            |argument: &[u8]| argument[..argument.len().min(128)].escape_ascii().to_string();
+        let arguments: Vec<_> = command
+            .iter()
+            .skip(1)
+            .take(8)
+            .map(|argument| format!("'{}'", brief(argument)))
+            .collect();
         let arguments = arguments.join(" ");
         let name = brief(name);
         reply.error(

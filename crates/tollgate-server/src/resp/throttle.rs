@@ -39,7 +39,9 @@ pub(super) fn crab<'a>(
         0 => Operation::Peek(0),
         units => match u64::try_from(units) {
             Ok(units) => Operation::Hit(units),
-            Err(_) => return Err(Refusal::wrong(format!("quantity {units}: must not be negative"))),
+            Err(_) => {
+                return Err(Refusal::wrong(format!("quantity {units}: must not be negative")));
+            }
         },
     };
     Ok(Question { what: What::Ask { bound, key, operation }, shape: Shape::Crab })
@@ -78,10 +80,9 @@ fn bound(
 fn positive(what: &str, text: &[u8], least: u64) -> Result<u64, Refusal> {
     match u64::try_from(integer(what, text)?) {
         Ok(number) if number >= least => Ok(number),
-        _ => Err(Refusal::wrong(format!(
-            "{what} {}: must be at least {least}",
-            text.escape_ascii()
-        ))),
+        _ => {
+            Err(Refusal::wrong(format!("{what} {}: must be at least {least}", text.escape_ascii())))
+        }
     }
 }
 

@@ -58,11 +58,15 @@ impl Default for Defaults {
     }
 }
 
+/// Things by their name, looked up without copying it.
+type Names<T> = HashMap<Box<str>, T, foldhash::fast::RandomState>;
+
 /// The rules in force.
 #[derive(Debug, Default)]
 struct Bounds {
-    limits: HashMap<(Box<str>, Box<str>), Arc<Bound>>,
-    domains: HashMap<Box<str>, Domain>,
+    /// By namespace and name.
+    limits: Names<Names<Arc<Bound>>>,
+    domains: Names<Domain>,
 }
 
 impl Service {
@@ -107,9 +111,11 @@ impl Service {
     /// # Errors
     /// When there is none.
     pub fn named(&self, namespace: &str, name: &str) -> Result<Arc<Bound>, Refusal> {
-        // Names are short; a tuple of borrowed parts is no key of this map.
-        let key = (Box::from(namespace), Box::from(name));
-        self.rules.load().limits.get(&key).cloned().ok_or_else(|| Refusal::unknown(namespace, name))
+        self.find_named(namespace, name).ok_or_else(|| Refusal::unknown(namespace, name))
+    }
+
+    pub(crate) fn find_named(&self, namespace: &str, name: &str) -> Option<Arc<Bound>> {
+        self.rules.load().limits.get(namespace)?.get(name).cloned()
     }
 
     /// The rule of a domain for a descriptor, given as its entries; `None` if there is no limit on it.
@@ -180,7 +186,8 @@ impl Bounds {
         let mut bounds = Bounds::default();
         for ((namespace, name), rule) in &rules.limits {
             let bound = Bound::new(store, defaults, namespace, rule)?;
-            bounds.limits.insert((namespace[..].into(), name[..].into()), Arc::new(bound));
+            let names = bounds.limits.entry(namespace[..].into()).or_default();
+            names.insert(name[..].into(), Arc::new(bound));
         }
         for (name, descriptors) in &rules.domains {
             let domain = Domain::new(store, defaults, name, descriptors)?;

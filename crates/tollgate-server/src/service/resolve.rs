@@ -7,7 +7,7 @@ use tollgate::Policy;
 
 use super::Service;
 use super::bound::Bound;
-use super::refusal::{Refusal, RefusalKind};
+use super::refusal::Refusal;
 
 type ByText = HashMap<Box<str>, Arc<Bound>>;
 
@@ -43,11 +43,8 @@ impl Service {
     /// # Errors
     /// When it is neither, or the store cannot hold it.
     pub fn resolve(&self, namespace: &str, limit: &str) -> Result<Arc<Bound>, Refusal> {
-        let unknown = match self.named(namespace, limit) {
-            Err(refusal) if refusal.kind() == RefusalKind::Unknown => refusal,
-            found => return found,
-        };
-        if let Some(bound) = self.texts.find(namespace, limit) {
+        let known = self.find_named(namespace, limit);
+        if let Some(bound) = known.or_else(|| self.texts.find(namespace, limit)) {
             return Ok(bound);
         }
         let policy: Policy = limit.parse().map_err(|error| {
@@ -55,7 +52,7 @@ impl Service {
             if limit.trim_start().starts_with(|c: char| c.is_ascii_digit()) {
                 Refusal::wrong(format!("limit {limit:?}: {error}"))
             } else {
-                unknown
+                Refusal::unknown(namespace, limit)
             }
         })?;
         let bound = self.given(namespace, &policy)?;
