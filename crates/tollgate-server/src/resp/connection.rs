@@ -2,6 +2,7 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
@@ -15,9 +16,11 @@ use super::question::{Question, What, tell};
 use super::reply::Reply;
 use super::session::{Session, Step};
 use crate::net::{Draining, Stream};
+use crate::service::Service;
 
 pub(super) struct Connection {
     stream: Stream,
+    service: Arc<Service>,
     session: Session,
     input: Buffer,
     parser: Parser,
@@ -41,9 +44,10 @@ enum Event {
 }
 
 impl Connection {
-    pub(super) fn new(stream: Stream, session: Session) -> Connection {
+    pub(super) fn new(stream: Stream, service: Arc<Service>, session: Session) -> Connection {
         Connection {
             stream,
+            service,
             session,
             input: Buffer::default(),
             parser: Parser::default(),
@@ -167,7 +171,7 @@ impl Connection {
 
     /// Answers all commands that are complete.
     async fn answer(&mut self) {
-        let Connection { session, input, parser, output, arriving, backlog, .. } = self;
+        let Connection { service, session, input, parser, output, arriving, backlog, .. } = self;
         output.ready();
         *backlog = true;
         while output.unwritten().len() < UNREAD && !session.closing {
@@ -187,8 +191,10 @@ impl Connection {
             };
             *arriving = None;
             let mut taken = length;
-            if let Step::Ask(question) = session.step(parser.command(bytes), &mut output.bytes) {
-                taken += ask(question, session, &bytes[length..], &mut output.bytes).await;
+            if let Step::Ask(question) =
+                session.step(service, parser.command(bytes), &mut output.bytes)
+            {
+                taken += ask(question, service, session, &bytes[length..], &mut output.bytes).await;
             }
             parser.next();
             input.consume(taken);
@@ -220,6 +226,7 @@ impl Connection {
 /// Answers a question, and if that takes time, the commands behind it along with it. Comes back with how many bytes of `behind` these had.
 async fn ask(
     question: Question<&[u8]>,
+    service: &Arc<Service>,
     session: &mut Session,
     behind: &[u8],
     out: &mut Vec<u8>,
@@ -227,17 +234,17 @@ async fn ask(
     let protocol = session.protocol;
     let What::Ask { bound, key, operation } = question.what else {
         // Seldom, and large.
-        let said = Box::pin(question.owned().reply(session.service.clone(), protocol)).await;
+        let said = Box::pin(question.owned().reply(Arc::clone(service), protocol)).await;
         out.extend_from_slice(&said);
         return 0;
     };
-    let mut asked = pin!(bound.ask(key, operation));
+    let mut asked = pin!(service.ask(&bound, key, operation));
     let at_once = poll_fn(|cx| Poll::Ready(asked.as_mut().poll(cx))).await;
     if let Poll::Ready(answer) = at_once {
         tell(question.shape, &answer, &mut Reply { out, protocol });
         return 0;
     }
-    let (mut flight, taken) = gather(session, behind);
+    let (mut flight, taken) = gather(service, session, behind);
     let mut first = None;
     poll_fn(|cx| {
         if first.is_none()
@@ -257,14 +264,14 @@ async fn ask(
 }
 
 /// The commands behind one that waits, and how many bytes they have.
-fn gather(session: &mut Session, bytes: &[u8]) -> (Flight, usize) {
+fn gather(service: &Arc<Service>, session: &mut Session, bytes: &[u8]) -> (Flight, usize) {
     let (mut flight, mut parser, mut taken) = (Flight::default(), Parser::default(), 0);
     while flight.has_room() && !session.closing {
         let rest = &bytes[taken..];
         // What is wrong or not complete is left for later.
         let Ok(Some(length)) = parser.parse(rest, session.limits()) else { break };
-        if let Step::Ask(question) = session.step(parser.command(rest), flight.said()) {
-            flight.ask(question.owned(), &session.service, session.protocol);
+        if let Step::Ask(question) = session.step(service, parser.command(rest), flight.said()) {
+            flight.ask(question.owned(), service, session.protocol);
         }
         parser.next();
         taken += length;

@@ -40,8 +40,8 @@ use session::Session;
 pub async fn serve(port: Port, service: Arc<Service>, draining: Draining) {
     let auth: Arc<dyn Auth> = Arc::new(Open);
     port.serve(draining, move |stream, peer, draining| {
-        let session = Session::new(Arc::clone(&service), Arc::clone(&auth), peer);
-        Connection::new(stream, session).talk(draining)
+        let session = Session::new(Arc::clone(&auth), peer);
+        Connection::new(stream, Arc::clone(&service), session).talk(draining)
     })
     .await;
 }

@@ -4,10 +4,9 @@ use std::sync::Arc;
 
 use super::parser::Command;
 use super::question::{Items, Question, What};
-use super::session::Session;
 use super::shape::Shape;
 use super::throttle::integer;
-use crate::service::{Bound, Operation, Refusal};
+use crate::service::{Bound, Operation, Refusal, Service};
 
 /// What stands behind the arguments that every command has.
 #[derive(Default)]
@@ -17,18 +16,18 @@ struct Options<'a> {
 }
 
 pub(super) fn question<'a>(
-    session: &mut Session,
+    service: &Service,
     verb: &[u8],
     command: Command<'a, '_>,
 ) -> Result<Question<&'a [u8]>, Refusal> {
     if let b"TG.ALL" | b"TG.EACH" = verb {
-        return several(session, verb, command);
+        return several(service, verb, command);
     }
     let (limit, key) =
         (text("limit", command.argument(1))?, command.argument(2).unwrap_or_default());
     let set = if verb == b"TG.SET" { Some(units("units", command.argument(3))?) } else { None };
     let options = options(command, if set.is_some() { 4 } else { 3 })?;
-    let bound = session.service.resolve(options.namespace.unwrap_or_default(), limit)?;
+    let bound = service.resolve(options.namespace.unwrap_or_default(), limit)?;
     let cost = options.cost.unwrap_or(1);
     let (operation, shape) = match verb {
         b"TG.HIT" => (Operation::Hit(cost), Shape::Native),
@@ -46,7 +45,7 @@ pub(super) fn question<'a>(
 
 /// `items limit key cost ... [NAMESPACE ns]`.
 fn several<'a>(
-    session: &mut Session,
+    service: &Service,
     verb: &[u8],
     command: Command<'a, '_>,
 ) -> Result<Question<&'a [u8]>, Refusal> {
@@ -65,7 +64,7 @@ fn several<'a>(
     let mut items: Items<&'a [u8]> = Vec::with_capacity((end - 2) / 3);
     for first in (2..end).step_by(3) {
         let limit = text("limit", command.argument(first))?;
-        let bound: Arc<Bound> = session.service.resolve(namespace, limit)?;
+        let bound: Arc<Bound> = service.resolve(namespace, limit)?;
         let key = command.argument(first + 1).unwrap_or_default();
         items.push((bound, key, units("cost", command.argument(first + 2))?));
     }

@@ -67,7 +67,7 @@ impl Question<OwnKey> {
         let mut out = Vec::new();
         match self.what {
             What::Ask { bound, key, operation } => {
-                let answer = bound.ask(&key[..], operation).await;
+                let answer = service.ask(&bound, &key[..], operation).await;
                 tell(self.shape, &answer, &mut Reply { out: &mut out, protocol });
             }
             What::Reset { bound, key } => {

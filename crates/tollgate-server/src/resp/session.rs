@@ -17,7 +17,6 @@ use crate::service::Service;
 /// One client.
 #[derive(Debug)]
 pub(super) struct Session {
-    pub(super) service: Arc<Service>,
     pub(super) auth: Arc<dyn Auth>,
     pub(super) id: u64,
     pub(super) peer: std::net::SocketAddr,
@@ -38,15 +37,10 @@ pub(super) enum Step<'a> {
 }
 
 impl Session {
-    pub(super) fn new(
-        service: Arc<Service>,
-        auth: Arc<dyn Auth>,
-        peer: std::net::SocketAddr,
-    ) -> Session {
+    pub(super) fn new(auth: Arc<dyn Auth>, peer: std::net::SocketAddr) -> Session {
         static IDS: AtomicU64 = AtomicU64::new(1);
         let admitted = auth.is_open();
         Session {
-            service,
             auth,
             id: IDS.fetch_add(1, Ordering::Relaxed),
             peer,
@@ -63,7 +57,12 @@ impl Session {
     }
 
     /// Does what needs no store, and says what does.
-    pub(super) fn step<'a>(&mut self, command: Command<'a, '_>, out: &mut Vec<u8>) -> Step<'a> {
+    pub(super) fn step<'a>(
+        &mut self,
+        service: &Service,
+        command: Command<'a, '_>,
+        out: &mut Vec<u8>,
+    ) -> Step<'a> {
         let Some(name) = command.argument(0) else { return Step::Said };
         let mut upper = [0; 16];
         let Some(verb) = upper.get_mut(..name.len()) else {
@@ -72,13 +71,19 @@ impl Session {
         verb.copy_from_slice(name);
         verb.make_ascii_uppercase();
         if let (b"CL.THROTTLE", true, 5..) = (&*verb, self.admitted, command.len()) {
-            let question = throttle::cell(self, command);
+            let question = throttle::cell(self, service, command);
             return self.asked(question, out);
         }
-        self.other(verb, command, out)
+        self.other(service, verb, command, out)
     }
 
-    fn other<'a>(&mut self, verb: &[u8], command: Command<'a, '_>, out: &mut Vec<u8>) -> Step<'a> {
+    fn other<'a>(
+        &mut self,
+        service: &Service,
+        verb: &[u8],
+        command: Command<'a, '_>,
+        out: &mut Vec<u8>,
+    ) -> Step<'a> {
         let Some(known) = commands::find(verb) else { return self.unknown(verb, command, out) };
         if !self.admitted && !matches!(verb, b"AUTH" | b"HELLO" | b"QUIT" | b"RESET") {
             Reply { out, protocol: self.protocol }.error("NOAUTH", "Authentication required.");
@@ -92,15 +97,15 @@ impl Session {
         }
         match verb {
             b"CL.THROTTLE" => {
-                let question = throttle::cell(self, command);
+                let question = throttle::cell(self, service, command);
                 self.asked(question, out)
             }
             b"THROTTLE" => {
-                let question = throttle::crab(self, command);
+                let question = throttle::crab(self, service, command);
                 self.asked(question, out)
             }
             _ if verb.starts_with(b"TG.") => {
-                let question = native::question(self, verb, command);
+                let question = native::question(service, verb, command);
                 self.asked(question, out)
             }
             _ => {

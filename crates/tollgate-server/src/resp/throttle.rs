@@ -9,16 +9,17 @@ use super::parser::Command;
 use super::question::{Question, What};
 use super::session::Session;
 use super::shape::Shape;
-use crate::service::{Bound, Operation, Refusal};
+use crate::service::{Bound, Operation, Refusal, Service};
 
 /// `CL.THROTTLE key max_burst count period [quantity]`: a burst of `max_burst + 1`; no quantity looks, a negative one gives back.
 pub(super) fn cell<'a>(
     session: &mut Session,
+    service: &Service,
     command: Command<'a, '_>,
 ) -> Result<Question<&'a [u8]>, Refusal> {
     let [key, burst, count, period] = arguments(command)?;
     let burst = positive("max_burst", burst, 0)?.saturating_add(1);
-    let bound = bound(session, "CL.THROTTLE", burst, count, period)?;
+    let bound = bound(session, service, "CL.THROTTLE", burst, count, period)?;
     let operation = match quantity(command)? {
         0 => Operation::Peek(0),
         units @ 1.. => Operation::Hit(units.unsigned_abs()),
@@ -30,11 +31,12 @@ pub(super) fn cell<'a>(
 /// `THROTTLE key max_burst count period [quantity]`: a burst of `max_burst`; no quantity looks, and nothing is given back.
 pub(super) fn crab<'a>(
     session: &mut Session,
+    service: &Service,
     command: Command<'a, '_>,
 ) -> Result<Question<&'a [u8]>, Refusal> {
     let [key, burst, count, period] = arguments(command)?;
     let burst = positive("max_burst", burst, 1)?;
-    let bound = bound(session, "THROTTLE", burst, count, period)?;
+    let bound = bound(session, service, "THROTTLE", burst, count, period)?;
     let operation = match quantity(command)? {
         0 => Operation::Peek(0),
         units => match u64::try_from(units) {
@@ -62,13 +64,13 @@ fn quantity(command: Command<'_, '_>) -> Result<i64, Refusal> {
 /// The limit of these numbers. Its name keeps the counter of a key when burst and count change, as in redis-cell; with another period it is another.
 fn bound(
     session: &mut Session,
+    service: &Service,
     name: &'static str,
     burst: u64,
     count: &[u8],
     period: &[u8],
 ) -> Result<Arc<Bound>, Refusal> {
     let (count, period) = (positive("count", count, 1)?, positive("period", period, 1)?);
-    let service = &session.service;
     session.memo.find((name, burst, count, period), || {
         let limit = Limit::new(count, Duration::from_secs(period)).algorithm(Algorithm::Gcra);
         let limit = limit.burst(burst).name(name).build();

@@ -166,8 +166,10 @@ impl Service {
 impl Bounds {
     /// Counts of rules that were there before go on; those of rules that are no more end.
     fn count_in(&self, observer: &Observer) {
-        for ((namespace, name), bound) in &self.limits {
-            bound.count_in(observer.rule(namespace, name));
+        for (namespace, names) in &self.limits {
+            for (name, bound) in names {
+                bound.count_in(observer.rule(namespace, name));
+            }
         }
         for (domain, tree) in &self.domains {
             for bound in tree.bounds() {
@@ -176,7 +178,7 @@ impl Bounds {
         }
         observer.retain(|namespace, name| {
             let given = namespace.is_empty() && name.is_empty();
-            let limit = self.limits.contains_key(&(namespace.into(), name.into()));
+            let limit = self.limits.get(namespace).is_some_and(|names| names.contains_key(name));
             let of_domain = |domain: &Domain| domain.bounds().any(|bound| bound.name() == name);
             given || limit || self.domains.get(namespace).is_some_and(of_domain)
         });
