@@ -43,7 +43,10 @@ impl EtcdCells {
         let mut leases = Vec::with_capacity(swaps.len());
         for swap in swaps {
             leases.push(match swap.change {
-                Change::Put { keep, .. } => self.leases.lasting(&self.members, keep).await?,
+                Change::Put { keep, .. } => {
+                    let on = swap.expected.map_or(leases::NONE, |version| version.lease);
+                    self.leases.lasting(&self.members, keep, on).await?
+                }
                 Change::Keep | Change::Delete => leases::NONE,
             });
         }
@@ -66,11 +69,13 @@ impl Cells for EtcdCells {
 
     async fn read(&self, names: &[Name]) -> Result<Vec<Option<Cell<Version>>>, Error> {
         if let [name] = names {
-            return Ok(vec![cell(self.members.send(range(name)).await?)]);
+            return Ok(vec![cell(self.members.send(|| range(name)).await?)]);
         }
-        let success = names.iter().map(|name| op(Request::Range(range(name)))).collect();
-        let answer = self.members.send(TxnRequest { success, ..TxnRequest::default() }).await?;
-        cells(answer.responses)
+        let read = || {
+            let success = names.iter().map(|name| op(Request::Range(range(name)))).collect();
+            TxnRequest { success, ..TxnRequest::default() }
+        };
+        cells(self.members.send(read).await?.responses)
     }
 
     async fn swap(
@@ -78,30 +83,31 @@ impl Cells for EtcdCells {
         swaps: &[Swap<'_, Version>],
         sure: bool,
     ) -> Result<Swapped<Version>, Error> {
-        let leases = self.leases(swaps).await?;
-        let answer = self.members.send(txn(swaps, &leases, sure)).await;
-        let (answer, leases) = match answer {
-            Err(failure) if failure.remedy == Remedy::NewLease => {
-                self.leases.forget(&leases);
-                let leases = self.leases(swaps).await?;
-                (self.members.send(txn(swaps, &leases, sure)).await, leases)
-            }
-            answer => (answer, leases),
-        };
+        let mut leases = self.leases(swaps).await?;
+        let mut answer = self.members.send(|| txn(swaps, &leases, sure)).await;
+        if matches!(&answer, Err(failure) if failure.remedy == Remedy::NewLease) {
+            self.leases.forget(&leases);
+            leases = self.leases(swaps).await?;
+            answer = self.members.send(|| txn(swaps, &leases, sure)).await;
+        }
         swapped(answer?, swaps, &leases)
     }
 
     async fn forget(&self, place: &[u8]) -> Result<(), Error> {
         let mut from = place.to_vec();
         loop {
-            let list =
-                RangeRequest { key: from, range_end: after(place), limit: SLICE, keys_only: true };
+            let list = || RangeRequest {
+                key: from.clone(),
+                range_end: after(place),
+                limit: SLICE,
+                keys_only: true,
+            };
             let list = self.members.in_time(async { Ok(self.members.send(list).await?) }).await?;
-            let keys = list.kvs.first().zip(list.kvs.last());
-            let Some((first, last)) = keys else { return Ok(()) };
-            let mut end = last.key.clone();
-            end.push(0);
-            let slice = DeleteRangeRequest { key: first.key.clone(), range_end: end.clone() };
+            let (Some(first), Some(last)) = (list.kvs.first(), list.kvs.last()) else {
+                return Ok(());
+            };
+            let end = [&last.key[..], &[0]].concat();
+            let slice = || DeleteRangeRequest { key: first.key.clone(), range_end: end.clone() };
             self.members.in_time(async { Ok(self.members.send(slice).await?) }).await?;
             if !list.more {
                 return Ok(());

@@ -31,17 +31,17 @@ impl Connection {
         login: Option<&AuthenticateRequest>,
         key: &[u8],
     ) -> Result<Connection, Error> {
+        let failed = |failure: Failure| failure::of_connect(member.uri(), &failure);
         let channel = member.connect().await;
-        let channel = channel.map_err(|error| Error::unavailable(chain(&error)))?;
+        let channel = channel.map_err(|error| failed(Error::unavailable(chain(&error)).into()))?;
         let dead = Arc::new(watch::Sender::new(false));
         let mut connection = Connection { channel, token: None, dead };
         if let Some(login) = login {
-            let answer = connection.send(login.clone()).await.map_err(of_connect)?;
-            let token = answer.token.parse();
-            connection.token =
-                Some(token.map_err(|_| Error::store("a token that is no text", false))?);
+            let answer = connection.send(login.clone()).await.map_err(failed)?;
+            let no_text = |_| failed(Error::store("a token that is no text", false).into());
+            connection.token = Some(answer.token.parse().map_err(no_text)?);
         }
-        connection.check(key).await.map_err(of_connect)?;
+        connection.check(key).await.map_err(failed)?;
         Ok(connection)
     }
 
@@ -83,13 +83,5 @@ impl Connection {
         let path = PathAndQuery::from_static(C::PATH);
         let answer = grpc.unary(request, path, ProstCodec::default()).await?;
         Ok(answer.into_inner())
-    }
-}
-
-/// Whatever happened while connecting, nothing was executed.
-fn of_connect(failure: Failure) -> Error {
-    match failure.error.kind() {
-        tollgate::ErrorKind::Lost => Error::unavailable(failure.error.to_string()),
-        _ => failure.error,
     }
 }

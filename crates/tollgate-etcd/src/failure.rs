@@ -5,7 +5,8 @@
 
 use std::error::Error as _;
 
-use tollgate::Error;
+use http::Uri;
+use tollgate::{Error, ErrorKind};
 use tonic::{Code, ConnectError, Status};
 
 use crate::target::chain;
@@ -43,8 +44,8 @@ impl From<Failure> for Error {
 /// The error of a request.
 pub(crate) fn of_status(status: &Status) -> Failure {
     // What etcd says has nothing behind it; what the line does, has.
-    if status.source().is_some() {
-        let text = chain(status);
+    if let Some(source) = status.source() {
+        let text = chain(source);
         let error =
             if was_never_sent(status) { Error::unavailable(text) } else { Error::lost(text) };
         return Failure { error, remedy: Remedy::NextMember };
@@ -74,9 +75,21 @@ pub(crate) fn of_status(status: &Status) -> Failure {
     }
 }
 
+/// The error of an attempt to connect: whatever happened, nothing was executed.
+pub(crate) fn of_connect(member: &Uri, failure: &Failure) -> Error {
+    let text = format!("{}: {}", member.authority().map_or("", |at| at.as_str()), failure.error);
+    match failure.error.kind() {
+        ErrorKind::Store => Error::store(text, failure.error.is_transient()),
+        _ => Error::unavailable(text),
+    }
+}
+
 /// What etcd checks before it proposes a request has codes of its own. After that nobody knows.
 fn of_code(status: &Status) -> Failure {
-    let text = chain(status);
+    let text = match status.message() {
+        "" => status.code().description(),
+        message => message,
+    };
     match status.code() {
         Code::InvalidArgument
         | Code::NotFound
@@ -104,8 +117,6 @@ fn was_never_sent(status: &Status) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use tollgate::ErrorKind;
-
     use super::*;
 
     fn meaning(code: Code, text: &str) -> (ErrorKind, bool, Remedy) {

@@ -1,103 +1,187 @@
 //! Leases, so that nothing lives for ever.
 //!
 //! A lease of its own for every key would cost a commit of its own for every hit. So keys share: a write takes the lease that ends first among those
-//! that end late enough, unless that is far too late. Else a new one is granted, for twice the time that is needed: it serves who needs as long until half of
-//! it is over. So a process has a few leases at a time, one or two for each power of two of the lives in use.
+//! that end late enough, unless that is more than about twice as late. Else a new one is granted, for one and a half of the time that is needed: it serves
+//! keys that need as long until a third of it is over, and windows until half of them is. So a process has a few leases for each power of two of the lives
+//! in use.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tollgate::{Clock, Error, SystemClock, Timestamp};
+use tollgate::{Clock, Error, ErrorKind, SystemClock, Timestamp};
 
+use crate::failure::Failure;
 use crate::members::Members;
 use crate::messages::LeaseGrantRequest;
 
-/// What a new lease has beyond twice the life that is asked for: leases for lives of seconds serve for minutes.
+/// What a new lease has beyond one and a half of the life that is asked for: leases for lives of seconds serve for minutes.
 const ROOM: Duration = Duration::from_secs(600);
+
+/// What a lease may have beyond twice the life that is asked for.
+const MOST_ROOM: Duration = Duration::from_secs(3_000);
 
 /// What lives longer, more than a century, has no lease: etcd grants at most 9,000,000,000 seconds.
 const LONGEST: Duration = Duration::from_secs(4_000_000_000);
 
-/// Writes under one lease. When it ends, etcd deletes all its keys in one step, and nobody is served meanwhile.
-const WRITES: u32 = 10_000;
+/// Keys under one lease. When it ends, etcd deletes all its keys in one step, and nobody is served meanwhile.
+const KEYS: u32 = 10_000;
 
 /// No lease, in requests.
 pub(crate) const NONE: i64 = 0;
 
 #[derive(Debug, Default)]
 pub(crate) struct Leases {
-    /// By when they end at the earliest, by the clock of this process: counted from before they were asked for.
-    by_end: Mutex<BTreeMap<Timestamp, Lease>>,
+    known: Mutex<Known>,
     /// One grant at a time: who comes meanwhile takes what it brings.
     granting: tokio::sync::Mutex<()>,
     clock: SystemClock,
 }
 
-#[derive(Debug)]
-struct Lease {
-    id: i64,
-    writes: u32,
-}
-
 impl Leases {
-    /// A lease that lasts at least for that life, and at most for twice that and a little. Mostly one that is there.
+    /// A lease that lasts at least for that life, and at most for twice that and an hour. Mostly one that is there. `on` is what the key has now.
     pub(crate) async fn lasting(
         self: &Arc<Self>,
         members: &Arc<Members>,
         life: Duration,
+        on: i64,
     ) -> Result<i64, Error> {
         if life > LONGEST {
             return Ok(NONE);
         }
-        if let Some(id) = self.take(life) {
+        if let Some(id) = self.known().take(self.clock.now(), life, on) {
             return Ok(id);
         }
         // A caller that walks away lets it end: the next one has it.
         let (leases, members_too) = (Arc::clone(self), Arc::clone(members));
-        let grant = async move { leases.grant(&members_too, life).await };
+        let grant = async move { leases.grant(&members_too, life, on).await };
         let granted = members.runtime.spawn(grant).await;
         granted.unwrap_or_else(|error| Err(Error::unavailable(format!("no lease: {error}"))))
     }
 
-    /// One of these has ended before its time: etcd has lost it, and others as well, unless somebody has found that out already.
-    pub(crate) fn forget(&self, ids: &[i64]) {
-        let mut by_end = self.by_end();
-        if by_end.values().any(|lease| ids.contains(&lease.id)) {
-            by_end.clear();
-        }
-    }
-
-    fn take(&self, life: Duration) -> Option<i64> {
-        let now = self.clock.now();
-        let (first, last) = (now + life, now + longest(life));
-        let mut by_end = self.by_end();
-        let (_, lease) = by_end.range_mut(first..=last).find(|(_, lease)| lease.writes < WRITES)?;
-        lease.writes += 1;
-        Some(lease.id)
-    }
-
-    async fn grant(&self, members: &Arc<Members>, life: Duration) -> Result<i64, Error> {
+    async fn grant(&self, members: &Arc<Members>, life: Duration, on: i64) -> Result<i64, Error> {
         let _one_at_a_time = self.granting.lock().await;
-        if let Some(id) = self.take(life) {
+        let begin = self.clock.now();
+        if let Some(id) = self.known().take(begin, life, on) {
             return Ok(id);
         }
-        let begin = self.clock.now();
-        let seconds = longest(life).as_secs();
-        let ttl = i64::try_from(seconds).unwrap_or(i64::MAX);
-        let granted = members.send(LeaseGrantRequest { ttl }).await?;
-        let end = begin + Duration::from_secs(seconds);
-        let mut by_end = self.by_end();
-        by_end.retain(|end, _| *end > begin);
-        by_end.insert(end, Lease { id: granted.id, writes: 1 });
-        Ok(granted.id)
+        let span = span(life);
+        let ttl = i64::try_from(span.as_secs()).unwrap_or(i64::MAX);
+        let id = members.send(|| LeaseGrantRequest { ttl }).await.map_err(not_written)?.id;
+        self.known().add(begin, span, id);
+        Ok(id)
     }
 
-    fn by_end(&self) -> MutexGuard<'_, BTreeMap<Timestamp, Lease>> {
-        self.by_end.lock().unwrap_or_else(PoisonError::into_inner)
+    /// One of these has ended before its time: etcd has lost it, and others as well, unless somebody has found that out already.
+    pub(crate) fn forget(&self, ids: &[i64]) {
+        let mut known = self.known();
+        if known.0.values().any(|lease| ids.contains(&lease.id)) {
+            known.0.clear();
+        }
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn longest(life: Duration) -> Duration {
-    life * 2 + ROOM
+/// Leases by when they end at the earliest, by the clock of this process: counted from before they were asked for.
+#[derive(Debug, Default)]
+struct Known(BTreeMap<Timestamp, Lease>);
+
+#[derive(Debug)]
+struct Lease {
+    id: i64,
+    keys: u32,
+}
+
+impl Known {
+    fn take(&mut self, now: Timestamp, life: Duration, on: i64) -> Option<i64> {
+        let (first, last) = (now + life, now + life * 2 + MOST_ROOM);
+        let mut leases = self.0.range_mut(first..=last);
+        let (_, lease) = leases.find(|(_, lease)| lease.keys < KEYS || lease.id == on)?;
+        lease.keys += u32::from(lease.id != on);
+        Some(lease.id)
+    }
+
+    fn add(&mut self, begin: Timestamp, span: Duration, id: i64) {
+        self.0.retain(|end, _| *end > begin);
+        self.0.insert(begin + span, Lease { id, keys: 1 });
+    }
+}
+
+/// For how long a lease is granted to who needs it for that life, in whole seconds.
+fn span(life: Duration) -> Duration {
+    Duration::from_secs((life + life / 2 + ROOM).as_secs())
+}
+
+/// Whatever became of a lease, the write that needs it has not been sent.
+fn not_written(failure: Failure) -> Error {
+    match failure.error.kind() {
+        ErrorKind::Lost => Error::unavailable(format!("no lease: {}", failure.error)),
+        _ => failure.error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// Writes of these lives (in seconds) at these times: how many leases were granted, and how many there were at most at one time.
+    fn granted(writes: impl IntoIterator<Item = (u64, u64)>) -> (usize, usize) {
+        let (mut known, mut ends, mut most) = (Known::default(), Vec::new(), 0);
+        for (at, life) in writes {
+            let (now, life) = (Timestamp::from_micros(at * 1_000_000), Duration::from_secs(life));
+            let id = known.take(now, life, NONE).unwrap_or_else(|| {
+                ends.push(now + span(life));
+                let id = i64::try_from(ends.len()).unwrap();
+                known.add(now, span(life), id);
+                id
+            });
+            let left = ends[usize::try_from(id - 1).unwrap()].since(now);
+            let most_left = life * 2 + 3_600 * SECOND;
+            assert!((life..=most_left).contains(&left), "{left:?} left for a life of {life:?}");
+            most = most.max(ends.iter().filter(|end| **end > now).count());
+        }
+        (ends.len(), most)
+    }
+
+    #[test]
+    fn keys_that_live_as_long_share_a_lease_for_half_of_that() {
+        // One write a second for an hour.
+        assert_eq!(granted((0..3_600).map(|at| (at, 60))).0, 6);
+        assert_eq!(granted((0..3_600).map(|at| (at, 3_600))).0, 2);
+        let (_, most) = granted((0..400_000).step_by(60).map(|at| (at, 24 * 3_600)));
+        assert!(most <= 4, "{most} at a time");
+    }
+
+    #[test]
+    fn a_long_window_needs_few_until_its_end() {
+        const YEAR: u64 = 365 * 24 * 3_600;
+        let (all, _) = granted((0..YEAR).step_by(3_600).map(|at| (at, YEAR - at)));
+        assert!(all <= 25, "{all} leases in a year");
+    }
+
+    #[test]
+    fn lives_of_all_lengths_share_what_there_is() {
+        // From a second to 36 days, in no order.
+        let lives = (0..100_000_u64).map(|at| (at, 1 + (at * 7_919 % 100_003).pow(3) % 3_145_728));
+        let (_, most) = granted(lives);
+        assert!(most <= 60, "{most} at a time");
+    }
+
+    #[test]
+    fn a_lease_that_has_many_keys_gets_no_more() {
+        let keys = u64::from(KEYS);
+        assert_eq!(granted((0..keys * 2 + 1).map(|_| (0, 60))).0, 3);
+        // But those that it has may stay.
+        let (mut known, now) = (Known::default(), Timestamp::EPOCH);
+        known.add(now, span(SECOND), 7);
+        for _ in 0..KEYS * 2 {
+            assert_eq!(known.take(now, SECOND, 7), Some(7));
+        }
+        assert_eq!(known.0.values().map(|lease| lease.keys).sum::<u32>(), 1);
+    }
 }

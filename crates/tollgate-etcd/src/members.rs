@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use tollgate::{Error, ErrorKind};
 
 use crate::connection::Connection;
-use crate::failure::{Failure, Remedy};
+use crate::failure::{self, Failure, Remedy};
 use crate::messages::Call;
 use crate::target::Target;
 
@@ -62,15 +62,18 @@ impl Members {
     }
 
     /// Sends a request, and once more if it was surely not executed and another connection may help.
-    pub(crate) async fn send<C: Call>(self: &Arc<Self>, message: C) -> Result<C::Answer, Failure> {
-        let failure = match self.send_once(message.clone()).await {
+    pub(crate) async fn send<C: Call>(
+        self: &Arc<Self>,
+        message: impl Fn() -> C,
+    ) -> Result<C::Answer, Failure> {
+        let failure = match self.send_once(message()).await {
             Err(failure) => failure,
             answered => return answered,
         };
         match failure.remedy {
-            Remedy::Login if self.target.login().is_some() => self.send_once(message).await,
+            Remedy::Login if self.target.login().is_some() => self.send_once(message()).await,
             Remedy::NextMember if failure.error.kind() == ErrorKind::Unavailable => {
-                self.send_once(message).await
+                self.send_once(message()).await
             }
             _ => Err(failure),
         }
@@ -172,9 +175,12 @@ impl Members {
             last = match tokio::time::timeout(part, open).await {
                 Ok(Ok(connection)) => return Ok((connection, index)),
                 Ok(Err(error)) => error,
-                Err(_) => Error::unavailable(format!("not connected within {part:?}")),
+                Err(_) => {
+                    let late = Error::unavailable(format!("not connected within {part:?}"));
+                    failure::of_connect(member.uri(), &late.into())
+                }
             };
-            tracing::debug!(member = %member.uri(), error = %last, "cannot connect");
+            tracing::debug!(error = %last, "cannot connect");
         }
         Err(last)
     }

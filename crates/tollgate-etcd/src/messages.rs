@@ -6,7 +6,7 @@
 use prost::{Message, Oneof};
 
 /// A request, the method it is for, and what answers it.
-pub(crate) trait Call: Message + Clone + 'static {
+pub(crate) trait Call: Message + 'static {
     const PATH: &'static str;
     type Answer: Message + Default + 'static;
 }
@@ -182,8 +182,6 @@ pub(crate) struct LeaseGrantRequest {
 pub(crate) struct LeaseGrantResponse {
     #[prost(int64, tag = "2")]
     pub(crate) id: i64,
-    #[prost(int64, tag = "3")]
-    pub(crate) ttl: i64,
 }
 
 #[derive(Clone, PartialEq, Message)]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::runtime::Runtime;
 use tollgate::shared::{Guard, GuardBuilder, OnFailure, Share, SharedLimiter, SharedStore, Stats};
-use tollgate::{Clock, Decision, Error, ErrorKind, Key, Source, SystemClock};
+use tollgate::{Clock, Decision, Error, ErrorKind, Source, SystemClock};
 use tollgate_etcd::Etcd;
 
 use crate::servers::PATIENCE;

@@ -153,6 +153,19 @@ impl Member {
         String::from_utf8_lossy(&output.stdout).trim().to_owned()
     }
 
+    /// Whether `etcdctl` succeeds.
+    pub(crate) fn try_ctl(&self, args: &[&str]) -> bool {
+        self.run_ctl(args).status.success()
+    }
+
+    /// The same as [`ctl`](Member::ctl) while nobody needs a login.
+    pub(crate) fn run_without_user(&self, args: &[&str]) {
+        let mut command = Command::new("etcdctl");
+        command.env("ETCDCTL_API", "3").args(["--endpoints", &self.address()]).args(args);
+        let output = command.output().unwrap_or_else(|error| panic!("etcdctl: {error}"));
+        assert!(output.status.success(), "etcdctl {args:?}");
+    }
+
     fn run_ctl(&self, args: &[&str]) -> Output {
         let mut command = Command::new("etcdctl");
         command.env("ETCDCTL_API", "3").args(["--endpoints", &self.address()]);
@@ -186,11 +199,23 @@ impl Member {
     /// It keeps its connections and says nothing.
     pub(crate) fn freeze(&self) {
         self.process.freeze();
+        // Each of its threads stops by itself.
+        let id = self.process.id().unwrap_or_default();
+        eventually("it is frozen", || is_stopped(&format!("/proc/{id}/task")));
     }
 
     pub(crate) fn thaw(&self) {
         self.process.thaw();
     }
+}
+
+/// Whether all threads of that directory are stopped, where the system tells.
+fn is_stopped(tasks: &str) -> bool {
+    let Ok(tasks) = std::fs::read_dir(tasks) else { return true };
+    tasks.flatten().all(|task| {
+        let status = std::fs::read_to_string(task.path().join("status")).unwrap_or_default();
+        status.contains("State:\tT") || status.is_empty()
+    })
 }
 
 /// Where a member keeps its data: in memory where there is such a place, because this etcd cannot be told not to wait for the disk.

@@ -7,6 +7,4 @@ mod proxy;
 pub(crate) use cluster::Cluster;
 pub(crate) use member::Member;
 pub(crate) use proxy::Proxy;
-pub(crate) use tollgate_testkit::servers::{
-    Certificates, PATIENCE, Together, eventually, free_port,
-};
+pub(crate) use tollgate_testkit::servers::{Certificates, PATIENCE, Together, free_port};

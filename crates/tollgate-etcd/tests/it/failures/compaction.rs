@@ -1,0 +1,23 @@
+//! What etcd forgets of its past is nothing that the store needs.
+
+use crate::client::{admitted, limiter, patient, run};
+use crate::servers::Member;
+
+#[test]
+fn compaction_changes_nothing() {
+    run(async {
+        let member = Member::start(&[]);
+        let (one, two) = (patient(member.url()).await, patient(member.url()).await);
+        let (one, two) = (limiter(&one, "40/365 days"), limiter(&two, "40/365 days"));
+        for round in 0..5 {
+            assert_eq!(admitted(&one, "key", 4).await, 4);
+            // The revision that the first has seen last is the newest, or long gone.
+            if round % 2 == 0 {
+                assert_eq!(admitted(&two, "key", 1).await, 1);
+            }
+            member.ctl(&["compact", &member.revision().to_string()]);
+        }
+        assert_eq!(admitted(&two, "key", 30).await, 17);
+        assert_eq!(one.usage("key").await.unwrap(), 40);
+    });
+}
