@@ -10,7 +10,7 @@ use std::time::Duration;
 use tollgate::Limit;
 
 use crate::decider::Outcomes;
-use crate::told::{Shown, Told};
+use crate::told::{Field, Shown, Told, Value};
 
 /// Which headers a response gets.
 ///
@@ -152,8 +152,21 @@ impl Headers {
         outcomes: &impl Outcomes,
         mut out: impl FnMut(&'static str, String),
     ) {
-        if let Some(told) = Told::new(self, &Arc::new(Shown::new(limits)), outcomes) {
-            told.write(|field, value| out(field.name(), value.into()));
+        let shown = Arc::new(Shown::new(limits));
+        self.write_shown(&shown, outcomes, |field, value| out(field.name(), value.into()));
+    }
+
+    /// [`write`](Headers::write) with what does not change made before.
+    ///
+    /// See the example of [`Shown`].
+    pub fn write_shown(
+        &self,
+        shown: &Arc<Shown>,
+        outcomes: &impl Outcomes,
+        out: impl FnMut(Field, Value<'_>),
+    ) {
+        if let Some(told) = Told::new(self, shown, outcomes) {
+            told.write(out);
         }
     }
 

@@ -158,9 +158,24 @@ impl Told {
     }
 }
 
-/// What is said of limits whatever is decided: made once.
+/// What is said of limits whatever is decided: made once, by who writes headers often.
+///
+/// ```
+/// use std::sync::Arc;
+/// use tollgate::Memory;
+/// use tollgate_http::{Headers, Shown};
+///
+/// let limiter = Memory::new().limiter("2/minute fixed-window-per-key name=api")?;
+/// let (headers, shown) = (Headers::default(), Arc::new(Shown::new(&[limiter.limit().clone()])));
+/// let mut written = vec![];
+/// headers.write_shown(&shown, &limiter.hit("alice"), |field, value| {
+///     written.push(format!("{}: {}", field.name(), String::from(value)));
+/// });
+/// assert_eq!(written[1], r#"ratelimit: "api";r=1;t=60"#);
+/// # Ok::<(), tollgate::Error>(())
+/// ```
 #[derive(Clone, Debug)]
-pub(crate) struct Shown {
+pub struct Shown {
     /// What each limit is called.
     labels: Box<[Arc<str>]>,
     /// The same, quoted for headers.
@@ -170,7 +185,11 @@ pub(crate) struct Shown {
 }
 
 impl Shown {
-    pub(crate) fn new(limits: &[Limit]) -> Shown {
+    /// Of limits, in the order of their outcomes.
+    ///
+    /// See the example of [`Shown`].
+    #[must_use]
+    pub fn new(limits: &[Limit]) -> Shown {
         let policies: Vec<String> = limits.iter().map(policy).collect();
         let labels: Box<[Arc<str>]> = limits.iter().map(|limit| name(limit).into()).collect();
         Shown {

@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use http::{HeaderMap, Method, Request, Response};
 use hyper::body::Incoming;
-use tonic::Status;
+use tollgate::{Clock, SystemClock};
 use tonic::codegen::Service as _;
 use tonic::service::Routes;
+use tonic::{Code, Status};
 use tonic_health::pb::health_server::HealthServer;
 
 use super::call::{self, Body};
@@ -17,6 +18,7 @@ use super::options::Options;
 use super::proto::RateLimitResponse;
 use super::{DESCRIPTORS, rls};
 use crate::net::Draining;
+use crate::observe::Protocol;
 use crate::service::Service;
 
 /// The call that Envoy makes.
@@ -27,6 +29,7 @@ const SHOULD_RATE_LIMIT: &str = "/envoy.service.ratelimit.v3.RateLimitService/Sh
 pub(super) struct Handler {
     service: Arc<Service>,
     options: Options,
+    clock: SystemClock,
     /// Health and reflection, rarely called: tonic's way.
     others: Routes,
 }
@@ -47,7 +50,7 @@ impl Handler {
                 .add_service(v1.max_decoding_message_size(most))
                 .add_service(v1alpha.max_decoding_message_size(most));
         }
-        Handler { service, options, others }
+        Handler { service, options, clock: SystemClock::new(), others }
     }
 
     pub(super) fn options(&self) -> &Options {
@@ -66,7 +69,14 @@ impl Handler {
             *response.status_mut() = http::StatusCode::UNSUPPORTED_MEDIA_TYPE;
             return response;
         }
-        call::response(self.should_rate_limit(request).await)
+        let stats = self.service.observer().port(Protocol::Grpc);
+        let begin = self.clock.now();
+        let answer = self.should_rate_limit(request).await;
+        stats.spans.saw(self.clock.now().since(begin));
+        if answer.as_ref().is_err_and(|status| status.code() == Code::InvalidArgument) {
+            stats.wrong();
+        }
+        call::response(answer)
     }
 
     async fn should_rate_limit(

@@ -4,6 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use tollgate::shared::{AnyStore, SharedItem};
 use tollgate::{Key, KeyRef, Limit, LimitBuilder, Policy};
+use tollgate_http::Shown;
 
 use super::Defaults;
 use super::answer::{Answer, Decisions, Verdict};
@@ -104,6 +105,12 @@ impl Bound {
     #[must_use]
     pub fn limits_of<K: Key + ?Sized>(&self, key: &K) -> &[Limit] {
         key.with_key(|key| self.limiter_of(key)).map_or(&[], Limiter::limits)
+    }
+
+    /// What headers say of these limits whatever is decided; nothing for a key that is exempt or blocked.
+    #[must_use]
+    pub fn shown_of<K: Key + ?Sized>(&self, key: &K) -> Option<&Arc<Shown>> {
+        key.with_key(|key| self.limiter_of(key)).ok().map(Limiter::shown)
     }
 
     fn limiter_of(&self, key: KeyRef<'_>) -> Result<&Limiter, Verdict> {

@@ -1,9 +1,11 @@
 //! One limit or several on the store, with all operations behind one call.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate::shared::{AnyStore, OnFailure, SharedItem, SharedLimiter, SharedPolicyLimiter};
 use tollgate::{Error, Key, Limit, Policy};
+use tollgate_http::Shown;
 
 use super::answer::Decisions;
 
@@ -12,6 +14,7 @@ use super::answer::Decisions;
 pub struct Limiter {
     kind: Kind,
     policy: Policy,
+    shown: Arc<Shown>,
 }
 
 #[derive(Clone, Debug)]
@@ -67,13 +70,20 @@ impl Limiter {
                 Kind::Several(several)
             }
         };
-        Ok(Limiter { kind, policy: policy.clone() })
+        let shown = Arc::new(Shown::new(policy.limits()));
+        Ok(Limiter { kind, policy: policy.clone(), shown })
     }
 
     /// The limits, in the order of the decisions.
     #[must_use]
     pub fn limits(&self) -> &[Limit] {
         self.policy.limits()
+    }
+
+    /// What headers say of them whatever is decided.
+    #[must_use]
+    pub fn shown(&self) -> &Arc<Shown> {
+        &self.shown
     }
 
     /// Asks.

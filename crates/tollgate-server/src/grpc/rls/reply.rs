@@ -1,11 +1,12 @@
 //! What Envoy is told.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use prost_types::value::Kind;
 use prost_types::{ListValue, Struct, Value};
 use tollgate::{Decision, Limit, PolicyDecision};
-use tollgate_http::{Outcomes, PROBLEM_JSON, problem};
+use tollgate_http::{Field, Outcomes, PROBLEM_JSON, Shown, problem};
 
 use super::super::options::Options;
 use super::super::proto::{
@@ -35,19 +36,43 @@ pub(super) fn of(
         statuses,
         ..RateLimitResponse::default()
     };
-    let (limits, outcomes) = binding(both());
-    if outcomes.0.is_empty() {
-        return response;
+    tell(options, questions, answers, &mut response);
+    response
+}
+
+/// Headers, and a body for who may not pass: of all limits that can refuse. Clients see nothing of a shadow.
+fn tell(
+    options: &Options,
+    questions: &[Question],
+    answers: &[Option<Answer>],
+    response: &mut RateLimitResponse,
+) {
+    let mut add = |field: Field, value: tollgate_http::Value<'_>| {
+        let header = HeaderValue { key: field.name().to_owned(), value: value.into() };
+        response.response_headers_to_add.push(header);
+    };
+    let refused = response.overall_code == i32::from(Code::OverLimit);
+    if let ([Question::Of(found, _)], [Some(answer)]) = (questions, answers)
+        && !(options.problem && refused)
+    {
+        // The usual question, by what was made before.
+        let shown = found.bound.shown_of(&Question::key(found));
+        if let Some(shown) = shown.filter(|_| !found.bound.is_shadow()) {
+            options.headers.write_shown(shown, &answer.decisions, add);
+        }
+        return;
     }
-    let headers = &mut response.response_headers_to_add;
-    let mut add =
-        |key: &str, value: String| headers.push(HeaderValue { key: key.to_owned(), value });
-    options.headers.write(&limits, &outcomes, &mut add);
-    if options.problem && !passes && !outcomes.allowed() {
-        add("content-type", PROBLEM_JSON.to_owned());
+    let (limits, outcomes) = binding(questions.iter().zip(answers));
+    if outcomes.0.is_empty() {
+        return;
+    }
+    options.headers.write_shown(&Arc::new(Shown::new(&limits)), &outcomes, &mut add);
+    if options.problem && !outcomes.allowed() {
+        let key = http::header::CONTENT_TYPE.as_str().to_owned();
+        let kind = HeaderValue { key, value: PROBLEM_JSON.to_owned() };
+        response.response_headers_to_add.push(kind);
         response.raw_body = problem(TOO_MANY_REQUESTS, &limits, &outcomes.0).into_bytes();
     }
-    response
 }
 
 fn code(passes: bool) -> Code {
