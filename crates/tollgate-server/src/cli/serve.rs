@@ -96,7 +96,7 @@ async fn serve(config: &Config, path: Option<&PathBuf>) -> Result<(), Box<dyn Er
         ports.spawn(http::serve(port, Arc::clone(&service), draining.clone()));
     }
     if let Some(port) = bound("grpc", settings.grpc, settings, &mut places).await? {
-        let options = grpc::Options::default();
+        let options = settings.envoy.clone();
         ports.spawn(grpc::serve(port, Arc::clone(&service), options, draining.clone()));
     }
     if let Some(port) = bound("resp", settings.resp, settings, &mut places).await? {

@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use tollgate::shared::OnFailure;
 
+use crate::grpc;
+
 /// Everything that is not a rule.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
@@ -20,6 +22,8 @@ pub struct Settings {
     pub resp: Option<SocketAddr>,
     /// Metrics, health, busiest keys.
     pub admin: Option<SocketAddr>,
+    /// How Envoy is answered.
+    pub envoy: grpc::Options,
     /// Where the counts are.
     pub store: StoreSettings,
     /// How long connections may go on when the server is told to stop.
@@ -53,6 +57,7 @@ impl Default for Settings {
             grpc: local(8081),
             resp: local(6380),
             admin: local(8082),
+            envoy: grpc::Options::default(),
             store: StoreSettings::default(),
             grace: Duration::from_secs(10),
         }
