@@ -108,7 +108,7 @@ impl Etcd {
     {
         let (cells, limit) = (self.0.cells(), limit.try_into()?);
         let place = cells.place(namespace, Some(&limit));
-        Ok(subject.with_key(|subject| cells.name(&place, subject).into()))
+        Ok(subject.with_key(|subject| cells.name(&place, subject)))
     }
 
     async fn reachable(&self) -> Result<(), Error> {
