@@ -1,6 +1,6 @@
 -- Forgets states that equal fresh ones: looks at the next `slice` rows, in the order of their keys, and gives how many it removed. Null when it was not due, or
 -- somebody else is at it: whoever comes goes on where the last one stopped, and no row is waited for.
-CREATE FUNCTION {schema}.clean(slice integer, every bigint) RETURNS integer LANGUAGE plpgsql SET enable_seqscan = off SET jit = off AS $clean$
+CREATE FUNCTION {schema}.clean(slice integer, every bigint) RETURNS integer LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET jit = off AS $clean$
 DECLARE
   clock bigint := extract(epoch FROM clock_timestamp()) * 1000000;
   start bytea;
@@ -27,7 +27,7 @@ END
 $clean$;
 
 -- Forgets up to `slice` rows whose keys are not before `start` and before `stop`; gives how many.
-CREATE FUNCTION {schema}.clear(start bytea, stop bytea, slice integer) RETURNS integer LANGUAGE plpgsql SET enable_seqscan = off SET jit = off AS $clear$
+CREATE FUNCTION {schema}.clear(start bytea, stop bytea, slice integer) RETURNS integer LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET jit = off AS $clear$
 DECLARE
   gone bytea[];
 BEGIN

@@ -1,13 +1,12 @@
 -- Fixed window: number of the window, count. Windows are numbered from 1970; x is the one that counts, the clock's or the state's if that is later.
-x := now / r.period;
+x := now / period;
 used := 0;
 IF has AND a >= x THEN
   x := a;
   used := b;
 END IF;
-fits := used + r.units <= r.quota;
-room := r.quota - used;
-denies := r.burst = 1;
+fits := used + amount <= quota;
+room := quota - used;
 -- act
 IF act = CHARGE THEN
   a := x;
@@ -19,9 +18,8 @@ ELSIF act = PUT THEN
   b := amount;
   c := 0;
   has := true;
-ELSIF act = REFUND AND a = x AND (r.mark < 0 OR r.mark = a) THEN
+ELSIF act = REFUND AND a = x AND (mark < 0 OR mark = a) THEN
   b := greatest(b - amount, 0);
   dirty := true;
 END IF;
--- fresh
-fresh_at := CASE WHEN a < LATEST / r.period THEN (a + 1) * r.period ELSE LATEST END;
+fresh_at := CASE WHEN a < LATEST / period THEN (a + 1) * period ELSE LATEST END;

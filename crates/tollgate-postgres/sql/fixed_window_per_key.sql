@@ -1,13 +1,12 @@
 -- Fixed window per key: start, count. x is the start that counts.
 x := now;
 used := 0;
-IF has AND now - a < r.period THEN
+IF has AND now - a < period THEN
   x := a;
   used := b;
 END IF;
-fits := used + r.units <= r.quota;
-room := r.quota - used;
-denies := r.burst = 1;
+fits := used + amount <= quota;
+room := quota - used;
 -- act
 IF act = CHARGE THEN
   a := x;
@@ -19,9 +18,8 @@ ELSIF act = PUT THEN
   b := amount;
   c := 0;
   has := true;
-ELSIF act = REFUND AND now - a < r.period AND (r.mark < 0 OR r.mark = a) THEN
+ELSIF act = REFUND AND now - a < period AND (mark < 0 OR mark = a) THEN
   b := greatest(b - amount, 0);
   dirty := true;
 END IF;
--- fresh
-fresh_at := least(a + r.period, LATEST);
+fresh_at := least(a + period, LATEST);

@@ -1,44 +1,33 @@
 -- GCRA: arrival time in microseconds, and a rest in parts of 1 / quota of one. (x, y) is the arrival time that counts, (z, w) the one after a charge.
-IF NOT has OR a < now THEN
-  x := now;
-  y := 0;
-ELSIF b >= r.quota THEN
-  -- A part left over from a larger quota counts as the microsecond it is nearly.
-  x := least(a + 1, LATEST);
-  y := 0;
-ELSE
-  x := a;
-  y := b;
-END IF;
-z := x + r.worth;
-w := y + r.worth_part;
-IF w >= r.quota THEN
-  z := z + 1;
-  w := w - r.quota;
-END IF;
-fits := r.units <= r.burst AND (z - now < r.tolerance OR (z - now = r.tolerance AND w <= r.tolerance_part));
-IF r.verb = TAKE THEN
-  level := r.burst::numeric * r.period - (x - now)::numeric * r.quota - y;
-  room := div(greatest(level, 0), r.period);
+x := CASE WHEN NOT has OR a < now THEN now WHEN b >= quota THEN a + 1 ELSE a END;
+-- A part left over from a larger quota counts as the microsecond it is nearly.
+y := CASE WHEN has AND a >= now AND b < quota THEN b ELSE 0 END;
+w := y + worth_part;
+z := x + worth + CASE WHEN w >= quota THEN 1 ELSE 0 END;
+w := CASE WHEN w >= quota THEN w - quota ELSE w END;
+fits := amount <= burst AND (z - now < tolerance OR (z - now = tolerance AND w <= tolerance_part));
+IF verb = TAKE THEN
+  level := burst::numeric * period - (x - now)::numeric * quota - y;
+  room := div(greatest(level, 0), period);
 END IF;
 -- act
 IF act = CHARGE THEN
-  IF r.verb = TAKE THEN
-    level := amount::numeric * r.period;
-    z := x + div(level, r.quota);
-    w := y + level % r.quota;
-    IF w >= r.quota THEN
+  IF verb = TAKE THEN
+    level := amount::numeric * period;
+    z := x + div(level, quota);
+    w := y + level % quota;
+    IF w >= quota THEN
       z := z + 1;
-      w := w - r.quota;
+      w := w - quota;
     END IF;
   END IF;
   a := least(z, LATEST);
   b := w;
-  IF r.verb = CHARGE THEN
+  IF verb = CHARGE THEN
     -- The most that can be owed.
-    level := MOST::numeric * r.period;
-    x := least(now + div(level, r.quota), LATEST);
-    y := CASE WHEN div(level, r.quota) > LATEST THEN 0 ELSE level % r.quota END;
+    level := MOST::numeric * period;
+    x := least(now + div(level, quota), LATEST);
+    y := CASE WHEN div(level, quota) > LATEST THEN 0 ELSE level % quota END;
     IF a > x OR (a = x AND b > y) THEN
       a := x;
       b := y;
@@ -47,23 +36,22 @@ IF act = CHARGE THEN
   c := 0;
   has := true;
 ELSIF act = PUT THEN
-  a := least(now + r.worth, LATEST);
-  b := r.worth_part;
+  a := least(now + worth, LATEST);
+  b := worth_part;
   c := 0;
   has := amount > 0;
 ELSIF act = REFUND THEN
   -- At most what has not run off since: these units are taken to have run off first.
-  level := r.worth::numeric * r.quota + r.worth_part;
-  IF r.receipt >= 0 AND r.receipt < now THEN level := level - (now - r.receipt)::numeric * r.quota; END IF;
+  level := worth::numeric * quota + worth_part;
+  IF receipt >= 0 AND receipt < now THEN level := level - (now - receipt)::numeric * quota; END IF;
   IF level > 0 AND (x > now OR y > 0) THEN
-    level := (x - now)::numeric * r.quota + y - level;
+    level := (x - now)::numeric * quota + y - level;
     has := level > 0;
     IF has THEN
-      a := least(now + div(level, r.quota), LATEST);
-      b := level % r.quota;
+      a := least(now + div(level, quota), LATEST);
+      b := level % quota;
     END IF;
     dirty := true;
   END IF;
 END IF;
--- fresh
 fresh_at := a + CASE WHEN b > 0 THEN 1 ELSE 0 END;

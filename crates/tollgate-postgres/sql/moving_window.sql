@@ -5,14 +5,14 @@ y := NULL;
 used := 0;
 IF has THEN
   x := greatest(a, now);
-  IF x - a < r.period THEN
+  IF x - a < period THEN
     SELECT l.at, l.before, b - l.before INTO y, z, used FROM {schema}.log l
-      WHERE l.key = keys[k] AND l.at >= greatest(c, x - r.period + 1) ORDER BY l.at LIMIT 1;
+      WHERE l.key = keys[place] AND l.at >= greatest(c, x - period + 1) ORDER BY l.at LIMIT 1;
     used := coalesce(used, 0);
   END IF;
 END IF;
-fits := used + r.units <= r.quota;
-room := r.quota - used;
+fits := used + amount <= quota;
+room := quota - used;
 -- act
 IF act = CHARGE THEN
   amount := least(amount, MOST - used);
@@ -20,12 +20,12 @@ IF act = CHARGE THEN
     b := 0;
   ELSIF c < coalesce(y, x) THEN
     -- Entries that have left, so many at a time: after a long silence they may be many.
-    DELETE FROM {schema}.log l WHERE l.key = keys[k] AND l.at IN (
-      SELECT o.at FROM {schema}.log o WHERE o.key = keys[k] AND o.at < coalesce(y, x) ORDER BY o.at LIMIT 100
+    DELETE FROM {schema}.log l WHERE l.key = keys[place] AND l.at IN (
+      SELECT o.at FROM {schema}.log o WHERE o.key = keys[place] AND o.at < coalesce(y, x) ORDER BY o.at LIMIT 100
     );
   END IF;
   IF NOT has OR a < x THEN
-    INSERT INTO {schema}.log (key, at, before) VALUES (keys[k], x, b);
+    INSERT INTO {schema}.log (key, at, before) VALUES (keys[place], x, b);
   END IF;
   a := x;
   b := b + amount;
@@ -34,15 +34,15 @@ IF act = CHARGE THEN
   has := true;
   IF b > 4000000000000000000 THEN
     -- All totals from a base of zero, before they pass what a bigint holds.
-    DELETE FROM {schema}.log l WHERE l.key = keys[k] AND l.at < c;
-    UPDATE {schema}.log l SET before = l.before - (b - used) WHERE l.key = keys[k];
+    DELETE FROM {schema}.log l WHERE l.key = keys[place] AND l.at < c;
+    UPDATE {schema}.log l SET before = l.before - (b - used) WHERE l.key = keys[place];
     b := used;
   END IF;
 ELSIF act = PUT THEN
-  DELETE FROM {schema}.log l WHERE l.key = keys[k];
+  DELETE FROM {schema}.log l WHERE l.key = keys[place];
   has := amount > 0;
   IF has THEN
-    INSERT INTO {schema}.log (key, at, before) VALUES (keys[k], x, 0);
+    INSERT INTO {schema}.log (key, at, before) VALUES (keys[place], x, 0);
   END IF;
   a := x;
   b := amount;
@@ -50,23 +50,22 @@ ELSIF act = PUT THEN
   used := amount;
 ELSIF act = REFUND THEN
   -- From the entry of that time, if it still counts. w is the total before it, then what it holds.
-  z := CASE WHEN r.mark < 0 THEN a ELSE r.mark END;
-  SELECT l.before INTO w FROM {schema}.log l WHERE l.key = keys[k] AND l.at = z AND l.at >= y;
+  z := CASE WHEN mark < 0 THEN a ELSE mark END;
+  SELECT l.before INTO w FROM {schema}.log l WHERE l.key = keys[place] AND l.at = z AND l.at >= y;
   IF FOUND THEN
     SELECT coalesce(min(o.before), b) - w INTO w FROM (
-      SELECT l.before FROM {schema}.log l WHERE l.key = keys[k] AND l.at > z ORDER BY l.at LIMIT 1
+      SELECT l.before FROM {schema}.log l WHERE l.key = keys[place] AND l.at > z ORDER BY l.at LIMIT 1
     ) o;
     amount := least(amount, w);
     IF amount = w THEN
-      DELETE FROM {schema}.log l WHERE l.key = keys[k] AND l.at = z;
+      DELETE FROM {schema}.log l WHERE l.key = keys[place] AND l.at = z;
     END IF;
-    UPDATE {schema}.log l SET before = l.before - amount WHERE l.key = keys[k] AND l.at > z;
+    UPDATE {schema}.log l SET before = l.before - amount WHERE l.key = keys[place] AND l.at > z;
     b := b - amount;
     used := used - amount;
-    SELECT max(l.at) INTO a FROM {schema}.log l WHERE l.key = keys[k] AND l.at >= c;
+    SELECT max(l.at) INTO a FROM {schema}.log l WHERE l.key = keys[place] AND l.at >= c;
     has := a IS NOT NULL;
     dirty := true;
   END IF;
 END IF;
--- fresh
-fresh_at := least(a + r.period, LATEST);
+fresh_at := least(a + period, LATEST);

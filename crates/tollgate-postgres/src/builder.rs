@@ -35,6 +35,7 @@ pub struct PostgresBuilder {
     tables: Tables,
     create: bool,
     clean_period: Duration,
+    connections: usize,
     connect_timeout: Duration,
     certificates: Certificates,
     guard: GuardBuilder,
@@ -55,6 +56,7 @@ impl PostgresBuilder {
             tables: Tables::default(),
             create: true,
             clean_period: Duration::from_secs(1),
+            connections: 2,
             connect_timeout: Duration::from_secs(2),
             certificates: Certificates::default(),
             guard: Guard::builder(),
@@ -84,6 +86,13 @@ impl PostgresBuilder {
     /// [`Postgres::clean`].
     pub fn clean_period(mut self, period: Duration) -> Self {
         self.clean_period = period;
+        self
+    }
+
+    /// How many connections there are, at least one. Default 2: while the server works on one batch, another one is done by another of its processes. What waits
+    /// for one of them goes in one statement, so more than a few only make batches smaller.
+    pub fn connections(mut self, connections: usize) -> Self {
+        self.connections = connections.max(1);
         self
     }
 
@@ -146,11 +155,12 @@ impl PostgresBuilder {
             connect_timeout: self.connect_timeout,
         };
         let guard = self.guard.build();
-        let worker = Worker::start(server, guard.deadline(), &runtime);
+        let start = |_| Worker::start(server.clone(), guard.deadline(), &runtime);
+        let workers: Vec<Worker> = (0..self.connections).map(start).collect();
         if !self.clean_period.is_zero() {
-            let clean = clean::keep_clean(worker.downgrade(), self.schema.clone(), self.clean_period, self.connect_timeout);
+            let clean = clean::keep_clean(workers[0].downgrade(), self.schema.clone(), self.clean_period, self.connect_timeout);
             runtime.spawn(clean);
         }
-        Ok(Postgres::new(self.schema, worker, guard, self.connect_timeout, runtime))
+        Ok(Postgres::new(self.schema, workers, guard, self.connect_timeout, runtime))
     }
 }

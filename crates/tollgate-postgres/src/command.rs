@@ -1,9 +1,10 @@
 //! What goes to the function `ask` and what comes back: see `sql/ask.sql`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt::Write;
 use std::sync::Arc;
 
+use tokio_postgres::SimpleQueryRow;
 use tollgate::algorithm::{
     AnyMachine, Fields, MAX_UNITS, Op, State, Step, elastic_window, fixed_window,
     fixed_window_per_key, gcra, level, sliding_window,
@@ -16,7 +17,7 @@ use crate::schema::VERSION;
 /// Times up to here stay exact together with all that a limit may add: the year 75,000.
 const LATEST: u64 = 1 << 61;
 
-/// Numbers in the answer for each step.
+/// Numbers in the answer for each step, beside the time.
 const NUMBERS: usize = 5;
 
 /// Flags of a step.
@@ -24,6 +25,9 @@ const ALLOWED: u64 = 1;
 const HAS_STATE: u64 = 2;
 const NOT_A_STATE: u64 = 4;
 const LOCKED: u64 = 8;
+
+/// The flags of the only row when nothing was done.
+const AGAIN: &str = "16";
 
 /// Verbs of steps that no [`Op`] has.
 const TRY: u8 = 8;
@@ -102,16 +106,6 @@ impl Rule {
             Algorithm::TokenBucket => 6,
             Algorithm::LeakyBucket => 7,
             _ => 8,
-        }
-    }
-
-    /// For buckets the burst; for windows whether they charge denied hits.
-    fn burst(&self) -> u64 {
-        match self.machine {
-            AnyMachine::TokenBucket(_) | AnyMachine::LeakyBucket(_) | AnyMachine::Gcra(_) => {
-                self.burst
-            }
-            _ => u64::from(self.charge_denied),
         }
     }
 
@@ -222,7 +216,8 @@ impl Part {
 /// A batch of calls on its way into the arguments of the function: a list for each.
 #[derive(Debug, Default)]
 struct Arguments {
-    lists: [String; 14],
+    lists: [String; 16],
+    seen: HashSet<usize>,
 }
 
 impl Arguments {
@@ -233,27 +228,47 @@ impl Arguments {
         let (worth, worth_part) = rule.worth(units);
         let (tolerance, tolerance_part) = rule.worth(rule.burst);
         // Without a receipt: as if charged now.
-        let none = |number: Option<u64>| number.map_or(-1, |number| number.min(LATEST * 2 - 1) as i64);
-        let numbers: [i64; 14] = [
-            place as i64,
-            verb.into(),
-            rule.algorithm().into(),
-            units as i64,
+        let none = |number: Option<u64>| {
+            Item::Number(number.map_or(-1, |number| number.min(LATEST * 2 - 1) as i64))
+        };
+        let flag = |flag: bool| if flag { Item::True } else { Item::False };
+        let number = |number: u64| Item::Number(number as i64);
+        let items: [Item; 16] = [
+            number(place as u64),
+            flag(!self.seen.insert(place)),
+            number(verb.into()),
+            number(rule.algorithm().into()),
+            number(units),
             none(at.map(Timestamp::as_micros)),
-            rule.quota as i64,
-            rule.period as i64,
-            rule.burst() as i64,
-            worth as i64,
-            worth_part as i64,
-            tolerance as i64,
-            tolerance_part as i64,
+            number(rule.quota),
+            number(rule.period),
+            number(rule.burst),
+            flag(rule.charge_denied),
+            number(worth),
+            number(worth_part),
+            number(tolerance),
+            number(tolerance_part),
             none(receipt.map(|receipt| receipt.at.as_micros())),
             none(receipt.map(|receipt| receipt.mark)),
         ];
-        for (list, number) in self.lists.iter_mut().zip(numbers) {
-            let _ = write!(list, "{}{number}", if list.is_empty() { "" } else { "," });
+        for (list, item) in self.lists.iter_mut().zip(items) {
+            if !list.is_empty() {
+                list.push(',');
+            }
+            let _ = match item {
+                Item::Number(number) => write!(list, "{number}"),
+                Item::True => list.write_char('t'),
+                Item::False => list.write_char('f'),
+            };
         }
     }
+}
+
+/// An element of a list.
+enum Item {
+    Number(i64),
+    True,
+    False,
 }
 
 /// The statement that asks all calls in order.
@@ -289,7 +304,7 @@ pub(crate) fn statement<'a>(schema: &str, skip: bool, calls: impl Iterator<Item 
             }
         }
     }
-    let mut text = format!("SELECT {schema}.ask({VERSION},{skip},E'{{{names}}}','{{{makes}}}'");
+    let mut text = format!("SELECT*FROM {schema}.ask({VERSION},{skip},E'{{{names}}}','{{{makes}}}'");
     for list in &arguments.lists {
         let _ = write!(text, ",'{{{list}}}'");
     }
@@ -313,46 +328,49 @@ pub(crate) fn bytes(bytes: &[u8]) -> String {
     text
 }
 
-/// The numbers of an answer: the time, then those of each part.
-pub(crate) struct Answer {
-    now: Timestamp,
-    numbers: std::vec::IntoIter<u64>,
+/// The rows of an answer: one for each step that is not only to try.
+pub(crate) struct Answer<'a> {
+    rows: std::slice::Iter<'a, SimpleQueryRow>,
 }
 
-impl Answer {
-    /// Reads an array of bigint as text.
-    pub(crate) fn parse(text: &str) -> Result<Answer, Error> {
-        let list = text.strip_prefix('{').and_then(|text| text.strip_suffix('}'));
-        let numbers: Option<Vec<u64>> = list.and_then(|list| list.split(',').map(|number| number.parse().ok()).collect());
-        let mut numbers = numbers.ok_or_else(|| not_an_answer(text))?.into_iter();
-        let now = numbers.next().ok_or_else(|| not_an_answer(text))?;
-        Ok(Answer { now: Timestamp::from_micros(now), numbers })
+impl<'a> Answer<'a> {
+    /// `None` if nothing was done and all is to be asked again.
+    pub(crate) fn new(rows: &'a [SimpleQueryRow]) -> Option<Answer<'a>> {
+        let again = rows.first().and_then(|row| row.get(0)) == Some(AGAIN);
+        (!again).then(|| Answer { rows: rows.iter() })
     }
 
     /// What came of the next call.
     pub(crate) fn next(&mut self, call: &Call) -> Outcome {
-        let now = call.at.unwrap_or(self.now);
         let mut decisions = Vec::with_capacity(call.parts.len());
-        let mut spoiled = 0;
+        let (mut spoiled, mut failed) = (0, None);
         for part in &call.parts {
-            let mut five = [0; NUMBERS];
-            for number in &mut five {
-                let Some(next) = self.numbers.next() else { return Outcome::Failed(not_an_answer("too short")) };
-                *number = next;
+            match self.rows.next().ok_or_else(|| Error::store("fewer rows than steps", false)).and_then(numbers) {
+                Ok([flags, charged, a, b, c, clock]) => {
+                    spoiled |= flags & (LOCKED | NOT_A_STATE);
+                    let now = call.at.unwrap_or(Timestamp::from_micros(clock));
+                    decisions.push(part.rule.decision(part.act, now, [flags, charged, a, b, c]));
+                }
+                Err(error) => failed = Some(error),
             }
-            spoiled |= five[0] & (LOCKED | NOT_A_STATE);
-            decisions.push(part.rule.decision(part.act, now, five));
         }
-        match spoiled {
-            0 => Outcome::Decided(decisions),
-            flags if flags & NOT_A_STATE != 0 => Outcome::Failed(Error::store("the row of the key is not a state of this limit", false)),
-            _ => Outcome::Locked,
+        match (failed, spoiled) {
+            (Some(error), _) => Outcome::Failed(error),
+            (None, 0) => Outcome::Decided(decisions),
+            (None, LOCKED) => Outcome::Locked,
+            _ => Outcome::Failed(Error::store("the row of the key is not a state of this limit", false)),
         }
     }
 }
 
-fn not_an_answer(text: &str) -> Error {
-    Error::store(format!("not an answer of the function: {text}"), false)
+/// What stands in a row; nothing where there is no state. The numbers of a row that is not a state may be anything.
+fn numbers(row: &SimpleQueryRow) -> Result<[u64; NUMBERS + 1], Error> {
+    let mut numbers = [0; NUMBERS + 1];
+    for (index, number) in numbers.iter_mut().enumerate() {
+        let text = row.try_get(index).map_err(|error| Error::store(error.to_string(), false))?;
+        *number = text.and_then(|text| text.parse().ok()).unwrap_or(0);
+    }
+    Ok(numbers)
 }
 
 /// Refuses a time that the function cannot reckon with.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::AbortHandle;
-use tokio_postgres::{Client, SimpleQueryMessage};
+use tokio_postgres::{Client, SimpleQueryMessage, SimpleQueryRow};
 use tollgate::Error;
 
 use crate::failure;
@@ -101,15 +101,24 @@ impl Server {
 }
 
 impl Connection {
-    /// The first value of the first row that comes of a text of statements, which is one transaction.
-    pub(crate) async fn value(&self, sql: &str) -> Result<Option<String>, tokio_postgres::Error> {
+    /// All rows that come of a text of statements, which is one transaction.
+    pub(crate) async fn rows(&self, sql: &str) -> Result<Vec<SimpleQueryRow>, tokio_postgres::Error> {
         let messages = self.client.simple_query(sql).await?;
-        let row = messages.iter().find_map(|message| match message {
-            SimpleQueryMessage::Row(row) => Some(row.get(0).map(str::to_owned)),
+        let row = |message| match message {
+            SimpleQueryMessage::Row(row) => Some(row),
             _ => None,
-        });
-        Ok(row.flatten())
+        };
+        Ok(messages.into_iter().filter_map(row).collect())
     }
+
+    /// The first value of the first row.
+    async fn value(&self, sql: &str) -> Result<Option<String>, tokio_postgres::Error> {
+        Ok(first_value(&self.rows(sql).await?))
+    }
+}
+
+pub(crate) fn first_value(rows: &[SimpleQueryRow]) -> Option<String> {
+    rows.first().and_then(|row| row.get(0)).map(str::to_owned)
 }
 
 /// What a statement begins with: it sees what others have committed, and ends by itself when nobody waits for it any more. Nothing of it outlives the

@@ -30,6 +30,7 @@ pub use schema::{Tables, schema};
 
 use std::future::Future;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tollgate::shared::{Ask, Guard, Mode, SharedLimiter, SharedPolicyLimiter, SharedStore};
@@ -50,7 +51,9 @@ pub struct Postgres {
 #[derive(Debug)]
 struct Inner {
     schema: String,
-    worker: Worker,
+    /// One for each connection. Callers take turns.
+    workers: Vec<Worker>,
+    turn: AtomicUsize,
     guard: Guard,
     /// What a statement may take that is no decision.
     patience: Duration,
@@ -80,16 +83,21 @@ impl Postgres {
 
     fn new(
         schema: String,
-        worker: Worker,
+        workers: Vec<Worker>,
         guard: Guard,
         patience: Duration,
         runtime: tokio::runtime::Handle,
     ) -> Postgres {
-        Postgres { inner: Arc::new(Inner { schema, worker, guard, patience, runtime }) }
+        let turn = AtomicUsize::new(0);
+        Postgres { inner: Arc::new(Inner { schema, workers, turn, guard, patience, runtime }) }
     }
 
     async fn reachable(&self) -> Result<(), Error> {
-        self.inner.ask(vec![Call { parts: Vec::new(), mode: Mode::Each, at: None }]).await.map(drop)
+        for worker in &self.inner.workers {
+            let nothing = Call { parts: Vec::new(), mode: Mode::Each, at: None };
+            worker.ask(vec![nothing]).await?;
+        }
+        Ok(())
     }
 
     /// A limiter on this store: for a [`Limit`], its builder, or its text.
@@ -153,9 +161,9 @@ impl Postgres {
     /// # Errors
     /// When the server does not answer; some keys may be gone.
     pub async fn clear_namespace(&self, namespace: &str) -> Result<(), Error> {
-        let Inner { schema, worker, patience, .. } = &*self.inner;
+        let Inner { schema, patience, .. } = &*self.inner;
         let prefix = key::namespace_prefix(namespace);
-        let cleared = clean::clear(worker, schema, &prefix, *patience).await;
+        let cleared = clean::clear(self.inner.worker(), schema, &prefix, *patience).await;
         // However it ended, some keys may be fresh now.
         self.inner.guard.forget_denials();
         cleared
@@ -166,8 +174,8 @@ impl Postgres {
     /// # Errors
     /// When the server does not answer.
     pub async fn clean(&self) -> Result<usize, Error> {
-        let Inner { schema, worker, patience, .. } = &*self.inner;
-        clean::clean(worker, schema, *patience).await
+        let Inner { schema, patience, .. } = &*self.inner;
+        clean::clean(self.inner.worker(), schema, *patience).await
     }
 
     /// The key under which a subject of a limit stands in the table `counters`, for those who look with `psql`.
@@ -196,23 +204,25 @@ impl Prepared {
 }
 
 impl Inner {
-    /// Asks all calls, which go together if nothing is in their way; their decisions in order.
-    async fn ask(&self, calls: Vec<Call>) -> Result<Vec<Decision>, Error> {
-        if let [_] = &calls[..] {
-            let mut calls = calls;
-            return match calls.pop() {
-                Some(call) => self.worker.ask(call).await,
-                None => Ok(Vec::new()),
-            };
+    /// Whose turn it is.
+    fn worker(&self) -> &Worker {
+        &self.workers[self.turn.fetch_add(1, Ordering::Relaxed) % self.workers.len()]
+    }
+
+    /// Asks all calls; their decisions in order. Very many go one piece after another.
+    async fn ask(&self, mut calls: Vec<Call>) -> Result<Vec<Decision>, Error> {
+        let worker = self.worker();
+        if calls.len() <= queue::BATCH {
+            return worker.ask(calls).await;
         }
-        let answers = self.worker.ask_all(calls).await;
-        let surely_not = |e: &Error| e.kind() == ErrorKind::Unavailable;
-        let executed = answers.iter().any(|answer| !answer.as_ref().is_err_and(surely_not));
-        let mut all = Vec::with_capacity(answers.len());
-        for answer in answers {
-            all.extend(answer.map_err(|error| if executed { in_part(error) } else { error })?);
+        let mut decisions = Vec::with_capacity(calls.len());
+        while !calls.is_empty() {
+            let later = calls.split_off(calls.len().min(queue::BATCH));
+            let piece = worker.ask(std::mem::replace(&mut calls, later)).await;
+            let first = decisions.is_empty();
+            decisions.extend(piece.map_err(|error| if first { error } else { in_part(error) })?);
         }
-        Ok(all)
+        Ok(decisions)
     }
 }
 
@@ -274,7 +284,7 @@ impl SharedStore for Postgres {
     fn clear(&self, prepared: &Prepared) -> impl Future<Output = Result<(), Error>> + Send + use<> {
         let (inner, keys) = (Arc::clone(&self.inner), Arc::clone(&prepared.keys));
         async move {
-            clean::clear(&inner.worker, &inner.schema, keys.prefix(), inner.patience).await
+            clean::clear(inner.worker(), &inner.schema, keys.prefix(), inner.patience).await
         }
     }
 

@@ -4,10 +4,11 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
-use tollgate::{Decision, Error};
+use tokio_postgres::SimpleQueryRow;
+use tollgate::{Decision, Error, ErrorKind};
 
 use crate::command::{self, Answer, Call, Outcome};
-use crate::connection::{Connection, limited};
+use crate::connection::{Connection, first_value, limited};
 use crate::failure::{self, Rolled, Verdict};
 
 /// Statements are given twice the time after each timeout, up to this.
@@ -17,7 +18,7 @@ const LONGEST: Duration = Duration::from_secs(30);
 const SILENCE: Duration = Duration::from_secs(1);
 
 /// Parts in one statement: a longer one would hold up others.
-const BATCH: usize = 256;
+pub(crate) const BATCH: usize = 256;
 
 #[derive(Debug)]
 pub(crate) enum Job {
@@ -25,17 +26,19 @@ pub(crate) enum Job {
     Run(Running),
 }
 
-/// A call and who waits for it.
+/// What somebody asks in one go and waits for. It is never divided among statements that run at the same time, so that its calls are decided in their order.
 #[derive(Debug)]
 pub(crate) struct Waiting {
-    pub(crate) call: Call,
-    pub(crate) answer: oneshot::Sender<Result<Vec<Decision>, Error>>,
+    calls: Vec<Call>,
+    answer: oneshot::Sender<Result<Vec<Decision>, Error>>,
+    /// What is known so far, for each call.
+    decided: Vec<Option<Vec<Decision>>>,
     /// How long its statement may take.
-    pub(crate) timeout: Duration,
+    timeout: Duration,
     /// Somebody else may hold a row of it: it must not make others wait.
-    pub(crate) locked: bool,
+    locked: bool,
     /// It may be the one for which others failed.
-    pub(crate) alone: bool,
+    alone: bool,
 }
 
 /// A statement of its own, and who waits for it.
@@ -47,8 +50,55 @@ pub(crate) struct Running {
 }
 
 impl Waiting {
-    pub(crate) fn new(call: Call, answer: oneshot::Sender<Result<Vec<Decision>, Error>>) -> Self {
-        Waiting { call, answer, timeout: Duration::ZERO, locked: false, alone: false }
+    pub(crate) fn new(
+        calls: Vec<Call>,
+        answer: oneshot::Sender<Result<Vec<Decision>, Error>>,
+    ) -> Self {
+        let decided = calls.iter().map(|_| None).collect();
+        Waiting { calls, answer, decided, timeout: Duration::ZERO, locked: false, alone: false }
+    }
+
+    /// What is still to be asked.
+    fn open(&self) -> impl Iterator<Item = &Call> + Clone {
+        self.calls.iter().zip(&self.decided).filter(|(_, d)| d.is_none()).map(|(call, _)| call)
+    }
+
+    fn parts(&self) -> usize {
+        self.calls.iter().map(|call| call.parts.len()).sum()
+    }
+
+    /// Takes what came of its open calls. Gives itself back if some of them are still open.
+    fn settle(mut self, answer: &mut Answer) -> Option<Waiting> {
+        let open = self.calls.iter().zip(&mut self.decided).filter(|(_, d)| d.is_none());
+        let mut failed = None;
+        for (call, decided) in open {
+            match answer.next(call) {
+                Outcome::Decided(decisions) => *decided = Some(decisions),
+                Outcome::Failed(error) => failed = Some(error),
+                Outcome::Locked => self.locked = true,
+            }
+        }
+        if let Some(error) = failed {
+            self.fail(error);
+            return None;
+        }
+        if self.decided.iter().any(Option::is_none) {
+            return Some(self);
+        }
+        let _ = self.answer.send(Ok(self.decided.into_iter().flatten().flatten().collect()));
+        None
+    }
+
+    fn fail(self, error: Error) {
+        // What is surely not executed must be true of all its calls.
+        let executed = self.decided.iter().any(Option::is_some);
+        let error = match error.kind() {
+            ErrorKind::Unavailable if executed => {
+                Error::lost(format!("some keys were decided, others not: {error}"))
+            }
+            _ => error,
+        };
+        let _ = self.answer.send(Err(error));
     }
 }
 
@@ -68,8 +118,8 @@ pub(crate) enum Next {
 
 /// What came of it.
 pub(crate) enum Done {
-    Batch(Vec<Waiting>, Result<Option<String>, Failure>),
-    Run(Running, Result<Option<String>, Failure>),
+    Batch(Vec<Waiting>, Result<Vec<SimpleQueryRow>, Failure>),
+    Run(Running, Result<Vec<SimpleQueryRow>, Failure>),
 }
 
 /// An error, and whether the connection is of no more use.
@@ -116,7 +166,7 @@ impl Queue {
         self.unlock();
         for job in self.jobs.drain(..) {
             match job {
-                Job::Ask(waiting) => drop(waiting.answer.send(Err(error.clone()))),
+                Job::Ask(waiting) => waiting.fail(error.clone()),
                 Job::Run(running) => drop(running.answer.send(Err(error.clone()))),
             }
         }
@@ -132,9 +182,9 @@ impl Queue {
                 Job::Run(running) if batch.is_empty() => return Some(Next::Run(running)),
                 Job::Ask(waiting)
                     if batch.is_empty()
-                        || (parts + waiting.call.parts.len() <= BATCH && !waiting.alone && !batch[0].alone) =>
+                        || (parts + waiting.parts() <= BATCH && !waiting.alone && !batch[0].alone) =>
                 {
-                    parts += waiting.call.parts.len();
+                    parts += waiting.parts();
                     batch.push(waiting);
                 }
                 job => {
@@ -151,16 +201,12 @@ impl Queue {
         match done {
             Done::Run(running, result) => {
                 let breaks = result.as_ref().is_err_and(|failure| failure.breaks);
+                let result = result.map(|rows| first_value(&rows));
                 let _ = running.answer.send(result.map_err(|failure| failure.verdict.error()));
                 breaks
             }
-            // Somebody else made one of the keys first.
-            Done::Batch(batch, Ok(None)) => {
-                self.first(batch);
-                false
-            }
-            Done::Batch(batch, Ok(Some(text))) => {
-                self.answer(batch, &text);
+            Done::Batch(batch, Ok(rows)) => {
+                self.answer(batch, &rows);
                 false
             }
             Done::Batch(batch, Err(Failure { verdict, breaks })) => {
@@ -170,21 +216,14 @@ impl Queue {
         }
     }
 
-    fn answer(&mut self, batch: Vec<Waiting>, text: &str) {
-        let mut answer = Answer::parse(text);
-        for mut waiting in batch {
-            let outcome = match &mut answer {
-                Ok(answer) => answer.next(&waiting.call),
-                Err(error) => Outcome::Failed(error.clone()),
-            };
-            match outcome {
-                Outcome::Decided(decisions) => drop(waiting.answer.send(Ok(decisions))),
-                Outcome::Failed(error) => drop(waiting.answer.send(Err(error))),
-                Outcome::Locked => {
-                    waiting.locked = true;
-                    self.locked.push(waiting);
-                }
+    fn answer(&mut self, batch: Vec<Waiting>, rows: &[SimpleQueryRow]) {
+        match Answer::new(rows) {
+            Some(mut answer) => {
+                let open = batch.into_iter().filter_map(|waiting| waiting.settle(&mut answer));
+                self.locked.extend(open);
             }
+            // Somebody else made one of the keys first.
+            None => self.first(batch),
         }
     }
 
@@ -203,9 +242,7 @@ impl Queue {
                 self.first(batch);
             }
             Verdict::OneOfThem(error) | Verdict::Refused(error) | Verdict::Lost(error) => {
-                for waiting in batch {
-                    let _ = waiting.answer.send(Err(error.clone()));
-                }
+                batch.into_iter().for_each(|waiting| waiting.fail(error.clone()));
             }
         }
     }
@@ -221,7 +258,8 @@ impl Next {
             }
             Next::Batch(batch) => {
                 let skip = batch.iter().any(|waiting| waiting.locked);
-                let statement = command::statement(schema, skip, batch.iter().map(|w| &w.call));
+                let calls = batch.iter().flat_map(Waiting::open);
+                let statement = command::statement(schema, skip, calls);
                 let timeout = batch.iter().map(|w| w.timeout).max().unwrap_or(LONGEST);
                 // So that there is time left to ask for the others, when somebody else holds a row.
                 let result = send(connection, timeout, &limited(timeout, timeout / 2, &statement)).await;
@@ -231,8 +269,12 @@ impl Next {
     }
 }
 
-async fn send(connection: &Connection, timeout: Duration, sql: &str) -> Result<Option<String>, Failure> {
-    match tokio::time::timeout(timeout + SILENCE, connection.value(sql)).await {
+async fn send(
+    connection: &Connection,
+    timeout: Duration,
+    sql: &str,
+) -> Result<Vec<SimpleQueryRow>, Failure> {
+    match tokio::time::timeout(timeout + SILENCE, connection.rows(sql)).await {
         Ok(result) => result.map_err(|error| Failure {
             verdict: failure::of_statement(&error),
             breaks: failure::breaks(&error),

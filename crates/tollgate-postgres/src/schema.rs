@@ -5,12 +5,14 @@ use tollgate::Error;
 /// The version of the layout and of what the functions are called with.
 pub(crate) const VERSION: i32 = 1;
 
+const MOVING_WINDOW: &str = "4";
+
 /// The algorithms in the order of their numbers, and the file of each. The level of both buckets is one.
 const ALGORITHMS: [(&str, &str); 8] = [
     ("1", include_str!("../sql/fixed_window.sql")),
     ("2", include_str!("../sql/fixed_window_per_key.sql")),
     ("3", include_str!("../sql/elastic_window.sql")),
-    ("4", include_str!("../sql/moving_window.sql")),
+    (MOVING_WINDOW, include_str!("../sql/moving_window.sql")),
     ("5", include_str!("../sql/sliding_window.sql")),
     ("6", include_str!("../sql/bucket.sql")),
     ("7", include_str!("../sql/bucket.sql")),
@@ -49,7 +51,7 @@ pub fn schema(name: &str, tables: Tables) -> Result<String, Error> {
     check_name(name)?;
     let ask = include_str!("../sql/ask.sql");
     let ask = ask.replace("{view}\n", &sections(0, 4));
-    let ask = ask.replace("{act}\n", &sections(1, 6)).replace("{fresh}\n", &sections(2, 6));
+    let ask = ask.replace("{act}\n", &sections(1, 6)).replace("{moving_window}", MOVING_WINDOW);
     let parts = [
         include_str!("../sql/schema.sql"),
         include_str!("../sql/tables.sql"),
@@ -64,13 +66,13 @@ pub fn schema(name: &str, tables: Tables) -> Result<String, Error> {
     Ok(text.replace("{version}", &VERSION.to_string()))
 }
 
-/// One section of each algorithm's file, as the branches of a `CASE`. A section ends with a line that names the next.
+/// One section of each algorithm's file, as the branches of a `CASE`: what it says of a state, and (after a line that says so) how it acts on it.
 fn sections(number: usize, indent: usize) -> String {
     let mut text = String::new();
     let indent = " ".repeat(indent);
     // The one that is asked for most is looked at first.
     for (code, file) in ALGORITHMS.iter().rev() {
-        let section = file.split("-- act\n").flat_map(|part| part.split("-- fresh\n")).nth(number);
+        let section = file.split("-- act\n").nth(number);
         text.push_str(&format!("{indent}WHEN {code} THEN\n"));
         for line in section.unwrap_or_default().lines() {
             text.push_str(&format!("{indent}  {line}\n"));
@@ -96,12 +98,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_algorithm_has_three_sections_and_nothing_is_left_to_fill_in() {
+    fn every_algorithm_has_two_sections_and_nothing_is_left_to_fill_in() {
         let sql = schema("limits", Tables::Unlogged).unwrap();
         for code in 1..=8 {
-            assert_eq!(sql.matches(&format!("WHEN {code} THEN\n")).count(), 3, "{code}");
+            assert_eq!(sql.matches(&format!("WHEN {code} THEN\n")).count(), 2, "{code}");
         }
-        for hole in ["{schema}", "{version}", "{create}", "{view}", "{act}", "{fresh}"] {
+        for hole in ["{schema}", "{version}", "{create}", "{view}", "{act}", "{moving_window}"] {
             assert!(!sql.contains(hole), "{hole}");
         }
         assert_eq!(sql.matches("CREATE UNLOGGED TABLE").count(), 2);

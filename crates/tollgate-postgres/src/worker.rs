@@ -77,21 +77,9 @@ impl Worker {
         Ok(answered)
     }
 
-    pub(crate) async fn ask(&self, call: Call) -> Result<Vec<Decision>, Error> {
-        received(self.send(|answer| Job::Ask(Waiting::new(call, answer))).await).await
-    }
-
-    /// Hands in all before it waits for the first, so that they go together.
-    pub(crate) async fn ask_all(&self, calls: Vec<Call>) -> Vec<Result<Vec<Decision>, Error>> {
-        let mut waits = Vec::with_capacity(calls.len());
-        for call in calls {
-            waits.push(self.send(|answer| Job::Ask(Waiting::new(call, answer))).await);
-        }
-        let mut answers = Vec::with_capacity(waits.len());
-        for wait in waits {
-            answers.push(received(wait).await);
-        }
-        answers
+    /// Asks all calls in one go; their decisions in order.
+    pub(crate) async fn ask(&self, calls: Vec<Call>) -> Result<Vec<Decision>, Error> {
+        received(self.send(|answer| Job::Ask(Waiting::new(calls, answer))).await).await
     }
 
     /// Runs a statement by itself; gives the first value of its first row.

@@ -87,7 +87,9 @@ impl Server {
 
     /// As if the machine had lost its power.
     pub(crate) fn kill(&mut self) {
+        let children = self.children();
         self.process.kill();
+        signal("KILL", &children);
     }
 
     /// Stops it as one does.
@@ -106,14 +108,17 @@ impl Server {
         self.signal_all("CONT");
     }
 
-    fn signal_all(&self, signal: &str) {
+    fn signal_all(&self, name: &str) {
         let Some(pid) = self.process.id() else { return };
-        let children = Command::new("ps").args(["-o", "pid=", "--ppid", &pid.to_string()]).output().unwrap();
-        let children = String::from_utf8(children.stdout).unwrap();
-        // Some may be gone by now.
-        let mut kill = Command::new("kill");
-        kill.args(["-s", signal, &pid.to_string()]).args(children.split_whitespace());
-        let _ = kill.stderr(Stdio::null()).status();
+        signal(name, &[vec![pid.to_string()], self.children()].concat());
+    }
+
+    /// Its processes beside the first.
+    fn children(&self) -> Vec<String> {
+        let Some(pid) = self.process.id() else { return Vec::new() };
+        let children = Command::new("ps").args(["-o", "pid=", "--ppid", &pid.to_string()]).output();
+        let children = String::from_utf8(children.unwrap().stdout).unwrap();
+        children.split_whitespace().map(str::to_owned).collect()
     }
 
     fn gone(&mut self) {
@@ -130,6 +135,11 @@ impl Drop for Server {
             self.gone();
         }
     }
+}
+
+/// Sends a signal to processes, of which some may be gone by now.
+fn signal(name: &str, pids: &[String]) {
+    let _ = Command::new("kill").args(["-s", name]).args(pids).stderr(Stdio::null()).status();
 }
 
 /// Where the programs of the server are: the newest that is installed.
