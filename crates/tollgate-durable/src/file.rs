@@ -1,21 +1,26 @@
 //! The file: a redb database with one table of records and one that says what it is.
 
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::io;
+use std::ops::Bound;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use redb::{
     Builder, Database, DatabaseError, ReadableDatabase, ReadableTable, ReadableTableMetadata,
     StorageBackend, StorageError, TableDefinition, TableError, TableHandle,
 };
-use tollgate::{Error, Timestamp};
+use tollgate::{Error, Form, KeyRef, Timestamp};
 
 use crate::backend::Backend;
+use crate::limits::lock;
 use crate::record::Record;
 
-/// By the name of a [`Place`](tollgate::shared::Place): records.
+/// Records, by the number of their place and their key.
 const KEYS: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("tollgate keys");
+/// The numbers of places, by how the names of a [`Place`](tollgate::shared::Place) begin.
+const PLACES: TableDefinition<'_, &[u8], u32> = TableDefinition::new("tollgate places");
 /// `format`: the version of what is written here.
 const ABOUT: TableDefinition<'_, &str, u64> = TableDefinition::new("tollgate");
 const FORMAT: u64 = 1;
@@ -46,6 +51,33 @@ pub(crate) type Change = (Vec<u8>, Option<Vec<u8>>);
 pub(crate) struct File {
     medium: Medium,
     database: RwLock<Option<Database>>,
+    places: Mutex<Places>,
+}
+
+/// The numbers of places.
+#[derive(Default)]
+struct Places {
+    numbers: HashMap<Box<[u8]>, u32>,
+    /// Not in the file yet.
+    new: Vec<(Box<[u8]>, u32)>,
+}
+
+/// The name of a record: the number, the form and the bytes of the key.
+pub(crate) fn name(number: u32, key: KeyRef<'_>) -> Vec<u8> {
+    let mut name = Vec::with_capacity(5 + key.bytes().len());
+    name.extend_from_slice(&number.to_be_bytes());
+    name.push(key.form() as u8);
+    name.extend_from_slice(key.bytes());
+    name
+}
+
+/// What a name is made of.
+pub(crate) fn parts(name: &[u8]) -> Option<(u32, KeyRef<'_>)> {
+    let (number, key) = name.split_first_chunk()?;
+    let (form, bytes) = key.split_first()?;
+    let forms = [Form::Plain, Form::Tuple, Form::Tagged];
+    let form = forms.into_iter().find(|known| *known as u8 == *form)?;
+    Some((u32::from_be_bytes(*number), KeyRef::from_parts(form, bytes)))
 }
 
 impl fmt::Debug for File {
@@ -57,7 +89,45 @@ impl fmt::Debug for File {
 impl File {
     pub(crate) fn open(medium: Medium) -> Result<File, Error> {
         let database = open(&medium)?;
-        Ok(File { medium, database: RwLock::new(Some(database)) })
+        let database = RwLock::new(Some(database));
+        let file = File { medium, database, places: Mutex::default() };
+        let numbers = file.with(|database| {
+            let table = database.begin_read()?.open_table(PLACES)?;
+            let place = |place: Result<
+                (redb::AccessGuard<'_, &[u8]>, redb::AccessGuard<'_, u32>),
+                StorageError,
+            >| {
+                let (prefix, number) = place?;
+                Ok((prefix.value().into(), number.value()))
+            };
+            table.iter()?.map(place).collect()
+        })?;
+        lock(&file.places).numbers = numbers;
+        Ok(file)
+    }
+
+    /// The number of the place whose names begin so.
+    pub(crate) fn number(&self, prefix: &[u8]) -> Option<u32> {
+        lock(&self.places).numbers.get(prefix).copied()
+    }
+
+    /// The same; a new one if there is none, written with the next commit.
+    pub(crate) fn new_number(&self, prefix: &[u8]) -> u32 {
+        let mut places = lock(&self.places);
+        if let Some(number) = places.numbers.get(prefix) {
+            return *number;
+        }
+        let number = places.numbers.values().max().map_or(0, |last| last + 1);
+        places.numbers.insert(prefix.into(), number);
+        places.new.push((prefix.into(), number));
+        number
+    }
+
+    /// The numbers of all places that begin so.
+    pub(crate) fn numbers(&self, prefix: &[u8]) -> HashSet<u32> {
+        let places = lock(&self.places);
+        let begins = |place: &(&Box<[u8]>, &u32)| place.0.starts_with(prefix);
+        places.numbers.iter().filter(begins).map(|(_, number)| *number).collect()
     }
 
     /// Does something with the database; its errors name the file.
@@ -96,23 +166,19 @@ impl File {
         })
     }
 
-    /// Names behind `after` that begin with `prefix`, with the time at which each expires.
+    /// Names behind `after`, with the time at which each expires.
     pub(crate) fn names(
         &self,
-        prefix: &[u8],
         after: &[u8],
         most: usize,
     ) -> Result<Vec<(Vec<u8>, Timestamp)>, Error> {
-        use std::ops::Bound::{Excluded, Included, Unbounded};
-        let start = if after < prefix { Included(prefix) } else { Excluded(after) };
         self.with(|database| {
             let table = database.begin_read()?.open_table(KEYS)?;
             let mut names = Vec::new();
-            for record in table.range::<&[u8]>((start, Unbounded))?.take(most) {
+            for record in
+                table.range::<&[u8]>((Bound::Excluded(after), Bound::Unbounded))?.take(most)
+            {
                 let (name, record) = record?;
-                if !name.value().starts_with(prefix) {
-                    break;
-                }
                 let expires = Record::expiry_in(record.value()).unwrap_or(Timestamp::EPOCH);
                 names.push((name.value().to_vec(), expires));
             }
@@ -122,9 +188,13 @@ impl File {
 
     /// All changes in one transaction; on disk when this returns.
     pub(crate) fn commit(&self, changes: &[Change]) -> Result<(), Error> {
+        let new = lock(&self.places).new.clone();
         self.with(|database| {
             let transaction = database.begin_write()?;
             {
+                for (prefix, number) in &new {
+                    transaction.open_table(PLACES)?.insert(&prefix[..], number)?;
+                }
                 if changes.is_empty() {
                     // Something has to be written, else nothing would be asked of the disk.
                     let mut about = transaction.open_table(ABOUT)?;
@@ -140,7 +210,9 @@ impl File {
                 }
             }
             Ok(transaction.commit()?)
-        })
+        })?;
+        lock(&self.places).new.drain(..new.len());
+        Ok(())
     }
 
     /// After a failure nothing works until the file is opened anew.
@@ -250,6 +322,7 @@ fn begin(database: &Database) -> Result<(), redb::Error> {
     {
         transaction.open_table(ABOUT)?.insert("format", FORMAT)?;
         transaction.open_table(KEYS)?;
+        transaction.open_table(PLACES)?;
     }
     Ok(transaction.commit()?)
 }

@@ -5,13 +5,14 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tollgate::algorithm::{AnyMachine, Op};
+use tollgate::shared::Place;
 use tollgate::{Algorithm, Clock, Decision, Error, KeyRef, Limit, Timestamp};
 
-use crate::file::File;
+use crate::file::{self, File};
 use crate::level::Keeping;
 use crate::limits::{Act, Known, Limits, Rule, lock};
 use crate::mark::{Mark, Queued};
-use crate::queue::{Batch, Queue, Walk};
+use crate::queue::{Batch, Goal, Queue, Walk};
 use crate::table::{Entry, Lookup, Shard, Table};
 
 /// A limit as a [`Durable`](crate::Durable) store holds it.
@@ -30,10 +31,6 @@ impl Prepared {
 
     pub(crate) fn prefix(&self) -> &[u8] {
         self.known.place.prefix()
-    }
-
-    pub(crate) fn name(&self, key: KeyRef<'_>) -> Vec<u8> {
-        self.known.place.key(key)
     }
 }
 
@@ -122,7 +119,8 @@ impl Keeper {
 
     pub(crate) fn prepare(&self, namespace: &str, limit: &Limit) -> Prepared {
         let rule = Rule::new(limit, self.level.reserves_for());
-        let known = self.limits.entry(namespace, limit, rule);
+        let place = Place::new(namespace, limit);
+        let known = self.limits.entry(place, rule, |place| self.file.number(place.prefix()));
         Prepared { known, rule, pushes: limit.algorithm() == Algorithm::ElasticWindow }
     }
 
@@ -140,6 +138,17 @@ impl Keeper {
         let mut shard = self.table.shard_of(&lookup);
         if self.refuses.load(Ordering::Relaxed) {
             return None;
+        }
+        let machine = &prepared.rule.machine;
+        let effect = Effect::of(Act::Op(op), machine);
+        // The way of nearly all: a key in memory, and no wait. All others take the long way.
+        if let Some(entry) = shard.find(&lookup)
+            && entry.state.is_some()
+            && (!self.level.waits() || self.passes(entry, machine, effect, now))
+        {
+            let decision = machine.apply(&mut entry.state, now, op);
+            self.note(entry, prepared, &lookup, effect, &decision, false);
+            return Some(decision);
         }
         let done = self.act(&mut shard, prepared, &lookup, now, Act::Op(op), false);
         done.ok().flatten().map(|done| done.decision)
@@ -238,14 +247,14 @@ impl Keeper {
         for known in self.limits.beginning(prefix) {
             known.overflow().clear();
         }
-        Ok(self.queue.walk(prefix, false))
+        Ok(self.queue.walk(Goal::Cleared(prefix.into())))
     }
 
     /// A walk has ended.
     pub(crate) fn walked(&self, walk: &Walk) {
+        let Goal::Cleared(cleared) = &walk.goal else { return };
         let mut clears = lock(&self.clears);
-        let place = clears.iter().position(|prefix| !walk.only_expired && *prefix == walk.prefix);
-        if let Some(place) = place {
+        if let Some(place) = clears.iter().position(|prefix| prefix == cleared) {
             clears.swap_remove(place);
             self.clearing.fetch_sub(1, Ordering::Relaxed);
         }
@@ -265,7 +274,6 @@ impl Keeper {
     }
 
     /// One act on a key whose shard is locked. Without `may_wait` nothing is done, and there is no answer, where it would have to wait.
-    #[inline]
     fn act(
         &self,
         shard: &mut Shard,
@@ -283,7 +291,6 @@ impl Keeper {
     }
 
     #[allow(clippy::too_many_arguments)] // one key, one call, in one place
-    #[inline]
     fn act_on(
         &self,
         entry: &mut Entry,
@@ -403,7 +410,11 @@ impl Keeper {
         let waits = match effect {
             Effect::None | Effect::Refuse | Effect::GiveBack => false,
             Effect::Replace => self.level.waits(),
-            Effect::Charge(_) => self.level.waits() && self.level.reserves_for().is_none(),
+            // More than the capacity never passes.
+            Effect::Charge(units) if matches!(act, Act::Op(Op::Hit(_))) => {
+                self.level.is_sync() && units <= machine.capacity()
+            }
+            Effect::Charge(_) => self.level.is_sync(),
         };
         if waits && !may_wait {
             return Ok(None);
@@ -434,6 +445,7 @@ impl Keeper {
     fn may_be_in_the_file(&self, lookup: &Lookup<'_>) -> bool {
         let prefix = lookup.known.place.prefix();
         self.inherits
+            && lookup.known.number().is_some()
             && (self.clearing.load(Ordering::Relaxed) == 0
                 || !lock(&self.clears).iter().any(|cleared| prefix.starts_with(cleared)))
     }
@@ -449,7 +461,10 @@ impl Keeper {
         if !self.may_be_in_the_file(lookup) {
             return Ok(None);
         }
-        let Some(record) = self.file.read(&prepared.name(lookup.key))? else { return Ok(None) };
+        let Some(number) = lookup.known.number() else { return Ok(None) };
+        let Some(record) = self.file.read(&file::name(number, lookup.key))? else {
+            return Ok(None);
+        };
         let mut mark = Mark::read(&record);
         let state = record.restored(&prepared.rule.machine, now);
         if state.is_none() {
@@ -514,7 +529,8 @@ impl Keeper {
 
     /// Whether memory has an entry of this name.
     pub(crate) fn knows(&self, name: &[u8]) -> bool {
-        let Some((known, key)) = self.limits.find(name) else { return false };
+        let Some((number, key)) = file::parts(name) else { return false };
+        let Some(known) = self.limits.numbered(number) else { return false };
         let lookup = self.table.lookup(&known, key);
         self.table.shard_of(&lookup).find(&lookup).is_some()
     }

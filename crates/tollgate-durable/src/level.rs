@@ -67,6 +67,11 @@ impl Keeping {
         matches!(self.level, Level::Reserve | Level::Sync)
     }
 
+    /// Whether every charge waits.
+    pub(crate) fn is_sync(&self) -> bool {
+        self.level == Level::Sync
+    }
+
     /// The interval for which keys get a reserve, if they do.
     #[inline]
     pub(crate) fn reserves_for(&self) -> Option<Duration> {

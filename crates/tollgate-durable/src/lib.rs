@@ -48,6 +48,8 @@
 mod address;
 mod backend;
 mod builder;
+#[cfg(test)]
+mod crashes;
 mod file;
 mod keeper;
 mod level;
@@ -252,9 +254,10 @@ impl Durable {
         Error: From<L::Error>,
     {
         let place = Place::new(namespace, &limit.try_into()?);
-        let name = key.with_key(|key| place.key(key));
         self.flush().await?;
-        self.inner.keeper.file.expiry(&name)
+        let file = &self.inner.keeper.file;
+        let Some(number) = file.number(place.prefix()) else { return Ok(None) };
+        key.with_key(|key| file.expiry(&file::name(number, key)))
     }
 }
 

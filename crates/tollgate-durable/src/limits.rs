@@ -2,12 +2,12 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use tollgate::algorithm::{AnyMachine, Op, State};
 use tollgate::shared::Place;
-use tollgate::{Decision, KeyRef, Limit, Source, Timestamp};
+use tollgate::{Decision, Limit, Source, Timestamp};
 
 use crate::mark::Reserve;
 
@@ -20,6 +20,8 @@ pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[derive(Debug)]
 pub(crate) struct Known {
     pub(crate) place: Place,
+    /// Stands for the place in the names of records, once there is one.
+    number: OnceLock<u32>,
     /// As it was prepared last: a named limit may change its quota.
     latest: Mutex<Rule>,
     overflow: Overflow,
@@ -43,6 +45,15 @@ impl Rule {
 impl Known {
     pub(crate) fn latest(&self) -> Rule {
         *lock(&self.latest)
+    }
+
+    pub(crate) fn number(&self) -> Option<u32> {
+        self.number.get().copied()
+    }
+
+    /// The number, asked of `make` if there is none.
+    pub(crate) fn number_or(&self, make: impl FnOnce() -> u32) -> u32 {
+        *self.number.get_or_init(make)
     }
 
     pub(crate) fn overflow(&self) -> &Overflow {
@@ -93,26 +104,34 @@ pub(crate) struct Limits {
 }
 
 impl Limits {
-    pub(crate) fn entry(&self, namespace: &str, limit: &Limit, rule: Rule) -> Arc<Known> {
-        let place = Place::new(namespace, limit);
+    /// `number` tells under which one the file knows a place.
+    pub(crate) fn entry(
+        &self,
+        place: Place,
+        rule: Rule,
+        number: impl FnOnce(&Place) -> Option<u32>,
+    ) -> Arc<Known> {
         let mut by_prefix = lock(&self.by_prefix);
         if let Some(known) = by_prefix.get(place.prefix()) {
             *lock(&known.latest) = rule;
             return Arc::clone(known);
         }
         let prefix = place.prefix().into();
-        let known =
-            Arc::new(Known { place, latest: Mutex::new(rule), overflow: Overflow::default() });
+        let number = number(&place).map(OnceLock::from).unwrap_or_default();
+        let known = Arc::new(Known {
+            place,
+            number,
+            latest: Mutex::new(rule),
+            overflow: Overflow::default(),
+        });
         by_prefix.insert(prefix, Arc::clone(&known));
         known
     }
 
-    /// The limit and the key of a name in the file; `None` if nobody prepared that limit.
-    pub(crate) fn find<'a>(&self, name: &'a [u8]) -> Option<(Arc<Known>, KeyRef<'a>)> {
-        let prefix = name.get(..prefix_len(name)?)?;
-        let known = Arc::clone(lock(&self.by_prefix).get(prefix)?);
-        let key = known.place.key_in(name)?;
-        Some((known, key))
+    /// The limit with that number in the file, if anybody prepared it.
+    pub(crate) fn numbered(&self, number: u32) -> Option<Arc<Known>> {
+        let by_prefix = lock(&self.by_prefix);
+        by_prefix.values().find(|known| known.number() == Some(number)).map(Arc::clone)
     }
 
     /// All whose names begin so.
@@ -128,15 +147,6 @@ impl Limits {
             Arc::strong_count(known) > 1 || !known.overflow.is_fresh(&known.latest().machine, now)
         });
     }
-}
-
-/// How much of a name is its [`Place`]: two pieces, each behind four bytes of length.
-fn prefix_len(name: &[u8]) -> Option<usize> {
-    let piece = |start: usize| -> Option<usize> {
-        let length = name.get(start..start + 4)?.try_into().ok()?;
-        (start + 4).checked_add(usize::try_from(u32::from_be_bytes(length)).ok()?)
-    };
-    piece(piece(0)?)
 }
 
 /// What one call does to a state: an operation, or the part of one limit in a hit that another one refuses.

@@ -136,7 +136,8 @@ impl Mark {
         if self.is_new {
             return self.spent;
         }
-        let elapsed = self.latest.since(self.at).max(interval).as_micros().max(1);
+        // At most four times what was spent, so that a key in a hurry gets twice the reserve of which half is gone, and not more for a burst.
+        let elapsed = self.latest.since(self.at).max(interval / 2).as_micros().max(1);
         let wanted = u128::from(self.spent) * 2 * interval.as_micros() / elapsed;
         u64::try_from(wanted).unwrap_or(u64::MAX)
     }
@@ -144,7 +145,8 @@ impl Mark {
     /// The last record that was made is on disk, with this time and reserve.
     pub(crate) fn written(&mut self, at: Timestamp, reserve: u64) {
         self.at = at;
-        self.left = reserve.saturating_sub(self.spent);
+        let in_time = self.latest <= at + SPEAKS_FOR;
+        self.left = if in_time { reserve.saturating_sub(self.spent) } else { 0 };
         self.is_new = false;
     }
 }

@@ -83,15 +83,22 @@ impl Name {
     }
 }
 
-/// All records whose names begin so, gone through in slices.
+/// Records gone through in slices, to take some out.
 #[derive(Debug)]
 pub(crate) struct Walk {
-    pub(crate) prefix: Box<[u8]>,
+    pub(crate) goal: Goal,
     /// The last name that was looked at.
     pub(crate) cursor: Vec<u8>,
-    /// Only what has expired goes; else all that memory does not know.
-    pub(crate) only_expired: bool,
     pub(crate) batch: Arc<Batch>,
+}
+
+/// Which records go.
+#[derive(Debug)]
+pub(crate) enum Goal {
+    /// What has expired and memory does not know.
+    Expired,
+    /// All that memory does not know of the places that begin so.
+    Cleared(Box<[u8]>),
 }
 
 /// What the writer does next.
@@ -207,15 +214,10 @@ impl Queue {
         Arc::clone(&todo.gathering)
     }
 
-    /// Goes through all records whose names begin so.
-    pub(crate) fn walk(&self, prefix: &[u8], only_expired: bool) -> Arc<Batch> {
+    /// Goes through all records.
+    pub(crate) fn walk(&self, goal: Goal) -> Arc<Batch> {
         let batch = Batch::new(0);
-        self.walk_on(Walk {
-            prefix: prefix.into(),
-            cursor: Vec::new(),
-            only_expired,
-            batch: Arc::clone(&batch),
-        });
+        self.walk_on(Walk { goal, cursor: Vec::new(), batch: Arc::clone(&batch) });
         batch
     }
 

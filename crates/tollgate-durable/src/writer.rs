@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use tollgate::{Error, Timestamp};
 
-use crate::file::Change;
+use crate::file::{self, Change};
 use crate::keeper::Keeper;
 use crate::limits::Rule;
 use crate::mark::{Queued, Reserve};
-use crate::queue::{Batch, Name, Walk, Work};
+use crate::queue::{Batch, Goal, Name, Walk, Work};
 use crate::record::Record;
 use crate::table::Lookup;
 
@@ -18,6 +18,8 @@ const TRY_AGAIN: Duration = Duration::from_millis(200);
 /// Shards that are cleaned, and records that are looked at, before the next batch has its turn.
 const SHARDS_IN_TURN: usize = 16;
 const RECORDS_IN_TURN: usize = 10_000;
+/// A transaction holds in memory what it changes.
+const CHANGES_IN_TRANSACTION: usize = 100_000;
 
 /// A key whose record was written, as it was then; `None` if it was taken out.
 type Receipt = (Name, Option<(Timestamp, u64)>);
@@ -74,6 +76,8 @@ impl Writer {
         if changes.is_empty() && !anyway && !self.failed {
             return Ok(());
         }
+        // Neighbours lie on one page.
+        changes.sort_unstable();
         let result = self.commit(&changes);
         for (name, written) in receipts {
             match &result {
@@ -99,7 +103,9 @@ impl Writer {
         }
         entry.mark.queued = Queued::No;
         let is_live = machine.fresh_at(entry.state.as_ref()).is_some_and(|at| at > now);
-        let name = || lookup.known.place.key(lookup.key);
+        let file = &self.keeper.file;
+        let number = || lookup.known.number_or(|| file.new_number(lookup.known.place.prefix()));
+        let name = || file::name(number(), lookup.key);
         match &entry.state {
             Some(state) if is_live => {
                 let record: Record = entry.mark.record(state, reserve.unwrap_or(of_limit));
@@ -139,7 +145,13 @@ impl Writer {
     fn commit(&mut self, changes: &[Change]) -> Result<(), Error> {
         let file = &self.keeper.file;
         let reopened = if self.failed { file.reopen() } else { Ok(()) };
-        let result = reopened.and_then(|()| file.commit(changes));
+        let slices = || -> Result<(), Error> {
+            if changes.is_empty() {
+                return file.commit(changes);
+            }
+            changes.chunks(CHANGES_IN_TRANSACTION).try_for_each(|slice| file.commit(slice))
+        };
+        let result = reopened.and_then(|()| slices());
         self.failed = result.is_err();
         self.keeper.disk_is(result.clone());
         result
@@ -162,10 +174,18 @@ impl Writer {
 
     /// True when it has come to its end.
     fn slice(&mut self, walk: &mut Walk) -> Result<bool, Error> {
-        let names = self.keeper.file.names(&walk.prefix, &walk.cursor, RECORDS_IN_TURN)?;
+        let names = self.keeper.file.names(&walk.cursor, RECORDS_IN_TURN)?;
         let now = self.keeper.clock.now();
+        let cleared = match &walk.goal {
+            Goal::Expired => None,
+            Goal::Cleared(prefix) => Some(self.keeper.file.numbers(prefix)),
+        };
+        let is_meant = |name: &[u8], expires: Timestamp| match &cleared {
+            None => expires <= now,
+            Some(numbers) => file::parts(name).is_some_and(|(number, _)| numbers.contains(&number)),
+        };
         let goes = |(name, expires): &(Vec<u8>, Timestamp)| {
-            (!walk.only_expired || *expires <= now) && !self.keeper.knows(name)
+            is_meant(name, *expires) && !self.keeper.knows(name)
         };
         let change = |(name, _): &(Vec<u8>, Timestamp)| (name.clone(), None);
         let changes: Vec<Change> = names.iter().filter(|name| goes(name)).map(change).collect();
@@ -187,7 +207,7 @@ impl Writer {
             self.clean_cursor = 0;
             self.keeper.limits.forget(now);
             if self.keeper.inherits() {
-                drop(self.keeper.queue.walk(&[], true));
+                drop(self.keeper.queue.walk(Goal::Expired));
             }
             self.clean_due = self.keeper.queue.now_by_the_clock() + self.keeper.clean_period;
         }

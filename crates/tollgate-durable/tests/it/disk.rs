@@ -2,8 +2,8 @@
 
 use std::io;
 use std::ops::Bound;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use redb::{BackendError, StorageBackend};
 use tollgate_durable::{Durable, DurableBuilder};
@@ -13,9 +13,39 @@ use tollgate_durable::{Durable, DurableBuilder};
 pub(crate) struct Disk {
     bytes: Arc<Mutex<Vec<u8>>>,
     broken: Arc<AtomicBool>,
+    syncs: Arc<AtomicU64>,
+    /// Whoever holds it, nothing gets onto the disk meanwhile.
+    gate: Arc<Gate>,
+}
+
+#[derive(Debug, Default)]
+struct Gate {
+    shut: Mutex<bool>,
+    opened: Condvar,
+}
+
+/// Opens the gate when it is dropped.
+pub(crate) struct Held(Arc<Gate>);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        *self.0.shut.lock().unwrap_or_else(PoisonError::into_inner) = false;
+        self.0.opened.notify_all();
+    }
 }
 
 impl Disk {
+    /// Nothing gets onto the disk until the answer is dropped.
+    pub(crate) fn hold(&self) -> Held {
+        *self.gate.shut.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        Held(Arc::clone(&self.gate))
+    }
+
+    /// How often it was synced.
+    pub(crate) fn syncs(&self) -> u64 {
+        self.syncs.load(Ordering::SeqCst)
+    }
+
     /// A store that keeps its states here.
     pub(crate) fn builder(&self) -> DurableBuilder {
         let disk = self.clone();
@@ -24,6 +54,12 @@ impl Disk {
 
     pub(crate) fn fail(&self, broken: bool) {
         self.broken.store(broken, Ordering::SeqCst);
+    }
+
+    /// Another disk with what is on this one: what a crash leaves.
+    pub(crate) fn as_it_is(&self) -> Disk {
+        let bytes = self.bytes.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        Disk { bytes: Arc::new(Mutex::new(bytes)), ..Disk::default() }
     }
 
     fn bytes<T>(&self, f: impl FnOnce(&mut Vec<u8>) -> T) -> io::Result<T> {
@@ -53,6 +89,12 @@ impl StorageBackend for Disk {
     }
 
     fn sync_data(&self) -> io::Result<()> {
+        let mut shut = self.gate.shut.lock().unwrap_or_else(PoisonError::into_inner);
+        while *shut {
+            shut = self.gate.opened.wait(shut).unwrap_or_else(PoisonError::into_inner);
+        }
+        drop(shut);
+        self.syncs.fetch_add(1, Ordering::SeqCst);
         self.bytes(|_| ())
     }
 

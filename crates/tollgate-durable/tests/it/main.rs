@@ -4,4 +4,9 @@
 #![allow(clippy::unwrap_used)]
 
 mod conformance;
+mod crash;
 mod disk;
+mod files;
+mod killed;
+mod levels;
+mod waiting;
