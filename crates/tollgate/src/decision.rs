@@ -133,7 +133,6 @@ impl Decision {
     /// assert_eq!(decision.source(), Source::Overflow);
     /// # Ok::<(), tollgate::Error>(())
     /// ```
-    #[must_use]
     #[inline]
     pub fn with_source(self, source: Source) -> Decision {
         Decision { source, ..self }
