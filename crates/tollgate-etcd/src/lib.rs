@@ -56,7 +56,7 @@ mod target;
 
 pub use builder::EtcdBuilder;
 
-use tollgate::{Error, Key, Limit};
+use tollgate::{Error, ErrorKind, Key, Limit};
 use tollgate_cas::{Cas, Cells};
 
 use cells::EtcdCells;
@@ -111,8 +111,12 @@ impl Etcd {
         Ok(subject.with_key(|subject| cells.name(&place, subject)))
     }
 
+    /// Whether it can be asked; nothing is executed.
     async fn reachable(&self) -> Result<(), Error> {
-        self.0.cells().check().await
+        self.0.cells().check().await.map_err(|error| match error.kind() {
+            ErrorKind::Lost => Error::unavailable(error.to_string()),
+            _ => error,
+        })
     }
 }
 

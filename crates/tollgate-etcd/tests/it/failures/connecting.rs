@@ -68,8 +68,15 @@ fn without_a_member_connecting_fails_in_time_and_later_goes_on_by_itself() {
         assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
         assert!(error.to_string().contains(&nobody_too.to_string()), "{error}");
 
-        // The first of two is never there.
+        // Somebody listens and says nothing.
         let mut member = Member::start(&[]);
+        member.freeze();
+        let silent = Etcd::builder(member.url()).connect_timeout(Duration::from_millis(300));
+        let error = refused(silent).await;
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+        member.thaw();
+
+        // The first of two is never there.
         let url = format!("etcd://127.0.0.1:{nobody},{}", member.address());
         member.kill();
         let store = Etcd::builder(url).guard(hasty_guard()).connect_later().unwrap();
