@@ -92,15 +92,12 @@ impl File {
         let database = RwLock::new(Some(database));
         let file = File { medium, database, places: Mutex::default() };
         let numbers = file.with(|database| {
-            let table = database.begin_read()?.open_table(PLACES)?;
-            let place = |place: Result<
-                (redb::AccessGuard<'_, &[u8]>, redb::AccessGuard<'_, u32>),
-                StorageError,
-            >| {
+            let mut numbers = HashMap::new();
+            for place in database.begin_read()?.open_table(PLACES)?.iter()? {
                 let (prefix, number) = place?;
-                Ok((prefix.value().into(), number.value()))
-            };
-            table.iter()?.map(place).collect()
+                numbers.insert(prefix.value().into(), number.value());
+            }
+            Ok(numbers)
         })?;
         lock(&file.places).numbers = numbers;
         Ok(file)
@@ -126,8 +123,8 @@ impl File {
     /// The numbers of all places that begin so.
     pub(crate) fn numbers(&self, prefix: &[u8]) -> HashSet<u32> {
         let places = lock(&self.places);
-        let begins = |place: &(&Box<[u8]>, &u32)| place.0.starts_with(prefix);
-        places.numbers.iter().filter(begins).map(|(_, number)| *number).collect()
+        let begin = places.numbers.iter().filter(|(place, _)| place.starts_with(prefix));
+        begin.map(|(_, number)| *number).collect()
     }
 
     /// Does something with the database; its errors name the file.

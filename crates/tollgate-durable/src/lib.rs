@@ -399,3 +399,7 @@ impl SharedStore for Durable {
         self.inner.timer.spawn(task);
     }
 }
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../guides/durable.md")]
+mod guide {}

@@ -137,8 +137,8 @@ impl Limits {
     /// All whose names begin so.
     pub(crate) fn beginning(&self, prefix: &[u8]) -> Vec<Arc<Known>> {
         let by_prefix = lock(&self.by_prefix);
-        let begins = |(name, _): &(&Box<[u8]>, &Arc<Known>)| name.starts_with(prefix);
-        by_prefix.iter().filter(begins).map(|(_, known)| Arc::clone(known)).collect()
+        let begin = by_prefix.iter().filter(|(name, _)| name.starts_with(prefix));
+        begin.map(|(_, known)| Arc::clone(known)).collect()
     }
 
     /// Forgets limits that nobody holds: no limiter, no key.

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
@@ -86,7 +87,10 @@ impl Shared {
             }
             if let Some(task) = todo.ready.pop_front() {
                 drop(todo);
-                task.run();
+                // A task that panics ends, and nobody else's deadline with it.
+                if catch_unwind(AssertUnwindSafe(|| task.run())).is_err() {
+                    tracing::warn!("a task panicked");
+                }
                 continue;
             }
             let now = self.clock.now();

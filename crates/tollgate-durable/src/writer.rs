@@ -32,6 +32,19 @@ pub(crate) struct Writer {
     clean_cursor: usize,
 }
 
+/// Whoever needs the disk must know when nobody writes any more.
+struct Gone(Arc<Keeper>);
+
+impl Drop for Gone {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let error = Error::unavailable("the thread that writes has panicked");
+            self.0.closed_with(Err(error.clone()));
+            self.0.disk_is(Err(error));
+        }
+    }
+}
+
 impl Writer {
     pub(crate) fn new(keeper: Arc<Keeper>) -> Writer {
         let clean_due = keeper.queue.now_by_the_clock() + keeper.clean_period;
@@ -39,6 +52,7 @@ impl Writer {
     }
 
     pub(crate) fn run(mut self) {
+        let _gone = Gone(Arc::clone(&self.keeper));
         loop {
             match self.keeper.queue.next(self.clean_due) {
                 Work::Write { batch, names, anyway } => self.batch(&batch, names, anyway),
