@@ -2,9 +2,11 @@
 
 use std::fmt::{self, Debug};
 use std::future::Future;
-use std::sync::Arc;
+use std::hash::{BuildHasher, Hash, Hasher};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use foldhash::fast::RandomState;
 use tollgate::shared::Place;
 use tollgate::{Error, KeyRef, Limit};
 
@@ -155,8 +157,10 @@ impl<C: Cells> Cells for Arc<C> {
 /// let name = Name::new(*b"user 42", 3);
 /// assert_eq!((name.bytes(), name.lane(), name.to_string()), (&b"user 42"[..], 3, "user 42".into()));
 /// ```
-#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Name {
+    /// Of the bytes, by this process: computed once for all tables that it is looked up in.
+    hash: u64,
     bytes: Box<[u8]>,
     lane: usize,
 }
@@ -166,7 +170,16 @@ impl Name {
     ///
     /// See the example of [`Name`].
     pub fn new(bytes: impl Into<Box<[u8]>>, lane: usize) -> Name {
-        Name { bytes: bytes.into(), lane }
+        static HASHER: OnceLock<RandomState> = OnceLock::new();
+        let bytes = bytes.into();
+        let hash = HASHER.get_or_init(RandomState::default).hash_one(&bytes);
+        Name { hash, bytes, lane }
+    }
+
+    /// Which of so many shards.
+    pub(crate) fn shard(&self, shards: usize) -> usize {
+        // The upper half: tables go by the lower.
+        (self.hash >> 32) as usize % shards
     }
 
     /// What [`Cells::name`] said.
@@ -183,6 +196,12 @@ impl Name {
     #[must_use]
     pub fn lane(&self) -> usize {
         self.lane
+    }
+}
+
+impl Hash for Name {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.hash);
     }
 }
 

@@ -4,7 +4,6 @@
 //! until nothing does. The task belongs to no caller: who walks away holds up nobody.
 
 use std::collections::HashMap;
-use std::hash::BuildHasher;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use foldhash::fast::RandomState;
@@ -25,7 +24,6 @@ pub(crate) struct Desks {
     shards: Box<[Mutex<Shard>]>,
     /// For desks that have a cell in common.
     locks: Box<[tokio::sync::Mutex<()>]>,
-    hasher: RandomState,
 }
 
 impl Desks {
@@ -34,12 +32,12 @@ impl Desks {
         Desks {
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
             locks: (0..if overlap { LOCKS } else { 0 }).map(|_| Default::default()).collect(),
-            hasher: RandomState::default(),
         }
     }
 
     fn shard(&self, names: &[Name]) -> MutexGuard<'_, Shard> {
-        let index = self.hasher.hash_one(names) as usize % SHARDS;
+        // Desks that begin with one cell have one shard.
+        let index = names.first().map_or(0, |name| name.shard(SHARDS));
         self.shards[index].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -75,7 +73,7 @@ impl Desks {
         if self.locks.is_empty() {
             return Vec::new();
         }
-        let lock = |name| self.hasher.hash_one(name) as usize % self.locks.len();
+        let lock = |name: &Name| name.shard(self.locks.len());
         let mut indexes: Vec<usize> = names.iter().map(lock).collect();
         indexes.sort_unstable();
         indexes.dedup();

@@ -1,6 +1,6 @@
 //! Any store with compare-and-swap as a store of [`tollgate`]: every algorithm and every operation, exact.
 //!
-//! A store brings [`Cells`]: read some, change them if nobody else has, forget them. [`Cas`] makes a [`SharedStore`] of it, and [`as_store!`](crate::as_store)
+//! A store brings [`Cells`]: read some, change them if nobody else has, forget them. [`Cas`] makes a [`SharedStore`](tollgate::shared::SharedStore) of it, and [`as_store!`](crate::as_store)
 //! gives that a name of its own. `tollgate-memcached` and `tollgate-etcd` are made so; [`Table`] is the smallest example.
 //!
 //! # How a hit is decided

@@ -3,7 +3,6 @@
 //! Two generations: when the young one is full the old one goes and the young one takes its place. So what is used stays, at two look-ups.
 
 use std::collections::HashMap;
-use std::hash::BuildHasher;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use foldhash::fast::RandomState;
@@ -37,7 +36,6 @@ impl<V> Known<V> {
 #[derive(Debug)]
 pub(crate) struct Memory<V> {
     shards: Box<[Mutex<Generations<V>>]>,
-    hasher: RandomState,
     /// Cells in one generation of one shard.
     room: usize,
 }
@@ -54,12 +52,11 @@ impl<V: Clone> Memory<V> {
         let empty = || Generations { young: HashMap::default(), old: HashMap::default() };
         let shards = (0..SHARDS).map(|_| Mutex::new(empty())).collect();
         let room = cells.div_ceil(2 * SHARDS);
-        Memory { shards, hasher: RandomState::default(), room }
+        Memory { shards, room }
     }
 
     fn shard(&self, name: &Name) -> MutexGuard<'_, Generations<V>> {
-        let index = self.hasher.hash_one(name) as usize % SHARDS;
-        self.shards[index].lock().unwrap_or_else(PoisonError::into_inner)
+        self.shards[name.shard(SHARDS)].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn recall(&self, name: &Name) -> Option<Known<V>> {

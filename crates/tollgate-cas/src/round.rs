@@ -63,11 +63,13 @@ async fn settle<C: Cells>(
     names: &[Name],
     jobs: &mut Vec<Job>,
 ) -> Result<Vec<Answer>, Error> {
-    let remembered: Vec<_> = names.iter().map(|name| inner.memory.recall(name)).collect();
-    let calm = |known: &Option<Known<_>>| known.as_ref().is_some_and(|known| !known.contended);
-    let mut sure = remembered.iter().all(calm);
-    let nothing = Known::nothing;
-    let mut known: Vec<_> = remembered.into_iter().map(|k| k.unwrap_or_else(nothing)).collect();
+    let mut sure = true;
+    let mut recall = |name| {
+        let known = inner.memory.recall(name);
+        sure &= known.as_ref().is_some_and(|known| !known.contended);
+        known.unwrap_or_else(Known::nothing)
+    };
+    let mut known: Vec<_> = names.iter().map(&mut recall).collect();
     let (mut seen, mut lost) = (false, 0);
     loop {
         // Who has gone was told that it may have been done: it need not be.

@@ -27,8 +27,8 @@
 //!   early, once. Beyond [`max_skew`](MemcachedBuilder::max_skew), 10 seconds, it is an error.
 //! - **What a crash loses**: everything. A server that starts again is empty: every key that it held gets its whole limit once more. So does a key that
 //!   is evicted to make room; that is warned of.
-//! - **What a hit costs**: one round trip and some 150 bytes (70 there and back beside twice the name), if this process was the last to write the key; two and
-//!   twice that if not. A policy is one round trip for all its limits, if this process was the last to write them; two if not.
+//! - **What a hit costs**: one round trip and some 70 bytes beside the name of its key, if this process was the last to write it; two and 190 if not. A policy
+//!   is one round trip for all its limits, if this process was the last to write them; two if not.
 //!
 //! How a hit is decided is told in [`tollgate_cas`], what happens when a server does not answer in [`tollgate::shared`].
 

@@ -176,7 +176,7 @@ async fn watch_evictions(connection: &Connection, server: &str, warned: &mut boo
         }
         tokio::time::sleep(LOOK).await;
     }
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }
 
 impl Way {

@@ -66,3 +66,15 @@ fn two_clears_at_once_both_end() {
         assert_eq!(server.stat("curr_items"), 0);
     });
 }
+
+#[test]
+fn a_server_that_lists_nothing_is_an_error_of_clear() {
+    run(async {
+        let server = Server::start(&["-X"]);
+        let limiter = limiter(&patient(server.url()).await, "1/hour");
+        assert_eq!(admitted(&limiter, "key", 2).await, 1);
+        let error = limiter.clear().await.unwrap_err();
+        assert!(error.to_string().contains("cannot list its keys"), "{error}");
+        assert_eq!(admitted(&limiter, "key", 1).await, 0);
+    });
+}
