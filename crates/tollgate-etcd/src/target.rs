@@ -11,6 +11,9 @@ use crate::messages::AuthenticateRequest;
 /// Where etcd listens unless told otherwise.
 const PORT: u16 = 2379;
 
+/// So that no firewall forgets a line that is rarely used.
+const KEEP_ALIVE: Duration = Duration::from_secs(30);
+
 /// What an address names: members in the order in which they are tried, and a login for all of them.
 #[derive(Clone)]
 pub(crate) struct Target {
@@ -119,6 +122,7 @@ fn member(
     let wrong = |error| format!("{address:?}: {}", chain(&error));
     let endpoint = Endpoint::from_shared(uri).map_err(wrong)?;
     let endpoint = endpoint.connect_timeout(connect_timeout).tcp_nodelay(true);
+    let endpoint = endpoint.tcp_keepalive(Some(KEEP_ALIVE));
     let Some(certificates) = tls else { return Ok(endpoint) };
     let host = endpoint.uri().host().unwrap_or_default();
     let tls = certificates.tls(host);

@@ -74,6 +74,8 @@ impl Member {
     /// Not started, and in no cluster yet.
     pub(super) fn new(number: usize) -> Member {
         let process = Process::new("etcd", "etcd-server");
+        // The tests need it as well, and skip without it.
+        drop(Process::new("etcdctl", "etcd-client"));
         let data = Data::new(process.dir());
         let name = format!("member{number}");
         let (port, peer) = (free_port(), free_port());
