@@ -137,7 +137,7 @@ impl Session {
     ) -> Step<'a> {
         let reply = &mut Reply { out, protocol: self.protocol };
         // A browser that somebody made talk to this port: its headers are not commands.
-        if matches!(&name.to_ascii_uppercase()[..], b"POST" | b"GET" | b"HOST:") {
+        if matches!(&name.to_ascii_uppercase()[..], b"POST" | b"HOST:") {
             self.closing = true;
         }
         let brief =

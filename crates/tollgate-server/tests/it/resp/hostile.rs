@@ -1,0 +1,86 @@
+//! Clients that are broken, or mean it.
+
+use std::io::Write;
+
+use proptest::strategy::{Strategy, ValueTree};
+use proptest::test_runner::TestRunner;
+
+use super::client::command;
+use super::here::Here;
+use super::{Client, Value};
+
+fn pong() -> Value {
+    Value::Simple("PONG".to_owned())
+}
+
+#[test]
+fn wrong_bytes_are_told_so_and_the_connection_ends() {
+    let here = Here::start();
+    for (bytes, message) in [
+        (&b"*1\r\n$4\r\nPING\r\n*x\r\n"[..], "ERR Protocol error: invalid multibulk length"),
+        (b"PING\r\n*1\r\n:1\r\n", "ERR Protocol error: expected '$', got ':'"),
+        (b"PING\r\n*1\r\n$999999999\r\n", "ERR Protocol error: invalid bulk length"),
+        (b"PING\r\n*999999\r\n", "ERR Protocol error: invalid multibulk length"),
+        (b"PING\r\n\"open\r\n", "ERR Protocol error: unbalanced quotes in request"),
+    ] {
+        let mut client = Client::connect(here.address);
+        client.send(bytes);
+        assert_eq!(client.answer(), pong());
+        assert_eq!(client.answer().error(), message);
+        assert_eq!(client.try_answer(), None);
+    }
+}
+
+#[test]
+fn what_is_too_large_is_refused_before_it_is_there() {
+    let here = Here::start();
+    let mut client = Client::connect(here.address);
+    // A line without end: it may be refused while it is still being sent.
+    let _ = client.stream().write_all(&vec![b'x'; 200 << 10]);
+    assert!(
+        client.try_answer().is_none_or(|answer| answer.error().contains("too big inline request"))
+    );
+    assert!(client.ends());
+    let mut client = Client::connect(here.address);
+    let large = vec![b'x'; 64 << 10];
+    assert_eq!(client.ask_of(&[b"ECHO", &large]), Value::Bulk(large.clone()));
+    let all: Vec<&[u8]> = std::iter::repeat_n(&large[..], 17).collect();
+    let _ = client.stream().write_all(&command(&all));
+    assert!(client.try_answer().is_none_or(|answer| answer.error().contains("too big request")));
+}
+
+#[test]
+fn random_bytes_harm_nobody() {
+    let here = Here::start();
+    let mut honest = Client::connect(here.address);
+    let mut runner = TestRunner::deterministic();
+    let noise = proptest::collection::vec(proptest::num::u8::ANY, 0..2_000);
+    for _ in 0..200 {
+        let bytes = noise.new_tree(&mut runner).unwrap().current();
+        let client = Client::connect(here.address);
+        let _ = client.stream().write_all(&bytes);
+        assert_eq!(honest.ask("PING"), pong());
+    }
+}
+
+#[test]
+fn half_a_command_is_not_waited_for_without_end() {
+    for half in [&b"*2\r\n$4\r\nECHO\r\n"[..], b"*", b"*1\r\n$4\r\nPI", b"PIN"] {
+        let here = Here::without_patience();
+        let mut client = Client::connect(here.address);
+        client.send(half);
+        assert_eq!(client.try_answer(), None, "{}", half.escape_ascii());
+    }
+}
+
+#[test]
+fn an_idle_connection_stays() {
+    let here = Here::without_patience();
+    let mut client = Client::connect(here.address);
+    assert_eq!(client.ask("PING"), pong());
+    // Time jumps as soon as nobody has anything to do; a second connection has shown that it did.
+    let mut other = Client::connect(here.address);
+    other.send(b"PIN");
+    assert_eq!(other.try_answer(), None);
+    assert_eq!(client.ask("PING"), pong());
+}

@@ -1,0 +1,15 @@
+//! The RESP port: asked byte by byte, and by clients that others wrote.
+
+mod client;
+mod clients;
+mod handshake;
+mod here;
+mod hostile;
+mod native;
+mod parser;
+mod pipeline;
+mod stop;
+mod store;
+mod throttle;
+
+use client::{Client, Value};

@@ -1,0 +1,159 @@
+//! Our own commands.
+
+use super::here::Here;
+use super::{Client, Value};
+
+fn numbers(answer: &Value) -> [i64; 5] {
+    ["allowed", "limit", "remaining", "used", "charged"].map(|name| answer.field(name).integer())
+}
+
+#[test]
+fn every_operation_has_a_command() {
+    let here = Here::start();
+    let mut client = Client::connect(here.address);
+    for (command, expected) in [
+        ("TG.HIT 5/hour key", [1, 5, 4, 1, 1]),
+        ("TG.HIT 5/hour key COST 3", [1, 5, 1, 4, 3]),
+        ("TG.PEEK 5/hour key cost 2", [0, 5, 1, 4, 0]),
+        ("TG.TAKE 5/hour key COST 9", [1, 5, 0, 5, 1]),
+        ("TG.CHARGE 5/hour key COST 2", [1, 5, 0, 7, 2]),
+        ("TG.REFUND 5/hour key COST 4", [1, 5, 2, 3, 0]),
+        ("TG.SET 5/hour key 4", [1, 5, 1, 4, 0]),
+    ] {
+        let answer = client.ask(command);
+        assert_eq!(numbers(&answer), expected, "{command}: {answer:?}");
+        assert_eq!(answer.field("source"), &Value::bulk("store"));
+    }
+    assert_eq!(client.ask("TG.USAGE 5/hour key"), Value::Integer(4));
+    assert_eq!(client.ask("TG.RESET 5/hour key"), Value::Integer(1));
+    assert_eq!(client.ask("TG.RESET 5/hour key"), Value::Integer(0));
+    assert_eq!(client.ask("TG.USAGE 5/hour key"), Value::Integer(0));
+}
+
+#[test]
+fn waits_are_in_microseconds_and_there_is_none_for_what_never_fits() {
+    let here = Here::start();
+    let mut client = Client::connect(here.address);
+    let limit = "1/hour fixed-window-per-key";
+    let mut hit =
+        |cost: &str| client.ask_of(&[b"TG.HIT", limit.as_bytes(), b"k", b"COST", cost.as_bytes()]);
+    assert_eq!(hit("1").field("retry_after").integer(), 0);
+    let retry = hit("1").field("retry_after").integer();
+    assert!((3_500_000_000..=3_600_000_000).contains(&retry), "{retry}");
+    assert_eq!(hit("2").field("retry_after").integer(), -1);
+}
+
+#[test]
+fn rules_go_by_name_and_namespace() {
+    let here = Here::start();
+    let mut client = Client::connect(here.address);
+    assert_eq!(numbers(&client.ask("TG.HIT api alice")), [1, 5, 4, 1, 1]);
+    assert_eq!(numbers(&client.ask("TG.HIT login alice NAMESPACE web")), [1, 1, 0, 1, 1]);
+    let unknown = client.ask("TG.HIT login alice");
+    assert!(unknown.error().starts_with("UNKNOWN limit \"login\""), "{unknown:?}");
+    let wrong = client.ask("TG.HIT 10/fortnight alice");
+    assert!(wrong.error().starts_with("ERR limit"), "{wrong:?}");
+    // A limit by its text has counters of its own.
+    assert_eq!(numbers(&client.ask("TG.HIT 5/minute alice")), [1, 5, 4, 1, 1]);
+}
+
+#[test]
+fn exempt_blocked_and_shadowed_keys_say_so() {
+    let here = Here::start();
+    let mut client = Client::connect(here.address);
+    let mut verdict = |command: &str| {
+        let answer = client.ask(command);
+        (
+            answer.field("verdict").text(),
+            answer.field("allowed").integer(),
+            answer.field("limit").integer(),
+        )
+    };
+    assert_eq!(verdict("TG.HIT api mallory"), ("blocked".to_owned(), 0, -1));
+    assert_eq!(verdict("TG.HIT api root"), ("exempt".to_owned(), 1, -1));
+    assert_eq!(verdict("TG.HIT quiet alice"), ("allowed".to_owned(), 1, 1));
+    assert_eq!(verdict("TG.HIT quiet alice"), ("shadowed".to_owned(), 1, 1));
+}
+
+#[test]
+fn a_rule_of_several_limits_tells_all_of_them() {
+    let here = Here::start();
+    let mut client = Client::connect(here.address);
+    let answer = client.ask("TG.HIT two alice COST 3");
+    assert_eq!(answer.field("allowed").integer(), 0);
+    assert_eq!(answer.field("retry_after").integer(), -1);
+    let Value::Array(limits) = answer.field("limits") else { panic!("{answer:?}") };
+    assert_eq!([&limits[0], &limits[1]].map(|limit| limit.field("allowed").integer()), [0, 1]);
+    assert!(client.ask("TG.TAKE two alice").error().contains("one limit"));
+}
+
+#[test]
+fn all_or_nothing() {
+    let here = Here::start();
+    let mut client = Client::connect(here.address);
+    let answer = client.ask("TG.ALL 2 api alice 2 1/hour alice 1");
+    assert_eq!((answer.field("allowed").integer(), answer.field("retry_after").integer()), (1, 0));
+    let answer = client.ask("TG.ALL 2 api alice 2 1/hour alice 1");
+    assert_eq!(answer.field("allowed").integer(), 0);
+    assert!(answer.field("retry_after").integer() > 3_000_000_000, "{answer:?}");
+    let Value::Array(items) = answer.field("items") else { panic!("{answer:?}") };
+    assert_eq!([&items[0], &items[1]].map(|item| item.field("allowed").integer()), [1, 0]);
+    assert_eq!(client.ask("TG.USAGE api alice"), Value::Integer(2));
+    let blocked = client.ask("TG.ALL 2 api alice 1 api mallory 1");
+    assert_eq!(
+        (blocked.field("allowed").integer(), blocked.field("retry_after").integer()),
+        (0, -1)
+    );
+    assert_eq!(client.ask("TG.USAGE api alice"), Value::Integer(2));
+    for wrong in [
+        "TG.ALL 0 api a 1",
+        "TG.ALL 2 api a 1",
+        "TG.ALL 1 api a 1 COST 2",
+        "TG.ALL 2 api a 1 api a 1",
+    ] {
+        assert!(client.ask(wrong).error().starts_with("ERR "), "{wrong}");
+    }
+}
+
+#[test]
+fn each_for_itself_in_order() {
+    let here = Here::start();
+    let mut client = Client::connect(here.address);
+    let Value::Array(answers) =
+        client.ask("TG.EACH 4 1/hour a 1 1/hour a 1 2/hour a 3 1/hour b 1 NAMESPACE n")
+    else {
+        panic!("no array")
+    };
+    let allowed: Vec<_> = answers.iter().map(|answer| answer.field("allowed").integer()).collect();
+    assert_eq!(allowed, [1, 0, 0, 1]);
+}
+
+#[test]
+fn the_second_version_has_maps() {
+    let here = Here::start();
+    let mut client = Client::connect(here.address);
+    client.ask("HELLO 3");
+    let answer = client.ask("TG.HIT 5/hour key");
+    assert!(matches!(answer, Value::Map(_)), "{answer:?}");
+    assert_eq!(numbers(&answer), [1, 5, 4, 1, 1]);
+}
+
+#[test]
+fn wrong_options_are_errors() {
+    let here = Here::start();
+    let mut client = Client::connect(here.address);
+    for (command, message) in [
+        ("TG.HIT 5/hour key COST", "ERR COST ''"),
+        ("TG.HIT 5/hour key COST -1", "ERR COST -1: must not be negative"),
+        ("TG.HIT 5/hour key PRICE 1", "ERR option 'PRICE'"),
+        ("TG.HIT 5/hour key NAMESPACE", "ERR NAMESPACE: is missing"),
+        ("TG.HIT 5/hour", "ERR wrong number of arguments for 'tg.hit' command"),
+        ("TG.SET 5/hour key", "ERR wrong number of arguments"),
+        ("TG.USAGE 5/hour key COST 1", "ERR COST: not with this command"),
+        ("TG.NONSENSE a b", "ERR unknown command"),
+    ] {
+        let answer = client.ask(command);
+        assert!(answer.error().starts_with(message), "{command}: {answer:?}");
+    }
+    assert!(client.ask_of(&[b"TG.HIT", b"\xff", b"key"]).error().contains("UTF-8"));
+}
