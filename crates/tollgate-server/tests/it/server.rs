@@ -6,6 +6,7 @@ use std::path::Path;
 use tollgate_testkit::servers::{Process, eventually, free_port};
 
 /// A running `tollgate serve`, gone when dropped.
+#[allow(dead_code)] // whichever ports the tests of a build ask
 pub(crate) struct Server {
     process: Process,
     pub(crate) http: SocketAddr,
