@@ -1,17 +1,98 @@
-//! Metrics, health and what else operators look at.
+//! The admin port: metrics, health, readiness, the busiest keys and the rules in force.
+
+mod keys;
+mod metrics;
+mod rules;
+mod text;
 
 use std::sync::Arc;
 
+use http::{HeaderValue, Method, Request, Response, StatusCode, header};
+use hyper::body::Incoming;
+use tollgate::shared::SharedStore as _;
+
+use crate::http::{Problem, Reply, bytes, of_json, quoted, talk};
 use crate::net::{Draining, Port};
 use crate::service::Service;
 
+/// For people who look at it with a browser or curl.
+const HELP: &str = "\
+tollgate, for operators
+
+GET /metrics       for Prometheus, by rule and port
+GET /health        the process answers
+GET /ready         the store answers too, and nobody told the server to stop
+GET /keys          the busiest and the most denied keys; ?top=20
+GET /rules         the rules in force, and how their hits ended
+";
+
 /// Answers on this port until it is time to stop.
 pub async fn serve(port: Port, service: Arc<Service>, draining: Draining) {
-    port.serve(draining, move |stream, _peer, _draining| {
+    port.serve(draining, move |stream, _peer, draining| {
         let service = Arc::clone(&service);
         async move {
-            let _ = (stream, service);
+            let told = draining.clone();
+            let answer = |request: Request<Incoming>| {
+                let (service, told) = (Arc::clone(&service), told.clone());
+                async move {
+                    let answer = routed(&service, &told, &request).await;
+                    answer.unwrap_or_else(|problem| problem.response())
+                }
+            };
+            talk(stream, draining, answer).await;
         }
     })
     .await;
+}
+
+async fn routed(
+    service: &Service,
+    draining: &Draining,
+    request: &Request<Incoming>,
+) -> Result<Response<Reply>, Problem> {
+    if !matches!(*request.method(), Method::GET | Method::HEAD) {
+        let detail = format!("method {}: expected GET", request.method());
+        return Err(Problem::new(StatusCode::METHOD_NOT_ALLOWED, detail));
+    }
+    match request.uri().path() {
+        "/" => Ok(plain("text/plain; charset=utf-8", HELP.to_owned())),
+        "/metrics" => Ok(plain("text/plain; version=0.0.4; charset=utf-8", metrics::text(service))),
+        "/health" => Ok(of_json(StatusCode::OK, "{\"health\":\"alive\"}".to_owned())),
+        "/ready" => Ok(ready(service, draining).await),
+        "/keys" => keys::answer(service, request.uri().query().unwrap_or("")),
+        "/rules" => Ok(of_json(StatusCode::OK, rules::text(service))),
+        path => Err(Problem::new(
+            StatusCode::NOT_FOUND,
+            format!("path {path:?}: unknown; known are /metrics, /health, /ready, /keys, /rules"),
+        )),
+    }
+}
+
+/// Whether to send requests here: not while it is stopping, nor when its store does not answer.
+async fn ready(service: &Service, draining: &Draining) -> Response<Reply> {
+    let reason = if draining.has_begun() {
+        Some("told to stop".to_owned())
+    } else {
+        let deadline = service.store().guard().deadline();
+        match tokio::time::timeout(deadline, service.store().check()).await {
+            Ok(Ok(())) => None,
+            Ok(Err(error)) => Some(error.to_string()),
+            Err(_) => Some(format!("the store did not answer within {deadline:?}")),
+        }
+    };
+    match reason {
+        None => of_json(StatusCode::OK, "{\"ready\":true}".to_owned()),
+        Some(reason) => {
+            let mut body = String::from("{\"ready\":false,\"reason\":");
+            quoted(&reason, &mut body);
+            body.push('}');
+            of_json(StatusCode::SERVICE_UNAVAILABLE, body)
+        }
+    }
+}
+
+fn plain(kind: &'static str, body: String) -> Response<Reply> {
+    let mut response = bytes(StatusCode::OK, body.into());
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    response
 }

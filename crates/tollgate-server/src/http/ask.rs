@@ -24,7 +24,7 @@ pub(super) async fn one(
     }
     let mut body = String::new();
     rest(service, &bound, asked, &question.key, &mut body).await?;
-    Ok(reply::json(StatusCode::OK, body))
+    Ok(reply::of_json(StatusCode::OK, body))
 }
 
 /// What decides; `None` for reset and usage, which do not.
@@ -83,7 +83,7 @@ pub(super) async fn batch(service: &Service, body: &[u8]) -> Result<Response<Rep
         }
     }
     out.push_str("]}");
-    Ok(reply::json(StatusCode::OK, out))
+    Ok(reply::of_json(StatusCode::OK, out))
 }
 
 async fn in_batch(service: &Service, question: &Question<'_>) -> Result<String, Problem> {
@@ -131,5 +131,5 @@ pub(super) async fn all(service: &Service, body: &[u8]) -> Result<Response<Reply
     }
     out.push_str("]}");
     let status = if passes { StatusCode::OK } else { StatusCode::TOO_MANY_REQUESTS };
-    Ok(reply::json(status, out))
+    Ok(reply::of_json(status, out))
 }

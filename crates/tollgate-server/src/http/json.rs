@@ -8,7 +8,7 @@ use tollgate::{Decision, Limit};
 use crate::service::{Answer, Decisions};
 
 /// A text in quotes.
-pub(super) fn quoted(text: &str, out: &mut String) {
+pub(crate) fn quoted(text: &str, out: &mut String) {
     out.push('"');
     for c in text.chars() {
         match c {

@@ -9,23 +9,23 @@ use crate::service::{Refusal, RefusalKind};
 
 /// A question that has no answer.
 #[derive(Debug)]
-pub(super) struct Problem {
+pub(crate) struct Problem {
     status: StatusCode,
     detail: String,
 }
 
 impl Problem {
-    pub(super) fn new(status: StatusCode, detail: impl Into<String>) -> Problem {
+    pub(crate) fn new(status: StatusCode, detail: impl Into<String>) -> Problem {
         Problem { status, detail: detail.into() }
     }
 
     /// The question makes no sense.
-    pub(super) fn wrong(detail: impl Into<String>) -> Problem {
+    pub(crate) fn wrong(detail: impl Into<String>) -> Problem {
         Problem::new(StatusCode::BAD_REQUEST, detail)
     }
 
     /// As an object in a list of answers.
-    pub(super) fn json(&self, out: &mut String) {
+    pub(crate) fn json(&self, out: &mut String) {
         out.push_str("{\"title\":");
         quoted(self.status.canonical_reason().unwrap_or("error"), out);
         out.push_str(&format!(",\"status\":{},\"detail\":", self.status.as_u16()));
@@ -33,7 +33,7 @@ impl Problem {
         out.push('}');
     }
 
-    pub(super) fn response(&self) -> Response<Reply> {
+    pub(crate) fn response(&self) -> Response<Reply> {
         let mut body = String::new();
         self.json(&mut body);
         body.push('\n');

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::problem::Problem;
 
 /// Names and values, decoded, in the order they came.
-pub(super) fn pairs(
+pub(crate) fn pairs(
     query: &str,
 ) -> impl Iterator<Item = Result<(Cow<'_, str>, Cow<'_, str>), Problem>> {
     query.split('&').filter(|pair| !pair.is_empty()).map(|pair| {

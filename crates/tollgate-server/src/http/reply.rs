@@ -10,16 +10,16 @@ use super::json;
 use crate::service::Answer;
 
 /// The body of every response: there already.
-pub(super) type Reply = Full<Bytes>;
+pub(crate) type Reply = Full<Bytes>;
 
-pub(super) fn bytes(status: StatusCode, body: Bytes) -> Response<Reply> {
+pub(crate) fn bytes(status: StatusCode, body: Bytes) -> Response<Reply> {
     let mut response = Response::new(Full::new(body));
     *response.status_mut() = status;
     response
 }
 
 /// JSON that no cache keeps.
-pub(super) fn json(status: StatusCode, mut body: String) -> Response<Reply> {
+pub(crate) fn of_json(status: StatusCode, mut body: String) -> Response<Reply> {
     body.push('\n');
     let mut response = bytes(status, body.into());
     let headers = response.headers_mut();
@@ -29,17 +29,17 @@ pub(super) fn json(status: StatusCode, mut body: String) -> Response<Reply> {
 }
 
 /// An answer: 200 if it passes, 429 if not, with the headers that a browser's client would get.
-pub(super) fn answer(answer: &Answer, limits: &[Limit]) -> Response<Reply> {
+pub(crate) fn answer(answer: &Answer, limits: &[Limit]) -> Response<Reply> {
     let status = if answer.passes() { StatusCode::OK } else { StatusCode::TOO_MANY_REQUESTS };
     let mut body = String::with_capacity(192);
     json::answer(answer, limits, &mut body);
-    let mut response = json(status, body);
+    let mut response = of_json(status, body);
     rate_limit(answer, limits, response.headers_mut());
     response
 }
 
 /// `RateLimit`, `RateLimit-Policy` and, on a refusal, `Retry-After`.
-pub(super) fn rate_limit(answer: &Answer, limits: &[Limit], headers: &mut HeaderMap) {
+pub(crate) fn rate_limit(answer: &Answer, limits: &[Limit], headers: &mut HeaderMap) {
     if answer.decisions.outcomes().is_empty() {
         return;
     }

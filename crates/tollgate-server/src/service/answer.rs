@@ -28,6 +28,10 @@ pub enum Verdict {
 }
 
 impl Verdict {
+    /// All of them.
+    pub const ALL: [Verdict; 5] =
+        [Verdict::Allowed, Verdict::Denied, Verdict::Shadowed, Verdict::Exempt, Verdict::Blocked];
+
     /// Whether it passes.
     #[must_use]
     pub fn passes(self) -> bool {

@@ -91,6 +91,19 @@ impl Bound {
         &self.name
     }
 
+    /// What most keys get, as text.
+    #[must_use]
+    pub fn described(&self) -> String {
+        match &self.way {
+            Way::Limited(limiter) => {
+                let limits: Vec<_> = limiter.limits().iter().map(ToString::to_string).collect();
+                limits.join("; ")
+            }
+            Way::Exempt => "exempt".to_owned(),
+            Way::Blocked => "blocked".to_owned(),
+        }
+    }
+
     /// What its hits are counted in.
     pub(crate) fn stats(&self) -> &Arc<RuleStats> {
         self.stats.get_or_init(|| Arc::new(RuleStats::new("", &self.name)))

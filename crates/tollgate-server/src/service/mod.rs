@@ -156,6 +156,21 @@ impl Service {
         answer
     }
 
+    /// The rules in force with their namespaces or domains, in order.
+    #[must_use]
+    pub fn rules(&self) -> Vec<(String, Arc<Bound>)> {
+        let bounds = self.rules.load();
+        let named = |((namespace, _), bound): (&(Box<str>, Box<str>), &Arc<Bound>)| {
+            (namespace.to_string(), Arc::clone(bound))
+        };
+        let mut rules: Vec<_> = bounds.limits.iter().map(named).collect();
+        for (domain, tree) in &bounds.domains {
+            rules.extend(tree.bounds().map(|bound| (domain.to_string(), Arc::clone(bound))));
+        }
+        rules.sort_by(|(a, x), (b, y)| (a, x.name()).cmp(&(b, y.name())));
+        rules
+    }
+
     /// What was seen so far.
     #[must_use]
     pub fn observer(&self) -> &Observer {

@@ -1,0 +1,135 @@
+//! What Prometheus gets to read. Labels are rules, verdicts and ports: as many as the configuration has, never as many as there are keys.
+
+use tollgate::shared::{SharedStore as _, Stats};
+
+use super::text::{Seconds, Text};
+use crate::observe::{Observer, Protocol};
+use crate::service::{Service, Verdict};
+
+pub(super) fn text(service: &Service) -> String {
+    let mut text = Text::default();
+    text.metric("tollgate_build_info", "gauge", "The version that runs.");
+    text.value("tollgate_build_info", &[("version", env!("CARGO_PKG_VERSION"))], 1);
+    rules(service.observer(), &mut text);
+    store(&service.store().guard().stats(), &mut text);
+    ports(service.observer(), &mut text);
+    memory(&mut text);
+    text.into_string()
+}
+
+fn rules(observer: &Observer, text: &mut Text) {
+    let rules = observer.rules();
+    text.metric(
+        "tollgate_hits_total",
+        "counter",
+        "Hits by rule and how they ended; rule \"\" is limits that came with requests.",
+    );
+    for rule in &rules {
+        for verdict in Verdict::ALL {
+            let labels = [
+                ("namespace", rule.namespace()),
+                ("rule", rule.name()),
+                ("verdict", verdict.name()),
+            ];
+            text.value("tollgate_hits_total", &labels, rule.count(verdict));
+        }
+    }
+    text.metric(
+        "tollgate_errors_total",
+        "counter",
+        "Questions that the store did not answer, by rule.",
+    );
+    for rule in &rules {
+        let labels = [("namespace", rule.namespace()), ("rule", rule.name())];
+        text.value("tollgate_errors_total", &labels, rule.errors());
+    }
+}
+
+fn store(stats: &Stats, text: &mut Text) {
+    text.metric(
+        "tollgate_store_calls_total",
+        "counter",
+        "Calls on the store by how they were answered.",
+    );
+    for (outcome, count) in [
+        ("answered", stats.answered),
+        ("remembered", stats.remembered),
+        ("unavailable", stats.unavailable),
+        ("lost", stats.lost),
+        ("refused", stats.refused),
+        ("skipped", stats.skipped),
+        ("failed_open", stats.failed_open),
+        ("failed_closed", stats.failed_closed),
+        ("fallback", stats.fallback),
+    ] {
+        text.value("tollgate_store_calls_total", &[("outcome", outcome)], count);
+    }
+    text.metric(
+        "tollgate_breaker_turns_total",
+        "counter",
+        "Times a breaker in front of the store opened or closed.",
+    );
+    for (turn, count) in [("opened", stats.opened), ("closed", stats.closed)] {
+        text.value("tollgate_breaker_turns_total", &[("turn", turn)], count);
+    }
+}
+
+fn ports(observer: &Observer, text: &mut Text) {
+    let counts = Protocol::ALL.map(|protocol| (protocol, observer.port(protocol).counts()));
+    text.metric("tollgate_connections_total", "counter", "Connections taken, by port.");
+    for (protocol, (opened, ..)) in &counts {
+        text.value("tollgate_connections_total", &[("port", protocol.name())], opened);
+    }
+    text.metric("tollgate_connections", "gauge", "Connections that are open, by port.");
+    for (protocol, (_, open, ..)) in &counts {
+        text.value("tollgate_connections", &[("port", protocol.name())], open);
+    }
+    text.metric(
+        "tollgate_connections_refused_total",
+        "counter",
+        "Connections that were not taken, by port.",
+    );
+    for (protocol, (_, _, refused, _)) in &counts {
+        text.value("tollgate_connections_refused_total", &[("port", protocol.name())], refused);
+    }
+    text.metric(
+        "tollgate_wrong_requests_total",
+        "counter",
+        "Requests that made no sense, by port.",
+    );
+    for (protocol, (.., wrong)) in &counts {
+        text.value("tollgate_wrong_requests_total", &[("port", protocol.name())], wrong);
+    }
+    text.metric(
+        "tollgate_request_seconds",
+        "histogram",
+        "How long requests took, by port; on resp, what came in one read.",
+    );
+    for protocol in Protocol::ALL {
+        spans(observer, protocol, text);
+    }
+}
+
+fn spans(observer: &Observer, protocol: Protocol, text: &mut Text) {
+    let (buckets, sum) = observer.port(protocol).spans.counts();
+    let mut below = 0;
+    for (most, count) in buckets {
+        below += count;
+        let most = if most == u64::MAX { "+Inf".to_owned() } else { Seconds(most).to_string() };
+        let labels = [("port", protocol.name()), ("le", &most)];
+        text.value("tollgate_request_seconds_bucket", &labels, below);
+    }
+    text.value("tollgate_request_seconds_sum", &[("port", protocol.name())], Seconds(sum));
+    text.value("tollgate_request_seconds_count", &[("port", protocol.name())], below);
+}
+
+/// What the system says the process takes, where it says so.
+fn memory(text: &mut Text) {
+    let Ok(status) = std::fs::read_to_string("/proc/self/status") else { return };
+    let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kilobytes = resident.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+    if let Some(kilobytes) = kilobytes {
+        text.metric("process_resident_memory_bytes", "gauge", "Memory that the process takes.");
+        text.value("process_resident_memory_bytes", &[], kilobytes * 1024);
+    }
+}

@@ -1,0 +1,64 @@
+//! The text that Prometheus reads. By hand: the numbers are there as they are needed, and the format is three rules.
+
+use std::fmt::{Display, Write as _};
+
+/// Metrics being written down.
+#[derive(Debug, Default)]
+pub(super) struct Text(String);
+
+impl Text {
+    /// Begins a metric: what it is called, what kind it is, what it tells.
+    pub(super) fn metric(&mut self, name: &str, kind: &str, help: &str) {
+        let _ = write!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}\n");
+    }
+
+    /// One value of it.
+    pub(super) fn value(&mut self, name: &str, labels: &[(&str, &str)], value: impl Display) {
+        self.0.push_str(name);
+        for (index, (label, text)) in labels.iter().enumerate() {
+            let _ = write!(self.0, "{}{label}=\"", if index == 0 { '{' } else { ',' });
+            for c in text.chars() {
+                match c {
+                    '\\' => self.0.push_str("\\\\"),
+                    '"' => self.0.push_str("\\\""),
+                    '\n' => self.0.push_str("\\n"),
+                    c => self.0.push(c),
+                }
+            }
+            self.0.push('"');
+        }
+        if !labels.is_empty() {
+            self.0.push('}');
+        }
+        let _ = writeln!(self.0, " {value}");
+    }
+
+    pub(super) fn into_string(self) -> String {
+        self.0
+    }
+}
+
+/// Microseconds as seconds.
+pub(super) struct Seconds(pub(super) u64);
+
+impl Display for Seconds {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}.{:06}", self.0 / 1_000_000, self.0 % 1_000_000)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_escaped() {
+        let mut text = Text::default();
+        text.metric("a_total", "counter", "What it is.");
+        text.value("a_total", &[("rule", "x\"\\\n"), ("port", "http")], 3);
+        text.value("b", &[], Seconds(1_500_000));
+        let expected = "# HELP a_total What it is.\n# TYPE a_total counter\n\
+                        a_total{rule=\"x\\\"\\\\\\n\",port=\"http\"} 3\nb 1.500000\n";
+        assert_eq!(text.into_string(), expected);
+    }
+}
