@@ -1,12 +1,18 @@
 //! The command line.
 
+mod ask;
+mod bench;
 mod greeting;
+mod limits;
 mod serve;
+mod shell;
 
 use std::ffi::{OsStr, OsString};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+
+use ask::Asked;
 
 /// Exit code of a command that ended with an error; 1 is a denial.
 const ERROR: u8 = 2;
@@ -27,6 +33,28 @@ struct Arguments {
 enum Command {
     /// Start the server. What `tollgate` does without a command.
     Serve(serve::Serve),
+    /// Decide and charge. Exits with 0 if it is allowed, 1 if it is denied, 2 on an error
+    Hit(ask::Ask),
+    /// Would a hit pass? Nothing is charged
+    Peek(ask::Ask),
+    /// Charge without asking
+    Charge(ask::Ask),
+    /// Give back
+    Refund(ask::Ask),
+    /// Put the units in use of a key at --cost
+    Set(ask::Ask),
+    /// Forget a key
+    Reset(ask::Ask),
+    /// Units of a key in use
+    Usage(ask::Ask),
+    /// Explain limits in words: what they admit, and at most
+    Limits(limits::Limits),
+    /// Load a server and say how it did
+    Bench(bench::Bench),
+    /// Completions for a shell, on the output
+    Completions(shell::Completions),
+    /// The manual page, on the output
+    Man(shell::Man),
 }
 
 /// Runs the command that the arguments name.
@@ -35,6 +63,17 @@ pub fn main() -> ExitCode {
     let arguments = Arguments::parse_from(with_a_command(std::env::args_os().collect()));
     let result = match arguments.command {
         Command::Serve(serve) => serve.run(),
+        Command::Hit(ask) => ask.run(Asked::Hit),
+        Command::Peek(ask) => ask.run(Asked::Peek),
+        Command::Charge(ask) => ask.run(Asked::Charge),
+        Command::Refund(ask) => ask.run(Asked::Refund),
+        Command::Set(ask) => ask.run(Asked::Set),
+        Command::Reset(ask) => ask.run(Asked::Reset),
+        Command::Usage(ask) => ask.run(Asked::Usage),
+        Command::Limits(limits) => limits.run(),
+        Command::Bench(bench) => bench.run(),
+        Command::Completions(completions) => Ok(completions.run()),
+        Command::Man(man) => man.run(),
     };
     match result {
         Ok(code) => code,

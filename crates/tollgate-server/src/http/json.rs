@@ -36,7 +36,7 @@ pub(super) fn seconds(span: Duration, out: &mut String) {
 }
 
 /// The answer to a hit and to everything else that decides.
-pub(super) fn answer(answer: &Answer, limits: &[Limit], out: &mut String) {
+pub(crate) fn answer(answer: &Answer, limits: &[Limit], out: &mut String) {
     let _ =
         write!(out, "{{\"allowed\":{},\"verdict\":\"{}\"", answer.passes(), answer.verdict.name());
     if let Some((index, decision)) = answer.decisions.headline() {

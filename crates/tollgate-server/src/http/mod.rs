@@ -17,7 +17,7 @@ mod reply;
 mod route;
 
 pub(crate) use connection::talk;
-pub(crate) use json::quoted;
+pub(crate) use json::{answer as answer_json, quoted};
 pub(crate) use problem::Problem;
 pub(crate) use reply::{Reply, bytes, of_json};
 

@@ -26,6 +26,7 @@ pub struct Bound {
 
 /// A [`Treatment`] on the store.
 #[derive(Debug)]
+#[allow(clippy::large_enum_variant)] // nearly all of them are the large one
 enum Way {
     Limited(Limiter),
     Exempt,

@@ -160,10 +160,10 @@ impl Service {
     #[must_use]
     pub fn rules(&self) -> Vec<(String, Arc<Bound>)> {
         let bounds = self.rules.load();
-        let named = |((namespace, _), bound): (&(Box<str>, Box<str>), &Arc<Bound>)| {
-            (namespace.to_string(), Arc::clone(bound))
-        };
-        let mut rules: Vec<_> = bounds.limits.iter().map(named).collect();
+        let mut rules = Vec::new();
+        for (namespace, named) in &bounds.limits {
+            rules.extend(named.values().map(|bound| (namespace.to_string(), Arc::clone(bound))));
+        }
         for (domain, tree) in &bounds.domains {
             rules.extend(tree.bounds().map(|bound| (domain.to_string(), Arc::clone(bound))));
         }

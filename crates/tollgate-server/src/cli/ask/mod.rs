@@ -1,0 +1,116 @@
+//! `tollgate hit` and its like: one question, to a server or straight to a store.
+
+mod client;
+mod report;
+mod server;
+mod store;
+
+use std::error::Error;
+use std::process::ExitCode;
+
+use clap::Args;
+
+pub(super) use client::Client;
+use report::Report;
+
+/// What can be asked of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Asked {
+    Hit,
+    Peek,
+    Charge,
+    Refund,
+    Set,
+    Reset,
+    Usage,
+}
+
+impl Asked {
+    /// The path of the HTTP port.
+    fn path(self) -> &'static str {
+        match self {
+            Asked::Hit => "/v1/hit",
+            Asked::Peek => "/v1/peek",
+            Asked::Charge => "/v1/charge",
+            Asked::Refund => "/v1/refund",
+            Asked::Set => "/v1/set",
+            Asked::Reset => "/v1/reset",
+            Asked::Usage => "/v1/usage",
+        }
+    }
+}
+
+#[derive(Args, Debug)]
+pub(super) struct Ask {
+    /// The name of a rule of the server, or a limit as text: 10/second, "100/minute burst=20"
+    limit: String,
+
+    /// Whose; several make a key of several parts
+    #[arg(required = true)]
+    key: Vec<String>,
+
+    /// Units
+    #[arg(long, short, default_value_t = 1)]
+    cost: u64,
+
+    /// Where the rule or the counter is
+    #[arg(long, default_value = "")]
+    namespace: String,
+
+    #[command(flatten)]
+    to: To,
+
+    /// JSON instead of a line for people
+    #[arg(long)]
+    json: bool,
+}
+
+/// Whom to ask.
+#[derive(Args, Debug)]
+pub(super) struct To {
+    /// The server's HTTP port
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "TOLLGATE_SERVER",
+        default_value = "http://127.0.0.1:8080"
+    )]
+    server: String,
+
+    /// The token that the server wants
+    #[arg(long, value_name = "TOKEN", env = "TOLLGATE_TOKEN", hide_env_values = true)]
+    token: Option<String>,
+
+    /// A file with the certificate that the server's is to be checked by, instead of those the system trusts
+    #[arg(long, value_name = "FILE", env = "TOLLGATE_CA")]
+    ca: Option<std::path::PathBuf>,
+
+    /// A store to ask without a server; then the limit is text
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "TOLLGATE_STORE",
+        hide_env_values = true,
+        conflicts_with = "server"
+    )]
+    store: Option<String>,
+}
+
+impl Ask {
+    /// Asks. The exit code says what came out: 0 allowed, 1 denied.
+    pub(super) fn run(&self, asked: Asked) -> Result<ExitCode, Box<dyn Error>> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let report = runtime.block_on(async {
+            match &self.to.store {
+                Some(url) => store::ask(url, asked, self).await,
+                None => server::ask(asked, self).await,
+            }
+        })?;
+        if self.json {
+            println!("{}", report.json());
+        } else {
+            println!("{report}");
+        }
+        Ok(if report.passes() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+}

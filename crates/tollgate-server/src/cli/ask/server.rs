@@ -1,0 +1,30 @@
+//! A question to a server.
+
+use std::error::Error;
+
+use http::StatusCode;
+use serde_json::{Value, json};
+
+use super::{Ask, Asked, Client, Report, To};
+
+pub(super) async fn ask(asked: Asked, ask: &Ask) -> Result<Report, Box<dyn Error>> {
+    let To { server, token, ca, .. } = &ask.to;
+    let mut client = Client::connect(server, token.as_deref(), ca.as_deref()).await?;
+    let key = match &ask.key[..] {
+        [one] => json!(one),
+        several => json!(several),
+    };
+    let question =
+        json!({"limit": ask.limit, "key": key, "cost": ask.cost, "namespace": ask.namespace});
+    let response = client.post(asked.path(), question.to_string()).await?;
+    let answer: Value = serde_json::from_slice(response.body()).map_err(|_| {
+        format!("server {server:?}: {} and no JSON; is that the HTTP port?", response.status())
+    })?;
+    match response.status() {
+        StatusCode::OK | StatusCode::TOO_MANY_REQUESTS => Ok(Report(answer)),
+        status => {
+            let detail = answer.get("detail").and_then(Value::as_str).unwrap_or("no reason given");
+            Err(format!("{detail} ({status})").into())
+        }
+    }
+}

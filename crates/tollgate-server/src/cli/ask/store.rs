@@ -1,0 +1,54 @@
+//! A question to a store, without a server between.
+
+use std::error::Error;
+
+use serde_json::Value;
+use tollgate::{Parts, Policy};
+
+use super::{Ask, Asked, Report};
+use crate::http::answer_json;
+use crate::service::{Answer, Limiter, Operation, Verdict};
+
+pub(super) async fn ask(url: &str, asked: Asked, ask: &Ask) -> Result<Report, Box<dyn Error>> {
+    let policy: Policy = ask.limit.parse().map_err(|error| {
+        format!("limit {:?}: {error}; a store has no rules, so the limit is text", ask.limit)
+    })?;
+    let store = tollgate_stores::open(url).await?;
+    let limiter =
+        Limiter::new(&store, &ask.namespace, &policy, tollgate::shared::OnFailure::Error, None)?;
+    let parts: Vec<&str> = ask.key.iter().map(String::as_str).collect();
+    match &parts[..] {
+        [one] => of(&limiter, *one, asked, ask.cost).await,
+        several => of(&limiter, Parts(several), asked, ask.cost).await,
+    }
+}
+
+async fn of(
+    limiter: &Limiter,
+    key: impl tollgate::Key,
+    asked: Asked,
+    cost: u64,
+) -> Result<Report, Box<dyn Error>> {
+    let operation = match asked {
+        Asked::Hit => Operation::Hit(cost),
+        Asked::Peek => Operation::Peek(cost),
+        Asked::Charge => Operation::Charge(cost),
+        Asked::Refund => Operation::Refund(cost),
+        Asked::Set => Operation::Set(cost),
+        Asked::Reset => return Ok(Report(serde_json::json!({"reset": limiter.reset(key).await?}))),
+        Asked::Usage => {
+            let decisions = limiter.ask(key, Operation::Peek(1)).await?;
+            let used: Vec<_> = decisions.outcomes().iter().map(tollgate::Decision::used).collect();
+            let used = match &used[..] {
+                [one] => Value::from(*one),
+                several => Value::from(several),
+            };
+            return Ok(Report(serde_json::json!({"used": used})));
+        }
+    };
+    let decisions = limiter.ask(key, operation).await?;
+    let verdict = if decisions.allowed() { Verdict::Allowed } else { Verdict::Denied };
+    let mut json = String::new();
+    answer_json(&Answer { verdict, decisions }, limiter.limits(), &mut json);
+    Ok(Report(serde_json::from_str(&json)?))
+}

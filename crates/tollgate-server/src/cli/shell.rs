@@ -1,0 +1,48 @@
+//! `tollgate completions` and `tollgate man`.
+
+use std::error::Error;
+use std::process::ExitCode;
+
+use clap::{Args, CommandFactory as _};
+use clap_complete::Shell;
+
+use super::Arguments;
+
+#[derive(Args, Debug)]
+pub(super) struct Completions {
+    /// For which shell
+    shell: Shell,
+}
+
+impl Completions {
+    pub(super) fn run(&self) -> ExitCode {
+        clap_complete::generate(
+            self.shell,
+            &mut Arguments::command(),
+            "tollgate",
+            &mut std::io::stdout(),
+        );
+        ExitCode::SUCCESS
+    }
+}
+
+#[derive(Args, Debug)]
+pub(super) struct Man {
+    /// A directory for a page of each command, instead of the main page on the output
+    #[arg(long, value_name = "DIR")]
+    to: Option<std::path::PathBuf>,
+}
+
+impl Man {
+    pub(super) fn run(&self) -> Result<ExitCode, Box<dyn Error>> {
+        match &self.to {
+            Some(dir) => {
+                std::fs::create_dir_all(dir)
+                    .map_err(|error| format!("{}: {error}", dir.display()))?;
+                clap_mangen::generate_to(Arguments::command(), dir)?;
+            }
+            None => clap_mangen::Man::new(Arguments::command()).render(&mut std::io::stdout())?,
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
