@@ -72,7 +72,7 @@ pub fn main() -> ExitCode {
         Command::Usage(ask) => ask.run(Asked::Usage),
         Command::Limits(limits) => limits.run(),
         Command::Bench(bench) => bench.run(),
-        Command::Completions(completions) => Ok(completions.run()),
+        Command::Completions(completions) => completions.run(),
         Command::Man(man) => man.run(),
     };
     match result {

@@ -1,6 +1,7 @@
 //! `tollgate completions` and `tollgate man`.
 
 use std::error::Error;
+use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::{Args, CommandFactory as _};
@@ -15,14 +16,11 @@ pub(super) struct Completions {
 }
 
 impl Completions {
-    pub(super) fn run(&self) -> ExitCode {
-        clap_complete::generate(
-            self.shell,
-            &mut Arguments::command(),
-            "tollgate",
-            &mut std::io::stdout(),
-        );
-        ExitCode::SUCCESS
+    pub(super) fn run(&self) -> Result<ExitCode, Box<dyn Error>> {
+        let mut script = Vec::new();
+        clap_complete::generate(self.shell, &mut Arguments::command(), "tollgate", &mut script);
+        std::io::stdout().write_all(&script)?;
+        Ok(ExitCode::SUCCESS)
     }
 }
 

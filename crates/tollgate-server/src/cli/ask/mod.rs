@@ -85,14 +85,8 @@ pub(super) struct To {
     #[arg(long, value_name = "FILE", env = "TOLLGATE_CA")]
     ca: Option<std::path::PathBuf>,
 
-    /// A store to ask without a server; then the limit is text
-    #[arg(
-        long,
-        value_name = "URL",
-        env = "TOLLGATE_STORE",
-        hide_env_values = true,
-        conflicts_with = "server"
-    )]
+    /// A store to ask instead, without a server; then the limit is text
+    #[arg(long, value_name = "URL", hide_env_values = true)]
     store: Option<String>,
 }
 

@@ -55,20 +55,23 @@ pub(super) fn answer(speaks: Speaks, bytes: &[u8]) -> Option<(Said, usize)> {
     }
 }
 
-/// A flat list whose second element is whether it is allowed, an error, or a status.
+/// A flat list of names and values, an error, or a status.
 fn resp(bytes: &[u8]) -> Option<(Said, usize)> {
     let mut at = 0;
     let (kind, rest) = line(bytes, &mut at)?;
     match kind {
         b'-' => Some((Said::Error, at)),
         b'*' => {
-            let mut said = Said::Error;
-            for index in 0..number(rest)? {
+            let (mut said, mut name) = (Said::Error, &b""[..]);
+            for _ in 0..number(rest)? {
                 let (kind, value) = line(bytes, &mut at)?;
                 if kind == b'$' && value != b"-1" {
-                    at += number(value)? + 2;
-                } else if index == 1 {
+                    let length = number(value)?;
+                    name = bytes.get(at..at + length)?;
+                    at += length + 2;
+                } else if name == b"allowed" {
                     said = if value == b"1" { Said::Allowed } else { Said::Denied };
+                    name = b"";
                 }
             }
             (at <= bytes.len()).then_some((said, at))
@@ -112,7 +115,7 @@ mod tests {
 
     #[test]
     fn an_answer_is_read_when_it_is_all_there() {
-        let resp = b"*4\r\n$7\r\nallowed\r\n:1\r\n$5\r\nlimit\r\n:10\r\n-ERR x\r\n";
+        let resp = b"*4\r\n$5\r\nlimit\r\n:10\r\n$7\r\nallowed\r\n:1\r\n-ERR x\r\n";
         let http = b"HTTP/1.1 429 Too Many Requests\r\nContent-Length: 2\r\n\r\n{}HTTP";
         for (speaks, bytes, said, length) in [
             (Speaks::Resp, &resp[..], Said::Allowed, resp.len() - 8),
