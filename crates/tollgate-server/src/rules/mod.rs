@@ -1,9 +1,11 @@
 //! Rules: what operators write. Plain data; [`service`](crate::service) puts them on a store.
 
+mod about;
 mod descriptor;
 mod pattern;
 mod rule;
 
+pub use about::{About, Rate, Unit};
 pub use descriptor::Descriptor;
 pub use pattern::{Pattern, Patterns};
 pub use rule::{Rule, Treatment};
@@ -17,4 +19,18 @@ pub struct RuleSet {
     pub limits: BTreeMap<(String, String), Rule>,
     /// By domain, as Envoy asks.
     pub domains: BTreeMap<String, Vec<Descriptor>>,
+}
+
+impl RuleSet {
+    /// How many rules there are, by name and in domains.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.limits.len() + self.domains.values().flatten().map(Descriptor::rules).sum::<usize>()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
 }

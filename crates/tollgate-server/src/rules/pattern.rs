@@ -1,5 +1,9 @@
 //! Which keys a part of a rule is for.
 
+use std::collections::HashMap;
+
+use foldhash::fast::RandomState;
+
 /// An exact text, or one with `*` for any bytes.
 ///
 /// ```
@@ -58,13 +62,13 @@ fn find(text: &[u8], part: &[u8]) -> Option<usize> {
 /// Several patterns, each with a value: exact ones first, then those with `*` as they were written.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Patterns<T> {
-    exact: std::collections::HashMap<Box<[u8]>, T>,
+    exact: HashMap<Box<[u8]>, T, RandomState>,
     wild: Vec<(Pattern, T)>,
 }
 
 impl<T> Default for Patterns<T> {
     fn default() -> Self {
-        Patterns { exact: std::collections::HashMap::new(), wild: Vec::new() }
+        Patterns { exact: HashMap::default(), wild: Vec::new() }
     }
 }
 
@@ -87,6 +91,21 @@ impl<T> Patterns<T> {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.exact.is_empty() && self.wild.is_empty()
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.exact.len() + self.wild.len()
+    }
+
+    /// All of them: exact ones in the order of their texts, then those with `*` as they were written.
+    pub fn iter(&self) -> impl Iterator<Item = (String, &T)> {
+        let text = |key: &[u8]| String::from_utf8_lossy(key).into_owned();
+        let mut exact: Vec<_> = self.exact.iter().map(|(key, value)| (text(key), value)).collect();
+        exact.sort_by(|(one, _), (other, _)| one.cmp(other));
+        let wild = self.wild.iter().map(|(pattern, value)| (pattern.text().to_owned(), value));
+        exact.into_iter().chain(wild)
     }
 
     /// The value of the first that matches.

@@ -5,9 +5,11 @@ use std::time::Duration;
 use tollgate::Policy;
 use tollgate::shared::OnFailure;
 
-use super::Patterns;
+use super::{About, Patterns};
 
 /// A limit with a name, and what operators want to be different for some keys.
+///
+/// Where a key has several parts, patterns are for the last one: for a descriptor that is the value of its last entry.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rule {
     /// In metrics and headers, and in the identity of its counters: a quota can change and the counts stay.
@@ -20,10 +22,14 @@ pub struct Rule {
     pub shadow: bool,
     /// How many units one hit of cost 1 takes.
     pub cost: u64,
+    /// How many it takes for some keys instead.
+    pub costs: Patterns<u64>,
     /// What to answer when the store does not, instead of what holds for all rules.
     pub on_failure: Option<OnFailure>,
     /// How long the store may take, instead of what holds for all rules.
     pub deadline: Option<Duration>,
+    /// What only rules of domains say.
+    pub about: About,
 }
 
 /// What happens to a key.
@@ -46,8 +52,10 @@ impl Rule {
             keys: Patterns::default(),
             shadow: false,
             cost: 1,
+            costs: Patterns::default(),
             on_failure: None,
             deadline: None,
+            about: About::default(),
         }
     }
 }

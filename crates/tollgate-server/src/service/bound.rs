@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use tollgate::shared::{AnyStore, SharedItem};
-use tollgate::{Key, KeyRef, Limit, LimitBuilder, Policy};
+use tollgate::{Form, Key, KeyRef, Limit, LimitBuilder, Policy};
 use tollgate_http::Shown;
 
 use super::Defaults;
@@ -11,7 +11,7 @@ use super::answer::{Answer, Decisions, Verdict};
 use super::limiter::{Limiter, Operation};
 use super::refusal::Refusal;
 use crate::observe::RuleStats;
-use crate::rules::{Patterns, Rule, Treatment};
+use crate::rules::{About, Patterns, Rule, Treatment};
 
 /// A rule, bound to the store: what a question is asked of.
 #[derive(Debug)]
@@ -22,6 +22,8 @@ pub struct Bound {
     shadow: bool,
     cost: u64,
     stats: OnceLock<Arc<RuleStats>>,
+    costs: Patterns<u64>,
+    about: About,
 }
 
 /// A [`Treatment`] on the store.
@@ -62,6 +64,8 @@ impl Bound {
             shadow: rule.shadow,
             cost: rule.cost,
             stats: OnceLock::new(),
+            costs: rule.costs.clone(),
+            about: rule.about.clone(),
         })
     }
 
@@ -83,6 +87,8 @@ impl Bound {
             shadow: false,
             cost: 1,
             stats: OnceLock::new(),
+            costs: Patterns::default(),
+            about: About::default(),
         })
     }
 
@@ -128,7 +134,8 @@ impl Bound {
     }
 
     fn limiter_of(&self, key: KeyRef<'_>) -> Result<&Limiter, Verdict> {
-        match self.keys.find(key.bytes()).unwrap_or(&self.way) {
+        let special = if self.keys.is_empty() { None } else { self.keys.find(subject(key)) };
+        match special.unwrap_or(&self.way) {
             Way::Limited(limiter) => Ok(limiter),
             Way::Exempt => Err(Verdict::Exempt),
             Way::Blocked => Err(Verdict::Blocked),
@@ -148,7 +155,8 @@ impl Bound {
             Ok(limiter) => limiter,
             Err(verdict) => return Ok(Answer { verdict, decisions: Decisions::None }),
         };
-        let decisions = limiter.ask(key, self.priced(operation)).await?;
+        let priced = self.priced(&key, operation);
+        let decisions = limiter.ask(key, priced).await?;
         let verdict = match (decisions.allowed(), self.shadow) {
             (true, _) => Verdict::Allowed,
             (false, false) => Verdict::Denied,
@@ -168,6 +176,12 @@ impl Bound {
         }
     }
 
+    /// What a rule of a domain says beyond its limit.
+    #[must_use]
+    pub fn about(&self) -> &About {
+        &self.about
+    }
+
     /// Whether the rule decides and never refuses.
     #[must_use]
     pub fn is_shadow(&self) -> bool {
@@ -181,12 +195,22 @@ impl Bound {
         cost: u64,
     ) -> Result<(SharedItem<'_, AnyStore>, usize), Verdict> {
         let limiter = key.with_key(|key| self.limiter_of(key))?;
-        let item = limiter.item(key, cost.saturating_mul(self.cost));
+        let cost = cost.saturating_mul(self.price(&key));
+        let item = limiter.item(key, cost);
         Ok((item, limiter.limits().len()))
     }
 
-    fn priced(&self, operation: Operation) -> Operation {
-        let priced = |units: u64| units.saturating_mul(self.cost);
+    /// How many units a cost of 1 is for a key.
+    fn price<K: Key + ?Sized>(&self, key: &K) -> u64 {
+        if self.costs.is_empty() {
+            return self.cost;
+        }
+        key.with_key(|key| self.costs.find(subject(key)).copied()).unwrap_or(self.cost)
+    }
+
+    fn priced<K: Key>(&self, key: &K, operation: Operation) -> Operation {
+        let price = self.price(key);
+        let priced = |units: u64| units.saturating_mul(price);
         match operation {
             Operation::Hit(cost) => Operation::Hit(priced(cost)),
             Operation::Peek(cost) => Operation::Peek(priced(cost)),
@@ -195,6 +219,14 @@ impl Bound {
             Operation::Refund(units) => Operation::Refund(priced(units)),
             Operation::Set(units) => Operation::Set(units),
         }
+    }
+}
+
+/// What patterns of a rule are compared with: the key, or its last part.
+fn subject(key: KeyRef<'_>) -> &[u8] {
+    match key.form() {
+        Form::Plain => key.bytes(),
+        _ => key.parts().last().unwrap_or_default(),
     }
 }
 

@@ -1,20 +1,56 @@
 //! The rules of a domain on the store.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
+use foldhash::fast::RandomState;
 use tollgate::shared::AnyStore;
+use tollgate::{Form, Key, KeyRef, Parts};
 
 use super::Defaults;
 use super::bound::Bound;
 use super::refusal::Refusal;
 use crate::rules::{Descriptor, Pattern};
 
-/// The tree of a domain: its rules are bound to the store, each found by the path to its node.
-#[derive(Debug)]
-pub(crate) struct Domain {
-    descriptors: Vec<Descriptor>,
-    /// In the order in which a walk through the tree meets the rules.
-    bounds: Vec<(Vec<usize>, Arc<Bound>)>,
+/// The rules of a domain, found by the entries of a descriptor in a few look-ups for each.
+#[derive(Debug, Default)]
+pub(crate) struct Domain(Level);
+
+/// What can stand at one depth, by its key.
+type Level = HashMap<Box<str>, OfKey, RandomState>;
+
+/// The nodes of one key: by value, by pattern as they were written, and for any value.
+#[derive(Debug, Default)]
+struct OfKey {
+    exact: HashMap<Box<str>, Node, RandomState>,
+    wild: Vec<(Pattern, Node)>,
+    any: Option<Box<Node>>,
+}
+
+#[derive(Debug, Default)]
+struct Node {
+    bound: Option<Arc<Bound>>,
+    /// What stands for the value in the key of a counter, where all values share it.
+    shared: Option<Box<str>>,
+    next: Level,
+}
+
+/// One entry of a descriptor, however a protocol holds it.
+pub trait Entry {
+    /// Its key.
+    fn key(&self) -> &str;
+    /// Its value.
+    fn value(&self) -> &str;
+}
+
+impl Entry for (&str, &str) {
+    fn key(&self) -> &str {
+        self.0
+    }
+
+    fn value(&self) -> &str {
+        self.1
+    }
 }
 
 /// The rule that a descriptor meets.
@@ -22,10 +58,57 @@ pub(crate) struct Domain {
 pub struct Match {
     /// The rule.
     pub bound: Arc<Bound>,
-    /// The parts of the key: keys and values of the entries in turn, the pattern instead of the value where it is shared.
-    pub key: Vec<String>,
-    /// Rules, by their name, that do not hold beside this one.
-    pub replaces: Vec<String>,
+    /// The counter.
+    pub key: DescriptorKey,
+}
+
+/// The key of a counter of a domain: keys and values of the entries in turn, the pattern instead of the value where it is shared.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct DescriptorKey(Box<[u8]>);
+
+impl Key for DescriptorKey {
+    fn with_key<R>(&self, f: impl FnOnce(KeyRef<'_>) -> R) -> R {
+        f(KeyRef::from_parts(Form::Tuple, &self.0))
+    }
+}
+
+impl DescriptorKey {
+    /// Of entries as they are.
+    pub fn new<E: Entry>(entries: &[E]) -> DescriptorKey {
+        let mut pairs = Pairs::default();
+        entries.iter().for_each(|entry| pairs.push(entry.key(), entry.value()));
+        pairs.key()
+    }
+}
+
+/// Keys and values in turn, on the stack unless there are many.
+#[derive(Default)]
+struct Pairs<'a> {
+    few: [&'a str; 2 * Pairs::FEW],
+    count: usize,
+    many: Vec<&'a str>,
+}
+
+impl<'a> Pairs<'a> {
+    const FEW: usize = 6;
+
+    fn push(&mut self, key: &'a str, value: &'a str) {
+        let at = 2 * self.count;
+        self.count += 1;
+        match self.few.get_mut(at..at + 2) {
+            Some(room) => room.copy_from_slice(&[key, value]),
+            None => self.many.extend([key, value]),
+        }
+    }
+
+    fn key(&self) -> DescriptorKey {
+        let framed =
+            |parts: &[&str]| Parts(parts).with_key(|key| DescriptorKey(key.bytes().into()));
+        if self.many.is_empty() {
+            return framed(&self.few[..2 * self.count]);
+        }
+        framed(&[&self.few[..], &self.many[..]].concat())
+    }
 }
 
 impl Domain {
@@ -35,45 +118,159 @@ impl Domain {
         name: &str,
         descriptors: &[Descriptor],
     ) -> Result<Domain, Refusal> {
-        let mut domain = Domain { descriptors: descriptors.to_vec(), bounds: Vec::new() };
-        let namespace = namespace(name);
-        let mut walk = vec![(Vec::new(), descriptors)];
-        while let Some((path, nodes)) = walk.pop() {
-            for (index, node) in nodes.iter().enumerate() {
-                let path = [&path[..], &[index]].concat();
-                if let Some(rule) = &node.rule {
-                    let bound = Bound::new(store, defaults, &namespace, rule)?;
-                    domain.bounds.push((path.clone(), Arc::new(bound)));
-                }
-                walk.push((path, &node.descriptors));
-            }
-        }
-        Ok(domain)
+        Ok(Domain(level(store, defaults, &namespace(name), descriptors)?))
     }
 
-    /// All its rules.
+    /// All rules in it.
     pub(crate) fn bounds(&self) -> impl Iterator<Item = &Arc<Bound>> {
-        self.bounds.iter().map(|(_, bound)| bound)
+        let mut found = Vec::new();
+        collect(&self.0, &mut found);
+        found.into_iter()
     }
 
     /// The rule for these entries, if there is one for exactly that many.
-    pub(crate) fn find(&self, entries: &[(&str, &str)]) -> Option<Match> {
-        let mut nodes = &self.descriptors[..];
-        let (mut path, mut key, mut last) = (Vec::new(), Vec::new(), None);
-        for (name, value) in entries {
-            let node = Descriptor::find(nodes, name, value)?;
-            path.push(nodes.iter().position(|other| std::ptr::eq(other, node))?);
-            let shared = node.value.as_ref().filter(|_| node.shared).map(Pattern::text);
-            key.extend([(*name).to_owned(), shared.unwrap_or(value).to_owned()]);
-            nodes = &node.descriptors;
-            last = Some(node);
+    pub(crate) fn find<E: Entry>(&self, entries: &[E]) -> Option<Match> {
+        let (mut level, mut bound, mut pairs) = (&self.0, None, Pairs::default());
+        for entry in entries {
+            let node = level.get(entry.key())?.find(entry.value())?;
+            pairs.push(entry.key(), node.shared.as_deref().unwrap_or_else(|| entry.value()));
+            (level, bound) = (&node.next, node.bound.as_ref());
         }
-        let bound = self.bounds.iter().find(|(at, _)| *at == path)?;
-        Some(Match { bound: Arc::clone(&bound.1), key, replaces: last?.replaces.clone() })
+        Some(Match { bound: Arc::clone(bound?), key: pairs.key() })
     }
+}
+
+impl OfKey {
+    fn find(&self, value: &str) -> Option<&Node> {
+        let wild = || self.wild.iter().find(|(pattern, _)| pattern.matches(value.as_bytes()));
+        self.exact.get(value).or_else(|| wild().map(|(_, node)| node)).or(self.any.as_deref())
+    }
+}
+
+fn collect<'a>(level: &'a Level, found: &mut Vec<&'a Arc<Bound>>) {
+    for of_key in level.values() {
+        let wild = of_key.wild.iter().map(|(_, node)| node);
+        for node in of_key.exact.values().chain(wild).chain(of_key.any.as_deref()) {
+            found.extend(node.bound.as_ref());
+            collect(&node.next, found);
+        }
+    }
+}
+
+fn level(
+    store: &AnyStore,
+    defaults: &Defaults,
+    namespace: &str,
+    descriptors: &[Descriptor],
+) -> Result<Level, Refusal> {
+    let mut level = Level::default();
+    for descriptor in descriptors {
+        let rule = descriptor.rule.as_ref();
+        let bound = rule.map(|rule| Bound::new(store, defaults, namespace, rule)).transpose()?;
+        let shared = descriptor.value.as_ref().filter(|_| descriptor.shared);
+        let node = Node {
+            bound: bound.map(Arc::new),
+            shared: shared.map(|pattern| pattern.text().into()),
+            next: self::level(store, defaults, namespace, &descriptor.descriptors)?,
+        };
+        let of_key = level.entry(descriptor.key[..].into()).or_default();
+        match &descriptor.value {
+            None => of_key.any = Some(Box::new(node)),
+            Some(pattern) if pattern.is_exact() => {
+                of_key.exact.insert(pattern.text().into(), node);
+            }
+            Some(pattern) => of_key.wild.push((pattern.clone(), node)),
+        }
+    }
+    Ok(level)
 }
 
 /// Where the counters of a domain are: apart from those of named limits.
 pub(crate) fn namespace(domain: &str) -> String {
     format!("domain:{domain}")
+}
+
+#[cfg(test)]
+mod tests {
+    use tollgate::Policy;
+    use tollgate::shared::InProcess;
+
+    use super::*;
+    use crate::rules::Rule;
+
+    fn node(key: &str, value: Option<&str>, next: Vec<Descriptor>) -> Descriptor {
+        let policy: Policy = "1/hour".parse().unwrap();
+        let name = format!("{key}={}", value.unwrap_or("any"));
+        Descriptor {
+            rule: Some(Rule::new(name, policy)),
+            descriptors: next,
+            ..Descriptor::new(key, value.map(Pattern::new))
+        }
+    }
+
+    fn domain(descriptors: &[Descriptor]) -> Domain {
+        let store = AnyStore::new(InProcess::new(tollgate::Memory::new()));
+        Domain::new(&store, &Defaults::default(), "shop", descriptors).unwrap()
+    }
+
+    fn found(domain: &Domain, entries: &[(&str, &str)]) -> Option<String> {
+        domain.find(entries).map(|found| found.bound.name().to_owned())
+    }
+
+    #[test]
+    fn the_same_value_goes_before_patterns_and_those_before_the_key_alone() {
+        let below = vec![node("user", None, vec![])];
+        let domain = domain(&[
+            node("path", None, vec![]),
+            node("path", Some("/files/*"), vec![]),
+            node("path", Some("/*"), vec![]),
+            node("path", Some("/files/a"), below),
+        ]);
+        let path = |value| found(&domain, &[("path", value)]);
+        assert_eq!(path("/files/a").as_deref(), Some("path=/files/a"));
+        assert_eq!(path("/files/b").as_deref(), Some("path=/files/*"));
+        assert_eq!(path("/other").as_deref(), Some("path=/*"));
+        assert_eq!(path("").as_deref(), Some("path=any"));
+        assert_eq!(found(&domain, &[("method", "GET")]), None);
+        // The same depth: neither above nor below.
+        let two = |value| found(&domain, &[("path", value), ("user", "1")]);
+        assert_eq!((two("/files/a").as_deref(), two("/files/b")), (Some("user=any"), None));
+        let three = [("path", "/files/a"), ("user", "1"), ("x", "")];
+        assert_eq!((found(&domain, &three), found(&domain, &[])), (None, None));
+    }
+
+    #[test]
+    fn values_have_counters_of_their_own_unless_they_share_one() {
+        let mut shared = node("path", Some("/s/*"), vec![node("user", None, vec![])]);
+        shared.shared = true;
+        let domain = domain(&[node("path", Some("/*"), vec![]), shared]);
+        let key = |entries: &[(&str, &str)]| domain.find(entries).unwrap().key;
+        assert_ne!(key(&[("path", "/a")]), key(&[("path", "/b")]));
+        assert_eq!(key(&[("path", "/a")]), DescriptorKey::new(&[("path", "/a")]));
+        // The pattern that shares is not the first that matches "/s/..." here.
+        let first = domain.find(&[("path", "/s/a")]).unwrap();
+        assert_eq!(first.bound.name(), "path=/*");
+    }
+
+    #[test]
+    fn what_is_shared_above_is_shared_below() {
+        let mut shared = node("path", Some("/s/*"), vec![node("user", None, vec![])]);
+        shared.shared = true;
+        let domain = domain(&[shared]);
+        let key = |entries: &[(&str, &str)]| domain.find(entries).unwrap().key;
+        assert_eq!(key(&[("path", "/s/a")]), key(&[("path", "/s/b")]));
+        let user = |path, user| key(&[("path", path), ("user", user)]);
+        assert_eq!(user("/s/a", "1"), user("/s/b", "1"));
+        assert_ne!(user("/s/a", "1"), user("/s/a", "2"));
+    }
+
+    #[test]
+    fn many_entries_and_few_are_framed_alike() {
+        for count in [1, 6, 7, 20] {
+            let entries = vec![("k", "v"); count];
+            let parts: Vec<_> = entries.iter().flat_map(|(key, value)| [*key, *value]).collect();
+            let framed = Parts(&parts).with_key(|key| DescriptorKey(key.bytes().into()));
+            assert_eq!(DescriptorKey::new(&entries), framed);
+        }
+    }
 }

@@ -24,6 +24,11 @@ impl Given {
         Given { bounds: RwLock::default(), room: room.max(1) }
     }
 
+    /// Forgets what was prepared: it was made for other defaults.
+    pub(crate) fn clear(&self) {
+        self.bounds.write().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
     pub(crate) fn bound(
         &self,
         store: &AnyStore,

@@ -11,7 +11,7 @@ mod together;
 
 pub use answer::{Answer, Decisions, Verdict};
 pub use bound::Bound;
-pub use domain::Match;
+pub use domain::{DescriptorKey, Entry, Match};
 pub use limiter::{Limiter, Operation};
 pub use refusal::{Refusal, RefusalKind};
 pub use together::Item;
@@ -34,7 +34,6 @@ use resolve::Texts;
 #[derive(Debug)]
 pub struct Service {
     store: AnyStore,
-    defaults: Defaults,
     rules: ArcSwap<Bounds>,
     given: Given,
     texts: Texts,
@@ -42,7 +41,7 @@ pub struct Service {
 }
 
 /// What holds for all rules that do not say otherwise.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Defaults {
     /// What to answer when the store does not.
     pub on_failure: OnFailure,
@@ -64,6 +63,7 @@ type Names<T> = HashMap<Box<str>, T, foldhash::fast::RandomState>;
 /// The rules in force.
 #[derive(Debug, Default)]
 struct Bounds {
+    defaults: Defaults,
     /// By namespace and name.
     limits: Names<Names<Arc<Bound>>>,
     domains: Names<Domain>,
@@ -76,12 +76,11 @@ impl Service {
     /// When the store cannot hold one of the limits.
     pub fn new(store: AnyStore, defaults: Defaults, rules: &RuleSet) -> Result<Service, Refusal> {
         let observer = Observer::default();
-        let bounds = Bounds::new(&store, &defaults, rules)?;
+        let bounds = Bounds::new(&store, defaults, rules)?;
         bounds.count_in(&observer);
         let given = Given::new(defaults.given);
         Ok(Service {
             store,
-            defaults,
             rules: ArcSwap::from_pointee(bounds),
             given,
             texts: Texts::default(),
@@ -99,10 +98,14 @@ impl Service {
     ///
     /// # Errors
     /// When the store cannot hold one of the limits; then the old rules stay in force.
-    pub fn replace(&self, rules: &RuleSet) -> Result<(), Refusal> {
-        let bounds = Bounds::new(&self.store, &self.defaults, rules)?;
+    pub fn replace(&self, defaults: Defaults, rules: &RuleSet) -> Result<(), Refusal> {
+        let bounds = Bounds::new(&self.store, defaults, rules)?;
         bounds.count_in(&self.observer);
-        self.rules.store(Arc::new(bounds));
+        let before = self.rules.swap(Arc::new(bounds));
+        if before.defaults != defaults {
+            self.texts.clear();
+            self.given.clear();
+        }
         Ok(())
     }
 
@@ -120,7 +123,7 @@ impl Service {
 
     /// The rule of a domain for a descriptor, given as its entries; `None` if there is no limit on it.
     #[must_use]
-    pub fn matching(&self, domain: &str, entries: &[(&str, &str)]) -> Option<Match> {
+    pub fn matching<E: Entry>(&self, domain: &str, entries: &[E]) -> Option<Match> {
         self.rules.load().domains.get(domain)?.find(entries)
     }
 
@@ -129,7 +132,8 @@ impl Service {
     /// # Errors
     /// When the store cannot hold it.
     pub fn given(&self, namespace: &str, policy: &Policy) -> Result<Arc<Bound>, Refusal> {
-        let bound = self.given.bound(&self.store, &self.defaults, namespace, policy)?;
+        let defaults = self.rules.load().defaults;
+        let bound = self.given.bound(&self.store, &defaults, namespace, policy)?;
         // All of them together: how many there are is up to clients.
         bound.count_in(self.observer.rule("", ""));
         Ok(bound)
@@ -199,15 +203,15 @@ impl Bounds {
         });
     }
 
-    fn new(store: &AnyStore, defaults: &Defaults, rules: &RuleSet) -> Result<Bounds, Refusal> {
-        let mut bounds = Bounds::default();
+    fn new(store: &AnyStore, defaults: Defaults, rules: &RuleSet) -> Result<Bounds, Refusal> {
+        let mut bounds = Bounds { defaults, ..Bounds::default() };
         for ((namespace, name), rule) in &rules.limits {
-            let bound = Bound::new(store, defaults, namespace, rule)?;
+            let bound = Bound::new(store, &defaults, namespace, rule)?;
             let names = bounds.limits.entry(namespace[..].into()).or_default();
             names.insert(name[..].into(), Arc::new(bound));
         }
         for (name, descriptors) in &rules.domains {
-            let domain = Domain::new(store, defaults, name, descriptors)?;
+            let domain = Domain::new(store, &defaults, name, descriptors)?;
             bounds.domains.insert(name[..].into(), domain);
         }
         Ok(bounds)

@@ -24,6 +24,11 @@ impl Texts {
         read.get(namespace)?.get(text).cloned()
     }
 
+    /// Forgets them: they were made for other defaults.
+    pub(crate) fn clear(&self) {
+        self.0.write().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
     fn keep(&self, namespace: &str, text: &str, bound: &Arc<Bound>) {
         let mut write = self.0.write().unwrap_or_else(PoisonError::into_inner);
         if write.len() >= ROOM {

@@ -1,13 +1,12 @@
 //! The questions of a request, asked.
 
-use tollgate::Parts;
-
 use super::Question;
 use crate::service::{
-    Answer, Decisions, Item, Match, Operation, Refusal, RefusalKind, Service, Verdict,
+    Answer, Decisions, DescriptorKey, Item, Match, Operation, Refusal, RefusalKind, Service,
+    Verdict,
 };
 
-type Hit<'a> = Item<'a, Parts<'a, String>>;
+type Hit<'a> = Item<'a, &'a DescriptorKey>;
 
 /// The answers, in order; `None` where nothing limits.
 ///

@@ -1,10 +1,10 @@
 //! What each descriptor asks.
 
-use tollgate::{Algorithm, Limit, Parts, Policy};
+use tollgate::{Algorithm, Limit, Policy};
 
 use super::super::options::Options;
-use super::super::proto::{RateLimitDescriptor, RateLimitOverride, RateLimitRequest, Unit};
-use crate::service::{Match, Operation, Refusal, Service};
+use super::super::proto::{Entry, RateLimitDescriptor, RateLimitOverride, RateLimitRequest, Unit};
+use crate::service::{self, DescriptorKey, Match, Operation, Refusal, Service};
 
 /// What a limit that came with a request is called. By a name its quota may change from one request to the next and the count stays.
 const OVERRIDE: &str = "override";
@@ -22,13 +22,23 @@ pub(super) enum Question {
 
 impl Question {
     /// The key of the counter.
-    pub(super) fn key(found: &Match) -> Parts<'_, String> {
-        Parts(&found.key)
+    pub(super) fn key(found: &Match) -> &DescriptorKey {
+        &found.key
     }
 
     /// Whether two hits are on one counter.
     pub(super) fn same(one: &Match, other: &Match) -> bool {
         std::sync::Arc::ptr_eq(&one.bound, &other.bound) && one.key == other.key
+    }
+}
+
+impl service::Entry for Entry {
+    fn key(&self) -> &str {
+        &self.key
+    }
+
+    fn value(&self) -> &str {
+        &self.value
     }
 }
 
@@ -75,11 +85,7 @@ fn question(
     let found = match descriptor.limit {
         Some(RateLimitOverride { requests_per_unit: 0, .. }) => return Ok(Question::Blocked),
         Some(given) => Some(overridden(service, &request.domain, descriptor, given)?),
-        None => {
-            let entries = descriptor.entries.iter();
-            let entries: Vec<_> = entries.map(|entry| (&entry.key[..], &entry.value[..])).collect();
-            service.matching(&request.domain, &entries)
-        }
+        None => service.matching(&request.domain, &descriptor.entries),
     };
     let operation = operation(request, descriptor);
     Ok(found.map_or(Question::Free, |found| Question::Of(found, operation)))
@@ -113,14 +119,14 @@ fn overridden(
         .build();
     let policy = limit.and_then(|limit| Policy::new([limit]));
     let policy = policy.map_err(|error| Refusal::wrong(format!("limit: {error}")))?;
-    let key = descriptor.entries.iter().flat_map(|entry| [entry.key.clone(), entry.value.clone()]);
-    Ok(Match { bound: service.given(domain, &policy)?, key: key.collect(), replaces: Vec::new() })
+    let key = DescriptorKey::new(&descriptor.entries);
+    Ok(Match { bound: service.given(domain, &policy)?, key })
 }
 
 /// Rules that another descriptor of the request stands in for do not hold.
 fn replace(questions: &mut [Question]) {
     let replaced = |question: &Question| match question {
-        Question::Of(found, _) => found.replaces.clone(),
+        Question::Of(found, _) => found.bound.about().replaces.clone(),
         Question::Free | Question::Blocked => Vec::new(),
     };
     let replaced: Vec<String> = questions.iter().flat_map(replaced).collect();

@@ -1,5 +1,7 @@
 //! What the statuses say.
 
+use tollgate_server::rules::About;
+
 use super::*;
 
 #[tokio::test]
@@ -92,7 +94,9 @@ async fn blocked_is_over_and_takes_nothing_from_the_others() {
 
 #[tokio::test]
 async fn a_rule_that_replaces_another_holds_alone() {
-    let replacing = Descriptor { replaces: vec!["user rule".into()], ..each("path", "3/day") };
+    let mut replacing = each("path", "3/day");
+    let about = About { replaces: vec!["user rule".into()], ..About::default() };
+    replacing.rule.as_mut().unwrap().about = about;
     let mut client = Server::start(vec![each("user", "1/day"), replacing]).await.client().await;
     for left in [2, 1, 0] {
         let answer = client.ask([on([("user", "a")]), on([("path", "/")])]).await;
