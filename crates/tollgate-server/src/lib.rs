@@ -7,6 +7,7 @@
 //! ```
 
 pub mod admin;
+pub mod auth;
 pub mod cli;
 pub mod config;
 pub mod grpc;
@@ -17,3 +18,4 @@ pub mod resp;
 pub mod rules;
 pub mod service;
 pub mod settings;
+pub mod telemetry;

@@ -11,8 +11,10 @@ use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use hyper::body::Incoming;
 use tollgate::shared::SharedStore as _;
 
-use crate::http::{Problem, Reply, bytes, of_json, quoted, talk};
+use crate::auth::Gate;
+use crate::http::{Problem, Reply, bytes, of_json, quoted, talk, unauthorized};
 use crate::net::{Draining, Port};
+use crate::observe::Protocol;
 use crate::service::Service;
 
 /// For people who look at it with a browser or curl.
@@ -28,13 +30,18 @@ GET /rules         the rules in force, and how their hits ended
 
 /// Answers on this port until it is time to stop.
 pub async fn serve(port: Port, service: Arc<Service>, draining: Draining) {
+    let gate = port.gate();
     port.serve(draining, move |stream, _peer, draining| {
-        let service = Arc::clone(&service);
+        let (service, gate) = (Arc::clone(&service), Arc::clone(&gate));
         async move {
             let told = draining.clone();
             let answer = |request: Request<Incoming>| {
-                let (service, told) = (Arc::clone(&service), told.clone());
+                let (service, told, gate) = (Arc::clone(&service), told.clone(), Arc::clone(&gate));
                 async move {
+                    if !admitted(&gate, &request) {
+                        service.observer().port(Protocol::Admin).refuse();
+                        return unauthorized(request.headers());
+                    }
                     let answer = routed(&service, &told, &request).await;
                     answer.unwrap_or_else(|problem| problem.response())
                 }
@@ -43,6 +50,11 @@ pub async fn serve(port: Port, service: Arc<Service>, draining: Draining) {
         }
     })
     .await;
+}
+
+/// Health is told to everybody: who looks after the server has no token.
+fn admitted(gate: &Gate, request: &Request<Incoming>) -> bool {
+    matches!(request.uri().path(), "/health" | "/ready") || gate.admits_headers(request.headers())
 }
 
 async fn routed(
@@ -70,7 +82,7 @@ async fn routed(
 
 /// Whether to send requests here: not while it is stopping, nor when its store does not answer.
 async fn ready(service: &Service, draining: &Draining) -> Response<Reply> {
-    let reason = if draining.has_begun() {
+    let reason = if !draining.is_ready() {
         Some("told to stop".to_owned())
     } else {
         let deadline = service.store().guard().deadline();

@@ -2,10 +2,15 @@
 
 mod ask;
 mod bench;
+mod files;
 mod greeting;
 mod limits;
+mod ports;
 mod serve;
 mod shell;
+mod stop;
+mod supervisor;
+mod token;
 
 use std::ffi::{OsStr, OsString};
 use std::process::ExitCode;
@@ -32,7 +37,7 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Start the server. What `tollgate` does without a command.
-    Serve(serve::Serve),
+    Serve(Box<serve::Serve>),
     /// Decide and charge. Exits with 0 if it is allowed, 1 if it is denied, 2 on an error
     Hit(ask::Ask),
     /// Would a hit pass? Nothing is charged
@@ -55,6 +60,8 @@ enum Command {
     Completions(shell::Completions),
     /// The manual page, on the output
     Man(shell::Man),
+    /// Make a token, and the hash of it that the server is told
+    Token(token::Token),
 }
 
 /// Runs the command that the arguments name.
@@ -74,6 +81,7 @@ pub fn main() -> ExitCode {
         Command::Bench(bench) => bench.run(),
         Command::Completions(completions) => completions.run(),
         Command::Man(man) => man.run(),
+        Command::Token(token) => token.run(),
     };
     match result {
         Ok(code) => code,

@@ -1,21 +1,26 @@
 //! `tollgate serve`.
 
 use std::error::Error;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Args;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 use tollgate_stores::Opening;
 
+use super::files;
 use super::greeting::Greeting;
+use super::ports::{Ports, look_after};
+use super::stop::Stop;
+use super::supervisor;
 use crate::config::{self, Config};
-use crate::net::{Drain, Port};
+use crate::net::Drain;
+use crate::observe::Protocol;
 use crate::service::{Defaults, Service};
-use crate::settings::{Address, Settings, StoreSettings};
+use crate::settings::{Address, LogFormat, Settings, StoreSettings};
+use crate::telemetry::{self, Tracer};
 use crate::{admin, grpc, http, resp};
 
 #[derive(Args, Debug)]
@@ -50,11 +55,47 @@ struct Over {
     /// Where the counts are: memory: in this process, redis://host:port/0 for many machines [default: memory:]
     #[arg(long, value_name = "URL", env = "TOLLGATE_STORE", hide_env_values = true)]
     store: Option<String>,
+
+    /// The certificate of all ports and those between it and an authority, PEM; read again when it changes
+    #[arg(long, value_name = "FILE", env = "TOLLGATE_TLS_CERTIFICATE")]
+    tls_certificate: Option<PathBuf>,
+
+    /// The key of the certificate, PEM
+    #[arg(long, value_name = "FILE", env = "TOLLGATE_TLS_KEY")]
+    tls_key: Option<PathBuf>,
+
+    /// Authorities of clients, PEM: a client must show a certificate of theirs
+    #[arg(long, value_name = "FILE", env = "TOLLGATE_TLS_CLIENT_CA")]
+    tls_client_ca: Option<PathBuf>,
+
+    /// Who asks must show the token of this hash; `tollgate token` makes both
+    #[arg(long, value_name = "HASH", env = "TOLLGATE_TOKEN_HASH", hide_env_values = true)]
+    token_hash: Option<String>,
+
+    /// Who looks at metrics must show the token of this hash
+    #[arg(long, value_name = "HASH", env = "TOLLGATE_ADMIN_TOKEN_HASH", hide_env_values = true)]
+    admin_token_hash: Option<String>,
+
+    /// Let ports that other machines can reach be open to everybody
+    #[arg(long, env = "TOLLGATE_ALLOW_ANONYMOUS")]
+    allow_anonymous: bool,
+
+    /// How much is in the log: error, warn, info, debug, trace or off [default: info]
+    #[arg(long, value_name = "LEVEL", env = "TOLLGATE_LOG")]
+    log_level: Option<String>,
+
+    /// How a line of the log looks [default: text]
+    #[arg(long, value_name = "FORMAT", env = "TOLLGATE_LOG_FORMAT")]
+    log_format: Option<LogFormat>,
+
+    /// Where traces go, by OTLP over HTTP: http://127.0.0.1:4318
+    #[arg(long, value_name = "URL", env = "OTEL_EXPORTER_OTLP_ENDPOINT")]
+    traces: Option<String>,
 }
 
 impl Over {
     fn put(&self, settings: &mut Settings) {
-        let Over { http, grpc, resp, admin, store } = self;
+        let Over { http, grpc, resp, admin, store, .. } = self;
         for (place, address) in [
             (&mut settings.http, http),
             (&mut settings.grpc, grpc),
@@ -68,6 +109,33 @@ impl Over {
         if let Some(store) = store {
             settings.store.url.clone_from(store);
         }
+        self.put_operating(settings);
+    }
+
+    fn put_operating(&self, settings: &mut Settings) {
+        let Settings { tls, auth, log, traces, .. } = settings;
+        for (place, file) in [
+            (&mut tls.certificate, &self.tls_certificate),
+            (&mut tls.key, &self.tls_key),
+            (&mut tls.client_ca, &self.tls_client_ca),
+        ] {
+            if file.is_some() {
+                place.clone_from(file);
+            }
+        }
+        let of_the_flag = |hash: &String| ("of the command line".to_owned(), hash.clone());
+        auth.tokens.extend(self.token_hash.iter().map(of_the_flag));
+        auth.admin_tokens.extend(self.admin_token_hash.iter().map(of_the_flag));
+        auth.allow_anonymous |= self.allow_anonymous;
+        if let Some(level) = &self.log_level {
+            log.level.clone_from(level);
+        }
+        if let Some(format) = self.log_format {
+            log.format = format;
+        }
+        if self.traces.is_some() {
+            traces.endpoint.clone_from(&self.traces);
+        }
     }
 }
 
@@ -78,64 +146,53 @@ impl Serve {
             None => Config::default(),
         };
         self.over.put(&mut config.settings);
+        telemetry::start_log(&config.settings.log)?;
+        files::allow_many(config.settings.connections.max);
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-        runtime.block_on(serve(&config, self.config.as_ref()))?;
+        let tracer = Tracer::start(&config.settings.traces, Handle::clone(runtime.handle()))?;
+        runtime.block_on(serve(&config, self.config.as_ref(), tracer.clone()))?;
+        if let Some(tracer) = tracer {
+            tracer.finish();
+        }
         Ok(ExitCode::SUCCESS)
     }
 }
 
-async fn serve(config: &Config, path: Option<&PathBuf>) -> Result<(), Box<dyn Error>> {
+async fn serve(
+    config: &Config,
+    path: Option<&PathBuf>,
+    tracer: Option<Tracer>,
+) -> Result<(), Box<dyn Error>> {
     let Config { settings, rules } = config;
     let store = opening(&settings.store).open().await?;
     let defaults = Defaults { on_failure: settings.store.on_failure, ..Defaults::default() };
     let service = Arc::new(Service::new(store, defaults, rules)?);
     let (drain, draining) = Drain::new();
-    let mut ports = JoinSet::new();
-    let mut places = Vec::new();
-    if let Some(port) = bound("http", settings.http, settings, &mut places).await? {
-        ports.spawn(http::serve(port, Arc::clone(&service), draining.clone()));
+    let stop = Stop::new()?;
+    let mut tasks = JoinSet::new();
+    let mut ports = Ports::new(settings, &service, tracer)?;
+    if let Some(port) = ports.open(Protocol::Http).await? {
+        tasks.spawn(http::serve(port, Arc::clone(&service), draining.clone()));
     }
-    if let Some(port) = bound("grpc", settings.grpc, settings, &mut places).await? {
+    if let Some(port) = ports.open(Protocol::Grpc).await? {
         let options = settings.envoy.clone();
-        ports.spawn(grpc::serve(port, Arc::clone(&service), options, draining.clone()));
+        tasks.spawn(grpc::serve(port, Arc::clone(&service), options, draining.clone()));
     }
-    if let Some(port) = bound("resp", settings.resp, settings, &mut places).await? {
-        ports.spawn(resp::serve(port, Arc::clone(&service), draining.clone()));
+    if let Some(port) = ports.open(Protocol::Resp).await? {
+        tasks.spawn(resp::serve(port, Arc::clone(&service), draining.clone()));
     }
-    if let Some(port) = bound("admin", settings.admin, settings, &mut places).await? {
-        ports.spawn(admin::serve(port, Arc::clone(&service), draining.clone()));
+    if let Some(port) = ports.open(Protocol::Admin).await? {
+        tasks.spawn(admin::serve(port, Arc::clone(&service), draining.clone()));
     }
+    let Ports { places, certificates, .. } = ports;
     if places.is_empty() {
         return Err("every port is off: nobody could ask anything".into());
     }
+    tokio::spawn(look_after(certificates));
     print!("{}", Greeting { ports: &places, store: &settings.store.url, rules, config: path });
-    told_to_stop().await?;
-    drain.begin();
-    while ports.join_next().await.is_some() {}
-    Ok(())
-}
-
-/// Listens, if it is to, and notes where.
-async fn bound(
-    name: &'static str,
-    address: Option<SocketAddr>,
-    settings: &Settings,
-    places: &mut Vec<(&'static str, SocketAddr)>,
-) -> Result<Option<Port>, Box<dyn Error>> {
-    let Some(address) = address else { return Ok(None) };
-    let port = Port::bind(name, address, settings.grace).await.map_err(|error| {
-        format!("{name}: cannot listen on {address}: {error}; --{name} moves it, --{name} off turns it off")
-    })?;
-    places.push((name, port.address()?));
-    Ok(Some(port))
-}
-
-async fn told_to_stop() -> std::io::Result<()> {
-    let (mut term, mut int) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    tokio::select! {
-        _ = term.recv() => {}
-        _ = int.recv() => {}
-    }
+    supervisor::tell(supervisor::READY);
+    stop.drain(&drain, settings.connections.drain_delay).await;
+    while tasks.join_next().await.is_some() {}
     Ok(())
 }
 

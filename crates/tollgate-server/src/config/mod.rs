@@ -7,7 +7,9 @@ use serde::Deserialize;
 use tollgate::Policy;
 
 use crate::rules::{Rule, RuleSet};
-use crate::settings::Settings;
+use crate::settings::{
+    AuthSettings, ConnectionSettings, LogSettings, Settings, TlsSettings, TraceSettings,
+};
 
 /// What a file says.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -22,6 +24,11 @@ pub struct Config {
 #[serde(deny_unknown_fields, default)]
 struct File {
     limits: BTreeMap<String, LimitSection>,
+    tls: TlsSettings,
+    auth: AuthSettings,
+    connections: ConnectionSettings,
+    log: LogSettings,
+    traces: TraceSettings,
 }
 
 #[derive(Debug, Deserialize)]
@@ -41,10 +48,12 @@ pub fn load(path: &Path) -> Result<Config, String> {
     let text = std::fs::read_to_string(path).map_err(|error| format!("{shown}: {error}"))?;
     let file: File = toml::from_str(&text).map_err(|error| format!("{shown}: {error}"))?;
     let mut rules = RuleSet::default();
-    for (name, section) in file.limits {
+    let File { limits, tls, auth, connections, log, traces } = file;
+    for (name, section) in limits {
         let policy: Policy = section.limit.parse().map_err(|error| format!("{shown}: {error}"))?;
         let rule = Rule { shadow: section.shadow, ..Rule::new(&name[..], policy) };
         rules.limits.insert((String::new(), name), rule);
     }
-    Ok(Config { settings: Settings::default(), rules })
+    let settings = Settings { tls, auth, connections, log, traces, ..Settings::default() };
+    Ok(Config { settings, rules })
 }

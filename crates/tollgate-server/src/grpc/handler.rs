@@ -4,7 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::{HeaderMap, Method, Request, Response};
+use http::{HeaderMap, HeaderValue, Method, Request, Response};
 use hyper::body::Incoming;
 use tollgate::{Clock, SystemClock};
 use tonic::codegen::Service as _;
@@ -17,12 +17,17 @@ use super::health::Health;
 use super::options::Options;
 use super::proto::RateLimitResponse;
 use super::{DESCRIPTORS, rls};
-use crate::net::Draining;
+use crate::auth::Gate;
+use crate::net::{Draining, Port};
 use crate::observe::Protocol;
 use crate::service::Service;
+use crate::telemetry::Tracer;
 
 /// The call that Envoy makes.
 const SHOULD_RATE_LIMIT: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
+
+/// How paths of the health service begin.
+const HEALTH: &str = "/grpc.health.v1.Health/";
 
 /// Answers calls, on any connection.
 #[derive(Debug)]
@@ -30,12 +35,19 @@ pub(super) struct Handler {
     service: Arc<Service>,
     options: Options,
     clock: SystemClock,
+    gate: Arc<Gate>,
+    tracer: Option<Tracer>,
     /// Health and reflection, rarely called: tonic's way.
     others: Routes,
 }
 
 impl Handler {
-    pub(super) fn new(service: Arc<Service>, options: Options, draining: Draining) -> Handler {
+    pub(super) fn new(
+        port: &Port,
+        service: Arc<Service>,
+        options: Options,
+        draining: Draining,
+    ) -> Handler {
         let most = options.max_message;
         let health = HealthServer::new(Health(draining)).max_decoding_message_size(most);
         let mut others = Routes::new(health);
@@ -50,7 +62,8 @@ impl Handler {
                 .add_service(v1.max_decoding_message_size(most))
                 .add_service(v1alpha.max_decoding_message_size(most));
         }
-        Handler { service, options, clock: SystemClock::new(), others }
+        let (gate, tracer) = (port.gate(), port.tracer());
+        Handler { service, options, gate, tracer, clock: SystemClock::new(), others }
     }
 
     pub(super) fn options(&self) -> &Options {
@@ -59,6 +72,32 @@ impl Handler {
 
     /// The answer to any request.
     pub(super) async fn answer(&self, request: Request<Incoming>) -> Response<Body> {
+        let Some(tracer) = &self.tracer else { return self.guarded(request).await };
+        let name = match request.uri().path() {
+            SHOULD_RATE_LIMIT => "ShouldRateLimit",
+            path if path.starts_with(HEALTH) => "Health",
+            _ => "other",
+        };
+        let mut span = tracer.request(name, request.headers());
+        let response = self.guarded(request).await;
+        let status = response.headers().get("grpc-status").map(HeaderValue::to_str);
+        if let Some(Ok(status)) = status {
+            span.note("rpc.grpc.status_code", status.to_owned());
+        }
+        response
+    }
+
+    /// Health is told to everybody: who looks after the server has no token.
+    async fn guarded(&self, request: Request<Incoming>) -> Response<Body> {
+        if self.gate.admits_headers(request.headers()) || request.uri().path().starts_with(HEALTH) {
+            return self.routed(request).await;
+        }
+        self.service.observer().port(Protocol::Grpc).refuse();
+        let text = "a token is needed: authorization: Bearer …";
+        Status::unauthenticated(text).into_http()
+    }
+
+    async fn routed(&self, request: Request<Incoming>) -> Response<Body> {
         if request.uri().path() != SHOULD_RATE_LIMIT || request.method() != Method::POST {
             // Never an error: see its type.
             let Ok(response) = self.others.clone().call(request).await;

@@ -30,7 +30,7 @@ impl health_server::Health for Health {
         if !Health::knows(service) {
             return Err(Status::not_found(format!("service {service:?}: not one of this server")));
         }
-        Ok(Response::new(says(status(self.0.has_begun()))))
+        Ok(Response::new(says(status(!self.0.is_ready()))))
     }
 
     type WatchStream = BoxStream<HealthCheckResponse>;
@@ -46,7 +46,7 @@ impl health_server::Health for Health {
             let mut draining = draining.clone();
             async move {
                 if at_the_end {
-                    draining.begun().await;
+                    draining.left().await;
                 }
                 Ok(says(if known { status(at_the_end) } else { ServingStatus::ServiceUnknown }))
             }

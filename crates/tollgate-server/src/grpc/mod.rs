@@ -24,7 +24,8 @@ pub const DESCRIPTORS: &[u8] = include_bytes!("../../proto/rls.bin");
 
 /// Answers on this port until it is time to stop.
 pub async fn serve(port: Port, service: Arc<Service>, options: Options, draining: Draining) {
-    let handler = Arc::new(handler::Handler::new(service, options, draining.clone()));
+    let handler = handler::Handler::new(&port, service, options, draining.clone());
+    let handler = Arc::new(handler);
     port.serve(draining, move |stream, _peer, draining| {
         connection::serve(stream, Arc::clone(&handler), draining)
     })

@@ -8,6 +8,7 @@ mod ask;
 mod body;
 mod check;
 mod connection;
+mod front;
 mod help;
 mod json;
 mod problem;
@@ -17,36 +18,25 @@ mod reply;
 mod route;
 
 pub(crate) use connection::talk;
+pub(crate) use front::unauthorized;
 pub(crate) use json::{answer as answer_json, quoted};
 pub(crate) use problem::Problem;
 pub(crate) use reply::{Reply, bytes, of_json};
 
 use std::sync::Arc;
 
-use tollgate::{Clock as _, SystemClock};
-
 use crate::net::{Draining, Port};
-use crate::observe::Protocol;
 use crate::service::Service;
 
 /// Answers on this port until it is time to stop.
 pub async fn serve(port: Port, service: Arc<Service>, draining: Draining) {
-    let clock = SystemClock::new();
+    let front = Arc::new(front::Front::new(&port, service));
     port.serve(draining, move |stream, _peer, draining| {
-        let service = Arc::clone(&service);
+        let front = Arc::clone(&front);
         async move {
             let answer = |request| {
-                let service = Arc::clone(&service);
-                async move {
-                    let begin = clock.now();
-                    let response = route::answer(&service, request).await;
-                    let stats = service.observer().port(Protocol::Http);
-                    stats.spans.saw(clock.now().since(begin));
-                    if response.status() == http::StatusCode::BAD_REQUEST {
-                        stats.wrong();
-                    }
-                    response
-                }
+                let front = Arc::clone(&front);
+                async move { front.answer(request).await }
             };
             talk(stream, draining, answer).await;
         }

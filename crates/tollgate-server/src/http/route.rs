@@ -36,6 +36,11 @@ const ROUTES: &[(&str, Route)] = &[
     ("/", Route::Help),
 ];
 
+/// What a request for this path is called where names must be few.
+pub(super) fn name(path: &str) -> &'static str {
+    ROUTES.iter().find(|(known, _)| *known == path).map_or("unknown", |(known, _)| known)
+}
+
 pub(super) async fn answer(service: &Service, request: Request<Incoming>) -> Response<Reply> {
     routed(service, request).await.unwrap_or_else(|problem| problem.response())
 }

@@ -1,9 +1,13 @@
-//! Ports: listening, connections, and their end.
+//! Ports: listening, connections, TLS, and their end.
 
 mod drain;
 mod port;
+mod room;
 mod stream;
+mod tls;
 
 pub use drain::{Drain, Draining};
 pub use port::Port;
+pub use room::{Most, Room, Seat, Seats};
 pub use stream::Stream;
+pub use tls::{Tls, TlsFiles};

@@ -1,17 +1,30 @@
 //! A port that is listened on.
 
 use std::future::Future;
-use std::io;
+use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::net::TcpListener;
+use futures_util::FutureExt;
+use socket2::{SockRef, TcpKeepalive};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
-use super::{Draining, Stream};
+use super::{Draining, Seat, Seats, Stream, Tls};
+use crate::auth::Gate;
+use crate::observe::{PortStats, Protocol};
+use crate::service::Service;
+use crate::telemetry::{Seldom, Tracer};
 
 /// How long to wait when the system has no room for another connection.
 const PAUSE: Duration = Duration::from_millis(20);
+
+/// After that long without a word the system asks whether the other machine is still there.
+const KEEPALIVE: Duration = Duration::from_secs(60);
+
+/// How long a client may take for its part of the greeting of TLS.
+const HANDSHAKE: Duration = Duration::from_secs(10);
 
 /// A port that is listened on.
 #[derive(Debug)]
@@ -19,6 +32,25 @@ pub struct Port {
     name: &'static str,
     listener: TcpListener,
     grace: Duration,
+    manner: Manner,
+    gate: Arc<Gate>,
+    tracer: Option<Tracer>,
+}
+
+/// How connections are taken.
+#[derive(Clone, Debug)]
+struct Manner {
+    tls: Option<Arc<Tls>>,
+    handshake: Duration,
+    idle: Option<Duration>,
+    seats: Option<Seats>,
+    counts: Option<(Arc<Service>, Protocol)>,
+}
+
+/// A connection that is counted, until it is dropped.
+struct Counted {
+    counts: Option<(Arc<Service>, Protocol)>,
+    _seat: Option<Seat>,
 }
 
 impl Port {
@@ -31,7 +63,65 @@ impl Port {
         address: SocketAddr,
         grace: Duration,
     ) -> io::Result<Port> {
-        Ok(Port { name, listener: TcpListener::bind(address).await?, grace })
+        let listener = TcpListener::bind(address).await?;
+        let manner =
+            Manner { tls: None, handshake: HANDSHAKE, idle: None, seats: None, counts: None };
+        Ok(Port { name, listener, grace, manner, gate: Arc::default(), tracer: None })
+    }
+
+    /// Speaks TLS, with clients who take no longer than that to begin.
+    #[must_use]
+    pub fn tls(mut self, tls: Option<Arc<Tls>>, handshake: Duration) -> Port {
+        self.manner.tls = tls;
+        self.manner.handshake = handshake;
+        self
+    }
+
+    /// Takes no more connections than there is room for.
+    #[must_use]
+    pub fn seats(mut self, seats: Seats) -> Port {
+        self.manner.seats = Some(seats);
+        self
+    }
+
+    /// Ends connections on which nothing arrives for so long.
+    #[must_use]
+    pub fn idle(mut self, timeout: Option<Duration>) -> Port {
+        self.manner.idle = timeout;
+        self
+    }
+
+    /// Counts connections where the service counts the rest.
+    #[must_use]
+    pub fn counted(mut self, service: Arc<Service>, protocol: Protocol) -> Port {
+        self.manner.counts = Some((service, protocol));
+        self
+    }
+
+    /// Lets only those in who show a token.
+    #[must_use]
+    pub fn guarded(mut self, gate: Arc<Gate>) -> Port {
+        self.gate = gate;
+        self
+    }
+
+    /// Requests leave traces.
+    #[must_use]
+    pub fn traced(mut self, tracer: Option<Tracer>) -> Port {
+        self.tracer = tracer;
+        self
+    }
+
+    /// Who may ask.
+    #[must_use]
+    pub fn gate(&self) -> Arc<Gate> {
+        Arc::clone(&self.gate)
+    }
+
+    /// Where requests leave traces, if they do.
+    #[must_use]
+    pub fn tracer(&self) -> Option<Tracer> {
+        self.tracer.clone()
     }
 
     /// Where it listens.
@@ -45,9 +135,10 @@ impl Port {
     /// Lets `handle` talk to everybody who connects, until it is time to stop; then waits for those who still talk, for as long as the grace lasts.
     pub async fn serve<F, T>(self, mut draining: Draining, handle: F)
     where
-        F: Fn(Stream, SocketAddr, Draining) -> T,
+        F: Fn(Stream, SocketAddr, Draining) -> T + Send + Sync + 'static,
         T: Future<Output = ()> + Send + 'static,
     {
+        let handle = Arc::new(handle);
         let mut connections = JoinSet::new();
         loop {
             let accepted = tokio::select! {
@@ -56,16 +147,20 @@ impl Port {
             };
             match accepted {
                 Ok((socket, peer)) => {
-                    // A whole answer is one write: nothing to wait for.
-                    let _ = socket.set_nodelay(true);
-                    connections.spawn(handle(Stream::from(socket), peer, draining.clone()));
+                    self.take(socket, peer, &draining, &handle, &mut connections);
                 }
+                // One client who went before it was taken: the next may be there.
+                Err(error) if is_of_the_client(&error) => {}
                 Err(error) => {
-                    tracing::warn!(port = self.name, %error, "a connection could not be taken");
+                    self.complain(&error);
                     tokio::time::sleep(PAUSE).await;
                 }
             }
             while connections.try_join_next().is_some() {}
+        }
+        // Those whom the system has let in already are not sent away.
+        while let Some(Ok((socket, peer))) = self.listener.accept().now_or_never() {
+            self.take(socket, peer, &draining, &handle, &mut connections);
         }
         drop(self.listener);
         let all = async { while connections.join_next().await.is_some() {} };
@@ -76,4 +171,89 @@ impl Port {
             );
         }
     }
+
+    fn take<F, T>(
+        &self,
+        socket: TcpStream,
+        peer: SocketAddr,
+        draining: &Draining,
+        handle: &Arc<F>,
+        connections: &mut JoinSet<()>,
+    ) where
+        F: Fn(Stream, SocketAddr, Draining) -> T + Send + Sync + 'static,
+        T: Future<Output = ()> + Send + 'static,
+    {
+        let seat = match self.manner.seats.as_ref().map(|seats| seats.take(peer.ip())).transpose() {
+            Ok(seat) => seat,
+            Err(too_many) => return self.manner.refuse(self.name, &format!("too many {too_many}")),
+        };
+        let counted = Counted::new(self.manner.counts.clone(), seat);
+        // A whole answer is one write: nothing to wait for.
+        let _ = socket.set_nodelay(true);
+        // Machines that are gone without a word do not keep their place for ever.
+        let _ = SockRef::from(&socket)
+            .set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE).with_interval(KEEPALIVE));
+        let (draining, idle) = (draining.clone(), self.manner.idle);
+        let Some(tls) = &self.manner.tls else {
+            let talk = handle(Stream::from(socket).idle_for(idle), peer, draining);
+            connections.spawn(async move {
+                talk.await;
+                drop(counted);
+            });
+            return;
+        };
+        let (tls, handle) = (Arc::clone(tls), Arc::clone(handle));
+        let (name, manner) = (self.name, self.manner.clone());
+        connections.spawn(async move {
+            // Boxed: what the greeting needs is not kept while they talk.
+            match Box::pin(tls.accept(socket, manner.handshake)).await {
+                Ok(stream) => handle(Stream::from(stream).idle_for(idle), peer, draining).await,
+                Err(error) => manner.refuse(name, &format!("no TLS: {error}")),
+            }
+            drop(counted);
+        });
+    }
+
+    fn complain(&self, error: &io::Error) {
+        static SELDOM: Seldom = Seldom::new();
+        if let Some(untold) = SELDOM.may() {
+            tracing::warn!(port = self.name, %error, untold, "a connection could not be taken");
+        }
+    }
+}
+
+impl Manner {
+    fn refuse(&self, port: &'static str, reason: &str) {
+        static SELDOM: Seldom = Seldom::new();
+        if let Some((service, protocol)) = &self.counts {
+            service.observer().port(*protocol).refuse();
+        }
+        if let Some(untold) = SELDOM.may() {
+            tracing::warn!(port, reason, untold, "a connection was refused");
+        }
+    }
+}
+
+impl Counted {
+    fn new(counts: Option<(Arc<Service>, Protocol)>, seat: Option<Seat>) -> Counted {
+        let counted = Counted { counts, _seat: seat };
+        counted.with(PortStats::open);
+        counted
+    }
+
+    fn with(&self, count: impl Fn(&PortStats)) {
+        if let Some((service, protocol)) = &self.counts {
+            count(service.observer().port(*protocol));
+        }
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.with(PortStats::close);
+    }
+}
+
+fn is_of_the_client(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::ConnectionAborted | ErrorKind::ConnectionReset)
 }

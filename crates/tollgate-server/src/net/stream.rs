@@ -1,57 +1,142 @@
-//! A connection, in the clear or not.
+//! A connection, in the clear or not, that is not waited for without end.
 
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
+use tokio::time::{Instant, Sleep};
+use tokio_rustls::server::TlsStream;
+
+/// How long a client may take to make room for the next bytes of its answers.
+const UNREAD: Duration = Duration::from_secs(30);
 
 /// A connection.
 #[derive(Debug)]
-pub enum Stream {
+pub struct Stream {
+    bytes: Bytes,
+    idle: Option<Box<Idle>>,
+    unread: Option<Pin<Box<Sleep>>>,
+}
+
+#[derive(Debug)]
+enum Bytes {
     /// In the clear.
     Plain(TcpStream),
+    /// Boxed: those in the clear are many and small.
+    Tls(Box<TlsStream<TcpStream>>),
+}
+
+/// Ends a connection on which nothing arrives.
+#[derive(Debug)]
+struct Idle {
+    timeout: Duration,
+    /// Something arrived since the timer was set: it is only looked at when the timer ends, so that reading costs nothing.
+    active: bool,
+    timer: Pin<Box<Sleep>>,
 }
 
 impl From<TcpStream> for Stream {
     fn from(socket: TcpStream) -> Self {
-        Stream::Plain(socket)
+        Stream { bytes: Bytes::Plain(socket), idle: None, unread: None }
+    }
+}
+
+impl From<TlsStream<TcpStream>> for Stream {
+    fn from(tls: TlsStream<TcpStream>) -> Self {
+        Stream { bytes: Bytes::Tls(Box::new(tls)), idle: None, unread: None }
+    }
+}
+
+impl Stream {
+    /// Ends, as if the client had gone, when nothing arrives for that long; after twice as long at the latest.
+    #[must_use]
+    pub fn idle_for(mut self, timeout: Option<Duration>) -> Stream {
+        self.idle = timeout.map(|timeout| {
+            let timer = Box::pin(tokio::time::sleep(timeout));
+            Box::new(Idle { timeout, active: false, timer })
+        });
+        self
+    }
+
+    /// A client that reads nothing, although something is there for it, is cut.
+    fn written<T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        result: Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
+        if result.is_ready() {
+            self.unread = None;
+            return result;
+        }
+        let timer = self.unread.get_or_insert_with(|| Box::pin(tokio::time::sleep(UNREAD)));
+        timer.as_mut().poll(cx).map(|()| Err(io::ErrorKind::TimedOut.into()))
+    }
+}
+
+impl Idle {
+    /// Whether it is time to end.
+    fn is_over(&mut self, cx: &mut Context<'_>) -> bool {
+        while self.timer.as_mut().poll(cx).is_ready() {
+            if !self.active {
+                return true;
+            }
+            self.active = false;
+            self.timer.as_mut().reset(Instant::now() + self.timeout);
+        }
+        false
     }
 }
 
 impl AsyncRead for Stream {
     fn poll_read(
-        self: Pin<&mut Self>,
+        mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Stream::Plain(socket) => Pin::new(socket).poll_read(cx, buffer),
+        let read = match &mut self.bytes {
+            Bytes::Plain(socket) => Pin::new(socket).poll_read(cx, buffer),
+            Bytes::Tls(tls) => Pin::new(tls).poll_read(cx, buffer),
+        };
+        let Some(idle) = &mut self.idle else { return read };
+        if read.is_ready() {
+            idle.active = true;
+        } else if idle.is_over(cx) {
+            return Poll::Ready(Ok(()));
         }
+        read
     }
 }
 
 impl AsyncWrite for Stream {
     fn poll_write(
-        self: Pin<&mut Self>,
+        mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        match self.get_mut() {
-            Stream::Plain(socket) => Pin::new(socket).poll_write(cx, bytes),
-        }
+        let written = match &mut self.bytes {
+            Bytes::Plain(socket) => Pin::new(socket).poll_write(cx, bytes),
+            Bytes::Tls(tls) => Pin::new(tls).poll_write(cx, bytes),
+        };
+        self.written(cx, written)
     }
 
-    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Stream::Plain(socket) => Pin::new(socket).poll_flush(cx),
-        }
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let flushed = match &mut self.bytes {
+            // Nothing is kept back: no reason to look at the timer.
+            Bytes::Plain(_) => return Poll::Ready(Ok(())),
+            Bytes::Tls(tls) => Pin::new(tls).poll_flush(cx),
+        };
+        self.written(cx, flushed)
     }
 
-    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Stream::Plain(socket) => Pin::new(socket).poll_shutdown(cx),
-        }
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let shut = match &mut self.bytes {
+            Bytes::Plain(socket) => Pin::new(socket).poll_shutdown(cx),
+            Bytes::Tls(tls) => Pin::new(tls).poll_shutdown(cx),
+        };
+        self.written(cx, shut)
     }
 }

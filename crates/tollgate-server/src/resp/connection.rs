@@ -154,7 +154,8 @@ impl Connection {
                 }
             }
         }
-        Poll::Ready(Ok(()))
+        // What TLS keeps back.
+        Pin::new(&mut self.stream).poll_flush(cx).map_err(|_| ())
     }
 
     /// Gives back what only a connection that talks needs.

@@ -25,7 +25,7 @@ mod session;
 mod shape;
 mod throttle;
 
-pub use auth::{Auth, Open};
+pub use auth::Auth;
 pub use limits::Limits;
 pub use parser::{Command, Parser, ProtocolError};
 
@@ -38,7 +38,7 @@ use session::Session;
 
 /// Answers on this port until it is time to stop.
 pub async fn serve(port: Port, service: Arc<Service>, draining: Draining) {
-    let auth: Arc<dyn Auth> = Arc::new(Open);
+    let auth: Arc<dyn Auth> = port.gate();
     port.serve(draining, move |stream, peer, draining| {
         let session = Session::new(Arc::clone(&auth), peer);
         Connection::new(stream, Arc::clone(&service), session).talk(draining)

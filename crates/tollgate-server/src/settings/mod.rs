@@ -1,8 +1,17 @@
 //! How the server is set up, whoever says so: the file, the environment or the command line.
 
 mod address;
+mod auth;
+mod connections;
+mod log;
+pub mod span;
+mod tls;
 
 pub use address::Address;
+pub use auth::AuthSettings;
+pub use connections::ConnectionSettings;
+pub use log::{LogFormat, LogSettings, TraceSettings};
+pub use tls::{PortTlsSettings, TlsSettings};
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -10,6 +19,7 @@ use std::time::Duration;
 use tollgate::shared::OnFailure;
 
 use crate::grpc;
+use crate::observe::Protocol;
 
 /// Everything that is not a rule.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,8 +36,16 @@ pub struct Settings {
     pub envoy: grpc::Options,
     /// Where the counts are.
     pub store: StoreSettings,
-    /// How long connections may go on when the server is told to stop.
-    pub grace: Duration,
+    /// Certificates.
+    pub tls: TlsSettings,
+    /// Who may ask.
+    pub auth: AuthSettings,
+    /// How many connections, and for how long.
+    pub connections: ConnectionSettings,
+    /// The log.
+    pub log: LogSettings,
+    /// Traces.
+    pub traces: TraceSettings,
 }
 
 /// Where the counts are and what holds when they cannot be reached.
@@ -59,7 +77,24 @@ impl Default for Settings {
             admin: local(8082),
             envoy: grpc::Options::default(),
             store: StoreSettings::default(),
-            grace: Duration::from_secs(10),
+            tls: TlsSettings::default(),
+            auth: AuthSettings::default(),
+            connections: ConnectionSettings::default(),
+            log: LogSettings::default(),
+            traces: TraceSettings::default(),
+        }
+    }
+}
+
+impl Settings {
+    /// Where a protocol is spoken; `None`: nowhere.
+    #[must_use]
+    pub fn address(&self, protocol: Protocol) -> Option<SocketAddr> {
+        match protocol {
+            Protocol::Http => self.http,
+            Protocol::Grpc => self.grpc,
+            Protocol::Resp => self.resp,
+            Protocol::Admin => self.admin,
         }
     }
 }

@@ -1,0 +1,176 @@
+//! Tokens and their hashes.
+
+use std::collections::BTreeMap;
+use std::fmt::{self, Write as _};
+use std::str::FromStr;
+
+use sha2::{Digest, Sha256};
+
+/// How tokens of ours begin, so that programs that look for secrets in texts find them.
+const BEGIN: &str = "tg_";
+
+/// A secret that its owner shows with every request. A hash without salt is enough for one that no dictionary has: [`Token::new`] makes those.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Token(String);
+
+/// What is kept of a token.
+///
+/// ```
+/// use tollgate_server::auth::Hash;
+/// let hash = Hash::of(b"secret");
+/// let text = hash.to_string();
+/// assert_eq!(text, "sha256:2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b");
+/// assert_eq!(text.parse(), Ok(hash));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hash([u8; 32]);
+
+/// The tokens of a port, by name.
+///
+/// ```
+/// use tollgate_server::auth::{Hash, Tokens};
+/// let tokens: Tokens = [("shop".to_owned(), Hash::of(b"secret"))].into_iter().collect();
+/// assert_eq!(tokens.owner(b"secret"), Some("shop"));
+/// assert_eq!(tokens.owner(b"Secret"), None);
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tokens(BTreeMap<String, Hash>);
+
+impl Token {
+    /// A new one, which nobody can guess.
+    ///
+    /// # Errors
+    /// When the system has no random bytes.
+    pub fn new() -> Result<Token, String> {
+        let mut bytes = [0; 32];
+        let random = rustls::crypto::ring::default_provider().secure_random;
+        random.fill(&mut bytes).map_err(|_| "the system gives no random bytes".to_owned())?;
+        Ok(Token(format!("{BEGIN}{}", hex(&bytes))))
+    }
+
+    /// To be shown once, to its owner.
+    #[must_use]
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+
+    /// What is kept of it.
+    #[must_use]
+    pub fn hash(&self) -> Hash {
+        Hash::of(self.0.as_bytes())
+    }
+}
+
+/// Never in a log.
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token(***)")
+    }
+}
+
+impl Hash {
+    /// Of what somebody shows.
+    #[must_use]
+    pub fn of(token: &[u8]) -> Hash {
+        Hash(Sha256::digest(token).into())
+    }
+
+    /// Takes as long for those that differ in the first byte as for those that are the same.
+    fn is(&self, other: &Hash) -> bool {
+        let differs = self.0.iter().zip(&other.0).fold(0, |differs, (a, b)| differs | (a ^ b));
+        std::hint::black_box(differs) == 0
+    }
+}
+
+impl fmt::Display for Hash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "sha256:{}", hex(&self.0))
+    }
+}
+
+impl FromStr for Hash {
+    type Err = String;
+
+    /// The text is not repeated in the error: it may be the token itself.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let digits = text.strip_prefix("sha256:").unwrap_or(text);
+        let mut hash = [0; 32];
+        let parsed = digits.len() == 64
+            && digits.is_ascii()
+            && hash.iter_mut().enumerate().all(|(index, byte)| {
+                let pair = &digits[2 * index..2 * index + 2];
+                let valid = pair.bytes().all(|digit| digit.is_ascii_hexdigit());
+                valid && u8::from_str_radix(pair, 16).map(|value| *byte = value).is_ok()
+            });
+        if parsed {
+            return Ok(Hash(hash));
+        }
+        let length = text.len();
+        Err(format!(
+            "{length} characters that are no hash of a token: expected sha256: and 64 hexadecimal digits; `tollgate token` makes a token and its hash"
+        ))
+    }
+}
+
+impl Tokens {
+    /// Whether there are none: then nobody has to show one.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whose token it is. All are looked at, whichever it is.
+    #[must_use]
+    pub fn owner(&self, token: &[u8]) -> Option<&str> {
+        let shown = Hash::of(token);
+        let mut owner = None;
+        for (name, hash) in &self.0 {
+            if hash.is(&shown) {
+                owner = Some(&name[..]);
+            }
+        }
+        owner
+    }
+}
+
+impl FromIterator<(String, Hash)> for Tokens {
+    fn from_iter<I: IntoIterator<Item = (String, Hash)>>(all: I) -> Self {
+        Tokens(all.into_iter().collect())
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(2 * bytes.len());
+    for byte in bytes {
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_new_token_is_new_and_not_shown_by_accident() {
+        let (one, other) = (Token::new().unwrap(), Token::new().unwrap());
+        assert_ne!(one, other);
+        assert!(one.reveal().starts_with("tg_") && one.reveal().len() == 67);
+        assert_eq!(format!("{one:?}"), "Token(***)");
+        assert!(!one.hash().to_string().contains(&one.reveal()[3..]));
+    }
+
+    #[test]
+    fn a_hash_is_read_with_and_without_its_name_and_nothing_else_is() {
+        let hash = Hash::of(b"x");
+        let text = hash.to_string();
+        assert_eq!(text[7..].parse(), Ok(hash));
+        assert_eq!(text[7..].to_uppercase().parse(), Ok(hash));
+        for wrong in
+            ["", "sha256:", &text[..70], "tg_secret", &format!("{text}0"), &"+1".repeat(32)]
+        {
+            let error = wrong.parse::<Hash>().unwrap_err();
+            assert!(wrong.len() < 2 || !error.contains(&wrong[7..]) || wrong.len() == 7, "{error}");
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! From settings to ports: addresses, certificates, tokens and room.
+
+use std::error::Error;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use crate::auth::Gate;
+use crate::net::{Port, Room, Tls};
+use crate::observe::Protocol;
+use crate::service::Service;
+use crate::settings::Settings;
+use crate::telemetry::Tracer;
+
+/// How often certificates are looked at. Files are small, and some file systems tell nobody of a change.
+const LOOK: Duration = Duration::from_secs(5);
+
+/// Everything that ports have in common.
+#[derive(Debug)]
+pub(super) struct Ports<'a> {
+    settings: &'a Settings,
+    service: &'a Arc<Service>,
+    tracer: Option<Tracer>,
+    /// For who asks, and for who operates.
+    gates: [Arc<Gate>; 2],
+    rooms: [Arc<Room>; 2],
+    /// Where each port is.
+    pub(super) places: Vec<(&'static str, SocketAddr)>,
+    /// Certificates that are to be looked after.
+    pub(super) certificates: Vec<(&'static str, Arc<Tls>)>,
+}
+
+impl<'a> Ports<'a> {
+    pub(super) fn new(
+        settings: &'a Settings,
+        service: &'a Arc<Service>,
+        tracer: Option<Tracer>,
+    ) -> Result<Ports<'a>, String> {
+        let Settings { auth, connections, .. } = settings;
+        let gates = [auth.tokens()?, auth.admin_tokens()?];
+        let rooms = [connections.most(), connections.most_admin()];
+        Ok(Ports {
+            settings,
+            service,
+            tracer,
+            gates: gates.map(|tokens| Arc::new(Gate::new(tokens))),
+            rooms: rooms.map(Room::new),
+            places: Vec::new(),
+            certificates: Vec::new(),
+        })
+    }
+
+    /// Listens, if it is to.
+    pub(super) async fn open(
+        &mut self,
+        protocol: Protocol,
+    ) -> Result<Option<Port>, Box<dyn Error>> {
+        let Some(address) = self.settings.address(protocol) else { return Ok(None) };
+        let name = protocol.name();
+        let tls = self.tls(protocol)?;
+        let whose = usize::from(protocol == Protocol::Admin);
+        let gate = Arc::clone(&self.gates[whose]);
+        self.reachable(protocol, address, &gate, tls.as_deref())?;
+        let connections = &self.settings.connections;
+        let port = Port::bind(name, address, connections.grace).await.map_err(|error| {
+            format!("{name}: cannot listen on {address}: {error}; --{name} moves it, --{name} off turns it off")
+        })?;
+        self.places.push((name, port.address()?));
+        self.certificates.extend(tls.clone().map(|tls| (name, tls)));
+        let port = port
+            .tls(tls, connections.handshake_timeout)
+            .seats(self.rooms[whose].seats())
+            .idle(connections.idle_timeout)
+            .guarded(gate)
+            .counted(Arc::clone(self.service), protocol)
+            .traced(self.tracer.clone());
+        Ok(Some(port))
+    }
+
+    fn tls(&self, protocol: Protocol) -> Result<Option<Arc<Tls>>, String> {
+        let protocols: &[&str] = match protocol {
+            Protocol::Http | Protocol::Admin => &["h2", "http/1.1"],
+            Protocol::Grpc => &["h2"],
+            Protocol::Resp => &[],
+        };
+        let Some(files) = self.settings.tls.files(protocol)? else { return Ok(None) };
+        let tls = Tls::load(files, protocols)
+            .map_err(|error| format!("tls: {}: {error}", protocol.name()))?;
+        Ok(Some(Arc::new(tls)))
+    }
+
+    /// A port that other machines can reach asks who they are, unless somebody said that it need not.
+    fn reachable(
+        &self,
+        protocol: Protocol,
+        address: SocketAddr,
+        gate: &Gate,
+        tls: Option<&Tls>,
+    ) -> Result<(), String> {
+        let name = protocol.name();
+        if address.ip().to_canonical().is_loopback() {
+            return Ok(());
+        }
+        let known = !gate.is_open() || tls.is_some_and(Tls::asks_clients);
+        if !known && !self.settings.auth.allow_anonymous {
+            let section =
+                if protocol == Protocol::Admin { "auth.admin_tokens" } else { "auth.tokens" };
+            return Err(format!(
+                "{name}: {address} can be reached by other machines, and nobody there would have to show who it is. \
+                 Ways out: a token ([{section}]; `tollgate token` makes one), certificates of clients ([tls] client_ca), \
+                 an address of this machine alone (--{name} 127.0.0.1:{port}), or, where the network keeps strangers out, \
+                 --allow-anonymous (allow_anonymous = true in [auth])",
+                port = address.port()
+            ));
+        }
+        if known && tls.is_none() {
+            tracing::warn!(
+                port = name,
+                %address,
+                "tokens go over the network in the clear: without [tls] whoever listens there has them"
+            );
+        }
+        if !known {
+            tracing::warn!(port = name, %address, "open to every machine that can reach it, as it was told");
+        }
+        Ok(())
+    }
+}
+
+/// Certificates that have changed are taken, at the latest when somebody says so (`SIGHUP`). Never comes back.
+pub(super) async fn look_after(certificates: Vec<(&'static str, Arc<Tls>)>) {
+    let mut told = signal(SignalKind::hangup()).ok();
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(LOOK) => {}
+            () = hangup(&mut told) => {}
+        }
+        for (port, tls) in &certificates {
+            let (port, tls) = (*port, Arc::clone(tls));
+            let looked = tokio::task::spawn_blocking(move || tls.reload()).await;
+            match looked {
+                Ok(Ok(true)) => tracing::info!(port, "a new certificate"),
+                Ok(Ok(false)) => {}
+                Ok(Err(error)) => {
+                    tracing::error!(port, %error, "the new certificate is no good: the old one stays");
+                }
+                Err(error) => tracing::error!(port, %error, "certificates were not looked at"),
+            }
+        }
+    }
+}
+
+async fn hangup(told: &mut Option<Signal>) {
+    match told {
+        Some(signal) => {
+            signal.recv().await;
+        }
+        None => std::future::pending().await,
+    }
+}

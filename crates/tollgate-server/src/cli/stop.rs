@@ -1,0 +1,44 @@
+//! Signals: the first lets everybody finish, the second does not.
+
+use std::time::Duration;
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use super::{ERROR, supervisor};
+use crate::net::Drain;
+
+/// The signals that end the server.
+#[derive(Debug)]
+pub(super) struct Stop {
+    term: Signal,
+    int: Signal,
+}
+
+impl Stop {
+    /// Listens for them from now on.
+    pub(super) fn new() -> std::io::Result<Stop> {
+        Ok(Stop { term: signal(SignalKind::terminate())?, int: signal(SignalKind::interrupt())? })
+    }
+
+    async fn told(&mut self) {
+        tokio::select! {
+            _ = self.term.recv() => {}
+            _ = self.int.recv() => {}
+        }
+    }
+
+    /// Waits for the first, then says for that long that it is not ready, then begins to drain. Whoever asks twice is not kept waiting.
+    pub(super) async fn drain(mut self, drain: &Drain, delay: Duration) {
+        self.told().await;
+        supervisor::tell(supervisor::STOPPING);
+        drain.leave();
+        tracing::info!(delay = ?delay, "told to stop: what was asked is answered first");
+        tokio::spawn(async move {
+            self.told().await;
+            tracing::warn!("told to stop twice: ended at once");
+            std::process::exit(ERROR.into());
+        });
+        tokio::time::sleep(delay).await;
+        drain.begin();
+    }
+}

@@ -1,0 +1,55 @@
+//! `tollgate token`.
+
+use std::error::Error;
+use std::io::Read;
+use std::process::ExitCode;
+
+use clap::Args;
+
+use crate::auth::{self, Hash};
+
+/// The longest token that is read, in bytes.
+const LONGEST: u64 = 4096;
+
+#[derive(Args, Debug)]
+pub(super) struct Token {
+    /// Who will have it: its name in the configuration
+    #[arg(default_value = "client")]
+    name: String,
+
+    /// Hash a token that is there already, read from standard input
+    #[arg(long)]
+    hash: bool,
+
+    /// For programs: an object with the token and its hash
+    #[arg(long)]
+    json: bool,
+}
+
+impl Token {
+    pub(super) fn run(&self) -> Result<ExitCode, Box<dyn Error>> {
+        if self.hash {
+            let mut token = String::new();
+            std::io::stdin().take(LONGEST).read_to_string(&mut token)?;
+            let token = token.trim();
+            if token.is_empty() {
+                return Err("no token on standard input".into());
+            }
+            println!("{}", Hash::of(token.as_bytes()));
+            return Ok(ExitCode::SUCCESS);
+        }
+        let token = auth::Token::new()?;
+        let (name, hash) = (&self.name, token.hash());
+        if self.json {
+            let object = serde_json::json!({ "name": name, "token": token.reveal(), "hash": hash.to_string() });
+            println!("{object}");
+        } else {
+            println!("token for {name}, shown only now:\n  {}\n", token.reveal());
+            println!(
+                "for the configuration of the server ([auth.admin_tokens] for the admin port):"
+            );
+            println!("  [auth.tokens]\n  {name:?} = \"{hash}\"");
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}

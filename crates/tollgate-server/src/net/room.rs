@@ -1,0 +1,157 @@
+//! How many connections there may be.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// How many connections there may be at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Most {
+    /// On all ports that share the room.
+    pub all: usize,
+    /// On each of them.
+    pub port: Option<usize>,
+    /// From one address; IPv6 by its /64, which is what one customer has.
+    pub peer: Option<usize>,
+}
+
+/// Room for connections, which ports share.
+#[derive(Debug)]
+pub struct Room {
+    most: Most,
+    taken: AtomicUsize,
+    peers: Mutex<HashMap<IpAddr, usize>>,
+}
+
+/// The room of one port.
+#[derive(Clone, Debug)]
+pub struct Seats {
+    room: Arc<Room>,
+    taken: Arc<AtomicUsize>,
+}
+
+/// The place of one connection, given back when dropped.
+#[derive(Debug)]
+pub struct Seat {
+    seats: Seats,
+    /// Only where connections are counted by address.
+    peer: Option<IpAddr>,
+}
+
+impl Room {
+    /// For so many.
+    #[must_use]
+    pub fn new(most: Most) -> Arc<Room> {
+        Arc::new(Room { most, taken: AtomicUsize::new(0), peers: Mutex::default() })
+    }
+
+    /// For one more port.
+    #[must_use]
+    pub fn seats(self: &Arc<Self>) -> Seats {
+        Seats { room: Arc::clone(self), taken: Arc::default() }
+    }
+}
+
+impl Seats {
+    /// A place for somebody from there; otherwise what there is too much of.
+    ///
+    /// # Errors
+    /// When there is no room.
+    pub fn take(&self, from: IpAddr) -> Result<Seat, &'static str> {
+        let Most { all, port, peer } = self.room.most;
+        if !up(&self.room.taken, all) {
+            return Err("connections on all ports");
+        }
+        if !up(&self.taken, port.unwrap_or(usize::MAX)) {
+            down(&self.room.taken);
+            return Err("connections on this port");
+        }
+        // From here on dropping it gives back what was taken.
+        let mut seat = Seat { seats: self.clone(), peer: None };
+        if let Some(most) = peer {
+            let from = one_peer(from);
+            let mut peers = self.room.peers.lock().unwrap_or_else(PoisonError::into_inner);
+            let taken = peers.entry(from).or_default();
+            if *taken >= most {
+                drop(peers);
+                return Err("connections from one address");
+            }
+            *taken += 1;
+            seat.peer = Some(from);
+        }
+        Ok(seat)
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        down(&self.seats.taken);
+        down(&self.seats.room.taken);
+        let Some(peer) = self.peer else { return };
+        let mut peers = self.seats.room.peers.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(taken) = peers.get_mut(&peer) {
+            *taken -= 1;
+            if *taken == 0 {
+                peers.remove(&peer);
+            }
+        }
+    }
+}
+
+fn up(taken: &AtomicUsize, most: usize) -> bool {
+    let more = |taken| (taken < most).then_some(taken + 1);
+    taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
+}
+
+fn down(taken: &AtomicUsize) {
+    taken.fetch_sub(1, Ordering::Relaxed);
+}
+
+fn one_peer(from: IpAddr) -> IpAddr {
+    match from.to_canonical() {
+        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
+        v4 @ IpAddr::V4(_) => v4,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address(text: &str) -> IpAddr {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn there_is_room_for_so_many_and_a_place_is_given_back() {
+        let room = Room::new(Most { all: 3, port: Some(2), peer: None });
+        let (one, other) = (room.seats(), room.seats());
+        let here = address("127.0.0.1");
+        let first = one.take(here).unwrap();
+        let second = one.take(here).unwrap();
+        assert_eq!(one.take(here).unwrap_err(), "connections on this port");
+        let third = other.take(here).unwrap();
+        assert_eq!(other.take(here).unwrap_err(), "connections on all ports");
+        drop(first);
+        let fourth = other.take(here).unwrap();
+        drop((second, third, fourth));
+        assert_eq!(room.taken.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn one_address_has_its_own_bound_and_is_forgotten() {
+        let room = Room::new(Most { all: 10, port: None, peer: Some(1) });
+        let seats = room.seats();
+        let held = [seats.take(address("2001:db8::1")), seats.take(address("192.0.2.1"))];
+        assert!(held.iter().all(Result::is_ok));
+        for same in ["2001:db8::2", "::ffff:192.0.2.1", "192.0.2.1"] {
+            assert_eq!(seats.take(address(same)).unwrap_err(), "connections from one address");
+        }
+        assert!(seats.take(address("2001:db8:0:1::1")).is_ok());
+        drop(held);
+        assert!(seats.take(address("192.0.2.1")).is_ok());
+        assert!(room.peers.lock().unwrap().is_empty());
+        assert_eq!(room.taken.load(Ordering::Relaxed), 0);
+    }
+}

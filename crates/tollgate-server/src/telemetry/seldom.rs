@@ -1,0 +1,57 @@
+//! Lines that could come by the thousand.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// How long one line stands for all like it.
+const APART: Duration = Duration::from_secs(1);
+
+/// Lets one line into the log a second, so that nobody fills a disk by connecting.
+///
+/// ```
+/// use tollgate_server::telemetry::Seldom;
+/// static SELDOM: Seldom = Seldom::new();
+/// assert_eq!(SELDOM.may(), Some(0));
+/// assert_eq!(SELDOM.may(), None);
+/// ```
+#[derive(Debug, Default)]
+pub struct Seldom(Mutex<(Option<Instant>, u64)>);
+
+impl Seldom {
+    /// None was written yet.
+    #[must_use]
+    pub const fn new() -> Seldom {
+        Seldom(Mutex::new((None, 0)))
+    }
+
+    /// Whether a line may be written; if so, how many were not since the last.
+    pub fn may(&self) -> Option<u64> {
+        self.may_at(Instant::now())
+    }
+
+    fn may_at(&self, now: Instant) -> Option<u64> {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (last, untold) = &mut *state;
+        if last.is_some_and(|last| now.duration_since(last) < APART) {
+            *untold += 1;
+            return None;
+        }
+        *last = Some(now);
+        Some(std::mem::take(untold))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_line_a_second_tells_how_many_it_stands_for() {
+        let (seldom, now) = (Seldom::new(), Instant::now());
+        assert_eq!([seldom.may_at(now), seldom.may_at(now)], [Some(0), None]);
+        assert_eq!(seldom.may_at(now + APART / 2), None);
+        assert_eq!([seldom.may_at(now + APART), seldom.may_at(now + APART)], [Some(2), None]);
+    }
+}

@@ -1,0 +1,97 @@
+//! Traces: a span for each request, sent to a collector by OTLP over HTTP.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use http::HeaderMap;
+use opentelemetry::KeyValue;
+use opentelemetry::propagation::TextMapPropagator;
+use opentelemetry::trace::{
+    Span as _, SpanBuilder, SpanKind, Status, Tracer as _, TracerProvider as _,
+};
+use opentelemetry_http::HeaderExtractor;
+use opentelemetry_otlp::{Protocol, SpanExporter, WithExportConfig, WithHttpConfig};
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::propagation::TraceContextPropagator;
+use opentelemetry_sdk::trace::{Sampler, SdkTracer, SdkTracerProvider};
+use tokio::runtime::Handle;
+
+use super::client::Sender;
+use crate::settings::TraceSettings;
+
+/// How long the last spans may take to go out when the server ends.
+const FLUSH: Duration = Duration::from_secs(5);
+
+/// Where requests leave traces.
+#[derive(Clone, Debug)]
+pub struct Tracer {
+    provider: SdkTracerProvider,
+    tracer: SdkTracer,
+}
+
+/// One request; it ends when it is dropped.
+#[derive(Debug)]
+pub struct Span(opentelemetry_sdk::trace::Span);
+
+impl Tracer {
+    /// To the collector that is set, on this runtime; `None` if there is none.
+    ///
+    /// # Errors
+    /// When its address is none that can be used.
+    pub fn start(settings: &TraceSettings, runtime: Handle) -> Result<Option<Tracer>, String> {
+        let Some(endpoint) = &settings.endpoint else { return Ok(None) };
+        if !endpoint.starts_with("http://") {
+            return Err(format!(
+                "traces: endpoint {endpoint:?}: expected http://host:4318, a collector on this machine or beside it"
+            ));
+        }
+        let wrong = |error: &dyn std::fmt::Display| format!("traces: {endpoint}: {error}");
+        let exporter = SpanExporter::builder()
+            .with_http()
+            .with_http_client(Sender::new(runtime))
+            .with_protocol(Protocol::HttpBinary)
+            .with_endpoint(format!("{}/v1/traces", endpoint.trim_end_matches('/')))
+            .build()
+            .map_err(|error| wrong(&error))?;
+        let name = settings.service.clone();
+        let version = KeyValue::new("service.version", env!("CARGO_PKG_VERSION"));
+        let provider = SdkTracerProvider::builder()
+            .with_batch_exporter(exporter)
+            .with_sampler(Sampler::ParentBased(Box::new(Sampler::TraceIdRatioBased(
+                settings.sample,
+            ))))
+            .with_resource(
+                Resource::builder().with_service_name(name).with_attribute(version).build(),
+            )
+            .build();
+        let tracer = provider.tracer("tollgate");
+        Ok(Some(Tracer { provider, tracer }))
+    }
+
+    /// A request with these headers begins; if they name a trace (`traceparent`), it is part of that.
+    #[must_use]
+    pub fn request(&self, name: impl Into<Cow<'static, str>>, headers: &HeaderMap) -> Span {
+        let parent = TraceContextPropagator::new().extract(&HeaderExtractor(headers));
+        let builder = SpanBuilder::from_name(name).with_kind(SpanKind::Server);
+        Span(self.tracer.build_with_context(builder, &parent))
+    }
+
+    /// Sends what is left. Waits for it: not for a thread of the runtime.
+    pub fn finish(&self) {
+        if let Err(error) = self.provider.shutdown_with_timeout(FLUSH) {
+            tracing::warn!(%error, "the last traces could not be sent");
+        }
+    }
+}
+
+impl Span {
+    /// Notes something about it; never a key, never a token.
+    pub fn note(&mut self, name: &'static str, value: impl Into<opentelemetry::Value>) {
+        self.0.set_attribute(KeyValue::new(name, value));
+    }
+
+    /// It went wrong, on our side.
+    pub fn failed(&mut self, what: impl Into<Cow<'static, str>>) {
+        self.0.set_status(Status::error(what));
+    }
+}
