@@ -11,7 +11,7 @@ pub(super) fn allow_many(connections: usize) {
     }
     let most = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     if most < connections as u64 {
-        tracing::info!(
+        tracing::debug!(
             most,
             connections,
             "fewer open files are allowed than connections: the system will refuse first"

@@ -93,7 +93,7 @@ impl Handler {
             return self.routed(request).await;
         }
         self.service.observer().port(Protocol::Grpc).refuse();
-        let text = "a token is needed: authorization: Bearer …";
+        let text = "a token is needed: authorization: Bearer TOKEN";
         Status::unauthenticated(text).into_http()
     }
 

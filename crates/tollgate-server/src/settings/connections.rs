@@ -36,7 +36,7 @@ pub struct ConnectionSettings {
 impl Default for ConnectionSettings {
     fn default() -> Self {
         ConnectionSettings {
-            max: 50_000,
+            max: 20_000,
             max_per_port: None,
             max_per_peer: None,
             max_admin: 200,
