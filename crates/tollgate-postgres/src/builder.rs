@@ -145,8 +145,9 @@ impl PostgresBuilder {
     pub fn connect_later(self) -> Result<Postgres, Error> {
         schema::check_name(&self.schema)?;
         let target = Target::parse(&self.url, &self.certificates, self.connect_timeout)?;
-        let runtime = tokio::runtime::Handle::try_current()
-            .map_err(|error| Error::request(format!("PostgreSQL needs a tokio runtime: {error}")))?;
+        let runtime = tokio::runtime::Handle::try_current().map_err(|error| {
+            Error::request(format!("PostgreSQL needs a tokio runtime: {error}"))
+        })?;
         let server = Server {
             target,
             schema: self.schema.clone(),
@@ -158,7 +159,12 @@ impl PostgresBuilder {
         let start = |_| Worker::start(server.clone(), guard.deadline(), &runtime);
         let workers: Vec<Worker> = (0..self.connections).map(start).collect();
         if !self.clean_period.is_zero() {
-            let clean = clean::keep_clean(workers[0].downgrade(), self.schema.clone(), self.clean_period, self.connect_timeout);
+            let clean = clean::keep_clean(
+                workers[0].downgrade(),
+                self.schema.clone(),
+                self.clean_period,
+                self.connect_timeout,
+            );
             runtime.spawn(clean);
         }
         Ok(Postgres::new(self.schema, workers, guard, self.connect_timeout, runtime))

@@ -17,13 +17,23 @@ const MANY: usize = SLICE / 4;
 const SOON: Duration = Duration::from_millis(10);
 
 /// One slice, unless one was done by anybody less than `every` ago: how many rows went.
-async fn slice(worker: &Worker, schema: &str, every: Duration, timeout: Duration) -> Result<Option<usize>, Error> {
+async fn slice(
+    worker: &Worker,
+    schema: &str,
+    every: Duration,
+    timeout: Duration,
+) -> Result<Option<usize>, Error> {
     let sql = format!("SELECT {schema}.clean({SLICE},{})", every.as_micros());
     number(worker.run(sql, timeout).await?)
 }
 
 /// Cleans slice by slice, for as long as somebody holds the store.
-pub(crate) async fn keep_clean(worker: WeakWorker, schema: String, every: Duration, timeout: Duration) {
+pub(crate) async fn keep_clean(
+    worker: WeakWorker,
+    schema: String,
+    every: Duration,
+    timeout: Duration,
+) {
     let mut pause = every;
     loop {
         tokio::time::sleep(pause).await;
@@ -41,10 +51,15 @@ pub(crate) async fn keep_clean(worker: WeakWorker, schema: String, every: Durati
 }
 
 /// Cleans all there is, whoever else is at it; how many rows went.
-pub(crate) async fn clean(worker: &Worker, schema: &str, timeout: Duration) -> Result<usize, Error> {
+pub(crate) async fn clean(
+    worker: &Worker,
+    schema: &str,
+    timeout: Duration,
+) -> Result<usize, Error> {
     let mut gone = 0;
     // Slices go round: the first one may begin anywhere, and the last one begins at the start again.
-    let rows = number(worker.run(format!("SELECT count(*) FROM {schema}.counters"), timeout).await?)?;
+    let rows =
+        number(worker.run(format!("SELECT count(*) FROM {schema}.counters"), timeout).await?)?;
     for _ in 0..=rows.unwrap_or(0) / SLICE + 1 {
         gone += slice(worker, schema, Duration::ZERO, timeout).await?.unwrap_or(0);
     }
@@ -52,7 +67,12 @@ pub(crate) async fn clean(worker: &Worker, schema: &str, timeout: Duration) -> R
 }
 
 /// Forgets all keys that begin so.
-pub(crate) async fn clear(worker: &Worker, schema: &str, prefix: &[u8], timeout: Duration) -> Result<(), Error> {
+pub(crate) async fn clear(
+    worker: &Worker,
+    schema: &str,
+    prefix: &[u8],
+    timeout: Duration,
+) -> Result<(), Error> {
     let (start, stop) = (command::bytes(prefix), command::bytes(&crate::key::after(prefix)));
     let sql = format!("SELECT {schema}.clear({start},{stop},{SLICE})");
     while number(worker.run(sql.clone(), timeout).await?)?.unwrap_or(0) == SLICE {}

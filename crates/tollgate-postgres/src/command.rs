@@ -118,7 +118,12 @@ impl Rule {
     }
 
     /// The decision that five numbers of the answer tell.
-    fn decision(&self, act: Act, now: Timestamp, [flags, charged, a, b, c]: [u64; NUMBERS]) -> Decision {
+    fn decision(
+        &self,
+        act: Act,
+        now: Timestamp,
+        [flags, charged, a, b, c]: [u64; NUMBERS],
+    ) -> Decision {
         let allowed = flags & ALLOWED != 0;
         let cost = match act {
             // What a refused take waits for is the first unit.
@@ -272,7 +277,11 @@ enum Item {
 }
 
 /// The statement that asks all calls in order.
-pub(crate) fn statement<'a>(schema: &str, skip: bool, calls: impl Iterator<Item = &'a Call> + Clone) -> String {
+pub(crate) fn statement<'a>(
+    schema: &str,
+    skip: bool,
+    calls: impl Iterator<Item = &'a Call> + Clone,
+) -> String {
     let mut keys: BTreeMap<&[u8], (usize, bool)> = BTreeMap::new();
     for part in calls.clone().flat_map(|call| &call.parts) {
         keys.entry(&part.key).or_default().1 |= part.makes();
@@ -298,13 +307,17 @@ pub(crate) fn statement<'a>(schema: &str, skip: bool, calls: impl Iterator<Item 
             }
             // Ask all, then charge all or refuse all.
             Mode::Together => {
-                for (verb, part) in [TRY, TOGETHER].iter().flat_map(|verb| parts.iter().map(move |part| (*verb, part))) {
+                for (verb, part) in [TRY, TOGETHER]
+                    .iter()
+                    .flat_map(|verb| parts.iter().map(move |part| (*verb, part)))
+                {
                     arguments.push(place(part), part, verb, *at);
                 }
             }
         }
     }
-    let mut text = format!("SELECT*FROM {schema}.ask({VERSION},{skip},E'{{{names}}}','{{{makes}}}'");
+    let mut text =
+        format!("SELECT*FROM {schema}.ask({VERSION},{skip},E'{{{names}}}','{{{makes}}}'");
     for list in &arguments.lists {
         let _ = write!(text, ",'{{{list}}}'");
     }
@@ -345,7 +358,12 @@ impl<'a> Answer<'a> {
         let mut decisions = Vec::with_capacity(call.parts.len());
         let (mut spoiled, mut failed) = (0, None);
         for part in &call.parts {
-            match self.rows.next().ok_or_else(|| Error::store("fewer rows than steps", false)).and_then(numbers) {
+            match self
+                .rows
+                .next()
+                .ok_or_else(|| Error::store("fewer rows than steps", false))
+                .and_then(numbers)
+            {
                 Ok([flags, charged, a, b, c, clock]) => {
                     spoiled |= flags & (LOCKED | NOT_A_STATE);
                     let now = call.at.unwrap_or(Timestamp::from_micros(clock));
@@ -358,7 +376,10 @@ impl<'a> Answer<'a> {
             (Some(error), _) => Outcome::Failed(error),
             (None, 0) => Outcome::Decided(decisions),
             (None, LOCKED) => Outcome::Locked,
-            _ => Outcome::Failed(Error::store("the row of the key is not a state of this limit", false)),
+            _ => Outcome::Failed(Error::store(
+                "the row of the key is not a state of this limit",
+                false,
+            )),
         }
     }
 }

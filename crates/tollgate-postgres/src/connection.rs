@@ -68,7 +68,9 @@ impl Server {
         let failed = |error: &tokio_postgres::Error| failure::of_connect(name, error);
         let read_only = connection.value("SELECT current_setting('transaction_read_only')").await;
         if read_only.map_err(|error| failed(&error))?.as_deref() == Some("on") {
-            return Err(Error::unavailable(format!("{name}: the server does not write, as a standby")));
+            return Err(Error::unavailable(format!(
+                "{name}: the server does not write, as a standby"
+            )));
         }
         let version = format!("SELECT version FROM {}.meta", self.schema);
         let mut found = connection.value(&version).await;
@@ -90,19 +92,22 @@ impl Server {
             ),
             false => failed(&error),
         })?;
-        match found.as_deref().map(str::parse) {
-            Some(Ok(VERSION)) => Ok(()),
-            other => Err(Error::store(
-                format!("{name}: schema {schema} has version {other:?}, this crate knows version {VERSION}"),
-                false,
-            )),
+        let found = found.unwrap_or_default();
+        if found == VERSION.to_string() {
+            return Ok(());
         }
+        let what =
+            format!("schema {schema} has version {found}, this crate knows version {VERSION}");
+        Err(Error::store(format!("{name}: {what}"), false))
     }
 }
 
 impl Connection {
     /// All rows that come of a text of statements, which is one transaction.
-    pub(crate) async fn rows(&self, sql: &str) -> Result<Vec<SimpleQueryRow>, tokio_postgres::Error> {
+    pub(crate) async fn rows(
+        &self,
+        sql: &str,
+    ) -> Result<Vec<SimpleQueryRow>, tokio_postgres::Error> {
         let messages = self.client.simple_query(sql).await?;
         let row = |message| match message {
             SimpleQueryMessage::Row(row) => Some(row),

@@ -52,10 +52,19 @@ pub(crate) fn of_statement(error: &tokio_postgres::Error) -> Verdict {
         Verdict::Again(Rolled::Timeout, text)
     } else if code.code().starts_with("40") {
         Verdict::Again(Rolled::Conflict, text)
-    } else if is_wrong_server(code) || is_exhausted(code) {
+    } else if is_exhausted(code) {
+        // New keys need room, old ones may not.
+        Verdict::OneOfThem(Error::unavailable(text))
+    } else if is_wrong_server(code)
+        || code.code().starts_with("57")
+        || code.code().starts_with("08")
+    {
         Verdict::Refused(Error::unavailable(text))
     } else if is_missing(code) {
-        Verdict::Refused(Error::store(format!("{text}; `schema` of this crate has the SQL that makes it"), false))
+        Verdict::Refused(Error::store(
+            format!("{text}; `schema` of this crate has the SQL that makes it"),
+            false,
+        ))
     } else if code.code().starts_with("42") || code.code() == "TG002" {
         Verdict::Refused(Error::store(text, false))
     } else {
@@ -68,7 +77,9 @@ pub(crate) fn of_connect(server: &str, error: &tokio_postgres::Error) -> Error {
     let text = format!("{server}: {}", message(error));
     match error.code() {
         // Waiting does not help against a wrong password, a database that is not there, or missing rights.
-        Some(code) if ["28", "3D", "42", "3F"].iter().any(|class| code.code().starts_with(class)) => {
+        Some(code)
+            if ["28", "3D", "42", "3F"].iter().any(|class| code.code().starts_with(class)) =>
+        {
             Error::store(text, false)
         }
         _ => Error::unavailable(text),
@@ -83,7 +94,13 @@ pub(crate) fn breaks(error: &tokio_postgres::Error) -> bool {
 
 /// Table, function or schema are not there.
 pub(crate) fn is_missing(code: &SqlState) -> bool {
-    [SqlState::UNDEFINED_TABLE, SqlState::UNDEFINED_FUNCTION, SqlState::INVALID_SCHEMA_NAME, SqlState::UNDEFINED_COLUMN].contains(code)
+    [
+        SqlState::UNDEFINED_TABLE,
+        SqlState::UNDEFINED_FUNCTION,
+        SqlState::INVALID_SCHEMA_NAME,
+        SqlState::UNDEFINED_COLUMN,
+    ]
+    .contains(code)
 }
 
 /// A standby, or a server that was told not to write.
@@ -91,9 +108,9 @@ fn is_wrong_server(code: &SqlState) -> bool {
     *code == SqlState::READ_ONLY_SQL_TRANSACTION
 }
 
-/// No disk, memory or connections left, an error of the system, a server that starts or ends.
+/// No disk or memory left, or another error of the system.
 fn is_exhausted(code: &SqlState) -> bool {
-    ["53", "57", "58", "08"].iter().any(|class| code.code().starts_with(class))
+    ["53", "58", "XX"].iter().any(|class| code.code().starts_with(class))
 }
 
 fn is_fatal(db: &DbError) -> bool {

@@ -14,9 +14,6 @@ use crate::failure::{self, Rolled, Verdict};
 /// Statements are given twice the time after each timeout, up to this.
 const LONGEST: Duration = Duration::from_secs(30);
 
-/// How long a statement may take on its way, beside the time that the server may take for it. Then the connection is dead.
-const SILENCE: Duration = Duration::from_secs(1);
-
 /// Parts in one statement: a longer one would hold up others.
 pub(crate) const BATCH: usize = 256;
 
@@ -182,7 +179,9 @@ impl Queue {
                 Job::Run(running) if batch.is_empty() => return Some(Next::Run(running)),
                 Job::Ask(waiting)
                     if batch.is_empty()
-                        || (parts + waiting.parts() <= BATCH && !waiting.alone && !batch[0].alone) =>
+                        || (parts + waiting.parts() <= BATCH
+                            && !waiting.alone
+                            && !batch[0].alone) =>
                 {
                     parts += waiting.parts();
                     batch.push(waiting);
@@ -249,11 +248,17 @@ impl Queue {
 }
 
 impl Next {
-    pub(crate) async fn execute(self, connection: &Connection, schema: &str) -> Done {
+    /// `patience` is how long it may be on its way, beside the time that the server may take for it. Then the connection is dead.
+    pub(crate) async fn execute(
+        self,
+        connection: &Connection,
+        schema: &str,
+        patience: Duration,
+    ) -> Done {
         match self {
             Next::Run(running) => {
                 let sql = limited(running.timeout, running.timeout, &running.statement);
-                let result = send(connection, running.timeout, &sql).await;
+                let result = send(connection, running.timeout + patience, &sql).await;
                 Done::Run(running, result)
             }
             Next::Batch(batch) => {
@@ -262,7 +267,8 @@ impl Next {
                 let statement = command::statement(schema, skip, calls);
                 let timeout = batch.iter().map(|w| w.timeout).max().unwrap_or(LONGEST);
                 // So that there is time left to ask for the others, when somebody else holds a row.
-                let result = send(connection, timeout, &limited(timeout, timeout / 2, &statement)).await;
+                let sql = limited(timeout, timeout / 2, &statement);
+                let result = send(connection, timeout + patience, &sql).await;
                 Done::Batch(batch, result)
             }
         }
@@ -271,16 +277,16 @@ impl Next {
 
 async fn send(
     connection: &Connection,
-    timeout: Duration,
+    longest: Duration,
     sql: &str,
 ) -> Result<Vec<SimpleQueryRow>, Failure> {
-    match tokio::time::timeout(timeout + SILENCE, connection.rows(sql)).await {
+    match tokio::time::timeout(longest, connection.rows(sql)).await {
         Ok(result) => result.map_err(|error| Failure {
             verdict: failure::of_statement(&error),
             breaks: failure::breaks(&error),
         }),
         Err(_) => {
-            let error = Error::lost(format!("silence for {:?}", timeout + SILENCE));
+            let error = Error::lost(format!("silence for {longest:?}"));
             Err(Failure { verdict: Verdict::Lost(error), breaks: true })
         }
     }

@@ -36,14 +36,22 @@ impl std::fmt::Debug for Target {
 }
 
 impl Target {
-    pub(crate) fn parse(url: &str, certificates: &Certificates, timeout: Duration) -> Result<Target, Error> {
+    pub(crate) fn parse(
+        url: &str,
+        certificates: &Certificates,
+        timeout: Duration,
+    ) -> Result<Target, Error> {
         // TLS verifies always here: there is no weaker kind to tell these from.
-        let plain = url.replace("sslmode=verify-full", "sslmode=require").replace("sslmode=verify-ca", "sslmode=require");
+        let plain = url
+            .replace("sslmode=verify-full", "sslmode=require")
+            .replace("sslmode=verify-ca", "sslmode=require");
         let mut config: Config = plain.parse().map_err(|error: tokio_postgres::Error| {
             Error::request(format!("address of PostgreSQL: {}", crate::failure::message(&error)))
         })?;
         if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
-            return Err(Error::request("address of PostgreSQL: no host, as in postgres://user:password@host:5432/database"));
+            return Err(Error::request(
+                "address of PostgreSQL: no host, as in postgres://user:password@host:5432/database",
+            ));
         }
         if !url.contains("sslmode=") {
             let local = config.get_hosts().iter().all(is_local);
@@ -53,7 +61,10 @@ impl Target {
             config.application_name("tollgate");
         }
         config.connect_timeout(timeout);
-        let name = config.get_hosts().iter().zip(config.get_ports().iter().chain(std::iter::repeat(&5432)));
+        let name = config
+            .get_hosts()
+            .iter()
+            .zip(config.get_ports().iter().chain(std::iter::repeat(&5432)));
         let name = name.map(|(host, port)| match host {
             Host::Tcp(host) => format!("{host}:{port}"),
             #[cfg(unix)]
@@ -72,20 +83,24 @@ impl Target {
 /// A host that is this machine.
 fn is_local(host: &Host) -> bool {
     match host {
-        Host::Tcp(name) => name == "localhost" || name.parse().is_ok_and(|ip: IpAddr| ip.is_loopback()),
+        Host::Tcp(name) => {
+            name == "localhost" || name.parse().is_ok_and(|ip: IpAddr| ip.is_loopback())
+        }
         #[cfg(unix)]
         Host::Unix(_) => true,
     }
 }
 
 fn connector(certificates: &Certificates) -> Result<MakeRustlsConnect, Error> {
-    let wrong = |what: &str, error: &dyn std::fmt::Display| Error::request(format!("{what}: {error}"));
+    let wrong =
+        |what: &str, error: &dyn std::fmt::Display| Error::request(format!("{what}: {error}"));
     let Certificates { roots, client } = certificates;
     let mut store = RootCertStore::empty();
     match roots {
         Some(roots) => {
             for certificate in CertificateDer::pem_slice_iter(roots) {
-                let certificate = certificate.map_err(|error| wrong("root certificates", &error))?;
+                let certificate =
+                    certificate.map_err(|error| wrong("root certificates", &error))?;
                 store.add(certificate).map_err(|error| wrong("root certificates", &error))?;
             }
         }
@@ -103,8 +118,11 @@ fn connector(certificates: &Certificates) -> Result<MakeRustlsConnect, Error> {
         Some((certificate, key)) => {
             let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(certificate).collect();
             let chain = chain.map_err(|error| wrong("client certificate", &error))?;
-            let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| wrong("key of the client certificate", &error))?;
-            config.with_client_auth_cert(chain, key).map_err(|error| wrong("client certificate", &error))?
+            let key = PrivateKeyDer::from_pem_slice(key)
+                .map_err(|error| wrong("key of the client certificate", &error))?;
+            config
+                .with_client_auth_cert(chain, key)
+                .map_err(|error| wrong("client certificate", &error))?
         }
         None => config.with_no_client_auth(),
     };

@@ -66,6 +66,11 @@ impl Worker {
         WeakWorker { jobs: self.jobs.downgrade(), link: self.link.clone() }
     }
 
+    /// Whether it is not known to be without a connection.
+    pub(crate) fn is_up(&self) -> bool {
+        matches!(&*self.link.borrow(), Link::Up)
+    }
+
     /// Hands in a job. Gives the way to its answer.
     async fn send<T>(&self, job: impl FnOnce(Answering<T>) -> Job) -> Result<Answered<T>, Error> {
         if let Link::Down(error) = &*self.link.borrow() {
@@ -170,9 +175,12 @@ impl Task {
             while let Ok(job) = self.inbox.try_recv() {
                 self.queue.push(job);
             }
-            while under_way.len() < UNDER_WAY && let Some(next) = self.queue.next() {
+            while under_way.len() < UNDER_WAY
+                && let Some(next) = self.queue.next()
+            {
                 let (connection, schema) = (connection.clone(), self.server.schema.clone());
-                under_way.spawn(async move { next.execute(&connection, &schema).await });
+                let patience = self.server.connect_timeout;
+                under_way.spawn(async move { next.execute(&connection, &schema, patience).await });
             }
         }
         // They end, one way or the other: what was sent is executed or the connection is closed.

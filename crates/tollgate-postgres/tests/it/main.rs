@@ -7,4 +7,6 @@
 
 mod client;
 mod conformance;
+mod failures;
 mod servers;
+mod trips;

@@ -15,6 +15,8 @@ pub(crate) struct Shape {
     pub(crate) access: Option<String>,
     /// Files that go to the directory of the data, for the server alone to read.
     pub(crate) files: Vec<(PathBuf, &'static str)>,
+    /// No file of it may grow beyond so many bytes.
+    pub(crate) largest_file: Option<u64>,
 }
 
 /// A server with data of its own, stopped and forgotten when dropped.
@@ -23,6 +25,7 @@ pub(crate) struct Server {
     process: Process,
     pub(crate) port: u16,
     settings: Vec<String>,
+    largest_file: Option<u64>,
 }
 
 impl Server {
@@ -32,7 +35,8 @@ impl Server {
 
     pub(crate) fn shaped(shape: &Shape) -> Server {
         let process = Process::new(program(), "postgresql");
-        let server = Server { process, port: free_port(), settings: shape.settings.clone() };
+        let Shape { settings, largest_file, .. } = shape.clone();
+        let server = Server { process, port: free_port(), settings, largest_file };
         let data = server.data();
         run(Command::new("cp").arg("-a").arg(template()).arg(&data));
         if let Some(access) = &shape.access {
@@ -54,19 +58,35 @@ impl Server {
     }
 
     pub(crate) fn url(&self) -> String {
-        format!("postgres://postgres@127.0.0.1:{}/postgres", self.port)
+        self.url_for("postgres", "postgres")
+    }
+
+    pub(crate) fn url_for(&self, user: &str, database: &str) -> String {
+        format!("postgres://{user}@127.0.0.1:{}/{database}", self.port)
     }
 
     /// Starts it on the data that are there, once those before it have let go of them.
     pub(crate) fn run(&mut self) {
         let (data, port) = (self.data(), self.port.to_string());
-        let settings = ["listen_addresses=127.0.0.1", "unix_socket_directories=", "shared_buffers=16MB", "fsync=off"];
-        let settings: Vec<String> = settings.iter().map(ToString::to_string).chain(self.settings.clone()).collect();
+        let settings = [
+            "listen_addresses=127.0.0.1",
+            "unix_socket_directories=",
+            "shared_buffers=16MB",
+            "fsync=off",
+        ];
+        let settings: Vec<String> =
+            settings.iter().map(ToString::to_string).chain(self.settings.clone()).collect();
         let pid_file = data.join("postmaster.pid");
+        let mut arguments = as_whom(bin("postgres"));
+        if let Some(bytes) = self.largest_file {
+            let limit = ["prlimit".to_owned(), format!("--fsize={bytes}")];
+            let program = arguments.len() - 1;
+            arguments.splice(program..program, limit);
+        }
         eventually("the server takes its data", || {
             let _ = std::fs::remove_file(&pid_file);
             self.process.start(|command| {
-                command.args(as_whom(bin("postgres")).iter().skip(1));
+                command.args(arguments.iter().skip(1));
                 command.arg("-D").arg(&data).args(["-p", &port]);
                 for setting in &settings {
                     command.args(["-c", setting]);
@@ -182,7 +202,7 @@ pub(crate) fn own(path: &Path) {
 
 fn run(command: &mut Command) {
     let status = command.stdout(Stdio::null()).stderr(Stdio::null()).status();
-    assert!(status.as_ref().is_ok_and(|status| status.success()), "{command:?}: {status:?}");
+    assert!(matches!(&status, Ok(status) if status.success()), "{command:?}: {status:?}");
 }
 
 /// Data of a new server, made once.
@@ -198,7 +218,16 @@ fn template() -> PathBuf {
         let whole = as_whom(bin("initdb"));
         let mut initdb = Command::new(&whole[0]);
         initdb.args(&whole[1..]).arg("-D").arg(&data).current_dir("/");
-        initdb.args(["-U", "postgres", "--auth=trust", "--no-sync", "--wal-segsize=1", "--locale=C", "-E", "UTF8"]);
+        initdb.args([
+            "-U",
+            "postgres",
+            "--auth=trust",
+            "--no-sync",
+            "--wal-segsize=1",
+            "--locale=C",
+            "-E",
+            "UTF8",
+        ]);
         run(&mut initdb);
         // Another process may have been faster.
         let part = template.with_extension(std::process::id().to_string());
