@@ -8,6 +8,7 @@ use tollgate::{Clock, Error, SystemClock};
 
 use crate::Durable;
 use crate::address::Address;
+use crate::clock::Time;
 use crate::file::{self, File, Medium};
 use crate::keeper::Keeper;
 use crate::level::{Keeping, Level};
@@ -35,7 +36,7 @@ pub struct DurableBuilder {
     interval: Option<Duration>,
     max_keys: Option<usize>,
     clean_period: Duration,
-    clock: Arc<dyn Clock>,
+    clock: Time,
     guard: GuardBuilder,
 }
 
@@ -54,8 +55,8 @@ impl DurableBuilder {
             interval: None,
             max_keys: None,
             clean_period: Duration::from_secs(60),
-            clock: Arc::new(SystemClock::new()),
-            guard: Durable::guard(),
+            clock: Time::System(SystemClock::new()),
+            guard: Durable::usual_guard(),
         }
     }
 
@@ -86,11 +87,11 @@ impl DurableBuilder {
 
     /// Tells the time by another clock: for tests.
     pub fn clock(mut self, clock: impl Clock + 'static) -> Self {
-        self.clock = Arc::new(clock);
+        self.clock = Time::Given(Arc::new(clock));
         self
     }
 
-    /// Deadline and breaker, instead of [`Durable::guard`].
+    /// Deadline and breaker, instead of [`Durable::usual_guard`].
     pub fn guard(mut self, guard: GuardBuilder) -> Self {
         self.guard = guard;
         self
@@ -127,10 +128,10 @@ impl Durable {
     /// The guard of a store unless it gets another: calls may take a second, because a disk may; denials are not remembered, because memory knows them.
     ///
     /// ```
-    /// let guard = tollgate_durable::Durable::guard().open_after(10);
+    /// let guard = tollgate_durable::Durable::usual_guard().open_after(10);
     /// ```
     #[must_use]
-    pub fn guard() -> GuardBuilder {
+    pub fn usual_guard() -> GuardBuilder {
         Guard::builder().deadline(Duration::from_secs(1)).remember_denials(0)
     }
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use std::io;
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, TryLockError};
 
 use redb::{
     Builder, Database, DatabaseError, ReadableDatabase, ReadableTable, ReadableTableMetadata,
@@ -129,9 +129,16 @@ impl File {
 
     /// Does something with the database; its errors name the file.
     fn with<T>(&self, f: impl FnOnce(&Database) -> Result<T, redb::Error>) -> Result<T, Error> {
-        let database = self.database.read().unwrap_or_else(PoisonError::into_inner);
+        let database = match self.database.try_read() {
+            Ok(database) => database,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            // That may take long, and a caller may be on a thread that serves others.
+            Err(TryLockError::WouldBlock) => {
+                return Err(Error::unavailable(format!("{} is being opened anew", self.medium)));
+            }
+        };
         let Some(database) = &*database else {
-            return Err(Error::unavailable(format!("{} is closed", self.medium)));
+            return Err(Error::unavailable(format!("{} is not open", self.medium)));
         };
         f(database).map_err(|error| Error::unavailable(format!("{}: {error}", self.medium)))
     }

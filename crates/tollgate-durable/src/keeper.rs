@@ -9,8 +9,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tollgate::shared::Place;
-use tollgate::{Algorithm, Clock, Error, KeyRef, Limit, Timestamp};
+use tollgate::{Algorithm, Error, KeyRef, Limit, Timestamp};
 
+use crate::clock::Time;
 use crate::file::{self, File};
 use crate::level::Keeping;
 use crate::limits::{Known, Limits, Rule, lock};
@@ -40,7 +41,7 @@ impl Prepared {
 #[derive(Debug)]
 pub(crate) struct Keeper {
     pub(crate) level: Keeping,
-    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) clock: Time,
     pub(crate) table: Table,
     pub(crate) limits: Limits,
     pub(crate) file: File,
@@ -67,7 +68,7 @@ struct Trouble {
 impl Keeper {
     pub(crate) fn new(
         level: Keeping,
-        clock: Arc<dyn Clock>,
+        clock: Time,
         max_keys: usize,
         clean_period: Duration,
         file: File,

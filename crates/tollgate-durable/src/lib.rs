@@ -48,6 +48,7 @@
 mod address;
 mod backend;
 mod builder;
+mod clock;
 #[cfg(test)]
 mod crashes;
 mod file;

@@ -86,7 +86,10 @@ impl Mark {
 
     /// Whether a charge of so many units would survive a crash, or is of a new key.
     pub(crate) fn covers(&self, units: u64, now: Timestamp) -> bool {
-        self.is_new || units <= self.left && now <= self.at + SPEAKS_FOR
+        // Whole microseconds: a hit has no time to spare for durations.
+        const SPAN: u64 = SPEAKS_FOR.as_micros() as u64;
+        let until = self.at.as_micros() + SPAN;
+        self.is_new || units <= self.left && now.as_micros() <= until
     }
 
     /// The state was fresh before what happens now: what the file says is of no account any more.

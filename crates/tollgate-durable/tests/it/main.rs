@@ -7,6 +7,7 @@ mod conformance;
 mod crash;
 mod disk;
 mod files;
+mod full;
 mod killed;
 mod levels;
 mod waiting;
