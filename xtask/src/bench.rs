@@ -5,9 +5,12 @@ use crate::needs;
 use crate::outcome::Outcome;
 
 pub(crate) fn bench(arguments: &[String]) -> Outcome {
-    if let Some(name @ ("redis" | "http" | "instructions")) = arguments.first().map(String::as_str)
-    {
+    let name = arguments.first().map(String::as_str);
+    if let Some(name @ ("redis" | "http" | "server" | "instructions")) = name {
         needs::install_for(&format!("bench {name}"))?;
+    }
+    if name == Some("server") {
+        run(&mut cargo(["build", "--release", "--package", "tollgate-server"]))?;
     }
     run(cargo(["run", "--release", "--package", "tollgate-bench", "--"]).args(arguments))
 }

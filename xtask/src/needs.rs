@@ -20,6 +20,10 @@ const NEEDS: &[(&str, &str, &str)] = &[
     ("bench redis", "redis-benchmark", "redis-tools"),
     ("bench http", "wrk", "wrk"),
     ("bench http", "valgrind", "valgrind"),
+    ("bench server", "redis-server", "redis-server"),
+    ("bench server", "redis-benchmark", "redis-tools"),
+    ("bench server", "wrk", "wrk"),
+    ("bench server", "h2load", "nghttp2-client"),
     ("bench instructions", "valgrind", "valgrind"),
     ("fuzz", "c++", "g++"),
 ];

@@ -1,6 +1,6 @@
 //! The command line.
 
-use crate::{KEYS, Outcome, Size, child, http, instructions, redis};
+use crate::{KEYS, Outcome, Size, child, http, instructions, redis, server};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -25,6 +25,13 @@ tollgate-bench http [--quick] [--rounds N] [--seconds S] [--out DIR]
     --rounds N   turns of each contender (9, with --quick 3)
     --seconds S  length of one turn (1)
     --out DIR    where to write (bench/results of the workspace)
+tollgate-bench server [--quick] [--rounds N] [--seconds S] [--out DIR]
+    the server tollgate beside throttlecrab-server and Redis, asked over RESP, HTTP and gRPC;
+    writes server.md and server.svg
+    --quick      fewer rounds
+    --rounds N   turns of each contender (7, with --quick 2)
+    --seconds S  length of one turn (3, with --quick 1)
+    --out DIR    where to write (bench/results of the workspace)
 tollgate-bench instructions
     instructions of one hit, counted by valgrind
 ";
@@ -44,6 +51,10 @@ pub(crate) enum Command {
     },
     Http {
         size: http::Size,
+        out: PathBuf,
+    },
+    Server {
+        size: server::Size,
         out: PathBuf,
     },
     Instructions,
@@ -66,6 +77,7 @@ pub(crate) fn parse(arguments: &[String]) -> Outcome<Command> {
         "memory" => memory(rest),
         "redis" => on_redis(rest),
         "http" => in_http(rest),
+        "server" => of_server(rest),
         http::COMMAND => Ok(Command::HttpChild(rest.to_vec())),
         "instructions" if rest.is_empty() => Ok(Command::Instructions),
         "instructions" => {
@@ -74,10 +86,10 @@ pub(crate) fn parse(arguments: &[String]) -> Outcome<Command> {
         child::COMMAND => Ok(Command::Child(rest.to_vec())),
         instructions::COMMAND => Ok(Command::Count(rest.to_vec())),
         "help" | "--help" | "-h" => Ok(Command::Help),
-        other => {
-            Err(format!("command `{other}`: must be memory, redis, http, instructions or help")
-                .into())
-        }
+        other => Err(format!(
+            "command `{other}`: must be memory, redis, http, server, instructions or help"
+        )
+        .into()),
     }
 }
 
@@ -132,6 +144,30 @@ fn on_redis(options: &[String]) -> Outcome<Command> {
         only,
     };
     Ok(Command::Redis { size, out })
+}
+
+fn of_server(options: &[String]) -> Outcome<Command> {
+    let (mut quick, mut rounds, mut span) = (false, None, None);
+    let mut out = workspace().join("bench/results");
+    let mut options = options.iter();
+    while let Some(option) = options.next() {
+        match option.as_str() {
+            "--quick" => quick = true,
+            "--rounds" => rounds = Some(whole("--rounds", options.next(), 99)?),
+            "--seconds" => span = Some(seconds(options.next())?),
+            "--out" => out = options.next().ok_or("--out: needs a directory")?.into(),
+            other => {
+                let rule = "must be --quick, --rounds N, --seconds S or --out DIR";
+                return Err(format!("option `{other}`: {rule}").into());
+            }
+        }
+    }
+    let size = server::Size {
+        rounds: rounds.unwrap_or(if quick { 2 } else { 7 }),
+        span: span.unwrap_or(Duration::from_secs(if quick { 1 } else { 3 })),
+        idle: 10_000,
+    };
+    Ok(Command::Server { size, out })
 }
 
 fn in_http(options: &[String]) -> Outcome<Command> {
@@ -204,7 +240,7 @@ mod tests {
     #[test]
     fn errors_name_value_and_rule() {
         for (line, message) in [
-            ("fly", "command `fly`: must be memory, redis, http, instructions or help"),
+            ("fly", "command `fly`: must be memory, redis, http, server, instructions or help"),
             ("memory --slow", "option `--slow`: must be --quick, --rounds N or --out DIR"),
             ("memory --rounds 0", "--rounds `0`: must be a whole number from 1 to 9"),
             ("memory --rounds", "--rounds ``: must be a whole number from 1 to 9"),

@@ -1,7 +1,8 @@
 //! tollgate beside its peers: speed, memory, cleaning, tails, instructions.
 //!
 //! `cargo run --release -p tollgate-bench -- memory [--quick]` measures all and writes a table and a
-//! plot under bench/results; `-- redis` does the same on a Redis server, `-- http` in a web server;
+//! plot under bench/results; `-- redis` does the same on a Redis server, `-- http` in a web server,
+//! `-- server` of the server itself;
 //! `-- instructions` counts only the instructions of one hit.
 #![allow(
     clippy::float_arithmetic,
@@ -21,6 +22,7 @@ mod redis;
 mod report;
 mod results;
 mod scenarios;
+mod server;
 mod svg;
 mod table;
 mod tail;
@@ -65,6 +67,7 @@ fn run(command: Command) -> Outcome<()> {
         Command::Memory { size, out } => memory(&size, &out),
         Command::Redis { size, out } => redis::run(&size, &out),
         Command::Http { size, out } => http::run(&size, &out),
+        Command::Server { size, out } => server::run(&size, &out),
         Command::HttpChild(arguments) => http::child(&arguments),
         Command::Instructions => {
             let counts = instructions::count_all()?;

@@ -1,0 +1,111 @@
+//! Who is asked, and how.
+
+use super::process::Server;
+use super::protobuf::Message;
+use super::turn::{self, Turn};
+use crate::Outcome;
+use std::time::Duration;
+
+pub(crate) const TOLLGATE: &str = "tollgate";
+pub(crate) const REDIS: &str = "Redis";
+pub(crate) const THROTTLECRAB: &str = "throttlecrab-server";
+
+/// A protocol, and how many questions are on their way at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scene {
+    Resp,
+    Pipelined,
+    Http,
+    Grpc,
+}
+
+impl Scene {
+    pub(crate) const ALL: [Scene; 4] = [Scene::Resp, Scene::Pipelined, Scene::Http, Scene::Grpc];
+
+    pub(crate) fn title(self) -> &'static str {
+        match self {
+            Scene::Resp => "RESP, one at a time on each of 50 connections",
+            Scene::Pipelined => "RESP, 16 in a pipeline on each of 50 connections",
+            Scene::Http => "HTTP, JSON, 50 connections",
+            Scene::Grpc => "gRPC, 16 connections with 8 streams each",
+        }
+    }
+}
+
+pub(crate) struct Contender {
+    pub(crate) server: &'static str,
+    /// What is asked of it.
+    pub(crate) title: &'static str,
+    pub(crate) scene: Scene,
+    ask: Ask,
+}
+
+enum Ask {
+    /// Words of a command; the key differs with each.
+    Command(&'static str),
+    /// Path and body; the key stands for `KEY`, and differs with each.
+    Json(&'static str, &'static str),
+    /// Path and message; the key is one and the same.
+    Message(&'static str, fn() -> Message),
+}
+
+/// 100,000 keys, each with a limit that this is far below.
+pub(crate) fn all() -> Vec<Contender> {
+    let mut all = Vec::new();
+    for scene in [Scene::Resp, Scene::Pipelined] {
+        for (server, title, words) in [
+            (REDIS, "Redis INCR", "INCR key:__rand_int__"),
+            (TOLLGATE, "tollgate CL.THROTTLE", "CL.THROTTLE key:__rand_int__ 1000 10000 60"),
+            (THROTTLECRAB, "throttlecrab THROTTLE", "THROTTLE key:__rand_int__ 1000 10000 60"),
+        ] {
+            all.push(Contender { server, title, scene, ask: Ask::Command(words) });
+        }
+    }
+    let ours = r#"{"limit":"10000/minute burst=1000","key":"KEY"}"#;
+    let theirs =
+        r#"{"key":"KEY","max_burst":1000,"count_per_period":10000,"period":60,"quantity":1}"#;
+    for (server, title, path, body) in [
+        (TOLLGATE, "tollgate /v1/hit", "/v1/hit", ours),
+        (THROTTLECRAB, "throttlecrab /throttle", "/throttle", theirs),
+    ] {
+        all.push(Contender { server, title, scene: Scene::Http, ask: Ask::Json(path, body) });
+    }
+    let rls = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
+    let throttle = "/throttlecrab.RateLimiter/Throttle";
+    for (server, title, ask) in [
+        (TOLLGATE, "tollgate ShouldRateLimit", Ask::Message(rls, should_rate_limit)),
+        (THROTTLECRAB, "throttlecrab Throttle", Ask::Message(throttle, their_throttle)),
+    ] {
+        all.push(Contender { server, title, scene: Scene::Grpc, ask });
+    }
+    all
+}
+
+/// A descriptor that brings its limit along: a billion in a second.
+fn should_rate_limit() -> Message {
+    let entry = Message::default().text(1, "key").text(2, "hot");
+    let limit = Message::default().number(1, 1_000_000_000).number(2, 1);
+    let descriptor = Message::default().message(1, &entry).message(2, &limit);
+    Message::default().text(1, "bench").message(2, &descriptor)
+}
+
+fn their_throttle() -> Message {
+    let message = Message::default().text(1, "hot").number(2, 1_000_000_000);
+    message.number(3, 1_000_000_000).number(4, 1).number(5, 1)
+}
+
+impl Contender {
+    pub(crate) fn turn(&self, server: &Server, span: Duration) -> Outcome<Turn> {
+        let turn = match &self.ask {
+            Ask::Command(words) => {
+                let pipeline = if self.scene == Scene::Pipelined { 16 } else { 1 };
+                turn::redis_benchmark(server.resp, words, pipeline, span)
+            }
+            Ask::Json(path, body) => turn::wrk(server.http, path, body, span),
+            Ask::Message(path, message) => {
+                turn::h2load(server.grpc, path, &message().framed(), span)
+            }
+        };
+        turn.map_err(|error| format!("{}: {error}", self.title).into())
+    }
+}

@@ -1,0 +1,43 @@
+//! The plot of the servers.
+
+use super::Results;
+use super::contenders::{REDIS, Scene, TOLLGATE};
+use crate::svg::{Bar, Look, Panel, picture};
+
+pub(crate) fn plot(results: &Results) -> String {
+    let mut panels: Vec<Panel> = Scene::ALL
+        .iter()
+        .map(|scene| {
+            let rows = results.rows.iter().filter(|row| row.contender.scene == *scene);
+            let bars = rows.map(|row| Bar {
+                title: row.contender.title,
+                look: look(row.contender.server),
+                value: row.best.rate / 1e3,
+            });
+            Panel { title: format!("{}: 1,000/s", scene.title()), bars: bars.collect(), end: None }
+        })
+        .collect();
+    let held = results.idle.iter().map(|held| Bar {
+        title: held.server,
+        look: look(held.server),
+        value: held.resident / 1e6,
+    });
+    panels.push(Panel {
+        title: "10,000 idle connections: MB".to_owned(),
+        bars: held.collect(),
+        end: None,
+    });
+    picture(
+        "Servers side by side",
+        "Questions answered in a second: more is better. Memory: less is better.",
+        &panels,
+    )
+}
+
+fn look(server: &str) -> Look {
+    match server {
+        TOLLGATE => Look::Ours,
+        REDIS => Look::Floor,
+        _ => Look::Peer,
+    }
+}

@@ -1,0 +1,82 @@
+//! The figures as tables, in the terminal and as Markdown.
+
+use super::Results;
+use super::contenders::{Scene, TOLLGATE};
+use super::targets;
+use crate::machine::Machine;
+use crate::report::{figure, goals};
+use crate::table::Table;
+
+const HOW: &str = "\
+## How it is measured
+
+- Each server is a process of its own on the loopback of this machine, with its defaults; the clients are redis-benchmark, wrk with one thread and h2load
+  with one thread, on the same cores.
+- All contenders take turns in every round, in both directions. The best round of each counts, for each figure.
+- RESP and HTTP: 100,000 keys at random; no limit is ever reached. gRPC: one hot key, because h2load sends one body. Redis has no limits: `INCR` is the
+  least that a recipe on it needs, and it does not expire.
+- What tollgate's gRPC answers is Envoy's protocol, which carries more than throttlecrab's own.
+- Waits with a pipeline are those of a whole pipeline.
+- Idle connections have asked once and then nothing; memory is that of the whole process, after all that was measured before.
+";
+
+pub(crate) fn plain(results: &Results) -> String {
+    tables(results).iter().map(Table::plain).collect()
+}
+
+pub(crate) fn markdown(results: &Results, machine: &Machine) -> String {
+    let tables: Vec<String> = tables(results).iter().map(Table::markdown).collect();
+    format!(
+        "# tollgate as a server, side by side\n\n{} · {} · {}\n\n{}\n\nMade by `{}`.\n\n![plot](server.svg)\n\n{}\n{HOW}",
+        machine.date,
+        machine.processor,
+        machine.compiler,
+        machine.versions.join(" · "),
+        machine.command,
+        tables.join("\n"),
+    )
+}
+
+fn tables(results: &Results) -> Vec<Table> {
+    let mut tables: Vec<Table> = Scene::ALL.iter().map(|scene| speed(results, *scene)).collect();
+    tables.push(idle(results));
+    tables.push(goals(targets::check(results)));
+    tables
+}
+
+fn speed(results: &Results, scene: Scene) -> Table {
+    let ours = results.row(TOLLGATE, scene).map(|row| row.best.rate);
+    let rows = results.rows.iter().filter(|row| row.contender.scene == scene).map(|row| {
+        let part = ours.map_or("-".to_owned(), |ours| format!("{:.2}x", ours / row.best.rate));
+        let mut cells = vec![row.contender.title.to_owned(), format!("{:.0}", row.best.rate), part];
+        cells.extend(row.best.waits.map(figure));
+        cells
+    });
+    Table {
+        title: scene.title(),
+        columns: ["", "per second", "tollgate is", "p50 ms", "p99 ms", "p99.9 ms"]
+            .map(str::to_owned)
+            .to_vec(),
+        rows: rows.collect(),
+        note: "",
+    }
+}
+
+fn idle(results: &Results) -> Table {
+    let rows = results.idle.iter().map(|held| {
+        vec![
+            held.server.to_owned(),
+            held.connections.to_string(),
+            format!("{:.0}", held.resident / 1e6),
+            format!("{:.1}", held.added / 1e3 / held.connections as f64),
+        ]
+    });
+    Table {
+        title: "Idle connections",
+        columns: ["", "connections", "MB of the process", "kB added by each"]
+            .map(str::to_owned)
+            .to_vec(),
+        rows: rows.collect(),
+        note: "",
+    }
+}

@@ -1,0 +1,73 @@
+//! What this project has set out to reach as a server, and whether this run did.
+
+use super::contenders::{REDIS, Scene, THROTTLECRAB, TOLLGATE};
+use super::{Results, Row};
+use crate::targets::Target;
+
+/// Scene, beside whom, how many times as fast.
+const SPEED: [(Scene, &str, f64); 6] = [
+    (Scene::Pipelined, REDIS, 0.8),
+    (Scene::Pipelined, THROTTLECRAB, 10.0),
+    (Scene::Resp, REDIS, 1.0),
+    (Scene::Resp, THROTTLECRAB, 1.0),
+    (Scene::Http, THROTTLECRAB, 1.2),
+    (Scene::Grpc, THROTTLECRAB, 1.0),
+];
+
+/// Bytes of the process with ten thousand idle connections.
+const IDLE: f64 = 200e6;
+
+pub(crate) fn check(results: &Results) -> Vec<Target> {
+    let mut targets = Vec::new();
+    for (scene, peer, times) in SPEED {
+        let rows = results.row(TOLLGATE, scene).zip(results.row(peer, scene));
+        targets.extend(rows.map(|(ours, theirs)| speed(ours, theirs, times)));
+    }
+    for scene in Scene::ALL {
+        let peers = [REDIS, THROTTLECRAB].into_iter().filter_map(|peer| results.row(peer, scene));
+        let ours = results.row(TOLLGATE, scene);
+        targets.extend(peers.filter_map(|theirs| Some(tail(ours?, theirs))));
+    }
+    let held = results.idle.iter().find(|held| held.server == TOLLGATE);
+    targets.extend(held.map(|held| Target {
+        goal: format!("{} idle connections in less than 200 MB", held.connections),
+        reached: format!("{:.0} MB", held.resident / 1e6),
+        met: Some(held.resident < IDLE),
+    }));
+    targets
+}
+
+fn speed(ours: &Row, theirs: &Row, times: f64) -> Target {
+    let reached = ours.best.rate / theirs.best.rate;
+    Target {
+        goal: format!(
+            "{}: at least {times}x {}",
+            short(ours.contender.scene),
+            theirs.contender.title
+        ),
+        reached: format!("{reached:.2}x"),
+        met: Some(reached >= times),
+    }
+}
+
+fn tail(ours: &Row, theirs: &Row) -> Target {
+    let ([.., ours_last], [.., theirs_last]) = (ours.best.waits, theirs.best.waits);
+    Target {
+        goal: format!(
+            "{}: p99.9 not later than of {}",
+            short(ours.contender.scene),
+            theirs.contender.title
+        ),
+        reached: format!("{ours_last:.2} ms beside {theirs_last:.2} ms"),
+        met: Some(ours_last <= theirs_last),
+    }
+}
+
+fn short(scene: Scene) -> &'static str {
+    match scene {
+        Scene::Resp => "RESP",
+        Scene::Pipelined => "RESP, 16 in a pipeline",
+        Scene::Http => "HTTP",
+        Scene::Grpc => "gRPC",
+    }
+}
