@@ -22,15 +22,21 @@ const MAX_KEY: usize = 256;
 #[derive(Debug)]
 pub struct Sketch {
     hasher: RandomState,
-    shards: [Mutex<Vec<Entry>>; SHARDS],
+    shards: [Mutex<Shard>; SHARDS],
+}
+
+/// What every hit looks at lies together: hashes and counts, at the same place as the entry they are of.
+#[derive(Debug)]
+struct Shard {
+    hashes: Vec<u64>,
+    counts: Vec<u64>,
+    entries: Vec<Entry>,
 }
 
 #[derive(Debug)]
 struct Entry {
-    hash: u64,
     rule: Arc<RuleStats>,
-    key: Box<str>,
-    count: u64,
+    key: String,
     over: u64,
 }
 
@@ -53,7 +59,7 @@ impl Default for Sketch {
     fn default() -> Self {
         Sketch {
             hasher: RandomState::default(),
-            shards: [const { Mutex::new(Vec::new()) }; SHARDS],
+            shards: [const { Mutex::new(Shard::EMPTY) }; SHARDS],
         }
     }
 }
@@ -68,16 +74,7 @@ impl Sketch {
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Err(TryLockError::WouldBlock) => return,
         };
-        if let Some(entry) = shard.iter_mut().find(|entry| entry.hash == hash) {
-            entry.count += 1;
-            return;
-        }
-        let new = |count, over| Entry { hash, rule: Arc::clone(rule), key: text(key), count, over };
-        if shard.len() < ROOM {
-            shard.push(new(1, 0));
-        } else if let Some(rarest) = shard.iter_mut().min_by_key(|entry| entry.count) {
-            *rarest = new(rarest.count + 1, rarest.count);
-        }
+        shard.saw(hash, rule, key);
     }
 
     /// Those that came most often, the first most often.
@@ -86,11 +83,11 @@ impl Sketch {
         let mut all = Vec::new();
         for shard in &self.shards {
             let shard = shard.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-            all.extend(shard.iter().map(|entry| Seen {
+            all.extend(shard.entries.iter().zip(&shard.counts).map(|(entry, count)| Seen {
                 namespace: entry.rule.namespace().to_owned(),
                 rule: entry.rule.name().to_owned(),
-                key: entry.key.to_string(),
-                count: entry.count,
+                key: entry.key.clone(),
+                count: *count,
                 over: entry.over,
             }));
         }
@@ -100,11 +97,44 @@ impl Sketch {
     }
 }
 
-/// A key as people read it.
-fn text(key: KeyRef<'_>) -> Box<str> {
-    let part = |part: &[u8]| String::from_utf8_lossy(&part[..part.len().min(MAX_KEY)]).into_owned();
-    let parts: Vec<String> = key.parts().map(part).collect();
-    parts.join(", ").into()
+impl Shard {
+    const EMPTY: Shard = Shard { hashes: Vec::new(), counts: Vec::new(), entries: Vec::new() };
+
+    fn saw(&mut self, hash: u64, rule: &Arc<RuleStats>, key: KeyRef<'_>) {
+        if let Some(index) = self.hashes.iter().position(|known| *known == hash) {
+            self.counts[index] += 1;
+            return;
+        }
+        if self.hashes.len() < ROOM {
+            let mut entry = Entry { rule: Arc::clone(rule), key: String::new(), over: 0 };
+            text(key, &mut entry.key);
+            self.entries.push(entry);
+            self.hashes.push(hash);
+            self.counts.push(1);
+            return;
+        }
+        let fewest = self.counts.iter().copied().min().unwrap_or_default();
+        let Some(index) = self.counts.iter().position(|count| *count == fewest) else { return };
+        self.hashes[index] = hash;
+        self.counts[index] = fewest + 1;
+        let entry = &mut self.entries[index];
+        entry.over = fewest;
+        text(key, &mut entry.key);
+        if !Arc::ptr_eq(&entry.rule, rule) {
+            entry.rule = Arc::clone(rule);
+        }
+    }
+}
+
+/// Writes a key as people read it; where another was written before, because most keys come once and go.
+fn text(key: KeyRef<'_>, into: &mut String) {
+    into.clear();
+    for (index, part) in key.parts().enumerate() {
+        if index > 0 {
+            into.push_str(", ");
+        }
+        into.push_str(&String::from_utf8_lossy(&part[..part.len().min(MAX_KEY)]));
+    }
 }
 
 #[cfg(test)]

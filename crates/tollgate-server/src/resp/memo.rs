@@ -13,6 +13,8 @@ pub(super) type Numbers = (&'static str, u64, u64, u64);
 #[derive(Debug, Default)]
 pub(super) struct Memo {
     known: Vec<(Numbers, Arc<Bound>)>,
+    /// Of the service that it is from.
+    edition: u64,
     /// The one to be replaced next.
     oldest: usize,
 }
@@ -21,9 +23,13 @@ impl Memo {
     #[inline]
     pub(super) fn find(
         &mut self,
+        edition: u64,
         numbers: Numbers,
         make: impl FnOnce() -> Result<Arc<Bound>, Refusal>,
     ) -> Result<Arc<Bound>, Refusal> {
+        if self.edition != edition {
+            *self = Memo { edition, ..Memo::default() };
+        }
         if let Some((_, bound)) = self.known.iter().find(|(known, _)| *known == numbers) {
             return Ok(Arc::clone(bound));
         }

@@ -139,6 +139,11 @@ impl Service {
         Ok(bound)
     }
 
+    /// A number that is another one when what was [given](Service::given) has to be asked for again.
+    pub(crate) fn edition(&self) -> u64 {
+        self.given.edition()
+    }
+
     /// Asks one thing of one key.
     ///
     /// # Errors
