@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
-use tokio::time::{Sleep, sleep};
+use tokio::time::{Sleep, sleep, timeout};
+use tollgate::{Clock, SystemClock};
 
 use super::buffer::{Buffer, Output};
 use super::flight::Flight;
@@ -16,11 +17,13 @@ use super::question::{Question, What, tell};
 use super::reply::Reply;
 use super::session::{Session, Step};
 use crate::net::{Draining, Stream};
+use crate::observe::Protocol;
 use crate::service::Service;
 
 pub(super) struct Connection {
     stream: Stream,
     service: Arc<Service>,
+    clock: SystemClock,
     session: Session,
     input: Buffer,
     parser: Parser,
@@ -44,10 +47,16 @@ enum Event {
 }
 
 impl Connection {
-    pub(super) fn new(stream: Stream, service: Arc<Service>, session: Session) -> Connection {
+    pub(super) fn new(
+        stream: Stream,
+        service: Arc<Service>,
+        clock: SystemClock,
+        session: Session,
+    ) -> Connection {
         Connection {
             stream,
             service,
+            clock,
             session,
             input: Buffer::default(),
             parser: Parser::default(),
@@ -89,7 +98,12 @@ impl Connection {
             .await;
             match event {
                 Event::End => break,
-                Event::Bytes => self.answer().await,
+                Event::Bytes => {
+                    let begin = self.clock.now();
+                    self.answer().await;
+                    let stats = self.service.observer().port(Protocol::Resp);
+                    stats.spans.saw(self.clock.now().since(begin));
+                }
             }
             // Most answers fit the socket: no need to wait for it.
             if poll_fn(|cx| Poll::Ready(self.poll_write(cx))).await == Poll::Ready(Err(())) {
@@ -187,6 +201,7 @@ impl Connection {
                     Reply { out: &mut output.bytes, protocol: session.protocol }
                         .error("ERR", error);
                     session.closing = true;
+                    service.observer().port(Protocol::Resp).wrong();
                     break;
                 }
             };
@@ -205,22 +220,16 @@ impl Connection {
     /// The rest of the answers; then the end is told, and whatever the client still sends is read and forgotten: if it were not, the system would cut
     /// the connection and take the answers with it.
     async fn goodbye(mut self) {
-        let all = async {
-            if poll_fn(|cx| self.poll_write(cx)).await.is_err() {
-                return;
-            }
-            if self.stream.shutdown().await.is_err() {
-                return;
-            }
-            loop {
-                let read = poll_fn(|cx| self.poll_read(cx)).await;
-                if matches!(read, Ok(0) | Err(_)) {
-                    return;
-                }
+        let written = timeout(UNREAD_TIME, poll_fn(|cx| self.poll_write(cx))).await;
+        if !matches!(written, Ok(Ok(()))) || self.stream.shutdown().await.is_err() {
+            return;
+        }
+        let forget = async {
+            while let Ok(1..) = poll_fn(|cx| self.poll_read(cx)).await {
                 self.input.consume(self.input.filled().len());
             }
         };
-        let _ = tokio::time::timeout(GOODBYE, all).await;
+        let _ = timeout(GOODBYE, forget).await;
     }
 }
 

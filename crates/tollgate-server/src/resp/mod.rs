@@ -31,6 +31,8 @@ pub use parser::{Command, Parser, ProtocolError};
 
 use std::sync::Arc;
 
+use tollgate::SystemClock;
+
 use crate::net::{Draining, Port};
 use crate::service::Service;
 use connection::Connection;
@@ -39,9 +41,10 @@ use session::Session;
 /// Answers on this port until it is time to stop.
 pub async fn serve(port: Port, service: Arc<Service>, draining: Draining) {
     let auth: Arc<dyn Auth> = port.gate();
+    let clock = SystemClock::new();
     port.serve(draining, move |stream, peer, draining| {
         let session = Session::new(Arc::clone(&auth), peer);
-        Connection::new(stream, Arc::clone(&service), session).talk(draining)
+        Connection::new(stream, Arc::clone(&service), clock, session).talk(draining)
     })
     .await;
 }

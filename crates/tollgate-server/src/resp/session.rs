@@ -12,6 +12,7 @@ use super::parser::Command;
 use super::question::Question;
 use super::reply::{Protocol, Reply};
 use super::{native, throttle};
+use crate::observe;
 use crate::service::Service;
 
 /// One client.
@@ -72,7 +73,7 @@ impl Session {
         verb.make_ascii_uppercase();
         if let (b"CL.THROTTLE", true, 5..) = (&*verb, self.admitted, command.len()) {
             let question = throttle::cell(self, service, command);
-            return self.asked(question, out);
+            return self.asked(service, question, out);
         }
         self.other(service, verb, command, out)
     }
@@ -98,15 +99,15 @@ impl Session {
         match verb {
             b"CL.THROTTLE" => {
                 let question = throttle::cell(self, service, command);
-                self.asked(question, out)
+                self.asked(service, question, out)
             }
             b"THROTTLE" => {
                 let question = throttle::crab(self, service, command);
-                self.asked(question, out)
+                self.asked(service, question, out)
             }
             _ if verb.starts_with(b"TG.") => {
                 let question = native::question(service, verb, command);
-                self.asked(question, out)
+                self.asked(service, question, out)
             }
             _ => {
                 handshake::answer(self, verb, command, out);
@@ -117,12 +118,14 @@ impl Session {
 
     fn asked<'a>(
         &self,
+        service: &Service,
         question: Result<Question<&'a [u8]>, crate::service::Refusal>,
         out: &mut Vec<u8>,
     ) -> Step<'a> {
         match question {
             Ok(question) => Step::Ask(question),
             Err(refusal) => {
+                service.observer().port(observe::Protocol::Resp).wrong();
                 super::shape::refusal(&refusal, &mut Reply { out, protocol: self.protocol });
                 Step::Said
             }
