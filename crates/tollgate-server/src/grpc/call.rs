@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use http::{HeaderMap, HeaderName, HeaderValue, Response};
-use http_body::{Frame, SizeHint};
+use http_body::Frame;
 use http_body_util::BodyExt;
 use tonic::Status;
 
@@ -92,6 +92,7 @@ pub(super) enum Body {
     Tonic(tonic::body::Body),
 }
 
+/// Without a hint of its size: hyper would make a header of it, which gRPC does not need.
 impl http_body::Body for Body {
     type Data = Bytes;
     type Error = Status;
@@ -120,14 +121,6 @@ impl http_body::Body for Body {
             Body::Message(_) | Body::Trailers => false,
             Body::End => true,
             Body::Tonic(body) => body.is_end_stream(),
-        }
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        match self {
-            Body::Message(message) => SizeHint::with_exact(message.len() as u64),
-            Body::Trailers | Body::End => SizeHint::with_exact(0),
-            Body::Tonic(body) => body.size_hint(),
         }
     }
 }

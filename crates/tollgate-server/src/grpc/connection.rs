@@ -1,5 +1,6 @@
 //! One connection: HTTP/2 with limits, and a polite end.
 
+use std::future::poll_fn;
 use std::io;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use hyper::server::conn::http2;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 
-use super::at_once::AtOnce;
+use super::calls::Calls;
 use super::handler::Handler;
 use crate::net::{Draining, Stream};
 
@@ -18,7 +19,7 @@ use crate::net::{Draining, Stream};
 const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// For whoever comes with HTTP/1, a person most likely.
-const SORRY: &[u8] = b"HTTP/1.1 505 HTTP Version Not Supported\r\ncontent-type: text/plain\r\ncontent-length: 41\r\nconnection: close\r\n\r\nthis port speaks gRPC, which needs HTTP/2\n";
+const SORRY: &[u8] = b"HTTP/1.1 505 HTTP Version Not Supported\r\ncontent-type: text/plain\r\ncontent-length: 42\r\nconnection: close\r\n\r\nthis port speaks gRPC, which needs HTTP/2\n";
 
 /// How long somebody may take to say that it is still there.
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(20);
@@ -34,7 +35,8 @@ pub(super) async fn serve(mut stream: Stream, handler: Arc<Handler>, mut drainin
     if !matches!(begun, Ok(Ok(true))) {
         return;
     }
-    let mut http = http2::Builder::new(AtOnce);
+    let calls = Calls::default();
+    let mut http = http2::Builder::new(calls.clone());
     http.timer(TokioTimer::new())
         .auto_date_header(false)
         .max_concurrent_streams(options.max_streams)
@@ -53,12 +55,12 @@ pub(super) async fn serve(mut stream: Stream, handler: Arc<Handler>, mut drainin
         }
     };
     tokio::select! {
-        _ = connection.as_mut() => return,
+        () = poll_fn(|cx| calls.poll(connection.as_mut(), cx)) => return,
         () = draining.begun() => {}
         () = old => {}
     }
     connection.as_mut().graceful_shutdown();
-    let _ = connection.await;
+    poll_fn(|cx| calls.poll(connection.as_mut(), cx)).await;
 }
 
 /// Reads the preface: whether this is HTTP/2.

@@ -1,7 +1,7 @@
 //! Envoy's rate limit service, health and reflection.
 
-mod at_once;
 mod call;
+mod calls;
 mod connection;
 mod handler;
 mod health;
