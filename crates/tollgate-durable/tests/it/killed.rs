@@ -36,8 +36,10 @@ fn a_process_that_will_be_killed() {
         LIMITS.map(|limit| store.limiter(limit).unwrap().deadline(Duration::from_secs(60)));
     let say = |text: &str| {
         let mut out = std::io::stdout().lock();
-        // The other side may be gone: then this process soon is.
-        let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+        if out.write_all(text.as_bytes()).and_then(|()| out.flush()).is_err() {
+            // Nobody is there to kill it.
+            std::process::exit(1);
+        }
     };
     // From here on no key is new.
     for (limit, limiter) in limiters.iter().enumerate() {
