@@ -12,7 +12,7 @@ use hyper::body::Incoming;
 use tollgate::shared::SharedStore as _;
 
 use crate::auth::Gate;
-use crate::http::{Problem, Reply, bytes, of_json, quoted, talk, unauthorized};
+use crate::http::{Problem, Reply, Talk, bytes, of_json, quoted, unauthorized};
 use crate::net::{Draining, Port};
 use crate::observe::Protocol;
 use crate::service::Service;
@@ -30,9 +30,10 @@ GET /rules         the rules in force, and how their hits ended
 
 /// Answers on this port until it is time to stop.
 pub async fn serve(port: Port, service: Arc<Service>, draining: Draining) {
-    let gate = port.gate();
+    let (gate, talk) = (port.gate(), Arc::new(Talk::new(port.patience())));
     port.serve(draining, move |stream, _peer, draining| {
         let (service, gate) = (Arc::clone(&service), Arc::clone(&gate));
+        let talk = Arc::clone(&talk);
         async move {
             let told = draining.clone();
             let answer = |request: Request<Incoming>| {
@@ -46,7 +47,7 @@ pub async fn serve(port: Port, service: Arc<Service>, draining: Draining) {
                     answer.unwrap_or_else(|problem| problem.response())
                 }
             };
-            talk(stream, draining, answer).await;
+            talk.on(stream, draining, answer).await;
         }
     })
     .await;

@@ -73,6 +73,7 @@ impl<'a> Ports<'a> {
             .tls(tls, connections.handshake_timeout)
             .seats(self.rooms[whose].seats())
             .idle(connections.idle_timeout)
+            .patient_for(connections.request_timeout)
             .guarded(gate)
             .counted(Arc::clone(self.service), protocol)
             .traced(self.tracer.clone());

@@ -175,7 +175,8 @@ async fn serve(
         tasks.spawn(http::serve(port, Arc::clone(&service), draining.clone()));
     }
     if let Some(port) = ports.open(Protocol::Grpc).await? {
-        let options = settings.envoy.clone();
+        let mut options = settings.envoy.clone();
+        options.patience = options.patience.min(port.patience());
         tasks.spawn(grpc::serve(port, Arc::clone(&service), options, draining.clone()));
     }
     if let Some(port) = ports.open(Protocol::Resp).await? {

@@ -24,13 +24,16 @@ const SORRY: &[u8] = b"HTTP/1.1 505 HTTP Version Not Supported\r\ncontent-type: 
 /// How long somebody may take to say that it is still there.
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(20);
 
+/// How long bytes that are on their way are waited for when the server stops.
+const LAST_CALL: Duration = Duration::from_millis(100);
+
 /// Talks until the other side ends it, it is too old, or it is time to stop; then answers what was asked before.
 pub(super) async fn serve(mut stream: Stream, handler: Arc<Handler>, mut draining: Draining) {
     let options = handler.options();
     let (patience, max_age) = (options.patience, options.max_age);
     let begun = tokio::select! {
         begun = tokio::time::timeout(patience, begins(&mut stream)) => begun,
-        () = draining.begun() => return,
+        () = last_call(&mut draining) => return,
     };
     if !matches!(begun, Ok(Ok(true))) {
         return;
@@ -61,6 +64,12 @@ pub(super) async fn serve(mut stream: Stream, handler: Arc<Handler>, mut drainin
     }
     connection.as_mut().graceful_shutdown();
     poll_fn(|cx| calls.poll(connection.as_mut(), cx)).await;
+}
+
+/// It is time to stop, and whoever was about to say something has had the time for it.
+async fn last_call(draining: &mut Draining) {
+    draining.begun().await;
+    tokio::time::sleep(LAST_CALL).await;
 }
 
 /// Reads the preface: whether this is HTTP/2.

@@ -2,10 +2,11 @@
 
 use std::convert::Infallible;
 use std::future::Future;
-use std::sync::LazyLock;
+use std::pin::pin;
 use std::time::Duration;
 
-use http::{Request, Response};
+use http::header::CONNECTION;
+use http::{HeaderValue, Request, Response};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -14,8 +15,14 @@ use hyper_util::server::conn::auto::Builder;
 use super::reply::Reply;
 use crate::net::{Draining, Stream};
 
-/// How long a client may take to send the head of a request, and to begin the next one.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
+/// How often a client that speaks HTTP/2 and says nothing is asked whether it is still there.
+const KEEPALIVE: Duration = Duration::from_secs(30);
+
+/// How long bytes that are on their way are waited for when the server stops.
+const LAST_CALL: Duration = Duration::from_millis(100);
+
+/// What shows which version it is: the preface of HTTP/2, in bytes.
+const PREFACE: usize = 24;
 
 /// The longest head of a request, in bytes.
 const MAX_HEAD: usize = 16 * 1024;
@@ -23,40 +30,64 @@ const MAX_HEAD: usize = 16 * 1024;
 /// Requests at once on one connection.
 const MAX_STREAMS: u32 = 256;
 
-static BUILDER: LazyLock<Builder<TokioExecutor>> = LazyLock::new(|| {
-    let mut builder = Builder::new(TokioExecutor::new());
-    builder
-        .http1()
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_TIMEOUT)
-        .max_buf_size(MAX_HEAD)
-        .pipeline_flush(true);
-    builder
-        .http2()
-        .timer(TokioTimer::new())
-        .keep_alive_interval(HEAD_TIMEOUT)
-        .max_concurrent_streams(MAX_STREAMS)
-        .max_header_list_size(MAX_HEAD as u32);
-    builder
-});
+/// How connections are talked on.
+#[derive(Clone, Debug)]
+pub(crate) struct Talk {
+    builder: Builder<TokioExecutor>,
+    patience: Duration,
+}
 
-/// Answers everything on a connection, until its client or the server has had enough; what was begun is answered.
-pub(crate) async fn talk<F, T>(stream: Stream, mut draining: Draining, answer: F)
-where
-    F: Fn(Request<Incoming>) -> T,
-    T: Future<Output = Response<Reply>> + Send + 'static,
-{
-    let answer = service_fn(|request| {
-        let answer = answer(request);
-        async move { Ok::<_, Infallible>(answer.await) }
-    });
-    let mut talk = std::pin::pin!(BUILDER.serve_connection(TokioIo::new(stream), answer));
-    // An error here is a client that went away or spoke something else: nobody to tell.
-    tokio::select! {
-        _ = &mut talk => {}
-        () = draining.begun() => {
-            talk.as_mut().graceful_shutdown();
-            let _ = talk.await;
+impl Talk {
+    /// With clients who may take that long to send the head of a request, and to begin the next one.
+    pub(crate) fn new(patience: Duration) -> Talk {
+        let mut builder = Builder::new(TokioExecutor::new());
+        builder
+            .http1()
+            .timer(TokioTimer::new())
+            .header_read_timeout(patience)
+            .max_buf_size(MAX_HEAD)
+            .pipeline_flush(true);
+        builder
+            .http2()
+            .timer(TokioTimer::new())
+            .keep_alive_interval(KEEPALIVE)
+            .max_concurrent_streams(MAX_STREAMS)
+            .max_header_list_size(MAX_HEAD as u32);
+        Talk { builder, patience }
+    }
+
+    /// Answers everything on a connection, until its client or the server has had enough; what was begun is answered.
+    pub(crate) async fn on<F, T>(&self, stream: Stream, mut draining: Draining, answer: F)
+    where
+        F: Fn(Request<Incoming>) -> T,
+        T: Future<Output = Response<Reply>> + Send + 'static,
+    {
+        let told = draining.clone();
+        let answer = service_fn(|request: Request<Incoming>| {
+            let one = request.version() < http::Version::HTTP_2;
+            let (answer, told) = (answer(request), told.clone());
+            async move {
+                let mut response = answer.await;
+                if one && told.has_begun() {
+                    response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+                }
+                Ok::<_, Infallible>(response)
+            }
+        });
+        let stream = TokioIo::new(stream.begins_within(self.patience, PREFACE));
+        let mut talk = pin!(self.builder.serve_connection(stream, answer));
+        let mut stop = pin!(async {
+            draining.begun().await;
+            // A request that is on its way when an idle connection ends would be lost.
+            tokio::time::sleep(LAST_CALL).await;
+        });
+        // An error here is a client that went away or spoke something else: nobody to tell.
+        tokio::select! {
+            _ = &mut talk => {}
+            () = &mut stop => {
+                talk.as_mut().graceful_shutdown();
+                let _ = talk.await;
+            }
         }
     }
 }

@@ -17,7 +17,7 @@ mod question;
 mod reply;
 mod route;
 
-pub(crate) use connection::talk;
+pub(crate) use connection::Talk;
 pub(crate) use front::unauthorized;
 pub(crate) use json::{answer as answer_json, quoted};
 pub(crate) use problem::Problem;
@@ -30,15 +30,16 @@ use crate::service::Service;
 
 /// Answers on this port until it is time to stop.
 pub async fn serve(port: Port, service: Arc<Service>, draining: Draining) {
+    let talk = Arc::new(Talk::new(port.patience()));
     let front = Arc::new(front::Front::new(&port, service));
     port.serve(draining, move |stream, _peer, draining| {
-        let front = Arc::clone(&front);
+        let (front, talk) = (Arc::clone(&front), Arc::clone(&talk));
         async move {
             let answer = |request| {
                 let front = Arc::clone(&front);
                 async move { front.answer(request).await }
             };
-            talk(stream, draining, answer).await;
+            talk.on(stream, draining, answer).await;
         }
     })
     .await;

@@ -26,12 +26,16 @@ const KEEPALIVE: Duration = Duration::from_secs(60);
 /// How long a client may take for its part of the greeting of TLS.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 
+/// How long a request may take to arrive.
+const PATIENCE: Duration = Duration::from_secs(30);
+
 /// A port that is listened on.
 #[derive(Debug)]
 pub struct Port {
     name: &'static str,
     listener: TcpListener,
     grace: Duration,
+    patience: Duration,
     manner: Manner,
     gate: Arc<Gate>,
     tracer: Option<Tracer>,
@@ -66,7 +70,8 @@ impl Port {
         let listener = TcpListener::bind(address).await?;
         let manner =
             Manner { tls: None, handshake: HANDSHAKE, idle: None, seats: None, counts: None };
-        Ok(Port { name, listener, grace, manner, gate: Arc::default(), tracer: None })
+        let (patience, gate) = (PATIENCE, Arc::default());
+        Ok(Port { name, listener, grace, patience, manner, gate, tracer: None })
     }
 
     /// Speaks TLS, with clients who take no longer than that to begin.
@@ -89,6 +94,19 @@ impl Port {
     pub fn idle(mut self, timeout: Option<Duration>) -> Port {
         self.manner.idle = timeout;
         self
+    }
+
+    /// Waits that long for a request that has begun.
+    #[must_use]
+    pub fn patient_for(mut self, patience: Duration) -> Port {
+        self.patience = patience;
+        self
+    }
+
+    /// How long a request may take to arrive.
+    #[must_use]
+    pub fn patience(&self) -> Duration {
+        self.patience
     }
 
     /// Counts connections where the service counts the rest.

@@ -18,6 +18,7 @@ const UNREAD: Duration = Duration::from_secs(30);
 pub struct Stream {
     bytes: Bytes,
     idle: Option<Box<Idle>>,
+    begins: Option<Box<Begins>>,
     unread: Option<Pin<Box<Sleep>>>,
 }
 
@@ -38,15 +39,24 @@ struct Idle {
     timer: Pin<Box<Sleep>>,
 }
 
+/// Ends a connection whose first words do not come.
+#[derive(Debug)]
+struct Begins {
+    /// Bytes that are still to come.
+    missing: usize,
+    timer: Pin<Box<Sleep>>,
+}
+
 impl From<TcpStream> for Stream {
     fn from(socket: TcpStream) -> Self {
-        Stream { bytes: Bytes::Plain(socket), idle: None, unread: None }
+        Stream { bytes: Bytes::Plain(socket), idle: None, begins: None, unread: None }
     }
 }
 
 impl From<TlsStream<TcpStream>> for Stream {
     fn from(tls: TlsStream<TcpStream>) -> Self {
-        Stream { bytes: Bytes::Tls(Box::new(tls)), idle: None, unread: None }
+        let bytes = Bytes::Tls(Box::new(tls));
+        Stream { bytes, idle: None, begins: None, unread: None }
     }
 }
 
@@ -59,6 +69,34 @@ impl Stream {
             Box::new(Idle { timeout, active: false, timer })
         });
         self
+    }
+
+    /// Ends, as if the client had gone, when its first bytes do not come in that time.
+    #[must_use]
+    pub fn begins_within(mut self, patience: Duration, bytes: usize) -> Stream {
+        let timer = Box::pin(tokio::time::sleep(patience));
+        self.begins = Some(Box::new(Begins { missing: bytes, timer }));
+        self
+    }
+
+    /// After reading: whether it is time to end.
+    fn is_over(&mut self, cx: &mut Context<'_>, read: Option<usize>) -> bool {
+        if let Some(begins) = &mut self.begins {
+            begins.missing = begins.missing.saturating_sub(read.unwrap_or(0));
+            if begins.missing == 0 {
+                self.begins = None;
+            } else if begins.timer.as_mut().poll(cx).is_ready() {
+                return true;
+            }
+        }
+        match (&mut self.idle, read) {
+            (Some(idle), Some(_)) => {
+                idle.active = true;
+                false
+            }
+            (Some(idle), None) => idle.is_over(cx),
+            (None, _) => false,
+        }
     }
 
     /// A client that reads nothing, although something is there for it, is cut.
@@ -96,14 +134,18 @@ impl AsyncRead for Stream {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
         let read = match &mut self.bytes {
             Bytes::Plain(socket) => Pin::new(socket).poll_read(cx, buffer),
             Bytes::Tls(tls) => Pin::new(tls).poll_read(cx, buffer),
         };
-        let Some(idle) = &mut self.idle else { return read };
-        if read.is_ready() {
-            idle.active = true;
-        } else if idle.is_over(cx) {
+        if self.idle.is_none() && self.begins.is_none() {
+            return read;
+        }
+        let count = read.is_ready().then(|| buffer.filled().len() - before);
+        if self.is_over(cx, count) {
+            // The end, whatever came.
+            buffer.set_filled(before);
             return Poll::Ready(Ok(()));
         }
         read

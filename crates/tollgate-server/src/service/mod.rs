@@ -26,6 +26,7 @@ use tollgate::{Key, Policy};
 
 use crate::observe::Observer;
 use crate::rules::RuleSet;
+use crate::telemetry;
 use domain::Domain;
 use given::Given;
 use resolve::Texts;
@@ -158,6 +159,9 @@ impl Service {
         match &answer {
             Ok(answer) if matches!(operation, Operation::Hit(_) | Operation::Take(_)) => {
                 key.with_key(|key| self.observer.saw(bound.stats(), key, answer.verdict));
+                if !answer.verdict.passes() {
+                    telemetry::denied(bound.stats(), answer.verdict);
+                }
             }
             Err(refusal) if refusal.kind() == RefusalKind::Store => bound.stats().failed(),
             Ok(_) | Err(_) => {}

@@ -25,6 +25,9 @@ pub struct ConnectionSettings {
     /// How long a client may take for its part of the greeting of TLS.
     #[serde(with = "span")]
     pub handshake_timeout: Duration,
+    /// How long a request may take to arrive, from its first byte or the end of the one before.
+    #[serde(with = "span")]
+    pub request_timeout: Duration,
     /// How long connections may go on when the server is told to stop.
     #[serde(with = "span")]
     pub grace: Duration,
@@ -42,6 +45,7 @@ impl Default for ConnectionSettings {
             max_admin: 200,
             idle_timeout: None,
             handshake_timeout: Duration::from_secs(10),
+            request_timeout: Duration::from_secs(30),
             grace: Duration::from_secs(10),
             drain_delay: Duration::ZERO,
         }

@@ -40,6 +40,7 @@ impl HttpClient for Sender {
             let body = Limited::new(body, MAX_ANSWER).collect().await?.to_bytes();
             Ok::<_, HttpError>(Response::from_parts(head, body))
         };
-        self.runtime.spawn(tokio::time::timeout(TIMEOUT, sent)).await??
+        // The timer too belongs to the runtime: this thread is none of it.
+        self.runtime.spawn(async move { tokio::time::timeout(TIMEOUT, sent).await }).await??
     }
 }

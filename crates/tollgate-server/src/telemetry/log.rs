@@ -4,6 +4,9 @@ use std::io::IsTerminal;
 
 use tracing_subscriber::EnvFilter;
 
+use super::Seldom;
+use crate::observe::RuleStats;
+use crate::service::Verdict;
 use crate::settings::{LogFormat, LogSettings};
 
 /// Begins to write the log.
@@ -25,4 +28,16 @@ pub fn start(settings: &LogSettings) -> Result<(), String> {
         LogFormat::Json => log.json().flatten_event(true).try_init(),
     };
     Ok(())
+}
+
+/// Somebody was denied: by which rule, not who. One line a second at most.
+pub(crate) fn denied(rule: &RuleStats, verdict: Verdict) {
+    static SELDOM: Seldom = Seldom::new();
+    if !tracing::enabled!(tracing::Level::DEBUG) {
+        return;
+    }
+    if let Some(untold) = SELDOM.may() {
+        let (namespace, rule) = (rule.namespace(), rule.name());
+        tracing::debug!(namespace, rule, verdict = verdict.name(), untold, "denied");
+    }
 }

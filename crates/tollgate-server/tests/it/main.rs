@@ -2,5 +2,6 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 mod grpc;
+mod operate;
 mod resp;
 mod server;

@@ -1,0 +1,97 @@
+//! Tokens on every port.
+
+use super::*;
+
+/// A token, and its hash for a configuration.
+fn token() -> (String, String) {
+    let (code, said, _) = run(&["token", "shop", "--json"]);
+    assert_eq!(code, Some(0));
+    let object: serde_json::Value = serde_json::from_str(&said).unwrap();
+    let text = |name: &str| object[name].as_str().unwrap().to_owned();
+    (text("token"), text("hash"))
+}
+
+#[tokio::test]
+async fn every_port_asks_for_its_token_and_takes_no_other() {
+    let ((asks, ask_hash), (operates, admin_hash)) = (token(), token());
+    let server = Server::with(
+        &format!("[auth.tokens]\nshop = {ask_hash:?}\n[auth.admin_tokens]\nme = {admin_hash:?}\n"),
+        &["--log-level", "trace"],
+        |_| {},
+    );
+    for (port, address) in server.ports() {
+        let (right, wrong) = if port == "admin" { (&operates, &asks) } else { (&asks, &operates) };
+        let with = async |token: Option<&str>| ask(port, address, None, token).await.unwrap();
+        assert_eq!(with(Some(right)).await, "answered", "{port}");
+        for token in [None, Some(&wrong[..]), Some("guess"), Some(&right[..right.len() - 1])] {
+            assert_eq!(with(token).await, "unauthorized", "{port}");
+        }
+    }
+    let log = server.log();
+    assert!(!log.contains(&asks) && !log.contains(&operates) && !log.contains("somebody"), "{log}");
+}
+
+#[tokio::test]
+async fn who_looks_after_the_server_needs_no_token() {
+    let hash = token().1;
+    let server =
+        Server::start(&format!("[auth]\ntokens.a = {hash:?}\nadmin_tokens.a = {hash:?}\n"));
+    for path in ["/health", "/ready"] {
+        let io = connect(server.admin, None).await.unwrap();
+        let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+        let said = exchange(io, &request).await.unwrap();
+        assert!(said.starts_with("HTTP/1.1 200 "), "{said}");
+    }
+    let io = connect(server.grpc, None).await.unwrap();
+    let health = grpc(io, "/grpc.health.v1.Health/Check", Vec::new(), None).await;
+    assert_eq!(health.as_deref(), Ok("0"));
+}
+
+#[tokio::test]
+async fn a_client_of_redis_shows_it_in_every_way_it_knows() {
+    let (token, hash) = token();
+    let server = Server::start(&format!("[auth.tokens]\nshop = {hash:?}\n"));
+    let said = async |first: &str| {
+        let io = connect(server.resp, None).await.unwrap();
+        let said = exchange(io, &format!("{first}\r\nCL.THROTTLE a 1 1 1\r\nQUIT\r\n")).await;
+        said.unwrap()
+    };
+    for first in [
+        format!("AUTH {token}"),
+        format!("AUTH default {token}"),
+        format!("AUTH shop {token}"),
+        format!("HELLO 3 AUTH default {token}"),
+        format!("HELLO 2 AUTH shop {token} SETNAME x"),
+    ] {
+        assert!(said(&first).await.contains("*5\r\n"), "{}", first.replace(&token, "…"));
+    }
+    for (first, expected) in [
+        ("AUTH guess".to_owned(), "-WRONGPASS"),
+        (format!("AUTH other {token}"), "-WRONGPASS"),
+        ("HELLO 3 AUTH default guess".to_owned(), "-WRONGPASS"),
+        ("HELLO 3".to_owned(), "-NOAUTH"),
+        ("PING".to_owned(), "-NOAUTH"),
+        ("TG.HIT a 5/minute".to_owned(), "-NOAUTH"),
+    ] {
+        let said = said(&first).await;
+        assert!(said.starts_with(expected) && said.contains("-NOAUTH"), "{first}: {said}");
+        assert!(!said.contains("*5\r\n"));
+    }
+}
+
+#[tokio::test]
+async fn a_hash_from_the_command_line_is_as_good_as_one_from_the_file() {
+    let (token, hash) = token();
+    let server = Server::with("", &["--token-hash", &hash], |_| {});
+    let asked = async |token: Option<&str>| ask("http", server.http, None, token).await.unwrap();
+    assert_eq!(asked(Some(&token)).await, "answered");
+    assert_eq!(asked(None).await, "unauthorized");
+}
+
+#[test]
+fn a_token_in_place_of_its_hash_is_refused_without_repeating_it() {
+    let (token, _) = token();
+    let (code, _, said) = run(&["serve", "--token-hash", &token]);
+    assert_eq!(code, Some(2));
+    assert!(said.contains("no hash of a token") && !said.contains(&token), "{said}");
+}

@@ -1,0 +1,59 @@
+//! Ports that other machines can reach.
+
+use super::*;
+
+fn anywhere() -> String {
+    format!("0.0.0.0:{}", free_port())
+}
+
+#[test]
+fn no_port_is_open_to_everybody_unless_somebody_said_so() {
+    for port in ["http", "grpc", "resp", "admin"] {
+        let mut arguments = vec!["serve".to_owned()];
+        for other in ["http", "grpc", "resp", "admin"] {
+            let address = if other == port { anywhere() } else { "off".to_owned() };
+            arguments.extend([format!("--{other}"), address]);
+        }
+        let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
+        let (code, said, error) = run(&arguments);
+        assert_eq!((code, &said[..]), (Some(2), ""), "{port}");
+        let tokens = if port == "admin" { "[auth.admin_tokens]" } else { "[auth.tokens]" };
+        for part in [&format!("{port}: 0.0.0.0:"), tokens, "client_ca", "--allow-anonymous"] {
+            assert!(error.contains(part), "{port}: {part}: {error}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn tokens_certificates_and_a_plain_word_open_it() {
+    let certificates = Certificates::new();
+    let hash = format!("sha256:{}", "0".repeat(64));
+    let file = |name: &str| certificates.name(name);
+    let mutual = format!(
+        "[tls]\ncertificate = {:?}\nkey = {:?}\nclient_ca = {:?}\n",
+        file("server.crt"),
+        file("server.key"),
+        file("ca.crt")
+    );
+    for (config, warned) in [
+        ("[auth]\nallow_anonymous = true\n".to_owned(), "open to every machine"),
+        (format!("[auth]\ntokens.a = {hash:?}\n"), "in the clear"),
+        (mutual, ""),
+    ] {
+        let address = anywhere();
+        let local = address.replace("0.0.0.0", "127.0.0.1").parse::<SocketAddr>().unwrap();
+        let mut process = Process::new(env!("CARGO_BIN_EXE_tollgate"), "tollgate");
+        let dir = process.dir().to_owned();
+        std::fs::write(dir.join("tollgate.toml"), &config).unwrap();
+        process.start(|command| {
+            command.args(["serve", "--config", "tollgate.toml", "--http", &address]);
+            command.args(["--grpc", "off", "--resp", "off", "--admin", "off"]);
+            command.stderr(File::create(dir.join("log")).unwrap());
+        });
+        eventually("it listens", || std::net::TcpStream::connect(local).is_ok());
+        let log = std::fs::read_to_string(dir.join("log")).unwrap();
+        for warning in ["open to every machine", "in the clear"] {
+            assert_eq!(log.contains(warning), warned == warning, "{config}: {log}");
+        }
+    }
+}

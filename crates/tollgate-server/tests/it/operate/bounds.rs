@@ -1,0 +1,170 @@
+//! What strangers cannot do: take all connections, wait without end, break anything with bytes.
+
+use std::time::Duration;
+
+use super::*;
+
+/// Whether the other side ends it, whatever it says before.
+async fn ended(mut io: impl AsyncRead + Unpin) -> bool {
+    let mut said = Vec::new();
+    // Cut or ended: both are an end.
+    tokio::time::timeout(Duration::from_secs(20), io.read_to_end(&mut said)).await.is_ok()
+}
+
+#[tokio::test]
+async fn there_is_room_for_so_many_and_operators_have_their_own() {
+    let server = Server::start("[connections]\nmax = 3\n");
+    let mut held = Vec::new();
+    for address in [server.resp, server.http, server.grpc] {
+        held.push(TcpStream::connect(address).await.unwrap());
+    }
+    // One answer each: they have been taken, not only let in by the system.
+    held[0].write_all(b"PING\r\n").await.unwrap();
+    held[0].read_exact(&mut [0; 7]).await.unwrap();
+    let full = async || {
+        let admin = exchange(connect(server.admin, None).await.unwrap(), METRICS).await.unwrap();
+        admin.contains("tollgate_connections{port=\"http\"} 1\n")
+            && admin.contains("tollgate_connections{port=\"grpc\"} 1\n")
+    };
+    while !full().await {}
+    for address in [server.resp, server.http, server.grpc] {
+        assert!(ended(TcpStream::connect(address).await.unwrap()).await);
+    }
+    let said = exchange(connect(server.admin, None).await.unwrap(), METRICS).await.unwrap();
+    assert!(said.contains("tollgate_connections_refused_total{port=\"resp\"} 1\n"), "{said}");
+    assert!(server.log().contains("too many connections on all ports"), "{}", server.log());
+    drop(held);
+    let mut answer = String::new();
+    while answer != "answered" {
+        answer = ask("http", server.http, None, None).await.unwrap_or_default();
+    }
+}
+
+const METRICS: &str = "GET /metrics HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
+
+#[tokio::test]
+async fn who_says_nothing_is_sent_away_where_that_is_set() {
+    let server = Server::start("[connections]\nidle_timeout = '200ms'\n");
+    for (port, address) in server.ports() {
+        assert!(ended(TcpStream::connect(address).await.unwrap()).await, "{port}");
+    }
+    // Who talks is not.
+    let mut talks = TcpStream::connect(server.resp).await.unwrap();
+    for _ in 0..20 {
+        talks.write_all(b"PING\r\n").await.unwrap();
+        talks.read_exact(&mut [0; 7]).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+#[tokio::test]
+async fn who_never_ends_its_greeting_of_tls_is_sent_away() {
+    let certificates = Certificates::new();
+    let server = Server::start(&format!(
+        "[connections]\nhandshake_timeout = '200ms'\n[tls]\ncertificate = {:?}\nkey = {:?}\n",
+        certificates.name("server.crt"),
+        certificates.name("server.key")
+    ));
+    // The first bytes of a greeting of a client.
+    let half = [0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc];
+    for (port, address) in server.ports() {
+        for said in [&b""[..], &half] {
+            let mut socket = TcpStream::connect(address).await.unwrap();
+            socket.write_all(said).await.unwrap();
+            assert!(ended(socket).await, "{port}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_request_that_comes_byte_by_byte_is_not_waited_for() {
+    let server = Server::start("[connections]\nrequest_timeout = '300ms'\n");
+    let never = "POST /v1/hit HTTP/1.1\r\nx: ".to_owned() + &"x".repeat(10_000);
+    let preface = "PRI * HTTP/2.0\r\n\r\nSM";
+    for (port, address, slow) in [
+        ("http", server.http, &never[..]),
+        ("http", server.http, preface),
+        ("admin", server.admin, &never),
+        ("grpc", server.grpc, preface),
+    ] {
+        let (reads, mut writes) = TcpStream::connect(address).await.unwrap().into_split();
+        let slow = slow.as_bytes().to_vec();
+        let trickle = tokio::spawn(async move {
+            for byte in slow {
+                if writes.write_all(&[byte]).await.is_err() {
+                    return;
+                }
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+            // Enough said: the rest is waiting.
+            std::future::pending::<()>().await;
+        });
+        assert!(ended(reads).await, "{port}");
+        trickle.abort();
+    }
+    server.answers(None, None).await;
+}
+
+#[tokio::test]
+async fn random_bytes_end_a_connection_and_nothing_else() {
+    let certificates = Certificates::new();
+    let tls = format!(
+        "[tls]\ncertificate = {:?}\nkey = {:?}\n",
+        certificates.name("server.crt"),
+        certificates.name("server.key")
+    );
+    // A generator of its own: the same bytes in every run.
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut byte = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 32) as u8
+    };
+    let begins: [&[u8]; 5] = [
+        b"",
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0",
+        b"POST /v1/hit HTTP/1.1\r\ncontent-length: 200\r\n\r\n",
+        b"*3\r\n$8\r\nTHROTTLE\r\n$100\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+    ];
+    for config in ["", &tls] {
+        let server = Server::start(config);
+        for (_, address) in server.ports() {
+            for round in 0..50 {
+                let noise: Vec<u8> = (0..200).map(|_| byte()).collect();
+                let mut socket = TcpStream::connect(address).await.unwrap();
+                let _ = socket.write_all(&[begins[round % begins.len()], &noise].concat()).await;
+                let _ = socket.shutdown().await;
+                assert!(ended(socket).await);
+            }
+        }
+        let client = |port: &str| {
+            let protocols: &[&str] = if port == "grpc" { &["h2"] } else { &[] };
+            (!config.is_empty()).then(|| trusting(&certificates, false, protocols))
+        };
+        for (port, address) in server.ports() {
+            let answer = ask(port, address, client(port).as_ref(), None).await;
+            assert_eq!(answer.as_deref(), Ok("answered"), "{port}");
+        }
+        assert!(!server.log().contains("panicked"), "{}", server.log());
+    }
+}
+
+#[tokio::test]
+async fn a_system_without_room_for_files_is_waited_for() {
+    let mut server = Server::start("");
+    let id = server.process.id().unwrap().to_string();
+    let bound = Command::new("prlimit").args(["--pid", &id, "--nofile=60:60"]).status().unwrap();
+    assert!(bound.success());
+    let mut held = Vec::new();
+    for _ in 0..100 {
+        held.push(TcpStream::connect(server.resp).await.unwrap());
+    }
+    eventually("it is in the log", || server.log().contains("a connection could not be taken"));
+    assert!(server.process.ended().is_none());
+    drop(held);
+    server.answers(None, None).await;
+    // One line a second, not one for each try.
+    assert!(server.log().lines().count() < 40, "{}", server.log());
+}

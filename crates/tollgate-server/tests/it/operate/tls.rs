@@ -1,0 +1,177 @@
+//! TLS on every port, with certificates of clients and without, replaced while it runs.
+
+use super::*;
+
+fn config(certificates: &Certificates, mutual: bool) -> String {
+    let file = |name: &str| certificates.name(name);
+    let mut config =
+        format!("[tls]\ncertificate = {:?}\nkey = {:?}\n", file("server.crt"), file("server.key"));
+    if mutual {
+        config += &format!("client_ca = {:?}\n", file("ca.crt"));
+    }
+    config
+}
+
+fn protocols(port: &str) -> &'static [&'static str] {
+    match port {
+        "grpc" => &["h2"],
+        "resp" => &[],
+        _ => &["http/1.1"],
+    }
+}
+
+/// What comes of one question by a client that trusts these.
+async fn asked(
+    (port, address): (&str, SocketAddr),
+    certificates: &Certificates,
+    shows: bool,
+) -> Result<String, String> {
+    let client = trusting(certificates, shows, protocols(port));
+    ask(port, address, Some(&client), None).await
+}
+
+#[tokio::test]
+async fn every_port_speaks_tls_and_nothing_else() {
+    let (certificates, strangers) = (Certificates::new(), Certificates::new());
+    let server = Server::start(&config(&certificates, false));
+    for port in server.ports() {
+        let answer = asked(port, &certificates, false).await;
+        assert_eq!(answer.as_deref(), Ok("answered"), "{port:?}");
+        let clear = ask(port.0, port.1, None, None).await;
+        assert!(!matches!(clear.as_deref(), Ok("answered" | "unauthorized")), "{clear:?}");
+        let other = asked(port, &strangers, false).await.unwrap_err();
+        assert!(other.contains("invalid peer certificate"), "{other}");
+    }
+}
+
+#[tokio::test]
+async fn with_an_authority_of_clients_only_its_clients_are_answered() {
+    let (certificates, strangers) = (Certificates::new(), Certificates::new());
+    let server = Server::start(&config(&certificates, true));
+    // These show a certificate of another authority, and trust the server all the same.
+    std::fs::copy(certificates.file("ca.crt"), strangers.file("ca.crt")).unwrap();
+    for port in server.ports() {
+        let answer = asked(port, &certificates, true).await;
+        assert_eq!(answer.as_deref(), Ok("answered"), "{port:?}");
+        for (who, shows) in [(&certificates, false), (&strangers, true)] {
+            let refused = asked(port, who, shows).await;
+            assert!(!matches!(refused.as_deref(), Ok("answered")), "{port:?}: {refused:?}");
+        }
+    }
+    eventually("it is in the log", || server.log().contains("a connection was refused"));
+}
+
+#[tokio::test]
+async fn a_port_can_be_left_out_and_have_its_own_authority() {
+    let certificates = Certificates::new();
+    let mut text = config(&certificates, false);
+    text += &format!(
+        "[tls.admin]\noff = true\n[tls.resp]\nclient_ca = {:?}\n",
+        certificates.name("ca.crt")
+    );
+    let server = Server::start(&text);
+    assert_eq!(ask("admin", server.admin, None, None).await.as_deref(), Ok("answered"));
+    assert_eq!(asked(("http", server.http), &certificates, false).await.as_deref(), Ok("answered"));
+    let refused = asked(("resp", server.resp), &certificates, false).await;
+    assert!(!matches!(refused.as_deref(), Ok("answered")), "{refused:?}");
+    assert_eq!(asked(("resp", server.resp), &certificates, true).await.as_deref(), Ok("answered"));
+}
+
+#[tokio::test]
+async fn http_2_and_1_are_chosen_from() {
+    let certificates = Certificates::new();
+    let server = Server::start(&config(&certificates, false));
+    for (address, offers, chosen) in [
+        (server.http, &["h2", "http/1.1"][..], Some(&b"h2"[..])),
+        (server.http, &["http/1.1"], Some(b"http/1.1")),
+        (server.grpc, &["h2", "http/1.1"], Some(b"h2")),
+        (server.resp, &["h2"], None),
+    ] {
+        let socket = TcpStream::connect(address).await.unwrap();
+        let client = tokio_rustls::TlsConnector::from(trusting(&certificates, false, offers));
+        let name = ServerName::try_from("127.0.0.1").unwrap();
+        let stream = client.connect(name, socket).await.unwrap();
+        assert_eq!(stream.get_ref().1.alpn_protocol(), chosen, "{offers:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_new_certificate_is_taken_and_a_broken_one_is_not() {
+    let (certificates, others) = (Certificates::new(), Certificates::new());
+    let server = Server::start(&config(&certificates, false));
+    let mut open = connect(server.resp, Some(&trusting(&certificates, false, &[]))).await.unwrap();
+    let replace = |name: &str| {
+        // As one step, as everybody who replaces certificates does it.
+        std::fs::copy(others.file(name), certificates.file("new")).unwrap();
+        std::fs::rename(certificates.file("new"), certificates.file(name)).unwrap();
+    };
+
+    // A certificate without its key: the old one stays, and the log says why.
+    replace("server.crt");
+    server.process.signal("HUP");
+    eventually("it complains", || server.log().contains("the old one stays"));
+    assert!(server.log().contains("server.key"), "{}", server.log());
+    for port in server.ports() {
+        assert_eq!(asked(port, &certificates, false).await.as_deref(), Ok("answered"));
+    }
+
+    replace("server.key");
+    server.process.signal("HUP");
+    eventually("it takes it", || server.log().matches("a new certificate").count() == 4);
+    for port in server.ports() {
+        assert_eq!(asked(port, &others, false).await.as_deref(), Ok("answered"), "{port:?}");
+        assert!(asked(port, &certificates, false).await.is_err());
+    }
+
+    // Who was there before still is.
+    open.write_all(b"PING\r\n").await.unwrap();
+    let mut said = [0; 7];
+    open.read_exact(&mut said).await.unwrap();
+    assert_eq!(&said, b"+PONG\r\n");
+}
+
+#[tokio::test]
+async fn nobody_has_to_tell_it_that_a_certificate_is_new() {
+    let (certificates, others) = (Certificates::new(), Certificates::new());
+    let server = Server::start(&config(&certificates, false));
+    for name in ["server.crt", "server.key"] {
+        std::fs::copy(others.file(name), certificates.file(name)).unwrap();
+    }
+    eventually("it takes it", || server.log().matches("a new certificate").count() == 4);
+    let answer = asked(("http", server.http), &others, false).await;
+    assert_eq!(answer.as_deref(), Ok("answered"));
+}
+
+#[tokio::test]
+async fn answers_larger_than_a_socket_arrive_whole() {
+    let certificates = Certificates::new();
+    let server = Server::start(&config(&certificates, false));
+    let mut io = connect(server.resp, Some(&trusting(&certificates, false, &[]))).await.unwrap();
+    let text = "x".repeat(30_000);
+    let echo = format!("*2\r\n$4\r\nECHO\r\n${}\r\n{text}\r\n", text.len());
+    let answer = format!("${}\r\n{text}\r\n", text.len());
+    let times = 100;
+    io.write_all(echo.repeat(times).as_bytes()).await.unwrap();
+    io.flush().await.unwrap();
+    let mut said = vec![0; answer.len() * times];
+    io.read_exact(&mut said).await.unwrap();
+    assert!(said == answer.repeat(times).as_bytes());
+}
+
+#[test]
+fn files_that_are_none_are_named() {
+    let certificates = Certificates::new();
+    let file = |name: &str| certificates.name(name);
+    let run = |certificate: &str, key: &str| {
+        run(&["serve", "--tls-certificate", &file(certificate), "--tls-key", &file(key)])
+    };
+    for (certificate, key, expected) in [
+        ("nobody.crt", "server.key", "nobody.crt: No such file"),
+        ("server.crt", "client.key", "client.key"),
+        ("server.key", "server.key", "no certificate in it"),
+    ] {
+        let (code, _, error) = run(certificate, key);
+        assert_eq!(code, Some(2), "{error}");
+        assert!(error.contains("tls: http: ") && error.contains(expected), "{error}");
+    }
+}
