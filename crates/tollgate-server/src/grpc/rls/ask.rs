@@ -11,7 +11,7 @@ type Hit<'a> = Item<'a, &'a DescriptorKey>;
 /// The answers, in order; `None` where nothing limits.
 ///
 /// Peeks come first: where one of them refuses, the whole request is refused and its hits are only looked at. The hits are one step, all or nothing. A
-/// refund tells of something that is over: it is made whatever the others say.
+/// refund tells of something that is over: it is made whatever the others say. Quotas come last, each for itself: one that lets pass is enough.
 pub(super) async fn all(
     service: &Service,
     questions: &[Question],
@@ -21,13 +21,16 @@ pub(super) async fn all(
         return Ok(vec![Some(answer)]);
     }
     let mut answers = vec![None; questions.len()];
-    let mut hits = Vec::new();
+    let (mut hits, mut quotas) = (Vec::new(), Vec::new());
     for (index, question) in questions.iter().enumerate() {
         match question {
             Question::Free => {}
             Question::Blocked => {
                 let (verdict, decisions) = (Verdict::Blocked, Decisions::None);
                 answers[index] = Some(Answer { verdict, decisions });
+            }
+            Question::Of(found, Operation::Hit(cost)) if question.is_quota() => {
+                quotas.push((index, found, *cost));
             }
             Question::Of(found, Operation::Hit(cost)) => hits.push((index, found, *cost)),
             Question::Of(found, operation) => {
@@ -36,11 +39,37 @@ pub(super) async fn all(
             }
         }
     }
-    let open = answers.iter().flatten().all(Answer::passes);
+    let open = binding_pass(questions, &answers);
     for (index, answer) in hit(service, &hits, open).await? {
         answers[index] = Some(answer);
     }
+    let open = binding_pass(questions, &answers);
+    for (index, found, cost) in &quotas {
+        let operation = if open { Operation::Hit(*cost) } else { Operation::Peek(*cost) };
+        let answer = service.ask(&found.bound, Question::key(found), operation).await?;
+        answers[*index] = Some(answer);
+    }
+    if open && !passes(questions, &answers) {
+        for (index, found, cost) in hits {
+            if answers[index].as_ref().is_some_and(|answer| answer.verdict == Verdict::Allowed) {
+                let back = Operation::Refund(cost);
+                let _ = service.ask(&found.bound, Question::key(found), back).await?;
+            }
+        }
+    }
     Ok(answers)
+}
+
+/// Whether the request may pass: no limit refuses, and of its quotas, if there are any, one does not.
+pub(super) fn passes(questions: &[Question], answers: &[Option<Answer>]) -> bool {
+    let quotas = questions.iter().zip(answers).filter(|(question, _)| question.is_quota());
+    let mut quotas = quotas.filter_map(|(_, answer)| answer.as_ref()).peekable();
+    binding_pass(questions, answers) && (quotas.peek().is_none() || quotas.any(Answer::passes))
+}
+
+fn binding_pass(questions: &[Question], answers: &[Option<Answer>]) -> bool {
+    let binding = questions.iter().zip(answers).filter(|(question, _)| !question.is_quota());
+    binding.filter_map(|(_, answer)| answer.as_ref()).all(Answer::passes)
 }
 
 /// Hits, or looks where it is refused already. Hits on one counter are one hit.

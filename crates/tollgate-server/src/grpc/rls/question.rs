@@ -26,6 +26,11 @@ impl Question {
         &found.key
     }
 
+    /// Whether it refuses only together with all other quotas of the request.
+    pub(super) fn is_quota(&self) -> bool {
+        matches!(self, Question::Of(found, _) if found.bound.about().quota)
+    }
+
     /// Whether two hits are on one counter.
     pub(super) fn same(one: &Match, other: &Match) -> bool {
         std::sync::Arc::ptr_eq(&one.bound, &other.bound) && one.key == other.key

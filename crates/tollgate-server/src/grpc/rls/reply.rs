@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use prost_types::value::Kind;
 use prost_types::{ListValue, Struct, Value};
+use serde_json::Value as Json;
 use tollgate::{Decision, Limit, PolicyDecision};
 use tollgate_http::{Field, Outcomes, PROBLEM_JSON, Shown, problem};
 
@@ -12,7 +13,7 @@ use super::super::options::Options;
 use super::super::proto::{
     Code, DescriptorStatus, HeaderValue, RateLimit, RateLimitResponse, Unit,
 };
-use super::Question;
+use super::{Question, ask};
 use crate::service::{Answer, Verdict};
 
 /// What Envoy answers to who may not pass.
@@ -25,7 +26,7 @@ pub(super) fn of(
     questions: &[Question],
     answers: &[Option<Answer>],
 ) -> RateLimitResponse {
-    let passes = answers.iter().flatten().all(Answer::passes);
+    let passes = ask::passes(questions, answers);
     let both = || questions.iter().zip(answers);
     let statuses: Vec<_> = both().map(|(question, answer)| status(question, answer)).collect();
     let mut response = RateLimitResponse {
@@ -97,10 +98,7 @@ fn status(question: &Question, answer: &Option<Answer>) -> DescriptorStatus {
         },
         (None, Verdict::Blocked) => DescriptorStatus {
             code,
-            current_limit: Some(RateLimit {
-                name: name(question).to_owned(),
-                ..RateLimit::default()
-            }),
+            current_limit: Some(blocked(question)),
             ..DescriptorStatus::default()
         },
         (None, _) => {
@@ -114,6 +112,19 @@ fn shown<'a>(question: &'a Question, answer: &'a Answer) -> Option<(&'a Limit, &
     let Question::Of(found, _) = question else { return None };
     let (place, decision) = answer.decisions.headline()?;
     Some((found.bound.limits_of(&Question::key(found)).get(place)?, decision))
+}
+
+/// What blocks is shown as it was written.
+fn blocked(question: &Question) -> RateLimit {
+    let rate = match question {
+        Question::Of(found, _) => found.bound.about().rate,
+        Question::Free | Question::Blocked => None,
+    };
+    RateLimit {
+        requests_per_unit: 0,
+        unit: rate.map_or(Unit::Unknown, |rate| Unit::of(rate.unit.period())).into(),
+        name: name(question).to_owned(),
+    }
 }
 
 fn name(question: &Question) -> &str {
@@ -189,11 +200,58 @@ fn metadata(
         Value { kind: Some(Kind::StructValue(fields_of(fields))) }
     });
     let descriptors = Kind::ListValue(ListValue { values: each.collect() });
-    fields_of(vec![
+    let mut all = vec![
         ("domain", text(domain)),
         ("allowed", Value { kind: Some(Kind::BoolValue(passes)) }),
         ("descriptors", Value { kind: Some(descriptors) }),
-    ])
+    ];
+    let written = written(questions, answers);
+    if !written.is_empty() {
+        all.push(("metadata", value(&written.into())));
+    }
+    fields_of(all)
+}
+
+/// What the rules that let pass have to say; of one word by several, the first.
+fn written(questions: &[Question], answers: &[Option<Answer>]) -> serde_json::Map<String, Json> {
+    let mut all = serde_json::Map::new();
+    for (question, answer) in questions.iter().zip(answers) {
+        let (Question::Of(found, _), Some(answer)) = (question, answer) else { continue };
+        if let Some(own) = found.bound.about().metadata.as_ref().filter(|_| answer.passes()) {
+            merge(&mut all, own);
+        }
+    }
+    all
+}
+
+fn merge(all: &mut serde_json::Map<String, Json>, more: &serde_json::Map<String, Json>) {
+    for (name, value) in more {
+        match (all.get_mut(name), value) {
+            (Some(Json::Object(known)), Json::Object(more)) => merge(known, more),
+            (Some(_), _) => {}
+            (None, value) => {
+                all.insert(name.clone(), value.clone());
+            }
+        }
+    }
+}
+
+/// JSON as protobuf has it.
+fn value(json: &Json) -> Value {
+    let kind = match json {
+        Json::Null => Kind::NullValue(0),
+        Json::Bool(bool) => Kind::BoolValue(*bool),
+        Json::Number(number) => Kind::NumberValue(number.as_f64().unwrap_or_default()),
+        Json::String(text) => Kind::StringValue(text.clone()),
+        Json::Array(list) => {
+            Kind::ListValue(ListValue { values: list.iter().map(value).collect() })
+        }
+        Json::Object(fields) => {
+            let fields = fields.iter().map(|(name, json)| (name.clone(), value(json)));
+            Kind::StructValue(Struct { fields: fields.collect() })
+        }
+    };
+    Value { kind: Some(kind) }
 }
 
 fn fields_of(fields: Vec<(&str, Value)>) -> Struct {

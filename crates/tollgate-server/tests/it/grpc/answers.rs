@@ -177,3 +177,45 @@ async fn what_makes_no_sense_is_refused_with_the_value_and_the_rule() {
     }
     assert_eq!(client.left(user()).await, (true, 0), "and charged nothing");
 }
+
+fn quota(key: &str, limit: &str) -> Descriptor {
+    let mut descriptor = each(key, limit);
+    if let Some(rule) = &mut descriptor.rule {
+        rule.about.quota = true;
+    }
+    descriptor
+}
+
+#[tokio::test]
+async fn quotas_refuse_only_together_and_then_cost_nothing() {
+    let rules = vec![each("user", "9/day"), quota("own", "1/day"), quota("team", "2/day")];
+    let mut client = Server::start(rules).await.client().await;
+    let asked = || [on([("user", "a")]), on([("own", "a")]), on([("team", "b")])];
+    let mut passed = Vec::new();
+    for _ in 0..4 {
+        let answer = client.try_ask(asked()).await.unwrap();
+        passed.push((answer.overall_code == i32::from(Code::Ok), codes(&answer)));
+    }
+    let (ok, over) = (Code::Ok, Code::OverLimit);
+    let expected = [
+        (true, vec![ok, ok, ok]),
+        (true, vec![ok, over, ok]),
+        (false, vec![ok, over, over]),
+        (false, vec![ok, over, over]),
+    ];
+    assert_eq!(passed, expected);
+    assert_eq!(client.left(cost(0, on([("user", "a")]))).await, (true, 7), "given back");
+}
+
+#[tokio::test]
+async fn what_blocks_is_shown_as_it_was_written() {
+    use tollgate_server::rules::{Rate, Unit as Written};
+    let mut rule = treated("country", Treatment::Blocked);
+    if let Some(rule) = &mut rule.rule {
+        rule.about.rate = Some(Rate { requests: 0, unit: Written::Hour });
+    }
+    let mut client = Server::start(vec![rule]).await.client().await;
+    let limit =
+        client.ask([on([("country", "x")])]).await.statuses[0].current_limit.clone().unwrap();
+    assert_eq!((limit.requests_per_unit, limit.unit), (0, i32::from(Unit::Hour)));
+}

@@ -86,16 +86,26 @@ async fn a_refusal_has_a_body_for_programs_on_demand() {
 
 #[tokio::test]
 async fn metadata_tell_how_each_answer_came_about_and_nothing_of_keys() {
-    let rules = vec![each("user", LIMIT), shadow("path", "1/day")];
+    let mut rules = vec![each("user", LIMIT), shadow("path", "1/day")];
+    if let Some(rule) = &mut rules[0].rule {
+        let written = serde_json::json!({"plan": {"name": "gold"}});
+        rule.about.metadata = written.as_object().cloned();
+    }
     let server = Server::with(rules, Options { metadata: true, ..Options::default() }).await;
     let mut client = server.client().await;
     let asked = || [user(), on([("path", "/secret")]), on([("other", "x")])];
     client.ask(asked()).await;
     let told = client.ask(asked()).await.dynamic_metadata.unwrap();
     let text = format!("{told:?}");
-    for expected in
-        ["\"shop\"", "\"user rule\"", "\"allowed\"", "\"path rule\"", "\"shadowed\"", "\"free\""]
-    {
+    for expected in [
+        "\"shop\"",
+        "\"user rule\"",
+        "\"allowed\"",
+        "\"path rule\"",
+        "\"shadowed\"",
+        "\"free\"",
+        "\"gold\"",
+    ] {
         assert!(text.contains(expected), "{expected} in {text}");
     }
     assert!(!text.contains("secret"), "{text}");
