@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio_postgres::{Client, SimpleQueryMessage, SimpleQueryRow};
 use tollgate::Error;
@@ -26,6 +27,8 @@ pub(crate) struct Server {
 #[derive(Clone)]
 pub(crate) struct Connection {
     client: Arc<Client>,
+    /// Gone when the connection has ended.
+    alive: watch::Receiver<()>,
     _task: Arc<Task>,
 }
 
@@ -51,13 +54,15 @@ impl Server {
         let failed = |error: tokio_postgres::Error| failure::of_connect(self.target.name(), &error);
         let Target { config, tls, .. } = &self.target;
         let (client, driver) = config.connect(tls.clone()).await.map_err(failed)?;
-        let driver = async {
+        let (life, alive) = watch::channel(());
+        let driver = async move {
             if let Err(error) = driver.await {
                 tracing::debug!(%error, "connection to PostgreSQL ended");
             }
+            drop(life);
         };
         let task = Arc::new(Task(tokio::spawn(driver).abort_handle()));
-        let connection = Connection { client: Arc::new(client), _task: task };
+        let connection = Connection { client: Arc::new(client), alive, _task: task };
         self.look(&connection).await?;
         Ok(connection)
     }
@@ -103,6 +108,12 @@ impl Server {
 }
 
 impl Connection {
+    /// Waits until it has ended, though nobody uses it.
+    pub(crate) async fn ended(&self) {
+        let mut alive = self.alive.clone();
+        while alive.changed().await.is_ok() {}
+    }
+
     /// All rows that come of a text of statements, which is one transaction.
     pub(crate) async fn rows(
         &self,

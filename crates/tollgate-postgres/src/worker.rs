@@ -3,11 +3,11 @@
 //! A task looks after the connection and makes it again when it breaks. While there is none, callers are told why at once. While a statement is under way,
 //! whatever comes waits for the next one, so that batches grow with the load and a lone caller waits for nobody.
 
+use std::pin::pin;
 use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot, watch};
-use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
 use tollgate::{Decision, Error};
 
@@ -17,9 +17,6 @@ use crate::queue::{Job, Queue, Running, Waiting};
 
 /// Calls that wait to be taken up; more wait for room.
 const BUFFER: usize = 4096;
-
-/// Statements under way at a time: while the server does one, the next is on its way.
-const UNDER_WAY: usize = 2;
 
 /// The first pause after an attempt to connect has failed, and the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
@@ -152,41 +149,34 @@ impl Task {
 
     /// Until the connection is broken; `None` when nobody holds the store any more.
     async fn serve(&mut self, connection: &Connection) -> Option<()> {
-        let mut under_way = JoinSet::new();
         let mut looks = tokio::time::interval(LOCKED_PAUSE);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut ended = pin!(connection.ended());
         loop {
-            let room = under_way.len() < UNDER_WAY;
+            while !self.queue.is_ready() {
+                tokio::select! {
+                    () = &mut ended => return Some(()),
+                    job = self.inbox.recv() => self.queue.push(job?),
+                    _ = looks.tick(), if self.queue.is_locked() => self.queue.unlock(),
+                }
+            }
+            // However much there is to do.
             tokio::select! {
                 biased;
-                Some(done) = under_way.join_next() => {
-                    if done.is_ok_and(|done| self.queue.settle(done)) {
-                        break;
-                    }
-                }
-                job = self.inbox.recv(), if room && !self.queue.is_ready() => self.queue.push(job?),
-                _ = looks.tick(), if room && self.queue.is_locked() => self.queue.unlock(),
-                else => {}
+                _ = looks.tick(), if self.queue.is_locked() => self.queue.unlock(),
+                () = std::future::ready(()) => {}
             }
-            if under_way.is_empty() {
-                // Others that are ready go first, so that they come along.
-                tokio::task::yield_now().await;
-            }
+            // Others that are ready go first, so that they come along.
+            tokio::task::yield_now().await;
             while let Ok(job) = self.inbox.try_recv() {
                 self.queue.push(job);
             }
-            while under_way.len() < UNDER_WAY
-                && let Some(next) = self.queue.next()
-            {
-                let (connection, schema) = (connection.clone(), self.server.schema.clone());
-                let patience = self.server.connect_timeout;
-                under_way.spawn(async move { next.execute(&connection, &schema, patience).await });
+            let Some(next) = self.queue.next() else { continue };
+            let Server { schema, connect_timeout, .. } = &self.server;
+            let done = next.execute(connection, schema, *connect_timeout).await;
+            if self.queue.settle(done) {
+                return Some(());
             }
         }
-        // They end, one way or the other: what was sent is executed or the connection is closed.
-        while let Some(done) = under_way.join_next().await {
-            let _ = done.is_ok_and(|done| self.queue.settle(done));
-        }
-        Some(())
     }
 }

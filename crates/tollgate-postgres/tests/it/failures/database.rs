@@ -1,6 +1,7 @@
 //! Servers that answer, but not as one would wish.
 
 use tollgate::ErrorKind;
+use tollgate::shared::Guard;
 use tollgate_postgres::{Postgres, Tables, schema};
 
 use crate::client::{
@@ -54,6 +55,7 @@ fn without_rights_the_error_says_so_and_granted_ones_are_enough() {
         let grants = "GRANT USAGE ON SCHEMA tollgate TO app; GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA tollgate TO app";
         admin.batch_execute(grants).await.unwrap();
         let builder = Postgres::builder(url).create(false).connect_timeout(LONG);
+        let builder = builder.guard(Guard::builder().deadline(LONG));
         let store = builder.connect().await.unwrap();
         let limited = limiter(&store, "3/hour moving-window");
         assert_eq!(admitted(&limited, "key", 5).await, 3);
@@ -74,6 +76,7 @@ fn a_missing_schema_is_made_or_named() {
         // All at once, in two schemas: nobody fails because another one was faster.
         let connect = |n: usize| {
             let builder = Postgres::builder(server.url()).schema(["one", "two"][n % 2]);
+            let builder = builder.guard(Guard::builder().deadline(LONG));
             tokio::spawn(builder.connect_timeout(LONG).connect())
         };
         let mut admitted_in_all = 0;
