@@ -147,6 +147,9 @@ impl Serve {
         };
         self.over.put(&mut config.settings);
         telemetry::start_log(&config.settings.log)?;
+        for warning in &config.warnings {
+            tracing::warn!("{warning}");
+        }
         files::allow_many(config.settings.connections.max);
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
         let tracer = Tracer::start(&config.settings.traces, Handle::clone(runtime.handle()))?;
@@ -163,7 +166,7 @@ async fn serve(
     path: Option<&PathBuf>,
     tracer: Option<Tracer>,
 ) -> Result<(), Box<dyn Error>> {
-    let Config { settings, rules } = config;
+    let Config { settings, rules, .. } = config;
     let store = opening(&settings.store).open().await?;
     let defaults = Defaults { on_failure: settings.store.on_failure, ..Defaults::default() };
     let service = Arc::new(Service::new(store, defaults, rules)?);

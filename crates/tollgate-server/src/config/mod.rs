@@ -1,59 +1,287 @@
 //! The configuration file: TOML or YAML, into [`Settings`] and a [`RuleSet`].
+//!
+//! ```text
+//! text ──▶ toml_tree | yaml_tree ──▶ tree (every part knows its place) ──▶ sections ──▶ Config, or all that is wrong with it
+//! ```
+//!
+//! A section of settings is one struct that serde reads ([`Section::put_section`](section::Section::put_section)); sections of rules are read by hand, because
+//! there a limit that makes no sense is to be shown by its line.
+
+mod de;
+mod domain;
+mod problem;
+mod rule;
+mod section;
+mod settings;
+mod sources;
+mod toml_tree;
+mod tree;
+mod value;
+mod yaml_tree;
+
+pub use problem::{Problem, Problems};
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use serde::Deserialize;
-use tollgate::Policy;
+use crate::rules::RuleSet;
+use crate::settings::Settings;
+use domain::DomainSection;
+use problem::{Place, Scribe};
+use section::Section;
+use tree::Node;
 
-use crate::rules::{Rule, RuleSet};
-use crate::settings::{
-    AuthSettings, ConnectionSettings, LogSettings, Settings, TlsSettings, TraceSettings,
-};
-
-/// What a file says.
+/// What a file says, together with those that it includes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Config {
     /// Everything that is not a rule.
     pub settings: Settings,
     /// The rules.
     pub rules: RuleSet,
+    /// What works, but perhaps not as it was meant.
+    pub warnings: Vec<Problem>,
+    /// All files and directories that it was read from.
+    pub sources: Vec<PathBuf>,
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct File {
-    limits: BTreeMap<String, LimitSection>,
-    tls: TlsSettings,
-    auth: AuthSettings,
-    connections: ConnectionSettings,
-    log: LogSettings,
-    traces: TraceSettings,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct LimitSection {
-    limit: String,
-    #[serde(default)]
-    shadow: bool,
-}
-
-/// Reads a file.
+/// Reads a file and what it includes, or every file of a directory as rules.
 ///
 /// # Errors
-/// When it cannot be read or says something that makes no sense.
-pub fn load(path: &Path) -> Result<Config, String> {
-    let shown = path.display();
-    let text = std::fs::read_to_string(path).map_err(|error| format!("{shown}: {error}"))?;
-    let file: File = toml::from_str(&text).map_err(|error| format!("{shown}: {error}"))?;
-    let mut rules = RuleSet::default();
-    let File { limits, tls, auth, connections, log, traces } = file;
-    for (name, section) in limits {
-        let policy: Policy = section.limit.parse().map_err(|error| format!("{shown}: {error}"))?;
-        let rule = Rule { shadow: section.shadow, ..Rule::new(&name[..], policy) };
-        rules.limits.insert((String::new(), name), rule);
+/// Everything that is wrong with it, by file and line.
+pub fn load(path: &Path) -> Result<Config, Problems> {
+    let mut reading = Reading::default();
+    if path.is_dir() {
+        reading.directory(path);
+    } else {
+        reading.main_file(path);
     }
-    let settings = Settings { tls, auth, connections, log, traces, ..Settings::default() };
-    Ok(Config { settings, rules })
+    reading.end()
 }
+
+/// Reads the text of a file; its name tells the format. It cannot include others.
+///
+/// ```
+/// let config = tollgate_server::config::read("[limits]\nlogin = '5/minute'", "tollgate.toml")?;
+/// assert_eq!(config.rules.limits.len(), 1);
+/// # Ok::<(), tollgate_server::config::Problems>(())
+/// ```
+///
+/// # Errors
+/// Everything that is wrong with it, by line.
+pub fn read(text: &str, name: &str) -> Result<Config, Problems> {
+    let mut reading = Reading::default();
+    reading.main_text(text, &Arc::from(name), None);
+    reading.end()
+}
+
+/// Where a rule or a domain stands.
+type Standing = (Arc<str>, Place);
+
+/// Files while they are read.
+#[derive(Debug, Default)]
+struct Reading {
+    config: Config,
+    problems: Vec<Problem>,
+    limits: BTreeMap<(String, String), Standing>,
+    domains: BTreeMap<String, Standing>,
+    merge_domains: bool,
+}
+
+impl Reading {
+    fn end(self) -> Result<Config, Problems> {
+        if self.problems.is_empty() { Ok(self.config) } else { Err(Problems(self.problems)) }
+    }
+
+    fn main_file(&mut self, path: &Path) {
+        self.config.sources.push(path.to_owned());
+        let file: Arc<str> = path.display().to_string().into();
+        match std::fs::read_to_string(path) {
+            Ok(text) => self.main_text(&text, &file, Some(path)),
+            Err(error) => self.problems.push(Problem::of_file(&file, error.to_string())),
+        }
+    }
+
+    /// The main file: settings, rules and what else to read.
+    fn main_text(&mut self, text: &str, file: &Arc<str>, path: Option<&Path>) {
+        let mut includes = Vec::new();
+        self.parsed(text, file, |reading, scribe, mut root| {
+            let settings = &mut reading.config.settings;
+            settings_of(&mut root, settings);
+            root.put("merge_domains", &mut reading.merge_domains);
+            for node in root.list("include") {
+                if let Some(pattern) = root.convert::<String>("include", node) {
+                    includes.push((pattern, node.at));
+                }
+            }
+            reading.rules(&mut root, scribe);
+            root.end();
+        });
+        for (pattern, at) in includes {
+            self.include(&pattern, file, at, path);
+        }
+    }
+
+    /// A file of rules: ours, or one of Envoy's server.
+    fn rule_file(&mut self, path: &Path) {
+        self.config.sources.push(path.to_owned());
+        let file: Arc<str> = path.display().to_string().into();
+        match std::fs::read_to_string(path) {
+            Ok(text) => self.parsed(&text, &file, |reading, scribe, mut root| {
+                reading.rules(&mut root, scribe);
+                root.end();
+            }),
+            Err(error) => self.problems.push(Problem::of_file(&file, error.to_string())),
+        }
+    }
+
+    /// The tree of a text to whoever reads it, then what is wrong with it.
+    fn parsed(
+        &mut self,
+        text: &str,
+        file: &Arc<str>,
+        read: impl FnOnce(&mut Reading, &Scribe, Section<'_>),
+    ) {
+        let scribe = Scribe::new(file);
+        if let Some(tree) = tree(text, file, &scribe) {
+            match envoy_root(&tree) {
+                true => self.envoy(&tree, &scribe),
+                false => {
+                    if let Some(root) = Section::of(&tree, String::new(), &scribe) {
+                        read(self, &scribe, root);
+                    }
+                }
+            }
+        }
+        let (problems, warnings) = scribe.into_parts();
+        self.problems.extend(problems);
+        self.config.warnings.extend(warnings);
+    }
+
+    /// `domain:` and `descriptors:`, as Envoy's server has them.
+    fn envoy(&mut self, tree: &Node, scribe: &Scribe) {
+        let Some(mut root) = Section::of(tree, String::new(), scribe) else { return };
+        let at = root.place("domain");
+        let name: String = root.value("domain").unwrap_or_default();
+        if name.is_empty() {
+            root.wrong("domain", at, "must not be empty");
+        }
+        let descriptors = domain::read(&mut root, "");
+        root.end();
+        self.domain(DomainSection { name, descriptors, at }, scribe);
+    }
+
+    /// `[limits]`, `[namespaces]` and `[domains]`.
+    fn rules(&mut self, root: &mut Section<'_>, scribe: &Scribe) {
+        self.limits(root, "", scribe);
+        for (name, node) in root.entries("namespaces") {
+            let path = format!("namespaces.{}", name.text);
+            if name.text.is_empty()
+                || name.text.starts_with('~')
+                || name.text.starts_with("domain:")
+            {
+                let message = "a namespace is not empty and begins neither with ~ nor with domain:";
+                root.wrong_at(&path, name.at, message);
+            }
+            if let Some(mut section) = root.inner(node, path) {
+                self.limits(&mut section, &name.text, scribe);
+                section.end();
+            }
+        }
+        for (name, node) in root.entries("domains") {
+            let path = format!("domains.{}", name.text);
+            let Some(mut section) = root.inner(node, path) else { continue };
+            let descriptors = domain::read(&mut section, "");
+            section.end();
+            let (name, at) = (name.text.clone(), name.at);
+            self.domain(DomainSection { name, descriptors, at }, scribe);
+        }
+    }
+
+    fn limits(&mut self, section: &mut Section<'_>, namespace: &str, scribe: &Scribe) {
+        let above = section.path("limits");
+        for (name, node) in section.entries("limits") {
+            let path = format!("{above}.{}", name.text);
+            let key = (namespace.to_owned(), name.text.clone());
+            let standing = (Arc::clone(scribe.file()), name.at);
+            if let Some((file, at)) = self.limits.insert(key.clone(), standing) {
+                let message = format!("written twice, first in {file}:{}", at.line);
+                section.wrong_at(&path, name.at, &message);
+            }
+            if name.text.is_empty() {
+                section.wrong_at(&above, name.at, "a limit needs a name that is not empty");
+            } else if let Some(rule) = rule::read(section, &path, &name.text, node) {
+                self.config.rules.limits.insert(key, rule);
+            }
+        }
+    }
+
+    fn domain(&mut self, section: DomainSection, scribe: &Scribe) {
+        let DomainSection { name, descriptors, at } = section;
+        let before = self.config.rules.domains.get(&name);
+        if let (Some((file, first)), false) = (self.domains.get(&name), self.merge_domains) {
+            let message = format!(
+                "domain {name:?}: written twice, first in {file}:{}; merge_domains = true allows it",
+                first.line
+            );
+            scribe.wrong(at, message);
+        }
+        for descriptor in &descriptors {
+            if before.is_some_and(|all| all.iter().any(|other| domain::same(other, descriptor))) {
+                let value = descriptor.value.as_ref().map_or("", |value| value.text());
+                let message = format!(
+                    "domain {name:?}: {}={value:?} is in another file already",
+                    descriptor.key
+                );
+                scribe.wrong(at, message);
+            }
+        }
+        self.domains.entry(name.clone()).or_insert((Arc::clone(scribe.file()), at));
+        self.config.rules.domains.entry(name).or_default().extend(descriptors);
+    }
+}
+
+/// Settings: a new section is a struct with serde, and a line here.
+fn settings_of(root: &mut Section<'_>, all: &mut Settings) {
+    if let Some(section) = root.section("server") {
+        settings::server(section, all);
+    }
+    if let Some(section) = root.section("store") {
+        settings::store(section, &mut all.store);
+    }
+    if let Some(section) = root.section("envoy") {
+        settings::envoy(section, &mut all.envoy);
+    }
+    root.put_section("tls", &mut all.tls);
+    root.put_section("auth", &mut all.auth);
+    root.put_section("connections", &mut all.connections);
+    root.put_section("log", &mut all.log);
+    root.put_section("traces", &mut all.traces);
+}
+
+/// Whether a file is one of Envoy's server.
+fn envoy_root(tree: &Node) -> bool {
+    match &tree.value {
+        tree::Value::Table(table) => {
+            tree::find(table, "domain").is_some() || tree::find(table, "descriptors").is_some()
+        }
+        _ => false,
+    }
+}
+
+fn tree(text: &str, file: &str, scribe: &Scribe) -> Option<Node> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    match sources::extension(file) {
+        "toml" => toml_tree::tree(text, scribe),
+        "yaml" | "yml" | "json" => yaml_tree::tree(text, scribe),
+        other => {
+            let message =
+                format!("a name that ends in {other:?}: expected .toml, .yaml, .yml or .json");
+            scribe.wrong(Place::default(), message);
+            None
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use tollgate::Policy;
 use tollgate::shared::OnFailure;
+use tollgate::{Limit, LimitBuilder, LimitError, Policy};
 
 use super::{About, Patterns};
 
@@ -46,9 +46,14 @@ pub enum Treatment {
 impl Rule {
     /// A rule with nothing special.
     pub fn new(name: impl Into<String>, policy: Policy) -> Rule {
+        Rule::treating(name, Treatment::Limited(policy))
+    }
+
+    /// The same for a treatment that may be no limit at all.
+    pub fn treating(name: impl Into<String>, treatment: Treatment) -> Rule {
         Rule {
             name: name.into(),
-            treatment: Treatment::Limited(policy),
+            treatment,
             keys: Patterns::default(),
             shadow: false,
             cost: 1,
@@ -57,5 +62,17 @@ impl Rule {
             deadline: None,
             about: About::default(),
         }
+    }
+
+    /// The policy with the name of this rule in every limit that has none, so that a quota can change and the counts stay.
+    ///
+    /// # Errors
+    /// When the name is too long, or two limits would count in one place.
+    pub fn named(&self, policy: &Policy) -> Result<Policy, LimitError> {
+        let limit = |limit: &Limit| match limit.name() {
+            Some(_) => Ok(limit.clone()),
+            None => LimitBuilder::from(limit.clone()).name(&self.name[..]).build(),
+        };
+        Policy::new(policy.limits().iter().map(limit).collect::<Result<Vec<_>, _>>()?)
     }
 }

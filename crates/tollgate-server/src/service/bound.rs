@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use tollgate::shared::{AnyStore, SharedItem};
-use tollgate::{Form, Key, KeyRef, Limit, LimitBuilder, Policy};
+use tollgate::{Form, Key, KeyRef, Limit, Policy};
 use tollgate_http::Shown;
 
 use super::Defaults;
@@ -50,7 +50,7 @@ impl Bound {
         let deadline = rule.deadline.or(defaults.deadline);
         let way = |treatment: &Treatment| match treatment {
             Treatment::Limited(policy) => {
-                let named = named(policy, &rule.name)?;
+                let named = rule.named(policy).map_err(tollgate::Error::from)?;
                 let limiter = Limiter::new(store, namespace, &named, on_failure, deadline)?;
                 Ok::<_, Refusal>(Way::Limited(limiter))
             }
@@ -228,14 +228,4 @@ fn subject(key: KeyRef<'_>) -> &[u8] {
         Form::Plain => key.bytes(),
         _ => key.parts().last().unwrap_or_default(),
     }
-}
-
-/// The policy with the name of its rule in every limit that has none, so that a quota can change and the counts stay.
-fn named(policy: &Policy, name: &str) -> Result<Policy, Refusal> {
-    let limit = |limit: &Limit| match limit.name() {
-        Some(_) => Ok(limit.clone()),
-        None => LimitBuilder::from(limit.clone()).name(name).build(),
-    };
-    let limits = policy.limits().iter().map(limit).collect::<Result<Vec<_>, _>>();
-    limits.and_then(Policy::new).map_err(|error| Refusal::from(tollgate::Error::from(error)))
 }

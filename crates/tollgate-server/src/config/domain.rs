@@ -1,0 +1,257 @@
+//! Descriptors: those of Envoy's own server, and ours, which are the same with any limit.
+
+use tollgate::{Algorithm, Limit};
+
+use super::problem::Place;
+use super::rule;
+use super::section::Section;
+use super::tree::{Node, Value, quoted};
+use super::value::{Wrong, text_of};
+use crate::rules::{About, Descriptor, Pattern, Rate, Rule, Treatment, Unit};
+
+/// A list of descriptors.
+pub(crate) fn read(section: &mut Section<'_>, above: &str) -> Vec<Descriptor> {
+    let path = section.path("descriptors");
+    let mut all: Vec<(Descriptor, Place)> = Vec::new();
+    let nodes = match section.node("descriptors") {
+        Some(Node { value: Value::List(nodes), .. }) => &nodes[..],
+        Some(node) => {
+            section.wrong(
+                "descriptors",
+                node.at,
+                format!("expected a list, found {}", node.kind()),
+            );
+            &[]
+        }
+        None => &[],
+    };
+    for (index, node) in nodes.iter().enumerate() {
+        let Some(inner) = section.inner(node, format!("{path}[{index}]")) else { continue };
+        let at = inner.at;
+        let Some(descriptor) = one(inner, above) else { continue };
+        if let Some((_, first)) = all.iter().find(|(other, _)| same(other, &descriptor)) {
+            let named = named(&descriptor, "");
+            let message =
+                format!("{}: written twice, first in line {}", quoted(&named), first.line);
+            section.wrong_at(&format!("{path}[{index}]"), at, &message);
+        }
+        all.push((descriptor, at));
+    }
+    all.into_iter().map(|(descriptor, _)| descriptor).collect()
+}
+
+/// Whether two descriptors are for the same entries.
+pub(crate) fn same(one: &Descriptor, other: &Descriptor) -> bool {
+    one.key == other.key && one.value == other.value
+}
+
+fn one(mut section: Section<'_>, above: &str) -> Option<Descriptor> {
+    let key: String = section.value("key").unwrap_or_default();
+    if key.is_empty() {
+        section.wrong_here("a descriptor needs a key that is not empty");
+    }
+    let value: String = section.value("value").unwrap_or_default();
+    let mut descriptor = Descriptor::new(key, (!value.is_empty()).then(|| Pattern::new(value)));
+    section.put("share_threshold", &mut descriptor.shared);
+    if descriptor.shared && descriptor.value.as_ref().is_none_or(Pattern::is_exact) {
+        let at = section.place("share_threshold");
+        section.wrong("share_threshold", at, "only values with a * can share a counter");
+    }
+    let path = named(&descriptor, above);
+    descriptor.rule = rule(&mut section, &path);
+    descriptor.descriptors = read(&mut section, &path);
+    let whole = !descriptor.key.is_empty();
+    section.end();
+    whole.then_some(descriptor)
+}
+
+/// What a descriptor is called where nobody has given it a name: the way to it.
+fn named(descriptor: &Descriptor, above: &str) -> String {
+    let mut name = above.to_owned();
+    if !name.is_empty() {
+        name.push('/');
+    }
+    name.push_str(&descriptor.key);
+    if let Some(value) = &descriptor.value {
+        name.push('=');
+        name.push_str(value.text());
+    }
+    name
+}
+
+/// The longest name of a limit, and how much of a longer one is kept beside what tells it from others.
+const LONGEST: usize = 200;
+const KEPT: usize = 160;
+
+fn shortened(name: &str) -> String {
+    use sha2::{Digest as _, Sha256};
+    if name.len() <= LONGEST {
+        return name.to_owned();
+    }
+    let end = (0..=KEPT).rev().find(|end| name.is_char_boundary(*end)).unwrap_or(0);
+    let hash = Sha256::digest(name.as_bytes());
+    let hash: String = hash.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+    format!("{}~{hash}", &name[..end])
+}
+
+fn rule(section: &mut Section<'_>, path: &str) -> Option<Rule> {
+    let (rate, limit) = (section.node("rate_limit"), section.node("limit"));
+    let mut about = About::default();
+    let mut name = None;
+    let (node, treatment) = match (rate, limit) {
+        (Some(rate), Some(_)) => {
+            section.wrong_here("rate_limit and limit: one of them says how much, not both");
+            (rate, None)
+        }
+        (Some(node), None) => (node, rate_limit(section, node, &mut about, &mut name)),
+        (None, Some(node)) => (node, section.convert::<Treatment>("limit", node)),
+        (None, None) => {
+            without_limit(section);
+            return None;
+        }
+    };
+    for node in section.list("replaces") {
+        match text_of(node) {
+            Ok(text) => about.replaces.push(text.to_owned()),
+            Err(Wrong { at, message }) => section.wrong("replaces", at, message),
+        }
+    }
+    section.put_some("name", &mut name);
+    if let Some(name) = name.as_ref().filter(|name| about.replaces.contains(name)) {
+        section.wrong_here(format!("replaces: {} would replace itself", quoted(name)));
+    }
+    let mut shadow = false;
+    section.put("shadow_mode", &mut shadow);
+    section.put("quota_mode", &mut about.quota);
+    for name in ["detailed_metric", "value_to_metric"] {
+        if section.value(name) == Some(true) {
+            let at = section.place(name);
+            section.warn(name, at, "metrics are counted by rule and never by value; the busiest values are at the admin port");
+        }
+    }
+    about.metadata = metadata(section);
+    let rule = Rule::treating(
+        shortened(name.as_deref().unwrap_or(path)),
+        treatment.unwrap_or(Treatment::Exempt),
+    );
+    let mut rule = rule::options(section, rule);
+    rule.shadow |= shadow;
+    rule.about = about;
+    rule::checked(section, &section.path("limit"), node, rule)
+}
+
+/// Asks for what belongs to a rule although there is none, and says so where something is there.
+fn without_limit(section: &mut Section<'_>) {
+    for name in ["shadow_mode", "quota_mode", "shadow", "detailed_metric", "value_to_metric"] {
+        // An inner node may say how its value is counted: nothing to warn of.
+        if section.value(name) == Some(true) && !name.ends_with("_metric") {
+            let at = section.place(name);
+            section.warn(name, at, "there is no limit here, so this does nothing");
+        }
+    }
+    let _ = metadata(section);
+    for name in [
+        "name",
+        "replaces",
+        "cost",
+        "costs",
+        "exempt",
+        "blocked",
+        "overrides",
+        "on_failure",
+        "deadline",
+    ] {
+        if let Some(node) = section.node(name) {
+            section.wrong(name, node.at, "there is no limit here that this could belong to");
+        }
+    }
+}
+
+fn metadata(section: &mut Section<'_>) -> Option<serde_json::Map<String, serde_json::Value>> {
+    let node = section.node("metadata")?;
+    match section.convert("metadata", node)? {
+        serde_json::Value::Object(object) => Some(object),
+        _ => {
+            section.wrong("metadata", node.at, format!("expected a table, found {}", node.kind()));
+            None
+        }
+    }
+}
+
+/// `rate_limit` of Envoy's server: so many requests in each unit, in windows that begin with the unit.
+fn rate_limit(
+    parent: &Section<'_>,
+    node: &Node,
+    about: &mut About,
+    name: &mut Option<String>,
+) -> Option<Treatment> {
+    let mut section = parent.inner(node, parent.path("rate_limit"))?;
+    let unlimited = section.value("unlimited").unwrap_or(false);
+    let unit: Option<Unit> = section.value("unit");
+    let algorithm: Option<Algorithm> = section.value("algorithm");
+    let requests: Option<u32> = section.value("requests_per_unit");
+    *name = section.value("name").filter(|name: &String| !name.is_empty());
+    for node in section.list("replaces") {
+        let Some(mut replaced) = section.inner(node, section.path("replaces")) else { continue };
+        match replaced.value::<String>("name").filter(|name| !name.is_empty()) {
+            Some(name) => about.replaces.push(name),
+            None => replaced.wrong_here("an entry needs the name of a limit"),
+        }
+        replaced.end();
+    }
+    let treatment = match (unlimited, unit) {
+        (true, None) => Some(Treatment::Exempt),
+        (true, Some(_)) => {
+            section.wrong("unit", section.place("unit"), "unlimited has no unit");
+            None
+        }
+        (false, None) => {
+            if !section.has("unit") {
+                section.wrong_here("a rate limit needs a unit, or unlimited: true");
+            }
+            None
+        }
+        (false, Some(unit)) => {
+            if !section.has("requests_per_unit") {
+                section.warn(
+                    "requests_per_unit",
+                    section.at,
+                    "missing, which is 0: everything is blocked",
+                );
+            }
+            let requests = requests.unwrap_or(0);
+            about.rate = Some(Rate { requests, unit });
+            per_unit(&section, node, requests, unit, algorithm)
+        }
+    };
+    section.end();
+    treatment
+}
+
+fn per_unit(
+    section: &Section<'_>,
+    node: &Node,
+    requests: u32,
+    unit: Unit,
+    algorithm: Option<Algorithm>,
+) -> Option<Treatment> {
+    if requests == 0 {
+        return Some(Treatment::Blocked);
+    }
+    let algorithm = algorithm.unwrap_or(Algorithm::FixedWindow);
+    match Limit::new(requests.into(), unit.period()).algorithm(algorithm).build() {
+        Ok(limit) => Some(Treatment::Limited(limit.into())),
+        Err(error) => {
+            section.wrong_at(&section.path("requests_per_unit"), node.at, &error.to_string());
+            None
+        }
+    }
+}
+
+/// A domain in a file: its name, its descriptors, where it stands.
+#[derive(Debug)]
+pub(crate) struct DomainSection {
+    pub(crate) name: String,
+    pub(crate) descriptors: Vec<Descriptor>,
+    pub(crate) at: Place,
+}

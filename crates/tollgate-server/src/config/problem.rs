@@ -1,0 +1,134 @@
+//! What is wrong with a file, and where.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::sync::Arc;
+
+use serde::Serialize;
+
+/// A place in a text: line and column, counted from 1; the column in characters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Place {
+    pub(crate) line: usize,
+    pub(crate) column: usize,
+}
+
+impl Place {
+    /// The beginning of a text.
+    pub(crate) const START: Place = Place { line: 1, column: 1 };
+
+    /// Further to the right on the same line.
+    pub(crate) fn right(self, characters: usize) -> Place {
+        Place { column: self.column + characters, ..self }
+    }
+}
+
+/// One thing that is wrong: file, line, column, what and why.
+///
+/// ```
+/// use tollgate_server::config;
+/// let problems = config::read("[limits]\nlogin = \"5/fortnight\"", "tollgate.toml").unwrap_err();
+/// assert_eq!(
+///     problems.to_string(),
+///     "tollgate.toml:2:12: limits.login: at 2: found \"fortnight\", expected a unit of time: millisecond, second, minute, hour, day or week"
+/// );
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Problem {
+    /// The file.
+    pub file: String,
+    /// The line, from 1; 0 where the whole file is meant.
+    pub line: usize,
+    /// The column in characters, from 1; 0 where the whole file is meant.
+    pub column: usize,
+    /// What is wrong and what is expected.
+    pub message: String,
+}
+
+impl Problem {
+    /// About a file as a whole.
+    pub(crate) fn of_file(file: &Arc<str>, message: impl Into<String>) -> Problem {
+        Problem { file: file.to_string(), line: 0, column: 0, message: message.into() }
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Problem { file, line, column, message } = self;
+        match line {
+            0 => write!(f, "{file}: {message}"),
+            _ => write!(f, "{file}:{line}:{column}: {message}"),
+        }
+    }
+}
+
+/// Everything that is wrong, one problem to a line.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct Problems(pub Vec<Problem>);
+
+impl fmt::Display for Problems {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, problem) in self.0.iter().enumerate() {
+            if index > 0 {
+                f.write_str("\n")?;
+            }
+            problem.fmt(f)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Problems {}
+
+/// Who writes down what is wrong with one file while it is read, so that all of it is said at once.
+#[derive(Debug)]
+pub(crate) struct Scribe {
+    file: Arc<str>,
+    problems: RefCell<Vec<Problem>>,
+    warnings: RefCell<Vec<Problem>>,
+}
+
+impl Scribe {
+    pub(crate) fn new(file: &Arc<str>) -> Scribe {
+        Scribe {
+            file: Arc::clone(file),
+            problems: RefCell::default(),
+            warnings: RefCell::default(),
+        }
+    }
+
+    fn problem(&self, at: Place, message: impl Into<String>) -> Problem {
+        let Place { line, column } = at;
+        Problem { file: self.file.to_string(), line, column, message: message.into() }
+    }
+
+    /// Which file.
+    pub(crate) fn file(&self) -> &Arc<str> {
+        &self.file
+    }
+
+    /// This makes the file useless.
+    pub(crate) fn wrong(&self, at: Place, message: impl Into<String>) {
+        self.problems.borrow_mut().push(self.problem(at, message));
+    }
+
+    /// This works, but perhaps not as it was meant.
+    pub(crate) fn warn(&self, at: Place, message: impl Into<String>) {
+        self.warnings.borrow_mut().push(self.problem(at, message));
+    }
+
+    pub(crate) fn has_problems(&self) -> bool {
+        !self.problems.borrow().is_empty()
+    }
+
+    /// Problems and warnings, in the order of the file.
+    pub(crate) fn into_parts(self) -> (Vec<Problem>, Vec<Problem>) {
+        let sorted = |list: RefCell<Vec<Problem>>| {
+            let mut list = list.into_inner();
+            list.sort_by_key(|problem| (problem.line, problem.column));
+            list
+        };
+        (sorted(self.problems), sorted(self.warnings))
+    }
+}

@@ -1,0 +1,58 @@
+//! TOML, into a tree.
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::problem::{Place, Scribe};
+use super::tree::{Lines, Name, Node, Table, Value};
+
+/// The tree of a text, or nothing and the reason written down.
+pub(crate) fn tree(text: &str, scribe: &Scribe) -> Option<Node> {
+    let lines = Lines::new(text);
+    let (root, errors) = DeTable::parse_recoverable(text);
+    for error in &errors {
+        let at = error.span().map_or(Place::START, |span| lines.place(span.start));
+        scribe.wrong(at, error.message().trim().replace('\n', "; "));
+    }
+    let root = Value::Table(table(root.get_ref(), &lines));
+    errors.is_empty().then(|| Node::new(Place::START, root))
+}
+
+fn table(table: &DeTable<'_>, lines: &Lines<'_>) -> Table {
+    let mut entries: Vec<_> = table.iter().collect();
+    // As they were written, which matters for patterns.
+    entries.sort_by_key(|(name, _)| name.span().start);
+    let entries = entries.into_iter().map(|(name, value)| {
+        let at = lines.place(name.span().start);
+        (Name { at, text: name.get_ref().clone().into_owned() }, node(value, at, lines))
+    });
+    entries.collect()
+}
+
+fn node(spanned: &Spanned<DeValue<'_>>, name: Place, lines: &Lines<'_>) -> Node {
+    let span = spanned.span();
+    let at = lines.place(span.start);
+    match spanned.get_ref() {
+        DeValue::String(text) => {
+            let written = lines.slice(span.clone());
+            let inside = written.get(1..written.len().saturating_sub(1)).unwrap_or_default();
+            let verbatim = inside == text.as_ref() && !inside.contains('\n');
+            let at = if verbatim { at.right(1) } else { at };
+            Node { at, value: Value::Text(text.clone().into_owned()), verbatim }
+        }
+        DeValue::Integer(integer) => {
+            let decimal = u64::from_str_radix(integer.as_str(), integer.radix());
+            let text = decimal.map_or_else(|_| integer.to_string(), |value| value.to_string());
+            Node::new(at, Value::Plain(text))
+        }
+        DeValue::Float(float) => Node::new(at, Value::Plain(float.to_string())),
+        DeValue::Boolean(truth) => Node::new(at, Value::Plain(truth.to_string())),
+        DeValue::Datetime(time) => Node::new(at, Value::Plain(time.to_string())),
+        DeValue::Array(array) => {
+            let nodes = array.iter().map(|item| node(item, lines.place(item.span().start), lines));
+            Node::new(at, Value::List(nodes.collect()))
+        }
+        // A table under a header begins where its name does.
+        DeValue::Table(inner) => Node::new(name, Value::Table(table(inner, lines))),
+    }
+}

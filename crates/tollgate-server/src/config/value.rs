@@ -1,0 +1,244 @@
+//! Values of a file as what they mean.
+
+use std::time::Duration;
+
+use tollgate::shared::{OnFailure, Share};
+use tollgate::{Algorithm, Limit, LimitError, Policy};
+
+use super::problem::Place;
+use super::tree::{Name, Node, Value, find, quoted};
+use crate::rules::{Pattern, Treatment, Unit};
+use crate::settings::{Address, span};
+
+/// What is wrong with a value, and where.
+#[derive(Debug)]
+pub(crate) struct Wrong {
+    pub(crate) at: Place,
+    pub(crate) message: String,
+}
+
+impl Wrong {
+    pub(crate) fn new(node: &Node, message: impl Into<String>) -> Wrong {
+        Wrong { at: node.at, message: message.into() }
+    }
+
+    fn expected(node: &Node, what: &str) -> Wrong {
+        Wrong::new(node, format!("expected {what}, found {}", node.kind()))
+    }
+
+    /// A limit that makes no sense; where its text says so, the place in it.
+    fn limit(node: &Node, text: &str, error: &LimitError) -> Wrong {
+        let position = error.position().filter(|_| node.verbatim).unwrap_or(0);
+        let before = text.get(..position).unwrap_or_default().chars().count();
+        Wrong { at: node.at.right(before), message: error.to_string() }
+    }
+}
+
+/// What can be read from a node.
+pub(crate) trait FromNode: Sized {
+    fn from_node(node: &Node) -> Result<Self, Wrong>;
+}
+
+/// The text of a node; a number is a text too.
+pub(crate) fn text_of(node: &Node) -> Result<&str, Wrong> {
+    match &node.value {
+        Value::Plain(text) | Value::Text(text) => Ok(text),
+        _ => Err(Wrong::expected(node, "a text")),
+    }
+}
+
+impl FromNode for String {
+    fn from_node(node: &Node) -> Result<Self, Wrong> {
+        text_of(node).map(str::to_owned)
+    }
+}
+
+impl FromNode for Pattern {
+    fn from_node(node: &Node) -> Result<Self, Wrong> {
+        text_of(node).map(Pattern::new)
+    }
+}
+
+impl FromNode for bool {
+    fn from_node(node: &Node) -> Result<Self, Wrong> {
+        // YAML had many words for it, and files of Envoy's server may still use them.
+        match &node.value {
+            Value::Plain(text) => match &text.to_ascii_lowercase()[..] {
+                "true" | "yes" | "on" | "y" => Ok(true),
+                "false" | "no" | "off" | "n" => Ok(false),
+                _ => Err(Wrong::expected(node, "true or false")),
+            },
+            _ => Err(Wrong::expected(node, "true or false")),
+        }
+    }
+}
+
+impl FromNode for u64 {
+    fn from_node(node: &Node) -> Result<Self, Wrong> {
+        let Value::Plain(text) = &node.value else {
+            return Err(Wrong::expected(node, "a whole number"));
+        };
+        text.replace('_', "").parse().map_err(|_| Wrong::expected(node, "a whole number"))
+    }
+}
+
+impl FromNode for u32 {
+    fn from_node(node: &Node) -> Result<Self, Wrong> {
+        let number = u64::from_node(node)?;
+        let most = u32::MAX;
+        u32::try_from(number)
+            .map_err(|_| Wrong::new(node, format!("{number}: must be at most {most}")))
+    }
+}
+
+impl FromNode for usize {
+    fn from_node(node: &Node) -> Result<Self, Wrong> {
+        let number = u64::from_node(node)?;
+        usize::try_from(number).map_err(|_| Wrong::new(node, format!("{number}: too large")))
+    }
+}
+
+impl FromNode for Duration {
+    fn from_node(node: &Node) -> Result<Self, Wrong> {
+        span::parse(text_of(node)?).map_err(|error| Wrong::new(node, error))
+    }
+}
+
+/// The period of a limit, with all the units of limits.
+fn period(node: &Node) -> Result<Duration, Wrong> {
+    let text = text_of(node)?;
+    let limit = format!("1 per {text}").parse::<Limit>();
+    let only = |limit: &Limit| Limit::new(1, limit.period()).build().as_ref() == Ok(limit);
+    limit.ok().filter(only).map(|limit| limit.period()).ok_or_else(|| {
+        let message = format!("{} is no period; expected one such as 10s or 2 hours", quoted(text));
+        Wrong::new(node, message)
+    })
+}
+
+impl FromNode for Address {
+    fn from_node(node: &Node) -> Result<Self, Wrong> {
+        text_of(node)?.parse().map_err(|error: String| Wrong::new(node, error))
+    }
+}
+
+impl FromNode for OnFailure {
+    fn from_node(node: &Node) -> Result<Self, Wrong> {
+        let text = text_of(node)?;
+        let local = |share: &str| {
+            let (part, of) = share.trim().split_once('/')?;
+            Share::new(part.trim().parse().ok()?, of.trim().parse().ok()?).ok()
+        };
+        let found = match text {
+            "error" => Some(OnFailure::Error),
+            "open" => Some(OnFailure::Open),
+            "closed" => Some(OnFailure::Closed),
+            _ => text.strip_prefix("local").and_then(local).map(OnFailure::Local),
+        };
+        found.ok_or_else(|| {
+            let text = quoted(text);
+            Wrong::new(node, format!("{text}: expected error, open, closed, or local with a share of the limit such as \"local 1/4\""))
+        })
+    }
+}
+
+impl FromNode for Algorithm {
+    fn from_node(node: &Node) -> Result<Self, Wrong> {
+        let text = text_of(node)?;
+        text.parse().map_err(|error| Wrong::limit(node, text, &error))
+    }
+}
+
+impl FromNode for Unit {
+    fn from_node(node: &Node) -> Result<Self, Wrong> {
+        let text = text_of(node)?;
+        Unit::named(text).ok_or_else(|| {
+            let names: Vec<_> = Unit::ALL.iter().map(|(name, _)| *name).collect();
+            Wrong::new(node, format!("{} is no unit; expected {}", quoted(text), names.join(", ")))
+        })
+    }
+}
+
+impl FromNode for Limit {
+    fn from_node(node: &Node) -> Result<Self, Wrong> {
+        let text = text_of(node)?;
+        text.parse().map_err(|error| Wrong::limit(node, text, &error))
+    }
+}
+
+impl FromNode for Policy {
+    fn from_node(node: &Node) -> Result<Self, Wrong> {
+        match &node.value {
+            Value::Plain(text) | Value::Text(text) => {
+                text.parse().map_err(|error| Wrong::limit(node, text, &error))
+            }
+            Value::Table(_) => Ok(from_table(node)?.into()),
+            Value::List(nodes) => {
+                let limit = |node: &Node| match node.value {
+                    Value::Table(_) => from_table(node),
+                    _ => Limit::from_node(node),
+                };
+                let limits = nodes.iter().map(limit).collect::<Result<Vec<_>, _>>()?;
+                Policy::new(limits).map_err(|error| Wrong::new(node, error.to_string()))
+            }
+            Value::Nothing => Err(Wrong::expected(node, "a limit such as \"100/minute\"")),
+        }
+    }
+}
+
+/// A limit as a table: quota and period, and what else it has to say.
+fn from_table(node: &Node) -> Result<Limit, Wrong> {
+    let Value::Table(table) = &node.value else { return Err(Wrong::expected(node, "a limit")) };
+    let (Some(quota), Some(period)) = (find(table, "quota"), find(table, "period")) else {
+        return Err(Wrong::new(node, "a limit needs a quota and a period"));
+    };
+    let mut limit = Limit::new(u64::from_node(quota)?, self::period(period)?);
+    for (name, value) in table {
+        limit = match &name.text[..] {
+            "algorithm" => limit.algorithm(Algorithm::from_node(value)?),
+            "burst" => limit.burst(u64::from_node(value)?),
+            "name" => limit.name(String::from_node(value)?),
+            "charge_denied" if bool::from_node(value)? => limit.charge_denied(),
+            "quota" | "period" | "charge_denied" => limit,
+            other => {
+                let known = "known are quota, period, algorithm, burst, name, charge_denied";
+                let message = format!("{}: unknown; {known}", quoted(other));
+                return Err(Wrong { at: name.at, message });
+            }
+        };
+    }
+    limit.build().map_err(|error| Wrong::new(node, error.to_string()))
+}
+
+/// The words for keys that no limit is asked about.
+impl FromNode for Treatment {
+    fn from_node(node: &Node) -> Result<Self, Wrong> {
+        match &node.value {
+            Value::Plain(text) | Value::Text(text) if text == "exempt" => Ok(Treatment::Exempt),
+            Value::Plain(text) | Value::Text(text) if text == "blocked" => Ok(Treatment::Blocked),
+            _ => Policy::from_node(node).map(Treatment::Limited),
+        }
+    }
+}
+
+/// Anything, as JSON has it.
+impl FromNode for serde_json::Value {
+    fn from_node(node: &Node) -> Result<Self, Wrong> {
+        use serde_json::Value as Json;
+        Ok(match &node.value {
+            Value::Nothing => Json::Null,
+            Value::Text(text) => Json::String(text.clone()),
+            Value::Plain(text) => {
+                let plain = serde_json::from_str::<Json>(text).ok();
+                plain
+                    .filter(|json| json.is_number() || json.is_boolean())
+                    .unwrap_or_else(|| Json::String(text.clone()))
+            }
+            Value::List(nodes) => nodes.iter().map(Json::from_node).collect::<Result<_, _>>()?,
+            Value::Table(table) => {
+                let entry =
+                    |(name, node): &(Name, Node)| Ok((name.text.clone(), Json::from_node(node)?));
+                Json::Object(table.iter().map(entry).collect::<Result<_, _>>()?)
+            }
+        })
+    }
+}

@@ -1,0 +1,224 @@
+//! YAML, into a tree.
+
+use std::collections::HashMap;
+
+use granit_parser::{Event, Parser, ScalarStyle, Span, Tag};
+
+use super::problem::{Place, Scribe};
+use super::tree::{Name, Node, Table, Value, find, quoted};
+
+/// How many parts a file may have, those that aliases repeat counted each time: a few lines of aliases can mean billions.
+const MOST: usize = 200_000;
+
+/// The tree of a text, or nothing and the reason written down.
+pub(crate) fn tree(text: &str, scribe: &Scribe) -> Option<Node> {
+    let mut builder =
+        Builder { text, scribe, parts: 0, anchors: HashMap::new(), open: Vec::new(), root: None };
+    for event in Parser::new_from_str(text) {
+        let (event, span) = match event {
+            Ok(event) => event,
+            Err(error) => {
+                let marker = error.marker();
+                let at = Place { line: marker.line(), column: marker.col() + 1 };
+                scribe.wrong(at, error.info());
+                return None;
+            }
+        };
+        if let Err((at, message)) = builder.take(event, span) {
+            scribe.wrong(at, message);
+            return None;
+        }
+    }
+    let root = builder.root.unwrap_or_else(|| Node::new(Place::START, Value::Table(Vec::new())));
+    (!scribe.has_problems()).then_some(root)
+}
+
+type Refused = (Place, String);
+
+struct Builder<'a> {
+    text: &'a str,
+    scribe: &'a Scribe,
+    parts: usize,
+    anchors: HashMap<usize, (Node, usize)>,
+    open: Vec<Open>,
+    root: Option<Node>,
+}
+
+/// A list or a table whose end has not come yet.
+struct Open {
+    at: Place,
+    anchor: usize,
+    /// How many parts there were before it.
+    before: usize,
+    inside: Inside,
+}
+
+enum Inside {
+    List(Vec<Node>),
+    Table(Table, Option<Name>),
+}
+
+impl Builder<'_> {
+    fn take(&mut self, event: Event<'_>, span: Span) -> Result<(), Refused> {
+        let at = Place { line: span.start.line(), column: span.start.col() + 1 };
+        match event {
+            Event::DocumentStart(..) if self.root.is_some() => {
+                Err((at, "a second document: a file holds one".to_owned()))
+            }
+            Event::Scalar(text, style, anchor, tag) => {
+                let node = self.scalar(&text, style, tag.as_deref(), at, span)?;
+                self.count(1, at)?;
+                if anchor > 0 {
+                    self.anchors.insert(anchor, (node.clone(), 1));
+                }
+                self.put(node)
+            }
+            Event::SequenceStart(_, anchor, tag) => {
+                self.begin(Inside::List(Vec::new()), at, anchor, tag.as_deref())
+            }
+            Event::MappingStart(_, anchor, tag) => {
+                self.begin(Inside::Table(Vec::new(), None), at, anchor, tag.as_deref())
+            }
+            Event::SequenceEnd | Event::MappingEnd => self.end(),
+            Event::Alias(anchor) => {
+                let Some((node, parts)) = self.anchors.get(&anchor).cloned() else {
+                    return Err((at, "an alias inside of what it stands for".to_owned()));
+                };
+                self.count(parts, at)?;
+                self.put(Node { at, ..node })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn count(&mut self, parts: usize, at: Place) -> Result<(), Refused> {
+        self.parts = self.parts.saturating_add(parts);
+        if self.parts > MOST {
+            return Err((at, format!("more than {MOST} parts: a file may not have so many")));
+        }
+        Ok(())
+    }
+
+    fn scalar(
+        &self,
+        text: &str,
+        style: ScalarStyle,
+        tag: Option<&Tag>,
+        at: Place,
+        span: Span,
+    ) -> Result<Node, Refused> {
+        let plain = style == ScalarStyle::Plain;
+        let value = match tag.map(known) {
+            Some(None) => {
+                return Err((at, "a tag: those of YAML itself are known here".to_owned()));
+            }
+            Some(Some("str")) => Value::Text(text.to_owned()),
+            _ if plain && matches!(text, "" | "~" | "null" | "Null" | "NULL") => Value::Nothing,
+            _ if plain => Value::Plain(text.to_owned()),
+            _ => Value::Text(text.to_owned()),
+        };
+        let written = span.slice(self.text).unwrap_or_default();
+        let quotes = usize::from(!plain);
+        let inside = written.get(quotes..written.len().saturating_sub(quotes)).unwrap_or_default();
+        let verbatim = inside == text && !text.contains('\n');
+        let at = if verbatim { at.right(quotes) } else { at };
+        Ok(Node { at, value, verbatim })
+    }
+
+    fn begin(
+        &mut self,
+        inside: Inside,
+        at: Place,
+        anchor: usize,
+        tag: Option<&Tag>,
+    ) -> Result<(), Refused> {
+        if tag.is_some_and(|tag| known(tag).is_none()) {
+            return Err((at, "a tag: those of YAML itself are known here".to_owned()));
+        }
+        let before = self.parts;
+        self.count(1, at)?;
+        self.open.push(Open { at, anchor, before, inside });
+        Ok(())
+    }
+
+    fn end(&mut self) -> Result<(), Refused> {
+        let Some(Open { at, anchor, before, inside }) = self.open.pop() else { return Ok(()) };
+        let value = match inside {
+            Inside::List(nodes) => Value::List(nodes),
+            Inside::Table(table, _) => Value::Table(merged(table)?),
+        };
+        let node = Node::new(at, value);
+        if anchor > 0 {
+            self.anchors.insert(anchor, (node.clone(), self.parts - before));
+        }
+        self.put(node)
+    }
+
+    fn put(&mut self, node: Node) -> Result<(), Refused> {
+        match self.open.last_mut().map(|open| &mut open.inside) {
+            None => self.root = Some(node),
+            Some(Inside::List(nodes)) => nodes.push(node),
+            Some(Inside::Table(table, name)) => match name.take() {
+                None => *name = Some(name_of(node)?),
+                Some(name) => {
+                    if let Some((first, _)) =
+                        table.iter().find(|(other, _)| other.text == name.text)
+                        && name.text != MERGE
+                    {
+                        let text = quoted(&name.text);
+                        let line = first.at.line;
+                        self.scribe
+                            .wrong(name.at, format!("{text}: written twice, first in line {line}"));
+                    }
+                    // A table begins where its name does, as it does in TOML.
+                    let at = if matches!(node.value, Value::Table(_)) { name.at } else { node.at };
+                    table.push((name, Node { at, ..node }));
+                }
+            },
+        }
+        Ok(())
+    }
+}
+
+fn name_of(node: Node) -> Result<Name, Refused> {
+    match node.value {
+        Value::Plain(text) | Value::Text(text) => Ok(Name { at: node.at, text }),
+        Value::Nothing => Ok(Name { at: node.at, text: "null".to_owned() }),
+        _ => Err((node.at, "a name must be a text".to_owned())),
+    }
+}
+
+fn known(tag: &Tag) -> Option<&str> {
+    tag.core_suffix()
+}
+
+/// What brings in the names of another table.
+const MERGE: &str = "<<";
+
+/// The table with what its `<<` bring in, where it does not say so itself.
+fn merged(table: Table) -> Result<Table, Refused> {
+    if find(&table, MERGE).is_none() {
+        return Ok(table);
+    }
+    let (merges, mut own): (Table, Table) =
+        table.into_iter().partition(|(name, _)| name.text == MERGE);
+    for (name, node) in merges {
+        let tables = match node.value {
+            Value::Table(table) => vec![table],
+            Value::List(nodes) => {
+                let table = |node: Node| match node.value {
+                    Value::Table(table) => Ok(table),
+                    _ => Err((node.at, "<<: expected a table or a list of tables".to_owned())),
+                };
+                nodes.into_iter().map(table).collect::<Result<Vec<_>, _>>()?
+            }
+            _ => return Err((name.at, "<<: expected a table or a list of tables".to_owned())),
+        };
+        for entry in tables.into_iter().flatten() {
+            if find(&own, &entry.0.text).is_none() {
+                own.push(entry);
+            }
+        }
+    }
+    Ok(own)
+}
