@@ -1,7 +1,9 @@
 //! The server as its clients see it.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
+mod cli;
 mod grpc;
+mod http;
 mod operate;
 mod resp;
 mod server;
