@@ -18,6 +18,10 @@
 //! | `memory:` | [`Memory`](tollgate::Memory): in this process, with keys |
 //! | `atomic:` | [`Atomic`](tollgate::Atomic): in this process, without locks; no moving windows |
 //! | `redis://host:port/database`, `rediss://`, `unix://`, `valkey://`, `redis+cluster://`, `redis+sentinel://` | `tollgate-redis`, feature `redis` |
+//! | `memcached://host:port,host:port` | `tollgate-memcached`, feature `memcached` |
+//! | `etcd://host:port,host:port`, `etcds://` | `tollgate-etcd`, feature `etcd` |
+//! | `postgres://user:password@host/database` | `tollgate-postgres`, feature `postgres` |
+//! | `durable:path?level=reserve` | `tollgate-durable`, feature `durable` |
 //!
 //! A store that was not compiled in gets an error that says which feature to enable; an unknown scheme one that lists what is known.
 
@@ -26,3 +30,6 @@ mod scheme;
 
 pub use open::{Opening, open};
 pub use scheme::{Scheme, known};
+
+#[cfg(test)]
+mod tests;

@@ -116,10 +116,20 @@ impl Opening {
                 "store {scheme:?}: not compiled in; it needs the feature {feature:?} of tollgate-stores"
             )));
         }
-        match &scheme[..] {
+        match kind.name {
             "memory" => self.memory(),
             "atomic" => self.atomic(),
-            _ => self.elsewhere(&scheme).await,
+            #[cfg(feature = "redis")]
+            "redis" => self.redis().await,
+            #[cfg(feature = "memcached")]
+            "memcached" => self.memcached().await,
+            #[cfg(feature = "etcd")]
+            "etcd" => self.etcd().await,
+            #[cfg(feature = "postgres")]
+            "postgres" => self.postgres().await,
+            #[cfg(feature = "durable")]
+            "durable" => self.durable(),
+            other => Err(Error::request(format!("store {other:?}: not compiled in"))),
         }
     }
 
@@ -163,19 +173,59 @@ impl Opening {
         Ok(AnyStore::new(InProcess::new(atomic.build())))
     }
 
-    async fn elsewhere(&self, scheme: &str) -> Result<AnyStore, Error> {
-        match scheme {
-            #[cfg(feature = "redis")]
-            _ if scheme.contains("redis") || scheme.contains("valkey") || scheme == "unix" => {
-                let mut redis = tollgate_redis::Redis::builder(&self.url[..])
-                    .guard(self.guard(Guard::builder()));
-                if let Some(prefix) = &self.prefix {
-                    redis = redis.prefix(&prefix[..]);
-                }
-                let store = if self.lazily { redis.connect_later() } else { redis.connect().await };
-                Ok(AnyStore::new(store?))
-            }
-            _ => Err(Error::request(format!("store {scheme:?}: not compiled in"))),
+    #[cfg(feature = "redis")]
+    async fn redis(&self) -> Result<AnyStore, Error> {
+        let mut redis = tollgate_redis::Redis::builder(&self.url[..]);
+        redis = redis.guard(self.guard(Guard::builder()));
+        if let Some(prefix) = &self.prefix {
+            redis = redis.prefix(&prefix[..]);
         }
+        let store = if self.lazily { redis.connect_later() } else { redis.connect().await };
+        Ok(AnyStore::new(store?))
+    }
+
+    #[cfg(feature = "memcached")]
+    async fn memcached(&self) -> Result<AnyStore, Error> {
+        let mut memcached = tollgate_memcached::Memcached::builder(&self.url[..]);
+        memcached = memcached.guard(self.guard(Guard::builder()));
+        if let Some(prefix) = &self.prefix {
+            memcached = memcached.prefix(&prefix[..]);
+        }
+        let store = if self.lazily { memcached.connect_later() } else { memcached.connect().await };
+        Ok(AnyStore::new(store?))
+    }
+
+    #[cfg(feature = "etcd")]
+    async fn etcd(&self) -> Result<AnyStore, Error> {
+        let mut etcd = tollgate_etcd::Etcd::builder(&self.url[..]);
+        // A commit waits for disks.
+        etcd = etcd.guard(self.guard(Guard::builder().deadline(Duration::from_millis(100))));
+        if let Some(prefix) = &self.prefix {
+            etcd = etcd.prefix(&prefix[..]);
+        }
+        let store = if self.lazily { etcd.connect_later() } else { etcd.connect().await };
+        Ok(AnyStore::new(store?))
+    }
+
+    /// The prefix is the name of the schema there.
+    #[cfg(feature = "postgres")]
+    async fn postgres(&self) -> Result<AnyStore, Error> {
+        let mut postgres = tollgate_postgres::Postgres::builder(&self.url[..]);
+        postgres = postgres.guard(self.guard(Guard::builder()));
+        if let Some(prefix) = &self.prefix {
+            postgres = postgres.schema(&prefix[..]);
+        }
+        let store = if self.lazily { postgres.connect_later() } else { postgres.connect().await };
+        Ok(AnyStore::new(store?))
+    }
+
+    #[cfg(feature = "durable")]
+    fn durable(&self) -> Result<AnyStore, Error> {
+        use tollgate_durable::Durable;
+        let mut durable = Durable::builder(&self.url[..]).guard(self.guard(Durable::usual_guard()));
+        if let Some(keys) = self.max_keys {
+            durable = durable.max_keys(keys);
+        }
+        Ok(AnyStore::new(durable.open()?))
     }
 }

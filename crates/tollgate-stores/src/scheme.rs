@@ -4,6 +4,8 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Scheme {
+    /// What it is called.
+    pub name: &'static str,
     /// What its URLs begin with.
     pub schemes: &'static [&'static str],
     /// How one looks.
@@ -15,9 +17,10 @@ pub struct Scheme {
 }
 
 const KNOWN: &[Scheme] = &[
-    Scheme { schemes: &["memory"], example: "memory:", feature: None, compiled: true },
-    Scheme { schemes: &["atomic"], example: "atomic:", feature: None, compiled: true },
+    always("memory", &["memory"], "memory:"),
+    always("atomic", &["atomic"], "atomic:"),
     Scheme {
+        name: "redis",
         schemes: &[
             "redis",
             "rediss",
@@ -38,7 +41,43 @@ const KNOWN: &[Scheme] = &[
         feature: Some("redis"),
         compiled: cfg!(feature = "redis"),
     },
+    Scheme {
+        name: "memcached",
+        schemes: &["memcached"],
+        example: "memcached://host:port,host:port",
+        feature: Some("memcached"),
+        compiled: cfg!(feature = "memcached"),
+    },
+    Scheme {
+        name: "etcd",
+        schemes: &["etcd", "etcds"],
+        example: "etcd://host:port,host:port",
+        feature: Some("etcd"),
+        compiled: cfg!(feature = "etcd"),
+    },
+    Scheme {
+        name: "postgres",
+        schemes: &["postgres", "postgresql"],
+        example: "postgres://user:password@host/database",
+        feature: Some("postgres"),
+        compiled: cfg!(feature = "postgres"),
+    },
+    Scheme {
+        name: "durable",
+        schemes: &["durable"],
+        example: "durable:path",
+        feature: Some("durable"),
+        compiled: cfg!(feature = "durable"),
+    },
 ];
+
+const fn always(
+    name: &'static str,
+    schemes: &'static [&'static str],
+    example: &'static str,
+) -> Scheme {
+    Scheme { name, schemes, example, feature: None, compiled: true }
+}
 
 /// All kinds of stores that this crate knows of, compiled in or not.
 ///

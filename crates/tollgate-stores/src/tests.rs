@@ -1,0 +1,55 @@
+//! What URLs lead to.
+
+use tollgate::Error;
+use tollgate::shared::{AnyStore, SharedLimiter};
+
+use super::{Opening, known};
+
+fn opened(opening: Opening) -> Result<AnyStore, Error> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    runtime.block_on(opening.open())
+}
+
+#[test]
+fn an_unknown_scheme_gets_a_list_of_those_that_are_known() {
+    let error = opened(Opening::new("tape://a")).unwrap_err().to_string();
+    assert!(
+        error.starts_with("store \"tape\": unknown; known are memory:, atomic:, redis://"),
+        "{error}"
+    );
+}
+
+#[test]
+fn what_was_not_compiled_in_says_which_feature_it_needs() {
+    for scheme in known().iter().filter(|scheme| !scheme.compiled) {
+        let error = opened(Opening::new(scheme.example)).unwrap_err().to_string();
+        assert!(error.contains(&format!("feature {:?}", scheme.feature.unwrap())), "{error}");
+    }
+}
+
+#[test]
+fn every_store_that_was_compiled_in_is_opened_before_anybody_answers() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    for scheme in known().iter().filter(|scheme| scheme.compiled) {
+        let dir = std::env::temp_dir().join(format!("tollgate-stores-{}", std::process::id()));
+        let url = match scheme.name {
+            "durable" => format!("durable:{}", dir.display()),
+            "memory" | "atomic" => scheme.example.to_owned(),
+            _ => format!("{}://127.0.0.1:1/", scheme.schemes[0]),
+        };
+        let store = runtime.block_on(Opening::new(url).lazily().open());
+        let store = store.unwrap_or_else(|error| panic!("{scheme:?}: {error}"));
+        let limiter = SharedLimiter::on(&store, "", "1/hour").unwrap();
+        let answered = runtime.block_on(limiter.hit("a")).is_ok();
+        let here = matches!(scheme.name, "memory" | "atomic" | "durable");
+        assert_eq!(answered, here, "{scheme:?}");
+        drop((limiter, store));
+        let _ = std::fs::remove_file(&dir);
+    }
+}
+
+#[test]
+fn a_store_in_process_takes_no_address() {
+    let error = opened(Opening::new("memory:somewhere")).unwrap_err().to_string();
+    assert!(error.contains("nothing may follow"), "{error}");
+}
