@@ -138,7 +138,8 @@ impl PostgresBuilder {
         Ok(store)
     }
 
-    /// The store at once; it connects with the first call. For services that must start without their database. Call it inside a tokio runtime.
+    /// The store at once; it connects with the first call, or when it is time to clean. For services that must start without their database. Call it inside a
+    /// tokio runtime.
     ///
     /// # Errors
     /// When the address or the name of the schema is wrong, or there is no runtime.
