@@ -5,7 +5,7 @@ use std::process::Command;
 use crate::command::{cargo, is_installed, output, run};
 use crate::outcome::{Outcome, because};
 
-/// Task, program it calls, Debian package that has it.
+/// Task, program it calls (or a command that works where the package is installed), Debian package that has it.
 const NEEDS: &[(&str, &str, &str)] = &[
     ("test", "cc", "gcc"),
     ("test", "redis-server", "redis-server"),
@@ -16,6 +16,12 @@ const NEEDS: &[(&str, &str, &str)] = &[
     ("test", "etcdctl", "etcd-client"),
     ("test", "psql", "postgresql"),
     ("test", "pgbouncer", "pgbouncer"),
+    ("test", "nginx", "nginx-light"),
+    ("test", "haproxy", "haproxy"),
+    ("test", "python3 -m ensurepip", "python3-venv"),
+    ("test", "node", "nodejs"),
+    ("test", "npm", "npm"),
+    ("test", "curl", "curl"),
     ("bench redis", "redis-server", "redis-server"),
     ("bench redis", "redis-benchmark", "redis-tools"),
     ("bench http", "wrk", "wrk"),
@@ -30,7 +36,7 @@ const NEEDS: &[(&str, &str, &str)] = &[
 
 /// Installs the packages a task needs; asks the package manager only when a program is missing.
 pub(crate) fn install_for(task: &str) -> Outcome {
-    let packages = missing(task, is_installed);
+    let packages = missing(task, works);
     if packages.is_empty() {
         println!("nothing to install");
         return Ok(());
@@ -40,6 +46,14 @@ pub(crate) fn install_for(task: &str) -> Outcome {
     }
     run(apt_get().arg("update"))?;
     run(apt_get().args(["install", "--yes", "--no-install-recommends"]).args(packages))
+}
+
+/// Whether a program is there, or a whole command works.
+fn works(program: &str) -> bool {
+    let mut words = program.split(' ');
+    let first = words.next().unwrap_or_default();
+    let arguments: Vec<_> = words.chain(["--version"]).collect();
+    is_installed(first) && (arguments.len() == 1 || output(first, &arguments).is_some())
 }
 
 /// A component of the active toolchain, told by its cargo subcommand.

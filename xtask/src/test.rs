@@ -3,7 +3,7 @@
 use crate::command::{add_flags, cargo, run, run_heard};
 use crate::needs;
 use crate::outcome::{Failure, Outcome, at_most};
-use crate::server::Redis;
+use crate::server::Servers;
 use crate::step::step;
 use crate::tally::Tally;
 use crate::{loom, workspace};
@@ -72,12 +72,13 @@ fn documentation() -> Outcome {
 
 /// Each example is a test: it has to run to its end. Those of a store find their server in the environment.
 fn examples(tally: &mut Tally) -> Outcome {
-    let redis = Redis::start()?;
+    let servers = Servers::start()?;
     for (package, example) in workspace::examples() {
         println!("--> {package}: {example}");
         let of_package = ["run", "--quiet", "--all-features", "--package", &package];
         let mut command = cargo(of_package);
-        command.args(["--example", &example]).env("REDIS_URL", redis.url());
+        command.args(["--example", &example]);
+        command.envs(servers.variables().iter().map(|(name, value)| (name, value)));
         run_heard(&mut command, |line| tally.hear(line))?;
         tally.one_passed();
     }
