@@ -161,7 +161,7 @@ impl<C: Cells> Cells for Arc<C> {
 pub struct Name {
     /// Of the bytes, by this process: computed once for all tables that it is looked up in.
     hash: u64,
-    bytes: Box<[u8]>,
+    bytes: Vec<u8>,
     lane: usize,
 }
 
@@ -169,10 +169,10 @@ impl Name {
     /// Of these bytes in this lane.
     ///
     /// See the example of [`Name`].
-    pub fn new(bytes: impl Into<Box<[u8]>>, lane: usize) -> Name {
+    pub fn new(bytes: impl Into<Vec<u8>>, lane: usize) -> Name {
         static HASHER: OnceLock<RandomState> = OnceLock::new();
         let bytes = bytes.into();
-        let hash = HASHER.get_or_init(RandomState::default).hash_one(&bytes);
+        let hash = HASHER.get_or_init(RandomState::default).hash_one(&bytes[..]);
         Name { hash, bytes, lane }
     }
 

@@ -17,7 +17,7 @@
 //! - **Several limits or keys at once** are one swap where the store can ([`Cells::TOGETHER`]). Where it cannot, they are asked, charged, and given
 //!   back if one of them has refused meanwhile: that may deny too much for a moment, and never admits too much.
 //! - **An ambiguous failure** is never repeated. All callers of that swap are told that it may have been done, and what was remembered is forgotten.
-//! - **Who walks away** holds up nobody: the work goes on in a task of its own.
+//! - **Who walks away**, or is not polled, holds up nobody: the work goes on in a task of its own.
 //!
 //! # Time
 //!
@@ -32,6 +32,7 @@ mod as_store;
 mod builder;
 mod cells;
 mod desk;
+mod lead;
 mod memory;
 mod one_by_one;
 mod round;

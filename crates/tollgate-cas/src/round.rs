@@ -102,7 +102,7 @@ async fn settle<C: Cells>(
         known = understand(names, jobs, cells)?;
         (seen, sure, lost) = (true, false, lost + 1);
         if lost > RACES {
-            tokio::time::sleep(pause(lost - RACES)).await;
+            inner.sleep(pause(lost - RACES)).await;
         }
     }
 }
@@ -196,6 +196,12 @@ fn pause(races: u32) -> Duration {
 }
 
 impl<C: Cells> Inner<C> {
+    /// Whoever polls it need not be on the store's runtime.
+    pub(crate) fn sleep(&self, span: Duration) -> tokio::time::Sleep {
+        let _on_it = self.runtime.enter();
+        tokio::time::sleep(span)
+    }
+
     fn remember(&self, names: &[Name], known: Vec<Known<C::Version>>) {
         for (name, known) in names.iter().zip(known) {
             let small = || known.state.as_ref().is_some_and(is_small);

@@ -11,25 +11,42 @@ use tollgate::{Decision, Error, ErrorKind, KeyRef, Limit, Timestamp};
 
 use crate::act::{Act, Job, Part, Prepared};
 use crate::cells::{Cells, Name};
+use crate::desk::Put;
+use crate::lead::{Lead, Leading};
 use crate::{Cas, Inner, one_by_one, round};
 
 /// An answer that is awaited.
-pub(crate) type Pending = oneshot::Receiver<Result<Vec<Decision>, Error>>;
+pub(crate) struct Pending {
+    answer: oneshot::Receiver<Result<Vec<Decision>, Error>>,
+    leading: Option<Leading>,
+}
 
 impl<C: Cells> Inner<C> {
-    /// Brings a job to the desk of these cells.
+    /// Brings a job to the desk of these cells. A caller who is going to wait for this answer and no other may lead.
     pub(crate) fn send(
         self: &Arc<Self>,
         names: Arc<[Name]>,
         parts: Vec<Part>,
         at: Option<Timestamp>,
+        may_lead: bool,
     ) -> Pending {
         let (answer, pending) = oneshot::channel();
-        if self.desks.put(&names, Job { parts, at, answer }) {
+        // Who leads holds locks, and nobody who waits for those could make a task of it.
+        let may_lead = may_lead && !self.desks.overlap();
+        let lead = || may_lead.then(|| Lead::new(&self.runtime));
+        let mut leading = None;
+        if let Put::Opened(lead) = self.desks.put(&names, Job { parts, at, answer }, lead) {
             let work = Work { inner: Arc::clone(self), names, closed: false };
-            self.runtime.spawn(work.until_nothing_waits());
+            let work = work.until_nothing_waits();
+            match lead {
+                Some(lead) => {
+                    lead.begin(work);
+                    leading = Some(Leading(lead));
+                }
+                None => drop(self.runtime.spawn(work)),
+            }
         }
-        pending
+        Pending { answer: pending, leading }
     }
 
     /// One part on each cell, each on its own, begun in order.
@@ -38,7 +55,7 @@ impl<C: Cells> Inner<C> {
         parts: impl IntoIterator<Item = (Name, Part)>,
         at: Option<Timestamp>,
     ) -> Vec<Result<Decision, Error>> {
-        let send = |(name, part)| self.send(Arc::new([name]), vec![part], at);
+        let send = |(name, part)| self.send(Arc::new([name]), vec![part], at, false);
         let pending: Vec<Pending> = parts.into_iter().map(send).collect();
         let mut answers = Vec::with_capacity(pending.len());
         for pending in pending {
@@ -63,7 +80,7 @@ impl<C: Cells> Inner<C> {
     }
 }
 
-/// The task at a desk.
+/// The work at a desk.
 struct Work<C: Cells> {
     inner: Arc<Inner<C>>,
     names: Arc<[Name]>,
@@ -96,8 +113,11 @@ impl<C: Cells> Drop for Work<C> {
 }
 
 pub(crate) async fn answer(pending: Pending) -> Result<Vec<Decision>, Error> {
+    if let Some(leading) = &pending.leading {
+        leading.lead().await;
+    }
     let gone = |_| Err(Error::lost("the runtime of the store has ended"));
-    pending.await.unwrap_or_else(gone)
+    pending.answer.await.unwrap_or_else(gone)
 }
 
 /// The decisions, or the error of the whole: where some were executed, or may have been, none of it is [`ErrorKind::Unavailable`].
@@ -141,13 +161,13 @@ impl<C: Cells> SharedStore for Cas<C> {
             match mode {
                 _ if parts.len() == 1 => {
                     let Some((name, part)) = parts.pop() else { return Ok(Vec::new()) };
-                    answer(inner.send(Arc::new([name]), vec![part], at)).await
+                    answer(inner.send(Arc::new([name]), vec![part], at, true)).await
                 }
                 Mode::Each => all(inner.each(parts, at).await),
                 Mode::Together if parts.is_empty() => Ok(Vec::new()),
                 Mode::Together if C::TOGETHER => {
                     let (names, parts): (Vec<Name>, Vec<Part>) = parts.into_iter().unzip();
-                    answer(inner.send(names.into(), parts, at)).await
+                    answer(inner.send(names.into(), parts, at, true)).await
                 }
                 Mode::Together => one_by_one::hit(inner, parts, at).await,
             }
@@ -203,9 +223,7 @@ impl<C: Cells> SharedStore for Cas<C> {
     }
 
     fn sleep(&self, span: Duration) -> impl Future<Output = ()> + Send + use<C> {
-        // Whoever polls it need not be on that runtime.
-        let _on_it = self.inner.runtime.enter();
-        tokio::time::sleep(span)
+        self.inner.sleep(span)
     }
 
     fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {

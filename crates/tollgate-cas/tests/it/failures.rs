@@ -134,3 +134,56 @@ async fn clearing_and_resetting_forget_what_is_remembered() {
         limiter.clear().await.unwrap();
     }
 }
+
+/// Who is polled once and then no more leads, until somebody else comes: then the work is nobody's.
+#[tokio::test]
+async fn a_caller_that_is_not_polled_holds_up_nobody() {
+    let cells = Watched::<false>::new();
+    let limiter = limiter(&store(&cells), "90/hour");
+    let gate = cells.close_gate();
+    let mut idle = Box::pin(limiter.hit("key"));
+    assert!(futures_poll(&mut idle).await);
+    assert_eq!(cells.swaps.load(std::sync::atomic::Ordering::SeqCst), 1, "it is on its way");
+    gate.add_permits(100);
+    assert!(limiter.hit("key").await.unwrap().allowed());
+    assert!(idle.await.unwrap().allowed(), "and has its answer when it asks for it");
+    assert_eq!(limiter.usage("key").await.unwrap(), 2);
+}
+
+/// Many callers on few keys, some of them dropped at any moment: every other one is answered, and nothing is counted twice.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn callers_that_come_and_go_at_any_moment_hold_up_nobody() {
+    let cells = Watched::<false>::new();
+    let limiter = limiter(&store(&cells), "1000000/hour");
+    let mut callers = Vec::new();
+    for n in 0..200_u32 {
+        let limiter = limiter.clone();
+        callers.push(tokio::spawn(async move {
+            let mut admitted = 0;
+            for m in 0..50 {
+                let mut hit = Box::pin(limiter.hit(m % 3));
+                let done = (0..(n + m) % 4).any(|_| {
+                    let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+                    hit.as_mut().poll(&mut cx).is_ready()
+                });
+                if !done && (n * m) % 5 != 0 {
+                    admitted += u64::from(hit.await.unwrap().allowed());
+                }
+            }
+            admitted
+        }));
+    }
+    let (mut answered, mut asked) = (0, 0);
+    for caller in callers {
+        answered += caller.await.unwrap();
+        asked += 50;
+    }
+    let mut used = 0;
+    for key in 0..3 {
+        used += limiter.usage(key).await.unwrap();
+    }
+    assert!(
+        (answered..=asked).contains(&used),
+        "{answered} answered, {used} counted, {asked} asked"
+    );
+}

@@ -6,13 +6,13 @@ use tollgate_memcached::Memcached;
 use super::fake::{mark, start};
 use crate::client::{fails_by_the_store, limiter, patient, run};
 
-/// What a hit and a peek get from a server that answers everything so.
+/// What a hit and a peek get, each as the first on its connection, from a server that answers everything so.
 async fn ask(script: impl Fn(&str) -> (Vec<u8>, bool) + Send + Sync + 'static) -> [ErrorKind; 2] {
-    let store = patient(start(script)).await;
-    let limiter = limiter(&store, "5/hour");
+    let url = start(script);
+    let (one, other) = (patient(&url[..]).await, patient(&url[..]).await);
     [
-        fails_by_the_store(limiter.hit("key").await).kind(),
-        fails_by_the_store(limiter.peek("key").await).kind(),
+        fails_by_the_store(limiter(&one, "5/hour").hit("key").await).kind(),
+        fails_by_the_store(limiter(&other, "5/hour").peek("key").await).kind(),
     ]
 }
 
@@ -51,7 +51,7 @@ fn an_answer_without_sense_is_an_error() {
         assert_eq!(ask(stored_without_version).await, [ErrorKind::Store; 2]);
         let refused =
             |_: &str| (b"CLIENT_ERROR bad command line format\r\nERROR\r\n".to_vec(), false);
-        assert_eq!(ask(refused).await[0], ErrorKind::Store);
+        assert_eq!(ask(refused).await, [ErrorKind::Store; 2]);
         let of_a_proxy = |_: &str| (b"SERVER_ERROR backend timeout\r\n".to_vec(), false);
         assert_eq!(ask(of_a_proxy).await, [ErrorKind::Lost; 2]);
         let no_memory =
