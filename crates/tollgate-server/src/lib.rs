@@ -14,6 +14,7 @@ pub mod grpc;
 pub mod http;
 pub mod net;
 pub mod observe;
+pub mod reload;
 pub mod resp;
 pub mod rules;
 pub mod service;

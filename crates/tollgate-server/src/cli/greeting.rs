@@ -51,8 +51,12 @@ impl Greeting<'_> {
     }
 
     fn hint(&self) -> Option<String> {
-        let (_, resp) = self.ports.iter().find(|(name, _)| *name == "resp")?;
-        Some(format!("redis-cli -h {} -p {} CL.THROTTLE me 4 5 60", resp.ip(), resp.port()))
+        let port = |name| self.ports.iter().find(|(other, _)| *other == name).map(|(_, port)| port);
+        let curl = |http| format!("curl -X POST 'http://{http}/v1/hit?limit=5/minute&key=me'");
+        let cli = |resp: &SocketAddr| {
+            format!("redis-cli -h {} -p {} CL.THROTTLE me 4 5 60", resp.ip(), resp.port())
+        };
+        port("http").map(curl).or_else(|| port("resp").map(cli))
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod ask;
 mod bench;
+mod check;
 mod files;
 mod greeting;
 mod limits;
@@ -52,6 +53,8 @@ enum Command {
     Reset(ask::Ask),
     /// Units of a key in use
     Usage(ask::Ask),
+    /// Check configuration files as the server would. Exits with 0 if they are good, 2 if not
+    Check(check::Check),
     /// Explain limits in words: what they admit, and at most
     Limits(limits::Limits),
     /// Load a server and say how it did
@@ -77,6 +80,7 @@ pub fn main() -> ExitCode {
         Command::Set(ask) => ask.run(Asked::Set),
         Command::Reset(ask) => ask.run(Asked::Reset),
         Command::Usage(ask) => ask.run(Asked::Usage),
+        Command::Check(check) => check.run(),
         Command::Limits(limits) => limits.run(),
         Command::Bench(bench) => bench.run(),
         Command::Completions(completions) => completions.run(),

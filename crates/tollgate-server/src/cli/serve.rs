@@ -18,6 +18,7 @@ use super::supervisor;
 use crate::config::{self, Config};
 use crate::net::Drain;
 use crate::observe::Protocol;
+use crate::reload::Reloader;
 use crate::service::{Defaults, Service};
 use crate::settings::{Address, LogFormat, Settings, StoreSettings};
 use crate::telemetry::{self, Tracer};
@@ -153,54 +154,57 @@ impl Serve {
         files::allow_many(config.settings.connections.max);
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
         let tracer = Tracer::start(&config.settings.traces, Handle::clone(runtime.handle()))?;
-        runtime.block_on(serve(&config, self.config.as_ref(), tracer.clone()))?;
+        runtime.block_on(self.serve(config, tracer.clone()))?;
         if let Some(tracer) = tracer {
             tracer.finish();
         }
         Ok(ExitCode::SUCCESS)
     }
+
+    async fn serve(self, config: Config, tracer: Option<Tracer>) -> Result<(), Box<dyn Error>> {
+        let Config { settings, rules, .. } = &config;
+        let store = opening(&settings.store).open().await?;
+        let service = Arc::new(Service::new(store, Defaults::from(&settings.store), rules)?);
+        let (drain, draining) = Drain::new();
+        let stop = Stop::new()?;
+        let mut tasks = JoinSet::new();
+        let mut ports = Ports::new(settings, &service, tracer)?;
+        if let Some(port) = ports.open(Protocol::Http).await? {
+            tasks.spawn(http::serve(port, Arc::clone(&service), draining.clone()));
+        }
+        if let Some(port) = ports.open(Protocol::Grpc).await? {
+            let mut options = settings.envoy.clone();
+            options.patience = options.patience.min(port.patience());
+            tasks.spawn(grpc::serve(port, Arc::clone(&service), options, draining.clone()));
+        }
+        if let Some(port) = ports.open(Protocol::Resp).await? {
+            tasks.spawn(resp::serve(port, Arc::clone(&service), draining.clone()));
+        }
+        if let Some(port) = ports.open(Protocol::Admin).await? {
+            tasks.spawn(admin::serve(port, Arc::clone(&service), draining.clone()));
+        }
+        let Ports { places, certificates, .. } = ports;
+        if places.is_empty() {
+            return Err("every port is off: nobody could ask anything".into());
+        }
+        tokio::spawn(look_after(certificates));
+        let path = self.config.as_ref();
+        print!("{}", Greeting { ports: &places, store: &settings.store.url, rules, config: path });
+        let delay = settings.connections.drain_delay;
+        if let Some(path) = path {
+            let over = self.over.clone();
+            let reloader =
+                Reloader::new(path, config, &service, move |settings| over.put(settings));
+            tokio::spawn(reloader.run());
+        }
+        supervisor::tell(supervisor::READY);
+        stop.drain(&drain, delay).await;
+        while tasks.join_next().await.is_some() {}
+        Ok(())
+    }
 }
 
-async fn serve(
-    config: &Config,
-    path: Option<&PathBuf>,
-    tracer: Option<Tracer>,
-) -> Result<(), Box<dyn Error>> {
-    let Config { settings, rules, .. } = config;
-    let store = opening(&settings.store).open().await?;
-    let defaults = Defaults { on_failure: settings.store.on_failure, ..Defaults::default() };
-    let service = Arc::new(Service::new(store, defaults, rules)?);
-    let (drain, draining) = Drain::new();
-    let stop = Stop::new()?;
-    let mut tasks = JoinSet::new();
-    let mut ports = Ports::new(settings, &service, tracer)?;
-    if let Some(port) = ports.open(Protocol::Http).await? {
-        tasks.spawn(http::serve(port, Arc::clone(&service), draining.clone()));
-    }
-    if let Some(port) = ports.open(Protocol::Grpc).await? {
-        let mut options = settings.envoy.clone();
-        options.patience = options.patience.min(port.patience());
-        tasks.spawn(grpc::serve(port, Arc::clone(&service), options, draining.clone()));
-    }
-    if let Some(port) = ports.open(Protocol::Resp).await? {
-        tasks.spawn(resp::serve(port, Arc::clone(&service), draining.clone()));
-    }
-    if let Some(port) = ports.open(Protocol::Admin).await? {
-        tasks.spawn(admin::serve(port, Arc::clone(&service), draining.clone()));
-    }
-    let Ports { places, certificates, .. } = ports;
-    if places.is_empty() {
-        return Err("every port is off: nobody could ask anything".into());
-    }
-    tokio::spawn(look_after(certificates));
-    print!("{}", Greeting { ports: &places, store: &settings.store.url, rules, config: path });
-    supervisor::tell(supervisor::READY);
-    stop.drain(&drain, settings.connections.drain_delay).await;
-    while tasks.join_next().await.is_some() {}
-    Ok(())
-}
-
-fn opening(settings: &StoreSettings) -> Opening {
+pub(super) fn opening(settings: &StoreSettings) -> Opening {
     let mut opening = Opening::new(&settings.url[..]).lazily();
     if let Some(prefix) = &settings.prefix {
         opening = opening.prefix(&prefix[..]);

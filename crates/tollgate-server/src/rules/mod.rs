@@ -4,11 +4,13 @@ mod about;
 mod descriptor;
 mod pattern;
 mod rule;
+mod table;
 
 pub use about::{About, Rate, Unit};
 pub use descriptor::Descriptor;
 pub use pattern::{Pattern, Patterns};
 pub use rule::{Rule, Treatment};
+pub use table::Row;
 
 use std::collections::BTreeMap;
 

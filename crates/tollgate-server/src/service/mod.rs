@@ -25,7 +25,9 @@ use tollgate::shared::{AnyStore, OnFailure};
 use tollgate::{Key, Policy};
 
 use crate::observe::Observer;
+use crate::reload::Reloads;
 use crate::rules::RuleSet;
+use crate::settings::StoreSettings;
 use crate::telemetry;
 use domain::Domain;
 use given::Given;
@@ -39,6 +41,7 @@ pub struct Service {
     given: Given,
     texts: Texts,
     observer: Observer,
+    reloads: Reloads,
 }
 
 /// What holds for all rules that do not say otherwise.
@@ -55,6 +58,12 @@ pub struct Defaults {
 impl Default for Defaults {
     fn default() -> Self {
         Defaults { on_failure: OnFailure::Error, deadline: None, given: 10_000 }
+    }
+}
+
+impl From<&StoreSettings> for Defaults {
+    fn from(store: &StoreSettings) -> Self {
+        Defaults { on_failure: store.on_failure, ..Defaults::default() }
     }
 }
 
@@ -86,6 +95,7 @@ impl Service {
             given,
             texts: Texts::default(),
             observer,
+            reloads: Reloads::default(),
         })
     }
 
@@ -182,6 +192,12 @@ impl Service {
         }
         rules.sort_by(|(a, x), (b, y)| (a, x.name()).cmp(&(b, y.name())));
         rules
+    }
+
+    /// What became of changes of the configuration.
+    #[must_use]
+    pub fn reloads(&self) -> &Reloads {
+        &self.reloads
     }
 
     /// What was seen so far.

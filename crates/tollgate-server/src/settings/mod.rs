@@ -99,6 +99,32 @@ impl Settings {
     }
 }
 
+impl Settings {
+    /// What of other settings a running server cannot take on.
+    #[must_use]
+    pub fn fixed_differences(&self, other: &Settings) -> Vec<&'static str> {
+        // What to answer when the store does not answer belongs to the rules.
+        let store = |settings: &Settings| StoreSettings {
+            on_failure: OnFailure::default(),
+            ..settings.store.clone()
+        };
+        let differs = [
+            ("server.http", self.http != other.http),
+            ("server.grpc", self.grpc != other.grpc),
+            ("server.resp", self.resp != other.resp),
+            ("server.admin", self.admin != other.admin),
+            ("envoy", self.envoy != other.envoy),
+            ("store", store(self) != store(other)),
+            ("tls", self.tls != other.tls),
+            ("auth", self.auth != other.auth),
+            ("connections", self.connections != other.connections),
+            ("log", self.log != other.log),
+            ("traces", self.traces != other.traces),
+        ];
+        differs.into_iter().filter(|(_, differs)| *differs).map(|(name, _)| name).collect()
+    }
+}
+
 impl Default for StoreSettings {
     fn default() -> Self {
         StoreSettings {

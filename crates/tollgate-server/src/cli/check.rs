@@ -1,0 +1,115 @@
+//! `tollgate check`.
+
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Args;
+use serde::Serialize;
+
+use super::ERROR;
+use super::serve::opening;
+use crate::config::{self, Config, Problem, Problems};
+use crate::rules::Row;
+use crate::service::{Defaults, Service};
+
+#[derive(Args, Debug)]
+pub(super) struct Check {
+    /// Configuration files, or directories of rules
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+
+    /// For programs: one object for all files
+    #[arg(long)]
+    json: bool,
+}
+
+/// What there is to say about one file.
+#[derive(Debug, Serialize)]
+struct Checked {
+    file: String,
+    ok: bool,
+    problems: Vec<Problem>,
+    warnings: Vec<Problem>,
+    rules: Vec<Row>,
+}
+
+impl Check {
+    pub(super) fn run(self) -> Result<ExitCode, Box<dyn Error>> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let checked: Vec<_> =
+            self.files.iter().map(|file| runtime.block_on(checked(file))).collect();
+        if self.json {
+            println!("{}", serde_json::to_string_pretty(&checked)?);
+        } else {
+            checked.iter().for_each(Checked::print);
+        }
+        let good = checked.iter().all(|checked| checked.ok);
+        Ok(if good { ExitCode::SUCCESS } else { ExitCode::from(ERROR) })
+    }
+}
+
+/// Does all that the server does before it listens, but for asking its store.
+async fn checked(path: &Path) -> Checked {
+    let file = path.display().to_string();
+    let found = match config::load(path) {
+        Ok(config) => put_on_store(&file, &config).await.map(|()| config),
+        Err(problems) => Err(problems),
+    };
+    match found {
+        Ok(Config { rules, warnings, .. }) => {
+            Checked { file, ok: true, problems: Vec::new(), warnings, rules: rules.rows() }
+        }
+        Err(Problems(problems)) => {
+            Checked { file, ok: false, problems, warnings: Vec::new(), rules: Vec::new() }
+        }
+    }
+}
+
+async fn put_on_store(file: &str, config: &Config) -> Result<(), Problems> {
+    let Config { settings, rules, .. } = config;
+    let wrong = |message: String| {
+        Problems(vec![Problem { file: file.to_owned(), line: 0, column: 0, message }])
+    };
+    let store = opening(&settings.store).open().await.map_err(|error| wrong(error.to_string()))?;
+    settings.auth.tokens().map_err(wrong)?;
+    settings.auth.admin_tokens().map_err(wrong)?;
+    let service = Service::new(store, Defaults::from(&settings.store), rules);
+    service.map(drop).map_err(|refusal| wrong(refusal.to_string()))
+}
+
+impl Checked {
+    fn print(&self) {
+        for problem in &self.problems {
+            eprintln!("{problem}");
+        }
+        for warning in &self.warnings {
+            eprintln!("{warning} (a warning)");
+        }
+        if !self.ok {
+            return eprintln!("{}: not good", self.file);
+        }
+        let many = if self.rules.len() == 1 { "" } else { "s" };
+        println!("{}: good, {} rule{many}", self.file, self.rules.len());
+        print!("{}", table(&self.rules));
+    }
+}
+
+/// Columns as wide as they need to be.
+fn table(rows: &[Row]) -> String {
+    let name = |row: &Row| match (&row.namespace[..], &row.domain[..]) {
+        ("", "") => row.name.clone(),
+        (namespace, "") => format!("{namespace} {}", row.name),
+        (_, domain) if row.name == row.descriptor => format!("{domain} {}", row.descriptor),
+        (_, domain) => format!("{domain} {} ({})", row.descriptor, row.name),
+    };
+    let lines: Vec<_> =
+        rows.iter().map(|row| (name(row), &row.limit, row.options.join(", "))).collect();
+    let width = |text: &dyn Fn(usize) -> usize| (0..lines.len()).map(text).max().unwrap_or(0);
+    let names = width(&|line| lines[line].0.chars().count());
+    let limits = width(&|line| lines[line].1.chars().count());
+    let line = |(name, limit, options): &(String, &String, String)| {
+        format!("  {name:<names$}  {limit:<limits$}  {options}").trim_end().to_owned() + "\n"
+    };
+    lines.iter().map(line).collect()
+}

@@ -1,0 +1,66 @@
+//! How reloading goes.
+
+use std::sync::{Mutex, PoisonError};
+
+use serde::Serialize;
+use tollgate::{Clock, SystemClock};
+
+/// What became of changes of the configuration since the server started; for metrics and for people.
+#[derive(Debug)]
+pub struct Reloads {
+    clock: SystemClock,
+    status: Mutex<ReloadStatus>,
+}
+
+/// The same at one moment. Times are seconds since the Unix epoch.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ReloadStatus {
+    /// How often new rules were put in force.
+    pub succeeded: u64,
+    /// How often they were refused.
+    pub failed: u64,
+    /// When rules were last put in force: at the start, if never since.
+    pub last_success: u64,
+    /// When they were last refused.
+    pub last_failure: Option<u64>,
+    /// Why, if the newest configuration is not in force.
+    pub error: Option<String>,
+    /// Settings of the newest configuration that need a restart.
+    pub needs_restart: Vec<&'static str>,
+}
+
+impl Default for Reloads {
+    fn default() -> Self {
+        let clock = SystemClock::new();
+        let status = ReloadStatus { last_success: seconds(&clock), ..ReloadStatus::default() };
+        Reloads { clock, status: Mutex::new(status) }
+    }
+}
+
+impl Reloads {
+    /// How it is now.
+    #[must_use]
+    pub fn status(&self) -> ReloadStatus {
+        self.status.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn succeeded(&self, needs_restart: Vec<&'static str>) {
+        let now = seconds(&self.clock);
+        let mut status = self.status.lock().unwrap_or_else(PoisonError::into_inner);
+        status.succeeded += 1;
+        status.last_success = now;
+        (status.error, status.needs_restart) = (None, needs_restart);
+    }
+
+    pub(crate) fn failed(&self, error: &str) {
+        let now = seconds(&self.clock);
+        let mut status = self.status.lock().unwrap_or_else(PoisonError::into_inner);
+        status.failed += 1;
+        status.last_failure = Some(now);
+        status.error = Some(error.to_owned());
+    }
+}
+
+fn seconds(clock: &SystemClock) -> u64 {
+    clock.now().as_micros() / 1_000_000
+}
