@@ -98,6 +98,11 @@ impl<S: SharedStore> Limits<S> {
         key: &K,
         cost: u64,
     ) -> Result<Decision, Error> {
+        // Nothing to recall and nothing to learn: what the store answers at once is all there is to it.
+        let plain = !self.remembers && self.fallback.is_none();
+        if plain && let Some(decision) = self.at_once(terms, key, Op::Hit(cost)) {
+            return Ok(decision);
+        }
         let guard = self.store.guard();
         let sent = guard.now();
         let mut epoch = None;
@@ -112,10 +117,8 @@ impl<S: SharedStore> Limits<S> {
                 Err(now) => epoch = Some(now),
             }
         }
-        if let Some(decision) = self.at_once(terms, key, Op::Hit(cost)) {
-            if self.remembers || self.fallback.is_some() {
-                self.learn_of(terms, key, cost, sent, epoch, &[decision]);
-            }
+        if !plain && let Some(decision) = self.at_once(terms, key, Op::Hit(cost)) {
+            self.learn_of(terms, key, cost, sent, epoch, &[decision]);
             return Ok(decision);
         }
         one(&self.hit_store(terms, key, cost, sent, epoch).await?)
