@@ -21,12 +21,13 @@ pub(super) async fn answer(
     options: &Options,
     request: RateLimitRequest,
 ) -> Result<RateLimitResponse, Status> {
-    let questions = question::all(service, options, &request).map_err(status)?;
-    let answers = ask::all(service, &questions).await.map_err(status)?;
+    let questions =
+        question::all(service, options, &request).map_err(|refusal| status(&refusal))?;
+    let answers = ask::all(service, &questions).await.map_err(|refusal| status(&refusal))?;
     Ok(reply::of(options, &request.domain, &questions, &answers))
 }
 
-fn status(refusal: Refusal) -> Status {
+fn status(refusal: &Refusal) -> Status {
     match refusal.kind() {
         RefusalKind::Wrong => Status::invalid_argument(refusal.to_string()),
         RefusalKind::Unknown => Status::not_found(refusal.to_string()),

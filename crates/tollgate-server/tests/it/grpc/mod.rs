@@ -7,6 +7,7 @@ mod headers;
 mod health;
 mod hostile;
 mod reflection;
+mod stop;
 mod together;
 
 use std::net::SocketAddr;
