@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 
-use super::Directory;
+use super::{Directory, eventually};
 
 /// A server with a directory of its own, which is removed with it.
 #[derive(Debug)]
@@ -56,9 +56,11 @@ impl Process {
         }
     }
 
-    /// It keeps its connections and says nothing.
+    /// It keeps its connections and says nothing: all its threads have stopped when this comes back.
     pub fn freeze(&self) {
         self.signal("STOP");
+        let tasks = format!("/proc/{}/task", self.id().unwrap_or_default());
+        eventually("it is frozen", || is_stopped(&tasks));
     }
 
     /// It goes on where it was frozen.
@@ -92,6 +94,15 @@ impl Drop for Process {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+/// Whether all threads of that directory are stopped, where the system tells.
+fn is_stopped(tasks: &str) -> bool {
+    let Ok(tasks) = std::fs::read_dir(tasks) else { return true };
+    tasks.flatten().all(|task| {
+        let status = std::fs::read_to_string(task.path().join("status")).unwrap_or_default();
+        status.contains("State:\tT") || status.is_empty()
+    })
 }
 
 fn skip_without(program: &str, package: &str) {

@@ -201,23 +201,11 @@ impl Member {
     /// It keeps its connections and says nothing.
     pub(crate) fn freeze(&self) {
         self.process.freeze();
-        // Each of its threads stops by itself.
-        let id = self.process.id().unwrap_or_default();
-        eventually("it is frozen", || is_stopped(&format!("/proc/{id}/task")));
     }
 
     pub(crate) fn thaw(&self) {
         self.process.thaw();
     }
-}
-
-/// Whether all threads of that directory are stopped, where the system tells.
-fn is_stopped(tasks: &str) -> bool {
-    let Ok(tasks) = std::fs::read_dir(tasks) else { return true };
-    tasks.flatten().all(|task| {
-        let status = std::fs::read_to_string(task.path().join("status")).unwrap_or_default();
-        status.contains("State:\tT") || status.is_empty()
-    })
 }
 
 /// Where a member keeps its data: in memory where there is such a place, because this etcd cannot be told not to wait for the disk.
