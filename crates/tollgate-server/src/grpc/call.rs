@@ -162,7 +162,10 @@ mod tests {
                 &fields
                     .iter()
                     .map(|(name, value)| {
-                        (HeaderName::from_static(name), HeaderValue::from_static(value))
+                        (
+                            HeaderName::from_static(name),
+                            HeaderValue::from_bytes(value.as_bytes()).unwrap(),
+                        )
                     })
                     .collect(),
             )
