@@ -33,10 +33,15 @@ impl Gate {
     /// # Errors
     /// When there are none any more.
     pub fn replace(&self, tokens: Tokens) -> Result<(), String> {
-        if tokens.is_empty() && !self.is_open() {
-            return Err("no tokens any more: a port that asked for one would let everybody in; restart the server if that is meant".to_owned());
-        }
+        self.may_be(&tokens)?;
         self.0.store(Arc::new(tokens));
+        Ok(())
+    }
+
+    pub(super) fn may_be(&self, tokens: &Tokens) -> Result<(), String> {
+        if tokens.is_empty() && !self.is_open() {
+            return Err("auth: no tokens any more: a port that asked for one would let everybody in; restart the server if that is meant".to_owned());
+        }
         Ok(())
     }
 

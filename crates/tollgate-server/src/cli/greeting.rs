@@ -1,16 +1,16 @@
 //! What the server says when it has started.
 
 use std::fmt::{self, Write as _};
-use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use super::ports::Place;
 use crate::rules::RuleSet;
 use crate::settings::without_secrets;
 
 /// Where everything is, and what to try first.
 #[derive(Debug)]
 pub(super) struct Greeting<'a> {
-    pub(super) ports: &'a [(&'static str, SocketAddr)],
+    pub(super) ports: &'a [Place],
     pub(super) store: &'a str,
     pub(super) rules: &'a RuleSet,
     pub(super) config: Option<&'a PathBuf>,
@@ -19,14 +19,18 @@ pub(super) struct Greeting<'a> {
 impl fmt::Display for Greeting<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "tollgate {} is ready", env!("CARGO_PKG_VERSION"))?;
-        for (name, address) in self.ports {
+        for Place { name, address, tls } in self.ports {
             let what = match *name {
                 "http" => "JSON, and checks for proxies",
                 "grpc" => "Envoy's rate limit service",
                 "resp" => "Redis' protocol",
                 _ => "metrics and health",
             };
-            let url = if matches!(*name, "http" | "admin") { "http://" } else { "" };
+            let url = match (*name, tls) {
+                ("http" | "admin", false) => "http://",
+                ("http" | "admin", true) => "https://",
+                _ => "",
+            };
             writeln!(f, "  {name:<6} {:<28} {what}", format!("{url}{address}"))?;
         }
         writeln!(f, "  store  {:<28} {}", without_secrets(self.store), kept(self.store))?;
@@ -51,10 +55,13 @@ impl Greeting<'_> {
     }
 
     fn hint(&self) -> Option<String> {
-        let port = |name| self.ports.iter().find(|(other, _)| *other == name).map(|(_, port)| port);
-        let curl = |http| format!("curl -X POST 'http://{http}/v1/hit?limit=5/minute&key=me'");
-        let cli = |resp: &SocketAddr| {
-            format!("redis-cli -h {} -p {} CL.THROTTLE me 4 5 60", resp.ip(), resp.port())
+        let port = |name| self.ports.iter().find(|place| place.name == name && !place.tls);
+        let curl = |http: &Place| {
+            format!("curl -X POST 'http://{}/v1/hit?limit=5/minute&key=me'", http.address)
+        };
+        let cli = |resp: &Place| {
+            let (host, port) = (resp.address.ip(), resp.address.port());
+            format!("redis-cli -h {host} -p {port} CL.THROTTLE me 4 5 60")
         };
         port("http").map(curl).or_else(|| port("resp").map(cli))
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::auth::Gate;
+use crate::auth::{Gate, Gates};
 use crate::net::{Port, Room, Tls};
 use crate::observe::Protocol;
 use crate::service::Service;
@@ -17,17 +17,25 @@ use crate::telemetry::Tracer;
 /// How often certificates are looked at. Files are small, and some file systems tell nobody of a change.
 const LOOK: Duration = Duration::from_secs(5);
 
+/// Where a port is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    pub(super) name: &'static str,
+    pub(super) address: SocketAddr,
+    pub(super) tls: bool,
+}
+
 /// Everything that ports have in common.
 #[derive(Debug)]
 pub(super) struct Ports<'a> {
     settings: &'a Settings,
     service: &'a Arc<Service>,
     tracer: Option<Tracer>,
+    pub(super) gates: Gates,
     /// For who asks, and for who operates.
-    gates: [Arc<Gate>; 2],
     rooms: [Arc<Room>; 2],
     /// Where each port is.
-    pub(super) places: Vec<(&'static str, SocketAddr)>,
+    pub(super) places: Vec<Place>,
     /// Certificates that are to be looked after.
     pub(super) certificates: Vec<(&'static str, Arc<Tls>)>,
 }
@@ -39,13 +47,13 @@ impl<'a> Ports<'a> {
         tracer: Option<Tracer>,
     ) -> Result<Ports<'a>, String> {
         let Settings { auth, connections, .. } = settings;
-        let gates = [auth.tokens()?, auth.admin_tokens()?];
+        let gates = Gates::new(auth.tokens()?, auth.admin_tokens()?);
         let rooms = [connections.most(), connections.most_admin()];
         Ok(Ports {
             settings,
             service,
             tracer,
-            gates: gates.map(|tokens| Arc::new(Gate::new(tokens))),
+            gates,
             rooms: rooms.map(Room::new),
             places: Vec::new(),
             certificates: Vec::new(),
@@ -61,13 +69,13 @@ impl<'a> Ports<'a> {
         let name = protocol.name();
         let tls = self.tls(protocol)?;
         let whose = usize::from(protocol == Protocol::Admin);
-        let gate = Arc::clone(&self.gates[whose]);
+        let gate = self.gates.of(protocol);
         self.reachable(protocol, address, &gate, tls.as_deref())?;
         let connections = &self.settings.connections;
         let port = Port::bind(name, address, connections.grace).await.map_err(|error| {
             format!("{name}: cannot listen on {address}: {error}; --{name} moves it, --{name} off turns it off")
         })?;
-        self.places.push((name, port.address()?));
+        self.places.push(Place { name, address: port.address()?, tls: tls.is_some() });
         self.certificates.extend(tls.clone().map(|tls| (name, tls)));
         let port = port
             .tls(tls, connections.handshake_timeout)

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Args;
+use clap::builder::FalseyValueParser;
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 use tollgate_stores::Opening;
@@ -78,7 +79,7 @@ struct Over {
     admin_token_hash: Option<String>,
 
     /// Let ports that other machines can reach be open to everybody
-    #[arg(long, env = "TOLLGATE_ALLOW_ANONYMOUS")]
+    #[arg(long, env = "TOLLGATE_ALLOW_ANONYMOUS", value_parser = FalseyValueParser::new())]
     allow_anonymous: bool,
 
     /// How much is in the log: error, warn, info, debug, trace or off [default: info]

@@ -4,6 +4,7 @@ use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::time::{Sleep, sleep, timeout};
@@ -30,6 +31,8 @@ pub(super) struct Connection {
     output: Output,
     /// Complete commands may be left: too many answers were waiting to be read.
     backlog: bool,
+    /// How long a command may take from its first byte to its last.
+    patience: Duration,
     /// Ends a command that takes too long to arrive.
     arriving: Timer,
     /// Ends a client that does not read.
@@ -62,9 +65,16 @@ impl Connection {
             parser: Parser::default(),
             output: Output::default(),
             backlog: false,
+            patience: COMMAND_TIME,
             arriving: None,
             unread: None,
         }
+    }
+
+    /// Waits that long for a command, if that is shorter than what is usual.
+    pub(super) fn patient_for(mut self, patience: Duration) -> Connection {
+        self.patience = self.patience.min(patience);
+        self
     }
 
     /// Until the client goes, or the server.
@@ -180,7 +190,7 @@ impl Connection {
         if self.input.is_empty() || self.backlog {
             self.arriving = None;
         } else if self.arriving.is_none() {
-            self.arriving = Some(Box::pin(sleep(COMMAND_TIME)));
+            self.arriving = Some(Box::pin(sleep(self.patience)));
         }
     }
 

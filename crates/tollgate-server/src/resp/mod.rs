@@ -41,10 +41,12 @@ use session::Session;
 /// Answers on this port until it is time to stop.
 pub async fn serve(port: Port, service: Arc<Service>, draining: Draining) {
     let auth: Arc<dyn Auth> = port.gate();
+    let patience = port.patience();
     let clock = SystemClock::new();
     port.serve(draining, move |stream, peer, draining| {
         let session = Session::new(Arc::clone(&auth), peer);
-        Connection::new(stream, Arc::clone(&service), clock, session).talk(draining)
+        let connection = Connection::new(stream, Arc::clone(&service), clock, session);
+        connection.patient_for(patience).talk(draining)
     })
     .await;
 }

@@ -86,6 +86,7 @@ async fn a_request_that_comes_byte_by_byte_is_not_waited_for() {
         ("http", server.http, preface),
         ("admin", server.admin, &never),
         ("grpc", server.grpc, preface),
+        ("resp", server.resp, "*2\r\n$100\r\nxxxxxxxxxxxx"),
     ] {
         let (reads, mut writes) = TcpStream::connect(address).await.unwrap().into_split();
         let slow = slow.as_bytes().to_vec();

@@ -4,6 +4,7 @@ mod auth;
 mod beyond;
 mod bounds;
 mod drain;
+mod log;
 mod packaging;
 mod tls;
 mod traces;
