@@ -184,7 +184,7 @@ impl Serve {
         if let Some(port) = ports.open(Protocol::Admin).await? {
             tasks.spawn(admin::serve(port, Arc::clone(&service), draining.clone()));
         }
-        let Ports { places, certificates, .. } = ports;
+        let Ports { places, certificates, gates, .. } = ports;
         if places.is_empty() {
             return Err("every port is off: nobody could ask anything".into());
         }
@@ -195,7 +195,8 @@ impl Serve {
         if let Some(path) = path {
             let over = self.over.clone();
             let reloader =
-                Reloader::new(path, config, &service, move |settings| over.put(settings));
+                Reloader::new(path, config, &service, move |settings| over.put(settings))
+                    .with_gates(gates);
             tokio::spawn(reloader.run());
         }
         supervisor::tell(supervisor::READY);

@@ -14,9 +14,10 @@ use std::sync::Arc;
 
 use tokio::signal::unix::{SignalKind, signal};
 
+use crate::auth::{Gates, Tokens};
 use crate::config::{self, Config};
 use crate::service::{Defaults, Service};
-use crate::settings::Settings;
+use crate::settings::{AuthSettings, Settings};
 use watch::Watch;
 
 /// Who looks after the configuration of a running server.
@@ -24,6 +25,7 @@ pub struct Reloader {
     path: PathBuf,
     over: Box<dyn Fn(&mut Settings) + Send + Sync>,
     service: Arc<Service>,
+    gates: Option<Gates>,
     /// What the server was started with: ports and stores stay as they were.
     running: Settings,
     /// What is in force.
@@ -59,7 +61,14 @@ impl Reloader {
     ) -> Reloader {
         let running = config.settings.clone();
         let (path, service, over) = (path.to_owned(), Arc::clone(service), Box::new(over));
-        Reloader { path, over, service, running, config, error: None }
+        Reloader { path, over, service, gates: None, running, config, error: None }
+    }
+
+    /// Tokens are replaced along with the rules.
+    #[must_use]
+    pub fn with_gates(mut self, gates: Gates) -> Reloader {
+        self.gates = Some(gates);
+        self
     }
 
     /// Reads the files again and puts their rules in force, unless something is wrong with them. What came of it is in
@@ -85,9 +94,18 @@ impl Reloader {
     }
 
     fn replace(&mut self, config: Config) -> Outcome {
+        let tokens = match tokens(&config.settings.auth) {
+            Ok(tokens) => tokens,
+            Err(error) => return self.refuse(error),
+        };
         let defaults = Defaults::from(&config.settings.store);
         if let Err(refusal) = self.service.replace(defaults, &config.rules) {
             return self.refuse(refusal.to_string());
+        }
+        // Of a gate that would open to everybody only the tokens stay as they were: rules are no danger.
+        if let Some(Err(error)) = self.gates.as_ref().map(|gates| gates.replace(tokens.0, tokens.1))
+        {
+            tracing::error!("{error}");
         }
         for warning in &config.warnings {
             tracing::warn!("{warning}");
@@ -137,4 +155,9 @@ impl Reloader {
             tokio::task::block_in_place(|| self.reload());
         }
     }
+}
+
+/// Of who asks, and of who operates.
+fn tokens(auth: &AuthSettings) -> Result<(Tokens, Tokens), String> {
+    Ok((auth.tokens()?, auth.admin_tokens()?))
 }

@@ -116,7 +116,7 @@ impl Settings {
             ("envoy", self.envoy != other.envoy),
             ("store", store(self) != store(other)),
             ("tls", self.tls != other.tls),
-            ("auth", self.auth != other.auth),
+            ("auth.allow_anonymous", self.auth.allow_anonymous != other.auth.allow_anonymous),
             ("connections", self.connections != other.connections),
             ("log", self.log != other.log),
             ("traces", self.traces != other.traces),

@@ -95,3 +95,26 @@ fn a_token_in_place_of_its_hash_is_refused_without_repeating_it() {
     assert_eq!(code, Some(2));
     assert!(said.contains("no hash of a token") && !said.contains(&token), "{said}");
 }
+
+#[tokio::test]
+async fn tokens_change_with_the_file_but_are_never_all_forgotten() {
+    let ((old, old_hash), (new, new_hash)) = (token(), token());
+    let server = Server::start(&format!("[auth.tokens]\nshop = {old_hash:?}\n"));
+    let write = |text: &str| {
+        let dir = server.process.dir();
+        std::fs::write(dir.join("next"), text).unwrap();
+        std::fs::rename(dir.join("next"), dir.join("tollgate.toml")).unwrap();
+        server.process.signal("HUP");
+    };
+    let asked = async |token: &str| ask("http", server.http, None, Some(token)).await.unwrap();
+    write(&format!("[auth.tokens]\nshop = {new_hash:?}\n"));
+    while asked(&new).await != "answered" {}
+    assert_eq!(asked(&old).await, "unauthorized");
+    write("");
+    eventually("it complains", || server.log().contains("would let everybody in"));
+    assert_eq!(asked("").await, "unauthorized");
+    assert_eq!(asked(&new).await, "answered");
+    write("[auth.tokens]\nshop = 'tg_secret'\n");
+    eventually("it complains", || server.log().contains("no hash of a token"));
+    assert_eq!(asked(&new).await, "answered");
+}
