@@ -30,6 +30,10 @@ const NEEDS: &[(&str, &str, &str)] = &[
     ("bench server", "redis-benchmark", "redis-tools"),
     ("bench server", "wrk", "wrk"),
     ("bench server", "h2load", "nghttp2-client"),
+    ("bench stores", "redis-server", "redis-server"),
+    ("bench stores", "memcached", "memcached"),
+    ("bench stores", "etcd", "etcd-server"),
+    ("bench stores", "psql", "postgresql"),
     ("bench instructions", "valgrind", "valgrind"),
     ("fuzz", "c++", "g++"),
 ];

@@ -1,6 +1,6 @@
 //! The command line.
 
-use crate::{KEYS, Outcome, Size, child, http, instructions, redis, server};
+use crate::{KEYS, Outcome, Size, child, http, instructions, redis, server, stores};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -32,6 +32,13 @@ tollgate-bench server [--quick] [--rounds N] [--seconds S] [--out DIR]
     --rounds N   turns of each contender (7, with --quick 2)
     --seconds S  length of one turn (3, with --quick 1)
     --out DIR    where to write (bench/results of the workspace)
+tollgate-bench stores [--quick] [--rounds N] [--seconds S] [--only NAME,NAME] [--out DIR]
+    all stores beside the bare primitives of their servers; writes stores.md and stores.svg
+    --quick      fewer rounds
+    --rounds N   turns of each contender (9, with --quick 2)
+    --seconds S  length of one turn (0.5, with --quick 0.2)
+    --only NAMES only durable, Redis, Memcached, PostgreSQL or etcd, and nothing is written
+    --out DIR    where to write (bench/results of the workspace)
 tollgate-bench instructions
     instructions of one hit, counted by valgrind
 ";
@@ -57,6 +64,10 @@ pub(crate) enum Command {
         size: server::Size,
         out: PathBuf,
     },
+    Stores {
+        size: stores::Size,
+        out: PathBuf,
+    },
     Instructions,
     /// For the program itself.
     HttpChild(Vec<String>),
@@ -78,6 +89,7 @@ pub(crate) fn parse(arguments: &[String]) -> Outcome<Command> {
         "redis" => on_redis(rest),
         "http" => in_http(rest),
         "server" => of_server(rest),
+        "stores" => on_stores(rest),
         http::COMMAND => Ok(Command::HttpChild(rest.to_vec())),
         "instructions" if rest.is_empty() => Ok(Command::Instructions),
         "instructions" => {
@@ -87,7 +99,7 @@ pub(crate) fn parse(arguments: &[String]) -> Outcome<Command> {
         instructions::COMMAND => Ok(Command::Count(rest.to_vec())),
         "help" | "--help" | "-h" => Ok(Command::Help),
         other => Err(format!(
-            "command `{other}`: must be memory, redis, http, server, instructions or help"
+            "command `{other}`: must be memory, redis, http, server, stores, instructions or help"
         )
         .into()),
     }
@@ -170,6 +182,34 @@ fn of_server(options: &[String]) -> Outcome<Command> {
     Ok(Command::Server { size, out })
 }
 
+fn on_stores(options: &[String]) -> Outcome<Command> {
+    let (mut quick, mut rounds, mut span, mut only) = (false, None, None, Vec::new());
+    let mut out = workspace().join("bench/results");
+    let mut options = options.iter();
+    while let Some(option) = options.next() {
+        match option.as_str() {
+            "--quick" => quick = true,
+            "--rounds" => rounds = Some(whole("--rounds", options.next(), 99)?),
+            "--seconds" => span = Some(seconds(options.next())?),
+            "--only" => {
+                let names = options.next().ok_or("--only: needs names")?;
+                only = names.split(',').map(str::to_owned).collect();
+            }
+            "--out" => out = options.next().ok_or("--out: needs a directory")?.into(),
+            other => {
+                let rule = "must be --quick, --rounds N, --seconds S, --only NAMES or --out DIR";
+                return Err(format!("option `{other}`: {rule}").into());
+            }
+        }
+    }
+    let size = stores::Size {
+        rounds: rounds.unwrap_or(if quick { 2 } else { 9 }),
+        span: span.unwrap_or(Duration::from_millis(if quick { 200 } else { 500 })),
+        only,
+    };
+    Ok(Command::Stores { size, out })
+}
+
 fn in_http(options: &[String]) -> Outcome<Command> {
     let (mut quick, mut rounds, mut span) = (false, None, None);
     let mut out = workspace().join("bench/results");
@@ -240,7 +280,10 @@ mod tests {
     #[test]
     fn errors_name_value_and_rule() {
         for (line, message) in [
-            ("fly", "command `fly`: must be memory, redis, http, server, instructions or help"),
+            (
+                "fly",
+                "command `fly`: must be memory, redis, http, server, stores, instructions or help",
+            ),
             ("memory --slow", "option `--slow`: must be --quick, --rounds N or --out DIR"),
             ("memory --rounds 0", "--rounds `0`: must be a whole number from 1 to 9"),
             ("memory --rounds", "--rounds ``: must be a whole number from 1 to 9"),

@@ -2,7 +2,7 @@
 //!
 //! `cargo run --release -p tollgate-bench -- memory [--quick]` measures all and writes a table and a
 //! plot under bench/results; `-- redis` does the same on a Redis server, `-- http` in a web server,
-//! `-- server` of the server itself;
+//! `-- server` of the server itself, `-- stores` of all stores;
 //! `-- instructions` counts only the instructions of one hit.
 #![allow(
     clippy::float_arithmetic,
@@ -23,6 +23,7 @@ mod report;
 mod results;
 mod scenarios;
 mod server;
+mod stores;
 mod svg;
 mod table;
 mod tail;
@@ -68,6 +69,7 @@ fn run(command: Command) -> Outcome<()> {
         Command::Redis { size, out } => redis::run(&size, &out),
         Command::Http { size, out } => http::run(&size, &out),
         Command::Server { size, out } => server::run(&size, &out),
+        Command::Stores { size, out } => stores::run(&size, &out),
         Command::HttpChild(arguments) => http::child(&arguments),
         Command::Instructions => {
             let counts = instructions::count_all()?;

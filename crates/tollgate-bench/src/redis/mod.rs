@@ -8,9 +8,9 @@ mod plot;
 mod python;
 mod report;
 mod rounds;
-mod server;
+pub(crate) mod server;
 mod targets;
-mod turn;
+pub(crate) mod turn;
 
 use crate::machine::Machine;
 use crate::{Outcome, progress};

@@ -45,7 +45,7 @@ struct Round {
 
 impl Round {
     fn rate(&self) -> f64 {
-        self.turn.hits / self.turn.wall.as_secs_f64()
+        self.turn.rate()
     }
 
     /// Whether other processes took a noticeable part of the server's time.

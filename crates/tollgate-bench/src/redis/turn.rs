@@ -15,6 +15,13 @@ pub(crate) struct Turn {
     pub(crate) waits: [Option<f64>; QUANTILES.len() + 1],
 }
 
+impl Turn {
+    /// Hits per second.
+    pub(crate) fn rate(&self) -> f64 {
+        self.hits / self.wall.as_secs_f64()
+    }
+}
+
 pub(crate) const QUANTILES: [(&str, f64); 3] = [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999)];
 
 /// Callers that hit one call after the other for a while. `hit` gets a number that is different in every call.

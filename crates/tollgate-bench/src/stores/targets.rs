@@ -1,0 +1,84 @@
+//! What this project has set out to reach with its stores, and whether this run did.
+
+use super::Results;
+use super::contenders::Kind;
+use super::etcd::ETCD;
+use super::in_process::DURABLE;
+use super::memcached::MEMCACHED;
+use super::postgres::POSTGRES;
+use super::scene::Scene;
+use crate::targets::Target;
+
+const BOTH_OF_64: &[Scene] = &[Scene::ALL_HOT, Scene::ALL_MANY];
+
+/// Hits on a hot key are merged there, so it is measured by itself.
+const WITHOUT_MERGING: &[Scene] = &[Scene::ONE_HOT, Scene::ONE_MANY, Scene::ALL_MANY];
+
+/// Store, which of ours, where, how many times the bare one at least.
+const SPEED: [(&str, Kind, &[Scene], f64); 5] = [
+    (POSTGRES, Kind::Ours, BOTH_OF_64, 10.0),
+    (MEMCACHED, Kind::Ours, &Scene::ALL, 0.7),
+    (DURABLE, Kind::Inner, &Scene::ALL, 0.5),
+    (DURABLE, Kind::Ours, &Scene::ALL, 0.5),
+    (ETCD, Kind::Ours, WITHOUT_MERGING, 0.8),
+];
+
+pub(crate) fn check(results: &Results) -> Vec<Target> {
+    let mut targets = Vec::new();
+    for (store, kind, scenes, times) in SPEED {
+        targets
+            .extend(scenes.iter().filter_map(|scene| speed(results, store, kind, *scene, times)));
+    }
+    targets.extend(merged(results));
+    targets
+}
+
+fn speed(results: &Results, store: &str, kind: Kind, scene: Scene, times: f64) -> Option<Target> {
+    let (ours, bare) = (results.of(store, kind, scene)?, results.of(store, Kind::Bare, scene)?);
+    let reached = ours.rate / bare.rate;
+    let who = if ours.title == "tollgate" { store } else { ours.title };
+    Some(Target {
+        goal: format!("{who}, {}: at least {times}x {}", lower(scene), bare.title),
+        reached: format!("{reached:.2}x"),
+        met: Some(reached >= times),
+    })
+}
+
+fn merged(results: &Results) -> Option<Target> {
+    let of = |scene| results.of(ETCD, Kind::Ours, scene).map(|row| row.rate);
+    let reached = of(Scene::ALL_HOT)? / of(Scene::ONE_HOT)?;
+    Some(Target {
+        goal: format!("{ETCD}: 64 callers on one key not slower than one"),
+        reached: format!("{reached:.2}x"),
+        met: Some(reached >= 1.0),
+    })
+}
+
+fn lower(scene: Scene) -> String {
+    scene.title().to_lowercase()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Row;
+    use super::*;
+
+    fn row(kind: Kind, scene: Scene, rate: f64) -> Row {
+        Row { store: ETCD, title: "tollgate", kind, scene, rate, allowed: 1.0, waits: [None; 2] }
+    }
+
+    #[test]
+    fn ratios_are_to_the_bare_one_of_the_same_scene() {
+        let results = Results(vec![
+            row(Kind::Bare, Scene::ONE_HOT, 100.0),
+            row(Kind::Ours, Scene::ONE_HOT, 79.0),
+            row(Kind::Bare, Scene::ALL_MANY, 100.0),
+            row(Kind::Ours, Scene::ALL_MANY, 80.0),
+            row(Kind::Ours, Scene::ALL_HOT, 78.0),
+        ]);
+        let targets = check(&results);
+        let seen: Vec<_> = targets.iter().map(|t| (&*t.reached, t.met)).collect();
+        let expected = [("0.79x", Some(false)), ("0.80x", Some(true)), ("0.99x", Some(false))];
+        assert_eq!(seen, expected);
+    }
+}
