@@ -4,6 +4,7 @@ use tollgate::shared::{SharedStore as _, Stats};
 
 use super::text::{Seconds, Text};
 use crate::observe::{Observer, Protocol};
+use crate::reload::ReloadStatus;
 use crate::service::{Service, Verdict};
 
 pub(super) fn text(service: &Service) -> String {
@@ -13,6 +14,7 @@ pub(super) fn text(service: &Service) -> String {
     rules(service.observer(), &mut text);
     store(&service.store().guard().stats(), &mut text);
     ports(service.observer(), &mut text);
+    reloads(&service.reloads().status(), &mut text);
     memory(&mut text);
     text.into_string()
 }
@@ -43,6 +45,29 @@ fn rules(observer: &Observer, text: &mut Text) {
         let labels = [("namespace", rule.namespace()), ("rule", rule.name())];
         text.value("tollgate_errors_total", &labels, rule.errors());
     }
+}
+
+fn reloads(status: &ReloadStatus, text: &mut Text) {
+    text.metric(
+        "tollgate_reloads_total",
+        "counter",
+        "New configurations, by whether their rules were put in force.",
+    );
+    for (outcome, count) in [("succeeded", status.succeeded), ("failed", status.failed)] {
+        text.value("tollgate_reloads_total", &[("outcome", outcome)], count);
+    }
+    text.metric(
+        "tollgate_config_in_force",
+        "gauge",
+        "1 if the newest configuration is in force, 0 if it was refused.",
+    );
+    text.value("tollgate_config_in_force", &[], u8::from(status.error.is_none()));
+    text.metric(
+        "tollgate_config_loaded_timestamp_seconds",
+        "gauge",
+        "When the rules in force were read.",
+    );
+    text.value("tollgate_config_loaded_timestamp_seconds", &[], status.last_success);
 }
 
 fn store(stats: &Stats, text: &mut Text) {

@@ -18,6 +18,10 @@ pub(super) fn text(service: &Service) -> String {
         }
         out.push_str(&format!(",\"errors\":{}}}", bound.stats().errors()));
     }
-    out.push_str("]}");
+    out.push_str("],\"reloads\":");
+    // Plain text and numbers: there is nothing in it that JSON could not hold.
+    let status = serde_json::to_string(&service.reloads().status());
+    out.push_str(&status.unwrap_or_else(|_| "null".to_owned()));
+    out.push('}');
     out
 }

@@ -12,4 +12,4 @@ mod stop;
 mod store;
 mod throttle;
 
-use client::{Client, Value};
+pub(crate) use client::{Client, Value};

@@ -1,0 +1,73 @@
+//! `tollgate check`, and the files that come with the server.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use tollgate_testkit::servers::Directory;
+
+fn check(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_tollgate")).arg("check").args(arguments).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+#[test]
+fn good_files_are_shown_and_bad_ones_are_told_from_them_by_the_exit_code() {
+    let dir = Directory::new();
+    let file = |name: &str, text: &str| {
+        let path = dir.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let good = file(
+        "good.toml",
+        "[limits.login]\nlimit = '5/minute; 100/day'\nshadow = true\nexempt = ['admin']",
+    );
+    let bad =
+        file("bad.yaml", "domain: d\ndescriptors:\n  - key: a\n    limit: 5/minit\n  - ky: b\n");
+    let store = file("store.toml", "store.url = 'atomic:'\nlimits.a = '5/minute moving-window'");
+
+    let output = check(&[&good]);
+    assert!(output.status.success());
+    let said = text(&output.stdout);
+    assert!(
+        said.contains(
+            "good.toml: good, 1 rule\n  login  5/minute; 100/day  shadow, admin: exempt\n"
+        ),
+        "{said}"
+    );
+
+    let output = check(&[&bad, &good]);
+    assert_eq!(output.status.code(), Some(2));
+    let errors = text(&output.stderr);
+    for expected in [
+        "bad.yaml:4:14: descriptors[0].limit: at 2",
+        "bad.yaml:5:5: descriptors[1]: a descriptor needs a key",
+        "bad.yaml:5:5: descriptors[1].ky: unknown",
+    ] {
+        assert!(errors.contains(expected), "{expected} in {errors}");
+    }
+    assert!(text(&output.stdout).contains("good.toml: good"), "the others are still looked at");
+
+    let output = check(&[&store]);
+    assert_eq!(output.status.code(), Some(2), "what the store would refuse is refused");
+
+    let output = check(&["--json", &bad, &good]);
+    assert_eq!(output.status.code(), Some(2));
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&json[0]["ok"], &json[1]["ok"]), (&false.into(), &true.into()));
+    assert_eq!(json[0]["problems"][0]["line"], 4);
+    assert_eq!(json[1]["rules"][0]["limit"], "5/minute; 100/day");
+}
+
+/// Every file in the repository that shows how to configure the server.
+#[test]
+fn the_examples_are_good() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging");
+    for name in ["tollgate.toml", "rules/shop.yaml"] {
+        let output = check(&[root.join(name).to_str().unwrap()]);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+    }
+}
