@@ -71,3 +71,20 @@ fn the_examples_are_good() {
         assert!(output.status.success(), "{}", text(&output.stderr));
     }
 }
+
+/// Every block of a file that the guide shows is one.
+#[test]
+fn the_guide_tells_the_truth() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let guide = std::fs::read_to_string(root.join("guides/server.md")).unwrap();
+    let mut blocks = 0;
+    for block in guide.split("\n```").skip(1).collect::<Vec<_>>().chunks(2) {
+        let [block, ..] = block else { continue };
+        let Some((language @ ("toml" | "yaml"), text)) = block.split_once('\n') else { continue };
+        blocks += 1;
+        if let Err(problems) = tollgate_server::config::read(text, &format!("guide.{language}")) {
+            panic!("{problems}\nin\n{text}");
+        }
+    }
+    assert_eq!(blocks, 5, "the guide has other blocks now");
+}

@@ -1,0 +1,21 @@
+//! No text makes the reader of configuration files panic or grow without end; whatever it refuses, it says where.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use tollgate_server::config;
+
+fuzz_target!(|text: &str| {
+    for name in ["f.toml", "f.yaml"] {
+        let lines = text.lines().count() + 2;
+        match config::read(text, name) {
+            Ok(config) => assert_eq!(config.rules.rows().len(), config.rules.len()),
+            Err(problems) => {
+                assert!(!problems.0.is_empty());
+                for problem in problems.0 {
+                    assert!((1..=lines).contains(&problem.line), "{problem} of {lines} lines");
+                }
+            }
+        }
+    }
+});
