@@ -31,6 +31,8 @@ struct Row {
     contender: Contender,
     /// Of the best round for each figure.
     best: Turn,
+    /// Microseconds of the server's CPU for a question, of the best round for that: it moves less than speed does.
+    cpu: f64,
 }
 
 /// What was measured.
@@ -69,7 +71,7 @@ fn measure(servers: &Servers, size: &Size) -> Outcome<Vec<Row>> {
     let mut rows: Vec<Row> = contenders::all()
         .into_iter()
         .filter(|contender| servers.find(contender.server).is_some())
-        .map(|contender| Row { contender, best: Turn::WORST })
+        .map(|contender| Row { contender, best: Turn::WORST, cpu: f64::MAX })
         .collect();
     // One that counts for nothing: connections, keys and caches are there afterwards.
     for round in 0..=size.rounds {
@@ -77,9 +79,12 @@ fn measure(servers: &Servers, size: &Size) -> Outcome<Vec<Row>> {
         for index in order(&rows, round) {
             let row = &mut rows[index];
             let Some(server) = servers.find(row.contender.server) else { continue };
+            let before = server.cpu()?;
             let turn = row.contender.turn(server, size.span)?;
+            let cpu = server.cpu()? - before;
             if round > 0 {
                 row.best = row.best.or_better(&turn);
+                row.cpu = row.cpu.min(cpu / turn.asked * 1e6);
             }
         }
     }

@@ -117,6 +117,16 @@ impl Server {
         Err(format!("{}: does not listen on {address}", self.name).into())
     }
 
+    /// Seconds on a core so far, of all threads that there are.
+    pub(crate) fn cpu(&self) -> Outcome<f64> {
+        let mut nanos = 0.0;
+        for task in std::fs::read_dir(format!("/proc/{}/task", self.child.id()))? {
+            let text = std::fs::read_to_string(task?.path().join("schedstat")).unwrap_or_default();
+            nanos += text.split(' ').next().and_then(|n| n.parse::<f64>().ok()).unwrap_or(0.0);
+        }
+        Ok(nanos / 1e9)
+    }
+
     /// Bytes in memory.
     pub(crate) fn resident(&self) -> Outcome<f64> {
         let text = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;

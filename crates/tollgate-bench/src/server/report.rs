@@ -48,13 +48,14 @@ fn speed(results: &Results, scene: Scene) -> Table {
     let ours = results.row(TOLLGATE, scene).map(|row| row.best.rate);
     let rows = results.rows.iter().filter(|row| row.contender.scene == scene).map(|row| {
         let part = ours.map_or("-".to_owned(), |ours| format!("{:.2}x", ours / row.best.rate));
-        let mut cells = vec![row.contender.title.to_owned(), format!("{:.0}", row.best.rate), part];
+        let rate = format!("{:.0}", row.best.rate);
+        let mut cells = vec![row.contender.title.to_owned(), rate, part, figure(row.cpu)];
         cells.extend(row.best.waits.map(figure));
         cells
     });
     Table {
         title: scene.title(),
-        columns: ["", "per second", "tollgate is", "p50 ms", "p99 ms", "p99.9 ms"]
+        columns: ["", "per second", "tollgate is", "server CPU µs", "p50 ms", "p99 ms", "p99.9 ms"]
             .map(str::to_owned)
             .to_vec(),
         rows: rows.collect(),

@@ -13,15 +13,18 @@ pub(crate) struct Turn {
     pub(crate) rate: f64,
     /// Milliseconds: of [`QUANTILES`].
     pub(crate) waits: [f64; QUANTILES.len()],
+    /// How many questions it was.
+    pub(crate) asked: f64,
 }
 
 impl Turn {
-    pub(crate) const WORST: Turn = Turn { rate: 0.0, waits: [f64::MAX; QUANTILES.len()] };
+    pub(crate) const WORST: Turn =
+        Turn { rate: 0.0, waits: [f64::MAX; QUANTILES.len()], asked: 0.0 };
 
     /// The better of both in each figure.
     pub(crate) fn or_better(&self, other: &Turn) -> Turn {
         let waits = std::array::from_fn(|i| self.waits[i].min(other.waits[i]));
-        Turn { rate: self.rate.max(other.rate), waits }
+        Turn { rate: self.rate.max(other.rate), waits, asked: other.asked }
     }
 }
 
@@ -39,29 +42,25 @@ pub(crate) fn redis_benchmark(
     let guess = GUESS.iter().find(|(known, _)| *known == pipeline).map_or(1e5, |(_, rate)| *rate);
     // A slow server is given fewer: a first look tells.
     let look = ask_redis(address, words, pipeline, (guess * span.as_secs_f64() / 20.0) as usize)?;
-    ask_redis(address, words, pipeline, (look.rate.min(2.0 * guess) * span.as_secs_f64()) as usize)
+    let count = (look.rate.min(2.0 * guess) * span.as_secs_f64()) as usize;
+    let turn = ask_redis(address, words, pipeline, count)?;
+    Ok(Turn { asked: turn.asked + look.asked, ..turn })
 }
 
 fn ask_redis(address: SocketAddr, words: &str, pipeline: usize, count: usize) -> Outcome<Turn> {
+    let count = count.max(5_000);
     let output = Command::new("redis-benchmark")
         .args(["-h", "127.0.0.1", "-p", &address.port().to_string(), "-c", "50", "-r", KEYS])
-        .args([
-            "-P",
-            &pipeline.to_string(),
-            "-n",
-            &count.max(5_000).to_string(),
-            "--precision",
-            "3",
-        ])
+        .args(["-P", &pipeline.to_string(), "-n", &count.to_string(), "--precision", "3"])
         .args(words.split(' '))
         .output()
         .map_err(|error| format!("redis-benchmark: {error} (apt install redis-tools)"))?;
     let said = String::from_utf8_lossy(&output.stdout);
-    of_redis(&said).ok_or_else(|| format!("redis-benchmark said {said}").into())
+    of_redis(&said, count as f64).ok_or_else(|| format!("redis-benchmark said {said}").into())
 }
 
 /// From lines such as `99.902% <= 1.287 milliseconds (...)` and `throughput summary: 74626.87 requests per second`.
-fn of_redis(said: &str) -> Option<Turn> {
+fn of_redis(said: &str, asked: f64) -> Option<Turn> {
     let rate = said.split("throughput summary: ").nth(1)?.split(' ').next()?.parse().ok()?;
     let lines: Vec<(f64, f64)> = said
         .split(['\r', '\n'])
@@ -75,7 +74,7 @@ fn of_redis(said: &str) -> Option<Turn> {
         later.min_by(f64::total_cmp)
     };
     let [p50, p99, p999] = QUANTILES.map(wait);
-    Some(Turn { rate, waits: [p50?, p99?, p999?] })
+    Some(Turn { rate, waits: [p50?, p99?, p999?], asked })
 }
 
 /// `KEY` becomes one of the keys, and the answers are looked at: all must pass.
@@ -108,7 +107,8 @@ pub(crate) fn wrk(address: SocketAddr, path: &str, body: &str, span: Duration) -
     if bad > 0.0 || requests == 0.0 {
         return Err(format!("{bad} of {requests} requests failed").into());
     }
-    Ok(Turn { rate: requests / micros * 1e6, waits: [p50, p99, p999].map(|micros| micros / 1e3) })
+    let waits = [p50, p99, p999].map(|micros| micros / 1e3);
+    Ok(Turn { rate: requests / micros * 1e6, waits, asked: requests })
 }
 
 fn figures(said: &str) -> Option<[f64; 6]> {
@@ -158,7 +158,7 @@ fn of_h2load(said: &str, log: &str) -> Option<Turn> {
         micros.get(index.min(micros.len().saturating_sub(1))).map(|micros| micros / 1e3)
     };
     let [p50, p99, p999] = QUANTILES.map(wait);
-    Some(Turn { rate: rate.parse().ok()?, waits: [p50?, p99?, p999?] })
+    Some(Turn { rate: rate.parse().ok()?, waits: [p50?, p99?, p999?], asked: micros.len() as f64 })
 }
 
 #[cfg(test)]
@@ -170,8 +170,11 @@ mod tests {
         let said = "\r0.000% <= 0.1 milliseconds (cumulative count 1)\n50.000% <= 0.5 milliseconds (x)\n\
             99.219% <= 1.5 milliseconds (x)\n99.902% <= 2.5 milliseconds (x)\n100.000% <= 3 milliseconds (x)\n\
             Summary:\n  throughput summary: 1234.50 requests per second\n";
-        assert_eq!(of_redis(said), Some(Turn { rate: 1234.5, waits: [0.5, 1.5, 2.5] }));
-        assert_eq!(of_redis("ERR"), None);
+        assert_eq!(
+            of_redis(said, 9.0),
+            Some(Turn { rate: 1234.5, waits: [0.5, 1.5, 2.5], asked: 9.0 })
+        );
+        assert_eq!(of_redis("ERR", 9.0), None);
     }
 
     #[test]
@@ -179,7 +182,10 @@ mod tests {
         let said = "finished in 1.00s, 5000.00 req/s, 1MB/s\nrequests: 2 total, 2 started, 2 done, 2 succeeded, 0 failed, 0 errored\n\
             status codes: 2 2xx, 0 3xx, 0 4xx, 0 5xx\n";
         let log = "1\t200\t1000\n2\t200\t3000\n";
-        assert_eq!(of_h2load(said, log), Some(Turn { rate: 5000.0, waits: [3.0, 3.0, 3.0] }));
+        assert_eq!(
+            of_h2load(said, log),
+            Some(Turn { rate: 5000.0, waits: [3.0, 3.0, 3.0], asked: 2.0 })
+        );
         assert_eq!(of_h2load(&said.replace("0 5xx", "1 5xx"), log), None);
     }
 }
