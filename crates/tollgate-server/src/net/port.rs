@@ -212,16 +212,16 @@ impl Port {
         let _ = SockRef::from(&socket)
             .set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE).with_interval(KEEPALIVE));
         let (draining, idle) = (draining.clone(), self.manner.idle);
+        let handle = Arc::clone(handle);
         let Some(tls) = &self.manner.tls else {
-            let talk = handle(Stream::from(socket).idle_for(idle), peer, draining);
+            // The talk begins inside: one that is carried in would have its room twice, on every connection.
             connections.spawn(async move {
-                talk.await;
+                handle(Stream::from(socket).idle_for(idle), peer, draining).await;
                 drop(counted);
             });
             return;
         };
-        let (tls, handle) = (Arc::clone(tls), Arc::clone(handle));
-        let (name, manner) = (self.name, self.manner.clone());
+        let (tls, name, manner) = (Arc::clone(tls), self.name, self.manner.clone());
         connections.spawn(async move {
             // Boxed: what the greeting needs is not kept while they talk.
             match Box::pin(tls.accept(socket, manner.handshake)).await {
