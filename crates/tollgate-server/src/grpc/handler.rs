@@ -72,7 +72,14 @@ impl Handler {
 
     /// The answer to any request.
     pub(super) async fn answer(&self, request: Request<Incoming>) -> Response<Body> {
-        let Some(tracer) = &self.tracer else { return self.guarded(request).await };
+        match &self.tracer {
+            None => self.guarded(request).await,
+            // Boxed: a call without a trace takes no room for one.
+            Some(tracer) => Box::pin(self.traced(tracer, request)).await,
+        }
+    }
+
+    async fn traced(&self, tracer: &Tracer, request: Request<Incoming>) -> Response<Body> {
         let name = match request.uri().path() {
             SHOULD_RATE_LIMIT => "ShouldRateLimit",
             path if path.starts_with(HEALTH) => "Health",

@@ -30,7 +30,14 @@ impl Front {
     }
 
     pub(super) async fn answer(&self, request: Request<Incoming>) -> Response<Reply> {
-        let Some(tracer) = &self.tracer else { return self.guarded(request).await };
+        match &self.tracer {
+            None => self.guarded(request).await,
+            // Boxed: a connection keeps room for one answer, and most have no trace.
+            Some(tracer) => Box::pin(self.traced(tracer, request)).await,
+        }
+    }
+
+    async fn traced(&self, tracer: &Tracer, request: Request<Incoming>) -> Response<Reply> {
         let mut span = tracer.request(route::name(request.uri().path()), request.headers());
         span.note("http.request.method", request.method().to_string());
         let response = self.guarded(request).await;
