@@ -4,7 +4,7 @@
 //! text ──▶ toml_tree | yaml_tree ──▶ tree (every part knows its place) ──▶ sections ──▶ Config, or all that is wrong with it
 //! ```
 //!
-//! A section of settings is one struct that serde reads ([`Section::put_section`](section::Section::put_section)); sections of rules are read by hand, because
+//! A section of settings is one struct that serde reads (`section.rs`); sections of rules are read by hand, because
 //! there a limit that makes no sense is to be shown by its line.
 
 mod de;
