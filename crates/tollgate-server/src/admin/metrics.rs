@@ -126,6 +126,12 @@ fn ports(observer: &Observer, text: &mut Text) {
         text.value("tollgate_wrong_requests_total", &[("port", protocol.name())], wrong);
     }
     text.metric(
+        "tollgate_unknown_domains_total",
+        "counter",
+        "Descriptors of domains that have no rules: nobody limits them.",
+    );
+    text.value("tollgate_unknown_domains_total", &[], observer.unknown_domains());
+    text.metric(
         "tollgate_request_seconds",
         "histogram",
         "How long requests took, by port; on resp, what came in one read.",

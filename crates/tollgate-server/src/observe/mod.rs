@@ -9,6 +9,7 @@ pub use rule::RuleStats;
 pub use sketch::{Seen, Sketch};
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tollgate::KeyRef;
@@ -22,6 +23,7 @@ pub struct Observer {
     busiest: Sketch,
     denied: Sketch,
     ports: [PortStats; 4],
+    unknown_domains: AtomicU64,
 }
 
 /// The ports that answer questions, in the order of their stats.
@@ -95,6 +97,17 @@ impl Observer {
     #[must_use]
     pub fn most_denied(&self, most: usize) -> Vec<Seen> {
         self.denied.top(most)
+    }
+
+    /// Somebody asked about a domain that no rule knows.
+    pub fn unknown_domain(&self) {
+        self.unknown_domains.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How often that was.
+    #[must_use]
+    pub fn unknown_domains(&self) -> u64 {
+        self.unknown_domains.load(Ordering::Relaxed)
     }
 
     /// What happened on a port.

@@ -135,7 +135,12 @@ impl Service {
     /// The rule of a domain for a descriptor, given as its entries; `None` if there is no limit on it.
     #[must_use]
     pub fn matching<E: Entry>(&self, domain: &str, entries: &[E]) -> Option<Match> {
-        self.rules.load().domains.get(domain)?.find(entries)
+        let rules = self.rules.load();
+        let Some(domain) = rules.domains.get(domain) else {
+            self.observer.unknown_domain();
+            return None;
+        };
+        domain.find(entries)
     }
 
     /// A policy that came with a request, prepared once. Its counters are not those of rules.

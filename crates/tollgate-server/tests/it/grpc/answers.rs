@@ -142,8 +142,9 @@ async fn parts_of_descriptors_never_run_together() {
 }
 
 #[tokio::test]
-async fn an_unknown_domain_has_no_limits() {
-    let mut client = Server::start(vec![each("user", "1/day")]).await.client().await;
+async fn an_unknown_domain_has_no_limits_and_is_counted() {
+    let server = Server::start(vec![each("user", "1/day")]).await;
+    let mut client = server.client().await;
     for _ in 0..3 {
         let asked = RateLimitRequest { domain: "other".into(), ..request([on([("user", "a")])]) };
         let answer = client.send(Request::new(asked)).await.unwrap();
@@ -151,6 +152,7 @@ async fn an_unknown_domain_has_no_limits() {
         assert_eq!(codes(&answer), [Code::Ok]);
         assert_eq!(answer.statuses[0].current_limit, None);
     }
+    assert_eq!(server.service.observer().unknown_domains(), 3, "and operators see it");
 }
 
 #[tokio::test]

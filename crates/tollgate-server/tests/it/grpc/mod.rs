@@ -35,6 +35,7 @@ const DOMAIN: &str = "shop";
 /// A server with these rules.
 struct Server {
     address: SocketAddr,
+    service: Arc<Service>,
     drain: Arc<Drain>,
     serving: JoinHandle<()>,
 }
@@ -57,8 +58,8 @@ impl Server {
         let port = Port::bind("grpc", any, Duration::from_secs(10)).await.unwrap();
         let address = port.address().unwrap();
         let (drain, draining) = Drain::new();
-        let serving = tokio::spawn(grpc::serve(port, service, options, draining));
-        Server { address, drain: Arc::new(drain), serving }
+        let serving = tokio::spawn(grpc::serve(port, Arc::clone(&service), options, draining));
+        Server { address, service, drain: Arc::new(drain), serving }
     }
 
     async fn channel(&self) -> Channel {
