@@ -1,5 +1,7 @@
 //! Descriptors: those of Envoy's own server, and ours, which are the same with any limit.
 
+use std::collections::HashMap;
+
 use tollgate::{Algorithm, Limit};
 
 use super::problem::Place;
@@ -12,7 +14,7 @@ use crate::rules::{About, Descriptor, Pattern, Rate, Rule, Treatment, Unit};
 /// A list of descriptors.
 pub(crate) fn read(section: &mut Section<'_>, above: &str) -> Vec<Descriptor> {
     let path = section.path("descriptors");
-    let mut all: Vec<(Descriptor, Place)> = Vec::new();
+    let (mut all, mut seen) = (Vec::new(), HashMap::new());
     let nodes = match section.node("descriptors") {
         Some(Node { value: Value::List(nodes), .. }) => &nodes[..],
         Some(node) => {
@@ -29,20 +31,15 @@ pub(crate) fn read(section: &mut Section<'_>, above: &str) -> Vec<Descriptor> {
         let Some(inner) = section.inner(node, format!("{path}[{index}]")) else { continue };
         let at = inner.at;
         let Some(descriptor) = one(inner, above) else { continue };
-        if let Some((_, first)) = all.iter().find(|(other, _)| same(other, &descriptor)) {
-            let named = named(&descriptor, "");
-            let message =
-                format!("{}: written twice, first in line {}", quoted(&named), first.line);
+        let entry = (descriptor.key.clone(), descriptor.value.clone());
+        if let Some(first) = seen.insert(entry, at) {
+            let named = quoted(&named(&descriptor, ""));
+            let message = format!("{named}: written twice, first in line {}", first.line);
             section.wrong_at(&format!("{path}[{index}]"), at, &message);
         }
-        all.push((descriptor, at));
+        all.push(descriptor);
     }
-    all.into_iter().map(|(descriptor, _)| descriptor).collect()
-}
-
-/// Whether two descriptors are for the same entries.
-pub(crate) fn same(one: &Descriptor, other: &Descriptor) -> bool {
-    one.key == other.key && one.value == other.value
+    all
 }
 
 fn one(mut section: Section<'_>, above: &str) -> Option<Descriptor> {

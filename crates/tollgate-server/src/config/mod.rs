@@ -21,7 +21,7 @@ mod yaml_tree;
 
 pub use problem::{Problem, Problems};
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -226,15 +226,13 @@ impl Reading {
             );
             scribe.wrong(at, message);
         }
-        for descriptor in &descriptors {
-            if before.is_some_and(|all| all.iter().any(|other| domain::same(other, descriptor))) {
-                let value = descriptor.value.as_ref().map_or("", |value| value.text());
-                let message = format!(
-                    "domain {name:?}: {}={value:?} is in another file already",
-                    descriptor.key
-                );
-                scribe.wrong(at, message);
-            }
+        let before: HashSet<_> =
+            before.into_iter().flatten().map(|node| (&node.key, &node.value)).collect();
+        for node in descriptors.iter().filter(|node| before.contains(&(&node.key, &node.value))) {
+            let value = node.value.as_ref().map_or("", |value| value.text());
+            let message =
+                format!("domain {name:?}: {}={value:?} is in another file already", node.key);
+            scribe.wrong(at, message);
         }
         self.domains.entry(name.clone()).or_insert((Arc::clone(scribe.file()), at));
         self.config.rules.domains.entry(name).or_default().extend(descriptors);

@@ -445,7 +445,7 @@ descriptors:
     }
     let problems = problems(&bomb, "t.yaml");
     assert_eq!(problems.len(), 1);
-    assert!(problems[0].contains("more than 200000 parts"), "{problems:?}");
+    assert!(problems[0].contains("aliases repeat more than 200000 parts"), "{problems:?}");
 }
 
 #[test]

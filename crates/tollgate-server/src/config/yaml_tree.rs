@@ -7,13 +7,20 @@ use granit_parser::{Event, Parser, ScalarStyle, Span, Tag};
 use super::problem::{Place, Scribe};
 use super::tree::{Name, Node, Table, Value, find, quoted};
 
-/// How many parts a file may have, those that aliases repeat counted each time: a few lines of aliases can mean billions.
+/// How many parts of a file aliases may repeat: a few lines of them can mean billions.
 const MOST: usize = 200_000;
 
 /// The tree of a text, or nothing and the reason written down.
 pub(crate) fn tree(text: &str, scribe: &Scribe) -> Option<Node> {
-    let mut builder =
-        Builder { text, scribe, parts: 0, anchors: HashMap::new(), open: Vec::new(), root: None };
+    let mut builder = Builder {
+        text,
+        scribe,
+        parts: 0,
+        repeated: 0,
+        anchors: HashMap::new(),
+        open: Vec::new(),
+        root: None,
+    };
     for event in Parser::new_from_str(text) {
         let (event, span) = match event {
             Ok(event) => event,
@@ -38,7 +45,9 @@ type Refused = (Place, String);
 struct Builder<'a> {
     text: &'a str,
     scribe: &'a Scribe,
+    /// How many parts there are so far, and how many of them aliases brought.
     parts: usize,
+    repeated: usize,
     anchors: HashMap<usize, (Node, usize)>,
     open: Vec<Open>,
     root: Option<Node>,
@@ -55,7 +64,8 @@ struct Open {
 
 enum Inside {
     List(Vec<Node>),
-    Table(Table, Option<Name>),
+    /// So far, the name whose value comes next, and in which lines the names were.
+    Table(Table, Option<Name>, HashMap<String, usize>),
 }
 
 impl Builder<'_> {
@@ -67,7 +77,7 @@ impl Builder<'_> {
             }
             Event::Scalar(text, style, anchor, tag) => {
                 let node = self.scalar(&text, style, tag.as_deref(), at, span)?;
-                self.count(1, at)?;
+                self.parts += 1;
                 if anchor > 0 {
                     self.anchors.insert(anchor, (node.clone(), 1));
                 }
@@ -76,25 +86,29 @@ impl Builder<'_> {
             Event::SequenceStart(_, anchor, tag) => {
                 self.begin(Inside::List(Vec::new()), at, anchor, tag.as_deref())
             }
-            Event::MappingStart(_, anchor, tag) => {
-                self.begin(Inside::Table(Vec::new(), None), at, anchor, tag.as_deref())
-            }
+            Event::MappingStart(_, anchor, tag) => self.begin(
+                Inside::Table(Vec::new(), None, HashMap::new()),
+                at,
+                anchor,
+                tag.as_deref(),
+            ),
             Event::SequenceEnd | Event::MappingEnd => self.end(),
             Event::Alias(anchor) => {
                 let Some((node, parts)) = self.anchors.get(&anchor).cloned() else {
                     return Err((at, "an alias inside of what it stands for".to_owned()));
                 };
-                self.count(parts, at)?;
+                self.repeat(parts, at)?;
                 self.put(Node { at, ..node })
             }
             _ => Ok(()),
         }
     }
 
-    fn count(&mut self, parts: usize, at: Place) -> Result<(), Refused> {
-        self.parts = self.parts.saturating_add(parts);
-        if self.parts > MOST {
-            return Err((at, format!("more than {MOST} parts: a file may not have so many")));
+    fn repeat(&mut self, parts: usize, at: Place) -> Result<(), Refused> {
+        self.parts += parts;
+        self.repeated += parts;
+        if self.repeated > MOST {
+            return Err((at, format!("aliases repeat more than {MOST} parts of the file")));
         }
         Ok(())
     }
@@ -136,7 +150,7 @@ impl Builder<'_> {
             return Err((at, "a tag: those of YAML itself are known here".to_owned()));
         }
         let before = self.parts;
-        self.count(1, at)?;
+        self.parts += 1;
         self.open.push(Open { at, anchor, before, inside });
         Ok(())
     }
@@ -145,7 +159,7 @@ impl Builder<'_> {
         let Some(Open { at, anchor, before, inside }) = self.open.pop() else { return Ok(()) };
         let value = match inside {
             Inside::List(nodes) => Value::List(nodes),
-            Inside::Table(table, _) => Value::Table(merged(table)?),
+            Inside::Table(table, ..) => Value::Table(merged(table)?),
         };
         let node = Node::new(at, value);
         if anchor > 0 {
@@ -158,17 +172,15 @@ impl Builder<'_> {
         match self.open.last_mut().map(|open| &mut open.inside) {
             None => self.root = Some(node),
             Some(Inside::List(nodes)) => nodes.push(node),
-            Some(Inside::Table(table, name)) => match name.take() {
+            Some(Inside::Table(table, name, lines)) => match name.take() {
                 None => *name = Some(name_of(node)?),
                 Some(name) => {
-                    if let Some((first, _)) =
-                        table.iter().find(|(other, _)| other.text == name.text)
-                        && name.text != MERGE
+                    if name.text != MERGE
+                        && let Some(line) = lines.insert(name.text.clone(), name.at.line)
                     {
                         let text = quoted(&name.text);
-                        let line = first.at.line;
-                        self.scribe
-                            .wrong(name.at, format!("{text}: written twice, first in line {line}"));
+                        let message = format!("{text}: written twice, first in line {line}");
+                        self.scribe.wrong(name.at, message);
                     }
                     // A table begins where its name does, as it does in TOML.
                     let at = if matches!(node.value, Value::Table(_)) { name.at } else { node.at };

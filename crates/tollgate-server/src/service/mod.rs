@@ -16,7 +16,7 @@ pub use limiter::{Limiter, Operation};
 pub use refusal::{Refusal, RefusalKind};
 pub use together::Item;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -215,22 +215,21 @@ impl Service {
 impl Bounds {
     /// Counts of rules that were there before go on; those of rules that are no more end.
     fn count_in(&self, observer: &Observer) {
+        // Limits that come with requests have no name.
+        let mut known = HashSet::from([("", "")]);
         for (namespace, names) in &self.limits {
             for (name, bound) in names {
                 bound.count_in(observer.rule(namespace, name));
+                known.insert((namespace, name));
             }
         }
         for (domain, tree) in &self.domains {
             for bound in tree.bounds() {
                 bound.count_in(observer.rule(domain, bound.name()));
+                known.insert((domain, bound.name()));
             }
         }
-        observer.retain(|namespace, name| {
-            let given = namespace.is_empty() && name.is_empty();
-            let limit = self.limits.get(namespace).is_some_and(|names| names.contains_key(name));
-            let of_domain = |domain: &Domain| domain.bounds().any(|bound| bound.name() == name);
-            given || limit || self.domains.get(namespace).is_some_and(of_domain)
-        });
+        observer.retain(|namespace, name| known.contains(&(namespace, name)));
     }
 
     fn new(store: &AnyStore, defaults: Defaults, rules: &RuleSet) -> Result<Bounds, Refusal> {
