@@ -42,16 +42,16 @@ pub(super) async fn check(
     }
     let key: Vec<&[u8]> = check.key.iter().map(|part| part.as_deref().unwrap_or(b"")).collect();
     let hit = Operation::Hit(check.cost);
-    let (answer, limits) = match &key[..] {
-        [one] => (service.ask(&bound, one, hit).await?, bound.limits_of(one)),
+    let (answer, shown) = match &key[..] {
+        [one] => (service.ask(&bound, one, hit).await?, bound.shown_of(one)),
         several => {
             let key = Parts(several);
-            (service.ask(&bound, &key, hit).await?, bound.limits_of(&key))
+            (service.ask(&bound, &key, hit).await?, bound.shown_of(&key))
         }
     };
     let status = if answer.passes() { StatusCode::OK } else { check.deny };
     let mut response = reply::bytes(status, "".into());
-    reply::rate_limit(&answer, limits, response.headers_mut());
+    reply::rate_limit(&answer, shown, response.headers_mut());
     Ok(without_cache(response))
 }
 
