@@ -8,6 +8,7 @@ use std::sync::Arc;
 use clap::Args;
 use clap::builder::FalseyValueParser;
 use tokio::runtime::Handle;
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinSet;
 use tollgate_stores::Opening;
 
@@ -167,7 +168,8 @@ impl Serve {
         let store = opening(&settings.store).open().await?;
         let service = Arc::new(Service::new(store, Defaults::from(&settings.store), rules)?);
         let (drain, draining) = Drain::new();
-        let stop = Stop::new()?;
+        // Before a port is open: whoever sees one may send a signal.
+        let (stop, hangup) = (Stop::new()?, signal(SignalKind::hangup())?);
         let mut tasks = JoinSet::new();
         let mut ports = Ports::new(settings, &service, tracer)?;
         if let Some(port) = ports.open(Protocol::Http).await? {
@@ -197,7 +199,7 @@ impl Serve {
             let reloader =
                 Reloader::new(path, config, &service, move |settings| over.put(settings))
                     .with_gates(gates);
-            tokio::spawn(reloader.run());
+            tokio::spawn(reloader.run(hangup));
         }
         supervisor::tell(supervisor::READY);
         stop.drain(&drain, delay).await;

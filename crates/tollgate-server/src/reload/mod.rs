@@ -12,7 +12,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::Signal;
 
 use crate::auth::{Gates, Tokens};
 use crate::config::{self, Config};
@@ -133,22 +133,15 @@ impl Reloader {
         Outcome::Refused
     }
 
-    /// Reloads whenever a file changes and whenever it is told to. Never comes back.
-    pub async fn run(mut self) {
-        let mut told = signal(SignalKind::hangup()).ok();
+    /// Reloads whenever a file changes and whenever it is told to, by a signal that was listened for before any port was open. Never comes back.
+    pub async fn run(mut self, mut told: Signal) {
         let mut watch = Watch::new();
         loop {
             while watch.look_at(&self.config.sources) {
                 tokio::task::block_in_place(|| self.reload());
             }
-            let asked = async {
-                match &mut told {
-                    Some(told) => told.recv().await,
-                    None => std::future::pending().await,
-                }
-            };
             tokio::select! {
-                _ = asked => tracing::info!("told to read the configuration again"),
+                _ = told.recv() => tracing::info!("told to read the configuration again"),
                 () = watch.changed() => {}
             }
             // Files and many rules take their time; the other threads answer meanwhile.
