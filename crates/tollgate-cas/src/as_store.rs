@@ -22,69 +22,9 @@
 #[macro_export]
 macro_rules! as_store {
     ($store:ident, $cells:ty) => {
+        tollgate::limiters!($store);
+
         impl $store {
-            /// A limiter on this store: for a [`Limit`](tollgate::Limit), its builder, or its text.
-            ///
-            /// # Errors
-            /// When the limit is not valid.
-            pub fn limiter<L>(
-                &self,
-                limit: L,
-            ) -> Result<tollgate::shared::SharedLimiter<$store>, tollgate::Error>
-            where
-                L: TryInto<tollgate::Limit>,
-                tollgate::Error: From<L::Error>,
-            {
-                self.limiter_in("", limit)
-            }
-
-            /// A limiter in a namespace: the same limit and key in another namespace is another counter.
-            ///
-            /// # Errors
-            /// When the limit is not valid.
-            pub fn limiter_in<L>(
-                &self,
-                namespace: &str,
-                limit: L,
-            ) -> Result<tollgate::shared::SharedLimiter<$store>, tollgate::Error>
-            where
-                L: TryInto<tollgate::Limit>,
-                tollgate::Error: From<L::Error>,
-            {
-                tollgate::shared::SharedLimiter::on(self, namespace, limit)
-            }
-
-            /// A limiter for several limits on one key.
-            ///
-            /// # Errors
-            /// When the policy is not valid.
-            pub fn policy_limiter<P>(
-                &self,
-                policy: P,
-            ) -> Result<tollgate::shared::SharedPolicyLimiter<$store>, tollgate::Error>
-            where
-                P: TryInto<tollgate::Policy>,
-                tollgate::Error: From<P::Error>,
-            {
-                self.policy_limiter_in("", policy)
-            }
-
-            /// A limiter for several limits on one key, in a namespace.
-            ///
-            /// # Errors
-            /// When the policy is not valid.
-            pub fn policy_limiter_in<P>(
-                &self,
-                namespace: &str,
-                policy: P,
-            ) -> Result<tollgate::shared::SharedPolicyLimiter<$store>, tollgate::Error>
-            where
-                P: TryInto<tollgate::Policy>,
-                tollgate::Error: From<P::Error>,
-            {
-                tollgate::shared::SharedPolicyLimiter::on(self, namespace, policy)
-            }
-
             /// Forgets all keys of all limits in a namespace.
             ///
             /// # Errors

@@ -48,8 +48,8 @@ pub use table::Table;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate::shared::{Guard, SharedLimiter, SharedPolicyLimiter};
-use tollgate::{Clock, Error, Limit, Policy};
+use tollgate::shared::Guard;
+use tollgate::{Clock, Error};
 
 use desk::Desks;
 use memory::Memory;
@@ -90,6 +90,8 @@ impl<C: Cells> std::fmt::Debug for Cas<C> {
     }
 }
 
+tollgate::limiters!(Cas<C: Cells>);
+
 impl<C: Cells> Cas<C> {
     /// A store of these cells.
     ///
@@ -110,40 +112,6 @@ impl<C: Cells> Cas<C> {
     #[must_use]
     pub fn cells(&self) -> &C {
         &self.inner.cells
-    }
-
-    /// A limiter on this store: for a [`Limit`], its builder, or its text.
-    ///
-    /// # Errors
-    /// When the limit is not valid.
-    ///
-    /// See the example of [`Table`].
-    pub fn limiter<L>(&self, limit: L) -> Result<SharedLimiter<Self>, Error>
-    where
-        L: TryInto<Limit>,
-        Error: From<L::Error>,
-    {
-        SharedLimiter::on(self, "", limit)
-    }
-
-    /// A limiter for several limits on one key.
-    ///
-    /// # Errors
-    /// When the policy is not valid.
-    ///
-    /// ```
-    /// # use tollgate_cas::{Cas, Table};
-    /// # async fn example(store: Cas<Table<true>>) -> Result<(), tollgate::Error> {
-    /// let limiter = store.policy_limiter("5/second; 100/minute")?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn policy_limiter<P>(&self, policy: P) -> Result<SharedPolicyLimiter<Self>, Error>
-    where
-        P: TryInto<Policy>,
-        Error: From<P::Error>,
-    {
-        SharedPolicyLimiter::on(self, "", policy)
     }
 
     /// Forgets all keys of all limits in a namespace.

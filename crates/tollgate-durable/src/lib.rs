@@ -73,8 +73,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use tollgate::algorithm::Op;
-use tollgate::shared::{Ask, Guard, Mode, Place, SharedLimiter, SharedPolicyLimiter, SharedStore};
-use tollgate::{Decision, Error, ErrorKind, Key, KeyRef, Limit, Policy, Timestamp};
+use tollgate::shared::{Ask, Guard, Mode, Place, SharedStore};
+use tollgate::{Decision, Error, ErrorKind, Key, KeyRef, Limit, Timestamp};
 
 use crate::keeper::{Done, Keeper};
 use limits::lock;
@@ -97,6 +97,8 @@ struct Inner {
     timer: Timer,
     writer: Mutex<Option<JoinHandle<()>>>,
 }
+
+tollgate::limiters!(Durable);
 
 impl Durable {
     /// The store in a file, with the defaults. The address is a path, or a URL with settings: `durable:/var/lib/app/limits?level=sync&interval=500ms&max_keys=100000`.
@@ -160,66 +162,15 @@ impl Durable {
         Written(self.inner.keeper.queue.everything()).await
     }
 
-    /// A limiter on this store: for a [`Limit`], its builder, or its text.
-    ///
-    /// # Errors
-    /// When the limit is not valid.
-    ///
-    /// See the example of [the crate](crate).
-    pub fn limiter<L>(&self, limit: L) -> Result<SharedLimiter<Durable>, Error>
-    where
-        L: TryInto<Limit>,
-        Error: From<L::Error>,
-    {
-        SharedLimiter::on(self, "", limit)
-    }
-
-    /// A limiter in a namespace: the same limit and key in another namespace is another counter.
-    ///
-    /// # Errors
-    /// When the limit is not valid.
-    pub fn limiter_in<L>(&self, namespace: &str, limit: L) -> Result<SharedLimiter<Durable>, Error>
-    where
-        L: TryInto<Limit>,
-        Error: From<L::Error>,
-    {
-        SharedLimiter::on(self, namespace, limit)
-    }
-
-    /// A limiter for several limits on one key.
-    ///
-    /// # Errors
-    /// When the policy is not valid.
-    pub fn policy_limiter<P>(&self, policy: P) -> Result<SharedPolicyLimiter<Durable>, Error>
-    where
-        P: TryInto<Policy>,
-        Error: From<P::Error>,
-    {
-        SharedPolicyLimiter::on(self, "", policy)
-    }
-
-    /// A limiter for several limits on one key, in a namespace.
-    ///
-    /// # Errors
-    /// When the policy is not valid.
-    pub fn policy_limiter_in<P>(
-        &self,
-        namespace: &str,
-        policy: P,
-    ) -> Result<SharedPolicyLimiter<Durable>, Error>
-    where
-        P: TryInto<Policy>,
-        Error: From<P::Error>,
-    {
-        SharedPolicyLimiter::on(self, namespace, policy)
-    }
-
     /// Forgets all keys of all limits in a namespace, in slices.
     ///
     /// # Errors
     /// When the disk fails; some keys may be gone.
     pub async fn clear_namespace(&self, namespace: &str) -> Result<(), Error> {
-        Written(self.inner.keeper.clear(&Place::of_namespace(namespace))?).await
+        let cleared = Written(self.inner.keeper.clear(&Place::of_namespace(namespace))?).await;
+        // However it ended, some keys may be fresh now.
+        self.inner.guard.forget_denials();
+        cleared
     }
 
     /// How many keys are in memory, over all limits. Those that the file alone knows come when they are first asked for.

@@ -46,8 +46,8 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate::shared::{Ask, Guard, Mode, SharedLimiter, SharedPolicyLimiter, SharedStore};
-use tollgate::{Decision, Error, ErrorKind, KeyRef, Limit, Policy, Timestamp};
+use tollgate::shared::{Ask, Guard, Mode, SharedStore};
+use tollgate::{Decision, Error, ErrorKind, KeyRef, Limit, Timestamp};
 
 use command::{Act, Call, Part, Rule};
 use key::Keyspace;
@@ -83,6 +83,8 @@ pub struct Prepared {
     rule: Arc<Rule>,
 }
 
+tollgate::limiters!(Redis);
+
 impl Redis {
     /// Connects, with the defaults.
     ///
@@ -108,58 +110,6 @@ impl Redis {
 
     async fn reachable(&self) -> Result<(), Error> {
         self.inner.servers.reachable().await
-    }
-
-    /// A limiter on this store: for a [`Limit`], its builder, or its text.
-    ///
-    /// # Errors
-    /// When the limit is not valid.
-    pub fn limiter<L>(&self, limit: L) -> Result<SharedLimiter<Redis>, Error>
-    where
-        L: TryInto<Limit>,
-        Error: From<L::Error>,
-    {
-        SharedLimiter::on(self, "", limit)
-    }
-
-    /// A limiter in a namespace: the same limit and key in another namespace is another counter.
-    ///
-    /// # Errors
-    /// When the limit is not valid.
-    pub fn limiter_in<L>(&self, namespace: &str, limit: L) -> Result<SharedLimiter<Redis>, Error>
-    where
-        L: TryInto<Limit>,
-        Error: From<L::Error>,
-    {
-        SharedLimiter::on(self, namespace, limit)
-    }
-
-    /// A limiter for several limits on one key.
-    ///
-    /// # Errors
-    /// When the policy is not valid.
-    pub fn policy_limiter<P>(&self, policy: P) -> Result<SharedPolicyLimiter<Redis>, Error>
-    where
-        P: TryInto<Policy>,
-        Error: From<P::Error>,
-    {
-        SharedPolicyLimiter::on(self, "", policy)
-    }
-
-    /// A limiter for several limits on one key, in a namespace.
-    ///
-    /// # Errors
-    /// When the policy is not valid.
-    pub fn policy_limiter_in<P>(
-        &self,
-        namespace: &str,
-        policy: P,
-    ) -> Result<SharedPolicyLimiter<Redis>, Error>
-    where
-        P: TryInto<Policy>,
-        Error: From<P::Error>,
-    {
-        SharedPolicyLimiter::on(self, namespace, policy)
     }
 
     /// Forgets all keys of all limits in a namespace. Goes through all keys of the database in slices.

@@ -127,6 +127,8 @@
 //! - [`an_unavailable_call_was_not_executed`](rules::outage::an_unavailable_call_was_not_executed): what may have been is `Lost`
 
 mod beside;
+#[cfg(feature = "calls")]
+pub mod calls;
 mod conformance;
 mod executor;
 mod ground;

@@ -2,7 +2,7 @@
 
 use tollgate::Algorithm;
 
-use crate::client::{admitted, limiter, patient, run};
+use crate::client::{admitted, eventually, limiter, patient, run};
 use crate::server::Server;
 
 /// (writes, reads) since the server was started.
@@ -43,6 +43,7 @@ fn many_callers_on_one_key_share_writes() {
         let (writes, reads) = commands(&server);
         assert!(writes < 640 && reads <= 1, "{writes} writes, {reads} reads");
         assert_eq!(limiter.usage("key").await.unwrap(), 640);
-        assert_eq!(server.stat("curr_connections"), 2, "one is the test's");
+        // The other one is the test's; those of earlier questions may not have been closed yet.
+        eventually("one connection", || async { server.stat("curr_connections") == 2 }).await;
     });
 }

@@ -12,6 +12,7 @@ mod forget;
 mod guard;
 mod in_process;
 mod limiter;
+mod limiters;
 mod many;
 mod place;
 mod policy_limiter;

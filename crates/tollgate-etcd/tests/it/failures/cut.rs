@@ -1,26 +1,28 @@
 //! A line that is cut: nobody hears anything, and nobody is told.
 
+use tollgate_testkit::calls::Line;
+
 use super::Load;
 use crate::client::{Rules, answers, eventually, hasty, limiter, patient, run, stats};
-use crate::servers::{Member, Proxy};
+use crate::servers::Member;
 
 #[test]
 fn a_cut_line_gives_errors_and_a_mended_one_never_more_than_the_limit() {
     const LIMIT: &str = "3000/365 days";
     run(async {
         let member = Member::start(&[]);
-        let proxy = Proxy::to(member.port);
-        let store = hasty(proxy.url()).await;
+        let line = Line::to(member.port);
+        let store = hasty(format!("etcd://127.0.0.1:{}", line.port())).await;
         let limited = limiter(&store, LIMIT);
         let load = Load::on(&limited, "key", 4);
         for away in ["away", "away again"] {
             let passed = load.passed();
             eventually("some pass", || async { load.passed() > passed }).await;
             let lost = stats(&store).lost;
-            proxy.cut();
+            line.cut();
             eventually("some are lost", || async { stats(&store).lost > lost }).await;
             Rules::on(&store).hold_without_the_store(away).await;
-            proxy.mend();
+            line.mend();
             answers(&limited, "other").await;
         }
         let passed = load.end().await;

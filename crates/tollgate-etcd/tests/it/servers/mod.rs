@@ -2,9 +2,7 @@
 
 mod cluster;
 mod member;
-mod proxy;
 
 pub(crate) use cluster::Cluster;
 pub(crate) use member::Member;
-pub(crate) use proxy::Proxy;
-pub(crate) use tollgate_testkit::servers::{Certificates, PATIENCE, Together, free_port};
+pub(crate) use tollgate_testkit::servers::{Certificates, Together, free_port};

@@ -3,10 +3,12 @@
 use tollgate::ErrorKind;
 use tollgate_postgres::{Postgres, Tables};
 
+use tollgate_testkit::calls::Line;
+
 use crate::client::{
     Rules, admitted, answers, eventually, hasty, hasty_guard, in_time, limiter, patient, run, stats,
 };
-use crate::servers::{Proxy, Server};
+use crate::servers::Server;
 
 #[test]
 fn a_crash_empties_unlogged_tables_and_a_clean_restart_does_not() {
@@ -78,16 +80,15 @@ fn a_frozen_server_opens_the_breaker_and_a_thawed_one_closes_it() {
 fn a_line_that_is_cut_is_given_up_and_another_one_found() {
     run(async {
         let server = Server::start();
-        let proxy = Proxy::to(server.port).await;
-        let store = hasty(proxy.url()).await;
+        let line = Line::to(server.port);
+        let store = hasty(format!("postgres://postgres@127.0.0.1:{}/postgres", line.port())).await;
         let limited = limiter(&store, "20/365 days");
         assert_eq!(admitted(&limited, "key", 5).await, 5);
-        proxy.cut();
+        line.cut();
         let error = in_time(limited.hit("key")).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Lost, "{error}");
         Rules::on(&store).hold_without_the_store("away").await;
-        proxy.mend();
-        // The old connection says nothing for ever.
+        line.replace();
         answers(&limited, "key").await;
         assert!(admitted(&limited, "key", 25).await <= 15);
     });

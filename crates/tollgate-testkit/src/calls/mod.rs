@@ -1,0 +1,127 @@
+//! What tests of a shared store's failures do with it, on tokio: patience where an answer must come, none where it cannot.
+
+mod line;
+mod rules;
+
+pub use line::Line;
+pub use rules::Rules;
+
+use std::future::Future;
+use std::time::Duration;
+
+use tokio::runtime::Runtime;
+use tollgate::shared::{Guard, GuardBuilder, SharedLimiter, SharedStore, Stats};
+use tollgate::{Clock as _, Decision, Error, ErrorKind, Source, SystemClock};
+
+use crate::servers::PATIENCE;
+
+/// The deadline of calls that must be answered: long enough for a slow machine.
+pub const LONG: Duration = Duration::from_secs(10);
+
+/// The deadline of calls that will not be answered.
+pub const SHORT: Duration = Duration::from_millis(100);
+
+/// A runtime with all there is.
+///
+/// # Panics
+/// When the system has no room for one.
+#[must_use]
+pub fn runtime() -> Runtime {
+    Runtime::new().unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Runs a test on a runtime of its own. Nothing in it may hang.
+///
+/// # Panics
+/// When it does.
+pub fn run(test: impl Future<Output = ()>) {
+    runtime().block_on(async {
+        let longest = 4 * PATIENCE;
+        let ended = tokio::time::timeout(longest, test).await;
+        assert!(ended.is_ok(), "not at its end after {longest:?}");
+    });
+}
+
+/// For a store that must answer.
+#[must_use]
+pub fn patient_guard() -> GuardBuilder {
+    Guard::builder().deadline(LONG)
+}
+
+/// For a store that may not answer: a short deadline, a breaker that opens soon and probes often.
+#[must_use]
+pub fn hasty_guard() -> GuardBuilder {
+    let pause = (Duration::from_millis(20), Duration::from_millis(200));
+    Guard::builder().deadline(SHORT).open_after(3).pause(pause.0, pause.1)
+}
+
+/// A limiter on a store.
+///
+/// # Panics
+/// When the text is no limit.
+pub fn limiter<S: SharedStore>(store: &S, limit: &str) -> SharedLimiter<S> {
+    SharedLimiter::on(store, "", limit).unwrap_or_else(|error| panic!("{limit}: {error}"))
+}
+
+/// A call that ends, however: far beyond any deadline in use, because a machine may be busy.
+///
+/// # Panics
+/// When it does not.
+pub async fn in_time<T>(call: impl Future<Output = T>) -> T {
+    let ended = tokio::time::timeout(LONG, call).await;
+    ended.unwrap_or_else(|_| panic!("a call hangs past its deadline"))
+}
+
+/// Waits until something is true, for as long as a slow machine may need.
+///
+/// # Panics
+/// When it is not true after [`PATIENCE`].
+pub async fn eventually<F: Future<Output = bool>>(what: &str, mut holds: impl FnMut() -> F) {
+    let clock = SystemClock::new();
+    let begin = clock.now();
+    while !holds().await {
+        assert!(clock.now().since(begin) < PATIENCE, "not within {PATIENCE:?}: {what}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// Waits until the store answers for a key, breaker and connection included. Charges nothing.
+///
+/// # Panics
+/// When it does not after [`PATIENCE`].
+pub async fn answers<S: SharedStore>(limiter: &SharedLimiter<S>, key: &str) {
+    eventually("the store answers", || async {
+        in_time(limiter.peek(key)).await.is_ok_and(|peek| peek.source() == Source::Store)
+    })
+    .await;
+}
+
+/// Hits that the store must decide: how many pass.
+///
+/// # Panics
+/// When it does not.
+pub async fn admitted<S: SharedStore>(limiter: &SharedLimiter<S>, key: &str, tries: u64) -> u64 {
+    let mut admitted = 0;
+    for _ in 0..tries {
+        let hit = limiter.within(LONG).hit(key).await.unwrap_or_else(|error| panic!("{error}"));
+        assert!(matches!(hit.source(), Source::Store | Source::DenialCache), "{:?}", hit.source());
+        admitted += u64::from(hit.allowed());
+    }
+    admitted
+}
+
+/// How calls were answered.
+pub fn stats<S: SharedStore>(store: &S) -> Stats {
+    store.guard().stats()
+}
+
+/// That a call failed, by no fault of the caller.
+///
+/// # Panics
+/// When it did not.
+pub fn fails_by_the_store(result: Result<Decision, Error>) -> Error {
+    let Err(error) = result else { panic!("decided by a store that cannot: {result:?}") };
+    let kinds = [ErrorKind::Unavailable, ErrorKind::Lost, ErrorKind::Store];
+    assert!(kinds.contains(&error.kind()), "{:?}: {error}", error.kind());
+    error
+}

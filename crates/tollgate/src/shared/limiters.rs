@@ -1,0 +1,96 @@
+//! The ways from a store to a limiter.
+
+/// Gives a [`SharedStore`](crate::shared::SharedStore) `limiter`, `limiter_in`, `policy_limiter` and `policy_limiter_in` of its own, so that its users need
+/// not import the trait: for stores.
+///
+/// ```
+/// # use tollgate::shared::InProcess;
+/// # mod mine {
+/// # use std::{future::Future, time::Duration};
+/// # use tollgate::{Decision, Error, KeyRef, Limit, Memory, Timestamp, shared::{Ask, Guard, InProcess, Mode, SharedStore}};
+/// # #[derive(Clone, Debug)] pub struct Mine(pub InProcess<Memory>);
+/// # impl SharedStore for Mine {
+/// #     type Prepared = <InProcess<Memory> as SharedStore>::Prepared;
+/// #     fn prepare(&self, n: &str, l: &Limit) -> Result<Self::Prepared, Error> { self.0.prepare(n, l) }
+/// #     fn ask(&self, a: &[Ask<'_, Self::Prepared>], m: Mode, t: Option<Timestamp>) -> impl Future<Output = Result<Vec<Decision>, Error>> + Send + use<> { self.0.ask(a, m, t) }
+/// #     fn reset(&self, p: &[Self::Prepared], k: KeyRef<'_>, t: Option<Timestamp>) -> impl Future<Output = Result<bool, Error>> + Send + use<> { self.0.reset(p, k, t) }
+/// #     fn clear(&self, p: &Self::Prepared) -> impl Future<Output = Result<(), Error>> + Send + use<> { self.0.clear(p) }
+/// #     fn check(&self) -> impl Future<Output = Result<(), Error>> + Send + use<> { self.0.check() }
+/// #     fn same_counter(&self, a: &Self::Prepared, b: &Self::Prepared) -> bool { self.0.same_counter(a, b) }
+/// #     fn same_store(&self, o: &Self) -> bool { self.0.same_store(&o.0) }
+/// #     fn guard(&self) -> &Guard { self.0.guard() }
+/// #     fn sleep(&self, s: Duration) -> impl Future<Output = ()> + Send + use<> { self.0.sleep(s) }
+/// #     fn spawn(&self, t: impl Future<Output = ()> + Send + 'static) { self.0.spawn(t) }
+/// # }
+/// tollgate::limiters!(Mine);
+/// # }
+/// # use mine::Mine;
+///
+/// let limiter = Mine(InProcess::new(tollgate::Memory::new())).limiter("10/second")?;
+/// # Ok::<(), tollgate::Error>(())
+/// ```
+#[macro_export]
+macro_rules! limiters {
+    ($store:ident$(<$parameter:ident: $bound:path>)?) => {
+        impl$(<$parameter: $bound>)? $store$(<$parameter>)? {
+            /// A limiter on this store: for a [`Limit`]($crate::Limit), its builder, or its text.
+            ///
+            /// # Errors
+            /// When the limit is not valid, or the store cannot hold it.
+            pub fn limiter<L>(&self, limit: L) -> Result<$crate::shared::SharedLimiter<Self>, $crate::Error>
+            where
+                L: TryInto<$crate::Limit>,
+                $crate::Error: From<L::Error>,
+            {
+                self.limiter_in("", limit)
+            }
+
+            /// A limiter in a namespace: the same limit and key in another namespace is another counter.
+            ///
+            /// # Errors
+            /// As [`limiter`](Self::limiter).
+            pub fn limiter_in<L>(
+                &self,
+                namespace: &str,
+                limit: L,
+            ) -> Result<$crate::shared::SharedLimiter<Self>, $crate::Error>
+            where
+                L: TryInto<$crate::Limit>,
+                $crate::Error: From<L::Error>,
+            {
+                $crate::shared::SharedLimiter::on(self, namespace, limit)
+            }
+
+            /// A limiter for several limits on one key.
+            ///
+            /// # Errors
+            /// When the policy is not valid, or the store cannot hold it.
+            pub fn policy_limiter<P>(
+                &self,
+                policy: P,
+            ) -> Result<$crate::shared::SharedPolicyLimiter<Self>, $crate::Error>
+            where
+                P: TryInto<$crate::Policy>,
+                $crate::Error: From<P::Error>,
+            {
+                self.policy_limiter_in("", policy)
+            }
+
+            /// A limiter for several limits on one key, in a namespace.
+            ///
+            /// # Errors
+            /// As [`policy_limiter`](Self::policy_limiter).
+            pub fn policy_limiter_in<P>(
+                &self,
+                namespace: &str,
+                policy: P,
+            ) -> Result<$crate::shared::SharedPolicyLimiter<Self>, $crate::Error>
+            where
+                P: TryInto<$crate::Policy>,
+                $crate::Error: From<P::Error>,
+            {
+                $crate::shared::SharedPolicyLimiter::on(self, namespace, policy)
+            }
+        }
+    };
+}
