@@ -23,6 +23,7 @@ pub struct Decision {
     source: Source,
     now: Timestamp,
     view: View,
+    bound: u64,
 }
 
 /// Where a decision came from.
@@ -122,7 +123,13 @@ impl Decision {
         now: Timestamp,
         step: Step,
     ) -> Decision {
-        Decision { view: machine.view(state, now, &step), step, source: Source::Store, now }
+        Decision {
+            view: machine.view(state, now, &step),
+            step,
+            source: Source::Store,
+            now,
+            bound: 0,
+        }
     }
 
     /// The same from another source: for stores that decide some keys in another way than others.
@@ -138,6 +145,19 @@ impl Decision {
         Decision { source, ..self }
     }
 
+    /// The same with another [bound](Decision::bound): for stores that do not know all.
+    ///
+    /// ```
+    /// # use tollgate::Memory;
+    /// let decision = Memory::new().limiter("1/hour")?.hit("a").with_bound(3);
+    /// assert_eq!(decision.bound(), Some(3));
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    #[inline]
+    pub fn with_bound(self, bound: u64) -> Decision {
+        Decision { bound, ..self }
+    }
+
     /// Of fields that were computed elsewhere: for stores whose state is too large to send.
     ///
     /// ```
@@ -149,7 +169,7 @@ impl Decision {
     /// assert_eq!(Decision::of_fields(step, Timestamp::EPOCH, fields).remaining(), 4);
     /// ```
     pub fn of_fields(step: Step, now: Timestamp, fields: Fields) -> Decision {
-        Decision { step, source: Source::Store, now, view: View::Fields(fields) }
+        Decision { step, source: Source::Store, now, view: View::Fields(fields), bound: 0 }
     }
 
     /// A refusal without a state, until then.
@@ -183,7 +203,13 @@ impl Decision {
             let retry_at = known.retry_at.filter(|_| cost <= fields.limit);
             let view = View::Fields(Fields { retry_at, ..known });
             let step = Step { allowed, ..step };
-            return same.then_some(Decision { step, source: Source::DenialCache, now, view });
+            return same.then_some(Decision {
+                step,
+                source: Source::DenialCache,
+                now,
+                view,
+                ..*self
+            });
         }
         Some(Decision { step: Step { allowed, ..step }, source: Source::DenialCache, now, ..*self })
     }
@@ -365,6 +391,24 @@ impl Decision {
     #[inline]
     pub fn source(&self) -> Source {
         self.source
+    }
+
+    /// How many units may have been admitted beyond the limit when this was decided: none where every hit is counted in one place or against an
+    /// allotment from there; what others may have admitted unseen for a replica; `None` where the store did not answer and nobody knows.
+    ///
+    /// ```
+    /// # use tollgate::{Limit, Memory};
+    /// let limiter = Memory::new().limiter(Limit::per_minute(3))?;
+    /// assert_eq!(limiter.hit("a").bound(), Some(0));
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    #[must_use]
+    #[inline]
+    pub fn bound(&self) -> Option<u64> {
+        match self.source {
+            Source::FailOpen | Source::Fallback => None,
+            _ => Some(self.bound),
+        }
     }
 
     /// What was charged, for a refund.

@@ -1,0 +1,1 @@
+//! Allotments drawn from a shared store and spent without a round trip.
