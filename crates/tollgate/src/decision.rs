@@ -192,8 +192,18 @@ impl Decision {
         Decision { view: View::Fields(fields), ..self }
     }
 
-    /// What a hit of that cost gets at a later time if nothing else happened since, without the store; `None` where that cannot be known.
-    pub(crate) fn asked_again(&self, now: Timestamp, cost: u64) -> Option<Decision> {
+    /// What a hit of that cost gets at a later time if nothing else happened since, without the store; `None` where that cannot be known: for stores.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tollgate::{Limit, Memory};
+    /// let denied = Memory::new().limiter(Limit::per_minute(2))?.take("a", 2);
+    /// let later = denied.now() + Duration::from_secs(30);
+    /// assert!(denied.asked_again(later, 1).is_some_and(|decision| decision.allowed()));
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    #[must_use]
+    pub fn asked_again(&self, now: Timestamp, cost: u64) -> Option<Decision> {
         let step = Step { cost, charged: 0, ..self.step };
         let fields = self.view.fields(now, &step);
         let allowed = cost <= fields.remaining;

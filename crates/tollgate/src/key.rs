@@ -171,20 +171,33 @@ impl<'a> KeyRef<'a> {
     }
 }
 
-/// A key kept for later.
+/// A key kept for later: for stores.
+///
+/// ```
+/// use tollgate::{Key, OwnedKey};
+/// let kept = OwnedKey::new(&("shop", 7));
+/// assert_eq!(("shop", 7).with_key(|key| key == kept.as_ref()), true);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct OwnedKey {
+pub struct OwnedKey {
     form: Form,
     bytes: Box<[u8]>,
 }
 
 impl OwnedKey {
-    pub(crate) fn new<K: Key + ?Sized>(key: &K) -> OwnedKey {
+    /// A copy of this key.
+    ///
+    /// See the example of [`OwnedKey`].
+    pub fn new<K: Key + ?Sized>(key: &K) -> OwnedKey {
         key.with_key(|key| OwnedKey { form: key.form, bytes: key.bytes.into() })
     }
 
+    /// The key as stores see it.
+    ///
+    /// See the example of [`OwnedKey`].
     #[inline]
-    pub(crate) fn as_ref(&self) -> KeyRef<'_> {
+    #[must_use]
+    pub fn as_ref(&self) -> KeyRef<'_> {
         KeyRef { form: self.form, bytes: &self.bytes }
     }
 }

@@ -56,7 +56,7 @@ pub use decision::{Decision, Receipt, Source};
 #[cfg(not(loom))]
 pub use direct::Direct;
 pub use error::{Error, ErrorKind};
-pub use key::{Form, Key, KeyRef, Parts, Tagged};
+pub use key::{Form, Key, KeyRef, OwnedKey, Parts, Tagged};
 pub use limit::{Algorithm, Limit, LimitBuilder, LimitError, MAX_QUOTA};
 pub use limiter::{At, Limiter};
 pub use memory::Memory;
