@@ -1,7 +1,7 @@
 //! Starting other programs, with their output passed through.
 
+use std::ffi::OsString;
 use std::io::{self, BufRead, BufReader, IsTerminal, Write};
-use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 
 use crate::outcome::{Outcome, because};
@@ -9,7 +9,7 @@ use crate::workspace;
 
 pub(crate) fn cargo<const N: usize>(arguments: [&str; N]) -> Command {
     let mut command = Command::new("cargo");
-    command.args(arguments).current_dir(workspace::root());
+    command.args(arguments).current_dir(workspace::root()).env("PATH", path());
     command
 }
 
@@ -85,8 +85,14 @@ pub(crate) fn output(program: &str, arguments: &[&str]) -> Option<String> {
 }
 
 pub(crate) fn is_installed(program: &str) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|directory| Path::new(&directory).join(program).is_file())
+    std::env::split_paths(&path()).any(|directory| directory.join(program).is_file())
+}
+
+/// Where programs are looked for: Debian has servers in `sbin`, which is not on the path of everybody who may start them.
+fn path() -> OsString {
+    let mut path = std::env::var_os("PATH").unwrap_or_default();
+    path.push(":/usr/local/sbin:/usr/sbin:/sbin");
+    path
 }
 
 fn display(command: &Command) -> String {

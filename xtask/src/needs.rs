@@ -6,16 +6,20 @@ use crate::command::{cargo, is_installed, output, run};
 use crate::outcome::{Outcome, because};
 
 /// Task, program it calls (or a command that works where the package is installed), Debian package that has it.
+/// A linker is not among them: this program was linked with it.
 const NEEDS: &[(&str, &str, &str)] = &[
-    ("test", "cc", "gcc"),
+    // `ps` and `kill`, which a small image lacks.
+    ("test", "ps", "procps"),
     ("test", "redis-server", "redis-server"),
     ("test", "redis-sentinel", "redis-sentinel"),
     ("test", "redis-cli", "redis-tools"),
     ("test", "memcached", "memcached"),
     ("test", "etcd", "etcd-server"),
     ("test", "etcdctl", "etcd-client"),
-    ("test", "psql", "postgresql"),
+    // The client has a `psql` too; this one comes with servers only.
+    ("test", "pg_ctlcluster", "postgresql"),
     ("test", "pgbouncer", "pgbouncer"),
+    ("test", "nats-server", "nats-server"),
     ("test", "nginx", "nginx-light"),
     ("test", "haproxy", "haproxy"),
     ("test", "python3 -m ensurepip", "python3-venv"),
@@ -33,7 +37,7 @@ const NEEDS: &[(&str, &str, &str)] = &[
     ("bench stores", "redis-server", "redis-server"),
     ("bench stores", "memcached", "memcached"),
     ("bench stores", "etcd", "etcd-server"),
-    ("bench stores", "psql", "postgresql"),
+    ("bench stores", "pg_ctlcluster", "postgresql"),
     ("bench instructions", "valgrind", "valgrind"),
     ("fuzz", "c++", "g++"),
 ];
@@ -113,11 +117,60 @@ fn apt_get() -> Command {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
+    use crate::workspace;
 
     #[test]
     fn only_what_is_missing_is_installed() {
         assert_eq!(missing("fuzz", |_| true), Vec::<&str>::new());
         assert_eq!(missing("fuzz", |program| program != "c++"), ["g++"]);
+    }
+
+    /// What every Debian has, or Rust brings.
+    const ALWAYS_THERE: &[&str] =
+        &["sh", "cp", "chmod", "chown", "id", "setpriv", "prlimit", "cargo"];
+
+    /// Looked at only where it is there.
+    const OPTIONAL: &[&str] = &["systemd-analyze"];
+
+    #[test]
+    fn every_program_that_tests_start_by_its_name_is_installed() {
+        // In the same package as one that is listed.
+        let with = |program: &str| if program == "kill" { "ps" } else { program }.to_owned();
+        let mut started = Vec::new();
+        for (_, path) in workspace::crates() {
+            if !path.ends_with("tollgate-bench") {
+                collect(&path.join("tests"), &mut started);
+            }
+            if path.ends_with("tollgate-testkit") {
+                collect(&path.join("src"), &mut started);
+            }
+        }
+        assert!(started.iter().any(|program| program == "nginx"), "{started:?}");
+        for program in started.iter().map(|program| with(program)) {
+            let is_listed = NEEDS.iter().any(|(task, known, _)| {
+                *task == "test" && known.split(' ').next() == Some(&program)
+            });
+            let is_there = ALWAYS_THERE.contains(&&*program) || OPTIONAL.contains(&&*program);
+            assert!(
+                is_listed || is_there,
+                "`{program}` is started by a test, and nobody installs it"
+            );
+        }
+    }
+
+    /// The words in quotes behind `Command::new(` and `Process::new(` in all files below a directory.
+    fn collect(directory: &Path, into: &mut Vec<String>) {
+        for path in workspace::entries(directory) {
+            if path.is_dir() {
+                collect(&path, into);
+            } else if let Ok(text) = std::fs::read_to_string(&path) {
+                let starts = text.split("Command::new(").chain(text.split("Process::new("));
+                let named = starts.filter_map(|rest| rest.strip_prefix('"')?.split('"').next());
+                into.extend(named.map(str::to_owned));
+            }
+        }
     }
 }

@@ -63,7 +63,7 @@ pub(crate) fn rust_version(manifest: &str) -> Option<&str> {
 }
 
 /// Sorted, so that every run has the same order; empty when there is no such directory.
-fn entries(directory: &Path) -> Vec<PathBuf> {
+pub(crate) fn entries(directory: &Path) -> Vec<PathBuf> {
     let mut paths: Vec<PathBuf> = match fs::read_dir(directory) {
         Ok(entries) => entries.filter_map(Result::ok).map(|entry| entry.path()).collect(),
         Err(_) => Vec::new(),
