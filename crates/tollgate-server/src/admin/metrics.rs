@@ -112,7 +112,7 @@ fn ports(observer: &Observer, text: &mut Text) {
     text.metric(
         "tollgate_connections_refused_total",
         "counter",
-        "Connections that were not taken, by port.",
+        "Connections that were not taken, and requests without a right token, by port.",
     );
     for (protocol, (_, _, refused, _)) in &counts {
         text.value("tollgate_connections_refused_total", &[("port", protocol.name())], refused);

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 use std::str::FromStr;
 
+use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
 /// How tokens of ours begin, so that programs that look for secrets in texts find them.
@@ -22,7 +23,8 @@ pub struct Token(String);
 /// assert_eq!(text, "sha256:2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b");
 /// assert_eq!(text.parse(), Ok(hash));
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(try_from = "String")]
 pub struct Hash([u8; 32]);
 
 /// The tokens of a port, by name.
@@ -33,7 +35,7 @@ pub struct Hash([u8; 32]);
 /// assert_eq!(tokens.owner(b"secret"), Some("shop"));
 /// assert_eq!(tokens.owner(b"Secret"), None);
 /// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
 pub struct Tokens(BTreeMap<String, Hash>);
 
 impl Token {
@@ -112,6 +114,14 @@ impl FromStr for Hash {
     }
 }
 
+impl TryFrom<String> for Hash {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        text.parse()
+    }
+}
+
 impl Tokens {
     /// Whether there are none: then nobody has to show one.
     #[must_use]
@@ -130,6 +140,12 @@ impl Tokens {
             }
         }
         owner
+    }
+}
+
+impl Extend<(String, Hash)> for Tokens {
+    fn extend<I: IntoIterator<Item = (String, Hash)>>(&mut self, all: I) {
+        self.0.extend(all);
     }
 }
 

@@ -1,7 +1,7 @@
 //! `tollgate serve`.
 
 use std::error::Error;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -17,12 +17,12 @@ use super::greeting::Greeting;
 use super::ports::{Ports, look_after};
 use super::stop::Stop;
 use super::supervisor;
-use crate::config::{self, Config};
+use crate::config::{Config, Files};
 use crate::net::Drain;
 use crate::observe::Protocol;
 use crate::reload::Reloader;
 use crate::service::{Defaults, Service};
-use crate::settings::{Address, LogFormat, Settings, StoreSettings};
+use crate::settings::{Address, AuthSettings, LogFormat, Settings, StoreSettings};
 use crate::telemetry::{self, Tracer};
 use crate::{admin, grpc, http, resp};
 
@@ -33,7 +33,24 @@ pub(super) struct Serve {
     config: Option<PathBuf>,
 
     #[command(flatten)]
+    reading: Reading,
+
+    #[command(flatten)]
     over: Over,
+}
+
+/// How files of rules are read.
+#[derive(Args, Clone, Copy, Debug)]
+pub(super) struct Reading {
+    /// One domain may be in several files; in a file: merge_domains = true
+    #[arg(long, env = "TOLLGATE_MERGE_DOMAINS", value_parser = FalseyValueParser::new())]
+    merge_domains: bool,
+}
+
+impl Reading {
+    pub(super) fn files(self, path: &Path) -> Files {
+        Files { merge_domains: self.merge_domains, ..Files::at(path) }
+    }
 }
 
 /// What the command line and the environment say instead of the file.
@@ -97,7 +114,7 @@ struct Over {
 }
 
 impl Over {
-    fn put(&self, settings: &mut Settings) {
+    fn put(&self, settings: &mut Settings) -> Result<(), String> {
         let Over { http, grpc, resp, admin, store, .. } = self;
         for (place, address) in [
             (&mut settings.http, http),
@@ -112,11 +129,28 @@ impl Over {
         if let Some(store) = store {
             settings.store.url.clone_from(store);
         }
+        self.put_tokens(&mut settings.auth)?;
         self.put_operating(settings);
+        Ok(())
+    }
+
+    /// Read here and not by the parser of arguments, which would repeat what is no hash: it may be the token itself.
+    fn put_tokens(&self, auth: &mut AuthSettings) -> Result<(), String> {
+        for (flag, hash, tokens) in [
+            ("--token-hash", &self.token_hash, &mut auth.tokens),
+            ("--admin-token-hash", &self.admin_token_hash, &mut auth.admin_tokens),
+        ] {
+            if let Some(hash) = hash {
+                let hash = hash.parse().map_err(|error| format!("{flag}: {error}"))?;
+                tokens.extend([("of the command line".to_owned(), hash)]);
+            }
+        }
+        auth.allow_anonymous |= self.allow_anonymous;
+        Ok(())
     }
 
     fn put_operating(&self, settings: &mut Settings) {
-        let Settings { tls, auth, log, traces, .. } = settings;
+        let Settings { tls, log, traces, .. } = settings;
         for (place, file) in [
             (&mut tls.certificate, &self.tls_certificate),
             (&mut tls.key, &self.tls_key),
@@ -126,10 +160,6 @@ impl Over {
                 place.clone_from(file);
             }
         }
-        let of_the_flag = |hash: &String| ("of the command line".to_owned(), hash.clone());
-        auth.tokens.extend(self.token_hash.iter().map(of_the_flag));
-        auth.admin_tokens.extend(self.admin_token_hash.iter().map(of_the_flag));
-        auth.allow_anonymous |= self.allow_anonymous;
         if let Some(level) = &self.log_level {
             log.level.clone_from(level);
         }
@@ -144,11 +174,12 @@ impl Over {
 
 impl Serve {
     pub(super) fn run(self) -> Result<ExitCode, Box<dyn Error>> {
-        let mut config = match &self.config {
-            Some(path) => config::load(path)?,
+        let files = self.config.as_deref().map(|path| self.reading.files(path));
+        let mut config = match &files {
+            Some(files) => files.load()?,
             None => Config::default(),
         };
-        self.over.put(&mut config.settings);
+        self.over.put(&mut config.settings)?;
         telemetry::start_log(&config.settings.log)?;
         for warning in &config.warnings {
             tracing::warn!("{warning}");
@@ -156,14 +187,19 @@ impl Serve {
         files::allow_many(config.settings.connections.max);
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
         let tracer = Tracer::start(&config.settings.traces, Handle::clone(runtime.handle()))?;
-        runtime.block_on(self.serve(config, tracer.clone()))?;
+        runtime.block_on(self.serve(files, config, tracer.clone()))?;
         if let Some(tracer) = tracer {
             tracer.finish();
         }
         Ok(ExitCode::SUCCESS)
     }
 
-    async fn serve(self, config: Config, tracer: Option<Tracer>) -> Result<(), Box<dyn Error>> {
+    async fn serve(
+        self,
+        files: Option<Files>,
+        config: Config,
+        tracer: Option<Tracer>,
+    ) -> Result<(), Box<dyn Error>> {
         let Config { settings, rules, .. } = &config;
         let store = opening(&settings.store).open().await?;
         let service = Arc::new(Service::new(store, Defaults::from(&settings.store), rules)?);
@@ -171,7 +207,7 @@ impl Serve {
         // Before a port is open: whoever sees one may send a signal.
         let (stop, hangup) = (Stop::new()?, signal(SignalKind::hangup())?);
         let mut tasks = JoinSet::new();
-        let mut ports = Ports::new(settings, &service, tracer)?;
+        let mut ports = Ports::new(settings, &service, tracer);
         if let Some(port) = ports.open(Protocol::Http).await? {
             tasks.spawn(http::serve(port, Arc::clone(&service), draining.clone()));
         }
@@ -191,13 +227,13 @@ impl Serve {
             return Err("every port is off: nobody could ask anything".into());
         }
         tokio::spawn(look_after(certificates));
-        let path = self.config.as_ref();
+        let path = files.as_ref().map(|files| &files.path);
         print!("{}", Greeting { ports: &places, store: &settings.store.url, rules, config: path });
         let delay = settings.connections.drain_delay;
-        if let Some(path) = path {
-            let over = self.over.clone();
+        if let Some(files) = files {
+            let over = self.over;
             let reloader =
-                Reloader::new(path, config, &service, move |settings| over.put(settings))
+                Reloader::new(files, config, &service, move |settings| over.put(settings))
                     .with_gates(gates);
             tokio::spawn(reloader.run(hangup));
         }

@@ -120,6 +120,7 @@ fn rule(section: &mut Section<'_>, path: &str) -> Option<Rule> {
     let mut shadow = false;
     section.put("shadow_mode", &mut shadow);
     section.put("quota_mode", &mut about.quota);
+    section.put("charge", &mut about.charge);
     for name in ["detailed_metric", "value_to_metric"] {
         if section.value(name) == Some(true) {
             let at = section.place(name);
@@ -150,6 +151,7 @@ fn without_limit(section: &mut Section<'_>) {
     for name in [
         "name",
         "replaces",
+        "charge",
         "cost",
         "costs",
         "exempt",

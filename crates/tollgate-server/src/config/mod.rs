@@ -45,18 +45,39 @@ pub struct Config {
     pub sources: Vec<PathBuf>,
 }
 
-/// Reads a file and what it includes, or every file of a directory as rules.
-///
-/// # Errors
-/// Everything that is wrong with it, by file and line.
-pub fn load(path: &Path) -> Result<Config, Problems> {
-    let mut reading = Reading::default();
-    if path.is_dir() {
-        reading.directory(path);
-    } else {
-        reading.main_file(path);
+/// Where a configuration is: a file and what it includes, or a directory whose every file is rules.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Files {
+    /// The file, or the directory.
+    pub path: PathBuf,
+    /// One domain may be in several files, whatever the file says. A directory has nowhere to say it.
+    pub merge_domains: bool,
+}
+
+impl Files {
+    /// At this path.
+    ///
+    /// ```
+    /// let files = tollgate_server::config::Files::at("/etc/tollgate/tollgate.toml");
+    /// assert!(!files.merge_domains);
+    /// ```
+    pub fn at(path: impl Into<PathBuf>) -> Files {
+        Files { path: path.into(), merge_domains: false }
     }
-    reading.end()
+
+    /// Reads them.
+    ///
+    /// # Errors
+    /// Everything that is wrong with them, by file and line.
+    pub fn load(&self) -> Result<Config, Problems> {
+        let mut reading = Reading { merge_domains: self.merge_domains, ..Reading::default() };
+        if self.path.is_dir() {
+            reading.directory(&self.path);
+        } else {
+            reading.main_file(&self.path);
+        }
+        reading.end()
+    }
 }
 
 /// Reads the text of a file; its name tells the format. It cannot include others.
@@ -108,7 +129,7 @@ impl Reading {
         self.parsed(text, file, |reading, scribe, mut root| {
             let settings = &mut reading.config.settings;
             settings_of(&mut root, settings);
-            root.put("merge_domains", &mut reading.merge_domains);
+            reading.merge_domains |= root.value("merge_domains").unwrap_or(false);
             for node in root.list("include") {
                 if let Some(pattern) = root.convert::<String>("include", node) {
                     includes.push((pattern, node.at));
@@ -221,7 +242,7 @@ impl Reading {
         let before = self.config.rules.domains.get(&name);
         if let (Some((file, first)), false) = (self.domains.get(&name), self.merge_domains) {
             let message = format!(
-                "domain {name:?}: written twice, first in {file}:{}; merge_domains = true allows it",
+                "domain {name:?}: written twice, first in {file}:{}; merge_domains = true or --merge-domains allows it",
                 first.line
             );
             scribe.wrong(at, message);

@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
+use crate::rules::{Rule, Standing};
+
 /// A place in a text: line and column, counted from 1; the column in characters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Place {
@@ -46,6 +48,16 @@ pub struct Problem {
 }
 
 impl Problem {
+    /// About a rule that no store can hold, or not this one.
+    pub(crate) fn of_rule(rule: &Rule, why: &impl fmt::Display) -> Problem {
+        let Standing { file, line, column, path } = &rule.standing;
+        let message = match &path[..] {
+            "" => format!("{}: {why}", rule.name),
+            path => format!("{path}: {why}"),
+        };
+        Problem { file: file.to_string(), line: *line, column: *column, message }
+    }
+
     /// About a file as a whole.
     pub(crate) fn of_file(file: &Arc<str>, message: impl Into<String>) -> Problem {
         Problem { file: file.to_string(), line: 0, column: 0, message: message.into() }
@@ -56,6 +68,7 @@ impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Problem { file, line, column, message } = self;
         match line {
+            0 if file.is_empty() => f.write_str(message),
             0 => write!(f, "{file}: {message}"),
             _ => write!(f, "{file}:{line}:{column}: {message}"),
         }

@@ -76,8 +76,14 @@ fn keys(section: &mut Section<'_>) -> Patterns<Treatment> {
     keys.into_iter().collect()
 }
 
-/// The rule, if its limits can have its name: what a store would refuse later has no line any more.
-pub(crate) fn checked(section: &Section<'_>, path: &str, node: &Node, rule: Rule) -> Option<Rule> {
+/// The rule with its place, if its limits can have its name.
+pub(crate) fn checked(
+    section: &Section<'_>,
+    path: &str,
+    node: &Node,
+    mut rule: Rule,
+) -> Option<Rule> {
+    rule.standing = section.standing(path, node.at);
     let all =
         std::iter::once(&rule.treatment).chain(rule.keys.iter().map(|(_, treatment)| treatment));
     let mut whole = true;

@@ -1,11 +1,14 @@
 //! A table that is read name by name; what nobody asked for is unknown.
 
+use std::sync::Arc;
+
 use serde::de::DeserializeOwned;
 
 use super::de;
 use super::problem::{Place, Scribe};
 use super::tree::{Name, Node, Table, Value, quoted};
 use super::value::FromNode;
+use crate::rules::Standing;
 
 /// A table of a file while it is read.
 #[derive(Debug)]
@@ -157,6 +160,12 @@ impl<'a> Section<'a> {
     pub(crate) fn place(&self, name: &str) -> Place {
         let found = self.table.iter().find(|(other, _)| other.text == name);
         found.map_or(self.at, |(name, _)| name.at)
+    }
+
+    /// Where something is written, by its whole path.
+    pub(crate) fn standing(&self, path: &str, at: Place) -> Standing {
+        let Place { line, column } = at;
+        Standing { file: Arc::clone(self.scribe.file()), line, column, path: path.into() }
     }
 
     /// Nothing more is asked for: every other name is unknown.

@@ -34,11 +34,14 @@ pub(crate) fn store(mut section: Section<'_>, store: &mut StoreSettings) {
 
 /// `[envoy]`.
 pub(crate) fn envoy(mut section: Section<'_>, envoy: &mut grpc::Options) {
+    section.put("headers", &mut envoy.headers);
     section.put("metadata", &mut envoy.metadata);
     section.put("problem", &mut envoy.problem);
     section.put("max_message", &mut envoy.max_message);
     section.put("max_descriptors", &mut envoy.max_descriptors);
     section.put("max_streams", &mut envoy.max_streams);
+    section.put("max_header", &mut envoy.max_header);
+    section.put("patience", &mut envoy.patience);
     section.put("keepalive", &mut envoy.keepalive);
     section.put_some("max_age", &mut envoy.max_age);
     section.end();

@@ -5,7 +5,10 @@ use std::time::Duration;
 use proptest::prelude::*;
 use tollgate::shared::{OnFailure, Share};
 
+use tollgate_http::{Headers, Reset};
+
 use super::*;
+use crate::grpc;
 use crate::rules::{Pattern, Rate, Treatment, Unit};
 
 fn problems(text: &str, name: &str) -> Vec<String> {
@@ -119,6 +122,41 @@ fn everything_in_one_file() {
         (&user.name[..], limited(&user.treatment)),
         ("plan=free/user", "3/minute sliding-window".to_owned())
     );
+}
+
+#[test]
+fn the_section_of_envoy_has_all_that_its_port_can_be_told() {
+    let envoy = |text: &str| read(&format!("[envoy]\n{text}"), "t.toml").unwrap().settings.envoy;
+    let options = envoy(
+        "headers = ['ratelimit-limit', 'X-RateLimit', 'retry-after']
+        problem = true
+        metadata = true
+        max_message = 1000
+        max_descriptors = 5
+        max_streams = 7
+        max_header = 2_000
+        patience = '3s'
+        keepalive = '4s'
+        max_age = '1h'",
+    );
+    let headers = Headers::none().three_fields().x_rate_limit(Reset::Delta).retry_after(true);
+    let all = grpc::Options {
+        headers,
+        problem: true,
+        metadata: true,
+        max_message: 1_000,
+        max_descriptors: 5,
+        max_streams: 7,
+        max_header: 2_000,
+        patience: Duration::from_secs(3),
+        keepalive: Duration::from_secs(4),
+        max_age: Some(Duration::from_secs(3_600)),
+    };
+    assert_eq!(options, all);
+    assert_eq!(envoy("headers = []").headers, Headers::none());
+    let unix = Headers::default().x_rate_limit(Reset::UnixTime);
+    assert_eq!(envoy("headers = ['ratelimit', 'retry-after', 'x-ratelimit-unix']").headers, unix);
+    assert_eq!(envoy(""), grpc::Options::default());
 }
 
 #[test]
@@ -254,6 +292,19 @@ fn what_is_wrong_is_said_with_its_place() {
             "[connections]\ngrace = 5",
             &[
                 "t.toml:2:9: connections: grace: \"5\" is no span of time: expected a number and ms, s, m or h, as in 10s",
+            ],
+        ),
+        (
+            "[auth.tokens]\nshop = 'tg_secret'",
+            &[
+                "t.toml:2:9: auth: tokens: shop: 9 characters that are no hash of a token: expected sha256: and 64 hexadecimal digits; `tollgate token` makes a token and its hash",
+            ],
+        ),
+        (
+            "[envoy]\nheaders = ['ratelimit', 'x-rate']\nmax_header = -1",
+            &[
+                "t.toml:2:26: envoy.headers: \"x-rate\": expected a list of ratelimit, ratelimit-limit, x-ratelimit, x-ratelimit-unix, retry-after",
+                "t.toml:3:14: envoy.max_header: expected a whole number, found -1",
             ],
         ),
         ("[limits\nx = 1", &["t.toml:1:8: unclosed table, expected `]`"]),
@@ -464,7 +515,7 @@ fn files_are_included_and_directories_read() {
     write("rules/..data.yaml", "nonsense: [");
     write("more/x.toml", "limits.b = '1/s'");
     write("one.toml", "namespaces.n.limits.c = '1/s'");
-    let config = load(&main).unwrap();
+    let config = Files::at(&main).load().unwrap();
     let names: Vec<_> =
         config.rules.limits.keys().map(|(namespace, name)| format!("{namespace}/{name}")).collect();
     assert_eq!(names, ["/a", "/b", "n/c"]);
@@ -472,7 +523,8 @@ fn files_are_included_and_directories_read() {
 
     // As rules only: settings belong to one file.
     let problems = |path: &Path| {
-        load(path).unwrap_err().to_string().replace(&format!("{}/", dir.path().display()), "")
+        let error = Files::at(path).load().unwrap_err();
+        error.to_string().replace(&format!("{}/", dir.path().display()), "")
     };
     write("more/y.toml", "[store]\nurl = 'memory:'");
     assert_eq!(
@@ -485,10 +537,19 @@ fn files_are_included_and_directories_read() {
     write("rules/again.yaml", "domain: shop\ndescriptors: [{key: b, limit: 1/s}]");
     assert_eq!(
         problems(&main),
-        "rules/shop.yaml:1:1: domain \"shop\": written twice, first in rules/again.yaml:1; merge_domains = true allows it"
+        "rules/shop.yaml:1:1: domain \"shop\": written twice, first in rules/again.yaml:1; merge_domains = true or --merge-domains allows it"
+    );
+    // A directory has no main file: there the one who reads it says so.
+    let directory = Files::at(dir.path().join("rules"));
+    assert!(directory.load().is_err());
+    let merged = Files { merge_domains: true, ..directory };
+    assert_eq!(merged.load().unwrap().rules.domains["shop"].len(), 2);
+    assert_eq!(
+        Files { path: main.clone(), ..merged }.load().unwrap().rules.domains["shop"].len(),
+        2
     );
     write("main.toml", "merge_domains = true\ninclude = 'rules/*.yaml'");
-    assert_eq!(load(&main).unwrap().rules.domains["shop"].len(), 2);
+    assert_eq!(Files::at(&main).load().unwrap().rules.domains["shop"].len(), 2);
     write("rules/again.yaml", "domain: shop\ndescriptors: [{key: a, limit: 1/s}]");
     assert_eq!(
         problems(&main),
@@ -499,7 +560,7 @@ fn files_are_included_and_directories_read() {
 
     // A directory in place of a file, as Envoy's server has it.
     std::fs::remove_file(dir.path().join("rules/again.yaml")).unwrap();
-    let config = load(&dir.path().join("rules")).unwrap();
+    let config = Files::at(dir.path().join("rules")).load().unwrap();
     assert_eq!((config.rules.len(), config.settings), (1, Settings::default()));
     assert_eq!(
         problems(&dir.path().join("missing.toml")),

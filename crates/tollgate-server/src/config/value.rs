@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tollgate::shared::{OnFailure, Share};
 use tollgate::{Algorithm, Limit, LimitError, Policy};
+use tollgate_http::{Draft, Headers, Reset};
 
 use super::problem::Place;
 use super::tree::{Name, Node, Value, find, quoted};
@@ -137,6 +138,27 @@ impl FromNode for OnFailure {
         found.ok_or_else(|| {
             let text = quoted(text);
             Wrong::new(node, format!("{text}: expected error, open, closed, or local with a share of the limit such as \"local 1/4\""))
+        })
+    }
+}
+
+/// A list of their names, `[]` for none.
+impl FromNode for Headers {
+    fn from_node(node: &Node) -> Result<Self, Wrong> {
+        let known = "expected a list of ratelimit, ratelimit-limit, x-ratelimit, x-ratelimit-unix, retry-after";
+        let Value::List(nodes) = &node.value else {
+            return Err(Wrong::new(node, format!("{known}, found {}", node.kind())));
+        };
+        nodes.iter().try_fold(Headers::none(), |headers, node| {
+            let name = text_of(node)?;
+            Ok(match &name.to_ascii_lowercase()[..] {
+                "ratelimit" => headers.rate_limit(Draft::Ten),
+                "ratelimit-limit" => headers.three_fields(),
+                "x-ratelimit" => headers.x_rate_limit(Reset::Delta),
+                "x-ratelimit-unix" => headers.x_rate_limit(Reset::UnixTime),
+                "retry-after" => headers.retry_after(true),
+                _ => return Err(Wrong::new(node, format!("{}: {known}", quoted(name)))),
+            })
         })
     }
 }

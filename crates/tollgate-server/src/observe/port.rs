@@ -32,7 +32,7 @@ impl PortStats {
         self.closed.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// One was not taken: too many, or without a certificate or token.
+    /// One was not taken, because there are too many or without a certificate; or a request came without a right token.
     pub fn refuse(&self) {
         self.refused.fetch_add(1, Ordering::Relaxed);
     }

@@ -9,21 +9,23 @@ mod watch;
 pub use status::{ReloadStatus, Reloads};
 
 use std::fmt;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tokio::signal::unix::Signal;
 
-use crate::auth::{Gates, Tokens};
-use crate::config::{self, Config};
+use crate::auth::Gates;
+use crate::config::{Config, Files};
 use crate::service::{Defaults, Service};
 use crate::settings::{AuthSettings, Settings};
 use watch::Watch;
 
+/// Puts what the command line says over what a file says.
+type Over = dyn Fn(&mut Settings) -> Result<(), String> + Send + Sync;
+
 /// Who looks after the configuration of a running server.
 pub struct Reloader {
-    path: PathBuf,
-    over: Box<dyn Fn(&mut Settings) + Send + Sync>,
+    files: Files,
+    over: Box<Over>,
     service: Arc<Service>,
     gates: Option<Gates>,
     /// What the server was started with: ports and stores stay as they were.
@@ -36,7 +38,7 @@ pub struct Reloader {
 
 impl fmt::Debug for Reloader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Reloader").field("path", &self.path).finish_non_exhaustive()
+        f.debug_struct("Reloader").field("path", &self.files.path).finish_non_exhaustive()
     }
 }
 
@@ -54,14 +56,14 @@ pub enum Outcome {
 impl Reloader {
     /// For a server that was started with this configuration. `over` puts what the command line says over what a file says.
     pub fn new(
-        path: &Path,
+        files: Files,
         config: Config,
         service: &Arc<Service>,
-        over: impl Fn(&mut Settings) + Send + Sync + 'static,
+        over: impl Fn(&mut Settings) -> Result<(), String> + Send + Sync + 'static,
     ) -> Reloader {
         let running = config.settings.clone();
-        let (path, service, over) = (path.to_owned(), Arc::clone(service), Box::new(over));
-        Reloader { path, over, service, gates: None, running, config, error: None }
+        let (service, over) = (Arc::clone(service), Box::new(over));
+        Reloader { files, over, service, gates: None, running, config, error: None }
     }
 
     /// Tokens are replaced along with the rules.
@@ -84,26 +86,24 @@ impl Reloader {
     fn read(&self) -> Result<Config, String> {
         // Who writes a file in place empties it first: that is not meant.
         let empty =
-            std::fs::metadata(&self.path).is_ok_and(|file| file.is_file() && file.len() == 0);
+            std::fs::metadata(&self.files.path).is_ok_and(|file| file.is_file() && file.len() == 0);
         if empty && !self.config.rules.is_empty() {
-            return Err(format!("{}: the file is empty", self.path.display()));
+            return Err(format!("{}: the file is empty", self.files.path.display()));
         }
-        let mut config = config::load(&self.path).map_err(|problems| problems.to_string())?;
-        (self.over)(&mut config.settings);
+        let mut config = self.files.load().map_err(|problems| problems.to_string())?;
+        (self.over)(&mut config.settings)?;
         Ok(config)
     }
 
     fn replace(&mut self, config: Config) -> Outcome {
-        let tokens = match tokens(&config.settings.auth) {
-            Ok(tokens) => tokens,
-            Err(error) => return self.refuse(error),
-        };
         let defaults = Defaults::from(&config.settings.store);
-        if let Err(refusal) = self.service.replace(defaults, &config.rules) {
-            return self.refuse(refusal.to_string());
+        if let Err(problems) = self.service.replace(defaults, &config.rules) {
+            return self.refuse(problems.to_string());
         }
         // Of a gate that would open to everybody only the tokens stay as they were: rules are no danger.
-        if let Some(Err(error)) = self.gates.as_ref().map(|gates| gates.replace(tokens.0, tokens.1))
+        let AuthSettings { tokens, admin_tokens, .. } = config.settings.auth.clone();
+        if let Some(Err(error)) =
+            self.gates.as_ref().map(|gates| gates.replace(tokens, admin_tokens))
         {
             tracing::error!("{error}");
         }
@@ -148,9 +148,4 @@ impl Reloader {
             tokio::task::block_in_place(|| self.reload());
         }
     }
-}
-
-/// Of who asks, and of who operates.
-fn tokens(auth: &AuthSettings) -> Result<(Tokens, Tokens), String> {
-    Ok((auth.tokens()?, auth.admin_tokens()?))
 }

@@ -64,6 +64,20 @@ impl Session {
         command: Command<'a, '_>,
         out: &mut Vec<u8>,
     ) -> Step<'a> {
+        let begin = out.len();
+        let step = self.decide(service, command, out);
+        if let Step::Said = step {
+            count(service, &out[begin..]);
+        }
+        step
+    }
+
+    fn decide<'a>(
+        &mut self,
+        service: &Service,
+        command: Command<'a, '_>,
+        out: &mut Vec<u8>,
+    ) -> Step<'a> {
         let Some(name) = command.argument(0) else { return Step::Said };
         let mut upper = [0; 16];
         let Some(verb) = upper.get_mut(..name.len()) else {
@@ -73,7 +87,7 @@ impl Session {
         verb.make_ascii_uppercase();
         if let (b"CL.THROTTLE", true, 5..) = (&*verb, self.admitted, command.len()) {
             let question = throttle::cell(self, service, command);
-            return self.asked(service, question, out);
+            return self.asked(question, out);
         }
         self.other(service, verb, command, out)
     }
@@ -99,15 +113,15 @@ impl Session {
         match verb {
             b"CL.THROTTLE" => {
                 let question = throttle::cell(self, service, command);
-                self.asked(service, question, out)
+                self.asked(question, out)
             }
             b"THROTTLE" => {
                 let question = throttle::crab(self, service, command);
-                self.asked(service, question, out)
+                self.asked(question, out)
             }
             _ if verb.starts_with(b"TG.") => {
                 let question = native::question(service, verb, command);
-                self.asked(service, question, out)
+                self.asked(question, out)
             }
             _ => {
                 handshake::answer(self, verb, command, out);
@@ -118,14 +132,12 @@ impl Session {
 
     fn asked<'a>(
         &self,
-        service: &Service,
         question: Result<Question<&'a [u8]>, crate::service::Refusal>,
         out: &mut Vec<u8>,
     ) -> Step<'a> {
         match question {
             Ok(question) => Step::Ask(question),
             Err(refusal) => {
-                service.observer().port(observe::Protocol::Resp).wrong();
                 super::shape::refusal(&refusal, &mut Reply { out, protocol: self.protocol });
                 Step::Said
             }
@@ -158,5 +170,15 @@ impl Session {
             format!("unknown command '{name}', with args beginning with: {arguments}"),
         );
         Step::Said
+    }
+}
+
+/// Counts an answer that is an error: who is not admitted is refused, all else made no sense.
+fn count(service: &Service, answer: &[u8]) {
+    let stats = service.observer().port(observe::Protocol::Resp);
+    if answer.starts_with(b"-NOAUTH ") || answer.starts_with(b"-WRONGPASS ") {
+        stats.refuse();
+    } else if answer.starts_with(b"-") {
+        stats.wrong();
     }
 }

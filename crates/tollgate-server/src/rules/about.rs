@@ -11,6 +11,8 @@ pub struct About {
     pub replaces: Vec<String>,
     /// One of several ways to pass: a request is refused only when all rules of it that are quotas refuse.
     pub quota: bool,
+    /// What is asked for is charged whether it fits or not: for costs that are known when all is over.
+    pub charge: bool,
     /// Handed to Envoy when the rule lets a request pass: an object.
     pub metadata: Option<serde_json::Map<String, serde_json::Value>>,
 }

@@ -4,12 +4,14 @@ mod about;
 mod descriptor;
 mod pattern;
 mod rule;
+mod standing;
 mod table;
 
 pub use about::{About, Rate, Unit};
 pub use descriptor::Descriptor;
 pub use pattern::{Pattern, Patterns};
 pub use rule::{Rule, Treatment};
+pub use standing::Standing;
 pub use table::Row;
 
 use std::collections::BTreeMap;

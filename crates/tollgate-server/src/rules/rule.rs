@@ -5,7 +5,7 @@ use std::time::Duration;
 use tollgate::shared::OnFailure;
 use tollgate::{Limit, LimitBuilder, LimitError, Policy};
 
-use super::{About, Patterns};
+use super::{About, Patterns, Standing};
 
 /// A limit with a name, and what operators want to be different for some keys.
 ///
@@ -30,6 +30,8 @@ pub struct Rule {
     pub deadline: Option<Duration>,
     /// What only rules of domains say.
     pub about: About,
+    /// Where it is written.
+    pub standing: Standing,
 }
 
 /// What happens to a key.
@@ -61,6 +63,7 @@ impl Rule {
             on_failure: None,
             deadline: None,
             about: About::default(),
+            standing: Standing::default(),
         }
     }
 

@@ -83,6 +83,9 @@ fn options(rule: &Rule) -> Vec<String> {
     if rule.about.quota {
         options.push("quota".to_owned());
     }
+    if rule.about.charge {
+        options.push("charge".to_owned());
+    }
     if rule.cost != 1 {
         options.push(format!("cost {}", rule.cost));
     }

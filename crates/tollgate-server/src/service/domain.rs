@@ -4,12 +4,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use foldhash::fast::RandomState;
-use tollgate::shared::AnyStore;
 use tollgate::{Form, Key, KeyRef, Parts};
 
-use super::Defaults;
+use super::binding::Binding;
 use super::bound::Bound;
-use super::refusal::Refusal;
 use crate::rules::{Descriptor, Pattern};
 
 /// The rules of a domain, found by the entries of a descriptor in a few look-ups for each.
@@ -112,13 +110,8 @@ impl<'a> Pairs<'a> {
 }
 
 impl Domain {
-    pub(crate) fn new(
-        store: &AnyStore,
-        defaults: &Defaults,
-        name: &str,
-        descriptors: &[Descriptor],
-    ) -> Result<Domain, Refusal> {
-        Ok(Domain(level(store, defaults, &namespace(name), descriptors)?))
+    pub(super) fn new(binding: &mut Binding<'_>, name: &str, descriptors: &[Descriptor]) -> Domain {
+        Domain(level(binding, &namespace(name), descriptors))
     }
 
     /// All rules in it.
@@ -157,21 +150,15 @@ fn collect<'a>(level: &'a Level, found: &mut Vec<&'a Arc<Bound>>) {
     }
 }
 
-fn level(
-    store: &AnyStore,
-    defaults: &Defaults,
-    namespace: &str,
-    descriptors: &[Descriptor],
-) -> Result<Level, Refusal> {
+fn level(binding: &mut Binding<'_>, namespace: &str, descriptors: &[Descriptor]) -> Level {
     let mut level = Level::default();
     for descriptor in descriptors {
         let rule = descriptor.rule.as_ref();
-        let bound = rule.map(|rule| Bound::new(store, defaults, namespace, rule)).transpose()?;
         let shared = descriptor.value.as_ref().filter(|_| descriptor.shared);
         let node = Node {
-            bound: bound.map(Arc::new),
+            bound: rule.and_then(|rule| binding.rule(namespace, rule)),
             shared: shared.map(|pattern| pattern.text().into()),
-            next: self::level(store, defaults, namespace, &descriptor.descriptors)?,
+            next: self::level(binding, namespace, &descriptor.descriptors),
         };
         let of_key = level.entry(descriptor.key[..].into()).or_default();
         match &descriptor.value {
@@ -182,7 +169,7 @@ fn level(
             Some(pattern) => of_key.wild.push((pattern.clone(), node)),
         }
     }
-    Ok(level)
+    level
 }
 
 /// Where the counters of a domain are: apart from those of named limits.
@@ -193,10 +180,11 @@ pub(crate) fn namespace(domain: &str) -> String {
 #[cfg(test)]
 mod tests {
     use tollgate::Policy;
-    use tollgate::shared::InProcess;
+    use tollgate::shared::{AnyStore, InProcess};
 
     use super::*;
     use crate::rules::Rule;
+    use crate::service::Defaults;
 
     fn node(key: &str, value: Option<&str>, next: Vec<Descriptor>) -> Descriptor {
         let policy: Policy = "1/hour".parse().unwrap();
@@ -210,7 +198,11 @@ mod tests {
 
     fn domain(descriptors: &[Descriptor]) -> Domain {
         let store = AnyStore::new(InProcess::new(tollgate::Memory::new()));
-        Domain::new(&store, &Defaults::default(), "shop", descriptors).unwrap()
+        let defaults = Defaults::default();
+        let mut binding = Binding::new(&store, &defaults);
+        let domain = Domain::new(&mut binding, "shop", descriptors);
+        binding.end().unwrap();
+        domain
     }
 
     fn found(domain: &Domain, entries: &[(&str, &str)]) -> Option<String> {

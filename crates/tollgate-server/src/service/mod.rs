@@ -1,6 +1,7 @@
 //! What all ports have in common: a question goes in, an answer comes out.
 
 mod answer;
+mod binding;
 mod bound;
 mod domain;
 mod given;
@@ -24,11 +25,13 @@ use arc_swap::ArcSwap;
 use tollgate::shared::{AnyStore, OnFailure};
 use tollgate::{Key, Policy};
 
+use crate::config::Problems;
 use crate::observe::Observer;
 use crate::reload::Reloads;
 use crate::rules::RuleSet;
 use crate::settings::StoreSettings;
 use crate::telemetry;
+use binding::Binding;
 use domain::Domain;
 use given::Given;
 use resolve::Texts;
@@ -83,8 +86,8 @@ impl Service {
     /// These rules on this store.
     ///
     /// # Errors
-    /// When the store cannot hold one of the limits.
-    pub fn new(store: AnyStore, defaults: Defaults, rules: &RuleSet) -> Result<Service, Refusal> {
+    /// When the store cannot hold some of the limits: all of them, by file and line.
+    pub fn new(store: AnyStore, defaults: Defaults, rules: &RuleSet) -> Result<Service, Problems> {
         let observer = Observer::default();
         let bounds = Bounds::new(&store, defaults, rules)?;
         bounds.count_in(&observer);
@@ -108,8 +111,8 @@ impl Service {
     /// Puts other rules in force. Counters of limits that keep their name, algorithm and period stay.
     ///
     /// # Errors
-    /// When the store cannot hold one of the limits; then the old rules stay in force.
-    pub fn replace(&self, defaults: Defaults, rules: &RuleSet) -> Result<(), Refusal> {
+    /// When the store cannot hold some of the limits: all of them, by file and line. Then the old rules stay in force.
+    pub fn replace(&self, defaults: Defaults, rules: &RuleSet) -> Result<(), Problems> {
         let bounds = Bounds::new(&self.store, defaults, rules)?;
         bounds.count_in(&self.observer);
         let before = self.rules.swap(Arc::new(bounds));
@@ -232,17 +235,18 @@ impl Bounds {
         observer.retain(|namespace, name| known.contains(&(namespace, name)));
     }
 
-    fn new(store: &AnyStore, defaults: Defaults, rules: &RuleSet) -> Result<Bounds, Refusal> {
+    fn new(store: &AnyStore, defaults: Defaults, rules: &RuleSet) -> Result<Bounds, Problems> {
         let mut bounds = Bounds { defaults, ..Bounds::default() };
+        let mut binding = Binding::new(store, &defaults);
         for ((namespace, name), rule) in &rules.limits {
-            let bound = Bound::new(store, &defaults, namespace, rule)?;
+            let Some(bound) = binding.rule(namespace, rule) else { continue };
             let names = bounds.limits.entry(namespace[..].into()).or_default();
-            names.insert(name[..].into(), Arc::new(bound));
+            names.insert(name[..].into(), bound);
         }
         for (name, descriptors) in &rules.domains {
-            let domain = Domain::new(store, &defaults, name, descriptors)?;
+            let domain = Domain::new(&mut binding, name, descriptors);
             bounds.domains.insert(name[..].into(), domain);
         }
-        Ok(bounds)
+        binding.end().map(|()| bounds)
     }
 }

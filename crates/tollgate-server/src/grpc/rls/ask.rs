@@ -11,7 +11,7 @@ type Hit<'a> = Item<'a, &'a DescriptorKey>;
 /// The answers, in order; `None` where nothing limits.
 ///
 /// Peeks come first: where one of them refuses, the whole request is refused and its hits are only looked at. The hits are one step, all or nothing. A
-/// refund tells of something that is over: it is made whatever the others say. Quotas come last, each for itself: one that lets pass is enough.
+/// refund and a charge tell of something that is over: they are made whatever the others say. Quotas come last, each for itself: one that lets pass is enough.
 pub(super) async fn all(
     service: &Service,
     questions: &[Question],

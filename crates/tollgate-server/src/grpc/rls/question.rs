@@ -92,8 +92,12 @@ fn question(
         Some(given) => Some(overridden(service, &request.domain, descriptor, given)?),
         None => service.matching(&request.domain, &descriptor.entries),
     };
-    let operation = operation(request, descriptor);
-    Ok(found.map_or(Question::Free, |found| Question::Of(found, operation)))
+    let Some(found) = found else { return Ok(Question::Free) };
+    let operation = match operation(request, descriptor) {
+        Operation::Hit(cost) if found.bound.about().charge => Operation::Charge(cost),
+        operation => operation,
+    };
+    Ok(Question::Of(found, operation))
 }
 
 /// A descriptor's cost stands for itself, and 0 of it is a peek; the request's 0 is 1.

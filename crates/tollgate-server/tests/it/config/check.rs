@@ -27,7 +27,10 @@ fn good_files_are_shown_and_bad_ones_are_told_from_them_by_the_exit_code() {
     );
     let bad =
         file("bad.yaml", "domain: d\ndescriptors:\n  - key: a\n    limit: 5/minit\n  - ky: b\n");
-    let store = file("store.toml", "store.url = 'atomic:'\nlimits.a = '5/minute moving-window'");
+    let store = file(
+        "store.toml",
+        "store.url = 'atomic:'\nlimits.a = '5/minute moving-window'\nlimits.b = '5/minute'\n[[domains.d.descriptors]]\nkey = 'k'\nlimit = '1/s moving-window'",
+    );
 
     let output = check(&[&good]);
     assert!(output.status.success());
@@ -53,6 +56,13 @@ fn good_files_are_shown_and_bad_ones_are_told_from_them_by_the_exit_code() {
 
     let output = check(&[&store]);
     assert_eq!(output.status.code(), Some(2), "what the store would refuse is refused");
+    let errors = text(&output.stderr);
+    for expected in
+        ["store.toml:2:13: limits.a: ", "store.toml:6:10: domains.d.descriptors[0].limit: "]
+    {
+        assert!(errors.contains(expected), "{expected} in {errors}");
+    }
+    assert_eq!(errors.lines().count(), 3, "{errors}");
 
     let output = check(&["--json", &bad, &good]);
     assert_eq!(output.status.code(), Some(2));
@@ -60,6 +70,21 @@ fn good_files_are_shown_and_bad_ones_are_told_from_them_by_the_exit_code() {
     assert_eq!((&json[0]["ok"], &json[1]["ok"]), (&false.into(), &true.into()));
     assert_eq!(json[0]["problems"][0]["line"], 4);
     assert_eq!(json[1]["rules"][0]["limit"], "5/minute; 100/day");
+}
+
+#[test]
+fn a_domain_may_be_in_several_files_of_a_directory_if_the_command_says_so() {
+    let dir = Directory::new();
+    for key in ["a", "b"] {
+        let text = format!("domain: shop\ndescriptors: [{{key: {key}, limit: 1/s}}]\n");
+        std::fs::write(dir.path().join(format!("{key}.yaml")), text).unwrap();
+    }
+    let path = dir.path().to_str().unwrap();
+    let output = check(&[path]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("--merge-domains allows it"));
+    let output = check(&["--merge-domains", path]);
+    assert!(text(&output.stdout).contains("good, 2 rules"), "{}", text(&output.stderr));
 }
 
 /// Every file in the repository that shows how to configure the server.

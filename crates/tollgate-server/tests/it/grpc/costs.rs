@@ -46,6 +46,26 @@ async fn a_denied_cost_takes_nothing_unless_the_limit_says_so() {
 }
 
 #[tokio::test]
+async fn a_rule_that_charges_counts_what_does_not_fit_whatever_its_algorithm() {
+    for algorithm in ["gcra", "token-bucket", "leaky-bucket", "sliding-window", "moving-window"] {
+        let mut tokens = each("user", &format!("10/day {algorithm}"));
+        tokens.rule.as_mut().unwrap().about.charge = true;
+        let mut client = Server::start(vec![tokens, each("ip", "1/day")]).await.client().await;
+        assert_eq!(client.left(cost(0, user())).await, (true, 10), "{algorithm}");
+        assert_eq!(client.left(cost(7, user())).await, (true, 3), "{algorithm}");
+        assert_eq!(client.left(cost(25, user())).await, (true, 0), "{algorithm}");
+        assert_eq!(client.left(cost(0, user())).await, (false, 0), "{algorithm}");
+        assert_eq!(client.left(refund(4, user())).await, (true, 0), "{algorithm}: 28 of 10");
+        // It tells of what is over: charged although another rule refuses.
+        let other = on([("user", "b")]);
+        client.ask([on([("ip", "x")])]).await;
+        let answer = client.ask([on([("ip", "x")]), cost(4, other.clone())]).await;
+        assert_eq!(codes(&answer), [Code::OverLimit, Code::Ok], "{algorithm}");
+        assert_eq!(client.left(cost(0, other)).await, (true, 6), "{algorithm}");
+    }
+}
+
+#[tokio::test]
 async fn a_refund_gives_back_and_never_more_than_was_taken() {
     let mut client = client("5/day").await;
     assert_eq!(client.left(cost(5, user())).await, (true, 0));

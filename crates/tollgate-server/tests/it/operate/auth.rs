@@ -77,6 +77,11 @@ async fn a_client_of_redis_shows_it_in_every_way_it_knows() {
         assert!(said.starts_with(expected) && said.contains("-NOAUTH"), "{first}: {said}");
         assert!(!said.contains("*5\r\n"));
     }
+    // Six wrong words, and each time a question without a right one.
+    let metrics = "GET /metrics HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
+    let said = exchange(connect(server.admin, None).await.unwrap(), metrics).await.unwrap();
+    let counted = "tollgate_connections_refused_total{port=\"resp\"} 12\n";
+    assert!(said.contains(counted), "{said}");
 }
 
 #[tokio::test]

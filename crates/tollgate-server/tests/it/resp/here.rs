@@ -14,6 +14,7 @@ use tollgate_stores::Opening;
 /// A port served by a runtime of its own; it ends when dropped.
 pub(crate) struct Here {
     pub(crate) address: SocketAddr,
+    pub(crate) service: Arc<Service>,
     _drain: Drain,
 }
 
@@ -44,8 +45,9 @@ impl Here {
             (port.address().unwrap(), port, Arc::new(service))
         };
         let (address, port, service) = runtime.block_on(begin);
-        std::thread::spawn(move || runtime.block_on(resp::serve(port, service, draining)));
-        Here { address, _drain: drain }
+        let serving = resp::serve(port, Arc::clone(&service), draining);
+        std::thread::spawn(move || runtime.block_on(serving));
+        Here { address, service, _drain: drain }
     }
 }
 

@@ -5,6 +5,8 @@ use std::io::Write;
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
 
+use tollgate_server::observe::Protocol;
+
 use super::client::command;
 use super::here::Here;
 use super::{Client, Value};
@@ -29,6 +31,33 @@ fn wrong_bytes_are_told_so_and_the_connection_ends() {
         assert_eq!(client.answer().error(), message);
         assert_eq!(client.try_answer(), None);
     }
+}
+
+#[test]
+fn what_makes_no_sense_is_counted() {
+    let here = Here::start();
+    let mut client = Client::connect(here.address);
+    let wrong = || here.service.observer().port(Protocol::Resp).counts().3;
+    for (count, command) in [
+        "FLUSHALL",
+        "A-COMMAND-WITH-A-LONG-NAME 1 2",
+        "TG.HIT api",
+        "TG.HIT nobody key",
+        "TG.HIT api key COST -1",
+        "CL.THROTTLE key 1 x 1",
+        "CLIENT KILL",
+        "SELECT 7",
+        "AUTH a b c",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        assert!(matches!(client.ask(command), Value::Error(_)), "{command}");
+        assert_eq!(wrong(), count as u64 + 1, "{command}");
+    }
+    client.ask("PING");
+    client.ask("TG.HIT api key");
+    assert_eq!(wrong(), 9);
 }
 
 #[test]
