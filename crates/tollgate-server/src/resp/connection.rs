@@ -217,11 +217,12 @@ impl Connection {
             };
             *arriving = None;
             let mut taken = length;
-            if let Step::Ask(question) =
-                session.step(service, parser.command(bytes), &mut output.bytes)
-            {
+            let (command, begin) = (parser.command(bytes), output.bytes.len());
+            let traced = session.traced(command);
+            if let Step::Ask(question) = session.step(service, command, &mut output.bytes) {
                 taken += ask(question, service, session, &bytes[length..], &mut output.bytes).await;
             }
+            traced.end(&output.bytes[begin..]);
             parser.next();
             input.consume(taken);
         }
@@ -290,8 +291,10 @@ fn gather(service: &Arc<Service>, session: &mut Session, bytes: &[u8]) -> (Fligh
         let rest = &bytes[taken..];
         // What is wrong or not complete is left for later.
         let Ok(Some(length)) = parser.parse(rest, session.limits()) else { break };
-        if let Step::Ask(question) = session.step(service, parser.command(rest), flight.said()) {
-            flight.ask(question.owned(), service, session.protocol);
+        let command = parser.command(rest);
+        let traced = session.traced(command);
+        if let Step::Ask(question) = session.step(service, command, flight.said()) {
+            flight.ask(question.owned(), service, session.protocol, traced);
         }
         parser.next();
         taken += length;

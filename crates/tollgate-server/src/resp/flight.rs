@@ -11,6 +11,7 @@ use std::task::{Context, Poll};
 
 use super::question::{OwnKey, Question};
 use super::reply::Protocol;
+use super::trace::Traced;
 use crate::service::Service;
 
 #[derive(Debug, Default)]
@@ -58,9 +59,14 @@ impl Flight {
         question: Question<OwnKey>,
         service: &Arc<Service>,
         protocol: Protocol,
+        traced: Traced,
     ) {
-        let keys = question.keys();
-        let answer = Box::pin(question.reply(Arc::clone(service), protocol));
+        let (keys, service) = (question.keys(), Arc::clone(service));
+        let answer = Box::pin(async move {
+            let said = question.reply(service, protocol).await;
+            traced.end(&said);
+            said
+        });
         self.slots.push(Slot::Asked { keys, answer });
         self.asked += 1;
     }

@@ -24,6 +24,7 @@ mod reply;
 mod session;
 mod shape;
 mod throttle;
+mod trace;
 
 pub use auth::Auth;
 pub use limits::Limits;
@@ -41,10 +42,10 @@ use session::Session;
 /// Answers on this port until it is time to stop.
 pub async fn serve(port: Port, service: Arc<Service>, draining: Draining) {
     let auth: Arc<dyn Auth> = port.gate();
-    let patience = port.patience();
+    let (patience, tracer) = (port.patience(), port.tracer().map(Arc::new));
     let clock = SystemClock::new();
     port.serve(draining, move |stream, peer, draining| {
-        let session = Session::new(Arc::clone(&auth), peer);
+        let session = Session::new(Arc::clone(&auth), peer, tracer.clone());
         let connection = Connection::new(stream, Arc::clone(&service), clock, session);
         connection.patient_for(patience).talk(draining)
     })

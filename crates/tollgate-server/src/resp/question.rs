@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::flight::Flight;
 use super::reply::{Protocol, Reply};
 use super::shape::{self, Shape};
+use super::trace::Traced;
 use crate::service::{Answer, Bound, Item, Operation, Refusal, Service};
 
 /// A question, and how its answer is told. `K` is a key: borrowed from what the client sent, or its own if it has to wait.
@@ -94,7 +95,8 @@ impl Question<OwnKey> {
                 let mut flight = Flight::default();
                 for (bound, key, cost) in items {
                     let what = What::Ask { bound, key, operation: Operation::Hit(cost) };
-                    flight.ask(Question { what, shape: self.shape }, &service, protocol);
+                    let question = Question { what, shape: self.shape };
+                    flight.ask(question, &service, protocol, Traced::default());
                 }
                 std::future::poll_fn(|cx| flight.poll(cx, None)).await;
                 flight.land(&mut out);

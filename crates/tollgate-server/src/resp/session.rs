@@ -11,9 +11,11 @@ use super::memo::Memo;
 use super::parser::Command;
 use super::question::Question;
 use super::reply::{Protocol, Reply};
+use super::trace::Traced;
 use super::{native, throttle};
 use crate::observe;
 use crate::service::Service;
+use crate::telemetry::Tracer;
 
 /// One client.
 #[derive(Debug)]
@@ -27,6 +29,7 @@ pub(super) struct Session {
     /// After the answers of what was asked so far the connection ends.
     pub(super) closing: bool,
     pub(super) memo: Memo,
+    tracer: Option<Arc<Tracer>>,
 }
 
 /// What a command wants.
@@ -38,7 +41,11 @@ pub(super) enum Step<'a> {
 }
 
 impl Session {
-    pub(super) fn new(auth: Arc<dyn Auth>, peer: std::net::SocketAddr) -> Session {
+    pub(super) fn new(
+        auth: Arc<dyn Auth>,
+        peer: std::net::SocketAddr,
+        tracer: Option<Arc<Tracer>>,
+    ) -> Session {
         static IDS: AtomicU64 = AtomicU64::new(1);
         let admitted = auth.is_open();
         Session {
@@ -50,11 +57,18 @@ impl Session {
             admitted,
             closing: false,
             memo: Memo::default(),
+            tracer,
         }
     }
 
     pub(super) fn limits(&self) -> &'static Limits {
         if self.admitted { &Limits::ADMITTED } else { &Limits::STRANGER }
+    }
+
+    /// The trace of a command that begins.
+    #[inline]
+    pub(super) fn traced(&self, command: Command<'_, '_>) -> Traced {
+        Traced::begin(self.tracer.as_deref(), command)
     }
 
     /// Does what needs no store, and says what does.

@@ -4,11 +4,11 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use http::HeaderMap;
-use opentelemetry::KeyValue;
 use opentelemetry::propagation::TextMapPropagator;
 use opentelemetry::trace::{
     Span as _, SpanBuilder, SpanKind, Status, Tracer as _, TracerProvider as _,
 };
+use opentelemetry::{Context, KeyValue};
 use opentelemetry_http::HeaderExtractor;
 use opentelemetry_otlp::{Protocol, SpanExporter, WithExportConfig, WithHttpConfig};
 use opentelemetry_sdk::Resource;
@@ -74,6 +74,13 @@ impl Tracer {
         let parent = TraceContextPropagator::new().extract(&HeaderExtractor(headers));
         let builder = SpanBuilder::from_name(name).with_kind(SpanKind::Server);
         Span(self.tracer.build_with_context(builder, &parent))
+    }
+
+    /// A command begins that is part of no trace.
+    #[must_use]
+    pub fn command(&self, name: &'static str) -> Span {
+        let builder = SpanBuilder::from_name(name).with_kind(SpanKind::Server);
+        Span(self.tracer.build_with_context(builder, &Context::new()))
     }
 
     /// Sends what is left. Waits for it: not for a thread of the runtime.

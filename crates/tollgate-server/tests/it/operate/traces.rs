@@ -86,10 +86,37 @@ async fn requests_are_spans_and_part_of_the_trace_of_who_asked() {
     let all = collector.all();
     assert!(contains(&all, &TRACE_BYTES), "the trace of the caller");
     assert_eq!(all.windows(7).filter(|window| window == b"/v1/hit").count(), 2);
-    for part in ["ShouldRateLimit", "tollgate", "http.response.status_code"] {
+    for part in ["ShouldRateLimit", "tollgate", "http.response.status_code", "CL.THROTTLE"] {
         assert!(contains(&all, part.as_bytes()), "{part}");
     }
     assert!(!contains(&all, b"somebody"), "a key is nobody else's business");
+}
+
+#[tokio::test]
+async fn every_command_of_a_pipeline_is_a_span_by_a_name_that_is_known() {
+    let collector = Collector::start();
+    // Nobody answers at the store, so commands wait together.
+    let config = format!(
+        "[traces]\nendpoint = 'http://{}'\n[store]\nurl = 'redis://127.0.0.1:{}/'\n",
+        collector.address,
+        free_port()
+    );
+    let mut server = Server::start(&config);
+    let commands = "PING\r\nMADEUP somebody\r\nTG.HIT 5/minute somebody\r\nTG.PEEK 5/minute another\r\nTG.USAGE 5/minute somebody\r\nQUIT\r\n";
+    let said = exchange(connect(server.resp, None).await.unwrap(), commands).await.unwrap();
+    assert_eq!(said.matches("-STORE ").count(), 3, "{said}");
+    server.process.signal("TERM");
+    assert_eq!(server.code(), Some(0));
+    let all = collector.all();
+    for (name, count) in
+        [("PING", 1), ("unknown", 1), ("TG.HIT", 1), ("TG.PEEK", 1), ("TG.USAGE", 1), ("QUIT", 1)]
+    {
+        let found = all.windows(name.len()).filter(|window| *window == name.as_bytes());
+        assert_eq!(found.count(), count, "{name}");
+    }
+    let failed = b"the store did not answer";
+    assert_eq!(all.windows(failed.len()).filter(|window| window == failed).count(), 3);
+    assert!(!contains(&all, b"somebody") && !contains(&all, b"MADEUP"));
 }
 
 #[tokio::test]
