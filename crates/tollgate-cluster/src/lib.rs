@@ -3,3 +3,8 @@
 //! [`leased`]: nodes draw allotments from a shared store and spend them without a round trip. Never more is admitted than the limit allows.
 
 pub mod leased;
+
+mod clock;
+
+pub use clock::BootClock;
+pub use leased::{LeaseStats, Leased, LeasedBuilder};

@@ -1,1 +1,465 @@
 //! Allotments drawn from a shared store and spent without a round trip.
+//!
+//! [`Leased`] stands before any [`SharedStore`] and is one itself. A hit takes units that this node has already drawn; only when none are in hand is the store asked, for
+//! as many as will soon be needed. Never more is admitted than the limit allows, by all nodes together: the argument for each algorithm is in `terms.rs`, and rests on this:
+//!
+//! - The store loses no write. One that fails over and forgets draws lets them be drawn again: at most the limit more for a key.
+//! - The clocks of nodes and store run at the same pace but for a thousandth, and go on during suspend ([`BootClock`]). Where the store uses the clocks of its callers
+//!   (Memcached, etcd, a durable file), they are no more than [`LeasedBuilder::skew`] apart.
+//! - All nodes lease. One that asks for a bucket's limit exactly, beside them, has the whole burst: what flows back in the life of an allotment may be admitted too much.
+//! - A hit that was given back counts as never made.
+//!
+//! Beyond that, and never more than that, may be admitted:
+//!
+//! | when | at most |
+//! | --- | --- |
+//! | the store forgets writes (a failover) | the limit, and what is in hand, once |
+//! | the store's clock is set by a span J | what flows in J, of a bucket; otherwise what is in hand |
+//! | `set`, `reset`, `clear`, a lower quota | what nodes have in hand at that moment |
+//! | clocks further apart than `skew` by a span s | what flows in s, of a bucket; what is admitted in s otherwise |
+//! | a node's machine is copied or its clock stands still | what that node has in hand |
+//!
+//! What goes wrong otherwise admits too little, never too much: a node that dies takes its allotments with it until they would have ended, a draw whose answer is lost
+//! is charged and not spent.
+//!
+//! # What it costs
+//!
+//! An allotment lives no longer than [`LeasedBuilder::longest`]. A bucket gives up a tenth of its burst for that (and its allotments live as long as that tenth takes to flow back), a
+//! moving window is a hundredth longer. Windows give up nothing. `usage` counts what is drawn, not what is spent.
+//!
+//! `set`, `reset` and `clear` cannot call back what other nodes have in hand: until that has ended, so much more may pass.
+
+mod builder;
+mod draw;
+mod holding;
+mod planted;
+#[cfg(test)]
+mod sim;
+mod stats;
+mod sweep;
+mod table;
+mod terms;
+mod together;
+mod wish;
+
+pub use builder::LeasedBuilder;
+pub use stats::LeaseStats;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::future::Future;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+use tollgate::algorithm::Op;
+use tollgate::shared::{Ask, Guard, Mode, SharedLimiter, SharedStore};
+use tollgate::{Clock, Decision, Error, KeyRef, Limit, OwnedKey, Receipt, Source, Timestamp};
+
+use stats::Counters;
+use table::{Spot, Table};
+use terms::Terms;
+use wish::{Waiting, Wish};
+
+#[cfg(doc)]
+use crate::BootClock;
+
+/// A store of which allotments are drawn. A handle: clones share everything.
+///
+/// ```
+/// # tokio_test(async {
+/// use tollgate::{Memory, Source, shared::InProcess};
+/// use tollgate_cluster::Leased;
+///
+/// // In place of the memory: Redis, PostgreSQL or any other store that nodes share.
+/// let store = Leased::new(InProcess::new(Memory::new()));
+/// let limiter = store.limiter("1000/minute fixed-window")?;
+/// for _ in 0..100 {
+///     assert!(limiter.hit("user:42").await?.allowed());
+/// }
+/// assert_eq!(limiter.hit("user:42").await?.source(), Source::Lease);
+/// assert!(store.stats().draws < 20);
+/// # Ok::<(), tollgate::Error>(())
+/// # });
+/// # fn tokio_test(f: impl Future<Output = Result<(), tollgate::Error>>) {
+/// #     tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(f).unwrap();
+/// # }
+/// ```
+pub struct Leased<S: SharedStore> {
+    inner: Arc<Inner<S>>,
+}
+
+struct Inner<S: SharedStore> {
+    store: S,
+    leases: Mutex<Leases<S>>,
+    table: Table,
+    longest: Duration,
+    skew: Duration,
+    nodes: u64,
+    guard: Guard,
+    clock: Arc<dyn Clock>,
+    counters: Counters,
+    /// Whether somebody looks after allotments that end.
+    swept: AtomicBool,
+}
+
+/// All limits that were ever prepared.
+struct Leases<S: SharedStore> {
+    by_name: HashMap<String, usize>,
+    all: Vec<Arc<Lease<S>>>,
+}
+
+impl<S: SharedStore> Inner<S> {
+    fn leases(&self) -> MutexGuard<'_, Leases<S>> {
+        self.leases.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A limit as [`Leased`] holds it.
+#[derive(Debug)]
+pub struct Prepared<S: SharedStore>(Arc<Lease<S>>);
+
+#[derive(Debug)]
+struct Lease<S: SharedStore> {
+    /// Stands for the limit in the table.
+    number: usize,
+    terms: Terms,
+    /// On the limit that is drawn from, with the deadline and the breakers of the store itself.
+    limiter: SharedLimiter<S>,
+    prepared: S::Prepared,
+}
+
+impl<S: SharedStore> Lease<S> {
+    /// Whether allotments serve a hit of so many units.
+    fn can_lease(&self, units: u64) -> bool {
+        !self.terms.life.is_zero() && (1..=self.terms.drawn.burst()).contains(&units)
+    }
+}
+
+tollgate::limiters!(Leased<S: SharedStore>);
+
+impl<S: SharedStore> Leased<S> {
+    /// Leases from this store, with the defaults.
+    ///
+    /// See the example of [`Leased`].
+    #[must_use]
+    pub fn new(store: S) -> Leased<S> {
+        Leased::builder(store).build()
+    }
+
+    /// Leases from this store.
+    ///
+    /// See the example of [`LeasedBuilder`].
+    pub fn builder(store: S) -> LeasedBuilder<S> {
+        LeasedBuilder::new(store)
+    }
+
+    /// The store that is drawn from.
+    ///
+    /// ```
+    /// # use tollgate::{Memory, shared::{InProcess, SharedStore}};
+    /// # use tollgate_cluster::Leased;
+    /// let leased = Leased::new(InProcess::new(Memory::new()));
+    /// assert_eq!(leased.store().guard().stats().answered, 0);
+    /// ```
+    #[must_use]
+    pub fn store(&self) -> &S {
+        &self.inner.store
+    }
+
+    /// What was saved, drawn and given back.
+    ///
+    /// See the example of [`Leased`].
+    #[must_use]
+    pub fn stats(&self) -> LeaseStats {
+        self.inner.counters.snapshot(self.inner.table.len())
+    }
+
+    fn question(&self, lease: &Arc<Lease<S>>, key: KeyRef<'_>) -> Question<S> {
+        Question { leased: self.clone(), lease: Arc::clone(lease), key: OwnedKey::new(&key) }
+    }
+
+    /// What can be answered from what is in hand.
+    #[inline]
+    fn in_hand(&self, lease: &Arc<Lease<S>>, key: KeyRef<'_>, op: Op) -> Option<Decision> {
+        let Inner { table, counters, clock, .. } = &*self.inner;
+        let spot = Spot { limit: lease.number, key };
+        let (decision, low) = match op {
+            Op::Hit(cost @ 1..) => self.ask_desk(lease, spot, Wish::Hit(cost))?,
+            Op::Take(units @ 1..) => self.ask_desk(lease, spot, Wish::Take(units))?,
+            Op::Peek(cost) => {
+                (table.find(spot, |desk| desk.holding.peek(clock.now(), cost))??, false)
+            }
+            Op::Refund(receipt) if receipt.source == Source::Lease => (
+                table.find(spot, |desk| desk.put_back(&lease.terms, clock.now(), &receipt))??,
+                false,
+            ),
+            _ => return None,
+        };
+        counters.in_hand.add(1);
+        if !decision.allowed() {
+            counters.refused.add(1);
+        }
+        if low {
+            self.question(lease, key).draw();
+        }
+        Some(decision)
+    }
+}
+
+impl<S: SharedStore> Leased<S> {
+    /// The answer, and whether the asker has to fetch more.
+    #[inline]
+    fn ask_desk(&self, lease: &Lease<S>, spot: Spot<'_>, wish: Wish) -> Option<(Decision, bool)> {
+        let now = self.inner.clock.now();
+        let answer = self.inner.table.find(spot, |desk| desk.ask(&lease.terms, now, wish));
+        answer?
+    }
+}
+
+fn cost_of(op: Op) -> u64 {
+    match op {
+        Op::Hit(cost) | Op::Peek(cost) | Op::Take(cost) => cost,
+        _ => 0,
+    }
+}
+
+/// Something asked of one key of one limit, for as long as it takes.
+#[derive(Debug)]
+struct Question<S: SharedStore> {
+    leased: Leased<S>,
+    lease: Arc<Lease<S>>,
+    key: OwnedKey,
+}
+
+impl<S: SharedStore> Question<S> {
+    fn inner(&self) -> &Inner<S> {
+        &self.leased.inner
+    }
+
+    fn spot(&self) -> Spot<'_> {
+        Spot { limit: self.lease.number, key: self.key.as_ref() }
+    }
+
+    /// One operation, whatever it takes.
+    async fn answer(self, op: Op) -> Result<Decision, Error> {
+        self.answer_now(op).await
+    }
+
+    async fn answer_now(&self, op: Op) -> Result<Decision, Error> {
+        if let Some(decision) = self.leased.in_hand(&self.lease, self.key.as_ref(), op) {
+            return Ok(decision);
+        }
+        match op {
+            Op::Hit(units) if self.lease.can_lease(units) => self.wait_for(Wish::Hit(units)).await,
+            Op::Take(units) if self.lease.can_lease(units) => {
+                self.wait_for(Wish::Take(units)).await
+            }
+            Op::Refund(receipt) if receipt.source == Source::Lease => {
+                self.pass_on(Op::Refund(self.lease.terms.receipt(&receipt))).await
+            }
+            Op::Set(_) => {
+                self.inner().table.find(self.spot(), |desk| desk.holding.forget());
+                self.pass_on(op).await
+            }
+            _ => self.pass_on(op).await,
+        }
+    }
+
+    /// Waits for a draw; begins one if nobody has.
+    async fn wait_for(&self, wish: Wish) -> Result<Decision, Error> {
+        let (tell, told) = oneshot::channel();
+        let now = self.inner().clock.now();
+        let terms = &self.lease.terms;
+        let ask = |desk: &mut table::Desk| {
+            // It may have come meanwhile.
+            if let Some((decision, low)) = desk.ask(terms, now, wish) {
+                return (Some(decision), low);
+            }
+            desk.waiting.push_back(Waiting { wish, tell });
+            (None, !std::mem::replace(&mut desk.holding.drawing, true))
+        };
+        let Some((decision, draw)) = self.inner().table.open(self.spot(), ask) else {
+            return self.exactly(wish).await;
+        };
+        if draw {
+            self.begin();
+        }
+        if let Some(decision) = decision {
+            return Ok(decision);
+        }
+        told.await.unwrap_or_else(|_| Err(Error::unavailable("nobody draws from it any more")))
+    }
+
+    /// There is no room to keep anything for this key: the store decides.
+    async fn exactly(&self, wish: Wish) -> Result<Decision, Error> {
+        let op = match wish {
+            Wish::Hit(units) => Op::Hit(units),
+            Wish::Take(units) => Op::Take(units),
+            Wish::Fetch(units) => Op::Peek(units),
+        };
+        self.pass_on(op).await
+    }
+
+    async fn pass_on(&self, op: Op) -> Result<Decision, Error> {
+        let ask = Ask { prepared: &self.lease.prepared, key: self.key.as_ref(), op };
+        let asked = self.inner().store.ask(&[ask], Mode::Each, None);
+        let decisions = asked.await?;
+        let none = || Error::store("no decision for one question", false);
+        decisions.first().copied().ok_or_else(none)
+    }
+}
+
+impl table::Desk {
+    /// Gives units back to the allotment they were spent from.
+    fn put_back(&mut self, terms: &Terms, now: Timestamp, receipt: &Receipt) -> Option<Decision> {
+        if !self.holding.put_back(terms, now, receipt) {
+            return None;
+        }
+        self.holding.peek(now, 0)
+    }
+}
+
+impl<S: SharedStore> SharedStore for Leased<S> {
+    type Prepared = Prepared<S>;
+
+    fn prepare(&self, namespace: &str, limit: &Limit) -> Result<Prepared<S>, Error> {
+        let terms = Terms::new(limit, self.inner.longest, self.inner.skew)?;
+        let (quota, burst) = (limit.quota(), limit.burst());
+        // Plans of different quotas under one name count together and have allotments of their own.
+        let name = format!("{}:{namespace}:{quota}:{burst}:{}", namespace.len(), limit.identity());
+        let limiter = SharedLimiter::on(&self.inner.store, namespace, terms.drawn.clone())?;
+        let prepared = self.inner.store.prepare(namespace, &terms.drawn)?;
+        let Leases { by_name, all } = &mut *self.inner.leases();
+        let number = *by_name.entry(name).or_insert(all.len());
+        if number == all.len() {
+            all.push(Arc::new(Lease { number, terms, limiter, prepared }));
+        }
+        Ok(Prepared(Arc::clone(&all[number])))
+    }
+
+    fn ask(
+        &self,
+        asks: &[Ask<'_, Prepared<S>>],
+        mode: Mode,
+        at: Option<Timestamp>,
+    ) -> impl Future<Output = Result<Vec<Decision>, Error>> + Send + use<S> {
+        // At a time of the caller's there is nothing in hand: the store decides.
+        let exact = at.is_some().then(|| {
+            let inner: Vec<_> = asks
+                .iter()
+                .map(|ask| Ask { prepared: &ask.prepared.0.prepared, key: ask.key, op: ask.op })
+                .collect();
+            self.inner.store.ask(&inner, mode, at)
+        });
+        let questions: Vec<_> = match exact {
+            Some(_) => Vec::new(),
+            None => {
+                asks.iter().map(|ask| (self.question(&ask.prepared.0, ask.key), ask.op)).collect()
+            }
+        };
+        async move {
+            match (exact, mode) {
+                (Some(exact), _) => exact.await,
+                (None, Mode::Each) => together::each(questions).await,
+                (None, Mode::Together) => together::together(questions).await,
+            }
+        }
+    }
+
+    #[inline]
+    fn at_once(
+        &self,
+        prepared: &Prepared<S>,
+        key: KeyRef<'_>,
+        op: Op,
+        at: Option<Timestamp>,
+    ) -> Option<Decision> {
+        match at {
+            None => self.in_hand(&prepared.0, key, op),
+            Some(_) => self.inner.store.at_once(&prepared.0.prepared, key, op, at),
+        }
+    }
+
+    fn reset(
+        &self,
+        prepared: &[Prepared<S>],
+        key: KeyRef<'_>,
+        at: Option<Timestamp>,
+    ) -> impl Future<Output = Result<bool, Error>> + Send + use<S> {
+        for Prepared(lease) in prepared {
+            let spot = Spot { limit: lease.number, key };
+            self.inner.table.find(spot, |desk| desk.holding.forget());
+        }
+        let inner: Vec<_> = prepared.iter().map(|prepared| prepared.0.prepared.clone()).collect();
+        self.inner.store.reset(&inner, key, at)
+    }
+
+    fn clear(
+        &self,
+        prepared: &Prepared<S>,
+    ) -> impl Future<Output = Result<(), Error>> + Send + use<S> {
+        let number = prepared.0.number;
+        self.inner.table.sweep(|entry| {
+            if entry.limit == number {
+                entry.desk.holding.forget();
+            }
+            true
+        });
+        self.inner.store.clear(&prepared.0.prepared)
+    }
+
+    fn check(&self) -> impl Future<Output = Result<(), Error>> + Send + use<S> {
+        self.inner.store.check()
+    }
+
+    fn same_counter(&self, a: &Prepared<S>, b: &Prepared<S>) -> bool {
+        self.inner.store.same_counter(&a.0.prepared, &b.0.prepared)
+    }
+
+    fn same_store(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner)
+    }
+
+    fn guard(&self) -> &Guard {
+        &self.inner.guard
+    }
+
+    fn lane(&self, prepared: &Prepared<S>, key: KeyRef<'_>) -> usize {
+        self.inner.store.lane(&prepared.0.prepared, key)
+    }
+
+    fn suspect(&self) {
+        self.inner.store.suspect();
+    }
+
+    fn sleep(&self, span: Duration) -> impl Future<Output = ()> + Send + use<S> {
+        self.inner.store.sleep(span)
+    }
+
+    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.inner.store.spawn(task);
+    }
+}
+
+impl<S: SharedStore> Clone for Leased<S> {
+    fn clone(&self) -> Self {
+        Leased { inner: Arc::clone(&self.inner) }
+    }
+}
+
+impl<S: SharedStore> Clone for Prepared<S> {
+    fn clone(&self) -> Self {
+        Prepared(Arc::clone(&self.0))
+    }
+}
+
+impl<S: SharedStore> fmt::Debug for Leased<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Leased")
+            .field("store", &self.inner.store)
+            .field("stats", &self.stats())
+            .finish()
+    }
+}

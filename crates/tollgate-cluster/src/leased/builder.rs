@@ -1,0 +1,126 @@
+//! How allotments are drawn.
+
+use std::collections::HashMap;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tollgate::Clock;
+use tollgate::shared::{Guard, SharedStore};
+
+use super::stats::Counters;
+use super::table::Table;
+use super::{Inner, Leased, Leases};
+use crate::BootClock;
+
+/// Settings of a [`Leased`] store.
+///
+/// ```
+/// use std::time::Duration;
+/// use tollgate::{Memory, shared::InProcess};
+/// use tollgate_cluster::Leased;
+/// let store = Leased::builder(InProcess::new(Memory::new())).nodes(3).longest(Duration::from_millis(250)).build();
+/// ```
+#[derive(Debug)]
+#[must_use = "a builder does nothing until it is built"]
+pub struct LeasedBuilder<S: SharedStore> {
+    store: S,
+    longest: Duration,
+    skew: Duration,
+    nodes: u64,
+    max_keys: usize,
+    clock: Arc<dyn Clock>,
+}
+
+impl<S: SharedStore> LeasedBuilder<S> {
+    pub(super) fn new(store: S) -> Self {
+        LeasedBuilder {
+            store,
+            longest: Duration::from_secs(1),
+            skew: Duration::ZERO,
+            nodes: 8,
+            max_keys: 100_000,
+            clock: Arc::new(BootClock::new()),
+        }
+    }
+
+    /// The longest life of an allotment; those of short limits are shorter. Default one second. What a node that dies has in hand is missed for no longer than
+    /// this (or, in a window, until that ends).
+    ///
+    /// See the example of [`LeasedBuilder`].
+    pub fn longest(mut self, longest: Duration) -> Self {
+        self.longest = longest;
+        self
+    }
+
+    /// How far apart the clocks are by which the store counts: for stores that use the clocks of their callers, such as Memcached and etcd. Default none. Buckets give up what
+    /// flows back in it, and allotments end so much before their windows.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tollgate::{Memory, shared::InProcess};
+    /// # use tollgate_cluster::Leased;
+    /// let store = Leased::builder(InProcess::new(Memory::new())).skew(Duration::from_millis(5)).build();
+    /// ```
+    pub fn skew(mut self, skew: Duration) -> Self {
+        self.skew = skew;
+        self
+    }
+
+    /// About how many nodes are at work: none draws more than half of the rest divided by them. Default 8. Too many cost round trips, too few leave units with nodes that do
+    /// not need them, until they are given back; the limit holds either way.
+    ///
+    /// See the example of [`LeasedBuilder`].
+    pub fn nodes(mut self, nodes: u32) -> Self {
+        self.nodes = u64::from(nodes.max(1));
+        self
+    }
+
+    /// Of how many keys something is kept at once; others are asked of the store each time. Default 100,000.
+    ///
+    /// ```
+    /// # use tollgate::{Memory, shared::InProcess};
+    /// # use tollgate_cluster::Leased;
+    /// let store = Leased::builder(InProcess::new(Memory::new())).max_keys(1_000).build();
+    /// ```
+    pub fn max_keys(mut self, max_keys: usize) -> Self {
+        self.max_keys = max_keys;
+        self
+    }
+
+    /// The clock by which allotments end: for tests. It must go on during suspend.
+    ///
+    /// ```
+    /// # use tollgate::{ManualClock, Memory, Timestamp, shared::InProcess};
+    /// # use tollgate_cluster::Leased;
+    /// let clock = ManualClock::new(Timestamp::from_micros(1_000_000));
+    /// let store = Leased::builder(InProcess::new(Memory::new())).clock(clock).build();
+    /// ```
+    pub fn clock(mut self, clock: impl Clock + 'static) -> Self {
+        self.clock = Arc::new(clock);
+        self
+    }
+
+    /// The store.
+    ///
+    /// See the example of [`LeasedBuilder`].
+    #[must_use]
+    pub fn build(self) -> Leased<S> {
+        let LeasedBuilder { store, longest, skew, nodes, max_keys, clock } = self;
+        // What is refused is remembered with what is in hand, and no longer than that lives: others may give back.
+        let guard = Guard::builder().deadline(store.guard().deadline()).remember_denials(0).build();
+        let inner = Inner {
+            store,
+            leases: Mutex::new(Leases { by_name: HashMap::new(), all: Vec::new() }),
+            table: Table::new(max_keys),
+            longest,
+            skew,
+            nodes,
+            guard,
+            clock,
+            counters: Counters::default(),
+            swept: AtomicBool::new(false),
+        };
+        Leased { inner: Arc::new(inner) }
+    }
+}

@@ -1,0 +1,121 @@
+//! Draws: one at a time for a key, for all who wait, in a task that nobody can walk away from.
+
+use tollgate::shared::SharedStore;
+use tollgate::{Decision, Error, Receipt, Timestamp};
+
+use super::Question;
+use super::holding::Unspent;
+use super::planted::{Fault, planted};
+use super::wish::Draw;
+
+impl<S: SharedStore> Question<S> {
+    /// Begins to draw. The desk says already that somebody does.
+    pub(super) fn draw(self) {
+        let store = self.inner().store.clone();
+        self.leased.look_after();
+        store.spawn(Drawing(self).until_nobody_waits());
+    }
+
+    /// As [`draw`](Question::draw), and the question goes on.
+    pub(super) fn begin(&self) {
+        self.leased.question(&self.lease, self.key.as_ref()).draw();
+    }
+
+    /// Gives back what will not be spent, with the receipt of its draw: the store gives back no more than what of it is still there.
+    pub(super) async fn give_back(&self, unspent: Vec<Unspent>) {
+        let counters = &self.inner().counters;
+        for Unspent { units, draw, .. } in unspent {
+            let receipt = Receipt { units, ..draw };
+            let given_back = if planted(Fault::GivenBackToNow) {
+                self.lease.limiter.refund_n(&self.key, units).await
+            } else {
+                self.lease.limiter.refund(&self.key, &receipt).await
+            };
+            match given_back {
+                Ok(_) => counters.given_back.add(units),
+                Err(error) => {
+                    counters.ended.add(units);
+                    tracing::debug!(%error, units, "what was not spent could not be given back");
+                }
+            }
+        }
+    }
+}
+
+/// The one who draws for a key. Dropped before its end, as by a runtime that is shut down, it leaves the desk to others.
+struct Drawing<S: SharedStore>(Question<S>);
+
+impl<S: SharedStore> Drawing<S> {
+    async fn until_nobody_waits(self) {
+        let question = &self.0;
+        let (inner, lease) = (question.inner(), &question.lease);
+        loop {
+            let next = inner.table.find(question.spot(), |desk| {
+                desk.next_draw(&lease.terms, inner.nodes, inner.clock.now())
+            });
+            let Some((draw, waited)) = next else { return };
+            // Before it is sent: the life of what it brings is counted from here.
+            let sent = inner.clock.now();
+            let answer = match draw {
+                Draw::Any(units) => lease.limiter.take(&question.key, units).await,
+                Draw::Whole(units) => lease.limiter.hit_n(&question.key, units).await,
+            };
+            match &answer {
+                Ok(decision) => {
+                    inner.counters.draws.add(1);
+                    inner.counters.drawn.add(decision.charged());
+                }
+                Err(_) => inner.counters.failed.add(1),
+            }
+            if !self.settle((draw, waited), sent, answer) {
+                return;
+            }
+        }
+    }
+
+    /// Puts what a draw brought on the desk and tells who waits. True if there must be another.
+    fn settle(
+        &self,
+        (draw, waited): (Draw, usize),
+        sent: Timestamp,
+        answer: Result<Decision, Error>,
+    ) -> bool {
+        let question = &self.0;
+        let (inner, terms) = (question.inner(), &question.lease.terms);
+        let now = inner.clock.now();
+        let sent = if planted(Fault::CountedFromAnswer) { now } else { sent };
+        let settled = inner.table.find(question.spot(), |desk| {
+            let (again, unspent) = match answer {
+                Ok(answer) => {
+                    let left = desk.tell_first(waited, &answer, draw);
+                    let brought = (draw.units(), left);
+                    let unspent = desk.holding.drawn(terms, (sent, now), brought, answer);
+                    (desk.tell(terms, now), unspent)
+                }
+                Err(error) => {
+                    desk.fail(&error);
+                    (false, Vec::new())
+                }
+            };
+            desk.holding.drawing = again;
+            (again, unspent)
+        });
+        let (again, unspent) = settled.unwrap_or_default();
+        let unspent = inner.useful(&question.lease, unspent);
+        if !unspent.is_empty() {
+            let question = question.leased.question(&question.lease, question.key.as_ref());
+            inner.store.spawn(async move { question.give_back(unspent).await });
+        }
+        again
+    }
+}
+
+impl<S: SharedStore> Drop for Drawing<S> {
+    fn drop(&mut self) {
+        self.0.inner().table.find(self.0.spot(), |desk| {
+            if std::mem::replace(&mut desk.holding.drawing, false) {
+                desk.fail(&Error::unavailable("the draw was given up"));
+            }
+        });
+    }
+}

@@ -1,0 +1,322 @@
+//! Nodes that lease from one store through a bad network, by seed: whatever happens, what they admit the exact limit would have admitted.
+//!
+//! Everything is the code that runs in production, but for the store, the network and the time.
+//! `TOLLGATE_SEEDS=100000` runs that many, `TOLLGATE_SEED=17` that one.
+
+mod random;
+mod world;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tollgate::algorithm::{AnyMachine, Op};
+use tollgate::shared::SharedLimiter;
+use tollgate::{Algorithm, Limit, Receipt, Source, Timestamp};
+
+use super::Leased;
+use super::planted::{self, Fault};
+use super::terms::Terms;
+use random::Random;
+use world::{Executor, Far, NodeClock, Sim, Weather};
+
+const SEEDS: u64 = 3_000;
+
+const LEASABLE: [Algorithm; 7] = [
+    Algorithm::FixedWindow,
+    Algorithm::FixedWindowPerKey,
+    Algorithm::MovingWindow,
+    Algorithm::SlidingWindow,
+    Algorithm::TokenBucket,
+    Algorithm::LeakyBucket,
+    Algorithm::Gcra,
+];
+
+/// What a seed draws.
+#[derive(Clone, Debug)]
+struct Plan {
+    limit: Limit,
+    nodes: usize,
+    told_nodes: u32,
+    longest: Duration,
+    weather: Weather,
+    /// Millionths by which the clock of each node is wrong.
+    drifts: Vec<i64>,
+    /// Units offered per period by all nodes, in percent of the quota.
+    load: u64,
+    gusts: bool,
+    few: u64,
+    faults: bool,
+}
+
+impl Plan {
+    fn draw(random: &mut Random) -> Plan {
+        let algorithm = random.one_of(&LEASABLE);
+        let quota = random.one_of(&[1, 2, 5, 10, 40, 200, 1_000]);
+        let period = random.one_of(&[10_000, 100_000, 1_000_000, 2_000_003]);
+        let mut limit = Limit::new(quota, Duration::from_micros(period)).algorithm(algorithm);
+        if matches!(algorithm, Algorithm::Gcra | Algorithm::TokenBucket | Algorithm::LeakyBucket) {
+            limit = limit.burst(random.one_of(&[1, quota, quota * 2, quota + 3]));
+        }
+        let nodes = random.between(1, 5);
+        let faults = random.percent(70);
+        Plan {
+            limit: limit.build().unwrap(),
+            nodes: nodes as usize,
+            told_nodes: u32::try_from(random.between(1, 6)).unwrap(),
+            longest: Duration::from_micros(random.one_of(&[1_000, 20_000, 300_000, 2_000_000])),
+            weather: Weather {
+                delay: random.one_of(&[0, 100, 2_000, period / 3]),
+                loss: if faults { random.one_of(&[0, 2, 20]) } else { 0 },
+                deadline: Duration::from_micros(random.one_of(&[1_000, 20_000, 2 * period])),
+            },
+            drifts: (0..nodes).map(|_| random.below(1_999) as i64 - 999).collect(),
+            load: random.one_of(&[50, 100, 200, 400]),
+            gusts: random.percent(40),
+            few: random.between(1, 8),
+            faults,
+        }
+    }
+}
+
+/// A hit that passed: when, how many units, and the window or draw they came from.
+#[derive(Clone, Copy, Debug)]
+struct Admitted {
+    at: Timestamp,
+    units: u64,
+    mark: u64,
+}
+
+type Trace = Arc<Mutex<Vec<Admitted>>>;
+
+struct Run {
+    plan: Plan,
+    sim: Sim,
+    executor: Executor,
+    nodes: Vec<SharedLimiter<Leased<Far>>>,
+    trace: Trace,
+    offered: u64,
+}
+
+impl Run {
+    fn new(seed: u64) -> Run {
+        let mut random = Random::new(seed);
+        let plan = Plan::draw(&mut random);
+        let sim = Sim::new(random.next(), plan.nodes, plan.weather);
+        let executor = Executor::default();
+        let mut run =
+            Run { plan, sim, executor, nodes: Vec::new(), trace: Trace::default(), offered: 0 };
+        run.nodes = (0..run.plan.nodes).map(|node| run.start(node)).collect();
+        run
+    }
+
+    /// A node that knows nothing.
+    fn start(&self, node: usize) -> SharedLimiter<Leased<Far>> {
+        let begin = self.sim.world().random.below(1 << 40);
+        let clock = NodeClock::new(&self.sim, begin, self.plan.drifts[node]);
+        let leased = Leased::builder(Far::new(&self.sim, node))
+            .nodes(self.plan.told_nodes)
+            .longest(self.plan.longest)
+            .clock(clock)
+            .build();
+        leased.limiter(self.plan.limit.clone()).unwrap()
+    }
+
+    /// All of it: load, and what goes wrong meanwhile.
+    fn play(&mut self) {
+        let limit = self.plan.limit.clone();
+        let period = u64::try_from(limit.period().as_micros()).unwrap();
+        let per_period = (limit.quota() * self.plan.load / 100).max(2);
+        let hits = (per_period * 8).clamp(60, 600);
+        let gap = (period / per_period).max(1);
+        let terms = Terms::new(&limit, self.plan.longest, Duration::ZERO).unwrap();
+        let life = u64::try_from(terms.life.as_micros()).unwrap();
+        // The worst for a bucket: some are drawn while it is full, kept for almost their life, and spent with all the rest.
+        let (few, refill) = (self.plan.few, period * limit.burst() / limit.quota());
+        let gust = few + 2 * limit.burst();
+        let hits = if self.plan.gusts { (4 * gust).min(4_000) } else { hits };
+        for hit in 0..hits {
+            let (pause, node) = {
+                let random = &mut self.sim.world().random;
+                let pause = match (self.plan.gusts, hit % gust, random.below(20)) {
+                    (true, 0, _) => refill + random.below(refill),
+                    (true, at, _) if at == few => life * random.between(50, 99) / 100,
+                    // Otherwise mostly steady, sometimes many at once, sometimes nothing for long.
+                    (true, ..) | (false, _, 0..8) => 0,
+                    (false, _, 8..19) => random.below(gap * 3 + 1),
+                    (false, ..) => random.below(period + 1),
+                };
+                (pause, random.below(self.plan.nodes as u64) as usize)
+            };
+            let until = self.sim.world().now + pause;
+            self.executor.run_until(&self.sim, until);
+            self.disturb(node);
+            self.hit(node);
+        }
+        let end = self.sim.world().now + 2 * period + 3_000_000;
+        self.executor.all_go_on();
+        self.executor.run_until(&self.sim, end);
+    }
+
+    /// One caller at one node.
+    fn hit(&mut self, node: usize) {
+        let (units, whole, refunds) = {
+            let random = &mut self.sim.world().random;
+            let units = if random.percent(80) { 1 } else { random.between(1, 5) };
+            (units, random.percent(90), random.percent(7))
+        };
+        self.offered += units;
+        let (limiter, trace, sim) =
+            (self.nodes[node].clone(), Arc::clone(&self.trace), self.sim.clone());
+        self.sim.spawn(node, async move {
+            let call = limiter.within(Duration::from_secs(60));
+            let answer =
+                if whole { call.hit_n("key", units).await } else { call.take("key", units).await };
+            let Ok(decision) = answer else { return };
+            if !decision.allowed() || decision.charged() == 0 {
+                return;
+            }
+            // What the store admitted itself it admitted at its own time.
+            let at = if decision.source() == Source::Lease { sim.now() } else { decision.now() };
+            if refunds {
+                return give_back(&limiter, &sim, &decision.receipt()).await;
+            }
+            trace.lock().unwrap().push(Admitted {
+                at,
+                units: decision.charged(),
+                mark: decision.receipt().mark,
+            });
+        });
+    }
+
+    /// Crashes, stops, cuts, and what mends them.
+    fn disturb(&mut self, node: usize) {
+        if !self.plan.faults {
+            return;
+        }
+        let event = self.sim.world().random.below(300);
+        match event {
+            0 | 1 => {
+                self.executor.kill(&self.sim, node);
+                self.nodes[node] = self.start(node);
+            }
+            2 | 3 => {
+                let cut = &mut self.sim.world().cut;
+                cut[node] = !cut[node];
+            }
+            4 | 5 => self.executor.stop_or_go_on(node),
+            6 => {
+                let leased = self.nodes[node].store().clone();
+                self.sim.spawn(node, async move { leased.give_back().await });
+            }
+            7 => self.sim.world().cut.fill(false),
+            _ => {}
+        }
+    }
+
+    /// Fails if the exact limit would have refused one of the hits.
+    fn check(&self, seed: u64) -> Result<u64, String> {
+        let mut trace = self.trace.lock().unwrap().clone();
+        trace.sort_by_key(|hit| hit.at);
+        let limit = &self.plan.limit;
+        let refused = match limit.algorithm() {
+            Algorithm::FixedWindowPerKey | Algorithm::SlidingWindow => {
+                refused_by_windows(limit, &trace)
+            }
+            _ => refused_by_machine(limit, &trace),
+        };
+        let Some(index) = refused else { return Ok(trace.iter().map(|hit| hit.units).sum()) };
+        Err(format!(
+            "hit {index} of {} would have been refused: {:?}\n{:?}\n\
+             replay: TOLLGATE_SEED={seed} cargo test -p tollgate-cluster --lib leased::sim",
+            trace.len(),
+            &trace[index.saturating_sub(5)..=index],
+            self.plan
+        ))
+    }
+}
+
+/// The first hit that the exact limit refuses.
+fn refused_by_machine(limit: &Limit, trace: &[Admitted]) -> Option<usize> {
+    let machine = AnyMachine::new(limit);
+    let mut state = None;
+    trace.iter().position(|hit| !machine.apply(&mut state, hit.at, Op::Hit(hit.units)).allowed())
+}
+
+/// The same where windows begin with the first draw, which may come before the first hit: in the windows that the store opened.
+fn refused_by_windows(limit: &Limit, trace: &[Admitted]) -> Option<usize> {
+    let period = u64::try_from(limit.period().as_micros()).unwrap();
+    let mut windows: HashMap<u64, u64> = HashMap::new();
+    trace.iter().position(|hit| {
+        let spent = windows.entry(hit.mark).or_default();
+        *spent += hit.units;
+        let spent = *spent;
+        let (begin, end) = (hit.mark, hit.mark + period);
+        let outside = !(begin..end).contains(&hit.at.as_micros());
+        let overlaps =
+            windows.keys().any(|other| other.abs_diff(begin) < period && *other != begin);
+        let estimate = match limit.algorithm() {
+            Algorithm::SlidingWindow => {
+                let before = begin.checked_sub(period).and_then(|before| windows.get(&before));
+                let left = end.saturating_sub(hit.at.as_micros());
+                u128::from(before.copied().unwrap_or(0)) * u128::from(left)
+                    + u128::from(spent) * u128::from(period)
+            }
+            _ => u128::from(spent) * u128::from(period),
+        };
+        outside || overlaps || estimate > u128::from(limit.quota()) * u128::from(period)
+    })
+}
+
+/// Gives back what a hit charged, a little later: it counts as if it had never been.
+async fn give_back(limiter: &SharedLimiter<Leased<Far>>, sim: &Sim, receipt: &Receipt) {
+    let pause = sim.world().random.below(10_000);
+    sim.sleep(pause).await;
+    let _ = limiter.within(Duration::from_secs(60)).refund("key", receipt).await;
+}
+
+fn run(seed: u64) -> Result<u64, String> {
+    let mut run = Run::new(seed);
+    run.play();
+    run.check(seed)
+}
+
+fn seeds() -> Vec<u64> {
+    let number = |name| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    match number("TOLLGATE_SEED") {
+        Some(seed) => vec![seed],
+        None => (0..number("TOLLGATE_SEEDS").unwrap_or(SEEDS)).collect(),
+    }
+}
+
+#[test]
+fn what_nodes_admit_the_exact_limit_would_have_admitted() {
+    let mut admitted = 0;
+    for seed in seeds() {
+        match run(seed) {
+            Ok(units) => admitted += units,
+            Err(what) => panic!("{what}"),
+        }
+    }
+    assert!(admitted > 0);
+}
+
+fn is_caught(fault: Fault) {
+    let caught = planted::with(fault, || (0..SEEDS).find(|seed| run(*seed).is_err()));
+    assert!(caught.is_some(), "{fault:?} is not seen by {SEEDS} seeds");
+}
+
+#[test]
+fn a_burst_that_is_not_made_smaller_is_caught() {
+    is_caught(Fault::NothingGivenUp);
+}
+
+#[test]
+fn a_life_that_is_counted_from_the_answer_is_caught() {
+    is_caught(Fault::CountedFromAnswer);
+}
+
+#[test]
+fn what_is_given_back_to_another_window_is_caught() {
+    is_caught(Fault::GivenBackToNow);
+}

@@ -1,0 +1,349 @@
+//! A store, its network and the time, all made up: nothing here happens but by the seed.
+
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+use tollgate::algorithm::{AnyMachine, Op, State};
+use tollgate::shared::{Ask, Guard, Mode, Place, SharedStore};
+use tollgate::{Clock, Decision, Error, KeyRef, Limit, Timestamp};
+
+use super::random::Random;
+
+/// What the network does, in microseconds and percent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Weather {
+    pub(crate) delay: u64,
+    pub(crate) loss: u64,
+    pub(crate) deadline: Duration,
+}
+
+type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+#[derive(Debug)]
+pub(crate) struct World {
+    pub(crate) now: u64,
+    pub(crate) random: Random,
+    weather: Weather,
+    timers: BTreeMap<u64, Vec<Waker>>,
+    states: HashMap<Vec<u8>, Option<State>>,
+    /// Nodes that cannot reach the store, by number.
+    pub(crate) cut: Vec<bool>,
+}
+
+/// Shared by everything in one run.
+#[derive(Clone)]
+pub(crate) struct Sim {
+    world: Arc<Mutex<World>>,
+    spawned: Arc<Mutex<Vec<(usize, Task)>>>,
+}
+
+impl Sim {
+    pub(crate) fn new(seed: u64, nodes: usize, weather: Weather) -> Sim {
+        let world = World {
+            now: 1_000_000_000,
+            random: Random::new(seed),
+            weather,
+            timers: BTreeMap::new(),
+            states: HashMap::new(),
+            cut: vec![false; nodes],
+        };
+        Sim { world: Arc::new(Mutex::new(world)), spawned: Arc::default() }
+    }
+
+    pub(crate) fn world(&self) -> MutexGuard<'_, World> {
+        self.world.lock().unwrap()
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        Timestamp::from_micros(self.world().now)
+    }
+
+    pub(crate) fn spawn(&self, node: usize, task: impl Future<Output = ()> + Send + 'static) {
+        self.spawned.lock().unwrap().push((node, Box::pin(task)));
+    }
+
+    /// Until that much later.
+    pub(crate) fn sleep(&self, micros: u64) -> impl Future<Output = ()> + Send + use<> {
+        let sim = self.clone();
+        let mut until = None;
+        poll_fn(move |cx| {
+            let mut world = sim.world();
+            let until = *until.get_or_insert(world.now + micros);
+            if world.now >= until {
+                return Poll::Ready(());
+            }
+            world.timers.entry(until).or_default().push(cx.waker().clone());
+            Poll::Pending
+        })
+    }
+}
+
+impl std::fmt::Debug for Sim {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Sim")
+    }
+}
+
+/// Runs what was woken, in order; time moves only when nothing was.
+#[derive(Default)]
+pub(crate) struct Executor {
+    tasks: HashMap<u64, (usize, Task)>,
+    next: u64,
+    ready: Arc<Ready>,
+    /// Nodes whose tasks stand still.
+    stopped: Vec<usize>,
+    /// What was woken of theirs.
+    held_back: Vec<u64>,
+}
+
+impl Executor {
+    /// Ends all tasks of a node, as its death would.
+    pub(crate) fn kill(&mut self, sim: &Sim, node: usize) {
+        self.admit(sim);
+        self.tasks.retain(|_, (of, _)| *of != node);
+    }
+
+    /// Lets a node stand still, or go on.
+    pub(crate) fn stop_or_go_on(&mut self, node: usize) {
+        match self.stopped.iter().position(|stopped| *stopped == node) {
+            Some(at) => drop(self.stopped.swap_remove(at)),
+            None => self.stopped.push(node),
+        }
+        self.held_back.drain(..).for_each(|id| self.ready.push(id));
+    }
+
+    pub(crate) fn all_go_on(&mut self) {
+        self.stopped.clear();
+        self.held_back.drain(..).for_each(|id| self.ready.push(id));
+    }
+
+    fn admit(&mut self, sim: &Sim) {
+        for task in sim.spawned.lock().unwrap().drain(..) {
+            self.tasks.insert(self.next, task);
+            self.ready.push(self.next);
+            self.next += 1;
+        }
+    }
+
+    /// Runs everything up to that time.
+    pub(crate) fn run_until(&mut self, sim: &Sim, until: u64) {
+        loop {
+            self.run_ready(sim);
+            let mut world = sim.world();
+            let Some(next) = world.timers.first_entry().filter(|next| *next.key() <= until) else {
+                world.now = until.max(world.now);
+                return;
+            };
+            let (now, wakers) = next.remove_entry();
+            world.now = now.max(world.now);
+            drop(world);
+            wakers.into_iter().for_each(Waker::wake);
+        }
+    }
+
+    fn run_ready(&mut self, sim: &Sim) {
+        loop {
+            self.admit(sim);
+            let Some(id) = self.ready.pop() else { return };
+            let Some((node, task)) = self.tasks.get_mut(&id) else { continue };
+            if self.stopped.contains(node) {
+                self.held_back.push(id);
+                continue;
+            }
+            let waker = Waker::from(Arc::new(Woken { id, ready: Arc::clone(&self.ready) }));
+            if task.as_mut().poll(&mut Context::from_waker(&waker)).is_ready() {
+                self.tasks.remove(&id);
+            }
+        }
+    }
+}
+
+/// Tasks that were woken, each once, in order.
+#[derive(Default)]
+struct Ready(Mutex<(VecDeque<u64>, HashSet<u64>)>);
+
+impl Ready {
+    fn push(&self, id: u64) {
+        let (order, all) = &mut *self.0.lock().unwrap();
+        if all.insert(id) {
+            order.push_back(id);
+        }
+    }
+
+    fn pop(&self) -> Option<u64> {
+        let (order, all) = &mut *self.0.lock().unwrap();
+        let id = order.pop_front()?;
+        all.remove(&id);
+        Some(id)
+    }
+}
+
+struct Woken {
+    id: u64,
+    ready: Arc<Ready>,
+}
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.ready.push(self.id);
+    }
+}
+
+/// The store as one node reaches it.
+#[derive(Clone, Debug)]
+pub(crate) struct Far {
+    sim: Sim,
+    pub(crate) node: usize,
+    guard: Arc<Guard>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct FarPrepared {
+    place: Place,
+    machine: AnyMachine,
+}
+
+impl Far {
+    pub(crate) fn new(sim: &Sim, node: usize) -> Far {
+        let weather = sim.world().weather;
+        let clock = NodeClock::exact(sim);
+        let guard = Guard::builder().deadline(weather.deadline).remember_denials(0).clock(clock);
+        Far { sim: sim.clone(), node, guard: Arc::new(guard.build()) }
+    }
+
+    /// One way through the network; false if it gets lost there.
+    async fn way(sim: Sim, node: usize) -> bool {
+        let (delay, lost) = {
+            let world = &mut *sim.world();
+            let delay = world.random.below(world.weather.delay + 1);
+            (delay, world.random.percent(world.weather.loss))
+        };
+        sim.sleep(delay).await;
+        !lost && !sim.world().cut[node]
+    }
+}
+
+/// What never comes back.
+async fn lost<T>() -> T {
+    std::future::pending().await
+}
+
+impl SharedStore for Far {
+    type Prepared = FarPrepared;
+
+    fn prepare(&self, namespace: &str, limit: &Limit) -> Result<FarPrepared, Error> {
+        Ok(FarPrepared { place: Place::new(namespace, limit), machine: AnyMachine::new(limit) })
+    }
+
+    fn ask(
+        &self,
+        asks: &[Ask<'_, FarPrepared>],
+        mode: Mode,
+        at: Option<Timestamp>,
+    ) -> impl Future<Output = Result<Vec<Decision>, Error>> + Send + use<> {
+        assert!(at.is_none());
+        let (sim, node) = (self.sim.clone(), self.node);
+        let asks: Vec<_> = asks
+            .iter()
+            .map(|ask| (ask.prepared.place.key(ask.key), ask.prepared.machine, ask.op))
+            .collect();
+        async move {
+            if !Far::way(sim.clone(), node).await {
+                return lost().await;
+            }
+            let decisions = sim.world().decide(&asks, mode);
+            if !Far::way(sim, node).await {
+                return lost().await;
+            }
+            Ok(decisions)
+        }
+    }
+
+    fn reset(
+        &self,
+        _: &[FarPrepared],
+        _: KeyRef<'_>,
+        _: Option<Timestamp>,
+    ) -> impl Future<Output = Result<bool, Error>> + Send + use<> {
+        std::future::ready(Err(Error::request("not simulated")))
+    }
+
+    fn clear(&self, _: &FarPrepared) -> impl Future<Output = Result<(), Error>> + Send + use<> {
+        std::future::ready(Err(Error::request("not simulated")))
+    }
+
+    fn check(&self) -> impl Future<Output = Result<(), Error>> + Send + use<> {
+        std::future::ready(Ok(()))
+    }
+
+    fn same_counter(&self, a: &FarPrepared, b: &FarPrepared) -> bool {
+        a.place == b.place
+    }
+
+    fn same_store(&self, _: &Self) -> bool {
+        true
+    }
+
+    fn guard(&self) -> &Guard {
+        &self.guard
+    }
+
+    fn sleep(&self, span: Duration) -> impl Future<Output = ()> + Send + use<> {
+        self.sim.sleep(u64::try_from(span.as_micros()).unwrap())
+    }
+
+    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.sim.spawn(self.node, task);
+    }
+}
+
+impl World {
+    fn decide(&mut self, asks: &[(Vec<u8>, AnyMachine, Op)], mode: Mode) -> Vec<Decision> {
+        let now = Timestamp::from_micros(self.now);
+        let peek = |world: &mut World, (place, machine, op): &(Vec<u8>, AnyMachine, Op)| {
+            let Op::Hit(cost) = *op else { return true };
+            let state = world.states.entry(place.clone()).or_default();
+            machine.apply(&mut state.clone(), now, Op::Peek(cost)).allowed()
+        };
+        let pass = mode == Mode::Each || asks.iter().all(|ask| peek(self, ask));
+        asks.iter()
+            .map(|(place, machine, op)| {
+                let state = self.states.entry(place.clone()).or_default();
+                match op {
+                    Op::Hit(cost) if !pass => machine.refuse(state, now, *cost),
+                    _ => machine.apply(state, now, *op),
+                }
+            })
+            .collect()
+    }
+}
+
+/// The clock of a node: begins anywhere, and runs fast or slow by so many millionths.
+#[derive(Debug)]
+pub(crate) struct NodeClock {
+    sim: Sim,
+    begin: u64,
+    millionths: i64,
+}
+
+impl NodeClock {
+    pub(crate) fn new(sim: &Sim, begin: u64, millionths: i64) -> NodeClock {
+        NodeClock { sim: sim.clone(), begin, millionths }
+    }
+
+    fn exact(sim: &Sim) -> NodeClock {
+        NodeClock::new(sim, 0, 0)
+    }
+}
+
+impl Clock for NodeClock {
+    fn now(&self) -> Timestamp {
+        let now = i128::from(self.sim.world().now);
+        let micros = now + now * i128::from(self.millionths) / 1_000_000;
+        Timestamp::from_micros(self.begin + u64::try_from(micros).unwrap())
+    }
+}

@@ -1,0 +1,71 @@
+//! What leasing saves and holds, as counters.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+macro_rules! stats {
+    ($($(#[$doc:meta])+ $name:ident,)+) => {
+        /// What happened to the allotments of a node since its store was made.
+        ///
+        /// See [`Leased::stats`](super::Leased::stats).
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        #[non_exhaustive]
+        pub struct LeaseStats {
+            $($(#[$doc])+ pub $name: u64,)+
+            /// Keys of which something is in hand, or lately was.
+            pub keys: u64,
+        }
+
+        #[derive(Debug, Default)]
+        pub(crate) struct Counters {
+            $(pub(crate) $name: Counter,)+
+        }
+
+        impl Counters {
+            pub(crate) fn snapshot(&self, keys: usize) -> LeaseStats {
+                LeaseStats { $($name: self.$name.0.load(Ordering::Relaxed),)+ keys: keys as u64 }
+            }
+        }
+    };
+}
+
+stats! {
+    /// Calls that were answered from what was in hand: round trips saved, but for the draws.
+    in_hand,
+    /// Of these, hits that were refused because the store had lately had nothing.
+    refused,
+    /// Draws that the store answered.
+    draws,
+    /// Draws that it did not.
+    failed,
+    /// Units that were drawn: over `draws` it is the size of an allotment.
+    drawn,
+    /// Units that were given back because they were not spent.
+    given_back,
+    /// Units that were not spent and that the store has no use for any more.
+    ended,
+}
+
+impl LeaseStats {
+    /// Calls on the store that were not needed because of allotments.
+    ///
+    /// ```
+    /// # use tollgate::{Memory, shared::InProcess};
+    /// # use tollgate_cluster::Leased;
+    /// let leased = Leased::new(InProcess::new(Memory::new()));
+    /// assert_eq!(leased.stats().round_trips_saved(), 0);
+    /// ```
+    #[must_use]
+    pub fn round_trips_saved(&self) -> u64 {
+        self.in_hand.saturating_sub(self.draws)
+    }
+}
+
+/// One counter.
+#[derive(Debug, Default)]
+pub(crate) struct Counter(AtomicU64);
+
+impl Counter {
+    pub(crate) fn add(&self, units: u64) {
+        self.0.fetch_add(units, Ordering::Relaxed);
+    }
+}

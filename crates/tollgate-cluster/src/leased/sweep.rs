@@ -1,0 +1,106 @@
+//! What has ended, and what lies idle, is given back.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use tollgate::OwnedKey;
+use tollgate::shared::SharedStore;
+
+use super::holding::Unspent;
+use super::table::Entry;
+use super::{Inner, Lease, Leased};
+
+/// How often somebody looks, in parts of the longest life.
+const LOOKS: u32 = 4;
+
+/// And no more often than this.
+const SHORTEST: Duration = Duration::from_millis(10);
+
+type Collected<S> = (Arc<Lease<S>>, OwnedKey, Vec<Unspent>);
+
+impl<S: SharedStore> Leased<S> {
+    /// Gives back everything in hand, for a node that is about to leave.
+    ///
+    /// ```
+    /// # use tollgate::{Memory, shared::InProcess};
+    /// # use tollgate_cluster::Leased;
+    /// # async fn example() -> Result<(), tollgate::Error> {
+    /// let store = Leased::new(InProcess::new(Memory::new()));
+    /// // Serve, then:
+    /// store.give_back().await;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn give_back(&self) {
+        for (lease, key, unspent) in self.collect(true) {
+            self.question(&lease, key.as_ref()).give_back(unspent).await;
+        }
+    }
+
+    /// Sees to it that somebody looks after what ends.
+    pub(super) fn look_after(&self) {
+        if self.inner.swept.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        let store = self.inner.store.clone();
+        let pause = (self.inner.longest / LOOKS).max(SHORTEST);
+        let weak = Arc::downgrade(&self.inner);
+        let sleep = {
+            let store = store.clone();
+            move || store.sleep(pause)
+        };
+        store.spawn(look(weak, sleep));
+    }
+
+    /// What is unspent and has ended or lies idle, or all of it. Desks at which nothing goes on are closed.
+    fn collect(&self, all: bool) -> Vec<Collected<S>> {
+        let leases = self.inner.leases().all.clone();
+        let now = self.inner.clock.now();
+        let mut collected = Vec::new();
+        self.inner.table.sweep(|entry| {
+            let Entry { limit, key, desk } = entry;
+            let busy = desk.holding.drawing || !desk.waiting.is_empty();
+            let idle = !std::mem::take(&mut desk.holding.used) && !busy;
+            let unspent = desk.holding.surrender(now, idle || all);
+            if let Some(lease) = leases.get(*limit) {
+                let unspent = self.inner.useful(lease, unspent);
+                if !unspent.is_empty() {
+                    collected.push((Arc::clone(lease), key.clone(), unspent));
+                }
+            }
+            busy || !desk.holding.is_idle(now)
+        });
+        collected
+    }
+}
+
+impl<S: SharedStore> Inner<S> {
+    /// Those of which the store has a use. The others are counted as ended.
+    pub(super) fn useful(&self, lease: &Lease<S>, unspent: Vec<Unspent>) -> Vec<Unspent> {
+        let useful = |unspent: &Unspent| lease.terms.can_give_back(unspent);
+        let (useful, ended): (Vec<_>, Vec<_>) = unspent.into_iter().partition(useful);
+        self.counters.ended.add(ended.iter().map(|unspent| unspent.units).sum());
+        useful
+    }
+}
+
+/// Looks again and again, as long as there is something to look at.
+async fn look<S: SharedStore, F: Future<Output = ()>>(weak: Weak<Inner<S>>, sleep: impl Fn() -> F) {
+    loop {
+        sleep().await;
+        let Some(inner) = weak.upgrade() else { return };
+        let leased = Leased { inner };
+        for (lease, key, unspent) in leased.collect(false) {
+            leased.question(&lease, key.as_ref()).give_back(unspent).await;
+        }
+        let Inner { table, swept, .. } = &*leased.inner;
+        if table.len() == 0 {
+            swept.store(false, Ordering::SeqCst);
+            // Whoever opened a desk meanwhile thought that it is looked after.
+            if table.len() == 0 || swept.swap(true, Ordering::SeqCst) {
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! Several questions at once.
+
+use futures_util::future::try_join_all;
+use tollgate::algorithm::Op;
+use tollgate::shared::{Ask, Mode, SharedStore};
+use tollgate::{Decision, Error};
+
+use super::table::Spot;
+use super::wish::Wish;
+use super::{Question, cost_of};
+
+/// How often others may spend what was fetched before the store decides.
+const TRIES: usize = 3;
+
+/// Each on its own.
+pub(super) async fn each<S: SharedStore>(
+    questions: Vec<(Question<S>, Op)>,
+) -> Result<Vec<Decision>, Error> {
+    try_join_all(questions.into_iter().map(|(question, op)| question.answer(op))).await
+}
+
+/// Hits that are all charged or none is. What is missing in hand is fetched first; then all is spent in one step, or nothing.
+pub(super) async fn together<S: SharedStore>(
+    questions: Vec<(Question<S>, Op)>,
+) -> Result<Vec<Decision>, Error> {
+    let can_lease = |(question, op): &(Question<S>, Op)| question.lease.can_lease(cost_of(*op));
+    if questions.iter().all(can_lease) {
+        for _ in 0..TRIES {
+            let lacking = match spend_all(&questions) {
+                Ok(decisions) => return Ok(decisions),
+                Err(lacking) => lacking,
+            };
+            let fetch = lacking.iter().map(|index| {
+                let (question, op) = &questions[*index];
+                question.wait_for(Wish::Fetch(cost_of(*op)))
+            });
+            let fetched = try_join_all(fetch).await?;
+            if fetched.iter().any(|decision| !decision.allowed()) {
+                return refused(&questions, &lacking, &fetched).await;
+            }
+        }
+    }
+    exactly(&questions).await
+}
+
+/// Spends all, or says where there is too little.
+fn spend_all<S: SharedStore>(questions: &[(Question<S>, Op)]) -> Result<Vec<Decision>, Vec<usize>> {
+    let Some((first, _)) = questions.first() else { return Ok(Vec::new()) };
+    let inner = first.inner();
+    let spots: Vec<Spot<'_>> = questions.iter().map(|(question, _)| question.spot()).collect();
+    let spent = inner.table.find_all(&spots, |desks| {
+        let now = inner.clock.now();
+        let enough = |(index, (_, op)): (usize, &(Question<S>, Op))| {
+            let desk = desks.find(index);
+            let has = desk.is_some_and(|desk| desk.has(now, cost_of(*op)));
+            (!has).then_some(index)
+        };
+        let lacking: Vec<usize> = questions.iter().enumerate().filter_map(enough).collect();
+        if !lacking.is_empty() {
+            return Err(lacking);
+        }
+        let spend = |(index, (question, op)): (usize, &(Question<S>, Op))| {
+            desks.find(index)?.ask(&question.lease.terms, now, Wish::Hit(cost_of(*op)))
+        };
+        Ok(questions.iter().enumerate().filter_map(spend).collect::<Vec<_>>())
+    })?;
+    inner.counters.in_hand.add(1);
+    for ((question, _), (_, low)) in questions.iter().zip(&spent) {
+        if *low {
+            question.begin();
+        }
+    }
+    Ok(spent.into_iter().map(|(decision, _)| decision).collect())
+}
+
+/// The parts of a group of which some were refused. Nothing was spent.
+async fn refused<S: SharedStore>(
+    questions: &[(Question<S>, Op)],
+    lacking: &[usize],
+    fetched: &[Decision],
+) -> Result<Vec<Decision>, Error> {
+    let part = async |index: usize| {
+        let (question, op) = &questions[index];
+        match lacking.iter().position(|lacks| *lacks == index) {
+            Some(at) => Ok(fetched[at]),
+            None => question.answer_now(Op::Peek(cost_of(*op))).await,
+        }
+    };
+    try_join_all((0..questions.len()).map(part)).await
+}
+
+/// As the store decides, now.
+async fn exactly<S: SharedStore>(questions: &[(Question<S>, Op)]) -> Result<Vec<Decision>, Error> {
+    let Some((first, _)) = questions.first() else { return Ok(Vec::new()) };
+    let ask = |(question, op): &'_ (Question<S>, Op)| {
+        (question.lease.prepared.clone(), question.key.clone(), *op)
+    };
+    let owned: Vec<_> = questions.iter().map(ask).collect();
+    let asks: Vec<_> = owned
+        .iter()
+        .map(|(prepared, key, op)| Ask { prepared, key: key.as_ref(), op: *op })
+        .collect();
+    let asked = first.inner().store.ask(&asks, Mode::Together, None);
+    asked.await
+}
