@@ -106,129 +106,105 @@ pub(crate) fn parse(arguments: &[String]) -> Outcome<Command> {
 }
 
 fn memory(options: &[String]) -> Outcome<Command> {
-    let mut quick = false;
-    let mut rounds = None;
-    let mut out = workspace().join("bench/results");
-    let mut options = options.iter();
-    while let Some(option) = options.next() {
-        match option.as_str() {
-            "--quick" => quick = true,
-            "--rounds" => rounds = Some(whole("--rounds", options.next(), MOST_ROUNDS)?),
-            "--out" => out = options.next().ok_or("--out: needs a directory")?.into(),
-            other => {
-                let rule = "must be --quick, --rounds N or --out DIR";
-                return Err(format!("option `{other}`: {rule}").into());
-            }
-        }
-    }
+    let options = Options::read(options, &Takes { rounds: MOST_ROUNDS, ..Takes::default() })?;
     let size = Size {
         keys: KEYS,
         hot_hits: 2_000_000,
-        rounds: rounds.unwrap_or(if quick { 3 } else { 7 }),
-        repeats: if quick { 1 } else { 3 },
+        rounds: options.rounds(3, 7),
+        repeats: if options.quick { 1 } else { 3 },
     };
-    Ok(Command::Memory { size, out })
+    Ok(Command::Memory { size, out: options.out })
 }
 
 fn on_redis(options: &[String]) -> Outcome<Command> {
-    let (mut quick, mut rounds, mut span, mut only) = (false, None, None, Vec::new());
-    let mut out = workspace().join("bench/results");
-    let mut options = options.iter();
-    while let Some(option) = options.next() {
-        match option.as_str() {
-            "--quick" => quick = true,
-            "--rounds" => rounds = Some(whole("--rounds", options.next(), 1_000)?),
-            "--seconds" => span = Some(seconds(options.next())?),
-            "--only" => {
-                let names = options.next().ok_or("--only: needs names")?;
-                only = names.split(',').map(str::to_owned).collect();
-            }
-            "--out" => out = options.next().ok_or("--out: needs a directory")?.into(),
-            other => {
-                let rule = "must be --quick, --rounds N, --seconds S, --only NAMES or --out DIR";
-                return Err(format!("option `{other}`: {rule}").into());
-            }
-        }
-    }
-    let size = redis::Size {
-        rounds: rounds.unwrap_or(if quick { 5 } else { 15 }),
-        span: span.unwrap_or(Duration::from_millis(300)),
-        only,
-    };
-    Ok(Command::Redis { size, out })
-}
-
-fn of_server(options: &[String]) -> Outcome<Command> {
-    let (mut quick, mut rounds, mut span) = (false, None, None);
-    let mut out = workspace().join("bench/results");
-    let mut options = options.iter();
-    while let Some(option) = options.next() {
-        match option.as_str() {
-            "--quick" => quick = true,
-            "--rounds" => rounds = Some(whole("--rounds", options.next(), 99)?),
-            "--seconds" => span = Some(seconds(options.next())?),
-            "--out" => out = options.next().ok_or("--out: needs a directory")?.into(),
-            other => {
-                let rule = "must be --quick, --rounds N, --seconds S or --out DIR";
-                return Err(format!("option `{other}`: {rule}").into());
-            }
-        }
-    }
-    let size = server::Size {
-        rounds: rounds.unwrap_or(if quick { 2 } else { 7 }),
-        span: span.unwrap_or(Duration::from_secs(if quick { 1 } else { 3 })),
-        idle: 10_000,
-    };
-    Ok(Command::Server { size, out })
-}
-
-fn on_stores(options: &[String]) -> Outcome<Command> {
-    let (mut quick, mut rounds, mut span, mut only) = (false, None, None, Vec::new());
-    let mut out = workspace().join("bench/results");
-    let mut options = options.iter();
-    while let Some(option) = options.next() {
-        match option.as_str() {
-            "--quick" => quick = true,
-            "--rounds" => rounds = Some(whole("--rounds", options.next(), 99)?),
-            "--seconds" => span = Some(seconds(options.next())?),
-            "--only" => {
-                let names = options.next().ok_or("--only: needs names")?;
-                only = names.split(',').map(str::to_owned).collect();
-            }
-            "--out" => out = options.next().ok_or("--out: needs a directory")?.into(),
-            other => {
-                let rule = "must be --quick, --rounds N, --seconds S, --only NAMES or --out DIR";
-                return Err(format!("option `{other}`: {rule}").into());
-            }
-        }
-    }
-    let size = stores::Size {
-        rounds: rounds.unwrap_or(if quick { 2 } else { 9 }),
-        span: span.unwrap_or(Duration::from_millis(if quick { 200 } else { 500 })),
-        only,
-    };
-    Ok(Command::Stores { size, out })
+    let options = Options::read(options, &Takes { rounds: 1_000, seconds: true, only: true })?;
+    let (rounds, span) = (options.rounds(5, 15), options.millis(300, 300));
+    Ok(Command::Redis { size: redis::Size { rounds, span, only: options.only }, out: options.out })
 }
 
 fn in_http(options: &[String]) -> Outcome<Command> {
-    let (mut quick, mut rounds, mut span) = (false, None, None);
-    let mut out = workspace().join("bench/results");
-    let mut options = options.iter();
-    while let Some(option) = options.next() {
-        match option.as_str() {
-            "--quick" => quick = true,
-            "--rounds" => rounds = Some(whole("--rounds", options.next(), 99)?),
-            "--seconds" => span = Some(seconds(options.next())?),
-            "--out" => out = options.next().ok_or("--out: needs a directory")?.into(),
-            other => {
-                let rule = "must be --quick, --rounds N, --seconds S or --out DIR";
-                return Err(format!("option `{other}`: {rule}").into());
+    let options = Options::read(options, &Takes { seconds: true, ..Takes::default() })?;
+    let (rounds, span) = (options.rounds(3, 9), options.millis(1_000, 1_000));
+    Ok(Command::Http { size: http::Size { rounds, span }, out: options.out })
+}
+
+fn of_server(options: &[String]) -> Outcome<Command> {
+    let options = Options::read(options, &Takes { seconds: true, ..Takes::default() })?;
+    let (rounds, span) = (options.rounds(2, 7), options.millis(1_000, 3_000));
+    Ok(Command::Server { size: server::Size { rounds, span, idle: 10_000 }, out: options.out })
+}
+
+fn on_stores(options: &[String]) -> Outcome<Command> {
+    let options = Options::read(options, &Takes { seconds: true, only: true, ..Takes::default() })?;
+    let (rounds, span) = (options.rounds(2, 9), options.millis(200, 500));
+    Ok(Command::Stores {
+        size: stores::Size { rounds, span, only: options.only },
+        out: options.out,
+    })
+}
+
+/// What is said of a benchmark; what is not said has a default of its own in each.
+struct Options {
+    quick: bool,
+    rounds: Option<usize>,
+    span: Option<Duration>,
+    only: Vec<String>,
+    out: PathBuf,
+}
+
+/// What a benchmark can be told beside `--quick` and `--out`.
+struct Takes {
+    /// The most rounds.
+    rounds: usize,
+    seconds: bool,
+    only: bool,
+}
+
+impl Default for Takes {
+    fn default() -> Self {
+        Takes { rounds: 99, seconds: false, only: false }
+    }
+}
+
+impl Takes {
+    fn unknown(&self, option: &str) -> String {
+        let mut known = vec!["--quick", "--rounds N"];
+        known.extend(self.seconds.then_some("--seconds S"));
+        known.extend(self.only.then_some("--only NAMES"));
+        format!("option `{option}`: must be {} or --out DIR", known.join(", "))
+    }
+}
+
+impl Options {
+    fn read(options: &[String], takes: &Takes) -> Outcome<Options> {
+        let out = workspace().join("bench/results");
+        let mut read = Options { quick: false, rounds: None, span: None, only: Vec::new(), out };
+        let mut options = options.iter();
+        while let Some(option) = options.next() {
+            match option.as_str() {
+                "--quick" => read.quick = true,
+                "--rounds" => {
+                    read.rounds = Some(whole("--rounds", options.next(), takes.rounds)?);
+                }
+                "--seconds" if takes.seconds => read.span = Some(seconds(options.next())?),
+                "--only" if takes.only => {
+                    let names = options.next().ok_or("--only: needs names")?;
+                    read.only = names.split(',').map(str::to_owned).collect();
+                }
+                "--out" => read.out = options.next().ok_or("--out: needs a directory")?.into(),
+                other => return Err(takes.unknown(other).into()),
             }
         }
+        Ok(read)
     }
-    let rounds = rounds.unwrap_or(if quick { 3 } else { 9 });
-    let size = http::Size { rounds, span: span.unwrap_or(Duration::from_secs(1)) };
-    Ok(Command::Http { size, out })
+
+    fn rounds(&self, quick: usize, usual: usize) -> usize {
+        self.rounds.unwrap_or(if self.quick { quick } else { usual })
+    }
+
+    fn millis(&self, quick: u64, usual: u64) -> Duration {
+        self.span.unwrap_or(Duration::from_millis(if self.quick { quick } else { usual }))
+    }
 }
 
 fn seconds(value: Option<&String>) -> Outcome<Duration> {
@@ -270,6 +246,25 @@ mod tests {
     }
 
     #[test]
+    fn every_benchmark_has_its_own_defaults() {
+        let spans = |line: &str| match parsed(line) {
+            Ok(Command::Redis { size, .. }) => (size.rounds, size.span.as_millis()),
+            Ok(Command::Http { size, .. }) => (size.rounds, size.span.as_millis()),
+            Ok(Command::Server { size, .. }) => (size.rounds, size.span.as_millis()),
+            Ok(Command::Stores { size, .. }) => (size.rounds, size.span.as_millis()),
+            _ => panic!("{line}"),
+        };
+        for (bench, usual, quick) in [
+            ("redis", (15, 300), (5, 300)),
+            ("http", (9, 1_000), (3, 1_000)),
+            ("server", (7, 3_000), (2, 1_000)),
+            ("stores", (9, 500), (2, 200)),
+        ] {
+            assert_eq!((spans(bench), spans(&format!("{bench} --quick"))), (usual, quick));
+        }
+    }
+
+    #[test]
     fn turns_on_redis_are_as_long_as_told() {
         let line = "redis --quick --seconds 0.5";
         let Ok(Command::Redis { size, .. }) = parsed(line) else { panic!("{line}") };
@@ -288,6 +283,15 @@ mod tests {
             ("memory --rounds 0", "--rounds `0`: must be a whole number from 1 to 9"),
             ("memory --rounds", "--rounds ``: must be a whole number from 1 to 9"),
             ("memory --out", "--out: needs a directory"),
+            ("memory --seconds 1", "option `--seconds`: must be --quick, --rounds N or --out DIR"),
+            (
+                "http --only a",
+                "option `--only`: must be --quick, --rounds N, --seconds S or --out DIR",
+            ),
+            (
+                "stores -x",
+                "option `-x`: must be --quick, --rounds N, --seconds S, --only NAMES or --out DIR",
+            ),
             ("redis --seconds 0", "--seconds `0`: must be a number from 0.1 to 60"),
             ("instructions now", "instructions `now`: takes no options"),
         ] {

@@ -1,14 +1,16 @@
-//! The real binary on free ports.
+//! The real binary on free ports, with files of its own and a log that can be read.
 
+use std::fs::File;
+use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
-use std::path::Path;
+use std::path::PathBuf;
+use std::process::Command;
 
 use tollgate_testkit::servers::{Process, eventually, free_port};
 
 /// A running `tollgate serve`, gone when dropped.
-#[allow(dead_code)] // whichever ports the tests of a build ask
 pub(crate) struct Server {
-    process: Process,
+    pub(crate) process: Process,
     pub(crate) http: SocketAddr,
     pub(crate) grpc: SocketAddr,
     pub(crate) resp: SocketAddr,
@@ -16,47 +18,104 @@ pub(crate) struct Server {
 }
 
 impl Server {
+    /// Not started yet: files may be put in its directory.
+    pub(crate) fn new() -> Server {
+        let local = || SocketAddr::from(([127, 0, 0, 1], free_port()));
+        let process = Process::new(env!("CARGO_BIN_EXE_tollgate"), "tollgate");
+        Server { process, http: local(), grpc: local(), resp: local(), admin: local() }
+    }
+
     /// With these arguments behind `serve`, and all ports open.
     pub(crate) fn start(arguments: &[&str]) -> Server {
-        let local = || SocketAddr::from(([127, 0, 0, 1], free_port()));
-        let (http, grpc, resp, admin) = (local(), local(), local(), local());
-        let mut process = Process::new(env!("CARGO_BIN_EXE_tollgate"), "tollgate");
-        process.start(|command| {
+        Server::new().run(arguments, |_| {})
+    }
+
+    /// With this text as `tollgate.toml`.
+    pub(crate) fn told(config: &str) -> Server {
+        Server::with(config, &[], |_| {})
+    }
+
+    /// With this text as `tollgate.toml`, more arguments, and whatever else the command needs.
+    pub(crate) fn with(
+        config: &str,
+        arguments: &[&str],
+        more: impl FnOnce(&mut Command),
+    ) -> Server {
+        let server = Server::new();
+        server.write("tollgate.toml", config);
+        server.run(&[&["--config", "tollgate.toml"], arguments].concat(), more)
+    }
+
+    /// Starts it, and waits until it is ready. Ports that the arguments do not name are where they are to be.
+    pub(crate) fn run(mut self, arguments: &[&str], more: impl FnOnce(&mut Command)) -> Server {
+        let (said, log, ports) = (self.path("said"), self.path("log"), self.ports());
+        self.process.start(|command| {
             command.arg("serve");
-            for (name, address) in
-                [("http", http), ("grpc", grpc), ("resp", resp), ("admin", admin)]
-            {
-                command.arg(format!("--{name}")).arg(address.to_string());
+            for (flag, address) in ports.map(|(name, address)| (format!("--{name}"), address)) {
+                if !arguments.contains(&&flag[..]) {
+                    command.arg(flag).arg(address.to_string());
+                }
             }
             command.args(arguments);
+            command.stdout(File::create(said).unwrap()).stderr(File::create(log).unwrap());
+            more(command);
         });
-        for address in [http, grpc, resp, admin] {
-            eventually("the server listens", || TcpStream::connect(address).is_ok());
-        }
-        Server { process, http, grpc, resp, admin }
+        eventually("the server is ready", || self.read("said").contains("is ready"));
+        self
     }
 
-    /// With this text as its configuration file; its name tells the format.
-    #[allow(dead_code)] // not all parts have rules
-    pub(crate) fn with_config(name: &str, text: &str) -> Server {
-        let dir = tollgate_testkit::servers::Directory::new();
-        let path: &Path = &dir.path().join(name);
+    /// Those that answer questions and the one for operators.
+    pub(crate) fn ports(&self) -> [(&'static str, SocketAddr); 4] {
+        [("http", self.http), ("grpc", self.grpc), ("resp", self.resp), ("admin", self.admin)]
+    }
+
+    /// Of a file in its directory.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.process.dir().join(name)
+    }
+
+    pub(crate) fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.path(name)).unwrap_or_default()
+    }
+
+    /// Writes a file in place, as `>` of a shell does.
+    pub(crate) fn write(&self, name: &str, text: &str) {
+        let path = self.path(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(path, text).unwrap();
-        Server::start(&["--config", path.to_str().unwrap()])
     }
 
-    /// Sends it a signal.
-    pub(crate) fn signal(&self, signal: &str) {
-        self.process.signal(signal);
+    /// Puts a new file in the place of the old one, as editors do.
+    pub(crate) fn put(&self, name: &str, text: &str) {
+        self.write("other", text);
+        std::fs::rename(self.path("other"), self.path(name)).unwrap();
     }
 
-    /// Waits until it has ended by itself; true if all was well.
-    pub(crate) fn ended_well(&mut self) -> bool {
+    pub(crate) fn log(&self) -> String {
+        self.read("log")
+    }
+
+    /// Waits until this is in the log.
+    pub(crate) fn logged(&self, text: &str) {
+        eventually(text, || self.log().contains(text));
+    }
+
+    /// What the admin port says about something.
+    pub(crate) fn admin(&self, path: &str) -> String {
+        let mut stream = TcpStream::connect(self.admin).unwrap();
+        write!(stream, "GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    }
+
+    /// Its exit code, when it has ended by itself.
+    pub(crate) fn code(&mut self) -> Option<i32> {
         let mut status = None;
         eventually("the server ends", || {
             status = self.process.ended();
             status.is_some()
         });
-        status.is_some_and(|status| status.success())
+        status?.code()
     }
 }

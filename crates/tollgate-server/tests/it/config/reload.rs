@@ -18,7 +18,7 @@ fn a_new_quota_is_taken_and_the_counts_stay() {
     let api = |quota: u32| {
         format!("limits.api = '{quota} per 5000 weeks fixed-window'\nlimits.gcra = '{quota}/day'\n")
     };
-    let server = Server::start(&api(3));
+    let server = Server::told(&api(3));
     let mut client = server.client();
     for rule in ["api", "api", "gcra", "gcra", "gcra"] {
         client.ask(&format!("TG.HIT {rule} alice"));
@@ -36,7 +36,7 @@ fn a_new_quota_is_taken_and_the_counts_stay() {
 
 #[test]
 fn a_broken_file_changes_nothing_and_is_seen() {
-    let server = Server::start(&api(3));
+    let server = Server::told(&api(3));
     server.put("tollgate.toml", "[limits]\napi = '3/fortnight'\n");
     server.logged("tollgate.toml:2:10: limits.api: at 2: found \"fortnight\"");
     server.logged("the old rules stay");
@@ -59,7 +59,7 @@ fn a_broken_file_changes_nothing_and_is_seen() {
 #[test]
 fn a_limit_that_the_store_cannot_hold_is_refused_too() {
     let config = |limit: &str| format!("store.url = 'atomic:'\nlimits.api = '{limit}'\n");
-    let server = Server::start(&config("3/day"));
+    let server = Server::told(&config("3/day"));
     server.put("tollgate.toml", &config("4/day moving-window"));
     server.logged("Atomic cannot hold a log of hits");
     server.eventually_has("api", 3);
@@ -67,7 +67,7 @@ fn a_limit_that_the_store_cannot_hold_is_refused_too() {
 
 #[test]
 fn hangup_reads_again() {
-    let server = Server::start(&api(3));
+    let server = Server::told(&api(3));
     server.process.signal("HUP");
     server.logged("told to read the configuration again");
     server.put("tollgate.toml", &api(4));
@@ -89,7 +89,7 @@ fn a_config_map_that_is_swapped_is_taken() {
     let path = server.path("mount/tollgate.toml");
     let server = {
         let running = server;
-        running.run(path.to_str().unwrap())
+        running.run(&["--config", path.to_str().unwrap()], |_| {})
     };
     server.eventually_has("api", 11);
     for number in 2..5 {
@@ -107,7 +107,7 @@ fn files_that_come_and_go_in_an_included_directory_are_seen() {
     let server = Server::new();
     server.write("rules/a.toml", "limits.a = '1/day'");
     server.write("tollgate.toml", "include = 'rules'");
-    let server = server.run("tollgate.toml");
+    let server = server.run(&["--config", "tollgate.toml"], |_| {});
     server.eventually_has("a", 1);
     server.write("rules/b.yaml", "limits: { b: 2/day }");
     server.eventually_has("b", 2);
@@ -126,7 +126,7 @@ fn files_that_come_and_go_in_an_included_directory_are_seen() {
 
 #[test]
 fn what_needs_a_restart_is_said_and_the_rules_are_taken() {
-    let server = Server::start(&api(3));
+    let server = Server::told(&api(3));
     server.put("tollgate.toml", &format!("store.prefix = 'x'\nlog.level = 'debug'\n{}", api(4)));
     server.logged("store, log");
     server.eventually_has("api", 4);
@@ -141,7 +141,7 @@ fn what_to_do_without_a_store_changes_with_the_rules() {
             "[store]\nurl = 'redis://127.0.0.1:{nobody}/'\non_failure = '{on_failure}'\n[limits]\napi = '3/day'\n"
         )
     };
-    let server = Server::start(&config("closed"));
+    let server = Server::told(&config("closed"));
     let mut client = server.client();
     let allowed = |client: &mut Client, limit: &str| {
         client.ask(&format!("TG.HIT {limit} x")).field("allowed").integer()
@@ -164,7 +164,7 @@ fn nobody_notices_a_reload_under_load() {
     // One window for a century, so that the count is exact.
     let config = |quota: u32| format!("limits.api = '{quota} per 5000 weeks fixed-window'\n");
     let quotas = |round: u32| 1_000_000 + round;
-    let server = Server::start(&config(quotas(0)));
+    let server = Server::told(&config(quotas(0)));
     let over = AtomicBool::new(false);
     let hits: u64 = std::thread::scope(|scope| {
         let load = || {

@@ -92,8 +92,7 @@ fn a_batch_answers_each_in_its_place() {
 
 #[test]
 fn rules_are_asked_by_name() {
-    let server = Server::with_config(
-        "rules.toml",
+    let server = Server::told(
         "[limits.api]\nlimit = \"1/day\"\nexempt = [\"admin\"]\nblocked = [\"evil*\"]\n\
          [limits.trial]\nlimit = \"1/day\"\nshadow = true\n\
          [namespaces.shop.limits.api]\nlimit = \"3/day\"\n",
@@ -165,7 +164,7 @@ fn concurrent_connections_admit_exactly_the_limit() {
 
 #[test]
 fn operators_see_what_happened() {
-    let server = Server::with_config("rules.toml", "[limits.api]\nlimit = \"1/day\"\n");
+    let server = Server::told("[limits.api]\nlimit = \"1/day\"\n");
     let mut client = Client::new(server.http);
     for key in ["a", "a", "a", "b"] {
         client.post(&format!("/v1/hit?limit=api&key={key}"), "");

@@ -34,8 +34,7 @@ async fn every_port_asks_for_its_token_and_takes_no_other() {
 #[tokio::test]
 async fn who_looks_after_the_server_needs_no_token() {
     let hash = token().1;
-    let server =
-        Server::start(&format!("[auth]\ntokens.a = {hash:?}\nadmin_tokens.a = {hash:?}\n"));
+    let server = Server::told(&format!("[auth]\ntokens.a = {hash:?}\nadmin_tokens.a = {hash:?}\n"));
     for path in ["/health", "/ready"] {
         let io = connect(server.admin, None).await.unwrap();
         let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
@@ -50,7 +49,7 @@ async fn who_looks_after_the_server_needs_no_token() {
 #[tokio::test]
 async fn a_client_of_redis_shows_it_in_every_way_it_knows() {
     let (token, hash) = token();
-    let server = Server::start(&format!("[auth.tokens]\nshop = {hash:?}\n"));
+    let server = Server::told(&format!("[auth.tokens]\nshop = {hash:?}\n"));
     let said = async |first: &str| {
         let io = connect(server.resp, None).await.unwrap();
         let said = exchange(io, &format!("{first}\r\nCL.THROTTLE a 1 1 1\r\nQUIT\r\n")).await;
@@ -78,8 +77,7 @@ async fn a_client_of_redis_shows_it_in_every_way_it_knows() {
         assert!(!said.contains("*5\r\n"));
     }
     // Six wrong words, and each time a question without a right one.
-    let metrics = "GET /metrics HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
-    let said = exchange(connect(server.admin, None).await.unwrap(), metrics).await.unwrap();
+    let said = server.admin("/metrics");
     let counted = "tollgate_connections_refused_total{port=\"resp\"} 12\n";
     assert!(said.contains(counted), "{said}");
 }
@@ -104,11 +102,9 @@ fn a_token_in_place_of_its_hash_is_refused_without_repeating_it() {
 #[tokio::test]
 async fn tokens_change_with_the_file_but_are_never_all_forgotten() {
     let ((old, old_hash), (new, new_hash)) = (token(), token());
-    let server = Server::start(&format!("[auth.tokens]\nshop = {old_hash:?}\n"));
+    let server = Server::told(&format!("[auth.tokens]\nshop = {old_hash:?}\n"));
     let write = |text: &str| {
-        let dir = server.process.dir();
-        std::fs::write(dir.join("next"), text).unwrap();
-        std::fs::rename(dir.join("next"), dir.join("tollgate.toml")).unwrap();
+        server.put("tollgate.toml", text);
         server.process.signal("HUP");
     };
     let asked = async |token: &str| ask("http", server.http, None, Some(token)).await.unwrap();

@@ -41,17 +41,8 @@ async fn tokens_certificates_and_a_plain_word_open_it() {
         (mutual, ""),
     ] {
         let address = anywhere();
-        let local = address.replace("0.0.0.0", "127.0.0.1").parse::<SocketAddr>().unwrap();
-        let mut process = Process::new(env!("CARGO_BIN_EXE_tollgate"), "tollgate");
-        let dir = process.dir().to_owned();
-        std::fs::write(dir.join("tollgate.toml"), &config).unwrap();
-        process.start(|command| {
-            command.args(["serve", "--config", "tollgate.toml", "--http", &address]);
-            command.args(["--grpc", "off", "--resp", "off", "--admin", "off"]);
-            command.stderr(File::create(dir.join("log")).unwrap());
-        });
-        eventually("it listens", || std::net::TcpStream::connect(local).is_ok());
-        let log = std::fs::read_to_string(dir.join("log")).unwrap();
+        let arguments = ["--http", &address, "--grpc", "off", "--resp", "off", "--admin", "off"];
+        let log = Server::with(&config, &arguments, |_| {}).log();
         for warning in ["open to every machine", "in the clear"] {
             assert_eq!(log.contains(warning), warned == warning, "{config}: {log}");
         }

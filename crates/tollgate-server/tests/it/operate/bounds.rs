@@ -13,7 +13,7 @@ async fn ended(mut io: impl AsyncRead + Unpin) -> bool {
 
 #[tokio::test]
 async fn there_is_room_for_so_many_and_operators_have_their_own() {
-    let server = Server::start("[connections]\nmax = 3\n");
+    let server = Server::told("[connections]\nmax = 3\n");
     let mut held = Vec::new();
     for address in [server.resp, server.http, server.grpc] {
         held.push(TcpStream::connect(address).await.unwrap());
@@ -44,7 +44,7 @@ const METRICS: &str = "GET /metrics HTTP/1.1\r\nhost: x\r\nconnection: close\r\n
 
 #[tokio::test]
 async fn who_says_nothing_is_sent_away_where_that_is_set() {
-    let server = Server::start("[connections]\nidle_timeout = '200ms'\n");
+    let server = Server::told("[connections]\nidle_timeout = '200ms'\n");
     for (port, address) in server.ports() {
         assert!(ended(TcpStream::connect(address).await.unwrap()).await, "{port}");
     }
@@ -60,7 +60,7 @@ async fn who_says_nothing_is_sent_away_where_that_is_set() {
 #[tokio::test]
 async fn who_never_ends_its_greeting_of_tls_is_sent_away() {
     let certificates = Certificates::new();
-    let server = Server::start(&format!(
+    let server = Server::told(&format!(
         "[connections]\nhandshake_timeout = '200ms'\n[tls]\ncertificate = {:?}\nkey = {:?}\n",
         certificates.name("server.crt"),
         certificates.name("server.key")
@@ -78,7 +78,7 @@ async fn who_never_ends_its_greeting_of_tls_is_sent_away() {
 
 #[tokio::test]
 async fn a_request_that_comes_byte_by_byte_is_not_waited_for() {
-    let server = Server::start("[connections]\nrequest_timeout = '300ms'\n");
+    let server = Server::told("[connections]\nrequest_timeout = '300ms'\n");
     let never = "POST /v1/hit HTTP/1.1\r\nx: ".to_owned() + &"x".repeat(10_000);
     let preface = "PRI * HTTP/2.0\r\n\r\nSM";
     for (port, address, slow) in [
@@ -130,7 +130,7 @@ async fn random_bytes_end_a_connection_and_nothing_else() {
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
     ];
     for config in ["", &tls] {
-        let server = Server::start(config);
+        let server = Server::told(config);
         for (_, address) in server.ports() {
             for round in 0..50 {
                 let noise: Vec<u8> = (0..200).map(|_| byte()).collect();
@@ -154,7 +154,7 @@ async fn random_bytes_end_a_connection_and_nothing_else() {
 
 #[tokio::test]
 async fn a_system_without_room_for_files_is_waited_for() {
-    let mut server = Server::start("");
+    let mut server = Server::told("");
     let id = server.process.id().unwrap().to_string();
     let bound = Command::new("prlimit").args(["--pid", &id, "--nofile=60:60"]).status().unwrap();
     assert!(bound.success());

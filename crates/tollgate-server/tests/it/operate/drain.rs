@@ -76,7 +76,7 @@ async fn calls(address: SocketAddr, seen: Arc<Seen>) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn under_load_nobody_who_was_heard_goes_without_an_answer() {
-    let mut server = Server::start("");
+    let mut server = Server::told("");
     let seen: Vec<Arc<Seen>> = (0..3).map(|_| Arc::default()).collect();
     let mut clients = tokio::task::JoinSet::new();
     for _ in 0..8 {
@@ -99,7 +99,7 @@ async fn under_load_nobody_who_was_heard_goes_without_an_answer() {
 
 #[tokio::test]
 async fn it_is_not_ready_before_it_stops_and_a_second_word_ends_it() {
-    let mut server = Server::start("[connections]\ndrain_delay = '1h'\n");
+    let mut server = Server::told("[connections]\ndrain_delay = '1h'\n");
     let ready = async || {
         let io = connect(server.admin, None).await.unwrap();
         exchange(io, "GET /ready HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await.unwrap()
@@ -115,7 +115,7 @@ async fn it_is_not_ready_before_it_stops_and_a_second_word_ends_it() {
 
 #[tokio::test]
 async fn who_only_sits_there_does_not_hold_it_up() {
-    let mut server = Server::start("[connections]\ngrace = '1h'\n");
+    let mut server = Server::told("[connections]\ngrace = '1h'\n");
     let mut held = Vec::new();
     for (_, address) in server.ports() {
         held.push(TcpStream::connect(address).await.unwrap());

@@ -9,7 +9,6 @@ mod packaging;
 mod tls;
 mod traces;
 
-use std::fs::File;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
@@ -25,77 +24,14 @@ use rustls::{ClientConfig, RootCertStore};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tollgate_server::grpc::proto::{Entry, RateLimitDescriptor, RateLimitRequest};
-use tollgate_testkit::servers::{Certificates, Process, eventually, free_port};
+use tollgate_testkit::servers::{Certificates, eventually, free_port};
+
+use crate::server::Server;
 
 /// What a client sends over HTTP.
 const HIT: &str = "POST /v1/hit?limit=1000000/day&key=somebody HTTP/1.1\r\nhost: x\r\n";
 
-/// The real binary with a log that can be read.
-struct Server {
-    process: Process,
-    http: SocketAddr,
-    grpc: SocketAddr,
-    resp: SocketAddr,
-    admin: SocketAddr,
-}
-
 impl Server {
-    /// With this configuration; waits until it is ready.
-    fn start(config: &str) -> Server {
-        Server::with(config, &[], |_| {})
-    }
-
-    /// With arguments and whatever else the command needs.
-    fn with(config: &str, arguments: &[&str], more: impl FnOnce(&mut Command)) -> Server {
-        let local = || SocketAddr::from(([127, 0, 0, 1], free_port()));
-        let mut server = Server {
-            process: Process::new(env!("CARGO_BIN_EXE_tollgate"), "tollgate"),
-            http: local(),
-            grpc: local(),
-            resp: local(),
-            admin: local(),
-        };
-        let dir = server.process.dir().to_owned();
-        std::fs::write(dir.join("tollgate.toml"), config).unwrap();
-        let (http, grpc, resp, admin) = (server.http, server.grpc, server.resp, server.admin);
-        server.process.start(|command| {
-            command.args(["serve", "--config", "tollgate.toml"]).args(arguments);
-            for (name, address) in
-                [("http", http), ("grpc", grpc), ("resp", resp), ("admin", admin)]
-            {
-                command.arg(format!("--{name}")).arg(address.to_string());
-            }
-            command.stderr(File::create(dir.join("log")).unwrap());
-            command.stdout(File::create(dir.join("said")).unwrap());
-            more(command);
-        });
-        eventually("the server is ready", || server.read("said").contains("is ready"));
-        server
-    }
-
-    fn read(&self, file: &str) -> String {
-        std::fs::read_to_string(self.process.dir().join(file)).unwrap_or_default()
-    }
-
-    fn log(&self) -> String {
-        self.read("log")
-    }
-
-    /// Those that answer questions and the one for operators.
-    fn ports(&self) -> [(&'static str, SocketAddr); 4] {
-        [("http", self.http), ("grpc", self.grpc), ("resp", self.resp), ("admin", self.admin)]
-    }
-
-    /// Its exit code, when it has ended by itself.
-    fn code(&mut self) -> Option<i32> {
-        let mut status = None;
-        eventually("the server ends", || {
-            status = self.process.ended();
-            status.is_some()
-        });
-        status?.code()
-    }
-
     /// Every port answers an honest client.
     async fn answers(&self, tls: Option<&Arc<ClientConfig>>, token: Option<&str>) {
         for (port, address) in self.ports() {

@@ -17,7 +17,7 @@ fn metrics(text: &str) -> BTreeSet<String> {
 
 #[tokio::test]
 async fn the_dashboard_asks_for_metrics_that_there_are() {
-    let server = Server::start("");
+    let server = Server::told("");
     server.answers(None, None).await;
     let request = "GET /metrics HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
     let served =

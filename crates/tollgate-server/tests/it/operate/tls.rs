@@ -33,7 +33,7 @@ async fn asked(
 #[tokio::test]
 async fn every_port_speaks_tls_and_nothing_else() {
     let (certificates, strangers) = (Certificates::new(), Certificates::new());
-    let server = Server::start(&config(&certificates, false));
+    let server = Server::told(&config(&certificates, false));
     for port in server.ports() {
         let answer = asked(port, &certificates, false).await;
         assert_eq!(answer.as_deref(), Ok("answered"), "{port:?}");
@@ -47,7 +47,7 @@ async fn every_port_speaks_tls_and_nothing_else() {
 #[tokio::test]
 async fn with_an_authority_of_clients_only_its_clients_are_answered() {
     let (certificates, strangers) = (Certificates::new(), Certificates::new());
-    let server = Server::start(&config(&certificates, true));
+    let server = Server::told(&config(&certificates, true));
     // These show a certificate of another authority, and trust the server all the same.
     std::fs::copy(certificates.file("ca.crt"), strangers.file("ca.crt")).unwrap();
     for port in server.ports() {
@@ -69,7 +69,7 @@ async fn a_port_can_be_left_out_and_have_its_own_authority() {
         "[tls.admin]\noff = true\n[tls.resp]\nclient_ca = {:?}\n",
         certificates.name("ca.crt")
     );
-    let server = Server::start(&text);
+    let server = Server::told(&text);
     assert_eq!(ask("admin", server.admin, None, None).await.as_deref(), Ok("answered"));
     assert_eq!(asked(("http", server.http), &certificates, false).await.as_deref(), Ok("answered"));
     let refused = asked(("resp", server.resp), &certificates, false).await;
@@ -80,7 +80,7 @@ async fn a_port_can_be_left_out_and_have_its_own_authority() {
 #[tokio::test]
 async fn http_2_and_1_are_chosen_from() {
     let certificates = Certificates::new();
-    let server = Server::start(&config(&certificates, false));
+    let server = Server::told(&config(&certificates, false));
     for (address, offers, chosen) in [
         (server.http, &["h2", "http/1.1"][..], Some(&b"h2"[..])),
         (server.http, &["http/1.1"], Some(b"http/1.1")),
@@ -98,7 +98,7 @@ async fn http_2_and_1_are_chosen_from() {
 #[tokio::test]
 async fn a_new_certificate_is_taken_and_a_broken_one_is_not() {
     let (certificates, others) = (Certificates::new(), Certificates::new());
-    let server = Server::start(&config(&certificates, false));
+    let server = Server::told(&config(&certificates, false));
     let mut open = connect(server.resp, Some(&trusting(&certificates, false, &[]))).await.unwrap();
     let replace = |name: &str| {
         // As one step, as everybody who replaces certificates does it.
@@ -133,7 +133,7 @@ async fn a_new_certificate_is_taken_and_a_broken_one_is_not() {
 #[tokio::test]
 async fn nobody_has_to_tell_it_that_a_certificate_is_new() {
     let (certificates, others) = (Certificates::new(), Certificates::new());
-    let server = Server::start(&config(&certificates, false));
+    let server = Server::told(&config(&certificates, false));
     for name in ["server.crt", "server.key"] {
         std::fs::copy(others.file(name), certificates.file(name)).unwrap();
     }
@@ -145,7 +145,7 @@ async fn nobody_has_to_tell_it_that_a_certificate_is_new() {
 #[tokio::test]
 async fn answers_larger_than_a_socket_arrive_whole() {
     let certificates = Certificates::new();
-    let server = Server::start(&config(&certificates, false));
+    let server = Server::told(&config(&certificates, false));
     let mut io = connect(server.resp, Some(&trusting(&certificates, false, &[]))).await.unwrap();
     let text = "x".repeat(30_000);
     let echo = format!("*2\r\n$4\r\nECHO\r\n${}\r\n{text}\r\n", text.len());

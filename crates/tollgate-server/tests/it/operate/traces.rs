@@ -77,7 +77,7 @@ async fn hit_as_part_of_a_trace(server: &Server, sampled: &str) {
 async fn requests_are_spans_and_part_of_the_trace_of_who_asked() {
     let collector = Collector::start();
     let config = format!("[traces]\nendpoint = 'http://{}'\n", collector.address);
-    let mut server = Server::start(&config);
+    let mut server = Server::told(&config);
     server.answers(None, None).await;
     assert!(!contains(&collector.all(), &TRACE_BYTES));
     hit_as_part_of_a_trace(&server, "01").await;
@@ -101,7 +101,7 @@ async fn every_command_of_a_pipeline_is_a_span_by_a_name_that_is_known() {
         collector.address,
         free_port()
     );
-    let mut server = Server::start(&config);
+    let mut server = Server::told(&config);
     let commands = "PING\r\nMADEUP somebody\r\nTG.HIT 5/minute somebody\r\nTG.PEEK 5/minute another\r\nTG.USAGE 5/minute somebody\r\nQUIT\r\n";
     let said = exchange(connect(server.resp, None).await.unwrap(), commands).await.unwrap();
     assert_eq!(said.matches("-STORE ").count(), 3, "{said}");
@@ -138,7 +138,7 @@ async fn only_the_share_that_is_set_is_traced_and_callers_decide_for_theirs() {
 #[tokio::test]
 async fn a_collector_that_is_not_there_holds_nobody_up() {
     let config = format!("[traces]\nendpoint = 'http://127.0.0.1:{}'\n", free_port());
-    let mut server = Server::start(&config);
+    let mut server = Server::told(&config);
     server.answers(None, None).await;
     server.process.signal("TERM");
     assert_eq!(server.code(), Some(0));

@@ -19,7 +19,7 @@ fn what_was_received_before_the_end_is_answered() {
     for client in &mut clients {
         client.send(&pipeline);
     }
-    server.signal("TERM");
+    server.process.signal("TERM");
     let mut taken = Vec::new();
     for client in &mut clients {
         for _ in 0..50 {
@@ -30,7 +30,7 @@ fn what_was_received_before_the_end_is_answered() {
     }
     taken.sort_unstable();
     assert_eq!(taken, (1..=1_000).collect::<Vec<_>>());
-    assert!(server.ended_well());
+    assert_eq!(server.code(), Some(0));
 }
 
 #[test]
@@ -57,9 +57,9 @@ fn under_load_every_answer_is_whole_and_every_charge_is_answered() {
         })
         .collect();
     eventually("there is load", || answered.load(Ordering::Relaxed) > 1_000);
-    server.signal("TERM");
+    server.process.signal("TERM");
     let most = threads.into_iter().map(|thread| thread.join().unwrap()).max().unwrap();
     // Each charge got its own number: if the highest equals the count of answers, none was lost.
     assert_eq!(usize::try_from(most).unwrap(), answered.load(Ordering::Relaxed));
-    assert!(server.ended_well());
+    assert_eq!(server.code(), Some(0));
 }
