@@ -22,9 +22,12 @@
 //! | `etcd://host:port,host:port`, `etcds://` | `tollgate-etcd`, feature `etcd` |
 //! | `postgres://user:password@host/database` | `tollgate-postgres`, feature `postgres` |
 //! | `durable:path?level=reserve` | `tollgate-durable`, feature `durable` |
+//! | `leased+` in front of any of these | `tollgate-cluster`, feature `cluster`: allotments of it, spent without a round trip; see [`Opening`] |
 //!
 //! A store that was not compiled in gets an error that says which feature to enable; an unknown scheme one that lists what is known.
 
+#[cfg(feature = "cluster")]
+mod leased;
 mod open;
 mod scheme;
 

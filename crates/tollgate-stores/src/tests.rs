@@ -53,3 +53,19 @@ fn a_store_in_process_takes_no_address() {
     let error = opened(Opening::new("memory:somewhere")).unwrap_err().to_string();
     assert!(error.contains("nothing may follow"), "{error}");
 }
+
+#[cfg(feature = "cluster")]
+#[test]
+fn any_store_can_be_leased_from() {
+    let store = opened(Opening::new("leased+memory:?lease.nodes=2")).unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let limiter = SharedLimiter::on(&store, "", "100/hour fixed-window").unwrap();
+    runtime.block_on(async {
+        for _ in 0..100 {
+            assert!(limiter.hit("a").await.unwrap().allowed());
+        }
+        assert!(!limiter.hit("a").await.unwrap().allowed());
+    });
+    let refused = SharedLimiter::on(&store, "", "100/hour elastic-window").unwrap_err();
+    assert_eq!(refused.kind(), tollgate::ErrorKind::Unsupported);
+}

@@ -54,7 +54,7 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tollgate::algorithm::Op;
-use tollgate::shared::{Ask, Guard, Mode, SharedLimiter, SharedStore};
+use tollgate::shared::{Ask, Figure, Guard, Mode, SharedLimiter, SharedStore};
 use tollgate::{Clock, Decision, Error, KeyRef, Limit, OwnedKey, Receipt, Source, Timestamp};
 
 use stats::Counters;
@@ -432,6 +432,20 @@ impl<S: SharedStore> SharedStore for Leased<S> {
 
     fn suspect(&self) {
         self.inner.store.suspect();
+    }
+
+    fn figures(&self) -> Vec<Figure> {
+        let mut figures = self.inner.store.figures();
+        figures.extend(self.stats().figures());
+        figures
+    }
+
+    fn leave(&self) -> impl Future<Output = ()> + Send + use<S> {
+        let (store, all) = (self.inner.store.clone(), self.clone().give_all_back());
+        async move {
+            all.await;
+            store.leave().await;
+        }
     }
 
     fn sleep(&self, span: Duration) -> impl Future<Output = ()> + Send + use<S> {

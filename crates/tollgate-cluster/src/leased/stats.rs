@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use tollgate::shared::Figure;
+
 macro_rules! stats {
     ($($(#[$doc:meta])+ $name:ident,)+) => {
         /// What happened to the allotments of a node since its store was made.
@@ -57,6 +59,54 @@ impl LeaseStats {
     #[must_use]
     pub fn round_trips_saved(&self) -> u64 {
         self.in_hand.saturating_sub(self.draws)
+    }
+}
+
+impl LeaseStats {
+    pub(super) fn figures(&self) -> [Figure; 9] {
+        [
+            Figure::counter(
+                "lease_in_hand_total",
+                "Calls that were answered from allotments in hand.",
+                self.in_hand,
+            ),
+            Figure::counter(
+                "lease_refused_total",
+                "Of these, hits refused because the store had lately had nothing.",
+                self.refused,
+            ),
+            Figure::counter("lease_draws_total", "Draws that the store answered.", self.draws),
+            Figure::counter(
+                "lease_draws_failed_total",
+                "Draws that the store did not answer.",
+                self.failed,
+            ),
+            Figure::counter(
+                "lease_drawn_units_total",
+                "Units that were drawn: over the draws it is the size of an allotment.",
+                self.drawn,
+            ),
+            Figure::counter(
+                "lease_given_back_units_total",
+                "Units that were not spent and given back.",
+                self.given_back,
+            ),
+            Figure::counter(
+                "lease_ended_units_total",
+                "Units that were not spent and have ended.",
+                self.ended,
+            ),
+            Figure::counter(
+                "round_trips_saved_total",
+                "Calls on the store that were not needed because of allotments.",
+                self.round_trips_saved(),
+            ),
+            Figure::gauge(
+                "lease_keys",
+                "Keys of which something is in hand, or lately was.",
+                self.keys,
+            ),
+        ]
     }
 }
 

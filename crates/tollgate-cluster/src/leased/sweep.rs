@@ -20,19 +20,8 @@ const SHORTEST: Duration = Duration::from_millis(10);
 type Collected<S> = (Arc<Lease<S>>, OwnedKey, Vec<Unspent>);
 
 impl<S: SharedStore> Leased<S> {
-    /// Gives back everything in hand, for a node that is about to leave.
-    ///
-    /// ```
-    /// # use tollgate::{Memory, shared::InProcess};
-    /// # use tollgate_cluster::Leased;
-    /// # async fn example() -> Result<(), tollgate::Error> {
-    /// let store = Leased::new(InProcess::new(Memory::new()));
-    /// // Serve, then:
-    /// store.give_back().await;
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub async fn give_back(&self) {
+    /// Gives back everything in hand: what [`leave`](SharedStore::leave) does.
+    pub(super) async fn give_all_back(self) {
         for (lease, key, unspent) in self.collect(true) {
             self.question(&lease, key.as_ref()).give_back(unspent).await;
         }

@@ -1,6 +1,6 @@
 //! What Prometheus gets to read. Labels are rules, verdicts and ports: as many as the configuration has, never as many as there are keys.
 
-use tollgate::shared::{SharedStore as _, Stats};
+use tollgate::shared::{Figure, SharedStore as _, Stats};
 
 use super::text::{Seconds, Text};
 use crate::observe::{Observer, Protocol};
@@ -13,6 +13,7 @@ pub(super) fn text(service: &Service) -> String {
     text.value("tollgate_build_info", &[("version", env!("CARGO_PKG_VERSION"))], 1);
     rules(service.observer(), &mut text);
     store(&service.store().guard().stats(), &mut text);
+    figures(&service.store().figures(), &mut text);
     ports(service.observer(), &mut text);
     reloads(&service.reloads().status(), &mut text);
     memory(&mut text);
@@ -96,6 +97,15 @@ fn store(stats: &Stats, text: &mut Text) {
     );
     for (turn, count) in [("opened", stats.opened), ("closed", stats.closed)] {
         text.value("tollgate_breaker_turns_total", &[("turn", turn)], count);
+    }
+}
+
+/// What the store says of itself.
+fn figures(figures: &[Figure], text: &mut Text) {
+    for figure in figures {
+        let name = format!("tollgate_store_{}", figure.name);
+        text.metric(&name, if figure.may_fall { "gauge" } else { "counter" }, figure.help);
+        text.value(&name, &[], figure.value);
     }
 }
 

@@ -4,12 +4,14 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap::Args;
 use clap::builder::FalseyValueParser;
 use tokio::runtime::Handle;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinSet;
+use tollgate::shared::SharedStore as _;
 use tollgate_stores::Opening;
 
 use super::files;
@@ -25,6 +27,9 @@ use crate::service::{Defaults, Service};
 use crate::settings::{Address, AuthSettings, LogFormat, Settings, StoreSettings};
 use crate::telemetry::{self, Tracer};
 use crate::{admin, grpc, http, resp};
+
+/// How long the store may take to hear that this process leaves.
+const LEAVE: Duration = Duration::from_secs(2);
 
 #[derive(Args, Debug)]
 pub(super) struct Serve {
@@ -240,6 +245,11 @@ impl Serve {
         supervisor::tell(supervisor::READY);
         stop.drain(&drain, delay).await;
         while tasks.join_next().await.is_some() {}
+        // Nobody asks any more: what this process holds for others is theirs.
+        let left = tokio::time::timeout(LEAVE, service.store().leave()).await;
+        if left.is_err() {
+            tracing::warn!("the store did not take back what was held of it within {LEAVE:?}");
+        }
         Ok(())
     }
 }

@@ -77,4 +77,8 @@ pub(super) fn fields(decision: &Decision, limit: Option<&Limit>, out: &mut Strin
         decision.charged(),
         decision.source().name()
     );
+    let _ = match decision.bound() {
+        Some(bound) => write!(out, ",\"bound\":{bound}"),
+        None => write!(out, ",\"bound\":null"),
+    };
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate::{Decision, Source, Timestamp};
+use tollgate::{Decision, Timestamp};
 
 use super::reply::Reply;
 use crate::service::{Answer, Refusal, RefusalKind};
@@ -73,7 +73,7 @@ fn seconds(at: Timestamp, now: Timestamp) -> i64 {
 fn native(answer: &Answer, reply: &mut Reply<'_>) {
     let outcomes = answer.decisions.outcomes();
     let several = outcomes.len() > 1;
-    reply.map(if several { 10 } else { 9 });
+    reply.map(if several { 11 } else { 10 });
     reply.bulk(b"verdict");
     reply.bulk(answer.verdict.name().as_bytes());
     reply.bulk(b"allowed");
@@ -82,7 +82,11 @@ fn native(answer: &Answer, reply: &mut Reply<'_>) {
         Some((_, decision)) => {
             numbers(decision, reply);
             reply.bulk(b"source");
-            reply.bulk(source(decision.source()).as_bytes());
+            reply.bulk(decision.source().name().as_bytes());
+            reply.bulk(b"bound");
+            reply.integer(
+                decision.bound().map_or(NONE, |bound| i64::try_from(bound).unwrap_or(i64::MAX)),
+            );
         }
         None => {
             for name in NUMBERS {
@@ -91,6 +95,8 @@ fn native(answer: &Answer, reply: &mut Reply<'_>) {
             }
             reply.bulk(b"source");
             reply.bulk(b"rule");
+            reply.bulk(b"bound");
+            reply.integer(0);
         }
     }
     if several {
@@ -161,20 +167,6 @@ fn longest(answers: &[Answer]) -> i64 {
 
 fn micros(span: Duration) -> i64 {
     i64::try_from(span.as_micros()).unwrap_or(i64::MAX)
-}
-
-fn source(source: Source) -> &'static str {
-    match source {
-        Source::Store => "store",
-        Source::Overflow => "overflow",
-        Source::DenialCache => "denial_cache",
-        Source::Fallback => "fallback",
-        Source::FailOpen => "fail_open",
-        Source::FailClosed => "fail_closed",
-        Source::Lease => "lease",
-        Source::Replica => "replica",
-        _ => "other",
-    }
 }
 
 /// Never a decision.

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 mod cli;
+mod cluster;
 mod config;
 mod envoy;
 mod grpc;

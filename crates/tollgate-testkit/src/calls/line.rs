@@ -1,12 +1,13 @@
-//! A line that can be cut.
+//! A line on which everything can go wrong.
 
 use std::net::TcpListener as StdListener;
+use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
-/// Leads to a server of this machine. While it is cut, both ends hear nothing and keep their connections.
+/// Leads to a server of this machine.
 #[derive(Debug)]
 pub struct Line {
     port: u16,
@@ -15,9 +16,24 @@ pub struct Line {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct State {
-    cut: bool,
+    flow: Flow,
     /// Connections from before the last replacement lead nowhere.
     replaced: u64,
+}
+
+/// What becomes of bytes, in both directions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Flow {
+    #[default]
+    Free,
+    /// Held until it is mended.
+    Cut,
+    /// All connections are ended, and new ones too.
+    Severed,
+    /// Each piece so much later.
+    Late(Duration),
+    /// One by one.
+    Drip,
 }
 
 impl Line {
@@ -52,19 +68,40 @@ impl Line {
         self.port
     }
 
-    /// Not a byte more, in either direction.
-    pub fn cut(&self) {
-        self.state.send_modify(|state| state.cut = true);
+    fn set(&self, flow: Flow) {
+        self.state.send_modify(|state| state.flow = flow);
     }
 
-    /// On with it: what was sent meanwhile arrives.
+    /// Not a byte more, in either direction. Both ends keep their connections and hear nothing.
+    pub fn cut(&self) {
+        self.set(Flow::Cut);
+    }
+
+    /// Connections are ended, and so is each new one.
+    pub fn sever(&self) {
+        self.set(Flow::Severed);
+    }
+
+    /// Everything arrives so much later.
+    pub fn delay(&self, span: Duration) {
+        self.set(Flow::Late(span));
+    }
+
+    /// Byte by byte.
+    pub fn drip(&self) {
+        self.set(Flow::Drip);
+    }
+
+    /// On with it: what was held arrives.
     pub fn mend(&self) {
-        self.state.send_modify(|state| state.cut = false);
+        self.set(Flow::Free);
     }
 
     /// Another line in its place: who was connected hears nothing for ever, and is not told.
     pub fn replace(&self) {
-        self.state.send_modify(|state| *state = State { cut: false, replaced: state.replaced + 1 });
+        let next =
+            |state: &mut State| *state = State { flow: Flow::Free, replaced: state.replaced + 1 };
+        self.state.send_modify(next);
     }
 }
 
@@ -75,11 +112,41 @@ async fn carry(
 ) {
     let replaced = state.borrow().replaced;
     let mut bytes = vec![0; 16_384];
-    while let Ok(count @ 1..) = from.read(&mut bytes).await {
+    let mut severed = state.clone();
+    let is_severed = |state: &State| state.flow == Flow::Severed;
+    loop {
+        let count = tokio::select! {
+            read = from.read(&mut bytes) => match read {
+                Ok(count @ 1..) => count,
+                _ => return,
+            },
+            _ = severed.wait_for(is_severed) => return,
+        };
         // Ends with the line, not before: an end would be heard.
-        let whole = |state: &State| !state.cut && state.replaced == replaced;
-        if state.wait_for(whole).await.is_err() || to.write_all(&bytes[..count]).await.is_err() {
+        let moves = |state: &State| state.flow != Flow::Cut && state.replaced == replaced;
+        let Ok(flow) = state.wait_for(moves).await.map(|state| state.flow) else { return };
+        if deliver(&mut to, &bytes[..count], flow).await.is_err() {
             return;
         }
     }
+}
+
+async fn deliver(
+    to: &mut (impl AsyncWriteExt + Unpin),
+    bytes: &[u8],
+    flow: Flow,
+) -> std::io::Result<()> {
+    match flow {
+        Flow::Late(span) => tokio::time::sleep(span).await,
+        Flow::Drip => {
+            for byte in bytes {
+                to.write_all(std::slice::from_ref(byte)).await?;
+                to.flush().await?;
+                tokio::task::yield_now().await;
+            }
+            return Ok(());
+        }
+        Flow::Free | Flow::Cut | Flow::Severed => {}
+    }
+    to.write_all(bytes).await
 }

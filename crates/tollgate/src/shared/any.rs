@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Ask, Guard, Mode, SharedStore};
+use super::{Ask, Figure, Guard, Mode, SharedStore};
 use crate::algorithm::Op;
 use crate::decision::Decision;
 use crate::error::Error;
@@ -63,6 +63,8 @@ trait Erased: Debug + Send + Sync {
     fn guard(&self) -> &Guard;
     fn lane(&self, prepared: &AnyPrepared, key: KeyRef<'_>) -> usize;
     fn suspect(&self);
+    fn figures(&self) -> Vec<Figure>;
+    fn leave(&self) -> Boxed<()>;
     fn sleep(&self, span: Duration) -> Boxed<()>;
     fn spawn(&self, task: Boxed<()>);
 }
@@ -175,6 +177,14 @@ impl<S: SharedStore> Erased for S {
         SharedStore::suspect(self);
     }
 
+    fn figures(&self) -> Vec<Figure> {
+        SharedStore::figures(self)
+    }
+
+    fn leave(&self) -> Boxed<()> {
+        Box::pin(SharedStore::leave(self))
+    }
+
     fn sleep(&self, span: Duration) -> Boxed<()> {
         Box::pin(SharedStore::sleep(self, span))
     }
@@ -252,6 +262,14 @@ impl SharedStore for AnyStore {
 
     fn suspect(&self) {
         self.0.suspect();
+    }
+
+    fn figures(&self) -> Vec<Figure> {
+        self.0.figures()
+    }
+
+    fn leave(&self) -> impl Future<Output = ()> + Send + use<> {
+        self.0.leave()
     }
 
     fn sleep(&self, span: Duration) -> impl Future<Output = ()> + Send + use<> {

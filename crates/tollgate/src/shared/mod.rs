@@ -8,6 +8,7 @@ mod asking;
 mod breaker;
 mod denials;
 mod failure;
+mod figure;
 mod forget;
 mod guard;
 mod in_process;
@@ -23,6 +24,7 @@ mod wait;
 
 pub use any::{AnyPrepared, AnyStore};
 pub use failure::{OnFailure, Share};
+pub use figure::Figure;
 pub use guard::{Guard, GuardBuilder};
 pub use in_process::InProcess;
 pub use limiter::{SharedCall, SharedLimiter};
@@ -123,6 +125,16 @@ pub trait SharedStore: Clone + Debug + Send + Sync + 'static {
 
     /// Told when several calls in a row have failed: a connection that looks alive may be dead.
     fn suspect(&self) {}
+
+    /// What this store has to say of itself beside the counters of its [`Guard`], for metrics.
+    fn figures(&self) -> Vec<Figure> {
+        Vec::new()
+    }
+
+    /// Before this process ends: what it holds for others is given back, and peers are told. Errors are nobody's any more.
+    fn leave(&self) -> impl Future<Output = ()> + Send + use<Self> {
+        std::future::ready(())
+    }
 
     /// The timer of the runtime that the store lives on.
     fn sleep(&self, span: Duration) -> impl Future<Output = ()> + Send + use<Self>;

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tollgate::algorithm::{AnyMachine, Op};
-use tollgate::shared::SharedLimiter;
+use tollgate::shared::{SharedLimiter, SharedStore};
 use tollgate::{Algorithm, Limit, Receipt, Source, Timestamp};
 
 use super::Leased;
@@ -207,7 +207,7 @@ impl Run {
             4 | 5 => self.executor.stop_or_go_on(node),
             6 => {
                 let leased = self.nodes[node].store().clone();
-                self.sim.spawn(node, async move { leased.give_back().await });
+                self.sim.spawn(node, async move { leased.leave().await });
             }
             7 => self.sim.world().cut.fill(false),
             _ => {}
