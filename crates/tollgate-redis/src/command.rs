@@ -1,10 +1,7 @@
 //! What goes to the script and what comes back: see `lua/main.lua` and the head of each algorithm's file for the arguments it reads.
 
 use redis::{Cmd, RedisResult, Value};
-use tollgate::algorithm::{
-    AnyMachine, Fields, MAX_UNITS, Op, State, Step, elastic_window, fixed_window,
-    fixed_window_per_key, gcra, level, sliding_window,
-};
+use tollgate::algorithm::{AnyMachine, MAX_UNITS, Op, Told, gcra};
 use tollgate::shared::Mode;
 use tollgate::{Algorithm, Decision, Error, Limit, Receipt, Timestamp};
 
@@ -101,70 +98,19 @@ impl Rule {
     /// The decision that five numbers of the reply tell.
     fn decision(&self, act: Act, now: Timestamp, reply: &Reply) -> Decision {
         let &Reply { allowed, has_state, charged, state } = reply;
-        let cost = match act {
-            // What a refused take waits for is the first unit.
-            Act::Op(Op::Take(cost)) if cost > 0 && !allowed => 1,
-            Act::Op(Op::Hit(cost) | Op::Peek(cost) | Op::Take(cost) | Op::Charge(cost)) => cost,
-            _ => 0,
+        let op = match act {
+            Act::Op(op) => op,
+            Act::Reset => Op::Set(0),
         };
-        let step = Step { allowed, cost, charged, changed: charged > 0 };
-        if let AnyMachine::MovingWindow(_) = self.machine {
-            return self.moving_window(step, now, has_state, state);
-        }
-        let state = has_state.then(|| self.state(state));
-        self.machine.decision(state.as_ref(), now, step)
-    }
-
-    fn state(&self, [a, b, c]: [u64; 3]) -> State {
-        let time = Timestamp::from_micros;
-        match self.algorithm {
-            Algorithm::FixedWindow => {
-                State::FixedWindow(fixed_window::State { window: a, count: b })
+        // An arrival time comes in seconds and microseconds: a thousand years ahead is too far for the script.
+        let state = match (&self.machine, state) {
+            (AnyMachine::Gcra(_), [seconds, micros, part]) => {
+                [seconds.saturating_mul(1_000_000).saturating_add(micros), part, 0]
             }
-            Algorithm::FixedWindowPerKey => {
-                State::FixedWindowPerKey(fixed_window_per_key::State { start: time(a), count: b })
-            }
-            Algorithm::ElasticWindow => {
-                State::ElasticWindow(elastic_window::State { expiry: time(a), count: b })
-            }
-            Algorithm::SlidingWindow => State::SlidingWindow(sliding_window::State {
-                start: time(a),
-                previous: b,
-                current: c,
-            }),
-            Algorithm::TokenBucket => State::TokenBucket(self.level(a, b, c)),
-            Algorithm::LeakyBucket => State::LeakyBucket(self.level(a, b, c)),
-            _ => {
-                let micros = a.saturating_mul(1_000_000).saturating_add(b);
-                State::Gcra(gcra::State { tat: time(micros), part: c })
-            }
-        }
-    }
-
-    fn level(&self, at: u64, units: u64, rest: u64) -> level::State {
-        let level = u128::from(units) * u128::from(self.period) + u128::from(rest);
-        level::State { time: Timestamp::from_micros(at), level }
-    }
-
-    /// The log stays in Redis: what is used, the newest entry, and when the refused cost passes.
-    fn moving_window(
-        &self,
-        step: Step,
-        now: Timestamp,
-        has_state: bool,
-        [used, newest, retry]: [u64; 3],
-    ) -> Decision {
-        let reachable = !step.allowed && step.cost <= self.quota;
-        let fresh_at = Timestamp::from_micros(newest.saturating_add(self.period));
-        let fields = Fields {
-            limit: self.quota,
-            remaining: self.quota.saturating_sub(used),
-            used,
-            retry_at: reachable.then(|| Timestamp::from_micros(retry)),
-            fresh_at: Some(fresh_at).filter(|at| has_state && *at > now),
-            mark: newest,
+            (_, state) => state,
         };
-        Decision::of_fields(step, now, fields)
+        let told = Told { allowed, charged, state: has_state.then_some(state) };
+        self.machine.told(op, now, told)
     }
 }
 

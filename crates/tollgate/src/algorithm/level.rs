@@ -35,7 +35,7 @@ impl Level {
     }
 
     /// `units` in parts.
-    fn parts(&self, units: u64) -> u128 {
+    pub(super) fn parts(&self, units: u64) -> u128 {
         u128::from(units) * u128::from(self.period)
     }
 

@@ -116,8 +116,8 @@ impl State {
 /// The functions of the moving window.
 #[derive(Clone, Copy, Debug)]
 pub struct MovingWindow {
-    quota: u64,
-    period: u64,
+    pub(super) quota: u64,
+    pub(super) period: u64,
 }
 
 impl MovingWindow {

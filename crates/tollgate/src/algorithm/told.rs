@@ -1,0 +1,188 @@
+//! What a store tells that does the steps itself, in a script or a function of a database: numbers, from which the decision is made here.
+
+use super::{
+    AnyMachine, Fields, Op, State, Step, elastic_window, fixed_window, fixed_window_per_key, gcra,
+    level, sliding_window,
+};
+use crate::decision::Decision;
+use crate::time::Timestamp;
+
+/// What became of one operation in a store that does the steps itself.
+///
+/// See [`AnyMachine::told`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Told {
+    /// Whether it was allowed.
+    pub allowed: bool,
+    /// Units that were charged.
+    pub charged: u64,
+    /// The state that was left, if there is one, in three numbers; unused ones are 0. Times are in microseconds since 1970.
+    ///
+    /// | algorithm | numbers |
+    /// | --- | --- |
+    /// | fixed window | number of the window, count |
+    /// | fixed window per key, elastic window | start or expiry, count |
+    /// | sliding window | start, count of the window before, count |
+    /// | token bucket, leaky bucket | time, units in use, rest in parts of 1 / period of a unit |
+    /// | GCRA | arrival time, rest in parts of 1 / quota of a microsecond |
+    /// | moving window, whose log is too long to be sent | units in use, newest entry, when the refused cost passes |
+    pub state: Option<[u64; 3]>,
+}
+
+impl AnyMachine {
+    /// The decision about an operation that was done elsewhere.
+    ///
+    /// ```
+    /// use tollgate::algorithm::{AnyMachine, Op, Told};
+    /// use tollgate::{Limit, Timestamp};
+    ///
+    /// let machine = AnyMachine::new(&"5/minute fixed-window-per-key".parse::<Limit>()?);
+    /// let told = Told { allowed: true, charged: 1, state: Some([1_000_000, 3, 0]) };
+    /// let decision = machine.told(Op::Hit(1), Timestamp::from_micros(2_000_000), told);
+    /// assert_eq!((decision.remaining(), decision.reset_after().as_secs()), (2, 59));
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    pub fn told(&self, op: Op, now: Timestamp, told: Told) -> Decision {
+        let Told { allowed, charged, state } = told;
+        let cost = match op {
+            // What a refused take waits for is the first unit.
+            Op::Take(cost) if cost > 0 && !allowed => 1,
+            Op::Hit(cost) | Op::Peek(cost) | Op::Take(cost) | Op::Charge(cost) => cost,
+            _ => 0,
+        };
+        let step = Step { allowed, cost, charged, changed: charged > 0 };
+        match self {
+            AnyMachine::MovingWindow(machine) => {
+                Decision::of_fields(step, now, machine.fields_of(state, now, step))
+            }
+            _ => self.decision(state.and_then(|state| self.state_of(state)).as_ref(), now, step),
+        }
+    }
+
+    fn state_of(&self, [a, b, c]: [u64; 3]) -> Option<State> {
+        let time = Timestamp::from_micros(a);
+        Some(match self {
+            AnyMachine::FixedWindow(_) => {
+                State::FixedWindow(fixed_window::State { window: a, count: b })
+            }
+            AnyMachine::FixedWindowPerKey(_) => {
+                State::FixedWindowPerKey(fixed_window_per_key::State { start: time, count: b })
+            }
+            AnyMachine::ElasticWindow(_) => {
+                State::ElasticWindow(elastic_window::State { expiry: time, count: b })
+            }
+            AnyMachine::SlidingWindow(_) => {
+                let (previous, current) = (b, c);
+                State::SlidingWindow(sliding_window::State { start: time, previous, current })
+            }
+            AnyMachine::TokenBucket(level) => State::TokenBucket(level.state_of(time, b, c)),
+            AnyMachine::LeakyBucket(level) => State::LeakyBucket(level.state_of(time, b, c)),
+            AnyMachine::Gcra(_) => State::Gcra(gcra::State { tat: time, part: b }),
+            AnyMachine::MovingWindow(_) => return None,
+        })
+    }
+}
+
+impl level::Level {
+    fn state_of(&self, time: Timestamp, units: u64, rest: u64) -> level::State {
+        level::State { time, level: self.parts(units) + u128::from(rest) }
+    }
+}
+
+impl super::moving_window::MovingWindow {
+    fn fields_of(&self, state: Option<[u64; 3]>, now: Timestamp, step: Step) -> Fields {
+        let [used, newest, retry] = state.unwrap_or_default();
+        let (quota, period) = (self.quota, self.period);
+        let reachable = !step.allowed && step.cost <= quota;
+        let fresh_at = Timestamp::from_micros(newest.saturating_add(period));
+        Fields {
+            limit: quota,
+            remaining: quota.saturating_sub(used),
+            used,
+            retry_at: reachable.then(|| Timestamp::from_micros(retry)),
+            fresh_at: Some(fresh_at).filter(|at| state.is_some() && *at > now),
+            mark: newest,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limit::{Algorithm, Limit};
+
+    /// The numbers of a state.
+    fn numbers(
+        state: &State,
+        period: u128,
+        now: Timestamp,
+        cost: u64,
+        machine: &AnyMachine,
+    ) -> [u64; 3] {
+        let level = |state: &level::State| {
+            let part = |number: u128| u64::try_from(number).unwrap();
+            [state.time.as_micros(), part(state.level / period), part(state.level % period)]
+        };
+        match state {
+            State::FixedWindow(state) => [state.window, state.count, 0],
+            State::FixedWindowPerKey(state) => [state.start.as_micros(), state.count, 0],
+            State::ElasticWindow(state) => [state.expiry.as_micros(), state.count, 0],
+            State::SlidingWindow(state) => [state.start.as_micros(), state.previous, state.current],
+            State::TokenBucket(state) | State::LeakyBucket(state) => level(state),
+            State::Gcra(state) => [state.tat.as_micros(), state.part, 0],
+            State::MovingWindow(_) => {
+                let fields = machine.apply(&mut Some(state.clone()), now, Op::Peek(cost)).fields();
+                let retry = fields.retry_at.map_or(0, Timestamp::as_micros);
+                [fields.used, fields.mark, retry]
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_told_makes_the_decision_that_the_state_makes() {
+        for algorithm in Algorithm::ALL {
+            let limit: Limit = format!("7/10 seconds {algorithm}").parse().unwrap();
+            let (machine, period) = (AnyMachine::new(&limit), limit.period().as_micros());
+            let (mut state, mut now) = (None, Timestamp::from_micros(1_790_000_000_000_003));
+            for (turn, op) in [
+                Op::Hit(2),
+                Op::Hit(9),
+                Op::Take(4),
+                Op::Peek(1),
+                Op::Hit(1),
+                Op::Take(3),
+                Op::Hit(3),
+            ]
+            .iter()
+            .cycle()
+            .take(40)
+            .enumerate()
+            {
+                now = now.plus(271_828 * (turn as u64 % 5));
+                let wanted = machine.apply(&mut state, now, *op);
+                let cost = match op {
+                    Op::Take(_) => 1,
+                    Op::Hit(cost) | Op::Peek(cost) => *cost,
+                    _ => 0,
+                };
+                let told = Told {
+                    allowed: wanted.allowed(),
+                    charged: wanted.charged(),
+                    state: state.as_ref().map(|state| numbers(state, period, now, cost, &machine)),
+                };
+                let got = machine.told(*op, now, told);
+                let of = |decision: &Decision| {
+                    (
+                        decision.allowed(),
+                        decision.used(),
+                        decision.remaining(),
+                        decision.retry_after(),
+                        decision.expires_at(),
+                        decision.receipt(),
+                    )
+                };
+                assert_eq!(of(&got), of(&wanted), "{algorithm} {op:?} at {now}");
+            }
+        }
+    }
+}
