@@ -92,6 +92,7 @@ impl<S: SharedStore> Limits<S> {
     }
 
     /// [`hit`](Limits::hit) for a single limit.
+    #[inline]
     pub(crate) async fn hit_one<K: Key>(
         &self,
         terms: Terms,
@@ -99,10 +100,25 @@ impl<S: SharedStore> Limits<S> {
         cost: u64,
     ) -> Result<Decision, Error> {
         // Nothing to recall and nothing to learn: what the store answers at once is all there is to it.
-        let plain = !self.remembers && self.fallback.is_none();
-        if plain && let Some(decision) = self.at_once(terms, key, Op::Hit(cost)) {
+        if self.is_plain()
+            && let Some(decision) = self.at_once(terms, key, Op::Hit(cost))
+        {
             return Ok(decision);
         }
+        self.hit_one_with_care(terms, key, cost).await
+    }
+
+    fn is_plain(&self) -> bool {
+        !self.remembers && self.fallback.is_none()
+    }
+
+    /// The rest of [`hit_one`](Limits::hit_one), apart from it: a future that may wait is large, and to make it takes longer than a hit on memory.
+    async fn hit_one_with_care<K: Key>(
+        &self,
+        terms: Terms,
+        key: &K,
+        cost: u64,
+    ) -> Result<Decision, Error> {
         let guard = self.store.guard();
         let sent = guard.now();
         let mut epoch = None;
@@ -117,7 +133,9 @@ impl<S: SharedStore> Limits<S> {
                 Err(now) => epoch = Some(now),
             }
         }
-        if !plain && let Some(decision) = self.at_once(terms, key, Op::Hit(cost)) {
+        if !self.is_plain()
+            && let Some(decision) = self.at_once(terms, key, Op::Hit(cost))
+        {
             self.learn_of(terms, key, cost, sent, epoch, &[decision]);
             return Ok(decision);
         }

@@ -150,7 +150,7 @@ impl<S: SharedStore> SharedLimiter<S> {
     /// # Errors
     /// When the store does not answer and the limiter has no rule for that.
     pub async fn hit<K: Key>(&self, key: K) -> Result<Decision, Error> {
-        self.now().hit_n(key, 1).await
+        self.limits.hit_one(self.limits.terms(), &key, 1).await
     }
 
     /// See [`Limiter::hit_n`](crate::Limiter::hit_n).
