@@ -89,8 +89,8 @@ impl PostgresBuilder {
         self
     }
 
-    /// How many connections there are, at least one. Default 2: while the server works on one batch, another one is done by another of its processes. What waits
-    /// for one of them goes in one statement, so more than a few only make batches smaller.
+    /// How many connections there are, at least one. Default 2: while the server works on one batch, another one is done by another of its processes. Each key has its
+    /// connection, and what waits for one of them goes in one statement, so more than a few only make batches smaller.
     pub fn connections(mut self, connections: usize) -> Self {
         self.connections = connections.max(1);
         self

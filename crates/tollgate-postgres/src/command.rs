@@ -5,10 +5,7 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use tokio_postgres::SimpleQueryRow;
-use tollgate::algorithm::{
-    AnyMachine, Fields, MAX_UNITS, Op, State, Step, elastic_window, fixed_window,
-    fixed_window_per_key, gcra, level, sliding_window,
-};
+use tollgate::algorithm::{AnyMachine, MAX_UNITS, Op, Told};
 use tollgate::shared::Mode;
 use tollgate::{Algorithm, Decision, Error, Limit, Receipt, Timestamp};
 
@@ -43,8 +40,6 @@ pub(crate) struct Rule {
     period: u64,
     burst: u64,
     charge_denied: bool,
-    /// The most that can pass at once.
-    capacity: u64,
 }
 
 /// What is done with one key.
@@ -74,6 +69,8 @@ pub(crate) struct Call {
 #[derive(Debug)]
 pub(crate) enum Outcome {
     Decided(Vec<Decision>),
+    /// Nothing was done: it is not as plain as it seemed.
+    NotPlain,
     /// Nothing was done: somebody else holds one of its rows.
     Locked,
     Failed(Error),
@@ -88,10 +85,6 @@ impl Rule {
             period: u64::try_from(limit.period().as_micros()).unwrap_or(u64::MAX),
             burst: limit.burst(),
             charge_denied: limit.charge_denied(),
-            capacity: match limit.algorithm() {
-                Algorithm::TokenBucket | Algorithm::LeakyBucket | Algorithm::Gcra => limit.burst(),
-                _ => limit.quota(),
-            },
         }
     }
 
@@ -109,8 +102,21 @@ impl Rule {
         }
     }
 
+    pub(crate) fn machine(&self) -> &AnyMachine {
+        &self.machine
+    }
+
+    pub(crate) fn quota(&self) -> u64 {
+        self.quota
+    }
+
+    /// The most that can pass at once.
+    pub(crate) fn capacity(&self) -> u64 {
+        self.machine.capacity()
+    }
+
     /// The time that units are worth, where time is what is counted.
-    fn worth(&self, units: u64) -> (u64, u64) {
+    pub(crate) fn worth(&self, units: u64) -> (u64, u64) {
         match &self.machine {
             AnyMachine::Gcra(gcra) => gcra.time_of(units),
             _ => (0, 0),
@@ -124,69 +130,12 @@ impl Rule {
         now: Timestamp,
         [flags, charged, a, b, c]: [u64; NUMBERS],
     ) -> Decision {
-        let allowed = flags & ALLOWED != 0;
-        let cost = match act {
-            // What a refused take waits for is the first unit.
-            Act::Op(Op::Take(cost)) if cost > 0 && !allowed => 1,
-            Act::Op(Op::Hit(cost) | Op::Peek(cost) | Op::Take(cost) | Op::Charge(cost)) => cost,
-            _ => 0,
+        let op = match act {
+            Act::Op(op) => op,
+            Act::Reset => Op::Set(0),
         };
-        let step = Step { allowed, cost, charged, changed: charged > 0 };
-        let has_state = flags & HAS_STATE != 0;
-        if let AnyMachine::MovingWindow(_) = self.machine {
-            return self.moving_window(step, now, has_state, [a, b, c]);
-        }
-        let state = has_state.then(|| self.state([a, b, c]));
-        self.machine.decision(state.as_ref(), now, step)
-    }
-
-    fn state(&self, [a, b, c]: [u64; 3]) -> State {
-        let time = Timestamp::from_micros;
-        match self.algorithm {
-            Algorithm::FixedWindow => {
-                State::FixedWindow(fixed_window::State { window: a, count: b })
-            }
-            Algorithm::FixedWindowPerKey => {
-                State::FixedWindowPerKey(fixed_window_per_key::State { start: time(a), count: b })
-            }
-            Algorithm::ElasticWindow => {
-                State::ElasticWindow(elastic_window::State { expiry: time(a), count: b })
-            }
-            Algorithm::SlidingWindow => State::SlidingWindow(sliding_window::State {
-                start: time(a),
-                previous: b,
-                current: c,
-            }),
-            Algorithm::TokenBucket => State::TokenBucket(self.level(a, b, c)),
-            Algorithm::LeakyBucket => State::LeakyBucket(self.level(a, b, c)),
-            _ => State::Gcra(gcra::State { tat: time(a), part: b }),
-        }
-    }
-
-    fn level(&self, at: u64, units: u64, rest: u64) -> level::State {
-        let level = u128::from(units) * u128::from(self.period) + u128::from(rest);
-        level::State { time: Timestamp::from_micros(at), level }
-    }
-
-    /// The log stays in the database: what is used, the newest entry, and when the refused cost passes.
-    fn moving_window(
-        &self,
-        step: Step,
-        now: Timestamp,
-        has_state: bool,
-        [used, newest, retry]: [u64; 3],
-    ) -> Decision {
-        let reachable = !step.allowed && step.cost <= self.quota;
-        let fresh_at = Timestamp::from_micros(newest.saturating_add(self.period));
-        let fields = Fields {
-            limit: self.quota,
-            remaining: self.quota.saturating_sub(used),
-            used,
-            retry_at: reachable.then(|| Timestamp::from_micros(retry)),
-            fresh_at: Some(fresh_at).filter(|at| has_state && *at > now),
-            mark: newest,
-        };
-        Decision::of_fields(step, now, fields)
+        let state = (flags & HAS_STATE != 0).then_some([a, b, c]);
+        self.machine.told(op, now, Told { allowed: flags & ALLOWED != 0, charged, state })
     }
 }
 
@@ -209,7 +158,7 @@ impl Part {
     fn makes(&self) -> bool {
         match self.act {
             Act::Op(Op::Hit(cost)) => {
-                cost > 0 && (self.rule.charge_denied || cost <= self.rule.capacity)
+                cost > 0 && (self.rule.charge_denied || cost <= self.rule.capacity())
             }
             Act::Op(Op::Take(units) | Op::Charge(units)) => units > 0,
             Act::Op(Op::Set(_)) => true,
@@ -289,11 +238,8 @@ pub(crate) fn statement<'a>(
     let (mut names, mut makes) = (String::new(), String::new());
     for (index, (key, (place, may))) in keys.iter_mut().enumerate() {
         *place = index + 1;
+        push_name(key, &mut names);
         let comma = if index == 0 { "" } else { "," };
-        // Backslashes twice over: for the text, and for the list in it.
-        let _ = write!(names, "{comma}\"\\\\\\\\x");
-        hex(key, &mut names);
-        names.push('"');
         let _ = write!(makes, "{comma}{}", if *may { "t" } else { "f" });
     }
     let mut arguments = Arguments::default();
@@ -325,6 +271,17 @@ pub(crate) fn statement<'a>(
     text
 }
 
+/// Adds a key to a list of keys, which stands in `E'{…}'`.
+pub(crate) fn push_name(key: &[u8], names: &mut String) {
+    if !names.is_empty() {
+        names.push(',');
+    }
+    // Backslashes twice over: for the text, and for the list in it.
+    names.push_str("\"\\\\\\\\x");
+    hex(key, names);
+    names.push('"');
+}
+
 fn hex(bytes: &[u8], out: &mut String) {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     for byte in bytes {
@@ -341,45 +298,56 @@ pub(crate) fn bytes(bytes: &[u8]) -> String {
     text
 }
 
-/// The rows of an answer: one for each step that is not only to try.
-pub(crate) struct Answer<'a> {
-    rows: std::slice::Iter<'a, SimpleQueryRow>,
+/// What came of the calls of a statement, one after the other.
+pub(crate) enum Answer<'a> {
+    /// The rows of an answer of `ask`: one for each step that is not only to try.
+    Steps(std::slice::Iter<'a, SimpleQueryRow>),
+    /// Of plain hits, one decision for each call.
+    Hits(std::vec::IntoIter<Option<Decision>>),
 }
 
 impl<'a> Answer<'a> {
     /// `None` if nothing was done and all is to be asked again.
-    pub(crate) fn new(rows: &'a [SimpleQueryRow]) -> Option<Answer<'a>> {
+    pub(crate) fn steps(rows: &'a [SimpleQueryRow]) -> Option<Answer<'a>> {
         let again = rows.first().and_then(|row| row.get(0)) == Some(AGAIN);
-        (!again).then(|| Answer { rows: rows.iter() })
+        (!again).then(|| Answer::Steps(rows.iter()))
     }
 
     /// What came of the next call.
     pub(crate) fn next(&mut self, call: &Call) -> Outcome {
-        let mut decisions = Vec::with_capacity(call.parts.len());
-        let (mut spoiled, mut failed) = (0, None);
-        for part in &call.parts {
-            match self
-                .rows
-                .next()
-                .ok_or_else(|| Error::store("fewer rows than steps", false))
-                .and_then(numbers)
-            {
-                Ok([flags, charged, a, b, c, clock]) => {
-                    spoiled |= flags & (LOCKED | NOT_A_STATE);
-                    let now = call.at.unwrap_or(Timestamp::from_micros(clock));
-                    decisions.push(part.rule.decision(part.act, now, [flags, charged, a, b, c]));
-                }
-                Err(error) => failed = Some(error),
-            }
+        match self {
+            Answer::Steps(rows) => stepped(rows, call),
+            Answer::Hits(decisions) => match decisions.next().flatten() {
+                Some(decision) => Outcome::Decided(vec![decision]),
+                None => Outcome::NotPlain,
+            },
         }
-        match (failed, spoiled) {
-            (Some(error), _) => Outcome::Failed(error),
-            (None, 0) => Outcome::Decided(decisions),
-            (None, LOCKED) => Outcome::Locked,
-            _ => Outcome::Failed(Error::store(
-                "the row of the key is not a state of this limit",
-                false,
-            )),
+    }
+}
+
+fn stepped(rows: &mut std::slice::Iter<'_, SimpleQueryRow>, call: &Call) -> Outcome {
+    let mut decisions = Vec::with_capacity(call.parts.len());
+    let (mut spoiled, mut failed) = (0, None);
+    for part in &call.parts {
+        match rows
+            .next()
+            .ok_or_else(|| Error::store("fewer rows than steps", false))
+            .and_then(numbers)
+        {
+            Ok([flags, charged, a, b, c, clock]) => {
+                spoiled |= flags & (LOCKED | NOT_A_STATE);
+                let now = call.at.unwrap_or(Timestamp::from_micros(clock));
+                decisions.push(part.rule.decision(part.act, now, [flags, charged, a, b, c]));
+            }
+            Err(error) => failed = Some(error),
+        }
+    }
+    match (failed, spoiled) {
+        (Some(error), _) => Outcome::Failed(error),
+        (None, 0) => Outcome::Decided(decisions),
+        (None, LOCKED) => Outcome::Locked,
+        _ => {
+            Outcome::Failed(Error::store("the row of the key is not a state of this limit", false))
         }
     }
 }

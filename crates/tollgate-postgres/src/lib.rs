@@ -23,6 +23,10 @@
 //! the state it left, from which this process computes the fields of a decision. So what waits at the same time is one statement, one round trip and
 //! one transaction, however many callers, keys and limits; hits on one key in it are decided one after another; a group is all or nothing within it.
 //!
+//! Each step costs the server several microseconds that way. So a batch of nothing but hits on GCRA, the usual one, goes to another function, `hits`: one `UPDATE` that charges
+//! all hits on a key as one where all fit, and leaves alone what does not. Who asked tells a denial from the state, and asks again by `ask` where some
+//! hits of a key fit and others do not.
+//!
 //! The other ways were to decide here: read the rows, and write them back if nobody else had (optimistic), or hold their locks meanwhile. Both need two round trips, and
 //! the second one lets a process that is stopped in between hold up all others; both send the log of a moving window to and fro. Their gain, one
 //! definition of each algorithm, is bought back by the test suite of all stores, which holds this one equal on random sequences.
@@ -60,6 +64,7 @@ mod clean;
 mod command;
 mod connection;
 mod failure;
+mod hits;
 mod key;
 mod queue;
 mod schema;
@@ -70,8 +75,8 @@ pub use builder::PostgresBuilder;
 pub use schema::{Tables, schema};
 
 use std::future::Future;
+use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tollgate::shared::{Ask, Guard, Mode, SharedStore};
@@ -92,9 +97,10 @@ pub struct Postgres {
 #[derive(Debug)]
 struct Inner {
     schema: String,
-    /// One for each connection. Callers take turns.
+    /// One for each connection.
     workers: Vec<Worker>,
-    turn: AtomicUsize,
+    /// Which of them a key goes to: always the same, so that hits on one key go together and no two connections want the same row.
+    choice: RandomState,
     guard: Guard,
     /// What a statement may take that is no decision.
     patience: Duration,
@@ -131,8 +137,8 @@ impl Postgres {
         patience: Duration,
         runtime: tokio::runtime::Handle,
     ) -> Postgres {
-        let turn = AtomicUsize::new(0);
-        Postgres { inner: Arc::new(Inner { schema, workers, turn, guard, patience, runtime }) }
+        let choice = RandomState::new();
+        Postgres { inner: Arc::new(Inner { schema, workers, choice, guard, patience, runtime }) }
     }
 
     async fn reachable(&self) -> Result<(), Error> {
@@ -150,7 +156,7 @@ impl Postgres {
     pub async fn clear_namespace(&self, namespace: &str) -> Result<(), Error> {
         let Inner { schema, patience, .. } = &*self.inner;
         let prefix = key::namespace_prefix(namespace);
-        let cleared = clean::clear(self.inner.worker(), schema, &prefix, *patience).await;
+        let cleared = clean::clear(self.inner.worker(&prefix), schema, &prefix, *patience).await;
         // However it ended, some keys may be fresh now.
         self.inner.guard.forget_denials();
         cleared
@@ -162,7 +168,7 @@ impl Postgres {
     /// When the server does not answer.
     pub async fn clean(&self) -> Result<usize, Error> {
         let Inner { schema, patience, .. } = &*self.inner;
-        clean::clean(self.inner.worker(), schema, *patience).await
+        clean::clean(self.inner.worker(&[]), schema, *patience).await
     }
 
     /// The key under which a subject of a limit stands in the table `counters`, for those who look with `psql`.
@@ -191,16 +197,17 @@ impl Prepared {
 }
 
 impl Inner {
-    /// Whose turn it is, or who comes next that has a connection.
-    fn worker(&self) -> &Worker {
-        let turn = self.turn.fetch_add(1, Ordering::Relaxed) % self.workers.len();
-        let in_turn = || self.workers[turn..].iter().chain(&self.workers[..turn]);
-        in_turn().find(|worker| worker.is_up()).unwrap_or(&self.workers[turn])
+    /// The one of this key, or who comes next that has a connection.
+    fn worker(&self, key: &[u8]) -> &Worker {
+        let first = self.choice.hash_one(key) as usize % self.workers.len();
+        let in_order = || self.workers[first..].iter().chain(&self.workers[..first]);
+        in_order().find(|worker| worker.is_up()).unwrap_or(&self.workers[first])
     }
 
     /// Asks all calls; their decisions in order. Very many go one piece after another.
     async fn ask(&self, mut calls: Vec<Call>) -> Result<Vec<Decision>, Error> {
-        let worker = self.worker();
+        let first = calls.iter().flat_map(|call| &call.parts).next();
+        let worker = self.worker(first.map_or(&[], |part| &part.key));
         if calls.len() <= queue::BATCH {
             return worker.ask(calls).await;
         }
@@ -272,7 +279,10 @@ impl SharedStore for Postgres {
 
     fn clear(&self, prepared: &Prepared) -> impl Future<Output = Result<(), Error>> + Send + use<> {
         let (inner, keys) = (Arc::clone(&self.inner), Arc::clone(&prepared.keys));
-        async move { clean::clear(inner.worker(), &inner.schema, keys.prefix(), inner.patience).await }
+        async move {
+            clean::clear(inner.worker(keys.prefix()), &inner.schema, keys.prefix(), inner.patience)
+                .await
+        }
     }
 
     fn check(&self) -> impl Future<Output = Result<(), Error>> + Send + use<> {

@@ -10,6 +10,7 @@ use tollgate::{Decision, Error, ErrorKind};
 use crate::command::{self, Answer, Call, Outcome};
 use crate::connection::{Connection, first_value, limited};
 use crate::failure::{self, Rolled, Verdict};
+use crate::hits::Hits;
 
 /// Statements are given twice the time after each timeout, up to this.
 const LONGEST: Duration = Duration::from_secs(30);
@@ -34,6 +35,8 @@ pub(crate) struct Waiting {
     timeout: Duration,
     /// Somebody else may hold a row of it: it must not make others wait.
     locked: bool,
+    /// It holds something else than plain hits, or hits of which some may be denied.
+    not_plain: bool,
     /// It may be the one for which others failed.
     alone: bool,
 }
@@ -52,7 +55,15 @@ impl Waiting {
         answer: oneshot::Sender<Result<Vec<Decision>, Error>>,
     ) -> Self {
         let decided = calls.iter().map(|_| None).collect();
-        Waiting { calls, answer, decided, timeout: Duration::ZERO, locked: false, alone: false }
+        Waiting {
+            calls,
+            answer,
+            decided,
+            timeout: Duration::ZERO,
+            locked: false,
+            not_plain: false,
+            alone: false,
+        }
     }
 
     /// What is still to be asked.
@@ -73,6 +84,7 @@ impl Waiting {
                 Outcome::Decided(decisions) => *decided = Some(decisions),
                 Outcome::Failed(error) => failed = Some(error),
                 Outcome::Locked => self.locked = true,
+                Outcome::NotPlain => self.not_plain = true,
             }
         }
         if let Some(error) = failed {
@@ -115,7 +127,8 @@ pub(crate) enum Next {
 
 /// What came of it.
 pub(crate) enum Done {
-    Batch(Vec<Waiting>, Result<Vec<SimpleQueryRow>, Failure>),
+    /// With what was asked as plain hits, if all was.
+    Batch(Vec<Waiting>, Option<Hits>, Result<Vec<SimpleQueryRow>, Failure>),
     Run(Running, Result<Vec<SimpleQueryRow>, Failure>),
 }
 
@@ -204,26 +217,28 @@ impl Queue {
                 let _ = running.answer.send(result.map_err(|failure| failure.verdict.error()));
                 breaks
             }
-            Done::Batch(batch, Ok(rows)) => {
-                self.answer(batch, &rows);
+            Done::Batch(batch, hits, Ok(rows)) => {
+                self.answer(batch, hits, &rows);
                 false
             }
-            Done::Batch(batch, Err(Failure { verdict, breaks })) => {
+            Done::Batch(batch, _, Err(Failure { verdict, breaks })) => {
                 self.failed(batch, verdict);
                 breaks
             }
         }
     }
 
-    fn answer(&mut self, batch: Vec<Waiting>, rows: &[SimpleQueryRow]) {
-        match Answer::new(rows) {
-            Some(mut answer) => {
-                let open = batch.into_iter().filter_map(|waiting| waiting.settle(&mut answer));
-                self.locked.extend(open);
-            }
-            // Somebody else made one of the keys first.
-            None => self.first(batch),
-        }
+    fn answer(&mut self, batch: Vec<Waiting>, hits: Option<Hits>, rows: &[SimpleQueryRow]) {
+        let answer = match hits {
+            Some(hits) => Some(Answer::Hits(hits.decisions(rows).into_iter())),
+            None => Answer::steps(rows),
+        };
+        // Somebody else made one of the keys first.
+        let Some(mut answer) = answer else { return self.first(batch) };
+        let open = batch.into_iter().filter_map(|waiting| waiting.settle(&mut answer));
+        let (locked, open) = open.partition(|waiting| waiting.locked);
+        self.locked.extend::<Vec<_>>(locked);
+        self.first(open);
     }
 
     fn failed(&mut self, mut batch: Vec<Waiting>, verdict: Verdict) {
@@ -263,13 +278,18 @@ impl Next {
             }
             Next::Batch(batch) => {
                 let skip = batch.iter().any(|waiting| waiting.locked);
-                let calls = batch.iter().flat_map(Waiting::open);
-                let statement = command::statement(schema, skip, calls);
+                let calls = || batch.iter().flat_map(Waiting::open);
+                let is_plain = !batch.iter().any(|waiting| waiting.locked || waiting.not_plain);
+                let hits = is_plain.then(|| Hits::of(schema, calls())).flatten();
+                let statement = match &hits {
+                    Some(hits) => hits.statement(),
+                    None => &command::statement(schema, skip, calls()),
+                };
                 let timeout = batch.iter().map(|w| w.timeout).max().unwrap_or(LONGEST);
                 // So that there is time left to ask for the others, when somebody else holds a row.
-                let sql = limited(timeout, timeout / 2, &statement);
+                let sql = limited(timeout, timeout / 2, statement);
                 let result = send(connection, timeout + patience, &sql).await;
-                Done::Batch(batch, result)
+                Done::Batch(batch, hits, result)
             }
         }
     }

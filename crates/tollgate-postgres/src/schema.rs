@@ -56,6 +56,7 @@ pub fn schema(name: &str, tables: Tables) -> Result<String, Error> {
         include_str!("../sql/schema.sql"),
         include_str!("../sql/tables.sql"),
         &ask,
+        include_str!("../sql/hits.sql"),
         include_str!("../sql/clean.sql"),
     ];
     let create = match tables {

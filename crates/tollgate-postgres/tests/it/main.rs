@@ -8,5 +8,6 @@
 mod client;
 mod conformance;
 mod failures;
+mod hits;
 mod servers;
 mod trips;

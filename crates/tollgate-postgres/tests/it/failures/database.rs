@@ -111,21 +111,21 @@ fn a_newer_schema_is_refused_when_connecting_and_later() {
         let limited = limiter(&store, "5/365 days");
         assert_eq!(admitted(&limited, "key", 3).await, 3);
         let admin = session(&server.url()).await;
-        let newer = schema("tollgate", Tables::Unlogged)
-            .unwrap()
-            .replace("IF version <> 1", "IF version <> 2");
+        let newer = schema("tollgate", Tables::Unlogged).unwrap();
         let newer = newer.split_once("CREATE FUNCTION tollgate.ask").unwrap().1;
         let newer = newer.split_once("CREATE FUNCTION tollgate.clean").unwrap().0;
-        let newer = format!(
-            "UPDATE tollgate.meta SET version = 2; CREATE OR REPLACE FUNCTION tollgate.ask{newer}"
-        );
+        let newer = format!("CREATE FUNCTION tollgate.ask{newer}")
+            .replace("IF version <> 1", "IF version <> 2")
+            .replace("has version 1", "has version 2")
+            .replace("CREATE FUNCTION", "CREATE OR REPLACE FUNCTION");
+        let newer = format!("UPDATE tollgate.meta SET version = 2; {newer}");
         // What is left is the comment of the next function.
         admin.batch_execute(&newer).await.unwrap();
-        let error = in_time(limited.hit("key")).await.unwrap_err();
-        assert_eq!((error.kind(), error.is_transient()), (ErrorKind::Store, false), "{error}");
-        let error = refused(server.url()).await;
-        assert_eq!((error.kind(), error.is_transient()), (ErrorKind::Store, false), "{error}");
-        assert!(error.to_string().contains("version 2"), "{error}");
+        let [hit, peek] = [limited.hit("key").await, limited.peek("key").await];
+        for error in [hit.unwrap_err(), peek.unwrap_err(), refused(server.url()).await] {
+            assert_eq!((error.kind(), error.is_transient()), (ErrorKind::Store, false), "{error}");
+            assert!(error.to_string().contains("version 2"), "{error}");
+        }
     });
 }
 
