@@ -16,8 +16,6 @@ use tollgate::shared::{Guard, GuardBuilder, SharedLimiter, SharedStore};
 pub(crate) enum Kind {
     /// Through a limiter, as users have it.
     Ours,
-    /// The same store without what stands around it.
-    Inner,
     /// The least that could be done for a hit: what ours is measured by.
     Bare,
     /// The same in another way.

@@ -47,7 +47,7 @@ struct Row {
 
 impl Row {
     fn name(&self) -> String {
-        if self.store == in_process::DURABLE {
+        if [in_process::DURABLE, in_process::AT_ONCE].contains(&self.store) {
             return self.title.to_owned();
         }
         format!("{}: {}", self.store, self.title)
@@ -77,7 +77,8 @@ pub(crate) fn run(size: &Size, out: &Path) -> Outcome<()> {
     let servers = Servers::start()?;
     let mut contenders = contenders::all(&servers, &runtime)?;
     if !size.only.is_empty() {
-        contenders.retain(|contender| size.only.iter().any(|name| name == contender.store));
+        contenders
+            .retain(|contender| size.only.iter().any(|name| contender.store.starts_with(name)));
     }
     if contenders.is_empty() {
         let rule = "must be durable, Redis, Memcached, PostgreSQL or etcd";

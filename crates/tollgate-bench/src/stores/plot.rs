@@ -2,7 +2,7 @@
 
 use super::Results;
 use super::contenders::Kind;
-use super::in_process::DURABLE;
+use super::in_process::{AT_ONCE, DURABLE};
 use super::scene::Scene;
 use crate::svg::{Bar, Look, Panel, picture};
 
@@ -10,11 +10,11 @@ pub(crate) fn plot(results: &Results) -> String {
     // In process it is hundreds of times as fast: its bars would be all that is seen.
     let panel = |scene: Scene, in_process: bool| {
         let rows = results.0.iter().filter(|row| row.scene == scene);
-        let rows = rows.filter(|row| (row.store == DURABLE) == in_process);
+        let rows = rows.filter(|row| [DURABLE, AT_ONCE].contains(&row.store) == in_process);
         let bars = rows.map(|row| Bar {
             title: row.short(),
             look: match row.kind {
-                Kind::Ours | Kind::Inner => Look::Ours,
+                Kind::Ours => Look::Ours,
                 Kind::Bare => Look::Floor,
                 Kind::Other => Look::Peer,
             },

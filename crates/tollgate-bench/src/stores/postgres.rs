@@ -27,10 +27,10 @@ pub(crate) fn contenders(servers: &Servers, runtime: &Runtime) -> Outcome<Vec<Co
         let mut add = |title, kind, work| {
             all.push(Contender { store: POSTGRES, title, kind, scene, work });
         };
-        if scene.callers == 1 {
-            add("upsert", Kind::Bare, tasks(scene, one.clone()));
-        } else {
-            add("upsert, 64 connections", Kind::Bare, tasks(scene, many.clone()));
+        let alone = Scene { callers: 1, ..scene };
+        add("upsert, one by one", Kind::Bare, tasks(alone, one.clone()));
+        if scene.callers > 1 {
+            add("upsert, 64 connections", Kind::Other, tasks(scene, many.clone()));
             add("upsert, one pipelined connection", Kind::Other, tasks(scene, one.clone()));
         }
         add("tollgate", Kind::Ours, tasks(scene, store.limiter(scene.limit())?));

@@ -15,11 +15,13 @@ const HOW: &str = "\
 - All contenders take turns in every round; the best round of each counts. Every hit is allowed, and leaves a state that is not fresh again at the next.
 - Beside each store stands the least that its server could do for a hit. Redis: `INCR` by the same client. Memcached: `ms` with the version of what it replaces,
   written and read by hand on a blocking socket, as many at a time as there are callers: they are sent together and all answers are awaited, which spares
-  what waking up 64 callers costs. PostgreSQL: an upsert that counts, prepared, one by one on a connection for each caller; also all callers in one pipeline. etcd: a
+  what waking up 64 callers costs. PostgreSQL: an upsert that counts, prepared, by one caller on one connection, who awaits each: one by one, also beside
+  our 64 callers; for them it stands there too on a connection for each, and in one pipeline. etcd: a
   transaction of one comparison and one put, by the same client, of names and values as long as ours.
 - Memory and the durable store are called by threads, and others by tasks; a look at the clock after every 256 hits. Each turn of these begins with as
   long a one untimed, in which the marks of the keys grow to what they use. The durable store has its default level and its file on the disk of temporary files.
-  What still waits for the disk is in the figures. *Asked at once* is the store without a limiter around it.
+  What still waits for the disk is in the figures. The durable store is measured by Memory asked in the same way: through a limiter for stores that wait, or, *asked at
+  once*, the store without a limiter around it. *Memory* is Memory's own limiter, whose calls are no futures.
 - On a hot key hits that wait at the same time are decided together by Memcached, PostgreSQL and etcd, so 64 callers may be faster than any bare command.
 - Deadlines are set to ten seconds, so that a busy machine ends no call.
 ";
