@@ -17,6 +17,7 @@ pub mod observe;
 pub mod reload;
 pub mod resp;
 pub mod rules;
+mod seconds;
 pub mod service;
 pub mod settings;
 pub mod telemetry;

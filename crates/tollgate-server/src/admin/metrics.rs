@@ -1,10 +1,13 @@
 //! What Prometheus gets to read. Labels are rules, verdicts and ports: as many as the configuration has, never as many as there are keys.
 
+use std::time::Duration;
+
 use tollgate::shared::{Figure, SharedStore as _, Stats};
 
-use super::text::{Seconds, Text};
+use super::text::Text;
 use crate::observe::{Observer, Protocol};
 use crate::reload::ReloadStatus;
+use crate::seconds::Seconds;
 use crate::service::{Service, Verdict};
 
 pub(super) fn text(service: &Service) -> String {
@@ -156,12 +159,16 @@ fn spans(observer: &Observer, protocol: Protocol, text: &mut Text) {
     let mut below = 0;
     for (most, count) in buckets {
         below += count;
-        let most = if most == u64::MAX { "+Inf".to_owned() } else { Seconds(most).to_string() };
+        let most = if most == u64::MAX { "+Inf".to_owned() } else { seconds(most).to_string() };
         let labels = [("port", protocol.name()), ("le", &most)];
         text.value("tollgate_request_seconds_bucket", &labels, below);
     }
-    text.value("tollgate_request_seconds_sum", &[("port", protocol.name())], Seconds(sum));
+    text.value("tollgate_request_seconds_sum", &[("port", protocol.name())], seconds(sum));
     text.value("tollgate_request_seconds_count", &[("port", protocol.name())], below);
+}
+
+fn seconds(micros: u64) -> Seconds {
+    Seconds(Duration::from_micros(micros))
 }
 
 /// What the system says the process takes, where it says so.

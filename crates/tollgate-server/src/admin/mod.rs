@@ -9,10 +9,11 @@ use std::sync::Arc;
 
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use hyper::body::Incoming;
+use serde_json::json;
 use tollgate::shared::SharedStore as _;
 
 use crate::auth::Gate;
-use crate::http::{Problem, Reply, Talk, bytes, of_json, quoted, unauthorized};
+use crate::http::{Problem, Reply, Talk, bytes, of_json, unauthorized};
 use crate::net::{Draining, Port};
 use crate::observe::Protocol;
 use crate::service::Service;
@@ -96,10 +97,8 @@ async fn ready(service: &Service, draining: &Draining) -> Response<Reply> {
     match reason {
         None => of_json(StatusCode::OK, "{\"ready\":true}".to_owned()),
         Some(reason) => {
-            let mut body = String::from("{\"ready\":false,\"reason\":");
-            quoted(&reason, &mut body);
-            body.push('}');
-            of_json(StatusCode::SERVICE_UNAVAILABLE, body)
+            let body = json!({"ready": false, "reason": reason});
+            of_json(StatusCode::SERVICE_UNAVAILABLE, body.to_string())
         }
     }
 }

@@ -38,15 +38,6 @@ impl Text {
     }
 }
 
-/// Microseconds as seconds.
-pub(super) struct Seconds(pub(super) u64);
-
-impl Display for Seconds {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}.{:06}", self.0 / 1_000_000, self.0 % 1_000_000)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -56,9 +47,9 @@ mod tests {
         let mut text = Text::default();
         text.metric("a_total", "counter", "What it is.");
         text.value("a_total", &[("rule", "x\"\\\n"), ("port", "http")], 3);
-        text.value("b", &[], Seconds(1_500_000));
+        text.value("b", &[], 1.5);
         let expected = "# HELP a_total What it is.\n# TYPE a_total counter\n\
-                        a_total{rule=\"x\\\"\\\\\\n\",port=\"http\"} 3\nb 1.500000\n";
+                        a_total{rule=\"x\\\"\\\\\\n\",port=\"http\"} 3\nb 1.5\n";
         assert_eq!(text.into_string(), expected);
     }
 }

@@ -9,6 +9,8 @@ use clap::Args;
 use serde_json::json;
 use tollgate::{Algorithm, Limit, Policy};
 
+use crate::seconds::Seconds;
+
 #[derive(Args, Debug)]
 pub(super) struct Limits {
     /// Limits as text: "100/minute burst=20; 1000/day"
@@ -151,19 +153,6 @@ impl std::fmt::Display for Span {
             1_000_000.. => decimal(f, nanos, 1_000_000, "ms"),
             1_000.. => decimal(f, nanos, 1_000, "us"),
             _ => write!(f, "{nanos} ns"),
-        }
-    }
-}
-
-/// Seconds, with as many decimals as there are.
-struct Seconds(Duration);
-
-impl std::fmt::Display for Seconds {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let digits = format!("{:09}", self.0.subsec_nanos());
-        match digits.trim_end_matches('0') {
-            "" => write!(f, "{}", self.0.as_secs()),
-            digits => write!(f, "{}.{digits}", self.0.as_secs()),
         }
     }
 }

@@ -7,21 +7,14 @@ use tollgate::{Decision, Limit};
 
 use crate::service::{Answer, Decisions};
 
-/// A text in quotes.
-pub(crate) fn quoted(text: &str, out: &mut String) {
-    out.push('"');
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            c if c.is_control() => {
-                let _ = write!(out, "\\u{:04x}", u32::from(c));
-            }
-            c => out.push(c),
-        }
+/// A text in quotes. Names are plain nearly always, and then nothing has to be looked up.
+fn quoted(text: &str, out: &mut String) {
+    let plain = text.bytes().all(|byte| byte >= b' ' && !matches!(byte, b'"' | b'\\'));
+    if plain {
+        out.extend(["\"", text, "\""]);
+    } else {
+        out.push_str(&serde_json::Value::from(text).to_string());
     }
-    out.push('"');
 }
 
 /// Seconds with up to six decimals.
@@ -81,4 +74,19 @@ pub(super) fn fields(decision: &Decision, limit: Option<&Limit>, out: &mut Strin
         Some(bound) => write!(out, ",\"bound\":{bound}"),
         None => write!(out, ",\"bound\":null"),
     };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_text_is_read_back_as_it_was() {
+        for text in ["", "plain", "say \"so\"", "back\\slash", "two\nlines", "\u{0}\u{7f}", "żółw"]
+        {
+            let mut out = String::new();
+            quoted(text, &mut out);
+            assert_eq!(serde_json::from_str::<String>(&out).ok().as_deref(), Some(text));
+        }
+    }
 }

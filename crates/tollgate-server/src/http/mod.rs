@@ -19,7 +19,7 @@ mod route;
 
 pub(crate) use connection::Talk;
 pub(crate) use front::unauthorized;
-pub(crate) use json::{answer as answer_json, quoted};
+pub(crate) use json::answer as answer_json;
 pub(crate) use problem::Problem;
 pub(crate) use reply::{Reply, bytes, of_json};
 

@@ -1,9 +1,9 @@
 //! Errors, as `application/problem+json` (RFC 9457).
 
 use http::{HeaderValue, Response, StatusCode, header};
+use serde::Serialize;
 use tollgate_http::PROBLEM_JSON;
 
-use super::json::quoted;
 use super::reply::{Reply, bytes};
 use crate::service::{Refusal, RefusalKind};
 
@@ -12,6 +12,14 @@ use crate::service::{Refusal, RefusalKind};
 pub(crate) struct Problem {
     status: StatusCode,
     detail: String,
+}
+
+/// As it is sent, in the order in which people read.
+#[derive(Serialize)]
+struct Object<'a> {
+    title: &'a str,
+    status: u16,
+    detail: &'a str,
 }
 
 impl Problem {
@@ -26,11 +34,11 @@ impl Problem {
 
     /// As an object in a list of answers.
     pub(crate) fn json(&self, out: &mut String) {
-        out.push_str("{\"title\":");
-        quoted(self.status.canonical_reason().unwrap_or("error"), out);
-        out.push_str(&format!(",\"status\":{},\"detail\":", self.status.as_u16()));
-        quoted(&self.detail, out);
-        out.push('}');
+        let (status, detail) = (self.status.as_u16(), &self.detail[..]);
+        let title = self.status.canonical_reason().unwrap_or("error");
+        // Texts and a number: there is nothing in it that JSON could not hold.
+        let object = serde_json::to_string(&Object { title, status, detail });
+        out.push_str(&object.unwrap_or_else(|_| "null".to_owned()));
     }
 
     pub(crate) fn response(&self) -> Response<Reply> {

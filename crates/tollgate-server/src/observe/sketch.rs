@@ -6,6 +6,7 @@
 use std::sync::{Arc, Mutex, TryLockError};
 
 use foldhash::quality::RandomState;
+use serde::Serialize;
 use tollgate::KeyRef;
 
 use super::RuleStats;
@@ -41,7 +42,7 @@ struct Entry {
 }
 
 /// A key, and how often it came.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Seen {
     /// Where the rule is.
     pub namespace: String,
