@@ -48,7 +48,9 @@ fn whatever_breaks_no_more_than_the_limit_passes() {
     some_pass(&load);
     fleet.lines[2].cut();
     some_pass(&load);
-    fleet.lines.iter().for_each(|line| line.mend());
+    for line in &fleet.lines {
+        line.mend();
+    }
     fleet.nodes[1].process.freeze();
     some_pass(&load);
     fleet.nodes[1].process.thaw();
