@@ -15,11 +15,11 @@ use super::flight::Flight;
 use super::limits::{COMMAND_TIME, GOODBYE, LAST_CALL, UNREAD, UNREAD_TIME};
 use super::parser::Parser;
 use super::question::{Question, What, tell};
-use super::reply::Reply;
+use super::reply::{self, Reply};
 use super::session::{Session, Step};
 use crate::net::{Draining, Stream};
 use crate::observe::Protocol;
-use crate::service::Service;
+use crate::service::{Operation, Service};
 
 pub(super) struct Connection {
     stream: Stream,
@@ -219,7 +219,9 @@ impl Connection {
             let mut taken = length;
             let (command, begin) = (parser.command(bytes), output.bytes.len());
             let traced = session.traced(command);
-            if let Step::Ask(question) = session.step(service, command, &mut output.bytes) {
+            if let Step::Ask(question) = session.step(service, command, &mut output.bytes)
+                && !answered(&question, service, session.protocol, &mut output.bytes)
+            {
                 taken += ask(question, service, session, &bytes[length..], &mut output.bytes).await;
             }
             traced.end(&output.bytes[begin..]);
@@ -242,6 +244,21 @@ impl Connection {
         };
         let _ = timeout(GOODBYE, forget).await;
     }
+}
+
+/// Answers a hit for which nobody has to be waited for, without a future. Whether it was one.
+fn answered(
+    question: &Question<&[u8]>,
+    service: &Service,
+    protocol: reply::Protocol,
+    out: &mut Vec<u8>,
+) -> bool {
+    let What::Ask { bound, key, operation: Operation::Hit(cost) } = &question.what else {
+        return false;
+    };
+    let Some(answer) = service.hit_now(bound, *key, *cost) else { return false };
+    question.shape.tell(&answer, &mut Reply { out, protocol });
+    true
 }
 
 /// Answers a question, and if that takes time, the commands behind it along with it. Comes back with how many bytes of `behind` these had.

@@ -157,12 +157,27 @@ impl Bound {
         };
         let priced = self.priced(&key, operation);
         let decisions = limiter.ask(key, priced).await?;
-        let verdict = match (decisions.allowed(), self.shadow) {
+        Ok(Answer { verdict: self.verdict(decisions.allowed()), decisions })
+    }
+
+    /// A hit without a future, where nobody has to be waited for; `None` where somebody has, and then nothing was asked.
+    #[inline]
+    pub(super) fn hit_now<K: Key + ?Sized>(&self, key: &K, cost: u64) -> Option<Answer> {
+        let limiter = match key.with_key(|key| self.limiter_of(key)) {
+            Ok(limiter) => limiter,
+            Err(verdict) => return Some(Answer { verdict, decisions: Decisions::None }),
+        };
+        let decision = limiter.hit_now(key, cost.saturating_mul(self.price(key)))?;
+        let verdict = self.verdict(decision.allowed());
+        Some(Answer { verdict, decisions: Decisions::One(decision) })
+    }
+
+    fn verdict(&self, allowed: bool) -> Verdict {
+        match (allowed, self.shadow) {
             (true, _) => Verdict::Allowed,
             (false, false) => Verdict::Denied,
             (false, true) => Verdict::Shadowed,
-        };
-        Ok(Answer { verdict, decisions })
+        }
     }
 
     /// Forgets a key; true if it was not fresh.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate::shared::{AnyStore, OnFailure, SharedItem, SharedLimiter, SharedPolicyLimiter};
-use tollgate::{Error, Key, Limit, Policy};
+use tollgate::{Decision, Error, Key, Limit, Policy};
 use tollgate_http::Shown;
 
 use super::answer::Decisions;
@@ -119,6 +119,15 @@ impl Limiter {
                 };
                 decision.map(Decisions::several)
             }
+        }
+    }
+
+    /// A hit without a future, where nobody has to be waited for; `None` where somebody has, and then nothing was asked.
+    #[inline]
+    pub fn hit_now<K: Key + ?Sized>(&self, key: &K, cost: u64) -> Option<Decision> {
+        match &self.kind {
+            Kind::One(one) => one.hit_now(key, cost),
+            Kind::Several(_) => None,
         }
     }
 

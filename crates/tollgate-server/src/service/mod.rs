@@ -173,18 +173,36 @@ impl Service {
         key: K,
         operation: Operation,
     ) -> Result<Answer, Refusal> {
+        if let Operation::Hit(cost) = operation
+            && let Some(answer) = self.hit_now(bound, &key, cost)
+        {
+            return Ok(answer);
+        }
         let answer = bound.ask(&key, operation).await;
         match &answer {
             Ok(answer) if matches!(operation, Operation::Hit(_) | Operation::Take(_)) => {
-                key.with_key(|key| self.observer.saw(bound.stats(), key, answer.verdict));
-                if !answer.verdict.passes() {
-                    telemetry::denied(bound.stats(), answer.verdict);
-                }
+                self.saw(bound, &key, answer.verdict);
             }
             Err(refusal) if refusal.kind() == RefusalKind::Store => bound.stats().failed(),
             Ok(_) | Err(_) => {}
         }
         answer
+    }
+
+    /// A hit without a future, where nobody has to be waited for, as on a store in this process; `None` where somebody has, and then nothing was asked.
+    #[inline]
+    pub fn hit_now<K: Key + ?Sized>(&self, bound: &Bound, key: &K, cost: u64) -> Option<Answer> {
+        let answer = bound.hit_now(key, cost)?;
+        self.saw(bound, key, answer.verdict);
+        Some(answer)
+    }
+
+    /// Counts a hit.
+    fn saw<K: Key + ?Sized>(&self, bound: &Bound, key: &K, verdict: Verdict) {
+        key.with_key(|key| self.observer.saw(bound.stats(), key, verdict));
+        if !verdict.passes() {
+            telemetry::denied(bound.stats(), verdict);
+        }
     }
 
     /// The rules in force with their namespaces or domains, in order.

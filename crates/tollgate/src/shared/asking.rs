@@ -99,17 +99,10 @@ impl<S: SharedStore> Limits<S> {
         key: &K,
         cost: u64,
     ) -> Result<Decision, Error> {
-        // Nothing to recall and nothing to learn: what the store answers at once is all there is to it.
-        if self.is_plain()
-            && let Some(decision) = self.at_once(terms, key, Op::Hit(cost))
-        {
+        if let Some(decision) = self.hit_now(terms, key, cost) {
             return Ok(decision);
         }
         self.hit_one_with_care(terms, key, cost).await
-    }
-
-    fn is_plain(&self) -> bool {
-        !self.remembers && self.fallback.is_none()
     }
 
     /// The rest of [`hit_one`](Limits::hit_one), apart from it: a future that may wait is large, and to make it takes longer than a hit on memory.
@@ -142,9 +135,25 @@ impl<S: SharedStore> Limits<S> {
         one(&self.hit_store(terms, key, cost, sent, epoch).await?)
     }
 
+    /// A hit of a single limit that needs no future.
+    #[inline]
+    pub(crate) fn hit_now<K: Key + ?Sized>(
+        &self,
+        terms: Terms,
+        key: &K,
+        cost: u64,
+    ) -> Option<Decision> {
+        if self.is_plain() { self.at_once(terms, key, Op::Hit(cost)) } else { None }
+    }
+
+    /// Nothing to recall and nothing to learn: what the store answers at once is all there is to it.
+    fn is_plain(&self) -> bool {
+        !self.remembers && self.fallback.is_none()
+    }
+
     /// What the store answers without waiting.
     #[inline]
-    fn at_once<K: Key>(&self, terms: Terms, key: &K, op: Op) -> Option<Decision> {
+    fn at_once<K: Key + ?Sized>(&self, terms: Terms, key: &K, op: Op) -> Option<Decision> {
         let [prepared] = &self.prepared[..] else { return None };
         let decision = key.with_key(|key| self.store.at_once(prepared, key, op, terms.at))?;
         self.store.guard().counters.answered.add();

@@ -106,6 +106,9 @@ impl<S: Store + std::fmt::Debug> SharedStore for InProcess<S> {
         op: Op,
         at: Option<Timestamp>,
     ) -> Option<Decision> {
+        if let (Op::Hit(cost), None) = (op, at) {
+            return Some(self.store.hit_now(prepared, &key, cost));
+        }
         let now = at.unwrap_or_else(|| self.store.now());
         Some(self.store.apply(prepared, key, now, op))
     }

@@ -161,6 +161,22 @@ impl<S: SharedStore> SharedLimiter<S> {
         self.now().hit_n(key, cost).await
     }
 
+    /// [`hit_n`](SharedLimiter::hit_n) without a future, where nobody has to be waited for: a store in this process. `None` says that nothing was asked.
+    ///
+    /// ```
+    /// use tollgate::Memory;
+    /// use tollgate::shared::{InProcess, SharedLimiter};
+    ///
+    /// let limiter = SharedLimiter::on(&InProcess::new(Memory::new()), "", "1/hour")?;
+    /// let allowed = limiter.hit_now("alice", 1).map(|decision| decision.allowed());
+    /// assert_eq!(allowed, Some(true));
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    #[inline]
+    pub fn hit_now<K: Key + ?Sized>(&self, key: &K, cost: u64) -> Option<Decision> {
+        self.limits.hit_now(self.limits.terms(), key, cost)
+    }
+
     /// See [`Limiter::peek`](crate::Limiter::peek).
     ///
     /// # Errors
