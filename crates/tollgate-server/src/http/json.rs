@@ -19,19 +19,32 @@ fn quoted(text: &str, out: &mut String) {
 
 /// Seconds with up to six decimals.
 pub(super) fn seconds(span: Duration, out: &mut String) {
+    number(span.as_secs(), out);
     let micros = span.subsec_micros();
-    let _ = write!(out, "{}", span.as_secs());
     if micros > 0 {
-        let digits = format!("{micros:06}");
+        // A leading one keeps the zeros behind the point.
+        let mut digits = itoa::Buffer::new();
         out.push('.');
-        out.push_str(digits.trim_end_matches('0'));
+        out.push_str(digits.format(1_000_000 + micros)[1..].trim_end_matches('0'));
     }
+}
+
+/// Not by `write!`, which takes as long as the decision.
+fn number(number: u64, out: &mut String) {
+    out.push_str(itoa::Buffer::new().format(number));
+}
+
+fn flag(flag: bool, out: &mut String) {
+    out.push_str(if flag { "true" } else { "false" });
 }
 
 /// The answer to a hit and to everything else that decides.
 pub(crate) fn answer(answer: &Answer, limits: &[Limit], out: &mut String) {
-    let _ =
-        write!(out, "{{\"allowed\":{},\"verdict\":\"{}\"", answer.passes(), answer.verdict.name());
+    out.push_str("{\"allowed\":");
+    flag(answer.passes(), out);
+    out.push_str(",\"verdict\":\"");
+    out.push_str(answer.verdict.name());
+    out.push('"');
     if let Some((index, decision)) = answer.decisions.headline() {
         out.push(',');
         fields(decision, limits.get(index), out);
@@ -39,8 +52,9 @@ pub(crate) fn answer(answer: &Answer, limits: &[Limit], out: &mut String) {
     if let Decisions::Several(_) = &answer.decisions {
         out.push_str(",\"limits\":[");
         for (index, decision) in answer.decisions.outcomes().iter().enumerate() {
-            out.push_str(if index == 0 { "{" } else { ",{" });
-            let _ = write!(out, "\"allowed\":{},", decision.allowed());
+            out.push_str(if index == 0 { "{\"allowed\":" } else { ",{\"allowed\":" });
+            flag(decision.allowed(), out);
+            out.push(',');
             fields(decision, limits.get(index), out);
             out.push('}');
         }
@@ -56,24 +70,30 @@ pub(super) fn fields(decision: &Decision, limit: Option<&Limit>, out: &mut Strin
         quoted(name, out);
         out.push(',');
     }
-    let (most, used, left) = (decision.limit(), decision.used(), decision.remaining());
-    let _ = write!(out, "\"limit\":{most},\"remaining\":{left},\"used\":{used},\"retry_after\":");
+    // All at once: each alone would compute them anew.
+    let all = decision.fields();
+    for (name, count) in
+        [("\"limit\":", all.limit), (",\"remaining\":", all.remaining), (",\"used\":", all.used)]
+    {
+        out.push_str(name);
+        number(count, out);
+    }
+    out.push_str(",\"retry_after\":");
     match decision.retry_after() {
         Some(wait) => seconds(wait, out),
         None => out.push_str("null"),
     }
     out.push_str(",\"reset_after\":");
-    seconds(decision.reset_after(), out);
-    let _ = write!(
-        out,
-        ",\"charged\":{},\"source\":\"{}\"",
-        decision.charged(),
-        decision.source().name()
-    );
-    let _ = match decision.bound() {
-        Some(bound) => write!(out, ",\"bound\":{bound}"),
-        None => write!(out, ",\"bound\":null"),
-    };
+    seconds(all.fresh_at.map_or(Duration::ZERO, |at| at.since(decision.now())), out);
+    out.push_str(",\"charged\":");
+    number(decision.charged(), out);
+    out.push_str(",\"source\":\"");
+    out.push_str(decision.source().name());
+    out.push_str("\",\"bound\":");
+    match decision.bound() {
+        Some(bound) => number(bound, out),
+        None => out.push_str("null"),
+    }
 }
 
 #[cfg(test)]
