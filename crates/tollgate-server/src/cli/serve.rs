@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use clap::Args;
 use clap::builder::FalseyValueParser;
-use tokio::runtime::Handle;
+use tokio::runtime::{Builder, Handle};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinSet;
 use tollgate::shared::SharedStore as _;
@@ -24,7 +24,7 @@ use crate::net::Drain;
 use crate::observe::Protocol;
 use crate::reload::Reloader;
 use crate::service::{Defaults, Service};
-use crate::settings::{Address, AuthSettings, LogFormat, Settings, StoreSettings};
+use crate::settings::{Address, AuthSettings, LogFormat, Settings, StoreSettings, Threads};
 use crate::telemetry::{self, Tracer};
 use crate::{admin, grpc, http, resp};
 
@@ -81,6 +81,10 @@ struct Over {
     #[arg(long, value_name = "URL", env = "TOLLGATE_STORE", hide_env_values = true)]
     store: Option<String>,
 
+    /// How many threads answer [default: one for each core but one]
+    #[arg(long, value_name = "N", env = "TOLLGATE_THREADS")]
+    threads: Option<Threads>,
+
     /// The certificate of all ports and those between it and an authority, PEM; read again when it changes
     #[arg(long, value_name = "FILE", env = "TOLLGATE_TLS_CERTIFICATE")]
     tls_certificate: Option<PathBuf>,
@@ -135,6 +139,9 @@ impl Over {
             settings.store.url.clone_from(store);
         }
         self.put_tokens(&mut settings.auth)?;
+        if let Some(threads) = self.threads {
+            settings.threads = threads;
+        }
         self.put_operating(settings);
         Ok(())
     }
@@ -190,7 +197,8 @@ impl Serve {
             tracing::warn!("{warning}");
         }
         files::allow_many(config.settings.connections.max);
-        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+        let threads = config.settings.threads.count();
+        let runtime = Builder::new_multi_thread().worker_threads(threads).enable_all().build()?;
         let tracer = Tracer::start(&config.settings.traces, Handle::clone(runtime.handle()))?;
         runtime.block_on(self.serve(files, config, tracer.clone()))?;
         if let Some(tracer) = tracer {

@@ -17,6 +17,7 @@ pub(crate) fn server(mut section: Section<'_>, settings: &mut Settings) {
     port("grpc", &mut settings.grpc);
     port("resp", &mut settings.resp);
     port("admin", &mut settings.admin);
+    section.put("threads", &mut settings.threads);
     section.end();
 }
 

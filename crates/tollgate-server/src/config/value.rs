@@ -9,7 +9,7 @@ use tollgate_http::{Draft, Headers, Reset};
 use super::problem::Place;
 use super::tree::{Name, Node, Value, find, quoted};
 use crate::rules::{Pattern, Treatment, Unit};
-use crate::settings::{Address, span};
+use crate::settings::{Address, Threads, span};
 
 /// What is wrong with a value, and where.
 #[derive(Debug)]
@@ -117,6 +117,12 @@ fn period(node: &Node) -> Result<Duration, Wrong> {
 }
 
 impl FromNode for Address {
+    fn from_node(node: &Node) -> Result<Self, Wrong> {
+        text_of(node)?.parse().map_err(|error: String| Wrong::new(node, error))
+    }
+}
+
+impl FromNode for Threads {
     fn from_node(node: &Node) -> Result<Self, Wrong> {
         text_of(node)?.parse().map_err(|error: String| Wrong::new(node, error))
     }

@@ -5,12 +5,14 @@ mod auth;
 mod connections;
 mod log;
 pub mod span;
+mod threads;
 mod tls;
 
 pub use address::Address;
 pub use auth::AuthSettings;
 pub use connections::ConnectionSettings;
 pub use log::{LogFormat, LogSettings, TraceSettings};
+pub use threads::Threads;
 pub use tls::{PortTlsSettings, TlsSettings};
 
 use std::net::{Ipv4Addr, SocketAddr};
@@ -32,6 +34,8 @@ pub struct Settings {
     pub resp: Option<SocketAddr>,
     /// Metrics, health, busiest keys.
     pub admin: Option<SocketAddr>,
+    /// How many threads answer.
+    pub threads: Threads,
     /// How Envoy is answered.
     pub envoy: grpc::Options,
     /// Where the counts are.
@@ -75,6 +79,7 @@ impl Default for Settings {
             grpc: local(8081),
             resp: local(6380),
             admin: local(8082),
+            threads: Threads::default(),
             envoy: grpc::Options::default(),
             store: StoreSettings::default(),
             tls: TlsSettings::default(),
@@ -113,6 +118,7 @@ impl Settings {
             ("server.grpc", self.grpc != other.grpc),
             ("server.resp", self.resp != other.resp),
             ("server.admin", self.admin != other.admin),
+            ("server.threads", self.threads != other.threads),
             ("envoy", self.envoy != other.envoy),
             ("store", store(self) != store(other)),
             ("tls", self.tls != other.tls),

@@ -1,0 +1,69 @@
+//! How many threads answer.
+
+use std::num::NonZeroUsize;
+use std::str::FromStr;
+
+/// How many threads answer, from 1 to 1024.
+///
+/// ```
+/// use tollgate_server::settings::Threads;
+/// assert_eq!("4".parse::<Threads>()?.count(), 4);
+/// assert!("0".parse::<Threads>().is_err());
+/// # Ok::<(), String>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Threads(usize);
+
+impl Threads {
+    const MOST: usize = 1024;
+
+    /// How many.
+    #[must_use]
+    pub fn count(self) -> usize {
+        self.0
+    }
+
+    /// One for each core but one: that is left to the network and to who asks, who is often on the same machine. A thread that shares a core with them
+    /// makes both wait.
+    #[must_use]
+    pub fn on(cores: usize) -> Threads {
+        Threads(cores.saturating_sub(1).clamp(1, Threads::MOST))
+    }
+}
+
+/// As many as this machine is best used with.
+impl Default for Threads {
+    fn default() -> Self {
+        Threads::on(std::thread::available_parallelism().map_or(1, NonZeroUsize::get))
+    }
+}
+
+impl FromStr for Threads {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let count = text.parse().ok().filter(|count| (1..=Threads::MOST).contains(count));
+        count
+            .map(Threads)
+            .ok_or_else(|| format!("{text:?}: must be a number from 1 to {}", Threads::MOST))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_core_is_left_where_there_is_more_than_one() {
+        let threads = [0, 1, 2, 3, 8, 5_000].map(|cores| Threads::on(cores).count());
+        assert_eq!(threads, [1, 1, 1, 2, 7, 1024]);
+    }
+
+    #[test]
+    fn no_threads_too_many_and_nonsense_are_refused() {
+        for text in ["0", "-1", "1025", "many", ""] {
+            let error = text.parse::<Threads>().unwrap_err();
+            assert_eq!(error, format!("{text:?}: must be a number from 1 to 1024"));
+        }
+    }
+}
