@@ -1,0 +1,170 @@
+//! The limits that a replica knows: those it decides, and those it has only heard of.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use tollgate::algorithm::{AnyMachine, Op, State, gcra, level};
+use tollgate::shared::Place;
+use tollgate::{Error, Limit, Timestamp};
+
+use super::counts::Cell;
+use super::entry::Entry;
+use super::lock;
+use super::slot::{Kind, Slot};
+
+/// Where the counts of a limit stand. The same on every replica, whatever quota the limit has there.
+#[derive(Debug)]
+pub(crate) struct Held {
+    /// Stands for it in hashes of keys.
+    pub(crate) number: u64,
+    pub(crate) kind: Kind,
+    /// How its keys begin, as [`Place::prefix`] has it.
+    pub(crate) prefix: Box<[u8]>,
+    /// Starts of processes that may have served what counts now, this one included. Renewed with every tick.
+    pub(crate) starts: AtomicU64,
+    /// The longest that counts of it live, in microseconds.
+    pub(crate) longest: AtomicU64,
+    /// How it was last prepared here; `None` if it was only heard of.
+    last: Mutex<Option<Rules>>,
+    /// What unknown keys share while there is no room for them.
+    pub(crate) overflow: Mutex<Option<Entry>>,
+    /// Whether there is such a thing: while it matters, unknown keys stay with it.
+    pub(crate) overflows: AtomicBool,
+}
+
+impl Held {
+    fn new(number: u64, kind: Kind, prefix: &[u8]) -> Held {
+        Held {
+            number,
+            kind,
+            prefix: prefix.into(),
+            starts: AtomicU64::new(1),
+            longest: AtomicU64::new(0),
+            last: Mutex::new(None),
+            overflow: Mutex::new(None),
+            overflows: AtomicBool::new(false),
+        }
+    }
+
+    /// How it was last prepared here.
+    pub(crate) fn rules(&self) -> Option<Rules> {
+        *lock(&self.last)
+    }
+
+    /// Takes note that slots of that length are in use.
+    pub(crate) fn note_span(&self, span: u64) {
+        let longest = span.saturating_add(self.kind.life(span));
+        self.longest.fetch_max(longest, Ordering::Relaxed);
+    }
+}
+
+/// What a limit says, as far as deciding needs it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rules {
+    pub(crate) machine: AnyMachine,
+    quota: u64,
+    /// How long its slots are, in microseconds.
+    pub(crate) span: u64,
+    /// How far back its units matter, in microseconds.
+    pub(crate) reach: u64,
+}
+
+impl Rules {
+    /// The level after one more slot has been charged to one that is drained at `carry`, as the time at which it is drained.
+    pub(crate) fn fold(&self, carry: Timestamp, cell: &Cell) -> Timestamp {
+        let at = cell.slot.last();
+        let mut state = self.owing(carry, at);
+        let _ = self.machine.apply(&mut state, at, Op::Charge(cell.count.units()));
+        self.machine.fresh_at(state.as_ref()).unwrap_or(carry).max(carry)
+    }
+
+    /// The state of a bucket that is drained at `carry`, seen from `at` on.
+    pub(crate) fn owing(&self, carry: Timestamp, at: Timestamp) -> Option<State> {
+        if carry <= at {
+            return None;
+        }
+        let level = || level::State {
+            time: at,
+            level: u128::from(self.quota) * carry.since(at).as_micros(),
+        };
+        match self.machine {
+            AnyMachine::Gcra(_) => Some(State::Gcra(gcra::State { tat: carry, part: 0 })),
+            AnyMachine::TokenBucket(_) => Some(State::TokenBucket(level())),
+            AnyMachine::LeakyBucket(_) => Some(State::LeakyBucket(level())),
+            _ => None,
+        }
+    }
+}
+
+/// A limit as a replica holds it.
+///
+/// See [`Replica`](super::Replica).
+#[derive(Clone, Debug)]
+pub struct Prepared {
+    pub(crate) held: Arc<Held>,
+    pub(crate) rules: Rules,
+}
+
+impl Prepared {
+    /// The slot of a time.
+    pub(crate) fn slot(&self, time: Timestamp) -> Slot {
+        Slot::at(time, self.rules.span)
+    }
+}
+
+/// All limits, by their place.
+#[derive(Debug, Default)]
+pub(crate) struct Limits(Mutex<Known>);
+
+#[derive(Debug, Default)]
+struct Known {
+    by_place: HashMap<(Kind, Box<[u8]>), Arc<Held>>,
+    next: u64,
+}
+
+impl Limits {
+    /// Accepts a limit.
+    pub(crate) fn prepare(&self, namespace: &str, limit: &Limit) -> Result<Prepared, Error> {
+        let kind = Kind::of(limit)?;
+        let held = self.held(kind, Place::new(namespace, limit).prefix());
+        let rules = Rules {
+            machine: AnyMachine::new(limit),
+            quota: limit.quota(),
+            span: kind.span(limit),
+            reach: kind.reach(limit),
+        };
+        *lock(&held.last) = Some(rules);
+        held.note_span(rules.span);
+        Ok(Prepared { held, rules })
+    }
+
+    /// The limit at that place.
+    pub(crate) fn held(&self, kind: Kind, prefix: &[u8]) -> Arc<Held> {
+        let mut known = self.known();
+        let number = known.next;
+        let place = (kind, prefix.into());
+        let new = || Arc::new(Held::new(number, kind, prefix));
+        let held = Arc::clone(known.by_place.entry(place).or_insert_with(new));
+        known.next += u64::from(held.number == number);
+        held
+    }
+
+    pub(crate) fn all(&self) -> Vec<Arc<Held>> {
+        let mut all: Vec<_> = self.known().by_place.values().cloned().collect();
+        all.sort_unstable_by_key(|held| held.number);
+        all
+    }
+
+    /// Forgets limits that nobody holds and no key has.
+    pub(crate) fn forget_unused(&self) {
+        let unused = |held: &Arc<Held>| {
+            Arc::strong_count(held) == 1 && !held.overflows.load(Ordering::Relaxed)
+        };
+        self.known().by_place.retain(|_, held| !unused(held));
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        lock(&self.0)
+    }
+}

@@ -1,0 +1,436 @@
+//! The core of a replica, without I/O and without a clock.
+
+mod exchange;
+mod gate;
+
+use std::hash::{BuildHasher, Hasher};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use foldhash::quality::FixedState;
+use tollgate::algorithm::Op;
+use tollgate::{Decision, Error, KeyRef, Limit, Source, Timestamp};
+
+use super::counts::Actor;
+use super::entry::{Act, Entry, Untold};
+use super::limits::{Held, Limits, Prepared};
+use super::lock;
+use super::marks::Marks;
+use super::message::PARTS;
+use super::peers::Peers;
+use super::settings::Settings;
+use super::shard::Shard;
+use super::stats::{Counters, ReplicaStats};
+use super::digest;
+use exchange::Plan;
+pub use exchange::Outgoing;
+
+const SHARDS: usize = 256;
+
+/// The key that unknown keys share while there is no room. No form of a key has this number.
+const OVERFLOW: [u8; 1] = [u8::MAX];
+
+/// Decides for one process, and agrees with its peers by messages. It does no I/O and reads no clock: who holds it passes the time, carries the messages, and
+/// calls [`tick`](Replica::tick) when it asks for it. [`Replicated`](super::Replicated) does all that; this is for tests and other ways of transport.
+///
+/// ```
+/// use tollgate::{KeyRef, Timestamp, algorithm::Op};
+/// use tollgate_cluster::replicated::{Replica, Settings};
+///
+/// let (now, key) = (Timestamp::from_micros(1_000_000), KeyRef::plain(b"alice"));
+/// let replicas = [Replica::new(1, Settings::default()), Replica::new(2, Settings::default())];
+/// let limit = "1/minute fixed-window".parse()?;
+/// let limits = [replicas[0].prepare("", &limit)?, replicas[1].prepare("", &limit)?];
+///
+/// // They meet, one of them counts, and the other hears of it.
+/// for message in replicas[0].connected(now) {
+///     replicas[1].receive(&message.bytes, now);
+/// }
+/// for message in replicas[1].connected(now) {
+///     replicas[0].receive(&message.bytes, now);
+/// }
+/// assert!(replicas[0].apply(&limits[0], key, Op::Hit(1), now).allowed());
+/// for message in replicas[0].tick(now + std::time::Duration::from_millis(20)) {
+///     replicas[1].receive(&message.bytes, now);
+/// }
+/// assert!(!replicas[1].apply(&limits[1], key, Op::Hit(1), now).allowed());
+/// # Ok::<(), tollgate::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Replica {
+    own: Actor,
+    settings: Settings,
+    limits: Limits,
+    shards: Box<[Mutex<Shard>]>,
+    hasher: FixedState,
+    keys: AtomicUsize,
+    peers: Mutex<Peers>,
+    plan: Mutex<Plan>,
+    /// What hits must keep to besides the limit: see [`gate`].
+    gate: AtomicU64,
+    /// Microseconds for which something may have gone unheard of peers that are here.
+    lag: AtomicU64,
+    /// Whether somebody else is here.
+    accompanied: AtomicBool,
+    /// Whether a limit is nearly reached and others should know at once.
+    hurried: AtomicBool,
+    /// Shards that have something untold, and whether an overflow has.
+    untold: Marks,
+    untold_overflow: AtomicBool,
+    counters: Counters,
+}
+
+/// Where a key lies.
+#[derive(Clone, Copy)]
+struct Spot<'a> {
+    hash: u64,
+    shard: usize,
+    key: KeyRef<'a>,
+}
+
+impl Replica {
+    /// A replica of this name, which must be random and new with each start of a process.
+    ///
+    /// See the example of [`Replica`].
+    #[must_use]
+    pub fn new(own: Actor, settings: Settings) -> Replica {
+        Replica {
+            own,
+            limits: Limits::default(),
+            shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
+            hasher: FixedState::with_seed(own),
+            keys: AtomicUsize::new(0),
+            peers: Mutex::default(),
+            plan: Mutex::new(Plan::new(own)),
+            gate: AtomicU64::new(gate::joining(&settings)),
+            lag: AtomicU64::new(0),
+            accompanied: AtomicBool::new(false),
+            hurried: AtomicBool::new(false),
+            untold: Marks::default(),
+            untold_overflow: AtomicBool::new(false),
+            counters: Counters::default(),
+            settings,
+        }
+    }
+
+    /// Its name.
+    ///
+    /// ```
+    /// # use tollgate_cluster::replicated::{Replica, Settings};
+    /// assert_eq!(Replica::new(7, Settings::default()).actor(), 7);
+    /// ```
+    #[must_use]
+    pub fn actor(&self) -> Actor {
+        self.own
+    }
+
+    /// Accepts a limit in a namespace.
+    ///
+    /// # Errors
+    /// When its counts do not merge: elastic windows, windows of a key's own, and `charge_denied`.
+    ///
+    /// See the example of [`Replica`].
+    pub fn prepare(&self, namespace: &str, limit: &Limit) -> Result<Prepared, Error> {
+        let prepared = self.limits.prepare(namespace, limit)?;
+        self.renew_starts(&prepared.held);
+        Ok(prepared)
+    }
+
+    /// One operation on one key.
+    ///
+    /// See the example of [`Replica`].
+    pub fn apply(&self, prepared: &Prepared, key: KeyRef<'_>, op: Op, now: Timestamp) -> Decision {
+        let spot = self.spot(&prepared.held, key);
+        let mut shard = lock(&self.shards[spot.shard]);
+        self.act(&mut shard, prepared, spot, now, Act::Op(op))
+    }
+
+    /// Hits all or none; no two may have the same limit and key.
+    ///
+    /// ```
+    /// # use tollgate::{KeyRef, Timestamp};
+    /// # use tollgate_cluster::replicated::{Replica, Settings};
+    /// let replica = Replica::new(1, Settings::default());
+    /// let limit = replica.prepare("", &"1/minute".parse()?)?;
+    /// let hits = [(&limit, KeyRef::plain(b"a"), 1), (&limit, KeyRef::plain(b"b"), 2)];
+    /// let decisions = replica.together(&hits, Timestamp::EPOCH);
+    /// assert!(!decisions[1].allowed());
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    pub fn together(
+        &self,
+        hits: &[(&Prepared, KeyRef<'_>, u64)],
+        now: Timestamp,
+    ) -> Vec<Decision> {
+        let spots: Vec<_> =
+            hits.iter().map(|(prepared, key, _)| self.spot(&prepared.held, *key)).collect();
+        let mut order: Vec<_> = spots.iter().map(|spot| spot.shard).collect();
+        order.sort_unstable();
+        order.dedup();
+        let mut locked: Vec<MutexGuard<'_, Shard>> =
+            order.iter().map(|shard| lock(&self.shards[*shard])).collect();
+        let mut act = |index: usize, act: Act| {
+            let at = order.binary_search(&spots[index].shard).unwrap_or_default();
+            self.act(&mut locked[at], hits[index].0, spots[index], now, act)
+        };
+        let all = 0..hits.len();
+        let fits = all.clone().all(|index| act(index, Act::Op(Op::Peek(hits[index].2))).allowed());
+        let mut decisions = Vec::with_capacity(hits.len());
+        if fits {
+            for index in all.clone() {
+                let decision = act(index, Act::Op(Op::Hit(hits[index].2)));
+                if !decision.allowed() {
+                    break;
+                }
+                decisions.push(decision);
+            }
+            if decisions.len() == hits.len() {
+                return decisions;
+            }
+            // The overflow is not behind these locks: somebody came between.
+            for (index, decision) in decisions.drain(..).enumerate() {
+                let _ = act(index, Act::Op(Op::Refund(decision.receipt())));
+            }
+        }
+        all.map(|index| act(index, Act::Refuse(hits[index].2))).collect()
+    }
+
+    /// Forgets a key; true if its state was not fresh. Peers forget what they have heard of the counts that are known here.
+    ///
+    /// ```
+    /// # use tollgate::{KeyRef, Timestamp, algorithm::Op};
+    /// # use tollgate_cluster::replicated::{Replica, Settings};
+    /// let replica = Replica::new(1, Settings::default());
+    /// let (limit, key) = (replica.prepare("", &"1/minute".parse()?)?, KeyRef::plain(b"a"));
+    /// assert!(replica.apply(&limit, key, Op::Hit(1), Timestamp::EPOCH).allowed());
+    /// assert!(replica.reset(&limit, key, Timestamp::EPOCH));
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    pub fn reset(&self, prepared: &Prepared, key: KeyRef<'_>, now: Timestamp) -> bool {
+        let spot = self.spot(&prepared.held, key);
+        let mut shard = lock(&self.shards[spot.shard]);
+        let Some(number) = shard.find(spot.hash, &prepared.held, key.form() as u8, key.bytes())
+        else {
+            return false;
+        };
+        let was_there = shard.entry(number).reset(prepared, self.own, now);
+        self.note_untold(spot.shard, &mut shard, number);
+        was_there
+    }
+
+    /// Forgets all keys of a limit, here and with the peers, as [`reset`](Replica::reset) does.
+    ///
+    /// ```
+    /// # use tollgate::{KeyRef, Timestamp, algorithm::Op};
+    /// # use tollgate_cluster::replicated::{Replica, Settings};
+    /// let replica = Replica::new(1, Settings::default());
+    /// let (limit, key) = (replica.prepare("", &"1/minute".parse()?)?, KeyRef::plain(b"a"));
+    /// assert!(replica.apply(&limit, key, Op::Hit(1), Timestamp::EPOCH).allowed());
+    /// replica.clear(&limit, Timestamp::EPOCH);
+    /// assert!(replica.apply(&limit, key, Op::Hit(1), Timestamp::EPOCH).allowed());
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    pub fn clear(&self, prepared: &Prepared, now: Timestamp) {
+        for (at, shard) in self.shards.iter().enumerate() {
+            let mut shard = lock(shard);
+            for number in shard.numbers() {
+                let entry = shard.entry(number);
+                if Arc::ptr_eq(&entry.held, &prepared.held) {
+                    entry.reset(prepared, self.own, now);
+                    self.note_untold(at, &mut shard, number);
+                }
+            }
+        }
+        if let Some(overflow) = &mut *lock(&prepared.held.overflow) {
+            overflow.reset(prepared, self.own, now);
+            self.untold_overflow.store(true, Ordering::Release);
+        }
+    }
+
+    /// How it stands.
+    ///
+    /// ```
+    /// # use tollgate::Timestamp;
+    /// # use tollgate_cluster::replicated::{Replica, Settings};
+    /// assert_eq!(Replica::new(1, Settings::default()).stats(Timestamp::EPOCH).keys, 0);
+    /// ```
+    #[must_use]
+    pub fn stats(&self, now: Timestamp) -> ReplicaStats {
+        let ready = lock(&self.plan).is_ready();
+        let peers = lock(&self.peers);
+        let bound = |held: Arc<Held>| {
+            let rules = held.rules()?;
+            Some(self.unseen(&held, rules.machine.capacity(), 0))
+        };
+        let counters = &self.counters;
+        ReplicaStats {
+            peers: peers.here() as u64,
+            missing: peers.missing(now, self.settings.memory) as u64,
+            lag: peers.longest_silence(now),
+            bound: self.limits.all().into_iter().filter_map(bound).max().unwrap_or(0),
+            keys: self.keys.load(Ordering::Relaxed) as u64,
+            ready,
+            sent: counters.sent.value(),
+            sent_bytes: counters.sent_bytes.value(),
+            received: counters.received.value(),
+            received_bytes: counters.received_bytes.value(),
+            ignored: counters.ignored.value(),
+            ahead: counters.ahead.value(),
+            merged: counters.merged.value(),
+            mismatched: counters.mismatched.value(),
+            no_room: counters.no_room.value(),
+        }
+    }
+
+    /// Digests of all counts that are alive at a time, in parts: equal on replicas that know the same.
+    ///
+    /// ```
+    /// # use tollgate::Timestamp;
+    /// # use tollgate_cluster::replicated::{Replica, Settings};
+    /// let (a, b) = (Replica::new(1, Settings::default()), Replica::new(2, Settings::default()));
+    /// assert_eq!(a.digests(Timestamp::EPOCH), b.digests(Timestamp::EPOCH));
+    /// ```
+    #[must_use]
+    pub fn digests(&self, at: Timestamp) -> [u64; PARTS] {
+        let mut digests = [0; PARTS];
+        self.each_entry(|entry| digest::add(&mut digests, entry, at));
+        digests
+    }
+
+    fn each_entry(&self, mut look: impl FnMut(&Entry)) {
+        for shard in &self.shards {
+            lock(shard).all().for_each(&mut look);
+        }
+        for held in self.limits.all() {
+            if let Some(overflow) = &*lock(&held.overflow) {
+                look(overflow);
+            }
+        }
+    }
+
+    fn spot<'a>(&self, held: &Held, key: KeyRef<'a>) -> Spot<'a> {
+        self.spot_of(held, key.form() as u8, key.bytes(), key)
+    }
+
+    fn spot_of<'a>(&self, held: &Held, form: u8, bytes: &[u8], key: KeyRef<'a>) -> Spot<'a> {
+        let mut hasher = self.hasher.build_hasher();
+        hasher.write_u64(held.number);
+        hasher.write_u8(form);
+        hasher.write(bytes);
+        let hash = hasher.finish();
+        // The table of the shard looks at the highest and the lowest bits.
+        Spot { hash, shard: (hash >> 32) as usize % SHARDS, key }
+    }
+
+    /// One operation behind the lock of its shard.
+    fn act(
+        &self,
+        shard: &mut Shard,
+        prepared: &Prepared,
+        spot: Spot<'_>,
+        now: Timestamp,
+        act: Act,
+    ) -> Decision {
+        let Spot { hash, key, .. } = spot;
+        if let Some(number) = shard.find(hash, &prepared.held, key.form() as u8, key.bytes()) {
+            let decision = self.decide(shard.entry(number), prepared, now, act);
+            self.note_untold(spot.shard, shard, number);
+            return decision;
+        }
+        if prepared.held.overflows.load(Ordering::Acquire) {
+            return self.act_on_overflow(prepared, now, act);
+        }
+        let mut entry = Entry::new(Arc::clone(&prepared.held), &[]);
+        let decision = self.decide(&mut entry, prepared, now, act);
+        if entry.counts.is_empty() {
+            // A key that is only looked at, or refused, takes no room.
+            return decision;
+        }
+        if !self.take_room() {
+            return self.act_on_overflow(prepared, now, act);
+        }
+        entry.key = [&[key.form() as u8], key.bytes()].concat().into();
+        let number = shard.insert(hash, entry);
+        self.note_untold(spot.shard, shard, number);
+        decision
+    }
+
+    fn take_room(&self) -> bool {
+        let max = self.settings.max_keys;
+        let more = |keys| if keys < max { Some(keys + 1) } else { None };
+        self.keys.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
+    }
+
+    fn act_on_overflow(&self, prepared: &Prepared, now: Timestamp, act: Act) -> Decision {
+        let held = &prepared.held;
+        let mut overflow = lock(&held.overflow);
+        let entry = overflow.get_or_insert_with(|| Entry::new(Arc::clone(held), &OVERFLOW));
+        held.overflows.store(true, Ordering::Release);
+        let decision = self.decide(entry, prepared, now, act);
+        if entry.untold != Untold::Nothing {
+            self.untold_overflow.store(true, Ordering::Release);
+        }
+        decision.with_source(Source::Overflow)
+    }
+
+    fn decide(
+        &self,
+        entry: &mut Entry,
+        prepared: &Prepared,
+        now: Timestamp,
+        act: Act,
+    ) -> Decision {
+        let act = match self.gated(entry, prepared, now, act) {
+            Ok(act) => act,
+            Err(refusal) => return refusal,
+        };
+        let decision = entry.apply(prepared, self.own, now, act);
+        if !self.accompanied.load(Ordering::Relaxed) {
+            let bound = self.unseen(&entry.held, prepared.rules.machine.capacity(), 0);
+            return decision.with_source(Source::Replica).with_bound(bound);
+        }
+        if decision.charged() > 0 {
+            let fields = decision.fields();
+            let near = u128::from(fields.used) * 10 >= u128::from(fields.limit) * 7;
+            if near && !self.hurried.load(Ordering::Relaxed) {
+                self.hurried.store(true, Ordering::Release);
+            }
+        }
+        let known = entry.known(prepared, now);
+        let bound = self.unseen(&entry.held, prepared.rules.machine.capacity(), known);
+        decision.with_source(Source::Replica).with_bound(bound)
+    }
+
+    /// What others may have admitted unseen: all that each start can have admitted by itself, less what is known of it; at most what was offered while it
+    /// could go unheard.
+    fn unseen(&self, held: &Held, capacity: u64, known: u64) -> u64 {
+        let others = held.starts.load(Ordering::Relaxed).saturating_sub(1);
+        let most = others.saturating_mul(capacity).saturating_sub(known);
+        let Some(peak) = self.settings.peak.filter(|_| most > 0) else { return most };
+        let lag = u128::from(self.lag.load(Ordering::Relaxed));
+        let offered = (u128::from(peak) * lag).div_ceil(1_000_000);
+        u64::try_from(offered).map_or(most, |offered| most.min(offered))
+    }
+
+    fn note_untold(&self, at: usize, shard: &mut Shard, number: u32) {
+        let entry = shard.entry(number);
+        if entry.untold == Untold::Nothing || std::mem::replace(&mut entry.listed, true) {
+            return;
+        }
+        shard.untold.push(number);
+        self.untold.mark(at);
+    }
+
+    fn renew_starts(&self, held: &Held) {
+        let now = lock(&self.plan).now();
+        let longest = held.longest.load(Ordering::Relaxed);
+        let starts = 1 + lock(&self.peers).within(now, longest) as u64;
+        held.starts.store(starts, Ordering::Relaxed);
+    }
+
+    /// How long a peer that is silent is still waited for.
+    fn patience(&self) -> Duration {
+        self.settings.heartbeat * 3
+    }
+}

@@ -1,0 +1,92 @@
+//! What hits must keep to besides the limit: a share of it while others are missing or not heard yet, or nothing at all.
+
+use std::sync::atomic::Ordering;
+
+use std::time::Duration;
+
+use tollgate::algorithm::{Fields, Op, Step};
+use tollgate::{Decision, Source, Timestamp};
+
+use super::Replica;
+use crate::replicated::entry::{Act, Entry};
+use crate::replicated::limits::Prepared;
+use crate::replicated::peers::Peers;
+use crate::replicated::settings::{OnMissing, Settings};
+
+/// The whole limit.
+const OPEN: u64 = 0;
+
+/// Nothing. Any other number is that of the nodes that share the limit.
+const CLOSED: u64 = u64::MAX;
+
+/// When to come again while nothing passes.
+const AGAIN: Duration = Duration::from_secs(1);
+
+fn share(nodes: u64) -> u64 {
+    if nodes > 1 { nodes } else { OPEN }
+}
+
+/// For a newcomer that has heard of nobody.
+pub(super) fn joining(settings: &Settings) -> u64 {
+    share(u64::from(settings.nodes))
+}
+
+impl Replica {
+    /// Sets what hits must keep to.
+    pub(super) fn set_gate(&self, ready: bool, peers: &Peers, now: Timestamp) {
+        let missing = peers.missing(now, self.settings.memory) as u64;
+        let nodes = 1 + peers.here() as u64 + missing;
+        let gate = match self.settings.on_missing {
+            _ if !ready => share(nodes.max(u64::from(self.settings.nodes))),
+            OnMissing::Share if missing > 0 => share(nodes),
+            OnMissing::Closed if missing > 0 => CLOSED,
+            _ => OPEN,
+        };
+        self.gate.store(gate, Ordering::Relaxed);
+    }
+
+    /// What may go on to the machine, or the refusal.
+    pub(super) fn gated(
+        &self,
+        entry: &Entry,
+        prepared: &Prepared,
+        now: Timestamp,
+        act: Act,
+    ) -> Result<Act, Decision> {
+        let gate = self.gate.load(Ordering::Relaxed);
+        if gate == OPEN {
+            return Ok(act);
+        }
+        let cost = match act {
+            Act::Op(Op::Hit(cost) | Op::Peek(cost) | Op::Take(cost)) | Act::Refuse(cost) => cost,
+            Act::Op(_) => return Ok(act),
+        };
+        let capacity = prepared.rules.machine.capacity();
+        let refuse = |limit, used, cost, until| {
+            let step = Step { allowed: false, cost, charged: 0, changed: false };
+            let retry_at = (cost <= capacity).then_some(until);
+            let remaining = limit - u64::min(used, limit);
+            let fresh_at = (used > 0).then_some(until);
+            let fields = Fields { limit, remaining, used, retry_at, fresh_at, mark: 0 };
+            Decision::of_fields(step, now, fields)
+        };
+        if gate == CLOSED {
+            let refusal = refuse(capacity, capacity, cost, now + AGAIN);
+            return Err(refusal.with_source(Source::FailClosed));
+        }
+        let share = (capacity / gate).max(1);
+        let (used, first) = entry.own_units(prepared, self.own, now);
+        let room = share.saturating_sub(used);
+        match act {
+            Act::Op(Op::Take(cost)) if room > 0 => Ok(Act::Op(Op::Take(cost.min(room)))),
+            _ if cost <= room => Ok(act),
+            _ => {
+                let cost = if matches!(act, Act::Op(Op::Take(_))) { 1 } else { cost };
+                let until = first.unwrap_or(now + AGAIN);
+                let bound = self.unseen(&prepared.held, capacity, 0);
+                let refusal = refuse(share, used, cost, until);
+                Err(refusal.with_source(Source::Replica).with_bound(bound))
+            }
+        }
+    }
+}

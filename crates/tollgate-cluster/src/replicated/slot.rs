@@ -1,0 +1,162 @@
+//! How time is cut into slots: each count belongs to one, and its slot is part of its name.
+
+use std::time::Duration;
+
+use tollgate::{Algorithm, Error, Limit, Timestamp};
+
+/// Buckets and moving windows are cut into about so many slots.
+const SLOTS: u64 = 50;
+
+/// No slot of a bucket or moving window is shorter, in microseconds: what changes faster than messages travel is not worth a message.
+const SHORTEST: u64 = 1_000;
+
+/// How long counts of a bucket are kept apart at least, in microseconds, so that late messages still find their slot.
+const BUCKET_LIFE: u64 = 1_000_000;
+
+/// What becomes of the slots of a limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Kind {
+    /// The window itself, and nothing after it.
+    Fixed,
+    /// The window, and the one after it in which it fades.
+    Sliding,
+    /// Parts of a period. Each counts until all of it is a period old.
+    Moving,
+    /// Parts of the time in which the bucket drains. What is older lives on in the level that it left.
+    Bucket,
+}
+
+impl Kind {
+    pub(crate) const ALL: [Kind; 4] = [Kind::Fixed, Kind::Sliding, Kind::Moving, Kind::Bucket];
+
+    /// The kind of a limit; an error for limits whose counts do not merge.
+    pub(crate) fn of(limit: &Limit) -> Result<Kind, Error> {
+        let refused = |why: &str| Err(Error::unsupported(limit, why));
+        if limit.charge_denied() {
+            return refused(
+                "replicas do not count denied hits, each would be a message; use a shared store",
+            );
+        }
+        match limit.algorithm() {
+            Algorithm::FixedWindow => Ok(Kind::Fixed),
+            Algorithm::SlidingWindow => Ok(Kind::Sliding),
+            Algorithm::MovingWindow => Ok(Kind::Moving),
+            Algorithm::Gcra | Algorithm::TokenBucket | Algorithm::LeakyBucket => Ok(Kind::Bucket),
+            Algorithm::FixedWindowPerKey => refused(
+                "a window that begins with a key's first hit begins at another time on each replica; use fixed-window, or a shared store",
+            ),
+            Algorithm::ElasticWindow => refused(
+                "every attempt pushes an elastic window, so each would be a message; use fixed-window, or a shared store",
+            ),
+            _ => refused("replicas do not know this algorithm; use a shared store"),
+        }
+    }
+
+    /// How long a slot of a limit is, in microseconds.
+    ///
+    /// A bucket's is a power of two, so that a small change of the quota leaves it as it is; between a 64th and a 32nd of the time to drain.
+    pub(crate) fn span(self, limit: &Limit) -> u64 {
+        let period = micros(limit.period());
+        match self {
+            Kind::Fixed | Kind::Sliding => period,
+            Kind::Moving => (period / SLOTS).max(SHORTEST),
+            Kind::Bucket => {
+                let part = (drain(limit) / 32).max(1);
+                (1 << part.ilog2()).max(SHORTEST)
+            }
+        }
+    }
+
+    /// For how long after its end a slot counts, or is kept apart, in microseconds.
+    pub(crate) fn life(self, span: u64) -> u64 {
+        match self {
+            Kind::Fixed => 0,
+            Kind::Sliding => span,
+            // A period is less than one slot longer than fifty of them.
+            Kind::Moving => span.saturating_mul(SLOTS + 1),
+            Kind::Bucket => span.saturating_mul(64).max(BUCKET_LIFE),
+        }
+    }
+
+    /// How far back the units of a limit matter, in microseconds: what a share of the limit looks at.
+    pub(crate) fn reach(self, limit: &Limit) -> u64 {
+        match self {
+            Kind::Fixed => 0,
+            Kind::Sliding | Kind::Moving => micros(limit.period()),
+            Kind::Bucket => drain(limit),
+        }
+    }
+}
+
+fn micros(span: Duration) -> u64 {
+    u64::try_from(span.as_micros()).unwrap_or(u64::MAX).max(1)
+}
+
+/// How long a full bucket takes to drain, in microseconds.
+fn drain(limit: &Limit) -> u64 {
+    let whole = u128::from(limit.burst()) * limit.period().as_micros();
+    u64::try_from(whole.div_ceil(u128::from(limit.quota()))).unwrap_or(u64::MAX)
+}
+
+/// A part of time: `span` microseconds from a multiple of it on. Ordered by their ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Slot {
+    /// Slots of this length since the Unix epoch.
+    pub(crate) number: u64,
+    pub(crate) span: u64,
+}
+
+impl Slot {
+    pub(crate) fn at(time: Timestamp, span: u64) -> Slot {
+        let span = span.max(1);
+        Slot { number: time.as_micros() / span, span }
+    }
+
+    pub(crate) fn start(self) -> Timestamp {
+        Timestamp::from_micros(self.number.saturating_mul(self.span))
+    }
+
+    /// Its last microsecond.
+    pub(crate) fn last(self) -> Timestamp {
+        Timestamp::from_micros(self.end().saturating_sub(1))
+    }
+
+    fn end(self) -> u64 {
+        self.number.saturating_add(1).saturating_mul(self.span)
+    }
+
+    /// Whether its counts are no longer kept apart.
+    pub(crate) fn is_dead(self, kind: Kind, now: Timestamp) -> bool {
+        self.end().saturating_add(kind.life(self.span)) <= now.as_micros()
+    }
+
+    /// When its units are charged in a derived state: as late as they can have been admitted, but never ahead of `now`. Windows are charged at their
+    /// start, which puts them where the clock has them.
+    pub(crate) fn charged_at(self, kind: Kind, now: Timestamp) -> Timestamp {
+        match kind {
+            Kind::Fixed | Kind::Sliding => self.start(),
+            Kind::Moving | Kind::Bucket => self.last().min(now),
+        }
+    }
+
+    /// Whether its units count already. A window counts when it has begun. What a faster clock counted ahead in a moving window or bucket was
+    /// admitted all the same.
+    pub(crate) fn counts(self, kind: Kind, now: Timestamp) -> bool {
+        match kind {
+            Kind::Fixed | Kind::Sliding => self.start() <= now,
+            Kind::Moving | Kind::Bucket => true,
+        }
+    }
+}
+
+impl PartialOrd for Slot {
+    fn partial_cmp(&self, other: &Slot) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Slot {
+    fn cmp(&self, other: &Slot) -> std::cmp::Ordering {
+        (self.end(), self.span).cmp(&(other.end(), other.span))
+    }
+}

@@ -1,0 +1,233 @@
+//! The bound, held to what was admitted.
+//!
+//! Take any group of process starts, and an admitted hit of one of them at time `t`. When it was admitted, the machine of that replica had all units of the
+//! group but those that it did not know, and these were admitted within the last `D`, the age of the oldest of them, or are lost: admitted by a process
+//! that crashed before anybody heard. With `A(x)` for the most units that the group is offered in any span `x`, `U` for what is lost:
+//!
+//! - A window holds at most `L + A(D) + U` after each admission, hence always. A window is what the clocks of the replicas call so: within `e` of its edges
+//!   they do not agree, so of true time it has up to `2 A(e)` more.
+//! - A moving window: the same in any period of true time, and `A(2e)` more: a slower clock's units leave by so much early.
+//! - A bucket: its level is at most `B + A(D) + U`, and by the rate `2e` more.
+//!
+//! The group of all is the bound without a split. If a fleet is split into `G` groups the sum over them is `(G-1) L + A(D) + U` too much, with `D` within the
+//! groups. A single start knows all of its own: `S` starts admit at most `S L`. So what is published is the smallest of the sums over all ways to group.
+
+use std::collections::HashSet;
+
+use tollgate::{Algorithm, Limit};
+use tollgate_cluster::replicated::Actor;
+
+use super::draw::{Draw, Faults};
+use super::world::{Hit, Ledger};
+
+/// What a world showed.
+#[derive(Debug, Default)]
+pub(super) struct Outcome {
+    pub(super) denied: usize,
+    /// The most units that were admitted beyond the limit.
+    pub(super) over: u64,
+    /// Parts with counts in them on which all agreed at the end.
+    pub(super) agreed_on: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shape {
+    Fixed,
+    Sliding,
+    Moving,
+    Bucket,
+}
+
+fn shape(limit: &Limit) -> Shape {
+    match limit.algorithm() {
+        Algorithm::FixedWindow => Shape::Fixed,
+        Algorithm::SlidingWindow => Shape::Sliding,
+        Algorithm::MovingWindow => Shape::Moving,
+        _ => Shape::Bucket,
+    }
+}
+
+/// Whether a unit of one time can matter at another, by clocks.
+pub(super) fn matters(limit: &Limit, span: u64, then: u64, now: u64) -> bool {
+    let period = limit.period().as_micros() as u64;
+    match shape(limit) {
+        Shape::Fixed => then / span == now / span,
+        Shape::Sliding => then / span == now / span || then / span + 1 == now / span,
+        // Clocks may differ by much less than a period.
+        Shape::Moving => then + 2 * period > now,
+        Shape::Bucket => true,
+    }
+}
+
+pub(super) fn all(draw: &Draw, ledger: &Ledger) -> Result<Outcome, String> {
+    let mut outcome = Outcome { denied: ledger.hits.iter().filter(|hit| !hit.admitted).count(), ..Outcome::default() };
+    outcome.over = group(draw, ledger, "all", |_| true)?;
+    for (_, _, sides) in &draw.splits {
+        for side in [0, 1] {
+            group(draw, ledger, "a side of a split", |hit| sides >> hit.node & 1 == side)?;
+        }
+    }
+    let actors: HashSet<Actor> = ledger.hits.iter().map(|hit| hit.actor).collect();
+    for actor in actors {
+        group(draw, ledger, "a single start", |hit| hit.actor == actor)?;
+    }
+    denials(draw, ledger)?;
+    outcome.agreed_on = agreement(ledger)?;
+    Ok(outcome)
+}
+
+/// Everybody who is alive has the same counts.
+fn agreement(ledger: &Ledger) -> Result<usize, String> {
+    let [first, rest @ ..] = &ledger.digests[..] else { return Ok(0) };
+    if let Some(other) = rest.iter().position(|digests| digests != first) {
+        return Err(format!("replicas 0 and {} do not agree in the end", other + 1));
+    }
+    Ok(first.iter().filter(|digest| **digest != 0).count())
+}
+
+/// Whether nobody who is alive in the end has ever heard of an admitted hit, and whose it is has crashed.
+fn is_lost(ledger: &Ledger, hit: &Hit) -> bool {
+    let heard = |who: &Actor| {
+        let units = ledger.heard.get(&(*who, hit.actor, hit.local / ledger.span));
+        *who == hit.actor || units.is_some_and(|units| *units >= hit.total)
+    };
+    !ledger.alive.iter().any(heard)
+}
+
+/// The most units that were offered in any closed span of that length.
+fn offered(hits: &[&Hit], span: u64) -> u64 {
+    let (mut most, mut sum, mut first) = (0, 0, 0);
+    for hit in hits {
+        sum += hit.cost;
+        while hits[first].at + span < hit.at {
+            sum -= hits[first].cost;
+            first += 1;
+        }
+        most = most.max(sum);
+    }
+    most
+}
+
+/// What the limit has in use by the true order of hits, in parts of 1/period of a unit.
+struct Truth<'a> {
+    shape: Shape,
+    limit: &'a Limit,
+    period: u64,
+    admitted: Vec<&'a Hit>,
+    level: u128,
+    at: u64,
+}
+
+impl<'a> Truth<'a> {
+    fn new(limit: &'a Limit) -> Truth<'a> {
+        let period = limit.period().as_micros() as u64;
+        Truth { shape: shape(limit), limit, period, admitted: Vec::new(), level: 0, at: 0 }
+    }
+
+    fn admit(&mut self, hit: &'a Hit) {
+        self.level = self.level_at(hit.at) + self.parts(hit.cost);
+        self.at = hit.at;
+        self.admitted.push(hit);
+    }
+
+    fn parts(&self, units: u64) -> u128 {
+        u128::from(units) * u128::from(self.period)
+    }
+
+    fn level_at(&self, at: u64) -> u128 {
+        let sunk = u128::from(at - self.at) * u128::from(self.limit.quota());
+        self.level.saturating_sub(sunk)
+    }
+
+    fn units(&self, is_in: impl Fn(&Hit) -> bool) -> u128 {
+        self.parts(self.admitted.iter().filter(|hit| is_in(hit)).map(|hit| hit.cost).sum())
+    }
+
+    /// What is in use when somebody whose clock says `local` asks at `at`. `more` microseconds longer for moving windows.
+    fn used(&self, at: u64, local: u64, more: u64) -> u128 {
+        let Truth { period, .. } = *self;
+        let window = local / period;
+        match self.shape {
+            Shape::Fixed => self.units(|hit| hit.local / period == window),
+            Shape::Sliding => {
+                let left = u128::from((window + 1) * period - local);
+                let before = self.units(|hit| hit.local / period + 1 == window);
+                before / u128::from(period) * left + self.units(|hit| hit.local / period == window)
+            }
+            Shape::Moving => self.units(|hit| hit.at + period + more > at),
+            Shape::Bucket => self.level_at(at),
+        }
+    }
+
+    fn capacity(&self) -> u128 {
+        self.parts(self.limit.burst())
+    }
+}
+
+/// Holds the bound for a group of starts; the most units beyond the limit.
+fn group(
+    draw: &Draw,
+    ledger: &Ledger,
+    name: &str,
+    is_in: impl Fn(&Hit) -> bool,
+) -> Result<u64, String> {
+    let hits: Vec<&Hit> = ledger.hits.iter().filter(|hit| is_in(hit)).collect();
+    let lost = hits.iter().filter(|hit| hit.admitted && is_lost(ledger, hit));
+    let lost: u64 = lost.map(|hit| hit.cost).sum();
+    let mut truth = Truth::new(&draw.limit);
+    let mut over = 0;
+    for hit in hits.iter().filter(|hit| hit.admitted) {
+        truth.admit(hit);
+        let unseen = hit.unseen.iter().map(|place| &ledger.hits[*place]);
+        let oldest = unseen.filter(|other| is_in(other) && !is_lost(ledger, other)).map(|other| other.at).min();
+        let age = oldest.map(|oldest| hit.at - oldest);
+        let promised = draw.settings.flush.as_micros() as u64 + draw.delay;
+        if draw.faults == Faults::None && age.is_some_and(|age| age > promised) {
+            return Err(format!("a hit is unknown for {age:?}, promised are {promised}: {hit:?}"));
+        }
+        let unknown = age.map_or(0, |age| offered(&hits, age));
+        let skew = match truth.shape {
+            Shape::Fixed | Shape::Sliding => 0,
+            Shape::Moving => truth.parts(offered(&hits, 2 * draw.skew)),
+            Shape::Bucket => u128::from(2 * draw.skew * draw.limit.quota()),
+        };
+        let skew = if draw.skew == 0 { 0 } else { skew };
+        let used = truth.used(hit.at, hit.local, 0);
+        let bound = truth.capacity() + truth.parts(unknown + lost) + skew;
+        if used > bound {
+            return Err(format!(
+                "{name}: {} units in use, bound {} with {unknown} unknown for {age:?}, {lost} lost: {hit:?}",
+                used / u128::from(truth.period),
+                bound / u128::from(truth.period)
+            ));
+        }
+        let beyond = used.saturating_sub(truth.capacity()).div_ceil(u128::from(truth.period));
+        over = over.max(beyond as u64);
+    }
+    Ok(over)
+}
+
+/// Nobody is refused for units that were never admitted, or belong elsewhere. A moving window and a bucket may take a unit for as much as a slot younger.
+fn denials(draw: &Draw, ledger: &Ledger) -> Result<(), String> {
+    let mut truth = Truth::new(&draw.limit);
+    let late = ledger.span + 2 * draw.skew;
+    for hit in &ledger.hits {
+        if hit.admitted {
+            truth.admit(hit);
+        }
+        if hit.admitted || !hit.ready {
+            continue;
+        }
+        let rounding = hit.at / ledger.span + 2;
+        let late_parts = match truth.shape {
+            Shape::Bucket => u128::from(late + rounding) * u128::from(draw.limit.quota()),
+            _ => 0,
+        };
+        let wanted = truth.used(hit.at, hit.local, late) + truth.parts(hit.cost) + late_parts;
+        if wanted <= truth.capacity() {
+            let units = wanted / u128::from(truth.period);
+            return Err(format!("refused at {units} units with its own: {hit:?}"));
+        }
+    }
+    Ok(())
+}
