@@ -63,6 +63,8 @@ pub(crate) struct Entry {
     state: Option<State>,
     /// Whether the state stands for all counts.
     derived: bool,
+    /// Whether the state was never derived, but stepped by own operations alone: then receipts are of this very state.
+    exact: bool,
     /// Units that peers are known to have in the slot that was current when the state was derived.
     known: (Slot, u64),
 }
@@ -78,6 +80,7 @@ impl Entry {
             listed: false,
             state: None,
             derived: true,
+            exact: true,
             known: (Slot { number: 0, span: 1 }, 0),
         }
     }
@@ -99,13 +102,19 @@ impl Entry {
         let machine = &prepared.rules.machine;
         match act {
             Act::Refuse(cost) => machine.refuse(&mut self.state, now, cost),
-            Act::Op(op @ (Op::Refund(_) | Op::RefundUnits(_))) => {
+            Act::Op(op @ (Op::Refund(_) | Op::RefundUnits(_))) if self.exact => {
                 let before = self.state.clone();
                 let decision = machine.apply(&mut self.state, now, op);
                 if self.state != before {
                     self.give_back(prepared, own, now, op);
                 }
                 decision
+            }
+            Act::Op(op @ (Op::Refund(_) | Op::RefundUnits(_))) => {
+                self.give_back(prepared, own, now, op);
+                self.derived = false;
+                self.refresh(prepared, own, now);
+                machine.apply(&mut self.state, now, Op::RefundUnits(0))
             }
             Act::Op(op) => {
                 let decision = machine.apply(&mut self.state, now, op);
@@ -129,8 +138,10 @@ impl Entry {
             self.counts.charge(slot, own, units);
             self.tell_from(slot);
         }
-        // The windows of a sliding window are the clock's: those of a state that a hit opened are not.
-        self.derived &= self.held.kind != Kind::Sliding;
+        if self.held.kind == Kind::Sliding {
+            // Its windows are the clock's: those of a state that a hit opened are not.
+            self.derived = false;
+        }
     }
 
     /// Takes a refund out of the own counts: others cannot be told of less than they have counted themselves.
@@ -147,7 +158,11 @@ impl Entry {
                 units -= back;
             }
         }
-        self.derived &= self.held.kind != Kind::Sliding;
+    }
+
+    /// Whether nothing was done that must be kept.
+    pub(crate) fn is_untouched(&self) -> bool {
+        self.counts.is_empty() && self.state.is_none()
     }
 
     /// The slot that a receipt speaks of.
@@ -176,7 +191,7 @@ impl Entry {
         let fresh_at = prepared.rules.machine.fresh_at(self.state.as_ref());
         self.forget();
         self.state = None;
-        self.derived = true;
+        (self.derived, self.exact) = (true, true);
         fresh_at.is_some_and(|at| at > now)
     }
 
@@ -284,6 +299,7 @@ impl Entry {
             }
         }
         self.state = state;
+        self.exact = false;
         self.known = (current, known);
         // Slots that lie ahead count otherwise when their time has come.
         self.derived = !ahead && kind != Kind::Sliding;

@@ -1,7 +1,9 @@
 //! Counters that every node keeps for itself and agrees on by messages.
 
+mod builder;
 mod counts;
 mod digest;
+mod driver;
 mod entry;
 mod limits;
 mod marks;
@@ -13,13 +15,16 @@ mod settings;
 mod shard;
 mod slot;
 mod stats;
+mod store;
 
+pub use builder::Builder;
 pub use counts::Actor;
 pub use limits::Prepared;
 pub use message::{Body, KeyTally, LimitTally, Message, PARTS, Tallies, Tally};
 pub use replica::{Outgoing, Replica};
 pub use settings::{OnMissing, Settings};
 pub use stats::ReplicaStats;
+pub use store::Replicated;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -24,6 +24,7 @@ use super::shard::Shard;
 use super::stats::{Counters, ReplicaStats};
 use super::digest;
 use exchange::Plan;
+use gate::Gated;
 pub use exchange::Outgoing;
 
 const SHARDS: usize = 256;
@@ -343,7 +344,7 @@ impl Replica {
         }
         let mut entry = Entry::new(Arc::clone(&prepared.held), &[]);
         let decision = self.decide(&mut entry, prepared, now, act);
-        if entry.counts.is_empty() {
+        if entry.is_untouched() {
             // A key that is only looked at, or refused, takes no room.
             return decision;
         }
@@ -382,15 +383,11 @@ impl Replica {
         act: Act,
     ) -> Decision {
         let act = match self.gated(entry, prepared, now, act) {
-            Ok(act) => act,
-            Err(refusal) => return refusal,
+            Gated::Pass(act) => act,
+            Gated::Refuse(refusal) => return refusal,
         };
         let decision = entry.apply(prepared, self.own, now, act);
-        if !self.accompanied.load(Ordering::Relaxed) {
-            let bound = self.unseen(&entry.held, prepared.rules.machine.capacity(), 0);
-            return decision.with_source(Source::Replica).with_bound(bound);
-        }
-        if decision.charged() > 0 {
+        if decision.charged() > 0 && self.accompanied.load(Ordering::Relaxed) {
             let fields = decision.fields();
             let near = u128::from(fields.used) * 10 >= u128::from(fields.limit) * 7;
             if near && !self.hurried.load(Ordering::Relaxed) {

@@ -19,7 +19,6 @@ use crate::replicated::limits::Held;
 use crate::replicated::lock;
 use crate::replicated::message::{Body, KeyTally, Message, PARTS, Tallies};
 use crate::replicated::pack::{Packer, cell};
-use crate::replicated::settings::Settings;
 use crate::replicated::slot::Kind;
 
 /// Counts that lie further ahead are of a clock that is wrong.
@@ -156,14 +155,24 @@ impl Replica {
         next
     }
 
-    fn has_untold(&self) -> bool {
+    /// Whether anything has changed that nobody was told.
+    pub(crate) fn has_untold(&self) -> bool {
         self.untold.any() || self.untold_overflow.load(Ordering::Acquire)
+    }
+
+    /// The shortest time between tellings.
+    pub(crate) fn shortest_pause(&self) -> Duration {
+        self.settings.hurry.min(self.settings.flush)
+    }
+
+    /// Whether the counts of those who were there before have been fetched.
+    pub(crate) fn is_ready(&self) -> bool {
+        lock(&self.plan).is_ready()
     }
 
     /// How long to wait between tellings.
     fn pause(&self) -> Duration {
-        let Settings { flush, hurry, .. } = self.settings;
-        if self.is_hurried() { hurry.min(flush) } else { flush }
+        if self.is_hurried() { self.shortest_pause() } else { self.settings.flush }
     }
 
     /// Does what is due.

@@ -31,6 +31,12 @@ pub(super) fn joining(settings: &Settings) -> u64 {
     share(u64::from(settings.nodes))
 }
 
+/// What comes of a look at the gate.
+pub(super) enum Gated {
+    Pass(Act),
+    Refuse(Decision),
+}
+
 impl Replica {
     /// Sets what hits must keep to.
     pub(super) fn set_gate(&self, ready: bool, peers: &Peers, now: Timestamp) {
@@ -52,14 +58,14 @@ impl Replica {
         prepared: &Prepared,
         now: Timestamp,
         act: Act,
-    ) -> Result<Act, Decision> {
+    ) -> Gated {
         let gate = self.gate.load(Ordering::Relaxed);
         if gate == OPEN {
-            return Ok(act);
+            return Gated::Pass(act);
         }
         let cost = match act {
             Act::Op(Op::Hit(cost) | Op::Peek(cost) | Op::Take(cost)) | Act::Refuse(cost) => cost,
-            Act::Op(_) => return Ok(act),
+            Act::Op(_) => return Gated::Pass(act),
         };
         let capacity = prepared.rules.machine.capacity();
         let refuse = |limit, used, cost, until| {
@@ -72,20 +78,20 @@ impl Replica {
         };
         if gate == CLOSED {
             let refusal = refuse(capacity, capacity, cost, now + AGAIN);
-            return Err(refusal.with_source(Source::FailClosed));
+            return Gated::Refuse(refusal.with_source(Source::FailClosed));
         }
         let share = (capacity / gate).max(1);
         let (used, first) = entry.own_units(prepared, self.own, now);
         let room = share.saturating_sub(used);
         match act {
-            Act::Op(Op::Take(cost)) if room > 0 => Ok(Act::Op(Op::Take(cost.min(room)))),
-            _ if cost <= room => Ok(act),
+            Act::Op(Op::Take(cost)) if room > 0 => Gated::Pass(Act::Op(Op::Take(cost.min(room)))),
+            _ if cost <= room => Gated::Pass(act),
             _ => {
                 let cost = if matches!(act, Act::Op(Op::Take(_))) { 1 } else { cost };
                 let until = first.unwrap_or(now + AGAIN);
                 let bound = self.unseen(&prepared.held, capacity, 0);
                 let refusal = refuse(share, used, cost, until);
-                Err(refusal.with_source(Source::Replica).with_bound(bound))
+                Gated::Refuse(refusal.with_source(Source::Replica).with_bound(bound))
             }
         }
     }

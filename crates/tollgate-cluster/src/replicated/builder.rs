@@ -1,0 +1,136 @@
+//! How a replicated store is made.
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tollgate::{Clock, Error, SystemClock};
+
+use super::counts::Actor;
+use super::driver::Shared;
+use super::replica::Replica;
+use super::settings::{OnMissing, Settings};
+use super::store::Replicated;
+use crate::bus::Bus;
+
+/// Makes a [`Replicated`].
+///
+/// ```
+/// # async fn example() -> Result<(), tollgate::Error> {
+/// use std::time::Duration;
+/// use tollgate_cluster::{bus::InMemory, replicated::{OnMissing, Replicated}};
+/// let replica = Replicated::builder(InMemory::new())
+///     .flush(Duration::from_millis(5))
+///     .nodes(3)
+///     .on_missing(OnMissing::Share)
+///     .start()
+///     .await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+#[must_use]
+pub struct Builder<B> {
+    bus: B,
+    settings: Settings,
+    clock: Option<Arc<dyn Clock>>,
+}
+
+impl<B: Bus> Builder<B> {
+    pub(super) fn new(bus: B) -> Builder<B> {
+        Builder { bus, settings: Settings::default(), clock: None }
+    }
+
+    /// All settings at once.
+    ///
+    /// See [`Settings`].
+    pub fn settings(mut self, settings: Settings) -> Self {
+        self.settings = settings;
+        self
+    }
+
+    /// How often changes are sent, 20 ms unless told otherwise; at least a millisecond.
+    ///
+    /// See the example of [`Builder`].
+    pub fn flush(mut self, flush: Duration) -> Self {
+        self.settings.flush = flush;
+        self
+    }
+
+    /// What to do while peers are missing, [`OnMissing::GoOn`] unless told otherwise.
+    ///
+    /// See the example of [`Builder`].
+    pub fn on_missing(mut self, on_missing: OnMissing) -> Self {
+        self.settings.on_missing = on_missing;
+        self
+    }
+
+    /// How many nodes there usually are: until the counts of the others have been fetched, the store keeps to its share.
+    ///
+    /// See the example of [`Builder`].
+    pub fn nodes(mut self, nodes: u32) -> Self {
+        self.settings.nodes = nodes;
+        self
+    }
+
+    /// The most units a second that all nodes together are offered for one key, if that is known: makes the bounds of decisions smaller.
+    ///
+    /// ```
+    /// # use tollgate_cluster::{bus::InMemory, replicated::Replicated};
+    /// let builder = Replicated::builder(InMemory::new()).peak(5_000);
+    /// ```
+    pub fn peak(mut self, units_per_second: u64) -> Self {
+        self.settings.peak = Some(units_per_second);
+        self
+    }
+
+    /// The most keys, a million unless told otherwise: beyond it unknown keys share one counter for each limit.
+    ///
+    /// ```
+    /// # use tollgate_cluster::{bus::InMemory, replicated::Replicated};
+    /// let builder = Replicated::builder(InMemory::new()).max_keys(10_000);
+    /// ```
+    pub fn max_keys(mut self, keys: usize) -> Self {
+        self.settings.max_keys = keys;
+        self
+    }
+
+    /// A clock of your own. It must tell the time of day, the same on all nodes.
+    ///
+    /// ```
+    /// # use tollgate_cluster::{bus::InMemory, replicated::Replicated};
+    /// let builder = Replicated::builder(InMemory::new()).clock(tollgate::SystemClock::new());
+    /// ```
+    pub fn clock(mut self, clock: impl Clock + 'static) -> Self {
+        self.clock = Some(Arc::new(clock));
+        self
+    }
+
+    /// Starts it on the tokio runtime of the caller, and waits until the counts of those who are there have been fetched, or nobody is. If the bus cannot
+    /// be reached it starts all the same, after twice the time to join, keeps to its share, and joins when it can.
+    ///
+    /// # Errors
+    /// When a setting makes no sense.
+    ///
+    /// See the example of [`Builder`].
+    pub async fn start(self) -> Result<Replicated, Error> {
+        let Settings { flush, heartbeat, join, .. } = self.settings;
+        if flush < Duration::from_millis(1) || flush > heartbeat {
+            return Err(Error::request(format!(
+                "flush {flush:?}: must be from 1ms to the heartbeat, {heartbeat:?}"
+            )));
+        }
+        let clock = self.clock.unwrap_or_else(|| Arc::new(SystemClock::new()));
+        let actor = new_name();
+        let replica = Replica::new(actor, self.settings);
+        let store = Replicated::run(Shared::new(replica, clock), self.bus.join(actor));
+        let _ = tokio::time::timeout(join * 2, store.wait_ready()).await;
+        Ok(store)
+    }
+}
+
+/// A name that nobody else has: two keys of the system's random numbers.
+fn new_name() -> Actor {
+    let half = || RandomState::new().hash_one(std::process::id());
+    half() ^ half().rotate_left(32)
+}

@@ -1,0 +1,243 @@
+//! The store: a replica, its bus and its clock behind the contract of shared stores.
+
+use std::future::{Future, ready};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use tollgate::algorithm::Op;
+use tollgate::shared::{Ask, Guard, Mode, SharedStore};
+use tollgate::{Decision, Error, KeyRef, Limit, Timestamp};
+
+use super::builder::Builder;
+use super::driver::{self, Shared};
+use super::limits::Prepared;
+use super::stats::ReplicaStats;
+use crate::bus::{Bus, Line};
+
+/// A store that decides in this process for a whole fleet, and agrees with the others by messages. Handles are cheap to clone. The last one says goodbye.
+///
+/// ```
+/// # tokio::runtime::Runtime::new()?.block_on(async {
+/// use tollgate::Source;
+/// use tollgate_cluster::{bus::InMemory, replicated::Replicated};
+///
+/// let bus = InMemory::new();
+/// let (one, other) = (Replicated::builder(bus.clone()).start().await?, Replicated::builder(bus).start().await?);
+/// let (here, there) = (one.limiter("2/hour fixed-window")?, other.limiter("2/hour fixed-window")?);
+/// here.hit("alice").await?;
+/// here.hit("alice").await?;
+/// while there.usage("alice").await? < 2 {
+///     tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+/// }
+/// let decision = there.hit("alice").await?;
+/// assert_eq!((decision.allowed(), decision.source()), (false, Source::Replica));
+/// // Two starts, of which the other is known to have admitted all it could.
+/// assert_eq!(decision.bound(), Some(0));
+/// # Ok::<(), tollgate::Error>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Replicated {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    shared: Arc<Shared>,
+    guard: Guard,
+    runtime: Handle,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.shared.stop.notify_one();
+    }
+}
+
+tollgate::limiters!(Replicated);
+
+impl Replicated {
+    /// A builder, for a replica on that bus.
+    ///
+    /// See the example of [`Builder`].
+    pub fn builder<B: Bus>(bus: B) -> Builder<B> {
+        Builder::new(bus)
+    }
+
+    /// Starts the task.
+    pub(super) fn run(shared: Shared, line: Line) -> Replicated {
+        let shared = Arc::new(shared);
+        tokio::spawn(driver::run(Arc::clone(&shared), line));
+        let guard = Guard::builder().remember_denials(0).build();
+        Replicated { inner: Arc::new(Inner { shared, guard, runtime: Handle::current() }) }
+    }
+
+    /// Waits until the counts of those who were there before have been fetched, or nobody is there.
+    ///
+    /// ```
+    /// # async fn example() -> Result<(), tollgate::Error> {
+    /// # use tollgate_cluster::{bus::InMemory, replicated::Replicated};
+    /// let replica = Replicated::builder(InMemory::new()).start().await?;
+    /// replica.wait_ready().await;
+    /// assert!(replica.stats().ready);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn wait_ready(&self) {
+        self.inner.shared.wait_ready().await;
+    }
+
+    /// What it has done, and how it stands.
+    ///
+    /// See the example of [`ReplicaStats`].
+    #[must_use]
+    pub fn stats(&self) -> ReplicaStats {
+        let Shared { replica, .. } = &*self.inner.shared;
+        replica.stats(self.inner.shared.now())
+    }
+
+    /// Digests of all that it counts now: equal on replicas that know the same.
+    ///
+    /// ```
+    /// # async fn example() -> Result<(), tollgate::Error> {
+    /// # use tollgate_cluster::{bus::InMemory, replicated::Replicated};
+    /// let replica = Replicated::builder(InMemory::new()).start().await?;
+    /// assert_eq!(replica.digests(), [0; 64]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn digests(&self) -> [u64; super::PARTS] {
+        self.inner.shared.replica.digests(self.inner.shared.now())
+    }
+
+    /// Tells the others everything, says goodbye, and waits until that is under way. Other handles still decide, alone.
+    ///
+    /// ```
+    /// # async fn example() -> Result<(), tollgate::Error> {
+    /// # use tollgate_cluster::{bus::InMemory, replicated::Replicated};
+    /// let replica = Replicated::builder(InMemory::new()).start().await?;
+    /// replica.leave().await;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn leave(&self) {
+        self.inner.shared.stop.notify_one();
+        self.inner.shared.wait_ended().await;
+    }
+
+    fn apply(
+        &self,
+        prepared: &Prepared,
+        key: KeyRef<'_>,
+        op: Op,
+        at: Option<Timestamp>,
+    ) -> Decision {
+        let shared = &self.inner.shared;
+        let now = at.unwrap_or_else(|| shared.now());
+        let decision = shared.replica.apply(prepared, key, op, now);
+        shared.changed();
+        decision
+    }
+
+    fn together(
+        &self,
+        asks: &[Ask<'_, Prepared>],
+        at: Option<Timestamp>,
+    ) -> Result<Vec<Decision>, Error> {
+        let hit = |ask: &Ask<'_, Prepared>| match ask.op {
+            Op::Hit(cost) => Ok(cost),
+            op => Err(Error::request(format!("{op:?}: only hits go together"))),
+        };
+        let costs = asks.iter().map(hit).collect::<Result<Vec<_>, _>>()?;
+        let hits = asks.iter().zip(costs).map(|(ask, cost)| (ask.prepared, ask.key, cost));
+        let hits: Vec<_> = hits.collect();
+        let shared = &self.inner.shared;
+        let decisions = shared.replica.together(&hits, at.unwrap_or_else(|| shared.now()));
+        shared.changed();
+        Ok(decisions)
+    }
+}
+
+impl SharedStore for Replicated {
+    type Prepared = Prepared;
+
+    fn prepare(&self, namespace: &str, limit: &Limit) -> Result<Prepared, Error> {
+        self.inner.shared.replica.prepare(namespace, limit)
+    }
+
+    fn ask(
+        &self,
+        asks: &[Ask<'_, Prepared>],
+        mode: Mode,
+        at: Option<Timestamp>,
+    ) -> impl Future<Output = Result<Vec<Decision>, Error>> + Send + use<> {
+        let each = |ask: &Ask<'_, Prepared>| self.apply(ask.prepared, ask.key, ask.op, at);
+        ready(match mode {
+            Mode::Each => Ok(asks.iter().map(each).collect()),
+            Mode::Together => self.together(asks, at),
+        })
+    }
+
+    #[inline]
+    fn at_once(
+        &self,
+        prepared: &Prepared,
+        key: KeyRef<'_>,
+        op: Op,
+        at: Option<Timestamp>,
+    ) -> Option<Decision> {
+        Some(self.apply(prepared, key, op, at))
+    }
+
+    fn reset(
+        &self,
+        prepared: &[Prepared],
+        key: KeyRef<'_>,
+        at: Option<Timestamp>,
+    ) -> impl Future<Output = Result<bool, Error>> + Send + use<> {
+        let shared = &self.inner.shared;
+        let now = at.unwrap_or_else(|| shared.now());
+        let reset = |any, limit| shared.replica.reset(limit, key, now) | any;
+        let was_there = prepared.iter().fold(false, reset);
+        shared.changed();
+        ready(Ok(was_there))
+    }
+
+    fn clear(
+        &self,
+        prepared: &Prepared,
+    ) -> impl Future<Output = Result<(), Error>> + Send + use<> {
+        let shared = &self.inner.shared;
+        shared.replica.clear(prepared, shared.now());
+        shared.changed();
+        ready(Ok(()))
+    }
+
+    fn check(&self) -> impl Future<Output = Result<(), Error>> + Send + use<> {
+        ready(Ok(()))
+    }
+
+    fn same_counter(&self, a: &Prepared, b: &Prepared) -> bool {
+        Arc::ptr_eq(&a.held, &b.held)
+    }
+
+    fn same_store(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner)
+    }
+
+    fn guard(&self) -> &Guard {
+        &self.inner.guard
+    }
+
+    fn sleep(&self, span: Duration) -> impl Future<Output = ()> + Send + use<> {
+        let _in_runtime = self.inner.runtime.enter();
+        tokio::time::sleep(span)
+    }
+
+    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.inner.runtime.spawn(task);
+    }
+}

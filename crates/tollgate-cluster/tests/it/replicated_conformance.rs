@@ -1,0 +1,136 @@
+//! The suite of every store, on a single replica.
+//!
+//! A replica answers as the definition does while nobody else counts: its state is stepped at the exact times. Two algorithms it refuses. A third, the
+//! sliding window, it holds with the windows of the clock instead of the key's own, because these do not merge; its decisions are held to its own bound by
+//! the simulation, and it is left out here. States that have run out are freed by the replica's own task, which the suite must not meet: it passes
+//! times of its own.
+
+use std::future::Future;
+use std::time::Duration;
+
+use tollgate::algorithm::Op;
+use tollgate::shared::{Ask, Guard, Mode, SharedStore};
+use tollgate::{Algorithm, Decision, Error, KeyRef, Limit, Timestamp};
+use tollgate_cluster::bus::InMemory;
+use tollgate_cluster::replicated::{Prepared, Replicated, Settings};
+use tollgate_testkit::{Subject, calls, conformance};
+
+/// A replica that refuses sliding windows.
+#[derive(Clone, Debug)]
+struct WithoutSliding(Replicated);
+
+impl SharedStore for WithoutSliding {
+    type Prepared = Prepared;
+
+    fn prepare(&self, namespace: &str, limit: &Limit) -> Result<Prepared, Error> {
+        if limit.algorithm() == Algorithm::SlidingWindow {
+            return Err(Error::unsupported(limit, "its windows are the clock's"));
+        }
+        self.0.prepare(namespace, limit)
+    }
+
+    fn ask(
+        &self,
+        asks: &[Ask<'_, Prepared>],
+        mode: Mode,
+        at: Option<Timestamp>,
+    ) -> impl Future<Output = Result<Vec<Decision>, Error>> + Send + use<> {
+        let answer = self.0.ask(asks, mode, at);
+        async { Ok(answer.await?.into_iter().map(of_store).collect()) }
+    }
+
+    fn at_once(
+        &self,
+        prepared: &Prepared,
+        key: KeyRef<'_>,
+        op: Op,
+        at: Option<Timestamp>,
+    ) -> Option<Decision> {
+        self.0.at_once(prepared, key, op, at).map(of_store)
+    }
+
+    fn reset(
+        &self,
+        prepared: &[Prepared],
+        key: KeyRef<'_>,
+        at: Option<Timestamp>,
+    ) -> impl Future<Output = Result<bool, Error>> + Send + use<> {
+        self.0.reset(prepared, key, at)
+    }
+
+    fn clear(
+        &self,
+        prepared: &Prepared,
+    ) -> impl Future<Output = Result<(), Error>> + Send + use<> {
+        self.0.clear(prepared)
+    }
+
+    fn check(&self) -> impl Future<Output = Result<(), Error>> + Send + use<> {
+        self.0.check()
+    }
+
+    fn same_counter(&self, a: &Prepared, b: &Prepared) -> bool {
+        self.0.same_counter(a, b)
+    }
+
+    fn same_store(&self, other: &Self) -> bool {
+        self.0.same_store(&other.0)
+    }
+
+    fn guard(&self) -> &Guard {
+        self.0.guard()
+    }
+
+    fn sleep(&self, span: Duration) -> impl Future<Output = ()> + Send + use<> {
+        self.0.sleep(span)
+    }
+
+    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.0.spawn(task);
+    }
+}
+
+/// The suite compares sources too, and wants a store's.
+fn of_store(decision: Decision) -> Decision {
+    assert_eq!((decision.source(), decision.bound()), (tollgate::Source::Replica, Some(0)));
+    decision.with_source(tollgate::Source::Store)
+}
+
+struct Single {
+    store: WithoutSliding,
+    runtime: tokio::runtime::Runtime,
+}
+
+impl Single {
+    fn start() -> Single {
+        let runtime = calls::runtime();
+        let mut settings = Settings::default();
+        settings.clean = Duration::from_secs(1_000_000);
+        settings.join = Duration::from_millis(1);
+        let builder = Replicated::builder(InMemory::new()).settings(settings);
+        let store = WithoutSliding(runtime.block_on(builder.start()).unwrap());
+        Single { store, runtime }
+    }
+}
+
+impl Subject for Single {
+    type Store = WithoutSliding;
+
+    fn store(&self) -> WithoutSliding {
+        self.store.clone()
+    }
+
+    fn block_on<F: Future>(&self, future: F) -> F::Output {
+        self.runtime.block_on(future)
+    }
+
+    fn refuses(&self, limit: &Limit) -> bool {
+        limit.charge_denied()
+            || matches!(
+                limit.algorithm(),
+                Algorithm::FixedWindowPerKey | Algorithm::ElasticWindow | Algorithm::SlidingWindow
+            )
+    }
+}
+
+conformance!(single_replica, Single::start);
