@@ -106,7 +106,9 @@ impl Nats {
             options = options.add_root_certificates(roots.clone());
         }
         let first = self.servers.iter().find(|server| server.has_user_pass());
-        if let Some((user, password)) = first.and_then(|server| server.username().zip(server.password())) {
+        if let Some((user, password)) =
+            first.and_then(|server| server.username().zip(server.password()))
+        {
             options = options.user_and_password(user.to_owned(), password.to_owned());
         }
         options.connect(&self.servers[..]).await.map_err(|error| error.to_string())
@@ -126,7 +128,9 @@ impl Nats {
         };
         let (client, mut to_all, mut to_me) = match joined.await {
             Ok(joined) => joined,
-            Err(error) => return tracing::error!(error, "the NATS bus of a replica cannot be used"),
+            Err(error) => {
+                return tracing::error!(error, "the NATS bus of a replica cannot be used");
+            }
         };
         let mut connected = false;
         loop {

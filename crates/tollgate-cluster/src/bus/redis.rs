@@ -48,7 +48,8 @@ impl RedisPubSub {
     ///
     /// See the example of [`RedisPubSub`].
     pub fn new(url: &str) -> Result<RedisPubSub, Error> {
-        let wrong = |error: RedisError| Error::request(format!("the url of a Redis server: {error}"));
+        let wrong =
+            |error: RedisError| Error::request(format!("the url of a Redis server: {error}"));
         let info = url.into_connection_info().map_err(wrong)?;
         Ok(RedisPubSub { info, prefix: PREFIX.to_owned(), roots: None })
     }
@@ -103,7 +104,9 @@ impl RedisPubSub {
     async fn run(self, actor: Actor, mut far: Far) {
         let client = match self.client() {
             Ok(client) => client,
-            Err(error) => return tracing::error!(%error, "the Redis bus of a replica cannot be used"),
+            Err(error) => {
+                return tracing::error!(%error, "the Redis bus of a replica cannot be used");
+            }
         };
         let mut pause = Duration::from_millis(50);
         loop {

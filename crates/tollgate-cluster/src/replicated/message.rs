@@ -52,6 +52,8 @@ pub enum Body {
         at: u64,
         /// One for each part.
         parts: Vec<u64>,
+        /// Whether to send one's own back where they differ.
+        back: bool,
     },
     /// Send me these parts, one bit for each.
     Ask(u64),
@@ -199,8 +201,8 @@ mod tests {
             Just(Body::Hello),
             Just(Body::Bye),
             any::<u64>().prop_map(Body::Ask),
-            (any::<u64>(), any::<Vec<u64>>())
-                .prop_map(|(at, parts)| Body::Digests { at, parts }),
+            (any::<u64>(), any::<Vec<u64>>(), any::<bool>())
+                .prop_map(|(at, parts, back)| Body::Digests { at, parts, back }),
             tallies().prop_map(Body::Delta),
             (tallies(), any::<bool>()).prop_map(|(tallies, last)| Body::Answer(tallies, last)),
         ]

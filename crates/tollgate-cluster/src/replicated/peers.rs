@@ -65,9 +65,8 @@ impl Peers {
 
     /// Those that are silent and were so for at most `memory`.
     pub(crate) fn missing(&self, now: Timestamp, memory: Duration) -> usize {
-        let missing = |peer: &&Peer| {
-            peer.presence == Presence::Missing && now.since(peer.last) <= memory
-        };
+        let missing =
+            |peer: &&Peer| peer.presence == Presence::Missing && now.since(peer.last) <= memory;
         self.0.values().filter(missing).count()
     }
 

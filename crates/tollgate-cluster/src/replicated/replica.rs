@@ -13,6 +13,7 @@ use tollgate::algorithm::Op;
 use tollgate::{Decision, Error, KeyRef, Limit, Source, Timestamp};
 
 use super::counts::Actor;
+use super::digest;
 use super::entry::{Act, Entry, Untold};
 use super::limits::{Held, Limits, Prepared};
 use super::lock;
@@ -22,10 +23,9 @@ use super::peers::Peers;
 use super::settings::Settings;
 use super::shard::Shard;
 use super::stats::{Counters, ReplicaStats};
-use super::digest;
+pub use exchange::Outgoing;
 use exchange::Plan;
 use gate::Gated;
-pub use exchange::Outgoing;
 
 const SHARDS: usize = 256;
 
@@ -159,11 +159,7 @@ impl Replica {
     /// assert!(!decisions[1].allowed());
     /// # Ok::<(), tollgate::Error>(())
     /// ```
-    pub fn together(
-        &self,
-        hits: &[(&Prepared, KeyRef<'_>, u64)],
-        now: Timestamp,
-    ) -> Vec<Decision> {
+    pub fn together(&self, hits: &[(&Prepared, KeyRef<'_>, u64)], now: Timestamp) -> Vec<Decision> {
         let spots: Vec<_> =
             hits.iter().map(|(prepared, key, _)| self.spot(&prepared.held, *key)).collect();
         let mut order: Vec<_> = spots.iter().map(|spot| spot.shard).collect();
@@ -375,13 +371,7 @@ impl Replica {
         decision.with_source(Source::Overflow)
     }
 
-    fn decide(
-        &self,
-        entry: &mut Entry,
-        prepared: &Prepared,
-        now: Timestamp,
-        act: Act,
-    ) -> Decision {
+    fn decide(&self, entry: &mut Entry, prepared: &Prepared, now: Timestamp, act: Act) -> Decision {
         let act = match self.gated(entry, prepared, now, act) {
             Gated::Pass(act) => act,
             Gated::Refuse(refusal) => return refusal,

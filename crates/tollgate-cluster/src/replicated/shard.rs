@@ -45,7 +45,8 @@ impl Shard {
         });
         self.entries[number as usize] = Some((hash, entry));
         let entries = &self.entries;
-        let hash_of = |number: &u32| entries[*number as usize].as_ref().map_or(0, |(hash, _)| *hash);
+        let hash_of =
+            |number: &u32| entries[*number as usize].as_ref().map_or(0, |(hash, _)| *hash);
         self.index.insert_unique(hash, number, hash_of);
         number
     }

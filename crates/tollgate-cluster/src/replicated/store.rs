@@ -206,10 +206,7 @@ impl SharedStore for Replicated {
         ready(Ok(was_there))
     }
 
-    fn clear(
-        &self,
-        prepared: &Prepared,
-    ) -> impl Future<Output = Result<(), Error>> + Send + use<> {
+    fn clear(&self, prepared: &Prepared) -> impl Future<Output = Result<(), Error>> + Send + use<> {
         let shared = &self.inner.shared;
         shared.replica.clear(prepared, shared.now());
         shared.changed();

@@ -5,4 +5,6 @@
 
 mod replicated;
 mod replicated_conformance;
+#[cfg(all(feature = "nats", feature = "redis"))]
+mod replicated_engines;
 mod replicated_sim;

@@ -127,9 +127,11 @@ fn who_leaves_has_told_everything_and_is_not_missed() {
 fn limits_that_do_not_merge_are_refused_with_advice() {
     run(async {
         let replica = Replicated::builder(InMemory::new()).start().await.unwrap();
-        for text in
-            ["5/minute elastic-window", "5/minute fixed-window-per-key", "5/minute fixed-window charge-denied"]
-        {
+        for text in [
+            "5/minute elastic-window",
+            "5/minute fixed-window-per-key",
+            "5/minute fixed-window charge-denied",
+        ] {
             let error = replica.limiter(text).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Unsupported, "{text}");
             assert!(error.to_string().contains("use "), "{error}");
@@ -199,9 +201,8 @@ fn the_bound_is_what_peers_may_have_admitted_unseen() {
     let limit = "10/hour fixed-window".parse().unwrap();
     let limits = [0, 1].map(|node| two.replicas[node].prepare("", &limit).unwrap());
     two.pass(Duration::from_secs(1));
-    let hit = |two: &Two, node: usize| {
-        two.replicas[node].apply(&limits[node], KEY, Op::Hit(1), two.now)
-    };
+    let hit =
+        |two: &Two, node: usize| two.replicas[node].apply(&limits[node], KEY, Op::Hit(1), two.now);
     assert_eq!(hit(&two, 0).bound(), Some(10));
     two.pass(Duration::from_millis(20));
     // One of the other's ten is known.

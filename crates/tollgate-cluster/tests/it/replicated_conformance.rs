@@ -58,10 +58,7 @@ impl SharedStore for WithoutSliding {
         self.0.reset(prepared, key, at)
     }
 
-    fn clear(
-        &self,
-        prepared: &Prepared,
-    ) -> impl Future<Output = Result<(), Error>> + Send + use<> {
+    fn clear(&self, prepared: &Prepared) -> impl Future<Output = Result<(), Error>> + Send + use<> {
         self.0.clear(prepared)
     }
 

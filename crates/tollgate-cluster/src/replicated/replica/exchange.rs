@@ -60,7 +60,11 @@ enum Join {
     /// There was no connection yet.
     Apart,
     /// Waits for others to be there until then, and for the answers of those it has asked.
-    Asking { until: Timestamp, asked: BTreeSet<Actor>, answered: usize },
+    Asking {
+        until: Timestamp,
+        asked: BTreeSet<Actor>,
+        answered: usize,
+    },
     Ready,
 }
 
@@ -111,7 +115,7 @@ impl Replica {
             return vec![self.to_all(Body::Hello)];
         }
         drop(plan);
-        vec![self.to_all(Body::Hello), self.to_all(self.digests_at(now))]
+        vec![self.to_all(Body::Hello), self.to_all(self.digests_at(now, true))]
     }
 
     /// Goodbye, with all that is untold.
@@ -211,7 +215,7 @@ impl Replica {
             out.extend(self.tell(now));
         }
         if compare && self.accompanied.load(Ordering::Relaxed) {
-            out.push(self.to_all(self.digests_at(now)));
+            out.push(self.to_all(self.digests_at(now, false)));
         }
         if let Some(shard) = clean {
             self.clean(shard, now);
@@ -315,7 +319,9 @@ impl Replica {
                     self.answered(from, now);
                 }
             }
-            Body::Digests { at, parts } => out.extend(self.compare(from, at, &parts)),
+            Body::Digests { at, parts, back } => {
+                out.extend(self.compare(from, Timestamp::from_micros(at), &parts, back));
+            }
             Body::Ask(parts) => out.extend(self.answer(from, parts, now)),
             Body::Bye => {
                 lock(&self.peers).left(from);
@@ -346,7 +352,7 @@ impl Replica {
         }
         drop(plan);
         self.look_around(ready, now);
-        out.push(self.to(from, self.digests_at(now)));
+        out.push(self.to(from, self.digests_at(now, true)));
         out
     }
 
@@ -361,15 +367,23 @@ impl Replica {
     }
 
     /// Asks for parts that differ.
-    fn compare(&self, from: Actor, at: u64, parts: &[u64]) -> Option<Outgoing> {
-        let own = self.digests(Timestamp::from_micros(at));
-        if parts.len() != PARTS || !lock(&self.plan).is_ready() {
-            return None;
+    fn compare(&self, from: Actor, at: Timestamp, parts: &[u64], back: bool) -> Vec<Outgoing> {
+        if parts.len() != PARTS || !self.is_ready() {
+            return Vec::new();
         }
-        let differ = |(bits, index): (u64, usize)| bits | u64::from(own[index] != parts[index]) << index;
-        let bits = (0..PARTS).fold(0, |bits, index| differ((bits, index)));
+        let own = self.digests(at);
+        let bit = |index: usize| u64::from(own[index] != parts[index]) << index;
+        let bits = (0..PARTS).map(bit).fold(0, std::ops::BitOr::bitor);
+        if bits == 0 {
+            return Vec::new();
+        }
         self.counters.mismatched.add(bits.count_ones() as usize);
-        (bits != 0).then(|| self.to(from, Body::Ask(bits)))
+        let mut out = vec![self.to(from, Body::Ask(bits))];
+        if back {
+            let parts = own.to_vec();
+            out.push(self.to(from, Body::Digests { at: at.as_micros(), parts, back: false }));
+        }
+        out
     }
 
     /// All counts of these parts.
@@ -480,8 +494,8 @@ impl Replica {
         self.counters.merged.add(merged);
     }
 
-    fn digests_at(&self, now: Timestamp) -> Body {
-        Body::Digests { at: now.as_micros(), parts: self.digests(now).to_vec() }
+    fn digests_at(&self, now: Timestamp, back: bool) -> Body {
+        Body::Digests { at: now.as_micros(), parts: self.digests(now).to_vec(), back }
     }
 
     fn to_all(&self, body: Body) -> Outgoing {
@@ -499,4 +513,3 @@ impl Replica {
         Outgoing { to, bytes }
     }
 }
-

@@ -60,7 +60,10 @@ pub(super) fn matters(limit: &Limit, span: u64, then: u64, now: u64) -> bool {
 }
 
 pub(super) fn all(draw: &Draw, ledger: &Ledger) -> Result<Outcome, String> {
-    let mut outcome = Outcome { denied: ledger.hits.iter().filter(|hit| !hit.admitted).count(), ..Outcome::default() };
+    let mut outcome = Outcome {
+        denied: ledger.hits.iter().filter(|hit| !hit.admitted).count(),
+        ..Outcome::default()
+    };
     outcome.over = group(draw, ledger, "all", |_| true)?;
     for (_, _, sides) in &draw.splits {
         for side in [0, 1] {
@@ -179,7 +182,10 @@ fn group(
     for hit in hits.iter().filter(|hit| hit.admitted) {
         truth.admit(hit);
         let unseen = hit.unseen.iter().map(|place| &ledger.hits[*place]);
-        let oldest = unseen.filter(|other| is_in(other) && !is_lost(ledger, other)).map(|other| other.at).min();
+        let oldest = unseen
+            .filter(|other| is_in(other) && !is_lost(ledger, other))
+            .map(|other| other.at)
+            .min();
         let age = oldest.map(|oldest| hit.at - oldest);
         let promised = draw.settings.flush.as_micros() as u64 + draw.delay;
         if draw.faults == Faults::None && age.is_some_and(|age| age > promised) {

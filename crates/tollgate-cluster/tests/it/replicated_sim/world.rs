@@ -261,11 +261,11 @@ fn span_of(draw: &Draw) -> u64 {
         let _ = replica.receive(&bytes, now);
     }
     let _ = replica.apply(&prepared, KEY, Op::Charge(1), now);
-    let spans = replica.leave(now).into_iter().filter_map(|out| {
+    let mut spans = replica.leave(now).into_iter().filter_map(|out| {
         let Body::Delta(tallies) = Message::read(&out.bytes)?.body else { return None };
         Some(tallies.limits[0].keys[0].tallies[0].span)
     });
-    spans.last().unwrap()
+    spans.next_back().unwrap()
 }
 
 /// Takes note of what a message tells that comes in time.
