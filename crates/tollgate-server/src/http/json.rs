@@ -1,6 +1,5 @@
 //! JSON, written by hand: an answer is a few numbers, and times are exact decimals, which are no floats.
 
-use std::fmt::Write as _;
 use std::time::Duration;
 
 use tollgate::{Decision, Limit};
