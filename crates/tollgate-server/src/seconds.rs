@@ -7,13 +7,25 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Seconds(pub(crate) Duration);
 
+impl Seconds {
+    /// Not by `write!`, which takes as long as a decision.
+    pub(crate) fn push_to(self, out: &mut String) {
+        let mut digits = itoa::Buffer::new();
+        out.push_str(digits.format(self.0.as_secs()));
+        let nanos = self.0.subsec_nanos();
+        if nanos > 0 {
+            out.push('.');
+            // A leading one keeps the zeros behind the point.
+            out.push_str(digits.format(1_000_000_000 + nanos)[1..].trim_end_matches('0'));
+        }
+    }
+}
+
 impl fmt::Display for Seconds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let digits = format!("{:09}", self.0.subsec_nanos());
-        match digits.trim_end_matches('0') {
-            "" => write!(f, "{}", self.0.as_secs()),
-            digits => write!(f, "{}.{digits}", self.0.as_secs()),
-        }
+        let mut text = String::new();
+        self.push_to(&mut text);
+        f.write_str(&text)
     }
 }
 

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tollgate::{Decision, Limit};
 
+use crate::seconds::Seconds;
 use crate::service::{Answer, Decisions};
 
 /// A text in quotes. Names are plain nearly always, and then nothing has to be looked up.
@@ -13,18 +14,6 @@ fn quoted(text: &str, out: &mut String) {
         out.extend(["\"", text, "\""]);
     } else {
         out.push_str(&serde_json::Value::from(text).to_string());
-    }
-}
-
-/// Seconds with up to six decimals.
-pub(super) fn seconds(span: Duration, out: &mut String) {
-    number(span.as_secs(), out);
-    let micros = span.subsec_micros();
-    if micros > 0 {
-        // A leading one keeps the zeros behind the point.
-        let mut digits = itoa::Buffer::new();
-        out.push('.');
-        out.push_str(digits.format(1_000_000 + micros)[1..].trim_end_matches('0'));
     }
 }
 
@@ -79,11 +68,12 @@ pub(super) fn fields(decision: &Decision, limit: Option<&Limit>, out: &mut Strin
     }
     out.push_str(",\"retry_after\":");
     match decision.retry_after() {
-        Some(wait) => seconds(wait, out),
+        Some(wait) => Seconds(wait).push_to(out),
         None => out.push_str("null"),
     }
     out.push_str(",\"reset_after\":");
-    seconds(all.fresh_at.map_or(Duration::ZERO, |at| at.since(decision.now())), out);
+    let fresh = all.fresh_at.map_or(Duration::ZERO, |at| at.since(decision.now()));
+    Seconds(fresh).push_to(out);
     out.push_str(",\"charged\":");
     number(decision.charged(), out);
     out.push_str(",\"source\":\"");
