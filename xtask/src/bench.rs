@@ -6,7 +6,8 @@ use crate::outcome::Outcome;
 
 pub(crate) fn bench(arguments: &[String]) -> Outcome {
     let name = arguments.first().map(String::as_str);
-    if let Some(name @ ("redis" | "http" | "server" | "stores" | "instructions")) = name {
+    if let Some(name @ ("redis" | "http" | "server" | "stores" | "cluster" | "instructions")) = name
+    {
         needs::install_for(&format!("bench {name}"))?;
     }
     if name == Some("server") {

@@ -35,6 +35,7 @@ const NEEDS: &[(&str, &str, &str)] = &[
     ("bench server", "wrk", "wrk"),
     ("bench server", "h2load", "nghttp2-client"),
     ("bench stores", "redis-server", "redis-server"),
+    ("bench cluster", "redis-server", "redis-server"),
     ("bench stores", "memcached", "memcached"),
     ("bench stores", "etcd", "etcd-server"),
     ("bench stores", "pg_ctlcluster", "postgresql"),

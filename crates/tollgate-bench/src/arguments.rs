@@ -1,6 +1,6 @@
 //! The command line.
 
-use crate::{KEYS, Outcome, Size, child, http, instructions, redis, server, stores};
+use crate::{KEYS, Outcome, Size, child, cluster, http, instructions, redis, server, stores};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -39,6 +39,11 @@ tollgate-bench stores [--quick] [--rounds N] [--seconds S] [--only NAME,NAME] [-
     --seconds S  length of one turn (0.5, with --quick 0.2)
     --only NAMES only durable, Redis, Memcached, PostgreSQL or etcd, and nothing is written
     --out DIR    where to write (bench/results of the workspace)
+tollgate-bench cluster [--quick] [--seconds S] [--out DIR]
+    three nodes on one Redis: exact, leased, replicated and every hit broadcast; writes cluster.md
+    --quick      shorter turns
+    --seconds S  length of one turn (6, with --quick 3.5)
+    --out DIR    where to write (bench/results of the workspace)
 tollgate-bench instructions
     instructions of one hit, counted by valgrind
 ";
@@ -68,6 +73,10 @@ pub(crate) enum Command {
         size: stores::Size,
         out: PathBuf,
     },
+    Cluster {
+        size: cluster::Size,
+        out: PathBuf,
+    },
     Instructions,
     /// For the program itself.
     HttpChild(Vec<String>),
@@ -90,6 +99,7 @@ pub(crate) fn parse(arguments: &[String]) -> Outcome<Command> {
         "http" => in_http(rest),
         "server" => of_server(rest),
         "stores" => on_stores(rest),
+        "cluster" => of_nodes(rest),
         http::COMMAND => Ok(Command::HttpChild(rest.to_vec())),
         "instructions" if rest.is_empty() => Ok(Command::Instructions),
         "instructions" => {
@@ -99,7 +109,7 @@ pub(crate) fn parse(arguments: &[String]) -> Outcome<Command> {
         instructions::COMMAND => Ok(Command::Count(rest.to_vec())),
         "help" | "--help" | "-h" => Ok(Command::Help),
         other => Err(format!(
-            "command `{other}`: must be memory, redis, http, server, stores, instructions or help"
+            "command `{other}`: must be memory, redis, http, server, stores, cluster, instructions or help"
         )
         .into()),
     }
@@ -139,6 +149,14 @@ fn on_stores(options: &[String]) -> Outcome<Command> {
     let (rounds, span) = (options.rounds(2, 9), options.millis(200, 500));
     Ok(Command::Stores {
         size: stores::Size { rounds, span, only: options.only },
+        out: options.out,
+    })
+}
+
+fn of_nodes(options: &[String]) -> Outcome<Command> {
+    let options = Options::read(options, &Takes { seconds: true, ..Takes::default() })?;
+    Ok(Command::Cluster {
+        size: cluster::Size { span: options.millis(3_500, 6_000) },
         out: options.out,
     })
 }
@@ -277,7 +295,7 @@ mod tests {
         for (line, message) in [
             (
                 "fly",
-                "command `fly`: must be memory, redis, http, server, stores, instructions or help",
+                "command `fly`: must be memory, redis, http, server, stores, cluster, instructions or help",
             ),
             ("memory --slow", "option `--slow`: must be --quick, --rounds N or --out DIR"),
             ("memory --rounds 0", "--rounds `0`: must be a whole number from 1 to 9"),

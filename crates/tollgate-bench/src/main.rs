@@ -2,7 +2,7 @@
 //!
 //! `cargo run --release -p tollgate-bench -- memory [--quick]` measures all and writes a table and a
 //! plot under bench/results; `-- redis` does the same on a Redis server, `-- http` in a web server,
-//! `-- server` of the server itself, `-- stores` of all stores;
+//! `-- server` of the server itself, `-- stores` of all stores, `-- cluster` of many nodes;
 //! `-- instructions` counts only the instructions of one hit.
 #![allow(
     clippy::float_arithmetic,
@@ -11,6 +11,7 @@
 
 mod arguments;
 mod child;
+mod cluster;
 mod contenders;
 mod heap;
 mod http;
@@ -70,6 +71,7 @@ fn run(command: Command) -> Outcome<()> {
         Command::Http { size, out } => http::run(&size, &out),
         Command::Server { size, out } => server::run(&size, &out),
         Command::Stores { size, out } => stores::run(&size, &out),
+        Command::Cluster { size, out } => cluster::run(&size, &out),
         Command::HttpChild(arguments) => http::child(&arguments),
         Command::Instructions => {
             let counts = instructions::count_all()?;

@@ -23,11 +23,12 @@
 //! | `postgres://user:password@host/database` | `tollgate-postgres`, feature `postgres` |
 //! | `durable:path?level=reserve` | `tollgate-durable`, feature `durable` |
 //! | `leased+` in front of any of these | `tollgate-cluster`, feature `cluster`: allotments of it, spent without a round trip; see [`Opening`] |
+//! | `replicated+nats://host:port`, `replicated+redis://host:port` | the same: counters that nodes tell each other |
 //!
 //! A store that was not compiled in gets an error that says which feature to enable; an unknown scheme one that lists what is known.
 
 #[cfg(feature = "cluster")]
-mod leased;
+mod cluster;
 mod open;
 mod scheme;
 

@@ -31,8 +31,9 @@ pub async fn open(url: &str) -> Result<AnyStore, Error> {
 /// # }
 /// ```
 ///
-/// A URL that begins with `leased+` is of allotments that are drawn from the store behind it. It may say how, among the settings of that store:
-/// `leased+redis://127.0.0.1/?lease.nodes=3&lease.longest=250ms&lease.skew=5ms&lease.max_keys=10000`.
+/// A URL that begins with `leased+` is of allotments that are drawn from the store behind it, and may say how:
+/// `leased+redis://127.0.0.1/?lease.nodes=3&lease.longest=250ms&lease.skew=5ms&lease.max_keys=10000`. One that begins with `replicated+` is of counters that nodes tell each other over a
+/// bus, NATS or Redis: `replicated+nats://127.0.0.1:4222?replica.nodes=3&replica.flush=20ms&replica.missing=share&replica.peak=5000&replica.max_keys=10000`.
 #[derive(Clone, Debug)]
 pub struct Opening {
     url: String,
@@ -105,27 +106,27 @@ impl Opening {
     /// # Errors
     /// As [`open`].
     pub async fn open(self) -> Result<AnyStore, Error> {
-        if let Some(url) = self.url.strip_prefix("leased+") {
-            let url = url.to_owned();
-            return self.leased(&url).await;
+        let url = self.url.clone();
+        match url.split_once('+') {
+            #[cfg(feature = "cluster")]
+            Some(("leased", url)) => crate::cluster::lease(self, url).await,
+            #[cfg(feature = "cluster")]
+            Some(("replicated", url)) => crate::cluster::replicate(url).await,
+            #[cfg(not(feature = "cluster"))]
+            Some((mode @ ("leased" | "replicated"), _)) => Err(Error::request(format!(
+                "store \"{mode}+\": not compiled in; it needs the feature \"cluster\" of tollgate-stores"
+            ))),
+            _ => self.open_one().await,
         }
-        self.open_one().await
     }
 
+    /// The same at another address.
     #[cfg(feature = "cluster")]
-    async fn leased(mut self, url: &str) -> Result<AnyStore, Error> {
-        let (url, settings) = crate::leased::Settings::cut_from(url)?;
-        self.url = url;
-        Ok(settings.lease(self.open_one().await?))
+    pub(crate) fn at(self, url: String) -> Opening {
+        Opening { url, ..self }
     }
 
-    #[cfg(not(feature = "cluster"))]
-    async fn leased(self, _: &str) -> Result<AnyStore, Error> {
-        let what = "not compiled in; it needs the feature \"cluster\" of tollgate-stores";
-        Err(Error::request(format!("store \"leased+\": {what}")))
-    }
-
-    async fn open_one(self) -> Result<AnyStore, Error> {
+    pub(crate) async fn open_one(self) -> Result<AnyStore, Error> {
         let scheme = scheme_of(&self.url).to_owned();
         let Some(kind) = known().iter().find(|known| known.schemes.contains(&&scheme[..])) else {
             let examples: Vec<_> = known().iter().map(|known| known.example).collect();

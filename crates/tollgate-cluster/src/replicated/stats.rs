@@ -3,6 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use tollgate::shared::Figure;
+
 /// What a replica has done since it was started, and how it stands.
 ///
 /// ```
@@ -46,6 +48,55 @@ pub struct ReplicaStats {
     pub mismatched: u64,
     /// Counts of new keys that found no room.
     pub no_room: u64,
+}
+
+impl ReplicaStats {
+    pub(super) fn figures(&self) -> [Figure; 13] {
+        let lag = u64::try_from(self.lag.as_micros()).unwrap_or(u64::MAX);
+        [
+            Figure::gauge("replica_peers", "Peers that are here.", self.peers),
+            Figure::gauge(
+                "replica_missing",
+                "Peers that have been silent for too long.",
+                self.missing,
+            ),
+            Figure::gauge(
+                "replica_lag_microseconds",
+                "The longest silence of a peer that is here.",
+                lag,
+            ),
+            Figure::gauge(
+                "replica_bound_units",
+                "The most that may have been admitted beyond any limit.",
+                self.bound,
+            ),
+            Figure::gauge("replica_keys", "Keys that are counted.", self.keys),
+            Figure::gauge(
+                "replica_ready",
+                "1 once the counts of others have been fetched.",
+                u64::from(self.ready),
+            ),
+            Figure::counter("replica_sent_total", "Messages sent.", self.sent),
+            Figure::counter("replica_sent_bytes_total", "Bytes sent.", self.sent_bytes),
+            Figure::counter("replica_received_total", "Messages received.", self.received),
+            Figure::counter(
+                "replica_ignored_total",
+                "Messages that could not be read, or were of another version.",
+                self.ignored,
+            ),
+            Figure::counter(
+                "replica_ahead_total",
+                "Counts that lay too far ahead: a clock is wrong.",
+                self.ahead,
+            ),
+            Figure::counter("replica_merged_total", "Counts of others that were new.", self.merged),
+            Figure::counter(
+                "replica_mismatched_total",
+                "Parts that differed from a peer's and were fetched.",
+                self.mismatched,
+            ),
+        ]
+    }
 }
 
 /// A number that grows.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tollgate::algorithm::Op;
-use tollgate::shared::{Ask, Guard, Mode, SharedStore};
+use tollgate::shared::{Ask, Figure, Guard, Mode, SharedStore};
 use tollgate::{Decision, Error, KeyRef, Limit, Timestamp};
 
 use super::builder::Builder;
@@ -227,6 +227,15 @@ impl SharedStore for Replicated {
 
     fn guard(&self) -> &Guard {
         &self.inner.guard
+    }
+
+    fn figures(&self) -> Vec<Figure> {
+        self.stats().figures().into()
+    }
+
+    fn leave(&self) -> impl Future<Output = ()> + Send + use<> {
+        let replica = self.clone();
+        async move { Replicated::leave(&replica).await }
     }
 
     fn sleep(&self, span: Duration) -> impl Future<Output = ()> + Send + use<> {

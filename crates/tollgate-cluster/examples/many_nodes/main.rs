@@ -1,0 +1,144 @@
+//! Three processes share a limit of 1000 hits a second and are offered four times as many, first leased, then replicated, while one of them is killed and another one is
+//! cut off. Needs `redis-server`. Draws what was admitted:
+//!
+//! ```text
+//! cargo run --release -p tollgate-cluster --features redis --example many_nodes [many-nodes.svg]
+//! ```
+#![allow(clippy::float_arithmetic, reason = "a picture")]
+
+mod node;
+mod plot;
+
+use std::error::Error;
+use std::io::{BufRead, BufReader};
+use std::net::TcpStream;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tollgate::{Clock, SystemClock, Timestamp};
+use tollgate_testkit::calls::Line;
+use tollgate_testkit::servers::{Process, eventually, free_port};
+
+/// Hits a second, all nodes together.
+const LIMIT: u64 = 1_000;
+const NODES: usize = 3;
+
+/// When a node dies and is there again, when another is cut off and is not, and the end; in tenths of a second.
+const KILLED: u64 = 30;
+const AGAIN: u64 = 50;
+const CUT: u64 = 70;
+const MENDED: u64 = 90;
+const END: u64 = 120;
+
+/// Admitted in each tenth of a second, by all nodes.
+type Admitted = Arc<Mutex<Vec<u64>>>;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let [node, mode, url] = &arguments[..]
+        && node == "node"
+    {
+        return node::run(mode, url);
+    }
+    let path = arguments.first().map_or("many-nodes.svg", String::as_str);
+    let runtime = tokio::runtime::Runtime::new()?;
+    let mut panels = Vec::new();
+    for mode in node::MODES {
+        println!("{mode}: {} seconds, four times the limit is offered", END / 10);
+        panels.push((mode, runtime.block_on(play(mode))?));
+    }
+    for (mode, admitted) in &panels {
+        let most = admitted.chunks(10).map(|second| second.iter().sum::<u64>()).max();
+        println!(
+            "{mode}: {} admitted, at most {} in a second",
+            admitted.iter().sum::<u64>(),
+            most.unwrap_or(0)
+        );
+    }
+    std::fs::write(path, plot::draw(&panels))?;
+    println!("drawn: {path}");
+    Ok(())
+}
+
+/// The whole play in one mode.
+async fn play(mode: &str) -> Result<Vec<u64>, Box<dyn Error>> {
+    let port = free_port();
+    let mut redis = Process::new("redis-server", "redis-server");
+    redis.start(|command| {
+        command.args(["--save", "", "--bind", "127.0.0.1", "--port", &port.to_string()]);
+    });
+    eventually("Redis listens", || TcpStream::connect(("127.0.0.1", port)).is_ok());
+    let lines: Vec<Line> = (0..NODES).map(|_| Line::to(port)).collect();
+    let clock = SystemClock::new();
+    let admitted: Admitted = Arc::new(Mutex::new(vec![0; END as usize]));
+    // From a whole second on, so that a second of the picture is one of the limit.
+    let begin = Timestamp::from_micros((clock.now().as_micros() / 1_000_000 + 2) * 1_000_000);
+    let start = |line: &Line| Node::start(mode, line.port(), begin, &admitted);
+    let mut nodes = lines.iter().map(start).collect::<Result<Vec<_>, _>>()?;
+    let until = async |tenths: u64| {
+        let then = begin + Duration::from_millis(100 * tenths);
+        tokio::time::sleep(then.since(clock.now())).await;
+    };
+    until(KILLED).await;
+    println!("  {:>4.1} s: a node is killed", KILLED as f64 / 10.0);
+    nodes[2].kill();
+    until(AGAIN).await;
+    println!("  {:>4.1} s: and started anew", AGAIN as f64 / 10.0);
+    nodes[2] = start(&lines[2])?;
+    until(CUT).await;
+    println!("  {:>4.1} s: another one is cut off", CUT as f64 / 10.0);
+    lines[0].cut();
+    until(MENDED).await;
+    println!("  {:>4.1} s: and mended", MENDED as f64 / 10.0);
+    lines[0].mend();
+    until(END).await;
+    drop(nodes);
+    let admitted = admitted.lock().map_err(|error| error.to_string())?.clone();
+    Ok(admitted)
+}
+
+/// A process that is killed when it is dropped.
+struct Node(Child);
+
+impl Node {
+    fn start(
+        mode: &str,
+        port: u16,
+        begin: Timestamp,
+        admitted: &Admitted,
+    ) -> std::io::Result<Node> {
+        let mut child = Command::new(std::env::current_exe()?)
+            .args(["node", mode, &format!("redis://127.0.0.1:{port}/")])
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let (said, admitted) = (child.stdout.take(), Arc::clone(admitted));
+        std::thread::spawn(move || {
+            // Each line is a time in microseconds, and what was admitted since the line before.
+            for line in
+                said.into_iter().flat_map(|said| BufReader::new(said).lines()).map_while(Result::ok)
+            {
+                let mut numbers = line.split(' ').filter_map(|number| number.parse::<u64>().ok());
+                let (Some(at), Some(count)) = (numbers.next(), numbers.next()) else { continue };
+                let tenth = at.checked_sub(begin.as_micros()).map(|micros| micros / 100_000);
+                if let (Some(tenth), Ok(mut all)) = (tenth, admitted.lock())
+                    && let Some(sum) = all.get_mut(usize::try_from(tenth).unwrap_or(usize::MAX))
+                {
+                    *sum += count;
+                }
+            }
+        });
+        Ok(Node(child))
+    }
+
+    fn kill(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}

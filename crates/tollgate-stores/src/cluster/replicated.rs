@@ -1,0 +1,34 @@
+//! `replicated+` in front of the URL of a bus.
+
+use tollgate::Error;
+use tollgate::shared::AnyStore;
+use tollgate_cluster::bus;
+use tollgate_cluster::replicated::{OnMissing, Replicated};
+
+use super::settings::cut;
+
+/// Joins the fleet on the bus of that URL.
+pub(crate) async fn open(url: &str) -> Result<AnyStore, Error> {
+    let (url, settings) = cut(url, "replica.");
+    let mut replica = Replicated::builder(bus::open(&url)?);
+    for setting in settings {
+        replica = match setting.name {
+            "replica.nodes" => replica.nodes(setting.whole()?),
+            "replica.flush" => replica.flush(setting.span()?),
+            "replica.peak" => replica.peak(setting.whole()?),
+            "replica.max_keys" => {
+                replica.max_keys(usize::try_from(setting.whole::<u64>()?).unwrap_or(usize::MAX))
+            }
+            "replica.missing" => replica.on_missing(setting.one_of(&[
+                ("go-on", OnMissing::GoOn),
+                ("share", OnMissing::Share),
+                ("closed", OnMissing::Closed),
+            ])?),
+            _ => {
+                let known = "replica.nodes, replica.flush, replica.missing, replica.peak and replica.max_keys";
+                return Err(setting.unknown(known));
+            }
+        };
+    }
+    Ok(AnyStore::new(replica.start().await?))
+}

@@ -1,0 +1,107 @@
+//! `lease.` and `replica.` settings among those of a store.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use tollgate::Error;
+
+/// One setting: `lease.nodes=3`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Setting<'a> {
+    /// With the mode in front.
+    pub(super) name: &'a str,
+    value: &'a str,
+}
+
+/// The URL without what begins with `mode`, and that.
+pub(super) fn cut<'a>(url: &'a str, mode: &str) -> (String, Vec<Setting<'a>>) {
+    let (rest, fragment) = match url.split_once('#') {
+        Some((rest, fragment)) => (rest, format!("#{fragment}")),
+        None => (url, String::new()),
+    };
+    let Some((address, query)) = rest.split_once('?') else {
+        return (url.to_owned(), Vec::new());
+    };
+    let (own, others): (Vec<_>, Vec<_>) = query.split('&').partition(|pair| pair.starts_with(mode));
+    let others = if others.is_empty() { String::new() } else { format!("?{}", others.join("&")) };
+    let setting = |pair: &'a str| {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        Setting { name, value }
+    };
+    (format!("{address}{others}{fragment}"), own.into_iter().map(setting).collect())
+}
+
+impl Setting<'_> {
+    /// A whole number, not zero.
+    pub(super) fn whole<T: FromStr + From<u8> + PartialEq>(self) -> Result<T, Error> {
+        let number = self.value.parse().ok().filter(|number| *number != T::from(0));
+        number.ok_or_else(|| self.wrong("a whole number of at least 1"))
+    }
+
+    /// `250ms`, `2s`.
+    pub(super) fn span(self) -> Result<Duration, Error> {
+        let units = [("us", 1), ("ms", 1_000), ("s", 1_000_000), ("m", 60_000_000)];
+        let digits = self.value.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
+        let unit = units.iter().find(|(unit, _)| *unit == &self.value[digits.len()..]);
+        let micros = unit.and_then(|(_, micros)| digits.parse::<u64>().ok()?.checked_mul(*micros));
+        micros.map(Duration::from_micros).ok_or_else(|| self.wrong("a span such as 250ms or 2s"))
+    }
+
+    /// One of these words.
+    pub(super) fn one_of<T: Copy>(self, words: &[(&str, T)]) -> Result<T, Error> {
+        let found = words.iter().find(|(word, _)| *word == self.value);
+        found.map(|(_, meaning)| *meaning).ok_or_else(|| {
+            let words: Vec<_> = words.iter().map(|(word, _)| *word).collect();
+            self.wrong(&format!("one of {}", words.join(", ")))
+        })
+    }
+
+    pub(super) fn unknown(self, known: &str) -> Error {
+        Error::request(format!("{}: unknown; known are {known}", self.name))
+    }
+
+    fn wrong(self, rule: &str) -> Error {
+        Error::request(format!("{} {:?}: must be {rule}", self.name, self.value))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_of_a_mode_are_cut_from_the_url() {
+        let of = |url| {
+            let (rest, own) = cut(url, "lease.");
+            (rest, own.iter().map(|setting| setting.name.to_owned()).collect::<Vec<_>>())
+        };
+        let nothing = Vec::<String>::new;
+        assert_eq!(
+            of("redis://a/?x=1&lease.nodes=3&y#z"),
+            ("redis://a/?x=1&y#z".into(), vec!["lease.nodes".into()])
+        );
+        assert_eq!(
+            of("redis://a/?lease.skew=5ms"),
+            ("redis://a/".into(), vec!["lease.skew".into()])
+        );
+        assert_eq!(of("durable:path"), ("durable:path".into(), nothing()));
+        assert_eq!(of("nats://a#b?lease.c"), ("nats://a#b?lease.c".into(), nothing()));
+    }
+
+    #[test]
+    fn values_that_make_no_sense_are_said_with_the_rule() {
+        let setting = |value| Setting { name: "lease.x", value };
+        for value in ["0", "-1", "", "1.5"] {
+            let error = setting(value).whole::<u32>().unwrap_err().to_string();
+            assert!(
+                error.contains(&format!("lease.x {value:?}")) && error.contains("at least 1"),
+                "{error}"
+            );
+        }
+        for value in ["5", "5é", "ms", "5 s", "99999999999999999m"] {
+            assert!(setting(value).span().unwrap_err().to_string().contains("250ms"), "{value}");
+        }
+        assert_eq!(setting("250ms").span().unwrap(), Duration::from_millis(250));
+        assert!(setting("b").one_of(&[("a", 1)]).unwrap_err().to_string().contains("one of a"));
+    }
+}
