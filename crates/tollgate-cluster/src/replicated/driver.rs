@@ -87,6 +87,7 @@ impl Shared {
 /// Runs until it is told to stop.
 pub(crate) async fn run(shared: Arc<Shared>, mut line: Line) {
     let Shared { replica, ready, .. } = &*shared;
+    let mut gone = false;
     loop {
         let now = shared.now();
         // Looked at before the next tick is asked for: what changes after that wakes.
@@ -96,18 +97,11 @@ pub(crate) async fn run(shared: Arc<Shared>, mut line: Line) {
         let out = tokio::select! {
             biased;
             () = shared.stop.notified() => break,
-            event = line.events.recv() => match event {
-                Some(event) => hear(&shared, event),
-                // The bus is gone for good: the replica goes on alone.
-                None => {
-                    tracing::error!("the bus of a replica has ended; it goes on alone");
-                    tokio::select! {
-                        () = shared.stop.notified() => break,
-                        () = std::future::pending() => {}
-                    }
-                    Vec::new()
-                }
-            },
+            event = line.events.recv(), if !gone => event.map_or_else(|| {
+                tracing::error!("the bus of a replica has ended; it goes on alone");
+                gone = true;
+                Vec::new()
+            }, |event| hear(&shared, event)),
             () = shared.wake.notified() => Vec::new(),
             () = tokio::time::sleep(wait) => Vec::new(),
         };

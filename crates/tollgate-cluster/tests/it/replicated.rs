@@ -123,6 +123,28 @@ fn who_leaves_has_told_everything_and_is_not_missed() {
     });
 }
 
+/// A bus that ends as soon as it is joined.
+struct Ended;
+
+impl tollgate_cluster::bus::Bus for Ended {
+    fn join(self, _actor: tollgate_cluster::replicated::Actor) -> tollgate_cluster::bus::Line {
+        tollgate_cluster::bus::Line::new().0
+    }
+}
+
+#[test]
+fn without_a_bus_a_replica_decides_and_forgets() {
+    run(async {
+        let mut settings = Settings::default();
+        settings.clean = Duration::from_millis(256);
+        let replica = Replicated::builder(Ended).settings(settings).start().await.unwrap();
+        let limiter = limiter(&replica, "2/second fixed-window");
+        assert!(limiter.hit("a").await.unwrap().allowed());
+        eventually("it is forgotten", || async { replica.stats().keys == 0 }).await;
+        replica.leave().await;
+    });
+}
+
 #[test]
 fn limits_that_do_not_merge_are_refused_with_advice() {
     run(async {
