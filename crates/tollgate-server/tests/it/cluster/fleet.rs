@@ -22,6 +22,10 @@ impl Engine {
         Engine::start("redis-server")
     }
 
+    pub(crate) fn nats() -> Engine {
+        Engine::start("nats-server")
+    }
+
     fn start(program: &'static str) -> Engine {
         let process = Process::new(program, program);
         let mut engine = Engine { process, program, port: free_port() };
@@ -80,6 +84,16 @@ impl Fleet {
 
     pub(crate) fn kill_engine(&mut self) {
         self.engine.process.kill();
+    }
+
+    /// What a node says is used of the key that is hit.
+    pub(crate) fn usage(&self, index: usize) -> u64 {
+        let answer = super::load::ask(self.nodes[index].http, "GET /v1/usage").unwrap_or_default();
+        let used = answer.split_once("\"used\":").map(|(_, rest)| rest);
+        let digits = |rest: &str| rest.chars().take_while(char::is_ascii_digit).collect::<String>();
+        used.map(digits)
+            .and_then(|digits| digits.parse().ok())
+            .unwrap_or_else(|| panic!("{answer}"))
     }
 
     /// A number that a node tells of its store.

@@ -60,13 +60,20 @@ impl Load {
 
 /// One hit: whether it passed, `None` if nobody decided.
 pub(crate) fn hit(server: SocketAddr) -> Option<bool> {
+    let answer = ask(server, "POST /v1/hit")?;
+    let passed = answer.contains("\"allowed\":true");
+    (passed || answer.contains("\"allowed\":false")).then_some(passed)
+}
+
+/// What a server says about the key.
+pub(crate) fn ask(server: SocketAddr, what: &str) -> Option<String> {
     let mut stream = TcpStream::connect(server).ok()?;
     // A server that stands still would keep a caller for ever.
     stream.set_read_timeout(Some(Duration::from_secs(2))).ok()?;
-    let request = "POST /v1/hit?limit=api&key=k HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
+    let request =
+        format!("{what}?limit=api&key=k HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).ok()?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer).ok()?;
-    let passed = answer.contains("\"allowed\":true");
-    (passed || answer.contains("\"allowed\":false")).then_some(passed)
+    Some(answer)
 }

@@ -3,3 +3,4 @@
 mod fleet;
 mod leased;
 mod load;
+mod replicated;

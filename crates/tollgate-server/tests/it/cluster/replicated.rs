@@ -1,0 +1,105 @@
+//! Replicas: what passes obeys the bound, whatever breaks, and all agree when it is mended.
+
+use tollgate_testkit::servers::eventually;
+
+use super::fleet::{Engine, Fleet, NODES};
+use super::load::Load;
+
+const LIMIT: &str = "2000/365 days fixed-window";
+const L: u64 = 2_000;
+
+fn nats(port: u16) -> String {
+    format!("replicated+nats://127.0.0.1:{port}?replica.nodes=3")
+}
+
+fn redis(port: u16) -> String {
+    format!("replicated+redis://127.0.0.1:{port}/?replica.nodes=3")
+}
+
+fn all(fleet: &Fleet) -> Load {
+    let servers: Vec<_> = fleet.nodes.iter().map(|node| node.http).collect();
+    Load::start(&servers, 2)
+}
+
+/// All nodes hear of all others.
+fn meet(fleet: &Fleet) {
+    eventually("all meet", || {
+        (0..NODES)
+            .all(|node| fleet.figure(node, "tollgate_store_replica_peers") == NODES as u64 - 1)
+    });
+}
+
+/// All nodes say that the same is used.
+fn agree(fleet: &Fleet) -> u64 {
+    let mut used = Vec::new();
+    eventually("all agree", || {
+        used = (0..NODES).map(|node| fleet.usage(node)).collect();
+        used.iter().all(|other| *other == used[0])
+    });
+    used[0]
+}
+
+fn exhaust(load: &Load) {
+    let refused = load.refused();
+    eventually("the limit is used up", || load.refused() > refused + 200);
+}
+
+#[test]
+fn servers_over_nats_obey_the_bound_and_agree() {
+    let fleet = Fleet::start(Engine::nats(), LIMIT, nats);
+    meet(&fleet);
+    let load = all(&fleet);
+    exhaust(&load);
+    let passed = load.end();
+    assert!((L..=NODES as u64 * L).contains(&passed), "{passed}");
+    assert_eq!(agree(&fleet), passed);
+}
+
+#[test]
+fn servers_over_redis_obey_the_bound_and_agree() {
+    let fleet = Fleet::start(Engine::redis(), LIMIT, redis);
+    meet(&fleet);
+    let load = all(&fleet);
+    exhaust(&load);
+    let passed = load.end();
+    assert!((L..=NODES as u64 * L).contains(&passed), "{passed}");
+    assert_eq!(agree(&fleet), passed);
+}
+
+/// Split by a cut line, by a bus that stands still, and by one that is killed: each part admits at most the limit; after it is mended all agree.
+#[test]
+fn a_split_admits_the_limit_in_each_part_and_heals() {
+    let mut fleet = Fleet::start(Engine::nats(), LIMIT, nats);
+    meet(&fleet);
+    fleet.lines[0].cut();
+    let load = all(&fleet);
+    eventually("some pass", || load.passed() > 500);
+    fleet.freeze_engine();
+    eventually("more pass", || load.passed() > 1_000);
+    fleet.thaw_engine();
+    fleet.kill_engine();
+    exhaust(&load);
+    let passed = load.end();
+    assert!((L..=NODES as u64 * L).contains(&passed), "{passed}");
+    fleet.lines[0].mend();
+    fleet.engine.again();
+    meet(&fleet);
+    assert_eq!(agree(&fleet), passed);
+}
+
+/// One that is killed takes with it what nobody has heard; its successor learns the rest, and admits no more once it has.
+#[test]
+fn a_successor_learns_what_was_counted() {
+    let mut fleet = Fleet::start(Engine::nats(), LIMIT, nats);
+    meet(&fleet);
+    let load = all(&fleet);
+    exhaust(&load);
+    let passed = load.end();
+    let counted = agree(&fleet);
+    fleet.kill(0);
+    meet(&fleet);
+    assert_eq!(agree(&fleet), counted);
+    let again = Load::start(&[fleet.nodes[0].http], 2);
+    exhaust(&again);
+    assert_eq!(again.end(), 0, "after {passed}");
+}
