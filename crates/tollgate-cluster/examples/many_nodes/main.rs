@@ -12,6 +12,7 @@ mod plot;
 use std::error::Error;
 use std::io::{BufRead, BufReader};
 use std::net::TcpStream;
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -25,11 +26,11 @@ const LIMIT: u64 = 1_000;
 const NODES: usize = 3;
 
 /// When a node dies and is there again, when another is cut off and is not, and the end; in tenths of a second.
-const KILLED: u64 = 30;
-const AGAIN: u64 = 50;
-const CUT: u64 = 70;
-const MENDED: u64 = 90;
-const END: u64 = 120;
+const KILLED: u64 = 20;
+const AGAIN: u64 = 40;
+const CUT: u64 = 60;
+const MENDED: u64 = 80;
+const END: u64 = 100;
 
 /// Admitted in each tenth of a second, by all nodes.
 type Admitted = Arc<Mutex<Vec<u64>>>;
@@ -41,7 +42,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     {
         return node::run(mode, url);
     }
-    let path = arguments.first().map_or("many-nodes.svg", String::as_str);
+    let usual = std::env::temp_dir().join("many-nodes.svg");
+    let path = arguments.first().map_or(usual, PathBuf::from);
     let runtime = tokio::runtime::Runtime::new()?;
     let mut panels = Vec::new();
     for mode in node::MODES {
@@ -56,8 +58,8 @@ fn main() -> Result<(), Box<dyn Error>> {
             most.unwrap_or(0)
         );
     }
-    std::fs::write(path, plot::draw(&panels))?;
-    println!("drawn: {path}");
+    std::fs::write(&path, plot::draw(&panels))?;
+    println!("drawn: {}", path.display());
     Ok(())
 }
 

@@ -77,7 +77,7 @@ struct Over {
     #[arg(long, value_name = "ADDR|off", env = "TOLLGATE_ADMIN")]
     admin: Option<Address>,
 
-    /// Where the counts are: memory: in this process, redis://host:port/0 for many machines [default: memory:]
+    /// Where the counts are: memory: in this process, redis://host:port/0 for many machines, leased+redis:// for hot keys on them [default: memory:]
     #[arg(long, value_name = "URL", env = "TOLLGATE_STORE", hide_env_values = true)]
     store: Option<String>,
 
