@@ -13,7 +13,7 @@ impl<S: SharedStore> Question<S> {
     pub(super) fn draw(self) {
         let store = self.inner().store.clone();
         self.leased.look_after();
-        store.spawn(Drawing(self).until_nobody_waits());
+        store.spawn(Drawing { question: self, at_work: true }.until_nobody_waits());
     }
 
     /// As [`draw`](Question::draw), and the question goes on.
@@ -43,34 +43,40 @@ impl<S: SharedStore> Question<S> {
 }
 
 /// The one who draws for a key. Dropped before its end, as by a runtime that is shut down, it leaves the desk to others.
-struct Drawing<S: SharedStore>(Question<S>);
+struct Drawing<S: SharedStore> {
+    question: Question<S>,
+    /// Not any more once the desk says that nobody draws: then another one may.
+    at_work: bool,
+}
 
 impl<S: SharedStore> Drawing<S> {
-    async fn until_nobody_waits(self) {
-        let question = &self.0;
+    async fn until_nobody_waits(mut self) {
+        while self.draw_once().await {}
+        self.at_work = false;
+    }
+
+    /// True if there must be another.
+    async fn draw_once(&self) -> bool {
+        let question = &self.question;
         let (inner, lease) = (question.inner(), &question.lease);
-        loop {
-            let next = inner.table.find(question.spot(), |desk| {
-                desk.next_draw(&lease.terms, inner.nodes, inner.clock.now())
-            });
-            let Some((draw, waited)) = next else { return };
-            // Before it is sent: the life of what it brings is counted from here.
-            let sent = inner.clock.now();
-            let answer = match draw {
-                Draw::Any(units) => lease.limiter.take(&question.key, units).await,
-                Draw::Whole(units) => lease.limiter.hit_n(&question.key, units).await,
-            };
-            match &answer {
-                Ok(decision) => {
-                    inner.counters.draws.add(1);
-                    inner.counters.drawn.add(decision.charged());
-                }
-                Err(_) => inner.counters.failed.add(1),
+        let next = inner.table.find(question.spot(), |desk| {
+            desk.next_draw(&lease.terms, inner.nodes, inner.clock.now())
+        });
+        let Some((draw, waited)) = next else { return false };
+        // Before it is sent: the life of what it brings is counted from here.
+        let sent = inner.clock.now();
+        let answer = match draw {
+            Draw::Any(units) => lease.limiter.take(&question.key, units).await,
+            Draw::Whole(units) => lease.limiter.hit_n(&question.key, units).await,
+        };
+        match &answer {
+            Ok(decision) => {
+                inner.counters.draws.add(1);
+                inner.counters.drawn.add(decision.charged());
             }
-            if !self.settle((draw, waited), sent, answer) {
-                return;
-            }
+            Err(_) => inner.counters.failed.add(1),
         }
+        self.settle((draw, waited), sent, answer)
     }
 
     /// Puts what a draw brought on the desk and tells who waits. True if there must be another.
@@ -80,7 +86,7 @@ impl<S: SharedStore> Drawing<S> {
         sent: Timestamp,
         answer: Result<Decision, Error>,
     ) -> bool {
-        let question = &self.0;
+        let question = &self.question;
         let (inner, terms) = (question.inner(), &question.lease.terms);
         let now = inner.clock.now();
         let sent = if planted(Fault::CountedFromAnswer) { now } else { sent };
@@ -112,10 +118,12 @@ impl<S: SharedStore> Drawing<S> {
 
 impl<S: SharedStore> Drop for Drawing<S> {
     fn drop(&mut self) {
-        self.0.inner().table.find(self.0.spot(), |desk| {
-            if std::mem::replace(&mut desk.holding.drawing, false) {
-                desk.fail(&Error::unavailable("the draw was given up"));
-            }
+        if !self.at_work {
+            return;
+        }
+        self.question.inner().table.find(self.question.spot(), |desk| {
+            desk.holding.drawing = false;
+            desk.fail(&Error::unavailable("the draw was given up"));
         });
     }
 }

@@ -3,6 +3,7 @@
 // In helpers of tests as in tests.
 #![allow(clippy::unwrap_used)]
 
+mod leased;
 mod replicated;
 mod replicated_conformance;
 #[cfg(all(feature = "nats", feature = "redis"))]
