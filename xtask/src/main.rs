@@ -9,6 +9,7 @@ mod needs;
 mod outcome;
 mod sanitize;
 mod server;
+mod simulate;
 mod step;
 mod supply;
 mod tally;
@@ -68,6 +69,12 @@ const TASKS: &[Task] = &[
         arguments: "[target] [seconds]",
         help: "a fuzz target for some seconds, on a nightly toolchain (installs cargo-fuzz)",
         run: fuzz::fuzz,
+    },
+    Task {
+        name: "simulate",
+        arguments: "[seeds]",
+        help: "leased and replicated fleets of nodes in a bad network, so many of each (100000)",
+        run: simulate::simulate,
     },
     Task {
         name: "deny",

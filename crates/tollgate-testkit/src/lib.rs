@@ -143,5 +143,5 @@ mod subject;
 pub mod vectors;
 
 pub use executor::block_on;
-pub use random::{CASES, SEED};
+pub use random::{CASES, Random, SEED};
 pub use subject::{Kept, OneStore, Subject};

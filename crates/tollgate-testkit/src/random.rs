@@ -1,6 +1,7 @@
 //! Numbers that look random and can be had again: by the seed that a failure prints.
 
 use std::hash::{BuildHasher, RandomState};
+use std::ops::RangeInclusive;
 
 /// Fixes the seed of every random rule.
 pub const SEED: &str = "TOLLGATE_TESTKIT_SEED";
@@ -28,16 +29,26 @@ pub(crate) fn unique() -> u64 {
     RandomState::new().hash_one(std::process::id()) >> 16
 }
 
-/// SplitMix64: small, and good enough to pick calls.
+/// SplitMix64: small, the same everywhere, and good enough to pick calls and faults.
+///
+/// ```
+/// use tollgate_testkit::Random;
+/// let (mut one, mut other) = (Random::new(7), Random::new(7));
+/// assert_eq!(one.between(3..=9), other.between(3..=9));
+/// ```
 #[derive(Clone, Debug)]
-pub(crate) struct Random(u64);
+pub struct Random(u64);
 
 impl Random {
-    pub(crate) fn new(seed: u64) -> Random {
+    /// All that this seed makes.
+    #[must_use]
+    pub fn new(seed: u64) -> Random {
         Random(seed)
     }
 
-    pub(crate) fn next(&mut self) -> u64 {
+    /// Any number.
+    #[allow(clippy::should_implement_trait, reason = "it never ends")]
+    pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -46,8 +57,23 @@ impl Random {
     }
 
     /// From 0 to `end - 1`.
-    pub(crate) fn below(&mut self, end: u64) -> u64 {
+    pub fn below(&mut self, end: u64) -> u64 {
         self.next() % end.max(1)
+    }
+
+    /// In this range.
+    pub fn between(&mut self, range: RangeInclusive<u64>) -> u64 {
+        range.start() + self.below(range.end() - range.start() + 1)
+    }
+
+    /// True so many times out of a hundred.
+    pub fn percent(&mut self, percent: u64) -> bool {
+        self.below(100) < percent
+    }
+
+    /// One of these, of which there is at least one.
+    pub fn one_of<T: Copy>(&mut self, all: &[T]) -> T {
+        all[self.index(all.len())]
     }
 
     pub(crate) fn index(&mut self, len: usize) -> usize {

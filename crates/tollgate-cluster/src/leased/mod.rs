@@ -243,11 +243,7 @@ impl<S: SharedStore> Question<S> {
     }
 
     /// One operation, whatever it takes.
-    async fn answer(self, op: Op) -> Result<Decision, Error> {
-        self.answer_now(op).await
-    }
-
-    async fn answer_now(&self, op: Op) -> Result<Decision, Error> {
+    async fn answer(&self, op: Op) -> Result<Decision, Error> {
         if let Some(decision) = self.leased.in_hand(&self.lease, self.key.as_ref(), op) {
             return Ok(decision);
         }

@@ -16,7 +16,7 @@ const TRIES: usize = 3;
 pub(super) async fn each<S: SharedStore>(
     questions: Vec<(Question<S>, Op)>,
 ) -> Result<Vec<Decision>, Error> {
-    try_join_all(questions.into_iter().map(|(question, op)| question.answer(op))).await
+    try_join_all(questions.iter().map(|(question, op)| question.answer(*op))).await
 }
 
 /// Hits that are all charged or none is. What is missing in hand is fetched first; then all is spent in one step, or nothing.
@@ -83,7 +83,7 @@ async fn refused<S: SharedStore>(
         let (question, op) = &questions[index];
         match lacking.iter().position(|lacks| *lacks == index) {
             Some(at) => Ok(fetched[at]),
-            None => question.answer_now(Op::Peek(cost_of(*op))).await,
+            None => question.answer(Op::Peek(cost_of(*op))).await,
         }
     };
     try_join_all((0..questions.len()).map(part)).await

@@ -1,9 +1,8 @@
 //! Nodes that lease from one store through a bad network, by seed: whatever happens, what they admit the exact limit would have admitted.
 //!
 //! Everything is the code that runs in production, but for the store, the network and the time.
-//! `TOLLGATE_SEEDS=100000` runs that many, `TOLLGATE_SEED=17` that one.
+//! `TOLLGATE_SIM_SEEDS=100000` runs that many, `TOLLGATE_SIM_SEED=17` that one.
 
-mod random;
 mod world;
 
 use std::collections::HashMap;
@@ -17,7 +16,7 @@ use tollgate::{Algorithm, Limit, Receipt, Source, Timestamp};
 use super::Leased;
 use super::planted::{self, Fault};
 use super::terms::Terms;
-use random::Random;
+use tollgate_testkit::Random;
 use world::{Executor, Far, NodeClock, Sim, Weather};
 
 const SEEDS: u64 = 3_000;
@@ -58,12 +57,12 @@ impl Plan {
         if matches!(algorithm, Algorithm::Gcra | Algorithm::TokenBucket | Algorithm::LeakyBucket) {
             limit = limit.burst(random.one_of(&[1, quota, quota * 2, quota + 3]));
         }
-        let nodes = random.between(1, 5);
+        let nodes = random.between(1..=5);
         let faults = random.percent(70);
         Plan {
             limit: limit.build().unwrap(),
             nodes: nodes as usize,
-            told_nodes: u32::try_from(random.between(1, 6)).unwrap(),
+            told_nodes: u32::try_from(random.between(1..=6)).unwrap(),
             longest: Duration::from_micros(random.one_of(&[1_000, 20_000, 300_000, 2_000_000])),
             weather: Weather {
                 delay: random.one_of(&[0, 100, 2_000, period / 3]),
@@ -73,7 +72,7 @@ impl Plan {
             drifts: (0..nodes).map(|_| random.below(1_999) as i64 - 999).collect(),
             load: random.one_of(&[50, 100, 200, 400]),
             gusts: random.percent(40),
-            few: random.between(1, 8),
+            few: random.between(1..=8),
             faults,
         }
     }
@@ -140,7 +139,7 @@ impl Run {
                 let random = &mut self.sim.world().random;
                 let pause = match (self.plan.gusts, hit % gust, random.below(20)) {
                     (true, 0, _) => refill + random.below(refill),
-                    (true, at, _) if at == few => life * random.between(50, 99) / 100,
+                    (true, at, _) if at == few => life * random.between(50..=99) / 100,
                     // Otherwise mostly steady, sometimes many at once, sometimes nothing for long.
                     (true, ..) | (false, _, 0..8) => 0,
                     (false, _, 8..19) => random.below(gap * 3 + 1),
@@ -162,7 +161,7 @@ impl Run {
     fn hit(&mut self, node: usize) {
         let (units, whole, refunds) = {
             let random = &mut self.sim.world().random;
-            let units = if random.percent(80) { 1 } else { random.between(1, 5) };
+            let units = if random.percent(80) { 1 } else { random.between(1..=5) };
             (units, random.percent(90), random.percent(7))
         };
         self.offered += units;
@@ -228,7 +227,7 @@ impl Run {
         let Some(index) = refused else { return Ok(trace.iter().map(|hit| hit.units).sum()) };
         Err(format!(
             "hit {index} of {} would have been refused: {:?}\n{:?}\n\
-             replay: TOLLGATE_SEED={seed} cargo test -p tollgate-cluster --lib leased::sim",
+             replay: TOLLGATE_SIM_SEED={seed} cargo test -p tollgate-cluster --lib leased::sim",
             trace.len(),
             &trace[index.saturating_sub(5)..=index],
             self.plan
@@ -283,9 +282,9 @@ fn run(seed: u64) -> Result<u64, String> {
 
 fn seeds() -> Vec<u64> {
     let number = |name| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
-    match number("TOLLGATE_SEED") {
+    match number("TOLLGATE_SIM_SEED") {
         Some(seed) => vec![seed],
-        None => (0..number("TOLLGATE_SEEDS").unwrap_or(SEEDS)).collect(),
+        None => (0..number("TOLLGATE_SIM_SEEDS").unwrap_or(SEEDS)).collect(),
     }
 }
 

@@ -11,7 +11,7 @@ use tollgate::algorithm::{AnyMachine, Op, State};
 use tollgate::shared::{Ask, Guard, Mode, Place, SharedStore};
 use tollgate::{Clock, Decision, Error, KeyRef, Limit, Timestamp};
 
-use super::random::Random;
+use tollgate_testkit::Random;
 
 /// What the network does, in microseconds and percent.
 #[derive(Clone, Copy, Debug)]

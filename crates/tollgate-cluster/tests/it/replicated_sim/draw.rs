@@ -5,7 +5,7 @@ use std::time::Duration;
 use tollgate::{Algorithm, Limit};
 use tollgate_cluster::replicated::Settings;
 
-use super::random::Random;
+use tollgate_testkit::Random;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Faults {
@@ -46,39 +46,39 @@ const MILLI: u64 = 1_000;
 
 impl Draw {
     pub(super) fn of(seed: u64, faults: Faults) -> Draw {
-        let random = &mut Random(stirred(seed, faults));
-        let nodes = random.from(2..=6) as usize;
+        let random = &mut Random::new(stirred(seed, faults));
+        let nodes = random.between(2..=6) as usize;
         let limit = limit(random);
         let mut settings = Settings::default();
-        settings.flush = Duration::from_millis(random.from(1..=50));
+        settings.flush = Duration::from_millis(random.between(1..=50));
         settings.heartbeat = Duration::from_millis(200);
-        settings.compare = Duration::from_millis(random.from(150..=600));
+        settings.compare = Duration::from_millis(random.between(150..=600));
         settings.join = Duration::from_millis(50);
         settings.clean = Duration::from_millis(100 * 256);
         let faulty = faults == Faults::All;
-        let skew = if faulty && random.percent(50) { random.from(0..=20 * MILLI) } else { 0 };
+        let skew = if faulty && random.percent(50) { random.between(0..=20 * MILLI) } else { 0 };
         // Any time will do, but nodes should not all begin with a window.
-        let base = 1_700_000_000_000_000 + random.from(0..=10_000 * MILLI) + skew;
+        let base = 1_700_000_000_000_000 + random.between(0..=10_000 * MILLI) + skew;
         let period = limit.period().as_micros() as u64;
         let begin = 700 * MILLI;
-        let load = (period * random.from(2..=4)).clamp(400 * MILLI, 4_000 * MILLI);
+        let load = (period * random.between(2..=4)).clamp(400 * MILLI, 4_000 * MILLI);
         let end = begin + load;
-        let hits = random.from(100..=400);
+        let hits = random.between(100..=400);
         let mut draw = Draw {
             seed,
             faults,
             nodes,
             settings,
-            delay: random.from(0..=30 * MILLI),
+            delay: random.between(0..=30 * MILLI),
             loss: 0,
             doubled: 0,
             skew,
-            offsets: (0..6).map(|_| base - skew + random.from(0..=2 * skew)).collect(),
+            offsets: (0..6).map(|_| base - skew + random.between(0..=2 * skew)).collect(),
             begin,
             mended: end,
             end,
             gap: (load / hits).max(1),
-            largest_cost: random.pick(&[1, 1, 3]),
+            largest_cost: random.one_of(&[1, 1, 3]),
             splits: Vec::new(),
             crashes: Vec::new(),
             limit,
@@ -92,28 +92,28 @@ impl Draw {
     fn draw_faults(&mut self, random: &mut Random) {
         let (begin, end) = (self.begin, self.end);
         self.mended = begin + (end - begin) * 3 / 4;
-        self.loss = random.pick(&[0, 0, 10, 30, 60]);
-        self.doubled = random.pick(&[0, 10, 50]);
-        for _ in 0..random.from(0..=2) {
-            let from = random.from(begin..=self.mended);
-            let until = random.from(from..=self.mended);
+        self.loss = random.one_of(&[0, 0, 10, 30, 60]);
+        self.doubled = random.one_of(&[0, 10, 50]);
+        for _ in 0..random.between(0..=2) {
+            let from = random.between(begin..=self.mended);
+            let until = random.between(from..=self.mended);
             self.splits.push((from, until, random.next() & 0x3f));
         }
-        for _ in 0..random.pick(&[0, 0, 1, 3]) {
-            let node = random.from(0..=self.nodes as u64 - 1) as usize;
-            let at = random.from(begin..=self.mended);
-            let back = (at + random.from(1..=800 * MILLI)).min(self.mended);
+        for _ in 0..random.one_of(&[0, 0, 1, 3]) {
+            let node = random.between(0..=self.nodes as u64 - 1) as usize;
+            let at = random.between(begin..=self.mended);
+            let back = (at + random.between(1..=800 * MILLI)).min(self.mended);
             self.crashes.push((node, at, back.max(at + 1)));
         }
     }
 }
 
 fn stirred(seed: u64, faults: Faults) -> u64 {
-    Random(seed ^ (faults as u64) << 56).next()
+    Random::new(seed ^ (faults as u64) << 56).next()
 }
 
 fn limit(random: &mut Random) -> Limit {
-    let algorithm = random.pick(&[
+    let algorithm = random.one_of(&[
         Algorithm::FixedWindow,
         Algorithm::SlidingWindow,
         Algorithm::MovingWindow,
@@ -121,11 +121,11 @@ fn limit(random: &mut Random) -> Limit {
         Algorithm::TokenBucket,
         Algorithm::LeakyBucket,
     ]);
-    let quota = random.pick(&[1, 3, 10, 40, 100]);
-    let period = Duration::from_millis(random.from(100..=2_000));
+    let quota = random.one_of(&[1, 3, 10, 40, 100]);
+    let period = Duration::from_millis(random.between(100..=2_000));
     let mut builder = Limit::new(quota, period).algorithm(algorithm);
     if matches!(algorithm, Algorithm::Gcra | Algorithm::TokenBucket | Algorithm::LeakyBucket) {
-        builder = builder.burst(random.from(1..=quota * 2));
+        builder = builder.burst(random.between(1..=quota * 2));
     }
     builder.build().unwrap()
 }

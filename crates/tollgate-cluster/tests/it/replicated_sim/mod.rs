@@ -6,7 +6,6 @@
 mod check;
 mod draw;
 mod plant;
-mod random;
 mod world;
 
 use check::Outcome;

@@ -9,7 +9,7 @@ use tollgate_cluster::replicated::{Actor, Body, Message, Outgoing, PARTS, Prepar
 
 use super::draw::Draw;
 use super::plant::{Plant, Planted};
-use super::random::Random;
+use tollgate_testkit::Random;
 
 const KEY: KeyRef<'static> = KeyRef::plain(b"key");
 
@@ -81,7 +81,7 @@ impl<'a> World<'a> {
             draw,
             plant,
             planted: Planted::default(),
-            random: Random(draw.seed ^ 0x5eed),
+            random: Random::new(draw.seed ^ 0x5eed),
             events: BinaryHeap::new(),
             order: 0,
             nodes: (0..draw.nodes).map(|_| None).collect(),
@@ -177,7 +177,7 @@ impl<'a> World<'a> {
                 }
                 let copies = if self.random.percent(self.draw.doubled) { 2 } else { 1 };
                 for _ in 0..copies {
-                    let arrives = at + self.random.from(0..=self.draw.delay);
+                    let arrives = at + self.random.between(0..=self.draw.delay);
                     self.plan(arrives, Event::Deliver(node, actor, bytes.clone()));
                 }
             }
@@ -206,12 +206,12 @@ impl<'a> World<'a> {
     }
 
     fn hit(&mut self, at: u64) {
-        let next = at + self.random.from(1..=2 * self.draw.gap);
+        let next = at + self.random.between(1..=2 * self.draw.gap);
         if next < self.draw.end {
             self.plan(next, Event::Hit);
         }
-        let node = self.random.from(0..=self.nodes.len() as u64 - 1) as usize;
-        let cost = self.random.from(1..=self.draw.largest_cost);
+        let node = self.random.between(0..=self.nodes.len() as u64 - 1) as usize;
+        let cost = self.random.between(1..=self.draw.largest_cost);
         let now = self.local(at, node);
         let Some(here) = &self.nodes[node] else { return };
         let actor = here.replica.actor();
