@@ -1,5 +1,7 @@
 //! Replicas: what passes obeys the bound, whatever breaks, and all agree when it is mended.
 
+use std::time::Duration;
+
 use tollgate_testkit::servers::eventually;
 
 use super::fleet::{Engine, Fleet, NODES};
@@ -66,22 +68,27 @@ fn servers_over_redis_obey_the_bound_and_agree() {
     assert_eq!(agree(&fleet), passed);
 }
 
-/// Split by a cut line, by a bus that stands still, and by one that is killed: each part admits at most the limit; after it is mended all agree.
+/// Split by a cut line, by a node and a bus that stand still, and by a bus that is killed: each part admits at most the limit; after it is mended all agree.
 #[test]
 fn a_split_admits_the_limit_in_each_part_and_heals() {
     let mut fleet = Fleet::start(Engine::nats(), LIMIT, nats);
     meet(&fleet);
     fleet.lines[0].cut();
+    fleet.lines[1].delay(Duration::from_millis(20));
+    fleet.lines[2].drip();
     let load = all(&fleet);
     eventually("some pass", || load.passed() > 500);
+    fleet.nodes[1].process.freeze();
+    eventually("more pass", || load.passed() > 800);
+    fleet.nodes[1].process.thaw();
     fleet.freeze_engine();
-    eventually("more pass", || load.passed() > 1_000);
+    eventually("and more", || load.passed() > 1_200);
     fleet.thaw_engine();
     fleet.kill_engine();
     exhaust(&load);
     let passed = load.end();
     assert!((L..=NODES as u64 * L).contains(&passed), "{passed}");
-    fleet.lines[0].mend();
+    fleet.lines.iter().for_each(|line| line.mend());
     fleet.engine.again();
     meet(&fleet);
     assert_eq!(agree(&fleet), passed);
