@@ -31,19 +31,28 @@ pub(crate) fn plain(results: &Results) -> String {
 
 /// For bench/results.
 pub(crate) fn markdown(results: &Results, machine: &Machine) -> String {
-    let tables: Vec<String> = tables(results).iter().map(Table::markdown).collect();
-    format!(
-        "# In-process limiters side by side\n\n\
-         {} · {} · {}\n\n{}\n\nMade by `{}`.\n\n\
-         ![nanoseconds per hit, bytes per key and cost of cleaning](memory.svg)\n\n{}\n{}",
-        machine.date,
-        machine.processor,
-        machine.compiler,
+    let picture = "![nanoseconds per hit, bytes per key and cost of cleaning](memory.svg)";
+    page("In-process limiters side by side", machine, picture, &tables(results), HOW)
+}
+
+/// A page: what it is about, the machine, a picture if there is one, the tables, and how it was measured.
+pub(crate) fn page(
+    title: &str,
+    machine: &Machine,
+    picture: &str,
+    tables: &[Table],
+    how: &str,
+) -> String {
+    let mut parts = vec![
+        format!("# {title}"),
+        [&machine.date[..], &machine.processor, &machine.compiler].join(" · "),
         machine.versions.join(" · "),
-        machine.command,
-        tables.join("\n"),
-        HOW,
-    )
+        format!("Made by `{}`.", machine.command),
+    ];
+    parts.extend((!picture.is_empty()).then(|| picture.to_owned()));
+    let tables: Vec<String> = tables.iter().map(Table::markdown).collect();
+    parts.push(format!("{}\n{how}", tables.join("\n")));
+    parts.join("\n\n")
 }
 
 fn tables(results: &Results) -> Vec<Table> {

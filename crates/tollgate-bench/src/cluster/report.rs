@@ -3,7 +3,7 @@
 use super::fleet::Mode;
 use super::{Results, Row, Scene, targets};
 use crate::machine::Machine;
-use crate::report::goals;
+use crate::report::{goals, page};
 use crate::table::Table;
 
 const HOW: &str = "\
@@ -21,16 +21,7 @@ pub(crate) fn plain(results: &Results) -> String {
 }
 
 pub(crate) fn markdown(results: &Results, machine: &Machine) -> String {
-    let tables: Vec<String> = tables(results).iter().map(Table::markdown).collect();
-    format!(
-        "# Many nodes, side by side\n\n{} · {} · {}\n\n{}\n\nMade by `{}`.\n\n{}\n{HOW}",
-        machine.date,
-        machine.processor,
-        machine.compiler,
-        machine.versions.join(" · "),
-        machine.command,
-        tables.join("\n"),
-    )
+    page("Many nodes, side by side", machine, "", &tables(results), HOW)
 }
 
 fn tables(results: &Results) -> Vec<Table> {

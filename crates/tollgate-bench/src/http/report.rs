@@ -3,7 +3,7 @@
 use super::Row;
 use super::contenders::{CONSTANT, EMPTY, GOVERNOR, GOVERNOR_TELLS, NONE, QUIET, TOLLGATE};
 use crate::machine::Machine;
-use crate::report::{figure, goals, or_dash};
+use crate::report::{figure, goals, or_dash, page};
 use crate::table::Table;
 use crate::targets::Target;
 
@@ -29,15 +29,7 @@ pub(crate) fn plain(rows: &[Row]) -> String {
 }
 
 pub(crate) fn markdown(rows: &[Row], machine: &Machine) -> String {
-    let tables: Vec<String> = tables(rows).iter().map(Table::markdown).collect();
-    format!(
-        "# tollgate in a web server, side by side\n\n{} · {}\n\n{}\n\nMade by `{}`.\n\n{}\n{HOW}",
-        machine.processor,
-        machine.compiler,
-        machine.versions.join(" · "),
-        machine.command,
-        tables.join("\n"),
-    )
+    page("tollgate in a web server, side by side", machine, "", &tables(rows), HOW)
 }
 
 fn row<'a>(rows: &'a [Row], id: &str) -> Option<&'a Row> {

@@ -6,7 +6,7 @@ use super::rounds::Row;
 use super::targets::{self, best};
 use super::turn::QUANTILES;
 use crate::machine::Machine;
-use crate::report::{figure, goals, or_dash};
+use crate::report::{figure, goals, or_dash, page};
 use crate::table::Table;
 
 const HOW: &str = "\
@@ -30,15 +30,12 @@ pub(crate) fn plain(results: &Results) -> String {
 }
 
 pub(crate) fn markdown(results: &Results, machine: &Machine) -> String {
-    let tables: Vec<String> = tables(results).iter().map(Table::markdown).collect();
-    format!(
-        "# tollgate on Redis, side by side\n\n{} · {}\n\n{}\n\nMade by `{}`.\n\n\
-         ![hits per second, time of the script and bytes per key](redis.svg)\n\n{}\n{HOW}",
-        machine.processor,
-        machine.compiler,
-        machine.versions.join(" · "),
-        machine.command,
-        tables.join("\n"),
+    page(
+        "tollgate on Redis, side by side",
+        machine,
+        "![hits per second, time of the script and bytes per key](redis.svg)",
+        &tables(results),
+        HOW,
     )
 }
 

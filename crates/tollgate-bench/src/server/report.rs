@@ -4,7 +4,7 @@ use super::Results;
 use super::contenders::{Scene, TOLLGATE};
 use super::targets;
 use crate::machine::Machine;
-use crate::report::{figure, goals};
+use crate::report::{figure, goals, page};
 use crate::table::Table;
 
 const HOW: &str = "\
@@ -25,15 +25,12 @@ pub(crate) fn plain(results: &Results) -> String {
 }
 
 pub(crate) fn markdown(results: &Results, machine: &Machine) -> String {
-    let tables: Vec<String> = tables(results).iter().map(Table::markdown).collect();
-    format!(
-        "# tollgate as a server, side by side\n\n{} · {} · {}\n\n{}\n\nMade by `{}`.\n\n![plot](server.svg)\n\n{}\n{HOW}",
-        machine.date,
-        machine.processor,
-        machine.compiler,
-        machine.versions.join(" · "),
-        machine.command,
-        tables.join("\n"),
+    page(
+        "tollgate as a server, side by side",
+        machine,
+        "![plot](server.svg)",
+        &tables(results),
+        HOW,
     )
 }
 

@@ -4,7 +4,7 @@ use super::contenders::Kind;
 use super::scene::Scene;
 use super::{Results, Row, targets};
 use crate::machine::Machine;
-use crate::report::{figure, goals, or_dash};
+use crate::report::{figure, goals, or_dash, page};
 use crate::table::Table;
 
 const HOW: &str = "\
@@ -31,15 +31,12 @@ pub(crate) fn plain(results: &Results) -> String {
 }
 
 pub(crate) fn markdown(results: &Results, machine: &Machine) -> String {
-    let tables: Vec<String> = tables(results).iter().map(Table::markdown).collect();
-    format!(
-        "# All stores, side by side\n\n{} · {} · {}\n\n{}\n\nMade by `{}`.\n\n![hits per second](stores.svg)\n\n{}\n{HOW}",
-        machine.date,
-        machine.processor,
-        machine.compiler,
-        machine.versions.join(" · "),
-        machine.command,
-        tables.join("\n"),
+    page(
+        "All stores, side by side",
+        machine,
+        "![hits per second](stores.svg)",
+        &tables(results),
+        HOW,
     )
 }
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use tollgate_testkit::calls::Line;
 use tollgate_testkit::servers::eventually;
 
 use super::fleet::{Engine, Fleet, NODES};
@@ -46,9 +47,8 @@ fn exhaust(load: &Load) {
     eventually("the limit is used up", || load.refused() > refused + 200);
 }
 
-#[test]
-fn servers_over_nats_obey_the_bound_and_agree() {
-    let fleet = Fleet::start(Engine::nats(), LIMIT, nats);
+fn obey_the_bound_and_agree(engine: Engine, url: impl Fn(u16) -> String) {
+    let fleet = Fleet::start(engine, LIMIT, url);
     meet(&fleet);
     let load = all(&fleet);
     exhaust(&load);
@@ -58,14 +58,13 @@ fn servers_over_nats_obey_the_bound_and_agree() {
 }
 
 #[test]
+fn servers_over_nats_obey_the_bound_and_agree() {
+    obey_the_bound_and_agree(Engine::nats(), nats);
+}
+
+#[test]
 fn servers_over_redis_obey_the_bound_and_agree() {
-    let fleet = Fleet::start(Engine::redis(), LIMIT, redis);
-    meet(&fleet);
-    let load = all(&fleet);
-    exhaust(&load);
-    let passed = load.end();
-    assert!((L..=NODES as u64 * L).contains(&passed), "{passed}");
-    assert_eq!(agree(&fleet), passed);
+    obey_the_bound_and_agree(Engine::redis(), redis);
 }
 
 /// Split by a cut line, by a node and a bus that stand still, and by a bus that is killed: each part admits at most the limit; after it is mended all agree.
@@ -88,7 +87,7 @@ fn a_split_admits_the_limit_in_each_part_and_heals() {
     exhaust(&load);
     let passed = load.end();
     assert!((L..=NODES as u64 * L).contains(&passed), "{passed}");
-    fleet.lines.iter().for_each(|line| line.mend());
+    fleet.lines.iter().for_each(Line::mend);
     fleet.engine.again();
     meet(&fleet);
     assert_eq!(agree(&fleet), passed);
