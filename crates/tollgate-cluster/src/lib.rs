@@ -9,6 +9,7 @@ pub mod leased;
 pub mod replicated;
 
 mod clock;
+mod counter;
 
 pub use clock::BootClock;
 pub use leased::{LeaseStats, Leased, LeasedBuilder};

@@ -3,9 +3,9 @@
 use tollgate::shared::SharedStore;
 use tollgate::{Decision, Error, Receipt, Timestamp};
 
-use super::Question;
 use super::holding::Unspent;
 use super::planted::{Fault, planted};
+use super::question::Question;
 use super::wish::Draw;
 
 impl<S: SharedStore> Question<S> {
@@ -59,9 +59,9 @@ impl<S: SharedStore> Drawing<S> {
     async fn draw_once(&self) -> bool {
         let question = &self.question;
         let (inner, lease) = (question.inner(), &question.lease);
-        let next = inner.table.find(question.spot(), |desk| {
-            desk.next_draw(&lease.terms, inner.nodes, inner.clock.now())
-        });
+        let next = inner
+            .table
+            .find(question.spot(), |desk| desk.next_draw(inner.nodes, inner.clock.now()));
         let Some((draw, waited)) = next else { return false };
         // Before it is sent: the life of what it brings is counted from here.
         let sent = inner.clock.now();
@@ -93,7 +93,7 @@ impl<S: SharedStore> Drawing<S> {
         let settled = inner.table.find(question.spot(), |desk| {
             let (again, unspent) = match answer {
                 Ok(answer) => {
-                    let left = desk.tell_first(waited, &answer, draw);
+                    let left = desk.tell_first(terms, now, (draw, waited), &answer);
                     let brought = (draw.units(), left);
                     let unspent = desk.holding.drawn(terms, (sent, now), brought, answer);
                     (desk.tell(terms, now), unspent)

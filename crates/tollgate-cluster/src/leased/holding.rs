@@ -52,18 +52,11 @@ pub(crate) struct Holding {
 #[derive(Debug)]
 struct Last {
     answer: Decision,
+    /// Of the answer, when it was given.
+    told: Fields,
     sent: Timestamp,
     /// Until when the store is not asked again: it had less than was wanted.
     pause: Option<Timestamp>,
-}
-
-/// The answer to a question that needs no store.
-#[derive(Debug)]
-pub(crate) enum InHand {
-    /// Decided. `low`: it is time to fetch more.
-    Decided { decision: Decision, low: bool },
-    /// The store has to be asked.
-    Nothing,
 }
 
 impl Holding {
@@ -72,33 +65,34 @@ impl Holding {
         self.allotments.iter().filter(|held| now < held.end).map(|held| held.left).sum()
     }
 
-    /// Spends `cost` units, or says how long nothing is to be had.
-    pub(crate) fn hit(&mut self, terms: &Terms, now: Timestamp, cost: u64) -> InHand {
-        if self.left(now) >= cost && self.last.is_some() {
-            self.used = true;
-            let mark = self.spend(terms, now, cost);
-            let low = self.low(terms, now);
-            return InHand::Decided { decision: self.decision(now, cost, cost, mark), low };
+    /// Spends `cost` units, or refuses while the store is known to have nothing; true with it when more is to be fetched. `None`: the store has to be asked.
+    pub(crate) fn hit(
+        &mut self,
+        terms: &Terms,
+        now: Timestamp,
+        cost: u64,
+    ) -> Option<(Decision, bool)> {
+        if self.left(now) < cost {
+            return Some((self.refusal(now, cost)?, false));
         }
-        self.refusal(now, cost)
-            .map_or(InHand::Nothing, |decision| InHand::Decided { decision, low: false })
+        let mark = self.spend(terms, now, cost);
+        let decision = self.decision(now, cost, cost, mark)?;
+        Some((decision, self.low(terms, now)))
     }
 
     /// What a hit would get, if that is known here.
     pub(crate) fn peek(&self, now: Timestamp, cost: u64) -> Option<Decision> {
-        let enough = self.left(now) >= cost && self.last.is_some();
-        enough.then(|| self.decision(now, cost, 0, 0))
+        if self.left(now) < cost { None } else { self.decision(now, cost, 0, 0) }
     }
 
     /// Spends up to `most` units; how many there were is what it charged.
     pub(crate) fn take(&mut self, terms: &Terms, now: Timestamp, most: u64) -> Option<Decision> {
         let units = self.left(now).min(most);
-        if units == 0 || self.last.is_none() {
+        if units == 0 {
             return None;
         }
-        self.used = true;
         let mark = self.spend(terms, now, units);
-        Some(self.decision(now, most, units, mark))
+        self.decision(now, most, units, mark)
     }
 
     /// The refusal that holds now, if the store has lately had less than this.
@@ -119,11 +113,8 @@ impl Holding {
     }
 
     /// Units to draw when `needed` more are waited for: as many as are spent in half the life of an allotment, as long as that is a fair part of the rest.
-    pub(crate) fn want(&mut self, terms: &Terms, nodes: u64, needed: u64) -> u64 {
-        if terms.life.is_zero() {
-            return needed;
-        }
-        let fair = self.last.as_ref().map_or(1, |last| last.answer.remaining() / (2 * nodes));
+    pub(crate) fn want(&self, nodes: u64, needed: u64) -> u64 {
+        let fair = self.last.as_ref().map_or(1, |last| last.told.remaining / (2 * nodes));
         self.size.min(fair).max(needed).max(1)
     }
 
@@ -137,14 +128,15 @@ impl Holding {
         answer: Decision,
     ) -> Vec<Unspent> {
         let draw = answer.receipt();
-        let nothing_left = draw.units < want && answer.remaining() == 0;
+        let told = answer.fields();
+        let nothing_left = draw.units < want && told.remaining == 0;
         let pause = nothing_left.then(|| {
             let wait = answer.retry_after().unwrap_or(terms.life);
             sent + wait.max(terms.life / PACE).min(terms.life)
         });
         self.grow(terms, now);
         self.used = true;
-        self.last = Some(Last { answer, sent, pause });
+        self.last = Some(Last { answer, told, sent, pause });
         if left > 0 {
             let end = terms.end(sent, &draw);
             let at = self.allotments.partition_point(|held| held.end <= end);
@@ -153,12 +145,17 @@ impl Holding {
         self.surrender(now, false)
     }
 
-    /// Puts units back that were spent from a living allotment with that mark. False if there is none any more.
-    pub(crate) fn put_back(&mut self, terms: &Terms, now: Timestamp, receipt: &Receipt) -> bool {
+    /// Puts units back that were spent from a living allotment with that mark; `None` if there is none any more.
+    pub(crate) fn put_back(
+        &mut self,
+        terms: &Terms,
+        now: Timestamp,
+        receipt: &Receipt,
+    ) -> Option<Decision> {
         let same = |held: &&mut Allotment| now < held.end && terms.mark(&held.draw) == receipt.mark;
-        let Some(held) = self.allotments.iter_mut().find(same) else { return false };
+        let held = self.allotments.iter_mut().find(same)?;
         held.left = held.left.saturating_add(receipt.units).min(held.granted);
-        true
+        self.peek(now, 0)
     }
 
     /// Takes out what has ended, or all of it.
@@ -215,11 +212,12 @@ impl Holding {
             && granted > 1
             && !self.drawing
             && last.pause.is_none()
-            && last.answer.remaining() > 0
+            && last.told.remaining > 0
     }
 
     /// Takes units from the allotments that end first. They are there. Returns what tells the first of them.
     fn spend(&mut self, terms: &Terms, now: Timestamp, mut units: u64) -> u64 {
+        self.used = true;
         let mut mark = None;
         for held in self.allotments.iter_mut().filter(|held| now < held.end && held.left > 0) {
             let taken = held.left.min(units);
@@ -233,16 +231,17 @@ impl Holding {
         mark.unwrap_or_default()
     }
 
-    fn decision(&self, now: Timestamp, cost: u64, charged: u64, mark: u64) -> Decision {
+    /// `None` before the first draw.
+    fn decision(&self, now: Timestamp, cost: u64, charged: u64, mark: u64) -> Option<Decision> {
+        let last = self.last.as_ref()?;
         let step = Step { allowed: true, cost, charged, changed: charged > 0 };
-        let Some(last) = &self.last else { unreachable!("units in hand and no draw") };
         let fields = Fields { mark, ..self.fields(last, now) };
-        Decision::of_fields(step, last.store_time(now), fields).with_source(Source::Lease)
+        Some(Decision::of_fields(step, last.store_time(now), fields).with_source(Source::Lease))
     }
 
     /// As the store last said, with what is in hand not yet used.
     fn fields(&self, last: &Last, now: Timestamp) -> Fields {
-        let told = last.answer.fields();
+        let told = last.told;
         let remaining = told.remaining.saturating_add(self.left(now)).min(told.limit);
         Fields { remaining, used: told.limit - remaining, retry_at: None, ..told }
     }

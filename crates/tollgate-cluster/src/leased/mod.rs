@@ -33,6 +33,7 @@ mod builder;
 mod draw;
 mod holding;
 mod planted;
+mod question;
 #[cfg(test)]
 mod sim;
 mod stats;
@@ -52,15 +53,15 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::oneshot;
 use tollgate::algorithm::Op;
 use tollgate::shared::{Ask, Figure, Guard, Mode, SharedLimiter, SharedStore};
-use tollgate::{Clock, Decision, Error, KeyRef, Limit, OwnedKey, Receipt, Source, Timestamp};
+use tollgate::{Clock, Decision, Error, KeyRef, Limit, OwnedKey, Source, Timestamp};
 
+use question::Question;
 use stats::Counters;
-use table::{Spot, Table};
+use table::{Desk, Spot, Table};
 use terms::Terms;
-use wish::{Waiting, Wish};
+use wish::Wish;
 
 #[cfg(doc)]
 use crate::BootClock;
@@ -180,23 +181,21 @@ impl<S: SharedStore> Leased<S> {
         Question { leased: self.clone(), lease: Arc::clone(lease), key: OwnedKey::new(&key) }
     }
 
-    /// What can be answered from what is in hand.
+    /// What can be answered from what is in hand. The time is read at the desk: a unit is spent at that time or not at all.
     #[inline]
     fn in_hand(&self, lease: &Arc<Lease<S>>, key: KeyRef<'_>, op: Op) -> Option<Decision> {
         let Inner { table, counters, clock, .. } = &*self.inner;
-        let spot = Spot { limit: lease.number, key };
-        let (decision, low) = match op {
-            Op::Hit(cost @ 1..) => self.ask_desk(lease, spot, Wish::Hit(cost))?,
-            Op::Take(units @ 1..) => self.ask_desk(lease, spot, Wish::Take(units))?,
-            Op::Peek(cost) => {
-                (table.find(spot, |desk| desk.holding.peek(clock.now(), cost))??, false)
+        let terms = &lease.terms;
+        let at_the_desk = |desk: &mut Desk| match op {
+            Op::Hit(cost @ 1..) => desk.ask(terms, clock.now(), Wish::Hit(cost)),
+            Op::Take(units @ 1..) => desk.ask(terms, clock.now(), Wish::Take(units)),
+            Op::Peek(cost) => Some((desk.holding.peek(clock.now(), cost)?, false)),
+            Op::Refund(receipt) if receipt.source == Source::Lease => {
+                Some((desk.holding.put_back(terms, clock.now(), &receipt)?, false))
             }
-            Op::Refund(receipt) if receipt.source == Source::Lease => (
-                table.find(spot, |desk| desk.put_back(&lease.terms, clock.now(), &receipt))??,
-                false,
-            ),
-            _ => return None,
+            _ => None,
         };
+        let (decision, low) = table.find(Spot { limit: lease.number, key }, at_the_desk)??;
         counters.in_hand.add(1);
         if !decision.allowed() {
             counters.refused.add(1);
@@ -205,115 +204,6 @@ impl<S: SharedStore> Leased<S> {
             self.question(lease, key).draw();
         }
         Some(decision)
-    }
-}
-
-impl<S: SharedStore> Leased<S> {
-    /// The answer, and whether the asker has to fetch more.
-    #[inline]
-    fn ask_desk(&self, lease: &Lease<S>, spot: Spot<'_>, wish: Wish) -> Option<(Decision, bool)> {
-        let now = self.inner.clock.now();
-        let answer = self.inner.table.find(spot, |desk| desk.ask(&lease.terms, now, wish));
-        answer?
-    }
-}
-
-fn cost_of(op: Op) -> u64 {
-    match op {
-        Op::Hit(cost) | Op::Peek(cost) | Op::Take(cost) => cost,
-        _ => 0,
-    }
-}
-
-/// Something asked of one key of one limit, for as long as it takes.
-#[derive(Debug)]
-struct Question<S: SharedStore> {
-    leased: Leased<S>,
-    lease: Arc<Lease<S>>,
-    key: OwnedKey,
-}
-
-impl<S: SharedStore> Question<S> {
-    fn inner(&self) -> &Inner<S> {
-        &self.leased.inner
-    }
-
-    fn spot(&self) -> Spot<'_> {
-        Spot { limit: self.lease.number, key: self.key.as_ref() }
-    }
-
-    /// One operation, whatever it takes.
-    async fn answer(&self, op: Op) -> Result<Decision, Error> {
-        if let Some(decision) = self.leased.in_hand(&self.lease, self.key.as_ref(), op) {
-            return Ok(decision);
-        }
-        match op {
-            Op::Hit(units) if self.lease.can_lease(units) => self.wait_for(Wish::Hit(units)).await,
-            Op::Take(units) if self.lease.can_lease(units) => {
-                self.wait_for(Wish::Take(units)).await
-            }
-            Op::Refund(receipt) if receipt.source == Source::Lease => {
-                self.pass_on(Op::Refund(self.lease.terms.receipt(&receipt))).await
-            }
-            Op::Set(_) => {
-                self.inner().table.find(self.spot(), |desk| desk.holding.forget());
-                self.pass_on(op).await
-            }
-            _ => self.pass_on(op).await,
-        }
-    }
-
-    /// Waits for a draw; begins one if nobody has.
-    async fn wait_for(&self, wish: Wish) -> Result<Decision, Error> {
-        let (tell, told) = oneshot::channel();
-        let now = self.inner().clock.now();
-        let terms = &self.lease.terms;
-        let ask = |desk: &mut table::Desk| {
-            // It may have come meanwhile.
-            if let Some((decision, low)) = desk.ask(terms, now, wish) {
-                return (Some(decision), low);
-            }
-            desk.waiting.push_back(Waiting { wish, tell });
-            (None, !std::mem::replace(&mut desk.holding.drawing, true))
-        };
-        let Some((decision, draw)) = self.inner().table.open(self.spot(), ask) else {
-            return self.exactly(wish).await;
-        };
-        if draw {
-            self.begin();
-        }
-        if let Some(decision) = decision {
-            return Ok(decision);
-        }
-        told.await.unwrap_or_else(|_| Err(Error::unavailable("nobody draws from it any more")))
-    }
-
-    /// There is no room to keep anything for this key: the store decides.
-    async fn exactly(&self, wish: Wish) -> Result<Decision, Error> {
-        let op = match wish {
-            Wish::Hit(units) => Op::Hit(units),
-            Wish::Take(units) => Op::Take(units),
-            Wish::Fetch(units) => Op::Peek(units),
-        };
-        self.pass_on(op).await
-    }
-
-    async fn pass_on(&self, op: Op) -> Result<Decision, Error> {
-        let ask = Ask { prepared: &self.lease.prepared, key: self.key.as_ref(), op };
-        let asked = self.inner().store.ask(&[ask], Mode::Each, None);
-        let decisions = asked.await?;
-        let none = || Error::store("no decision for one question", false);
-        decisions.first().copied().ok_or_else(none)
-    }
-}
-
-impl table::Desk {
-    /// Gives units back to the allotment they were spent from.
-    fn put_back(&mut self, terms: &Terms, now: Timestamp, receipt: &Receipt) -> Option<Decision> {
-        if !self.holding.put_back(terms, now, receipt) {
-            return None;
-        }
-        self.holding.peek(now, 0)
     }
 }
 
@@ -437,10 +327,10 @@ impl<S: SharedStore> SharedStore for Leased<S> {
     }
 
     fn leave(&self) -> impl Future<Output = ()> + Send + use<S> {
-        let (store, all) = (self.inner.store.clone(), self.clone().give_all_back());
+        let leased = self.clone();
         async move {
-            all.await;
-            store.leave().await;
+            leased.give_back(true).await;
+            leased.inner.store.leave().await;
         }
     }
 

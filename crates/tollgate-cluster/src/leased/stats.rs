@@ -1,8 +1,8 @@
 //! What leasing saves and holds, as counters.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use tollgate::shared::Figure;
+
+use crate::counter::Counter;
 
 macro_rules! stats {
     ($($(#[$doc:meta])+ $name:ident,)+) => {
@@ -24,7 +24,7 @@ macro_rules! stats {
 
         impl Counters {
             pub(crate) fn snapshot(&self, keys: usize) -> LeaseStats {
-                LeaseStats { $($name: self.$name.0.load(Ordering::Relaxed),)+ keys: keys as u64 }
+                LeaseStats { $($name: self.$name.value(),)+ keys: keys as u64 }
             }
         }
     };
@@ -107,15 +107,5 @@ impl LeaseStats {
                 self.keys,
             ),
         ]
-    }
-}
-
-/// One counter.
-#[derive(Debug, Default)]
-pub(crate) struct Counter(AtomicU64);
-
-impl Counter {
-    pub(crate) fn add(&self, units: u64) {
-        self.0.fetch_add(units, Ordering::Relaxed);
     }
 }

@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use futures_util::{StreamExt, stream};
 use tollgate::OwnedKey;
 use tollgate::shared::SharedStore;
 
@@ -17,14 +18,19 @@ const LOOKS: u32 = 4;
 /// And no more often than this.
 const SHORTEST: Duration = Duration::from_millis(10);
 
+/// Of so many keys at once something is given back.
+const AT_ONCE: usize = 64;
+
 type Collected<S> = (Arc<Lease<S>>, OwnedKey, Vec<Unspent>);
 
 impl<S: SharedStore> Leased<S> {
-    /// Gives back everything in hand: what [`leave`](SharedStore::leave) does.
-    pub(super) async fn give_all_back(self) {
-        for (lease, key, unspent) in self.collect(true) {
+    /// Gives back what has ended or lies idle, or all that is in hand.
+    pub(super) async fn give_back(&self, all: bool) {
+        let questions = stream::iter(self.collect(all));
+        let give_back = async |(lease, key, unspent): Collected<S>| {
             self.question(&lease, key.as_ref()).give_back(unspent).await;
-        }
+        };
+        questions.for_each_concurrent(AT_ONCE, give_back).await;
     }
 
     /// Sees to it that somebody looks after what ends.
@@ -80,9 +86,7 @@ async fn look<S: SharedStore, F: Future<Output = ()>>(weak: Weak<Inner<S>>, slee
         sleep().await;
         let Some(inner) = weak.upgrade() else { return };
         let leased = Leased { inner };
-        for (lease, key, unspent) in leased.collect(false) {
-            leased.question(&lease, key.as_ref()).give_back(unspent).await;
-        }
+        leased.give_back(false).await;
         let Inner { table, swept, .. } = &*leased.inner;
         if table.len() == 0 {
             swept.store(false, Ordering::SeqCst);

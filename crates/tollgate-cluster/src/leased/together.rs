@@ -5,9 +5,9 @@ use tollgate::algorithm::Op;
 use tollgate::shared::{Ask, Mode, SharedStore};
 use tollgate::{Decision, Error};
 
+use super::question::Question;
 use super::table::Spot;
 use super::wish::Wish;
-use super::{Question, cost_of};
 
 /// How often others may spend what was fetched before the store decides.
 const TRIES: usize = 3;
@@ -102,4 +102,9 @@ async fn exactly<S: SharedStore>(questions: &[(Question<S>, Op)]) -> Result<Vec<
         .collect();
     let asked = first.inner().store.ask(&asks, Mode::Together, None);
     asked.await
+}
+
+/// Of a hit.
+fn cost_of(op: Op) -> u64 {
+    if let Op::Hit(cost) = op { cost } else { 0 }
 }

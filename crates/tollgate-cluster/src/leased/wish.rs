@@ -3,10 +3,9 @@
 use std::collections::VecDeque;
 
 use tokio::sync::oneshot;
-use tollgate::algorithm::Step;
+use tollgate::algorithm::{Fields, Step};
 use tollgate::{Decision, Error, Timestamp};
 
-use super::holding::InHand;
 use super::table::Desk;
 use super::terms::Terms;
 
@@ -26,6 +25,11 @@ impl Wish {
         match self {
             Wish::Hit(units) | Wish::Take(units) | Wish::Fetch(units) => units,
         }
+    }
+
+    /// Fewer do not help.
+    fn least(self) -> u64 {
+        if let Wish::Take(_) = self { 1 } else { self.units() }
     }
 }
 
@@ -64,14 +68,10 @@ impl Desk {
         if !self.waiting.is_empty() {
             return None;
         }
-        match self.serve(terms, now, wish) {
-            InHand::Decided { decision, low } => {
-                // Whoever sees it low first fetches.
-                self.holding.drawing |= low;
-                Some((decision, low))
-            }
-            InHand::Nothing => None,
-        }
+        let (decision, low) = self.serve(terms, now, wish)?;
+        // Whoever sees it low first fetches.
+        self.holding.drawing |= low;
+        Some((decision, low))
     }
 
     /// Whether so many units are there, for who comes now.
@@ -79,32 +79,29 @@ impl Desk {
         self.waiting.is_empty() && self.holding.peek(now, units).is_some()
     }
 
-    fn serve(&mut self, terms: &Terms, now: Timestamp, wish: Wish) -> InHand {
-        let decided = |decision| InHand::Decided { decision, low: false };
-        let refused =
-            |desk: &Desk, units| desk.holding.refusal(now, units).map_or(InHand::Nothing, decided);
-        match wish {
-            Wish::Hit(units) => self.holding.hit(terms, now, units),
-            Wish::Take(units)
-                if self.holding.left(now) >= units || self.holding.refusal(now, 1).is_some() =>
-            {
-                self.holding.take(terms, now, units).map_or_else(|| refused(self, 1), decided)
+    fn serve(&mut self, terms: &Terms, now: Timestamp, wish: Wish) -> Option<(Decision, bool)> {
+        let holding = &mut self.holding;
+        let decision = match wish {
+            Wish::Hit(units) => return holding.hit(terms, now, units),
+            // Less than all of it only if the store has no more.
+            Wish::Take(units) if holding.left(now) >= units => holding.take(terms, now, units),
+            Wish::Take(units) => {
+                let refusal = holding.refusal(now, 1)?;
+                holding.take(terms, now, units).or(Some(refusal))
             }
-            Wish::Take(_) => InHand::Nothing,
-            Wish::Fetch(units) => {
-                self.holding.peek(now, units).map_or_else(|| refused(self, units), decided)
-            }
-        }
+            Wish::Fetch(units) => holding.peek(now, units).or_else(|| holding.refusal(now, units)),
+        };
+        Some((decision?, false))
     }
 
     /// What to draw for those who wait, or ahead of them, and how many wait for it.
-    pub(crate) fn next_draw(&mut self, terms: &Terms, nodes: u64, now: Timestamp) -> (Draw, usize) {
+    pub(crate) fn next_draw(&mut self, nodes: u64, now: Timestamp) -> (Draw, usize) {
         self.waiting.retain(|waiting| !waiting.tell.is_closed());
         let left = self.holding.left(now);
         let all: u64 =
             self.waiting.iter().fold(0, |sum, waiting| sum.saturating_add(waiting.wish.units()));
         let first = self.waiting.front().map_or(0, |waiting| waiting.wish.units());
-        let alone = self.holding.want(terms, nodes, 0);
+        let alone = self.holding.want(nodes, 0);
         let whole = first.saturating_sub(left);
         match self.waiting.front().map(|waiting| waiting.wish) {
             Some(Wish::Hit(_) | Wish::Fetch(_)) if whole > alone && whole > 1 => {
@@ -112,23 +109,32 @@ impl Desk {
             }
             _ => {
                 let needed = all.saturating_sub(left);
-                (Draw::Any(self.holding.want(terms, nodes, needed)), self.waiting.len())
+                (Draw::Any(self.holding.want(nodes, needed)), self.waiting.len())
             }
         }
     }
 
     /// Tells those for whom a draw was made: for them it is the store's own decision, however late it comes. Returns what is left of it.
-    pub(crate) fn tell_first(&mut self, waited: usize, answer: &Decision, draw: Draw) -> u64 {
+    pub(crate) fn tell_first(
+        &mut self,
+        terms: &Terms,
+        now: Timestamp,
+        (draw, waited): (Draw, usize),
+        answer: &Decision,
+    ) -> u64 {
         let mut left = answer.charged();
+        let empty =
+            left < draw.units() && (answer.remaining() == 0 || matches!(draw, Draw::Whole(_)));
         let mut others = VecDeque::new();
         for waiting in self.waiting.drain(..waited.min(self.waiting.len())) {
-            let refused = matches!(draw, Draw::Whole(_)) && !answer.allowed() && others.is_empty();
             let decision = match waiting.wish {
                 _ if waiting.tell.is_closed() => continue,
-                Wish::Hit(_) | Wish::Fetch(_) if refused => Some(*answer),
-                Wish::Hit(units) if units <= left => Some(of_store(answer, units, units)),
-                Wish::Take(units) if left > 0 => Some(of_store(answer, units, units.min(left))),
-                Wish::Fetch(units) if units <= left => Some(of_store(answer, units, 0)),
+                Wish::Hit(units) if units <= left => Some(granted(answer, units, units)),
+                Wish::Take(units) if left > 0 => Some(granted(answer, units, units.min(left))),
+                Wish::Fetch(units) if units <= left => Some(granted(answer, units, 0)),
+                wish if empty && self.holding.left(now).saturating_add(left) < wish.least() => {
+                    Some(refused(terms, answer, wish.least()))
+                }
                 _ => None,
             };
             let Some(decision) = decision else {
@@ -151,18 +157,14 @@ impl Desk {
             if first.tell.is_closed() {
                 continue;
             }
-            match self.serve(terms, now, first.wish) {
-                InHand::Decided { decision, .. } => {
-                    if let Err(Ok(unheard)) = first.tell.send(Ok(decision))
-                        && unheard.charged() > 0
-                    {
-                        self.holding.put_back(terms, now, &unheard.receipt());
-                    }
-                }
-                InHand::Nothing => {
-                    self.waiting.push_front(first);
-                    return true;
-                }
+            let Some((decision, _)) = self.serve(terms, now, first.wish) else {
+                self.waiting.push_front(first);
+                return true;
+            };
+            if let Err(Ok(unheard)) = first.tell.send(Ok(decision))
+                && unheard.charged() > 0
+            {
+                self.holding.put_back(terms, now, &unheard.receipt());
             }
         }
         false
@@ -177,7 +179,54 @@ impl Desk {
 }
 
 /// A part of what a draw was answered, for one who waited for it.
-fn of_store(answer: &Decision, cost: u64, charged: u64) -> Decision {
+fn granted(answer: &Decision, cost: u64, charged: u64) -> Decision {
     let step = Step { allowed: true, cost, charged, changed: charged > 0 };
     Decision::of_fields(step, answer.now(), answer.fields())
+}
+
+/// What a draw was answered to one who waited for more than there was. A store tells the wait of the cost it was asked for; without that, the life of an allotment.
+fn refused(terms: &Terms, answer: &Decision, cost: u64) -> Decision {
+    let known = answer.asked_again(answer.now(), cost).unwrap_or(*answer).fields();
+    let wait = || known.retry_at.unwrap_or(answer.now() + terms.life);
+    let retry_at = (cost <= known.limit).then(wait);
+    let step = Step { allowed: false, cost, charged: 0, changed: false };
+    Decision::of_fields(step, answer.now(), Fields { retry_at, ..known })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tollgate::algorithm::{AnyMachine, Op};
+    use tollgate::{Limit, Source};
+
+    use super::*;
+
+    fn wait(desk: &mut Desk, wish: Wish) -> oneshot::Receiver<Result<Decision, Error>> {
+        let (tell, told) = oneshot::channel();
+        desk.waiting.push_back(Waiting { wish, tell });
+        told
+    }
+
+    /// A store with five units, asked by a draw whose answer comes when its life is long over.
+    #[test]
+    fn who_waited_is_told_what_the_store_said_however_late() {
+        let limit: Limit = "5/minute fixed-window".parse().unwrap();
+        let terms = Terms::new(&limit, Duration::from_millis(1), Duration::ZERO).unwrap();
+        let (machine, mut state) = (AnyMachine::new(&limit), None);
+        let (sent, now) = (Timestamp::from_micros(7), Timestamp::from_micros(9_000_000));
+        let mut desk = Desk::default();
+        let waits = [Wish::Hit(3), Wish::Hit(4), Wish::Take(9), Wish::Hit(1)];
+        let mut told = waits.map(|wish| wait(&mut desk, wish));
+        let (draw, waited) = (Draw::Any(17), waits.len());
+        let answer = machine.apply(&mut state, Timestamp::from_micros(60_000_000), Op::Take(17));
+        let left = desk.tell_first(&terms, now, (draw, waited), &answer);
+        let _ = desk.holding.drawn(&terms, (sent, now), (draw.units(), left), answer);
+        assert!(!desk.tell(&terms, now), "somebody still waits");
+        let decisions = told.each_mut().map(|told| told.try_recv().unwrap().unwrap());
+        let said = decisions.map(|decision| (decision.allowed(), decision.charged()));
+        assert_eq!(said, [(true, 3), (false, 0), (true, 2), (false, 0)]);
+        assert!(decisions.iter().all(|decision| decision.source() == Source::Store));
+        assert_eq!(decisions[3].retry_after(), Some(Duration::from_secs(60)));
+    }
 }

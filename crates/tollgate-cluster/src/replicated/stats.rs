@@ -1,9 +1,10 @@
 //! What a replica has done, as numbers.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tollgate::shared::Figure;
+
+use crate::counter::Counter;
 
 /// What a replica has done since it was started, and how it stands.
 ///
@@ -96,20 +97,6 @@ impl ReplicaStats {
                 self.mismatched,
             ),
         ]
-    }
-}
-
-/// A number that grows.
-#[derive(Debug, Default)]
-pub(crate) struct Counter(AtomicU64);
-
-impl Counter {
-    pub(crate) fn add(&self, n: usize) {
-        self.0.fetch_add(n as u64, Ordering::Relaxed);
-    }
-
-    pub(crate) fn value(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
     }
 }
 

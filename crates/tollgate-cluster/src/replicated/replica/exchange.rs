@@ -297,7 +297,7 @@ impl Replica {
     /// See the example of [`Replica`].
     pub fn receive(&self, bytes: &[u8], now: Timestamp) -> Vec<Outgoing> {
         self.counters.received.add(1);
-        self.counters.received_bytes.add(bytes.len());
+        self.counters.received_bytes.add(bytes.len() as u64);
         let Some(Message { from, body }) = Message::read(bytes) else {
             self.counters.ignored.add(1);
             if !std::mem::replace(&mut lock(&self.plan).warned, true) {
@@ -377,7 +377,7 @@ impl Replica {
         if bits == 0 {
             return Vec::new();
         }
-        self.counters.mismatched.add(bits.count_ones() as usize);
+        self.counters.mismatched.add(u64::from(bits.count_ones()));
         let mut out = vec![self.to(from, Body::Ask(bits))];
         if back {
             let parts = own.to_vec();
@@ -488,7 +488,7 @@ impl Replica {
         let mut merged = 0;
         for cell in cells {
             if !entry.is_past(cell.slot, now) {
-                merged += usize::from(entry.merge(*cell, self.own));
+                merged += u64::from(entry.merge(*cell, self.own));
             }
         }
         self.counters.merged.add(merged);
@@ -509,7 +509,7 @@ impl Replica {
     fn outgoing(&self, to: Option<Actor>, body: Body) -> Outgoing {
         let bytes = Message { from: self.own, body }.write();
         self.counters.sent.add(1);
-        self.counters.sent_bytes.add(bytes.len());
+        self.counters.sent_bytes.add(bytes.len() as u64);
         Outgoing { to, bytes }
     }
 }

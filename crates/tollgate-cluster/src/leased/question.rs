@@ -1,0 +1,93 @@
+//! A question that what is in hand does not answer.
+
+use std::sync::Arc;
+
+use tokio::sync::oneshot;
+use tollgate::algorithm::Op;
+use tollgate::shared::{Ask, Mode, SharedStore};
+use tollgate::{Decision, Error, OwnedKey, Source};
+
+use super::table::{Desk, Spot};
+use super::wish::{Waiting, Wish};
+use super::{Inner, Lease, Leased};
+
+/// Something asked of one key of one limit, for as long as it takes.
+#[derive(Debug)]
+pub(super) struct Question<S: SharedStore> {
+    pub(super) leased: Leased<S>,
+    pub(super) lease: Arc<Lease<S>>,
+    pub(super) key: OwnedKey,
+}
+
+impl<S: SharedStore> Question<S> {
+    pub(super) fn inner(&self) -> &Inner<S> {
+        &self.leased.inner
+    }
+
+    pub(super) fn spot(&self) -> Spot<'_> {
+        Spot { limit: self.lease.number, key: self.key.as_ref() }
+    }
+
+    /// One operation, whatever it takes.
+    pub(super) async fn answer(&self, op: Op) -> Result<Decision, Error> {
+        if let Some(decision) = self.leased.in_hand(&self.lease, self.key.as_ref(), op) {
+            return Ok(decision);
+        }
+        match op {
+            Op::Hit(units) if self.lease.can_lease(units) => self.wait_for(Wish::Hit(units)).await,
+            Op::Take(units) if self.lease.can_lease(units) => {
+                self.wait_for(Wish::Take(units)).await
+            }
+            Op::Refund(receipt) if receipt.source == Source::Lease => {
+                self.pass_on(Op::Refund(self.lease.terms.receipt(&receipt))).await
+            }
+            Op::Set(_) => {
+                self.inner().table.find(self.spot(), |desk| desk.holding.forget());
+                self.pass_on(op).await
+            }
+            _ => self.pass_on(op).await,
+        }
+    }
+
+    /// Waits for a draw; begins one if nobody has.
+    pub(super) async fn wait_for(&self, wish: Wish) -> Result<Decision, Error> {
+        let (tell, told) = oneshot::channel();
+        let ask = |desk: &mut Desk| {
+            // It may have come meanwhile.
+            let now = self.inner().clock.now();
+            if let Some((decision, low)) = desk.ask(&self.lease.terms, now, wish) {
+                return (Some(decision), low);
+            }
+            desk.waiting.push_back(Waiting { wish, tell });
+            (None, !std::mem::replace(&mut desk.holding.drawing, true))
+        };
+        let Some((decision, draw)) = self.inner().table.open(self.spot(), ask) else {
+            return self.exactly(wish).await;
+        };
+        if draw {
+            self.begin();
+        }
+        if let Some(decision) = decision {
+            return Ok(decision);
+        }
+        told.await.unwrap_or_else(|_| Err(Error::unavailable("nobody draws from it any more")))
+    }
+
+    /// There is no room to keep anything for this key: the store decides.
+    async fn exactly(&self, wish: Wish) -> Result<Decision, Error> {
+        let op = match wish {
+            Wish::Hit(units) => Op::Hit(units),
+            Wish::Take(units) => Op::Take(units),
+            Wish::Fetch(units) => Op::Peek(units),
+        };
+        self.pass_on(op).await
+    }
+
+    async fn pass_on(&self, op: Op) -> Result<Decision, Error> {
+        let ask = Ask { prepared: &self.lease.prepared, key: self.key.as_ref(), op };
+        let asked = self.inner().store.ask(&[ask], Mode::Each, None);
+        let decisions = asked.await?;
+        let none = || Error::store("no decision for one question", false);
+        decisions.first().copied().ok_or_else(none)
+    }
+}
