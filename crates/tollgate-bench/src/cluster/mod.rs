@@ -72,7 +72,7 @@ pub(crate) fn run(size: &Size, out: &Path) -> Outcome<()> {
     // One worker: all nodes have one core, the server the other.
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
-    let redis = Server::start()?;
+    let redis = Server::start();
     let results = Results(runtime.block_on(measure(&redis, size))?);
     print!("{}", report::plain(&results));
     let mut machine = Machine::look(&["tokio", "redis"]);

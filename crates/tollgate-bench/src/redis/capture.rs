@@ -8,7 +8,7 @@ use std::time::Duration;
 
 /// The words of the next EVALSHA that `act` makes the server see.
 pub(crate) fn evalsha(server: &Server, act: impl FnOnce() -> Outcome<()>) -> Outcome<Vec<String>> {
-    let mut stream = TcpStream::connect(("127.0.0.1", server.port))?;
+    let mut stream = TcpStream::connect(("127.0.0.1", server.port()))?;
     stream.set_read_timeout(Some(Duration::from_secs(5)))?;
     stream.write_all(b"MONITOR\r\n")?;
     let mut lines = BufReader::new(stream).lines();

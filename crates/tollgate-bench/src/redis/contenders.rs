@@ -159,7 +159,7 @@ pub(crate) fn all(
     let words = command(server, runtime, &redis)?;
     let spread = Benchmark::spread(&words, HOT);
     let benchmark = |words: &[String], connections, pipeline| {
-        Work::Benchmark(Benchmark::new(server.port, words, connections, pipeline))
+        Work::Benchmark(Benchmark::new(server.port(), words, connections, pipeline))
     };
     let mut all = Vec::new();
     let mut add = |id, title, scene, kind, work| {

@@ -44,7 +44,7 @@ impl Results {
 
 /// Measures all and writes it down.
 pub(crate) fn run(size: &Size, out: &Path) -> Outcome<()> {
-    let server = Server::start()?;
+    let server = Server::start();
     // One worker: the client has one core, the server the other.
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;

@@ -4,38 +4,23 @@ use crate::Outcome;
 use crate::measure::waited_by;
 use redis::{Commands, Connection};
 use std::collections::HashMap;
-use std::net::TcpListener;
-use std::process::{Child, Command, Stdio};
 use std::time::Duration;
+use tollgate_testkit::servers::Engine;
 
 /// Gone when dropped. Keeps nothing on disk.
-pub(crate) struct Server {
-    pub(crate) port: u16,
-    child: Child,
-}
+pub(crate) struct Server(Engine);
 
 impl Server {
-    pub(crate) fn start() -> Outcome<Self> {
-        let port = TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port();
-        let child = Command::new("redis-server")
-            .args(["--port", &port.to_string(), "--bind", "127.0.0.1"])
-            .args(["--save", "", "--appendonly", "no"])
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .map_err(|error| format!("redis-server: {error} (apt install redis-server)"))?;
-        let server = Self { port, child };
-        for _ in 0..500 {
-            if server.control().is_ok() {
-                return Ok(server);
-            }
-            rest(Duration::from_millis(10));
-        }
-        Err(format!("redis-server does not answer on port {port}").into())
+    pub(crate) fn start() -> Self {
+        Self(Engine::redis(&[]))
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.0.port()
     }
 
     pub(crate) fn url(&self) -> String {
-        format!("redis://127.0.0.1:{}/", self.port)
+        self.0.url()
     }
 
     /// A connection beside the measured ones.
@@ -47,25 +32,13 @@ impl Server {
 
     /// How long the server was ready to run but had no core.
     pub(crate) fn waited(&self) -> Duration {
-        waited_by(&format!("/proc/{}/schedstat", self.child.id()))
+        waited_by(&format!("/proc/{}/schedstat", self.0.id().unwrap_or_default()))
     }
 
     pub(crate) fn version(&self) -> Outcome<String> {
         let info: redis::InfoDict = redis::cmd("INFO").query(&mut self.control()?)?;
         Ok(info.get("redis_version").unwrap_or_else(|| "unknown".to_owned()))
     }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-#[allow(clippy::disallowed_methods, reason = "another process must have the time to start")]
-fn rest(span: Duration) {
-    std::thread::sleep(span);
 }
 
 /// What a look at the counters costs itself, and redis-benchmark's question for the settings.

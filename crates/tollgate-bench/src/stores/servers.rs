@@ -44,7 +44,7 @@ impl Servers {
         }
         let _processes = [memory, member];
         Ok(Servers {
-            redis: Redis::start()?,
+            redis: Redis::start(),
             memcached,
             etcd,
             postgres,

@@ -11,7 +11,6 @@ mod plot;
 
 use std::error::Error;
 use std::io::{BufRead, BufReader};
-use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
@@ -19,7 +18,7 @@ use std::time::Duration;
 
 use tollgate::{Clock, SystemClock, Timestamp};
 use tollgate_testkit::calls::Line;
-use tollgate_testkit::servers::{Process, eventually, free_port};
+use tollgate_testkit::servers::Engine;
 
 /// Hits a second, all nodes together.
 const LIMIT: u64 = 1_000;
@@ -65,13 +64,8 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 /// The whole play in one mode.
 async fn play(mode: &str) -> Result<Vec<u64>, Box<dyn Error>> {
-    let port = free_port();
-    let mut redis = Process::new("redis-server", "redis-server");
-    redis.start(|command| {
-        command.args(["--save", "", "--bind", "127.0.0.1", "--port", &port.to_string()]);
-    });
-    eventually("Redis listens", || TcpStream::connect(("127.0.0.1", port)).is_ok());
-    let lines: Vec<Line> = (0..NODES).map(|_| Line::to(port)).collect();
+    let redis = Engine::redis(&[]);
+    let lines: Vec<Line> = (0..NODES).map(|_| Line::to(redis.port())).collect();
     let clock = SystemClock::new();
     let admitted: Admitted = Arc::new(Mutex::new(vec![0; END as usize]));
     // From a whole second on, so that a second of the picture is one of the limit.

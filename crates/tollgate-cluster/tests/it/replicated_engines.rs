@@ -1,67 +1,10 @@
 //! Replicas over real engines, which are killed, frozen and cut off.
 
-use std::net::TcpStream;
-
 use tollgate::shared::SharedLimiter;
 use tollgate_cluster::bus;
 use tollgate_cluster::replicated::{Replicated, Settings};
 use tollgate_testkit::calls::{Line, eventually, limiter, run};
-use tollgate_testkit::servers::{Process, free_port};
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    Nats,
-    Redis,
-}
-
-struct Engine {
-    kind: Kind,
-    port: u16,
-    process: Process,
-    args: Vec<String>,
-}
-
-impl Engine {
-    fn start(kind: Kind) -> Engine {
-        Engine::start_with(kind, &[])
-    }
-
-    fn start_with(kind: Kind, args: &[&str]) -> Engine {
-        let program = match kind {
-            Kind::Nats => "nats-server",
-            Kind::Redis => "redis-server",
-        };
-        let args = args.iter().map(ToString::to_string).collect();
-        let process = Process::new(program, program);
-        let mut engine = Engine { kind, port: free_port(), process, args };
-        engine.restart();
-        engine
-    }
-
-    fn restart(&mut self) {
-        let port = self.port.to_string();
-        let usual: &[&str] = match self.kind {
-            Kind::Nats => &["-a", "127.0.0.1", "-p", &port],
-            Kind::Redis => {
-                &["--save", "", "--appendonly", "no", "--bind", "127.0.0.1", "--port", &port]
-            }
-        };
-        let args = &self.args;
-        self.process.start(|command| {
-            command.args(usual).args(args);
-        });
-        let port = self.port;
-        let listens = || TcpStream::connect(("127.0.0.1", port)).is_ok();
-        tollgate_testkit::servers::eventually("it listens", listens);
-    }
-
-    fn url(&self, port: u16) -> String {
-        match self.kind {
-            Kind::Nats => format!("nats://127.0.0.1:{port}"),
-            Kind::Redis => format!("redis://127.0.0.1:{port}"),
-        }
-    }
-}
+use tollgate_testkit::servers::Engine;
 
 async fn replica(url: &str) -> Replicated {
     let mut settings = Settings::default();
@@ -109,59 +52,55 @@ async fn all_agree(fleet: &[Replicated], units: u64) {
     .await;
 }
 
-fn replicas_agree_and_newcomers_get_the_counts(kind: Kind) {
+fn replicas_agree_and_newcomers_get_the_counts(engine: &mut Engine) {
     run(async {
-        let engine = Engine::start(kind);
-        let mut fleet = fleet(&engine.url(engine.port), 2).await;
+        let mut fleet = fleet(&engine.url(), 2).await;
         charge_each(&limiters(&fleet), 5).await;
         all_agree(&fleet, 10).await;
-        fleet.push(replica(&engine.url(engine.port)).await);
+        fleet.push(replica(&engine.url()).await);
         // It was ready, so it has them.
         assert_eq!(limiters(&fleet)[2].usage("key").await.unwrap(), 10);
         charge_each(&limiters(&fleet), 5).await;
         all_agree(&fleet, 25).await;
         // Another fleet on the same engine hears nothing of it.
-        let other = replica(&format!("{}#other", engine.url(engine.port))).await;
+        let other = replica(&format!("{}#other", engine.url())).await;
         assert_eq!(limiter(&other, LIMIT).usage("key").await.unwrap(), 0);
         assert_eq!(other.stats().peers, 0);
     });
 }
 
-fn a_killed_engine_stops_no_replica(kind: Kind) {
+fn a_killed_engine_stops_no_replica(engine: &mut Engine) {
     run(async {
-        let mut engine = Engine::start(kind);
-        let fleet = fleet(&engine.url(engine.port), 3).await;
+        let fleet = fleet(&engine.url(), 3).await;
         charge_each(&limiters(&fleet), 5).await;
         all_agree(&fleet, 15).await;
-        engine.process.kill();
+        engine.kill();
         charge_each(&limiters(&fleet), 5).await;
-        engine.restart();
+        engine.again();
         all_agree(&fleet, 30).await;
     });
 }
 
-fn a_frozen_engine_stops_no_replica(kind: Kind) {
+fn a_frozen_engine_stops_no_replica(engine: &mut Engine) {
     run(async {
-        let engine = Engine::start(kind);
-        let fleet = fleet(&engine.url(engine.port), 2).await;
-        engine.process.freeze();
+        let fleet = fleet(&engine.url(), 2).await;
+        engine.freeze();
         charge_each(&limiters(&fleet), 5).await;
         eventually("they miss each other", || async {
             fleet.iter().all(|replica| replica.stats().missing == 1)
         })
         .await;
         charge_each(&limiters(&fleet), 5).await;
-        engine.process.thaw();
+        engine.thaw();
         all_agree(&fleet, 20).await;
     });
 }
 
-fn a_replica_that_was_cut_off_agrees_again(kind: Kind) {
+fn a_replica_that_was_cut_off_agrees_again(engine: &mut Engine) {
     run(async {
-        let engine = Engine::start(kind);
-        let line = Line::to(engine.port);
-        let near = replica(&engine.url(engine.port)).await;
-        let far = replica(&engine.url(line.port())).await;
+        let line = Line::to(engine.port());
+        let near = replica(&engine.url()).await;
+        let far = replica(&engine.url_at(line.port())).await;
         let fleet = [near, far];
         charge_each(&limiters(&fleet), 5).await;
         all_agree(&fleet, 10).await;
@@ -176,18 +115,17 @@ fn a_replica_that_was_cut_off_agrees_again(kind: Kind) {
     });
 }
 
-fn without_an_engine_a_replica_starts_alone_and_joins_later(kind: Kind) {
+fn without_an_engine_a_replica_starts_alone_and_joins_later(engine: &mut Engine) {
     run(async {
-        let mut engine = Engine::start(kind);
-        engine.process.kill();
-        let url = engine.url(engine.port);
+        engine.kill();
+        let url = engine.url();
         let builder = |url: &str| Replicated::builder(bus::open(url).unwrap()).nodes(4);
         let fleet = [builder(&url).start().await.unwrap(), builder(&url).start().await.unwrap()];
         assert!(!fleet[0].stats().ready);
         // Until it has heard of others it keeps to its share.
         let taken = limiters(&fleet)[0].take("key", 1000).await.unwrap().charged();
         assert_eq!(taken, 250);
-        engine.restart();
+        engine.again();
         for replica in &fleet {
             replica.wait_ready().await;
         }
@@ -195,28 +133,33 @@ fn without_an_engine_a_replica_starts_alone_and_joins_later(kind: Kind) {
     });
 }
 
-fn credentials_stand_in_the_url(kind: Kind) {
+fn agree_with_credentials(engine: &Engine, credentials: &str) {
     run(async {
-        let args: &[&str] = match kind {
-            Kind::Nats => &["--user", "gate", "--pass", "secret"],
-            Kind::Redis => &["--requirepass", "secret"],
-        };
-        let engine = Engine::start_with(kind, args);
-        let user = if kind == Kind::Nats { "gate" } else { "default" };
-        let url = engine.url(engine.port).replace("//", &format!("//{user}:secret@"));
+        let url = engine.url().replace("//", &format!("//{credentials}@"));
         let fleet = fleet(&url, 2).await;
         charge_each(&limiters(&fleet), 5).await;
         all_agree(&fleet, 10).await;
     });
 }
 
+#[test]
+fn credentials_of_nats_stand_in_the_url() {
+    let engine = Engine::nats(&["--user", "gate", "--pass", "secret"]);
+    agree_with_credentials(&engine, "gate:secret");
+}
+
+#[test]
+fn credentials_of_redis_stand_in_the_url() {
+    agree_with_credentials(&Engine::redis(&["--requirepass", "secret"]), "default:secret");
+}
+
 macro_rules! on_each_engine {
     ($($test:ident,)+) => {
         mod nats {
-            $(#[test] fn $test() { super::$test(super::Kind::Nats); })+
+            $(#[test] fn $test() { super::$test(&mut super::Engine::nats(&[])); })+
         }
         mod redis {
-            $(#[test] fn $test() { super::$test(super::Kind::Redis); })+
+            $(#[test] fn $test() { super::$test(&mut super::Engine::redis(&[])); })+
         }
     };
 }
@@ -227,5 +170,4 @@ on_each_engine! {
     a_frozen_engine_stops_no_replica,
     a_replica_that_was_cut_off_agrees_again,
     without_an_engine_a_replica_starts_alone_and_joins_later,
-    credentials_stand_in_the_url,
 }

@@ -1,14 +1,14 @@
 //! Real servers for tests: processes on free ports of the loopback, gone when they are dropped.
 //!
-//! A store's own tests wrap a [`Process`] in what its server needs to be told:
+//! [`Engine`] is a Redis or a NATS. A store's own tests wrap a [`Process`] in what its server needs to be told:
 //!
 //! ```no_run
 //! use tollgate_testkit::servers::{Process, eventually, free_port};
 //!
 //! let port = free_port();
-//! let mut server = Process::new("redis-server", "redis-server");
+//! let mut server = Process::new("memcached", "memcached");
 //! server.start(|command| {
-//!     command.args(["--save", "", "--bind", "127.0.0.1", "--port", &port.to_string()]);
+//!     command.args(["-l", "127.0.0.1", "-p", &port.to_string()]);
 //! });
 //! eventually("it listens", || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok());
 //! server.freeze();
@@ -19,6 +19,7 @@
 #[cfg(feature = "certificates")]
 mod certificates;
 mod directory;
+mod engine;
 mod port;
 mod process;
 mod together;
@@ -26,6 +27,7 @@ mod together;
 #[cfg(feature = "certificates")]
 pub use certificates::Certificates;
 pub use directory::Directory;
+pub use engine::Engine;
 pub use port::free_port;
 pub use process::Process;
 pub use together::Together;

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use tollgate::{Clock, SystemClock};
-use tollgate_testkit::servers::eventually;
+use tollgate_testkit::servers::{Engine, eventually};
 
-use super::fleet::{Engine, Fleet, NODES};
+use super::fleet::{Fleet, NODES};
 use super::load::{Load, hit};
 
 fn leased(port: u16) -> String {
@@ -20,7 +20,7 @@ fn load(fleet: &Fleet) -> Load {
 /// A window that does not end: the total is the limit, to the unit.
 #[test]
 fn three_servers_admit_exactly_the_limit() {
-    let fleet = Fleet::start(Engine::redis(), "3000/365 days fixed-window", leased);
+    let fleet = Fleet::start(Engine::redis(&[]), "3000/365 days fixed-window", leased);
     let load = load(&fleet);
     eventually("the limit is used up", || load.passed() == 3_000);
     let before = load.refused();
@@ -34,7 +34,7 @@ fn three_servers_admit_exactly_the_limit() {
 /// Lines are late, drip, hear nothing and are severed; nodes and the store stand still; a node dies.
 #[test]
 fn whatever_breaks_no_more_than_the_limit_passes() {
-    let mut fleet = Fleet::start(Engine::redis(), "3000/365 days fixed-window", leased);
+    let mut fleet = Fleet::start(Engine::redis(&[]), "3000/365 days fixed-window", leased);
     let load = load(&fleet);
     let some_pass = |load: &Load| {
         let (passed, refused) = (load.passed(), load.refused());
@@ -57,8 +57,8 @@ fn whatever_breaks_no_more_than_the_limit_passes() {
     fleet.lines[0].sever();
     some_pass(&load);
     fleet.lines[0].mend();
-    fleet.freeze_engine();
-    fleet.thaw_engine();
+    fleet.engine.freeze();
+    fleet.engine.thaw();
     some_pass(&load);
     let passed = load.end();
     assert!(passed <= 3_000, "{passed}");
@@ -73,7 +73,7 @@ fn whatever_breaks_no_more_than_the_limit_passes() {
 /// A bucket: never more than its burst and what has flowed back since.
 #[test]
 fn a_bucket_gives_no_more_than_burst_and_rate() {
-    let mut fleet = Fleet::start(Engine::redis(), "300/second burst=200", leased);
+    let mut fleet = Fleet::start(Engine::redis(&[]), "300/second burst=200", leased);
     let clock = SystemClock::new();
     let begin = clock.now();
     let load = load(&fleet);
@@ -86,7 +86,7 @@ fn a_bucket_gives_no_more_than_burst_and_rate() {
     let micros = clock.now().since(begin).as_micros();
     let allowed = 200 + 300 * micros / 1_000_000 + 1;
     assert!(u128::from(passed) <= allowed, "{passed} in {micros} microseconds");
-    fleet.kill_engine();
+    fleet.engine.kill();
     fleet.engine.again();
     eventually("a new store answers", || hit(fleet.nodes[0].http) == Some(true));
 }
@@ -94,7 +94,7 @@ fn a_bucket_gives_no_more_than_burst_and_rate() {
 /// A server that ends in order gives back what it has in hand.
 #[test]
 fn a_server_that_leaves_gives_back() {
-    let mut fleet = Fleet::start(Engine::redis(), "1000/365 days fixed-window", leased);
+    let mut fleet = Fleet::start(Engine::redis(&[]), "1000/365 days fixed-window", leased);
     let first = Load::start(&[fleet.nodes[0].http], 1);
     eventually("some pass", || first.passed() > 200);
     let passed = first.end();

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use tollgate_testkit::calls::Line;
-use tollgate_testkit::servers::eventually;
+use tollgate_testkit::servers::{Engine, eventually};
 
-use super::fleet::{Engine, Fleet, NODES};
+use super::fleet::{Fleet, NODES};
 use super::load::Load;
 
 const LIMIT: &str = "2000/365 days fixed-window";
@@ -59,18 +59,18 @@ fn obey_the_bound_and_agree(engine: Engine, url: impl Fn(u16) -> String) {
 
 #[test]
 fn servers_over_nats_obey_the_bound_and_agree() {
-    obey_the_bound_and_agree(Engine::nats(), nats);
+    obey_the_bound_and_agree(Engine::nats(&[]), nats);
 }
 
 #[test]
 fn servers_over_redis_obey_the_bound_and_agree() {
-    obey_the_bound_and_agree(Engine::redis(), redis);
+    obey_the_bound_and_agree(Engine::redis(&[]), redis);
 }
 
 /// Split by a cut line, by a node and a bus that stand still, and by a bus that is killed: each part admits at most the limit; after it is mended all agree.
 #[test]
 fn a_split_admits_the_limit_in_each_part_and_heals() {
-    let mut fleet = Fleet::start(Engine::nats(), LIMIT, nats);
+    let mut fleet = Fleet::start(Engine::nats(&[]), LIMIT, nats);
     meet(&fleet);
     fleet.lines[0].cut();
     fleet.lines[1].delay(Duration::from_millis(20));
@@ -80,10 +80,10 @@ fn a_split_admits_the_limit_in_each_part_and_heals() {
     fleet.nodes[1].process.freeze();
     eventually("more pass", || load.passed() > 800);
     fleet.nodes[1].process.thaw();
-    fleet.freeze_engine();
+    fleet.engine.freeze();
     eventually("and more", || load.passed() > 1_200);
-    fleet.thaw_engine();
-    fleet.kill_engine();
+    fleet.engine.thaw();
+    fleet.engine.kill();
     exhaust(&load);
     let passed = load.end();
     assert!((L..=NODES as u64 * L).contains(&passed), "{passed}");
@@ -96,7 +96,7 @@ fn a_split_admits_the_limit_in_each_part_and_heals() {
 /// One that is killed takes with it what nobody has heard; its successor learns the rest, and admits no more once it has.
 #[test]
 fn a_successor_learns_what_was_counted() {
-    let mut fleet = Fleet::start(Engine::nats(), LIMIT, nats);
+    let mut fleet = Fleet::start(Engine::nats(&[]), LIMIT, nats);
     meet(&fleet);
     let load = all(&fleet);
     exhaust(&load);

@@ -2,7 +2,7 @@
 
 use super::*;
 use tollgate::shared::OnFailure;
-use tollgate_testkit::servers::free_port;
+use tollgate_testkit::servers::{Engine, eventually, free_port};
 
 fn user() -> RateLimitDescriptor {
     on([("user", "a")])
@@ -64,20 +64,8 @@ async fn nobody_waits_longer_than_the_caller_does() {
 
 #[tokio::test]
 async fn keys_that_a_store_cannot_decide_at_once_are_still_all_or_nothing() {
-    let mut redis = tollgate_testkit::servers::Process::new("redis-server", "redis-server");
-    let port = free_port().to_string();
-    redis.start(|command| {
-        command.args([
-            "--port",
-            &port,
-            "--bind",
-            "127.0.0.1",
-            "--save",
-            "",
-            "--cluster-enabled",
-            "yes",
-        ]);
-    });
+    let redis = Engine::redis(&["--cluster-enabled", "yes"]);
+    let port = redis.port().to_string();
     let tell = |arguments: &[&str]| {
         let output =
             std::process::Command::new("redis-cli").args(["-p", &port]).args(arguments).output();
@@ -85,7 +73,7 @@ async fn keys_that_a_store_cannot_decide_at_once_are_still_all_or_nothing() {
             .map(|output| String::from_utf8_lossy(&output.stdout).into_owned())
             .unwrap_or_default()
     };
-    tollgate_testkit::servers::eventually("it has all slots", || {
+    eventually("it has all slots", || {
         tell(&["CLUSTER", "ADDSLOTSRANGE", "0", "16383"]);
         tell(&["CLUSTER", "INFO"]).contains("cluster_state:ok")
     });

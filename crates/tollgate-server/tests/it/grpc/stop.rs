@@ -4,14 +4,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::*;
 use crate::server::Server as Tollgate;
-use tollgate_testkit::servers::{Process, eventually, free_port};
+use tollgate_testkit::servers::{Engine, eventually};
 
 const LIMIT: u32 = 1_000_000_000;
 
 /// What is asked too late may have been charged: here nothing is too late.
-fn start(store: u16) -> Tollgate {
-    let store = format!("redis://127.0.0.1:{store}");
-    Tollgate::with("[store]\ndeadline = \"30s\"\n", &["--store", &store], |_| {})
+fn start(store: &Engine) -> Tollgate {
+    Tollgate::with("[store]\ndeadline = \"30s\"\n", &["--store", &store.url()], |_| {})
 }
 
 fn asks(grpc: SocketAddr) -> tonic::client::Grpc<Channel> {
@@ -22,14 +21,8 @@ fn asks(grpc: SocketAddr) -> tonic::client::Grpc<Channel> {
 /// What is charged is in the store, and outlives the server.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_charged_was_answered() {
-    let store = free_port();
-    let mut redis = Process::new("redis-server", "redis-server");
-    redis.start(|command| {
-        command.args(["--port", &store.to_string(), "--bind", "127.0.0.1", "--save", ""]);
-    });
-    let listens = || std::net::TcpStream::connect(("127.0.0.1", store)).is_ok();
-    eventually("the store listens", listens);
-    let mut tollgate = start(store);
+    let store = Engine::redis(&[]);
+    let mut tollgate = start(&store);
     let grpc = tollgate.grpc;
     let user = || overridden(LIMIT, Unit::Year, on([("user", "a")]));
 
@@ -62,7 +55,7 @@ async fn what_was_charged_was_answered() {
     stopped.await.unwrap();
     assert!(each.iter().all(|count| *count > 0), "all had their turn: {each:?}");
 
-    let again = start(store);
+    let again = start(&store);
     let mut client = Client { asks: asks(again.grpc), _serves: serves };
     let (_, left) = client.left(cost(0, user())).await;
     assert_eq!(LIMIT - left, answered.load(Ordering::Relaxed));

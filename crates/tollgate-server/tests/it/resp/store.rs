@@ -7,7 +7,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use tollgate_stores::Opening;
-use tollgate_testkit::servers::{Process, eventually, free_port};
+use tollgate_testkit::servers::{Engine, free_port};
 
 use super::client::command;
 use super::here::Here;
@@ -15,7 +15,7 @@ use super::{Client, Value};
 
 /// A Redis behind a gate that keeps answers back until so many questions have come.
 struct Gated {
-    _redis: Process,
+    _redis: Engine,
     port: u16,
     gate: Arc<Gate>,
 }
@@ -49,12 +49,8 @@ impl Gate {
 
 impl Gated {
     fn start() -> Gated {
-        let redis_port = free_port();
-        let mut redis = Process::new("redis-server", "redis-server");
-        redis.start(|command| {
-            command.args(["--save", "", "--bind", "127.0.0.1", "--port", &redis_port.to_string()]);
-        });
-        eventually("Redis listens", || TcpStream::connect(("127.0.0.1", redis_port)).is_ok());
+        let redis = Engine::redis(&[]);
+        let redis_port = redis.port();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let gate = Arc::new(Gate::default());
