@@ -20,7 +20,7 @@ use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
 use tokio::net::TcpListener;
 use tollgate::{Limiter, Memory};
-use tollgate_tower::{Chooser, Decided, Gate, KeyBy, RateLimitLayer};
+use tollgate_tower::{Around, Chooser, Decided, Gate, KeyBy, RateLimitLayer};
 
 /// Which customer has which plan. A real one is asked over a connection; keep what it says for a while.
 #[derive(Clone, Default)]
@@ -47,7 +47,7 @@ struct Plans {
     paid: Limiter<Memory>,
 }
 
-fn app(database: Database) -> Result<Router, tollgate::Error> {
+fn app(database: Database) -> Result<Around<Limiter<Memory>>, tollgate::Error> {
     let store = Memory::new();
     let free = store.limiter("3/minute fixed-window-per-key name=api")?;
     let paid = store.limiter("1000/minute fixed-window-per-key name=api")?;
@@ -68,10 +68,8 @@ fn app(database: Database) -> Result<Router, tollgate::Error> {
     // By API key; who has none is limited by address.
     let gate = Gate::choosing(by_plan).key(KeyBy::api_key("x-api-key").or(KeyBy::default()));
 
-    Ok(Router::new()
-        .route("/", get(hello))
-        .route("/health", get(|| async { "well" }))
-        .layer(RateLimitLayer::of(gate.problem_json()).tell_handlers()))
+    let app = Router::new().route("/", get(hello)).route("/health", get(|| async { "well" }));
+    Ok(RateLimitLayer::of(gate.problem_json()).tell_handlers().around(app))
 }
 
 /// Handlers can see what was decided, because the layer was asked to tell them; for who is not limited nothing was.
@@ -90,8 +88,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let server = listener.local_addr()?;
-    // With the addresses of peers, or all without an API key would share one bucket.
-    let app = app(database.clone())?.into_make_service_with_connect_info::<SocketAddr>();
+    let app = app(database.clone())?;
     tokio::spawn(async move { axum::serve(listener, app).await });
 
     for customer in ["somebody", "acme", "ourselves"] {

@@ -74,6 +74,18 @@ impl<B> Body<B> {
     }
 }
 
+/// The handler's own where nothing is counted, without another box around it.
+#[cfg(feature = "axum")]
+impl From<Body<axum::body::Body>> for axum::body::Body {
+    fn from(body: Body<axum::body::Body>) -> Self {
+        match body {
+            Body { kind: Kind::Inner { body }, tally: None } => body,
+            Body { kind: Kind::Text { bytes }, .. } => bytes.unwrap_or_default().into(),
+            counted => axum::body::Body::new(counted),
+        }
+    }
+}
+
 impl<B> Default for Body<B> {
     fn default() -> Self {
         Body::text(Bytes::new())

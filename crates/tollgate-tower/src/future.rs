@@ -57,8 +57,8 @@ pub(crate) struct Deciding<S, D: Decider, B> {
 
 /// What is left to do when the response is there: as little as the gate asks for.
 pub(crate) struct After<D: Decider> {
-    told: Option<Told>,
-    settles: Option<Box<(SettleBy, Pass<D>)>>,
+    pub(crate) told: Option<Told>,
+    pub(crate) settles: Option<Box<(SettleBy, Pass<D>)>>,
 }
 
 impl<D: Decider> After<D> {

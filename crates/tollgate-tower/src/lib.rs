@@ -1,24 +1,23 @@
 //! [`tollgate`] for tower: servers of axum, tonic and hyper that limit their clients, and clients that stay under a limit.
 //!
-//! ```
+//! ```no_run
 //! use tollgate::Memory;
 //! use tollgate_tower::RateLimitLayer;
 //!
-//! # fn app() -> Result<axum::Router, tollgate::Error> {
-//! # use axum::{Router, routing::get};
-//! let limiter = Memory::new().limiter("100/minute")?;
-//! let app = Router::new()
-//!     .route("/", get(|| async { "hello" }))
-//!     .layer(RateLimitLayer::new(limiter));
-//! # Ok(app)
+//! # async fn serve(app: axum::Router) -> Result<(), Box<dyn std::error::Error>> {
+//! # let listener = tokio::net::TcpListener::bind("127.0.0.1:3000").await?;
+//! let limit = RateLimitLayer::new(Memory::new().limiter("100/minute")?);
+//! axum::serve(listener, limit.around(app)).await?;
+//! # Ok(())
 //! # }
 //! ```
 //!
-//! That limits each address. Servers have to pass addresses on, else all clients share one bucket and a warning says so:
+//! That limits each address. It is a layer as well, for some routes, or for services that are not axum's. Servers have to pass addresses on to a layer, else all clients
+//! share one bucket and a warning says so:
 //!
 //! | server | how |
 //! | --- | --- |
-//! | axum | feature `axum`, and `app.into_make_service_with_connect_info::<SocketAddr>()` |
+//! | axum | feature `axum`; around an app, nothing; inside, `app.into_make_service_with_connect_info::<SocketAddr>()` |
 //! | tonic | feature `tonic` |
 //! | hyper, or anything else | an extension [`PeerAddr`] in each request |
 //!
@@ -43,6 +42,8 @@
 //! Nothing is boxed on the way of a request that a limiter in this process decides on. What is: plans that are looked up, decisions of shared stores and
 //! waits, because their futures have no name; what settles a body, so that the type of a body does not depend on the store; requests of [`PaceLayer`].
 
+#[cfg(feature = "axum")]
+mod around;
 mod body;
 mod decided;
 mod future;
@@ -54,6 +55,8 @@ mod peer;
 mod refusal;
 mod service;
 
+#[cfg(feature = "axum")]
+pub use around::{Around, AroundFuture, Connection};
 pub use body::Body;
 pub use decided::Decided;
 pub use future::ResponseFuture;

@@ -17,14 +17,16 @@ use tollgate_http::Head;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerAddr(pub SocketAddr);
 
-/// Shows the head of a request to somebody.
-pub(crate) fn head_of<B, T>(request: &mut Request<B>, look: impl FnOnce(&Head<'_>) -> T) -> T {
-    let peer = peer(request.extensions_mut());
+/// The head of a request of this peer.
+#[inline]
+pub(crate) fn head_of<B>(peer: Option<IpAddr>, request: &Request<B>) -> Head<'_> {
     let head = Head::new(request.method().as_str(), request.uri().path(), request.headers());
-    look(&head.peer(peer).extensions(request.extensions()))
+    head.peer(peer).extensions(request.extensions())
 }
 
-fn peer(extensions: &mut Extensions) -> Option<IpAddr> {
+/// Where the request comes from, as its extensions tell.
+pub(crate) fn peer_of<B>(request: &mut Request<B>) -> Option<IpAddr> {
+    let extensions = request.extensions_mut();
     let ours = extensions.get::<PeerAddr>().map(|peer| peer.0);
     let found = ours.or_else(|| axum(extensions)).or_else(|| tonic(extensions));
     found.map(|address| address.ip())

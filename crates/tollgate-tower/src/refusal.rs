@@ -9,7 +9,7 @@ use crate::body::Body;
 use crate::grpc;
 use crate::headers::write_headers;
 use crate::layer::RateLimitLayer;
-use crate::peer::head_of;
+use crate::peer::{head_of, peer_of};
 
 pub(crate) type RefusalFn = dyn Fn(&Refusal<'_>) -> Response<Bytes> + Send + Sync;
 
@@ -80,7 +80,8 @@ impl<D: Decider> RateLimitLayer<D> {
         // A number that is no status is a slip in the settings, and no reason for a 500.
         let status = StatusCode::from_u16(status).unwrap_or(StatusCode::TOO_MANY_REQUESTS);
         let mut response = if let Some(own) = &self.refusal {
-            head_of(request, |head| own(&Refusal { status, reason, head })).map(Body::text)
+            let head = &head_of(peer_of(request), request);
+            own(&Refusal { status, reason, head }).map(Body::text)
         } else if let Some(media_type) = grpc::media_type(request.headers(), self.always_grpc) {
             grpc::refusal(media_type, status, reason, text.trim_end()).map(|()| Body::default())
         } else {

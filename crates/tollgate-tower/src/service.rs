@@ -1,16 +1,17 @@
 //! The service: a request is looked at, decided on at once where that can be, and passed on or refused.
 
+use std::net::IpAddr;
 use std::task::{Context, Poll};
 
 use http::{Request, Response};
-use tollgate_http::{Decider, Question, Reason, Verdict};
+use tollgate_http::{Choice, Decider, Question, Reason, RequestKey, Verdict};
 use tower_service::Service;
 
 use crate::body::Body;
 use crate::decided::Decided;
 use crate::future::{After, Deciding, ResponseFuture, State};
 use crate::layer::RateLimitLayer;
-use crate::peer::head_of;
+use crate::peer::{head_of, peer_of};
 
 /// A service whose requests are limited. Made by a [`RateLimitLayer`]; clones share everything.
 #[derive(Clone, Debug)]
@@ -33,36 +34,9 @@ where
     }
 
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
-        let gate = &self.rules.gate;
-        let question = head_of(&mut request, |head| gate.question(head));
-        let entry = match question {
-            Question::Ask { key, cost, choice } => match gate.decide_now(key, cost, choice) {
-                Ok(ref verdict) => enter(&self.rules, verdict, &mut request),
-                Err((key, cost, choice)) => {
-                    let gate = gate.clone();
-                    // Boxed: a future of the store's, the plan's or the wait's own, which has no name.
-                    let verdict = Box::pin(async move {
-                        gate.decide(key, cost, choice, tokio::time::sleep).await
-                    });
-                    // The one that is ready goes with the request; its clone has yet to become so.
-                    let clone = self.inner.clone();
-                    let inner = std::mem::replace(&mut self.inner, clone);
-                    let rules = self.rules.clone();
-                    let deciding = Box::new(Deciding { verdict, rules, inner, request });
-                    return ResponseFuture { state: State::Deciding { deciding: Some(deciding) } };
-                }
-            },
-            Question::Skip => Entry::Passes(After::NOTHING),
-            Question::NoKey(status) => {
-                Entry::Refused(self.rules.refuse(&mut request, status, &Reason::NoKey))
-            }
-        };
-        match entry {
-            Entry::Passes(after) => {
-                ResponseFuture { state: State::Inner { future: self.inner.call(request), after } }
-            }
-            Entry::Refused(response) => ResponseFuture { state: State::ready(response) },
-        }
+        let peer = peer_of(&mut request);
+        let entry = self.rules.look(peer, &mut request);
+        self.go_on(entry, request)
     }
 }
 
@@ -72,7 +46,71 @@ pub(crate) enum Entry<D: Decider, R> {
     Refused(Response<Body<R>>),
 }
 
+/// What is asked where somebody has to be waited for.
+type Waits<D> = (RequestKey, u64, Choice<D>);
+
+impl<D: Decider> RateLimitLayer<D> {
+    /// Looks at a request of this peer, and decides where that can be at once.
+    #[inline]
+    pub(crate) fn look<B, R>(
+        &self,
+        peer: Option<IpAddr>,
+        request: &mut Request<B>,
+    ) -> Result<Entry<D, R>, Waits<D>> {
+        Ok(match self.gate.question(&head_of(peer, request)) {
+            Question::Ask { key, cost, choice } => {
+                let verdict = self.gate.decide_now(key, cost, choice)?;
+                enter(self, &verdict, request)
+            }
+            Question::Skip => Entry::Passes(After::NOTHING),
+            Question::NoKey(status) => Entry::Refused(self.refuse(request, status, &Reason::NoKey)),
+        })
+    }
+}
+
+impl<S, D: Decider> RateLimit<S, D> {
+    /// The way of a request from the door on.
+    #[inline]
+    pub(crate) fn go_on<B, R>(
+        &mut self,
+        entry: Result<Entry<D, R>, Waits<D>>,
+        request: Request<B>,
+    ) -> ResponseFuture<S, D, B, R>
+    where
+        S: Service<Request<B>, Response = Response<R>> + Clone,
+    {
+        match entry {
+            Ok(Entry::Passes(after)) => {
+                ResponseFuture { state: State::Inner { future: self.inner.call(request), after } }
+            }
+            Ok(Entry::Refused(response)) => ResponseFuture { state: State::ready(response) },
+            Err(waits) => self.wait(waits, request),
+        }
+    }
+
+    fn wait<B, R>(
+        &mut self,
+        (key, cost, choice): Waits<D>,
+        request: Request<B>,
+    ) -> ResponseFuture<S, D, B, R>
+    where
+        S: Service<Request<B>, Response = Response<R>> + Clone,
+    {
+        let gate = self.rules.gate.clone();
+        // Boxed: a future of the store's, the plan's or the wait's own, which has no name.
+        let verdict =
+            Box::pin(async move { gate.decide(key, cost, choice, tokio::time::sleep).await });
+        // The one that is ready goes with the request; its clone has yet to become so.
+        let clone = self.inner.clone();
+        let inner = std::mem::replace(&mut self.inner, clone);
+        let rules = self.rules.clone();
+        let deciding = Box::new(Deciding { verdict, rules, inner, request });
+        ResponseFuture { state: State::Deciding { deciding: Some(deciding) } }
+    }
+}
+
 /// Lets a request pass, or refuses it.
+#[inline]
 pub(crate) fn enter<D: Decider, B, R>(
     rules: &RateLimitLayer<D>,
     verdict: &Verdict<D>,

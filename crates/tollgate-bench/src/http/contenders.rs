@@ -2,22 +2,36 @@
 
 use crate::Outcome;
 use axum::Router;
+use axum::body::Body;
 use axum::http::{HeaderName, HeaderValue};
 use axum::response::Response;
 use axum::routing::get;
+use governor::clock::QuantaInstant;
+use governor::middleware::{NoOpMiddleware, StateInformationMiddleware};
 use std::sync::Arc;
-use tollgate::{Atomic, Memory};
-use tollgate_tower::{Gate, Headers, RateLimitLayer};
+use tollgate::{Atomic, Limiter, Memory};
+use tollgate_tower::{Around, Gate, Headers, RateLimitLayer};
+use tower::Layer;
 use tower::util::MapResponseLayer;
 use tower_governor::GovernorLayer;
-use tower_governor::governor::GovernorConfigBuilder;
+use tower_governor::governor::{Governor, GovernorConfigBuilder};
+use tower_governor::key_extractor::PeerIpKeyExtractor;
 
 pub(crate) struct Contender {
     pub(crate) id: &'static str,
     pub(crate) title: &'static str,
     /// Whether responses tell of the limit.
     pub(crate) tells: bool,
-    pub(crate) app: fn() -> Outcome<Router>,
+    pub(crate) app: fn() -> Outcome<App>,
+}
+
+/// An app, with what stands before it.
+pub(crate) enum App {
+    /// Nothing, or something inside of its router.
+    Inside(Router),
+    Tollgate(Around<Limiter<Memory>>),
+    Governor(Governor<PeerIpKeyExtractor, NoOpMiddleware<QuantaInstant>, Router, Body>),
+    GovernorTells(Governor<PeerIpKeyExtractor, StateInformationMiddleware, Router, Body>),
 }
 
 pub(crate) const NONE: &str = "none";
@@ -28,12 +42,16 @@ pub(crate) const TOLLGATE: &str = "tollgate";
 pub(crate) const QUIET: &str = "tollgate-quiet";
 pub(crate) const GOVERNOR: &str = "governor";
 pub(crate) const GOVERNOR_TELLS: &str = "governor-tells";
+pub(crate) const AROUND: &str = "around";
+pub(crate) const AROUND_QUIET: &str = "around-quiet";
+pub(crate) const GOVERNOR_AROUND: &str = "governor-around";
+pub(crate) const GOVERNOR_AROUND_TELLS: &str = "governor-around-tells";
 
 /// A billion in a second.
 const OUT_OF_REACH: &str = "1000000000/second";
 
 pub(crate) const ALL: &[Contender] = &[
-    Contender { id: NONE, title: "no limiter", tells: false, app: || Ok(hello()) },
+    Contender { id: NONE, title: "no limiter", tells: false, app: none },
     Contender { id: EMPTY, title: "a layer that does nothing", tells: false, app: empty },
     Contender {
         id: CONSTANT,
@@ -46,6 +64,25 @@ pub(crate) const ALL: &[Contender] = &[
     Contender { id: "tollgate-atomic", title: "tollgate-tower, Atomic", tells: true, app: atomic },
     Contender { id: GOVERNOR_TELLS, title: "tower_governor", tells: true, app: governor_tells },
     Contender { id: GOVERNOR, title: "tower_governor", tells: false, app: governor },
+    Contender { id: AROUND, title: "tollgate-tower, around", tells: true, app: around },
+    Contender {
+        id: AROUND_QUIET,
+        title: "tollgate-tower, around",
+        tells: false,
+        app: around_quiet,
+    },
+    Contender {
+        id: GOVERNOR_AROUND_TELLS,
+        title: "tower_governor, around",
+        tells: true,
+        app: governor_around_tells,
+    },
+    Contender {
+        id: GOVERNOR_AROUND,
+        title: "tower_governor, around",
+        tells: false,
+        app: governor_around,
+    },
 ];
 
 pub(crate) fn find(id: &str) -> Outcome<&'static Contender> {
@@ -57,43 +94,83 @@ fn hello() -> Router {
     Router::new().route("/", get(|| async { "hello, world" }))
 }
 
-fn empty() -> Outcome<Router> {
-    Ok(hello().layer(MapResponseLayer::new(|response: Response| response)))
+fn none() -> Outcome<App> {
+    Ok(App::Inside(hello()))
+}
+
+fn empty() -> Outcome<App> {
+    Ok(App::Inside(hello().layer(MapResponseLayer::new(|response: Response| response))))
 }
 
 /// The same headers as tollgate's, as long as those, and always the same.
-fn constant() -> Outcome<Router> {
+fn constant() -> Outcome<App> {
     const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
     const LEFT: HeaderName = HeaderName::from_static("ratelimit");
-    Ok(hello().layer(MapResponseLayer::new(|mut response: Response| {
+    Ok(App::Inside(hello().layer(MapResponseLayer::new(|mut response: Response| {
         let policy = HeaderValue::from_static(r#""1000000000/second";q=1000000000;w=1"#);
         let left = HeaderValue::from_static(r#""1000000000/second";r=999999999;t=1"#);
         response.headers_mut().append(POLICY, policy);
         response.headers_mut().append(LEFT, left);
         response
-    })))
+    }))))
 }
 
-fn memory() -> Outcome<Router> {
-    Ok(hello().layer(RateLimitLayer::new(Memory::new().limiter(OUT_OF_REACH)?)))
+fn tells() -> Outcome<RateLimitLayer<Limiter<Memory>>> {
+    Ok(RateLimitLayer::new(Memory::new().limiter(OUT_OF_REACH)?))
 }
 
-fn atomic() -> Outcome<Router> {
-    Ok(hello().layer(RateLimitLayer::new(Atomic::new().limiter(OUT_OF_REACH)?)))
+fn tells_not() -> Outcome<RateLimitLayer<Limiter<Memory>>> {
+    let gate = Gate::new(Memory::new().limiter(OUT_OF_REACH)?);
+    Ok(RateLimitLayer::of(gate.headers(Headers::none())))
 }
 
-fn quiet() -> Outcome<Router> {
-    let gate = Gate::new(Memory::new().limiter(OUT_OF_REACH)?).headers(Headers::none());
-    Ok(hello().layer(RateLimitLayer::of(gate)))
+fn memory() -> Outcome<App> {
+    Ok(App::Inside(hello().layer(tells()?)))
 }
 
-fn governor() -> Outcome<Router> {
+fn quiet() -> Outcome<App> {
+    Ok(App::Inside(hello().layer(tells_not()?)))
+}
+
+fn atomic() -> Outcome<App> {
+    let limiter = Atomic::new().limiter(OUT_OF_REACH)?;
+    Ok(App::Inside(hello().layer(RateLimitLayer::new(limiter))))
+}
+
+fn around() -> Outcome<App> {
+    Ok(App::Tollgate(tells()?.around(hello())))
+}
+
+fn around_quiet() -> Outcome<App> {
+    Ok(App::Tollgate(tells_not()?.around(hello())))
+}
+
+const NO_SUCH_LIMIT: &str = "tower_governor: no such limit";
+
+fn governed() -> Outcome<GovernorLayer<PeerIpKeyExtractor, NoOpMiddleware<QuantaInstant>, Body>> {
     let config = GovernorConfigBuilder::default().per_nanosecond(1).burst_size(1_000_000).finish();
-    Ok(hello().layer(GovernorLayer::new(Arc::new(config.ok_or("tower_governor: no such limit")?))))
+    Ok(GovernorLayer::new(Arc::new(config.ok_or(NO_SUCH_LIMIT)?)))
 }
 
-fn governor_tells() -> Outcome<Router> {
+fn governed_tells() -> Outcome<GovernorLayer<PeerIpKeyExtractor, StateInformationMiddleware, Body>>
+{
     let mut config = GovernorConfigBuilder::default();
     let config = config.per_nanosecond(1).burst_size(1_000_000).use_headers().finish();
-    Ok(hello().layer(GovernorLayer::new(Arc::new(config.ok_or("tower_governor: no such limit")?))))
+    Ok(GovernorLayer::new(Arc::new(config.ok_or(NO_SUCH_LIMIT)?)))
+}
+
+fn governor() -> Outcome<App> {
+    Ok(App::Inside(hello().layer(governed()?)))
+}
+
+fn governor_tells() -> Outcome<App> {
+    Ok(App::Inside(hello().layer(governed_tells()?)))
+}
+
+fn governor_around() -> Outcome<App> {
+    Ok(App::Governor(governed()?.layer(hello())))
+}
+
+fn governor_around_tells() -> Outcome<App> {
+    Ok(App::GovernorTells(governed_tells()?.layer(hello())))
 }

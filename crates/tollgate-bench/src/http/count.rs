@@ -1,15 +1,17 @@
 //! Instructions of a request in the service alone, without sockets, counted by valgrind.
 
 use super::COMMAND;
-use super::contenders::Contender;
+use super::contenders::{App, Contender};
 use crate::{Outcome, progress};
-use axum::Router;
+use axum::Extension;
 use axum::body::Body;
 use axum::extract::{ConnectInfo, Request};
+use axum::response::Response;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::process::Command;
 use std::task::{Context, Poll, Waker};
+use tower::Layer;
 use tower_service::Service;
 
 const REQUESTS: usize = 2_000;
@@ -37,26 +39,38 @@ pub(crate) fn count(contender: &Contender) -> Outcome<Option<f64>> {
 
 /// The child's side, under valgrind.
 pub(crate) fn run(contender: &Contender) -> Outcome<()> {
-    let mut app = (contender.app)()?;
+    let peer = SocketAddr::from(([192, 0, 2, 1], 1234));
+    let with_peer = Extension(ConnectInfo(peer));
+    let passed = match (contender.app)()? {
+        App::Inside(app) => warm(with_peer.layer(app)),
+        App::Tollgate(app) => warm(app.connection(peer)),
+        App::Governor(app) => warm(with_peer.layer(app)),
+        App::GovernorTells(app) => warm(with_peer.layer(app)),
+    };
+    println!("passed {}", passed?);
+    Ok(())
+}
+
+fn warm<S: Service<Request, Response = Response>>(mut app: S) -> Outcome<usize> {
     // The first ones make entries, tables and caches.
     counted(&mut app, 10)?;
-    println!("passed {}", counted_requests(&mut app)?);
-    Ok(())
+    counted_requests(&mut app)
 }
 
 /// The function valgrind looks for by name: it counts only in here.
 #[inline(never)]
-fn counted_requests(app: &mut Router) -> Outcome<usize> {
+fn counted_requests<S: Service<Request, Response = Response>>(app: &mut S) -> Outcome<usize> {
     counted(app, REQUESTS)
 }
 
 #[inline(always)]
-fn counted(app: &mut Router, requests: usize) -> Outcome<usize> {
-    let peer = ConnectInfo(SocketAddr::from(([192, 0, 2, 1], 1234)));
+fn counted<S: Service<Request, Response = Response>>(
+    app: &mut S,
+    requests: usize,
+) -> Outcome<usize> {
     let mut context = Context::from_waker(Waker::noop());
     for _ in 0..requests {
-        let mut request = Request::new(Body::empty());
-        request.extensions_mut().insert(peer);
+        let request = Request::new(Body::empty());
         let Poll::Ready(Ok(response)) = pin!(app.call(request)).poll(&mut context) else {
             return Err("a hello world that waits".into());
         };

@@ -1,11 +1,15 @@
 //! Servers, each in a process of its own.
 
 use super::COMMAND;
-use super::contenders::Contender;
+use super::contenders::{App, Contender};
 use crate::Outcome;
+use axum::ServiceExt;
+use axum::extract::Request;
+use axum::extract::connect_info::IntoMakeServiceWithConnectInfo;
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
+use tower_service::Service;
 
 pub(crate) struct Server {
     pub(crate) url: String,
@@ -51,7 +55,16 @@ pub(crate) fn run(contender: &Contender) -> Outcome<()> {
     runtime.block_on(async {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
         println!("{}", listener.local_addr()?);
-        let app = (contender.app)()?.into_make_service_with_connect_info::<SocketAddr>();
-        Ok(axum::serve(listener, app).await?)
+        match (contender.app)()? {
+            App::Inside(app) => axum::serve(listener, with_peers(app)).await?,
+            App::Tollgate(app) => axum::serve(listener, app).await?,
+            App::Governor(app) => axum::serve(listener, with_peers(app)).await?,
+            App::GovernorTells(app) => axum::serve(listener, with_peers(app)).await?,
+        }
+        Ok(())
     })
+}
+
+fn with_peers<S: Service<Request>>(app: S) -> IntoMakeServiceWithConnectInfo<S, SocketAddr> {
+    app.into_make_service_with_connect_info()
 }

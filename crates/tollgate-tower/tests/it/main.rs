@@ -3,6 +3,7 @@
 // Helpers of tests are tests too.
 #![allow(clippy::unwrap_used)]
 
+mod around;
 mod axum_server;
 mod bodies;
 mod clients;

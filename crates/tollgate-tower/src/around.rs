@@ -1,0 +1,170 @@
+//! A whole axum app behind a limit. A layer inside of a router is boxed with each request; around it, it is not, and the listener says who the peer is.
+
+use std::convert::Infallible;
+use std::fmt;
+use std::future::{self, Future, Ready};
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{ConnectInfo, Request};
+use axum::response::Response;
+use axum::routing::future::RouteFuture;
+use axum::serve::{IncomingStream, Listener};
+use pin_project_lite::pin_project;
+use tollgate_http::{Decider, Told};
+use tower_layer::Layer;
+use tower_service::Service;
+
+use crate::future::{After, ResponseFuture};
+use crate::headers::write_headers;
+use crate::layer::RateLimitLayer;
+use crate::service::{Entry, RateLimit};
+
+/// An axum app all of whose requests are limited, for [`axum::serve`]. Made by [`RateLimitLayer::around`].
+#[derive(Clone, Debug)]
+pub struct Around<D: Decider> {
+    app: RateLimit<Router, D>,
+}
+
+/// The requests of one connection of an [`Around`].
+#[derive(Clone, Debug)]
+pub struct Connection<D: Decider> {
+    app: RateLimit<Router, D>,
+    peer: SocketAddr,
+}
+
+impl<D: Decider> RateLimitLayer<D> {
+    /// Limits all requests of an app, those that no route fits too. It does not need `into_make_service_with_connect_info`: the peer is whom the listener says, and
+    /// handlers find it as a [`ConnectInfo`] all the same.
+    ///
+    /// ```no_run
+    /// use axum::{Router, routing::get};
+    /// use tollgate::Memory;
+    /// use tollgate_tower::RateLimitLayer;
+    ///
+    /// # async fn serve() -> Result<(), Box<dyn std::error::Error>> {
+    /// let app = Router::new().route("/", get(|| async { "hello" }));
+    /// let limit = RateLimitLayer::new(Memory::new().limiter("100/minute")?);
+    /// let listener = tokio::net::TcpListener::bind("127.0.0.1:3000").await?;
+    /// axum::serve(listener, limit.around(app)).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn around(&self, app: Router) -> Around<D> {
+        Around { app: self.layer(app) }
+    }
+}
+
+impl<D: Decider> Around<D> {
+    /// The requests of a connection that comes from there: for servers that accept connections themselves.
+    ///
+    /// ```
+    /// use std::net::SocketAddr;
+    /// use axum::{Router, body::Body, extract::Request, routing::get};
+    /// use tollgate::Memory;
+    /// use tollgate_tower::RateLimitLayer;
+    /// use tower::ServiceExt;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), tollgate::Error> {
+    /// let app = Router::new().route("/", get(|| async { "hello" }));
+    /// let app = RateLimitLayer::new(Memory::new().limiter("1/minute")?).around(app);
+    /// let peer = SocketAddr::from(([192, 0, 2, 1], 50_000));
+    /// for status in [200, 429] {
+    ///     let Ok(response) = app.connection(peer).oneshot(Request::new(Body::empty())).await;
+    ///     assert_eq!(response.status(), status);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn connection(&self, peer: SocketAddr) -> Connection<D> {
+        Connection { app: self.app.clone(), peer }
+    }
+}
+
+impl<D: Decider, L: Listener<Addr = SocketAddr>> Service<IncomingStream<'_, L>> for Around<D> {
+    type Response = Connection<D>;
+    type Error = Infallible;
+    type Future = Ready<Result<Connection<D>, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, stream: IncomingStream<'_, L>) -> Self::Future {
+        future::ready(Ok(self.connection(*stream.remote_addr())))
+    }
+}
+
+impl<D: Decider> Service<Request> for Connection<D> {
+    type Response = Response;
+    type Error = Infallible;
+    type Future = AroundFuture<D>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Service::<Request>::poll_ready(&mut self.app, cx)
+    }
+
+    fn call(&mut self, mut request: Request) -> AroundFuture<D> {
+        request.extensions_mut().insert(ConnectInfo(self.peer));
+        match self.app.rules.look(Some(self.peer.ip()), &mut request) {
+            Ok(Entry::Passes(After { told, settles: None })) => {
+                let future = self.app.inner.call(request);
+                AroundFuture { state: State::Passing { future, told } }
+            }
+            entry => {
+                AroundFuture { state: State::Other { future: self.app.go_on(entry, request) } }
+            }
+        }
+    }
+}
+
+pin_project! {
+    /// The response of an [`Around`], to come.
+    pub struct AroundFuture<D: Decider> {
+        #[pin]
+        state: State<D>,
+    }
+}
+
+pin_project! {
+    #[project = Projected]
+    enum State<D: Decider> {
+        /// Nothing is left to do but to tell: the shortest way, which most requests take.
+        Passing { #[pin] future: RouteFuture<Infallible>, told: Option<Told> },
+        Other { #[pin] future: ResponseFuture<Router, D, Body, Body> },
+    }
+}
+
+impl<D: Decider> fmt::Debug for AroundFuture<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.state {
+            State::Passing { .. } => f.write_str("AroundFuture(handled)"),
+            State::Other { future } => future.fmt(f),
+        }
+    }
+}
+
+impl<D: Decider> Future for AroundFuture<D> {
+    type Output = Result<Response, Infallible>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        match self.project().state.project() {
+            Projected::Passing { future, told } => {
+                let mut response = ready!(future.poll(cx))?;
+                if let Some(told) = told {
+                    write_headers(told, response.headers_mut());
+                }
+                Poll::Ready(Ok(response))
+            }
+            Projected::Other { future } => {
+                future.poll(cx).map_ok(|response| response.map(Into::into))
+            }
+        }
+    }
+}

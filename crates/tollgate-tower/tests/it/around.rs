@@ -1,0 +1,93 @@
+//! A layer around a whole axum app: the same as inside of it, and the listener says who the peer is.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use axum::extract::ConnectInfo;
+use axum::routing::get;
+use axum::{Extension, Router};
+use tokio::net::TcpListener;
+use tollgate::{Limiter, ManualClock, Memory};
+use tollgate_tower::{
+    Around, Decided, Decider, Gate, KeyBy, RateLimitLayer, Refusal, Settle, SettleBy,
+};
+
+use crate::net::{Browser, eventually, serve, stopped};
+
+type Stopped = Limiter<Memory<ManualClock>>;
+
+async fn serve_around<D: Decider>(app: Around<D>) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move { axum::serve(listener, app).await });
+    address
+}
+
+fn no(refusal: &Refusal<'_>) -> http::Response<String> {
+    let peer = format!("{:?}", refusal.head.peer);
+    http::Response::builder().status(refusal.status).body(peer).unwrap()
+}
+
+fn app() -> Router {
+    let peer = |ConnectInfo(peer): ConnectInfo<SocketAddr>| async move { peer.ip().to_string() };
+    let decided =
+        |decided: Option<Extension<Decided>>| async move { decided.is_some().to_string() };
+    Router::new().route("/", get(peer)).route("/decided", get(decided))
+}
+
+#[tokio::test]
+async fn responses_are_those_of_a_layer_inside() {
+    let ways: [fn(RateLimitLayer<Stopped>) -> RateLimitLayer<Stopped>; 3] =
+        [|layer| layer, RateLimitLayer::tell_handlers, |layer| layer.refusal(no)];
+    for (way, browser) in
+        ways.into_iter().flat_map(|way| [(way, Browser::h1()), (way, Browser::h2())])
+    {
+        let layer = || way(RateLimitLayer::new(stopped().limiter("4/minute name=api").unwrap()));
+        let inside = serve(app().layer(layer())).await;
+        let around = serve_around(layer().around(app())).await;
+        let mut refused = 0;
+        for path in ["/", "/decided", "/nowhere", "/", "/", "/nowhere"] {
+            let (inside, mut around) =
+                (browser.get(inside, path).await, browser.get(around, path).await);
+            around.headers.insert("date", inside.headers.get("date").unwrap().clone());
+            assert_eq!(
+                (around.status, &around.headers, &around.body),
+                (inside.status, &inside.headers, &inside.body)
+            );
+            refused += usize::from(around.status == 429);
+        }
+        assert_eq!(refused, 2);
+    }
+}
+
+#[tokio::test]
+async fn what_a_body_costs_is_settled_when_it_has_ended() {
+    let limiter = stopped().limiter("100/day").unwrap();
+    let settle = SettleBy::body(|response| Settle::Cost(response.bytes));
+    let layer = RateLimitLayer::of(Gate::new(limiter.clone()).settle(settle));
+    let server = serve_around(layer.around(app())).await;
+    assert_eq!(Browser::h1().get(server, "/").await.body, "127.0.0.1");
+    eventually("9 bytes", || limiter.usage("127.0.0.1") == 9).await;
+}
+
+#[tokio::test]
+async fn a_gate_that_waits_is_waited_for() {
+    let limiter = Memory::new().limiter("50/second burst=1").unwrap();
+    let layer = RateLimitLayer::of(Gate::new(limiter).wait(Duration::from_secs(60)));
+    let server = serve_around(layer.around(app())).await;
+    assert_eq!(Browser::h1().statuses(server, "/", 3).await, [200, 200, 200]);
+}
+
+#[tokio::test]
+async fn a_request_without_a_key_and_one_that_is_exempt() {
+    let gate = Gate::new(stopped().limiter("1/day").unwrap()).key(KeyBy::header("x-user"));
+    let gate = gate.exempt(|head, _| head.path == "/decided");
+    let refusing = gate.on_missing(tollgate_tower::OnMissing::Refuse(401));
+    let server = serve_around(RateLimitLayer::of(refusing).around(app())).await;
+    let browser = Browser::h1();
+    assert_eq!(browser.get(server, "/").await.status, 401);
+    let user = [("x-user", "ann")];
+    for (path, status) in [("/decided", 200), ("/", 200), ("/decided", 200), ("/", 429)] {
+        assert_eq!(browser.get_with(server, path, &user).await.status, status, "{path}");
+    }
+}
