@@ -23,7 +23,7 @@ use crate::headers::write_headers;
 use crate::layer::RateLimitLayer;
 use crate::service::{Entry, RateLimit};
 
-/// An axum app all of whose requests are limited, for [`axum::serve`]. Made by [`RateLimitLayer::around`].
+/// An axum app all of whose requests are limited, for [`axum::serve()`]. Made by [`RateLimitLayer::around`].
 #[derive(Clone, Debug)]
 pub struct Around<D: Decider> {
     app: RateLimit<Router, D>,
