@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use tollgate::{Error, Limit};
+use tollgate::Error;
 
 use crate::level::Level;
 
@@ -73,13 +73,11 @@ impl Address {
     }
 }
 
-/// A span of time as limits have it: `500ms`, `2 seconds`, `minute`.
+/// `500ms`, and with blanks as a URL has them: `2+seconds`.
 fn span(text: &str) -> Result<Duration, Error> {
     let text = text.replace("%20", " ").replace('+', " ");
-    let limit: Result<Limit, _> = format!("1/{text}").parse();
-    limit.map(|limit| limit.period()).map_err(|_| {
-        Error::request(format!("interval={text}: expected a time such as 500ms or 2s"))
-    })
+    tollgate::span(&text)
+        .map_err(|error| Error::request(format!("interval {text:?} is no span: {error}")))
 }
 
 /// `%20` and the like as what they stand for.
@@ -141,7 +139,9 @@ mod tests {
             said("durable:x?level=hard"),
             "durable:x?level=hard: level \"hard\": expected none, interval, reserve or sync"
         );
-        assert!(said("durable:x?interval=soon").contains("expected a time such as 500ms or 2s"));
+        assert!(said("durable:x?interval=soon").contains(
+            "interval \"soon\" is no span: at 0: found \"soon\", expected a unit of time"
+        ));
         assert!(said("durable:x?colour=red").contains("expected level, interval or max_keys"));
         assert!(said("durable:x%2").contains("% needs two hexadecimal digits"));
     }

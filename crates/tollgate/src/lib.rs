@@ -64,6 +64,7 @@ pub use policy::{MAX_LIMITS, Policy};
 pub use policy_decision::PolicyDecision;
 pub use policy_limiter::PolicyLimiter;
 pub use store::{Part, Store};
+pub use text::span;
 pub use time::Timestamp;
 pub use together::{AllDecision, Item, hit_all, hit_all_at};
 

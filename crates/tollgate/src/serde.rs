@@ -183,7 +183,7 @@ impl<'de> Deserialize<'de> for Period {
             }
 
             fn visit_str<E: Error>(self, text: &str) -> Result<Period, E> {
-                text::period(text).map(Period).map_err(|error| E::custom(format!("period {error}")))
+                text::span(text).map(Period).map_err(|error| E::custom(format!("period {error}")))
             }
 
             fn visit_u64<E: Error>(self, seconds: u64) -> Result<Period, E> {

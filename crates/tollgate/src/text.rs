@@ -2,7 +2,6 @@
 
 use std::fmt::{self, Write as _};
 use std::str::FromStr;
-#[cfg(feature = "serde")]
 use std::time::Duration;
 
 use crate::limit::{Algorithm, Limit, LimitError, Rate};
@@ -195,14 +194,28 @@ fn needs_escape(c: char) -> bool {
         || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// A period alone, such as `2 hours`.
-#[cfg(feature = "serde")]
-pub(crate) fn period(text: &str) -> Result<Duration, LimitError> {
+/// Reads a span of time as limits have it: `[COUNT] UNIT`, with the units and the freedom of the text form of a [`Limit`].
+///
+/// ```
+/// use std::time::Duration;
+/// use tollgate::span;
+///
+/// assert_eq!(span("500ms"), Ok(Duration::from_millis(500)));
+/// assert_eq!(span("2 hours"), span("120m"));
+/// assert_eq!(span("day"), Ok(Duration::from_secs(86_400)));
+///
+/// let error = span("2 parsecs").unwrap_err();
+/// assert!(error.to_string().starts_with(r#"at 2: found "parsecs", expected a unit of time"#));
+/// ```
+///
+/// # Errors
+/// When it is none, or longer than 2^64 microseconds, some 584,000 years.
+pub fn span(text: &str) -> Result<Duration, LimitError> {
     let mut scanner = Scanner::new(text);
-    let period = scanner.period()?;
+    let span = scanner.span("a span of less than 2^64 microseconds")?;
     scanner.blanks();
     scanner.end(END)?;
-    Ok(period)
+    Ok(span)
 }
 
 /// What is wrong with a text, and where.

@@ -225,7 +225,7 @@ fn what_is_wrong_is_said_with_its_place() {
         (
             "[limits.login]\nlimit = '5/minute'\ndeadline = '20 parsecs'",
             &[
-                "t.toml:3:13: limits.login.deadline: \"20 parsecs\" is no span of time: expected a number and ms, s, m or h, as in 10s",
+                "t.toml:3:13: limits.login.deadline: \"20 parsecs\" is no span: at 3: found \"parsecs\", expected a unit of time: millisecond, second, minute, hour, day or week",
             ],
         ),
         (
@@ -291,7 +291,7 @@ fn what_is_wrong_is_said_with_its_place() {
         (
             "[connections]\ngrace = 5",
             &[
-                "t.toml:2:9: connections: grace: \"5\" is no span of time: expected a number and ms, s, m or h, as in 10s",
+                "t.toml:2:9: connections: grace: \"5\" is no span: at 1: found the end of the text, expected a unit of time: millisecond, second, minute, hour, day or week",
             ],
         ),
         (

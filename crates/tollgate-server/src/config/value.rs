@@ -105,17 +105,6 @@ impl FromNode for Duration {
     }
 }
 
-/// The period of a limit, with all the units of limits.
-fn period(node: &Node) -> Result<Duration, Wrong> {
-    let text = text_of(node)?;
-    let limit = format!("1 per {text}").parse::<Limit>();
-    let only = |limit: &Limit| Limit::new(1, limit.period()).build().as_ref() == Ok(limit);
-    limit.ok().filter(only).map(|limit| limit.period()).ok_or_else(|| {
-        let message = format!("{} is no period; expected one such as 10s or 2 hours", quoted(text));
-        Wrong::new(node, message)
-    })
-}
-
 impl FromNode for Address {
     fn from_node(node: &Node) -> Result<Self, Wrong> {
         text_of(node)?.parse().map_err(|error: String| Wrong::new(node, error))
@@ -219,7 +208,7 @@ fn from_table(node: &Node) -> Result<Limit, Wrong> {
     let (Some(quota), Some(period)) = (find(table, "quota"), find(table, "period")) else {
         return Err(Wrong::new(node, "a limit needs a quota and a period"));
     };
-    let mut limit = Limit::new(u64::from_node(quota)?, self::period(period)?);
+    let mut limit = Limit::new(u64::from_node(quota)?, Duration::from_node(period)?);
     for (name, value) in table {
         limit = match &name.text[..] {
             "algorithm" => limit.algorithm(Algorithm::from_node(value)?),

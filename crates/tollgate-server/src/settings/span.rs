@@ -1,4 +1,4 @@
-//! Spans of time as people write them: `500ms`, `10s`, `5m`, `1h`.
+//! Spans of time as limits have them: `500ms`, `10s`, `2 hours`.
 
 use std::time::Duration;
 
@@ -18,18 +18,7 @@ use serde::{Deserialize, Deserializer};
 /// # Errors
 /// When it is none.
 pub fn parse(text: &str) -> Result<Duration, String> {
-    let wrong =
-        || format!("{text:?} is no span of time: expected a number and ms, s, m or h, as in 10s");
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let number: u64 = digits.parse().map_err(|_| wrong())?;
-    let millis = match &text[digits.len()..] {
-        "ms" => 1,
-        "s" => 1_000,
-        "m" => 60_000,
-        "h" => 3_600_000,
-        _ => return Err(wrong()),
-    };
-    number.checked_mul(millis).map(Duration::from_millis).ok_or_else(wrong)
+    tollgate::span(text).map_err(|error| format!("{text:?} is no span: {error}"))
 }
 
 pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {

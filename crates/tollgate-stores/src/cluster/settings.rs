@@ -40,11 +40,9 @@ impl Setting<'_> {
 
     /// `250ms`, `2s`.
     pub(super) fn span(self) -> Result<Duration, Error> {
-        let units = [("us", 1), ("ms", 1_000), ("s", 1_000_000), ("m", 60_000_000)];
-        let digits = self.value.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
-        let unit = units.iter().find(|(unit, _)| *unit == &self.value[digits.len()..]);
-        let micros = unit.and_then(|(_, micros)| digits.parse::<u64>().ok()?.checked_mul(*micros));
-        micros.map(Duration::from_micros).ok_or_else(|| self.wrong("a span such as 250ms or 2s"))
+        let Setting { name, value } = self;
+        tollgate::span(value)
+            .map_err(|error| Error::request(format!("{name} {value:?} is no span: {error}")))
     }
 
     /// One of these words.
@@ -98,10 +96,16 @@ mod tests {
                 "{error}"
             );
         }
-        for value in ["5", "5é", "ms", "5 s", "99999999999999999m"] {
-            assert!(setting(value).span().unwrap_err().to_string().contains("250ms"), "{value}");
+        for value in ["5", "5é", "-5ms", "", "99999999999999999m"] {
+            let error = setting(value).span().unwrap_err().to_string();
+            assert!(
+                error.starts_with(&format!("lease.x {value:?} is no span: at ")),
+                "{value}: {error}"
+            );
         }
-        assert_eq!(setting("250ms").span().unwrap(), Duration::from_millis(250));
+        for value in ["250ms", "250 ms", "250milliseconds", "250000us"] {
+            assert_eq!(setting(value).span().unwrap(), Duration::from_millis(250), "{value}");
+        }
         assert!(setting("b").one_of(&[("a", 1)]).unwrap_err().to_string().contains("one of a"));
     }
 }

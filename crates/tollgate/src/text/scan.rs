@@ -8,6 +8,7 @@ use crate::limit::{Algorithm, Kind, Limit, LimitBuilder, LimitError};
 pub(super) const SEPARATORS: [char; 3] = [';', ',', '|'];
 const QUOTA: &str = "a quota in digits, as in 10/second";
 const PER: &str = "/ or per";
+const PERIOD: &str = "a period from 1 millisecond to 100 years";
 const UNIT: &str = "a unit of time: millisecond, second, minute, hour, day or week";
 const OPTION: &str =
     "an option: an algorithm, burst=NUMBER, name=WORD, name=\"TEXT\" or charge-denied";
@@ -105,7 +106,8 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    pub(super) fn period(&mut self) -> Result<Duration, LimitError> {
+    /// `longest` is what is expected instead of more microseconds than can be counted.
+    pub(super) fn span(&mut self, longest: &str) -> Result<Duration, LimitError> {
         let start = self.at;
         let mut count = 1;
         if self.rest().starts_with(|c: char| c.is_ascii_digit()) {
@@ -113,10 +115,10 @@ impl<'a> Scanner<'a> {
             self.blanks();
         }
         let micros = self.unit()?;
-        count.checked_mul(micros).map(Duration::from_micros).ok_or_else(|| {
-            let found = &self.text[start..self.at];
-            Problem::found(start, found, "a period from 1 millisecond to 100 years")
-        })
+        let micros = count.checked_mul(micros);
+        micros
+            .map(Duration::from_micros)
+            .ok_or_else(|| Problem::found(start, &self.text[start..self.at], longest))
     }
 
     /// Microseconds.
@@ -198,7 +200,7 @@ impl<'a> Scanner<'a> {
         self.per()?;
         self.blanks();
         let mut places = Places { quota: quota_at, period: self.at, ..Places::default() };
-        let mut limit = Limit::new(quota, self.period()?);
+        let mut limit = Limit::new(quota, self.span(PERIOD)?);
         self.blanks();
         while !self.rest().is_empty() && !self.rest().starts_with(SEPARATORS) {
             limit = places.option(self, limit)?;

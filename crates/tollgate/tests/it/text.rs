@@ -6,7 +6,7 @@ use std::time::Duration;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
-use tollgate::{Algorithm, Limit, LimitError, Policy};
+use tollgate::{Algorithm, Limit, LimitError, Policy, span};
 
 #[cfg(feature = "serde")]
 mod as_serde;
@@ -263,6 +263,36 @@ fn numbers_too_large_are_named_and_never_wrap() {
     let long = "9".repeat(1000);
     let message = long.parse::<Limit>().unwrap_err().to_string();
     assert!(message.starts_with(r#"at 0: found "999"#) && message.len() < 200, "{message}");
+}
+
+#[test]
+fn a_span_is_read_as_a_limit_reads_its_period() {
+    for text in ["7ms", "2s", "5 m", "1h", " 3 Days ", "week", "1_500us"] {
+        let limit: Limit = format!("1 per {text}").parse().unwrap();
+        assert_eq!(span(text), Ok(limit.period()), "{text:?}");
+    }
+    // What is no period may be a span.
+    assert_eq!(span("0s"), Ok(Duration::ZERO));
+    assert_eq!(span("1us"), Ok(Duration::from_micros(1)));
+    assert_eq!(span("10000 weeks"), Ok(Duration::from_secs(6_048_000_000)));
+    let unit = |found| format!("found {found}, expected {UNIT}");
+    let table = [
+        ("", 0, unit("the end of the text")),
+        ("5", 1, unit("the end of the text")),
+        ("5é", 1, unit(r#""é""#)),
+        ("-5s", 0, unit(r#""-5s""#)),
+        ("1.5s", 1, unit(r#"".""#)),
+        ("1s burst=5", 3, r#"found "burst", expected the end of the text"#.to_owned()),
+        ("2 years", 2, r#"found "years": a year has no fixed length: say 365 days"#.to_owned()),
+        (
+            "30500569 weeks",
+            0,
+            r#"found "30500569 weeks", expected a span of less than 2^64 microseconds"#.to_owned(),
+        ),
+    ];
+    for (text, at, why) in table {
+        assert_refused(span(text), at, &why);
+    }
 }
 
 #[test]
