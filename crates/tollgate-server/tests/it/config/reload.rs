@@ -3,7 +3,7 @@
 use std::os::unix::fs::symlink;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use tollgate_testkit::servers::free_port;
+use tollgate_testkit::servers::{eventually, free_port};
 
 use super::Server;
 use crate::resp::{Client, Value};
@@ -113,9 +113,7 @@ fn files_that_come_and_go_in_an_included_directory_are_seen() {
     server.eventually_has("b", 2);
     std::fs::remove_file(server.path("rules/a.toml")).unwrap();
     let mut client = server.client();
-    tollgate_testkit::servers::eventually("the rule is gone", || {
-        matches!(client.ask("TG.PEEK a x"), Value::Error(_))
-    });
+    eventually("the rule is gone", || matches!(client.ask("TG.PEEK a x"), Value::Error(_)));
     // Another directory, told by the main file, is watched from then on.
     server.write("more/c.toml", "limits.c = '3/day'");
     server.put("tollgate.toml", "include = ['rules', 'more']");
@@ -130,7 +128,10 @@ fn what_needs_a_restart_is_said_and_the_rules_are_taken() {
     server.put("tollgate.toml", &format!("store.prefix = 'x'\nlog.level = 'debug'\n{}", api(4)));
     server.logged("store, log");
     server.eventually_has("api", 4);
-    assert!(server.admin("/rules").contains("\"needs_restart\":[\"store\",\"log\"]"));
+    // The rules are in force a moment before this is told.
+    eventually("the restart is told", || {
+        server.admin("/rules").contains("\"needs_restart\":[\"store\",\"log\"]")
+    });
 }
 
 #[test]
