@@ -9,3 +9,5 @@ mod replicated_conformance;
 #[cfg(all(feature = "nats", feature = "redis"))]
 mod replicated_engines;
 mod replicated_sim;
+#[cfg(all(feature = "nats", feature = "redis"))]
+mod replicated_tls;
