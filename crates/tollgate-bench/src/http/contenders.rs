@@ -12,7 +12,7 @@ use std::sync::Arc;
 use tollgate::{Atomic, Limiter, Memory};
 use tollgate_tower::{Around, Gate, Headers, RateLimitLayer};
 use tower::Layer;
-use tower::util::MapResponseLayer;
+use tower::util::{MapResponse, MapResponseLayer};
 use tower_governor::GovernorLayer;
 use tower_governor::governor::{Governor, GovernorConfigBuilder};
 use tower_governor::key_extractor::PeerIpKeyExtractor;
@@ -29,6 +29,7 @@ pub(crate) struct Contender {
 pub(crate) enum App {
     /// Nothing, or something inside of its router.
     Inside(Router),
+    Constant(MapResponse<Router, fn(Response) -> Response>),
     Tollgate(Around<Limiter<Memory>>),
     Governor(Governor<PeerIpKeyExtractor, NoOpMiddleware<QuantaInstant>, Router, Body>),
     GovernorTells(Governor<PeerIpKeyExtractor, StateInformationMiddleware, Router, Body>),
@@ -42,6 +43,7 @@ pub(crate) const TOLLGATE: &str = "tollgate";
 pub(crate) const QUIET: &str = "tollgate-quiet";
 pub(crate) const GOVERNOR: &str = "governor";
 pub(crate) const GOVERNOR_TELLS: &str = "governor-tells";
+pub(crate) const AROUND_CONSTANT: &str = "around-constant";
 pub(crate) const AROUND: &str = "around";
 pub(crate) const AROUND_QUIET: &str = "around-quiet";
 pub(crate) const GOVERNOR_AROUND: &str = "governor-around";
@@ -64,6 +66,12 @@ pub(crate) const ALL: &[Contender] = &[
     Contender { id: "tollgate-atomic", title: "tollgate-tower, Atomic", tells: true, app: atomic },
     Contender { id: GOVERNOR_TELLS, title: "tower_governor", tells: true, app: governor_tells },
     Contender { id: GOVERNOR, title: "tower_governor", tells: false, app: governor },
+    Contender {
+        id: AROUND_CONSTANT,
+        title: "two fixed headers, around",
+        tells: true,
+        app: around_constant,
+    },
     Contender { id: AROUND, title: "tollgate-tower, around", tells: true, app: around },
     Contender {
         id: AROUND_QUIET,
@@ -102,17 +110,23 @@ fn empty() -> Outcome<App> {
     Ok(App::Inside(hello().layer(MapResponseLayer::new(|response: Response| response))))
 }
 
-/// The same headers as tollgate's, as long as those, and always the same.
 fn constant() -> Outcome<App> {
+    Ok(App::Inside(hello().layer(MapResponseLayer::new(with_headers))))
+}
+
+fn around_constant() -> Outcome<App> {
+    Ok(App::Constant(MapResponse::new(hello(), with_headers)))
+}
+
+/// The same headers as tollgate's, as long as those, and always the same.
+fn with_headers(mut response: Response) -> Response {
     const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
     const LEFT: HeaderName = HeaderName::from_static("ratelimit");
-    Ok(App::Inside(hello().layer(MapResponseLayer::new(|mut response: Response| {
-        let policy = HeaderValue::from_static(r#""1000000000/second";q=1000000000;w=1"#);
-        let left = HeaderValue::from_static(r#""1000000000/second";r=999999999;t=1"#);
-        response.headers_mut().append(POLICY, policy);
-        response.headers_mut().append(LEFT, left);
-        response
-    }))))
+    let policy = HeaderValue::from_static(r#""1000000000/second";q=1000000000;w=1"#);
+    let left = HeaderValue::from_static(r#""1000000000/second";r=999999999;t=1"#);
+    response.headers_mut().append(POLICY, policy);
+    response.headers_mut().append(LEFT, left);
+    response
 }
 
 fn tells() -> Outcome<RateLimitLayer<Limiter<Memory>>> {

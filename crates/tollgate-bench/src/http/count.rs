@@ -43,6 +43,7 @@ pub(crate) fn run(contender: &Contender) -> Outcome<()> {
     let with_peer = Extension(ConnectInfo(peer));
     let passed = match (contender.app)()? {
         App::Inside(app) => warm(with_peer.layer(app)),
+        App::Constant(app) => warm(with_peer.layer(app)),
         App::Tollgate(app) => warm(app.connection(peer)),
         App::Governor(app) => warm(with_peer.layer(app)),
         App::GovernorTells(app) => warm(with_peer.layer(app)),

@@ -57,6 +57,7 @@ pub(crate) fn run(contender: &Contender) -> Outcome<()> {
         println!("{}", listener.local_addr()?);
         match (contender.app)()? {
             App::Inside(app) => axum::serve(listener, with_peers(app)).await?,
+            App::Constant(app) => axum::serve(listener, with_peers(app)).await?,
             App::Tollgate(app) => axum::serve(listener, app).await?,
             App::Governor(app) => axum::serve(listener, with_peers(app)).await?,
             App::GovernorTells(app) => axum::serve(listener, with_peers(app)).await?,
