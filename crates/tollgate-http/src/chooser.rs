@@ -90,6 +90,12 @@ pub enum Choice<D> {
     Later(Pin<Box<dyn Future<Output = Option<D>> + Send>>),
 }
 
+/// Where it stands, without a count of who has it in hand.
+pub(crate) enum Found<'a, D> {
+    Known(Option<&'a Arc<Chosen<D>>>),
+    Plan(&'a Plan<D>),
+}
+
 impl<D> fmt::Debug for Choice<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -147,6 +153,15 @@ impl<D: Decider> Chooser<D> {
     /// The limiter for a request.
     #[must_use]
     pub fn choose(&self, head: &Head<'_>) -> Choice<D> {
+        match self.find(head) {
+            Found::Known(limiter) => Choice::Now(limiter.cloned()),
+            Found::Plan(plan) => Choice::Later(plan(head)),
+        }
+    }
+
+    /// Where the limiter for a request stands.
+    #[inline]
+    pub(crate) fn find(&self, head: &Head<'_>) -> Found<'_, D> {
         let fits = |route: &&Route<D>| {
             let path = match route.path.strip_suffix('*') {
                 Some(start) => head.path.starts_with(start),
@@ -157,9 +172,9 @@ impl<D: Decider> Chooser<D> {
             path && route.method.as_deref().is_none_or(method)
         };
         match (self.routes.iter().find(fits), &self.otherwise) {
-            (Some(route), _) => Choice::Now(route.limiter.clone()),
-            (None, Otherwise::One(limiter)) => Choice::Now(Some(limiter.clone())),
-            (None, Otherwise::Plan(plan)) => Choice::Later(plan(head)),
+            (Some(route), _) => Found::Known(route.limiter.as_ref()),
+            (None, Otherwise::One(limiter)) => Found::Known(Some(limiter)),
+            (None, Otherwise::Plan(plan)) => Found::Plan(&**plan),
         }
     }
 }

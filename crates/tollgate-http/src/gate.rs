@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tollgate::Error;
 
-use crate::chooser::{Choice, Chooser, Chosen};
+use crate::chooser::{Choice, Chooser, Chosen, Found};
 use crate::count::{Counted, Stopwatch, unasked};
 use crate::decider::{Decider, Outcomes};
 use crate::head::Head;
@@ -104,6 +104,26 @@ impl<D: Decider> fmt::Debug for Question<D> {
             Question::Skip => f.write_str("Skip"),
             Question::NoKey(status) => write!(f, "NoKey({status})"),
             Question::Ask { cost, .. } => write!(f, "Ask({cost})"),
+        }
+    }
+}
+
+/// A request that was looked at, and decided on if that could be [at once](Gate::at_once).
+pub enum AtOnce<D: Decider> {
+    /// It passes. What its response is to tell, if anything.
+    Passes(Option<Told>),
+    /// It was decided on, and does not just pass.
+    Decided(Verdict<D>),
+    /// It has yet to be decided on, or needs not be.
+    Not(Question<D>),
+}
+
+impl<D: Decider> fmt::Debug for AtOnce<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            AtOnce::Passes(_) => f.write_str("Passes"),
+            AtOnce::Decided(verdict) => write!(f, "Decided({verdict:?})"),
+            AtOnce::Not(question) => write!(f, "Not({question:?})"),
         }
     }
 }
@@ -242,12 +262,54 @@ impl<D: Decider> Gate<D> {
     /// Looks at a request: everything that needs its head.
     #[must_use]
     pub fn question(&self, head: &Head<'_>) -> Question<D> {
+        match self.key_of(head) {
+            Ok(key) => self.choice(head, key, self.rules.chooser.choose(head)),
+            Err(settled) => settled,
+        }
+    }
+
+    /// Looks at a request and, if nobody has to be waited for and its response changes nothing, decides: the way of most requests, with as little in hand as
+    /// can be.
+    #[must_use]
+    #[inline]
+    pub fn at_once(&self, head: &Head<'_>) -> AtOnce<D> {
+        let rules = &*self.rules;
+        if !D::AT_ONCE || !rules.wait.is_zero() || rules.settle.is_some() {
+            return AtOnce::Not(self.question(head));
+        }
+        let key = match self.key_of(head) {
+            Ok(key) => key,
+            Err(settled) => return AtOnce::Not(settled),
+        };
+        let Found::Known(Some(chosen)) = rules.chooser.find(head) else {
+            return AtOnce::Not(self.choice(head, key, rules.chooser.choose(head)));
+        };
+        let cost = self.cost_of(head);
+        let watch = Stopwatch::start();
+        let hit = chosen.limiter.hit_now(&key, cost);
+        match &hit {
+            Some(Ok(outcomes)) if outcomes.allowed() => {
+                watch.decided(chosen.shown.label(outcomes.headline_index()), Counted::Allowed);
+                return AtOnce::Passes(self.told_of(chosen, outcomes));
+            }
+            _ => {}
+        }
+        let chosen = Arc::clone(chosen);
+        match hit {
+            Some(outcomes) => AtOnce::Decided(self.verdict(watch, chosen, key, cost, outcomes)),
+            None => AtOnce::Not(Question::Ask { key, cost, choice: Choice::Now(Some(chosen)) }),
+        }
+    }
+
+    /// Whose request it is, or what is settled without asking anybody.
+    #[inline]
+    fn key_of(&self, head: &Head<'_>) -> Result<RequestKey, Question<D>> {
         let rules = &*self.rules;
         if !rules.preflight
             && head.method == "OPTIONS"
             && head.line("access-control-request-method").is_some()
         {
-            return skip();
+            return Err(skip());
         }
         let key = match (rules.key.find(head), rules.on_missing) {
             (Some(key), _) => key,
@@ -258,19 +320,25 @@ impl<D: Decider> Gate<D> {
             (None, OnMissing::Refuse(status)) => {
                 tracing::debug!("refused a request without a key");
                 unasked(Counted::Denied);
-                return Question::NoKey(status);
+                return Err(Question::NoKey(status));
             }
         };
         if rules.exempt.as_ref().is_some_and(|exempt| exempt(head, &key)) {
-            return skip();
+            return Err(skip());
         }
-        match rules.chooser.choose(head) {
+        Ok(key)
+    }
+
+    fn choice(&self, head: &Head<'_>, key: RequestKey, choice: Choice<D>) -> Question<D> {
+        match choice {
             Choice::Now(None) => skip(),
-            choice => {
-                let cost = rules.cost.as_ref().map_or(1, |cost| cost(head));
-                Question::Ask { key, cost, choice }
-            }
+            choice => Question::Ask { key, cost: self.cost_of(head), choice },
         }
+    }
+
+    #[inline]
+    fn cost_of(&self, head: &Head<'_>) -> u64 {
+        self.rules.cost.as_ref().map_or(1, |cost| cost(head))
     }
 
     /// Once: a server that forgot to pass on addresses would share one bucket among all of its clients, and nobody would know why.
@@ -378,11 +446,16 @@ impl<D: Decider> Gate<D> {
     #[must_use]
     #[inline]
     pub fn told(&self, pass: &Pass<D>) -> Option<Told> {
+        self.told_of(&pass.chosen, &pass.outcomes)
+    }
+
+    #[inline]
+    fn told_of(&self, chosen: &Chosen<D>, outcomes: &D::Outcomes) -> Option<Told> {
         let headers = &self.rules.headers;
-        if !headers.tells(pass.outcomes.allowed()) {
+        if !headers.tells(outcomes.allowed()) {
             return None;
         }
-        let mut told = Told::new(headers, &pass.chosen.shown, &pass.outcomes)?;
+        let mut told = Told::new(headers, &chosen.shown, outcomes)?;
         if self.rules.shadow {
             // Nobody was refused: nobody is told to stay away.
             told.wait = None;

@@ -26,7 +26,7 @@ pub use chooser::{Choice, Chooser, Chosen};
 pub use cidr::{Cidr, CidrError};
 pub use client_ip::{ClientIp, WrittenIn};
 pub use decider::{Decider, Outcomes};
-pub use gate::{Gate, OnMissing, Question, Verdict};
+pub use gate::{AtOnce, Gate, OnMissing, Question, Verdict};
 pub use head::{Head, Lines};
 pub use headers::{Draft, Headers, Reset};
 pub use key_by::{KeyBy, RequestKey};

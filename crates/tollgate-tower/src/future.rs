@@ -62,7 +62,10 @@ pub(crate) struct After<D: Decider> {
 }
 
 impl<D: Decider> After<D> {
-    pub(crate) const NOTHING: Self = After { told: None, settles: None };
+    /// Nothing but this, if anything.
+    pub(crate) fn telling(told: Option<Told>) -> Self {
+        After { told, settles: None }
+    }
 
     pub(crate) fn of(gate: &Gate<D>, pass: &Pass<D>) -> Self {
         let settles = gate.settles().map(|settles| Box::new((settles.clone(), pass.clone())));

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::task::{Context, Poll};
 
 use http::{Request, Response};
-use tollgate_http::{Choice, Decider, Question, Reason, RequestKey, Verdict};
+use tollgate_http::{AtOnce, Choice, Decider, Question, Reason, RequestKey, Verdict};
 use tower_service::Service;
 
 use crate::body::Body;
@@ -57,12 +57,22 @@ impl<D: Decider> RateLimitLayer<D> {
         peer: Option<IpAddr>,
         request: &mut Request<B>,
     ) -> Result<Entry<D, R>, Waits<D>> {
-        Ok(match self.gate.question(&head_of(peer, request)) {
+        let head = head_of(peer, request);
+        let question = if self.tells_handlers {
+            self.gate.question(&head)
+        } else {
+            match self.gate.at_once(&head) {
+                AtOnce::Passes(told) => return Ok(Entry::Passes(After::telling(told))),
+                AtOnce::Decided(verdict) => return Ok(enter(self, &verdict, request)),
+                AtOnce::Not(question) => question,
+            }
+        };
+        Ok(match question {
             Question::Ask { key, cost, choice } => {
                 let verdict = self.gate.decide_now(key, cost, choice)?;
                 enter(self, &verdict, request)
             }
-            Question::Skip => Entry::Passes(After::NOTHING),
+            Question::Skip => Entry::Passes(After::telling(None)),
             Question::NoKey(status) => Entry::Refused(self.refuse(request, status, &Reason::NoKey)),
         })
     }
@@ -123,7 +133,7 @@ pub(crate) fn enter<D: Decider, B, R>(
             }
             Entry::Passes(After::of(&rules.gate, pass))
         }
-        Verdict::Unlimited => Entry::Passes(After::NOTHING),
+        Verdict::Unlimited => Entry::Passes(After::telling(None)),
         Verdict::Refuse(pass) => Entry::Refused(rules.refuse_denied(request, pass)),
         Verdict::Failed(error) => {
             Entry::Refused(rules.refuse(request, 503, &Reason::StoreFailed(error)))

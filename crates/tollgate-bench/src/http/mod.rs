@@ -1,7 +1,7 @@
 //! HTTP: an axum server without a limiter, with tollgate-tower and with tower_governor, asked by wrk.
 
+mod call;
 mod contenders;
-mod count;
 mod report;
 mod serve;
 mod turn;
@@ -33,7 +33,9 @@ struct Row {
     cpu: f64,
     /// 99 of 100 were faster than that many microseconds, in the best round for that.
     p99: f64,
-    /// Instructions of a request; `None` without valgrind.
+    /// Nanoseconds of a request in the service alone.
+    nanos: f64,
+    /// Instructions of the same; `None` without valgrind.
     instructions: Option<f64>,
 }
 
@@ -49,12 +51,11 @@ pub(crate) fn run(size: &Size, out: &Path) -> Outcome<()> {
 }
 
 fn measure(size: &Size) -> Outcome<Vec<Row>> {
-    let servers: Vec<Server> = ALL.iter().map(Server::start).collect::<Outcome<_>>()?;
     let mut rows: Vec<Row> = Vec::new();
-    for contender in ALL {
-        let instructions = count::count(contender)?;
+    for (contender, nanos) in ALL.iter().zip(call::times(ALL)?) {
+        let instructions = call::count(contender)?;
         let (cpu, p99) = (f64::MAX, f64::MAX);
-        rows.push(Row { contender, rate: 0.0, disturbed: true, cpu, p99, instructions });
+        rows.push(Row { contender, rate: 0.0, disturbed: true, cpu, p99, nanos, instructions });
     }
     for round in 1..=size.rounds {
         progress(&format!("round {round} of {}", size.rounds));
@@ -64,8 +65,9 @@ fn measure(size: &Size) -> Outcome<Vec<Row>> {
             order.reverse();
         }
         for index in order {
-            let turn = turn::ask(&servers[index], size.span)?;
             let row = &mut rows[index];
+            // A new process each time: where things lie in the memory of one makes it faster or slower for as long as it lives.
+            let turn = turn::ask(&Server::start(row.contender)?, size.span)?;
             if (!turn.disturbed, turn.rate) > (!row.disturbed, row.rate) {
                 (row.disturbed, row.rate) = (turn.disturbed, turn.rate);
             }
@@ -80,7 +82,7 @@ fn measure(size: &Size) -> Outcome<Vec<Row>> {
 pub(crate) fn child(arguments: &[String]) -> Outcome<()> {
     match arguments {
         [what, id] if what == "serve" => serve::run(contenders::find(id)?),
-        [what, id] if what == "count" => count::run(contenders::find(id)?),
+        [what, id] if what == "count" => call::run(contenders::find(id)?),
         _ => Err(format!("{COMMAND}: needs serve or count, and a contender").into()),
     }
 }

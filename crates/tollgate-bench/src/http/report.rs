@@ -13,7 +13,7 @@ use crate::targets::Target;
 const HOW: &str = "\
 ## How it is measured
 
-- One axum server for each contender, in a process and on a thread of its own; wrk has one thread and 32 connections. On two cores each has one.
+- One axum server for each contender and round, in a process and on a thread of its own; wrk has one thread and 32 connections. On two cores each has one.
 - All contenders take turns in every round, in both directions. The best round of each counts in which the server did not wait for a core and was not left
   idle. CPU times are the least of all rounds; they move less than speed does.
 - All requests are of one client and pass: a limit of a billion in a second is out of reach. Addresses of peers are passed on by all servers.
@@ -23,11 +23,13 @@ const HOW: &str = "\
   tower_governor shows it; put around an app by hand it is measured too.
 - Three contenders limit nobody and show what no limiter can save: a layer that does nothing (axum boxes a service, a future and their clones for any layer), and
   headers like tollgate's, always the same ones, inside and around.
-- Instructions are those of a call of the service, from the request to the head of the response, without hyper and sockets.
+- Targets are judged by nanoseconds, as a part of the server's CPU for a request without a limiter.
+- Nanoseconds and instructions are those of a call of the service, from the request to the head of the response, without hyper and sockets. The nanoseconds are the least of
+  500 turns of 400 calls, of all contenders in turn: they move by one in a hundred, where requests in a second move by ten.
 ";
 
-/// At most so much below no limiter.
-const PART: f64 = 0.97;
+/// At most so much of what a request takes without a limiter.
+const PART: f64 = 0.03;
 
 pub(crate) fn plain(rows: &[Row]) -> String {
     tables(rows).iter().map(Table::plain).collect()
@@ -49,6 +51,7 @@ fn tables(rows: &[Row]) -> Vec<Table> {
         "of no limiter",
         "server CPU µs",
         "p99 µs",
+        "ns added",
         "instructions added",
     ];
     let none = row(rows, NONE);
@@ -62,6 +65,7 @@ fn tables(rows: &[Row]) -> Vec<Table> {
             or_dash(part),
             figure(row.cpu),
             format!("{:.0}", row.p99),
+            or_dash(none.map(|none| format!("{:.0}", row.nanos - none.nanos))),
             or_dash(added.map(|added| format!("{added:.0}"))),
         ]
     });
@@ -69,49 +73,47 @@ fn tables(rows: &[Row]) -> Vec<Table> {
         title: "An axum hello world",
         columns: columns.map(str::to_owned).to_vec(),
         rows: cells.collect(),
-        note: "Per request; instructions are those that the limiter adds; * in every round others had the cores",
+        note: "Per request; nanoseconds and instructions are those that the limiter adds; * in every round others had the cores",
     };
     vec![speed, goals(targets(rows))]
 }
 
 fn targets(rows: &[Row]) -> Vec<Target> {
     let goals = [
-        (AROUND, NONE, "around, with headers: at most 3 % below no limiter", PART),
-        (AROUND_QUIET, NONE, "around, without headers: at most 3 % below no limiter", PART),
-        (AROUND, GOVERNOR_TELLS, "around, with headers: not slower than tower_governor", 1.0),
-        (AROUND_QUIET, GOVERNOR, "around, without headers: not slower than tower_governor", 1.0),
-        (AROUND, GOVERNOR_AROUND_TELLS, "around, with headers: not slower than it around", 1.0),
-        (AROUND_QUIET, GOVERNOR_AROUND, "around, without headers: not slower than it around", 1.0),
-        (TOLLGATE, NONE, "inside, with headers: at most 3 % below no limiter", PART),
-        (QUIET, NONE, "inside, without headers: at most 3 % below no limiter", PART),
-        (TOLLGATE, GOVERNOR_TELLS, "inside, with headers: not slower than tower_governor", 1.0),
-        (QUIET, GOVERNOR, "inside, without headers: not slower than tower_governor", 1.0),
+        (AROUND, NONE, "around, with headers: at most 3 % more than no limiter", PART),
+        (AROUND_QUIET, NONE, "around, without headers: at most 3 % more than no limiter", PART),
+        (AROUND, GOVERNOR_TELLS, "around, with headers: not slower than tower_governor", 0.0),
+        (AROUND_QUIET, GOVERNOR, "around, without headers: not slower than tower_governor", 0.0),
+        (AROUND, GOVERNOR_AROUND_TELLS, "around, with headers: not slower than it around", 0.0),
+        (AROUND_QUIET, GOVERNOR_AROUND, "around, without headers: not slower than it around", 0.0),
+        (TOLLGATE, NONE, "inside, with headers: at most 3 % more than no limiter", PART),
+        (QUIET, NONE, "inside, without headers: at most 3 % more than no limiter", PART),
+        (TOLLGATE, GOVERNOR_TELLS, "inside, with headers: not slower than tower_governor", 0.0),
+        (QUIET, GOVERNOR, "inside, without headers: not slower than tower_governor", 0.0),
         // What axum and bytes on the wire take away before any limiter is asked.
-        (AROUND, AROUND_CONSTANT, "around: at most 3 % below the same headers, fixed", PART),
-        (TOLLGATE, CONSTANT, "inside: at most 3 % below the same headers, fixed", PART),
+        (AROUND, AROUND_CONSTANT, "around: at most 3 % more than the same headers, fixed", PART),
+        (TOLLGATE, CONSTANT, "inside: at most 3 % more than the same headers, fixed", PART),
         (
             QUIET,
             EMPTY,
-            "inside, without headers: at most 3 % below a layer that does nothing",
+            "inside, without headers: at most 3 % more than a layer that does nothing",
             PART,
         ),
     ];
     let of = |(ours, other, what, part): (_, _, _, f64)| {
         let (ours, other) = row(rows, ours).zip(row(rows, other))?;
-        Some(target(format!("tollgate, {what}"), ours, other, part))
+        Some(target(format!("tollgate, {what}"), row(rows, NONE)?, (ours, other), part))
     };
     goals.into_iter().filter_map(of).collect()
 }
 
-fn target(goal: String, ours: &Row, other: &Row, part: f64) -> Target {
-    let met = ours.rate >= part * other.rate;
+/// By the time of a call, as a part of the server's CPU for a request: speed itself moves by more than what is to be told apart.
+fn target(goal: String, none: &Row, (ours, other): (&Row, &Row), part: f64) -> Target {
+    let more = (ours.nanos - other.nanos) / (none.cpu * 1e3);
+    let rate = ours.rate / other.rate - 1.0;
     Target {
         goal,
-        reached: format!(
-            "{:+.1} %, CPU {:+.1} %",
-            100.0 * (ours.rate / other.rate - 1.0),
-            100.0 * (ours.cpu / other.cpu - 1.0)
-        ),
-        met: (!ours.disturbed && !other.disturbed).then_some(met),
+        reached: format!("{:+.1} % of a request; requests/s {:+.1} %", 100.0 * more, 100.0 * rate),
+        met: Some(more <= part),
     }
 }

@@ -1,4 +1,4 @@
-//! Instructions of a request in the service alone, without sockets, counted by valgrind.
+//! A request in the service alone, without sockets: its instructions, counted by valgrind, and its time.
 
 use super::COMMAND;
 use super::contenders::{App, Contender};
@@ -7,6 +7,7 @@ use axum::Extension;
 use axum::body::Body;
 use axum::extract::{ConnectInfo, Request};
 use axum::response::Response;
+use quanta::Instant;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::process::Command;
@@ -39,36 +40,59 @@ pub(crate) fn count(contender: &Contender) -> Outcome<Option<f64>> {
 
 /// The child's side, under valgrind.
 pub(crate) fn run(contender: &Contender) -> Outcome<()> {
-    let peer = SocketAddr::from(([192, 0, 2, 1], 1234));
-    let with_peer = Extension(ConnectInfo(peer));
-    let passed = match (contender.app)()? {
-        App::Inside(app) => warm(with_peer.layer(app)),
-        App::Constant(app) => warm(with_peer.layer(app)),
-        App::Tollgate(app) => warm(app.connection(peer)),
-        App::Governor(app) => warm(with_peer.layer(app)),
-        App::GovernorTells(app) => warm(with_peer.layer(app)),
-    };
-    println!("passed {}", passed?);
-    Ok(())
+    let mut calls = calls(contender)?;
+    // The first ones make entries, tables and caches.
+    calls(10)?;
+    calls(REQUESTS)
 }
 
-fn warm<S: Service<Request, Response = Response>>(mut app: S) -> Outcome<usize> {
-    // The first ones make entries, tables and caches.
-    counted(&mut app, 10)?;
-    counted_requests(&mut app)
+/// Nanoseconds of one request of each, in turns of less than a millisecond: the least of many is one that nobody disturbed.
+pub(crate) fn times(contenders: &[Contender]) -> Outcome<Vec<f64>> {
+    const REQUESTS: usize = 400;
+    const TURNS: usize = 500;
+    progress("time of a call");
+    let mut all: Vec<Calls> = contenders.iter().map(calls).collect::<Outcome<_>>()?;
+    let mut least = vec![f64::MAX; all.len()];
+    for _ in 0..TURNS {
+        for (calls, least) in all.iter_mut().zip(&mut least) {
+            let start = Instant::now();
+            calls(REQUESTS)?;
+            *least = least.min(start.elapsed().as_secs_f64() * 1e9 / REQUESTS as f64);
+        }
+    }
+    Ok(least)
+}
+
+/// Makes so many requests.
+type Calls = Box<dyn FnMut(usize) -> Outcome<()>>;
+
+fn calls(contender: &Contender) -> Outcome<Calls> {
+    let peer = SocketAddr::from(([192, 0, 2, 1], 1234));
+    let with_peer = Extension(ConnectInfo(peer));
+    Ok(match (contender.app)()? {
+        App::Inside(app) => boxed(with_peer.layer(app)),
+        App::Constant(app) => boxed(with_peer.layer(app)),
+        App::Tollgate(app) => boxed(app.connection(peer)),
+        App::Governor(app) => boxed(with_peer.layer(app)),
+        App::GovernorTells(app) => boxed(with_peer.layer(app)),
+    })
+}
+
+fn boxed<S: Service<Request, Response = Response> + 'static>(mut app: S) -> Calls {
+    Box::new(move |requests| match requests {
+        REQUESTS => counted_requests(&mut app),
+        _ => counted(&mut app, requests),
+    })
 }
 
 /// The function valgrind looks for by name: it counts only in here.
 #[inline(never)]
-fn counted_requests<S: Service<Request, Response = Response>>(app: &mut S) -> Outcome<usize> {
+fn counted_requests<S: Service<Request, Response = Response>>(app: &mut S) -> Outcome<()> {
     counted(app, REQUESTS)
 }
 
 #[inline(always)]
-fn counted<S: Service<Request, Response = Response>>(
-    app: &mut S,
-    requests: usize,
-) -> Outcome<usize> {
+fn counted<S: Service<Request, Response = Response>>(app: &mut S, requests: usize) -> Outcome<()> {
     let mut context = Context::from_waker(Waker::noop());
     for _ in 0..requests {
         let request = Request::new(Body::empty());
@@ -79,5 +103,5 @@ fn counted<S: Service<Request, Response = Response>>(
             return Err(format!("status {}", response.status()).into());
         }
     }
-    Ok(requests)
+    Ok(())
 }
