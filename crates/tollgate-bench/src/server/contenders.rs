@@ -37,7 +37,15 @@ pub(crate) struct Contender {
     /// What is asked of it.
     pub(crate) title: &'static str,
     pub(crate) scene: Scene,
+    pub(crate) shape: Shape,
     ask: Ask,
+}
+
+/// How much it tells: what a client has to read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shape {
+    Number,
+    Fields,
 }
 
 enum Ask {
@@ -53,12 +61,20 @@ enum Ask {
 pub(crate) fn all() -> Vec<Contender> {
     let mut all = Vec::new();
     for scene in [Scene::Resp, Scene::Pipelined] {
-        for (server, title, words) in [
-            (REDIS, "Redis INCR", "INCR key:__rand_int__"),
-            (TOLLGATE, "tollgate CL.THROTTLE", "CL.THROTTLE key:__rand_int__ 1000 10000 60"),
-            (THROTTLECRAB, "throttlecrab THROTTLE", "THROTTLE key:__rand_int__ 1000 10000 60"),
+        let cell = "CL.THROTTLE key:__rand_int__ 1000 10000 60";
+        let crab = "THROTTLE key:__rand_int__ 1000 10000 60";
+        for (server, title, shape, words) in [
+            (REDIS, "Redis INCR", Shape::Number, "INCR key:__rand_int__"),
+            (
+                TOLLGATE,
+                "tollgate TG.ALLOW",
+                Shape::Number,
+                "TG.ALLOW 10000/minute key:__rand_int__",
+            ),
+            (TOLLGATE, "tollgate CL.THROTTLE", Shape::Fields, cell),
+            (THROTTLECRAB, "throttlecrab THROTTLE", Shape::Fields, crab),
         ] {
-            all.push(Contender { server, title, scene, ask: Ask::Command(words) });
+            all.push(Contender { server, title, scene, shape, ask: Ask::Command(words) });
         }
     }
     let ours = r#"{"limit":"10000/minute burst=1000","key":"KEY"}"#;
@@ -68,7 +84,8 @@ pub(crate) fn all() -> Vec<Contender> {
         (TOLLGATE, "tollgate /v1/hit", "/v1/hit", ours),
         (THROTTLECRAB, "throttlecrab /throttle", "/throttle", theirs),
     ] {
-        all.push(Contender { server, title, scene: Scene::Http, ask: Ask::Json(path, body) });
+        let (scene, shape, ask) = (Scene::Http, Shape::Fields, Ask::Json(path, body));
+        all.push(Contender { server, title, scene, shape, ask });
     }
     let rls = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
     let throttle = "/throttlecrab.RateLimiter/Throttle";
@@ -76,7 +93,7 @@ pub(crate) fn all() -> Vec<Contender> {
         (TOLLGATE, "tollgate ShouldRateLimit", Ask::Message(rls, should_rate_limit)),
         (THROTTLECRAB, "throttlecrab Throttle", Ask::Message(throttle, their_throttle)),
     ] {
-        all.push(Contender { server, title, scene: Scene::Grpc, ask });
+        all.push(Contender { server, title, scene: Scene::Grpc, shape: Shape::Fields, ask });
     }
     all
 }

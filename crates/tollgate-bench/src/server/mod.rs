@@ -11,11 +11,11 @@ mod turn;
 
 use crate::machine::Machine;
 use crate::{Outcome, progress};
-use contenders::{Contender, Scene};
+use contenders::{Contender, Scene, TOLLGATE};
 use process::Servers;
 use std::path::Path;
 use std::time::Duration;
-use turn::Turn;
+use turn::{QUANTILES, Turn};
 
 /// How much to measure.
 pub(crate) struct Size {
@@ -29,10 +29,25 @@ pub(crate) struct Size {
 /// What was measured of one contender.
 struct Row {
     contender: Contender,
-    /// Of the best round for each figure.
-    best: Turn,
+    turns: Vec<Turn>,
     /// Microseconds of the server's CPU for a question, of the best round for that: it moves less than speed does.
     cpu: f64,
+}
+
+impl Row {
+    /// Of the best round: what disturbs the machine makes others slower.
+    fn rate(&self) -> f64 {
+        self.turns.iter().map(|turn| turn.rate).fold(0.0, f64::max)
+    }
+
+    /// Of the round in the middle, each: the best one would leave out just what a tail is about.
+    fn waits(&self) -> [f64; QUANTILES.len()] {
+        std::array::from_fn(|i| {
+            let mut waits: Vec<f64> = self.turns.iter().map(|turn| turn.waits[i]).collect();
+            waits.sort_by(f64::total_cmp);
+            waits.get(waits.len() / 2).copied().unwrap_or(f64::NAN)
+        })
+    }
 }
 
 /// What was measured.
@@ -44,6 +59,13 @@ struct Results {
 impl Results {
     fn row(&self, server: &str, scene: Scene) -> Option<&Row> {
         self.rows.iter().find(|row| row.contender.server == server && row.contender.scene == scene)
+    }
+
+    /// Ours that is asked and answers most like this one.
+    fn ours(&self, theirs: &Row) -> Option<&Row> {
+        let Contender { scene, shape, .. } = theirs.contender;
+        let ours = |row: &&Row| row.contender.server == TOLLGATE && row.contender.scene == scene;
+        self.rows.iter().filter(ours).find(|row| row.contender.shape == shape)
     }
 }
 
@@ -71,7 +93,7 @@ fn measure(servers: &Servers, size: &Size) -> Outcome<Vec<Row>> {
     let mut rows: Vec<Row> = contenders::all()
         .into_iter()
         .filter(|contender| servers.find(contender.server).is_some())
-        .map(|contender| Row { contender, best: Turn::WORST, cpu: f64::MAX })
+        .map(|contender| Row { contender, turns: Vec::new(), cpu: f64::MAX })
         .collect();
     // One that counts for nothing: connections, keys and caches are there afterwards.
     for round in 0..=size.rounds {
@@ -83,8 +105,8 @@ fn measure(servers: &Servers, size: &Size) -> Outcome<Vec<Row>> {
             let turn = row.contender.turn(server, size.span)?;
             let cpu = server.cpu()? - before;
             if round > 0 {
-                row.best = row.best.or_better(&turn);
                 row.cpu = row.cpu.min(cpu / turn.asked * 1e6);
+                row.turns.push(turn);
             }
         }
     }

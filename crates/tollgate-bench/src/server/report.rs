@@ -1,10 +1,10 @@
 //! The figures as tables, in the terminal and as Markdown.
 
 use super::Results;
-use super::contenders::{Scene, TOLLGATE};
+use super::contenders::Scene;
 use super::targets;
 use crate::machine::Machine;
-use crate::report::{figure, goals, page};
+use crate::report::{figure, goals, or_dash, page};
 use crate::table::Table;
 
 const HOW: &str = "\
@@ -12,9 +12,10 @@ const HOW: &str = "\
 
 - Each server is a process of its own on the loopback of this machine, with its defaults; the clients are redis-benchmark, wrk with one thread and h2load
   with one thread, on the same cores.
-- All contenders take turns in every round, in both directions. The best round of each counts, for each figure.
+- All contenders take turns in every round, in both directions. For speed and CPU the best round of each counts, for waits the one in the
+  middle.
 - RESP and HTTP: 100,000 keys at random; no limit is ever reached. gRPC: one hot key, because h2load sends one body. Redis has no limits: `INCR` is the
-  least that a recipe on it needs, and it does not expire.
+  least that a recipe on it needs, and it does not expire. tollgate is compared with it by `TG.ALLOW`, which is told as one number too, and with throttlecrab by `CL.THROTTLE`, which is told as five.
 - What tollgate's gRPC answers is Envoy's protocol, which carries more than throttlecrab's own.
 - Waits with a pipeline are those of a whole pipeline.
 - Idle connections have asked once and then nothing; memory is that of the whole process, after all that was measured before.
@@ -42,12 +43,11 @@ fn tables(results: &Results) -> Vec<Table> {
 }
 
 fn speed(results: &Results, scene: Scene) -> Table {
-    let ours = results.row(TOLLGATE, scene).map(|row| row.best.rate);
     let rows = results.rows.iter().filter(|row| row.contender.scene == scene).map(|row| {
-        let part = ours.map_or("-".to_owned(), |ours| format!("{:.2}x", ours / row.best.rate));
-        let rate = format!("{:.0}", row.best.rate);
+        let part = results.ours(row).map(|ours| format!("{:.2}x", ours.rate() / row.rate()));
+        let (part, rate) = (or_dash(part), format!("{:.0}", row.rate()));
         let mut cells = vec![row.contender.title.to_owned(), rate, part, figure(row.cpu)];
-        cells.extend(row.best.waits.map(figure));
+        cells.extend(row.waits().map(figure));
         cells
     });
     Table {

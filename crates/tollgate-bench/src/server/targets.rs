@@ -20,13 +20,13 @@ const IDLE: f64 = 200e6;
 pub(crate) fn check(results: &Results) -> Vec<Target> {
     let mut targets = Vec::new();
     for (scene, peer, times) in SPEED {
-        let rows = results.row(TOLLGATE, scene).zip(results.row(peer, scene));
+        let theirs = results.row(peer, scene);
+        let rows = theirs.and_then(|theirs| Some((results.ours(theirs)?, theirs)));
         targets.extend(rows.map(|(ours, theirs)| speed(ours, theirs, times)));
     }
     for scene in Scene::ALL {
         let peers = [REDIS, THROTTLECRAB].into_iter().filter_map(|peer| results.row(peer, scene));
-        let ours = results.row(TOLLGATE, scene);
-        targets.extend(peers.filter_map(|theirs| Some(tail(ours?, theirs))));
+        targets.extend(peers.filter_map(|theirs| Some(tail(results.ours(theirs)?, theirs))));
     }
     let held = results.idle.iter().find(|held| held.server == TOLLGATE);
     targets.extend(held.map(|held| Target {
@@ -38,7 +38,7 @@ pub(crate) fn check(results: &Results) -> Vec<Target> {
 }
 
 fn speed(ours: &Row, theirs: &Row, times: f64) -> Target {
-    let reached = ours.best.rate / theirs.best.rate;
+    let reached = ours.rate() / theirs.rate();
     Target {
         goal: format!(
             "{}: at least {times}x {}",
@@ -51,7 +51,7 @@ fn speed(ours: &Row, theirs: &Row, times: f64) -> Target {
 }
 
 fn tail(ours: &Row, theirs: &Row) -> Target {
-    let ([.., ours_last], [.., theirs_last]) = (ours.best.waits, theirs.best.waits);
+    let ([.., ours_last], [.., theirs_last]) = (ours.waits(), theirs.waits());
     Target {
         goal: format!(
             "{}: p99.9 not later than of {}",

@@ -17,17 +17,6 @@ pub(crate) struct Turn {
     pub(crate) asked: f64,
 }
 
-impl Turn {
-    pub(crate) const WORST: Turn =
-        Turn { rate: 0.0, waits: [f64::MAX; QUANTILES.len()], asked: 0.0 };
-
-    /// The better of both in each figure.
-    pub(crate) fn or_better(&self, other: &Turn) -> Turn {
-        let waits = std::array::from_fn(|i| self.waits[i].min(other.waits[i]));
-        Turn { rate: self.rate.max(other.rate), waits, asked: other.asked }
-    }
-}
-
 const KEYS: &str = "100000";
 
 /// What one question takes at most: enough to know how many fill a turn, which redis-benchmark wants to know.

@@ -17,6 +17,7 @@ const fn known(name: &'static str, arity: i64, key: usize, summary: &'static str
 pub(super) const ALL: &[Known] = &[
     known("CL.THROTTLE", -5, 1, "CL.THROTTLE key max_burst count period [quantity]: as redis-cell"),
     known("THROTTLE", -5, 1, "THROTTLE key max_burst count period [quantity]: as throttlecrab"),
+    known("TG.ALLOW", -3, 2, "TG.ALLOW limit key [COST n] [NAMESPACE ns]: a hit, told as 1 or 0"),
     known("TG.HIT", -3, 2, "TG.HIT limit key [COST n] [NAMESPACE ns]: decide and charge"),
     known("TG.PEEK", -3, 2, "TG.PEEK limit key [COST n] [NAMESPACE ns]: would a hit pass?"),
     known("TG.TAKE", -3, 2, "TG.TAKE limit key [COST n] [NAMESPACE ns]: as much as fits"),

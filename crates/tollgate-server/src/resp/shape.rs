@@ -16,6 +16,8 @@ pub(super) enum Shape {
     Crab,
     /// All fields with their names.
     Native,
+    /// 1 if it passes, else 0.
+    Passes,
     /// Units in use.
     Usage,
 }
@@ -29,6 +31,7 @@ impl Shape {
             Shape::Cell => cell(answer, reply),
             Shape::Crab => crab(answer, reply),
             Shape::Native => native(answer, reply),
+            Shape::Passes => reply.integer(i64::from(answer.passes())),
             Shape::Usage => {
                 let used = answer.decisions.headline().map_or(0, |(_, decision)| decision.used());
                 reply.count(used);

@@ -31,6 +31,25 @@ fn every_operation_has_a_command() {
 }
 
 #[test]
+fn who_only_wants_to_know_whether_it_passes_is_told_one_or_nothing() {
+    let here = Here::start();
+    let mut client = Client::connect(here.address);
+    for (command, passes) in [
+        ("TG.ALLOW 5/hour key COST 4", 1),
+        ("TG.ALLOW 5/hour key COST 2", 0),
+        ("TG.ALLOW 5/hour key", 1),
+        ("TG.ALLOW 5/hour key", 0),
+        ("TG.ALLOW api mallory", 0),
+        ("TG.ALLOW api root", 1),
+        ("TG.ALLOW login alice NAMESPACE web", 1),
+    ] {
+        assert_eq!(client.ask(command), Value::Integer(passes), "{command}");
+    }
+    // A broken question is no answer.
+    assert!(client.ask("TG.ALLOW nobody key").error().starts_with("UNKNOWN limit"));
+}
+
+#[test]
 fn waits_are_in_microseconds_and_there_is_none_for_what_never_fits() {
     let here = Here::start();
     let mut client = Client::connect(here.address);
