@@ -16,17 +16,21 @@ pub(crate) enum Scene {
     Resp,
     Pipelined,
     Http,
+    /// With rests: all servers have the same to do.
+    Rested,
     Grpc,
 }
 
 impl Scene {
-    pub(crate) const ALL: [Scene; 4] = [Scene::Resp, Scene::Pipelined, Scene::Http, Scene::Grpc];
+    pub(crate) const ALL: [Scene; 5] =
+        [Scene::Resp, Scene::Pipelined, Scene::Http, Scene::Rested, Scene::Grpc];
 
     pub(crate) fn title(self) -> &'static str {
         match self {
             Scene::Resp => "RESP, one at a time on each of 50 connections",
             Scene::Pipelined => "RESP, 16 in a pipeline on each of 50 connections",
             Scene::Http => "HTTP, JSON, 50 connections",
+            Scene::Rested => "HTTP, JSON, 50 connections that rest 1 to 3 ms after each answer",
             Scene::Grpc => "gRPC, 16 connections with 8 streams each",
         }
     }
@@ -84,8 +88,10 @@ pub(crate) fn all() -> Vec<Contender> {
         (TOLLGATE, "tollgate /v1/hit", "/v1/hit", ours),
         (THROTTLECRAB, "throttlecrab /throttle", "/throttle", theirs),
     ] {
-        let (scene, shape, ask) = (Scene::Http, Shape::Fields, Ask::Json(path, body));
-        all.push(Contender { server, title, scene, shape, ask });
+        for scene in [Scene::Http, Scene::Rested] {
+            let (shape, ask) = (Shape::Fields, Ask::Json(path, body));
+            all.push(Contender { server, title, scene, shape, ask });
+        }
     }
     let rls = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
     let throttle = "/throttlecrab.RateLimiter/Throttle";
@@ -118,7 +124,10 @@ impl Contender {
                 let pipeline = if self.scene == Scene::Pipelined { 16 } else { 1 };
                 turn::redis_benchmark(server.resp, words, pipeline, span)
             }
-            Ask::Json(path, body) => turn::wrk(server.http, path, body, span),
+            Ask::Json(path, body) => {
+                let rests = self.scene == Scene::Rested;
+                turn::wrk(server.http, (path, body), rests, span)
+            }
             Ask::Message(path, message) => {
                 turn::h2load(server.grpc, path, &message().framed(), span)
             }

@@ -17,6 +17,8 @@ const HOW: &str = "\
 - RESP and HTTP: 100,000 keys at random; no limit is ever reached. gRPC: one hot key, because h2load sends one body. Redis has no limits: `INCR` is the
   least that a recipe on it needs, and it does not expire. tollgate is compared with it by `TG.ALLOW`, which is told as one number too, and with throttlecrab by `CL.THROTTLE`, which is told as five.
 - What tollgate's gRPC answers is Envoy's protocol, which carries more than throttlecrab's own.
+- Without rest every server gets as much as it can bear, and the faster one more: there a tail is made of the moments in which the machine takes a core away from server or client. With rests all have
+  the same to do.
 - Waits with a pipeline are those of a whole pipeline.
 - Idle connections have asked once and then nothing; memory is that of the whole process, after all that was measured before.
 ";

@@ -67,7 +67,8 @@ fn short(scene: Scene) -> &'static str {
     match scene {
         Scene::Resp => "RESP",
         Scene::Pipelined => "RESP, 16 in a pipeline",
-        Scene::Http => "HTTP",
+        Scene::Http => "HTTP, without rest",
+        Scene::Rested => "HTTP, the same load",
         Scene::Grpc => "gRPC",
     }
 }

@@ -79,9 +79,23 @@ function done(summary, latency, requests)
 end
 ";
 
-pub(crate) fn wrk(address: SocketAddr, path: &str, body: &str, span: Duration) -> Outcome<Turn> {
+/// Milliseconds between an answer and the next question.
+const REST: &str = "\
+function delay()
+  return math.random(1, 3)
+end
+";
+
+pub(crate) fn wrk(
+    address: SocketAddr,
+    (path, body): (&str, &str),
+    rests: bool,
+    span: Duration,
+) -> Outcome<Turn> {
     let file = std::env::temp_dir().join(format!("tollgate-bench-{}.lua", std::process::id()));
-    std::fs::write(&file, format!("PATH = '{path}'\nKEYS = {KEYS}\nBODY = '{body}'\n{SCRIPT}"))?;
+    let rest = if rests { REST } else { "" };
+    let script = format!("PATH = '{path}'\nKEYS = {KEYS}\nBODY = '{body}'\n{SCRIPT}{rest}");
+    std::fs::write(&file, script)?;
     let seconds = format!("{}s", span.as_secs().max(1));
     let output = Command::new("wrk")
         .args(["-t1", "-c50", "-d", &seconds, "-s"])
