@@ -53,9 +53,10 @@ impl Drop for Server {
 pub(crate) fn run(contender: &Contender) -> Outcome<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
+        let app = (contender.app)()?;
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
         println!("{}", listener.local_addr()?);
-        match (contender.app)()? {
+        match app {
             App::Inside(app) => axum::serve(listener, with_peers(app)).await?,
             App::Constant(app) => axum::serve(listener, with_peers(app)).await?,
             App::Tollgate(app) => axum::serve(listener, app).await?,
