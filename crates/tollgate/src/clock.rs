@@ -155,6 +155,10 @@ fn kernel_trusts_counter() -> bool {
 /// Grains between two anchors: a second.
 const STRETCH: u64 = 1_000_000 << GRAIN;
 
+/// What the counter is believed without a look at the other clock: who slept for longer is told by that one. So nobody is told of a suspend that the counter went
+/// on through, and the clock never stands still for longer than this.
+const BELIEVED: u64 = 2 * STRETCH;
+
 /// The processor's counter, anchored on the operating system's clock.
 ///
 /// There are two anchors. A writer fills the one that is not in use and then raises `published`, so a writer that is suspended half way holds up
@@ -179,6 +183,13 @@ struct Anchor {
     speed: AtomicU64,
     /// Ticks for which the line holds: about a [`STRETCH`], and few enough that their product with the speed fits 64 bits.
     span: AtomicU64,
+}
+
+impl Anchor {
+    /// Ticks by which the counter is behind.
+    fn lag(&self, ticks: u64) -> u64 {
+        self.ticks.load(Ordering::Relaxed).saturating_sub(ticks)
+    }
 }
 
 /// Both clocks at one instant.
@@ -273,9 +284,16 @@ impl Counter {
         let published = self.published.load(Ordering::Acquire);
         let anchor = &self.anchors[published % 2];
         let grains = anchor.grains.load(Ordering::Relaxed);
-        // A core whose counter lags behind the anchor is told the anchor's time, never an earlier one.
-        let ticks = now.saturating_sub(anchor.ticks.load(Ordering::Relaxed));
-        let passed = scale(ticks, anchor.speed.load(Ordering::Relaxed));
+        let passed = match anchor.lag(now) {
+            // A core whose counter lags behind the anchor is told the anchor's time, never an earlier one.
+            0 => scale(
+                now.saturating_sub(anchor.ticks.load(Ordering::Relaxed)),
+                anchor.speed.load(Ordering::Relaxed),
+            ),
+            lag if lag <= anchor.span.load(Ordering::Relaxed) => 0,
+            // The line has ended with the counter, which began anew.
+            _ => STRETCH + 1,
+        };
         fence(Ordering::Acquire);
         (published == self.published.load(Ordering::Relaxed)).then_some((grains, passed))
     }
@@ -285,12 +303,12 @@ impl Counter {
         if self.broken.load(Ordering::Relaxed) {
             return grains.max(self.os.grains());
         }
-        let told = grains.saturating_add(passed);
+        let told = grains.saturating_add(passed.min(BELIEVED));
         let first = match self.anchoring.try_lock() {
             Ok(first) => first,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             // Somebody else is at it.
-            Err(TryLockError::WouldBlock) => return told,
+            Err(TryLockError::WouldBlock) => return told.max(self.os.grains()),
         };
         let now = Reading::take(&self.source, &self.os);
         // Nobody else writes: we hold the lock.
@@ -298,11 +316,13 @@ impl Counter {
         if passed <= STRETCH {
             return told.max(grains + passed);
         }
-        let line = grains.saturating_add(passed).max(told);
+        let line = grains.saturating_add(passed.min(BELIEVED)).max(told);
         let true_speed = now.speed_since(&first);
         let near = STRETCH / 100;
-        if line > now.grains + near || true_speed == 0 {
-            // It ran ahead by more than any calibration can explain. Stand still until the other clock has caught up, and stay with that one.
+        let fell_back = self.anchors[self.published.load(Ordering::Relaxed) % 2].lag(now.ticks) > 0;
+        if line > now.grains + near || true_speed == 0 || fell_back {
+            // It ran ahead by more than any calibration can explain, as when it went on through a suspend, or began anew. Stand still until the other clock has
+            // caught up, and stay with that one.
             self.broken.store(true, Ordering::Relaxed);
             // A line that everybody finds too old, so that all come here.
             self.publish(0, line, 1 << 33);
@@ -403,5 +423,62 @@ impl Clock for ManualClock {
     #[inline]
     fn now(&self) -> Timestamp {
         Timestamp::from_micros(self.micros.load(Ordering::SeqCst))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR: u64 = 3600 * STRETCH;
+
+    /// A clock whose line began now, and whose counter ran on for an hour meanwhile, or is an hour behind.
+    fn after_a_suspend(ran_on: bool) -> (Counter, u64) {
+        let counter = Counter::start(OsClock::start());
+        let now = Reading::take(&counter.source, &counter.os);
+        let speed = counter.anchors[1].speed.load(Ordering::Relaxed);
+        let hour = mul_div(HOUR, 1 << 32, speed);
+        let ticks = if ran_on { now.ticks.saturating_sub(hour).max(1) } else { now.ticks + hour };
+        counter.publish(ticks, now.grains, speed);
+        (counter, now.grains)
+    }
+
+    /// Reads the clock until the system's has gone on for so long.
+    fn read_for(counter: &Counter, grains: u64) -> u64 {
+        let end = counter.os.grains() + grains;
+        let mut told = counter.grains();
+        while counter.os.grains() < end {
+            let next = counter.grains();
+            assert!(next >= told, "it went back");
+            told = next;
+        }
+        told
+    }
+
+    #[test]
+    fn a_counter_that_went_on_through_a_suspend_is_not_believed() {
+        let (counter, began) = after_a_suspend(true);
+        assert!(counter.grains() <= began + BELIEVED);
+        let told = read_for(&counter, BELIEVED + STRETCH / 10);
+        assert!(told > began + BELIEVED, "it stands still");
+        assert!(told <= counter.os.grains());
+    }
+
+    #[test]
+    fn a_counter_that_began_anew_is_not_waited_for() {
+        let (counter, began) = after_a_suspend(false);
+        let told = read_for(&counter, STRETCH + STRETCH / 5);
+        assert!(told > began + STRETCH, "it stands still");
+        assert!(told <= counter.os.grains());
+    }
+
+    #[test]
+    fn a_core_that_lags_a_little_is_told_the_anchors_time() {
+        let counter = Counter::start(OsClock::start());
+        let now = Reading::take(&counter.source, &counter.os);
+        let speed = counter.anchors[1].speed.load(Ordering::Relaxed);
+        counter.publish(now.ticks + mul_div(STRETCH / 2, 1 << 32, speed), now.grains, speed);
+        assert!(counter.grains() >= now.grains);
+        assert!(!counter.broken.load(Ordering::Relaxed));
     }
 }
