@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use super::parser::Command;
 use super::question::{Items, Question, What};
-use super::session::Session;
 use super::shape::Shape;
 use super::throttle::integer;
 use crate::service::{Bound, Operation, Refusal, Service};
@@ -17,7 +16,6 @@ struct Options<'a> {
 }
 
 pub(super) fn question<'a>(
-    session: &mut Session,
     service: &Service,
     verb: &[u8],
     command: Command<'a, '_>,
@@ -29,7 +27,7 @@ pub(super) fn question<'a>(
         (text("limit", command.argument(1))?, command.argument(2).unwrap_or_default());
     let set = if verb == b"TG.SET" { Some(units("units", command.argument(3))?) } else { None };
     let options = options(command, if set.is_some() { 4 } else { 3 })?;
-    let bound = session.memo.resolve(service, options.namespace.unwrap_or_default(), limit)?;
+    let bound = service.resolve(options.namespace.unwrap_or_default(), limit)?;
     let cost = options.cost.unwrap_or(1);
     let (operation, shape) = match verb {
         b"TG.HIT" => (Operation::Hit(cost), Shape::Native),

@@ -134,7 +134,7 @@ impl Session {
                 self.asked(question, out)
             }
             _ if verb.starts_with(b"TG.") => {
-                let question = native::question(self, service, verb, command);
+                let question = native::question(service, verb, command);
                 self.asked(question, out)
             }
             _ => {
