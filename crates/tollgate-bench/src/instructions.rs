@@ -12,27 +12,29 @@ const WALKS: usize = 40;
 
 /// Instructions per hit of a hot key, in the order of [`ALL`]; `None` if valgrind cannot be started.
 pub(crate) fn count_all() -> Outcome<Option<Vec<f64>>> {
+    let hits = (WALKS * keys::hot().len()) as f64;
+    let count =
+        |spec: &Spec| Ok(collected("counted_walks", &[COMMAND, spec.id])?.map(|all| all / hits));
+    ALL.iter().map(count).collect()
+}
+
+/// What valgrind counts in a function of this program, run with these arguments; `None` if it cannot be started.
+pub(crate) fn collected(function: &str, arguments: &[&str]) -> Outcome<Option<f64>> {
+    let what = arguments.join(" ");
     if Command::new("valgrind").arg("--version").output().is_err() {
         progress("instructions: skipped, valgrind cannot be started (apt install valgrind)");
         return Ok(None);
     }
-    ALL.iter().map(count).collect::<Outcome<Vec<f64>>>().map(Some)
-}
-
-fn count(spec: &Spec) -> Outcome<f64> {
-    progress(&format!("instructions: {}", spec.title));
+    progress(&format!("instructions: {what}"));
     let output = Command::new("valgrind")
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
-        .arg("--toggle-collect=*counted_walks*")
+        .arg(format!("--toggle-collect=*{function}*"))
         .arg(std::env::current_exe()?)
-        .args([COMMAND, spec.id])
+        .args(arguments)
         .output()?;
     let said = String::from_utf8_lossy(&output.stderr);
-    let total: f64 = said
-        .lines()
-        .find_map(|line| line.split_once("Collected :")?.1.trim().parse().ok())
-        .ok_or_else(|| format!("valgrind on {}: printed no `Collected :`: {said}", spec.id))?;
-    Ok(total / (WALKS * keys::hot().len()) as f64)
+    let total = said.lines().find_map(|line| line.split_once("Collected :")?.1.trim().parse().ok());
+    Ok(Some(total.ok_or_else(|| format!("valgrind on {what}: printed no `Collected :`: {said}"))?))
 }
 
 /// The child's side, under valgrind.

@@ -287,12 +287,11 @@ impl<D: Decider> Gate<D> {
         let cost = self.cost_of(head);
         let watch = Stopwatch::start();
         let hit = chosen.limiter.hit_now(&key, cost);
-        match &hit {
-            Some(Ok(outcomes)) if outcomes.allowed() => {
-                watch.decided(chosen.shown.label(outcomes.headline_index()), Counted::Allowed);
-                return AtOnce::Passes(self.told_of(chosen, outcomes));
-            }
-            _ => {}
+        if let Some(Ok(outcomes)) = &hit
+            && outcomes.allowed()
+        {
+            watch.decided(chosen.shown.label(outcomes.headline_index()), Counted::Allowed);
+            return AtOnce::Passes(self.told_of(chosen, outcomes));
         }
         let chosen = Arc::clone(chosen);
         match hit {

@@ -285,11 +285,11 @@ impl Counter {
         let anchor = &self.anchors[published % 2];
         let grains = anchor.grains.load(Ordering::Relaxed);
         let passed = match anchor.lag(now) {
+            0 => {
+                let ticks = now.saturating_sub(anchor.ticks.load(Ordering::Relaxed));
+                scale(ticks, anchor.speed.load(Ordering::Relaxed))
+            }
             // A core whose counter lags behind the anchor is told the anchor's time, never an earlier one.
-            0 => scale(
-                now.saturating_sub(anchor.ticks.load(Ordering::Relaxed)),
-                anchor.speed.load(Ordering::Relaxed),
-            ),
             lag if lag <= anchor.span.load(Ordering::Relaxed) => 0,
             // The line has ended with the counter, which began anew.
             _ => STRETCH + 1,

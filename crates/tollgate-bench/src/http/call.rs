@@ -2,6 +2,7 @@
 
 use super::COMMAND;
 use super::contenders::{App, Contender};
+use crate::instructions::collected;
 use crate::{Outcome, progress};
 use axum::Extension;
 use axum::body::Body;
@@ -10,7 +11,6 @@ use axum::response::Response;
 use quanta::Instant;
 use std::net::SocketAddr;
 use std::pin::pin;
-use std::process::Command;
 use std::task::{Context, Poll, Waker};
 use tower::Layer;
 use tower_service::Service;
@@ -19,23 +19,8 @@ const REQUESTS: usize = 2_000;
 
 /// Instructions of one request; `None` if valgrind cannot be started.
 pub(crate) fn count(contender: &Contender) -> Outcome<Option<f64>> {
-    if Command::new("valgrind").arg("--version").output().is_err() {
-        progress("instructions: skipped, valgrind cannot be started (apt install valgrind)");
-        return Ok(None);
-    }
-    progress(&format!("instructions: {}", contender.id));
-    let output = Command::new("valgrind")
-        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
-        .arg("--toggle-collect=*counted_requests*")
-        .arg(std::env::current_exe()?)
-        .args([COMMAND, "count", contender.id])
-        .output()?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    let total: f64 = said
-        .lines()
-        .find_map(|line| line.split_once("Collected :")?.1.trim().parse().ok())
-        .ok_or_else(|| format!("valgrind on {}: printed no `Collected :`: {said}", contender.id))?;
-    Ok(Some(total / REQUESTS as f64))
+    let all = collected("counted_requests", &[COMMAND, "count", contender.id])?;
+    Ok(all.map(|all| all / REQUESTS as f64))
 }
 
 /// The child's side, under valgrind.
