@@ -38,7 +38,7 @@ struct Route<D> {
 /// A limiter, and what headers say of its limits.
 pub struct Chosen<D> {
     pub(crate) limiter: D,
-    pub(crate) shown: Arc<Shown>,
+    pub(crate) shown: Shown,
 }
 
 impl<D> fmt::Debug for Chosen<D> {
@@ -49,7 +49,7 @@ impl<D> fmt::Debug for Chosen<D> {
 
 impl<D: Decider> Chosen<D> {
     pub(crate) fn new(limiter: D) -> Arc<Chosen<D>> {
-        let shown = Arc::new(Shown::new(limiter.limits()));
+        let shown = Shown::new(limiter.limits());
         Arc::new(Chosen { limiter, shown })
     }
 }

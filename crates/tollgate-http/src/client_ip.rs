@@ -4,7 +4,8 @@
 //! part counts: read from the right, an address is believed as long as the one that wrote it is trusted. The first that is not a trusted proxy is the
 //! client. The defaults trust nobody: the client is the peer.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
+use std::num::NonZeroUsize;
 
 use crate::cidr::{Cidr, masked};
 use crate::forwarded::{Hop, forwarded, x_forwarded_for};
@@ -37,7 +38,7 @@ pub struct ClientIp {
 enum Trust {
     Nobody,
     Ranges(Box<[Cidr]>),
-    Hops(usize),
+    Hops(NonZeroUsize),
 }
 
 /// Which header tells the way of a request.
@@ -86,7 +87,10 @@ impl ClientIp {
     #[must_use]
     pub const fn behind_hops(proxies: usize) -> ClientIp {
         ClientIp {
-            trust: Trust::Hops(proxies),
+            trust: match NonZeroUsize::new(proxies) {
+                Some(proxies) => Trust::Hops(proxies),
+                None => Trust::Nobody,
+            },
             written_in: WrittenIn::XForwardedFor,
             ipv6_prefix: 64,
         }
@@ -121,32 +125,43 @@ impl ClientIp {
     ///
     /// See the example of [`ClientIp`].
     #[must_use]
+    #[inline]
     pub fn find(&self, head: &Head<'_>) -> Option<IpAddr> {
         let found = match &self.trust {
-            Trust::Nobody | Trust::Hops(0) => head.peer,
-            Trust::Ranges(proxies) => {
-                let trusted = |address| proxies.iter().any(|range| range.contains(address));
-                let hops = self.hops(head);
-                let mut address = head.peer?;
-                for hop in hops {
-                    if !trusted(address) {
-                        break;
-                    }
-                    match hop {
-                        Hop::Address(next) => address = next,
-                        // A proxy we trust does not know: who it was cannot be known here.
-                        Hop::Unknown => return None,
-                    }
-                }
-                Some(address)
-            }
-            Trust::Hops(count) => match self.hops(head).get(count - 1) {
-                Some(Hop::Address(address)) => Some(*address),
-                // Fewer entries than proxies: it came another way.
-                Some(Hop::Unknown) | None => None,
-            },
+            Trust::Nobody => head.peer,
+            Trust::Ranges(proxies) => self.beyond(proxies, head),
+            Trust::Hops(count) => self.hop(*count, head),
         };
-        found.map(|address| self.client_of(address))
+        match found {
+            Some(IpAddr::V6(address)) => Some(self.client_of(address)),
+            v4 => v4,
+        }
+    }
+
+    /// The first address, from here, that is none of these proxies.
+    fn beyond(&self, proxies: &[Cidr], head: &Head<'_>) -> Option<IpAddr> {
+        let trusted = |address| proxies.iter().any(|range| range.contains(address));
+        let mut address = head.peer?;
+        for hop in self.hops(head) {
+            if !trusted(address) {
+                break;
+            }
+            match hop {
+                Hop::Address(next) => address = next,
+                // A proxy we trust does not know: who it was cannot be known here.
+                Hop::Unknown => return None,
+            }
+        }
+        Some(address)
+    }
+
+    /// The address behind so many proxies.
+    fn hop(&self, proxies: NonZeroUsize, head: &Head<'_>) -> Option<IpAddr> {
+        match self.hops(head).get(proxies.get() - 1) {
+            Some(Hop::Address(address)) => Some(*address),
+            // Fewer entries than proxies: it came another way.
+            Some(Hop::Unknown) | None => None,
+        }
     }
 
     fn hops(&self, head: &Head<'_>) -> Vec<Hop> {
@@ -157,13 +172,10 @@ impl ClientIp {
     }
 
     /// The address that stands for all that one client has.
-    fn client_of(&self, address: IpAddr) -> IpAddr {
-        match address {
-            IpAddr::V4(_) => address,
-            IpAddr::V6(v6) => match v6.to_canonical() {
-                v4 @ IpAddr::V4(_) => v4,
-                v6 @ IpAddr::V6(_) => masked(v6, self.ipv6_prefix),
-            },
+    fn client_of(&self, address: Ipv6Addr) -> IpAddr {
+        match address.to_canonical() {
+            v4 @ IpAddr::V4(_) => v4,
+            v6 @ IpAddr::V6(_) => masked(v6, self.ipv6_prefix),
         }
     }
 }

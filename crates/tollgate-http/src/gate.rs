@@ -12,7 +12,7 @@ use crate::chooser::{Choice, Chooser, Chosen, Found};
 use crate::count::{Counted, Stopwatch, unasked};
 use crate::decider::{Decider, Outcomes};
 use crate::head::Head;
-use crate::headers::Headers;
+use crate::headers::{Headers, text};
 use crate::key_by::{KeyBy, RequestKey};
 use crate::pass::Pass;
 use crate::settle::SettleBy;
@@ -454,18 +454,17 @@ impl<D: Decider> Gate<D> {
         if !headers.tells(outcomes.allowed()) {
             return None;
         }
-        let mut told = Told::new(headers, &chosen.shown, outcomes)?;
         if self.rules.shadow {
             // Nobody was refused: nobody is told to stay away.
-            told.wait = None;
+            return Told::new(&headers.clone().retry_after(false), &chosen.shown, outcomes);
         }
-        Some(told)
+        Told::new(headers, &chosen.shown, outcomes)
     }
 
     /// The headers of a response.
     pub fn write_headers(&self, pass: &Pass<D>, mut out: impl FnMut(&'static str, String)) {
         if let Some(told) = self.told(pass) {
-            told.write(|field, value| out(field.name(), value.into()));
+            told.write(|field, value| out(field.name(), text(&value)));
         }
     }
 

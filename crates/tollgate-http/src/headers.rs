@@ -4,13 +4,13 @@
 //! between drafts and may again, so the draft is a setting. Seconds are rounded up: who waits as long as told is never too early.
 
 use std::hash::{BuildHasher, RandomState};
-use std::sync::Arc;
 use std::time::Duration;
 
+use http::HeaderValue;
 use tollgate::Limit;
 
 use crate::decider::Outcomes;
-use crate::told::{Field, Shown, Told, Value};
+use crate::told::{Field, Shown, Told};
 
 /// Which headers a response gets.
 ///
@@ -152,8 +152,9 @@ impl Headers {
         outcomes: &impl Outcomes,
         mut out: impl FnMut(&'static str, String),
     ) {
-        let shown = Arc::new(Shown::new(limits));
-        self.write_shown(&shown, outcomes, |field, value| out(field.name(), value.into()));
+        self.write_shown(&Shown::new(limits), outcomes, |field, value| {
+            out(field.name(), text(&value));
+        });
     }
 
     /// [`write`](Headers::write) with what does not change made before.
@@ -161,9 +162,9 @@ impl Headers {
     /// See the example of [`Shown`].
     pub fn write_shown(
         &self,
-        shown: &Arc<Shown>,
+        shown: &Shown,
         outcomes: &impl Outcomes,
-        out: impl FnMut(Field, Value<'_>),
+        out: impl FnMut(Field, HeaderValue),
     ) {
         if let Some(told) = Told::new(self, shown, outcomes) {
             told.write(out);
@@ -183,6 +184,11 @@ impl Headers {
             most => RandomState::new().hash_one(0) % (most + 1),
         }
     }
+}
+
+/// The text of a value of ours: ASCII.
+pub(crate) fn text(value: &HeaderValue) -> String {
+    String::from_utf8_lossy(value.as_bytes()).into_owned()
 }
 
 /// Whole seconds that cover a span.

@@ -172,7 +172,16 @@ impl KeyBy {
     ///
     /// See the example of [`KeyBy`].
     #[must_use]
+    #[inline]
     pub fn find(&self, head: &Head<'_>) -> Option<RequestKey> {
+        match &self.0 {
+            Source::ClientIp(client) => client.find(head).map(RequestKey::Address),
+            _ => self.find_other(head),
+        }
+    }
+
+    /// All but the usual one, apart from it: that is the way of most requests.
+    fn find_other(&self, head: &Head<'_>) -> Option<RequestKey> {
         let text =
             |bytes: &[u8]| Some(RequestKey::Bytes(bytes.into())).filter(|_| !bytes.is_empty());
         match &self.0 {

@@ -35,4 +35,4 @@ pub use pass::Pass;
 pub use problem::{PROBLEM_JSON, problem};
 pub use reason::Reason;
 pub use settle::{Response, Settle, SettleBy};
-pub use told::{Field, Shown, Told, Value};
+pub use told::{Field, Shown, Told};

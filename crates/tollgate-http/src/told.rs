@@ -1,5 +1,5 @@
-//! What a response tells of a decision: read off when that is made, written when the response is there. In between it goes with the request, so it is
-//! small: a few numbers, and not the decisions of up to eight limits.
+//! What a response tells of a decision: headers made when that is, written when the response is there. In between they go with the request, and not the
+//! decisions of up to eight limits.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use tollgate::algorithm::Fields;
 use tollgate::{Limit, Timestamp};
 
 use crate::decider::Outcomes;
-use crate::headers::{Draft, Headers, Reset, name, quoted, seconds_up};
+use crate::headers::{Draft, Headers, Reset, name, quoted};
 
 /// A header that tells of a decision.
 ///
@@ -50,137 +50,113 @@ impl Field {
     }
 }
 
-/// The value of a header.
-///
-/// ```
-/// assert_eq!(String::from(tollgate_http::Value::Made("3".into())), "3");
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Value<'a> {
-    /// The same on every response of a limiter.
-    Known(&'a HeaderValue),
-    /// Of this response.
-    Made(String),
-}
-
-impl From<Value<'_>> for String {
-    fn from(value: Value<'_>) -> String {
-        match value {
-            Value::Known(value) => String::from_utf8_lossy(value.as_bytes()).into_owned(),
-            Value::Made(value) => value,
-        }
-    }
-}
-
 /// What the headers of a response say of a decision. Made by [`Gate::told`](crate::Gate::told).
 #[derive(Clone, Debug)]
 pub struct Told {
-    shown: Arc<Shown>,
-    headers: Headers,
-    /// Which of the limits is shown.
-    place: usize,
-    limit: u64,
-    left: u64,
-    /// In seconds, as all that follow.
-    reset: u64,
-    now: u64,
-    /// Where the client is told to stay away.
-    pub(crate) wait: Option<u64>,
+    /// Units left of the limit that is shown.
+    remaining: u64,
+    policies: Option<HeaderValue>,
+    rate_limit: Option<HeaderValue>,
+    /// All others, which few responses have.
+    others: Vec<(Field, HeaderValue)>,
 }
 
 impl Told {
     /// `None` without a decision.
-    pub(crate) fn new(
-        headers: &Headers,
-        shown: &Arc<Shown>,
-        outcomes: &impl Outcomes,
-    ) -> Option<Told> {
+    #[inline]
+    pub(crate) fn new(headers: &Headers, shown: &Shown, outcomes: &impl Outcomes) -> Option<Told> {
         let place = outcomes.headline_index();
         let decision = outcomes.outcomes().get(place)?;
         let now = decision.now();
         // All at once: each alone would compute them anew.
         let Fields { limit, remaining, retry_at, fresh_at, .. } = decision.fields();
-        let seconds_until = |at: Timestamp| seconds_up(at.since(now));
+        let seconds_until = |at: Timestamp| {
+            let micros = at.as_micros().saturating_sub(now.as_micros());
+            micros.div_ceil(1_000_000)
+        };
         let wait = retry_at.filter(|_| !decision.allowed()).map(|at| seconds_until(at).max(1));
         let fresh = fresh_at.map_or(0, seconds_until);
-        Some(Told {
-            shown: Arc::clone(shown),
-            headers: headers.clone(),
-            place,
-            limit,
-            left: remaining,
-            // When there is more: what a refused cost waits for, else until the key is as good as new. Who is refused is never told that it is now.
-            reset: wait.unwrap_or(if decision.allowed() { fresh } else { fresh.max(1) }),
-            now: now.as_micros().div_ceil(1_000_000),
-            wait: wait.filter(|_| !outcomes.allowed()),
-        })
+        // When there is more: what a refused cost waits for, else until the key is as good as new. Who is refused is never told that it is now.
+        let reset = wait.unwrap_or(if decision.allowed() { fresh } else { fresh.max(1) });
+        let (policies, rate_limit) = match (headers.draft, shown.starts.get(place)) {
+            (Some(Draft::Ten), Some(start)) => {
+                (shown.policies.clone(), rate_limit(start, remaining, reset))
+            }
+            _ => (None, None),
+        };
+        let mut others = Vec::new();
+        let mut number = |field, number: u64| others.push((field, number.into()));
+        if headers.three_fields {
+            number(Field::RateLimitLimit, limit);
+            number(Field::RateLimitRemaining, remaining);
+            number(Field::RateLimitReset, reset);
+        }
+        if let Some(kind) = headers.x_rate_limit {
+            number(Field::XRateLimitLimit, limit);
+            number(Field::XRateLimitRemaining, remaining);
+            let reset = match kind {
+                Reset::Delta => reset,
+                Reset::UnixTime => now.as_micros().div_ceil(1_000_000).saturating_add(reset),
+            };
+            number(Field::XRateLimitReset, reset);
+        }
+        if let (true, false, Some(wait)) = (headers.retry_after, outcomes.allowed(), wait) {
+            number(Field::RetryAfter, wait.saturating_add(headers.more()));
+        }
+        Some(Told { remaining, policies, rate_limit, others })
     }
 
     /// Units left of the limit that is shown.
     #[must_use]
     pub fn remaining(&self) -> u64 {
-        self.left
+        self.remaining
     }
 
     /// Hands out the headers.
-    pub fn write(&self, mut out: impl FnMut(Field, Value<'_>)) {
-        let headers = &self.headers;
-        if let (Some(Draft::Ten), Some(name)) = (headers.draft, self.shown.names.get(self.place)) {
-            if let Some(policies) = &self.shown.policies {
-                out(Field::RateLimitPolicy, Value::Known(policies));
-            }
-            out(Field::RateLimit, Value::Made(self.rate_limit(name)));
+    #[inline]
+    pub fn write(self, mut out: impl FnMut(Field, HeaderValue)) {
+        if let Some(policies) = self.policies {
+            out(Field::RateLimitPolicy, policies);
         }
-        let mut number = |field, number: u64| out(field, Value::Made(number.to_string()));
-        if headers.three_fields {
-            number(Field::RateLimitLimit, self.limit);
-            number(Field::RateLimitRemaining, self.left);
-            number(Field::RateLimitReset, self.reset);
+        if let Some(rate_limit) = self.rate_limit {
+            out(Field::RateLimit, rate_limit);
         }
-        if let Some(kind) = headers.x_rate_limit {
-            number(Field::XRateLimitLimit, self.limit);
-            number(Field::XRateLimitRemaining, self.left);
-            let reset = match kind {
-                Reset::Delta => self.reset,
-                Reset::UnixTime => self.now.saturating_add(self.reset),
-            };
-            number(Field::XRateLimitReset, reset);
-        }
-        if let (true, Some(wait)) = (headers.retry_after, self.wait) {
-            number(Field::RetryAfter, wait.saturating_add(headers.more()));
+        for (field, value) in self.others {
+            out(field, value);
         }
     }
+}
 
-    /// The value of `RateLimit`. Not by `format!`, which takes as long as the decision, and in a text of just its size, which becomes a value as it is.
-    fn rate_limit(&self, name: &str) -> String {
-        let (mut left, mut reset) = (itoa::Buffer::new(), itoa::Buffer::new());
-        [name, ";r=", left.format(self.left), ";t=", reset.format(self.reset)].concat()
-    }
+/// The value of `RateLimit`. Not by `format!`, which takes as long as the decision, and in a text of just its size, which becomes a value as it is.
+fn rate_limit(start: &str, remaining: u64, reset: u64) -> Option<HeaderValue> {
+    let (mut left, mut seconds) = (itoa::Buffer::new(), itoa::Buffer::new());
+    let text = [start, left.format(remaining), ";t=", seconds.format(reset)].concat();
+    HeaderValue::try_from(text).ok()
 }
 
 /// What is said of limits whatever is decided: made once, by who writes headers often.
 ///
 /// ```
-/// use std::sync::Arc;
 /// use tollgate::Memory;
 /// use tollgate_http::{Headers, Shown};
 ///
 /// let limiter = Memory::new().limiter("2/minute fixed-window-per-key name=api")?;
-/// let (headers, shown) = (Headers::default(), Arc::new(Shown::new(&[limiter.limit().clone()])));
+/// let (headers, shown) = (Headers::default(), Shown::new(&[limiter.limit().clone()]));
 /// let mut written = vec![];
 /// headers.write_shown(&shown, &limiter.hit("alice"), |field, value| {
-///     written.push(format!("{}: {}", field.name(), String::from(value)));
+///     written.push((field.name(), value));
 /// });
-/// assert_eq!(written[1], r#"ratelimit: "api";r=1;t=60"#);
+/// assert_eq!(written[1].0, "ratelimit");
+/// assert_eq!(written[1].1, r#""api";r=1;t=60"#);
 /// # Ok::<(), tollgate::Error>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct Shown {
     /// What each limit is called.
     labels: Box<[Arc<str>]>,
-    /// The same, quoted for headers.
-    names: Box<[String]>,
-    /// The value of `RateLimit-Policy`. It is ASCII; if that should ever change, a response without it is better than none.
+    /// How the value of `RateLimit` begins for each.
+    starts: Box<[String]>,
+    /// The value of `RateLimit-Policy`. Both are ASCII; if that should ever change, a response without them is better than none.
     policies: Option<HeaderValue>,
 }
 
@@ -193,7 +169,7 @@ impl Shown {
         let policies: Vec<String> = limits.iter().map(policy).collect();
         let labels: Box<[Arc<str>]> = limits.iter().map(|limit| name(limit).into()).collect();
         Shown {
-            names: labels.iter().map(|label| quoted(label)).collect(),
+            starts: labels.iter().map(|label| quoted(label) + ";r=").collect(),
             labels,
             policies: HeaderValue::try_from(policies.join(", ")).ok(),
         }

@@ -14,14 +14,15 @@ use axum::response::Response;
 use axum::routing::future::RouteFuture;
 use axum::serve::{IncomingStream, Listener};
 use pin_project_lite::pin_project;
-use tollgate_http::{Decider, Told};
+use tollgate_http::{AtOnce, Decider, Told};
 use tower_layer::Layer;
 use tower_service::Service;
 
-use crate::future::{After, ResponseFuture};
+use crate::future::ResponseFuture;
 use crate::headers::write_headers;
 use crate::layer::RateLimitLayer;
-use crate::service::{Entry, RateLimit};
+use crate::peer::head_of;
+use crate::service::RateLimit;
 
 /// An axum app all of whose requests are limited, for [`axum::serve()`]. Made by [`RateLimitLayer::around`].
 #[derive(Clone, Debug)]
@@ -112,13 +113,13 @@ impl<D: Decider> Service<Request> for Connection<D> {
 
     fn call(&mut self, mut request: Request) -> AroundFuture<D> {
         request.extensions_mut().insert(ConnectInfo(self.peer));
-        match self.app.rules.look(Some(self.peer.ip()), &mut request) {
-            Ok(Entry::Passes(After { told, settles: None })) => {
+        match self.app.rules.look(&head_of(Some(self.peer.ip()), &request)) {
+            AtOnce::Passes(told) => {
                 let future = self.app.inner.call(request);
                 AroundFuture { state: State::Passing { future, told } }
             }
-            entry => {
-                AroundFuture { state: State::Other { future: self.app.go_on(entry, request) } }
+            looked => {
+                AroundFuture { state: State::Other { future: self.app.go_on(looked, request) } }
             }
         }
     }
@@ -157,7 +158,7 @@ impl<D: Decider> Future for AroundFuture<D> {
         match self.project().state.project() {
             Projected::Passing { future, told } => {
                 let mut response = ready!(future.poll(cx))?;
-                if let Some(told) = told {
+                if let Some(told) = told.take() {
                     write_headers(told, response.headers_mut());
                 }
                 Poll::Ready(Ok(response))

@@ -72,8 +72,8 @@ impl<D: Decider> After<D> {
         After { told: gate.told(pass), settles }
     }
 
-    fn tell(&self, headers: &mut HeaderMap) {
-        if let Some(told) = &self.told {
+    fn tell(&mut self, headers: &mut HeaderMap) {
+        if let Some(told) = self.told.take() {
             write_headers(told, headers);
         }
     }

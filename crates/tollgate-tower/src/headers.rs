@@ -1,23 +1,16 @@
 //! Headers of a decision on a response that may have some already.
 
-use http::{HeaderMap, HeaderName, HeaderValue};
-use tollgate_http::{Field, Told, Value};
+use http::{HeaderMap, HeaderName};
+use tollgate_http::{Field, Told};
 
 /// Adds the headers of a decision. Where another layer has written some, the structured ones are lists and get longer; of the older ones those of the
 /// limit with less left stay.
-pub(crate) fn write_headers(told: &Told, headers: &mut HeaderMap) {
+pub(crate) fn write_headers(told: Told, headers: &mut HeaderMap) {
+    let remaining = told.remaining();
     let mut kept = None;
     told.write(|field, value| {
-        let value = match value {
-            Value::Known(value) => value.clone(),
-            // They are ASCII; if that should ever change, a response without one is better than none.
-            Value::Made(text) => match HeaderValue::try_from(text) {
-                Ok(value) => value,
-                Err(_) => return,
-            },
-        };
         // Looked at only where older ones are wanted.
-        let mut older = || *kept.get_or_insert_with(|| Older::among(headers, told.remaining()));
+        let mut older = || *kept.get_or_insert_with(|| Older::among(headers, remaining));
         let keep = match field {
             Field::RateLimitPolicy => {
                 headers.append(RATE_LIMIT_POLICY, value);

@@ -1,10 +1,9 @@
 //! The service: a request is looked at, decided on at once where that can be, and passed on or refused.
 
-use std::net::IpAddr;
 use std::task::{Context, Poll};
 
 use http::{Request, Response};
-use tollgate_http::{AtOnce, Choice, Decider, Question, Reason, RequestKey, Verdict};
+use tollgate_http::{AtOnce, Choice, Decider, Head, Question, Reason, RequestKey, Verdict};
 use tower_service::Service;
 
 use crate::body::Body;
@@ -35,8 +34,8 @@ where
 
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
         let peer = peer_of(&mut request);
-        let entry = self.rules.look(peer, &mut request);
-        self.go_on(entry, request)
+        let looked = self.rules.look(&head_of(peer, &request));
+        self.go_on(looked, request)
     }
 }
 
@@ -50,30 +49,35 @@ pub(crate) enum Entry<D: Decider, R> {
 type Waits<D> = (RequestKey, u64, Choice<D>);
 
 impl<D: Decider> RateLimitLayer<D> {
-    /// Looks at a request of this peer, and decides where that can be at once.
+    /// Looks at a request, and decides where that can be at once.
     #[inline]
-    pub(crate) fn look<B, R>(
+    pub(crate) fn look(&self, head: &Head<'_>) -> AtOnce<D> {
+        // Handlers are told all of a decision, not what is left of it when there is nothing more to do.
+        if self.tells_handlers {
+            AtOnce::Not(self.gate.question(head))
+        } else {
+            self.gate.at_once(head)
+        }
+    }
+
+    /// What becomes of a request that was looked at.
+    #[inline]
+    fn entry<B, R>(
         &self,
-        peer: Option<IpAddr>,
+        looked: AtOnce<D>,
         request: &mut Request<B>,
     ) -> Result<Entry<D, R>, Waits<D>> {
-        let head = head_of(peer, request);
-        let question = if self.tells_handlers {
-            self.gate.question(&head)
-        } else {
-            match self.gate.at_once(&head) {
-                AtOnce::Passes(told) => return Ok(Entry::Passes(After::telling(told))),
-                AtOnce::Decided(verdict) => return Ok(enter(self, &verdict, request)),
-                AtOnce::Not(question) => question,
-            }
-        };
-        Ok(match question {
-            Question::Ask { key, cost, choice } => {
+        Ok(match looked {
+            AtOnce::Passes(told) => Entry::Passes(After::telling(told)),
+            AtOnce::Decided(verdict) => enter(self, &verdict, request),
+            AtOnce::Not(Question::Ask { key, cost, choice }) => {
                 let verdict = self.gate.decide_now(key, cost, choice)?;
                 enter(self, &verdict, request)
             }
-            Question::Skip => Entry::Passes(After::telling(None)),
-            Question::NoKey(status) => Entry::Refused(self.refuse(request, status, &Reason::NoKey)),
+            AtOnce::Not(Question::Skip) => Entry::Passes(After::telling(None)),
+            AtOnce::Not(Question::NoKey(status)) => {
+                Entry::Refused(self.refuse(request, status, &Reason::NoKey))
+            }
         })
     }
 }
@@ -83,13 +87,13 @@ impl<S, D: Decider> RateLimit<S, D> {
     #[inline]
     pub(crate) fn go_on<B, R>(
         &mut self,
-        entry: Result<Entry<D, R>, Waits<D>>,
-        request: Request<B>,
+        looked: AtOnce<D>,
+        mut request: Request<B>,
     ) -> ResponseFuture<S, D, B, R>
     where
         S: Service<Request<B>, Response = Response<R>> + Clone,
     {
-        match entry {
+        match self.rules.entry(looked, &mut request) {
             Ok(Entry::Passes(after)) => {
                 ResponseFuture { state: State::Inner { future: self.inner.call(request), after } }
             }

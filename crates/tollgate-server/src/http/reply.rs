@@ -1,12 +1,10 @@
 //! Responses.
 
-use std::sync::Arc;
-
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
 use http_body_util::Full;
 use tollgate::Limit;
-use tollgate_http::{Headers, Shown, Value};
+use tollgate_http::{Headers, Shown};
 
 use super::json;
 use crate::service::Answer;
@@ -31,11 +29,7 @@ pub(crate) fn of_json(status: StatusCode, mut body: String) -> Response<Reply> {
 }
 
 /// An answer: 200 if it passes, 429 if not, with the headers that a browser's client would get.
-pub(crate) fn answer(
-    answer: &Answer,
-    limits: &[Limit],
-    shown: Option<&Arc<Shown>>,
-) -> Response<Reply> {
+pub(crate) fn answer(answer: &Answer, limits: &[Limit], shown: Option<&Shown>) -> Response<Reply> {
     let status = if answer.passes() { StatusCode::OK } else { StatusCode::TOO_MANY_REQUESTS };
     let mut body = String::with_capacity(192);
     json::answer(answer, limits, &mut body);
@@ -45,16 +39,9 @@ pub(crate) fn answer(
 }
 
 /// `RateLimit`, `RateLimit-Policy` and, on a refusal, `Retry-After`.
-pub(crate) fn rate_limit(answer: &Answer, shown: Option<&Arc<Shown>>, headers: &mut HeaderMap) {
+pub(crate) fn rate_limit(answer: &Answer, shown: Option<&Shown>, headers: &mut HeaderMap) {
     let Some(shown) = shown else { return };
     Headers::default().write_shown(shown, &answer.decisions, |field, value| {
-        let value = match value {
-            Value::Known(value) => Ok(value.clone()),
-            Value::Made(text) => HeaderValue::try_from(text),
-        };
-        // They are ASCII; if that should ever change, an answer without one is better than none.
-        if let Ok(value) = value {
-            headers.insert(HeaderName::from_static(field.name()), value);
-        }
+        headers.insert(HeaderName::from_static(field.name()), value);
     });
 }

@@ -129,7 +129,7 @@ impl Bound {
 
     /// What headers say of these limits whatever is decided; nothing for a key that is exempt or blocked.
     #[must_use]
-    pub fn shown_of<K: Key + ?Sized>(&self, key: &K) -> Option<&Arc<Shown>> {
+    pub fn shown_of<K: Key + ?Sized>(&self, key: &K) -> Option<&Shown> {
         key.with_key(|key| self.limiter_of(key)).ok().map(Limiter::shown)
     }
 

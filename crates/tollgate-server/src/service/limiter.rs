@@ -1,6 +1,5 @@
 //! One limit or several on the store, with all operations behind one call.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate::shared::{AnyStore, OnFailure, SharedItem, SharedLimiter, SharedPolicyLimiter};
@@ -14,7 +13,7 @@ use super::answer::Decisions;
 pub struct Limiter {
     kind: Kind,
     policy: Policy,
-    shown: Arc<Shown>,
+    shown: Shown,
 }
 
 #[derive(Clone, Debug)]
@@ -70,7 +69,7 @@ impl Limiter {
                 Kind::Several(several)
             }
         };
-        let shown = Arc::new(Shown::new(policy.limits()));
+        let shown = Shown::new(policy.limits());
         Ok(Limiter { kind, policy: policy.clone(), shown })
     }
 
@@ -82,7 +81,7 @@ impl Limiter {
 
     /// What headers say of them whatever is decided.
     #[must_use]
-    pub fn shown(&self) -> &Arc<Shown> {
+    pub fn shown(&self) -> &Shown {
         &self.shown
     }
 

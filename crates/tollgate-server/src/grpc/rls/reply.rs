@@ -1,6 +1,5 @@
 //! What Envoy is told.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use prost_types::value::Kind;
@@ -48,8 +47,9 @@ fn tell(
     answers: &[Option<Answer>],
     response: &mut RateLimitResponse,
 ) {
-    let mut add = |field: Field, value: tollgate_http::Value<'_>| {
-        let header = HeaderValue { key: field.name().to_owned(), value: value.into() };
+    let mut add = |field: Field, value: http::HeaderValue| {
+        let value = String::from_utf8_lossy(value.as_bytes()).into_owned();
+        let header = HeaderValue { key: field.name().to_owned(), value };
         response.response_headers_to_add.push(header);
     };
     let refused = response.overall_code == i32::from(Code::OverLimit);
@@ -67,7 +67,7 @@ fn tell(
     if outcomes.0.is_empty() {
         return;
     }
-    options.headers.write_shown(&Arc::new(Shown::new(&limits)), &outcomes, &mut add);
+    options.headers.write_shown(&Shown::new(&limits), &outcomes, &mut add);
     if options.problem && !outcomes.allowed() {
         let key = http::header::CONTENT_TYPE.as_str().to_owned();
         let kind = HeaderValue { key, value: PROBLEM_JSON.to_owned() };
