@@ -4,7 +4,7 @@
 //! part counts: read from the right, an address is believed as long as the one that wrote it is trusted. The first that is not a trusted proxy is the
 //! client. The defaults trust nobody: the client is the peer.
 
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::num::NonZeroUsize;
 
 use crate::cidr::{Cidr, masked};
@@ -132,10 +132,12 @@ impl ClientIp {
             Trust::Ranges(proxies) => self.beyond(proxies, head),
             Trust::Hops(count) => self.hop(*count, head),
         };
-        match found {
-            Some(IpAddr::V6(address)) => Some(self.client_of(address)),
-            v4 => v4,
-        }
+        found.map(|address| self.client_of(address))
+    }
+
+    /// The same for all requests of this peer, where nothing else is looked at.
+    pub(crate) fn of_peer(&self, peer: IpAddr) -> Option<IpAddr> {
+        matches!(self.trust, Trust::Nobody).then(|| self.client_of(peer))
     }
 
     /// The first address, from here, that is none of these proxies.
@@ -172,7 +174,7 @@ impl ClientIp {
     }
 
     /// The address that stands for all that one client has.
-    fn client_of(&self, address: Ipv6Addr) -> IpAddr {
+    fn client_of(&self, address: IpAddr) -> IpAddr {
         match address.to_canonical() {
             v4 @ IpAddr::V4(_) => v4,
             v6 @ IpAddr::V6(_) => masked(v6, self.ipv6_prefix),

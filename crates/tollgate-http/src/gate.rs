@@ -1,7 +1,9 @@
 //! The way of a request, once for all frameworks: who is it, which limiter, what cost, may it pass, what does the response change.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::future::Future;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -263,7 +265,7 @@ impl<D: Decider> Gate<D> {
     #[must_use]
     pub fn question(&self, head: &Head<'_>) -> Question<D> {
         match self.key_of(head) {
-            Ok(key) => self.choice(head, key, self.rules.chooser.choose(head)),
+            Ok(key) => self.choice(head, key.into_owned(), self.rules.chooser.choose(head)),
             Err(settled) => settled,
         }
     }
@@ -282,7 +284,7 @@ impl<D: Decider> Gate<D> {
             Err(settled) => return AtOnce::Not(settled),
         };
         let Found::Known(Some(chosen)) = rules.chooser.find(head) else {
-            return AtOnce::Not(self.choice(head, key, rules.chooser.choose(head)));
+            return AtOnce::Not(self.choice(head, key.into_owned(), rules.chooser.choose(head)));
         };
         let cost = self.cost_of(head);
         let watch = Stopwatch::start();
@@ -293,16 +295,35 @@ impl<D: Decider> Gate<D> {
             watch.decided(chosen.shown.label(outcomes.headline_index()), Counted::Allowed);
             return AtOnce::Passes(self.told_of(chosen, outcomes));
         }
-        let chosen = Arc::clone(chosen);
+        let (chosen, key) = (Arc::clone(chosen), key.into_owned());
         match hit {
             Some(outcomes) => AtOnce::Decided(self.verdict(watch, chosen, key, cost, outcomes)),
             None => AtOnce::Not(Question::Ask { key, cost, choice: Choice::Now(Some(chosen)) }),
         }
     }
 
+    /// The key of all requests of a connection, where it says nothing but who the peer is: to be [known](Head::known_key) before they come.
+    ///
+    /// ```
+    /// use tollgate::Memory;
+    /// use tollgate_http::{Gate, Head};
+    ///
+    /// let gate = Gate::new(Memory::new().limiter("100/minute")?);
+    /// let peer = std::net::IpAddr::from([192, 0, 2, 1]);
+    /// let key = gate.key_of_peer(peer);
+    /// let headers = http::HeaderMap::new();
+    /// let head = Head::new("GET", "/", &headers).peer(Some(peer)).known_key(key.as_ref());
+    /// let answer = gate.at_once(&head);
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    #[must_use]
+    pub fn key_of_peer(&self, peer: IpAddr) -> Option<RequestKey> {
+        self.rules.key.of_peer(peer)
+    }
+
     /// Whose request it is, or what is settled without asking anybody.
     #[inline]
-    fn key_of(&self, head: &Head<'_>) -> Result<RequestKey, Question<D>> {
+    fn key_of<'a>(&self, head: &Head<'a>) -> Result<Cow<'a, RequestKey>, Question<D>> {
         let rules = &*self.rules;
         if !rules.preflight
             && head.method == "OPTIONS"
@@ -310,22 +331,29 @@ impl<D: Decider> Gate<D> {
         {
             return Err(skip());
         }
-        let key = match (rules.key.find(head), rules.on_missing) {
-            (Some(key), _) => key,
-            (None, OnMissing::Share) => {
-                self.tell_of_missing_keys();
-                RequestKey::everyone()
-            }
-            (None, OnMissing::Refuse(status)) => {
-                tracing::debug!("refused a request without a key");
-                unasked(Counted::Denied);
-                return Err(Question::NoKey(status));
-            }
+        let key = match head.known_key {
+            Some(key) => Cow::Borrowed(key),
+            None => Cow::Owned(self.found_key(head)?),
         };
         if rules.exempt.as_ref().is_some_and(|exempt| exempt(head, &key)) {
             return Err(skip());
         }
         Ok(key)
+    }
+
+    fn found_key(&self, head: &Head<'_>) -> Result<RequestKey, Question<D>> {
+        match (self.rules.key.find(head), self.rules.on_missing) {
+            (Some(key), _) => Ok(key),
+            (None, OnMissing::Share) => {
+                self.tell_of_missing_keys();
+                Ok(RequestKey::everyone())
+            }
+            (None, OnMissing::Refuse(status)) => {
+                tracing::debug!("refused a request without a key");
+                unasked(Counted::Denied);
+                Err(Question::NoKey(status))
+            }
+        }
     }
 
     fn choice(&self, head: &Head<'_>, key: RequestKey, choice: Choice<D>) -> Question<D> {

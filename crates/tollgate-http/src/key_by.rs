@@ -180,6 +180,14 @@ impl KeyBy {
         }
     }
 
+    /// The key of all requests of this peer, where nothing but that counts.
+    pub(crate) fn of_peer(&self, peer: IpAddr) -> Option<RequestKey> {
+        match &self.0 {
+            Source::ClientIp(client) => client.of_peer(peer).map(RequestKey::Address),
+            _ => None,
+        }
+    }
+
     /// All but the usual one, apart from it: that is the way of most requests.
     fn find_other(&self, head: &Head<'_>) -> Option<RequestKey> {
         let text =

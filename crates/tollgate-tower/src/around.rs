@@ -14,7 +14,7 @@ use axum::response::Response;
 use axum::routing::future::RouteFuture;
 use axum::serve::{IncomingStream, Listener};
 use pin_project_lite::pin_project;
-use tollgate_http::{AtOnce, Decider, Told};
+use tollgate_http::{AtOnce, Decider, RequestKey, Told};
 use tower_layer::Layer;
 use tower_service::Service;
 
@@ -35,6 +35,8 @@ pub struct Around<D: Decider> {
 pub struct Connection<D: Decider> {
     app: RateLimit<Router, D>,
     peer: SocketAddr,
+    /// Of all requests that come, where nothing but the peer counts.
+    key: Option<RequestKey>,
 }
 
 impl<D: Decider> RateLimitLayer<D> {
@@ -84,7 +86,8 @@ impl<D: Decider> Around<D> {
     /// ```
     #[must_use]
     pub fn connection(&self, peer: SocketAddr) -> Connection<D> {
-        Connection { app: self.app.clone(), peer }
+        let key = self.app.rules.gate.key_of_peer(peer.ip());
+        Connection { app: self.app.clone(), peer, key }
     }
 }
 
@@ -113,7 +116,8 @@ impl<D: Decider> Service<Request> for Connection<D> {
 
     fn call(&mut self, mut request: Request) -> AroundFuture<D> {
         request.extensions_mut().insert(ConnectInfo(self.peer));
-        match self.app.rules.look(&head_of(Some(self.peer.ip()), &request)) {
+        let head = head_of(Some(self.peer.ip()), &request).known_key(self.key.as_ref());
+        match self.app.rules.look(&head) {
             AtOnce::Passes(told) => {
                 let future = self.app.inner.call(request);
                 AroundFuture { state: State::Passing { future, told } }

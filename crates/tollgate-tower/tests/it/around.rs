@@ -3,14 +3,15 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use axum::extract::ConnectInfo;
+use axum::extract::{ConnectInfo, Request};
 use axum::routing::get;
 use axum::{Extension, Router};
 use tokio::net::TcpListener;
 use tollgate::{Limiter, ManualClock, Memory};
 use tollgate_tower::{
-    Around, Decided, Decider, Gate, KeyBy, RateLimitLayer, Refusal, Settle, SettleBy,
+    Around, ClientIp, Decided, Decider, Gate, KeyBy, RateLimitLayer, Refusal, Settle, SettleBy,
 };
+use tower::ServiceExt;
 
 use crate::net::{Browser, eventually, serve, stopped};
 
@@ -89,5 +90,31 @@ async fn a_request_without_a_key_and_one_that_is_exempt() {
     let user = [("x-user", "ann")];
     for (path, status) in [("/decided", 200), ("/", 200), ("/decided", 200), ("/", 429)] {
         assert_eq!(browser.get_with(server, path, &user).await.status, status, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn connections_of_one_client_share_its_limit() {
+    let limiter = || stopped().limiter("1/day").unwrap();
+    let behind_one = KeyBy::client_ip(ClientIp::behind_hops(1));
+    let by_peer = RateLimitLayer::new(limiter()).around(app());
+    let by_header = RateLimitLayer::of(Gate::new(limiter()).key(behind_one)).around(app());
+    for (app, peer, client, status) in [
+        (&by_peer, "192.0.2.1", "a", 200),
+        (&by_peer, "192.0.2.1", "b", 429),
+        (&by_peer, "::ffff:192.0.2.1", "a", 429),
+        (&by_peer, "192.0.2.2", "a", 200),
+        (&by_peer, "2001:db8::1", "a", 200),
+        (&by_peer, "2001:db8::2", "a", 429),
+        (&by_peer, "2001:db8:0:1::1", "a", 200),
+        (&by_header, "192.0.2.1", "203.0.113.1", 200),
+        (&by_header, "192.0.2.1", "203.0.113.2", 200),
+        (&by_header, "192.0.2.2", "203.0.113.1", 429),
+    ] {
+        let request = Request::builder().header("x-forwarded-for", client);
+        let request = request.body(axum::body::Body::empty()).unwrap();
+        let connection = app.connection(SocketAddr::new(peer.parse().unwrap(), 50_000));
+        let Ok(response) = connection.oneshot(request).await;
+        assert_eq!(response.status(), status, "{client} from {peer}");
     }
 }
