@@ -19,6 +19,7 @@ mod instructions;
 mod keys;
 mod machine;
 mod measure;
+mod paired;
 mod redis;
 mod report;
 mod results;

@@ -11,7 +11,7 @@ const STALL: f64 = 500_000.0;
 pub(crate) struct Target {
     pub(crate) goal: String,
     pub(crate) reached: String,
-    /// `None` if the machine was too restless to tell.
+    /// `None` if the machine was too restless to tell, or both are level.
     pub(crate) met: Option<bool>,
 }
 

@@ -54,24 +54,6 @@ const OUT_OF_REACH: &str = "1000000000/second";
 
 pub(crate) const ALL: &[Contender] = &[
     Contender { id: NONE, title: "no limiter", tells: false, app: none },
-    Contender { id: EMPTY, title: "a layer that does nothing", tells: false, app: empty },
-    Contender {
-        id: CONSTANT,
-        title: "a layer that adds two fixed headers",
-        tells: true,
-        app: constant,
-    },
-    Contender { id: TOLLGATE, title: "tollgate-tower, Memory", tells: true, app: memory },
-    Contender { id: QUIET, title: "tollgate-tower, Memory", tells: false, app: quiet },
-    Contender { id: "tollgate-atomic", title: "tollgate-tower, Atomic", tells: true, app: atomic },
-    Contender { id: GOVERNOR_TELLS, title: "tower_governor", tells: true, app: governor_tells },
-    Contender { id: GOVERNOR, title: "tower_governor", tells: false, app: governor },
-    Contender {
-        id: AROUND_CONSTANT,
-        title: "two fixed headers, around",
-        tells: true,
-        app: around_constant,
-    },
     Contender { id: AROUND, title: "tollgate-tower, around", tells: true, app: around },
     Contender {
         id: AROUND_QUIET,
@@ -79,6 +61,11 @@ pub(crate) const ALL: &[Contender] = &[
         tells: false,
         app: around_quiet,
     },
+    Contender { id: GOVERNOR_TELLS, title: "tower_governor", tells: true, app: governor_tells },
+    Contender { id: GOVERNOR, title: "tower_governor", tells: false, app: governor },
+    Contender { id: TOLLGATE, title: "tollgate-tower, Memory", tells: true, app: memory },
+    Contender { id: QUIET, title: "tollgate-tower, Memory", tells: false, app: quiet },
+    Contender { id: "tollgate-atomic", title: "tollgate-tower, Atomic", tells: true, app: atomic },
     Contender {
         id: GOVERNOR_AROUND_TELLS,
         title: "tower_governor, around",
@@ -91,6 +78,19 @@ pub(crate) const ALL: &[Contender] = &[
         tells: false,
         app: governor_around,
     },
+    Contender {
+        id: AROUND_CONSTANT,
+        title: "two fixed headers, around",
+        tells: true,
+        app: around_constant,
+    },
+    Contender {
+        id: CONSTANT,
+        title: "a layer that adds two fixed headers",
+        tells: true,
+        app: constant,
+    },
+    Contender { id: EMPTY, title: "a layer that does nothing", tells: false, app: empty },
 ];
 
 pub(crate) fn find(id: &str) -> Outcome<&'static Contender> {

@@ -12,6 +12,7 @@ use contenders::{ALL, Contender};
 use serve::Server;
 use std::path::Path;
 use std::time::Duration;
+use turn::Turn;
 
 /// The hidden subcommand.
 pub(crate) const COMMAND: &str = "http-child";
@@ -26,17 +27,28 @@ pub(crate) struct Size {
 /// What was measured of one contender.
 struct Row {
     contender: &'static Contender,
-    /// Requests in a second, of the best round that nobody disturbed, or of the best if all were.
-    rate: f64,
-    disturbed: bool,
-    /// Microseconds of the server's CPU for a request, of the best round for that.
-    cpu: f64,
-    /// 99 of 100 were faster than that many microseconds, in the best round for that.
-    p99: f64,
+    turns: Vec<Turn>,
     /// Nanoseconds of a request in the service alone.
     nanos: f64,
     /// Instructions of the same; `None` without valgrind.
     instructions: Option<f64>,
+}
+
+impl Row {
+    /// Requests in a second, in each round.
+    fn rates(&self) -> Vec<f64> {
+        self.turns.iter().map(|turn| turn.rate).collect()
+    }
+
+    /// 99 of 100 were faster than that many microseconds, in each round.
+    fn tails(&self) -> Vec<f64> {
+        self.turns.iter().map(|turn| turn.p99).collect()
+    }
+
+    /// Microseconds of the server's CPU for a request, of the best round for that: it moves less than speed does.
+    fn cpu(&self) -> f64 {
+        self.turns.iter().map(|turn| turn.cpu).fold(f64::MAX, f64::min)
+    }
 }
 
 /// Measures all and writes it down.
@@ -54,8 +66,7 @@ fn measure(size: &Size) -> Outcome<Vec<Row>> {
     let mut rows: Vec<Row> = Vec::new();
     for (contender, nanos) in ALL.iter().zip(call::times(ALL)?) {
         let instructions = call::count(contender)?;
-        let (cpu, p99) = (f64::MAX, f64::MAX);
-        rows.push(Row { contender, rate: 0.0, disturbed: true, cpu, p99, nanos, instructions });
+        rows.push(Row { contender, turns: Vec::new(), nanos, instructions });
     }
     for round in 1..=size.rounds {
         progress(&format!("round {round} of {}", size.rounds));
@@ -68,11 +79,7 @@ fn measure(size: &Size) -> Outcome<Vec<Row>> {
             let row = &mut rows[index];
             // A new process each time: where things lie in the memory of one makes it faster or slower for as long as it lives.
             let turn = turn::ask(&Server::start(row.contender)?, size.span)?;
-            if (!turn.disturbed, turn.rate) > (!row.disturbed, row.rate) {
-                (row.disturbed, row.rate) = (turn.disturbed, turn.rate);
-            }
-            row.cpu = row.cpu.min(turn.cpu);
-            row.p99 = row.p99.min(turn.p99);
+            row.turns.push(turn);
         }
     }
     Ok(rows)

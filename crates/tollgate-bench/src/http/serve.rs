@@ -31,14 +31,11 @@ impl Server {
         Ok(Server { url: format!("http://{address}/"), child })
     }
 
-    /// Seconds on a core so far, and seconds of waiting for one. It has one thread only.
-    pub(crate) fn times(&self) -> Outcome<(f64, f64)> {
+    /// Seconds on a core so far. It has one thread only.
+    pub(crate) fn cpu(&self) -> Outcome<f64> {
         let text = std::fs::read_to_string(format!("/proc/{}/schedstat", self.child.id()))?;
-        let nanos: Vec<f64> = text.split_whitespace().filter_map(|n| n.parse().ok()).collect();
-        match nanos[..] {
-            [run, wait, ..] => Ok((run / 1e9, wait / 1e9)),
-            _ => Err(format!("schedstat `{text}`: must be three numbers").into()),
-        }
+        let nanos = text.split_whitespace().next().and_then(|nanos| nanos.parse::<f64>().ok());
+        Ok(nanos.ok_or_else(|| format!("schedstat `{text}`: must begin with a number"))? / 1e9)
     }
 }
 

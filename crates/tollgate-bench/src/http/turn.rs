@@ -19,37 +19,28 @@ pub(crate) struct Turn {
     pub(crate) rate: f64,
     pub(crate) cpu: f64,
     pub(crate) p99: f64,
-    /// Whether somebody else had the cores: the server waited for one, or wrk did and left the server idle.
-    pub(crate) disturbed: bool,
 }
-
-/// Parts of a turn.
-const MOST_WAIT: f64 = 0.03;
-const LEAST_WORK: f64 = 0.9;
 
 pub(crate) fn ask(server: &Server, span: Duration) -> Outcome<Turn> {
     // wrk counts whole seconds.
     let seconds = format!("{}s", span.as_secs().max(1));
     let script = std::env::temp_dir().join(format!("tollgate-bench-{}.lua", std::process::id()));
     std::fs::write(&script, SCRIPT)?;
-    let (ran, waited) = server.times()?;
+    let before = server.cpu()?;
     let output = Command::new("wrk")
         .args(["-t1", "-c", CONNECTIONS, "-d", &seconds, "-s"])
         .arg(&script)
         .arg(&server.url)
         .output()
         .map_err(|error| format!("wrk cannot be started (apt install wrk): {error}"))?;
-    let now = server.times()?;
-    let (ran, waited) = (now.0 - ran, now.1 - waited);
+    let ran = server.cpu()? - before;
     std::fs::remove_file(script)?;
     let said = String::from_utf8_lossy(&output.stdout);
     let [requests, micros, p99, bad] = figures(&said).ok_or_else(|| format!("wrk said {said}"))?;
     if bad > 0.0 || requests == 0.0 {
         return Err(format!("{}: {bad} of {requests} requests failed", server.url).into());
     }
-    let span = micros / 1e6;
-    let disturbed = waited > MOST_WAIT * span || ran < LEAST_WORK * span;
-    Ok(Turn { rate: requests / span, cpu: ran / requests * 1e6, p99, disturbed })
+    Ok(Turn { rate: requests / micros * 1e6, cpu: ran / requests * 1e6, p99 })
 }
 
 fn figures(said: &str) -> Option<[f64; 4]> {

@@ -10,6 +10,7 @@ mod targets;
 mod turn;
 
 use crate::machine::Machine;
+use crate::paired::in_the_middle;
 use crate::{Outcome, progress};
 use contenders::{Contender, Scene, TOLLGATE};
 use process::Servers;
@@ -35,18 +36,27 @@ struct Row {
 }
 
 impl Row {
-    /// Of the best round: what disturbs the machine makes others slower.
-    fn rate(&self) -> f64 {
-        self.turns.iter().map(|turn| turn.rate).fold(0.0, f64::max)
+    fn rates(&self) -> Vec<f64> {
+        self.turns.iter().map(|turn| turn.rate).collect()
     }
 
-    /// Of the round in the middle, each: the best one would leave out just what a tail is about.
-    fn waits(&self) -> [f64; QUANTILES.len()] {
-        std::array::from_fn(|i| {
-            let mut waits: Vec<f64> = self.turns.iter().map(|turn| turn.waits[i]).collect();
-            waits.sort_by(f64::total_cmp);
-            waits.get(waits.len() / 2).copied().unwrap_or(f64::NAN)
-        })
+    /// Of each round: how long all but one in a thousand waited at most.
+    fn tails(&self) -> Vec<f64> {
+        let [.., last] = self.waits_by_round();
+        last
+    }
+
+    fn rate(&self) -> Option<f64> {
+        in_the_middle(self.rates())
+    }
+
+    /// In the middle, each: the best would leave out just what a tail is about.
+    fn waits(&self) -> [Option<f64>; QUANTILES.len()] {
+        self.waits_by_round().map(in_the_middle)
+    }
+
+    fn waits_by_round(&self) -> [Vec<f64>; QUANTILES.len()] {
+        std::array::from_fn(|i| self.turns.iter().map(|turn| turn.waits[i]).collect())
     }
 }
 

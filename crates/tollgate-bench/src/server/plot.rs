@@ -12,7 +12,7 @@ pub(crate) fn plot(results: &Results) -> String {
             let bars = rows.map(|row| Bar {
                 title: row.contender.title,
                 look: look(row.contender.server),
-                value: row.rate() / 1e3,
+                value: row.rate().unwrap_or_default() / 1e3,
             });
             Panel { title: format!("{}: 1,000/s", scene.title()), bars: bars.collect(), end: None }
         })

@@ -4,6 +4,7 @@ use super::Results;
 use super::contenders::Scene;
 use super::targets;
 use crate::machine::Machine;
+use crate::paired::Paired;
 use crate::report::{figure, goals, or_dash, page};
 use crate::table::Table;
 
@@ -12,8 +13,9 @@ const HOW: &str = "\
 
 - Each server is a process of its own on the loopback of this machine, with its defaults; the clients are redis-benchmark, wrk with one thread and h2load
   with one thread, on the same cores.
-- All contenders take turns in every round, in both directions. For speed and CPU the best round of each counts, for waits the one in the
-  middle.
+- All contenders take turns in every round, in both directions. Figures are those of the round in the middle, CPU times the least of all.
+- Contenders are compared within each round: what disturbs it meets both. Of these quotients the one in the middle is told, and in brackets where that would be for 19 of 20 runs
+  like this one. `unclear`: a goal is missed by so little that the rounds do not tell.
 - RESP and HTTP: 100,000 keys at random; no limit is ever reached. gRPC: one hot key, because h2load sends one body. Redis has no limits: `INCR` is the
   least that a recipe on it needs, and it does not expire. tollgate is compared with it by `TG.ALLOW`, which is told as one number too, and with throttlecrab by `CL.THROTTLE`, which is told as five.
 - What tollgate's gRPC answers is Envoy's protocol, which carries more than throttlecrab's own.
@@ -46,10 +48,11 @@ fn tables(results: &Results) -> Vec<Table> {
 
 fn speed(results: &Results, scene: Scene) -> Table {
     let rows = results.rows.iter().filter(|row| row.contender.scene == scene).map(|row| {
-        let part = results.ours(row).map(|ours| format!("{:.2}x", ours.rate() / row.rate()));
-        let (part, rate) = (or_dash(part), format!("{:.0}", row.rate()));
+        let paired = results.ours(row).and_then(|ours| Paired::of(&ours.rates(), &row.rates()));
+        let part = paired.map(|paired| format!("{:.2}x", paired.middle));
+        let (part, rate) = (or_dash(part), or_dash(row.rate().map(|rate| format!("{rate:.0}"))));
         let mut cells = vec![row.contender.title.to_owned(), rate, part, figure(row.cpu)];
-        cells.extend(row.waits().map(figure));
+        cells.extend(row.waits().map(|wait| or_dash(wait.map(figure))));
         cells
     });
     Table {

@@ -2,6 +2,7 @@
 
 use super::contenders::{REDIS, Scene, THROTTLECRAB, TOLLGATE};
 use super::{Results, Row};
+use crate::paired::Paired;
 use crate::targets::Target;
 
 /// Scene, beside whom, how many times as fast.
@@ -22,11 +23,11 @@ pub(crate) fn check(results: &Results) -> Vec<Target> {
     for (scene, peer, times) in SPEED {
         let theirs = results.row(peer, scene);
         let rows = theirs.and_then(|theirs| Some((results.ours(theirs)?, theirs)));
-        targets.extend(rows.map(|(ours, theirs)| speed(ours, theirs, times)));
+        targets.extend(rows.and_then(|(ours, theirs)| speed(ours, theirs, times)));
     }
     for scene in Scene::ALL {
         let peers = [REDIS, THROTTLECRAB].into_iter().filter_map(|peer| results.row(peer, scene));
-        targets.extend(peers.filter_map(|theirs| Some(tail(results.ours(theirs)?, theirs))));
+        targets.extend(peers.filter_map(|theirs| tail(results.ours(theirs)?, theirs)));
     }
     let held = results.idle.iter().find(|held| held.server == TOLLGATE);
     targets.extend(held.map(|held| Target {
@@ -37,30 +38,32 @@ pub(crate) fn check(results: &Results) -> Vec<Target> {
     targets
 }
 
-fn speed(ours: &Row, theirs: &Row, times: f64) -> Target {
-    let reached = ours.rate() / theirs.rate();
-    Target {
+fn speed(ours: &Row, theirs: &Row, times: f64) -> Option<Target> {
+    let reached = Paired::of(&ours.rates(), &theirs.rates())?;
+    let Paired { low, middle, high } = reached;
+    Some(Target {
         goal: format!(
             "{}: at least {times}x {}",
             short(ours.contender.scene),
             theirs.contender.title
         ),
-        reached: format!("{reached:.2}x"),
-        met: Some(reached >= times),
-    }
+        reached: format!("{middle:.2}x ({low:.2} to {high:.2})"),
+        met: reached.at_least(times),
+    })
 }
 
-fn tail(ours: &Row, theirs: &Row) -> Target {
-    let ([.., ours_last], [.., theirs_last]) = (ours.waits(), theirs.waits());
-    Target {
+fn tail(ours: &Row, theirs: &Row) -> Option<Target> {
+    let reached = Paired::of(&ours.tails(), &theirs.tails())?;
+    let Paired { low, middle, high } = reached;
+    Some(Target {
         goal: format!(
             "{}: p99.9 not later than of {}",
             short(ours.contender.scene),
             theirs.contender.title
         ),
-        reached: format!("{ours_last:.2} ms beside {theirs_last:.2} ms"),
-        met: Some(ours_last <= theirs_last),
-    }
+        reached: format!("{middle:.2}x ({low:.2} to {high:.2})"),
+        met: reached.at_most(1.0),
+    })
 }
 
 fn short(scene: Scene) -> &'static str {
