@@ -4,9 +4,13 @@ use std::sync::Arc;
 
 use super::parser::Command;
 use super::question::{Items, Question, What};
+use super::session::Session;
 use super::shape::Shape;
 use super::throttle::integer;
 use crate::service::{Bound, Operation, Refusal, Service};
+
+/// The longest words that a connection remembers: ten thousand of them have little room each.
+const REMEMBERED: usize = 128;
 
 /// What stands behind the arguments that every command has.
 #[derive(Default)]
@@ -16,18 +20,19 @@ struct Options<'a> {
 }
 
 pub(super) fn question<'a>(
+    session: &mut Session,
     service: &Service,
     verb: &[u8],
     command: Command<'a, '_>,
 ) -> Result<Question<&'a [u8]>, Refusal> {
     if let b"TG.ALL" | b"TG.EACH" = verb {
-        return several(service, verb, command);
+        return several(session, service, verb, command);
     }
     let (limit, key) =
         (text("limit", command.argument(1))?, command.argument(2).unwrap_or_default());
     let set = if verb == b"TG.SET" { Some(units("units", command.argument(3))?) } else { None };
     let options = options(command, if set.is_some() { 4 } else { 3 })?;
-    let bound = service.resolve(options.namespace.unwrap_or_default(), limit)?;
+    let bound = bound(session, service, options.namespace.unwrap_or_default(), limit)?;
     let cost = options.cost.unwrap_or(1);
     let (operation, shape) = match verb {
         b"TG.HIT" => (Operation::Hit(cost), Shape::Native),
@@ -46,6 +51,7 @@ pub(super) fn question<'a>(
 
 /// `items limit key cost ... [NAMESPACE ns]`.
 fn several<'a>(
+    session: &mut Session,
     service: &Service,
     verb: &[u8],
     command: Command<'a, '_>,
@@ -65,12 +71,26 @@ fn several<'a>(
     let mut items: Items<&'a [u8]> = Vec::with_capacity((end - 2) / 3);
     for first in (2..end).step_by(3) {
         let limit = text("limit", command.argument(first))?;
-        let bound: Arc<Bound> = service.resolve(namespace, limit)?;
+        let bound = bound(session, service, namespace, limit)?;
         let key = command.argument(first + 1).unwrap_or_default();
         items.push((bound, key, units("cost", command.argument(first + 2))?));
     }
     let what = if verb == b"TG.ALL" { What::All(items) } else { What::Each(items) };
     Ok(Question { what, shape: Shape::Native })
+}
+
+/// The limit of this name or text.
+fn bound(
+    session: &mut Session,
+    service: &Service,
+    namespace: &str,
+    limit: &str,
+) -> Result<Arc<Bound>, Refusal> {
+    if namespace.len() + limit.len() > REMEMBERED {
+        return service.resolve(namespace, limit);
+    }
+    let look = || service.resolve(namespace, limit);
+    session.by_words.find(service.edition(), (namespace, limit), look)
 }
 
 fn options<'a>(command: Command<'a, '_>, first: usize) -> Result<Options<'a>, Refusal> {

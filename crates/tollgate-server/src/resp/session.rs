@@ -7,7 +7,7 @@ use super::auth::Auth;
 use super::commands;
 use super::handshake;
 use super::limits::Limits;
-use super::memo::Memo;
+use super::memo::{Memo, Numbers, Words};
 use super::parser::Command;
 use super::question::Question;
 use super::reply::{Protocol, Reply};
@@ -28,7 +28,8 @@ pub(super) struct Session {
     pub(super) admitted: bool,
     /// After the answers of what was asked so far the connection ends.
     pub(super) closing: bool,
-    pub(super) memo: Memo,
+    pub(super) by_numbers: Memo<Numbers>,
+    pub(super) by_words: Memo<Words>,
     tracer: Option<Arc<Tracer>>,
 }
 
@@ -56,7 +57,8 @@ impl Session {
             name: Box::default(),
             admitted,
             closing: false,
-            memo: Memo::default(),
+            by_numbers: Memo::default(),
+            by_words: Memo::default(),
             tracer,
         }
     }
@@ -134,7 +136,7 @@ impl Session {
                 self.asked(question, out)
             }
             _ if verb.starts_with(b"TG.") => {
-                let question = native::question(service, verb, command);
+                let question = native::question(self, service, verb, command);
                 self.asked(question, out)
             }
             _ => {

@@ -71,7 +71,7 @@ fn bound(
     period: &[u8],
 ) -> Result<Arc<Bound>, Refusal> {
     let (count, period) = (positive("count", count, 1)?, positive("period", period, 1)?);
-    session.memo.find(service.edition(), (name, burst, count, period), || {
+    session.by_numbers.find(service.edition(), (name, burst, count, period), || {
         let limit = Limit::new(count, Duration::from_secs(period)).algorithm(Algorithm::Gcra);
         let limit = limit.burst(burst).name(name).build();
         let policy = limit.and_then(|limit| Policy::new([limit]));

@@ -1,7 +1,6 @@
 //! Limits that come with requests, prepared once.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use tollgate::Policy;
@@ -18,23 +17,16 @@ type Bounds = HashMap<(Box<str>, Policy), Arc<Bound>>;
 pub(crate) struct Given {
     bounds: RwLock<Bounds>,
     room: usize,
-    /// How often all was forgotten because it was made for other defaults.
-    edition: AtomicU64,
 }
 
 impl Given {
     pub(crate) fn new(room: usize) -> Given {
-        Given { bounds: RwLock::default(), room: room.max(1), edition: AtomicU64::new(0) }
+        Given { bounds: RwLock::default(), room: room.max(1) }
     }
 
     /// Forgets what was prepared: it was made for other defaults.
     pub(crate) fn clear(&self) {
         self.bounds.write().unwrap_or_else(PoisonError::into_inner).clear();
-        self.edition.fetch_add(1, Ordering::Release);
-    }
-
-    pub(crate) fn edition(&self) -> u64 {
-        self.edition.load(Ordering::Acquire)
     }
 
     pub(crate) fn bound(

@@ -19,6 +19,7 @@ pub use together::Item;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -41,6 +42,8 @@ use resolve::Texts;
 pub struct Service {
     store: AnyStore,
     rules: ArcSwap<Bounds>,
+    /// How often they were replaced.
+    edition: AtomicU64,
     given: Given,
     texts: Texts,
     observer: Observer,
@@ -95,6 +98,7 @@ impl Service {
         Ok(Service {
             store,
             rules: ArcSwap::from_pointee(bounds),
+            edition: AtomicU64::new(0),
             given,
             texts: Texts::default(),
             observer,
@@ -120,6 +124,8 @@ impl Service {
             self.texts.clear();
             self.given.clear();
         }
+        // Last: who sees it finds what is new.
+        self.edition.fetch_add(1, Ordering::Release);
         Ok(())
     }
 
@@ -158,9 +164,9 @@ impl Service {
         Ok(bound)
     }
 
-    /// A number that is another one when what was [given](Service::given) has to be asked for again.
+    /// A number that is another one when what was [found](Service::resolve) or [given](Service::given) has to be looked for again.
     pub(crate) fn edition(&self) -> u64 {
-        self.given.edition()
+        self.edition.load(Ordering::Acquire)
     }
 
     /// Asks one thing of one key.
