@@ -28,9 +28,9 @@ pub(crate) struct Size {
 struct Row {
     contender: &'static Contender,
     turns: Vec<Turn>,
-    /// Nanoseconds of a request in the service alone.
-    nanos: f64,
-    /// Instructions of the same; `None` without valgrind.
+    /// Nanoseconds that it adds to a request, in the service alone.
+    added: f64,
+    /// Instructions of a request there; `None` without valgrind.
     instructions: Option<f64>,
 }
 
@@ -64,9 +64,9 @@ pub(crate) fn run(size: &Size, out: &Path) -> Outcome<()> {
 
 fn measure(size: &Size) -> Outcome<Vec<Row>> {
     let mut rows: Vec<Row> = Vec::new();
-    for (contender, nanos) in ALL.iter().zip(call::times(ALL)?) {
+    for (contender, added) in ALL.iter().zip(call::added(ALL)?) {
         let instructions = call::count(contender)?;
-        rows.push(Row { contender, turns: Vec::new(), nanos, instructions });
+        rows.push(Row { contender, turns: Vec::new(), added, instructions });
     }
     for round in 1..=size.rounds {
         progress(&format!("round {round} of {}", size.rounds));
@@ -85,11 +85,12 @@ fn measure(size: &Size) -> Outcome<Vec<Row>> {
     Ok(rows)
 }
 
-/// The child's side: to serve, or to be counted under valgrind.
+/// The child's side: to serve, to be timed, or to be counted under valgrind.
 pub(crate) fn child(arguments: &[String]) -> Outcome<()> {
     match arguments {
+        [what] if what == "times" => call::print_times(ALL),
         [what, id] if what == "serve" => serve::run(contenders::find(id)?),
         [what, id] if what == "count" => call::run(contenders::find(id)?),
-        _ => Err(format!("{COMMAND}: needs serve or count, and a contender").into()),
+        _ => Err(format!("{COMMAND}: needs times, or serve or count and a contender").into()),
     }
 }

@@ -2,6 +2,8 @@
 
 use super::here::Here;
 use super::{Client, Value};
+use tollgate_server::rules::RuleSet;
+use tollgate_server::service::Defaults;
 
 fn numbers(answer: &Value) -> [i64; 5] {
     ["allowed", "limit", "remaining", "used", "charged"].map(|name| answer.field(name).integer())
@@ -74,6 +76,18 @@ fn rules_go_by_name_and_namespace() {
     assert!(wrong.error().starts_with("ERR limit"), "{wrong:?}");
     // A limit by its text has counters of its own.
     assert_eq!(numbers(&client.ask("TG.HIT 5/minute alice")), [1, 5, 4, 1, 1]);
+}
+
+#[test]
+fn a_connection_forgets_the_limits_it_named_when_rules_are_replaced() {
+    let here = Here::start();
+    let mut client = Client::connect(here.address);
+    for _ in 0..2 {
+        assert_eq!(client.ask("TG.ALLOW api alice").integer(), 1);
+    }
+    here.service.replace(Defaults::default(), &RuleSet::default()).unwrap();
+    let gone = client.ask("TG.ALLOW api alice");
+    assert!(gone.error().starts_with("UNKNOWN limit \"api\""), "{gone:?}");
 }
 
 #[test]
