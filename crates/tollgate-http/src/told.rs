@@ -4,7 +4,6 @@
 use std::sync::Arc;
 
 use http::HeaderValue;
-use tollgate::algorithm::Fields;
 use tollgate::{Limit, Timestamp};
 
 use crate::decider::Outcomes;
@@ -68,16 +67,19 @@ impl Told {
         let place = outcomes.headline_index();
         let decision = outcomes.outcomes().get(place)?;
         let now = decision.now();
-        // All at once: each alone would compute them anew.
-        let Fields { limit, remaining, retry_at, fresh_at, .. } = decision.fields();
         let seconds_until = |at: Timestamp| {
             let micros = at.as_micros().saturating_sub(now.as_micros());
             micros.div_ceil(1_000_000)
         };
-        let wait = retry_at.filter(|_| !decision.allowed()).map(|at| seconds_until(at).max(1));
-        let fresh = fresh_at.map_or(0, seconds_until);
+        let (remaining, fresh) =
+            (decision.remaining(), decision.expires_at().map_or(0, seconds_until));
         // When there is more: what a refused cost waits for, else until the key is as good as new. Who is refused is never told that it is now.
-        let reset = wait.unwrap_or(if decision.allowed() { fresh } else { fresh.max(1) });
+        let (wait, reset) = if decision.allowed() {
+            (None, fresh)
+        } else {
+            let wait = decision.fields().retry_at.map(|at| seconds_until(at).max(1));
+            (wait, wait.unwrap_or(fresh.max(1)))
+        };
         let (policies, rate_limit) = match (headers.draft, shown.starts.get(place)) {
             (Some(Draft::Ten), Some(start)) => {
                 (shown.policies.clone(), rate_limit(start, remaining, reset))
@@ -87,12 +89,12 @@ impl Told {
         let mut others = Vec::new();
         let mut number = |field, number: u64| others.push((field, number.into()));
         if headers.three_fields {
-            number(Field::RateLimitLimit, limit);
+            number(Field::RateLimitLimit, decision.limit());
             number(Field::RateLimitRemaining, remaining);
             number(Field::RateLimitReset, reset);
         }
         if let Some(kind) = headers.x_rate_limit {
-            number(Field::XRateLimitLimit, limit);
+            number(Field::XRateLimitLimit, decision.limit());
             number(Field::XRateLimitRemaining, remaining);
             let reset = match kind {
                 Reset::Delta => reset,

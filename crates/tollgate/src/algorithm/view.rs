@@ -43,6 +43,7 @@ pub struct Fields {
 }
 
 impl Fields {
+    #[inline(always)]
     pub(crate) fn of<M: Machine>(
         machine: &M,
         state: Option<&M::State>,
@@ -63,7 +64,7 @@ impl Fields {
 
 impl View {
     /// All fields. The compiler leaves out what the caller does not use.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn fields(&self, now: Timestamp, step: &Step) -> Fields {
         match self {
             View::FixedWindow(machine, state) => Fields::of(machine, state.as_ref(), now, step),
