@@ -7,6 +7,9 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use super::{ERROR, supervisor};
 use crate::net::Drain;
 
+/// What comes this soon after the first signal is the same word: `timeout` sends one to a process and one to its group, a terminal one to all of it.
+const ECHO: Duration = Duration::from_millis(100);
+
 /// The signals that end the server.
 #[derive(Debug)]
 pub(super) struct Stop {
@@ -34,6 +37,12 @@ impl Stop {
         drain.leave();
         tracing::info!(delay = ?delay, "told to stop: what was asked is answered first");
         tokio::spawn(async move {
+            let echo = tokio::time::timeout(ECHO, async {
+                loop {
+                    self.told().await;
+                }
+            });
+            let Err(_) = echo.await;
             self.told().await;
             tracing::warn!("told to stop twice: ended at once");
             std::process::exit(ERROR.into());

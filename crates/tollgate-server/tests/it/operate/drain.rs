@@ -109,8 +109,33 @@ async fn it_is_not_ready_before_it_stops_and_a_second_word_ends_it() {
     eventually("it has heard", || server.log().contains("told to stop"));
     assert!(ready().await.starts_with("HTTP/1.1 503 "));
     server.answers(None, None).await;
-    server.process.signal("INT");
+    // What comes at once with the first is not a second one.
+    eventually("a second word ends it", || {
+        server.process.signal("INT");
+        server.process.ended().is_some()
+    });
     assert_eq!(server.code(), Some(2));
+}
+
+#[tokio::test]
+async fn one_word_said_twice_at_once_is_one() {
+    let mut server = Server::told("");
+    // Heard, and not answered before its body is there.
+    let mut asked = TcpStream::connect(server.http).await.unwrap();
+    let head =
+        "POST /v1/hit HTTP/1.1\r\nhost: x\r\ncontent-length: 29\r\nexpect: 100-continue\r\n\r\n";
+    asked.write_all(head.as_bytes()).await.unwrap();
+    let mut said = [0; 1024];
+    let count = asked.read(&mut said).await.unwrap();
+    assert!(said[..count].starts_with(b"HTTP/1.1 100 "), "{}", said[..count].escape_ascii());
+    let id = server.process.id().unwrap();
+    let both = format!("kill -s TERM {id}; kill -s INT {id}");
+    assert!(Command::new("sh").args(["-c", &both]).status().unwrap().success());
+    eventually("it has heard", || server.log().contains("told to stop"));
+    asked.write_all(br#"{"limit":"5/day","key":"ann"}"#).await.unwrap();
+    let count = asked.read(&mut said).await.unwrap();
+    assert!(said[..count].starts_with(b"HTTP/1.1 200 "), "{}", said[..count].escape_ascii());
+    assert_eq!(server.code(), Some(0));
 }
 
 #[tokio::test]
