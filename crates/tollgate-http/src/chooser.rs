@@ -38,7 +38,7 @@ struct Route<D> {
 /// A limiter, and what headers say of its limits.
 pub struct Chosen<D> {
     pub(crate) limiter: D,
-    pub(crate) shown: Shown,
+    pub(crate) shown: Arc<Shown>,
 }
 
 impl<D> fmt::Debug for Chosen<D> {
@@ -49,7 +49,7 @@ impl<D> fmt::Debug for Chosen<D> {
 
 impl<D: Decider> Chosen<D> {
     pub(crate) fn new(limiter: D) -> Arc<Chosen<D>> {
-        let shown = Shown::new(limiter.limits());
+        let shown = Arc::new(Shown::new(limiter.limits()));
         Arc::new(Chosen { limiter, shown })
     }
 }
@@ -160,7 +160,7 @@ impl<D: Decider> Chooser<D> {
     }
 
     /// Where the limiter for a request stands.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn find(&self, head: &Head<'_>) -> Found<'_, D> {
         let fits = |route: &&Route<D>| {
             let path = match route.path.strip_suffix('*') {
@@ -171,10 +171,14 @@ impl<D: Decider> Chooser<D> {
                 |method| method == head.method || (method == "GET" && head.method == "HEAD");
             path && route.method.as_deref().is_none_or(method)
         };
-        match (self.routes.iter().find(fits), &self.otherwise) {
-            (Some(route), _) => Found::Known(route.limiter.as_ref()),
-            (None, Otherwise::One(limiter)) => Found::Known(Some(limiter)),
-            (None, Otherwise::Plan(plan)) => Found::Plan(&**plan),
+        if !self.routes.is_empty()
+            && let Some(route) = self.routes.iter().find(fits)
+        {
+            return Found::Known(route.limiter.as_ref());
+        }
+        match &self.otherwise {
+            Otherwise::One(limiter) => Found::Known(Some(limiter)),
+            Otherwise::Plan(plan) => Found::Plan(&**plan),
         }
     }
 }

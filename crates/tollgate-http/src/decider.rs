@@ -4,10 +4,9 @@ use std::future::{Future, ready};
 use std::time::Duration;
 
 use tollgate::shared::{SharedLimiter, SharedPolicyLimiter, SharedStore};
-use tollgate::{Decision, Error, Limit, Limiter, PolicyDecision, PolicyLimiter, Store};
+use tollgate::{Decision, Error, Key, Limit, Limiter, PolicyDecision, PolicyLimiter, Store};
 
 use crate::key_by::RequestKey;
-use crate::pass::at_once;
 
 /// What a limiter answered: one decision or several.
 pub trait Outcomes: Clone + Send + Sync + 'static {
@@ -64,8 +63,8 @@ pub trait Decider: Clone + Send + Sync + 'static {
     ) -> impl Future<Output = Result<Self::Outcomes, Error>> + Send;
 
     /// [`hit`](Decider::hit) without a future, where it is [ready at once](Decider::AT_ONCE).
-    fn hit_now(&self, key: &RequestKey, cost: u64) -> Option<Result<Self::Outcomes, Error>> {
-        if Self::AT_ONCE { at_once(self.hit(key, cost)) } else { None }
+    fn hit_now<K: Key>(&self, _key: &K, _cost: u64) -> Option<Result<Self::Outcomes, Error>> {
+        None
     }
 
     /// Charges without asking.
@@ -122,7 +121,7 @@ impl<S: Store> Decider for Limiter<S> {
         ready(Ok(self.hit_n(key, cost)))
     }
 
-    fn hit_now(&self, key: &RequestKey, cost: u64) -> Option<Result<Decision, Error>> {
+    fn hit_now<K: Key>(&self, key: &K, cost: u64) -> Option<Result<Decision, Error>> {
         Some(Ok(self.hit_n(key, cost)))
     }
 
@@ -172,6 +171,10 @@ impl<S: Store> Decider for PolicyLimiter<S> {
         cost: u64,
     ) -> impl Future<Output = Result<PolicyDecision, Error>> + Send {
         ready(Ok(self.hit_n(key, cost)))
+    }
+
+    fn hit_now<K: Key>(&self, key: &K, cost: u64) -> Option<Result<PolicyDecision, Error>> {
+        Some(Ok(self.hit_n(key, cost)))
     }
 
     fn charge(

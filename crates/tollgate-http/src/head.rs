@@ -3,7 +3,7 @@
 use std::fmt;
 use std::net::IpAddr;
 
-use crate::key_by::RequestKey;
+use crate::key_by::KnownKey;
 
 /// The headers of a request: what a framework must give. Names are lower case.
 pub trait Lines {
@@ -40,7 +40,7 @@ pub struct Head<'a> {
     pub path: &'a str,
     /// The other end of the connection, if it is known.
     pub peer: Option<IpAddr>,
-    pub(crate) known_key: Option<&'a RequestKey>,
+    pub(crate) known_key: Option<&'a KnownKey>,
     headers: &'a dyn Lines,
     extensions: Option<&'a http::Extensions>,
 }
@@ -73,7 +73,7 @@ impl<'a> Head<'a> {
     ///
     /// See the example of [`Gate::key_of_peer`](crate::Gate::key_of_peer).
     #[must_use]
-    pub fn known_key(self, known_key: Option<&'a RequestKey>) -> Head<'a> {
+    pub fn known_key(self, known_key: Option<&'a KnownKey>) -> Head<'a> {
         Head { known_key, ..self }
     }
 

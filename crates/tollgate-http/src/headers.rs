@@ -10,7 +10,7 @@ use http::HeaderValue;
 use tollgate::Limit;
 
 use crate::decider::Outcomes;
-use crate::told::{Field, Shown, Told};
+use crate::told::{Field, Figures, Shown};
 
 /// Which headers a response gets.
 ///
@@ -166,15 +166,19 @@ impl Headers {
         outcomes: &impl Outcomes,
         out: impl FnMut(Field, HeaderValue),
     ) {
-        if let Some(told) = Told::new(self, shown, outcomes) {
-            told.write(out);
+        if let Some(figures) = Figures::of(self, outcomes) {
+            figures.write(shown, out);
         }
     }
 
     /// Whether there is any of them on a response.
     pub(crate) fn tells(&self, allowed: bool) -> bool {
-        let always = self.draft.is_some() || self.three_fields || self.x_rate_limit.is_some();
-        always || (self.retry_after && !allowed)
+        self.draft.is_some() || self.tells_others(allowed)
+    }
+
+    /// Whether there is any but the structured ones.
+    pub(crate) fn tells_others(&self, allowed: bool) -> bool {
+        self.three_fields || self.x_rate_limit.is_some() || (self.retry_after && !allowed)
     }
 
     /// Seconds of jitter.

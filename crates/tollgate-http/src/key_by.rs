@@ -181,9 +181,12 @@ impl KeyBy {
     }
 
     /// The key of all requests of this peer, where nothing but that counts.
-    pub(crate) fn of_peer(&self, peer: IpAddr) -> Option<RequestKey> {
+    pub(crate) fn of_peer(&self, peer: IpAddr) -> Option<KnownKey> {
         match &self.0 {
-            Source::ClientIp(client) => client.of_peer(peer).map(RequestKey::Address),
+            Source::ClientIp(client) => {
+                let key = RequestKey::Address(client.of_peer(peer)?);
+                Some(KnownKey { framed: Framed::of(&key), key })
+            }
             _ => None,
         }
     }
@@ -299,10 +302,25 @@ fn with_parts<R>(parts: &[RequestKey], f: impl FnOnce(KeyRef<'_>) -> R) -> R {
     Parts(&framed).with_key(f)
 }
 
+/// A key that is known before its requests come, as it stands in stores: made once for all of them. Found by [`Gate::key_of_peer`](crate::Gate::key_of_peer).
+#[derive(Clone, Debug)]
+pub struct KnownKey {
+    pub(crate) key: RequestKey,
+    pub(crate) framed: Framed,
+}
+
 /// A key whose parts are framed already.
-struct Framed {
+#[derive(Clone)]
+pub(crate) struct Framed {
     form: tollgate::Form,
     bytes: Vec<u8>,
+}
+
+/// It belongs to people.
+impl fmt::Debug for Framed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Framed")
+    }
 }
 
 impl Framed {

@@ -29,7 +29,7 @@ pub use decider::{Decider, Outcomes};
 pub use gate::{AtOnce, Gate, OnMissing, Question, Verdict};
 pub use head::{Head, Lines};
 pub use headers::{Draft, Headers, Reset};
-pub use key_by::{KeyBy, RequestKey};
+pub use key_by::{KeyBy, KnownKey, RequestKey};
 pub use pace::{asked_wait, rate_limit, retry_after};
 pub use pass::Pass;
 pub use problem::{PROBLEM_JSON, problem};

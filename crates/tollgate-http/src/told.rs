@@ -1,10 +1,10 @@
-//! What a response tells of a decision: headers made when that is, written when the response is there. In between they go with the request, and not the
-//! decisions of up to eight limits.
+//! What a response tells of a decision: figures that go with the request, and become text when the response is there. Servers move a request about
+//! several times, and figures are less to carry than values, or the decisions of up to eight limits.
 
 use std::sync::Arc;
 
 use http::HeaderValue;
-use tollgate::{Limit, Timestamp};
+use tollgate::{Decision, Limit, Timestamp};
 
 use crate::decider::Outcomes;
 use crate::headers::{Draft, Headers, Reset, name, quoted};
@@ -52,18 +52,50 @@ impl Field {
 /// What the headers of a response say of a decision. Made by [`Gate::told`](crate::Gate::told).
 #[derive(Clone, Debug)]
 pub struct Told {
-    /// Units left of the limit that is shown.
-    remaining: u64,
-    policies: Option<HeaderValue>,
-    rate_limit: Option<HeaderValue>,
-    /// All others, which few responses have.
-    others: Vec<(Field, HeaderValue)>,
+    shown: Arc<Shown>,
+    figures: Figures,
 }
 
 impl Told {
     /// `None` without a decision.
     #[inline]
-    pub(crate) fn new(headers: &Headers, shown: &Shown, outcomes: &impl Outcomes) -> Option<Told> {
+    pub(crate) fn new(
+        headers: &Headers,
+        shown: &Arc<Shown>,
+        outcomes: &impl Outcomes,
+    ) -> Option<Told> {
+        let figures = Figures::of(headers, outcomes)?;
+        Some(Told { shown: Arc::clone(shown), figures })
+    }
+
+    /// Units left of the limit that is shown.
+    #[must_use]
+    pub fn remaining(&self) -> u64 {
+        self.figures.remaining
+    }
+
+    /// Hands out the headers.
+    #[inline]
+    pub fn write(&self, out: impl FnMut(Field, HeaderValue)) {
+        self.figures.write(&self.shown, out);
+    }
+}
+
+/// All that headers need of a decision.
+#[derive(Clone, Debug)]
+pub(crate) struct Figures {
+    remaining: u64,
+    reset: u64,
+    /// The limit that the structured fields tell of, if they are wanted.
+    structured: Option<u32>,
+    /// All others, which few responses have.
+    others: Box<[(Field, u64)]>,
+}
+
+impl Figures {
+    /// `None` without a decision.
+    #[inline]
+    pub(crate) fn of(headers: &Headers, outcomes: &impl Outcomes) -> Option<Figures> {
         let place = outcomes.headline_index();
         let decision = outcomes.outcomes().get(place)?;
         let now = decision.now();
@@ -80,53 +112,59 @@ impl Told {
             let wait = decision.fields().retry_at.map(|at| seconds_until(at).max(1));
             (wait, wait.unwrap_or(fresh.max(1)))
         };
-        let (policies, rate_limit) = match (headers.draft, shown.starts.get(place)) {
-            (Some(Draft::Ten), Some(start)) => {
-                (shown.policies.clone(), rate_limit(start, remaining, reset))
-            }
-            _ => (None, None),
+        let structured = headers.draft.and_then(|Draft::Ten| u32::try_from(place).ok());
+        let others = if headers.tells_others(outcomes.allowed()) {
+            others(headers, decision, reset, wait.filter(|_| !outcomes.allowed()))
+        } else {
+            Box::default()
         };
-        let mut others = Vec::new();
-        let mut number = |field, number: u64| others.push((field, number.into()));
-        if headers.three_fields {
-            number(Field::RateLimitLimit, decision.limit());
-            number(Field::RateLimitRemaining, remaining);
-            number(Field::RateLimitReset, reset);
-        }
-        if let Some(kind) = headers.x_rate_limit {
-            number(Field::XRateLimitLimit, decision.limit());
-            number(Field::XRateLimitRemaining, remaining);
-            let reset = match kind {
-                Reset::Delta => reset,
-                Reset::UnixTime => now.as_micros().div_ceil(1_000_000).saturating_add(reset),
-            };
-            number(Field::XRateLimitReset, reset);
-        }
-        if let (true, false, Some(wait)) = (headers.retry_after, outcomes.allowed(), wait) {
-            number(Field::RetryAfter, wait.saturating_add(headers.more()));
-        }
-        Some(Told { remaining, policies, rate_limit, others })
+        Some(Figures { remaining, reset, structured, others })
     }
 
-    /// Units left of the limit that is shown.
-    #[must_use]
-    pub fn remaining(&self) -> u64 {
-        self.remaining
-    }
-
-    /// Hands out the headers.
     #[inline]
-    pub fn write(self, mut out: impl FnMut(Field, HeaderValue)) {
-        if let Some(policies) = self.policies {
-            out(Field::RateLimitPolicy, policies);
+    pub(crate) fn write(&self, shown: &Shown, mut out: impl FnMut(Field, HeaderValue)) {
+        if let Some(start) = self.structured.and_then(|place| shown.starts.get(place as usize)) {
+            if let Some(policies) = &shown.policies {
+                out(Field::RateLimitPolicy, policies.clone());
+            }
+            if let Some(rate_limit) = rate_limit(start, self.remaining, self.reset) {
+                out(Field::RateLimit, rate_limit);
+            }
         }
-        if let Some(rate_limit) = self.rate_limit {
-            out(Field::RateLimit, rate_limit);
-        }
-        for (field, value) in self.others {
-            out(field, value);
+        for (field, number) in &self.others {
+            out(*field, (*number).into());
         }
     }
+}
+
+/// All but the structured ones. Apart: most responses have none.
+#[cold]
+fn others(
+    headers: &Headers,
+    decision: &Decision,
+    reset: u64,
+    wait: Option<u64>,
+) -> Box<[(Field, u64)]> {
+    let (limit, remaining) = (decision.limit(), decision.remaining());
+    let mut others = Vec::new();
+    if headers.three_fields {
+        others.push((Field::RateLimitLimit, limit));
+        others.push((Field::RateLimitRemaining, remaining));
+        others.push((Field::RateLimitReset, reset));
+    }
+    if let Some(kind) = headers.x_rate_limit {
+        others.push((Field::XRateLimitLimit, limit));
+        others.push((Field::XRateLimitRemaining, remaining));
+        let now = decision.now().as_micros().div_ceil(1_000_000);
+        others.push(match kind {
+            Reset::Delta => (Field::XRateLimitReset, reset),
+            Reset::UnixTime => (Field::XRateLimitReset, now.saturating_add(reset)),
+        });
+    }
+    if let (true, Some(wait)) = (headers.retry_after, wait) {
+        others.push((Field::RetryAfter, wait.saturating_add(headers.more())));
+    }
+    others.into()
 }
 
 /// The value of `RateLimit`. Not by `format!`, which takes as long as the decision, and in a text of just its size, which becomes a value as it is.

@@ -5,6 +5,7 @@ use std::fmt;
 use std::future::{self, Future, Ready};
 use std::net::SocketAddr;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use axum::Router;
@@ -14,7 +15,7 @@ use axum::response::Response;
 use axum::routing::future::RouteFuture;
 use axum::serve::{IncomingStream, Listener};
 use pin_project_lite::pin_project;
-use tollgate_http::{AtOnce, Decider, RequestKey, Told};
+use tollgate_http::{AtOnce, Decider, KnownKey, Told};
 use tower_layer::Layer;
 use tower_service::Service;
 
@@ -22,21 +23,34 @@ use crate::future::ResponseFuture;
 use crate::headers::write_headers;
 use crate::layer::RateLimitLayer;
 use crate::peer::head_of;
-use crate::service::RateLimit;
 
 /// An axum app all of whose requests are limited, for [`axum::serve()`]. Made by [`RateLimitLayer::around`].
 #[derive(Clone, Debug)]
 pub struct Around<D: Decider> {
-    app: RateLimit<Router, D>,
+    app: Router,
+    rules: RateLimitLayer<D>,
 }
 
 /// The requests of one connection of an [`Around`].
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Connection<D: Decider> {
-    app: RateLimit<Router, D>,
+    app: Router,
+    /// Servers clone a connection for each of its requests, and move it about: it is small.
+    known: Arc<Known<D>>,
+}
+
+#[derive(Debug)]
+struct Known<D: Decider> {
+    rules: RateLimitLayer<D>,
     peer: SocketAddr,
     /// Of all requests that come, where nothing but the peer counts.
-    key: Option<RequestKey>,
+    key: Option<KnownKey>,
+}
+
+impl<D: Decider> Clone for Connection<D> {
+    fn clone(&self) -> Self {
+        Connection { app: self.app.clone(), known: Arc::clone(&self.known) }
+    }
 }
 
 impl<D: Decider> RateLimitLayer<D> {
@@ -58,7 +72,7 @@ impl<D: Decider> RateLimitLayer<D> {
     /// ```
     #[must_use]
     pub fn around(&self, app: Router) -> Around<D> {
-        Around { app: self.layer(app) }
+        Around { app, rules: self.clone() }
     }
 }
 
@@ -86,8 +100,9 @@ impl<D: Decider> Around<D> {
     /// ```
     #[must_use]
     pub fn connection(&self, peer: SocketAddr) -> Connection<D> {
-        let key = self.app.rules.gate.key_of_peer(peer.ip());
-        Connection { app: self.app.clone(), peer, key }
+        let rules = self.rules.clone();
+        let key = rules.gate.key_of_peer(peer.ip());
+        Connection { app: self.app.clone(), known: Arc::new(Known { rules, peer, key }) }
     }
 }
 
@@ -115,42 +130,40 @@ impl<D: Decider> Service<Request> for Connection<D> {
     }
 
     fn call(&mut self, mut request: Request) -> AroundFuture<D> {
-        request.extensions_mut().insert(ConnectInfo(self.peer));
-        let head = head_of(Some(self.peer.ip()), &request).known_key(self.key.as_ref());
-        match self.app.rules.look(&head) {
+        let Known { rules, peer, key } = &*self.known;
+        request.extensions_mut().insert(ConnectInfo(*peer));
+        let head = head_of(Some(peer.ip()), &request).known_key(key.as_ref());
+        match rules.look(&head) {
             AtOnce::Passes(told) => {
-                let future = self.app.inner.call(request);
-                AroundFuture { state: State::Passing { future, told } }
+                AroundFuture { passing: Some(self.app.call(request)), told, other: None }
             }
             looked => {
-                AroundFuture { state: State::Other { future: self.app.go_on(looked, request) } }
+                let mut app = rules.layer(self.app.clone());
+                let future = Box::pin(app.go_on(looked, request));
+                AroundFuture { passing: None, told: None, other: Some(future) }
             }
         }
     }
 }
 
+// Not an enum of two ways: the future of the app would be copied twice more on its way to the server.
 pin_project! {
     /// The response of an [`Around`], to come.
     pub struct AroundFuture<D: Decider> {
+        // The shortest way, which most requests take: with the app, and nothing is left to do but to tell.
         #[pin]
-        state: State<D>,
-    }
-}
-
-pin_project! {
-    #[project = Projected]
-    enum State<D: Decider> {
-        /// Nothing is left to do but to tell: the shortest way, which most requests take.
-        Passing { #[pin] future: RouteFuture<Infallible>, told: Option<Told> },
-        Other { #[pin] future: ResponseFuture<Router, D, Body, Body> },
+        passing: Option<RouteFuture<Infallible>>,
+        told: Option<Told>,
+        // Boxed: servers move a future about, and few requests take this way.
+        other: Option<Pin<Box<ResponseFuture<Router, D, Body, Body>>>>,
     }
 }
 
 impl<D: Decider> fmt::Debug for AroundFuture<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.state {
-            State::Passing { .. } => f.write_str("AroundFuture(handled)"),
-            State::Other { future } => future.fmt(f),
+        match &self.other {
+            None => f.write_str("AroundFuture(handled)"),
+            Some(future) => future.fmt(f),
         }
     }
 }
@@ -159,17 +172,15 @@ impl<D: Decider> Future for AroundFuture<D> {
     type Output = Result<Response, Infallible>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        match self.project().state.project() {
-            Projected::Passing { future, told } => {
-                let mut response = ready!(future.poll(cx))?;
-                if let Some(told) = told.take() {
-                    write_headers(told, response.headers_mut());
-                }
-                Poll::Ready(Ok(response))
+        let this = self.project();
+        if let Some(future) = this.passing.as_pin_mut() {
+            let mut response = ready!(future.poll(cx))?;
+            if let Some(told) = this.told {
+                write_headers(told, response.headers_mut());
             }
-            Projected::Other { future } => {
-                future.poll(cx).map_ok(|response| response.map(Into::into))
-            }
+            return Poll::Ready(Ok(response));
         }
+        let other = this.other.as_mut().expect("a request passes or goes another way");
+        other.as_mut().poll(cx).map_ok(|response| response.map(Into::into))
     }
 }

@@ -72,8 +72,8 @@ impl<D: Decider> After<D> {
         After { told: gate.told(pass), settles }
     }
 
-    fn tell(&mut self, headers: &mut HeaderMap) {
-        if let Some(told) = self.told.take() {
+    fn tell(&self, headers: &mut HeaderMap) {
+        if let Some(told) = &self.told {
             write_headers(told, headers);
         }
     }

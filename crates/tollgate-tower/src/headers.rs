@@ -5,7 +5,7 @@ use tollgate_http::{Field, Told};
 
 /// Adds the headers of a decision. Where another layer has written some, the structured ones are lists and get longer; of the older ones those of the
 /// limit with less left stay.
-pub(crate) fn write_headers(told: Told, headers: &mut HeaderMap) {
+pub(crate) fn write_headers(told: &Told, headers: &mut HeaderMap) {
     let remaining = told.remaining();
     let mut kept = None;
     told.write(|field, value| {

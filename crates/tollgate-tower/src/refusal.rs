@@ -53,7 +53,7 @@ impl<D: Decider> RateLimitLayer<D> {
         let status = self.gate.refusal_status();
         let mut response = self.answer(request, status, &reason, media_type, text);
         if let Some(told) = self.gate.told(pass) {
-            write_headers(told, response.headers_mut());
+            write_headers(&told, response.headers_mut());
         }
         response
     }
