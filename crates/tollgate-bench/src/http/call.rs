@@ -1,23 +1,18 @@
-//! A request in the service alone, without sockets: its instructions, counted by valgrind, and its time.
+//! A request in a server without sockets, axum and hyper as they are: its instructions, counted by valgrind, and its time.
 
 use super::COMMAND;
-use super::contenders::{App, Contender};
+use super::contenders::Contender;
+use super::line::{Client, lines};
+use super::serve::runtime;
 use crate::instructions::collected;
 use crate::paired::in_the_middle;
 use crate::{Outcome, progress};
-use axum::Extension;
-use axum::body::Body;
-use axum::extract::{ConnectInfo, Request};
-use axum::response::Response;
 use quanta::Instant;
-use std::net::SocketAddr;
-use std::pin::pin;
 use std::process::Command;
-use std::task::{Context, Poll, Waker};
-use tower::Layer;
-use tower_service::Service;
+use tokio::runtime::Runtime;
 
-const REQUESTS: usize = 2_000;
+/// In a turn.
+const REQUESTS: usize = 640;
 
 /// Instructions of one request; `None` if valgrind cannot be started.
 pub(crate) fn count(contender: &Contender) -> Outcome<Option<f64>> {
@@ -27,10 +22,7 @@ pub(crate) fn count(contender: &Contender) -> Outcome<Option<f64>> {
 
 /// The child's side, under valgrind.
 pub(crate) fn run(contender: &Contender) -> Outcome<()> {
-    let mut calls = calls(contender)?;
-    // The first ones make entries, tables and caches.
-    calls(10)?;
-    calls(REQUESTS)
+    counted_requests(&Memory::new(contender)?)
 }
 
 /// Nanoseconds of one request of each, more than one of the first takes: in the middle of several processes, because where things lie in the memory of one makes
@@ -39,12 +31,12 @@ pub(crate) fn added(contenders: &[Contender]) -> Outcome<Vec<f64>> {
     const PROCESSES: usize = 15;
     let mut added = vec![Vec::new(); contenders.len()];
     for process in 1..=PROCESSES {
-        progress(&format!("time of a call, process {process} of {PROCESSES}"));
+        progress(&format!("time of a request, process {process} of {PROCESSES}"));
         let child = Command::new(std::env::current_exe()?).args([COMMAND, "times"]).output()?;
         let said = String::from_utf8_lossy(&child.stdout);
         let times: Vec<f64> = said.lines().filter_map(|line| line.parse().ok()).collect();
         if times.len() != contenders.len() {
-            return Err(format!("times of calls: a process said `{said}`").into());
+            return Err(format!("times of requests: a process said `{said}`").into());
         }
         for (added, time) in added.iter_mut().zip(&times) {
             added.push(time - times[0]);
@@ -55,14 +47,13 @@ pub(crate) fn added(contenders: &[Contender]) -> Outcome<Vec<f64>> {
 
 /// The child's side: nanoseconds of one request of each, in turns of less than a millisecond. The least of many is one that nobody disturbed.
 pub(crate) fn print_times(contenders: &[Contender]) -> Outcome<()> {
-    const REQUESTS: usize = 400;
     const TURNS: usize = 300;
-    let mut all: Vec<Calls> = contenders.iter().map(calls).collect::<Outcome<_>>()?;
+    let all: Vec<Memory> = contenders.iter().map(Memory::new).collect::<Outcome<_>>()?;
     let mut least = vec![f64::MAX; all.len()];
     for _ in 0..TURNS {
-        for (calls, least) in all.iter_mut().zip(&mut least) {
+        for (memory, least) in all.iter().zip(&mut least) {
             let start = Instant::now();
-            calls(REQUESTS)?;
+            memory.ask(REQUESTS)?;
             *least = least.min(start.elapsed().as_secs_f64() * 1e9 / REQUESTS as f64);
         }
     }
@@ -72,45 +63,55 @@ pub(crate) fn print_times(contenders: &[Contender]) -> Outcome<()> {
     Ok(())
 }
 
-/// Makes so many requests.
-type Calls = Box<dyn FnMut(usize) -> Outcome<()>>;
-
-fn calls(contender: &Contender) -> Outcome<Calls> {
-    let peer = SocketAddr::from(([192, 0, 2, 1], 1234));
-    let with_peer = Extension(ConnectInfo(peer));
-    Ok(match (contender.app)()? {
-        App::Inside(app) => boxed(with_peer.layer(app)),
-        App::Constant(app) => boxed(with_peer.layer(app)),
-        App::Tollgate(app) => boxed(app.connection(peer)),
-        App::Governor(app) => boxed(with_peer.layer(app)),
-        App::GovernorTells(app) => boxed(with_peer.layer(app)),
-    })
+/// A server whose connections are in memory, and who asks it.
+struct Memory {
+    runtime: Runtime,
+    client: Client,
 }
 
-fn boxed<S: Service<Request, Response = Response> + 'static>(mut app: S) -> Calls {
-    Box::new(move |requests| match requests {
-        REQUESTS => counted_requests(&mut app),
-        _ => counted(&mut app, requests),
-    })
+impl Memory {
+    fn new(contender: &Contender) -> Outcome<Memory> {
+        let runtime = runtime()?;
+        let (client, lines) = lines();
+        // Made here: what fails in a task is not seen.
+        let app = (contender.app)()?;
+        runtime.spawn(async { app.serve(lines).await.map_err(|error| error.to_string()) });
+        let memory = Memory { runtime, client };
+        // The first ones make connections, entries, tables and caches.
+        memory.ask(10 * REQUESTS)?;
+        Ok(memory)
+    }
+
+    fn ask(&self, requests: usize) -> Outcome<()> {
+        match self.runtime.block_on(self.client.ask(requests)) {
+            true => Ok(()),
+            false => Err("a request failed that all limits let pass".into()),
+        }
+    }
 }
 
 /// The function valgrind looks for by name: it counts only in here.
 #[inline(never)]
-fn counted_requests<S: Service<Request, Response = Response>>(app: &mut S) -> Outcome<()> {
-    counted(app, REQUESTS)
+fn counted_requests(memory: &Memory) -> Outcome<()> {
+    memory.ask(REQUESTS)
 }
 
-#[inline(always)]
-fn counted<S: Service<Request, Response = Response>>(app: &mut S, requests: usize) -> Outcome<()> {
-    let mut context = Context::from_waker(Waker::noop());
-    for _ in 0..requests {
-        let request = Request::new(Body::empty());
-        let Poll::Ready(Ok(response)) = pin!(app.call(request)).poll(&mut context) else {
-            return Err("a hello world that waits".into());
-        };
-        if !response.status().is_success() {
-            return Err(format!("status {}", response.status()).into());
+#[cfg(test)]
+mod tests {
+    use super::super::contenders::{ALL, App};
+    use super::*;
+    use axum::Router;
+
+    #[test]
+    fn all_contenders_answer_without_sockets() {
+        for contender in ALL {
+            assert!(Memory::new(contender).is_ok(), "{}", contender.id);
         }
     }
-    Ok(())
+
+    #[test]
+    fn a_request_that_fails_is_seen() {
+        let app = || Ok(App::Inside(Router::new()));
+        assert!(Memory::new(&Contender { id: "", title: "", tells: false, app }).is_err());
+    }
 }

@@ -2,6 +2,7 @@
 
 mod call;
 mod contenders;
+mod line;
 mod report;
 mod serve;
 mod turn;
@@ -28,7 +29,7 @@ pub(crate) struct Size {
 struct Row {
     contender: &'static Contender,
     turns: Vec<Turn>,
-    /// Nanoseconds that it adds to a request, in the service alone.
+    /// Nanoseconds that it adds to a request, without sockets.
     added: f64,
     /// Instructions of a request there; `None` without valgrind.
     instructions: Option<f64>,

@@ -6,9 +6,11 @@ use crate::Outcome;
 use axum::ServiceExt;
 use axum::extract::Request;
 use axum::extract::connect_info::IntoMakeServiceWithConnectInfo;
-use std::io::{BufRead, BufReader};
+use axum::serve::{Listener, ListenerExt};
+use std::io::{self, BufRead, BufReader};
 use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
+use tokio::runtime::Runtime;
 use tower_service::Service;
 
 pub(crate) struct Server {
@@ -46,22 +48,33 @@ impl Drop for Server {
     }
 }
 
-/// The child's side: serves until it is killed. One thread: wrk has the other core.
+/// The child's side: serves until it is killed.
 pub(crate) fn run(contender: &Contender) -> Outcome<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(async {
+    runtime()?.block_on(async {
         let app = (contender.app)()?;
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
         println!("{}", listener.local_addr()?);
-        match app {
-            App::Inside(app) => axum::serve(listener, with_peers(app)).await?,
-            App::Constant(app) => axum::serve(listener, with_peers(app)).await?,
-            App::Tollgate(app) => axum::serve(listener, app).await?,
-            App::Governor(app) => axum::serve(listener, with_peers(app)).await?,
-            App::GovernorTells(app) => axum::serve(listener, with_peers(app)).await?,
-        }
-        Ok(())
+        Ok(app.serve(listener).await?)
     })
+}
+
+/// One thread: wrk has the other core.
+pub(super) fn runtime() -> Outcome<Runtime> {
+    Ok(tokio::runtime::Builder::new_current_thread().enable_all().build()?)
+}
+
+impl App {
+    /// Serves connections of any kind. Peers are passed on by all, which axum does for listeners that it knows, and for any that is tapped.
+    pub(super) async fn serve<L: Listener<Addr = SocketAddr>>(self, listener: L) -> io::Result<()> {
+        let tapped = |listener: L| listener.tap_io(|_| {});
+        match self {
+            App::Inside(app) => axum::serve(tapped(listener), with_peers(app)).await,
+            App::Constant(app) => axum::serve(tapped(listener), with_peers(app)).await,
+            App::Tollgate(app) => axum::serve(listener, app).await,
+            App::Governor(app) => axum::serve(tapped(listener), with_peers(app)).await,
+            App::GovernorTells(app) => axum::serve(tapped(listener), with_peers(app)).await,
+        }
+    }
 }
 
 fn with_peers<S: Service<Request>>(app: S) -> IntoMakeServiceWithConnectInfo<S, SocketAddr> {
