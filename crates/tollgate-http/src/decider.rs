@@ -62,7 +62,7 @@ pub trait Decider: Clone + Send + Sync + 'static {
         cost: u64,
     ) -> impl Future<Output = Result<Self::Outcomes, Error>> + Send;
 
-    /// [`hit`](Decider::hit) without a future, where it is [ready at once](Decider::AT_ONCE).
+    /// [`hit`](Decider::hit) without a future, for deciders that are [ready at once](Decider::AT_ONCE); `None`, as it is unless said otherwise, asks `hit`.
     fn hit_now<K: Key>(&self, _key: &K, _cost: u64) -> Option<Result<Self::Outcomes, Error>> {
         None
     }

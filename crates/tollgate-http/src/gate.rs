@@ -1,5 +1,6 @@
 //! The way of a request, once for all frameworks: who is it, which limiter, what cost, may it pass, what does the response change.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::future::Future;
 use std::net::IpAddr;
@@ -263,10 +264,10 @@ impl<D: Decider> Gate<D> {
     /// Looks at a request: everything that needs its head.
     #[must_use]
     pub fn question(&self, head: &Head<'_>) -> Question<D> {
-        let settled = |question| question;
-        self.with_key_of(head, settled, |key| {
-            self.choice(head, key.clone(), self.rules.chooser.choose(head))
-        })
+        match self.key_of(head) {
+            Ok(key) => self.choice(head, key.into_owned(), self.rules.chooser.choose(head)),
+            Err(settled) => settled,
+        }
     }
 
     /// Looks at a request and, if nobody has to be waited for and its response changes nothing, decides: the way of most requests, with as little in hand as
@@ -278,28 +279,30 @@ impl<D: Decider> Gate<D> {
         if !D::AT_ONCE || !rules.wait.is_zero() || rules.settle.is_some() {
             return AtOnce::Not(self.question(head));
         }
-        self.with_key_of(head, AtOnce::Not, |key| {
-            let Found::Known(Some(chosen)) = rules.chooser.find(head) else {
-                return AtOnce::Not(self.choice(head, key.clone(), rules.chooser.choose(head)));
-            };
-            let cost = self.cost_of(head);
-            let watch = Stopwatch::start();
-            let hit = match head.known_key {
-                Some(known) => chosen.limiter.hit_now(&known.framed, cost),
-                None => chosen.limiter.hit_now(key, cost),
-            };
-            if let Some(Ok(outcomes)) = &hit
-                && outcomes.allowed()
-            {
-                watch.decided(chosen.shown.label(outcomes.headline_index()), Counted::Allowed);
-                return AtOnce::Passes(self.told_of(chosen, outcomes));
-            }
-            let (chosen, key) = (Arc::clone(chosen), key.clone());
-            match hit {
-                Some(outcomes) => AtOnce::Decided(self.verdict(watch, chosen, key, cost, outcomes)),
-                None => AtOnce::Not(Question::Ask { key, cost, choice: Choice::Now(Some(chosen)) }),
-            }
-        })
+        let key = match self.key_of(head) {
+            Ok(key) => key,
+            Err(settled) => return AtOnce::Not(settled),
+        };
+        let Found::Known(Some(chosen)) = rules.chooser.find(head) else {
+            return AtOnce::Not(self.choice(head, key.into_owned(), rules.chooser.choose(head)));
+        };
+        let cost = self.cost_of(head);
+        let watch = Stopwatch::start();
+        let hit = match head.known_key {
+            Some(known) => chosen.limiter.hit_now(&known.framed, cost),
+            None => chosen.limiter.hit_now(&*key, cost),
+        };
+        if let Some(Ok(outcomes)) = &hit
+            && outcomes.allowed()
+        {
+            watch.decided(chosen.shown.label(outcomes.headline_index()), Counted::Allowed);
+            return AtOnce::Passes(self.told_of(chosen, outcomes));
+        }
+        let (chosen, key) = (Arc::clone(chosen), key.into_owned());
+        match hit {
+            Some(outcomes) => AtOnce::Decided(self.verdict(watch, chosen, key, cost, outcomes)),
+            None => AtOnce::Not(Question::Ask { key, cost, choice: Choice::Now(Some(chosen)) }),
+        }
     }
 
     /// The key of all requests of a connection, where it says nothing but who the peer is: to be [known](Head::known_key) before they come.
@@ -321,37 +324,24 @@ impl<D: Decider> Gate<D> {
         self.rules.key.of_peer(peer)
     }
 
-    /// Asks with the key of a request, unless something is settled without asking anybody. With a reference, because where the key is known nothing needs to be
-    /// moved.
+    /// Whose request it is, or what is settled without asking anybody.
     #[inline(always)]
-    fn with_key_of<T>(
-        &self,
-        head: &Head<'_>,
-        settled: impl FnOnce(Question<D>) -> T,
-        ask: impl FnOnce(&RequestKey) -> T,
-    ) -> T {
+    fn key_of<'a>(&self, head: &Head<'a>) -> Result<Cow<'a, RequestKey>, Question<D>> {
         let rules = &*self.rules;
         if !rules.preflight
             && head.method == "OPTIONS"
             && head.line("access-control-request-method").is_some()
         {
-            return settled(skip());
+            return Err(skip());
         }
-        let found;
         let key = match head.known_key {
-            Some(known) => &known.key,
-            None => {
-                found = match self.found_key(head) {
-                    Ok(key) => key,
-                    Err(refused) => return settled(refused),
-                };
-                &found
-            }
+            Some(known) => Cow::Borrowed(&known.key),
+            None => Cow::Owned(self.found_key(head)?),
         };
-        if rules.exempt.as_ref().is_some_and(|exempt| exempt(head, key)) {
-            return settled(skip());
+        if rules.exempt.as_ref().is_some_and(|exempt| exempt(head, &key)) {
+            return Err(skip());
         }
-        ask(key)
+        Ok(key)
     }
 
     fn found_key(&self, head: &Head<'_>) -> Result<RequestKey, Question<D>> {

@@ -71,8 +71,9 @@ fn measure(size: &Size) -> Outcome<Vec<Row>> {
     }
     for round in 1..=size.rounds {
         progress(&format!("round {round} of {}", size.rounds));
-        // In turns, and the other way round every other time: what disturbs the machine meets all of them.
+        // In turns, each time another one first, and the other way round every other time: what disturbs the machine meets all of them.
         let mut order: Vec<usize> = (0..ALL.len()).collect();
+        order.rotate_left(round % ALL.len());
         if round % 2 == 0 {
             order.reverse();
         }

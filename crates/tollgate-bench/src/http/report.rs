@@ -15,7 +15,7 @@ const HOW: &str = "\
 ## How it is measured
 
 - One axum server for each contender and round, in a process and on a thread of its own; wrk has one thread and 32 connections. On two cores each has one.
-- All contenders take turns in every round, in both directions. Requests/s and p99 are those of the round in the middle, CPU times the least of all.
+- All contenders take turns in every round, each time another one first, in both directions. Requests/s and p99 are those of the round in the middle, CPU times the least of all.
 - Contenders are compared within each round: what disturbs it meets both. Of these quotients the one in the middle is told, and in brackets where that would be for 19 of 20 runs
   like this one.
 - All requests are of one client and pass: a limit of a billion in a second is out of reach. Addresses of peers are passed on by all servers.
