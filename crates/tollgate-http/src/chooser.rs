@@ -171,14 +171,10 @@ impl<D: Decider> Chooser<D> {
                 |method| method == head.method || (method == "GET" && head.method == "HEAD");
             path && route.method.as_deref().is_none_or(method)
         };
-        if !self.routes.is_empty()
-            && let Some(route) = self.routes.iter().find(fits)
-        {
-            return Found::Known(route.limiter.as_ref());
-        }
-        match &self.otherwise {
-            Otherwise::One(limiter) => Found::Known(Some(limiter)),
-            Otherwise::Plan(plan) => Found::Plan(&**plan),
+        match (self.routes.iter().find(fits), &self.otherwise) {
+            (Some(route), _) => Found::Known(route.limiter.as_ref()),
+            (None, Otherwise::One(limiter)) => Found::Known(Some(limiter)),
+            (None, Otherwise::Plan(plan)) => Found::Plan(&**plan),
         }
     }
 }

@@ -146,7 +146,7 @@ impl<D: Decider> Service<Request> for Connection<D> {
     }
 }
 
-// Not an enum of two ways: the future of the app would be copied twice more on its way to the server.
+// Not an enum of two ways: the future of the app would be copied once more on its way to the server.
 pin_project! {
     /// The response of an [`Around`], to come.
     pub struct AroundFuture<D: Decider> {

@@ -39,8 +39,9 @@
 //! Handlers find what was decided as an extension, where the layer is [asked](RateLimitLayer::tell_handlers) to tell them: [`Decided`]. gRPC requests are refused as gRPC has it: `RESOURCE_EXHAUSTED` with a `RetryInfo`.
 //! [`PaceLayer`] is for the other side: it makes a client wait its turn and obey what servers ask for.
 //!
-//! Nothing is boxed on the way of a request that a limiter in this process decides on. What is: plans that are looked up, decisions of shared stores and
-//! waits, because their futures have no name; what settles a body, so that the type of a body does not depend on the store; requests of [`PaceLayer`].
+//! Nothing is boxed on the way of a request that a limiter in this process lets pass. What is: plans that are looked up, decisions of shared stores and
+//! waits, because their futures have no name; what settles a body, so that the type of a body does not depend on the store; around an app, what does not just
+//! pass, because servers move futures about; requests of [`PaceLayer`].
 
 #[cfg(feature = "axum")]
 mod around;

@@ -1,6 +1,6 @@
 //! HTTP: an axum server without a limiter, with tollgate-tower and with tower_governor, asked by wrk.
 
-mod call;
+mod alone;
 mod contenders;
 mod line;
 mod report;
@@ -65,8 +65,8 @@ pub(crate) fn run(size: &Size, out: &Path) -> Outcome<()> {
 
 fn measure(size: &Size) -> Outcome<Vec<Row>> {
     let mut rows: Vec<Row> = Vec::new();
-    for (contender, added) in ALL.iter().zip(call::added(ALL)?) {
-        let instructions = call::count(contender)?;
+    for (contender, added) in ALL.iter().zip(alone::added(ALL)?) {
+        let instructions = alone::count(contender)?;
         rows.push(Row { contender, turns: Vec::new(), added, instructions });
     }
     for round in 1..=size.rounds {
@@ -90,9 +90,9 @@ fn measure(size: &Size) -> Outcome<Vec<Row>> {
 /// The child's side: to serve, to be timed, or to be counted under valgrind.
 pub(crate) fn child(arguments: &[String]) -> Outcome<()> {
     match arguments {
-        [what] if what == "times" => call::print_times(ALL),
+        [what] if what == "times" => alone::print_times(ALL),
         [what, id] if what == "serve" => serve::run(contenders::find(id)?),
-        [what, id] if what == "count" => call::run(contenders::find(id)?),
+        [what, id] if what == "count" => alone::run(contenders::find(id)?),
         _ => Err(format!("{COMMAND}: needs times, or serve or count and a contender").into()),
     }
 }

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use tollgate::shared::{OnFailure, SharedLimiter};
 use tollgate::{Limiter, ManualClock, Memory, Timestamp};
-use tollgate_http::{Chooser, Decider, Gate, Head, KeyBy, OnMissing, Question, Settle, Verdict};
+use tollgate_http::{
+    AtOnce, Chooser, Decider, Gate, Head, KeyBy, OnMissing, Question, Settle, Verdict,
+};
 use tollgate_testkit::block_on;
 
 use crate::away::Away;
@@ -207,4 +209,21 @@ fn a_cost_that_never_fits_is_refused_with_words_of_its_own() {
     };
     assert!(gate.refusal_body(&pass).1.starts_with("too much for one request"));
     gate.write_headers(&pass, |name, _| assert_ne!(name, "retry-after"));
+}
+
+#[test]
+fn a_key_that_is_known_counts_with_the_same_one_found() {
+    for peer in ["192.0.2.1", "2001:db8::1", "::ffff:192.0.2.9"] {
+        let peer: std::net::IpAddr = peer.parse().unwrap();
+        let gate = Gate::new(Memory::new().limiter("2/hour").unwrap());
+        let (known, headers) = (gate.key_of_peer(peer), http::HeaderMap::new());
+        assert!(known.is_some());
+        let found = Head::new("GET", "/", &headers).peer(Some(peer));
+        assert!(matches!(gate.at_once(&found.known_key(known.as_ref())), AtOnce::Passes(_)));
+        assert!(matches!(gate.at_once(&found), AtOnce::Passes(_)));
+        for head in [found, found.known_key(known.as_ref())] {
+            assert!(!passes(&gate, &head), "{peer}");
+            assert!(matches!(gate.at_once(&head), AtOnce::Decided(Verdict::Refuse(_))), "{peer}");
+        }
+    }
 }

@@ -22,7 +22,7 @@ pub(crate) fn count(contender: &Contender) -> Outcome<Option<f64>> {
 
 /// The child's side, under valgrind.
 pub(crate) fn run(contender: &Contender) -> Outcome<()> {
-    counted_requests(&Memory::new(contender)?)
+    counted_requests(&Alone::new(contender)?)
 }
 
 /// Nanoseconds of one request of each, more than one of the first takes: in the middle of several processes, because where things lie in the memory of one makes
@@ -48,12 +48,12 @@ pub(crate) fn added(contenders: &[Contender]) -> Outcome<Vec<f64>> {
 /// The child's side: nanoseconds of one request of each, in turns of less than a millisecond. The least of many is one that nobody disturbed.
 pub(crate) fn print_times(contenders: &[Contender]) -> Outcome<()> {
     const TURNS: usize = 300;
-    let all: Vec<Memory> = contenders.iter().map(Memory::new).collect::<Outcome<_>>()?;
+    let all: Vec<Alone> = contenders.iter().map(Alone::new).collect::<Outcome<_>>()?;
     let mut least = vec![f64::MAX; all.len()];
     for _ in 0..TURNS {
-        for (memory, least) in all.iter().zip(&mut least) {
+        for (alone, least) in all.iter().zip(&mut least) {
             let start = Instant::now();
-            memory.ask(REQUESTS)?;
+            alone.ask(REQUESTS)?;
             *least = least.min(start.elapsed().as_secs_f64() * 1e9 / REQUESTS as f64);
         }
     }
@@ -64,22 +64,22 @@ pub(crate) fn print_times(contenders: &[Contender]) -> Outcome<()> {
 }
 
 /// A server whose connections are in memory, and who asks it.
-struct Memory {
+struct Alone {
     runtime: Runtime,
     client: Client,
 }
 
-impl Memory {
-    fn new(contender: &Contender) -> Outcome<Memory> {
+impl Alone {
+    fn new(contender: &Contender) -> Outcome<Alone> {
         let runtime = runtime()?;
         let (client, lines) = lines();
         // Made here: what fails in a task is not seen.
         let app = (contender.app)()?;
-        runtime.spawn(async { app.serve(lines).await.map_err(|error| error.to_string()) });
-        let memory = Memory { runtime, client };
+        runtime.spawn(app.serve(lines));
+        let alone = Alone { runtime, client };
         // The first ones make connections, entries, tables and caches.
-        memory.ask(10 * REQUESTS)?;
-        Ok(memory)
+        alone.ask(10 * REQUESTS)?;
+        Ok(alone)
     }
 
     fn ask(&self, requests: usize) -> Outcome<()> {
@@ -92,8 +92,8 @@ impl Memory {
 
 /// The function valgrind looks for by name: it counts only in here.
 #[inline(never)]
-fn counted_requests(memory: &Memory) -> Outcome<()> {
-    memory.ask(REQUESTS)
+fn counted_requests(alone: &Alone) -> Outcome<()> {
+    alone.ask(REQUESTS)
 }
 
 #[cfg(test)]
@@ -105,13 +105,13 @@ mod tests {
     #[test]
     fn all_contenders_answer_without_sockets() {
         for contender in ALL {
-            assert!(Memory::new(contender).is_ok(), "{}", contender.id);
+            assert!(Alone::new(contender).is_ok(), "{}", contender.id);
         }
     }
 
     #[test]
     fn a_request_that_fails_is_seen() {
         let app = || Ok(App::Inside(Router::new()));
-        assert!(Memory::new(&Contender { id: "", title: "", tells: false, app }).is_err());
+        assert!(Alone::new(&Contender { id: "", title: "", tells: false, app }).is_err());
     }
 }
