@@ -150,6 +150,14 @@ impl<D: Decider> Chooser<D> {
         self
     }
 
+    /// The limiter for all requests, where they have the same.
+    pub(crate) fn only(&self) -> Option<&Arc<Chosen<D>>> {
+        match &self.otherwise {
+            Otherwise::One(limiter) if self.routes.is_empty() => Some(limiter),
+            _ => None,
+        }
+    }
+
     /// The limiter for a request.
     #[must_use]
     pub fn choose(&self, head: &Head<'_>) -> Choice<D> {

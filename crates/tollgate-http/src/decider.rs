@@ -121,6 +121,7 @@ impl<S: Store> Decider for Limiter<S> {
         ready(Ok(self.hit_n(key, cost)))
     }
 
+    #[inline(always)]
     fn hit_now<K: Key>(&self, key: &K, cost: u64) -> Option<Result<Decision, Error>> {
         Some(Ok(self.hit_n(key, cost)))
     }

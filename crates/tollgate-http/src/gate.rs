@@ -1,6 +1,5 @@
 //! The way of a request, once for all frameworks: who is it, which limiter, what cost, may it pass, what does the response change.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::future::Future;
 use std::net::IpAddr;
@@ -13,9 +12,10 @@ use tollgate::Error;
 use crate::chooser::{Choice, Chooser, Chosen, Found};
 use crate::count::{Counted, Stopwatch, unasked};
 use crate::decider::{Decider, Outcomes};
+use crate::foreseen::Foreseen;
 use crate::head::Head;
 use crate::headers::{Headers, text};
-use crate::key_by::{KeyBy, KnownKey, RequestKey};
+use crate::key_by::{KeyBy, RequestKey};
 use crate::pass::Pass;
 use crate::settle::SettleBy;
 use crate::told::Told;
@@ -265,7 +265,7 @@ impl<D: Decider> Gate<D> {
     #[must_use]
     pub fn question(&self, head: &Head<'_>) -> Question<D> {
         match self.key_of(head) {
-            Ok(key) => self.choice(head, key.into_owned(), self.rules.chooser.choose(head)),
+            Ok(key) => self.choice(head, key, self.rules.chooser.choose(head)),
             Err(settled) => settled,
         }
     }
@@ -276,7 +276,7 @@ impl<D: Decider> Gate<D> {
     #[inline]
     pub fn at_once(&self, head: &Head<'_>) -> AtOnce<D> {
         let rules = &*self.rules;
-        if !D::AT_ONCE || !rules.wait.is_zero() || rules.settle.is_some() {
+        if !self.answers_at_once() {
             return AtOnce::Not(self.question(head));
         }
         let key = match self.key_of(head) {
@@ -284,49 +284,77 @@ impl<D: Decider> Gate<D> {
             Err(settled) => return AtOnce::Not(settled),
         };
         let Found::Known(Some(chosen)) = rules.chooser.find(head) else {
-            return AtOnce::Not(self.choice(head, key.into_owned(), rules.chooser.choose(head)));
+            return AtOnce::Not(self.choice(head, key, rules.chooser.choose(head)));
         };
         let cost = self.cost_of(head);
         let watch = Stopwatch::start();
-        let hit = match head.known_key {
-            Some(known) => chosen.limiter.hit_now(&known.framed, cost),
-            None => chosen.limiter.hit_now(&*key, cost),
-        };
+        let hit = chosen.limiter.hit_now(&key, cost);
+        self.answer(watch, chosen, cost, hit, || key)
+    }
+
+    /// Whether nobody has to be waited for, and no response either.
+    #[inline]
+    fn answers_at_once(&self) -> bool {
+        D::AT_ONCE && self.rules.wait.is_zero() && self.rules.settle.is_none()
+    }
+
+    /// What is asked for each request of a connection, where nothing but its peer counts and the answer is there [at once](Gate::at_once).
+    ///
+    /// ```
+    /// use tollgate::Memory;
+    /// use tollgate_http::{AtOnce, Gate};
+    ///
+    /// let gate = Gate::new(Memory::new().limiter("100/minute")?);
+    /// let Some(foreseen) = gate.foresee([192, 0, 2, 1].into()) else { panic!() };
+    /// assert!(matches!(gate.foreseen(&foreseen), AtOnce::Passes(_)));
+    /// assert!(gate.cost(|head| 2).foresee([192, 0, 2, 1].into()).is_none());
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    #[must_use]
+    pub fn foresee(&self, peer: IpAddr) -> Option<Foreseen<D>> {
+        let rules = &*self.rules;
+        let same = self.answers_at_once() && rules.cost.is_none() && rules.exempt.is_none();
+        let (key, chosen) = (rules.key.of_peer(peer)?, rules.chooser.only()?);
+        same.then(|| Foreseen::new(key, Arc::clone(chosen)))
+    }
+
+    /// [`at_once`](Gate::at_once) for a request that was [foreseen](Gate::foresee). `OPTIONS` is not: whether it counts is in its headers.
+    ///
+    /// See the example of [`foresee`](Gate::foresee).
+    #[must_use]
+    #[inline]
+    pub fn foreseen(&self, foreseen: &Foreseen<D>) -> AtOnce<D> {
+        let Foreseen { key, framed, chosen } = foreseen;
+        let watch = Stopwatch::start();
+        let hit = chosen.limiter.hit_now(framed, 1);
+        self.answer(watch, chosen, 1, hit, || key.clone())
+    }
+
+    #[inline(always)]
+    fn answer(
+        &self,
+        watch: Stopwatch,
+        chosen: &Arc<Chosen<D>>,
+        cost: u64,
+        hit: Option<Result<D::Outcomes, Error>>,
+        key: impl FnOnce() -> RequestKey,
+    ) -> AtOnce<D> {
         if let Some(Ok(outcomes)) = &hit
             && outcomes.allowed()
         {
             watch.decided(chosen.shown.label(outcomes.headline_index()), Counted::Allowed);
             return AtOnce::Passes(self.told_of(chosen, outcomes));
         }
-        let (chosen, key) = (Arc::clone(chosen), key.into_owned());
+        let (chosen, key) = (Arc::clone(chosen), key());
         match hit {
             Some(outcomes) => AtOnce::Decided(self.verdict(watch, chosen, key, cost, outcomes)),
             None => AtOnce::Not(Question::Ask { key, cost, choice: Choice::Now(Some(chosen)) }),
         }
     }
 
-    /// The key of all requests of a connection, where it says nothing but who the peer is: to be [known](Head::known_key) before they come.
-    ///
-    /// ```
-    /// use tollgate::Memory;
-    /// use tollgate_http::{Gate, Head};
-    ///
-    /// let gate = Gate::new(Memory::new().limiter("100/minute")?);
-    /// let peer = std::net::IpAddr::from([192, 0, 2, 1]);
-    /// let key = gate.key_of_peer(peer);
-    /// let headers = http::HeaderMap::new();
-    /// let head = Head::new("GET", "/", &headers).peer(Some(peer)).known_key(key.as_ref());
-    /// let answer = gate.at_once(&head);
-    /// # Ok::<(), tollgate::Error>(())
-    /// ```
-    #[must_use]
-    pub fn key_of_peer(&self, peer: IpAddr) -> Option<KnownKey> {
-        self.rules.key.of_peer(peer)
-    }
-
     /// Whose request it is, or what is settled without asking anybody.
     #[inline(always)]
-    fn key_of<'a>(&self, head: &Head<'a>) -> Result<Cow<'a, RequestKey>, Question<D>> {
+    fn key_of(&self, head: &Head<'_>) -> Result<RequestKey, Question<D>> {
         let rules = &*self.rules;
         if !rules.preflight
             && head.method == "OPTIONS"
@@ -334,10 +362,7 @@ impl<D: Decider> Gate<D> {
         {
             return Err(skip());
         }
-        let key = match head.known_key {
-            Some(known) => Cow::Borrowed(&known.key),
-            None => Cow::Owned(self.found_key(head)?),
-        };
+        let key = self.found_key(head)?;
         if rules.exempt.as_ref().is_some_and(|exempt| exempt(head, &key)) {
             return Err(skip());
         }

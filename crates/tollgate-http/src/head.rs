@@ -3,8 +3,6 @@
 use std::fmt;
 use std::net::IpAddr;
 
-use crate::key_by::KnownKey;
-
 /// The headers of a request: what a framework must give. Names are lower case.
 pub trait Lines {
     /// The value of the first line of that name.
@@ -40,7 +38,6 @@ pub struct Head<'a> {
     pub path: &'a str,
     /// The other end of the connection, if it is known.
     pub peer: Option<IpAddr>,
-    pub(crate) known_key: Option<&'a KnownKey>,
     headers: &'a dyn Lines,
     extensions: Option<&'a http::Extensions>,
 }
@@ -58,7 +55,7 @@ impl<'a> Head<'a> {
     /// See the example of [`Head`].
     #[must_use]
     pub fn new(method: &'a str, path: &'a str, headers: &'a dyn Lines) -> Head<'a> {
-        Head { method, path, peer: None, known_key: None, headers, extensions: None }
+        Head { method, path, peer: None, headers, extensions: None }
     }
 
     /// The same with a peer.
@@ -67,14 +64,6 @@ impl<'a> Head<'a> {
     #[must_use]
     pub fn peer(self, peer: Option<IpAddr>) -> Head<'a> {
         Head { peer, ..self }
-    }
-
-    /// The same with a key that was found before: no other is looked for.
-    ///
-    /// See the example of [`Gate::key_of_peer`](crate::Gate::key_of_peer).
-    #[must_use]
-    pub fn known_key(self, known_key: Option<&'a KnownKey>) -> Head<'a> {
-        Head { known_key, ..self }
     }
 
     /// The first line of a header; `name` is lower case.

@@ -181,12 +181,9 @@ impl KeyBy {
     }
 
     /// The key of all requests of this peer, where nothing but that counts.
-    pub(crate) fn of_peer(&self, peer: IpAddr) -> Option<KnownKey> {
+    pub(crate) fn of_peer(&self, peer: IpAddr) -> Option<RequestKey> {
         match &self.0 {
-            Source::ClientIp(client) => {
-                let key = RequestKey::Address(client.of_peer(peer)?);
-                Some(KnownKey { framed: Framed::of(&key), key })
-            }
+            Source::ClientIp(client) => client.of_peer(peer).map(RequestKey::Address),
             _ => None,
         }
     }
@@ -302,13 +299,6 @@ fn with_parts<R>(parts: &[RequestKey], f: impl FnOnce(KeyRef<'_>) -> R) -> R {
     Parts(&framed).with_key(f)
 }
 
-/// A key that is known before its requests come, as it stands in stores: made once for all of them. Found by [`Gate::key_of_peer`](crate::Gate::key_of_peer).
-#[derive(Clone, Debug)]
-pub struct KnownKey {
-    pub(crate) key: RequestKey,
-    pub(crate) framed: Framed,
-}
-
 /// A key whose parts are framed already.
 #[derive(Clone)]
 pub(crate) struct Framed {
@@ -324,7 +314,7 @@ impl fmt::Debug for Framed {
 }
 
 impl Framed {
-    fn of(key: &RequestKey) -> Framed {
+    pub(crate) fn of(key: &RequestKey) -> Framed {
         match key {
             RequestKey::Bytes(bytes) => {
                 Framed { form: tollgate::Form::Plain, bytes: bytes.to_vec() }

@@ -6,16 +6,17 @@ use std::future::{self, Future, Ready};
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{ConnectInfo, Request};
+use axum::http::{Extensions, Method};
 use axum::response::Response;
 use axum::routing::future::RouteFuture;
 use axum::serve::{IncomingStream, Listener};
 use pin_project_lite::pin_project;
-use tollgate_http::{AtOnce, Decider, KnownKey, Told};
+use tollgate_http::{AtOnce, Decider, Foreseen, Told};
 use tower_layer::Layer;
 use tower_service::Service;
 
@@ -43,8 +44,10 @@ pub struct Connection<D: Decider> {
 struct Known<D: Decider> {
     rules: RateLimitLayer<D>,
     peer: SocketAddr,
-    /// Of all requests that come, where nothing but the peer counts.
-    key: Option<KnownKey>,
+    /// What each request is given: its [`ConnectInfo`].
+    extensions: Extensions,
+    /// What all requests ask, where nothing but the peer counts.
+    foreseen: Option<Foreseen<D>>,
 }
 
 impl<D: Decider> Clone for Connection<D> {
@@ -101,9 +104,24 @@ impl<D: Decider> Around<D> {
     #[must_use]
     pub fn connection(&self, peer: SocketAddr) -> Connection<D> {
         let rules = self.rules.clone();
-        let key = rules.gate.key_of_peer(peer.ip());
-        Connection { app: self.app.clone(), known: Arc::new(Known { rules, peer, key }) }
+        // Handlers are told all of a decision, not what is left of it when there is nothing more to do.
+        let foreseen = if rules.tells_handlers { None } else { rules.gate.foresee(peer.ip()) };
+        let mut extensions = roomy();
+        extensions.insert(ConnectInfo(peer));
+        let known = Known { rules, peer, extensions, foreseen };
+        Connection { app: self.app.clone(), known: Arc::new(known) }
     }
+}
+
+/// None yet, with room for what a router adds to a request: there it need not grow. A clone keeps the room.
+fn roomy() -> Extensions {
+    let mut extensions = Extensions::new();
+    extensions.insert(0_u8);
+    extensions.insert(0_u16);
+    extensions.insert(0_u32);
+    extensions.insert(0_u64);
+    extensions.clear();
+    extensions
 }
 
 impl<D: Decider, L: Listener<Addr = SocketAddr>> Service<IncomingStream<'_, L>> for Around<D> {
@@ -130,20 +148,44 @@ impl<D: Decider> Service<Request> for Connection<D> {
     }
 
     fn call(&mut self, mut request: Request) -> AroundFuture<D> {
-        let Known { rules, peer, key } = &*self.known;
-        request.extensions_mut().insert(ConnectInfo(*peer));
-        let head = head_of(Some(peer.ip()), &request).known_key(key.as_ref());
-        match rules.look(&head) {
+        let Known { rules, peer, extensions, foreseen } = &*self.known;
+        request.extensions_mut().extend(extensions.clone());
+        let looked = match foreseen {
+            // Whether a preflight counts is in its headers.
+            Some(foreseen) if request.method() != Method::OPTIONS => rules.gate.foreseen(foreseen),
+            _ => rules.look(&head_of(Some(peer.ip()), &request)),
+        };
+        match looked {
             AtOnce::Passes(told) => {
                 AroundFuture { passing: Some(self.app.call(request)), told, other: None }
             }
             looked => {
-                let mut app = rules.layer(self.app.clone());
-                let future = Box::pin(app.go_on(looked, request));
-                AroundFuture { passing: None, told: None, other: Some(future) }
+                let other = Some(self.other(looked, request));
+                AroundFuture { passing: None, told: None, other }
             }
         }
     }
+}
+
+impl<D: Decider> Connection<D> {
+    /// The way of the few that do not just pass. Apart: it needs much of the stack.
+    #[cold]
+    #[inline(never)]
+    fn other(&self, looked: AtOnce<D>, request: Request) -> Other<D> {
+        Box::pin(self.known.rules.layer(self.app.clone()).go_on(looked, request))
+    }
+}
+
+/// Boxed: servers move a future about, and few requests take this way.
+type Other<D> = Pin<Box<ResponseFuture<Router, D, Body, Body>>>;
+
+#[cold]
+#[inline(never)]
+fn poll_other<D: Decider>(
+    other: &mut Other<D>,
+    cx: &mut Context<'_>,
+) -> Poll<Result<Response, Infallible>> {
+    other.as_mut().poll(cx).map_ok(|response| response.map(Into::into))
 }
 
 // Not an enum of two ways: the future of the app would be copied once more on its way to the server.
@@ -154,8 +196,7 @@ pin_project! {
         #[pin]
         passing: Option<RouteFuture<Infallible>>,
         told: Option<Told>,
-        // Boxed: servers move a future about, and few requests take this way.
-        other: Option<Pin<Box<ResponseFuture<Router, D, Body, Body>>>>,
+        other: Option<Other<D>>,
     }
 }
 
@@ -174,13 +215,13 @@ impl<D: Decider> Future for AroundFuture<D> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
         if let Some(future) = this.passing.as_pin_mut() {
-            let mut response = ready!(future.poll(cx))?;
-            if let Some(told) = this.told {
+            let mut polled = future.poll(cx);
+            if let (Poll::Ready(Ok(response)), Some(told)) = (&mut polled, this.told) {
                 write_headers(told, response.headers_mut());
             }
-            return Poll::Ready(Ok(response));
+            return polled;
         }
         let other = this.other.as_mut().expect("a request passes or goes another way");
-        other.as_mut().poll(cx).map_ok(|response| response.map(Into::into))
+        poll_other(other, cx)
     }
 }

@@ -6,7 +6,8 @@ use std::time::Duration;
 use tollgate::shared::{OnFailure, SharedLimiter};
 use tollgate::{Limiter, ManualClock, Memory, Timestamp};
 use tollgate_http::{
-    AtOnce, Chooser, Decider, Gate, Head, KeyBy, OnMissing, Question, Settle, Verdict,
+    AtOnce, Chooser, ClientIp, Decider, Gate, Head, KeyBy, OnMissing, Question, Settle, SettleBy,
+    Verdict,
 };
 use tollgate_testkit::block_on;
 
@@ -212,18 +213,41 @@ fn a_cost_that_never_fits_is_refused_with_words_of_its_own() {
 }
 
 #[test]
-fn a_key_that_is_known_counts_with_the_same_one_found() {
+fn what_was_foreseen_counts_with_what_comes() {
     for peer in ["192.0.2.1", "2001:db8::1", "::ffff:192.0.2.9"] {
         let peer: std::net::IpAddr = peer.parse().unwrap();
         let gate = Gate::new(Memory::new().limiter("2/hour").unwrap());
-        let (known, headers) = (gate.key_of_peer(peer), http::HeaderMap::new());
-        assert!(known.is_some());
-        let found = Head::new("GET", "/", &headers).peer(Some(peer));
-        assert!(matches!(gate.at_once(&found.known_key(known.as_ref())), AtOnce::Passes(_)));
-        assert!(matches!(gate.at_once(&found), AtOnce::Passes(_)));
-        for head in [found, found.known_key(known.as_ref())] {
-            assert!(!passes(&gate, &head), "{peer}");
-            assert!(matches!(gate.at_once(&head), AtOnce::Decided(Verdict::Refuse(_))), "{peer}");
+        let (foreseen, headers) = (gate.foresee(peer).unwrap(), http::HeaderMap::new());
+        let head = Head::new("GET", "/", &headers).peer(Some(peer));
+        assert!(matches!(gate.foreseen(&foreseen), AtOnce::Passes(_)));
+        assert!(matches!(gate.at_once(&head), AtOnce::Passes(_)));
+        for answer in [gate.foreseen(&foreseen), gate.at_once(&head)] {
+            let AtOnce::Decided(Verdict::Refuse(pass)) = answer else { panic!("{peer}") };
+            block_on(pass.settle(Settle::Nothing));
         }
+        assert!(!passes(&gate, &head), "a refusal gives nothing back");
     }
+}
+
+#[test]
+fn only_what_is_the_same_for_all_requests_of_a_peer_is_foreseen() {
+    let peer = std::net::IpAddr::from([192, 0, 2, 1]);
+    let gate = || Gate::new(Memory::new().limiter("2/hour").unwrap());
+    assert!(gate().foresee(peer).is_some());
+    let store = Memory::new();
+    let chooser = || Chooser::one(store.limiter("2/hour").unwrap());
+    let others = [
+        gate().key(KeyBy::path()),
+        gate().key(KeyBy::client_ip(ClientIp::behind_hops(1))),
+        gate().cost(|_| 2),
+        gate().exempt(|_, _| false),
+        gate().settle(SettleBy::head(|_| Settle::Cost(1))),
+        gate().wait(Duration::from_secs(1)),
+        Gate::choosing(chooser().on(None, "/free", None)),
+        Gate::choosing(Chooser::plan(|_| async { None })),
+    ];
+    for (place, gate) in others.iter().enumerate() {
+        assert!(gate.foresee(peer).is_none(), "gate {place}");
+    }
+    assert!(Gate::choosing(chooser()).foresee(peer).is_some());
 }

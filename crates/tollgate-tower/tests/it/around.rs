@@ -118,3 +118,20 @@ async fn connections_of_one_client_share_its_limit() {
         assert_eq!(response.status(), status, "{client} from {peer}");
     }
 }
+
+#[tokio::test]
+async fn a_preflight_is_free_and_another_question_of_options_is_not() {
+    let layer = RateLimitLayer::new(Memory::new().limiter("1/hour").unwrap());
+    let connection = layer.around(app()).connection(SocketAddr::from(([192, 0, 2, 1], 50_000)));
+    let ask = |preflight: bool| {
+        let mut request = Request::builder().method("OPTIONS").uri("/");
+        if preflight {
+            request = request.header("access-control-request-method", "PUT");
+        }
+        connection.clone().oneshot(request.body(axum::body::Body::empty()).unwrap())
+    };
+    for (preflight, status) in [(true, 405), (false, 405), (true, 405), (false, 429)] {
+        let Ok(response) = ask(preflight).await;
+        assert_eq!(response.status(), status, "preflight {preflight}");
+    }
+}
