@@ -27,6 +27,8 @@ pub(crate) struct Contender {
 
 /// An app, with what stands before it.
 pub(crate) enum App {
+    /// Nothing, and nobody is told who the peer is.
+    Unknowing(Router),
     /// Nothing, or something inside of its router.
     Inside(Router),
     Constant(MapResponse<Router, fn(Response) -> Response>),
@@ -36,6 +38,7 @@ pub(crate) enum App {
 }
 
 pub(crate) const NONE: &str = "none";
+pub(crate) const UNKNOWING: &str = "unknowing";
 /// What axum takes for any layer at all, and for headers like ours: no limiter can be faster.
 pub(crate) const EMPTY: &str = "empty";
 pub(crate) const CONSTANT: &str = "constant";
@@ -49,11 +52,17 @@ pub(crate) const AROUND_QUIET: &str = "around-quiet";
 pub(crate) const GOVERNOR_AROUND: &str = "governor-around";
 pub(crate) const GOVERNOR_AROUND_TELLS: &str = "governor-around-tells";
 
-/// A billion in a second.
-const OUT_OF_REACH: &str = "1000000000/second";
+/// A million in a second. With its name the headers are as long as those of `100/minute`.
+const OUT_OF_REACH: &str = "1000000/second name=clients";
 
 pub(crate) const ALL: &[Contender] = &[
     Contender { id: NONE, title: "no limiter", tells: false, app: none },
+    Contender {
+        id: UNKNOWING,
+        title: "no limiter, peers not passed on",
+        tells: false,
+        app: unknowing,
+    },
     Contender { id: AROUND, title: "tollgate-tower, around", tells: true, app: around },
     Contender {
         id: AROUND_QUIET,
@@ -106,6 +115,10 @@ fn none() -> Outcome<App> {
     Ok(App::Inside(hello()))
 }
 
+fn unknowing() -> Outcome<App> {
+    Ok(App::Unknowing(hello()))
+}
+
 fn empty() -> Outcome<App> {
     Ok(App::Inside(hello().layer(MapResponseLayer::new(|response: Response| response))))
 }
@@ -122,8 +135,8 @@ fn around_constant() -> Outcome<App> {
 fn with_headers(mut response: Response) -> Response {
     const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
     const LEFT: HeaderName = HeaderName::from_static("ratelimit");
-    let policy = HeaderValue::from_static(r#""1000000000/second";q=1000000000;w=1"#);
-    let left = HeaderValue::from_static(r#""1000000000/second";r=999999999;t=1"#);
+    let policy = HeaderValue::from_static(r#""clients";q=1000000;w=1"#);
+    let left = HeaderValue::from_static(r#""clients";r=999999;t=1"#);
     response.headers_mut().append(POLICY, policy);
     response.headers_mut().append(LEFT, left);
     response

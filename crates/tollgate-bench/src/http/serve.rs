@@ -64,10 +64,11 @@ pub(super) fn runtime() -> Outcome<Runtime> {
 }
 
 impl App {
-    /// Serves connections of any kind. Peers are passed on by all, which axum does for listeners that it knows, and for any that is tapped.
+    /// Serves connections of any kind. Peers are passed on by all but one, which axum does for listeners that it knows, and for any that is tapped.
     pub(super) async fn serve<L: Listener<Addr = SocketAddr>>(self, listener: L) -> io::Result<()> {
         let tapped = |listener: L| listener.tap_io(|_| {});
         match self {
+            App::Unknowing(app) => axum::serve(listener, app).await,
             App::Inside(app) => axum::serve(tapped(listener), with_peers(app)).await,
             App::Constant(app) => axum::serve(tapped(listener), with_peers(app)).await,
             App::Tollgate(app) => axum::serve(listener, app).await,
