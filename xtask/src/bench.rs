@@ -13,5 +13,9 @@ pub(crate) fn bench(arguments: &[String]) -> Outcome {
     if name == Some("server") {
         run(&mut cargo(["build", "--release", "--package", "tollgate-server"]))?;
     }
-    run(cargo(["run", "--release", "--package", "tollgate-bench", "--"]).args(arguments))
+    let mut command = cargo(["run", "--release", "--package", "tollgate-bench"]);
+    if name == Some("memory") {
+        command.args(["--features", "heap"]);
+    }
+    run(command.arg("--").args(arguments))
 }

@@ -6,7 +6,7 @@ use crate::contenders::{
 };
 use crate::measure::{resident, taken};
 use crate::tail::{BOUNDS, QUANTILES, Tail, TailFigures};
-use crate::{Outcome, heap, keys};
+use crate::{Outcome, keys};
 use std::collections::HashMap;
 use std::process::Command;
 
@@ -127,14 +127,16 @@ fn print(name: &str, figure: f64) {
 
 /// The keys are made one by one, so only the store's own copies count.
 fn bytes(spec: &Spec, count: usize) -> Outcome<()> {
-    heap::count();
-    let (rss, live) = (resident(), heap::live());
+    #[cfg(feature = "heap")]
+    crate::heap::count();
+    let rss = resident();
     let contender = (spec.build)(&LIVE)?;
     for n in 0..count {
         contender.hit(&keys::key(n));
     }
     print("rss", (resident().saturating_sub(rss)) as f64 / count as f64);
-    print("heap", heap::live().saturating_sub(live) as f64 / count as f64);
+    #[cfg(feature = "heap")]
+    print("heap", crate::heap::live() as f64 / count as f64);
     Ok(())
 }
 

@@ -1,6 +1,6 @@
 //! tollgate beside its peers: speed, memory, cleaning, tails, instructions.
 //!
-//! `cargo run --release -p tollgate-bench -- memory [--quick]` measures all and writes a table and a
+//! `cargo run --release -p tollgate-bench --features heap -- memory [--quick]` measures all and writes a table and a
 //! plot under bench/results; `-- redis` does the same on a Redis server, `-- http` in a web server,
 //! `-- server` of the server itself, `-- stores` of all stores, `-- cluster` of many nodes;
 //! `-- instructions` counts only the instructions of one hit.
@@ -36,9 +36,6 @@ use machine::Machine;
 use results::Results;
 use std::path::Path;
 use std::process::ExitCode;
-
-#[global_allocator]
-static HEAP: heap::Heap = heap::Heap;
 
 type Outcome<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 

@@ -124,7 +124,7 @@ fn storage(results: &Results) -> Table {
                 governor.and_then(|row| row.bytes).map(|bytes| bytes.rss),
                 row.bytes.map(|bytes| bytes.rss),
             ),
-            or_dash(row.bytes.map(|bytes| figure(bytes.heap))),
+            or_dash(row.bytes.and_then(|bytes| bytes.heap).map(figure)),
             or_dash(millis(row).map(figure)),
             ratio(governor.and_then(millis), millis(row)),
             or_dash(row.clean.and_then(|clean| clean.removed).map(percent)),

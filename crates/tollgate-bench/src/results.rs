@@ -10,7 +10,8 @@ use crate::{Outcome, Size, instructions, progress};
 #[derive(Clone, Copy)]
 pub(crate) struct Bytes {
     pub(crate) rss: f64,
-    pub(crate) heap: f64,
+    /// Without the feature of that name nobody counts it.
+    pub(crate) heap: Option<f64>,
 }
 
 /// One sweep of stale keys.
@@ -77,7 +78,7 @@ fn fresh(spec: &'static Spec, speeds: Speeds) -> Row {
 fn children(row: &mut Row, size: &Size, round: usize) -> Outcome<()> {
     let spec = row.spec;
     let figures = run(Job::Bytes, spec, size, round)?;
-    let bytes = Bytes { rss: figures.get("rss")?, heap: figures.get("heap")? };
+    let bytes = Bytes { rss: figures.get("rss")?, heap: figures.get("heap").ok() };
     keep(&mut row.bytes, bytes, |bytes| bytes.rss);
     keep(&mut row.insert, run(Job::Insert, spec, size, round)?.tail()?, longest);
     if spec.sweep == Sweep::Never {
