@@ -38,7 +38,6 @@ pub(crate) enum App {
 }
 
 pub(crate) const NONE: &str = "none";
-pub(crate) const UNKNOWING: &str = "unknowing";
 /// What axum takes for any layer at all, and for headers like ours: no limiter can be faster.
 pub(crate) const EMPTY: &str = "empty";
 pub(crate) const CONSTANT: &str = "constant";
@@ -58,7 +57,7 @@ const OUT_OF_REACH: &str = "1000000/second name=clients";
 pub(crate) const ALL: &[Contender] = &[
     Contender { id: NONE, title: "no limiter", tells: false, app: none },
     Contender {
-        id: UNKNOWING,
+        id: "unknowing",
         title: "no limiter, peers not passed on",
         tells: false,
         app: unknowing,

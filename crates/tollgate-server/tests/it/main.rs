@@ -8,5 +8,6 @@ mod envoy;
 mod grpc;
 mod http;
 mod operate;
+mod readme;
 mod resp;
 mod server;

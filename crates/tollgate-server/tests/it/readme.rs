@@ -1,0 +1,31 @@
+//! What README shows is what the server answers.
+
+use crate::server::Server;
+use crate::{http, resp};
+
+const README: &str = include_str!("../../../../README.md");
+
+/// What follows a program's name in the one line that calls it, and the lines after it.
+fn shown(program: &str) -> (&'static str, Vec<&'static str>) {
+    let mut lines = README.lines();
+    let call = lines.find_map(|line| line.strip_prefix("$ ")?.strip_prefix(program));
+    let answer = lines.take_while(|line| !line.starts_with("```"));
+    (call.unwrap_or_else(|| panic!("README does not call {program}")), answer.collect())
+}
+
+#[test]
+fn curl_sees_what_readme_shows() {
+    let (path, answer) = shown("curl -X POST 'localhost:8080");
+    let server = Server::start(&[]);
+    let reply = http::Client::new(server.http).post(path.trim_end_matches('\''), "");
+    assert_eq!(answer, [reply.body.trim_end()]);
+}
+
+#[test]
+fn redis_cli_sees_what_readme_shows() {
+    let (command, answer) = shown("redis-cli -p 6380 ");
+    let server = Server::start(&[]);
+    let numbers = resp::Client::connect(server.resp).ask(command).integers();
+    let printed = (1..).zip(numbers).map(|(place, number)| format!("{place}) (integer) {number}"));
+    assert_eq!(answer, printed.collect::<Vec<_>>());
+}
