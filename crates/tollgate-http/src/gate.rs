@@ -330,6 +330,7 @@ impl<D: Decider> Gate<D> {
         self.answer(watch, chosen, 1, hit, || key.clone())
     }
 
+    /// What becomes of a request that was decided on at once, or could not be.
     #[inline(always)]
     fn answer(
         &self,
