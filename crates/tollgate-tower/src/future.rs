@@ -119,8 +119,12 @@ where
                     }
                 }
                 Projected::Inner { future, after } => {
-                    let response = ready!(future.poll(cx))?;
-                    match leave(after, response) {
+                    let mut response = ready!(future.poll(cx))?;
+                    let Some(settles) = after.settles.take() else {
+                        after.tell(response.headers_mut());
+                        return Poll::Ready(Ok(response.map(Body::inner)));
+                    };
+                    match settle(after, *settles, response) {
                         (response, None) => return Poll::Ready(Ok(response)),
                         (response, Some(settled)) => {
                             State::Settling { settled, response: Some(response) }
@@ -141,15 +145,12 @@ where
 }
 
 /// Gives a response its headers and settles what it cost, now or when its body has ended. Where a store has to be waited for, that too.
-fn leave<D: Decider, R>(
-    after: &mut After<D>,
+#[inline(never)]
+fn settle<D: Decider, R>(
+    after: &After<D>,
+    (settles, pass): (SettleBy, Pass<D>),
     mut response: Response<R>,
 ) -> (Response<Body<R>>, Option<Boxed<()>>) {
-    let Some(settles) = after.settles.take() else {
-        after.tell(response.headers_mut());
-        return (response.map(Body::inner), None);
-    };
-    let (settles, pass) = *settles;
     if settles.needs_body() {
         let status = response.status().as_u16();
         // As the handler has set them, before ours are added.

@@ -34,8 +34,13 @@ where
 
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
         let peer = peer_of(&mut request);
-        let looked = self.rules.look(&head_of(peer, &request));
-        self.go_on(looked, request)
+        match self.rules.look(&head_of(peer, &request)) {
+            AtOnce::Passes(told) => {
+                let (future, after) = (self.inner.call(request), After::telling(told));
+                ResponseFuture { state: State::Inner { future, after } }
+            }
+            looked => self.go_on(looked, request),
+        }
     }
 }
 
@@ -83,8 +88,8 @@ impl<D: Decider> RateLimitLayer<D> {
 }
 
 impl<S, D: Decider> RateLimit<S, D> {
-    /// The way of a request from the door on.
-    #[inline]
+    /// The way of a request that does not just pass.
+    #[inline(never)]
     pub(crate) fn go_on<B, R>(
         &mut self,
         looked: AtOnce<D>,
