@@ -20,7 +20,7 @@ const HOW: &str = "\
   like this one.
 - All requests are of one client and pass: a limit of a million in a second is out of reach.
 - Addresses of peers are passed on to handlers by all servers but one, as whoever limits, logs or trusts by address needs it. What that takes, a server without a limiter can
-  save: one that does is measured too. Two headers and the address of the peer are already more than 3 % of it, whoever adds them.
+  save: one that does is measured too. Two headers and the address of the peer are about 3 % of a request, whoever adds them.
 - Headers are those of each by default, tollgate: `RateLimit` and `RateLimit-Policy`, where it says so; tower_governor: `x-ratelimit-limit` and
   `x-ratelimit-remaining`, where it says so. They are also more bytes to write and, for wrk, to read: 78 of tollgate's, as
   with a limit of `100/minute`, 59 of tower_governor's.
