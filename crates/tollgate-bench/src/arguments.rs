@@ -6,7 +6,8 @@ use std::time::Duration;
 
 pub(crate) const HELP: &str = "\
 tollgate-bench memory [--quick] [--rounds N] [--out DIR]
-    speed, memory, cleaning and tails beside the peers; writes memory.md and memory.svg
+    speed, memory, cleaning and tails beside the peers; writes memory.md and memory.svg;
+    heap bytes per key only if built with the feature `heap`, as `cargo xtask bench` does
     --quick     fewer rounds
     --rounds N  turns of each contender (7, with --quick 3)
     --out DIR   where to write (bench/results of the workspace)

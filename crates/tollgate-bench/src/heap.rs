@@ -1,4 +1,4 @@
-//! A global allocator that can count live bytes. Calls of it are no longer compiled into their callers, which servers feel: only with the feature `heap`.
+//! A global allocator that can count live bytes, with the feature `heap` only: another one than the system's is not compiled into its callers, and servers feel that.
 #![cfg(feature = "heap")]
 #![allow(unsafe_code, reason = "an allocator cannot be written without; it only passes calls on")]
 

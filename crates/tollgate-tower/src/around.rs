@@ -104,8 +104,7 @@ impl<D: Decider> Around<D> {
     #[must_use]
     pub fn connection(&self, peer: SocketAddr) -> Connection<D> {
         let rules = self.rules.clone();
-        // Handlers are told all of a decision, not what is left of it when there is nothing more to do.
-        let foreseen = if rules.tells_handlers { None } else { rules.gate.foresee(peer.ip()) };
+        let foreseen = rules.foresee(peer.ip());
         let mut extensions = roomy();
         extensions.insert(ConnectInfo(peer));
         let known = Known { rules, peer, extensions, foreseen };
@@ -168,18 +167,17 @@ impl<D: Decider> Service<Request> for Connection<D> {
 }
 
 impl<D: Decider> Connection<D> {
-    /// The way of the few that do not just pass. Apart: it needs much of the stack.
-    #[cold]
+    /// The way of requests that do not just pass: refused ones, and all whose store has to be waited for. Apart: it needs much of the stack.
     #[inline(never)]
     fn other(&self, looked: AtOnce<D>, request: Request) -> Other<D> {
         Box::pin(self.known.rules.layer(self.app.clone()).go_on(looked, request))
     }
 }
 
-/// Boxed: servers move a future about, and few requests take this way.
+/// Boxed: servers move a future about, and it is large.
 type Other<D> = Pin<Box<ResponseFuture<Router, D, Body, Body>>>;
 
-#[cold]
+/// Apart, for the same reason.
 #[inline(never)]
 fn poll_other<D: Decider>(
     other: &mut Other<D>,

@@ -54,15 +54,20 @@ pub(crate) enum Entry<D: Decider, R> {
 type Waits<D> = (RequestKey, u64, Choice<D>);
 
 impl<D: Decider> RateLimitLayer<D> {
-    /// Looks at a request, and decides where that can be at once.
+    /// Looks at a request, and decides where that can be at once: not for handlers that are told all of a decision, of which little is left then.
     #[inline]
     pub(crate) fn look(&self, head: &Head<'_>) -> AtOnce<D> {
-        // Handlers are told all of a decision, not what is left of it when there is nothing more to do.
         if self.tells_handlers {
             AtOnce::Not(self.gate.question(head))
         } else {
             self.gate.at_once(head)
         }
+    }
+
+    /// What all requests of a peer ask, where it is [decided at once](RateLimitLayer::look).
+    #[cfg(feature = "axum")]
+    pub(crate) fn foresee(&self, peer: std::net::IpAddr) -> Option<tollgate_http::Foreseen<D>> {
+        if self.tells_handlers { None } else { self.gate.foresee(peer) }
     }
 
     /// What becomes of a request that was looked at.

@@ -51,7 +51,7 @@ pub(crate) const AROUND_QUIET: &str = "around-quiet";
 pub(crate) const GOVERNOR_AROUND: &str = "governor-around";
 pub(crate) const GOVERNOR_AROUND_TELLS: &str = "governor-around-tells";
 
-/// A million in a second. With its name the headers are as long as those of `100/minute`.
+/// A million in a second. With its name the headers are a byte longer than those of `100/minute`.
 const OUT_OF_REACH: &str = "1000000/second name=clients";
 
 pub(crate) const ALL: &[Contender] = &[

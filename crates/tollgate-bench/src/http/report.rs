@@ -22,8 +22,8 @@ const HOW: &str = "\
 - Addresses of peers are passed on to handlers by all servers but one, as whoever limits, logs or trusts by address needs it. What that takes, a server without a limiter can
   save: one that does is measured too. Two headers and the address of the peer are about 3 % of a request, whoever adds them.
 - Headers are those of each by default, tollgate: `RateLimit` and `RateLimit-Policy`, where it says so; tower_governor: `x-ratelimit-limit` and
-  `x-ratelimit-remaining`, where it says so. They are also more bytes to write and, for wrk, to read: 78 of tollgate's, as
-  with a limit of `100/minute`, 59 of tower_governor's.
+  `x-ratelimit-remaining`, where it says so. They are also more bytes to write and, for wrk, to read: 78 of tollgate's, one
+  more than with a limit of `100/minute`, 59 of tower_governor's.
 - Around: the app is served behind the limiter, `RateLimitLayer::around`. All others are layers inside of a router, as most apps have them and as the documentation of
   tower_governor shows it; put around an app by hand it is measured too.
 - Three contenders limit nobody and show what no limiter can save: a layer that does nothing (axum boxes a service, a future and their clones for any layer), and
