@@ -6,23 +6,13 @@ use std::time::Duration;
 use axum::extract::{ConnectInfo, Request};
 use axum::routing::get;
 use axum::{Extension, Router};
-use tokio::net::TcpListener;
 use tollgate::{Limiter, ManualClock, Memory};
-use tollgate_tower::{
-    Around, ClientIp, Decided, Decider, Gate, KeyBy, RateLimitLayer, Refusal, Settle, SettleBy,
-};
+use tollgate_tower::{ClientIp, Decided, Gate, KeyBy, RateLimitLayer, Refusal, Settle, SettleBy};
 use tower::ServiceExt;
 
-use crate::net::{Browser, eventually, serve, stopped};
+use crate::net::{Browser, eventually, serve, serve_around, stopped};
 
 type Stopped = Limiter<Memory<ManualClock>>;
-
-async fn serve_around<D: Decider>(app: Around<D>) -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    tokio::spawn(async move { axum::serve(listener, app).await });
-    address
-}
 
 fn no(refusal: &Refusal<'_>) -> http::Response<String> {
     let peer = format!("{:?}", refusal.head.peer);
@@ -134,4 +124,40 @@ async fn a_preflight_is_free_and_another_question_of_options_is_not() {
         let Ok(response) = ask(preflight).await;
         assert_eq!(response.status(), status, "preflight {preflight}");
     }
+}
+
+#[tokio::test]
+async fn a_shadow_tells_and_refuses_nobody() {
+    let limiter = stopped().limiter("1/day").unwrap();
+    let layer = RateLimitLayer::of(Gate::new(limiter.clone()).shadow());
+    let server = serve_around(layer.around(app())).await;
+    for _ in 0..2 {
+        let response = Browser::h1().get(server, "/").await;
+        assert_eq!(response.status, 200);
+        assert_eq!(response.items("ratelimit")[0].1[0], ("r".to_owned(), 0));
+        assert_eq!(response.header("retry-after"), None);
+    }
+    assert_eq!(limiter.usage("127.0.0.1"), 1);
+}
+
+#[tokio::test]
+async fn a_handler_that_panics_stays_charged_and_the_server_lives() {
+    let limiter = stopped().limiter("2/day").unwrap();
+    let app = app().route("/panics", get(|| async { panic!("planted") as () }));
+    let server = serve_around(RateLimitLayer::new(limiter.clone()).around(app)).await;
+    assert!(Browser::h1().try_get(server, "/panics").await.is_err());
+    assert_eq!(limiter.usage("127.0.0.1"), 1);
+    assert_eq!(Browser::h1().statuses(server, "/", 2).await, [200, 429]);
+}
+
+#[tokio::test]
+async fn what_a_server_has_said_of_a_request_stays() {
+    let said = |Extension(said): Extension<&'static str>| async move { said };
+    let layer = RateLimitLayer::new(stopped().limiter("1/day").unwrap());
+    let app = layer.around(Router::new().route("/", get(said)));
+    let mut request = Request::new(axum::body::Body::empty());
+    request.extensions_mut().insert("first");
+    let peer = SocketAddr::from(([192, 0, 2, 1], 50_000));
+    let Ok(response) = app.connection(peer).oneshot(request).await;
+    assert_eq!(response.status(), 200);
 }

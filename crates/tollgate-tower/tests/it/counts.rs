@@ -8,7 +8,7 @@ use axum::Router;
 use tollgate::{Atomic, Memory};
 use tollgate_tower::{Decider, RateLimitLayer};
 
-use crate::net::{Browser, counting, serve};
+use crate::net::{Browser, counting, serve, serve_around};
 
 /// So many requests over eight connections; how many passed.
 async fn passed(server: SocketAddr, browser: fn() -> Browser, requests: usize) -> usize {
@@ -22,31 +22,35 @@ async fn passed(server: SocketAddr, browser: fn() -> Browser, requests: usize) -
     statuses.iter().filter(|status| **status == 200).count()
 }
 
-async fn exactly_fifty_of_two_hundred(limiter: impl Decider, browser: fn() -> Browser) {
+/// Inside of a router, and around it.
+async fn exactly_fifty_of_two_hundred<D: Decider>(limiter: fn() -> D, browser: fn() -> Browser) {
     let reached = Arc::new(AtomicUsize::new(0));
-    let app = Router::new().route("/", counting(&reached)).layer(RateLimitLayer::new(limiter));
-    let server = serve(app).await;
-    assert_eq!(passed(server, browser, 200).await, 50);
-    assert_eq!(reached.load(Ordering::Relaxed), 50, "who is refused does not reach the handler");
+    let app = || Router::new().route("/", counting(&reached));
+    let inside = serve(app().layer(RateLimitLayer::new(limiter()))).await;
+    let around = serve_around(RateLimitLayer::new(limiter()).around(app())).await;
+    for server in [inside, around] {
+        assert_eq!(passed(server, browser, 200).await, 50);
+        assert_eq!(reached.swap(0, Ordering::Relaxed), 50, "who is refused reaches no handler");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn exactly_the_limit_passes_over_h1() {
-    let limiter = Memory::new().limiter("50/day fixed-window-per-key").unwrap();
+    let limiter = || Memory::new().limiter("50/day fixed-window-per-key").unwrap();
     exactly_fifty_of_two_hundred(limiter, Browser::h1).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn exactly_the_limit_passes_over_h2() {
-    let limiter = Atomic::new().limiter("50/day fixed-window-per-key").unwrap();
+    let limiter = || Atomic::new().limiter("50/day fixed-window-per-key").unwrap();
     exactly_fifty_of_two_hundred(limiter, Browser::h2).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn exactly_the_least_of_a_policy_passes() {
-    let limiter =
-        Memory::new().policy_limiter("70/day fixed-window-per-key; 50/week fixed-window-per-key");
-    exactly_fifty_of_two_hundred(limiter.unwrap(), Browser::h1).await;
+    const POLICY: &str = "70/day fixed-window-per-key; 50/week fixed-window-per-key";
+    let limiter = || Memory::new().policy_limiter(POLICY).unwrap();
+    exactly_fifty_of_two_hundred(limiter, Browser::h1).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

@@ -15,6 +15,7 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use tokio::net::TcpListener;
 use tollgate::{ManualClock, Memory, Timestamp};
+use tollgate_tower::{Around, Decider};
 
 /// Serves an axum app that knows its peers, until the runtime of the test ends.
 pub(crate) async fn serve(app: Router) -> SocketAddr {
@@ -25,6 +26,14 @@ pub(crate) async fn serve_at(address: &str, app: Router) -> SocketAddr {
     let listener = TcpListener::bind(address).await.unwrap();
     let address = listener.local_addr().unwrap();
     let app = app.into_make_service_with_connect_info::<SocketAddr>();
+    tokio::spawn(async move { axum::serve(listener, app).await });
+    address
+}
+
+/// Serves an axum app that is limited around.
+pub(crate) async fn serve_around<D: Decider>(app: Around<D>) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
     tokio::spawn(async move { axum::serve(listener, app).await });
     address
 }
