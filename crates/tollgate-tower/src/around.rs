@@ -33,14 +33,12 @@ pub struct Around<D: Decider> {
 }
 
 /// The requests of one connection of an [`Around`].
-#[derive(Debug)]
 pub struct Connection<D: Decider> {
     app: Router,
     /// Servers clone a connection for each of its requests, and move it about: it is small.
     known: Arc<Known<D>>,
 }
 
-#[derive(Debug)]
 struct Known<D: Decider> {
     rules: RateLimitLayer<D>,
     peer: SocketAddr,
@@ -48,6 +46,13 @@ struct Known<D: Decider> {
     extensions: Extensions,
     /// What all requests ask, where nothing but the peer counts.
     foreseen: Option<Foreseen<D>>,
+}
+
+/// Its peer belongs to people.
+impl<D: Decider> fmt::Debug for Connection<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connection").field("rules", &self.known.rules).finish_non_exhaustive()
+    }
 }
 
 impl<D: Decider> Clone for Connection<D> {
