@@ -39,6 +39,10 @@ impl Entry {
     pub(crate) fn known(&self) -> &Arc<Known> {
         &self.known
     }
+
+    fn hash(&self, hasher: &RandomState) -> u64 {
+        entry_hash(hash(hasher, self.key()), &self.known)
+    }
 }
 
 /// Some of the keys.
@@ -69,7 +73,15 @@ pub(crate) struct Table {
 pub(crate) struct Lookup<'a> {
     pub(crate) known: &'a Arc<Known>,
     pub(crate) key: KeyRef<'a>,
+    /// Of the key alone: it chooses the shard.
     pub(crate) hash: u64,
+}
+
+impl Lookup<'_> {
+    #[inline]
+    fn entry_hash(&self) -> u64 {
+        entry_hash(self.hash, self.known)
+    }
 }
 
 impl Table {
@@ -135,16 +147,16 @@ impl Table {
         state: Option<State>,
         mark: Mark,
     ) -> &'s mut Entry {
-        let Lookup { known, key, hash: of_key } = lookup;
+        let Lookup { known, key, .. } = lookup;
         let known = Arc::clone(known);
         let entry = Entry { known, form: key.form(), key: key.bytes().into(), state, mark };
-        let rehash = |entry: &Entry| hash(&self.hasher, entry.key());
-        shard.table.insert_unique(of_key, entry, rehash).into_mut()
+        let rehash = |entry: &Entry| entry.hash(&self.hasher);
+        shard.table.insert_unique(lookup.entry_hash(), entry, rehash).into_mut()
     }
 
     pub(crate) fn remove(&self, shard: &mut Shard, lookup: &Lookup<'_>) {
         let is = |entry: &Entry| entry.is(lookup.known, lookup.key);
-        if let Ok(found) = shard.table.find_entry(lookup.hash, is) {
+        if let Ok(found) = shard.table.find_entry(lookup.entry_hash(), is) {
             found.remove();
             self.keys.fetch_sub(1, Ordering::Relaxed);
         }
@@ -157,7 +169,7 @@ impl Table {
         self.keys.fetch_sub(before - shard.table.len(), Ordering::Relaxed);
         if shard.table.len() < shard.table.capacity() / 4 {
             let room = shard.table.len() * 2;
-            shard.table.shrink_to(room, |entry| hash(&self.hasher, entry.key()));
+            shard.table.shrink_to(room, |entry| entry.hash(&self.hasher));
         }
     }
 }
@@ -165,7 +177,7 @@ impl Table {
 impl Shard {
     #[inline]
     pub(crate) fn find(&mut self, lookup: &Lookup<'_>) -> Option<&mut Entry> {
-        self.table.find_mut(lookup.hash, |entry| entry.is(lookup.known, lookup.key))
+        self.table.find_mut(lookup.entry_hash(), |entry| entry.is(lookup.known, lookup.key))
     }
 
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Entry> {
@@ -181,4 +193,51 @@ fn hash(hasher: &RandomState, key: KeyRef<'_>) -> u64 {
         hasher.write_u8(key.form() as u8);
     }
     hasher.finish()
+}
+
+/// The hash of a key of one limit, made of the hash of the key. One key under many limits has as many different hashes, so it is found without comparing
+/// it with its siblings.
+#[inline]
+fn entry_hash(key_hash: u64, known: &Arc<Known>) -> u64 {
+    // 2^64 by the golden ratio: spreads the address over the lowest and the highest bits, which is what hashbrown looks at.
+    let spread = (Arc::as_ptr(known) as u64 >> 4).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    key_hash ^ spread
+}
+
+#[cfg(test)]
+mod tests {
+    use tollgate::shared::Place;
+    use tollgate::{KeyRef, Limit};
+
+    use super::*;
+    use crate::limits::{Limits, Rule};
+
+    /// What a hit costs does not depend on how many limits count the same key.
+    #[test]
+    fn one_key_under_many_limits_is_found_without_comparing_them_all() {
+        const LIMITS: usize = 10_000;
+        let (table, limits) = (Table::new(LIMITS), Limits::default());
+        let limit = Limit::per_hour(5).build().unwrap();
+        let key = KeyRef::plain(b"shared");
+        let known: Vec<_> = (0..LIMITS)
+            .map(|number| {
+                let place = Place::new(&format!("tenant {number}"), &limit);
+                limits.entry(place, Rule::new(&limit, None), |_| None)
+            })
+            .collect();
+        let index = table.shard_index(table.lookup(&known[0], key).hash);
+        for known in &known {
+            let lookup = table.lookup(known, key);
+            assert_eq!(table.shard_index(lookup.hash), index, "a policy is one step: one shard");
+            table.insert(&mut table.shard(index), lookup, None, Mark::new(Timestamp::EPOCH));
+        }
+        let shard = table.shard(index);
+        let compared = known.iter().map(|known| {
+            let maybe = shard.table.iter_hash(table.lookup(known, key).entry_hash());
+            maybe.take_while(|entry| !entry.is(known, key)).count()
+        });
+        let wrong: usize = compared.sum();
+        // A table compares what has the same seven bits of the hash, within a group or two.
+        assert!(wrong < LIMITS, "{wrong} entries compared in vain to find {LIMITS}");
+    }
 }

@@ -107,7 +107,8 @@ impl<C> MemoryBuilder<C> {
         self
     }
 
-    /// Called with batches of keys that have been forgotten, each exactly once. It runs on the thread of a caller, without any lock. If it
+    /// Called with batches of keys that have been forgotten, each exactly once. It runs on the thread of a caller, without any lock, and may use
+    /// limiters of any store. Cleaning is never started from within it: hits leave it to later callers, and [`Memory::clean`] returns 0. If it
     /// panics, the keys are gone all the same and a warning is logged.
     ///
     /// ```

@@ -1,5 +1,6 @@
 //! Housekeeping: states that equal a fresh one go, one shard at a time.
 
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -91,6 +92,22 @@ impl Key for Expired {
     }
 }
 
+thread_local! {
+    /// Whether this thread runs a `before_clean`. It may use limiters, and these do not clean meanwhile: the next batch would call it again, and so on
+    /// until the stack is used up.
+    static IN_BEFORE_CLEAN: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Calls `before_clean`; if it panics, the panic ends here.
+fn report(before_clean: &BeforeClean, batch: &[Expired]) {
+    IN_BEFORE_CLEAN.set(true);
+    let result = catch_unwind(AssertUnwindSafe(|| before_clean(batch)));
+    IN_BEFORE_CLEAN.set(false);
+    if result.is_err() {
+        tracing::warn!(keys = batch.len(), "before_clean panicked; its keys are gone");
+    }
+}
+
 /// What `before_clean` was given.
 pub(super) type BeforeClean = Box<dyn Fn(&[Expired]) + Send + Sync>;
 
@@ -105,6 +122,9 @@ impl<C: Clock> Inner<C> {
 
     #[cold]
     fn clean_step(&self, now: Timestamp) {
+        if IN_BEFORE_CLEAN.get() {
+            return;
+        }
         // Never judged by a time ahead of the store's own clock, which a caller may have made up.
         let now = now.min(self.clock.now());
         let step = self.clean_cursor.fetch_add(1, Ordering::Relaxed);
@@ -116,8 +136,11 @@ impl<C: Clock> Inner<C> {
         }
     }
 
-    /// Cleans all shards; how many keys went.
+    /// Cleans all shards; how many keys went. Does nothing within `before_clean`.
     pub(super) fn clean_all(&self, now: Timestamp) -> usize {
+        if IN_BEFORE_CLEAN.get() {
+            return 0;
+        }
         let gone = (0..self.shards.len()).map(|index| self.clean_shard(index, now, true)).sum();
         self.forget_limits(now);
         gone
@@ -156,10 +179,8 @@ impl<C: Clock> Inner<C> {
         };
         // Long logs are freed, and the user's code runs, outside of the lock.
         drop(logs);
-        if let Some(before_clean) = self.before_clean.as_ref().filter(|_| !batch.is_empty())
-            && catch_unwind(AssertUnwindSafe(|| before_clean(&batch))).is_err()
-        {
-            tracing::warn!(keys = batch.len(), "before_clean panicked; its keys are gone");
+        if let Some(before_clean) = self.before_clean.as_ref().filter(|_| !batch.is_empty()) {
+            report(before_clean, &batch);
         }
         gone
     }
@@ -191,7 +212,7 @@ impl<C> Sweep<'_, C> {
         let went = before - table.len();
         if self.shrinks && table.len() < table.capacity() / 4 {
             let hasher: &RandomState = &self.store.hasher;
-            table.shrink_to(table.len() * 2, |entry| entry.key.key().hash(hasher));
+            table.shrink_to(table.len() * 2, |entry| entry.hash(hasher));
         }
         self.store.count.keys.fetch_sub(went, Ordering::Relaxed);
         went

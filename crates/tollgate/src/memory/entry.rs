@@ -9,6 +9,7 @@ use crate::algorithm::moving_window::{self, MovingWindow};
 use crate::algorithm::sliding_window::SlidingWindow;
 use crate::algorithm::{Machine, State, Words};
 use crate::key::{Form, KeyRef};
+use foldhash::quality::RandomState;
 use hashbrown::HashTable;
 
 /// A key and its state.
@@ -46,6 +47,21 @@ impl Meta {
             1 => Form::Tuple,
             _ => Form::Tagged,
         }
+    }
+}
+
+/// The hash of a key of one limit, made of the hash of the key. One key under many limits has as many different hashes, so it is found without comparing
+/// it with its siblings.
+#[inline]
+pub(super) fn entry_hash(key_hash: u64, limit: u32) -> u64 {
+    // An odd factor, 2^64 by the golden ratio: consecutive numbers differ in their lowest bits and are spread over the highest, which is what
+    // hashbrown looks at.
+    key_hash ^ u64::from(limit).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+impl<T> Entry<T> {
+    pub(super) fn hash(&self, hasher: &RandomState) -> u64 {
+        entry_hash(self.key.key().hash(hasher), self.key.limit())
     }
 }
 

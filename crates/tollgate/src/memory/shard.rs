@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use foldhash::quality::RandomState;
 
-use super::entry::{Entry, Stored, StoredKey, Tables};
+use super::entry::{Entry, Stored, StoredKey, Tables, entry_hash};
 use crate::algorithm::{AnyMachine, Op, State, with_machine};
 use crate::decision::{Decision, Source};
 use crate::key::KeyRef;
@@ -101,8 +101,16 @@ impl Count {
 pub(super) struct Lookup<'a> {
     pub(super) known: &'a Known,
     pub(super) machine: &'a AnyMachine,
+    /// Of the key alone: it chose the shard.
     pub(super) hash: u64,
     pub(super) key: KeyRef<'a>,
+}
+
+impl Lookup<'_> {
+    #[inline]
+    fn entry_hash(&self) -> u64 {
+        entry_hash(self.hash, self.known.number)
+    }
 }
 
 #[derive(Debug, Default)]
@@ -141,7 +149,8 @@ impl Shard {
     ) -> Decision {
         let number = lookup.known.number;
         let table = M::table(&mut self.tables);
-        let Some(entry) = table.find_mut(lookup.hash, |entry| entry.key.is(number, lookup.key))
+        let Some(entry) =
+            table.find_mut(lookup.entry_hash(), |entry| entry.key.is(number, lookup.key))
         else {
             return self.act_on_new(machine, lookup, count, hasher, now, act);
         };
@@ -166,7 +175,7 @@ impl Shard {
         now: Timestamp,
         act: impl Act,
     ) -> Decision {
-        let Lookup { known, hash, key, .. } = lookup;
+        let Lookup { known, key, .. } = lookup;
         let start = now.max(self.floor);
         if count.is_full() {
             count.overflowed.fetch_add(1, Ordering::Relaxed);
@@ -185,11 +194,10 @@ impl Shard {
             known.keys.fetch_add(1, Ordering::Relaxed);
             let mut key = StoredKey::new(known.number, key);
             key.replace_used(true);
-            let rehash = |entry: &Entry<M::Kept>| entry.key.key().hash(hasher);
             M::table(&mut self.tables).insert_unique(
-                hash,
+                lookup.entry_hash(),
                 Entry { key, state: M::keep(state) },
-                rehash,
+                |entry| entry.hash(hasher),
             );
         }
         decision
@@ -212,10 +220,39 @@ impl Shard {
         count: &Count,
     ) -> Option<M::Kept> {
         let is_it = |entry: &Entry<M::Kept>| entry.key.is(lookup.known.number, lookup.key);
-        let found = M::table(&mut self.tables).find_entry(lookup.hash, is_it).ok()?;
+        let found = M::table(&mut self.tables).find_entry(lookup.entry_hash(), is_it).ok()?;
         let (entry, _) = found.remove();
         count.keys.fetch_sub(1, Ordering::Relaxed);
         lookup.known.keys.fetch_sub(1, Ordering::Relaxed);
         Some(entry.state)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{KeyRef, ManualClock, Memory};
+
+    /// What a hit costs does not depend on how many limits count the same key.
+    #[test]
+    fn one_key_under_many_limits_is_found_without_comparing_them_all() {
+        const LIMITS: usize = 10_000;
+        let store = Memory::builder().clock(ManualClock::default()).build();
+        let limiters: Vec<_> = (0..LIMITS)
+            .map(|number| store.limiter_in(&format!("tenant {number}"), "5/hour").unwrap())
+            .collect();
+        limiters.iter().for_each(|limiter| assert!(limiter.hit("shared").allowed()));
+
+        let key = KeyRef::plain(b"shared");
+        let hash = key.hash(&store.inner.hasher);
+        let shard = store.inner.shard(hash);
+        assert_eq!(shard.tables.two.len(), LIMITS, "a policy is one step: one shard has them all");
+        let compared = limiters.iter().map(|limiter| {
+            let lookup = limiter.prepared.lookup(hash, key);
+            let maybe = shard.tables.two.iter_hash(lookup.entry_hash());
+            maybe.take_while(|entry| !entry.key.is(lookup.known.number, key)).count()
+        });
+        let wrong: usize = compared.sum();
+        // A table compares what has the same seven bits of the hash, within a group or two.
+        assert!(wrong < LIMITS, "{wrong} entries compared in vain to find {LIMITS}");
     }
 }

@@ -175,6 +175,49 @@ fn before_clean_may_use_the_store() {
     *own.lock().unwrap() = None;
 }
 
+/// Every hit would clean one shard more, each from within the last, until the stack is used up.
+#[test]
+fn before_clean_never_starts_cleaning() {
+    #[derive(Default)]
+    struct Seen {
+        keys: usize,
+        depth: usize,
+        deepest: usize,
+        cleaned: usize,
+    }
+    type Handle = (Memory<ManualClock>, Limiter<Memory<ManualClock>>);
+    let clock = ManualClock::new(START);
+    let (own, seen) = (Arc::new(Mutex::new(None::<Handle>)), Arc::new(Mutex::new(Seen::default())));
+    let (inside, log) = (Arc::clone(&own), Arc::clone(&seen));
+    let store = Memory::builder()
+        .clock(clock.clone())
+        .clean_period(HOUR)
+        .before_clean(move |batch| {
+            let (store, limited) = inside.lock().unwrap().clone().expect("set below");
+            {
+                let mut seen = log.lock().unwrap();
+                seen.keys += batch.len();
+                seen.depth += 1;
+                seen.deepest = seen.deepest.max(seen.depth);
+            }
+            assert!(limited.peek("anybody").allowed());
+            let cleaned = store.clean();
+            let mut seen = log.lock().unwrap();
+            seen.depth -= 1;
+            seen.cleaned += cleaned;
+        })
+        .build();
+    let limited = store.limiter("1/second").unwrap();
+    *own.lock().unwrap() = Some((store.clone(), limited.clone()));
+    (0..10_000).for_each(|key| assert!(limited.hit(key).allowed()));
+    clock.advance(2 * HOUR);
+    (0..1_000).for_each(|_| assert!(limited.peek("anybody").allowed()));
+    *own.lock().unwrap() = None;
+    let seen = seen.lock().unwrap();
+    assert_eq!((seen.keys, seen.deepest, seen.cleaned), (10_000, 1, 0));
+    assert!(store.is_empty(), "callers outside of before_clean have cleaned");
+}
+
 #[test]
 fn keys_lists_what_is_not_fresh_with_limit_and_namespace() {
     let (store, clock) = store::<MemoryAtStart>();
