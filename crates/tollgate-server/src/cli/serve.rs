@@ -24,7 +24,9 @@ use crate::net::Drain;
 use crate::observe::Protocol;
 use crate::reload::Reloader;
 use crate::service::{Defaults, Service};
-use crate::settings::{Address, AuthSettings, LogFormat, Settings, StoreSettings, Threads};
+use crate::settings::{
+    Address, AuthSettings, LogFormat, LogLevel, Settings, StoreSettings, Threads,
+};
 use crate::telemetry::{self, Tracer};
 use crate::{admin, grpc, http, resp};
 
@@ -111,7 +113,7 @@ struct Over {
 
     /// How much is in the log: error, warn, info, debug, trace or off [default: info]
     #[arg(long, value_name = "LEVEL", env = "TOLLGATE_LOG")]
-    log_level: Option<String>,
+    log_level: Option<LogLevel>,
 
     /// How a line of the log looks [default: text]
     #[arg(long, value_name = "FORMAT", env = "TOLLGATE_LOG_FORMAT")]
@@ -192,7 +194,7 @@ impl Serve {
             None => Config::default(),
         };
         self.over.put(&mut config.settings)?;
-        telemetry::start_log(&config.settings.log)?;
+        telemetry::start_log(&config.settings.log);
         for warning in &config.warnings {
             tracing::warn!("{warning}");
         }

@@ -97,7 +97,7 @@ fn everything_in_one_file() {
     assert_eq!(settings.store.deadline, Some(Duration::from_millis(20)));
     assert_eq!(settings.store.on_failure, OnFailure::Local(Share::one_of(4).unwrap()));
     assert_eq!(settings.store.remember_denials, Some(10_000));
-    assert_eq!(settings.log.level, "debug");
+    assert_eq!(settings.log.level.to_string(), "debug");
     assert_eq!(settings.connections.grace, Duration::from_secs(3));
 
     let rule = |name: &str| &rules.limits[&(String::new(), name.to_owned())];

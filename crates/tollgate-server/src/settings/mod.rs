@@ -11,7 +11,7 @@ mod tls;
 pub use address::Address;
 pub use auth::AuthSettings;
 pub use connections::ConnectionSettings;
-pub use log::{LogFormat, LogSettings, TraceSettings};
+pub use log::{LogFormat, LogLevel, LogSettings, TraceSettings};
 pub use threads::Threads;
 pub use tls::{PortTlsSettings, TlsSettings};
 

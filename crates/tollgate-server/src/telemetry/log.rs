@@ -2,24 +2,16 @@
 
 use std::io::IsTerminal;
 
-use tracing_subscriber::EnvFilter;
-
 use super::Seldom;
 use crate::observe::RuleStats;
 use crate::service::Verdict;
 use crate::settings::{LogFormat, LogSettings};
 
 /// Begins to write the log.
-///
-/// # Errors
-/// When the level is none.
-pub fn start(settings: &LogSettings) -> Result<(), String> {
+pub fn start(settings: &LogSettings) {
     let LogSettings { level, format } = settings;
-    let filter = EnvFilter::try_new(level).map_err(|error| {
-        format!("log level {level:?}: {error}; expected error, warn, info, debug, trace or off, or parts like info,tollgate_server::net=debug")
-    })?;
     let log = tracing_subscriber::fmt()
-        .with_env_filter(filter)
+        .with_env_filter(level.filter())
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal());
     // Somebody else writes one already: in tests, then that one is as good.
@@ -27,7 +19,6 @@ pub fn start(settings: &LogSettings) -> Result<(), String> {
         LogFormat::Text => log.try_init(),
         LogFormat::Json => log.json().flatten_event(true).try_init(),
     };
-    Ok(())
 }
 
 /// Somebody was denied: by which rule, not who. One line a second at most.

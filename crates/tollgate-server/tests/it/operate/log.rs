@@ -25,8 +25,19 @@ async fn a_line_is_an_object_and_tells_the_rule_but_not_the_key() {
 }
 
 #[test]
-fn a_level_that_is_none_is_refused() {
-    let (code, _, error) = run(&["serve", "--log-level", "loud=very"]);
-    assert_eq!(code, Some(2));
-    assert!(error.contains("\"loud=very\"") && error.contains("expected error, warn"), "{error}");
+fn a_wrong_level_is_refused_by_serve_and_by_check() {
+    for level in ["inof", "loud=very", "info,"] {
+        let (code, _, error) = run(&["serve", "--log-level", level]);
+        assert_eq!(code, Some(2));
+        assert!(error.contains(&format!("{level:?}: expected one of off, error")), "{error}");
+        let dir = tollgate_testkit::servers::Directory::new();
+        let path = dir.path().join("tollgate.toml");
+        std::fs::write(&path, format!("[log]\nlevel = {level:?}\n")).unwrap();
+        for command in [&["check"][..], &["serve", "--config"]] {
+            let (code, _, error) = run(&[command, &[path.to_str().unwrap()]].concat());
+            assert_eq!(code, Some(2), "{level}");
+            let expected = format!("tollgate.toml:2:10: log: level: log level {level:?}");
+            assert!(error.contains(&expected), "{error}");
+        }
+    }
 }
