@@ -63,9 +63,9 @@ fn reloads(status: &ReloadStatus, text: &mut Text) {
     text.metric(
         "tollgate_config_in_force",
         "gauge",
-        "1 if the newest configuration is in force, 0 if it was refused.",
+        "1 if all of the newest configuration is in force, 0 if it was refused or part of it needs a restart.",
     );
-    text.value("tollgate_config_in_force", &[], u8::from(status.error.is_none()));
+    text.value("tollgate_config_in_force", &[], u8::from(status.in_force()));
     text.metric(
         "tollgate_config_loaded_timestamp_seconds",
         "gauge",

@@ -1,4 +1,4 @@
-//! What stands before a port.
+//! Which clients a port admits.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::Tokens;
 /// What a client is asked for when it shows nothing.
 const CHALLENGE: HeaderValue = HeaderValue::from_static("Bearer realm=\"tollgate\"");
 
-/// Lets in who shows a token; everybody, if there are no tokens.
+/// Admits clients that show a token. A gate that was made without tokens admits everybody.
 ///
 /// ```
 /// use tollgate_server::auth::{Gate, Hash};
@@ -19,52 +19,58 @@ const CHALLENGE: HeaderValue = HeaderValue::from_static("Bearer realm=\"tollgate
 /// assert!(Gate::default().admits(b"whatever"));
 /// ```
 #[derive(Debug, Default)]
-pub struct Gate(ArcSwap<Tokens>);
+pub struct Gate(ArcSwap<Admits>);
+
+#[derive(Debug, Default)]
+enum Admits {
+    #[default]
+    Everybody,
+    /// Nobody, if there are none.
+    Owners(Tokens),
+}
 
 impl Gate {
     /// For these tokens.
     #[must_use]
     pub fn new(tokens: Tokens) -> Gate {
-        Gate(ArcSwap::from_pointee(tokens))
+        let admits = if tokens.is_empty() { Admits::Everybody } else { Admits::Owners(tokens) };
+        Gate(ArcSwap::from_pointee(admits))
     }
 
-    /// Other tokens from now on. A gate that asks for one goes on doing so: a port that others can reach does not open by a line left out of a file.
-    ///
-    /// # Errors
-    /// When there are none any more.
-    pub fn replace(&self, tokens: Tokens) -> Result<(), String> {
-        self.may_be(&tokens)?;
-        self.0.store(Arc::new(tokens));
-        Ok(())
-    }
-
-    pub(super) fn may_be(&self, tokens: &Tokens) -> Result<(), String> {
-        if tokens.is_empty() && !self.is_open() {
-            return Err("auth: no tokens any more: a port that asked for one would let everybody in; restart the server if that is meant".to_owned());
+    /// Replaces the tokens. Without tokens a gate that asked for one admits nobody: removing the last token revokes it, and does not open the port to
+    /// everybody.
+    pub fn replace(&self, tokens: Tokens) {
+        if !tokens.is_empty() || !self.is_open() {
+            self.0.store(Arc::new(Admits::Owners(tokens)));
         }
-        Ok(())
     }
 
-    /// Whether nobody has to show anything.
+    /// Whether nobody has to show a token.
     #[must_use]
     pub fn is_open(&self) -> bool {
-        self.0.load().is_empty()
+        matches!(**self.0.load(), Admits::Everybody)
     }
 
-    /// Whether who shows this may ask.
+    /// Whether nobody is admitted, because the last token was removed.
+    #[must_use]
+    pub fn is_shut(&self) -> bool {
+        matches!(&**self.0.load(), Admits::Owners(tokens) if tokens.is_empty())
+    }
+
+    /// Whether a client with this token is admitted.
     #[must_use]
     pub fn admits(&self, token: &[u8]) -> bool {
-        let tokens = self.0.load();
-        tokens.is_empty() || tokens.owner(token).is_some()
+        self.admits_as(None, token)
     }
 
-    /// The same, for who names itself too: as the owner of the token, or not at all.
+    /// Whether a client with this token is admitted that may have given the name of its owner as well.
     #[must_use]
     pub fn admits_as(&self, name: Option<&[u8]>, token: &[u8]) -> bool {
-        let tokens = self.0.load();
-        let owner = tokens.owner(token);
-        let same = |owner: &str| name.is_none_or(|name| name == owner.as_bytes());
-        tokens.is_empty() || owner.is_some_and(same)
+        let is_named = |owner: &str| name.is_none_or(|name| name == owner.as_bytes());
+        match &**self.0.load() {
+            Admits::Everybody => true,
+            Admits::Owners(tokens) => tokens.owner(token).is_some_and(is_named),
+        }
     }
 
     /// Whether a request with these headers may be answered: `Authorization: Bearer …`.
@@ -129,12 +135,21 @@ mod tests {
     }
 
     #[test]
-    fn tokens_are_replaced_but_never_by_none() {
+    fn removing_the_last_token_admits_nobody() {
         let gate = gate();
-        gate.replace([("new".to_owned(), Hash::of(b"other"))].into_iter().collect()).unwrap();
-        assert!(gate.admits(b"other") && !gate.admits(b"secret"));
-        assert!(gate.replace(Tokens::default()).is_err());
-        assert!(!gate.admits(b"secret"));
-        assert_eq!(Gate::default().replace(Tokens::default()), Ok(()));
+        gate.replace([("new".to_owned(), Hash::of(b"other"))].into_iter().collect());
+        assert!(gate.admits(b"other") && !gate.admits(b"secret") && !gate.is_shut());
+        gate.replace(Tokens::default());
+        assert!(gate.is_shut() && !gate.is_open());
+        assert!(!gate.admits(b"other") && !gate.admits(b"") && !gate.admits_as(None, b"secret"));
+        gate.replace([("new".to_owned(), Hash::of(b"other"))].into_iter().collect());
+        assert!(gate.admits(b"other") && !gate.is_shut());
+    }
+
+    #[test]
+    fn a_gate_without_tokens_stays_open_until_it_gets_one() {
+        let gate = Gate::default();
+        gate.replace(Tokens::default());
+        assert!(gate.is_open() && gate.admits(b"whatever"));
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{Gate, Tokens};
 use crate::observe::Protocol;
 
-/// One gate for who asks, one for who operates.
+/// One gate for HTTP, gRPC and RESP, one for the admin port.
 ///
 /// ```
 /// use tollgate_server::auth::{Gates, Hash, Tokens};
@@ -13,8 +13,10 @@ use crate::observe::Protocol;
 /// let tokens = || [("shop".to_owned(), Hash::of(b"secret"))].into_iter().collect();
 /// let gates = Gates::new(tokens(), Tokens::default());
 /// assert!(!gates.of(Protocol::Resp).is_open() && gates.of(Protocol::Admin).is_open());
-/// assert!(gates.replace(Tokens::default(), tokens()).is_err());
-/// assert!(gates.of(Protocol::Admin).is_open(), "all or nothing");
+/// gates.replace(Tokens::default(), tokens());
+/// assert_eq!(gates.shut(), ["auth.tokens"]);
+/// assert!(!gates.of(Protocol::Resp).admits(b"secret"));
+/// assert!(gates.of(Protocol::Admin).admits(b"secret"));
 /// ```
 #[derive(Clone, Debug)]
 pub struct Gates {
@@ -35,14 +37,16 @@ impl Gates {
         Arc::clone(if protocol == Protocol::Admin { &self.operates } else { &self.asks })
     }
 
-    /// Other tokens from now on.
-    ///
-    /// # Errors
-    /// When a gate would open to everybody: then both stay as they are.
-    pub fn replace(&self, asks: Tokens, operates: Tokens) -> Result<(), String> {
-        self.asks.may_be(&asks)?;
-        self.operates.may_be(&operates)?;
-        self.asks.replace(asks)?;
-        self.operates.replace(operates)
+    /// Replaces the tokens. See [`Gate::replace`].
+    pub fn replace(&self, asks: Tokens, operates: Tokens) {
+        self.asks.replace(asks);
+        self.operates.replace(operates);
+    }
+
+    /// The settings that have no token any more, so that their ports admit nobody.
+    #[must_use]
+    pub fn shut(&self) -> Vec<&'static str> {
+        let gates = [("auth.tokens", &self.asks), ("auth.admin_tokens", &self.operates)];
+        gates.into_iter().filter(|(_, gate)| gate.is_shut()).map(|(setting, _)| setting).collect()
     }
 }

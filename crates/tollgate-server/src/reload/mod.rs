@@ -100,20 +100,24 @@ impl Reloader {
         if let Err(problems) = self.service.replace(defaults, &config.rules) {
             return self.refuse(problems.to_string());
         }
-        // Of a gate that would open to everybody only the tokens stay as they were: rules are no danger.
-        let AuthSettings { tokens, admin_tokens, .. } = config.settings.auth.clone();
-        if let Some(Err(error)) =
-            self.gates.as_ref().map(|gates| gates.replace(tokens, admin_tokens))
-        {
-            tracing::error!("{error}");
+        let mut restart = self.running.fixed_differences(&config.settings);
+        if let Some(gates) = &self.gates {
+            let AuthSettings { tokens, admin_tokens, .. } = config.settings.auth.clone();
+            gates.replace(tokens, admin_tokens);
+            for setting in gates.shut() {
+                tracing::error!(
+                    setting,
+                    "the last token was removed: nobody is admitted; a restart opens the port to everybody, if its address allows that"
+                );
+                restart.push(setting);
+            }
         }
         for warning in &config.warnings {
             tracing::warn!("{warning}");
         }
-        let restart = self.running.fixed_differences(&config.settings);
         if !restart.is_empty() {
-            let changed = restart.join(", ");
-            tracing::warn!(changed, "these settings change only when the server is started anew");
+            let settings = restart.join(", ");
+            tracing::warn!(settings, "these settings take effect when the server is restarted");
         }
         tracing::info!(rules = config.rules.len(), "new rules are in force");
         self.service.reloads().succeeded(restart);

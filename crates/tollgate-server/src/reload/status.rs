@@ -29,6 +29,14 @@ pub struct ReloadStatus {
     pub needs_restart: Vec<&'static str>,
 }
 
+impl ReloadStatus {
+    /// Whether all of the newest configuration is in force.
+    #[must_use]
+    pub fn in_force(&self) -> bool {
+        self.error.is_none() && self.needs_restart.is_empty()
+    }
+}
+
 impl Default for Reloads {
     fn default() -> Self {
         let clock = SystemClock::new();

@@ -100,7 +100,7 @@ fn a_token_in_place_of_its_hash_is_refused_without_repeating_it() {
 }
 
 #[tokio::test]
-async fn tokens_change_with_the_file_but_are_never_all_forgotten() {
+async fn tokens_change_with_the_file() {
     let ((old, old_hash), (new, new_hash)) = (token(), token());
     let server = Server::told(&format!("[auth.tokens]\nshop = {old_hash:?}\n"));
     let write = |text: &str| {
@@ -111,11 +111,39 @@ async fn tokens_change_with_the_file_but_are_never_all_forgotten() {
     write(&format!("[auth.tokens]\nshop = {new_hash:?}\n"));
     while asked(&new).await != "answered" {}
     assert_eq!(asked(&old).await, "unauthorized");
-    write("");
-    eventually("it complains", || server.log().contains("would let everybody in"));
-    assert_eq!(asked("").await, "unauthorized");
-    assert_eq!(asked(&new).await, "answered");
     write("[auth.tokens]\nshop = 'tg_secret'\n");
     eventually("it complains", || server.log().contains("no hash of a token"));
     assert_eq!(asked(&new).await, "answered");
+}
+
+#[tokio::test]
+async fn removing_the_last_token_revokes_it_and_opens_nothing() {
+    let (token, hash) = token();
+    let config = format!("[auth.tokens]\nshop = {hash:?}\n[auth.admin_tokens]\nme = {hash:?}\n");
+    let server = Server::told(&config);
+    server.answers(None, Some(&token)).await;
+    server.put("tollgate.toml", "");
+    server.process.signal("HUP");
+    server.logged("the last token was removed");
+    for (port, address) in server.ports() {
+        for shown in [Some(&token[..]), Some(""), None] {
+            let answer = ask(port, address, None, shown).await.unwrap();
+            assert_eq!(answer, "unauthorized", "{port} {shown:?}");
+        }
+    }
+    server.put("tollgate.toml", &config);
+    server.process.signal("HUP");
+    while ask("http", server.http, None, Some(&token)).await.unwrap() != "answered" {}
+    server.answers(None, Some(&token)).await;
+}
+
+#[tokio::test]
+async fn metrics_say_that_a_removed_token_is_not_all_that_the_file_says() {
+    let (_, hash) = token();
+    let server = Server::told(&format!("[auth.tokens]\nshop = {hash:?}\n"));
+    assert!(server.admin("/metrics").contains("tollgate_config_in_force 1\n"));
+    server.put("tollgate.toml", "");
+    server.process.signal("HUP");
+    eventually("the metric", || server.admin("/metrics").contains("tollgate_config_in_force 0\n"));
+    assert!(server.admin("/rules").contains("\"needs_restart\":[\"auth.tokens\"]"));
 }
