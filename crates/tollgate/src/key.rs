@@ -8,8 +8,14 @@ use std::sync::Arc;
 
 /// Something that can be limited: a user, an address, an API key.
 ///
-/// Text and bytes are keys as they are. Integers and addresses are keys by their usual text, so that `42` in Rust and `"42"` from another language
-/// are the same key on a shared store. Tuples are framed: `("a", "bc")` and `("ab", "c")` never meet. An empty key is a key like any other.
+/// - Text and bytes are keys as they are; an empty key is a key like any other.
+/// - Integers, addresses, `char` and `bool` are keys by their usual text, so that `42` in Rust and
+///   `"42"` from another language are the same key on a shared store.
+/// - Tuples of one to six keys are framed: `("a", "bc")` and `("ab", "c")` are two keys, and so are
+///   `("a",)` and `"a"`.
+/// - `Some(key)` is the key itself. `None` is a key that equals no text and no tuple of keys.
+///
+/// One client may have many addresses: see [`client_address`](crate::client_address).
 ///
 /// ```
 /// use std::net::IpAddr;
@@ -20,6 +26,8 @@ use std::sync::Arc;
 /// assert!(limiter.hit(42_u64).allowed());
 /// assert!(!limiter.hit("42").allowed());
 /// assert!(limiter.hit(("alice", "GET", 7)).allowed());
+/// assert!(limiter.hit(None::<u64>).allowed());
+/// assert!(!limiter.hit(Some(42)).allowed());
 /// assert!(limiter.hit("192.0.2.1".parse::<IpAddr>()?).allowed());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -383,7 +391,8 @@ macro_rules! text_keys {
     };
 }
 
-text_keys!(u8, u16, u32, u64, u128, usize, i8, i16, i32, i64, i128, isize, Ipv6Addr, SocketAddr);
+text_keys!(u8, u16, u32, u64, u128, usize, i8, i16, i32, i64, i128, isize);
+text_keys!(bool, char, Ipv6Addr, SocketAddr);
 
 /// Its text, by hand: the usual way takes ten times as long, and this is the key of most requests.
 impl Key for Ipv4Addr {
@@ -418,6 +427,16 @@ impl Key for IpAddr {
     }
 }
 
+/// `None` is a tuple of no parts, which no tuple of keys is.
+impl<K: Key> Key for Option<K> {
+    fn with_key<R>(&self, f: impl FnOnce(KeyRef<'_>) -> R) -> R {
+        match self {
+            Some(key) => key.with_key(f),
+            None => f(KeyRef { form: Form::Tuple, bytes: &[] }),
+        }
+    }
+}
+
 macro_rules! pointer_keys {
     ($($type:ty),+) => {
         $(impl<K: Key + ?Sized> Key for $type {
@@ -444,6 +463,7 @@ macro_rules! tuple_keys {
 }
 
 tuple_keys! {
+    (A 0)
     (A 0, B 1)
     (A 0, B 1, C 2)
     (A 0, B 1, C 2, D 3)

@@ -29,6 +29,7 @@ mod atomic;
 pub mod memory;
 pub mod shared;
 
+mod address;
 mod clock;
 mod decision;
 #[cfg(not(loom))]
@@ -49,6 +50,7 @@ mod time;
 mod together;
 mod wait;
 
+pub use address::client_address;
 #[cfg(not(loom))]
 pub use atomic::Atomic;
 pub use clock::{Clock, ManualClock, SystemClock};

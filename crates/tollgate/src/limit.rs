@@ -388,10 +388,9 @@ impl From<Limit> for LimitBuilder {
     }
 }
 
-impl TryFrom<&str> for Limit {
-    type Error = LimitError;
-
-    fn try_from(text: &str) -> Result<Limit, LimitError> {
-        text.parse()
+/// Whatever takes a limit takes one by reference, too.
+impl From<&Limit> for Limit {
+    fn from(limit: &Limit) -> Limit {
+        limit.clone()
     }
 }

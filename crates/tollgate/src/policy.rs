@@ -111,16 +111,48 @@ impl TryFrom<LimitBuilder> for Policy {
     }
 }
 
+/// Whatever takes a policy takes one by reference, too.
+impl From<&Policy> for Policy {
+    fn from(policy: &Policy) -> Policy {
+        policy.clone()
+    }
+}
+
 /// ```
-/// use tollgate::Policy;
+/// use tollgate::{Limit, Memory};
 ///
-/// assert!(Policy::try_from("5/second; 100/minute").is_ok());
+/// let limits = [Limit::per_second(5), Limit::per_minute(100)];
+/// assert!(Memory::new().policy_limiter(limits)?.hit("alice").allowed());
+/// # Ok::<(), tollgate::Error>(())
 /// ```
-impl TryFrom<&str> for Policy {
+impl<L, const N: usize> TryFrom<[L; N]> for Policy
+where
+    L: TryInto<Limit>,
+    LimitError: From<L::Error>,
+{
     type Error = LimitError;
 
-    fn try_from(text: &str) -> Result<Policy, LimitError> {
-        text.parse()
+    fn try_from(limits: [L; N]) -> Result<Policy, LimitError> {
+        Policy::new(limits)
+    }
+}
+
+/// ```
+/// use tollgate::Memory;
+///
+/// let limits = vec![String::from("5/second"), String::from("100/minute")];
+/// assert!(Memory::new().policy_limiter(limits)?.hit("alice").allowed());
+/// # Ok::<(), tollgate::Error>(())
+/// ```
+impl<L> TryFrom<Vec<L>> for Policy
+where
+    L: TryInto<Limit>,
+    LimitError: From<L::Error>,
+{
+    type Error = LimitError;
+
+    fn try_from(limits: Vec<L>) -> Result<Policy, LimitError> {
+        Policy::new(limits)
     }
 }
 

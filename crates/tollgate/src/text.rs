@@ -96,6 +96,24 @@ impl FromStr for Policy {
     }
 }
 
+/// Texts are accepted wherever a limit or policy is, borrowed or owned.
+macro_rules! from_texts {
+    ($($parsed:ty: $($text:ty),+;)+) => {
+        $($(impl TryFrom<$text> for $parsed {
+            type Error = LimitError;
+
+            fn try_from(text: $text) -> Result<$parsed, LimitError> {
+                text.parse()
+            }
+        })+)+
+    };
+}
+
+from_texts! {
+    Limit: &str, &String, String;
+    Policy: &str, &String, String;
+}
+
 /// Reads the word for it, in any case and with `_` for `-` if need be.
 ///
 /// ```

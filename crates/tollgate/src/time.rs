@@ -1,7 +1,7 @@
 //! Points in time: whole microseconds since the Unix epoch.
 
 use std::fmt;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 /// A point in time, in whole microseconds since the Unix epoch.
 ///
@@ -97,6 +97,43 @@ impl std::ops::Add<Duration> for Timestamp {
     }
 }
 
+/// The last second of the year 9999.
+const YEAR_9999: Duration = Duration::from_secs(253_402_300_799);
+
+/// Rounds down to the microsecond. A time before 1970 becomes [`Timestamp::EPOCH`].
+///
+/// ```
+/// use std::time::{Duration, SystemTime};
+/// use tollgate::Timestamp;
+///
+/// let time = SystemTime::UNIX_EPOCH + Duration::from_secs(5);
+/// assert_eq!(Timestamp::from(time), Timestamp::from_micros(5_000_000));
+/// ```
+impl From<SystemTime> for Timestamp {
+    fn from(time: SystemTime) -> Timestamp {
+        let since_epoch = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        Timestamp::from_micros(u64::try_from(since_epoch.as_micros()).unwrap_or(u64::MAX))
+    }
+}
+
+/// A time that the platform cannot hold becomes the end of the year 9999. Windows, for example,
+/// ends before the year 31,000.
+///
+/// ```
+/// use std::time::SystemTime;
+/// use tollgate::Timestamp;
+///
+/// let time = Timestamp::from_micros(5_000_000);
+/// assert_eq!(Timestamp::from(SystemTime::from(time)), time);
+/// ```
+impl From<Timestamp> for SystemTime {
+    fn from(time: Timestamp) -> SystemTime {
+        let since_epoch = Duration::from_micros(time.as_micros());
+        let known = SystemTime::UNIX_EPOCH.checked_add(since_epoch);
+        known.unwrap_or(SystemTime::UNIX_EPOCH + YEAR_9999)
+    }
+}
+
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{:06}", self.0 / 1_000_000, self.0 % 1_000_000)
@@ -106,4 +143,19 @@ impl fmt::Display for Timestamp {
 /// Whole microseconds that cover `span`, saturating.
 pub(crate) fn micros_up(span: Duration) -> u64 {
     u64::try_from(span.as_nanos().div_ceil(1000)).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn system_times_become_whole_microseconds_and_back() {
+        let at = |nanos| SystemTime::UNIX_EPOCH + Duration::from_nanos(nanos);
+        assert_eq!(Timestamp::from(at(1_999)), Timestamp::from_micros(1));
+        assert_eq!(SystemTime::from(Timestamp::from_micros(7)), at(7_000));
+        let before_1970 = SystemTime::UNIX_EPOCH - Duration::from_secs(1);
+        assert_eq!(Timestamp::from(before_1970), Timestamp::EPOCH);
+        assert!(SystemTime::from(Timestamp::MAX) >= SystemTime::UNIX_EPOCH + YEAR_9999);
+    }
 }

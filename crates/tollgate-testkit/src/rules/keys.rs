@@ -28,11 +28,15 @@ pub fn different_keys_never_share_a_counter<S: Subject>(subject: &S) {
     for one in ground.of_texts(["1/hour", "1/hour moving-window", "1/hour sliding-window"]) {
         for text in TEXTS {
             is_a_key_of_its_own(&one, text);
+            is_a_key_of_its_own(&one, (text,));
             is_a_key_of_its_own(&one, (text, "b"));
             is_a_key_of_its_own(&one, ("b", (text, "b")));
             is_a_key_of_its_own(&one, Tagged(text, "b"));
             is_a_key_of_its_own(&one, Tagged("b", text));
         }
+        is_a_key_of_its_own(&one, None::<&str>);
+        is_a_key_of_its_own(&one, (None::<&str>,));
+        is_a_key_of_its_own(&one, (None::<&str>, "b"));
         is_a_key_of_its_own(&one, b"\xff");
         is_a_key_of_its_own(&one, b"\xff\xfe");
         is_a_key_of_its_own(&one, b"\xc3\xbf"); // 0xff as a letter
@@ -102,7 +106,7 @@ pub fn long_keys_differ_in_any_byte<S: Subject>(subject: &S) {
     }
 }
 
-/// `42`, `"42"` and the bytes of it are one key, wherever they come from.
+/// `42`, `"42"`, `Some(42)` and the bytes of it are one key, wherever they come from.
 pub fn integers_and_addresses_are_their_text<S: Subject>(subject: &S) {
     let ground = Ground::new(subject);
     let one = ground.limited(&limit("1/hour")).expect("GCRA of one an hour is held by every store");
@@ -116,6 +120,9 @@ pub fn integers_and_addresses_are_their_text<S: Subject>(subject: &S) {
     hit(&|| one.hit(START, u128::MAX).allowed(), &u128::MAX.to_string());
     hit(&|| one.hit(START, Ipv4Addr::LOCALHOST).allowed(), "127.0.0.1");
     hit(&|| one.hit(START, IpAddr::from(Ipv6Addr::LOCALHOST)).allowed(), "::1");
+    hit(&|| one.hit(START, true).allowed(), "true");
+    hit(&|| one.hit(START, 'é').allowed(), "é");
+    hit(&|| one.hit(START, Some(43)).allowed(), "43");
     assert!(one.hit(START, ("user", 7)).allowed());
     assert!(!one.hit(START, ("user", "7")).allowed());
     assert!(!one.hit(START, KeyRef::plain(b"42")).allowed());

@@ -363,3 +363,34 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn limits_and_policies_are_taken_as_text_and_as_values_owned_and_borrowed() {
+    let store = tollgate::Memory::new();
+    let (text, limit) = (String::from("5/second"), Limit::per_second(5).build().unwrap());
+    for limiter in [
+        store.limiter("5/second"),
+        store.limiter(format!("{}/second", 5)),
+        store.limiter(&text),
+        store.limiter(&limit),
+        store.limiter(limit.clone()),
+        store.limiter(Limit::per_second(5)),
+    ] {
+        assert_eq!(limiter.unwrap().limit(), &limit);
+    }
+    let (texts, policy) =
+        (String::from("5/second; 9/day"), "5/second; 9/day".parse::<Policy>().unwrap());
+    for limiter in [
+        store.policy_limiter(&texts),
+        store.policy_limiter(texts.clone()),
+        store.policy_limiter(&policy),
+        store.policy_limiter(["5/second", "9/day"]),
+        store.policy_limiter([limit.clone(), "9/day".parse().unwrap()]),
+        store.policy_limiter(vec![Limit::per_second(5), Limit::per_day(9)]),
+        store.policy_limiter(vec![String::from("5/second"), String::from("9/day")]),
+    ] {
+        assert_eq!(limiter.unwrap().policy(), &policy);
+    }
+    let none: [&str; 0] = [];
+    assert!(store.policy_limiter(none).is_err());
+}

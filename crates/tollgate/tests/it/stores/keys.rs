@@ -26,6 +26,11 @@ pub(super) fn different_keys_never_share_a_counter<S: Subject>() {
     is_a_key_of_its_own(&one, "a");
     is_a_key_of_its_own(&one, "A");
     is_a_key_of_its_own(&one, "a ");
+    is_a_key_of_its_own(&one, None::<&str>);
+    is_a_key_of_its_own(&one, (None::<&str>,));
+    is_a_key_of_its_own(&one, (None::<&str>, "a"));
+    is_a_key_of_its_own(&one, ("a",));
+    is_a_key_of_its_own(&one, (("a",),));
     is_a_key_of_its_own(&one, ("a", ""));
     is_a_key_of_its_own(&one, ("", "a"));
     is_a_key_of_its_own(&one, ("", ""));
@@ -92,6 +97,9 @@ pub(super) fn integers_and_addresses_are_their_text<S: Subject>() {
     is_text(&|| one.hit(i128::MIN).allowed(), &i128::MIN.to_string());
     is_text(&|| one.hit(Ipv4Addr::LOCALHOST).allowed(), "127.0.0.1");
     is_text(&|| one.hit(IpAddr::from(Ipv6Addr::LOCALHOST)).allowed(), "::1");
+    is_text(&|| one.hit(true).allowed(), "true");
+    is_text(&|| one.hit('é').allowed(), "é");
+    is_text(&|| one.hit(Some(43)).allowed(), "43");
     let scoped: SocketAddr =
         "[ffff:eeee:dddd:cccc:bbbb:aaaa:9999:8888%4294967295]:65535".parse().expect("an address");
     is_text(&|| one.hit(scoped).allowed(), &scoped.to_string());
