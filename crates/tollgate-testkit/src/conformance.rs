@@ -64,6 +64,7 @@ macro_rules! conformance {
                 denials::{
                     a_remembered_denial_answers_as_the_store_would,
                     a_smaller_cost_is_not_denied_from_memory,
+                    a_remembered_denial_knows_of_later_charges,
                     giving_back_ends_a_remembered_denial,
                     denials_that_change_the_state_are_never_remembered,
                 }

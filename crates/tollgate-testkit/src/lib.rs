@@ -103,6 +103,7 @@
 //! - [`a_remembered_denial_answers_as_the_store_would`](rules::denials::a_remembered_denial_answers_as_the_store_would): until the very microsecond
 //!   at which it ends
 //! - [`a_smaller_cost_is_not_denied_from_memory`](rules::denials::a_smaller_cost_is_not_denied_from_memory): it may fit
+//! - [`a_remembered_denial_knows_of_later_charges`](rules::denials::a_remembered_denial_knows_of_later_charges): those of this process
 //! - [`giving_back_ends_a_remembered_denial`](rules::denials::giving_back_ends_a_remembered_denial): refund, set, reset, clear
 //! - [`denials_that_change_the_state_are_never_remembered`](rules::denials::denials_that_change_the_state_are_never_remembered): elastic windows and
 //!   `charge_denied`

@@ -95,6 +95,48 @@ pub fn a_smaller_cost_is_not_denied_from_memory<S: Subject>(subject: &S) {
     }
 }
 
+/// A remembered denial knows of what this process has charged since: by hits of a smaller cost, takes, charges, and groups.
+pub fn a_remembered_denial_knows_of_later_charges<S: Subject>(subject: &S) {
+    let ground = Ground::new(subject);
+    for algorithm in REMEMBERED {
+        let limit = limit(&format!("10/hour {algorithm}"));
+        let Some(limited) = ground.limited(&limit) else { continue };
+        let other = ground.limited(&limit).expect("held a moment ago");
+        type Charge<'a> = &'a dyn Fn(&'static str);
+        let ways: [(&'static str, Charge<'_>); 4] = [
+            ("hit", &|key| assert!(limited.hit_n(START, key, 2).allowed(), "{limit}")),
+            ("hit by another limiter", &|key| {
+                assert!(other.hit_n(START, key, 2).allowed(), "{limit}");
+            }),
+            ("take", &|key| {
+                let taken = limited.apply(START, key, Op::Take(4));
+                assert_eq!(taken.charged(), 2, "{limit}");
+            }),
+            ("charge", &|key| {
+                let _ = limited.apply(START, key, Op::Charge(2));
+            }),
+        ];
+        for (way, charge) in ways {
+            assert!(limited.hit_n(START, way, 8).allowed(), "{limit}");
+            for _ in 0..2 {
+                assert_eq!(limited.hit_n(START, way, 5).used(), 8, "{limit}");
+            }
+            charge(way);
+            let mut state = None;
+            let machine = AnyMachine::new(&limit);
+            let _ = machine.apply(&mut state, START, Op::Hit(8));
+            let _ = machine.apply(&mut state, START, Op::Hit(2));
+            let wanted = machine.apply(&mut state, START, Op::Hit(5));
+            for _ in 0..2 {
+                let got = limited.hit_n(START, way, 5);
+                if let Err(difference) = same_but_source(&got, &wanted) {
+                    panic!("{limit}: after {way}\n{difference}");
+                }
+            }
+        }
+    }
+}
+
 /// A refund, with or without a receipt, a set, a reset and a clear through this handle are seen at once.
 pub fn giving_back_ends_a_remembered_denial<S: Subject>(subject: &S) {
     let ground = Ground::new(subject);

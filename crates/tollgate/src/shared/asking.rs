@@ -1,11 +1,13 @@
 //! The way of a call on a shared store: remembered denials first, then the store behind its guard, then what the limiter does on failure.
 
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::denials::{Epoch, Question};
 use super::failure::{Fallback, OnFailure};
-use super::forget::{Forget, ForgetAll};
+use super::forget::{Call, ForgetAll};
 use super::{Ask, Mode, SharedStore, guard};
 use crate::algorithm::{AnyMachine, Op};
 use crate::decision::{Decision, Receipt, Source};
@@ -23,8 +25,10 @@ pub(crate) struct Limits<S: SharedStore> {
     pub(super) machines: Box<[AnyMachine]>,
     /// Stands for these limits among remembered denials; shared by clones.
     number: u64,
+    /// Where they count: a hash of namespace and identity for each.
+    pub(super) counters: Arc<[u64]>,
     /// Whether a denial holds until its time: not where refused attempts change the state.
-    remembers: bool,
+    pub(super) remembers: bool,
     pub(crate) deadline: Duration,
     pub(super) on_failure: OnFailure,
     pub(super) fallback: Option<Fallback>,
@@ -49,6 +53,7 @@ impl<S: SharedStore> Limits<S> {
             prepared: limits.iter().map(prepare).collect::<Result<_, _>>()?,
             machines: limits.iter().map(AnyMachine::new).collect(),
             number: NUMBERS.fetch_add(1, Ordering::Relaxed),
+            counters: limits.iter().map(|limit| counter(namespace, limit)).collect(),
             remembers: store.guard().denials.any() && limits.iter().all(holds),
             deadline: store.guard().deadline(),
             on_failure: OnFailure::Error,
@@ -87,7 +92,7 @@ impl<S: SharedStore> Limits<S> {
         let known = key.with_key(|key| self.recall(&self.question(terms, sent, key, cost)));
         match known {
             Ok(decisions) => Ok(decisions),
-            Err(epoch) => self.hit_store(terms, key, cost, sent, epoch).await,
+            Err(epoch) => self.hit_store(Call::sent(self, terms, key, sent, epoch), cost).await,
         }
     }
 
@@ -126,13 +131,14 @@ impl<S: SharedStore> Limits<S> {
                 Err(now) => epoch = Some(now),
             }
         }
+        let call = Call::sent(self, terms, key, sent, epoch);
         if !self.is_plain()
             && let Some(decision) = self.at_once(terms, key, Op::Hit(cost))
         {
-            self.learn_of(terms, key, cost, sent, epoch, &[decision]);
+            call.decided(cost, &[decision]);
             return Ok(decision);
         }
-        one(&self.hit_store(terms, key, cost, sent, epoch).await?)
+        one(&self.hit_store(call, cost).await?)
     }
 
     /// A hit of a single limit that needs no future.
@@ -146,9 +152,10 @@ impl<S: SharedStore> Limits<S> {
         if self.is_plain() { self.at_once(terms, key, Op::Hit(cost)) } else { None }
     }
 
-    /// Nothing to recall and nothing to learn: what the store answers at once is all there is to it.
+    /// Whether the decision of the store has no effect beside it: no denials are remembered, and no
+    /// fallback is kept warm.
     fn is_plain(&self) -> bool {
-        !self.remembers && self.fallback.is_none()
+        !self.store.guard().denials.any() && self.fallback.is_none()
     }
 
     /// What the store answers without waiting.
@@ -160,32 +167,21 @@ impl<S: SharedStore> Limits<S> {
         Some(decision)
     }
 
-    fn learn_of<K: Key>(
-        &self,
-        terms: Terms,
-        key: &K,
-        cost: u64,
-        sent: Timestamp,
-        epoch: Option<Epoch>,
-        decisions: &[Decision],
-    ) {
-        key.with_key(|key| self.learn(&self.question(terms, sent, key, cost), epoch, decisions));
-    }
-
     async fn hit_store<K: Key>(
         &self,
-        terms: Terms,
-        key: &K,
+        call: Call<'_, S, K>,
         cost: u64,
-        sent: Timestamp,
-        epoch: Option<Epoch>,
     ) -> Result<Vec<Decision>, Error> {
+        let (terms, key) = (call.terms, call.key);
         match self.send(terms, key, |_| Op::Hit(cost)).await {
             Ok(decisions) => {
-                self.learn_of(terms, key, cost, sent, epoch, &decisions);
+                call.decided(cost, &decisions);
                 Ok(decisions)
             }
-            Err(error) => self.without_store(&error, terms, key, Op::Hit(cost)).ok_or(error),
+            Err(error) => {
+                call.failed(&error);
+                self.without_store(&error, terms, key, Op::Hit(cost)).ok_or(error)
+            }
         }
     }
 
@@ -198,26 +194,22 @@ impl<S: SharedStore> Limits<S> {
         Ok(decisions)
     }
 
-    pub(super) fn learn(
-        &self,
-        question: &Question<'_>,
-        epoch: Option<Epoch>,
-        decisions: &[Decision],
-    ) {
-        self.warm(question.key, question.at, decisions);
-        if let Some(epoch) = epoch {
-            self.store.guard().denials.remember(question, epoch, decisions);
+    /// Drops the remembered denials of a key that may be wrong now.
+    pub(super) fn forget(&self, key: KeyRef<'_>) {
+        let denials = &self.store.guard().denials;
+        if denials.any() {
+            denials.forget(key, &self.counters);
         }
     }
 
     pub(super) fn question<'a>(
-        &self,
+        &'a self,
         terms: Terms,
         sent: Timestamp,
         key: KeyRef<'a>,
         cost: u64,
     ) -> Question<'a> {
-        Question { limits: self.number, key, cost, at: terms.at, sent }
+        Question { limits: self.number, counters: &self.counters, key, cost, at: terms.at, sent }
     }
 
     /// One operation on each limit that charges, looks or sets. Peeks and takes follow the rule for failures, the rest is lost with an error
@@ -228,17 +220,25 @@ impl<S: SharedStore> Limits<S> {
         key: &K,
         op: Op,
     ) -> Result<Vec<Decision>, Error> {
-        let _forget = matches!(op, Op::RefundUnits(_) | Op::Set(_)).then(|| Forget::new(self, key));
+        let call = Call::new(self, terms, key);
         let result = match self.at_once(terms, key, op) {
             Some(decision) => Ok(vec![decision]),
             None => self.send(terms, key, |_| op).await,
         };
         match &result {
             Ok(decisions) => {
-                key.with_key(|key| self.warm(key, terms.at, decisions));
+                let cost = match op {
+                    Op::Peek(cost) => cost,
+                    // What a denied take waits for is the first unit; nothing else is ever denied.
+                    _ => 1,
+                };
+                call.decided(cost, decisions);
                 result
             }
-            Err(error) => self.without_store(error, terms, key, op).map_or(result, Ok),
+            Err(error) => {
+                call.failed(error);
+                self.without_store(error, terms, key, op).map_or(result, Ok)
+            }
         }
     }
 
@@ -261,14 +261,15 @@ impl<S: SharedStore> Limits<S> {
             }
             _ => {}
         }
-        let _forget = Forget::new(self, key);
+        let call = Call::new(self, terms, key);
         let decisions = self.send(terms, key, op).await?;
-        key.with_key(|key| self.warm(key, terms.at, &decisions));
+        call.decided(0, &decisions);
         Ok(decisions)
     }
 
     pub(crate) async fn reset<K: Key>(&self, terms: Terms, key: &K) -> Result<bool, Error> {
-        let _forget = Forget::new(self, key);
+        // Ends without a decision, so that what is remembered of the key is dropped.
+        let _call = Call::new(self, terms, key);
         let lane = key.with_key(|key| self.lane(key));
         let begin = || key.with_key(|key| self.store.reset(&self.prepared, key, terms.at));
         let was_there = guard::call(&self.store, lane, terms.deadline, begin).await?;
@@ -313,6 +314,13 @@ impl<S: SharedStore> Limits<S> {
         };
         guard::call(&self.store, lane, terms.deadline, begin).await
     }
+}
+
+/// Stands for the place in which a limit counts. Two that share it by chance only ask more often.
+fn counter(namespace: &str, limit: &Limit) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (namespace, limit.identity()).hash(&mut hasher);
+    hasher.finish()
 }
 
 /// The decision of a single limit.

@@ -1,19 +1,29 @@
-//! Denials that need not be asked for again: until the instant the store named, the answer is known.
+//! Remembered denials: until the instant that the store named, the answer is known without asking.
 //!
-//! Kept per key, because whatever gives units back names a key: then all that is remembered of it goes. A caller that was on its way to the
-//! store meanwhile may bring home a denial from before; the `epoch` it took along tells, and it is not remembered.
+//! What holds, as long as only this process changes a key: an answer from here equals what the store
+//! would answer at that moment. (Of a moving window the log stays in the store, so `used` and
+//! `remaining` are those of the reply.) What other processes charge makes the true wait longer than
+//! the remembered one; what they give back is not seen before the remembered denial ends.
+//!
+//! For that every reply of the store about a key either replaces what is remembered of it, or drops
+//! it: in all limiters that count in the same place. A denial may have been decided before such a
+//! reply and arrive after it. So a caller notes the [`Epoch`] of the key before it asks, and its
+//! denial is remembered only if nothing was dropped in between.
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use foldhash::quality::RandomState;
 use hashbrown::HashTable;
 
-use crate::decision::{Decision, Source};
+use crate::decision::Decision;
 use crate::key::{KeyRef, OwnedKey};
 use crate::registry::lock;
 use crate::time::Timestamp;
 
 const SHARDS: usize = 64;
+
+/// Epochs in one shard. Keys that share one by chance ask the store once more than needed.
+const EPOCHS: usize = 64;
 
 /// Remembered denials, bounded.
 #[derive(Debug)]
@@ -26,17 +36,35 @@ pub(crate) struct Denials {
     longest: u64,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Shard {
     entries: HashTable<Entry>,
-    /// How often something was forgotten on purpose.
-    epoch: u64,
+    /// How often something was dropped, by key and counter.
+    epochs: [u64; EPOCHS],
+}
+
+impl Default for Shard {
+    fn default() -> Self {
+        Shard { entries: HashTable::new(), epochs: [0; EPOCHS] }
+    }
+}
+
+impl Shard {
+    fn epoch(&self, hash: u64, counters: &[u64]) -> Epoch {
+        let epochs = counters.iter().map(|counter| self.epochs[epoch_index(hash, *counter)]);
+        Epoch(epochs.fold(0, u64::wrapping_add))
+    }
+}
+
+fn epoch_index(hash: u64, counter: u64) -> usize {
+    (hash ^ counter) as usize % EPOCHS
 }
 
 #[derive(Debug)]
 struct Entry {
     /// Which limits, by the number of their limiter.
     limits: u64,
+    counters: Arc<[u64]>,
     key: OwnedKey,
     /// The smallest cost that was denied.
     cost: u64,
@@ -56,6 +84,8 @@ struct Entry {
 pub(crate) struct Question<'a> {
     /// Which limits, by the number of their limiter.
     pub(crate) limits: u64,
+    /// Where these limits count: a hash of namespace and identity for each.
+    pub(crate) counters: &'a Arc<[u64]>,
     pub(crate) key: KeyRef<'a>,
     pub(crate) cost: u64,
     /// The time, if it is given.
@@ -64,8 +94,8 @@ pub(crate) struct Question<'a> {
     pub(crate) sent: Timestamp,
 }
 
-/// What a caller takes along to the store.
-#[derive(Clone, Copy, Debug)]
+/// Changes whenever something about a key is dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Epoch(u64);
 
 impl Denials {
@@ -88,40 +118,48 @@ impl Denials {
         (&self.shards[(hash >> 32) as usize % SHARDS], hash)
     }
 
-    /// The denial if it is known, as the store would give it now; else what to take along to the store.
+    /// The denial if it is known, as the store would give it now; else the epoch to note.
     pub(crate) fn recall(&self, question: &Question<'_>) -> Result<Vec<Decision>, Epoch> {
-        let (shard, hash) = self.shard(question.key);
-        let shard = lock(shard);
-        let epoch = Epoch(shard.epoch);
-        let entry = shard.entries.find(hash, |entry| entry.is_for(question)).ok_or(epoch)?;
-        entry.answer(question).ok_or(epoch)
+        self.find(question, Entry::answer)
     }
 
-    /// [`recall`](Denials::recall) for a single limit: the answer that must be quick needs no list.
+    /// [`recall`](Denials::recall) for a single limit, without a list on the heap.
     pub(crate) fn recall_one(&self, question: &Question<'_>) -> Result<Decision, Epoch> {
-        let (shard, hash) = self.shard(question.key);
-        let shard = lock(shard);
-        let epoch = Epoch(shard.epoch);
-        let entry = shard.entries.find(hash, |entry| entry.is_for(question)).ok_or(epoch)?;
-        entry.answer_one(question).ok_or(epoch)
+        self.find(question, Entry::answer_one)
     }
 
-    /// Remembers what the store said, if it is a denial of all these limits together.
+    fn find<T>(
+        &self,
+        question: &Question<'_>,
+        answer: impl FnOnce(&Entry, &Question<'_>) -> Option<T>,
+    ) -> Result<T, Epoch> {
+        let (shard, hash) = self.shard(question.key);
+        let shard = lock(shard);
+        let entry = shard.entries.find(hash, |entry| entry.is_for(question));
+        let answer = entry.and_then(|entry| answer(entry, question));
+        answer.ok_or_else(|| shard.epoch(hash, question.counters))
+    }
+
+    /// The epoch to note before asking something that is never answered from here.
+    pub(crate) fn epoch(&self, key: KeyRef<'_>, counters: &[u64]) -> Epoch {
+        let (shard, hash) = self.shard(key);
+        lock(shard).epoch(hash, counters)
+    }
+
+    /// Remembers a denial of all these limits together, which changed nothing in the store.
     pub(crate) fn remember(&self, question: &Question<'_>, epoch: Epoch, decisions: &[Decision]) {
-        let &Question { limits, key, cost, at, sent } = question;
-        let Some(first) = decisions.first().filter(|first| first.source() == Source::Store) else {
-            return;
-        };
-        let Some(ends) = ends(decisions) else { return };
+        let &Question { limits, counters, key, cost, at, sent } = question;
+        let (Some(first), Some(ends)) = (decisions.first(), ends(decisions)) else { return };
         // Counted from before the store was asked, so rather too early.
         let until = sent.plus(ends.micros_since(first.now()).min(self.longest));
         let (shard, hash) = self.shard(key);
         let mut shard = lock(shard);
-        if self.room == 0 || shard.epoch != epoch.0 {
+        if self.room == 0 || shard.epoch(hash, counters) != epoch {
             return;
         }
         let new = || Entry {
             limits,
+            counters: Arc::clone(counters),
             key: OwnedKey::new(&key),
             cost,
             until,
@@ -131,8 +169,7 @@ impl Denials {
             decisions: decisions.into(),
         };
         if let Some(entry) = shard.entries.find_mut(hash, |entry| entry.is_for(question)) {
-            // The smaller cost answers for more, unless its time is over.
-            if cost <= entry.cost || entry.until <= sent {
+            if entry.is_replaced_by(question, decisions) {
                 *entry = new();
             }
             return;
@@ -146,12 +183,18 @@ impl Denials {
         }
     }
 
-    /// Forgets what is known of a key, in all limits.
-    pub(crate) fn forget(&self, key: KeyRef<'_>) {
+    /// Drops what is remembered of a key in all limiters that count in one of these places.
+    pub(crate) fn forget(&self, key: KeyRef<'_>, counters: &[u64]) {
         let (shard, hash) = self.shard(key);
         let mut shard = lock(shard);
-        shard.epoch += 1;
-        while let Ok(entry) = shard.entries.find_entry(hash, |entry| entry.key.as_ref() == key) {
+        for counter in counters {
+            let epoch = &mut shard.epochs[epoch_index(hash, *counter)];
+            *epoch = epoch.wrapping_add(1);
+        }
+        let counts_there = |entry: &Entry| {
+            entry.key.as_ref() == key && entry.counters.iter().any(|c| counters.contains(c))
+        };
+        while let Ok(entry) = shard.entries.find_entry(hash, counts_there) {
             entry.remove();
         }
     }
@@ -160,7 +203,7 @@ impl Denials {
     pub(crate) fn clear(&self) {
         for shard in &self.shards {
             let mut shard = lock(shard);
-            shard.epoch += 1;
+            shard.epochs.iter_mut().for_each(|epoch| *epoch = epoch.wrapping_add(1));
             shard.entries.clear();
         }
     }
@@ -169,6 +212,19 @@ impl Denials {
 impl Entry {
     fn is_for(&self, question: &Question<'_>) -> bool {
         self.limits == question.limits && self.key.as_ref() == question.key
+    }
+
+    /// Whether a later denial of the same limits takes the place of this one. The smaller cost
+    /// answers for more, so a larger one does only if it has something new to tell.
+    fn is_replaced_by(&self, question: &Question<'_>, decisions: &[Decision]) -> bool {
+        let is_known = |(old, new): (&Decision, &Decision)| {
+            let now = old.asked_again(new.now(), self.cost);
+            now.is_some_and(|now| now.used() == new.used())
+        };
+        question.cost <= self.cost
+            || self.until <= question.sent
+            || self.given != question.at.is_some()
+            || !self.decisions.iter().zip(decisions).all(is_known)
     }
 
     /// The store's time now, if it is one at which the cost is still refused for certain.

@@ -1,34 +1,84 @@
-//! Denials that may be wrong from now on.
+//! What a call on the store means for the remembered denials of its key.
 
-use super::asking::Limits;
+use super::asking::{Limits, Terms};
+use super::denials::Epoch;
 use super::{Guard, SharedStore};
+use crate::decision::{Decision, Source};
+use crate::error::{Error, ErrorKind};
 use crate::key::Key;
+use crate::time::Timestamp;
 
-/// Forgets the remembered denials of a key, now and when the call that gives something back has ended, however it ended.
-pub(super) struct Forget<'a, S: SharedStore, K: Key> {
+/// A call that is on its way to the store. Dropped without a reply it may have changed the key, so
+/// what is remembered of the key is dropped too.
+pub(super) struct Call<'a, S: SharedStore, K: Key> {
     limits: &'a Limits<S>,
-    key: &'a K,
+    pub(super) terms: Terms,
+    pub(super) key: &'a K,
+    sent: Timestamp,
+    /// Of the key, before it was sent. `None`: its reply is never remembered.
+    epoch: Option<Epoch>,
+    ended: bool,
 }
 
-impl<'a, S: SharedStore, K: Key> Forget<'a, S, K> {
-    pub(super) fn new(limits: &'a Limits<S>, key: &'a K) -> Self {
-        let forget = Forget { limits, key };
-        forget.now();
-        forget
+impl<'a, S: SharedStore, K: Key> Call<'a, S, K> {
+    /// A call whose denial may be remembered.
+    pub(super) fn new(limits: &'a Limits<S>, terms: Terms, key: &'a K) -> Self {
+        let guard = limits.store.guard();
+        let epoch = || key.with_key(|key| guard.denials.epoch(key, &limits.counters));
+        let epoch = limits.remembers.then(epoch);
+        Call::sent(limits, terms, key, guard.now(), epoch)
     }
 
-    fn now(&self) {
-        self.key.with_key(|key| self.limits.store.guard().denials.forget(key));
+    /// A call that was sent at this time of this process and epoch of the key.
+    pub(super) fn sent(
+        limits: &'a Limits<S>,
+        terms: Terms,
+        key: &'a K,
+        sent: Timestamp,
+        epoch: Option<Epoch>,
+    ) -> Self {
+        Call { limits, terms, key, sent, epoch, ended: false }
+    }
+
+    /// The store decided on `cost`: a denial that changed nothing is remembered, anything else drops
+    /// what was.
+    pub(super) fn decided(mut self, cost: u64, decisions: &[Decision]) {
+        self.ended = true;
+        let Call { limits, terms, key, sent, epoch, .. } = &self;
+        key.with_key(|key| {
+            limits.warm(key, terms.at, decisions);
+            let question = limits.question(*terms, *sent, key, cost);
+            match epoch {
+                Some(epoch) if is_plain_denial(decisions) => {
+                    limits.store.guard().denials.remember(&question, *epoch, decisions);
+                }
+                _ => limits.forget(key),
+            }
+        });
+    }
+
+    /// The store gave no decision.
+    pub(super) fn failed(mut self, error: &Error) {
+        // Surely not executed: what is remembered still holds.
+        self.ended = error.kind() == ErrorKind::Unavailable;
     }
 }
 
-impl<S: SharedStore, K: Key> Drop for Forget<'_, S, K> {
+impl<S: SharedStore, K: Key> Drop for Call<'_, S, K> {
     fn drop(&mut self) {
-        self.now();
+        if !self.ended {
+            self.key.with_key(|key| self.limits.forget(key));
+        }
     }
 }
 
-/// The same for all keys.
+/// Whether the store denied it and charged nothing anywhere.
+fn is_plain_denial(decisions: &[Decision]) -> bool {
+    let unchanged = |d: &Decision| d.source() == Source::Store && d.charged() == 0;
+    decisions.iter().all(unchanged) && decisions.iter().any(|decision| !decision.allowed())
+}
+
+/// Drops all remembered denials, before and after a call that changes many keys.
 pub(super) struct ForgetAll<'a>(&'a Guard);
 
 impl<'a> ForgetAll<'a> {

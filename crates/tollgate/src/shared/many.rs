@@ -5,6 +5,7 @@ use std::future::{Future, poll_fn};
 use std::task::Poll;
 
 use super::asking::{Limits, Terms};
+use super::forget::Call;
 use super::{Ask, Mode, SharedStore, guard};
 use crate::algorithm::Op;
 use crate::decision::Decision;
@@ -20,14 +21,14 @@ impl<S: SharedStore> Limits<S> {
     ) -> Result<Vec<Decision>, Error> {
         let sent = self.store.guard().now();
         let mut decisions: Vec<Option<Decision>> = vec![None; keys.len()];
-        let mut epochs = vec![None; keys.len()];
+        let mut sent_calls: Vec<Option<Call<'_, S, K>>> = keys.iter().map(|_| None).collect();
         // Those to ask for, by what fails together.
         let mut lanes: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         for (index, key) in keys.iter().enumerate() {
             match key.with_key(|key| self.recall(&self.question(terms, sent, key, 1))) {
                 Ok(remembered) => decisions[index] = remembered.first().copied(),
                 Err(epoch) => {
-                    epochs[index] = epoch;
+                    sent_calls[index] = Some(Call::sent(self, terms, key, sent, epoch));
                     lanes.entry(key.with_key(|key| self.lane(key))).or_default().push(index);
                 }
             }
@@ -47,19 +48,21 @@ impl<S: SharedStore> Limits<S> {
         for (indexes, answer) in lanes.values().zip(answers) {
             for (position, index) in indexes.iter().enumerate() {
                 let key = &keys[*index];
-                let decision = match &answer {
-                    Ok(answers) => answers.get(position).copied().inspect(|decision| {
-                        let one = std::slice::from_ref(decision);
-                        key.with_key(|key| {
-                            self.learn(&self.question(terms, sent, key, 1), epochs[*index], one);
-                        });
-                    }),
-                    Err(error) => {
-                        let instead = self.without_store(error, terms, key, Op::Hit(1));
-                        instead.ok_or_else(|| error.clone())?.first().copied()
+                let call = sent_calls[*index].take();
+                match &answer {
+                    Ok(answers) => {
+                        decisions[*index] = answers.get(position).copied();
+                        if let (Some(call), Some(decision)) = (call, &decisions[*index]) {
+                            call.decided(1, std::slice::from_ref(decision));
+                        }
                     }
-                };
-                decisions[*index] = decision;
+                    Err(error) => {
+                        call.into_iter().for_each(|call| call.failed(error));
+                        let instead = self.without_store(error, terms, key, Op::Hit(1));
+                        let instead = instead.ok_or_else(|| error.clone())?;
+                        decisions[*index] = instead.first().copied();
+                    }
+                }
             }
         }
         let all: Option<Vec<Decision>> = decisions.into_iter().collect();

@@ -1,7 +1,8 @@
 //! Several keys of a shared store, all or nothing.
 
-use super::asking::Limits;
+use super::asking::{Limits, Terms};
 use super::failure::OnFailure;
+use super::forget::Call;
 use super::{Ask, Mode, SharedStore, guard};
 use crate::algorithm::Op;
 use crate::decision::{Decision, Source};
@@ -75,25 +76,25 @@ pub async fn hit_all_shared<S: SharedStore>(
     let lane = store.lane(asks[0].prepared, asks[0].key);
     let deadline = items.iter().map(|item| item.limits.deadline).min().unwrap_or_default();
     let begin = || store.ask(&asks, Mode::Together, at);
+    let sent = store.guard().now();
+    let calls: Vec<_> = items
+        .iter()
+        .map(|item| Call::sent(item.limits, Terms { at, deadline }, &item.key, sent, None))
+        .collect();
     match guard::call(store, lane, deadline, begin).await {
         Ok(outcomes) => {
-            warm(items, at, &outcomes);
+            let mut rest = &outcomes[..];
+            for (call, item) in calls.into_iter().zip(items) {
+                let (own, others) = rest.split_at(item.limits.prepared.len().min(rest.len()));
+                call.decided(item.cost, own);
+                rest = others;
+            }
             Ok(AllDecision::of(outcomes))
         }
-        Err(error) => without_store(&error, items, at).ok_or(error),
-    }
-}
-
-/// Lets the fallbacks know what the store said.
-fn warm<S: SharedStore>(
-    items: &[SharedItem<'_, S>],
-    at: Option<Timestamp>,
-    mut outcomes: &[Decision],
-) {
-    for item in items {
-        let (own, rest) = outcomes.split_at(item.limits.prepared.len().min(outcomes.len()));
-        outcomes = rest;
-        item.limits.warm(item.key.as_ref(), at, own);
+        Err(error) => {
+            calls.into_iter().for_each(|call| call.failed(&error));
+            without_store(&error, items, at).ok_or(error)
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod breaker;
 mod denials;
+mod denials_are_true;
 mod failing;
 mod fallback;
 mod waiting;

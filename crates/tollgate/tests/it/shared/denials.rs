@@ -212,10 +212,65 @@ fn many_keys_in_one_call_use_what_is_remembered() {
     let first = store.run(limiter.hit_each(&["a", "b", "a"])).unwrap();
     let allowed: Vec<bool> = first.iter().map(Decision::allowed).collect();
     assert_eq!(allowed, [true, true, false]);
+    let _ = store.run(limiter.hit_each(&["a"])).unwrap();
     let calls = store.calls();
     let again = store.run(limiter.hit_each(&["a", "c"])).unwrap();
     assert_eq!((again[0].source(), again[1].source()), (Source::DenialCache, Source::Store));
     assert_eq!(store.calls(), calls + 1);
     let _ = store.run(limiter.hit_each(&["a"])).unwrap();
     assert_eq!(store.calls(), calls + 1, "nothing to ask for");
+}
+
+#[test]
+fn an_allowed_hit_of_this_process_is_seen_by_a_remembered_denial() {
+    let store = Failing::new();
+    let limiter = store.limiter("10/minute");
+    let hit = |cost| store.run(limiter.hit_n("a", cost)).unwrap();
+    assert!(hit(8).allowed());
+    let said = |decision: &Decision| (decision.used(), decision.retry_after());
+    assert_eq!(said(&hit(5)), (8, Some(18 * SECOND)));
+    assert!(hit(2).allowed());
+    assert_eq!(said(&hit(5)), (10, Some(30 * SECOND)));
+    let again = hit(5);
+    assert_eq!((again.source(), again.used()), (Source::DenialCache, 10));
+}
+
+#[test]
+fn a_denial_from_before_a_charge_that_comes_home_after_it_is_not_remembered() {
+    let store = Failing::new();
+    let limiter = store.limiter("10/minute");
+    assert!(store.run(limiter.hit_n("a", 8)).unwrap().allowed());
+    store.is_now(Mood::Silent);
+    let patient = limiter.within(SECOND);
+    let mut late = Box::pin(patient.hit_n("a", 5));
+    let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+    assert!(late.as_mut().poll(&mut cx).is_pending());
+    store.is_now(Mood::Answers);
+    assert!(store.run(limiter.hit_n("a", 2)).unwrap().allowed());
+    assert_eq!(store.run(late).unwrap().used(), 8, "it was decided before the second hit");
+    assert_eq!(store.run(limiter.hit_n("a", 5)).unwrap().used(), 10);
+}
+
+#[test]
+fn what_is_remembered_survives_calls_that_were_not_executed() {
+    let store = Failing::new();
+    let limiter = store.limiter("10/minute");
+    let _ = store.run(limiter.hit_n("a", 8)).unwrap();
+    let _ = store.run(limiter.hit_n("a", 5)).unwrap();
+    store.is_now(Mood::Away);
+    assert!(store.run(limiter.hit("a")).is_err());
+    assert_eq!(store.run(limiter.hit_n("a", 5)).unwrap().source(), Source::DenialCache);
+}
+
+/// Charges under one limit leave what is known of the same key under another.
+#[test]
+fn a_charge_elsewhere_does_not_end_a_remembered_denial() {
+    let store = Failing::new();
+    let (small, large) = (store.limiter("1/hour"), store.limiter("100/hour"));
+    let _ = store.run(small.hit_n("a", 1)).unwrap();
+    assert!(!store.run(small.hit("a")).unwrap().allowed());
+    for _ in 0..5 {
+        assert!(store.run(large.hit("a")).unwrap().allowed());
+        assert_eq!(store.run(small.hit("a")).unwrap().source(), Source::DenialCache);
+    }
 }

@@ -77,6 +77,11 @@ impl Failing {
         SharedLimiter::on(self, "", limit).unwrap_or_else(|error| panic!("{limit}: {error}"))
     }
 
+    /// The same counters without a guard that remembers anything: another process, or the truth.
+    pub(crate) fn directly(&self) -> &InProcess<Memory<ManualClock>> {
+        &self.store
+    }
+
     pub(crate) fn is_now(&self, mood: Mood) {
         *self.shared.mood.lock().expect("no test panics with it") = mood;
     }
