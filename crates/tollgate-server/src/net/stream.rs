@@ -2,7 +2,7 @@
 
 use std::io;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -13,6 +13,9 @@ use tokio_rustls::server::TlsStream;
 /// How long a client may take to make room for the next bytes of its answers.
 const UNREAD: Duration = Duration::from_secs(30);
 
+/// How long a closed connection still reads what its client sends.
+const LINGER: Duration = Duration::from_secs(1);
+
 /// A connection.
 #[derive(Debug)]
 pub struct Stream {
@@ -20,6 +23,8 @@ pub struct Stream {
     idle: Option<Box<Idle>>,
     begins: Option<Box<Begins>>,
     unread: Option<Pin<Box<Sleep>>>,
+    /// Set once the write half is closed.
+    linger: Option<Pin<Box<Sleep>>>,
 }
 
 #[derive(Debug)]
@@ -49,18 +54,21 @@ struct Begins {
 
 impl From<TcpStream> for Stream {
     fn from(socket: TcpStream) -> Self {
-        Stream { bytes: Bytes::Plain(socket), idle: None, begins: None, unread: None }
+        Stream::new(Bytes::Plain(socket))
     }
 }
 
 impl From<TlsStream<TcpStream>> for Stream {
     fn from(tls: TlsStream<TcpStream>) -> Self {
-        let bytes = Bytes::Tls(Box::new(tls));
-        Stream { bytes, idle: None, begins: None, unread: None }
+        Stream::new(Bytes::Tls(Box::new(tls)))
     }
 }
 
 impl Stream {
+    fn new(bytes: Bytes) -> Stream {
+        Stream { bytes, idle: None, begins: None, unread: None, linger: None }
+    }
+
     /// Ends, as if the client had gone, when nothing arrives for that long; after twice as long at the latest.
     #[must_use]
     pub fn idle_for(mut self, timeout: Option<Duration>) -> Stream {
@@ -112,6 +120,36 @@ impl Stream {
         let timer = self.unread.get_or_insert_with(|| Box::pin(tokio::time::sleep(UNREAD)));
         timer.as_mut().poll(cx).map(|()| Err(io::ErrorKind::TimedOut.into()))
     }
+
+    /// Reads and drops what the client still sends, until it closes its side or [`LINGER`] is over.
+    fn poll_discard(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let mut scratch = [0; 2048];
+        loop {
+            let mut buffer = ReadBuf::new(&mut scratch);
+            match self.bytes.poll_read(cx, &mut buffer) {
+                Poll::Ready(Ok(())) if !buffer.filled().is_empty() => {}
+                Poll::Ready(_) => return Poll::Ready(()),
+                Poll::Pending => break,
+            }
+        }
+        match &mut self.linger {
+            Some(timer) => timer.as_mut().poll(cx),
+            None => Poll::Ready(()),
+        }
+    }
+}
+
+impl Bytes {
+    fn poll_read(
+        &mut self,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        match self {
+            Bytes::Plain(socket) => Pin::new(socket).poll_read(cx, buffer),
+            Bytes::Tls(tls) => Pin::new(tls).poll_read(cx, buffer),
+        }
+    }
 }
 
 impl Idle {
@@ -135,10 +173,7 @@ impl AsyncRead for Stream {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
-        let read = match &mut self.bytes {
-            Bytes::Plain(socket) => Pin::new(socket).poll_read(cx, buffer),
-            Bytes::Tls(tls) => Pin::new(tls).poll_read(cx, buffer),
-        };
+        let read = self.bytes.poll_read(cx, buffer);
         if self.idle.is_none() && self.begins.is_none() {
             return read;
         }
@@ -174,11 +209,18 @@ impl AsyncWrite for Stream {
         self.written(cx, flushed)
     }
 
+    /// Closes the write half, then reads until the client closes its side. Without that the system
+    /// would reset a connection that still has unread bytes, and the client would lose the last
+    /// answer, such as the reason why its request was rejected.
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let shut = match &mut self.bytes {
-            Bytes::Plain(socket) => Pin::new(socket).poll_shutdown(cx),
-            Bytes::Tls(tls) => Pin::new(tls).poll_shutdown(cx),
-        };
-        self.written(cx, shut)
+        if self.linger.is_none() {
+            let shut = match &mut self.bytes {
+                Bytes::Plain(socket) => Pin::new(socket).poll_shutdown(cx),
+                Bytes::Tls(tls) => Pin::new(tls).poll_shutdown(cx),
+            };
+            ready!(self.written(cx, shut))?;
+            self.linger = Some(Box::pin(tokio::time::sleep(LINGER)));
+        }
+        self.poll_discard(cx).map(Ok)
     }
 }

@@ -52,15 +52,20 @@ pub(super) const ALL: &[Known] = &[
     ),
     known("COMMAND", -1, 0, "COMMAND [COUNT|DOCS|INFO|LIST]"),
     known("CONFIG", -2, 0, "CONFIG GET pattern: always empty"),
+    known("DISCARD", 1, 0, "DISCARD: forget the commands since MULTI"),
     known("ECHO", 2, 0, "ECHO message"),
+    known("EXEC", 1, 0, "EXEC: run the commands since MULTI, in order"),
     known("HELLO", -1, 0, "HELLO [2|3 [AUTH user secret] [SETNAME name]]"),
     known("INFO", -1, 0, "INFO [section ...]"),
+    known("MULTI", 1, 0, "MULTI: keep commands until EXEC"),
     known("PING", -1, 0, "PING [message]"),
     known("QUIT", -1, 0, "QUIT"),
     known("READONLY", 1, 0, "READONLY"),
     known("READWRITE", 1, 0, "READWRITE"),
     known("RESET", 1, 0, "RESET: as if newly connected"),
     known("SELECT", 2, 0, "SELECT 0"),
+    known("UNWATCH", 1, 0, "UNWATCH: does nothing"),
+    known("WATCH", -2, 0, "WATCH key [key ...]: does nothing; no key can be read"),
 ];
 
 pub(super) fn find(name: &[u8]) -> Option<&'static Known> {

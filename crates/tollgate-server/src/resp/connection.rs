@@ -12,11 +12,12 @@ use tollgate::{Clock, SystemClock};
 
 use super::buffer::{Buffer, Output};
 use super::flight::Flight;
-use super::limits::{COMMAND_TIME, GOODBYE, LAST_CALL, UNREAD, UNREAD_TIME};
+use super::limits::{COMMAND_TIME, LAST_CALL, UNREAD, UNREAD_TIME};
 use super::parser::Parser;
 use super::question::{Question, What, tell};
 use super::reply::{self, Reply};
 use super::session::{Session, Step};
+use super::transaction::Transaction;
 use crate::net::{Draining, Stream};
 use crate::observe::Protocol;
 use crate::service::{Operation, Service};
@@ -219,10 +220,14 @@ impl Connection {
             let mut taken = length;
             let (command, begin) = (parser.command(bytes), output.bytes.len());
             let traced = session.traced(command);
-            if let Step::Ask(question) = session.step(service, command, &mut output.bytes)
-                && !answered(&question, service, session.protocol, &mut output.bytes)
-            {
-                taken += ask(question, service, session, &bytes[length..], &mut output.bytes).await;
+            match session.step(service, command, &mut output.bytes) {
+                Step::Exec(transaction) => {
+                    // Boxed: rare, and a connection keeps room for what it awaits.
+                    Box::pin(exec(&transaction, service, session, &mut output.bytes)).await;
+                }
+                step => {
+                    taken += run(step, service, session, &bytes[length..], &mut output.bytes).await;
+                }
             }
             traced.end(&output.bytes[begin..]);
             parser.next();
@@ -230,19 +235,46 @@ impl Connection {
         }
     }
 
-    /// The rest of the answers; then the end is told, and whatever the client still sends is read and forgotten: if it were not, the system would cut
-    /// the connection and take the answers with it.
+    /// Writes the rest of the answers and closes the connection.
     async fn goodbye(mut self) {
         let written = timeout(UNREAD_TIME, poll_fn(|cx| self.poll_write(cx))).await;
-        if !matches!(written, Ok(Ok(()))) || self.stream.shutdown().await.is_err() {
-            return;
+        if matches!(written, Ok(Ok(()))) {
+            let _ = self.stream.shutdown().await;
         }
-        let forget = async {
-            while let Ok(1..) = poll_fn(|cx| self.poll_read(cx)).await {
-                self.input.consume(self.input.filled().len());
-            }
-        };
-        let _ = timeout(GOODBYE, forget).await;
+    }
+}
+
+/// Answers a command and, if it has to wait for the store, commands behind it. Returns how many bytes
+/// of `behind` these had.
+async fn run(
+    step: Step<'_>,
+    service: &Arc<Service>,
+    session: &mut Session,
+    behind: &[u8],
+    out: &mut Vec<u8>,
+) -> usize {
+    match step {
+        Step::Ask(question) if !answered(&question, service, session.protocol, out) => {
+            ask(question, service, session, behind, out).await
+        }
+        _ => 0,
+    }
+}
+
+/// Runs the commands of a transaction, in order.
+async fn exec(
+    transaction: &Transaction,
+    service: &Arc<Service>,
+    session: &mut Session,
+    out: &mut Vec<u8>,
+) {
+    Reply { out, protocol: session.protocol }.array(transaction.count());
+    let (mut parser, mut at) = (Parser::default(), 0);
+    while let Some(length) = Transaction::next(&mut parser, transaction.from(at)) {
+        let bytes = transaction.from(at);
+        let step = session.step(service, parser.command(bytes), out);
+        at += length + run(step, service, session, &bytes[length..], out).await;
+        parser.next();
     }
 }
 
@@ -309,6 +341,9 @@ fn gather(service: &Arc<Service>, session: &mut Session, bytes: &[u8]) -> (Fligh
         // What is wrong or not complete is left for later.
         let Ok(Some(length)) = parser.parse(rest, session.limits()) else { break };
         let command = parser.command(rest);
+        if session.executes(command) {
+            break;
+        }
         let traced = session.traced(command);
         if let Step::Ask(question) = session.step(service, command, flight.said()) {
             flight.ask(question.owned(), service, session.protocol, traced);

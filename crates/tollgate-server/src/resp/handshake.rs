@@ -46,6 +46,7 @@ pub(super) fn answer(
         b"RESET" => {
             session.protocol = Protocol::Two;
             session.name = Box::default();
+            session.transaction = None;
             session.admitted = session.auth.is_open();
             reply.protocol = Protocol::Two;
             reply.simple("RESET");

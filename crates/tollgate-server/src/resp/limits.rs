@@ -36,6 +36,3 @@ pub(super) const UNREAD_TIME: Duration = Duration::from_secs(30);
 
 /// How long bytes that are on their way are waited for when the server stops.
 pub(super) const LAST_CALL: Duration = Duration::from_millis(50);
-
-/// How long a client may take to see that the server has hung up.
-pub(super) const GOODBYE: Duration = Duration::from_secs(1);

@@ -25,6 +25,7 @@ mod session;
 mod shape;
 mod throttle;
 mod trace;
+mod transaction;
 
 pub use auth::Auth;
 pub use limits::Limits;

@@ -12,6 +12,7 @@ use super::parser::Command;
 use super::question::Question;
 use super::reply::{Protocol, Reply};
 use super::trace::Traced;
+use super::transaction::Transaction;
 use super::{native, throttle};
 use crate::observe;
 use crate::service::Service;
@@ -30,6 +31,8 @@ pub(super) struct Session {
     pub(super) closing: bool,
     pub(super) by_numbers: Memo<Numbers>,
     pub(super) by_words: Memo<Words>,
+    /// Set between `MULTI` and `EXEC`.
+    pub(super) transaction: Option<Box<Transaction>>,
     tracer: Option<Arc<Tracer>>,
 }
 
@@ -39,6 +42,8 @@ pub(super) enum Step<'a> {
     Said,
     /// The store must be asked; the answer is written when it is there.
     Ask(Question<&'a [u8]>),
+    /// The commands of a transaction are to be run.
+    Exec(Box<Transaction>),
 }
 
 impl Session {
@@ -59,8 +64,15 @@ impl Session {
             closing: false,
             by_numbers: Memo::default(),
             by_words: Memo::default(),
+            transaction: None,
             tracer,
         }
+    }
+
+    /// Whether this command runs a transaction.
+    pub(super) fn executes(&self, command: Command<'_, '_>) -> bool {
+        let name = command.argument(0).unwrap_or_default();
+        self.transaction.is_some() && name.eq_ignore_ascii_case(b"EXEC")
     }
 
     pub(super) fn limits(&self) -> &'static Limits {
@@ -83,7 +95,13 @@ impl Session {
         let begin = out.len();
         let step = self.decide(service, command, out);
         if let Step::Said = step {
-            count(service, &out[begin..]);
+            let answer = &out[begin..];
+            count(service, answer);
+            if answer.starts_with(b"-")
+                && let Some(transaction) = &mut self.transaction
+            {
+                transaction.abort();
+            }
         }
         step
     }
@@ -101,7 +119,9 @@ impl Session {
         };
         verb.copy_from_slice(name);
         verb.make_ascii_uppercase();
-        if let (b"CL.THROTTLE", true, 5..) = (&*verb, self.admitted, command.len()) {
+        if let (b"CL.THROTTLE", true, 5..) = (&*verb, self.admitted, command.len())
+            && self.transaction.is_none()
+        {
             let question = throttle::cell(self, service, command);
             return self.asked(question, out);
         }
@@ -126,7 +146,14 @@ impl Session {
             Reply { out, protocol: self.protocol }.error("ERR", message);
             return Step::Said;
         }
+        if self.transaction.is_some() && !runs_at_once(verb) {
+            self.queue(command, out);
+            return Step::Said;
+        }
         match verb {
+            b"MULTI" | b"EXEC" | b"DISCARD" | b"WATCH" | b"UNWATCH" => {
+                self.transact(verb, &mut Reply { out, protocol: self.protocol })
+            }
             b"CL.THROTTLE" => {
                 let question = throttle::cell(self, service, command);
                 self.asked(question, out)
@@ -144,6 +171,39 @@ impl Session {
                 Step::Said
             }
         }
+    }
+
+    fn queue(&mut self, command: Command<'_, '_>, out: &mut Vec<u8>) {
+        let reply = &mut Reply { out, protocol: self.protocol };
+        if self.transaction.as_mut().is_some_and(|transaction| transaction.queue(command)) {
+            reply.simple("QUEUED");
+        } else {
+            reply.error("ERR", "the transaction is too large: at most 1 MiB of commands");
+        }
+    }
+
+    fn transact<'a>(&mut self, verb: &[u8], reply: &mut Reply<'_>) -> Step<'a> {
+        match (verb, self.transaction.take()) {
+            (b"MULTI", None) => {
+                self.transaction = Some(Box::default());
+                reply.ok();
+            }
+            (b"EXEC", Some(transaction)) if !transaction.is_aborted() => {
+                return Step::Exec(transaction);
+            }
+            (b"EXEC", Some(_)) => {
+                reply.error("EXECABORT", "Transaction discarded because of previous errors.");
+            }
+            (b"EXEC", None) => reply.error("ERR", "EXEC without MULTI"),
+            (b"DISCARD", None) => reply.error("ERR", "DISCARD without MULTI"),
+            (b"MULTI" | b"WATCH", Some(transaction)) => {
+                self.transaction = Some(transaction);
+                reply.error("ERR", "MULTI and WATCH are not allowed inside MULTI");
+            }
+            // DISCARD, and WATCH and UNWATCH outside of a transaction: no key can be read here.
+            _ => reply.ok(),
+        }
+        Step::Said
     }
 
     fn asked<'a>(
@@ -187,6 +247,11 @@ impl Session {
         );
         Step::Said
     }
+}
+
+/// Commands that are not kept for `EXEC`.
+fn runs_at_once(verb: &[u8]) -> bool {
+    matches!(verb, b"MULTI" | b"EXEC" | b"DISCARD" | b"WATCH" | b"QUIT" | b"RESET")
 }
 
 /// Counts an answer that is an error: who is not admitted is refused, all else made no sense.

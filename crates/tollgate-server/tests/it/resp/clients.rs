@@ -79,6 +79,19 @@ for protocol in (2, 3):
         for _ in range(100):
             pipe.execute_command("CL.THROTTLE", b"pipe%d" % protocol, 49, 1, 86400)
         assert sum(answer[0] == 0 for answer in pipe.execute()) == 50
+    with r.pipeline() as pipe:
+        for _ in range(3):
+            pipe.execute_command("TG.ALLOW", "2/day", b"multi%d" % protocol)
+        assert pipe.execute() == [1, 1, 0]
+    with r.pipeline() as pipe:
+        pipe.execute_command("TG.ALLOW", "2/day", b"free%d" % protocol)
+        pipe.execute_command("GET", "key")
+        try:
+            pipe.execute()
+            raise SystemExit("no error")
+        except redis.ResponseError:
+            pass
+    assert r.execute_command("TG.USAGE", "2/day", b"free%d" % protocol) == 0
     try:
         r.execute_command("TG.HIT", "nothing", "key")
         raise SystemExit("no error")
@@ -125,6 +138,9 @@ const assert = require("assert");
   for (let i = 0; i < 100; i++) pipeline.call("CL.THROTTLE", "node pipe", 49, 1, 86400);
   const answers = await pipeline.exec();
   assert.equal(answers.filter(([error, answer]) => !error && answer[0] === 0).length, 50);
+  const multi = redis.multi();
+  for (let i = 0; i < 3; i++) multi.call("TG.ALLOW", "2/day", "multi");
+  assert.deepEqual(await multi.exec(), [[null, 1], [null, 1], [null, 0]]);
   await assert.rejects(redis.call("TG.HIT", "nothing", "key"), /UNKNOWN/);
   await redis.quit();
   console.log("fine");

@@ -11,5 +11,6 @@ mod pipeline;
 mod stop;
 mod store;
 mod throttle;
+mod transactions;
 
 pub(crate) use client::{Client, Value};
