@@ -93,14 +93,15 @@ fn shortened(name: &str) -> String {
 
 fn rule(section: &mut Section<'_>, path: &str) -> Option<Rule> {
     let (rate, limit) = (section.node("rate_limit"), section.node("limit"));
-    let mut about = About::default();
+    let charge: Option<bool> = section.value("charge");
+    let mut about = About { charge: charge == Some(true), ..About::default() };
     let mut name = None;
     let (node, treatment) = match (rate, limit) {
         (Some(rate), Some(_)) => {
             section.wrong_here("rate_limit and limit: one of them says how much, not both");
             (rate, None)
         }
-        (Some(node), None) => (node, rate_limit(section, node, &mut about, &mut name)),
+        (Some(node), None) => (node, rate_limit(section, node, charge, &mut about, &mut name)),
         (None, Some(node)) => (node, section.convert::<Treatment>("limit", node)),
         (None, None) => {
             without_limit(section);
@@ -120,7 +121,6 @@ fn rule(section: &mut Section<'_>, path: &str) -> Option<Rule> {
     let mut shadow = false;
     section.put("shadow_mode", &mut shadow);
     section.put("quota_mode", &mut about.quota);
-    section.put("charge", &mut about.charge);
     for name in ["detailed_metric", "value_to_metric"] {
         if section.value(name) == Some(true) {
             let at = section.place(name);
@@ -181,6 +181,7 @@ fn metadata(section: &mut Section<'_>) -> Option<serde_json::Map<String, serde_j
 fn rate_limit(
     parent: &Section<'_>,
     node: &Node,
+    charge: Option<bool>,
     about: &mut About,
     name: &mut Option<String>,
 ) -> Option<Treatment> {
@@ -220,7 +221,7 @@ fn rate_limit(
             }
             let requests = requests.unwrap_or(0);
             about.rate = Some(Rate { requests, unit });
-            per_unit(&section, node, requests, unit, algorithm)
+            per_unit(&section, node, requests, unit, algorithm, charge)
         }
     };
     section.end();
@@ -233,12 +234,18 @@ fn per_unit(
     requests: u32,
     unit: Unit,
     algorithm: Option<Algorithm>,
+    charge: Option<bool>,
 ) -> Option<Treatment> {
     if requests == 0 {
         return Some(Treatment::Blocked);
     }
     let algorithm = algorithm.unwrap_or(Algorithm::FixedWindow);
-    match Limit::new(requests.into(), unit.period()).algorithm(algorithm).build() {
+    let mut limit = Limit::new(requests.into(), unit.period()).algorithm(algorithm);
+    if charge.is_none() && algorithm.can_charge_denied() {
+        // Envoy's server counts what it refuses. Costs that are reported at the end depend on it.
+        limit = limit.charge_denied();
+    }
+    match limit.build() {
         Ok(limit) => Some(Treatment::Limited(limit.into())),
         Err(error) => {
             section.wrong_at(&section.path("requests_per_unit"), node.at, &error.to_string());

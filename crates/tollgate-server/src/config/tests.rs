@@ -434,6 +434,9 @@ descriptors:
     rate_limit: { unit: year, requests_per_unit: 7, algorithm: gcra }
   - key: any
     limit: 3 per 10 minutes
+  - key: sparing
+    charge: false
+    rate_limit: { unit: day, requests_per_unit: 7 }
 "#;
     let Config { rules, warnings, .. } = read(text, "shop.yaml").unwrap();
     let warnings: Vec<_> = warnings.iter().map(ToString::to_string).collect();
@@ -452,7 +455,7 @@ descriptors:
     );
     assert_eq!(
         (limited(&user.treatment), user.shadow),
-        ("60/minute fixed-window".to_owned(), true)
+        ("60/minute fixed-window charge-denied".to_owned(), true)
     );
     assert_eq!(rule(1).name, "path=/files/*");
     assert!(shop[1].shared);
@@ -465,9 +468,10 @@ descriptors:
     assert_eq!(rule(3).about.rate, Some(Rate { requests: 0, unit: Unit::Second }));
     assert_eq!(shop[4].value, Some(Pattern::new("404")));
     assert!(rule(4).about.quota);
-    assert_eq!(limited(&rule(4).treatment), "7 per 30 days fixed-window");
+    assert_eq!(limited(&rule(4).treatment), "7 per 30 days fixed-window charge-denied");
     assert_eq!(limited(&rule(5).treatment), "7 per 365 days");
     assert_eq!(limited(&rule(6).treatment), "3 per 10 minutes");
+    assert_eq!(limited(&rule(7).treatment), "7/day fixed-window");
 }
 
 #[test]
@@ -486,7 +490,7 @@ descriptors:
         .iter()
         .map(|node| limited(&node.rule.as_ref().unwrap().treatment))
         .collect();
-    assert_eq!(texts, ["3/day fixed-window"; 3]);
+    assert_eq!(texts, ["3/day fixed-window charge-denied"; 3]);
 
     let mut bomb = String::from("a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n");
     for level in 1..12 {

@@ -21,7 +21,7 @@ use crate::auth::Gate;
 use crate::net::{Draining, Port};
 use crate::observe::Protocol;
 use crate::service::Service;
-use crate::telemetry::Tracer;
+use crate::telemetry::{Seldom, Tracer};
 
 /// The call that Envoy makes.
 const SHOULD_RATE_LIMIT: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
@@ -119,10 +119,24 @@ impl Handler {
         let begin = self.clock.now();
         let answer = self.should_rate_limit(request).await;
         stats.spans.saw(self.clock.now().since(begin));
-        if answer.as_ref().is_err_and(|status| status.code() == Code::InvalidArgument) {
-            stats.wrong();
+        if let Err(status) = &answer {
+            self.count_rejected(status);
         }
         call::response(answer)
+    }
+
+    /// Counts and logs a request that has no decision for a reason of its own. A proxy may let it
+    /// pass, so operators have to see it. A store that does not answer is counted elsewhere.
+    fn count_rejected(&self, status: &Status) {
+        static SELDOM: Seldom = Seldom::new();
+        if matches!(status.code(), Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled) {
+            return;
+        }
+        self.service.observer().port(Protocol::Grpc).wrong();
+        if let Some(untold) = SELDOM.may() {
+            let (code, reason) = (status.code(), status.message());
+            tracing::warn!(port = "grpc", ?code, reason, untold, "a request was rejected");
+        }
     }
 
     async fn should_rate_limit(

@@ -13,13 +13,14 @@ pub struct Options {
     pub problem: bool,
     /// Whether the proxy is told by its dynamic metadata how each answer came about.
     pub metadata: bool,
-    /// The largest message, in bytes.
+    /// The largest message, in bytes. A proxy that lets requests pass when it gets an error must not
+    /// be able to send a larger one: values of descriptors are headers of its clients.
     pub max_message: usize,
     /// The most descriptors of a request.
     pub max_descriptors: usize,
     /// The most requests that a connection may have open.
     pub max_streams: u32,
-    /// The largest headers of a request, in bytes.
+    /// The largest headers of a request, in bytes. Envoy hands trace headers of its clients on.
     pub max_header: u32,
     /// How long a request may take to arrive, and a connection to say what it speaks.
     pub patience: Duration,
@@ -35,10 +36,10 @@ impl Default for Options {
             headers: Headers::default(),
             problem: false,
             metadata: false,
-            max_message: 64 * 1024,
+            max_message: 4 * 1024 * 1024,
             max_descriptors: 100,
             max_streams: 1_000,
-            max_header: 16 * 1024,
+            max_header: 128 * 1024,
             patience: Duration::from_secs(10),
             keepalive: Duration::from_secs(30),
             max_age: None,

@@ -203,6 +203,12 @@ impl Bound {
         self.shadow
     }
 
+    /// Whether hits on a key are charged even if they are denied.
+    pub(crate) fn charges_denied<K: Key + ?Sized>(&self, key: &K) -> bool {
+        let limits = self.limits_of(key);
+        !limits.is_empty() && limits.iter().all(Limit::charge_denied)
+    }
+
     /// For decisions over several keys; the verdict instead where nothing is to be asked.
     pub(crate) fn item<K: Key>(
         &self,

@@ -20,7 +20,7 @@ type Level = HashMap<Box<str>, OfKey, RandomState>;
 /// The nodes of one key: by value, by pattern as they were written, and for any value.
 #[derive(Debug, Default)]
 struct OfKey {
-    exact: HashMap<Box<str>, Node, RandomState>,
+    exact: HashMap<Box<[u8]>, Node, RandomState>,
     wild: Vec<(Pattern, Node)>,
     any: Option<Box<Node>>,
 }
@@ -37,8 +37,8 @@ struct Node {
 pub trait Entry {
     /// Its key.
     fn key(&self) -> &str;
-    /// Its value.
-    fn value(&self) -> &str;
+    /// Its value: bytes, because headers need not be text.
+    fn value(&self) -> &[u8];
 }
 
 impl Entry for (&str, &str) {
@@ -46,8 +46,8 @@ impl Entry for (&str, &str) {
         self.0
     }
 
-    fn value(&self) -> &str {
-        self.1
+    fn value(&self) -> &[u8] {
+        self.1.as_bytes()
     }
 }
 
@@ -82,16 +82,16 @@ impl DescriptorKey {
 /// Keys and values in turn, on the stack unless there are many.
 #[derive(Default)]
 struct Pairs<'a> {
-    few: [&'a str; 2 * Pairs::FEW],
+    few: [&'a [u8]; 2 * Pairs::FEW],
     count: usize,
-    many: Vec<&'a str>,
+    many: Vec<&'a [u8]>,
 }
 
 impl<'a> Pairs<'a> {
     const FEW: usize = 6;
 
-    fn push(&mut self, key: &'a str, value: &'a str) {
-        let at = 2 * self.count;
+    fn push(&mut self, key: &'a str, value: &'a [u8]) {
+        let (key, at) = (key.as_bytes(), 2 * self.count);
         self.count += 1;
         match self.few.get_mut(at..at + 2) {
             Some(room) => room.copy_from_slice(&[key, value]),
@@ -101,7 +101,7 @@ impl<'a> Pairs<'a> {
 
     fn key(&self) -> DescriptorKey {
         let framed =
-            |parts: &[&str]| Parts(parts).with_key(|key| DescriptorKey(key.bytes().into()));
+            |parts: &[&[u8]]| Parts(parts).with_key(|key| DescriptorKey(key.bytes().into()));
         if self.many.is_empty() {
             return framed(&self.few[..2 * self.count]);
         }
@@ -126,7 +126,8 @@ impl Domain {
         let (mut level, mut bound, mut pairs) = (&self.0, None, Pairs::default());
         for entry in entries {
             let node = level.get(entry.key())?.find(entry.value())?;
-            pairs.push(entry.key(), node.shared.as_deref().unwrap_or_else(|| entry.value()));
+            let shared = node.shared.as_deref().map(str::as_bytes);
+            pairs.push(entry.key(), shared.unwrap_or_else(|| entry.value()));
             (level, bound) = (&node.next, node.bound.as_ref());
         }
         Some(Match { bound: Arc::clone(bound?), key: pairs.key() })
@@ -134,8 +135,8 @@ impl Domain {
 }
 
 impl OfKey {
-    fn find(&self, value: &str) -> Option<&Node> {
-        let wild = || self.wild.iter().find(|(pattern, _)| pattern.matches(value.as_bytes()));
+    fn find(&self, value: &[u8]) -> Option<&Node> {
+        let wild = || self.wild.iter().find(|(pattern, _)| pattern.matches(value));
         self.exact.get(value).or_else(|| wild().map(|(_, node)| node)).or(self.any.as_deref())
     }
 }
@@ -164,7 +165,7 @@ fn level(binding: &mut Binding<'_>, namespace: &str, descriptors: &[Descriptor])
         match &descriptor.value {
             None => of_key.any = Some(Box::new(node)),
             Some(pattern) if pattern.is_exact() => {
-                of_key.exact.insert(pattern.text().into(), node);
+                of_key.exact.insert(pattern.text().as_bytes().into(), node);
             }
             Some(pattern) => of_key.wild.push((pattern.clone(), node)),
         }

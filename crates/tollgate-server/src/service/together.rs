@@ -20,6 +20,18 @@ pub struct Item<'a, K = &'a [u8]> {
     pub cost: u64,
 }
 
+impl<K: Key> Item<'_, K> {
+    /// Whether it is charged even when the request is refused.
+    pub(crate) fn charges_denied(&self) -> bool {
+        self.bound.charges_denied(&self.key)
+    }
+
+    /// What to ask for it once another item has refused the request.
+    pub(crate) fn refused(&self) -> Operation {
+        if self.charges_denied() { Operation::Hit(self.cost) } else { Operation::Peek(self.cost) }
+    }
+}
+
 impl Service {
     /// Hits several keys, all or nothing. There is an answer for each item, in order, of what its own limits say; the whole passes if
     /// [all of them do](Answer::passes). Otherwise nothing is charged but limits that charge denied hits.
@@ -32,7 +44,7 @@ impl Service {
         let blocked =
             |item: &Item<'_, K>| matches!(item.bound.item(&item.key, 0), Err(Verdict::Blocked));
         if items.iter().any(blocked) {
-            return self.each(items, Operation::Peek).await;
+            return self.refuse_all(items).await;
         }
         let (shadows, binding): (Vec<_>, Vec<_>) =
             items.iter().enumerate().partition(|(_, item)| item.bound.is_shadow());
@@ -51,22 +63,22 @@ impl Service {
             item.key.with_key(saw);
             answers[*index] = Some(answer);
         }
-        let look = if passes { Operation::Hit } else { Operation::Peek };
         for (index, item) in shadows {
-            answers[index] = Some(self.ask(item.bound, &item.key, look(item.cost)).await?);
+            let operation = if passes { Operation::Hit(item.cost) } else { item.refused() };
+            answers[index] = Some(self.ask(item.bound, &item.key, operation).await?);
         }
         Ok(answers.into_iter().flatten().collect())
     }
 
-    /// Asks each for itself.
-    async fn each<K: Key>(
+    /// Answers for the items of a request that is refused: limits that charge denied hits are
+    /// charged, the others only looked at.
+    pub(crate) async fn refuse_all<K: Key>(
         &self,
         items: &[Item<'_, K>],
-        operation: fn(u64) -> Operation,
     ) -> Result<Vec<Answer>, Refusal> {
         let mut answers = Vec::with_capacity(items.len());
         for item in items {
-            answers.push(self.ask(item.bound, &item.key, operation(item.cost)).await?);
+            answers.push(self.ask(item.bound, &item.key, item.refused()).await?);
         }
         Ok(answers)
     }

@@ -10,7 +10,8 @@ type Hit<'a> = Item<'a, &'a DescriptorKey>;
 
 /// The answers, in order; `None` where nothing limits.
 ///
-/// Peeks come first: where one of them refuses, the whole request is refused and its hits are only looked at. The hits are one step, all or nothing. A
+/// Peeks come first: where one of them refuses, the whole request is refused and its hits are only
+/// looked at, except those of limits that charge denied hits. The hits are one step, all or nothing. A
 /// refund and a charge tell of something that is over: they are made whatever the others say. Quotas come last, each for itself: one that lets pass is enough.
 pub(super) async fn all(
     service: &Service,
@@ -51,9 +52,12 @@ pub(super) async fn all(
     }
     if open && !passes(questions, &answers) {
         for (index, found, cost) in hits {
-            if answers[index].as_ref().is_some_and(|answer| answer.verdict == Verdict::Allowed) {
+            let key = Question::key(found);
+            if answers[index].as_ref().is_some_and(|answer| answer.verdict == Verdict::Allowed)
+                && !found.bound.charges_denied(key)
+            {
                 let back = Operation::Refund(cost);
-                let _ = service.ask(&found.bound, Question::key(found), back).await?;
+                let _ = service.ask(&found.bound, key, back).await?;
             }
         }
     }
@@ -72,7 +76,7 @@ fn binding_pass(questions: &[Question], answers: &[Option<Answer>]) -> bool {
     binding.filter_map(|(_, answer)| answer.as_ref()).all(Answer::passes)
 }
 
-/// Hits, or looks where it is refused already. Hits on one counter are one hit.
+/// Hits, unless the request is refused already. Hits on one counter are one hit.
 async fn hit(
     service: &Service,
     hits: &[(usize, &Match, u64)],
@@ -93,17 +97,9 @@ async fn hit(
     let items: Vec<Hit<'_>> = items.into_iter().map(|(_, item)| item).collect();
     let answers = match open {
         true => together(service, &items).await?,
-        false => look(service, &items).await?,
+        false => service.refuse_all(&items).await?,
     };
     Ok(places.into_iter().map(|(index, place)| (index, answers[place].clone())).collect())
-}
-
-async fn look(service: &Service, items: &[Hit<'_>]) -> Result<Vec<Answer>, Refusal> {
-    let mut answers = Vec::with_capacity(items.len());
-    for item in items {
-        answers.push(service.ask(item.bound, &item.key, Operation::Peek(item.cost)).await?);
-    }
-    Ok(answers)
 }
 
 async fn together(service: &Service, items: &[Hit<'_>]) -> Result<Vec<Answer>, Refusal> {
@@ -118,8 +114,9 @@ async fn together(service: &Service, items: &[Hit<'_>]) -> Result<Vec<Answer>, R
     }
 }
 
-/// One after the other; when one refuses, those before get back what they were charged and those after are only looked at. In between others may
-/// see the charge: that may refuse too much for a moment, and never admits too much.
+/// One after the other. When one refuses, those before get their charge back and those after are
+/// only looked at, except limits that charge denied hits. Others may see the charge in between: that
+/// may refuse too much for a moment, and never admits too much.
 async fn in_turn(service: &Service, items: &[Hit<'_>]) -> Result<Vec<Answer>, Refusal> {
     let mut answers: Vec<Answer> = Vec::with_capacity(items.len());
     for (index, item) in items.iter().enumerate() {
@@ -129,12 +126,12 @@ async fn in_turn(service: &Service, items: &[Hit<'_>]) -> Result<Vec<Answer>, Re
             continue;
         }
         for (item, charged) in items.iter().zip(&answers) {
-            if charged.verdict == Verdict::Allowed {
+            if charged.verdict == Verdict::Allowed && !item.charges_denied() {
                 let _ = service.ask(item.bound, &item.key, Operation::Refund(item.cost)).await?;
             }
         }
         answers.push(answer?);
-        answers.extend(look(service, &items[index + 1..]).await?);
+        answers.extend(service.refuse_all(&items[index + 1..]).await?);
         break;
     }
     Ok(answers)

@@ -42,7 +42,7 @@ impl service::Entry for Entry {
         &self.key
     }
 
-    fn value(&self) -> &str {
+    fn value(&self) -> &[u8] {
         &self.value
     }
 }
@@ -124,6 +124,7 @@ fn overridden(
     };
     let limit = Limit::new(given.requests_per_unit.into(), period)
         .algorithm(Algorithm::FixedWindow)
+        .charge_denied()
         .name(OVERRIDE)
         .build();
     let policy = limit.and_then(|limit| Policy::new([limit]));

@@ -92,7 +92,7 @@ async fn a_limit_of_the_request_holds_instead_of_the_rule() {
     }
     assert_eq!(client.left(three()).await, (false, 0));
     let five = overridden(5, Unit::Hour, user());
-    assert_eq!(client.left(five).await, (true, 1), "another quota, the same count");
+    assert_eq!(client.left(five).await, (true, 0), "another quota, and the same count of 5");
     assert_eq!(client.left(user()).await, (true, 0), "the rule has a count of its own");
     let other = overridden(3, Unit::Hour, on([("user", "b")]));
     assert_eq!(client.left(other).await, (true, 2), "and so has another key");

@@ -7,6 +7,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use prost::Message;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tollgate_server::observe::Protocol;
 use tonic::codegen::http::{self as http, Response};
 
 const PATH: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
@@ -93,6 +94,32 @@ async fn frames_that_are_none_have_a_status() {
         );
     }
     still_answers(&server).await;
+}
+
+/// A proxy may let a request pass that has no decision, and its values are headers of clients.
+#[tokio::test]
+async fn values_of_any_size_and_bytes_are_decided_on() {
+    let server = Server::start(vec![each("user", "1/day")]).await;
+    let mut client = server.client().await;
+    let of = |value: Vec<u8>| {
+        let mut descriptor = on([("user", "")]);
+        descriptor.entries[0].value = value;
+        descriptor
+    };
+    for value in [vec![b'x'; 4_000_000], vec![0xff], vec![0xfe], vec![0xff, 0xff]] {
+        assert_eq!(client.left(of(value.clone())).await, (true, 0), "{:?}", value.first());
+        assert_eq!(client.left(of(value)).await, (false, 0));
+    }
+}
+
+#[tokio::test]
+async fn a_rejected_message_is_counted() {
+    let server = server().await;
+    let wrong = || server.service.observer().port(Protocol::Grpc).counts().3;
+    status(&server, framed(&vec![0; 1_001])).await;
+    assert_eq!(wrong(), 1);
+    status(&server, framed(&[0xff; 20])).await;
+    assert_eq!(wrong(), 2);
 }
 
 #[tokio::test]

@@ -82,3 +82,25 @@ async fn a_shadow_is_not_charged_for_a_request_that_is_refused() {
     assert_eq!(codes(&answer), [Code::OverLimit, Code::Ok]);
     assert_eq!(client.left(cost(0, on([("path", "/")]))).await, (true, 8));
 }
+
+/// As files of Envoy's own server are read.
+#[tokio::test]
+async fn limits_that_charge_denied_hits_charge_whatever_the_others_say() {
+    let rule =
+        |key: &str, quota: u64| each(key, &format!("{quota}/day fixed-window charge-denied"));
+    let blocked = treated("blocked", Treatment::Blocked);
+    let rules = vec![rule("user", 9), rule("path", 2), each("ip", "9/day"), blocked];
+    let mut client = Server::start(rules).await.client().await;
+    let peek = |key: &'static str, value: &'static str| cost(0, on([(key, value)]));
+    for _ in 0..4 {
+        client.ask(both()).await;
+    }
+    assert_eq!(client.left(peek("user", "a")).await, (true, 5));
+    let blocked = || on([("blocked", "")]);
+    client.ask([on([("user", "a")]), on([("ip", "a")]), blocked()]).await;
+    assert_eq!(client.left(peek("user", "a")).await, (true, 4), "a block refused");
+    assert_eq!(client.left(peek("ip", "a")).await, (true, 9));
+    client.ask([on([("user", "a")]), on([("ip", "a")]), peek("path", "/")]).await;
+    assert_eq!(client.left(peek("user", "a")).await, (true, 3), "a peek refused");
+    assert_eq!(client.left(peek("ip", "a")).await, (true, 9));
+}

@@ -138,7 +138,7 @@ async fn exchange(mut io: Box<dyn Io>, text: &str) -> std::io::Result<String> {
 const SHOULD_RATE_LIMIT: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
 
 fn question() -> Vec<u8> {
-    let entry = Entry { key: "user".to_owned(), value: "somebody".to_owned() };
+    let entry = Entry { key: "user".to_owned(), value: "somebody".into() };
     let descriptor = RateLimitDescriptor { entries: vec![entry], ..RateLimitDescriptor::default() };
     let request = RateLimitRequest {
         domain: "shop".to_owned(),
