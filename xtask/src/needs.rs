@@ -22,6 +22,7 @@ const NEEDS: &[(&str, &str, &str)] = &[
     ("test", "nats-server", "nats-server"),
     ("test", "nginx", "nginx-light"),
     ("test", "haproxy", "haproxy"),
+    ("test", "chromium", "chromium"),
     ("test", "python3 -m ensurepip", "python3-venv"),
     ("test", "node", "nodejs"),
     ("test", "npm", "npm"),

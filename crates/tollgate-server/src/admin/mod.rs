@@ -13,7 +13,7 @@ use serde_json::json;
 use tollgate::shared::SharedStore as _;
 
 use crate::auth::Gate;
-use crate::http::{Problem, Reply, Talk, bytes, of_json, unauthorized};
+use crate::http::{Browsers, Problem, Reply, Talk, bytes, of_json, unauthorized};
 use crate::net::{Draining, Port};
 use crate::observe::Protocol;
 use crate::service::Service;
@@ -31,7 +31,8 @@ GET /rules         the rules in force, and how their hits ended
 
 /// Answers on this port until it is time to stop.
 pub async fn serve(port: Port, service: Arc<Service>, draining: Draining) {
-    let (gate, talk) = (port.gate(), Arc::new(Talk::new(port.patience())));
+    let (gate, browsers) = (port.gate(), Browsers::new(&port));
+    let talk = Arc::new(Talk::new(port.patience(), Arc::clone(&service), Protocol::Admin));
     port.serve(draining, move |stream, _peer, draining| {
         let (service, gate) = (Arc::clone(&service), Arc::clone(&gate));
         let talk = Arc::clone(&talk);
@@ -43,6 +44,13 @@ pub async fn serve(port: Port, service: Arc<Service>, draining: Draining) {
                     if !admitted(&gate, &request) {
                         service.observer().port(Protocol::Admin).refuse();
                         return unauthorized(request.headers());
+                    }
+                    if !is_health(&request)
+                        && gate.is_open()
+                        && let Some(problem) = browsers.refuse(&request)
+                    {
+                        service.observer().port(Protocol::Admin).refuse();
+                        return problem.response();
                     }
                     let answer = routed(&service, &told, &request).await;
                     answer.unwrap_or_else(|problem| problem.response())
@@ -56,7 +64,11 @@ pub async fn serve(port: Port, service: Arc<Service>, draining: Draining) {
 
 /// Health is told to everybody: who looks after the server has no token.
 fn admitted(gate: &Gate, request: &Request<Incoming>) -> bool {
-    matches!(request.uri().path(), "/health" | "/ready") || gate.admits_headers(request.headers())
+    is_health(request) || gate.admits_headers(request.headers())
+}
+
+fn is_health(request: &Request<Incoming>) -> bool {
+    matches!(request.uri().path(), "/health" | "/ready")
 }
 
 async fn routed(

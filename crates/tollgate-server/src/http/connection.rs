@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::future::Future;
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::header::CONNECTION;
@@ -14,6 +15,9 @@ use hyper_util::server::conn::auto::Builder;
 
 use super::reply::Reply;
 use crate::net::{Draining, Stream};
+use crate::observe::Protocol;
+use crate::service::Service;
+use crate::telemetry::Seldom;
 
 /// How often a client that speaks HTTP/2 and says nothing is asked whether it is still there.
 const KEEPALIVE: Duration = Duration::from_secs(30);
@@ -24,8 +28,9 @@ const LAST_CALL: Duration = Duration::from_millis(100);
 /// What shows which version it is: the preface of HTTP/2, in bytes.
 const PREFACE: usize = 24;
 
-/// The longest head of a request, in bytes.
-const MAX_HEAD: usize = 16 * 1024;
+/// The longest head of a request, in bytes. More than nginx (33 KiB) and Envoy (60 KiB) let a client
+/// send by default, so that a proxy which forwards all headers gets a decision and not an error.
+const MAX_HEAD: usize = 128 * 1024;
 
 /// Requests at once on one connection.
 const MAX_STREAMS: u32 = 256;
@@ -35,25 +40,26 @@ const MAX_STREAMS: u32 = 256;
 pub(crate) struct Talk {
     builder: Builder<TokioExecutor>,
     patience: Duration,
+    service: Arc<Service>,
+    protocol: Protocol,
 }
 
 impl Talk {
     /// With clients who may take that long to send the head of a request, and to begin the next one.
-    pub(crate) fn new(patience: Duration) -> Talk {
+    pub(crate) fn new(patience: Duration, service: Arc<Service>, protocol: Protocol) -> Talk {
         let mut builder = Builder::new(TokioExecutor::new());
         builder
             .http1()
             .timer(TokioTimer::new())
             .header_read_timeout(patience)
-            .max_buf_size(MAX_HEAD)
-            .pipeline_flush(true);
+            .max_buf_size(MAX_HEAD);
         builder
             .http2()
             .timer(TokioTimer::new())
             .keep_alive_interval(KEEPALIVE)
             .max_concurrent_streams(MAX_STREAMS)
             .max_header_list_size(MAX_HEAD as u32);
-        Talk { builder, patience }
+        Talk { builder, patience, service, protocol }
     }
 
     /// Answers everything on a connection, until its client or the server has had enough; what was begun is answered.
@@ -81,13 +87,27 @@ impl Talk {
             // A request that is on its way when an idle connection ends would be lost.
             tokio::time::sleep(LAST_CALL).await;
         });
-        // An error here is a client that went away or spoke something else: nobody to tell.
-        tokio::select! {
-            _ = &mut talk => {}
+        let ended = tokio::select! {
+            ended = &mut talk => ended,
             () = &mut stop => {
                 talk.as_mut().graceful_shutdown();
-                let _ = talk.await;
+                talk.await
             }
+        };
+        if let Err(error) = ended {
+            self.count_rejected(&*error);
+        }
+    }
+
+    /// Counts and logs a request that could not be parsed; hyper has answered it with 400 or 431.
+    /// Other errors mean that the client went away.
+    fn count_rejected(&self, error: &(dyn std::error::Error + 'static)) {
+        static SELDOM: Seldom = Seldom::new();
+        let parsing = error.downcast_ref::<hyper::Error>().filter(|error| error.is_parse());
+        let Some(error) = parsing else { return };
+        self.service.observer().port(self.protocol).wrong();
+        if let Some(untold) = SELDOM.may() {
+            tracing::warn!(port = self.protocol.name(), %error, untold, "a request was rejected");
         }
     }
 }

@@ -6,6 +6,7 @@ use http::{HeaderMap, Request, Response, StatusCode, header};
 use hyper::body::Incoming;
 use tollgate::{Clock as _, SystemClock};
 
+use super::browser::Browsers;
 use super::problem::Problem;
 use super::reply::Reply;
 use super::route;
@@ -20,13 +21,15 @@ use crate::telemetry::{Span, Tracer};
 pub(super) struct Front {
     service: Arc<Service>,
     gate: Arc<Gate>,
+    browsers: Browsers,
     tracer: Option<Tracer>,
     clock: SystemClock,
 }
 
 impl Front {
     pub(super) fn new(port: &Port, service: Arc<Service>) -> Front {
-        Front { service, gate: port.gate(), tracer: port.tracer(), clock: SystemClock::new() }
+        let (gate, browsers) = (port.gate(), Browsers::new(port));
+        Front { service, gate, browsers, tracer: port.tracer(), clock: SystemClock::new() }
     }
 
     pub(super) async fn answer(&self, request: Request<Incoming>) -> Response<Reply> {
@@ -50,6 +53,12 @@ impl Front {
         if !self.gate.admits_headers(request.headers()) {
             stats.refuse();
             return unauthorized(request.headers());
+        }
+        if self.gate.is_open()
+            && let Some(problem) = self.browsers.refuse(&request)
+        {
+            stats.refuse();
+            return problem.response();
         }
         let begin = self.clock.now();
         let response = route::answer(&self.service, request).await;

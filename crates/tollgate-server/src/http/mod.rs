@@ -6,6 +6,7 @@
 
 mod ask;
 mod body;
+mod browser;
 mod check;
 mod connection;
 mod front;
@@ -17,6 +18,7 @@ mod question;
 mod reply;
 mod route;
 
+pub(crate) use browser::Browsers;
 pub(crate) use connection::Talk;
 pub(crate) use front::unauthorized;
 pub(crate) use json::answer as answer_json;
@@ -26,11 +28,12 @@ pub(crate) use reply::{Reply, bytes, of_json};
 use std::sync::Arc;
 
 use crate::net::{Draining, Port};
+use crate::observe::Protocol;
 use crate::service::Service;
 
 /// Answers on this port until it is time to stop.
 pub async fn serve(port: Port, service: Arc<Service>, draining: Draining) {
-    let talk = Arc::new(Talk::new(port.patience()));
+    let talk = Arc::new(Talk::new(port.patience(), Arc::clone(&service), Protocol::Http));
     let front = Arc::new(front::Front::new(&port, service));
     port.serve(draining, move |stream, _peer, draining| {
         let (front, talk) = (Arc::clone(&front), Arc::clone(&talk));

@@ -1,6 +1,7 @@
 //! The server as its clients see it.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
+mod backend;
 mod cli;
 mod cluster;
 mod config;

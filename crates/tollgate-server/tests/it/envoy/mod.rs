@@ -9,6 +9,8 @@ use std::sync::{Mutex, PoisonError};
 
 use tollgate_testkit::servers::{Process, eventually, free_port};
 
+use crate::backend;
+
 const GUIDE: &str = include_str!("../../../../../guides/envoy.md");
 
 /// Which Envoy: the package of the Python index has its binary.
@@ -68,7 +70,6 @@ struct Edge {
     tollgate: Process,
     serve: Vec<String>,
     _envoy: Process,
-    _backend: Backend,
 }
 
 impl Edge {
@@ -79,7 +80,7 @@ impl Edge {
 
     /// With another text in the file of Envoy, and more arguments of the server.
     fn with(change: impl FnOnce(&str) -> String, arguments: &[&str]) -> Edge {
-        let (port, rls, backend) = (free_port(), free_port(), Backend::start());
+        let (port, rls, backend) = (free_port(), free_port(), backend::start());
         let mut tollgate = Process::new(env!("CARGO_BIN_EXE_tollgate"), "tollgate");
         let config = tollgate.dir().join("edge.yaml");
         std::fs::write(&config, block("domain: edge")).unwrap();
@@ -98,7 +99,7 @@ impl Edge {
         let text = change(block("static_resources:"))
             .replace("port_value: 10000", &format!("port_value: {port}"))
             .replace("port_value: 8081", &format!("port_value: {rls}"))
-            .replace("port_value: 9000", &format!("port_value: {}", backend.port));
+            .replace("port_value: 9000", &format!("port_value: {}", backend.port()));
         let config = envoy.dir().join("envoy.yaml");
         std::fs::write(&config, text).unwrap();
         envoy.start(|command| {
@@ -110,7 +111,7 @@ impl Edge {
         });
         let listens = || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok();
         eventually("Envoy listens", listens);
-        Edge { port, tollgate, serve, _envoy: envoy, _backend: backend }
+        Edge { port, tollgate, serve, _envoy: envoy }
     }
 
     /// Asks by curl.
@@ -148,38 +149,5 @@ impl Response {
             .filter_map(|line| line.split_once(": "))
             .find(|(own, _)| *own == name)
             .map(|(_, value)| value)
-    }
-}
-
-/// A server that answers everything with a hundred bytes.
-struct Backend {
-    port: u16,
-}
-
-impl Backend {
-    fn start() -> Backend {
-        let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
-        let port = listener.local_addr().unwrap().port();
-        std::thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                std::thread::spawn(move || answer(stream));
-            }
-        });
-        Backend { port }
-    }
-}
-
-fn answer(stream: std::net::TcpStream) {
-    use std::io::{BufRead, BufReader, Write};
-    let Ok(mut out) = stream.try_clone() else { return };
-    for line in BufReader::new(stream).lines().map_while(Result::ok) {
-        // The end of a request: none of them has a body.
-        if line.is_empty() {
-            let body = "x".repeat(100);
-            let head = "HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n";
-            if out.write_all(format!("{head}{body}").as_bytes()).is_err() {
-                return;
-            }
-        }
     }
 }

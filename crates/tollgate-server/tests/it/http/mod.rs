@@ -1,6 +1,7 @@
 //! The HTTP port, over sockets.
 
 mod answers;
+mod browser;
 mod client;
 mod hostile;
 mod proxies;
