@@ -87,6 +87,7 @@ fn store(stats: &Stats, text: &mut Text) {
         ("lost", stats.lost),
         ("refused", stats.refused),
         ("skipped", stats.skipped),
+        ("shed", stats.shed),
         ("failed_open", stats.failed_open),
         ("failed_closed", stats.failed_closed),
         ("fallback", stats.fallback),

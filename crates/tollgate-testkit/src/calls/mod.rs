@@ -1,9 +1,13 @@
 //! What tests of a shared store's failures do with it, on tokio: patience where an answer must come, none where it cannot.
 
+mod distance;
 mod line;
+mod overload;
 mod rules;
 
+pub use distance::Distance;
 pub use line::Line;
+pub use overload::overload;
 pub use rules::Rules;
 
 use std::future::Future;

@@ -12,6 +12,7 @@ use foldhash::fast::RandomState;
 use super::SharedStore;
 use super::breaker::{Breaker, Entry, Settings, Turn};
 use super::denials::Denials;
+use super::load::{End, Load};
 use super::stats::{Counters, Stats};
 use crate::clock::{Clock, SystemClock};
 use crate::error::{Error, ErrorKind};
@@ -32,13 +33,26 @@ use crate::time::{Timestamp, micros_up};
 pub struct Guard {
     deadline: Duration,
     breaker: Settings,
-    lanes: Box<[Mutex<Breaker>]>,
+    lanes: Box<[Mutex<Lane>]>,
     clock: Arc<dyn Clock>,
     jitter: RandomState,
     pub(crate) denials: Denials,
     pub(crate) counters: Counters,
     /// Where limiters fall back to; made when the first of them wants it.
     fallback: OnceLock<Memory<Arc<dyn Clock>>>,
+}
+
+/// What is known of one part of the store, which fails or is overloaded as a whole.
+#[derive(Debug)]
+struct Lane {
+    breaker: Breaker,
+    load: Load,
+}
+
+impl Lane {
+    fn new() -> Lane {
+        Lane { breaker: Breaker::new(), load: Load::new() }
+    }
 }
 
 /// The settings of a [`Guard`].
@@ -126,7 +140,7 @@ impl Guard {
         now.plus(self.breaker.pause)
     }
 
-    fn lane(&self, lane: usize) -> &Mutex<Breaker> {
+    fn lane(&self, lane: usize) -> &Mutex<Lane> {
         &self.lanes[lane % self.lanes.len()]
     }
 
@@ -176,24 +190,37 @@ pub(crate) async fn within<S: SharedStore, T>(
     .await
 }
 
-/// Leave to ask. Dropped without an answer it changes nothing, but lets the next one probe if this was a probe.
+/// Permission to ask. Dropped without an answer it says nothing about the store, but if it was a probe, the next call may probe.
 struct Pass<'a> {
     guard: &'a Guard,
-    lane: &'a Mutex<Breaker>,
+    lane: &'a Mutex<Lane>,
+    entered: Timestamp,
     probe: bool,
     judged: bool,
+    end: End,
 }
 
 impl<'a> Pass<'a> {
     fn enter(guard: &'a Guard, lane: usize) -> Result<Self, Error> {
         let now = guard.now();
         let lane = guard.lane(lane);
-        let entry = lock(lane).enter(&guard.breaker, now);
-        match entry {
-            Entry::Ask => Ok(Pass { guard, lane, probe: false, judged: false }),
+        let pass =
+            |probe| Pass { guard, lane, entered: now, probe, judged: false, end: End::Other };
+        let mut locked = lock(lane);
+        match locked.breaker.enter(&guard.breaker, now) {
+            Entry::Ask => match locked.load.enter() {
+                Ok(()) => Ok(pass(false)),
+                Err(bound) => {
+                    guard.counters.shed.add();
+                    Err(Error::unavailable(format!(
+                        "it is overloaded: {bound} calls are under way, as many as it answers within the deadline"
+                    )))
+                }
+            },
             Entry::Probe => {
                 tracing::debug!("asking a store that failed, to see whether it answers again");
-                Ok(Pass { guard, lane, probe: true, judged: false })
+                locked.load.enter_anyway();
+                Ok(pass(true))
             }
             Entry::Wait(until) => {
                 guard.counters.skipped.add();
@@ -204,16 +231,27 @@ impl<'a> Pass<'a> {
     }
 
     fn judge<T>(mut self, result: &Result<T, Error>, impatient: bool) -> Turn {
-        let Pass { guard, lane, probe, .. } = self;
+        let Pass { guard, lane, entered, probe, .. } = self;
+        self.end = match result {
+            Ok(_) => End::Answered,
+            Err(error) if error.kind() == ErrorKind::Store => End::Answered,
+            Err(error)
+                if error.kind() == ErrorKind::Lost
+                    && guard.now().since(entered) >= guard.deadline =>
+            {
+                End::Late
+            }
+            Err(_) => End::Other,
+        };
         let turn = match result {
             Err(error) if !error.is_of_store() => return Turn::Nothing,
             Err(_) if impatient => Turn::Nothing,
             Err(error) if error.kind() != ErrorKind::Store => {
                 let now = guard.now();
-                lock(lane).failed(&guard.breaker, now, probe, guard.jitter(now))
+                lock(lane).breaker.failed(&guard.breaker, now, probe, guard.jitter(now))
             }
             // An error about this key: the store answers.
-            Ok(_) | Err(_) => lock(lane).succeeded(),
+            Ok(_) | Err(_) => lock(lane).breaker.succeeded(),
         };
         self.judged = !impatient;
         let counters = &guard.counters;
@@ -245,8 +283,11 @@ impl<'a> Pass<'a> {
 
 impl Drop for Pass<'_> {
     fn drop(&mut self) {
+        let now = self.guard.now();
+        let mut lane = lock(self.lane);
+        lane.load.leave(micros_up(self.guard.deadline), self.entered, now, self.end);
         if self.probe && !self.judged {
-            lock(self.lane).abandoned(self.guard.now());
+            lane.breaker.abandoned(now);
         }
     }
 }
@@ -345,7 +386,7 @@ impl GuardBuilder {
                 longest_pause: micros_up(self.longest_pause).max(1),
                 span: micros_up(self.deadline).saturating_mul(2),
             },
-            lanes: (0..self.lanes).map(|_| Mutex::new(Breaker::new())).collect(),
+            lanes: (0..self.lanes).map(|_| Mutex::new(Lane::new())).collect(),
             clock: self.clock,
             jitter: RandomState::default(),
             denials: Denials::new(self.denials, micros_up(self.denials_for)),

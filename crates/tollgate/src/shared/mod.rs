@@ -14,6 +14,7 @@ mod guard;
 mod in_process;
 mod limiter;
 mod limiters;
+mod load;
 mod many;
 mod place;
 mod policy_limiter;

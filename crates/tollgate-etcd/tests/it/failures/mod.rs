@@ -6,6 +6,7 @@ mod connecting;
 mod cut;
 mod frozen;
 mod login;
+mod overload;
 mod quorum;
 mod quota;
 mod restart;

@@ -5,5 +5,6 @@ mod fake;
 mod garbage;
 mod memory;
 mod one_of_several;
+mod overload;
 mod restart;
 mod values;

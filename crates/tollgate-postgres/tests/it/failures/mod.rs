@@ -4,3 +4,4 @@ mod cleaning;
 mod database;
 mod locks;
 mod outage;
+mod overload;

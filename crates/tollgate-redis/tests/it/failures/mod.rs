@@ -7,6 +7,7 @@ mod failover;
 mod frozen;
 mod memory;
 mod outage;
+mod overload;
 mod restart;
 mod slots;
 mod values;
