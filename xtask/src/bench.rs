@@ -6,6 +6,10 @@ use crate::outcome::Outcome;
 
 pub(crate) fn bench(arguments: &[String]) -> Outcome {
     let name = arguments.first().map(String::as_str);
+    if name == Some("clock") {
+        needs::install_for("bench instructions")?;
+        return run(&mut cargo(["bench", "--package", "tollgate", "--bench", "clock"]));
+    }
     if let Some(name @ ("redis" | "http" | "server" | "stores" | "cluster" | "instructions")) = name
     {
         needs::install_for(&format!("bench {name}"))?;

@@ -42,8 +42,8 @@ const TASKS: &[Task] = &[
     },
     Task {
         name: "bench",
-        arguments: "memory|redis|http|server|stores|cluster|instructions [args]",
-        help: "side by side with others, in process, on Redis, in a web server, as a server, on all stores, on many nodes; instructions of one hit (installs what it needs)",
+        arguments: "memory|redis|http|server|stores|cluster|instructions|clock [args]",
+        help: "side by side with others, in process, on Redis, in a web server, as a server, on all stores, on many nodes; instructions of one hit; the clock beside others (installs what it needs)",
         run: bench::bench,
     },
     Task {

@@ -30,6 +30,8 @@ pub struct Direct<C = SystemClock> {
 impl Direct {
     /// A fresh state of this limit: a [`Limit`], its builder, or its text.
     ///
+    /// The first limiter of a process measures the processor's counter, see [`SystemClock::new`].
+    ///
     /// # Errors
     /// When the limit is not valid, or does not fit a word.
     ///

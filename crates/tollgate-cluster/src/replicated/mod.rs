@@ -18,9 +18,8 @@
 //!
 //! A window is what the clocks of the nodes call so. Clocks that are wrong by `e` make up to `2 A(e)` more of a window of true time, `A(2e)` more of a moving window,
 //! and what flows back in `2e` more of a bucket. Nodes must agree on the time of day to well below the period; counts more than ten seconds ahead are not taken, and
-//! counted in [`ReplicaStats::ahead`]. [`SystemClock`](tollgate::SystemClock), the clock unless told otherwise, is the time of day when the process began and the monotonic
-//! time since: a date that was wrong then stays wrong, and a machine that was suspended is behind where monotonic time stands still meanwhile, as on Linux, until the
-//! process is started anew.
+//! counted in [`ReplicaStats::ahead`]. [`SystemClock`](tollgate::SystemClock), the clock unless told otherwise, is the time of day when the process began and the time
+//! that passed since: a date that was wrong then stays wrong until the process is started anew. Suspended time counts on Linux; elsewhere a machine that was suspended may be behind.
 //!
 //! Each decision has the bound as its node knows it, by the second of these rules and, where [`peak`](Builder::peak) is set, by the first.
 //!

@@ -10,4 +10,5 @@ mod files;
 mod full;
 mod killed;
 mod levels;
+mod real_time;
 mod waiting;

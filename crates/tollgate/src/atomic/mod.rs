@@ -129,6 +129,8 @@ struct Inner<C> {
 impl Atomic {
     /// A store with the defaults: ten million keys, cleaned every minute.
     ///
+    /// The first store of a process measures the processor's counter, see [`SystemClock::new`].
+    ///
     /// ```
     /// let store = tollgate::Atomic::new();
     /// assert!(store.is_empty());

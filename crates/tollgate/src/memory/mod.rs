@@ -112,6 +112,8 @@ struct OwnLine<T>(T);
 impl Memory {
     /// A store with the defaults: ten million keys, cleaned every minute.
     ///
+    /// The first store of a process measures the processor's counter, see [`SystemClock::new`].
+    ///
     /// ```
     /// let store = tollgate::Memory::new();
     /// assert!(store.is_empty());
