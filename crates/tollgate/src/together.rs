@@ -91,7 +91,7 @@ impl AllDecision {
 /// ```
 pub fn hit_all<S: Store>(items: &[Item<'_, S>]) -> Result<AllDecision, Error> {
     let Some(first) = items.first() else {
-        return Err(Error::request("0 items: hit_all needs at least one"));
+        return Err(Error::request("0 items: an all-or-nothing hit needs at least one"));
     };
     hit_all_at(items, first.store.now())
 }
@@ -113,12 +113,12 @@ pub fn hit_all_at<S: Store>(
     now: crate::Timestamp,
 ) -> Result<AllDecision, Error> {
     let Some(first) = items.first() else {
-        return Err(Error::request("0 items: hit_all needs at least one"));
+        return Err(Error::request("0 items: an all-or-nothing hit needs at least one"));
     };
     let store = first.store;
     if let Some(index) = items.iter().position(|item| !store.same_store(item.store)) {
         return Err(Error::request(format!(
-            "item {index}: belongs to another store than item 0; hit_all decides within one store"
+            "item {index}: belongs to another store than item 0; an all-or-nothing hit decides within one store"
         )));
     }
     let parts: Vec<_> = items
@@ -138,7 +138,9 @@ pub fn hit_all_at<S: Store>(
 }
 
 pub(crate) fn counted_twice(key: KeyRef<'_>) -> Error {
-    Error::request(format!("key {key} twice for one limit: each may stand once in hit_all"))
+    Error::request(format!(
+        "key {key} twice for one limit: each may stand once in an all-or-nothing hit"
+    ))
 }
 
 /// The first key that stands twice in one counter.

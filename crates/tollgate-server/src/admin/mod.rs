@@ -11,12 +11,13 @@ use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use hyper::body::Incoming;
 use serde_json::json;
 use tollgate::shared::SharedStore as _;
+use tollgate::{Clock as _, SystemClock};
 
 use crate::auth::Gate;
 use crate::http::{Browsers, Problem, Reply, Talk, bytes, of_json, unauthorized};
 use crate::net::{Draining, Port};
 use crate::observe::Protocol;
-use crate::service::Service;
+use crate::service::{Refusal, Service};
 
 /// For people who look at it with a browser or curl.
 const HELP: &str = "\
@@ -31,6 +32,7 @@ GET /rules         the rules in force, and how their hits ended
 
 /// Answers on this port until it is time to stop.
 pub async fn serve(port: Port, service: Arc<Service>, draining: Draining) {
+    let clock = SystemClock::new();
     let (gate, browsers) = (port.gate(), Browsers::new(&port));
     let talk = Arc::new(Talk::new(port.patience(), Arc::clone(&service), Protocol::Admin));
     port.serve(draining, move |stream, _peer, draining| {
@@ -52,7 +54,10 @@ pub async fn serve(port: Port, service: Arc<Service>, draining: Draining) {
                         service.observer().port(Protocol::Admin).refuse();
                         return problem.response();
                     }
+                    let begin = clock.now();
                     let answer = routed(&service, &told, &request).await;
+                    let stats = service.observer().port(Protocol::Admin);
+                    stats.spans.saw(clock.now().since(begin));
                     answer.unwrap_or_else(|problem| problem.response())
                 }
             };
@@ -102,7 +107,8 @@ async fn ready(service: &Service, draining: &Draining) -> Response<Reply> {
         let deadline = service.store().guard().deadline();
         match tokio::time::timeout(deadline, service.store().check()).await {
             Ok(Ok(())) => None,
-            Ok(Err(error)) => Some(error.to_string()),
+            // Readiness is told to everybody; the log has the details.
+            Ok(Err(error)) => Some(Refusal::from(error).to_string()),
             Err(_) => Some(format!("the store did not answer within {deadline:?}")),
         }
     };

@@ -60,12 +60,7 @@ async fn rest(
         return Ok(());
     }
     let answer = service.ask(bound, key, Operation::Peek(1)).await?;
-    let used = answer.decisions.outcomes().iter().map(|decision| decision.used().to_string());
-    let used: Vec<_> = used.collect();
-    match &used[..] {
-        [one] => out.push_str(&format!("{{\"used\":{one}}}")),
-        several => out.push_str(&format!("{{\"used\":[{}]}}", several.join(","))),
-    }
+    json::usage(&answer, bound.limits_of(key), out);
     Ok(())
 }
 

@@ -12,24 +12,22 @@ use super::problem::Problem;
 /// The longest body, in bytes: a batch of a thousand questions fits.
 const MAX_BODY: usize = 1024 * 1024;
 
-/// How long a client may take to send it.
-const TIMEOUT: Duration = Duration::from_secs(10);
-
-pub(super) async fn read(body: Incoming) -> Result<Bytes, Problem> {
+/// Reads a body that arrives within `patience`.
+pub(super) async fn read(body: Incoming, patience: Duration) -> Result<Bytes, Problem> {
     if body.size_hint().lower() > MAX_BODY as u64 {
         return Err(too_long());
     }
     if body.is_end_stream() {
         return Ok(Bytes::new());
     }
-    let collected = tokio::time::timeout(TIMEOUT, Limited::new(body, MAX_BODY).collect()).await;
+    let collected = tokio::time::timeout(patience, Limited::new(body, MAX_BODY).collect()).await;
     match collected {
         Ok(Ok(collected)) => Ok(collected.to_bytes()),
         Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => Err(too_long()),
         Ok(Err(error)) => Err(Problem::wrong(format!("body: {error}"))),
         Err(_) => Err(Problem::new(
             StatusCode::REQUEST_TIMEOUT,
-            format!("body: not there after {} seconds", TIMEOUT.as_secs()),
+            format!("body: not complete after {patience:?}, which is request_timeout"),
         )),
     }
 }

@@ -1,10 +1,10 @@
 //! The check that proxies ask before they pass a request on: nginx `auth_request`, HAProxy, Traefik `forwardAuth`.
 //!
-//! No body in either answer, the headers in both. Everything is said by the URL, because that is all that a proxy's configuration writes:
+//! Decisions have headers and no body. Everything is said by the URL, because that is all that a proxy's configuration writes:
 //!
 //! - `limit`, `namespace`, `cost` as everywhere;
 //! - `key`, or `key_header`: the header to take it from; several make a key of several parts;
-//! - `on_missing=share`: requests without such a header share one key, instead of being refused;
+//! - `on_missing=share`: requests whose key is empty share one, instead of being refused;
 //! - `deny_status=403`: nginx takes anything but 401 and 403 for a failure of ours.
 
 use std::borrow::Cow;
@@ -22,8 +22,8 @@ struct Check<'a> {
     limit: Cow<'a, str>,
     namespace: Cow<'a, str>,
     cost: u64,
-    /// The parts of the key; `None` for one that a header should have said.
-    key: Vec<Option<Cow<'a, [u8]>>>,
+    /// The parts of the key; `Err` for one that is missing, with the parameter that should give it.
+    key: Vec<Result<Cow<'a, [u8]>, String>>,
     shares: bool,
     deny: StatusCode,
 }
@@ -35,10 +35,9 @@ pub(super) async fn check(
 ) -> Result<Response<Reply>, Problem> {
     let check = Check::read(query, headers)?;
     let bound = service.resolve(&check.namespace, &check.limit)?;
-    if !check.shares && check.key.contains(&None) {
-        let mut response = reply::bytes(check.deny, "".into());
-        response.headers_mut().insert("x-tollgate-reason", HeaderValue::from_static("no key"));
-        return Ok(without_cache(response));
+    let missing = check.key.iter().find_map(|part| part.as_ref().err());
+    if let Some(missing) = missing.filter(|_| !check.shares) {
+        return Ok(without_key(check.deny, missing));
     }
     let key: Vec<&[u8]> = check.key.iter().map(|part| part.as_deref().unwrap_or(b"")).collect();
     let hit = Operation::Hit(check.cost);
@@ -55,6 +54,16 @@ pub(super) async fn check(
     Ok(without_cache(response))
 }
 
+/// Refuses a request that has no key, and says why: few proxies show the body, but people do look.
+fn without_key(status: StatusCode, missing: &str) -> Response<Reply> {
+    let detail = format!("no key: {missing}; on_missing=share lets such requests share one");
+    let mut response = Problem::new(status, &*detail).response();
+    let reason = HeaderValue::try_from(format!("no key: {missing}"));
+    let reason = reason.unwrap_or(HeaderValue::from_static("no key"));
+    response.headers_mut().insert("x-tollgate-reason", reason);
+    response
+}
+
 fn without_cache(mut response: Response<Reply>) -> Response<Reply> {
     let no_store = HeaderValue::from_static("no-store");
     response.headers_mut().insert(header::CACHE_CONTROL, no_store);
@@ -63,44 +72,49 @@ fn without_cache(mut response: Response<Reply>) -> Response<Reply> {
 
 impl<'a> Check<'a> {
     fn read(text: &'a str, headers: &'a HeaderMap) -> Result<Check<'a>, Problem> {
-        let mut limit = None;
-        let mut check = Check {
-            limit: "".into(),
-            namespace: "".into(),
-            cost: 1,
-            key: Vec::new(),
-            shares: false,
-            deny: StatusCode::TOO_MANY_REQUESTS,
-        };
-        for pair in query::pairs(text) {
-            let (name, value) = pair?;
-            match &*name {
-                "limit" => limit = Some(value),
-                "namespace" => check.namespace = value,
-                "cost" => check.cost = number("cost", &value)?,
-                "key" => check.key.push(Some(match value {
-                    Cow::Borrowed(text) => Cow::Borrowed(text.as_bytes()),
-                    Cow::Owned(text) => Cow::Owned(text.into_bytes()),
-                })),
-                "key_header" => {
-                    let written = headers.get(&*value).map(HeaderValue::as_bytes);
-                    check.key.push(written.filter(|key| !key.is_empty()).map(Cow::Borrowed));
+        let (mut limit, mut namespace, mut cost) = (None, None, None);
+        let (mut on_missing, mut deny, mut key) = (None, None, Vec::new());
+        for (name, value) in query::raw_pairs(text) {
+            match &*query::text(name)? {
+                "key" if value.is_empty() => key.push(Err("key is empty".to_owned())),
+                "key" => key.push(Ok(query::bytes(value))),
+                "key_header" => key.push(part_of(headers, &query::text(value)?)),
+                "limit" => query::put(&mut limit, "limit", query::text(value)?)?,
+                "namespace" => query::put(&mut namespace, "namespace", query::text(value)?)?,
+                "cost" => {
+                    query::put(&mut cost, "cost", number("cost", &query::text(value)?)?)?;
                 }
-                "on_missing" => check.shares = shares(&value)?,
-                "deny_status" => check.deny = deny_status(&value)?,
-                _ => {
+                "on_missing" => {
+                    query::put(&mut on_missing, "on_missing", shares(&query::text(value)?)?)?;
+                }
+                "deny_status" => {
+                    query::put(&mut deny, "deny_status", deny_status(&query::text(value)?)?)?;
+                }
+                name => {
                     return Err(Problem::wrong(format!(
                         "parameter {name:?}: unknown; expected limit, namespace, cost, key, key_header, on_missing or deny_status"
                     )));
                 }
             }
         }
-        check.limit = limit.ok_or_else(|| missing("limit"))?;
-        if check.key.is_empty() {
+        if key.is_empty() {
             return Err(missing("key"));
         }
-        Ok(check)
+        Ok(Check {
+            limit: limit.ok_or_else(|| missing("limit"))?,
+            namespace: namespace.unwrap_or_default(),
+            cost: cost.unwrap_or(1),
+            key,
+            shares: on_missing.unwrap_or(false),
+            deny: deny.unwrap_or(StatusCode::TOO_MANY_REQUESTS),
+        })
     }
+}
+
+/// The part of a key that a header has.
+fn part_of<'a>(headers: &'a HeaderMap, name: &str) -> Result<Cow<'a, [u8]>, String> {
+    let value = headers.get(name).map(HeaderValue::as_bytes).filter(|value| !value.is_empty());
+    value.map(Cow::Borrowed).ok_or_else(|| format!("header {name} is missing or empty"))
 }
 
 fn shares(value: &str) -> Result<bool, Problem> {

@@ -1,6 +1,7 @@
 //! Before the routes: who may ask, and the trace of it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::{HeaderMap, Request, Response, StatusCode, header};
 use hyper::body::Incoming;
@@ -24,12 +25,14 @@ pub(super) struct Front {
     browsers: Browsers,
     tracer: Option<Tracer>,
     clock: SystemClock,
+    patience: Duration,
 }
 
 impl Front {
     pub(super) fn new(port: &Port, service: Arc<Service>) -> Front {
         let (gate, browsers) = (port.gate(), Browsers::new(port));
-        Front { service, gate, browsers, tracer: port.tracer(), clock: SystemClock::new() }
+        let (tracer, patience) = (port.tracer(), port.patience());
+        Front { service, gate, browsers, tracer, clock: SystemClock::new(), patience }
     }
 
     pub(super) async fn answer(&self, request: Request<Incoming>) -> Response<Reply> {
@@ -61,7 +64,7 @@ impl Front {
             return problem.response();
         }
         let begin = self.clock.now();
-        let response = route::answer(&self.service, request).await;
+        let response = route::answer(&self.service, self.patience, request).await;
         stats.spans.saw(self.clock.now().since(begin));
         if response.status() == StatusCode::BAD_REQUEST {
             stats.wrong();

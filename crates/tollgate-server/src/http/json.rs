@@ -51,13 +51,39 @@ pub(crate) fn answer(answer: &Answer, limits: &[Limit], out: &mut String) {
     out.push('}');
 }
 
-/// The fields of one decision, without braces.
-pub(super) fn fields(decision: &Decision, limit: Option<&Limit>, out: &mut String) {
+/// Units in use: of the limit that binds, and of each where there are several.
+pub(super) fn usage(answer: &Answer, limits: &[Limit], out: &mut String) {
+    let used = answer.decisions.headline().map_or(0, |(_, decision)| decision.used());
+    out.push_str("{\"used\":");
+    number(used, out);
+    if let Decisions::Several(_) = &answer.decisions {
+        out.push_str(",\"limits\":[");
+        for (index, decision) in answer.decisions.outcomes().iter().enumerate() {
+            out.push_str(if index == 0 { "{" } else { ",{" });
+            named(limits.get(index), out);
+            out.push_str("\"limit\":");
+            number(decision.limit(), out);
+            out.push_str(",\"used\":");
+            number(decision.used(), out);
+            out.push('}');
+        }
+        out.push(']');
+    }
+    out.push('}');
+}
+
+/// The name of a limit, if it has one, with a comma behind it.
+fn named(limit: Option<&Limit>, out: &mut String) {
     if let Some(name) = limit.and_then(Limit::name) {
         out.push_str("\"name\":");
         quoted(name, out);
         out.push(',');
     }
+}
+
+/// The fields of one decision, without braces.
+pub(super) fn fields(decision: &Decision, limit: Option<&Limit>, out: &mut String) {
+    named(limit, out);
     // All at once: each alone would compute them anew.
     let all = decision.fields();
     for (name, count) in

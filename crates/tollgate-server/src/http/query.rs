@@ -8,36 +8,63 @@ use super::problem::Problem;
 pub(crate) fn pairs(
     query: &str,
 ) -> impl Iterator<Item = Result<(Cow<'_, str>, Cow<'_, str>), Problem>> {
-    query.split('&').filter(|pair| !pair.is_empty()).map(|pair| {
-        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-        Ok((decoded(name)?, decoded(value)?))
+    raw_pairs(query).map(|(name, value)| Ok((text(name)?, text(value)?)))
+}
+
+/// Names and values as they came.
+pub(super) fn raw_pairs(query: &str) -> impl Iterator<Item = (&str, &str)> {
+    let pairs = query.split('&').filter(|pair| !pair.is_empty());
+    pairs.map(|pair| pair.split_once('=').unwrap_or((pair, "")))
+}
+
+/// Takes the value of a parameter that may be given once.
+pub(super) fn put<T>(place: &mut Option<T>, name: &str, value: T) -> Result<(), Problem> {
+    match place.replace(value) {
+        None => Ok(()),
+        Some(_) => Err(Problem::wrong(format!("parameter {name}: given more than once"))),
+    }
+}
+
+/// The text of a name or value: `%41` is `A`, `+` is a blank.
+pub(super) fn text(encoded: &str) -> Result<Cow<'_, str>, Problem> {
+    let text = match bytes(encoded) {
+        Cow::Borrowed(_) => return Ok(Cow::Borrowed(encoded)),
+        Cow::Owned(bytes) => String::from_utf8(bytes).ok(),
+    };
+    let well_formed = encoded.split('%').skip(1).all(|rest| escaped(rest.as_bytes()).is_some());
+    text.filter(|_| well_formed).map(Cow::Owned).ok_or_else(|| {
+        Problem::wrong(format!(
+            "query {encoded:?}: % must be followed by two hexadecimal digits of UTF-8"
+        ))
     })
 }
 
-/// `%41` is `A`, `+` is a blank.
-fn decoded(text: &str) -> Result<Cow<'_, str>, Problem> {
-    if !text.contains(['%', '+']) {
-        return Ok(Cow::Borrowed(text));
+/// The bytes of a value, whatever they are. A `%` without two digits stands for itself: a value that
+/// a proxy takes from its client must not be able to make a check fail.
+pub(super) fn bytes(encoded: &str) -> Cow<'_, [u8]> {
+    if !encoded.contains(['%', '+']) {
+        return Cow::Borrowed(encoded.as_bytes());
     }
-    let wrong = || {
-        Problem::wrong(format!(
-            "query {text:?}: % must be followed by two hexadecimal digits of UTF-8"
-        ))
-    };
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.bytes();
-    while let Some(byte) = rest.next() {
-        bytes.push(match byte {
-            b'+' => b' ',
-            b'%' => {
-                let mut digit = || (rest.next()? as char).to_digit(16);
-                let (high, low) = (digit().ok_or_else(wrong)?, digit().ok_or_else(wrong)?);
-                u8::try_from(high * 16 + low).map_err(|_| wrong())?
+    let mut bytes = Vec::with_capacity(encoded.len());
+    let mut rest = encoded.as_bytes();
+    while let Some((byte, behind)) = rest.split_first() {
+        rest = behind;
+        bytes.push(match (byte, escaped(behind)) {
+            (b'+', _) => b' ',
+            (b'%', Some(byte)) => {
+                rest = &behind[2..];
+                byte
             }
-            byte => byte,
+            (byte, _) => *byte,
         });
     }
-    String::from_utf8(bytes).map(Cow::Owned).map_err(|_| wrong())
+    Cow::Owned(bytes)
+}
+
+/// The byte that two hexadecimal digits stand for.
+fn escaped(digits: &[u8]) -> Option<u8> {
+    let digit = |at: usize| char::from(*digits.get(at)?).to_digit(16);
+    u8::try_from(digit(0)? * 16 + digit(1)?).ok()
 }
 
 #[cfg(test)]
@@ -58,6 +85,20 @@ mod tests {
         );
         for wrong in ["a=%", "a=%4", "a=%zz", "a=%ff"] {
             assert!(pairs(wrong).any(|pair| pair.is_err()), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn bytes_are_never_wrong() {
+        for (encoded, decoded) in [
+            ("a", &b"a"[..]),
+            ("%41+%2f", b"A /"),
+            ("%", b"%"),
+            ("%4", b"%4"),
+            ("%zz%ff", b"%zz\xff"),
+            ("%%41", b"%A"),
+        ] {
+            assert_eq!(&*bytes(encoded), decoded, "{encoded}");
         }
     }
 }

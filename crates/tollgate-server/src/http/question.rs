@@ -1,8 +1,10 @@
 //! What a client asks, by query or as JSON.
 
 use std::borrow::Cow;
+use std::fmt;
 
-use serde::Deserialize;
+use serde::de::{self, SeqAccess, Unexpected, Visitor};
+use serde::{Deserialize, Deserializer};
 use tollgate::{Key, KeyRef, Parts};
 
 use super::problem::Problem;
@@ -41,12 +43,11 @@ pub(super) enum Asked {
     Usage,
 }
 
-/// A key: a text, or several that never run together.
-#[derive(Debug, Deserialize)]
-#[serde(untagged)]
+/// A key: a text, or several that never run together. In JSON a whole number stands for its digits.
+#[derive(Debug)]
 pub(super) enum KeyText<'a> {
-    One(#[serde(borrow)] Cow<'a, str>),
-    Several(#[serde(borrow)] Vec<Cow<'a, str>>),
+    One(Cow<'a, str>),
+    Several(Vec<Cow<'a, str>>),
 }
 
 impl Key for KeyText<'_> {
@@ -55,6 +56,64 @@ impl Key for KeyText<'_> {
             KeyText::One(text) => f(KeyRef::plain(text.as_bytes())),
             KeyText::Several(parts) => Parts(parts).with_key(f),
         }
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for KeyText<'a> {
+    fn deserialize<D: Deserializer<'de>>(json: D) -> Result<Self, D::Error> {
+        json.deserialize_any(KeyVisitor { list: true })
+    }
+}
+
+/// A part of a key that is a list.
+struct Part<'a>(Cow<'a, str>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Part<'a> {
+    fn deserialize<D: Deserializer<'de>>(json: D) -> Result<Self, D::Error> {
+        match json.deserialize_any(KeyVisitor { list: false })? {
+            KeyText::One(text) => Ok(Part(text)),
+            KeyText::Several(_) => Err(de::Error::custom("key: a list within a list")),
+        }
+    }
+}
+
+struct KeyVisitor {
+    list: bool,
+}
+
+impl<'de> Visitor<'de> for KeyVisitor {
+    type Value = KeyText<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a text or a whole number as the key")?;
+        if self.list { f.write_str(", or a list of them") } else { Ok(()) }
+    }
+
+    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<KeyText<'de>, E> {
+        Ok(KeyText::One(Cow::Borrowed(text)))
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<KeyText<'de>, E> {
+        Ok(KeyText::One(Cow::Owned(text.to_owned())))
+    }
+
+    fn visit_u64<E>(self, number: u64) -> Result<KeyText<'de>, E> {
+        Ok(KeyText::One(Cow::Owned(number.to_string())))
+    }
+
+    fn visit_i64<E>(self, number: i64) -> Result<KeyText<'de>, E> {
+        Ok(KeyText::One(Cow::Owned(number.to_string())))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<KeyText<'de>, A::Error> {
+        if !self.list {
+            return Err(de::Error::invalid_type(Unexpected::Seq, &self));
+        }
+        let mut parts = Vec::new();
+        while let Some(Part(text)) = list.next_element()? {
+            parts.push(text);
+        }
+        Ok(KeyText::Several(parts))
     }
 }
 
@@ -76,15 +135,19 @@ impl<'a> Question<'a> {
     }
 
     fn of_query(text: &'a str) -> Result<Question<'a>, Problem> {
-        let (mut limit, mut keys, mut cost) = (None, Vec::new(), None);
-        let mut namespace = Cow::Borrowed("");
+        let (mut limit, mut keys, mut cost, mut namespace) = (None, Vec::new(), None, None);
         for pair in query::pairs(text) {
             let (name, value) = pair?;
             match &*name {
-                "limit" => limit = Some(value),
+                "limit" => query::put(&mut limit, "limit", value)?,
+                "key" if value.is_empty() => {
+                    return Err(Problem::wrong(
+                        "key: empty; a JSON body may have an empty key, a query may not",
+                    ));
+                }
                 "key" => keys.push(value),
-                "cost" => cost = Some(number("cost", &value)?),
-                "namespace" => namespace = value,
+                "cost" => query::put(&mut cost, "cost", number("cost", &value)?)?,
+                "namespace" => query::put(&mut namespace, "namespace", value)?,
                 _ => {
                     return Err(Problem::wrong(format!(
                         "parameter {name:?}: unknown; expected limit, key, cost or namespace"
@@ -98,6 +161,7 @@ impl<'a> Question<'a> {
             1 => KeyText::One(keys.swap_remove(0)),
             _ => KeyText::Several(keys),
         };
+        let namespace = namespace.unwrap_or_default();
         Ok(Question { limit, key, cost, namespace, operation: None })
     }
 }

@@ -1,5 +1,7 @@
 //! From a path to what it asks.
 
+use std::time::Duration;
+
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use hyper::body::Incoming;
 
@@ -41,11 +43,20 @@ pub(super) fn name(path: &str) -> &'static str {
     ROUTES.iter().find(|(known, _)| *known == path).map_or("unknown", |(known, _)| known)
 }
 
-pub(super) async fn answer(service: &Service, request: Request<Incoming>) -> Response<Reply> {
-    routed(service, request).await.unwrap_or_else(|problem| problem.response())
+/// Answers a request whose body arrives within `patience`.
+pub(super) async fn answer(
+    service: &Service,
+    patience: Duration,
+    request: Request<Incoming>,
+) -> Response<Reply> {
+    routed(service, patience, request).await.unwrap_or_else(|problem| problem.response())
 }
 
-async fn routed(service: &Service, request: Request<Incoming>) -> Result<Response<Reply>, Problem> {
+async fn routed(
+    service: &Service,
+    patience: Duration,
+    request: Request<Incoming>,
+) -> Result<Response<Reply>, Problem> {
     let (head, body) = request.into_parts();
     let path = head.uri.path();
     let query = head.uri.query().unwrap_or("");
@@ -61,11 +72,11 @@ async fn routed(service: &Service, request: Request<Incoming>) -> Result<Respons
     }
     match route {
         Route::One(asked) => {
-            let body = body::read(body).await?;
+            let body = body::read(body, patience).await?;
             ask::one(service, *asked, &Question::read(query, &body)?).await
         }
-        Route::All => ask::all(service, &body::read(body).await?).await,
-        Route::Batch => ask::batch(service, &body::read(body).await?).await,
+        Route::All => ask::all(service, &body::read(body, patience).await?).await,
+        Route::Batch => ask::batch(service, &body::read(body, patience).await?).await,
         Route::Check => check::check(service, query, &head.headers).await,
         Route::OpenApi => Ok(help::openapi()),
         Route::Help => Ok(help::text()),
@@ -102,5 +113,16 @@ mod tests {
             assert!(described.contains_key(*path), "{path}");
         }
         assert_eq!(described.len(), ROUTES.len() - 1);
+        for (path, operations) in described {
+            for (method, operation) in operations.as_object().unwrap() {
+                let known = operation["responses"].as_object().unwrap();
+                let mut statuses = vec!["200", "401", "403", "431"];
+                statuses.extend((path != "/v1/check").then_some("405"));
+                statuses.extend(["408", "413"].iter().filter(|_| method == "post"));
+                for status in statuses {
+                    assert!(known.contains_key(status), "{method} {path}: {status}");
+                }
+            }
+        }
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::parser::Command;
-use super::question::{Items, Question, What};
+use super::question::{Question, What};
 use super::session::Session;
 use super::shape::Shape;
 use super::throttle::integer;
@@ -68,14 +68,17 @@ fn several<'a>(
         return Err(Refusal::wrong("COST: each item has its own"));
     }
     let namespace = options.namespace.unwrap_or_default();
-    let mut items: Items<&'a [u8]> = Vec::with_capacity((end - 2) / 3);
-    for first in (2..end).step_by(3) {
+    let mut item = |first: usize| {
         let limit = text("limit", command.argument(first))?;
         let bound = bound(session, service, namespace, limit)?;
         let key = command.argument(first + 1).unwrap_or_default();
-        items.push((bound, key, units("cost", command.argument(first + 2))?));
-    }
-    let what = if verb == b"TG.ALL" { What::All(items) } else { What::Each(items) };
+        Ok((bound, key, units("cost", command.argument(first + 2))?))
+    };
+    let items = (2..end).step_by(3).map(&mut item);
+    let what = match verb {
+        b"TG.ALL" => What::All(items.collect::<Result<_, Refusal>>()?),
+        _ => What::Each(items.collect()),
+    };
     Ok(Question { what, shape: Shape::Native })
 }
 

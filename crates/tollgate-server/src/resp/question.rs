@@ -6,6 +6,7 @@ use super::flight::Flight;
 use super::reply::{Protocol, Reply};
 use super::shape::{self, Shape};
 use super::trace::Traced;
+use crate::observe;
 use crate::service::{Answer, Bound, Item, Operation, Refusal, Service};
 
 /// A question, and how its answer is told. `K` is a key: borrowed from what the client sent, or its own if it has to wait.
@@ -27,26 +28,24 @@ pub(super) enum What<K> {
         key: K,
     },
     /// Hits, all or nothing.
-    All(Items<K>),
-    /// Hits, each for itself.
-    Each(Items<K>),
+    All(Vec<Hit<K>>),
+    /// Hits, each for itself; an item that makes no sense has its error.
+    Each(Vec<Result<Hit<K>, Refusal>>),
 }
 
 /// Limit, key, cost.
-pub(super) type Items<K> = Vec<(Arc<Bound>, K, u64)>;
+pub(super) type Hit<K> = (Arc<Bound>, K, u64);
 
 pub(super) type OwnKey = Box<[u8]>;
 
 impl Question<&[u8]> {
     pub(super) fn owned(self) -> Question<OwnKey> {
-        let items = |items: Items<&[u8]>| {
-            items.into_iter().map(|(bound, key, cost)| (bound, key.into(), cost)).collect()
-        };
+        let hit = |(bound, key, cost): Hit<&[u8]>| (bound, key.into(), cost);
         let what = match self.what {
             What::Ask { bound, key, operation } => What::Ask { bound, key: key.into(), operation },
             What::Reset { bound, key } => What::Reset { bound, key: key.into() },
-            What::All(all) => What::All(items(all)),
-            What::Each(each) => What::Each(items(each)),
+            What::All(items) => What::All(items.into_iter().map(hit).collect()),
+            What::Each(items) => What::Each(items.into_iter().map(|item| item.map(hit)).collect()),
         };
         Question { what, shape: self.shape }
     }
@@ -57,9 +56,8 @@ impl Question<OwnKey> {
     pub(super) fn keys(&self) -> Vec<OwnKey> {
         match &self.what {
             What::Ask { key, .. } | What::Reset { key, .. } => vec![key.clone()],
-            What::All(items) | What::Each(items) => {
-                items.iter().map(|(_, key, _)| key.clone()).collect()
-            }
+            What::All(items) => items.iter().map(|(_, key, _)| key.clone()).collect(),
+            What::Each(items) => items.iter().flatten().map(|(_, key, _)| key.clone()).collect(),
         }
     }
 
@@ -93,7 +91,15 @@ impl Question<OwnKey> {
             What::Each(items) => {
                 Reply { out: &mut out, protocol }.array(items.len());
                 let mut flight = Flight::default();
-                for (bound, key, cost) in items {
+                for item in items {
+                    let (bound, key, cost) = match item {
+                        Ok(hit) => hit,
+                        Err(refusal) => {
+                            service.observer().port(observe::Protocol::Resp).wrong();
+                            shape::refusal(&refusal, &mut Reply { out: flight.said(), protocol });
+                            continue;
+                        }
+                    };
                     let what = What::Ask { bound, key, operation: Operation::Hit(cost) };
                     let question = Question { what, shape: self.shape };
                     flight.ask(question, &service, protocol, Traced::default());

@@ -4,6 +4,8 @@ use std::fmt;
 
 use tollgate::{Error, ErrorKind};
 
+use crate::telemetry::Seldom;
+
 /// Why a question has no answer: never a decision.
 #[derive(Clone, Debug)]
 pub struct Refusal {
@@ -45,13 +47,24 @@ impl Refusal {
     }
 }
 
+/// What a store says of itself (addresses, for one) goes to the log and not to clients.
 impl From<Error> for Refusal {
     fn from(error: Error) -> Self {
-        let kind = match error.kind() {
-            ErrorKind::Unavailable | ErrorKind::Lost | ErrorKind::Store => RefusalKind::Store,
-            _ => RefusalKind::Wrong,
+        let message = match error.kind() {
+            ErrorKind::Unavailable => "the store is not available; nothing was charged",
+            ErrorKind::Lost => "the store did not answer in time; the call may have been charged",
+            ErrorKind::Store => "the store answered with an error",
+            _ => return Refusal::wrong(error.to_string()),
         };
-        Refusal { kind, message: error.to_string() }
+        log(&error);
+        Refusal { kind: RefusalKind::Store, message: message.to_owned() }
+    }
+}
+
+fn log(error: &Error) {
+    static SELDOM: Seldom = Seldom::new();
+    if let Some(untold) = SELDOM.may() {
+        tracing::warn!(%error, untold, "no decision from the store");
     }
 }
 

@@ -54,12 +54,12 @@ pub async fn hit_all_shared<S: SharedStore>(
     at: Option<Timestamp>,
 ) -> Result<AllDecision, Error> {
     let Some(first) = items.first() else {
-        return Err(Error::request("0 items: hit_all needs at least one"));
+        return Err(Error::request("0 items: an all-or-nothing hit needs at least one"));
     };
     let store = &first.limits.store;
     if let Some(index) = items.iter().position(|item| !store.same_store(&item.limits.store)) {
         return Err(Error::request(format!(
-            "item {index}: belongs to another store than item 0; hit_all decides within one store"
+            "item {index}: belongs to another store than item 0; an all-or-nothing hit decides within one store"
         )));
     }
     let asks: Vec<Ask<'_, S::Prepared>> = items

@@ -99,6 +99,7 @@ fn status(question: &Question, answer: &Option<Answer>) -> DescriptorStatus {
         (None, Verdict::Blocked) => DescriptorStatus {
             code,
             current_limit: Some(blocked(question)),
+            duration_until_reset: Some(seconds(blocked_for(question))),
             ..DescriptorStatus::default()
         },
         (None, _) => {
@@ -124,6 +125,16 @@ fn blocked(question: &Question) -> RateLimit {
         requests_per_unit: 0,
         unit: rate.map_or(Unit::Unknown, |rate| Unit::of(rate.unit.period())).into(),
         name: name(question).to_owned(),
+    }
+}
+
+/// How long a client should wait that is blocked: the unit in which it may do nothing. No wait helps
+/// it, but without one Envoy would tell it to come back after a second.
+fn blocked_for(question: &Question) -> Duration {
+    const HOUR: Duration = Duration::from_secs(3_600);
+    match question {
+        Question::Of(found, _) => found.bound.about().rate.map_or(HOUR, |rate| rate.unit.period()),
+        Question::Free | Question::Blocked => HOUR,
     }
 }
 

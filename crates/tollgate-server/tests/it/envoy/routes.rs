@@ -102,5 +102,6 @@ fn a_limit_may_come_with_the_request(edge: &Edge) {
 fn a_shadow_and_what_has_no_rule_pass(edge: &Edge) {
     assert_eq!(edge.statuses("/beta", 3), [200; 3]);
     assert_eq!(edge.statuses("/free", 3), [200; 3]);
-    assert_eq!(edge.get("/closed").status(), 429);
+    let closed = edge.get("/closed");
+    assert_eq!((closed.status(), closed.header("retry-after")), (429, Some("3600")));
 }

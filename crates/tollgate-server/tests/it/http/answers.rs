@@ -44,6 +44,50 @@ fn every_operation_does_what_it_says() {
     assert_eq!(ask("reset", 1), json!({"reset": false}));
     assert_eq!(ask("hit", 11)["retry_after"], json!(null));
     assert_eq!(client.get("/v1/usage?limit=10/day&key=a").json()["used"], 0);
+    client.post("/v1/hit?limit=3/minute;+5/day&key=a", "");
+    assert_eq!(
+        client.get("/v1/usage?limit=3/minute;+5/day&key=a").json(),
+        json!({"used": 1, "limits": [{"limit": 3, "used": 1}, {"limit": 5, "used": 1}]})
+    );
+}
+
+#[test]
+fn a_number_in_json_is_a_key_of_its_digits() {
+    let server = Server::start(&[]);
+    let mut client = Client::new(server.http);
+    let mut left = |key: &str| {
+        let body = format!(r#"{{"limit":"9/day","key":{key}}}"#);
+        client.post("/v1/hit", &body).json()["remaining"].as_u64().unwrap()
+    };
+    assert_eq!([left("42"), left("\"42\""), left("-7"), left("\"-7\"")], [8, 7, 8, 7]);
+    assert_eq!([left("[1, \"a\"]"), left("[\"1\", \"a\"]")], [8, 7]);
+}
+
+#[test]
+fn a_check_without_a_key_says_why() {
+    let server = Server::start(&[]);
+    let mut client = Client::new(server.http);
+    let path = "/v1/check?limit=9/day&key_header=x-api-key";
+    let reply = client.get(&format!("{path}&deny_status=403"));
+    let reason = "no key: header x-api-key is missing or empty";
+    assert_eq!((reply.status, reply.header("x-tollgate-reason")), (403, Some(reason)));
+    assert!(reply.json()["detail"].as_str().unwrap().starts_with(reason), "{reply:?}");
+    // A proxy that takes the key from a parameter of its client: none, and bytes that are no text.
+    assert_eq!(client.get("/v1/check?limit=9/day&key=").status, 429);
+    assert_eq!(client.get("/v1/check?limit=9/day&key=%ff%zz").status, 200);
+    assert_eq!(client.get(&format!("{path}&on_missing=share")).status, 200);
+}
+
+#[test]
+fn a_body_arrives_within_the_request_timeout() {
+    let server = Server::told("[connections]\nrequest_timeout = \"200ms\"\n");
+    let mut client = Client::new(server.http);
+    client
+        .send(b"POST /v1/hit HTTP/1.1\r\nhost: localhost\r\ncontent-length: 10\r\n\r\n{")
+        .unwrap();
+    let reply = client.read().unwrap();
+    assert_eq!(reply.status, 408);
+    assert!(reply.json()["detail"].as_str().unwrap().contains("200ms"), "{reply:?}");
 }
 
 #[test]
@@ -122,6 +166,23 @@ fn errors_say_the_value_and_the_rule() {
         ("POST", "/v1/hit?limit=1/day&key=a&colour=red", "", 400, "\"colour\": unknown"),
         ("POST", "/v1/hit?limit=%zz&key=a", "", 400, "two hexadecimal digits"),
         ("POST", "/v1/hit?limit=1/fortnight&key=a", "", 400, "\"fortnight\""),
+        ("POST", "/v1/hit?limit=1/day&limit=9/day&key=a", "", 400, "limit: given more than once"),
+        ("POST", "/v1/hit?limit=1/day&key=", "", 400, "key: empty"),
+        ("GET", "/v1/check?limit=1/day&key=a&limit=9/day", "", 400, "limit: given more than once"),
+        (
+            "POST",
+            "/v1/hit",
+            r#"{"limit":"1/day","key":{}}"#,
+            400,
+            "expected a text or a whole number",
+        ),
+        (
+            "POST",
+            "/v1/all",
+            r#"{"items":[{"limit":"1/day","key":"a"},{"limit":"1/day","key":"a"}]}"#,
+            400,
+            "each may stand once in an all-or-nothing hit",
+        ),
         ("POST", "/v1/hit?limit=nobody&key=a", "", 404, "limit \"nobody\""),
         ("POST", "/v1/hit", "{", 400, "body: EOF"),
         ("POST", "/v1/hit", r#"{"limit":"1/day","key":"a","x":1}"#, 400, "unknown field `x`"),
@@ -142,8 +203,12 @@ fn errors_say_the_value_and_the_rule() {
 fn a_store_that_does_not_answer_is_an_error_and_no_decision() {
     let server = Server::start(&["--store", "redis://127.0.0.1:1/"]);
     let mut client = Client::new(server.http);
-    assert_eq!(client.post("/v1/hit?limit=1/day&key=a", "").status, 503);
+    let refused = client.post("/v1/hit?limit=1/day&key=a", "");
+    assert_eq!(refused.status, 503);
     let ready = Client::new(server.admin).get("/ready");
+    // Where the store is goes to the log alone.
+    assert!(!refused.body.contains("127.0.0.1") && !ready.body.contains("127.0.0.1"), "{ready:?}");
+    server.logged("127.0.0.1:1");
     assert_eq!((ready.status, &ready.json()["ready"]), (503, &json!(false)));
 }
 
@@ -185,6 +250,8 @@ fn operators_see_what_happened() {
         (&keys["busiest"][0]["key"], &keys["busiest"][0]["count"]),
         (&json!("a"), &json!(3))
     );
+    let metrics = admin.get("/metrics").body;
+    assert!(!metrics.contains("tollgate_request_seconds_count{port=\"admin\"} 0"), "{metrics}");
     assert_eq!((&keys["denied"][0]["key"], &keys["denied"][0]["count"]), (&json!("a"), &json!(2)));
     assert_eq!(admin.get("/rules").json()["rules"][0]["denied"], 2);
     assert_eq!((admin.get("/health").status, admin.get("/ready").status), (200, 200));

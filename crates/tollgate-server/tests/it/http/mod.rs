@@ -3,6 +3,7 @@
 mod answers;
 mod browser;
 mod client;
+mod guide;
 mod hostile;
 mod proxies;
 mod stop;

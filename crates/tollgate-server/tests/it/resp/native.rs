@@ -190,3 +190,20 @@ fn wrong_options_are_errors() {
     }
     assert!(client.ask_of(&[b"TG.HIT", b"\xff", b"key"]).error().contains("UTF-8"));
 }
+
+#[test]
+fn one_bad_item_of_each_leaves_the_others_their_answers() {
+    let here = Here::start();
+    let mut client = Client::connect(here.address);
+    let Value::Array(each) = client.ask("TG.EACH 4 9/hour a 1 nobody a 1 9/hour a many 9/hour a 2")
+    else {
+        panic!("no array")
+    };
+    assert_eq!(each[0].field("used").integer(), 1);
+    assert!(each[1].error().starts_with("UNKNOWN "), "{each:?}");
+    assert!(each[2].error().starts_with("ERR cost "), "{each:?}");
+    assert_eq!(each[3].field("used").integer(), 3);
+    // All or nothing is one question.
+    assert!(client.ask("TG.ALL 2 9/hour a 1 nobody a 1").error().starts_with("UNKNOWN "));
+    assert!(client.ask("TG.EACH 3 9/hour a 1").error().starts_with("ERR items 3"));
+}

@@ -20,22 +20,22 @@ pub(super) fn requests_without_sense_are_errors<S: Subject>() {
     let renamed = limiter(&store, "8/hour name=a");
     let elsewhere = limiter(&other, "9/hour name=a");
     let table = [
-        (hit_all(&none), "0 items: hit_all needs at least one"),
+        (hit_all(&none), "0 items: an all-or-nothing hit needs at least one"),
         (
             hit_all(&[one.item("k", 1), one.item("k", 2)]),
-            "key k twice for one limit: each may stand once in hit_all",
+            "key k twice for one limit: each may stand once in an all-or-nothing hit",
         ),
         (
             hit_all(&[one.item("k", 1), one.item("j", 1), renamed.item("k", 1)]),
-            "key k twice for one limit: each may stand once in hit_all",
+            "key k twice for one limit: each may stand once in an all-or-nothing hit",
         ),
         (
             hit_all(&[many.item(("k", 7), 1), one.item(("k", 7), 1)]),
-            "key k / 7 twice for one limit: each may stand once in hit_all",
+            "key k / 7 twice for one limit: each may stand once in an all-or-nothing hit",
         ),
         (
             hit_all(&[one.item("k", 1), elsewhere.item("k", 1)]),
-            "item 1: belongs to another store than item 0; hit_all decides within one store",
+            "item 1: belongs to another store than item 0; an all-or-nothing hit decides within one store",
         ),
     ];
     for (result, message) in table {
