@@ -48,9 +48,20 @@ ELSIF act = PUT THEN
   b := amount;
   c := x;
   used := amount;
+ELSIF act = REFUND AND mark < 0 THEN
+  -- Without a receipt: from the newest entry backwards.
+  IF used > 0 THEN
+    amount := least(amount, used);
+    b := b - amount;
+    used := used - amount;
+    DELETE FROM {schema}.log l WHERE l.key = keys[place] AND l.at >= y AND l.before >= b;
+    SELECT max(l.at) INTO a FROM {schema}.log l WHERE l.key = keys[place] AND l.at >= c;
+    has := a IS NOT NULL;
+    dirty := true;
+  END IF;
 ELSIF act = REFUND THEN
   -- From the entry of that time, if it still counts. w is the total before it, then what it holds.
-  z := CASE WHEN mark < 0 THEN a ELSE mark END;
+  z := mark;
   SELECT l.before INTO w FROM {schema}.log l WHERE l.key = keys[place] AND l.at = z AND l.at >= y;
   IF FOUND THEN
     SELECT coalesce(min(o.before), b) - w INTO w FROM (

@@ -34,7 +34,8 @@ ELSIF act = PUT THEN
 ELSIF act = REFUND AND now - a < period + (CASE WHEN c > 0 THEN period ELSE 0 END) THEN
   IF mark < 0 OR mark = x THEN
     a := x;
-    b := y;
+    -- Without a receipt what the current window does not have comes from the one before.
+    b := CASE WHEN mark < 0 THEN greatest(y - greatest(amount - z, 0), 0) ELSE y END;
     c := greatest(z - amount, 0);
     dirty := true;
   ELSIF mark = x - period THEN

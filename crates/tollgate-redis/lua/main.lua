@@ -48,7 +48,7 @@ local function ask(key)
   if op == 'refund' then
     at, mark = ARGV[cursor] + 0, ARGV[cursor + 1] + 0
     cursor = cursor + 2
-    -- Without a receipt: as if charged now.
+    -- Without a receipt: the newest units.
     if at < 0 then at, mark = nil, nil end
   end
   local m = machine(algorithm, key, op)

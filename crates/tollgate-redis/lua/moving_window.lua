@@ -93,8 +93,30 @@ if algorithm == 'moving-window' then
     newest, live, before, head = at, 0, base, {}
   end
 
+  -- Without a receipt: from the newest entry backwards.
+  local function refund_newest(units)
+    local in_use = used()
+    if in_use == 0 then return end
+    dirty = true
+    local left, kept = in_use - min(units, in_use), live
+    if left > 0 then
+      -- Up to the first entry with which all that is left is reached.
+      kept = 1 + first(live, function(entry)
+        local sum = item(2 * entry + 2)
+        return not sum or sum - before >= left
+      end)
+    end
+    if kept == 0 then
+      call('DEL', key)
+    else
+      call('LTRIM', key, 0, 2 * kept)
+      if left > 0 then call('LSET', key, -1, before + left) end
+    end
+    load()
+  end
+
   local function refund(units, mark)
-    mark = mark or newest
+    if not mark then return refund_newest(units) end
     local entry = first(0, function(index)
       local at = item(2 * index + 1)
       return not at or at >= mark

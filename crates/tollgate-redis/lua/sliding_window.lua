@@ -40,7 +40,11 @@ if algorithm == 'sliding-window' then
     elseif verb == 'set' then
       start, previous, current, changed = now, 0, units, true
     elseif verb == 'refund' and not fresh then
-      if not mark or mark == s then
+      if not mark then
+        -- From the current window, and what it does not have from the one before.
+        p = max(p - max(units - c, 0), 0)
+        c = max(c - units, 0)
+      elseif mark == s then
         c = max(c - units, 0)
       elseif mark == s - period then
         p = max(p - units, 0)

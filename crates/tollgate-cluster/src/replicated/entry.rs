@@ -174,14 +174,15 @@ impl Entry {
         }
     }
 
-    /// Where units are given back as if they had been charged now: in the window of now, the newest entry, anywhere in a bucket.
+    /// Where units are given back without a receipt, the newest first: all that may still count.
     fn own_slots(&self, prepared: &Prepared, own: Actor, now: Timestamp) -> Vec<Slot> {
         let newest_first = self.counts.cells().iter().rev().filter(|cell| cell.actor == own);
         let slots = newest_first.map(|cell| cell.slot);
+        let current = prepared.slot(self.time(own, now));
         match self.held.kind {
-            Kind::Fixed | Kind::Sliding => vec![prepared.slot(self.time(own, now))],
-            Kind::Moving => slots.take(1).collect(),
-            Kind::Bucket => slots.collect(),
+            Kind::Fixed => vec![current],
+            Kind::Sliding => slots.filter(|slot| slot.number + 1 >= current.number).collect(),
+            Kind::Moving | Kind::Bucket => slots.collect(),
         }
     }
 

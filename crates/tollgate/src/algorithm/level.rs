@@ -111,13 +111,10 @@ impl Machine for Level {
         })
     }
 
-    fn receipt_now(&self, state: &State, now: Timestamp, units: u64) -> Receipt {
-        Receipt {
-            units,
-            at: now,
-            mark: self.mark(&self.at(Some(state), now)),
-            source: Source::Store,
-        }
+    fn refund_units(&self, state: &State, now: Timestamp, units: u64) -> Option<Option<State>> {
+        // Of the level as it is now: nothing of these units has sunk.
+        let mark = self.mark(&self.at(Some(state), now));
+        self.refund(state, now, &Receipt { units, at: now, mark, source: Source::Store })
     }
 
     fn set(&self, state: Option<&State>, now: Timestamp, units: u64) -> Option<State> {

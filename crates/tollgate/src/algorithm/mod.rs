@@ -52,7 +52,7 @@ pub enum Op {
     Charge(u64),
     /// Give back what a decision charged.
     Refund(Receipt),
-    /// Give back that many units as if they had been charged now.
+    /// Give back that many units without a receipt, the newest first.
     RefundUnits(u64),
     /// Put the units used at this value.
     Set(u64),
@@ -129,9 +129,18 @@ pub trait Machine: Copy + std::fmt::Debug {
         receipt: &Receipt,
     ) -> Option<Option<Self::State>>;
 
-    /// The receipt that gives back `units` as if they had been charged to this state now.
-    fn receipt_now(&self, state: &Self::State, now: Timestamp, units: u64) -> Receipt {
-        Receipt { units, at: now, mark: self.mark(state), source: Source::Store }
+    /// The state with `units` (at least one) given back without a receipt, the newest first: what is
+    /// in use falls by them. `None` when nothing is there to give back.
+    ///
+    /// Enough for states that have one place for units. Others go from the newest place backwards.
+    fn refund_units(
+        &self,
+        state: &Self::State,
+        now: Timestamp,
+        units: u64,
+    ) -> Option<Option<Self::State>> {
+        let mark = self.mark(state);
+        self.refund(state, now, &Receipt { units, at: now, mark, source: Source::Store })
     }
 
     /// The state with exactly `units` in use, from now on; `None` is fresh.
@@ -267,11 +276,11 @@ fn refund<M: Machine>(
     let nothing = Step { allowed: true, cost: 0, charged: 0, changed: false };
     let Some(old) = state.as_ref().filter(|_| units > 0) else { return nothing };
     let units = units.min(MAX_UNITS);
-    let receipt = match receipt {
-        Some(receipt) => Receipt { units, ..receipt },
-        None => machine.receipt_now(old, now, units),
+    let next = match receipt {
+        Some(receipt) => machine.refund(old, now, &Receipt { units, ..receipt }),
+        None => machine.refund_units(old, now, units),
     };
-    match machine.refund(old, now, &receipt) {
+    match next {
         Some(next) if next.as_ref() != Some(old) => {
             *state = next;
             Step { changed: true, ..nothing }

@@ -194,6 +194,26 @@ impl Machine for MovingWindow {
         Some((!log.entries.is_empty()).then_some(log))
     }
 
+    fn refund_units(&self, state: &State, now: Timestamp, units: u64) -> Option<Option<State>> {
+        let first = state.first_live(now, self.period);
+        let before = state.before(first);
+        let used = state.total().wrapping_sub(before);
+        let left = used.saturating_sub(units);
+        let mut log = state.clone();
+        // An entry goes as a whole when those before it hold all that is left.
+        while log.entries.len() > first
+            && log.before(log.entries.len() - 1).wrapping_sub(before) >= left
+        {
+            log.entries.pop_back();
+        }
+        if left > 0
+            && let Some(newest) = log.entries.back_mut()
+        {
+            newest.total = before.wrapping_add(left);
+        }
+        (left < used).then(|| (!log.entries.is_empty()).then_some(log))
+    }
+
     fn set(&self, state: Option<&State>, now: Timestamp, units: u64) -> Option<State> {
         let at = state.map_or(now, |log| log.time(now));
         (units > 0).then(|| State::from_entries([(at, units)]))

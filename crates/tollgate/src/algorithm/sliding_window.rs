@@ -24,7 +24,7 @@
 //! **The guard against time going back** is the start of the window: a hit from before it counts as if it came with it.
 
 use super::{MAX_UNITS, Machine, Step, View};
-use crate::decision::{Receipt, Source};
+use crate::decision::Receipt;
 use crate::limit::Rate;
 use crate::time::Timestamp;
 
@@ -147,10 +147,14 @@ impl Machine for SlidingWindow {
         }
     }
 
-    /// Without a receipt the units are taken as charged to the current window.
-    fn receipt_now(&self, state: &State, now: Timestamp, units: u64) -> Receipt {
-        let windows = self.now(Some(state), now);
-        Receipt { units, at: now, mark: self.mark(&windows), source: Source::Store }
+    /// From the current window, and what it does not have from the one before.
+    fn refund_units(&self, state: &State, now: Timestamp, units: u64) -> Option<Option<State>> {
+        if self.is_fresh(Some(state), now) {
+            return None;
+        }
+        let State { start, previous, current } = self.now(Some(state), now);
+        let previous = previous.saturating_sub(units.saturating_sub(current));
+        Some(Some(State { start, previous, current: current.saturating_sub(units) }))
     }
 
     fn set(&self, _state: Option<&State>, now: Timestamp, units: u64) -> Option<State> {
