@@ -210,7 +210,8 @@ impl Decision {
         if let View::Fields(known) = self.view {
             // Only the wait of the cost that was asked is known.
             let same = cost == self.step.cost || allowed || cost > fields.limit;
-            let retry_at = known.retry_at.filter(|_| cost <= fields.limit);
+            let known_wait = !self.step.allowed || cost == 1;
+            let retry_at = known.retry_at.filter(|_| known_wait && cost <= fields.limit);
             let view = View::Fields(Fields { retry_at, ..known });
             let step = Step { allowed, ..step };
             return same.then_some(Decision {

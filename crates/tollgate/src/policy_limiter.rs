@@ -4,6 +4,7 @@ use crate::algorithm::Op;
 use crate::decision::Decision;
 use crate::error::Error;
 use crate::key::{Key, KeyRef};
+use crate::limiter::Limiter;
 use crate::policy::{MAX_LIMITS, Policy};
 use crate::policy_decision::PolicyDecision;
 use crate::store::{Part, Store};
@@ -23,6 +24,23 @@ pub struct PolicyLimiter<S: Store> {
     store: S,
     prepared: Box<[S::Prepared]>,
     policy: Policy,
+}
+
+/// A limiter of one limit as a policy: both count in the same state.
+///
+/// ```
+/// use tollgate::{Memory, PolicyLimiter};
+/// let limiter = Memory::new().limiter("2/hour")?;
+/// let policy = PolicyLimiter::from(limiter.clone());
+/// assert!(policy.hit("alice").allowed());
+/// assert_eq!(limiter.usage("alice"), 1);
+/// # Ok::<(), tollgate::Error>(())
+/// ```
+impl<S: Store> From<Limiter<S>> for PolicyLimiter<S> {
+    fn from(limiter: Limiter<S>) -> Self {
+        let Limiter { store, prepared, limit, .. } = limiter;
+        PolicyLimiter { store, prepared: Box::new([prepared]), policy: limit.into() }
+    }
 }
 
 impl<S: Store> PolicyLimiter<S> {

@@ -103,10 +103,11 @@ impl Holding {
         // Nobody need come before the store is asked again.
         let asked_again = last.store_time(pause);
         let again = last.answer.asked_again(at, cost.saturating_sub(self.left(now)));
-        let known = again.as_ref().unwrap_or(&last.answer).fields();
-        let limit = known.limit;
-        let retry_at = (cost <= limit)
-            .then(|| known.retry_at.map_or(asked_again, |retry| retry.max(asked_again)));
+        let known = again.as_ref().unwrap_or(&last.answer);
+        let Fields { limit, retry_at, .. } = known.fields();
+        let wait = retry_at.filter(|_| !known.allowed());
+        let retry_at =
+            (cost <= limit).then(|| wait.map_or(asked_again, |retry| retry.max(asked_again)));
         let step = Step { allowed: false, cost, charged: 0, changed: false };
         let fields = Fields { retry_at, ..self.fields(last, now) };
         Some(Decision::of_fields(step, at, fields).with_source(Source::DenialCache))

@@ -186,8 +186,10 @@ fn granted(answer: &Decision, cost: u64, charged: u64) -> Decision {
 
 /// What a draw was answered to one who waited for more than there was. A store tells the wait of the cost it was asked for; without that, the life of an allotment.
 fn refused(terms: &Terms, answer: &Decision, cost: u64) -> Decision {
-    let known = answer.asked_again(answer.now(), cost).unwrap_or(*answer).fields();
-    let wait = || known.retry_at.unwrap_or(answer.now() + terms.life);
+    let again = answer.asked_again(answer.now(), cost).unwrap_or(*answer);
+    let known = again.fields();
+    let store_wait = known.retry_at.filter(|_| !again.allowed());
+    let wait = || store_wait.unwrap_or(answer.now() + terms.life);
     let retry_at = (cost <= known.limit).then(wait);
     let step = Step { allowed: false, cost, charged: 0, changed: false };
     Decision::of_fields(step, answer.now(), Fields { retry_at, ..known })

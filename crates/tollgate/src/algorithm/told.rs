@@ -25,7 +25,7 @@ pub struct Told {
     /// | sliding window | start, count of the window before, count |
     /// | token bucket, leaky bucket | time, units in use, rest in parts of 1 / period of a unit |
     /// | GCRA | arrival time, rest in parts of 1 / quota of a microsecond |
-    /// | moving window, whose log is too long to be sent | units in use, newest entry, when the refused cost passes |
+    /// | moving window, whose log is too long to be sent | units in use, newest entry, when the refused cost passes, or one unit if nothing is left; 0 if unknown |
     pub state: Option<[u64; 3]>,
 }
 
@@ -93,13 +93,13 @@ impl super::moving_window::MovingWindow {
     fn fields_of(&self, state: Option<[u64; 3]>, now: Timestamp, step: Step) -> Fields {
         let [used, newest, retry] = state.unwrap_or_default();
         let (quota, period) = (self.quota, self.period);
-        let reachable = !step.allowed && step.cost <= quota;
+        let waits = if step.allowed { used >= quota && retry > 0 } else { step.cost <= quota };
         let fresh_at = Timestamp::from_micros(newest.saturating_add(period));
         Fields {
             limit: quota,
             remaining: quota.saturating_sub(used),
             used,
-            retry_at: reachable.then(|| Timestamp::from_micros(retry)),
+            retry_at: waits.then(|| Timestamp::from_micros(retry)),
             fresh_at: Some(fresh_at).filter(|at| state.is_some() && *at > now),
             mark: newest,
         }

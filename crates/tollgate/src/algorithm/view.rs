@@ -34,7 +34,8 @@ pub struct Fields {
     pub remaining: u64,
     /// Units in use.
     pub used: u64,
-    /// When the cost that was asked would pass; `None` if never. Of no meaning when it was allowed.
+    /// When the refused cost would pass; `None` if never. After an allowed cost that left nothing, when
+    /// one unit would pass, or `None` if that is not known. Of no meaning when something is left.
     pub retry_at: Option<Timestamp>,
     /// From when on the state acts as a fresh one; `None` for a fresh one.
     pub fresh_at: Option<Timestamp>,
@@ -50,12 +51,15 @@ impl Fields {
         now: Timestamp,
         step: &Step,
     ) -> Fields {
-        let reachable = !step.allowed && step.cost <= machine.capacity();
+        let remaining = machine.room(state, now);
+        let awaited = if step.allowed { 1 } else { step.cost };
+        let waits = !step.allowed || remaining == 0;
+        let reachable = waits && awaited <= machine.capacity();
         Fields {
             limit: machine.capacity(),
-            remaining: machine.room(state, now),
+            remaining,
             used: machine.used(state, now),
-            retry_at: reachable.then(|| machine.retry_at(state, now, step.cost)),
+            retry_at: reachable.then(|| machine.retry_at(state, now, awaited)),
             fresh_at: state.map(|state| machine.fresh_at(state)).filter(|at| *at > now),
             mark: state.map_or(0, |state| machine.mark(state)),
         }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::SharedStore;
 use super::asking::{Limits, Terms};
 use super::failure::OnFailure;
+use super::limiter::SharedLimiter;
 use super::together::SharedItem;
 use crate::algorithm::Op;
 use crate::decision::{Decision, Receipt};
@@ -40,6 +41,25 @@ pub struct SharedPolicyLimiter<S: SharedStore> {
 pub struct SharedPolicyCall<'a, S: SharedStore> {
     limits: &'a Limits<S>,
     terms: Terms,
+}
+
+/// A limiter of one limit as a policy, with its rule for failures: both count in the same state.
+///
+/// ```
+/// use tollgate::Memory;
+/// use tollgate::shared::{InProcess, SharedLimiter, SharedPolicyLimiter};
+///
+/// let store = InProcess::new(Memory::new());
+/// let limiter = SharedLimiter::on(&store, "", "2/hour")?;
+/// let policy = SharedPolicyLimiter::from(limiter);
+/// assert_eq!(policy.policy().limits().len(), 1);
+/// # Ok::<(), tollgate::Error>(())
+/// ```
+impl<S: SharedStore> From<SharedLimiter<S>> for SharedPolicyLimiter<S> {
+    fn from(limiter: SharedLimiter<S>) -> Self {
+        let SharedLimiter { limits, limit, .. } = limiter;
+        SharedPolicyLimiter { limits, policy: limit.into() }
+    }
 }
 
 impl<S: SharedStore> SharedPolicyLimiter<S> {
