@@ -96,22 +96,24 @@ impl Figures {
     /// `None` without a decision.
     #[inline]
     pub(crate) fn of(headers: &Headers, outcomes: &impl Outcomes) -> Option<Figures> {
-        let place = outcomes.headline_index();
+        let place = shown_place(outcomes);
         let decision = outcomes.outcomes().get(place)?;
         let now = decision.now();
         let seconds_until = |at: Timestamp| {
             let micros = at.as_micros().saturating_sub(now.as_micros());
             micros.div_ceil(1_000_000)
         };
-        let (remaining, fresh) =
-            (decision.remaining(), decision.expires_at().map_or(0, seconds_until));
-        // When there is more: what a refused cost waits for, else until the key is as good as new. Who is refused is never told that it is now.
-        let (wait, reset) = if decision.allowed() {
-            (None, fresh)
-        } else {
-            let wait = decision.fields().retry_at.map(|at| seconds_until(at).max(1));
-            (wait, wait.unwrap_or(fresh.max(1)))
+        let fields = decision.fields();
+        let more = fields.retry_at.map(|at| seconds_until(at).max(1));
+        let fresh = fields.fresh_at.map_or(0, seconds_until);
+        // Seconds until there is more: a refused cost passes, or one unit where nothing is left.
+        // Otherwise seconds until the key is as good as new.
+        let (wait, reset) = match (decision.allowed(), fields.remaining) {
+            (false, _) => (more, more.unwrap_or(fresh.max(1))),
+            (true, 0) => (None, more.unwrap_or(fresh)),
+            (true, _) => (None, fresh),
         };
+        let remaining = fields.remaining;
         let structured = headers.draft.and_then(|Draft::Ten| u32::try_from(place).ok());
         let others = if headers.tells_others(outcomes.allowed()) {
             others(headers, decision, reset, wait.filter(|_| !outcomes.allowed()))
@@ -135,6 +137,29 @@ impl Figures {
             out(*field, (*number).into());
         }
     }
+}
+
+/// The place of the limit that is shown: the headline. Where several limits have nothing left, it is
+/// the one that takes longest to have a unit again: a client that waits for another is refused.
+#[inline]
+fn shown_place(outcomes: &impl Outcomes) -> usize {
+    let place = outcomes.headline_index();
+    let all = outcomes.outcomes();
+    let several = all.len() > 1 && outcomes.allowed();
+    if several && all.get(place).is_some_and(|decision| decision.remaining() == 0) {
+        longest_wait(all).unwrap_or(place)
+    } else {
+        place
+    }
+}
+
+/// The first of the decisions that have nothing left and the longest wait for a unit.
+#[cold]
+fn longest_wait(all: &[Decision]) -> Option<usize> {
+    let wait = |index: &usize| all[*index].fields().retry_at;
+    let empty = (0..all.len()).filter(|index| all[*index].remaining() == 0);
+    // `max_by_key` takes the last of equals, so walk backwards.
+    empty.rev().max_by_key(wait)
 }
 
 /// All but the structured ones. Apart: most responses have none.

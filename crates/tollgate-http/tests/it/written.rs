@@ -137,9 +137,34 @@ proptest! {
                 .map(|reset| number(&write(&Headers::none().x_rate_limit(reset), &limits, decision), "x-ratelimit-reset").unwrap());
             let now = decision.now().as_micros();
             assert_eq!(time, now.div_ceil(1_000_000) + span);
-            let wait = if decision.allowed() { decision.reset_after() } else { decision.retry_after().unwrap_or_default() };
+            let wait = match (decision.allowed(), decision.remaining()) {
+                (true, 0) => decision.fields().retry_at.map_or(Duration::ZERO, |at| at.since(decision.now())),
+                (true, _) => decision.reset_after(),
+                (false, _) => decision.retry_after().unwrap_or_default(),
+            };
             assert!(u128::from(time) * 1_000_000 >= u128::from(now) + wait.as_micros());
         });
+    }
+
+    #[test]
+    fn a_client_that_waits_as_told_when_nothing_is_left_gets_the_first_unit(
+        algorithm in prop::sample::select(Algorithm::ALL.to_vec()),
+        quota in 1..8_u64, micros in 1_000_000..100_000_000_u64, pause in prop_oneof![Just(0), 0..20_000_000_u64],
+    ) {
+        let clock = ManualClock::new(Timestamp::from_micros(1_735_689_600_400_000));
+        let limit = Limit::new(quota, Duration::from_micros(micros)).algorithm(algorithm);
+        let limiter = Memory::builder().clock(clock.clone()).build().limiter(limit).unwrap();
+        let mut last = limiter.hit("key");
+        for _ in 1..quota {
+            clock.advance(Duration::from_micros(pause / 1_000));
+            last = limiter.hit("key");
+        }
+        prop_assume!(last.remaining() == 0);
+        let written = write(&all(), &[limiter.limit().clone()], &last);
+        let wait = Duration::from_secs(number(&written, "ratelimit-reset").unwrap());
+        let at = |time| limiter.at(time).peek("key").allowed();
+        prop_assert!(at(last.now() + wait), "refused after {wait:?}");
+        prop_assert!(!at(last.now() + (wait - Duration::from_secs(1))), "admitted long before {wait:?}");
     }
 
     #[test]
@@ -170,17 +195,25 @@ proptest! {
             prop_assert_eq!(policies.len(), limits.len());
             let told = list(value(&written, "ratelimit").unwrap());
             prop_assert_eq!(told.len(), 1);
-            let index = decision.headline_index();
-            prop_assert_eq!(&told[0].0, &policies[index].0);
             let outcomes = decision.outcomes();
+            let shown = &told[0].0;
             if decision.allowed() {
                 let least = outcomes.iter().map(Decision::remaining).min();
                 prop_assert_eq!(number(&written, "ratelimit-remaining"), least);
+                let mut binding = policies.iter().zip(outcomes).filter(|(_, one)| Some(one.remaining()) == least);
+                prop_assert!(binding.any(|(policy, _)| policy.0 == *shown));
+                if least == Some(0) {
+                    // Who waits as told finds a unit in all of them.
+                    let empty = outcomes.iter().filter(|one| one.remaining() == 0);
+                    let longest = empty.map(|one| seconds_up(one.fields().retry_at.unwrap().since(one.now()))).max();
+                    prop_assert_eq!(number(&written, "ratelimit-reset"), longest);
+                }
                 prop_assert_eq!(number(&written, "retry-after"), None);
             } else {
                 // Who waits as told waits long enough for all of them.
                 let waits: Option<Vec<_>> = outcomes.iter().filter(|one| !one.allowed()).map(Decision::retry_after).collect();
                 let longest = waits.map(|waits| waits.into_iter().map(seconds_up).max().unwrap().max(1));
+                prop_assert_eq!(shown, &policies[decision.headline_index()].0);
                 prop_assert_eq!(number(&written, "retry-after"), longest);
             }
         }
