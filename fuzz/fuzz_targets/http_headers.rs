@@ -42,7 +42,7 @@ fuzz_target!(|bytes: &[u8]| {
 fn clients(made_up: &[u8]) {
     let proxy = "10.0.0.1".parse().ok();
     let client = "203.0.113.7".parse().ok();
-    let ranges = ClientIp::behind("10.0.0.0/8".parse());
+    let Ok(ranges) = ClientIp::behind(["10.0.0.0/8"]) else { panic!("a range of addresses") };
     for (name, written_in, proxys) in [
         ("x-forwarded-for", WrittenIn::XForwardedFor, "203.0.113.7"),
         ("forwarded", WrittenIn::Forwarded, "for=203.0.113.7"),

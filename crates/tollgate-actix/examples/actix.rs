@@ -23,8 +23,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     // Outside the factory: all workers count together.
     let store = Memory::new();
     let limits = Chooser::one(store.limiter("3/minute name=default")?)
-        .on(Some("GET"), "/export", Some(store.limiter("100/hour name=kibibytes")?))
-        .on(None, "/health", None);
+        .on("*", "/export", store.limiter("100/hour name=kibibytes")?)?
+        .unlimited("GET", "/health")?;
     let gate = Gate::choosing(limits)
         .settle(SettleBy::body(|response| {
             // A header tells which requests are paid for by their size.

@@ -24,10 +24,10 @@
 //! use tollgate_actix::{ClientIp, Gate, KeyBy, RateLimit, Settle, SettleBy};
 //!
 //! let gate = Gate::new(Memory::new().limiter("10/minute name=login")?)
-//!     .key(KeyBy::client_ip(ClientIp::behind(["10.0.0.0/8".parse()?])))
-//!     // Only failures count.
+//!     .key(KeyBy::client_ip(ClientIp::behind(["10.0.0.0/8"])?))
+//!     // A login that succeeds costs nothing.
 //!     .settle(SettleBy::head(|response| {
-//!         if response.status == 401 { Settle::AsCharged } else { Settle::Nothing }
+//!         if response.status == 200 { Settle::Nothing } else { Settle::AsCharged }
 //!     }))
 //!     .problem_json();
 //! let middleware = RateLimit::of(gate);
@@ -56,10 +56,11 @@ mod service;
 
 pub use body::Counted;
 pub use rate_limit::RateLimit;
-pub use refusal::Refusal;
+pub use refusal::{Refusal, too_many_requests};
 pub use service::RateLimitService;
 
 pub use tollgate_http::{
-    Chooser, Cidr, CidrError, ClientIp, Decider, Draft, Gate, Head, Headers, KeyBy, OnMissing,
-    Outcomes, Reason, RequestKey, Reset, Response, Settle, SettleBy, WrittenIn,
+    Caller, Chooser, Cidr, CidrError, ClientIp, Decider, Draft, Gate, Head, Headers, KeyBy,
+    OnMissing, Outcomes, Reason, RequestKey, Reset, Response, RuleError, Settle, SettleBy,
+    WrittenIn,
 };

@@ -35,6 +35,32 @@ pub struct Refusal<'a> {
     pub request: &'a HttpRequest,
 }
 
+/// The standard response to a denied request, for handlers that ask a limiter themselves: status
+/// 429 with `Retry-After`, `RateLimit` and `RateLimit-Policy`, not to be cached, and a line of text.
+///
+/// ```
+/// use tollgate::Memory;
+/// use tollgate_actix::too_many_requests;
+///
+/// let limiter = Memory::new().limiter("1/minute name=login")?;
+/// limiter.hit("alice");
+/// let response = too_many_requests(&limiter, &limiter.hit("alice"));
+/// assert_eq!(response.status(), 429);
+/// assert_eq!(response.headers().get("retry-after").unwrap(), "60");
+/// # Ok::<(), tollgate::Error>(())
+/// ```
+#[must_use]
+#[doc(alias = "429")]
+pub fn too_many_requests<D: Decider>(limiter: &D, outcomes: &D::Outcomes) -> HttpResponse {
+    let (head, body) =
+        tollgate_http::too_many_requests::<D, String>(limiter, outcomes).into_parts();
+    let mut response = HttpResponse::TooManyRequests();
+    for (name, value) in &head.headers {
+        response.append_header((name.as_str(), value.as_bytes()));
+    }
+    response.body(body)
+}
+
 impl<D: Decider> RateLimit<D> {
     /// The refusal of a request that costs too much.
     pub(crate) fn refuse_denied(&self, request: &HttpRequest, pass: &Pass<D>) -> HttpResponse {

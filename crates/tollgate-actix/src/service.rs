@@ -79,7 +79,11 @@ fn question<D: Decider>(gate: &Gate<D>, request: &ServiceRequest) -> Question<D>
     let peer = request.peer_addr().map(|address| address.ip());
     // The path as routes see it: `/%6cogin` is `/login` to them, and must not have another limit.
     let path = request.match_info().as_str();
-    gate.question(&Head::new(request.method().as_str(), path, &fields).peer(peer))
+    let nested_path = request.match_info().unprocessed();
+    // Looking the route up takes time: only where it may count.
+    let route = if gate.reads_head() { request.match_pattern() } else { None };
+    let head = Head::new(request.method().as_str(), path, &fields).peer(peer);
+    gate.question(&head.nested_path(nested_path).route(route.as_deref()))
 }
 
 fn refused<B>(request: ServiceRequest, response: HttpResponse) -> ServiceResponse<Body<B>> {

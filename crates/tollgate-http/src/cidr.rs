@@ -1,5 +1,6 @@
 //! Ranges of addresses.
 
+use std::convert::Infallible;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
@@ -83,6 +84,30 @@ impl FromStr for Cidr {
     }
 }
 
+impl TryFrom<&str> for Cidr {
+    type Error = CidrError;
+
+    fn try_from(text: &str) -> Result<Cidr, CidrError> {
+        text.parse()
+    }
+}
+
+impl TryFrom<String> for Cidr {
+    type Error = CidrError;
+
+    fn try_from(text: String) -> Result<Cidr, CidrError> {
+        text.parse()
+    }
+}
+
+impl TryFrom<&String> for Cidr {
+    type Error = CidrError;
+
+    fn try_from(text: &String) -> Result<Cidr, CidrError> {
+        text.parse()
+    }
+}
+
 /// Why a text is no range of addresses.
 ///
 /// ```
@@ -106,6 +131,13 @@ impl fmt::Debug for CidrError {
 }
 
 impl std::error::Error for CidrError {}
+
+/// A [`Cidr`] is one already: this lets functions take it or a text.
+impl From<Infallible> for CidrError {
+    fn from(never: Infallible) -> CidrError {
+        match never {}
+    }
+}
 
 /// An IPv4 address that came as IPv6 (`::ffff:192.0.2.1`) as what it is.
 pub(crate) fn canonical(address: IpAddr) -> IpAddr {

@@ -7,7 +7,7 @@
 use std::net::IpAddr;
 use std::num::NonZeroUsize;
 
-use crate::cidr::{Cidr, masked};
+use crate::cidr::{Cidr, CidrError, masked};
 use crate::forwarded::{Hop, forwarded, x_forwarded_for};
 use crate::head::Head;
 
@@ -23,7 +23,7 @@ use crate::head::Head;
 /// let head = Head::new("GET", "/", &headers).peer("10.0.0.1".parse().ok());
 ///
 /// assert_eq!(ClientIp::peer().find(&head), "10.0.0.1".parse().ok());
-/// let behind_proxies = ClientIp::behind(["10.0.0.0/8".parse()?]);
+/// let behind_proxies = ClientIp::behind(["10.0.0.0/8"])?;
 /// assert_eq!(behind_proxies.find(&head), "203.0.113.7".parse().ok());
 /// # Ok::<(), tollgate_http::CidrError>(())
 /// ```
@@ -65,13 +65,22 @@ impl ClientIp {
         ClientIp { trust: Trust::Nobody, written_in: WrittenIn::XForwardedFor, ipv6_prefix: 64 }
     }
 
-    /// Behind proxies with addresses in these ranges: the right-most address that is not one of theirs. A request that does not come through a proxy
-    /// is its peer's.
+    /// Behind proxies with addresses in these ranges: the right-most address that is not one of theirs.
+    /// A request that does not come through a proxy is its peer's.
     ///
     /// See the example of [`ClientIp`].
-    #[must_use]
-    pub fn behind(proxies: impl IntoIterator<Item = Cidr>) -> ClientIp {
-        ClientIp { trust: Trust::Ranges(proxies.into_iter().collect()), ..ClientIp::peer() }
+    ///
+    /// # Errors
+    /// When a text is no address and no range of addresses.
+    #[doc(alias = "proxy")]
+    pub fn behind<I>(proxies: I) -> Result<ClientIp, CidrError>
+    where
+        I: IntoIterator,
+        I::Item: TryInto<Cidr>,
+        CidrError: From<<I::Item as TryInto<Cidr>>::Error>,
+    {
+        let ranges = proxies.into_iter().map(TryInto::try_into).collect::<Result<_, _>>()?;
+        Ok(ClientIp { trust: Trust::Ranges(ranges), ..ClientIp::peer() })
     }
 
     /// Behind that many proxies, whatever their addresses: the address that the outermost has written. Only where nobody can reach the server but
@@ -85,6 +94,7 @@ impl ClientIp {
     /// assert_eq!(ClientIp::behind_hops(1).find(&head), "203.0.113.7".parse().ok());
     /// ```
     #[must_use]
+    #[doc(alias = "proxy")]
     pub const fn behind_hops(proxies: usize) -> ClientIp {
         ClientIp {
             trust: match NonZeroUsize::new(proxies) {

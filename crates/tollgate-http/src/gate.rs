@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use tollgate::Error;
 
+use crate::callers::{Caller, Callers};
 use crate::chooser::{Choice, Chooser, Chosen, Found};
 use crate::count::{Counted, Stopwatch, unasked};
 use crate::decider::{Decider, Outcomes};
@@ -17,8 +18,10 @@ use crate::head::Head;
 use crate::headers::{Headers, text};
 use crate::key_by::{KeyBy, RequestKey};
 use crate::pass::Pass;
+use crate::preflight::is_preflight;
 use crate::settle::SettleBy;
 use crate::told::Told;
+use crate::verdict::{AtOnce, Question, Verdict};
 
 /// What to do with a request that has no key.
 ///
@@ -57,6 +60,7 @@ pub struct Gate<D: Decider> {
 struct Rules<D: Decider> {
     chooser: Chooser<D>,
     key: KeyBy,
+    callers: Option<Callers<D>>,
     on_missing: OnMissing,
     cost: Option<Arc<CostFn>>,
     exempt: Option<Arc<ExemptFn>>,
@@ -64,11 +68,17 @@ struct Rules<D: Decider> {
     headers: Headers,
     wait: Duration,
     shadow: bool,
-    preflight: bool,
+    exempts_preflight: bool,
     status: u16,
     problem: bool,
-    /// Whether somebody was told that requests have no key.
-    told: Arc<AtomicBool>,
+    warned_missing_key: Arc<AtomicBool>,
+}
+
+impl<D: Decider> Rules<D> {
+    /// Whether a function looks at the head of requests, beside those that find key and limiter.
+    fn reads_more_than_key(&self) -> bool {
+        self.cost.is_some() || self.exempt.is_some() || self.exempts_preflight
+    }
 }
 
 impl<D: Decider> Clone for Gate<D> {
@@ -80,76 +90,6 @@ impl<D: Decider> Clone for Gate<D> {
 impl<D: Decider> fmt::Debug for Gate<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Gate").field("key", &self.rules.key).finish_non_exhaustive()
-    }
-}
-
-/// A request that has been looked at.
-pub enum Question<D: Decider> {
-    /// Not limited: a preflight, an exempt key, a route without a limit.
-    Skip,
-    /// Refused before anybody was asked: it has no key. The status to answer with.
-    NoKey(u16),
-    /// To be [decided](Gate::decide).
-    Ask {
-        /// Who.
-        key: RequestKey,
-        /// How much.
-        cost: u64,
-        /// By whom.
-        choice: Choice<D>,
-    },
-}
-
-impl<D: Decider> fmt::Debug for Question<D> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Question::Skip => f.write_str("Skip"),
-            Question::NoKey(status) => write!(f, "NoKey({status})"),
-            Question::Ask { cost, .. } => write!(f, "Ask({cost})"),
-        }
-    }
-}
-
-/// A request that was looked at, and decided on if that could be [at once](Gate::at_once).
-pub enum AtOnce<D: Decider> {
-    /// It passes. What its response is to tell, if anything.
-    Passes(Option<Told>),
-    /// It was decided on, and does not just pass.
-    Decided(Verdict<D>),
-    /// It has yet to be decided on, or needs not be.
-    Not(Question<D>),
-}
-
-impl<D: Decider> fmt::Debug for AtOnce<D> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            AtOnce::Passes(_) => f.write_str("Passes"),
-            AtOnce::Decided(verdict) => write!(f, "Decided({verdict:?})"),
-            AtOnce::Not(question) => write!(f, "Not({question:?})"),
-        }
-    }
-}
-
-/// What became of it.
-pub enum Verdict<D: Decider> {
-    /// Not limited.
-    Unlimited,
-    /// It passes; what is known of it goes with it.
-    Pass(Pass<D>),
-    /// It does not.
-    Refuse(Pass<D>),
-    /// The store did not answer, and the limiter leaves that to its caller: 503 is the answer to give.
-    Failed(Error),
-}
-
-impl<D: Decider> fmt::Debug for Verdict<D> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Verdict::Unlimited => f.write_str("Unlimited"),
-            Verdict::Pass(_) => f.write_str("Pass"),
-            Verdict::Refuse(_) => f.write_str("Refuse"),
-            Verdict::Failed(error) => write!(f, "Failed({error})"),
-        }
     }
 }
 
@@ -171,6 +111,7 @@ impl<D: Decider> Gate<D> {
             rules: Arc::new(Rules {
                 chooser,
                 key: KeyBy::default(),
+                callers: None,
                 on_missing: OnMissing::default(),
                 cost: None,
                 exempt: None,
@@ -178,10 +119,10 @@ impl<D: Decider> Gate<D> {
                 headers: Headers::default(),
                 wait: Duration::ZERO,
                 shadow: false,
-                preflight: false,
+                exempts_preflight: false,
                 status: 429,
                 problem: false,
-                told: Arc::default(),
+                warned_missing_key: Arc::default(),
             }),
         }
     }
@@ -198,19 +139,66 @@ impl<D: Decider> Gate<D> {
         self.change(|rules| rules.key = key)
     }
 
+    /// Looks up who sends a request, by an API key for instance. A known caller is limited by its id,
+    /// and everybody else by the [key](Gate::key) of the request, which is the address unless you say
+    /// otherwise: an invented API key has no bucket of its own.
+    ///
+    /// The function gets a handle to `state` for each request, a database for instance, and is called
+    /// before the limit is asked. Whoever sends invented keys makes it look them up: keep what it finds
+    /// for a while, or put a second layer by address around this one.
+    ///
+    /// ```
+    /// use std::collections::HashMap;
+    /// use tollgate::Memory;
+    /// use tollgate_http::{Caller, Gate};
+    ///
+    /// struct Database {
+    ///     accounts: HashMap<Vec<u8>, String>,
+    /// }
+    ///
+    /// impl Database {
+    ///     async fn account_of(&self, api_key: &[u8]) -> Option<&String> {
+    ///         self.accounts.get(api_key)
+    ///     }
+    /// }
+    ///
+    /// let database = Database { accounts: HashMap::from([(b"s3cret".to_vec(), "acme".into())]) };
+    /// let gate = Gate::new(Memory::new().limiter("100/minute")?)
+    ///     .callers(database, |database, head| {
+    ///         let api_key = head.line("x-api-key").map(<[u8]>::to_vec);
+    ///         async move { database.account_of(&api_key?).await.map(Caller::new) }
+    ///     });
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    #[must_use]
+    pub fn callers<S, F>(
+        self,
+        state: S,
+        find: impl Fn(Arc<S>, &Head<'_>) -> F + Send + Sync + 'static,
+    ) -> Self
+    where
+        S: Send + Sync + 'static,
+        F: Future<Output = Option<Caller<D>>> + Send + 'static,
+    {
+        self.change(|rules| rules.callers = Some(Callers::new(state, find)))
+    }
+
     /// What to do with a request without a key. Default: they share one bucket.
     #[must_use]
     pub fn on_missing(self, on_missing: OnMissing) -> Self {
         self.change(|rules| rules.on_missing = on_missing)
     }
 
-    /// What a request costs. Default: one unit.
+    /// What a request costs. Default: one unit. A request of cost zero always passes: give zero only
+    /// for what a client cannot choose.
     #[must_use]
     pub fn cost(self, cost: impl Fn(&Head<'_>) -> u64 + Send + Sync + 'static) -> Self {
         self.change(|rules| rules.cost = Some(Arc::new(cost)))
     }
 
-    /// Requests that are not limited.
+    /// Requests that are not limited. The client chooses method, path and headers: exempt only what
+    /// it may send without end. A request without a key is still refused where
+    /// [`OnMissing::Refuse`] says so.
     #[must_use]
     pub fn exempt(
         self,
@@ -243,10 +231,24 @@ impl<D: Decider> Gate<D> {
         self.change(|rules| rules.shadow = true)
     }
 
-    /// Counts CORS preflight requests too (`OPTIONS` with `Access-Control-Request-Method`), which are free unless told so.
+    /// Does not count CORS preflight requests: `OPTIONS` with an `Origin` and with a method in
+    /// `Access-Control-Request-Method`. They are counted by default.
+    ///
+    /// Anybody can send such a request, so do this only where a CORS layer behind the limit answers all
+    /// of them: a handler that takes any method would be reached without a limit. Better is a CORS layer
+    /// around the limit, which answers preflights before they are counted. A preflight has no API key
+    /// and no cookie: where [`OnMissing::Refuse`] refuses requests without a key, it is refused too.
+    ///
+    /// ```
+    /// # use tollgate::Memory;
+    /// # use tollgate_http::Gate;
+    /// let gate = Gate::new(Memory::new().limiter("100/minute")?).exempt_preflight();
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
     #[must_use]
-    pub fn count_preflight(self) -> Self {
-        self.change(|rules| rules.preflight = true)
+    #[doc(alias = "cors")]
+    pub fn exempt_preflight(self) -> Self {
+        self.change(|rules| rules.exempts_preflight = true)
     }
 
     /// The status of a refusal. Default 429.
@@ -261,11 +263,23 @@ impl<D: Decider> Gate<D> {
         self.change(|rules| rules.problem = true)
     }
 
+    /// Whether a decision needs more of a request than its peer. If not, a framework need not look for
+    /// the [route](Head::route) and the [nested path](Head::nested_path).
+    #[must_use]
+    #[inline]
+    pub fn reads_head(&self) -> bool {
+        let rules = &*self.rules;
+        rules.reads_more_than_key()
+            || rules.chooser.only().is_none()
+            || !rules.key.is_address()
+            || rules.callers.is_some()
+    }
+
     /// Looks at a request: everything that needs its head.
     #[must_use]
     pub fn question(&self, head: &Head<'_>) -> Question<D> {
         match self.key_of(head) {
-            Ok(key) => self.choice(head, key, self.rules.chooser.choose(head)),
+            Ok(key) => self.choice(head, key),
             Err(settled) => settled,
         }
     }
@@ -283,8 +297,8 @@ impl<D: Decider> Gate<D> {
             Ok(key) => key,
             Err(settled) => return AtOnce::Not(settled),
         };
-        let Found::Known(Some(chosen)) = rules.chooser.find(head) else {
-            return AtOnce::Not(self.choice(head, key, rules.chooser.choose(head)));
+        let (Found::Rule(Some(chosen)) | Found::Usual(chosen)) = rules.chooser.find(head) else {
+            return AtOnce::Not(self.choice(head, key));
         };
         let cost = self.cost_of(head);
         let watch = Stopwatch::start();
@@ -295,7 +309,8 @@ impl<D: Decider> Gate<D> {
     /// Whether nobody has to be waited for, and no response either.
     #[inline]
     fn answers_at_once(&self) -> bool {
-        D::AT_ONCE && self.rules.wait.is_zero() && self.rules.settle.is_none()
+        let rules = &*self.rules;
+        D::AT_ONCE && rules.wait.is_zero() && rules.settle.is_none() && rules.callers.is_none()
     }
 
     /// What is asked for each request of a connection, where nothing but its peer counts and the answer is there [at once](Gate::at_once).
@@ -313,12 +328,12 @@ impl<D: Decider> Gate<D> {
     #[must_use]
     pub fn foresee(&self, peer: IpAddr) -> Option<Foreseen<D>> {
         let rules = &*self.rules;
-        let same = self.answers_at_once() && rules.cost.is_none() && rules.exempt.is_none();
+        let same = self.answers_at_once() && !rules.reads_more_than_key();
         let (key, chosen) = (rules.key.of_peer(peer)?, rules.chooser.only()?);
         same.then(|| Foreseen::new(key, Arc::clone(chosen)))
     }
 
-    /// [`at_once`](Gate::at_once) for a request that was [foreseen](Gate::foresee). `OPTIONS` is not: whether it counts is in its headers.
+    /// [`at_once`](Gate::at_once) for a request that was [foreseen](Gate::foresee).
     ///
     /// See the example of [`foresee`](Gate::foresee).
     #[must_use]
@@ -353,28 +368,22 @@ impl<D: Decider> Gate<D> {
         }
     }
 
-    /// Whose request it is, or what is settled without asking anybody.
+    /// The key of a request, or what is settled without asking a limiter. A request without a key
+    /// never gets as far as the exemptions.
     #[inline(always)]
     fn key_of(&self, head: &Head<'_>) -> Result<RequestKey, Question<D>> {
         let rules = &*self.rules;
-        if !rules.preflight
-            && head.method == "OPTIONS"
-            && head.line("access-control-request-method").is_some()
-        {
-            return Err(skip());
-        }
         let key = self.found_key(head)?;
-        if rules.exempt.as_ref().is_some_and(|exempt| exempt(head, &key)) {
-            return Err(skip());
-        }
-        Ok(key)
+        let exempt = rules.exempt.as_ref().is_some_and(|exempt| exempt(head, &key))
+            || (rules.exempts_preflight && is_preflight(head));
+        if exempt { Err(skip()) } else { Ok(key) }
     }
 
     fn found_key(&self, head: &Head<'_>) -> Result<RequestKey, Question<D>> {
         match (self.rules.key.find(head), self.rules.on_missing) {
             (Some(key), _) => Ok(key),
             (None, OnMissing::Share) => {
-                self.tell_of_missing_keys();
+                self.warn_missing_key();
                 Ok(RequestKey::everyone())
             }
             (None, OnMissing::Refuse(status)) => {
@@ -385,11 +394,14 @@ impl<D: Decider> Gate<D> {
         }
     }
 
-    fn choice(&self, head: &Head<'_>, key: RequestKey, choice: Choice<D>) -> Question<D> {
-        match choice {
-            Choice::Now(None) => skip(),
-            choice => Question::Ask { key, cost: self.cost_of(head), choice },
-        }
+    fn choice(&self, head: &Head<'_>, key: RequestKey) -> Question<D> {
+        let rules = &*self.rules;
+        let choice = match (&rules.callers, rules.chooser.find(head)) {
+            (_, Found::Rule(None)) => return skip(),
+            (Some(callers), found) => callers.choose(head, &found),
+            (None, _) => rules.chooser.choose(head),
+        };
+        Question::Ask { key, cost: self.cost_of(head), choice }
     }
 
     #[inline]
@@ -397,9 +409,9 @@ impl<D: Decider> Gate<D> {
         self.rules.cost.as_ref().map_or(1, |cost| cost(head))
     }
 
-    /// Once: a server that forgot to pass on addresses would share one bucket among all of its clients, and nobody would know why.
-    fn tell_of_missing_keys(&self) {
-        if !self.rules.told.swap(true, Ordering::Relaxed) {
+    /// Warns once: a server that does not pass on addresses shares one bucket among all of its clients.
+    fn warn_missing_key(&self) {
+        if !self.rules.warned_missing_key.swap(true, Ordering::Relaxed) {
             tracing::warn!(key = ?self.rules.key, "a request has no key: all of them share one bucket");
         }
     }
@@ -413,9 +425,12 @@ impl<D: Decider> Gate<D> {
         sleep: impl Fn(Duration) -> F + Send + Sync,
     ) -> Verdict<D> {
         let watch = Stopwatch::start();
-        let chosen = match choice {
-            Choice::Now(chosen) => chosen,
-            Choice::Later(find) => find.await.map(Chosen::new),
+        let (key, chosen) = match choice {
+            Choice::Now(chosen) => (key, chosen),
+            Choice::Later(find) => {
+                let found = find.await;
+                (found.caller.unwrap_or(key), found.limiter)
+            }
         };
         let Some(chosen) = chosen else {
             unasked(Counted::Unlimited);
@@ -539,14 +554,7 @@ impl<D: Decider> Gate<D> {
             let body = crate::problem::problem(self.rules.status, pass.limits(), outcomes);
             return (crate::problem::PROBLEM_JSON, body);
         }
-        let text = match pass.outcomes.headline().retry_after() {
-            Some(wait) => {
-                let seconds = crate::headers::seconds_up(wait).max(1);
-                format!("too many requests: come back in {seconds} s\n")
-            }
-            None => "too much for one request: it costs more than the limit ever allows\n".into(),
-        };
-        ("text/plain; charset=utf-8", text)
+        ("text/plain; charset=utf-8", crate::refusal::text(&pass.outcomes))
     }
 }
 

@@ -34,10 +34,14 @@ impl Lines for http::HeaderMap {
 pub struct Head<'a> {
     /// The method, as it came.
     pub method: &'a str,
-    /// The path, without a query.
+    /// The path as the client sent it, without a query: in nested routers the whole of it.
     pub path: &'a str,
+    /// The route that the router matched, such as `/users/{id}`, where that is known.
+    pub route: Option<&'a str>,
     /// The other end of the connection, if it is known.
     pub peer: Option<IpAddr>,
+    /// The path as a nested router sees it.
+    pub(crate) nested_path: Option<&'a str>,
     headers: &'a dyn Lines,
     extensions: Option<&'a http::Extensions>,
 }
@@ -55,7 +59,7 @@ impl<'a> Head<'a> {
     /// See the example of [`Head`].
     #[must_use]
     pub fn new(method: &'a str, path: &'a str, headers: &'a dyn Lines) -> Head<'a> {
-        Head { method, path, peer: None, headers, extensions: None }
+        Head { method, path, route: None, peer: None, nested_path: None, headers, extensions: None }
     }
 
     /// The same with a peer.
@@ -64,6 +68,33 @@ impl<'a> Head<'a> {
     #[must_use]
     pub fn peer(self, peer: Option<IpAddr>) -> Head<'a> {
         Head { peer, ..self }
+    }
+
+    /// The same with the route that the router matched.
+    ///
+    /// ```
+    /// # use tollgate_http::Head;
+    /// let headers = http::HeaderMap::new();
+    /// let head = Head::new("GET", "/users/7", &headers).route(Some("/users/{id}"));
+    /// assert_eq!(head.route, Some("/users/{id}"));
+    /// ```
+    #[must_use]
+    pub fn route(self, route: Option<&'a str>) -> Head<'a> {
+        Head { route, ..self }
+    }
+
+    /// The same with the path as a nested router sees it, which is the end of the whole path. Rules
+    /// of a [`Chooser`](crate::Chooser) may name either.
+    ///
+    /// ```
+    /// # use tollgate_http::Head;
+    /// let headers = http::HeaderMap::new();
+    /// let head = Head::new("GET", "/api/users", &headers).nested_path("/users");
+    /// assert_eq!(head.path, "/api/users");
+    /// ```
+    #[must_use]
+    pub fn nested_path(self, path: &'a str) -> Head<'a> {
+        Head { nested_path: Some(path), ..self }
     }
 
     /// The first line of a header; `name` is lower case.

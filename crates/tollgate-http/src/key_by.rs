@@ -10,6 +10,7 @@ use tollgate::{Key, KeyRef, Parts};
 use crate::client_ip::ClientIp;
 use crate::forwarded::trim;
 use crate::head::Head;
+use crate::paths::clean;
 
 /// How the key of a request is found.
 ///
@@ -39,6 +40,7 @@ enum Source {
     Secret(Box<str>),
     Bearer,
     Path,
+    Route,
     Method,
     Everyone,
     Function(Arc<Function>),
@@ -54,6 +56,7 @@ impl fmt::Debug for KeyBy {
             Source::Secret(name) => write!(f, "secret header {name}"),
             Source::Bearer => f.write_str("bearer token"),
             Source::Path => f.write_str("path"),
+            Source::Route => f.write_str("route"),
             Source::Method => f.write_str("method"),
             Source::Everyone => f.write_str("everyone"),
             Source::Function(_) => f.write_str("function"),
@@ -68,11 +71,18 @@ impl KeyBy {
     ///
     /// See the example of [`KeyBy`].
     #[must_use]
+    #[doc(alias = "ip")]
     pub fn client_ip(client: ClientIp) -> KeyBy {
         KeyBy(Source::ClientIp(client))
     }
 
     /// The value of a header. An empty one counts as missing.
+    ///
+    /// # Security
+    /// A client writes what it likes into its headers, and each value has a bucket of its own: alone,
+    /// or followed by [`or`](KeyBy::or), this is a way around the limit. Use it for a header that
+    /// your proxy overwrites, or together [with](KeyBy::and) the address. Look up an API key by
+    /// [`Gate::callers`](crate::Gate::callers), which limits unknown ones by address.
     ///
     /// See the example of [`KeyBy`].
     #[must_use]
@@ -80,7 +90,12 @@ impl KeyBy {
         KeyBy(Source::Header(name.to_ascii_lowercase().into()))
     }
 
-    /// The value of a header that is nobody's business, such as an API key: its hash stands in the store.
+    /// The value of a header that is secret, such as an API key: its hash stands in the store.
+    ///
+    /// # Security
+    /// The key is not checked. A client that invents keys gets a bucket for each of them, so use this
+    /// only behind a layer that has rejected unknown keys, never as `api_key(..).or(client_ip(..))`.
+    /// [`Gate::callers`](crate::Gate::callers) looks keys up, and limits unknown ones by address.
     ///
     /// ```
     /// let key = tollgate_http::KeyBy::api_key("x-api-key");
@@ -90,8 +105,10 @@ impl KeyBy {
         KeyBy(Source::Secret(header.to_ascii_lowercase().into()))
     }
 
-    /// The token of `Authorization: Bearer`, hashed. It is not checked: a client that makes tokens up gets a key for each, so limit addresses as well
-    /// or stand behind whoever checks it.
+    /// The token of `Authorization: Bearer`, hashed.
+    ///
+    /// # Security
+    /// As for [`api_key`](KeyBy::api_key): the token is not checked.
     ///
     /// ```
     /// let key = tollgate_http::KeyBy::bearer();
@@ -101,12 +118,32 @@ impl KeyBy {
         KeyBy(Source::Bearer)
     }
 
-    /// The path, without a query.
+    /// The path, without a query. All spellings of a path that servers may take for the same are one
+    /// key: `/login`, `/login/`, `//login` and `/%6cogin`.
+    ///
+    /// # Security
+    /// A client invents paths, `/users/1` and `/users/2`, and has a bucket for each of them. Take
+    /// [`route`](KeyBy::route) where routes have parameters.
     ///
     /// See the example of [`KeyBy`].
     #[must_use]
     pub fn path() -> KeyBy {
         KeyBy(Source::Path)
+    }
+
+    /// The route that the router matched, such as `/users/{id}`. All requests that no route fits have
+    /// one key, and so has every request where the limit stands outside of the router.
+    ///
+    /// ```
+    /// use tollgate_http::{Head, KeyBy};
+    /// let headers = http::HeaderMap::new();
+    /// let of = |path, route| KeyBy::route().find(&Head::new("GET", path, &headers).route(route));
+    /// assert_eq!(of("/users/1", Some("/users/{id}")), of("/users/2", Some("/users/{id}")));
+    /// assert_eq!(of("/nowhere", None), of("/elsewhere", None));
+    /// ```
+    #[must_use]
+    pub fn route() -> KeyBy {
+        KeyBy(Source::Route)
     }
 
     /// The method.
@@ -132,10 +169,13 @@ impl KeyBy {
     /// What a function of yours says. Nothing at all, even as an empty key, counts as missing.
     ///
     /// ```
+    /// use std::collections::HashMap;
     /// use tollgate_http::KeyBy;
-    /// let tenant = KeyBy::function(|head| {
-    ///     head.path.split('/').nth(1).map(|tenant| tenant.as_bytes().to_vec())
-    /// });
+    ///
+    /// // API keys that are known stand for accounts. Unknown ones are limited by address.
+    /// let accounts = HashMap::from([(b"s3cret".to_vec(), b"acme".to_vec())]);
+    /// let by_account = KeyBy::function(move |head| accounts.get(head.line("x-api-key")?).cloned());
+    /// let key = by_account.or(KeyBy::default());
     /// ```
     #[must_use]
     pub fn function(find: impl Fn(&Head<'_>) -> Option<Vec<u8>> + Send + Sync + 'static) -> KeyBy {
@@ -156,6 +196,11 @@ impl KeyBy {
     }
 
     /// This, or another one where it is missing. Keys of the two never meet.
+    ///
+    /// # Security
+    /// The first one must be something that a client cannot invent: what a function of yours has
+    /// checked, never [`api_key`](KeyBy::api_key), [`bearer`](KeyBy::bearer) or
+    /// [`header`](KeyBy::header) as the client wrote it.
     ///
     /// See the example of [`KeyBy`].
     #[must_use]
@@ -188,6 +233,11 @@ impl KeyBy {
         }
     }
 
+    /// Whether only the address of the client counts.
+    pub(crate) fn is_address(&self) -> bool {
+        matches!(self.0, Source::ClientIp(_))
+    }
+
     /// All but the usual one, apart from it: that is the way of most requests.
     fn find_other(&self, head: &Head<'_>) -> Option<RequestKey> {
         let text =
@@ -197,7 +247,10 @@ impl KeyBy {
             Source::Header(name) => text(trim(head.line(name)?)),
             Source::Secret(name) => text(trim(head.line(name)?)).map(RequestKey::hashed),
             Source::Bearer => text(bearer(head.line("authorization")?)?).map(RequestKey::hashed),
-            Source::Path => text(head.path.as_bytes()),
+            Source::Path => text(&clean(head.path)),
+            Source::Route => {
+                Some(RequestKey::Bytes(head.route.unwrap_or_default().as_bytes().into()))
+            }
             Source::Method => text(head.method.as_bytes()),
             Source::Everyone => Some(RequestKey::everyone()),
             Source::Function(find) => text(&find(head)?),
@@ -273,6 +326,22 @@ impl RequestKey {
         let mut parts = vec![RequestKey::Parts(Vec::new()); place + 1];
         parts.push(key);
         RequestKey::Parts(parts)
+    }
+
+    /// The key of a [caller](crate::Caller) that was looked up and found, to ask or reset its limit by
+    /// hand. No key that is found in a request is the same.
+    ///
+    /// ```
+    /// use tollgate::Memory;
+    /// use tollgate_http::RequestKey;
+    /// let limiter = Memory::new().limiter("100/minute")?;
+    /// assert_eq!(limiter.usage(RequestKey::caller("acme")), 0);
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    #[must_use]
+    pub fn caller(id: impl AsRef<[u8]>) -> RequestKey {
+        let marker = RequestKey::Parts(vec![RequestKey::Parts(Vec::new())]);
+        RequestKey::Parts(vec![marker, RequestKey::Bytes(id.as_ref().into())])
     }
 
     /// 128 bits of its SHA-256 in hexadecimal, the same in every process.

@@ -5,6 +5,7 @@
 //! - [`Headers`] and [`problem`](fn@problem) say it to the client.
 //! - [`asked_wait`] is the client's side: what a response asks it to wait.
 
+mod callers;
 mod chooser;
 mod cidr;
 mod client_ip;
@@ -18,23 +19,31 @@ mod headers;
 mod key_by;
 mod pace;
 mod pass;
+mod paths;
+mod preflight;
 mod problem;
 mod reason;
+mod refusal;
 mod settle;
 mod told;
+mod verdict;
 
-pub use chooser::{Choice, Chooser, Chosen};
+pub use callers::Caller;
+pub use chooser::{Choice, Chooser, Chosen, Resolved};
 pub use cidr::{Cidr, CidrError};
 pub use client_ip::{ClientIp, WrittenIn};
 pub use decider::{Decider, Outcomes};
 pub use foreseen::Foreseen;
-pub use gate::{AtOnce, Gate, OnMissing, Question, Verdict};
+pub use gate::{Gate, OnMissing};
 pub use head::{Head, Lines};
 pub use headers::{Draft, Headers, Reset};
 pub use key_by::{KeyBy, RequestKey};
 pub use pace::{asked_wait, rate_limit, retry_after};
 pub use pass::Pass;
+pub use paths::RuleError;
 pub use problem::{PROBLEM_JSON, problem};
 pub use reason::Reason;
+pub use refusal::too_many_requests;
 pub use settle::{Response, Settle, SettleBy};
 pub use told::{Field, Shown, Told};
+pub use verdict::{AtOnce, Question, Verdict};

@@ -64,9 +64,9 @@ type Function = dyn Fn(&Response<'_>) -> Settle + Send + Sync;
 /// ```
 /// use tollgate_http::{Response, Settle, SettleBy};
 ///
-/// // Only failed logins count.
+/// // A login that succeeds costs nothing. All others count, whatever went wrong.
 /// let failures = SettleBy::head(|response| {
-///     if response.status == 401 { Settle::AsCharged } else { Settle::Nothing }
+///     if response.status == 200 { Settle::Nothing } else { Settle::AsCharged }
 /// });
 /// let headers = http::HeaderMap::new();
 /// assert_eq!(failures.settle(&Response::new(200, &headers)), Settle::Nothing);
@@ -75,6 +75,8 @@ type Function = dyn Fn(&Response<'_>) -> Settle + Send + Sync;
 pub struct SettleBy {
     function: Arc<Function>,
     needs_body: bool,
+    /// The least that [`Settle::Cost`] comes to.
+    minimum: u64,
 }
 
 impl fmt::Debug for SettleBy {
@@ -89,18 +91,39 @@ impl SettleBy {
     /// See the example of [`SettleBy`].
     #[must_use]
     pub fn head(function: impl Fn(&Response<'_>) -> Settle + Send + Sync + 'static) -> SettleBy {
-        SettleBy { function: Arc::new(function), needs_body: false }
+        SettleBy { function: Arc::new(function), needs_body: false, minimum: 0 }
     }
 
     /// By a function that also sees how many bytes were sent, when the body has ended or was given up.
     ///
+    /// A client that sends `HEAD`, or goes away before the first byte, gets no bytes and has made the
+    /// handler work. So a [cost](Settle::Cost) is at least one unit; [`minimum`](SettleBy::minimum)
+    /// sets what the work of a request is worth.
+    ///
     /// ```
-    /// use tollgate_http::{Settle, SettleBy};
+    /// use tollgate_http::{Response, Settle, SettleBy};
     /// let by_kibibyte = SettleBy::body(|response| Settle::Cost(response.bytes.div_ceil(1024)));
+    /// let headers = http::HeaderMap::new();
+    /// assert_eq!(by_kibibyte.settle(&Response::new(200, &headers)), Settle::Cost(1));
     /// ```
     #[must_use]
     pub fn body(function: impl Fn(&Response<'_>) -> Settle + Send + Sync + 'static) -> SettleBy {
-        SettleBy { function: Arc::new(function), needs_body: true }
+        SettleBy { function: Arc::new(function), needs_body: true, minimum: 1 }
+    }
+
+    /// The least that a [cost](Settle::Cost) comes to: smaller ones are raised to it. Default: one unit
+    /// for [`body`](SettleBy::body), else none. [`Settle::Nothing`] still gives everything back.
+    ///
+    /// ```
+    /// use tollgate_http::{Response, Settle, SettleBy};
+    /// // Every request is worth four kibibytes, however little is sent.
+    /// let by_byte = SettleBy::body(|response| Settle::Cost(response.bytes)).minimum(4096);
+    /// let headers = http::HeaderMap::new();
+    /// assert_eq!(by_byte.settle(&Response::new(200, &headers)), Settle::Cost(4096));
+    /// ```
+    #[must_use]
+    pub fn minimum(self, units: u64) -> SettleBy {
+        SettleBy { minimum: units, ..self }
     }
 
     /// By a header that the handler sets, a whole number of units; as charged where it is missing or no number.
@@ -130,6 +153,9 @@ impl SettleBy {
     /// See the example of [`SettleBy`].
     #[must_use]
     pub fn settle(&self, response: &Response<'_>) -> Settle {
-        (self.function)(response)
+        match (self.function)(response) {
+            Settle::Cost(cost) => Settle::Cost(cost.max(self.minimum)),
+            settle => settle,
+        }
     }
 }

@@ -1,4 +1,5 @@
-//! An API with plans: what a customer may do stands in a database, here one in memory.
+//! An API with plans: the accounts of customers, with their keys and plans, are in a database, here
+//! one in memory. Requests without a known key are limited by address.
 //!
 //! ```sh
 //! cargo run -p tollgate-tower --features axum --example axum
@@ -20,59 +21,65 @@ use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
 use tokio::net::TcpListener;
 use tollgate::{Limiter, Memory};
-use tollgate_tower::{Around, Chooser, Decided, Gate, KeyBy, RateLimitLayer};
+use tollgate_tower::{Around, Caller, Chooser, Decided, Gate, RateLimitLayer};
 
-/// Which customer has which plan. A real one is asked over a connection; keep what it says for a while.
+#[derive(Clone)]
+struct Account {
+    name: &'static str,
+    plan: &'static str,
+}
+
+/// The accounts by API key. A real database is asked over a connection; keep what it answers for a
+/// while, for unknown keys too.
 #[derive(Clone, Default)]
 struct Database {
-    plans: Arc<Mutex<HashMap<Vec<u8>, &'static str>>>,
+    accounts: Arc<Mutex<HashMap<Vec<u8>, Account>>>,
 }
 
 impl Database {
-    async fn plan_of(&self, customer: &[u8]) -> &'static str {
+    async fn account_of(&self, api_key: &[u8]) -> Option<Account> {
         tokio::task::yield_now().await; // the way to the database and back
-        let plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
-        plans.get(customer).copied().unwrap_or("free")
+        let accounts = self.accounts.lock().unwrap_or_else(PoisonError::into_inner);
+        accounts.get(api_key).cloned()
     }
 
-    fn buy(&self, customer: &str, plan: &'static str) {
-        let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
-        plans.insert(customer.into(), plan);
+    fn set(&self, api_key: &str, name: &'static str, plan: &'static str) {
+        let mut accounts = self.accounts.lock().unwrap_or_else(PoisonError::into_inner);
+        accounts.insert(api_key.into(), Account { name, plan });
     }
 }
 
-/// The plans, each with its limit. They have one name, so a customer who upgrades keeps what was counted so far.
-struct Plans {
-    free: Limiter<Memory>,
-    paid: Limiter<Memory>,
-}
-
-fn app(database: Database) -> Result<Around<Limiter<Memory>>, tollgate::Error> {
+fn app(database: Database) -> Result<Around<Limiter<Memory>>, Box<dyn Error>> {
     let store = Memory::new();
+    // The plans have one name, so an account that upgrades keeps what was counted so far.
     let free = store.limiter("3/minute fixed-window-per-key name=api")?;
     let paid = store.limiter("1000/minute fixed-window-per-key name=api")?;
-    let plans = Arc::new(Plans { free, paid });
 
-    let by_plan = Chooser::plan(move |head| {
-        let customer = head.line("x-api-key").unwrap_or_default().to_vec();
-        let (database, plans) = (database.clone(), Arc::clone(&plans));
-        async move {
-            match database.plan_of(&customer).await {
-                "staff" => None, // not limited
-                "paid" => Some(plans.paid.clone()),
-                _ => Some(plans.free.clone()),
+    // Nobody is limited by the key as it came: an invented one is not found, and its requests count
+    // for their address.
+    let gate = Gate::choosing(Chooser::one(free).unlimited("GET", "/health")?).callers(
+        (database, paid),
+        |state, head| {
+            let api_key = head.line("x-api-key").map(<[u8]>::to_vec);
+            async move {
+                let (database, paid) = &*state;
+                let account = database.account_of(&api_key?).await?;
+                let caller = Caller::new(account.name);
+                Some(match account.plan {
+                    "staff" => caller.unlimited(),
+                    "paid" => caller.limiter(paid.clone()),
+                    _ => caller,
+                })
             }
-        }
-    })
-    .on(None, "/health", None);
-    // By API key; who has none is limited by address.
-    let gate = Gate::choosing(by_plan).key(KeyBy::api_key("x-api-key").or(KeyBy::default()));
+        },
+    );
 
     let app = Router::new().route("/", get(hello)).route("/health", get(|| async { "well" }));
     Ok(RateLimitLayer::of(gate.problem_json()).tell_handlers().around(app))
 }
 
-/// Handlers can see what was decided, because the layer was asked to tell them; for who is not limited nothing was.
+/// Handlers can see the decision, because the layer was asked to tell them. A request without a limit
+/// has none.
 async fn hello(decided: Option<Extension<Decided>>) -> String {
     match decided {
         Some(Extension(decided)) => format!("hello, {} requests left", decided.remaining()),
@@ -83,31 +90,38 @@ async fn hello(decided: Option<Extension<Decided>>) -> String {
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
     let database = Database::default();
-    database.buy("acme", "paid");
-    database.buy("ourselves", "staff");
+    database.set("key-of-smith", "smith", "free");
+    database.set("key-of-acme", "acme", "paid");
+    database.set("our-own-key", "ourselves", "staff");
 
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let server = listener.local_addr()?;
     let app = app(database.clone())?;
     tokio::spawn(async move { axum::serve(listener, app).await });
 
-    for customer in ["somebody", "acme", "ourselves"] {
+    for api_key in ["key-of-smith", "key-of-acme", "our-own-key"] {
         for _ in 0..4 {
-            show(server, customer).await?;
+            show(server, api_key).await?;
         }
     }
-    println!("somebody buys the paid plan");
-    database.buy("somebody", "paid");
-    show(server, "somebody").await
+    println!("smith buys the paid plan");
+    database.set("key-of-smith", "smith", "paid");
+    show(server, "key-of-smith").await?;
+
+    println!("somebody invents keys");
+    for number in 1..=4 {
+        show(server, &format!("invented-{number}")).await?;
+    }
+    Ok(())
 }
 
-async fn show(server: SocketAddr, customer: &str) -> Result<(), Box<dyn Error>> {
+async fn show(server: SocketAddr, api_key: &str) -> Result<(), Box<dyn Error>> {
     let client = Client::builder(TokioExecutor::new()).build_http::<Empty<Bytes>>();
-    let request = Request::get(format!("http://{server}/")).header("x-api-key", customer);
+    let request = Request::get(format!("http://{server}/")).header("x-api-key", api_key);
     let response = client.request(request.body(Empty::new())?).await?;
     let (head, body) = response.into_parts();
     let header = |name: &str| head.headers.get(name).and_then(|value| value.to_str().ok());
-    print!("{customer:>9}  {}", head.status);
+    print!("{api_key:>12}  {}", head.status);
     for name in ["ratelimit", "retry-after"] {
         if let Some(value) = header(name) {
             print!("  {name}: {value}");

@@ -11,7 +11,7 @@ use std::task::{Context, Poll};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{ConnectInfo, Request};
-use axum::http::{Extensions, Method};
+use axum::http::Extensions;
 use axum::response::Response;
 use axum::routing::future::RouteFuture;
 use axum::serve::{IncomingStream, Listener};
@@ -23,7 +23,6 @@ use tower_service::Service;
 use crate::future::ResponseFuture;
 use crate::headers::write_headers;
 use crate::layer::RateLimitLayer;
-use crate::peer::head_of;
 
 /// An axum app all of whose requests are limited, for [`axum::serve()`]. Made by [`RateLimitLayer::around`].
 #[derive(Clone, Debug)]
@@ -155,9 +154,8 @@ impl<D: Decider> Service<Request> for Connection<D> {
         let Known { rules, peer, extensions, foreseen } = &*self.known;
         request.extensions_mut().extend(extensions.clone());
         let looked = match foreseen {
-            // Whether a preflight counts is in its headers.
-            Some(foreseen) if request.method() != Method::OPTIONS => rules.gate.foreseen(foreseen),
-            _ => rules.look(&head_of(Some(peer.ip()), &request)),
+            Some(foreseen) => rules.gate.foreseen(foreseen),
+            None => rules.look(Some(peer.ip()), &request),
         };
         match looked {
             AtOnce::Passes(told) => {

@@ -53,9 +53,10 @@ impl<D: Decider> RateLimitLayer<D> {
     ///
     /// ```
     /// use tollgate::Memory;
-    /// use tollgate_tower::{Gate, KeyBy, RateLimitLayer};
+    /// use tollgate_tower::{ClientIp, Gate, KeyBy, RateLimitLayer};
     ///
-    /// let gate = Gate::new(Memory::new().limiter("100/minute")?).key(KeyBy::bearer());
+    /// let behind_proxy = KeyBy::client_ip(ClientIp::behind_hops(1));
+    /// let gate = Gate::new(Memory::new().limiter("100/minute")?).key(behind_proxy);
     /// let layer = RateLimitLayer::of(gate);
     /// # Ok::<(), tollgate::Error>(())
     /// ```

@@ -26,14 +26,15 @@
 //!
 //! ```
 //! use tollgate::Memory;
-//! use tollgate_tower::{Chooser, Gate, KeyBy, RateLimitLayer};
+//! use tollgate_tower::{Chooser, ClientIp, Gate, KeyBy, RateLimitLayer};
 //!
 //! let store = Memory::new();
 //! let by_route = Chooser::one(store.policy_limiter("20/second; 500/minute")?)
-//!     .on(Some("POST"), "/login", Some(store.policy_limiter("5/minute")?));
-//! let gate = Gate::choosing(by_route).key(KeyBy::api_key("x-api-key").or(KeyBy::default()));
+//!     .on("*", "/login", store.limiter("5/minute name=login")?)?
+//!     .unlimited("GET", "/static/*")?;
+//! let gate = Gate::choosing(by_route).key(KeyBy::client_ip(ClientIp::behind(["10.0.0.0/8"])?));
 //! let layer = RateLimitLayer::of(gate.problem_json());
-//! # Ok::<(), tollgate::Error>(())
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
 //! Handlers find what was decided as an extension, where the layer is [asked](RateLimitLayer::tell_handlers) to tell them: [`Decided`]. gRPC requests are refused as gRPC has it: `RESOURCE_EXHAUSTED` with a `RetryInfo`.
@@ -68,8 +69,9 @@ pub use refusal::Refusal;
 pub use service::RateLimit;
 
 pub use tollgate_http::{
-    Chooser, Cidr, CidrError, ClientIp, Decider, Draft, Gate, Head, Headers, KeyBy, OnMissing,
-    Outcomes, Reason, RequestKey, Reset, Response, Settle, SettleBy, WrittenIn,
+    Caller, Chooser, Cidr, CidrError, ClientIp, Decider, Draft, Gate, Head, Headers, KeyBy,
+    OnMissing, Outcomes, Reason, RequestKey, Reset, Response, RuleError, Settle, SettleBy,
+    WrittenIn, too_many_requests,
 };
 
 // Here, because this crate can see all that they speak of.

@@ -1,4 +1,4 @@
-//! The other end of the connection, where servers say who it is.
+//! What servers and routers have found out about a request: its peer, and where it was routed to.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -17,11 +17,35 @@ use tollgate_http::Head;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerAddr(pub SocketAddr);
 
-/// The head of a request of this peer.
+/// The head of a request of this peer, with what the router knows of it.
 #[inline]
 pub(crate) fn head_of<B>(peer: Option<IpAddr>, request: &Request<B>) -> Head<'_> {
+    routed(unrouted_head_of(peer, request))
+}
+
+/// The head of a request of this peer, for gates that do not [read](tollgate_http::Gate::reads_head)
+/// the rest.
+#[inline]
+pub(crate) fn unrouted_head_of<B>(peer: Option<IpAddr>, request: &Request<B>) -> Head<'_> {
     let head = Head::new(request.method().as_str(), request.uri().path(), request.headers());
     head.peer(peer).extensions(request.extensions())
+}
+
+/// `nest` of axum removes the start of a path, and keeps the whole of it.
+#[cfg(feature = "axum")]
+fn routed(mut head: Head<'_>) -> Head<'_> {
+    use axum::extract::{MatchedPath, OriginalUri};
+
+    if let Some(original) = head.extension::<OriginalUri>() {
+        head = head.nested_path(head.path);
+        head.path = original.0.path();
+    }
+    head.route(head.extension::<MatchedPath>().map(MatchedPath::as_str))
+}
+
+#[cfg(not(feature = "axum"))]
+fn routed(head: Head<'_>) -> Head<'_> {
+    head
 }
 
 /// Where the request comes from, as its extensions tell.

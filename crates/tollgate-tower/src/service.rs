@@ -1,16 +1,17 @@
 //! The service: a request is looked at, decided on at once where that can be, and passed on or refused.
 
+use std::net::IpAddr;
 use std::task::{Context, Poll};
 
 use http::{Request, Response};
-use tollgate_http::{AtOnce, Choice, Decider, Head, Question, Reason, RequestKey, Verdict};
+use tollgate_http::{AtOnce, Choice, Decider, Question, Reason, RequestKey, Verdict};
 use tower_service::Service;
 
 use crate::body::Body;
 use crate::decided::Decided;
 use crate::future::{After, Deciding, ResponseFuture, State};
 use crate::layer::RateLimitLayer;
-use crate::peer::{head_of, peer_of};
+use crate::peer::{head_of, peer_of, unrouted_head_of};
 
 /// A service whose requests are limited. Made by a [`RateLimitLayer`]; clones share everything.
 #[derive(Clone, Debug)]
@@ -34,7 +35,7 @@ where
 
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
         let peer = peer_of(&mut request);
-        match self.rules.look(&head_of(peer, &request)) {
+        match self.rules.look(peer, &request) {
             AtOnce::Passes(told) => {
                 let (future, after) = (self.inner.call(request), After::telling(told));
                 ResponseFuture { state: State::Inner { future, after } }
@@ -56,17 +57,19 @@ type Waits<D> = (RequestKey, u64, Choice<D>);
 impl<D: Decider> RateLimitLayer<D> {
     /// Looks at a request, and decides where that can be at once: not for handlers that are told all of a decision, of which little is left then.
     #[inline]
-    pub(crate) fn look(&self, head: &Head<'_>) -> AtOnce<D> {
+    pub(crate) fn look<B>(&self, peer: Option<IpAddr>, request: &Request<B>) -> AtOnce<D> {
         if self.tells_handlers {
-            AtOnce::Not(self.gate.question(head))
+            AtOnce::Not(self.gate.question(&head_of(peer, request)))
+        } else if self.gate.reads_head() {
+            self.gate.at_once(&head_of(peer, request))
         } else {
-            self.gate.at_once(head)
+            self.gate.at_once(&unrouted_head_of(peer, request))
         }
     }
 
     /// What all requests of a peer ask, where it is [decided at once](RateLimitLayer::look).
     #[cfg(feature = "axum")]
-    pub(crate) fn foresee(&self, peer: std::net::IpAddr) -> Option<tollgate_http::Foreseen<D>> {
+    pub(crate) fn foresee(&self, peer: IpAddr) -> Option<tollgate_http::Foreseen<D>> {
         if self.tells_handlers { None } else { self.gate.foresee(peer) }
     }
 

@@ -30,7 +30,7 @@ fn a_client_that_writes_x_forwarded_for_is_still_its_peer() {
 #[test]
 fn behind_a_proxy_what_the_client_wrote_to_the_left_counts_for_nothing() {
     let (store, _) = store();
-    let proxies = ClientIp::behind(["127.0.0.0/8".parse().unwrap(), "10.0.0.0/8".parse().unwrap()]);
+    let proxies = ClientIp::behind(["127.0.0.0/8", "10.0.0.0/8"]).unwrap();
     let gate = Gate::new(store.limiter("1/hour").unwrap()).key(KeyBy::client_ip(proxies));
     let server = serve(RateLimit::of(gate), ok);
     let seen = statuses(

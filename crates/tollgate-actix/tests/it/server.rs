@@ -5,6 +5,7 @@ use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 
 use actix_web::dev::ServerHandle;
+use actix_web::middleware::{Condition, NormalizePath};
 use actix_web::web::ServiceConfig;
 use actix_web::{App, HttpServer};
 use tollgate::{ManualClock, Memory, Timestamp};
@@ -24,7 +25,15 @@ pub(crate) fn serve<D: Decider>(
     limit: RateLimit<D>,
     routes: impl Fn(&mut ServiceConfig) + Clone + Send + 'static,
 ) -> Server {
-    serve_on("127.0.0.1:0", limit, routes)
+    start("127.0.0.1:0", limit, false, routes)
+}
+
+/// The same with paths that are normalised behind the limit.
+pub(crate) fn serve_normalised<D: Decider>(
+    limit: RateLimit<D>,
+    routes: impl Fn(&mut ServiceConfig) + Clone + Send + 'static,
+) -> Server {
+    start("127.0.0.1:0", limit, true, routes)
 }
 
 pub(crate) fn serve_on<D: Decider>(
@@ -32,12 +41,24 @@ pub(crate) fn serve_on<D: Decider>(
     limit: RateLimit<D>,
     routes: impl Fn(&mut ServiceConfig) + Clone + Send + 'static,
 ) -> Server {
+    start(address, limit, false, routes)
+}
+
+fn start<D: Decider>(
+    address: &str,
+    limit: RateLimit<D>,
+    normalised: bool,
+    routes: impl Fn(&mut ServiceConfig) + Clone + Send + 'static,
+) -> Server {
     let listener = TcpListener::bind(address).unwrap();
     let address = listener.local_addr().unwrap();
     let (tell, told) = channel();
     let thread = std::thread::spawn(move || {
         actix_web::rt::System::new().block_on(async move {
-            let app = move || App::new().wrap(limit.clone()).configure(routes.clone());
+            let app = move || {
+                let normalise = Condition::new(normalised, NormalizePath::trim());
+                App::new().wrap(normalise).wrap(limit.clone()).configure(routes.clone())
+            };
             let server = HttpServer::new(app).workers(WORKERS).disable_signals();
             let running = server.listen(listener).unwrap().run();
             tell.send(running.handle()).unwrap();

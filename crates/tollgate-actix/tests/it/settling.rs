@@ -106,12 +106,22 @@ fn a_streamed_body_costs_its_bytes() {
 }
 
 #[test]
-fn a_body_that_is_not_sent_costs_nothing() {
+fn a_body_that_is_not_sent_costs_the_minimum() {
+    let (store, _) = store();
+    let limiter = store.limiter("20/hour").unwrap();
+    let settle_by = by_kibibyte().minimum(5);
+    let server = serve(RateLimit::of(Gate::new(limiter.clone()).settle(settle_by)), streams);
+    let mut used = 0;
+    for line in ["GET /empty", "HEAD /plain", "HEAD /plain", "HEAD /plain"] {
+        assert_eq!(send(server.address, line, &[]).unwrap().body.len(), 0);
+        used += 5;
+        used_becomes(&limiter, used);
+    }
+    assert_eq!(send(server.address, "HEAD /plain", &[]).unwrap().status, 429);
+
     let (server, limiter) = streaming();
-    assert_eq!(get(server.address, "/empty").status, 204);
-    used_becomes(&limiter, 0);
-    assert_eq!(send(server.address, "HEAD /plain", &[]).unwrap().body.len(), 0);
-    used_becomes(&limiter, 0);
+    assert_eq!(send(server.address, "HEAD /plain", &[]).unwrap().status, 200);
+    used_becomes(&limiter, 1);
 }
 
 #[test]
@@ -143,7 +153,7 @@ fn a_body_that_the_client_gives_up_is_settled_with_what_was_sent() {
 fn a_store_that_waits_is_told_of_the_end_of_a_body() {
     let store = Away::new();
     let limiter = tollgate::shared::SharedLimiter::on(&store, "", "100/hour").unwrap();
-    let server = serve(RateLimit::of(Gate::new(limiter).settle(by_kibibyte())), streams);
+    let server = serve(RateLimit::of(Gate::new(limiter).settle(by_kibibyte().minimum(0))), streams);
     assert_eq!(get(server.address, "/whole").status, 200);
     // The first is settled at some time, and these cost nothing in the end.
     eventually(|| get(server.address, "/empty").list("ratelimit")[0].1[0].1 == 94);

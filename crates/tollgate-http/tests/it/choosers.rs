@@ -36,10 +36,11 @@ fn gate(chooser: Chooser<Limiter<Memory>>) -> Gate<Limiter<Memory>> {
 fn routes() -> Gate<Limiter<Memory>> {
     gate(
         Chooser::one(named("default"))
-            .on(Some("POST"), "/login", Some(named("login")))
-            .on(None, "/static/*", None)
-            .on(Some("GET"), "/a*", Some(named("a")))
-            .on(None, "/a/b", Some(named("after the line before"))),
+            .on("POST", "/login", named("login"))
+            .and_then(|chooser| chooser.unlimited("*", "/static/*"))
+            .and_then(|chooser| chooser.on("get", "/a*", named("a")))
+            .and_then(|chooser| chooser.on("*", "/a/b", named("after the line before")))
+            .unwrap(),
     )
 }
 
@@ -48,7 +49,10 @@ fn the_first_route_that_fits_counts_and_else_the_default() {
     for (method, path, limiter) in [
         ("POST", "/login", Some("login")),
         ("GET", "/login", Some("default")),
-        ("POST", "/login/", Some("default")),
+        ("POST", "/login/", Some("login")),
+        ("POST", "//login", Some("login")),
+        ("POST", "/%6cogin", Some("login")),
+        ("GET", "/static/../login", Some("default")),
         ("POST", "/log", Some("default")),
         ("GET", "/static/x.css", None),
         ("DELETE", "/static/", None),
@@ -65,25 +69,74 @@ fn the_first_route_that_fits_counts_and_else_the_default() {
 fn head_is_no_way_around_the_limit_of_get() {
     assert_eq!(chosen(&routes(), "HEAD", "/abc").as_deref(), Some("a"));
     assert_eq!(chosen(&routes(), "HEAD", "/login").as_deref(), Some("default"));
-    let own = Chooser::one(named("default")).on(Some("HEAD"), "/", Some(named("head"))).on(
-        Some("GET"),
-        "/",
-        Some(named("get")),
-    );
-    let own = gate(own);
+    let own = Chooser::one(named("default"))
+        .on("HEAD", "/", named("head"))
+        .and_then(|chooser| chooser.on("GET", "/", named("get")));
+    let own = gate(own.unwrap());
     let both = ["HEAD", "GET"].map(|method| chosen(&own, method, "/").unwrap());
     assert_eq!(both, ["head", "get"]);
 }
 
 #[test]
 fn a_plan_is_asked_where_no_route_fits() {
-    let plan = named("plan");
-    let plans = Chooser::plan(move |head| {
-        let (path, plan) = (head.path.to_owned(), plan.clone());
-        async move { (path != "/free").then_some(plan) }
+    let plans = Chooser::plan(named("plan"), |plan, head| {
+        let limited = head.path != "/free";
+        async move { limited.then(|| Limiter::clone(&plan)) }
     });
-    let plans = gate(plans.on(None, "/login", Some(named("login"))));
+    let plans = gate(plans.on("*", "/login", named("login")).unwrap());
     assert_eq!(chosen(&plans, "GET", "/login").as_deref(), Some("login"));
     assert_eq!(chosen(&plans, "GET", "/x").as_deref(), Some("plan"));
     assert_eq!(chosen(&plans, "GET", "/free"), None);
+}
+
+#[test]
+fn a_rule_is_about_the_whole_path_the_nested_one_and_the_route() {
+    let rules = |path: &str| {
+        let chooser = Chooser::one(named("default")).unlimited("*", "/free").unwrap();
+        gate(chooser.on("*", path, named("login")).unwrap())
+    };
+    let headers = AnyLines::default();
+    let limit = |gate: &Gate<Limiter<Memory>>, head: &Head<'_>| match gate.question(head) {
+        Question::Ask { key, cost, choice } => match gate.decide_now(key, cost, choice) {
+            Ok(Verdict::Pass(pass)) => pass.limits()[0].name().map(str::to_owned),
+            other => panic!("{other:?}"),
+        },
+        _ => None,
+    };
+    let head = Head::new("GET", "/api/login", &headers).nested_path("/login");
+    let head = head.route(Some("/api/{action}"));
+    for path in ["/api/login", "/login", "/api/{action}", "/api/*", "/{*all}"] {
+        assert_eq!(limit(&rules(path), &head).as_deref(), Some("login"), "{path}");
+    }
+    assert_eq!(limit(&rules("/action"), &head).as_deref(), Some("default"));
+    let free = Head::new("GET", "/api/free", &headers).nested_path("/free");
+    assert_eq!(limit(&rules("/x"), &free), None);
+    let other_spelling = Head::new("GET", "/api/./free", &headers).nested_path("/free");
+    assert_eq!(limit(&rules("/x"), &other_spelling).as_deref(), Some("default"));
+}
+
+#[test]
+fn a_rule_that_no_request_can_reach_is_rejected() {
+    let chooser = || Chooser::one(named("a")).unlimited("*", "/api/*").unwrap();
+    let error = chooser().on("POST", "/api/login", named("b")).unwrap_err();
+    let text = r#"rule "POST /api/login": the earlier rule "* /api/*" has all of its requests"#;
+    assert_eq!(error.to_string(), text);
+    assert!(chooser().on("POST", "login", named("b")).is_err());
+    assert!(chooser().on("POST", "/login", named("b")).is_ok());
+}
+
+#[test]
+fn limiters_and_policies_are_mixed() {
+    let store = Memory::new();
+    let chooser = Chooser::one(store.policy_limiter("5/second; 100/minute").unwrap())
+        .on("*", "/one", store.limiter("1/minute").unwrap())
+        .unwrap();
+    let gate = Gate::choosing(chooser).key(KeyBy::everyone());
+    let headers = AnyLines::default();
+    let allowed = |path: &str| match gate.at_once(&Head::new("GET", path, &headers)) {
+        tollgate_http::AtOnce::Passes(_) => true,
+        tollgate_http::AtOnce::Decided(_) => false,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(["/one", "/one", "/", "/"].map(allowed), [true, false, true, true]);
 }

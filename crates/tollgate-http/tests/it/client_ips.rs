@@ -14,7 +14,7 @@ const FORWARDED: &str = "forwarded";
 /// 10.0.0.0/8 and fd00::/8 are proxies, everything else is not.
 fn proxies() -> ClientIp {
     let ranges: [Cidr; 2] = ["10.0.0.0/8", "fd00::/8"].map(|range| range.parse().unwrap());
-    ClientIp::behind(ranges).ipv6_prefix(128)
+    ClientIp::behind(ranges).unwrap().ipv6_prefix(128)
 }
 
 fn is_proxy(address: IpAddr) -> bool {

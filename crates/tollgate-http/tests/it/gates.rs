@@ -85,11 +85,13 @@ fn a_refused_request_says_why_in_words_and_names_no_key() {
 }
 
 #[test]
-fn preflight_exempt_and_unlimited_requests_cost_nothing() {
+fn exempt_and_unlimited_requests_cost_nothing() {
     let limiter = limiter("1/hour");
-    let gate = Gate::choosing(Chooser::one(limiter.clone()).on(None, "/health", None))
-        .exempt(|head, _key| head.line("x-probe").is_some());
-    let preflight = AnyLines::one("access-control-request-method", "PUT");
+    let chooser = Chooser::one(limiter.clone()).unlimited("*", "/health").unwrap();
+    let gate = Gate::choosing(chooser)
+        .exempt(|head, _key| head.line("x-probe").is_some())
+        .exempt_preflight();
+    let preflight = preflight("PUT", "https://a.example");
     let probe = AnyLines::one("x-probe", "1");
     let plain = AnyLines::default();
     let peer = Some(address("192.0.2.1"));
@@ -99,13 +101,68 @@ fn preflight_exempt_and_unlimited_requests_cost_nothing() {
         assert!(ask(&gate, &Head::new("GET", "/health", &plain).peer(peer)).is_none());
     }
     assert_eq!(limiter.peek("192.0.2.1").used(), 0);
-    let counted = gate.clone().count_preflight();
-    assert!(passes(&counted, &Head::new("OPTIONS", "/", &preflight).peer(peer)));
+    assert!(passes(&gate, &Head::new("OPTIONS", "/", &plain).peer(peer)));
     assert!(
         !passes(&gate, &Head::new("GET", "/", &preflight).peer(peer)),
         "only OPTIONS is a preflight"
     );
-    assert!(!passes(&gate, &Head::new("OPTIONS", "/", &plain).peer(peer)));
+}
+
+/// The headers of a preflight request.
+fn preflight(method: &str, origin: &str) -> http::HeaderMap {
+    http::HeaderMap::from_iter([
+        (http::header::ACCESS_CONTROL_REQUEST_METHOD, method.parse().unwrap()),
+        (http::header::ORIGIN, origin.parse().unwrap()),
+    ])
+}
+
+#[test]
+fn preflights_are_counted_unless_they_are_exempt() {
+    let headers = preflight("PUT", "https://a.example");
+    let head = Head::new("OPTIONS", "/", &headers).peer(Some(address("192.0.2.1")));
+    let gate = Gate::new(limiter("1/hour"));
+    assert_eq!([(); 2].map(|()| passes(&gate, &head)), [true, false]);
+    let exempt = Gate::new(limiter("1/hour")).exempt_preflight();
+    assert_eq!([(); 2].map(|()| passes(&exempt, &head)), [true, true]);
+}
+
+#[test]
+fn only_a_valid_preflight_is_exempt() {
+    let gate = Gate::new(limiter("1/hour")).exempt_preflight();
+    let peer = Some(address("192.0.2.1"));
+    assert!(passes(&gate, &AnyLines::default().from(address("192.0.2.1"))), "the only unit");
+    let origin = "https://a.example";
+    for (method, request_method, origin) in [
+        ("OPTIONS", "", origin),
+        ("OPTIONS", " ", origin),
+        ("OPTIONS", "PUT,GET", origin),
+        ("OPTIONS", "P UT", origin),
+        ("OPTIONS", "PUT", ""),
+        ("options", "PUT", origin),
+        ("GET", "PUT", origin),
+    ] {
+        let headers = preflight(request_method, origin);
+        let head = Head::new(method, "/", &headers).peer(peer);
+        assert!(!passes(&gate, &head), "{method} {request_method:?} {origin:?}");
+    }
+    let no_origin = AnyLines::one("access-control-request-method", "PUT");
+    assert!(!passes(&gate, &Head::new("OPTIONS", "/", &no_origin).peer(peer)));
+    let no_method = AnyLines::one("origin", origin);
+    assert!(!passes(&gate, &Head::new("OPTIONS", "/", &no_method).peer(peer)));
+}
+
+#[test]
+fn an_exemption_is_no_way_around_a_missing_key() {
+    let chooser = Chooser::one(limiter("1/hour")).unlimited("*", "/health").unwrap();
+    let gate = Gate::choosing(chooser)
+        .exempt(|_, _| true)
+        .exempt_preflight()
+        .on_missing(OnMissing::Refuse(401));
+    let headers = preflight("PUT", "https://a.example");
+    for (method, path) in [("OPTIONS", "/"), ("GET", "/"), ("HEAD", "/health")] {
+        let question = gate.question(&Head::new(method, path, &headers));
+        assert!(matches!(question, Question::NoKey(401)), "{method} {path}");
+    }
 }
 
 #[test]
@@ -236,6 +293,7 @@ fn only_what_is_the_same_for_all_requests_of_a_peer_is_foreseen() {
     assert!(gate().foresee(peer).is_some());
     let store = Memory::new();
     let chooser = || Chooser::one(store.limiter("2/hour").unwrap());
+    let by_rule = chooser().unlimited("*", "/free").unwrap();
     let others = [
         gate().key(KeyBy::path()),
         gate().key(KeyBy::client_ip(ClientIp::behind_hops(1))),
@@ -243,8 +301,10 @@ fn only_what_is_the_same_for_all_requests_of_a_peer_is_foreseen() {
         gate().exempt(|_, _| false),
         gate().settle(SettleBy::head(|_| Settle::Cost(1))),
         gate().wait(Duration::from_secs(1)),
-        Gate::choosing(chooser().on(None, "/free", None)),
-        Gate::choosing(Chooser::plan(|_| async { None })),
+        Gate::choosing(by_rule),
+        Gate::choosing(Chooser::plan((), |_, _| async { None })),
+        gate().callers((), |_, _| async { None }),
+        gate().exempt_preflight(),
     ];
     for (place, gate) in others.iter().enumerate() {
         assert!(gate.foresee(peer).is_none(), "gate {place}");

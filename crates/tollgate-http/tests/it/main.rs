@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)] // helpers of tests
 
 mod away;
+mod callers;
 mod choosers;
 mod client_ips;
 mod gates;

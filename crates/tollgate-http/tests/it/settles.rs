@@ -55,3 +55,18 @@ fn by_head_and_by_body_see_what_they_need() {
     assert_eq!((body.needs_body(), body.settle(&response)), (true, Settle::Cost(7)));
     assert_eq!(response.line("x-a"), Some(&b"1"[..]));
 }
+
+#[test]
+fn a_cost_by_the_body_has_a_minimum() {
+    let headers = AnyLines::default();
+    let empty = Response::new(200, &headers);
+    let by_byte = || SettleBy::body(|response| Settle::Cost(response.bytes));
+    assert_eq!(by_byte().settle(&empty), Settle::Cost(1));
+    assert_eq!(by_byte().minimum(100).settle(&empty), Settle::Cost(100));
+    assert_eq!(by_byte().minimum(0).settle(&empty), Settle::Cost(0));
+    let mut long = empty;
+    long.bytes = 101;
+    assert_eq!(by_byte().minimum(100).settle(&long), Settle::Cost(101));
+    let by_header = SettleBy::head(|_| Settle::Cost(0));
+    assert_eq!(by_header.settle(&empty), Settle::Cost(0), "said by the handler");
+}

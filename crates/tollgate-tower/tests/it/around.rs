@@ -110,13 +110,35 @@ async fn connections_of_one_client_share_its_limit() {
 }
 
 #[tokio::test]
-async fn a_preflight_is_free_and_another_question_of_options_is_not() {
-    let layer = RateLimitLayer::new(Memory::new().limiter("1/hour").unwrap());
+async fn a_preflight_is_counted_unless_it_is_exempt() {
+    let gate = || Gate::new(Memory::new().limiter("1/hour").unwrap());
+    let preflight = Request::builder()
+        .method("OPTIONS")
+        .uri("/")
+        .header("origin", "http://a.example")
+        .header("access-control-request-method", "PUT");
+    let preflight = preflight.body(()).unwrap();
+    for (gate, second) in [(gate(), 429), (gate().exempt_preflight(), 405)] {
+        let around = RateLimitLayer::of(gate).around(app());
+        let connection = around.connection(SocketAddr::from(([192, 0, 2, 1], 50_000)));
+        for status in [405, second] {
+            let request = preflight.clone().map(|()| axum::body::Body::empty());
+            let Ok(response) = connection.clone().oneshot(request).await;
+            assert_eq!(response.status(), status);
+        }
+    }
+}
+
+#[tokio::test]
+async fn only_a_valid_preflight_is_exempt() {
+    let gate = Gate::new(Memory::new().limiter("1/hour").unwrap()).exempt_preflight();
+    let layer = RateLimitLayer::of(gate);
     let connection = layer.around(app()).connection(SocketAddr::from(([192, 0, 2, 1], 50_000)));
     let ask = |preflight: bool| {
         let mut request = Request::builder().method("OPTIONS").uri("/");
         if preflight {
             request = request.header("access-control-request-method", "PUT");
+            request = request.header("origin", "http://a.example");
         }
         connection.clone().oneshot(request.body(axum::body::Body::empty()).unwrap())
     };

@@ -1,6 +1,7 @@
 //! What is settled by the body, and what happens when bodies and handlers do not end well.
 
 use std::convert::Infallible;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,9 +15,10 @@ use http_body::Frame;
 use http_body_util::BodyExt;
 use http_body_util::channel::Channel;
 use tollgate::{Limiter, ManualClock, Memory};
-use tollgate_tower::{Gate, RateLimitLayer, Settle, SettleBy};
+use tollgate_tower::{Gate, PeerAddr, RateLimitLayer, Settle, SettleBy};
+use tower::{Layer, Service};
 
-use crate::net::{Browser, eventually, serve, stopped};
+use crate::net::{Browser, counting, eventually, request, serve, stopped};
 
 fn by_byte(limiter: &Limiter<Memory<ManualClock>>) -> RateLimitLayer<Limiter<Memory<ManualClock>>> {
     let settle = SettleBy::body(|response| Settle::Cost(response.bytes));
@@ -48,12 +50,39 @@ async fn a_streamed_body_costs_its_bytes_when_it_has_ended() {
 }
 
 #[tokio::test]
-async fn an_empty_body_gives_all_back() {
+async fn work_without_a_body_costs_the_minimum() {
+    let limiter = stopped().limiter("60/day").unwrap();
+    let settle = SettleBy::body(|response| Settle::Cost(response.bytes)).minimum(20);
+    let layer = RateLimitLayer::of(Gate::new(limiter.clone()).settle(settle));
+    let reached = Arc::new(AtomicUsize::new(0));
+    let app = Router::new().route("/", counting(&reached)).layer(layer);
+    let server = serve(app).await;
+    for used in [20, 40, 60] {
+        let head = request("HEAD", server, "/", &[]);
+        assert_eq!(Browser::h1().send(head).await.status, 200);
+        eventually("the minimum", || limiter.usage("127.0.0.1") == used).await;
+    }
+    assert_eq!(Browser::h1().send(request("HEAD", server, "/", &[])).await.status, 429);
+    assert_eq!(reached.load(Ordering::Relaxed), 3);
+}
+
+#[tokio::test]
+async fn an_empty_body_and_one_that_is_dropped_unread_cost_a_unit() {
     let limiter = stopped().limiter("100/day").unwrap();
     let app = Router::new().route("/", get(|| async {})).layer(by_byte(&limiter));
     let server = serve(app).await;
     assert_eq!(Browser::h1().get(server, "/").await.status, 200);
-    eventually("nothing", || limiter.usage("127.0.0.1") == 0).await;
+    eventually("the response", || limiter.usage("127.0.0.1") == 1).await;
+
+    let mut stream = by_byte(&limiter).layer(Router::new().route("/", get(in_pieces)));
+    let peer = PeerAddr(SocketAddr::from(([192, 0, 2, 1], 443)));
+    for used in 1..=3 {
+        let mut request = http::Request::new(Body::empty());
+        request.extensions_mut().insert(peer);
+        let Ok(response) = stream.call(request).await;
+        drop(response);
+        assert_eq!(limiter.usage("192.0.2.1"), used);
+    }
 }
 
 #[tokio::test]

@@ -41,8 +41,7 @@ async fn made_up_addresses_do_not_help_where_nobody_is_trusted() {
 #[tokio::test]
 async fn behind_trusted_ranges_the_right_most_stranger_is_the_client() {
     let limiter = limiter();
-    let client =
-        ClientIp::behind(["127.0.0.0/8", "10.0.0.0/8"].map(|range| range.parse().unwrap()));
+    let client = ClientIp::behind(["127.0.0.0/8", "10.0.0.0/8"]).unwrap();
     let gate = Gate::new(limiter.clone()).key(KeyBy::client_ip(client));
     let server = serve(app(gate)).await;
     let mut statuses = Vec::new();

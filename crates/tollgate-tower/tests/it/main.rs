@@ -15,4 +15,5 @@ mod grpc;
 mod hyper_server;
 mod net;
 mod pace;
+mod paths;
 mod rules;

@@ -10,23 +10,23 @@ use axum::routing::{get, post};
 use axum::{Extension, Router};
 use tollgate::Memory;
 use tollgate_tower::{
-    Chooser, Decided, Decider, Gate, Headers, KeyBy, RateLimitLayer, Reason, Reset, Settle,
-    SettleBy,
+    Caller, Chooser, Decided, Decider, Gate, Headers, KeyBy, OnMissing, RateLimitLayer, Reason,
+    Reset, Settle, SettleBy,
 };
 
-use crate::net::{Browser, counting, request, serve, stopped};
+use crate::net::{Browser, counting, request, serve, serve_around, stopped};
 
 fn hello(gate: Gate<impl Decider>) -> Router {
     Router::new().route("/", get(|| async { "hello" })).layer(RateLimitLayer::of(gate))
 }
 
 #[tokio::test]
-async fn a_preflight_is_free_unless_it_is_counted() {
+async fn a_preflight_is_counted_unless_it_is_exempt() {
     let reached = Arc::new(AtomicUsize::new(0));
-    for (count, expected) in [(false, [200, 200, 200]), (true, [200, 429, 429])] {
+    for (exempt, expected) in [(true, [200, 200, 200]), (false, [200, 429, 429])] {
         let limiter = Memory::new().limiter("1/day").unwrap();
         let gate = Gate::new(limiter.clone());
-        let gate = if count { gate.count_preflight() } else { gate };
+        let gate = if exempt { gate.exempt_preflight() } else { gate };
         let app = Router::new().route("/", counting(&reached)).layer(RateLimitLayer::of(gate));
         let server = serve(app).await;
         let preflight = [("access-control-request-method", "PUT"), ("origin", "http://a.example")];
@@ -37,10 +37,67 @@ async fn a_preflight_is_free_unless_it_is_counted() {
         }
         assert_eq!(statuses, expected);
     }
-    // OPTIONS alone is a request like any other.
-    let server = serve(hello(Gate::new(Memory::new().limiter("1/day").unwrap()))).await;
-    Browser::h1().send(request("OPTIONS", server, "/", &[])).await;
-    assert_eq!(Browser::h1().get(server, "/").await.status, 429);
+    assert_eq!(reached.load(Ordering::Relaxed), 4);
+}
+
+#[tokio::test]
+async fn what_no_browser_sends_as_a_preflight_is_not_exempt() {
+    let gate = Gate::new(Memory::new().limiter("1/day").unwrap()).exempt_preflight();
+    let reached = Arc::new(AtomicUsize::new(0));
+    let app = Router::new().route("/", counting(&reached)).layer(RateLimitLayer::of(gate.clone()));
+    let server = serve(app).await;
+    let method = "access-control-request-method";
+    for headers in [
+        &[][..],
+        &[(method, "PUT")],
+        &[(method, ""), ("origin", "http://a.example")],
+        &[(method, "PUT GET"), ("origin", "http://a.example")],
+        &[(method, "PUT"), ("origin", "")],
+        &[("origin", "http://a.example")],
+    ] {
+        Browser::h1().send(request("OPTIONS", server, "/", headers)).await;
+    }
+    assert_eq!(reached.load(Ordering::Relaxed), 1, "the first of them was the only unit");
+    // A preflight without a key is refused where keys are needed.
+    let keyed = gate.key(KeyBy::header("x-user")).on_missing(OnMissing::Refuse(401));
+    let server = serve(hello(keyed)).await;
+    let preflight = [(method, "PUT"), ("origin", "http://a.example")];
+    let answer = Browser::h1().send(request("OPTIONS", server, "/", &preflight)).await;
+    assert_eq!(answer.status, 401);
+}
+
+#[tokio::test]
+async fn an_invented_key_is_limited_by_address_and_a_known_one_by_its_caller() {
+    for around in [false, true] {
+        let gate =
+            Gate::new(stopped().limiter("2/day").unwrap()).callers("s3cret", |known, head| {
+                let known = head.line("x-api-key") == Some(known.as_bytes());
+                async move {
+                    tokio::task::yield_now().await;
+                    known.then(|| Caller::new("acme"))
+                }
+            });
+        let app = Router::new().route("/", get(|| async { "hello" }));
+        let layer = RateLimitLayer::of(gate);
+        let server = if around {
+            serve_around(layer.around(app)).await
+        } else {
+            serve(app.layer(layer)).await
+        };
+        let browser = Browser::h1();
+        for (key, status) in [
+            ("x1", 200),
+            ("x2", 200),
+            ("x3", 429),
+            ("x4", 429),
+            ("s3cret", 200),
+            ("s3cret", 200),
+            ("s3cret", 429),
+        ] {
+            let answer = browser.get_with(server, "/", &[("x-api-key", key)]).await;
+            assert_eq!(answer.status, status, "{key}");
+        }
+    }
 }
 
 #[tokio::test]
@@ -78,16 +135,15 @@ async fn a_gate_that_waits_lets_pass_what_comes_in_time() {
 async fn plans_are_looked_up_for_each_request() {
     let store = stopped();
     let plan = |text: &str| store.limiter(text).unwrap();
-    let (free, paid) = (plan("1/day name=free"), plan("3/day name=paid"));
-    let plans = Chooser::plan(move |head| {
+    let both = (plan("1/day name=free"), plan("3/day name=paid"));
+    let plans = Chooser::plan(both, |both, head| {
         let customer = head.line("x-customer").map(<[u8]>::to_vec);
-        let (free, paid) = (free.clone(), paid.clone());
         async move {
             tokio::task::yield_now().await;
             match customer.as_deref() {
-                Some(b"acme") => Some(paid),
+                Some(b"acme") => Some(both.1.clone()),
                 Some(b"ourselves") => None,
-                _ => Some(free),
+                _ => Some(both.0.clone()),
             }
         }
     });
@@ -115,8 +171,9 @@ async fn routes_and_methods_have_limits_of_their_own() {
     let store = Memory::new();
     let limiter = |text: &str| store.limiter(text).unwrap();
     let by_route = Chooser::one(limiter("9/day"))
-        .on(Some("POST"), "/login", Some(limiter("1/day name=login")))
-        .on(None, "/static/*", None);
+        .on("POST", "/login", limiter("1/day name=login"))
+        .and_then(|chooser| chooser.unlimited("*", "/static/*"))
+        .unwrap();
     let app = Router::new()
         .route("/login", get(|| async { "form" }).post(|| async { "in" }))
         .route("/static/logo", get(|| async { "logo" }))
