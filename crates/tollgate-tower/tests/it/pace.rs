@@ -12,7 +12,7 @@ use http_body_util::Empty;
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
 use tollgate::{Clock, Limiter, Memory, Timestamp};
-use tollgate_tower::{Gate, PaceError, PaceLayer, RateLimitLayer};
+use tollgate_tower::{Gate, KeyBy, PaceError, PaceLayer, RateLimitLayer};
 use tower::{Layer, Service, ServiceExt, service_fn};
 
 use crate::flaky::Flaky;
@@ -233,4 +233,28 @@ async fn reqwest_is_paced_too() {
     assert_eq!(client.ready().await.unwrap().call(request()).await.unwrap().status(), 200);
     let refused = client.ready().await.unwrap().call(request()).await.unwrap_err();
     assert!(matches!(refused, PaceError::TooLong(Some(_))), "{refused:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_waits_for_the_next_unit_and_not_until_all_are_back() {
+    for limit in ["6/minute", "6/minute moving-window", "9/hour; 6/minute"] {
+        let time = TokioTime::start();
+        let limiter = Memory::builder().clock(time).build().policy_limiter(limit).unwrap();
+        let gate = Gate::new(limiter).key(KeyBy::everyone());
+        let hello = service_fn(|_: Request<()>| async { Ok::<_, Infallible>(Response::new(())) });
+        let server = RateLimitLayer::of(gate).layer(hello);
+        let pace = PaceLayer::obeying().clock(time).max_wait(Duration::from_secs(600));
+        let mut client = pace.layer(server);
+        for _ in 0..6 {
+            // Spread, so that the first entry of a moving window leaves before the others.
+            tokio::time::advance(Duration::from_secs(1)).await;
+            assert_eq!(client.ready().await.unwrap().call(to("a")).await.unwrap().status(), 200);
+        }
+        let sent = time.seconds();
+        let next = client.ready().await.unwrap().call(to("a")).await.unwrap();
+        assert_eq!(next.status(), 200, "{limit}: refused although it has waited as told");
+        let waited = time.seconds() - sent;
+        let most = if limit.contains("moving") { 55 } else { 10 };
+        assert!((1..=most).contains(&waited), "{limit}: {waited} s");
+    }
 }
