@@ -15,6 +15,12 @@
 //! # Ok::<(), tollgate::Error>(())
 //! ```
 //!
+//! ```toml
+//! [dependencies]
+//! tollgate = "0.1"
+//! tollgate-actix = "0.1"
+//! ```
+//!
 //! actix-web builds one app for each of its workers. A limiter is a handle: made before the factory and cloned in it, as above, it counts for all of them.
 //!
 //! Everything else is a rule of the [`Gate`]: who is limited, by which limiter, at what cost, what the response changes in that, what it says.
@@ -47,6 +53,13 @@
 //! ```
 //!
 //! What was charged for a request whose handler panics stays charged. A request that waits for its turn and whose client goes away gives up its place.
+//!
+//! See also the guides on [HTTP](https://github.com/tollgate-rs/tollgate/blob/main/guides/http.md), on
+//! [choosing an algorithm](https://github.com/tollgate-rs/tollgate/blob/main/guides/choose-an-algorithm.md) and on
+//! [choosing a store](https://github.com/tollgate-rs/tollgate/blob/main/guides/choose-a-store.md), and the crates
+//! [tollgate-http](https://docs.rs/tollgate-http), which holds everything that is not actix-web's,
+//! [tollgate-tower](https://docs.rs/tollgate-tower), and
+//! [tollgate-redis](https://docs.rs/tollgate-redis) for limits that many machines share.
 
 mod body;
 mod fields;

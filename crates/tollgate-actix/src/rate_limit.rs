@@ -17,6 +17,10 @@ use crate::service::RateLimitService;
 /// The middleware: for [`App::wrap`](actix_web::App::wrap), and for scopes and resources as well. A handle: clones have the same rules and count together.
 ///
 /// See [the crate](crate) for examples.
+#[doc(alias = "throttle")]
+#[doc(alias = "per ip")]
+#[doc(alias = "proxy")]
+#[doc(alias = "user")]
 pub struct RateLimit<D: Decider> {
     pub(crate) gate: Gate<D>,
     pub(crate) refusal: Option<Arc<RefusalFn>>,

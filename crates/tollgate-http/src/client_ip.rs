@@ -28,6 +28,8 @@ use crate::head::Head;
 /// # Ok::<(), tollgate_http::CidrError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[doc(alias = "proxy")]
+#[doc(alias = "x-forwarded-for")]
 pub struct ClientIp {
     trust: Trust,
     written_in: WrittenIn,

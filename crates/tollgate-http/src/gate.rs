@@ -52,6 +52,7 @@ type ExemptFn = dyn Fn(&Head<'_>, &RequestKey) -> bool + Send + Sync;
 ///     .cost(|head| if head.method == "POST" { 5 } else { 1 });
 /// # Ok::<(), tollgate::Error>(())
 /// ```
+#[doc(alias = "throttle")]
 pub struct Gate<D: Decider> {
     rules: Arc<Rules<D>>,
 }
@@ -171,6 +172,8 @@ impl<D: Decider> Gate<D> {
     /// # Ok::<(), tollgate::Error>(())
     /// ```
     #[must_use]
+    #[doc(alias = "user")]
+    #[doc(alias = "api_key")]
     pub fn callers<S, F>(
         self,
         state: S,

@@ -72,6 +72,7 @@ impl KeyBy {
     /// See the example of [`KeyBy`].
     #[must_use]
     #[doc(alias = "ip")]
+    #[doc(alias = "per ip")]
     pub fn client_ip(client: ClientIp) -> KeyBy {
         KeyBy(Source::ClientIp(client))
     }

@@ -4,6 +4,12 @@
 //! - [`Gate`] is the way of a request: key, limiter, cost, verdict, settlement.
 //! - [`Headers`] and [`problem`](fn@problem) say it to the client.
 //! - [`asked_wait`] is the client's side: what a response asks it to wait.
+//!
+//! See also the guides on [HTTP](https://github.com/tollgate-rs/tollgate/blob/main/guides/http.md), on
+//! [choosing an algorithm](https://github.com/tollgate-rs/tollgate/blob/main/guides/choose-an-algorithm.md) and on
+//! [choosing a store](https://github.com/tollgate-rs/tollgate/blob/main/guides/choose-a-store.md), and the crates
+//! [tollgate-tower](https://docs.rs/tollgate-tower) and
+//! [tollgate-actix](https://docs.rs/tollgate-actix).
 
 mod callers;
 mod chooser;

@@ -33,6 +33,10 @@ use crate::service::RateLimit;
 /// # layer()?;
 /// # Ok::<(), tollgate::Error>(())
 /// ```
+#[doc(alias = "throttle")]
+#[doc(alias = "per ip")]
+#[doc(alias = "proxy")]
+#[doc(alias = "user")]
 pub struct RateLimitLayer<D: Decider> {
     pub(crate) gate: Gate<D>,
     pub(crate) refusal: Option<Arc<RefusalFn>>,

@@ -12,6 +12,12 @@
 //! # }
 //! ```
 //!
+//! ```toml
+//! [dependencies]
+//! tollgate = "0.1"
+//! tollgate-tower = { version = "0.1", features = ["axum"] } # or "tonic", "reqwest", "metrics"
+//! ```
+//!
 //! That limits each address. It is a layer as well, for some routes, or for services that are not axum's. Servers have to pass addresses on to a layer, else all clients
 //! share one bucket and a warning says so:
 //!
@@ -43,6 +49,13 @@
 //! Nothing is boxed on the way of a request that a limiter in this process lets pass. What is: plans that are looked up, decisions of shared stores and
 //! waits, because their futures have no name; what settles a body, so that the type of a body does not depend on the store; around an app, what does not just
 //! pass, because servers move futures about; requests of [`PaceLayer`].
+//!
+//! See also the guides on [HTTP](https://github.com/tollgate-rs/tollgate/blob/main/guides/http.md), on
+//! [choosing an algorithm](https://github.com/tollgate-rs/tollgate/blob/main/guides/choose-an-algorithm.md) and on
+//! [choosing a store](https://github.com/tollgate-rs/tollgate/blob/main/guides/choose-a-store.md), and the crates
+//! [tollgate-http](https://docs.rs/tollgate-http), which holds everything that is not tower's,
+//! [tollgate-actix](https://docs.rs/tollgate-actix), and
+//! [tollgate-redis](https://docs.rs/tollgate-redis) for limits that many machines share.
 
 #[cfg(feature = "axum")]
 mod around;
