@@ -11,7 +11,8 @@ use crate::time::Timestamp;
 
 /// A limit on everything: for a global limit, or one that you keep beside the thing it limits. No keys, no locks, one word.
 ///
-/// It holds what [`Atomic`](crate::Atomic) holds: all algorithms but the moving window.
+/// It holds what [`Atomic`](crate::Atomic) holds: all algorithms but the moving window, in words of
+/// the same size ([how far they count](crate::atomic)).
 ///
 /// ```
 /// use tollgate::{Direct, Limit};

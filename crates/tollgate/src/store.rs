@@ -124,6 +124,9 @@ pub(crate) struct Hit(pub(crate) u64);
 pub(crate) trait Act: Copy {
     fn on<M: Machine>(self, machine: &M, state: &mut Option<M::State>, now: Timestamp) -> Step;
     fn any(self) -> AnyAct;
+
+    /// Whether the state that this step left surely fits a word: it is within the limit.
+    fn fits_a_word(step: Step) -> bool;
 }
 
 impl Act for Hit {
@@ -134,6 +137,11 @@ impl Act for Hit {
 
     fn any(self) -> AnyAct {
         AnyAct::Op(Op::Hit(self.0))
+    }
+
+    #[inline(always)]
+    fn fits_a_word(step: Step) -> bool {
+        step.allowed
     }
 }
 
@@ -151,6 +159,10 @@ impl Act for AnyAct {
 
     fn any(self) -> AnyAct {
         self
+    }
+
+    fn fits_a_word(_: Step) -> bool {
+        false
     }
 }
 

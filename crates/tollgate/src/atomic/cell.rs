@@ -1,6 +1,6 @@
 //! One state without a key.
 
-use super::pack::{ByWidth, Pack, Packing, width, with_packed};
+use super::pack::{ByWidth, Pack, Packing, fit, width, with_packed};
 use super::sync::Ordering;
 use super::word::Word;
 use crate::algorithm::{AnyMachine, Op};
@@ -36,17 +36,22 @@ impl Single {
     }
 
     #[inline(always)]
-    fn on<W: Word, M: Pack<W>>(
+    fn on<W: Word, M: Pack<W>, A: Act>(
         &self,
         Cell(cell): &Cell<W>,
         machine: &M,
         now: Timestamp,
-        act: impl Act,
+        act: A,
     ) -> Decision {
+        let now = self.packing.within(now);
         let mut word = W::load(cell, Ordering::Acquire);
         loop {
             let mut state = word.payload().map(|payload| machine.unpack(&self.packing, payload));
-            let step = act.on(machine, &mut state, now);
+            let before = state.clone();
+            let mut step = act.on(machine, &mut state, now);
+            if step.changed && !A::fits_a_word(step) {
+                fit(machine, &self.packing, before.as_ref(), &mut state, now, &mut step);
+            }
             let decision = Decision::new(machine, state.as_ref(), now, step);
             if !step.changed {
                 return decision;

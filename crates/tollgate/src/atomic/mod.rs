@@ -17,6 +17,13 @@
 //! source: a narrow word of 64 bits (16 bytes a slot) where the exact state fits, which is GCRA without a name and small window quotas, and a wide one of
 //! 128 bits (32 bytes a slot) for the rest. It cannot list keys and cannot tell which it forgets.
 //!
+//! A narrow word counts to 4,095 and a time in it lies less than 14 years after the store was made. A
+//! charge that goes beyond what the word can count is cut down to what fits:
+//! [`charged`](crate::Decision::charged) and the receipt say how much that was. Time stands still
+//! outside of the span that the word can hold, which starts a year before the store was made, and
+//! a warning is logged once: so a store on a clock at 1970 limits hits that are given a time in
+//! 2026, but their keys do not become fresh again. Give the store a clock near the times of its hits.
+//!
 //! Several limits and several keys are asked first, then charged in order; when one of them was lost to another caller meanwhile, what was charged
 //! is given back. That may deny too much for a moment and never admits too much.
 
@@ -259,8 +266,7 @@ impl<C: Clock> Inner<C> {
         if let AnyMachine::Gcra(machine) = &prepared.machine
             && machine.is_whole()
             && let ByWidth::Narrow(kept) = &prepared.known.kept
-            && let Some(decision) =
-                (On { store: self, kept, machine, now }).try_hit(fingerprint, cost)
+            && let Some(decision) = On::new(self, kept, machine, now).try_hit(fingerprint, cost)
         {
             return decision;
         }
@@ -283,7 +289,7 @@ impl<C: Clock> Inner<C> {
     fn clean_a_little(&self, known: &Known, now: Timestamp) -> bool {
         let machine = *crate::registry::lock(&known.latest);
         with_packed!(&known.kept, &machine, (kept, machine) => {
-            On { store: self, kept, machine, now }.clean_a_little()
+            On::new(self, kept, machine, now).clean_a_little()
         })
     }
 
@@ -302,7 +308,7 @@ impl<C: Clock> Inner<C> {
     fn shares_nothing(&self, known: &Known, now: Timestamp) -> bool {
         let machine = *crate::registry::lock(&known.latest);
         with_packed!(&known.kept, &machine, (kept, machine) => {
-            let on = On { store: self, kept, machine, now };
+            let on = On::new(self, kept, machine, now);
             on.fate(Word::load(&kept.table.overflow, Ordering::SeqCst)) != Fate::Stays
         })
     }
@@ -310,7 +316,7 @@ impl<C: Clock> Inner<C> {
     fn clean(&self, known: &Known, now: Timestamp) -> usize {
         let machine = *crate::registry::lock(&known.latest);
         with_packed!(&known.kept, &machine, (kept, machine) => {
-            On { store: self, kept, machine, now }.clean()
+            On::new(self, kept, machine, now).clean()
         })
     }
 }
@@ -387,7 +393,7 @@ impl<C: Clock + 'static> Store for Atomic<C> {
         let fingerprint = self.inner.fingerprint(key);
         let known = &*prepared.known;
         with_packed!(&known.kept, &prepared.machine, (kept, machine) => {
-            On { store: &*self.inner, kept, machine, now }.reset(fingerprint)
+            On::new(&*self.inner, kept, machine, now).reset(fingerprint)
         })
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use super::pack::Pack;
+use super::pack::{Pack, fit};
 use super::sync::{Guard, pin, pin_quickly};
 use super::table::{Fate, Full, Move, Next};
 use super::word::Word;
@@ -30,7 +30,17 @@ pub(super) struct On<'a, W: Word, M, C> {
     pub(super) now: Timestamp,
 }
 
-impl<W: Word, M: Pack<W>, C: Clock> On<'_, W, M, C> {
+impl<'a, W: Word, M: Pack<W>, C: Clock> On<'a, W, M, C> {
+    #[inline(always)]
+    pub(super) fn new(
+        store: &'a Inner<C>,
+        kept: &'a Kept<W>,
+        machine: &'a M,
+        now: Timestamp,
+    ) -> Self {
+        On { store, kept, machine, now: kept.packing.within(now) }
+    }
+
     #[inline(always)]
     fn state(&self, word: W) -> Option<M::State> {
         word.payload().map(|payload| self.machine.unpack(&self.kept.packing, payload))
@@ -56,13 +66,17 @@ impl<W: Word, M: Pack<W>, C: Clock> On<'_, W, M, C> {
 
     /// One step on one word. A key without a state starts no earlier than the floor.
     #[inline(always)]
-    fn step(&self, word: W, act: impl Act) -> (Next<W>, (Step, Option<M::State>)) {
+    fn step<A: Act>(&self, word: W, act: A) -> (Next<W>, (Step, Option<M::State>)) {
         let mut state = self.state(word);
         let start = match state {
             Some(_) => self.now,
             None => self.now.max(Timestamp::from_micros(self.kept.table.floor())),
         };
-        let step = act.on(self.machine, &mut state, start);
+        let before = state.clone();
+        let mut step = act.on(self.machine, &mut state, start);
+        if step.changed && !A::fits_a_word(step) {
+            fit(self.machine, &self.kept.packing, before.as_ref(), &mut state, start, &mut step);
+        }
         let next = if step.changed {
             Next::Put(self.word(state.as_ref()))
         } else if self.kept.age_due.is_some() && state.is_some() && !word.is_used() {
@@ -252,7 +266,7 @@ pub(super) fn act_on<W: Word, M: Pack<W>, C: Clock>(
     now: Timestamp,
     act: impl Act,
 ) -> Decision {
-    let on = On { store, kept, machine, now };
+    let on = On::new(store, kept, machine, now);
     let guard = pin();
     let decision = match on.try_once(&guard, fingerprint, act) {
         Some(decision) => decision,
@@ -277,7 +291,7 @@ fn act_surely<W: Word, M: Pack<W>, C: Clock>(
     now: Timestamp,
     act: AnyAct,
 ) -> Decision {
-    On { store, kept, machine, now }.act_surely(guard, fingerprint, act)
+    On::new(store, kept, machine, now).act_surely(guard, fingerprint, act)
 }
 
 #[cold]
@@ -288,5 +302,5 @@ fn maintain<W: Word, M: Pack<W>, C: Clock>(
     machine: &M,
     now: Timestamp,
 ) {
-    On { store, kept, machine, now }.maintain();
+    On::new(store, kept, machine, now).maintain();
 }

@@ -11,21 +11,23 @@
 //! | sliding window | no | start 51, previous 37, current 37 |
 //! | token and leaky bucket | no | time 51, level 74 |
 //!
-//! Times of 49 and 51 bits are microseconds since one year before the store was made, so they last 16 and 70 years from then; the fixed window's
-//! narrow number counts windows from the same time. Beyond that they stand still, and the limit with them: a process that runs so long makes a new store. A GCRA part is kept in units of the greatest common divisor of quota and period, of which it is
+//! Times of 49 and 51 bits are microseconds since one year before the store was made, so they last
+//! 14 and 70 years from then; the fixed window's narrow number counts windows from the same time.
+//! Time stands still before and after that ([`Packing::within`]), so a hit at such a time is never
+//! admitted for want of a place to write it down. A GCRA part is kept in units of the greatest common divisor of quota and period, of which it is
 //! always a multiple: 7 per second has parts of sevenths, 10 per second has none.
 //!
-//! A limit is packed narrow when its exact state fits: at least sixteen times the capacity, so that charges beyond the limit have room too (what lies
-//! beyond that saturates), and for half a year of debt or a year of a window. A limit with a name is packed wide, because its quota may change
+//! A limit is packed narrow when its exact state fits: at least sixteen times the capacity, so that charges beyond the limit have room too
+//! (what does not fit is not charged, see [`fit`]), and for half a year of debt or a year of a window. A limit with a name is packed wide, because its quota may change
 //! and the packing must not. What does not fit wide either is refused.
 
-use crate::algorithm::Machine;
 use crate::algorithm::elastic_window::{self, ElasticWindow};
 use crate::algorithm::fixed_window::{self, FixedWindow};
 use crate::algorithm::fixed_window_per_key::{self, FixedWindowPerKey};
 use crate::algorithm::gcra::{self, Gcra};
 use crate::algorithm::level::{self, Level};
 use crate::algorithm::sliding_window::{self, SlidingWindow};
+use crate::algorithm::{Machine, Step};
 use crate::error::Error;
 use crate::limit::{Algorithm, Limit, Rate};
 use crate::time::Timestamp;
@@ -68,7 +70,9 @@ pub(super) use with_packed;
 pub(super) struct Packing {
     /// Where packed times count from, in microseconds.
     epoch: u64,
-    /// The same in windows of a fixed window.
+    /// The latest time at which a hit can be written down.
+    last: Timestamp,
+    /// The epoch in windows of a fixed window.
     first_window: u64,
     /// The unit of a GCRA part.
     part_unit: u64,
@@ -79,12 +83,45 @@ impl Packing {
         let Rate { quota, period, .. } = limit.rate();
         // A clock that is set to the end of time still leaves room for what is packed.
         let epoch = made_at.as_micros().saturating_sub(YEAR).min(1 << 61);
+        let first_window = epoch / period;
+        let is_narrow = matches!(width(limit), Ok(ByWidth::Narrow(())));
+        let last = match limit.algorithm() {
+            Algorithm::FixedWindow if is_narrow => {
+                (first_window + LAST_NARROW).saturating_mul(period)
+            }
+            // States lie up to a year ahead, more where units were charged beyond the limit.
+            _ if is_narrow => epoch + LAST_NARROW - 2 * YEAR,
+            Algorithm::SlidingWindow | Algorithm::TokenBucket | Algorithm::LeakyBucket => {
+                epoch + (1 << 51) - 1
+            }
+            _ => u64::MAX,
+        };
         Packing {
             epoch,
-            first_window: epoch / period,
+            last: Timestamp::from_micros(last),
+            first_window,
             // With a name the quota may change, so the part is kept as it is.
             part_unit: if limit.name().is_some() { 1 } else { gcd(quota, period) },
         }
+    }
+
+    /// The nearest time that can be written down: time stands still before the first and after the
+    /// last.
+    #[inline(always)]
+    pub(super) fn within(&self, now: Timestamp) -> Timestamp {
+        if now.as_micros() >= self.epoch && now <= self.last { now } else { self.nearest(now) }
+    }
+
+    #[cold]
+    fn nearest(&self, now: Timestamp) -> Timestamp {
+        static WARNED: std::sync::Once = std::sync::Once::new();
+        WARNED.call_once(|| {
+            tracing::warn!(
+                "a hit at {now}, years away from the clock of its store, counts as one at the \
+                 nearest time that Atomic and Direct can hold"
+            );
+        });
+        now.max(Timestamp::from_micros(self.epoch)).min(self.last)
     }
 
     #[inline(always)]
@@ -152,6 +189,40 @@ pub(super) trait Pack<W>: Machine {
     fn unpack(&self, packing: &Packing, payload: W) -> Self::State;
 }
 
+/// Cuts down the state that `step` left so that it fits its word: what does not fit is not charged.
+/// An allowed hit always fits.
+#[cold]
+pub(super) fn fit<W, M: Pack<W>>(
+    machine: &M,
+    packing: &Packing,
+    before: Option<&M::State>,
+    state: &mut Option<M::State>,
+    now: Timestamp,
+    step: &mut Step,
+) {
+    let held = |state: &M::State| machine.unpack(packing, machine.pack(packing, state));
+    let Some(most) = state.as_ref().map(held).filter(|held| state.as_ref() != Some(held)) else {
+        return;
+    };
+    if step.charged > 0 {
+        let used_before = machine.used(before, now);
+        let room = machine.used(Some(&most), now).saturating_sub(used_before).min(step.charged);
+        // One less where the last unit fits only in part.
+        for units in [room, room.saturating_sub(1)] {
+            let less = (units > 0).then(|| machine.charge(before.cloned(), now, units));
+            if less.as_ref().is_none_or(|less| held(less) == *less) {
+                *step = Step { charged: units, ..*step };
+                // An attempt that charges nothing still pushes an elastic window.
+                let untouched = || machine.attempt(before, now).or_else(|| before.cloned());
+                *state = less.or_else(untouched);
+                return;
+            }
+        }
+    }
+    *state = Some(most);
+}
+
+const LAST_NARROW: u64 = (1 << 49) - 1;
 const LOW: u64 = (1 << 12) - 1;
 
 /// A time and a small number in a narrow word.
@@ -171,7 +242,7 @@ fn unpair(payload: u128) -> (u64, u64) {
 
 impl Pack<u64> for FixedWindow {
     fn pack(&self, packing: &Packing, state: &fixed_window::State) -> u64 {
-        let since = state.window.saturating_sub(packing.first_window).min((1 << 49) - 1);
+        let since = state.window.saturating_sub(packing.first_window).min(LAST_NARROW);
         narrow(since, state.count)
     }
 

@@ -20,6 +20,7 @@ mod model;
 mod sequences;
 mod several;
 mod times;
+mod words;
 
 /// A Friday in 2026: no test begins at the epoch, where a lost time would go unseen.
 pub(crate) const START: Timestamp = Timestamp::from_micros(1_790_000_000_123_457);
