@@ -181,7 +181,7 @@ impl Arguments {
         let units = units.min(MAX_UNITS);
         let (worth, worth_part) = rule.worth(units);
         let (tolerance, tolerance_part) = rule.worth(rule.burst);
-        // Without a receipt: as if charged now.
+        // Without a receipt: the newest units.
         let none = |number: Option<u64>| {
             Item::Number(number.map_or(-1, |number| number.min(LATEST * 2 - 1) as i64))
         };

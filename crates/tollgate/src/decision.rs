@@ -7,6 +7,20 @@ use crate::time::Timestamp;
 
 /// The answer to one operation on one limit. Fields are computed when they are read.
 ///
+/// The calls that ask must be looked at; those that change something need not:
+///
+/// ```compile_fail
+/// #![deny(unused_must_use)]
+/// # let limiter = tollgate::Memory::new().limiter("2/minute").unwrap();
+/// limiter.hit("user:42");
+/// ```
+///
+/// ```
+/// #![deny(unused_must_use)]
+/// # let limiter = tollgate::Memory::new().limiter("2/minute").unwrap();
+/// limiter.charge("user:42", 1);
+/// ```
+///
 /// ```
 /// use tollgate::{Limit, Memory};
 ///
@@ -17,7 +31,6 @@ use crate::time::Timestamp;
 /// # Ok::<(), tollgate::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
-#[must_use]
 pub struct Decision {
     step: Step,
     source: Source,
@@ -77,6 +90,19 @@ impl Source {
 }
 
 /// What a decision charged, and where: give it to `refund` to give the units back.
+///
+/// A receipt knows the units, the instant, the window or entry they went to, and the source. So a
+/// refund never lands in a later window, gives back at most what has not leaked since, and goes to
+/// where it was charged: a fallback or the store. It does *not* know the limit and the key, and the
+/// store does not note that it was used. Therefore:
+///
+/// - Use it once. A second refund with the same receipt gives back units of other hits, as far as
+///   they are in the same window, entry or bucket.
+/// - Use it with the key and the limit that gave it. With another key it takes units of that key.
+/// - Do not use it after `reset`, `set` or `clear`: its own units are gone, and those charged since in
+///   the same place belong to others.
+///
+/// Whatever happens, a key is never given more than it has when it is fresh.
 ///
 /// ```
 /// use tollgate::{Limit, Memory};
@@ -141,6 +167,7 @@ impl Decision {
     /// # Ok::<(), tollgate::Error>(())
     /// ```
     #[inline]
+    #[must_use]
     pub fn with_source(self, source: Source) -> Decision {
         Decision { source, ..self }
     }
@@ -154,6 +181,7 @@ impl Decision {
     /// # Ok::<(), tollgate::Error>(())
     /// ```
     #[inline]
+    #[must_use]
     pub fn with_bound(self, bound: u64) -> Decision {
         Decision { bound, ..self }
     }
@@ -168,6 +196,7 @@ impl Decision {
     ///     Fields { limit: 5, remaining: 4, used: 1, retry_at: None, fresh_at: None, mark: 0 };
     /// assert_eq!(Decision::of_fields(step, Timestamp::EPOCH, fields).remaining(), 4);
     /// ```
+    #[must_use]
     pub fn of_fields(step: Step, now: Timestamp, fields: Fields) -> Decision {
         Decision { step, source: Source::Store, now, view: View::Fields(fields), bound: 0 }
     }

@@ -1,5 +1,7 @@
 //! One limit without keys: one state, one compare-exchange.
 
+use std::sync::OnceLock;
+
 use crate::algorithm::Op;
 use crate::atomic::cell::Single;
 use crate::clock::{Clock, SystemClock};
@@ -8,6 +10,7 @@ use crate::error::Error;
 use crate::limit::Limit;
 use crate::store::{AnyAct, Hit};
 use crate::time::Timestamp;
+use crate::wait::Queue;
 
 /// A limit on everything: for a global limit, or one that you keep beside the thing it limits. No keys, no locks, one word.
 ///
@@ -26,6 +29,25 @@ pub struct Direct<C = SystemClock> {
     clock: C,
     limit: Limit,
     state: Single,
+    /// Made when somebody waits for the first time.
+    queue: OnceLock<Queue>,
+}
+
+/// A [`Direct`] at a given time: the same calls, with the time passed instead of read.
+///
+/// ```
+/// use tollgate::{Direct, Timestamp};
+///
+/// let limiter = Direct::new("1/second")?;
+/// let start = Timestamp::from_micros(1_790_000_000_000_000);
+/// assert!(limiter.at(start).hit().allowed());
+/// assert!(!limiter.at(start).hit().allowed());
+/// # Ok::<(), tollgate::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct DirectAt<'a, C = SystemClock> {
+    limiter: &'a Direct<C>,
+    now: Timestamp,
 }
 
 impl Direct {
@@ -68,7 +90,7 @@ impl<C: Clock> Direct<C> {
     {
         let limit = limit.try_into()?;
         let state = Single::new(&limit, clock.now())?;
-        Ok(Direct { clock, limit, state })
+        Ok(Direct { clock, limit, state, queue: OnceLock::new() })
     }
 
     /// The limit.
@@ -94,6 +116,22 @@ impl<C: Clock> Direct<C> {
         self.state.act(now, AnyAct::Op(op))
     }
 
+    /// The same calls at a given time.
+    ///
+    /// See the example of [`DirectAt`].
+    #[must_use]
+    pub fn at(&self, now: Timestamp) -> DirectAt<'_, C> {
+        DirectAt { limiter: self, now }
+    }
+
+    pub(crate) fn clock(&self) -> &C {
+        &self.clock
+    }
+
+    pub(crate) fn queue(&self) -> &Queue {
+        self.queue.get_or_init(Queue::default)
+    }
+
     fn now(&self, op: Op) -> Decision {
         self.apply(self.clock.now(), op)
     }
@@ -107,6 +145,7 @@ impl<C: Clock> Direct<C> {
     /// # Ok::<(), tollgate::Error>(())
     /// ```
     #[inline]
+    #[must_use]
     pub fn hit(&self) -> Decision {
         self.hit_n(1)
     }
@@ -118,6 +157,7 @@ impl<C: Clock> Direct<C> {
     /// # Ok::<(), tollgate::Error>(())
     /// ```
     #[inline]
+    #[must_use]
     pub fn hit_n(&self, cost: u64) -> Decision {
         self.state.act(self.clock.now(), Hit(cost))
     }
@@ -128,6 +168,7 @@ impl<C: Clock> Direct<C> {
     /// assert!(tollgate::Direct::new("1/hour")?.peek().allowed());
     /// # Ok::<(), tollgate::Error>(())
     /// ```
+    #[must_use]
     pub fn peek(&self) -> Decision {
         self.peek_n(1)
     }
@@ -138,6 +179,7 @@ impl<C: Clock> Direct<C> {
     /// assert!(!tollgate::Direct::new("1/hour")?.peek_n(2).allowed());
     /// # Ok::<(), tollgate::Error>(())
     /// ```
+    #[must_use]
     pub fn peek_n(&self, cost: u64) -> Decision {
         self.now(Op::Peek(cost))
     }
@@ -148,6 +190,7 @@ impl<C: Clock> Direct<C> {
     /// assert_eq!(tollgate::Direct::new("3/hour")?.take(5).charged(), 3);
     /// # Ok::<(), tollgate::Error>(())
     /// ```
+    #[must_use]
     pub fn take(&self, cost: u64) -> Decision {
         self.now(Op::Take(cost))
     }
@@ -174,7 +217,7 @@ impl<C: Clock> Direct<C> {
         self.now(Op::Refund(*receipt))
     }
 
-    /// Gives back that many units as if they had been charged now.
+    /// Gives back that many units without a receipt, the newest first.
     ///
     /// ```
     /// let limiter = tollgate::Direct::new("3/hour fixed-window")?;
@@ -215,6 +258,69 @@ impl<C: Clock> Direct<C> {
     /// assert_eq!(tollgate::Direct::new("1/hour")?.usage(), 0);
     /// # Ok::<(), tollgate::Error>(())
     /// ```
+    pub fn usage(&self) -> u64 {
+        self.peek().used()
+    }
+}
+
+impl<C: Clock> DirectAt<'_, C> {
+    /// See [`Direct::hit`].
+    #[must_use]
+    pub fn hit(&self) -> Decision {
+        self.hit_n(1)
+    }
+
+    /// See [`Direct::hit_n`].
+    #[must_use]
+    pub fn hit_n(&self, cost: u64) -> Decision {
+        self.limiter.apply(self.now, Op::Hit(cost))
+    }
+
+    /// See [`Direct::peek`].
+    #[must_use]
+    pub fn peek(&self) -> Decision {
+        self.peek_n(1)
+    }
+
+    /// See [`Direct::peek_n`].
+    #[must_use]
+    pub fn peek_n(&self, cost: u64) -> Decision {
+        self.limiter.apply(self.now, Op::Peek(cost))
+    }
+
+    /// See [`Direct::take`].
+    #[must_use]
+    pub fn take(&self, cost: u64) -> Decision {
+        self.limiter.apply(self.now, Op::Take(cost))
+    }
+
+    /// See [`Direct::charge`].
+    pub fn charge(&self, units: u64) -> Decision {
+        self.limiter.apply(self.now, Op::Charge(units))
+    }
+
+    /// See [`Direct::refund`].
+    pub fn refund(&self, receipt: &Receipt) -> Decision {
+        self.limiter.apply(self.now, Op::Refund(*receipt))
+    }
+
+    /// See [`Direct::refund_n`].
+    pub fn refund_n(&self, units: u64) -> Decision {
+        self.limiter.apply(self.now, Op::RefundUnits(units))
+    }
+
+    /// See [`Direct::set`].
+    pub fn set(&self, units: u64) -> Decision {
+        self.limiter.apply(self.now, Op::Set(units))
+    }
+
+    /// See [`Direct::reset`].
+    #[allow(clippy::must_use_candidate)]
+    pub fn reset(&self) -> bool {
+        self.limiter.state.reset(self.now)
+    }
+
+    /// See [`Direct::usage`].
     pub fn usage(&self) -> u64 {
         self.peek().used()
     }

@@ -56,7 +56,7 @@ pub use atomic::Atomic;
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use decision::{Decision, Receipt, Source};
 #[cfg(not(loom))]
-pub use direct::Direct;
+pub use direct::{Direct, DirectAt};
 pub use error::{Error, ErrorKind};
 pub use key::{Form, Key, KeyRef, OwnedKey, Parts, Tagged};
 pub use limit::{Algorithm, Limit, LimitBuilder, LimitError, MAX_QUOTA};
@@ -64,11 +64,11 @@ pub use limiter::{At, Limiter};
 pub use memory::Memory;
 pub use policy::{MAX_LIMITS, Policy};
 pub use policy_decision::PolicyDecision;
-pub use policy_limiter::PolicyLimiter;
+pub use policy_limiter::{PolicyAt, PolicyLimiter};
 pub use store::{Part, Store};
 pub use text::span;
 pub use time::Timestamp;
-pub use together::{AllDecision, Item, hit_all, hit_all_at};
+pub use together::{AllDecision, Item, hit_all, hit_all_at, refund_all};
 
 /// Keys that a store holds unless told otherwise.
 const DEFAULT_MAX_KEYS: usize = 10_000_000;

@@ -104,6 +104,7 @@ impl<S: Store> Limiter<S> {
     /// # Ok::<(), tollgate::Error>(())
     /// ```
     #[inline(always)]
+    #[must_use]
     pub fn hit<K: Key>(&self, key: K) -> Decision {
         self.hit_n(key, 1)
     }
@@ -117,6 +118,7 @@ impl<S: Store> Limiter<S> {
     /// # Ok::<(), tollgate::Error>(())
     /// ```
     #[inline(always)]
+    #[must_use]
     pub fn hit_n<K: Key>(&self, key: K, cost: u64) -> Decision {
         self.store.hit_now(&self.prepared, &key, cost)
     }
@@ -129,6 +131,7 @@ impl<S: Store> Limiter<S> {
     /// assert!(limiter.peek("alice").allowed());
     /// # Ok::<(), tollgate::Error>(())
     /// ```
+    #[must_use]
     pub fn peek<K: Key>(&self, key: K) -> Decision {
         self.peek_n(key, 1)
     }
@@ -140,6 +143,7 @@ impl<S: Store> Limiter<S> {
     /// assert_eq!(limiter.peek_n("alice", 3).retry_after(), None);
     /// # Ok::<(), tollgate::Error>(())
     /// ```
+    #[must_use]
     pub fn peek_n<K: Key>(&self, key: K, cost: u64) -> Decision {
         self.now().peek_n(key, cost)
     }
@@ -154,6 +158,7 @@ impl<S: Store> Limiter<S> {
     /// assert!(!limiter.take("alice", 3).allowed());
     /// # Ok::<(), tollgate::Error>(())
     /// ```
+    #[must_use]
     pub fn take<K: Key>(&self, key: K, cost: u64) -> Decision {
         self.now().take(key, cost)
     }
@@ -182,7 +187,8 @@ impl<S: Store> Limiter<S> {
         self.now().refund(key, receipt)
     }
 
-    /// Gives back that many units as if they had been charged now: for callers who kept no receipt.
+    /// Gives back that many units, the newest first: a correction by callers who kept no receipt. It
+    /// may take units of others. Prefer [`refund`](Limiter::refund).
     ///
     /// ```
     /// let limiter = tollgate::Memory::new().limiter("5/hour fixed-window")?;
@@ -276,28 +282,33 @@ impl<S: Store> At<'_, S> {
 
     /// See [`Limiter::hit`].
     #[inline(always)]
+    #[must_use]
     pub fn hit<K: Key>(&self, key: K) -> Decision {
         self.hit_n(key, 1)
     }
 
     /// See [`Limiter::hit_n`].
     #[inline(always)]
+    #[must_use]
     pub fn hit_n<K: Key>(&self, key: K, cost: u64) -> Decision {
         let Limiter { store, prepared, .. } = self.limiter;
         store.hit(prepared, &key, store.hint(prepared, &key), self.now, cost)
     }
 
     /// See [`Limiter::peek`].
+    #[must_use]
     pub fn peek<K: Key>(&self, key: K) -> Decision {
         self.apply(&key, Op::Peek(1))
     }
 
     /// See [`Limiter::peek_n`].
+    #[must_use]
     pub fn peek_n<K: Key>(&self, key: K, cost: u64) -> Decision {
         self.apply(&key, Op::Peek(cost))
     }
 
     /// See [`Limiter::take`].
+    #[must_use]
     pub fn take<K: Key>(&self, key: K, cost: u64) -> Decision {
         self.apply(&key, Op::Take(cost))
     }

@@ -18,7 +18,6 @@ use crate::policy::MAX_LIMITS;
 /// # Ok::<(), tollgate::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
-#[must_use]
 pub struct PolicyDecision {
     outcomes: [Decision; MAX_LIMITS],
     len: usize,

@@ -3,12 +3,13 @@
 use crate::algorithm::Op;
 use crate::decision::Decision;
 use crate::error::Error;
-use crate::key::{Key, KeyRef};
+use crate::key::Key;
 use crate::limiter::Limiter;
 use crate::policy::{MAX_LIMITS, Policy};
 use crate::policy_decision::PolicyDecision;
 use crate::store::{Part, Store};
 use crate::time::Timestamp;
+use crate::wait::Queue;
 
 /// A policy on a store: several limits on one key, all charged or none.
 ///
@@ -24,6 +25,24 @@ pub struct PolicyLimiter<S: Store> {
     store: S,
     prepared: Box<[S::Prepared]>,
     policy: Policy,
+    queue: Queue,
+}
+
+/// A [`PolicyLimiter`] at a given time: the same calls, with the time passed instead of read.
+///
+/// ```
+/// use tollgate::{Memory, Timestamp};
+///
+/// let limiter = Memory::new().policy_limiter("1/second; 2/minute")?;
+/// assert!(limiter.at(Timestamp::from_micros(0)).hit("a").allowed());
+/// assert!(!limiter.at(Timestamp::from_micros(999_999)).hit("a").allowed());
+/// assert!(limiter.at(Timestamp::from_micros(1_000_000)).hit("a").allowed());
+/// # Ok::<(), tollgate::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct PolicyAt<'a, S: Store> {
+    limiter: &'a PolicyLimiter<S>,
+    now: Timestamp,
 }
 
 /// A limiter of one limit as a policy: both count in the same state.
@@ -38,8 +57,8 @@ pub struct PolicyLimiter<S: Store> {
 /// ```
 impl<S: Store> From<Limiter<S>> for PolicyLimiter<S> {
     fn from(limiter: Limiter<S>) -> Self {
-        let Limiter { store, prepared, limit, .. } = limiter;
-        PolicyLimiter { store, prepared: Box::new([prepared]), policy: limit.into() }
+        let Limiter { store, prepared, limit, queue } = limiter;
+        PolicyLimiter { store, prepared: Box::new([prepared]), policy: limit.into(), queue }
     }
 }
 
@@ -63,7 +82,7 @@ impl<S: Store> PolicyLimiter<S> {
         let policy = policy.try_into()?;
         let prepare = |limit| store.prepare(namespace, limit);
         let prepared = policy.limits().iter().map(prepare).collect::<Result<_, Error>>()?;
-        Ok(PolicyLimiter { store: store.clone(), prepared, policy })
+        Ok(PolicyLimiter { store: store.clone(), prepared, policy, queue: Queue::default() })
     }
 
     /// The policy.
@@ -78,9 +97,30 @@ impl<S: Store> PolicyLimiter<S> {
         &self.policy
     }
 
+    pub(crate) fn store(&self) -> &S {
+        &self.store
+    }
+
+    pub(crate) fn queue(&self) -> &Queue {
+        &self.queue
+    }
+
+    /// The same calls at a given time.
+    ///
+    /// See the example of [`PolicyAt`].
+    #[must_use]
+    pub fn at(&self, now: Timestamp) -> PolicyAt<'_, S> {
+        PolicyAt { limiter: self, now }
+    }
+
+    fn now(&self) -> PolicyAt<'_, S> {
+        self.at(self.store.now())
+    }
+
     /// May this key do one more now? Charges every limit one unit if all agree.
     ///
     /// See the example of [`PolicyLimiter`].
+    #[must_use]
     pub fn hit<K: Key>(&self, key: K) -> PolicyDecision {
         self.hit_n(key, 1)
     }
@@ -92,30 +132,36 @@ impl<S: Store> PolicyLimiter<S> {
     /// assert!(!limiter.hit_n("alice", 4).allowed());
     /// # Ok::<(), tollgate::Error>(())
     /// ```
+    #[must_use]
     pub fn hit_n<K: Key>(&self, key: K, cost: u64) -> PolicyDecision {
-        self.hit_at(key, cost, self.store.now())
+        self.now().hit_n(key, cost)
     }
 
-    /// [`hit_n`](PolicyLimiter::hit_n) at a given time.
+    /// Hits many keys, each on its own, and calls `f` with the index and the decision of each.
     ///
     /// ```
-    /// let limiter = tollgate::Memory::new().policy_limiter("1/second; 3/minute")?;
-    /// assert!(limiter.hit_at("alice", 1, tollgate::Timestamp::from_micros(5)).allowed());
+    /// let limiter = tollgate::Memory::new().policy_limiter("1/second; 9/hour")?;
+    /// let mut allowed = vec![];
+    /// limiter.hit_each(&["alice", "bob", "alice"], |_, decision| allowed.push(decision.allowed()));
+    /// assert_eq!(allowed, [true, true, false]);
     /// # Ok::<(), tollgate::Error>(())
     /// ```
-    pub fn hit_at<K: Key>(&self, key: K, cost: u64, now: Timestamp) -> PolicyDecision {
-        key.with_key(|key| {
-            let part = |index: usize| Part {
-                // A policy has at least one limit; places beyond the last are not used.
-                prepared: &self.prepared[index.min(self.prepared.len() - 1)],
-                key,
-                cost,
-            };
-            let parts: [Part<'_, S::Prepared>; MAX_LIMITS] = std::array::from_fn(part);
-            collect(|out| {
-                self.store.hit_together(&parts[..self.prepared.len()], now, out);
-            })
-        })
+    pub fn hit_each<K: Key>(&self, keys: &[K], f: impl FnMut(usize, PolicyDecision)) {
+        self.now().hit_each(keys, f);
+    }
+
+    /// Charges every limit as much of `cost` as fits all of them, from none to all. Denied when that
+    /// is none; then `retry_after` is the wait for one unit.
+    ///
+    /// ```
+    /// let limiter = tollgate::Memory::new().policy_limiter("5/hour; 7/day")?;
+    /// let charged = |cost| limiter.take("alice", cost).headline().charged();
+    /// assert_eq!((charged(3), charged(3), charged(3)), (3, 2, 0));
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    #[must_use]
+    pub fn take<K: Key>(&self, key: K, cost: u64) -> PolicyDecision {
+        self.now().take(key, cost)
     }
 
     /// What a hit would get, without charging or pushing anything.
@@ -125,6 +171,7 @@ impl<S: Store> PolicyLimiter<S> {
     /// assert_eq!(limiter.peek("alice").headline().used(), 0);
     /// # Ok::<(), tollgate::Error>(())
     /// ```
+    #[must_use]
     pub fn peek<K: Key>(&self, key: K) -> PolicyDecision {
         self.peek_n(key, 1)
     }
@@ -136,8 +183,9 @@ impl<S: Store> PolicyLimiter<S> {
     /// assert!(!limiter.peek_n("alice", 3).allowed());
     /// # Ok::<(), tollgate::Error>(())
     /// ```
+    #[must_use]
     pub fn peek_n<K: Key>(&self, key: K, cost: u64) -> PolicyDecision {
-        self.each(key, |_| Op::Peek(cost))
+        self.now().peek_n(key, cost)
     }
 
     /// Charges every limit without asking.
@@ -148,7 +196,7 @@ impl<S: Store> PolicyLimiter<S> {
     /// # Ok::<(), tollgate::Error>(())
     /// ```
     pub fn charge<K: Key>(&self, key: K, units: u64) -> PolicyDecision {
-        self.each(key, |_| Op::Charge(units))
+        self.now().charge(key, units)
     }
 
     /// Gives back what a decision of this policy charged.
@@ -177,14 +225,10 @@ impl<S: Store> PolicyLimiter<S> {
         decision: &PolicyDecision,
         units: u64,
     ) -> PolicyDecision {
-        let receipts = decision.outcomes();
-        self.each(key, |index| match receipts.get(index) {
-            Some(outcome) => Op::Refund(outcome.receipt().at_most(units)),
-            None => Op::RefundUnits(0),
-        })
+        self.now().refund_part(key, decision, units)
     }
 
-    /// Gives back units to every limit without a receipt, as if they had been charged now.
+    /// Gives back units to every limit without a receipt, the newest first.
     ///
     /// ```
     /// let limiter = tollgate::Memory::new().policy_limiter("20/hour; 30/day")?;
@@ -193,7 +237,7 @@ impl<S: Store> PolicyLimiter<S> {
     /// # Ok::<(), tollgate::Error>(())
     /// ```
     pub fn refund_n<K: Key>(&self, key: K, units: u64) -> PolicyDecision {
-        self.each(key, |_| Op::RefundUnits(units))
+        self.now().refund_n(key, units)
     }
 
     /// Puts the units in use of every limit at `units`.
@@ -204,7 +248,7 @@ impl<S: Store> PolicyLimiter<S> {
     /// # Ok::<(), tollgate::Error>(())
     /// ```
     pub fn set<K: Key>(&self, key: K, units: u64) -> PolicyDecision {
-        self.each(key, |_| Op::Set(units))
+        self.now().set(key, units)
     }
 
     /// Forgets the key in every limit; true if it was not fresh in one of them.
@@ -217,12 +261,7 @@ impl<S: Store> PolicyLimiter<S> {
     /// ```
     #[allow(clippy::must_use_candidate)]
     pub fn reset<K: Key>(&self, key: K) -> bool {
-        let now = self.store.now();
-        let reset = |key: KeyRef<'_>| {
-            let resets = self.prepared.iter().map(|limit| self.store.reset(limit, key, now));
-            resets.fold(false, |any, one| any | one)
-        };
-        key.with_key(reset)
+        self.now().reset(key)
     }
 
     /// Units in use now, of each limit in order.
@@ -234,8 +273,7 @@ impl<S: Store> PolicyLimiter<S> {
     /// # Ok::<(), tollgate::Error>(())
     /// ```
     pub fn usage<K: Key>(&self, key: K) -> impl Iterator<Item = u64> + use<S, K> {
-        let decision = self.peek(key);
-        (0..decision.outcomes().len()).map(move |index| decision.outcomes()[index].used())
+        self.now().usage(key)
     }
 
     /// Forgets all keys of every limit.
@@ -257,16 +295,120 @@ impl<S: Store> PolicyLimiter<S> {
     pub fn item<K: Key>(&self, key: K, cost: u64) -> crate::together::Item<'_, S> {
         crate::together::Item::new(&self.store, &self.prepared, key, cost)
     }
+}
 
+impl<S: Store> PolicyAt<'_, S> {
     fn each<K: Key>(&self, key: K, op: impl Fn(usize) -> Op) -> PolicyDecision {
-        let now = self.store.now();
+        let PolicyLimiter { store, prepared, .. } = self.limiter;
         key.with_key(|key| {
             collect(|out| {
-                for (index, limit) in self.prepared.iter().enumerate() {
-                    out(self.store.apply(limit, key, now, op(index)));
+                for (index, limit) in prepared.iter().enumerate() {
+                    out(store.apply(limit, key, self.now, op(index)));
                 }
             })
         })
+    }
+
+    /// See [`PolicyLimiter::hit`].
+    #[must_use]
+    pub fn hit<K: Key>(&self, key: K) -> PolicyDecision {
+        self.hit_n(key, 1)
+    }
+
+    /// See [`PolicyLimiter::hit_n`].
+    #[must_use]
+    pub fn hit_n<K: Key>(&self, key: K, cost: u64) -> PolicyDecision {
+        let PolicyLimiter { store, prepared, .. } = self.limiter;
+        key.with_key(|key| {
+            // A policy has at least one limit; places beyond the last are not used.
+            let prepared_at = |index: usize| &prepared[index.min(prepared.len() - 1)];
+            let part = |index| Part { prepared: prepared_at(index), key, cost };
+            let parts: [Part<'_, S::Prepared>; MAX_LIMITS] = std::array::from_fn(part);
+            collect(|out| {
+                store.hit_together(&parts[..prepared.len()], self.now, out);
+            })
+        })
+    }
+
+    /// See [`PolicyLimiter::hit_each`].
+    pub fn hit_each<K: Key>(&self, keys: &[K], mut f: impl FnMut(usize, PolicyDecision)) {
+        keys.iter().enumerate().for_each(|(index, key)| f(index, self.hit(key)));
+    }
+
+    /// See [`PolicyLimiter::peek`].
+    #[must_use]
+    pub fn peek<K: Key>(&self, key: K) -> PolicyDecision {
+        self.peek_n(key, 1)
+    }
+
+    /// See [`PolicyLimiter::peek_n`].
+    #[must_use]
+    pub fn peek_n<K: Key>(&self, key: K, cost: u64) -> PolicyDecision {
+        self.each(key, |_| Op::Peek(cost))
+    }
+
+    /// See [`PolicyLimiter::take`].
+    #[must_use]
+    pub fn take<K: Key>(&self, key: K, cost: u64) -> PolicyDecision {
+        loop {
+            let room = self.peek_n(&key, cost).outcomes().iter().map(Decision::remaining).min();
+            let granted = room.unwrap_or_default().min(cost);
+            let decision = self.hit_n(&key, granted.max(cost.min(1)));
+            // Denied although there was room: another caller was faster.
+            if decision.allowed() || granted == 0 {
+                return decision;
+            }
+        }
+    }
+
+    /// See [`PolicyLimiter::charge`].
+    pub fn charge<K: Key>(&self, key: K, units: u64) -> PolicyDecision {
+        self.each(key, |_| Op::Charge(units))
+    }
+
+    /// See [`PolicyLimiter::refund`].
+    pub fn refund<K: Key>(&self, key: K, decision: &PolicyDecision) -> PolicyDecision {
+        self.refund_part(key, decision, u64::MAX)
+    }
+
+    /// See [`PolicyLimiter::refund_part`].
+    pub fn refund_part<K: Key>(
+        &self,
+        key: K,
+        decision: &PolicyDecision,
+        units: u64,
+    ) -> PolicyDecision {
+        let outcomes = decision.outcomes();
+        self.each(key, |index| match outcomes.get(index) {
+            Some(outcome) => Op::Refund(outcome.receipt().at_most(units)),
+            None => Op::RefundUnits(0),
+        })
+    }
+
+    /// See [`PolicyLimiter::refund_n`].
+    pub fn refund_n<K: Key>(&self, key: K, units: u64) -> PolicyDecision {
+        self.each(key, |_| Op::RefundUnits(units))
+    }
+
+    /// See [`PolicyLimiter::set`].
+    pub fn set<K: Key>(&self, key: K, units: u64) -> PolicyDecision {
+        self.each(key, |_| Op::Set(units))
+    }
+
+    /// See [`PolicyLimiter::reset`].
+    #[allow(clippy::must_use_candidate)]
+    pub fn reset<K: Key>(&self, key: K) -> bool {
+        let PolicyLimiter { store, prepared, .. } = self.limiter;
+        key.with_key(|key| {
+            let resets = prepared.iter().map(|limit| store.reset(limit, key, self.now));
+            resets.fold(false, |any, one| any | one)
+        })
+    }
+
+    /// See [`PolicyLimiter::usage`].
+    pub fn usage<K: Key>(&self, key: K) -> impl Iterator<Item = u64> + use<S, K> {
+        let decision = self.peek(key);
+        (0..decision.outcomes().len()).map(move |index| decision.outcomes()[index].used())
     }
 }
 

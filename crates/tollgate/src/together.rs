@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
-use crate::decision::Decision;
+use crate::algorithm::Op;
+use crate::decision::{Decision, Receipt};
 use crate::error::Error;
 use crate::key::{Key, KeyRef, OwnedKey};
+use crate::policy_decision::PolicyDecision;
 use crate::store::{Part, Store};
 
 /// A limit or policy, a key and a cost: one of several that pass together or not at all.
@@ -33,7 +35,6 @@ impl<'a, S: Store> Item<'a, S> {
 ///
 /// See the example of [`hit_all`].
 #[derive(Clone, Debug)]
-#[must_use]
 pub struct AllDecision {
     allowed: bool,
     outcomes: Vec<Decision>,
@@ -57,6 +58,57 @@ impl AllDecision {
     /// See the example of [`hit_all`].
     pub fn outcomes(&self) -> &[Decision] {
         &self.outcomes
+    }
+
+    /// The outcome to show: the denying one with the longest wait, else the one with the least
+    /// remaining; the first of equals.
+    ///
+    /// ```
+    /// use tollgate::{Memory, hit_all};
+    ///
+    /// let store = Memory::new();
+    /// let (small, large) = (store.limiter("2/hour")?, store.limiter("9/hour")?);
+    /// let both = hit_all(&[large.item("192.0.2.1", 1), small.item("alice", 1)])?;
+    /// assert_eq!((both.headline().limit(), both.headline_index()), (2, 1));
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    pub fn headline(&self) -> &Decision {
+        &self.outcomes[self.headline_index()]
+    }
+
+    /// Which of the [outcomes](AllDecision::outcomes) the headline is.
+    ///
+    /// See the example of [`headline`](AllDecision::headline).
+    #[must_use]
+    pub fn headline_index(&self) -> usize {
+        PolicyDecision::headline_of(&self.outcomes)
+    }
+
+    /// What each limit of each item was charged, in the order of the outcomes.
+    ///
+    /// ```
+    /// use tollgate::{Memory, hit_all};
+    ///
+    /// let limiter = Memory::new().limiter("9/hour")?;
+    /// let both = hit_all(&[limiter.item("alice", 1), limiter.item("bob", 2)])?;
+    /// assert_eq!(both.receipts().map(|receipt| receipt.units).collect::<Vec<_>>(), [1, 2]);
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    pub fn receipts(&self) -> impl Iterator<Item = Receipt> + '_ {
+        self.outcomes.iter().map(Decision::receipt)
+    }
+
+    /// Its receipts, split up as the limits are among the items.
+    pub(crate) fn receipts_by_item(&self, limits: &[usize]) -> Result<Vec<Vec<Receipt>>, Error> {
+        let count = limits.iter().sum();
+        if self.outcomes.len() != count {
+            return Err(Error::request(format!(
+                "a decision on {} limits: these items have {count}",
+                self.outcomes.len()
+            )));
+        }
+        let mut receipts = self.receipts();
+        Ok(limits.iter().map(|count| receipts.by_ref().take(*count).collect()).collect())
     }
 
     /// The longest wait of those that refuse: zero when allowed, `None` when one of them can never pass.
@@ -135,6 +187,40 @@ pub fn hit_all_at<S: Store>(
     let mut outcomes = Vec::with_capacity(parts.len());
     let allowed = store.hit_together(&parts, now, &mut |decision| outcomes.push(decision));
     Ok(AllDecision { allowed, outcomes })
+}
+
+/// Gives back what [`hit_all`] charged: takes its items, in the same order, and its decision.
+///
+/// # Errors
+/// When the decision is not on as many limits as these items have.
+///
+/// ```
+/// use tollgate::{Memory, hit_all, refund_all};
+///
+/// let store = Memory::new();
+/// let (accounts, addresses) = (store.limiter("2/hour")?, store.policy_limiter("1/second; 9/hour")?);
+/// let items = [accounts.item("alice", 1), addresses.item("192.0.2.1", 1)];
+/// let decision = hit_all(&items)?;
+/// refund_all(&items, &decision)?;
+/// assert_eq!(accounts.usage("alice"), 0);
+/// assert!(refund_all(&items[..1], &decision).is_err());
+/// # Ok::<(), tollgate::Error>(())
+/// ```
+pub fn refund_all<S: Store>(
+    items: &[Item<'_, S>],
+    decision: &AllDecision,
+) -> Result<AllDecision, Error> {
+    let limits: Vec<usize> = items.iter().map(|item| item.prepared.len()).collect();
+    let receipts = decision.receipts_by_item(&limits)?;
+    let mut outcomes = Vec::with_capacity(decision.outcomes.len());
+    for (item, receipts) in items.iter().zip(receipts) {
+        let now = item.store.now();
+        for (prepared, receipt) in item.prepared.iter().zip(receipts) {
+            let key = item.key.as_ref();
+            outcomes.push(item.store.apply(prepared, key, now, Op::Refund(receipt)));
+        }
+    }
+    Ok(AllDecision::of(outcomes))
 }
 
 pub(crate) fn counted_twice(key: KeyRef<'_>) -> Error {

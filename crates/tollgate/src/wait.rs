@@ -12,10 +12,14 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 use std::time::Duration;
 
+use crate::clock::Clock;
 use crate::decision::Decision;
-use crate::key::{Key, OwnedKey};
+use crate::direct::Direct;
+use crate::key::{Key, KeyRef, OwnedKey};
 use crate::limit::Limit;
 use crate::limiter::Limiter;
+use crate::policy_decision::PolicyDecision;
+use crate::policy_limiter::PolicyLimiter;
 use crate::registry::lock;
 use crate::store::Store;
 use crate::time::Timestamp;
@@ -81,9 +85,51 @@ impl Drop for Place<'_> {
     }
 }
 
+/// What a wait needs of an answer.
+pub(crate) trait Answer {
+    fn allowed(&self) -> bool;
+
+    /// Until it passes, if nobody else comes; `None` if never.
+    fn retry_after(&self) -> Option<Duration>;
+
+    /// Until it is worth to try again. A denied hit would push an elastic window, so there it is the
+    /// end of the state.
+    fn pause(&self) -> Option<Duration>;
+}
+
+impl Answer for Decision {
+    fn allowed(&self) -> bool {
+        Decision::allowed(self)
+    }
+
+    fn retry_after(&self) -> Option<Duration> {
+        Decision::retry_after(self)
+    }
+
+    fn pause(&self) -> Option<Duration> {
+        Decision::retry_after(self).map(|wait| wait.min(self.reset_after()))
+    }
+}
+
+impl Answer for PolicyDecision {
+    fn allowed(&self) -> bool {
+        PolicyDecision::allowed(self)
+    }
+
+    fn retry_after(&self) -> Option<Duration> {
+        PolicyDecision::retry_after(self)
+    }
+
+    fn pause(&self) -> Option<Duration> {
+        let pauses = self.outcomes().iter().map(Answer::pause);
+        pauses.reduce(|a, b| Some(a?.max(b?))).flatten()
+    }
+}
+
 /// What a wait needs of a limiter: its calls, and the clock of this process.
 pub(crate) trait Asked: Sync {
     type Error;
+    type Answer: Answer;
 
     fn now(&self) -> Timestamp;
 
@@ -91,17 +137,18 @@ pub(crate) trait Asked: Sync {
         &self,
         key: &OwnedKey,
         cost: u64,
-    ) -> impl Future<Output = Result<Decision, Self::Error>> + Send;
+    ) -> impl Future<Output = Result<Self::Answer, Self::Error>> + Send;
 
     fn peek(
         &self,
         key: &OwnedKey,
         cost: u64,
-    ) -> impl Future<Output = Result<Decision, Self::Error>> + Send;
+    ) -> impl Future<Output = Result<Self::Answer, Self::Error>> + Send;
 }
 
 impl<S: Store> Asked for Limiter<S> {
     type Error = Infallible;
+    type Answer = Decision;
 
     fn now(&self) -> Timestamp {
         self.store.now()
@@ -116,10 +163,45 @@ impl<S: Store> Asked for Limiter<S> {
     }
 }
 
+impl<S: Store> Asked for PolicyLimiter<S> {
+    type Error = Infallible;
+    type Answer = PolicyDecision;
+
+    fn now(&self) -> Timestamp {
+        self.store().now()
+    }
+
+    async fn hit(&self, key: &OwnedKey, cost: u64) -> Result<PolicyDecision, Infallible> {
+        Ok(self.hit_n(key, cost))
+    }
+
+    async fn peek(&self, key: &OwnedKey, cost: u64) -> Result<PolicyDecision, Infallible> {
+        Ok(self.peek_n(key, cost))
+    }
+}
+
+impl<C: Clock> Asked for Direct<C> {
+    type Error = Infallible;
+    type Answer = Decision;
+
+    fn now(&self) -> Timestamp {
+        self.clock().now()
+    }
+
+    async fn hit(&self, _key: &OwnedKey, cost: u64) -> Result<Decision, Infallible> {
+        Ok(self.hit_n(cost))
+    }
+
+    async fn peek(&self, _key: &OwnedKey, cost: u64) -> Result<Decision, Infallible> {
+        Ok(self.peek_n(cost))
+    }
+}
+
 /// Waiting for a turn on a limiter of any store.
 pub(crate) struct Waiting<'a, A> {
     pub(crate) limiter: &'a A,
-    pub(crate) limit: &'a Limit,
+    /// All that must let it pass.
+    pub(crate) limits: &'a [Limit],
     pub(crate) queue: &'a Queue,
 }
 
@@ -130,7 +212,7 @@ impl<A: Asked> Waiting<'_, A> {
         cost: u64,
         timeout: Duration,
         sleep: impl Fn(Duration) -> F,
-    ) -> Result<Decision, A::Error> {
+    ) -> Result<A::Answer, A::Error> {
         let deadline = self.limiter.now() + timeout;
         let (place, ahead) = self.queue.join(key.clone(), cost);
         if ahead > 0 {
@@ -150,11 +232,7 @@ impl<A: Asked> Waiting<'_, A> {
         }
         let mut decision = self.limiter.hit(&key, cost).await?;
         while !decision.allowed() {
-            // To a refused elastic window the end of its state is what counts: asking again would push it.
-            let Some(wait) = decision.retry_after().map(|wait| wait.min(decision.reset_after()))
-            else {
-                break;
-            };
+            let Some(wait) = decision.pause() else { break };
             if self.limiter.now() + wait > deadline {
                 break;
             }
@@ -175,19 +253,54 @@ impl<A: Asked> Waiting<'_, A> {
         key: &OwnedKey,
         ahead: u64,
         cost: u64,
-    ) -> Result<(Decision, Duration), A::Error> {
+    ) -> Result<(A::Answer, Duration), A::Error> {
         let all = ahead.saturating_add(cost);
-        let capacity = self.limit.burst();
+        let capacity = self.limits.iter().map(Limit::burst).min().unwrap_or_default();
         let mut decision = self.limiter.peek(key, all.min(capacity)).await?;
         let wait = decision.retry_after().unwrap_or_default();
         if decision.allowed() {
             decision = self.limiter.peek(key, capacity.saturating_add(1)).await?;
         }
-        let beyond = u128::from(all.saturating_sub(capacity)) * self.limit.period().as_micros();
-        let micros = u64::try_from(beyond / u128::from(self.limit.quota())).unwrap_or(u64::MAX);
+        let beyond = |limit: &Limit| {
+            let units = u128::from(all.saturating_sub(limit.burst()));
+            let micros = units * limit.period().as_micros() / u128::from(limit.quota());
+            u64::try_from(micros).unwrap_or(u64::MAX)
+        };
+        let micros = self.limits.iter().map(beyond).max().unwrap_or_default();
         Ok((decision, wait.saturating_add(Duration::from_micros(micros))))
     }
+
+    /// [`wait`](Waiting::wait) on this thread, by the clock of the limiter.
+    fn wait_blocking(
+        &self,
+        key: OwnedKey,
+        cost: u64,
+        timeout: Duration,
+    ) -> Result<A::Answer, A::Error> {
+        let until = std::cell::Cell::new(None);
+        let sleep = |span: Duration| {
+            let wake_at = self.limiter.now() + span;
+            until.set(Some(wake_at));
+            let is_over = move || self.limiter.now() >= wake_at;
+            poll_fn(move |_| if is_over() { Poll::Ready(()) } else { Poll::Pending })
+        };
+        let mut wait = pin!(self.wait(key, cost, timeout, sleep));
+        let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+        let mut cx = Context::from_waker(&waker);
+        loop {
+            if let Poll::Ready(answer) = wait.as_mut().poll(&mut cx) {
+                return answer;
+            }
+            let now = self.limiter.now();
+            let left = until.get().map_or(Duration::ZERO, |until: Timestamp| until.since(now));
+            // Only ever woken early: by a place in the line, or for nothing.
+            std::thread::park_timeout(left.max(Duration::from_micros(1)));
+        }
+    }
 }
+
+/// The one key of a limit without keys.
+const NO_KEY: KeyRef<'_> = KeyRef::plain(b"");
 
 impl<S: Store> Limiter<S> {
     /// Waits until the key may do something of that cost, and charges it then; at once the denial when that would take longer than `timeout`.
@@ -214,6 +327,7 @@ impl<S: Store> Limiter<S> {
     /// # Ok::<(), tollgate::Error>(())
     /// # }).unwrap();
     /// ```
+    #[must_use]
     pub async fn wait<K: Key, F: Future>(
         &self,
         key: K,
@@ -221,9 +335,13 @@ impl<S: Store> Limiter<S> {
         timeout: Duration,
         sleep: impl Fn(Duration) -> F,
     ) -> Decision {
-        let waiting = Waiting { limiter: self, limit: &self.limit, queue: &self.queue };
-        let Ok(decision) = waiting.wait(OwnedKey::new(&key), cost, timeout, sleep).await;
+        let Ok(decision) = self.waiting().wait(OwnedKey::new(&key), cost, timeout, sleep).await;
         decision
+    }
+
+    fn waiting(&self) -> Waiting<'_, Self> {
+        let limits = std::slice::from_ref(&self.limit);
+        Waiting { limiter: self, limits, queue: &self.queue }
     }
 
     /// [`wait`](Limiter::wait) for programs without a runtime: the thread sleeps, for as long as the store's clock says; a clock that stands still keeps
@@ -237,29 +355,103 @@ impl<S: Store> Limiter<S> {
     /// }
     /// # Ok::<(), tollgate::Error>(())
     /// ```
+    #[must_use]
     pub fn wait_blocking<K: Key>(&self, key: K, cost: u64, timeout: Duration) -> Decision {
-        let until = std::cell::Cell::new(None);
-        let sleep = |span: Duration| {
-            let wake_at = self.store.now() + span;
-            until.set(Some(wake_at));
-            poll_fn(
-                move |_| {
-                    if self.store.now() >= wake_at { Poll::Ready(()) } else { Poll::Pending }
-                },
-            )
-        };
-        let mut wait = pin!(self.wait(key, cost, timeout, sleep));
-        let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
-        let mut cx = Context::from_waker(&waker);
-        loop {
-            if let Poll::Ready(decision) = wait.as_mut().poll(&mut cx) {
-                return decision;
-            }
-            let now: Timestamp = self.store.now();
-            let left = until.get().map_or(Duration::ZERO, |until| until.since(now));
-            // Only ever woken early: by a place in the line, or for nothing.
-            std::thread::park_timeout(left.max(Duration::from_micros(1)));
-        }
+        let Ok(decision) = self.waiting().wait_blocking(OwnedKey::new(&key), cost, timeout);
+        decision
+    }
+}
+
+impl<S: Store> PolicyLimiter<S> {
+    /// Waits until every limit lets the key do something of that cost, and charges it then. See
+    /// [`Limiter::wait`].
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{Limit, Memory};
+    ///
+    /// # async fn example(sleep: impl Fn(Duration) -> std::future::Ready<()>) -> Result<(), tollgate::Error> {
+    /// let limiter = Memory::new().policy_limiter([Limit::per_second(5), Limit::per_hour(100)])?;
+    /// let decision = limiter.wait("user:42", 1, Duration::from_secs(5), sleep).await;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub async fn wait<K: Key, F: Future>(
+        &self,
+        key: K,
+        cost: u64,
+        timeout: Duration,
+        sleep: impl Fn(Duration) -> F,
+    ) -> PolicyDecision {
+        let Ok(decision) = self.waiting().wait(OwnedKey::new(&key), cost, timeout, sleep).await;
+        decision
+    }
+
+    /// [`wait`](PolicyLimiter::wait) for programs without a runtime. See [`Limiter::wait_blocking`].
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// let limiter = tollgate::Memory::new().policy_limiter("1000/second burst=1; 9/hour")?;
+    /// for _ in 0..3 {
+    ///     assert!(limiter.wait_blocking("user:42", 1, Duration::from_secs(5)).allowed());
+    /// }
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    #[must_use]
+    pub fn wait_blocking<K: Key>(&self, key: K, cost: u64, timeout: Duration) -> PolicyDecision {
+        let Ok(decision) = self.waiting().wait_blocking(OwnedKey::new(&key), cost, timeout);
+        decision
+    }
+
+    fn waiting(&self) -> Waiting<'_, Self> {
+        Waiting { limiter: self, limits: self.policy().limits(), queue: self.queue() }
+    }
+}
+
+impl<C: Clock> Direct<C> {
+    /// Waits until something of that cost may pass, and charges it then. See [`Limiter::wait`].
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{Direct, Limit};
+    ///
+    /// # async fn example(sleep: impl Fn(Duration) -> std::future::Ready<()>) -> Result<(), tollgate::Error> {
+    /// let limiter = Direct::new(Limit::per_second(5))?;
+    /// let decision = limiter.wait(1, Duration::from_secs(5), sleep).await;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub async fn wait<F: Future>(
+        &self,
+        cost: u64,
+        timeout: Duration,
+        sleep: impl Fn(Duration) -> F,
+    ) -> Decision {
+        let Ok(decision) = self.waiting().wait(OwnedKey::new(&NO_KEY), cost, timeout, sleep).await;
+        decision
+    }
+
+    /// [`wait`](Direct::wait) for programs without a runtime. See [`Limiter::wait_blocking`].
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// let limiter = tollgate::Direct::new("1000/second burst=1")?;
+    /// for _ in 0..3 {
+    ///     assert!(limiter.wait_blocking(1, Duration::from_secs(5)).allowed());
+    /// }
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    #[must_use]
+    pub fn wait_blocking(&self, cost: u64, timeout: Duration) -> Decision {
+        let Ok(decision) = self.waiting().wait_blocking(OwnedKey::new(&NO_KEY), cost, timeout);
+        decision
+    }
+
+    fn waiting(&self) -> Waiting<'_, Self> {
+        let limits = std::slice::from_ref(self.limit());
+        Waiting { limiter: self, limits, queue: self.queue() }
     }
 }
 

@@ -32,7 +32,7 @@ pub use limiter::{SharedCall, SharedLimiter};
 pub use place::Place;
 pub use policy_limiter::{SharedPolicyCall, SharedPolicyLimiter};
 pub use stats::Stats;
-pub use together::{SharedItem, hit_all_shared};
+pub use together::{SharedItem, hit_all_shared, refund_all_shared};
 
 use std::fmt::Debug;
 use std::future::Future;

@@ -98,6 +98,39 @@ pub async fn hit_all_shared<S: SharedStore>(
     }
 }
 
+/// Gives back what [`hit_all_shared`] charged: takes its items, in the same order, and its decision.
+/// One item after the other; what was charged to a fallback is given back there.
+///
+/// # Errors
+/// When the decision is not on as many limits as these items have, or when the store does not
+/// answer: some items may have been refunded then.
+///
+/// ```
+/// use tollgate::Memory;
+/// use tollgate::shared::{InProcess, SharedLimiter, hit_all_shared, refund_all_shared};
+///
+/// # async fn example() -> Result<(), tollgate::Error> {
+/// let limiter = SharedLimiter::on(&InProcess::new(Memory::new()), "", "9/hour")?;
+/// let items = [limiter.item("alice", 1), limiter.item("bob", 2)];
+/// let decision = hit_all_shared(&items, None).await?;
+/// refund_all_shared(&items, &decision, None).await?;
+/// # Ok(())
+/// # }
+/// ```
+pub async fn refund_all_shared<S: SharedStore>(
+    items: &[SharedItem<'_, S>],
+    decision: &AllDecision,
+    at: Option<Timestamp>,
+) -> Result<AllDecision, Error> {
+    let limits: Vec<usize> = items.iter().map(|item| item.limits.prepared.len()).collect();
+    let mut outcomes = Vec::new();
+    for (item, receipts) in items.iter().zip(decision.receipts_by_item(&limits)?) {
+        let terms = Terms { at, ..item.limits.terms() };
+        outcomes.extend(item.limits.refund(terms, &item.key, &receipts).await?);
+    }
+    Ok(AllDecision::of(outcomes))
+}
+
 fn without_store<S: SharedStore>(
     error: &Error,
     items: &[SharedItem<'_, S>],

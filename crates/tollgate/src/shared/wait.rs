@@ -37,7 +37,8 @@ impl<S: SharedStore> SharedLimiter<S> {
         cost: u64,
         timeout: Duration,
     ) -> Result<Decision, Error> {
-        let waiting = Waiting { limiter: self, limit: &self.limit, queue: &self.queue };
+        let limits = std::slice::from_ref(&self.limit);
+        let waiting = Waiting { limiter: self, limits, queue: &self.queue };
         let sleep = |span| self.limits.store.sleep(span);
         waiting.wait(OwnedKey::new(&key), cost, timeout, sleep).await
     }
@@ -45,6 +46,7 @@ impl<S: SharedStore> SharedLimiter<S> {
 
 impl<S: SharedStore> Asked for SharedLimiter<S> {
     type Error = Error;
+    type Answer = Decision;
 
     fn now(&self) -> Timestamp {
         self.limits.store.guard().now()

@@ -228,7 +228,7 @@ impl<S: Subject> Replay<S> {
         }
         let limiter = &self.policy.0;
         let got = match op(cost) {
-            Op::Hit(cost) => limiter.hit_at(AnyKey(key), cost, now),
+            Op::Hit(cost) => limiter.at(now).hit_n(AnyKey(key), cost),
             Op::Peek(cost) => limiter.peek_n(AnyKey(key), cost),
             Op::Charge(units) => limiter.charge(AnyKey(key), units),
             _ => limiter.set(AnyKey(key), cost),
