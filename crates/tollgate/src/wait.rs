@@ -12,10 +12,14 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 use std::time::Duration;
 
+#[cfg(not(loom))]
 use crate::clock::Clock;
 use crate::decision::Decision;
+#[cfg(not(loom))]
 use crate::direct::Direct;
-use crate::key::{Key, KeyRef, OwnedKey};
+#[cfg(not(loom))]
+use crate::key::KeyRef;
+use crate::key::{Key, OwnedKey};
 use crate::limit::Limit;
 use crate::limiter::Limiter;
 use crate::policy_decision::PolicyDecision;
@@ -180,6 +184,7 @@ impl<S: Store> Asked for PolicyLimiter<S> {
     }
 }
 
+#[cfg(not(loom))]
 impl<C: Clock> Asked for Direct<C> {
     type Error = Infallible;
     type Answer = Decision;
@@ -300,6 +305,7 @@ impl<A: Asked> Waiting<'_, A> {
 }
 
 /// The one key of a limit without keys.
+#[cfg(not(loom))]
 const NO_KEY: KeyRef<'_> = KeyRef::plain(b"");
 
 impl<S: Store> Limiter<S> {
@@ -409,6 +415,7 @@ impl<S: Store> PolicyLimiter<S> {
     }
 }
 
+#[cfg(not(loom))]
 impl<C: Clock> Direct<C> {
     /// Waits until something of that cost may pass, and charges it then. See [`Limiter::wait`].
     ///
