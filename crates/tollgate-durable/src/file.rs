@@ -75,9 +75,8 @@ pub(crate) fn name(number: u32, key: KeyRef<'_>) -> Vec<u8> {
 pub(crate) fn parts(name: &[u8]) -> Option<(u32, KeyRef<'_>)> {
     let (number, key) = name.split_first_chunk()?;
     let (form, bytes) = key.split_first()?;
-    let forms = [Form::Plain, Form::Tuple, Form::Tagged];
-    let form = forms.into_iter().find(|known| *known as u8 == *form)?;
-    Some((u32::from_be_bytes(*number), KeyRef::from_parts(form, bytes)))
+    let key = KeyRef::from_parts(Form::from_byte(*form)?, bytes);
+    Some((u32::from_be_bytes(*number), key))
 }
 
 impl fmt::Debug for File {

@@ -74,7 +74,7 @@ use std::time::Duration;
 
 use tollgate::algorithm::Op;
 use tollgate::shared::{Ask, Guard, Mode, Place, SharedStore};
-use tollgate::{Decision, Error, ErrorKind, Key, KeyRef, Limit, Timestamp};
+use tollgate::{Decision, Error, ErrorKind, Key, KeyRef, Limit, OwnedKey, Timestamp};
 
 use crate::keeper::{Done, Keeper};
 use limits::lock;
@@ -209,7 +209,7 @@ impl Durable {
         self.flush().await?;
         let file = &self.inner.keeper.file;
         let Some(number) = file.number(place.prefix()) else { return Ok(None) };
-        key.with_key(|key| file.expiry(&file::name(number, key)))
+        file.expiry(&file::name(number, OwnedKey::new(&key).as_ref()))
     }
 }
 

@@ -56,7 +56,7 @@ mod target;
 
 pub use builder::EtcdBuilder;
 
-use tollgate::{Error, ErrorKind, Key, Limit};
+use tollgate::{Error, ErrorKind, Key, Limit, OwnedKey};
 use tollgate_cas::{Cas, Cells};
 
 use cells::EtcdCells;
@@ -108,7 +108,7 @@ impl Etcd {
     {
         let (cells, limit) = (self.0.cells(), limit.try_into()?);
         let place = cells.place(namespace, Some(&limit));
-        Ok(subject.with_key(|subject| cells.name(&place, subject)))
+        Ok(cells.name(&place, OwnedKey::new(&subject).as_ref()))
     }
 
     /// Whether it can be asked; nothing is executed.

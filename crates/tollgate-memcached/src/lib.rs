@@ -46,7 +46,7 @@ mod target;
 pub use builder::MemcachedBuilder;
 
 use tollgate::shared::SharedStore;
-use tollgate::{Error, Limit};
+use tollgate::{Error, Limit, OwnedKey};
 use tollgate_cas::{Cas, Cells};
 
 use servers::Servers;
@@ -93,7 +93,7 @@ impl Memcached {
     {
         let cells = self.0.cells();
         let place = cells.place(namespace, Some(&limit.try_into()?));
-        Ok(key.with_key(|key| cells.name(&place, key)))
+        Ok(cells.name(&place, OwnedKey::new(&key).as_ref()))
     }
 }
 

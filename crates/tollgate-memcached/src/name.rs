@@ -2,6 +2,7 @@
 //!
 //! - `1` is the version of this format.
 //! - A tuple is `(part,part)`, a tagged key `(tag~key)`.
+//! - The digest of a key that is longer than [`KeyRef::LONGEST`] is `#` and its 32 bytes in hexadecimal.
 //! - Bytes that are not printable ASCII, blanks and `% # ( ) , ~` are written `%XX`, so is `|` in a namespace and a limit.
 //! - Memcached takes 250 bytes. A part that is too long for that is `#` and the first 128 bits of its SHA-256 instead: two of `n` such keys meet with a
 //!   probability of `n^2 / 2^129`, which for a billion of them is 10^-21.
@@ -82,6 +83,10 @@ fn part(text: &str, longest: usize, out: &mut Vec<u8>) {
 fn subject(key: KeyRef<'_>, out: &mut Vec<u8>) {
     let between = match key.form() {
         Form::Plain => return escape(key.bytes(), b"", out),
+        Form::Digest => {
+            out.push(b'#');
+            return key.bytes().iter().for_each(|byte| hex(*byte, out));
+        }
         Form::Tagged => b'~',
         _ => b',',
     };
@@ -140,7 +145,7 @@ pub(crate) fn unescape(text: &[u8]) -> Option<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
-    use tollgate::{Key, Tagged};
+    use tollgate::{Key, OwnedKey, Tagged};
 
     use super::*;
 
@@ -192,6 +197,12 @@ mod tests {
             name_in(&long('a'), "l", "a"),
             name_in(&long('b'), "l", "a"),
             name_in("n", &long('a'), "a"),
+            name_in("n", "l", OwnedKey::new(&long('a'))),
+            name_in("n", "l", OwnedKey::new(&long('b'))),
+            name_in("n", "l", OwnedKey::new(&(long('a'), ""))),
+            name_in("n", "l", OwnedKey::new(&Tagged(long('a'), ""))),
+            name_in("n", "l", OwnedKey::new(&Tagged(long('a'), long('a')))),
+            name_in("n", "l", OwnedKey::new(&long('a')).as_ref().to_string()),
             name_in(&long('a'), &long('a'), long('a')),
             name_in(&long('a'), &long('a'), long('b')),
         ];

@@ -80,7 +80,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate::shared::{Ask, Guard, Mode, SharedStore};
-use tollgate::{Decision, Error, ErrorKind, KeyRef, Limit, Timestamp};
+use tollgate::{Decision, Error, ErrorKind, KeyRef, Limit, OwnedKey, Timestamp};
 
 use command::{Act, Call, Part, Rule};
 use key::Keys;
@@ -186,7 +186,7 @@ impl Postgres {
         Error: From<L::Error>,
     {
         let prepared = self.prepare(namespace, &limit.try_into()?)?;
-        Ok(subject.with_key(|subject| prepared.keys.key(subject)))
+        Ok(prepared.keys.key(OwnedKey::new(&subject).as_ref()))
     }
 }
 

@@ -4,6 +4,7 @@
 //! - The subject is the key of the caller. It is the hash tag, so all limits of one subject share a slot. A key with a tag is `{tag}/key`: all keys of
 //!   one tag share a slot.
 //! - A tuple is `(part,part)`, a tagged key inside a tuple `(tag|key)`. An empty subject is `%`, because Redis ignores an empty hash tag.
+//! - The digest of a key that is longer than [`KeyRef::LONGEST`] is `%#` and its bytes in hexadecimal.
 //! - Bytes that are not printable ASCII, blanks and `% { } ( ) , |` are written `%XX`; in a namespace and behind a tag also `:`.
 //!
 //! Nothing runs together: up to the first `}` is the subject, then comes what belongs to its tag up to the next `:`, the namespace up to the next,
@@ -115,6 +116,10 @@ fn two(key: KeyRef<'_>) -> Option<(KeyRef<'_>, KeyRef<'_>)> {
 fn write_part(part: KeyRef<'_>, out: &mut Vec<u8>, colon: bool) {
     let between = match part.form() {
         Form::Plain => return escape(part.bytes(), out, colon),
+        Form::Digest => {
+            out.extend_from_slice(b"%#");
+            return part.bytes().iter().for_each(|byte| hex(*byte, out));
+        }
         Form::Tagged => b'|',
         _ => b',',
     };
@@ -129,15 +134,20 @@ fn write_part(part: KeyRef<'_>, out: &mut Vec<u8>, colon: bool) {
 }
 
 fn escape(bytes: &[u8], out: &mut Vec<u8>, colon: bool) {
-    const HEX: &[u8; 16] = b"0123456789ABCDEF";
     for byte in bytes {
         let plain = byte.is_ascii_graphic() && !b"%{}(),|".contains(byte);
         if plain && !(colon && *byte == b':') {
             out.push(*byte);
         } else {
-            out.extend([b'%', HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
+            out.push(b'%');
+            hex(*byte, out);
         }
     }
+}
+
+fn hex(byte: u8, out: &mut Vec<u8>) {
+    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+    out.extend([DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
 }
 
 /// Text that stands for itself in a pattern of Redis.
@@ -152,7 +162,7 @@ fn glob(text: &[u8], out: &mut Vec<u8>) {
 
 #[cfg(test)]
 mod tests {
-    use tollgate::{Key, Tagged};
+    use tollgate::{Key, OwnedKey, Tagged};
 
     use super::*;
 
@@ -169,6 +179,24 @@ mod tests {
         assert_eq!(key(Tagged("acme", "al:ice")), "tollgate:1:{acme}/al%3Aice:acme:gcra:7:n:login");
         assert_eq!(key(""), "tollgate:1:{%}:acme:gcra:7:n:login");
         assert_eq!(key("ü"), "tollgate:1:{%C3%BC}:acme:gcra:7:n:login");
+    }
+
+    /// What stands for a long key, as a short key.
+    fn long_as_text() -> String {
+        let key = key(OwnedKey::new(&"x".repeat(300)));
+        key.split(['{', '}']).nth(1).unwrap_or_default().to_owned()
+    }
+
+    #[test]
+    fn long_keys_are_digests_and_those_of_one_tag_share_a_slot() {
+        assert_eq!(long_as_text().len(), 2 + 64);
+        assert!(long_as_text().starts_with("%#"));
+        let tag = "t".repeat(300);
+        let slot_of = |subject: &str| {
+            let owned = OwnedKey::new(&Tagged(&tag, subject));
+            slot(key(owned).as_bytes())
+        };
+        assert_eq!(slot_of("a"), slot_of(&"b".repeat(300)));
     }
 
     #[test]
@@ -189,6 +217,12 @@ mod tests {
             key(Tagged("a", ("b", "c"))),
             key(Tagged("a", "(b,c)")),
             key(Tagged(("a", "b"), "c")),
+            key(OwnedKey::new(&"x".repeat(300))),
+            key(OwnedKey::new(&("x".repeat(300), "y"))),
+            key(OwnedKey::new(&"x".repeat(300)).as_ref().bytes().to_vec()),
+            key(OwnedKey::new(&Tagged("x".repeat(300), "y"))),
+            key(OwnedKey::new(&Tagged("y", "x".repeat(300)))),
+            key(long_as_text()),
         ];
         let different: std::collections::BTreeSet<_> = keys.iter().collect();
         assert_eq!(different.len(), keys.len(), "{keys:?}");

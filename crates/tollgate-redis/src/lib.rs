@@ -47,7 +47,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate::shared::{Ask, Guard, Mode, SharedStore};
-use tollgate::{Decision, Error, ErrorKind, KeyRef, Limit, Timestamp};
+use tollgate::{Decision, Error, ErrorKind, KeyRef, Limit, OwnedKey, Timestamp};
 
 use command::{Act, Call, Part, Rule};
 use key::Keyspace;
@@ -143,7 +143,7 @@ impl Redis {
         Error: From<L::Error>,
     {
         let prepared = self.prepare(namespace, &limit.try_into()?)?;
-        Ok(subject.with_key(|subject| self.inner.keyspace.key(subject, &prepared.end)))
+        Ok(self.inner.keyspace.key(OwnedKey::new(&subject).as_ref(), &prepared.end))
     }
 }
 

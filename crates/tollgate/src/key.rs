@@ -1,10 +1,14 @@
 //! What is limited: anything that can be a key, looked up without copying.
 
+mod long;
+
 use std::borrow::Cow;
 use std::fmt::{self, Write as _};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
+
+pub(crate) use long::ShortKey;
 
 /// Something that can be limited: a user, an address, an API key.
 ///
@@ -16,6 +20,9 @@ use std::sync::Arc;
 /// - `Some(key)` is the key itself. `None` is a key that equals no text and no tuple of keys.
 ///
 /// One client may have many addresses: see [`client_address`](crate::client_address).
+///
+/// A key may have any length. Stores keep the digest of one that is longer than 256 bytes, so a long key takes no more memory than a short one:
+/// see [`KeyRef::LONGEST`], also for the probability that two of them are taken for one.
 ///
 /// ```
 /// use std::net::IpAddr;
@@ -79,6 +86,28 @@ pub enum Form {
     Tuple,
     /// A tag and a key, framed as a tuple of two.
     Tagged,
+    /// The SHA-256 of the form and the bytes of a key that is longer than [`KeyRef::LONGEST`].
+    Digest,
+}
+
+impl Form {
+    /// The form of that number, for stores that write keys down as `form as u8` and bytes.
+    ///
+    /// ```
+    /// use tollgate::Form;
+    /// assert_eq!(Form::from_byte(Form::Tuple as u8), Some(Form::Tuple));
+    /// assert_eq!(Form::from_byte(200), None);
+    /// ```
+    #[must_use]
+    pub const fn from_byte(byte: u8) -> Option<Form> {
+        match byte {
+            0 => Some(Form::Plain),
+            1 => Some(Form::Tuple),
+            2 => Some(Form::Tagged),
+            3 => Some(Form::Digest),
+            _ => None,
+        }
+    }
 }
 
 impl<'a> KeyRef<'a> {
@@ -135,7 +164,7 @@ impl<'a> KeyRef<'a> {
         KeyRef { form, bytes }
     }
 
-    /// The parts of a key of several, as keys themselves: nothing for a plain key.
+    /// The parts of a key of several, as keys themselves: nothing for a plain key or a digest.
     ///
     /// ```
     /// use tollgate::{Form, Key};
@@ -143,20 +172,19 @@ impl<'a> KeyRef<'a> {
     /// assert_eq!(forms, [Form::Plain, Form::Tuple]);
     /// ```
     pub fn inner(self) -> impl Iterator<Item = KeyRef<'a>> {
-        let mut rest = if self.form == Form::Plain { &[][..] } else { self.bytes };
+        let mut rest = match self.form {
+            Form::Plain | Form::Digest => &[][..],
+            Form::Tuple | Form::Tagged => self.bytes,
+        };
         std::iter::from_fn(move || {
-            let form = match rest.first()? {
-                0 => Form::Plain,
-                1 => Form::Tuple,
-                _ => Form::Tagged,
-            };
+            let form = Form::from_byte(*rest.first()?)?;
             let (bytes, tail) = split_part(rest)?;
             rest = tail;
             Some(KeyRef { form, bytes })
         })
     }
 
-    /// The parts of the key; a plain key is its own single part.
+    /// The parts of the key; a plain key is its own single part, and so is a digest.
     ///
     /// ```
     /// use tollgate::Key;
@@ -165,7 +193,7 @@ impl<'a> KeyRef<'a> {
     /// ```
     pub fn parts(self) -> impl Iterator<Item = &'a [u8]> {
         let (mut plain, mut rest) = match self.form {
-            Form::Plain => (Some(self.bytes), &[][..]),
+            Form::Plain | Form::Digest => (Some(self.bytes), &[][..]),
             Form::Tuple | Form::Tagged => (None, self.bytes),
         };
         std::iter::from_fn(move || {
@@ -179,7 +207,7 @@ impl<'a> KeyRef<'a> {
     }
 }
 
-/// A key kept for later: for stores.
+/// A key kept for later, as stores keep it: of a long key the digest. See [`KeyRef::LONGEST`].
 ///
 /// ```
 /// use tollgate::{Key, OwnedKey};
@@ -193,11 +221,16 @@ pub struct OwnedKey {
 }
 
 impl OwnedKey {
-    /// A copy of this key.
+    /// A copy of this key, or of the digest of a long one.
     ///
     /// See the example of [`OwnedKey`].
     pub fn new<K: Key + ?Sized>(key: &K) -> OwnedKey {
-        key.with_key(|key| OwnedKey { form: key.form, bytes: key.bytes.into() })
+        key.with_key(|key| {
+            if key.is_long() {
+                return long::digest(key);
+            }
+            OwnedKey { form: key.form, bytes: key.bytes.into() }
+        })
     }
 
     /// The key as stores see it.
@@ -217,14 +250,24 @@ impl Key for OwnedKey {
     }
 }
 
-/// For people: text where it is text, parts separated by ` / `.
+/// For people: text where it is text, parts separated by ` / `, and `sha256:` with hexadecimal digits for what was too long to keep.
 impl fmt::Display for KeyRef<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, part) in self.parts().enumerate() {
+        fn part(part: KeyRef<'_>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            if part.form != Form::Digest {
+                return write!(f, "{}", part.bytes.escape_ascii());
+            }
+            f.write_str("sha256:")?;
+            part.bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        }
+        if matches!(self.form, Form::Plain | Form::Digest) {
+            return part(*self, f);
+        }
+        for (index, inner) in self.inner().enumerate() {
             if index > 0 {
                 f.write_str(" / ")?;
             }
-            write!(f, "{}", part.escape_ascii())?;
+            part(inner, f)?;
         }
         Ok(())
     }

@@ -15,6 +15,7 @@ use crate::time::Timestamp;
 /// - A key that was never seen, or was forgotten, is fresh. Only states that equal a fresh one are forgotten, unless the user permitted more.
 /// - An operation that changes nothing writes nothing; a fresh key that is only looked at or refused gets no entry.
 /// - The same (namespace, limit identity, key) is the same counter, two different ones never share one.
+/// - A store that keeps keys keeps them as [`OwnedKey`](crate::OwnedKey) does, so that a bound on their number bounds their bytes.
 /// - It reads no clock but in [`Store::now`], which is for its callers.
 ///
 /// ```

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, TryLockError};
 
 use foldhash::quality::RandomState;
 use serde::Serialize;
-use tollgate::KeyRef;
+use tollgate::{KeyRef, OwnedKey};
 
 use super::RuleStats;
 
@@ -16,9 +16,6 @@ const SHARDS: usize = 64;
 
 /// Keys in one shard.
 const ROOM: usize = 16;
-
-/// The longest part of a key that is kept, in bytes.
-const MAX_KEY: usize = 256;
 
 /// Counts of the keys that come most often. Two threads at once in one shard: one of them is not counted, because nobody waits for statistics.
 #[derive(Debug)]
@@ -53,7 +50,7 @@ pub struct Seen {
     pub namespace: String,
     /// Which rule; empty for limits that came with requests.
     pub rule: String,
-    /// The key; what is no text is shown as such.
+    /// The key; what is no text is shown as such, and what is longer than [`KeyRef::LONGEST`] by its digest, as stores keep it.
     pub key: String,
     /// How often, at most.
     pub count: u64,
@@ -143,17 +140,23 @@ impl Shard {
 /// Writes a key as people read it; where another was written before, because most keys come once and go.
 fn text(key: KeyRef<'_>, into: &mut String) {
     into.clear();
+    if key.bytes().len() > KeyRef::LONGEST {
+        into.push_str(&OwnedKey::new(&key).as_ref().to_string());
+        return;
+    }
     for (index, part) in key.parts().enumerate() {
         if index > 0 {
             into.push_str(", ");
         }
-        into.push_str(&String::from_utf8_lossy(&part[..part.len().min(MAX_KEY)]));
+        into.push_str(&String::from_utf8_lossy(part));
     }
 }
 
 #[cfg(test)]
 mod tests {
     use std::collections::HashMap;
+
+    use tollgate::{Key, Parts};
 
     use super::*;
 
@@ -191,6 +194,20 @@ mod tests {
             total += count;
         }
         assert_eq!(total, 200_000);
+    }
+
+    #[test]
+    fn long_keys_are_kept_as_digests() {
+        let (sketch, rule) = (Sketch::default(), Arc::new(RuleStats::new("", "api")));
+        let many_parts: Vec<String> = (0..10_000).map(|part| part.to_string()).collect();
+        for _ in 0..2 {
+            sketch.saw(&rule, KeyRef::plain("x".repeat(1_000_000).as_bytes()));
+            Parts(&many_parts).with_key(|key| sketch.saw(&rule, key));
+        }
+        for Seen { key, count, .. } in sketch.top(usize::MAX) {
+            assert!(key.starts_with("sha256:") && key.len() == 7 + 64, "{key}");
+            assert_eq!(count, 2);
+        }
     }
 
     #[test]

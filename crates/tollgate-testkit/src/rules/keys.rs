@@ -90,7 +90,8 @@ fn alike(random: &mut Random) -> (Pair, Pair) {
 pub fn long_keys_differ_in_any_byte<S: Subject>(subject: &S) {
     let ground = Ground::new(subject);
     let one = ground.limited(&limit("1/hour")).expect("GCRA of one an hour is held by every store");
-    for len in [1_usize, 18, 19, 31, 32, 126, 127, 128, 129, 250, 251, 255, 256, 1_000, 20_000] {
+    for len in [1_usize, 18, 19, 31, 32, 126, 127, 128, 129, 250, 251, 255, 256, 257, 1_000, 20_000]
+    {
         let mut key = vec![b'k'; len];
         is_a_key_of_its_own(&one, &key);
         is_a_key_of_its_own(&one, (&key, "x"));

@@ -49,7 +49,7 @@ use crate::algorithm::{AnyMachine, Op};
 use crate::clock::{Clock, SystemClock};
 use crate::decision::Decision;
 use crate::error::Error;
-use crate::key::{Key, KeyRef};
+use crate::key::{Key, KeyRef, OwnedKey};
 use crate::limit::Limit;
 use crate::registry::Registry;
 use crate::store::{Act, AnyAct, Hit, Part, Store, together};
@@ -256,7 +256,17 @@ impl<C: Clock> Inner<C> {
 
     #[inline]
     fn fingerprint(&self, key: KeyRef<'_>) -> u64 {
+        if key.is_long() {
+            return self.fingerprint_of_long(key);
+        }
         key.hash(&self.hasher).max(FIRST_FINGERPRINT)
+    }
+
+    /// Of the digest, which is what stands for a long key wherever keys are kept.
+    #[cold]
+    #[inline(never)]
+    fn fingerprint_of_long(&self, key: KeyRef<'_>) -> u64 {
+        OwnedKey::new(&key).as_ref().hash(&self.hasher).max(FIRST_FINGERPRINT)
     }
 
     /// A hit. For the usual limit most are done right here, inlined into the caller: what it does not read of the decision is never made. All else is

@@ -72,6 +72,9 @@ impl<C> MemoryBuilder<C> {
     /// The most keys with an entry, over all limits; ten million unless said. At the bound known keys keep their exact states and unknown
     /// ones share one state per limit.
     ///
+    /// This bounds bytes too: a key takes at most 400 of them, a tagged one 700, because longer keys are kept
+    /// [as digests](crate::KeyRef::LONGEST). The log of a moving window comes on top.
+    ///
     /// ```
     /// # use tollgate::{Memory, Source};
     /// let limiter = Memory::builder().max_keys(1).build().limiter("1/hour")?;

@@ -45,7 +45,8 @@ impl Meta {
         match self.0 >> 5 & 3 {
             0 => Form::Plain,
             1 => Form::Tuple,
-            _ => Form::Tagged,
+            2 => Form::Tagged,
+            _ => Form::Digest,
         }
     }
 }

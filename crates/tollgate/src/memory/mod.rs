@@ -19,7 +19,7 @@ use crate::algorithm::{AnyMachine, Op, with_machine};
 use crate::clock::{Clock, SystemClock};
 use crate::decision::Decision;
 use crate::error::Error;
-use crate::key::{Key, KeyRef};
+use crate::key::{Key, KeyRef, OwnedKey};
 use crate::limit::Limit;
 use crate::registry::{Registry, lock};
 use crate::store::{Act, AnyAct, Hit, Part, Store, together};
@@ -271,6 +271,8 @@ impl<C: Clock + 'static> Store for Memory<C> {
     }
 
     fn apply(&self, prepared: &Prepared, key: KeyRef<'_>, now: Timestamp, op: Op) -> Decision {
+        let mut room = None;
+        let key = key.shorten(&mut room);
         let hash = key.hash(&self.inner.hasher);
         self.inner.act_alone(prepared, key, hash, now, AnyAct::Op(op))
     }
@@ -285,6 +287,9 @@ impl<C: Clock + 'static> Store for Memory<C> {
         cost: u64,
     ) -> Decision {
         key.with_key(|key| {
+            if key.is_long() {
+                return self.hit_long(prepared, key, Some(now), cost);
+            }
             self.inner.act_alone(prepared, key, key.hash(&self.inner.hasher), now, Hit(cost))
         })
     }
@@ -292,6 +297,9 @@ impl<C: Clock + 'static> Store for Memory<C> {
     #[inline]
     fn hit_now<K: Key + ?Sized>(&self, prepared: &Prepared, key: &K, cost: u64) -> Decision {
         key.with_key(|key| {
+            if key.is_long() {
+                return self.hit_long(prepared, key, None, cost);
+            }
             // The hash comes before the clock: the processor does both at once.
             let hash = key.hash(&self.inner.hasher);
             self.inner.act_alone(prepared, key, hash, self.now(), Hit(cost))
@@ -304,27 +312,19 @@ impl<C: Clock + 'static> Store for Memory<C> {
         now: Timestamp,
         out: &mut dyn FnMut(Decision),
     ) -> bool {
-        let inner = &*self.inner;
-        let index = |part: &Part<'_, Prepared>| inner.shard_index(part.key.hash(&inner.hasher));
-        let Some(first) = parts.first() else { return true };
-        let first_index = index(first);
-        let allowed = if parts.iter().all(|part| index(part) == first_index) {
-            // All limits of one key lie here: one lock, no list.
-            let shard = &mut *lock(&inner.shards[first_index].0);
-            inner.together(parts, now, |_, act| act(shard), out)
-        } else {
-            let mut indices: Vec<usize> = parts.iter().map(index).collect();
-            indices.sort_unstable();
-            indices.dedup();
-            let mut shards: Vec<_> = indices.iter().map(|i| lock(&inner.shards[*i].0)).collect();
-            let find = |wanted| indices.binary_search(&wanted).unwrap_or_default();
-            inner.together(parts, now, |wanted, act| act(&mut shards[find(wanted)]), out)
-        };
-        inner.clean_if_due(now);
-        allowed
+        if parts.iter().any(|part| part.key.is_long()) {
+            let keys: Vec<_> = parts.iter().map(|part| OwnedKey::new(&part.key)).collect();
+            let short = parts.iter().zip(&keys);
+            let short: Vec<_> =
+                short.map(|(part, key)| Part { key: key.as_ref(), ..*part }).collect();
+            return self.inner.hit_together(&short, now, out);
+        }
+        self.inner.hit_together(parts, now, out)
     }
 
     fn reset(&self, prepared: &Prepared, key: KeyRef<'_>, now: Timestamp) -> bool {
+        let mut room = None;
+        let key = key.shorten(&mut room);
         let hash = key.hash(&self.inner.hasher);
         let mut shard = self.inner.shard(hash);
         let lookup = prepared.lookup(hash, key);
@@ -348,6 +348,21 @@ impl<C: Clock + 'static> Store for Memory<C> {
     }
 }
 
+impl<C: Clock + 'static> Memory<C> {
+    /// A hit of a long key, apart from those of short ones, which pay for nothing but the question.
+    #[cold]
+    #[inline(never)]
+    fn hit_long(
+        &self,
+        prepared: &Prepared,
+        key: KeyRef<'_>,
+        at: Option<Timestamp>,
+        cost: u64,
+    ) -> Decision {
+        self.apply(prepared, key, at.unwrap_or_else(|| self.now()), Op::Hit(cost))
+    }
+}
+
 fn is_fresh<M: Stored>(machine: &M, kept: &M::Kept, now: Timestamp) -> bool {
     M::peek(kept, |state| machine.is_fresh(Some(state), now))
 }
@@ -366,6 +381,31 @@ impl<C: Clock> Inner<C> {
         let decision = self.act(lookup, &mut self.shard(hash), now, act);
         self.clean_if_due(now);
         decision
+    }
+
+    fn hit_together(
+        &self,
+        parts: &[Part<'_, Prepared>],
+        now: Timestamp,
+        out: &mut dyn FnMut(Decision),
+    ) -> bool {
+        let index = |part: &Part<'_, Prepared>| self.shard_index(part.key.hash(&self.hasher));
+        let Some(first) = parts.first() else { return true };
+        let first_index = index(first);
+        let allowed = if parts.iter().all(|part| index(part) == first_index) {
+            // All limits of one key lie here: one lock, no list.
+            let shard = &mut *lock(&self.shards[first_index].0);
+            self.together(parts, now, |_, act| act(shard), out)
+        } else {
+            let mut indices: Vec<usize> = parts.iter().map(index).collect();
+            indices.sort_unstable();
+            indices.dedup();
+            let mut shards: Vec<_> = indices.iter().map(|i| lock(&self.shards[*i].0)).collect();
+            let find = |wanted| indices.binary_search(&wanted).unwrap_or_default();
+            self.together(parts, now, |wanted, act| act(&mut shards[find(wanted)]), out)
+        };
+        self.clean_if_due(now);
+        allowed
     }
 
     /// `with_shard` runs something on the shard of that index, which the caller has locked.

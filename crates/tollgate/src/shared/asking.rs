@@ -12,7 +12,7 @@ use super::{Ask, Mode, SharedStore, guard};
 use crate::algorithm::{AnyMachine, Op};
 use crate::decision::{Decision, Receipt, Source};
 use crate::error::Error;
-use crate::key::{Key, KeyRef};
+use crate::key::{Key, KeyRef, ShortKey};
 use crate::limit::{Algorithm, Limit};
 use crate::time::Timestamp;
 
@@ -88,6 +88,7 @@ impl<S: SharedStore> Limits<S> {
         key: &K,
         cost: u64,
     ) -> Result<Vec<Decision>, Error> {
+        let key = &ShortKey::of(key);
         let sent = self.store.guard().now();
         let known = key.with_key(|key| self.recall(&self.question(terms, sent, key, cost)));
         match known {
@@ -117,6 +118,7 @@ impl<S: SharedStore> Limits<S> {
         key: &K,
         cost: u64,
     ) -> Result<Decision, Error> {
+        let key = &ShortKey::of(key);
         let guard = self.store.guard();
         let sent = guard.now();
         let mut epoch = None;
@@ -162,7 +164,10 @@ impl<S: SharedStore> Limits<S> {
     #[inline]
     fn at_once<K: Key + ?Sized>(&self, terms: Terms, key: &K, op: Op) -> Option<Decision> {
         let [prepared] = &self.prepared[..] else { return None };
-        let decision = key.with_key(|key| self.store.at_once(prepared, key, op, terms.at))?;
+        let decision = key.with_key(|key| {
+            let mut room = None;
+            self.store.at_once(prepared, key.shorten(&mut room), op, terms.at)
+        })?;
         self.store.guard().counters.answered.add();
         Some(decision)
     }
@@ -220,6 +225,7 @@ impl<S: SharedStore> Limits<S> {
         key: &K,
         op: Op,
     ) -> Result<Vec<Decision>, Error> {
+        let key = &ShortKey::of(key);
         let call = Call::new(self, terms, key);
         let result = match self.at_once(terms, key, op) {
             Some(decision) => Ok(vec![decision]),
@@ -249,6 +255,7 @@ impl<S: SharedStore> Limits<S> {
         key: &K,
         receipts: &[Receipt],
     ) -> Result<Vec<Decision>, Error> {
+        let key = &ShortKey::of(key);
         let op = |index: usize| receipts.get(index).map_or(Op::RefundUnits(0), |r| Op::Refund(*r));
         match (receipts.first().map(|receipt| receipt.source), &self.fallback) {
             (Some(Source::Fallback), Some(fallback)) => {
@@ -268,6 +275,7 @@ impl<S: SharedStore> Limits<S> {
     }
 
     pub(crate) async fn reset<K: Key>(&self, terms: Terms, key: &K) -> Result<bool, Error> {
+        let key = &ShortKey::of(key);
         // Ends without a decision, so that what is remembered of the key is dropped.
         let _call = Call::new(self, terms, key);
         let lane = key.with_key(|key| self.lane(key));

@@ -10,7 +10,7 @@ use super::{Ask, Mode, SharedStore, guard};
 use crate::algorithm::Op;
 use crate::decision::Decision;
 use crate::error::Error;
-use crate::key::{Key, OwnedKey};
+use crate::key::{Key, OwnedKey, ShortKey};
 
 impl<S: SharedStore> Limits<S> {
     /// Hits each key on its own.
@@ -19,9 +19,11 @@ impl<S: SharedStore> Limits<S> {
         terms: Terms,
         keys: &[K],
     ) -> Result<Vec<Decision>, Error> {
+        let keys: Vec<_> = keys.iter().map(ShortKey::of).collect();
         let sent = self.store.guard().now();
         let mut decisions: Vec<Option<Decision>> = vec![None; keys.len()];
-        let mut sent_calls: Vec<Option<Call<'_, S, K>>> = keys.iter().map(|_| None).collect();
+        let mut sent_calls: Vec<Option<Call<'_, S, ShortKey<'_, K>>>> =
+            keys.iter().map(|_| None).collect();
         // Those to ask for, by what fails together.
         let mut lanes: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         for (index, key) in keys.iter().enumerate() {

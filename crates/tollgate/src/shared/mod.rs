@@ -56,6 +56,7 @@ use crate::time::Timestamp;
 /// - An error is never a decision, and a decision never hides an error. [`Error::unavailable`] only if the call has surely not been executed;
 ///   when in doubt [`Error::lost`]. A call that may have been executed is never sent a second time.
 /// - State lives at least until it equals a fresh one, and not for ever after.
+/// - Keys come as [`OwnedKey`](crate::OwnedKey) has them: the limiters pass the digest of a long key, so a store need not bound their bytes.
 /// - The futures own what they need: the key may be gone before they are polled.
 ///
 /// The crate `tollgate-testkit` checks all of it.

@@ -66,9 +66,7 @@ impl Place {
     #[must_use]
     pub fn key_in<'a>(&self, bytes: &'a [u8]) -> Option<KeyRef<'a>> {
         let (form, bytes) = bytes.strip_prefix(&self.prefix[..])?.split_first()?;
-        let form =
-            [Form::Plain, Form::Tuple, Form::Tagged].into_iter().find(|f| *f as u8 == *form)?;
-        Some(KeyRef::from_parts(form, bytes))
+        Some(KeyRef::from_parts(Form::from_byte(*form)?, bytes))
     }
 }
 

@@ -187,6 +187,7 @@ macro_rules! conformance {
         $(mod $name {
             rules! { $store:
                 allocation::{
+                    keys_take_bounded_room_whatever_their_length,
                     known_keys_are_decided_without_allocation,
                     policies_are_decided_without_allocation,
                 }
@@ -223,6 +224,7 @@ macro_rules! conformance {
                 keys::{
                     a_changed_quota_keeps_the_counters_of_a_named_limit,
                     a_limit_is_one_counter_alone_and_in_policies,
+                    a_long_key_is_one_counter_by_every_call,
                     different_keys_never_share_a_counter,
                     different_limits_never_share_a_counter,
                     integers_and_addresses_are_their_text,

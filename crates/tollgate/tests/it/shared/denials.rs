@@ -35,6 +35,21 @@ fn a_denial_is_answered_from_memory_until_it_ends() {
 }
 
 #[test]
+fn a_denial_of_a_long_key_is_remembered_and_forgotten_with_a_refund() {
+    let store = Failing::new();
+    let limiter = store.limiter("1/minute");
+    let long = "x".repeat(100_000);
+    let keys = [(long.clone(), 1), (long, 2)];
+    for key in &keys {
+        let receipt = store.run(limiter.hit(key)).unwrap().receipt();
+        assert_eq!(store.run(limiter.hit(key)).unwrap().source(), Source::Store);
+        assert_eq!(store.run(limiter.hit(key)).unwrap().source(), Source::DenialCache);
+        assert_eq!(store.run(limiter.refund(key, &receipt)).unwrap().used(), 0);
+        assert!(store.run(limiter.hit(key)).unwrap().allowed());
+    }
+}
+
+#[test]
 fn at_least_the_cost_that_was_denied_is_denied_with_its_own_wait() {
     let store = Failing::new();
     let limiter = store.limiter("1/second burst=10");

@@ -3,7 +3,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-use tollgate::{Algorithm, Limit, Limiter};
+use tollgate::{Algorithm, Limit, Limiter, Tagged};
 
 use super::{HOUR, Subject, limiter, policy, store, supported};
 
@@ -11,6 +11,7 @@ struct Counting;
 
 thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+    static BYTES: Cell<isize> = const { Cell::new(0) };
 }
 
 #[global_allocator]
@@ -21,25 +22,39 @@ fn count() {
     let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
 }
 
+fn add_bytes(bytes: usize, freed: usize) {
+    let grown = bytes.cast_signed() - freed.cast_signed();
+    let _ = BYTES.try_with(|bytes| bytes.set(bytes.get() + grown));
+}
+
+/// Bytes that this thread has allocated and not freed.
+pub(crate) fn live_bytes() -> usize {
+    usize::try_from(BYTES.get()).unwrap_or(0)
+}
+
 // SAFETY: every call goes to the system's allocator as it came.
 #[allow(unsafe_code)]
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count();
+        add_bytes(layout.size(), 0);
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        add_bytes(0, layout.size());
         unsafe { System.dealloc(pointer, layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         count();
+        add_bytes(layout.size(), 0);
         unsafe { System.alloc_zeroed(layout) }
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         count();
+        add_bytes(size, layout.size());
         unsafe { System.realloc(pointer, layout, size) }
     }
 }
@@ -137,4 +152,31 @@ pub(super) fn policies_are_decided_without_allocation<S: Subject>() {
     for (what, count) in counts {
         assert_eq!(count, 0, "{what}");
     }
+}
+
+/// Whatever the length of its keys: as many bytes a key as the documentation of `max_keys` says.
+pub(super) fn keys_take_bounded_room_whatever_their_length<S: Subject>() {
+    let (store, _) = store::<S>();
+    let limited = limiter(&store, "5/hour sliding-window");
+    let check = |count: usize, most: usize, key: &mut dyn FnMut(usize) -> bool| {
+        let before = live_bytes();
+        assert!((0..count).all(key));
+        assert_eq!(store.entries(), count, "each is a key of its own");
+        let grown = live_bytes().saturating_sub(before) / count;
+        assert!(grown <= most, "{grown} bytes a key");
+        limited.clear();
+        store.sweep();
+    };
+    let mut huge = "x".repeat(1_000_000);
+    check(300, 400, &mut |number| {
+        huge.replace_range(..5, &format!("{number:05}"));
+        limited.hit(&huge).allowed()
+    });
+    let header = |number: usize| format!("{number:07}{}", "x".repeat(7_000));
+    check(50_000, 400, &mut |number| limited.hit(header(number)).allowed());
+    // The most that a key can take: as long as it may be without becoming a digest.
+    let longest = |number: usize| format!("{number:0256}");
+    check(50_000, 400, &mut |number| limited.hit(longest(number)).allowed());
+    let tagged = |number: usize| Tagged(longest(number), longest(number));
+    check(20_000, 700, &mut |number| limited.hit(tagged(number)).allowed());
 }

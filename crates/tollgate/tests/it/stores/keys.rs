@@ -5,9 +5,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
-use tollgate::{Key, KeyRef, Limiter, PolicyLimiter, Store, Tagged};
+use tollgate::{Key, KeyRef, Limiter, OwnedKey, PolicyLimiter, Store, Tagged, hit_all};
 
-use super::{Subject, limiter, policy, store};
+use super::{HOUR, START, Subject, limiter, policy, store};
 
 /// Hits a key for the first time: it must pass. And again: it must not.
 fn is_a_key_of_its_own<S: Store>(limiter: &Limiter<S>, key: impl Key) {
@@ -66,7 +66,9 @@ pub(super) fn long_keys_differ_in_any_byte<S: Subject>() {
     let (store, _) = store::<S>();
     let one = limiter(&store, "1/hour");
     // Around the lengths at which a key or a tuple leaves its place.
-    for len in [1_usize, 17, 18, 19, 20, 31, 32, 33, 126, 127, 128, 129, 130, 1_000, 100_000] {
+    for len in [
+        1_usize, 17, 18, 19, 20, 31, 32, 33, 126, 127, 128, 129, 130, 250, 256, 257, 1_000, 100_000,
+    ] {
         let mut key = vec![b'k'; len];
         is_a_key_of_its_own(&one, &key);
         is_a_key_of_its_own(&one, (&key, "x"));
@@ -81,6 +83,32 @@ pub(super) fn long_keys_differ_in_any_byte<S: Subject>() {
         key.push(0);
         assert!(one.peek(&key).allowed(), "{len} and a zero");
     }
+}
+
+/// By every call a long key is the same counter, and so is the digest that stores keep.
+pub(super) fn a_long_key_is_one_counter_by_every_call<S: Subject>() {
+    let (store, _) = store::<S>();
+    let long = "k".repeat(5_000);
+    check_calls(&store, &long);
+    check_calls(&store, (&long, 7));
+    check_calls(&store, Tagged(&long, &long));
+    check_calls(&store, Tagged("tag", &long));
+    check_calls(&store, "short");
+}
+
+fn check_calls<S: Subject>(store: &S, key: impl Key + Copy) {
+    let (one, several) = (limiter(store, "9/hour"), policy(store, "9/hour; 9/day"));
+    let kept = OwnedKey::new(&key);
+    assert!(one.hit(key).allowed());
+    assert!(one.at(START).hit(key).allowed());
+    assert!(several.hit(key).allowed());
+    assert!(hit_all(&[one.item(key, 1)]).expect("one item").allowed());
+    assert!(one.wait_blocking(key, 1, HOUR).allowed());
+    assert_eq!(one.charge(key, 1).used(), 6);
+    one.hit_each(&[key, key], |_, hit| assert!(hit.allowed()));
+    assert_eq!((one.usage(key), one.usage(&kept)), (8, 8));
+    assert_eq!(one.refund_n(key, 3).used(), 5);
+    assert!(one.reset(&kept) && !one.reset(key));
 }
 
 pub(super) fn integers_and_addresses_are_their_text<S: Subject>() {
