@@ -33,7 +33,8 @@ pub async fn open(url: &str) -> Result<AnyStore, Error> {
 ///
 /// A URL that begins with `leased+` is of allotments that are drawn from the store behind it, and may say how:
 /// `leased+redis://127.0.0.1/?lease.nodes=3&lease.longest=250ms&lease.skew=5ms&lease.max_keys=10000`. One that begins with `replicated+` is of counters that nodes tell each other over a
-/// bus, NATS or Redis: `replicated+nats://127.0.0.1:4222?replica.nodes=3&replica.flush=20ms&replica.missing=share&replica.peak=5000&replica.max_keys=10000`.
+/// bus, NATS or Redis: `replicated+nats://127.0.0.1:4222?replica.nodes=3&replica.flush=20ms&replica.missing=share&replica.peak=5000&replica.max_keys=10000`, and
+/// `replica.heartbeat=1s&replica.memory=15m&replica.name=rack1-a` for nodes that are missing.
 #[derive(Clone, Debug)]
 pub struct Opening {
     url: String,
@@ -42,6 +43,7 @@ pub struct Opening {
     denials_for: Option<Duration>,
     max_keys: Option<usize>,
     prefix: Option<String>,
+    node: Option<String>,
     lazily: bool,
 }
 
@@ -55,6 +57,7 @@ impl Opening {
             denials_for: None,
             max_keys: None,
             prefix: None,
+            node: None,
             lazily: false,
         }
     }
@@ -94,6 +97,14 @@ impl Opening {
         self
     }
 
+    /// The name of this node in a fleet of replicas, unless the URL has a `replica.name`: the same
+    /// after each restart, and different on each node.
+    #[must_use]
+    pub fn node(mut self, name: impl Into<String>) -> Self {
+        self.node = Some(name.into());
+        self
+    }
+
     /// Comes back at once, although nobody may answer yet: for servers that start before their store does.
     #[must_use]
     pub fn lazily(mut self) -> Self {
@@ -111,13 +122,19 @@ impl Opening {
             #[cfg(feature = "cluster")]
             Some(("leased", url)) => crate::cluster::lease(self, url).await,
             #[cfg(feature = "cluster")]
-            Some(("replicated", url)) => crate::cluster::replicate(url).await,
+            Some(("replicated", url)) => crate::cluster::replicate(&self, url).await,
             #[cfg(not(feature = "cluster"))]
             Some((mode @ ("leased" | "replicated"), _)) => Err(Error::request(format!(
                 "store \"{mode}+\": not compiled in; it needs the feature \"cluster\" of tollgate-stores"
             ))),
             _ => self.open_one().await,
         }
+    }
+
+    /// The name of this node, if it was given.
+    #[cfg(feature = "cluster")]
+    pub(crate) fn node_name(&self) -> Option<&str> {
+        self.node.as_deref()
     }
 
     /// The same at another address.

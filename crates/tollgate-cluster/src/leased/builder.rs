@@ -44,8 +44,8 @@ impl<S: SharedStore> LeasedBuilder<S> {
         }
     }
 
-    /// The longest life of an allotment; those of short limits are shorter. Default one second. What a node that dies has in hand is missed for no longer than
-    /// this (or, in a window, until that ends).
+    /// The longest life of an allotment; those of short limits are shorter. Default one second. A node that crashes loses
+    /// what it has in hand: in a bucket until that has refilled, in a window until the window ends, however long that is.
     ///
     /// See the example of [`LeasedBuilder`].
     pub fn longest(mut self, longest: Duration) -> Self {

@@ -19,8 +19,8 @@
 //! | clocks further apart than `skew` by a span s | what flows in s, of a bucket; what is admitted in s otherwise |
 //! | a node's machine is copied or its clock stands still | what that node has in hand |
 //!
-//! What goes wrong otherwise admits too little, never too much: a node that dies takes its allotments with it until they would have ended, a draw whose answer is lost
-//! is charged and not spent.
+//! What goes wrong otherwise admits too little, never too much. A node that crashes loses what it has in hand, and a draw whose answer is lost is charged and not spent:
+//! these units count until the window ends in which they were drawn, or until the bucket has refilled.
 //!
 //! # What it costs
 //!
@@ -324,6 +324,10 @@ impl<S: SharedStore> SharedStore for Leased<S> {
         let mut figures = self.inner.store.figures();
         figures.extend(self.stats().figures());
         figures
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        self.inner.store.warnings()
     }
 
     fn leave(&self) -> impl Future<Output = ()> + Send + use<S> {

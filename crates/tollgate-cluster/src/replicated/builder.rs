@@ -65,6 +65,45 @@ impl<B: Bus> Builder<B> {
         self
     }
 
+    /// How often this node sends a sign of life, 1 s unless told otherwise; from the flush interval
+    /// to a minute. A peer that has been silent for three of them is missing. Give all nodes the same.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tollgate_cluster::{bus::InMemory, replicated::Replicated};
+    /// let builder = Replicated::builder(InMemory::new()).heartbeat(Duration::from_millis(250));
+    /// ```
+    pub fn heartbeat(mut self, heartbeat: Duration) -> Self {
+        self.settings.heartbeat = heartbeat;
+        self
+    }
+
+    /// How long a silent peer counts as missing, 15 minutes unless told otherwise; at least three
+    /// heartbeats. After that it is forgotten, as one that left.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tollgate_cluster::{bus::InMemory, replicated::Replicated};
+    /// let builder = Replicated::builder(InMemory::new()).memory(Duration::from_secs(60));
+    /// ```
+    pub fn memory(mut self, memory: Duration) -> Self {
+        self.settings.memory = memory;
+        self
+    }
+
+    /// The name of this node: the same after each restart, and different on each node. A node that
+    /// crashed and is started again replaces its earlier start at once. Without a name the earlier
+    /// start is missing for as long as [`memory`](Builder::memory) says.
+    ///
+    /// ```
+    /// # use tollgate_cluster::{bus::InMemory, replicated::Replicated};
+    /// let builder = Replicated::builder(InMemory::new()).name("rack1-a");
+    /// ```
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.settings.node = name.into();
+        self
+    }
+
     /// How many nodes there usually are: until the counts of the others have been fetched, the store keeps to its share.
     ///
     /// See the example of [`Builder`].
@@ -114,12 +153,8 @@ impl<B: Bus> Builder<B> {
     ///
     /// See the example of [`Builder`].
     pub async fn start(self) -> Result<Replicated, Error> {
-        let Settings { flush, heartbeat, join, .. } = self.settings;
-        if flush < Duration::from_millis(1) || flush > heartbeat {
-            return Err(Error::request(format!(
-                "flush {flush:?}: must be from 1ms to the heartbeat, {heartbeat:?}"
-            )));
-        }
+        self.settings.check()?;
+        let join = self.settings.join;
         let clock = self.clock.unwrap_or_else(|| Arc::new(SystemClock::new()));
         let actor = new_name();
         let replica = Replica::new(actor, self.settings);

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::Duration;
 
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{Notify, watch};
@@ -9,6 +10,9 @@ use tollgate::{Clock, Timestamp};
 
 use super::replica::{Outgoing, Replica};
 use crate::bus::{Event, Line};
+
+/// How long the bus may take to send the last messages.
+const LONGEST_GOODBYE: Duration = Duration::from_secs(1);
 
 /// The task is awake.
 const AWAKE: u8 = 0;
@@ -100,6 +104,7 @@ pub(crate) async fn run(shared: Arc<Shared>, mut line: Line) {
             event = line.events.recv(), if !gone => event.map_or_else(|| {
                 tracing::error!("the bus of a replica has ended; it goes on alone");
                 gone = true;
+                replica.disconnected(shared.now());
                 Vec::new()
             }, |event| hear(&shared, event)),
             () = shared.wake.notified() => Vec::new(),
@@ -115,17 +120,24 @@ pub(crate) async fn run(shared: Arc<Shared>, mut line: Line) {
             ready.send_replace(true);
         }
     }
+    let Line { outgoing, mut events } = line;
     for message in replica.leave(shared.now()) {
-        let _ = line.outgoing.send(message).await;
+        let _ = outgoing.send(message).await;
     }
-    drop(line);
+    drop(outgoing);
+    // The bus ends when everything is sent: a process that ends before would not be heard.
+    let sent = async { while events.recv().await.is_some() {} };
+    let _ = tokio::time::timeout(LONGEST_GOODBYE, sent).await;
     shared.ended.send_replace(true);
 }
 
 fn hear(shared: &Shared, event: Event) -> Vec<Outgoing> {
     match event {
         Event::Connected => shared.replica.connected(shared.now()),
-        Event::Disconnected => Vec::new(),
+        Event::Disconnected => {
+            shared.replica.disconnected(shared.now());
+            Vec::new()
+        }
         Event::Message(bytes) => shared.replica.receive(&bytes, shared.now()),
     }
 }

@@ -9,7 +9,10 @@ use serde::{Deserialize, Serialize};
 use super::counts::Actor;
 
 /// The version of the format.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
+
+/// No longer name of a node is sent or kept, in bytes.
+pub(crate) const LONGEST_NAME: usize = 128;
 
 /// No larger message is read.
 const LARGEST: usize = 1 << 20;
@@ -24,7 +27,7 @@ pub const PARTS: usize = 64;
 ///
 /// ```
 /// use tollgate_cluster::replicated::{Body, Message};
-/// let message = Message { from: 7, body: Body::Hello };
+/// let message = Message { from: 7, body: Body::Hello("rack1".to_owned()) };
 /// assert_eq!(Message::read(&message.write()), Some(message));
 /// assert_eq!(Message::read(b"no message"), None);
 /// ```
@@ -42,8 +45,8 @@ pub struct Message {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Body {
-    /// I am here. Said every second.
-    Hello,
+    /// A sign of life, sent every heartbeat, with the name of the node: empty if it has none.
+    Hello(String),
     /// Counts that have changed.
     Delta(Tallies),
     /// Digests of all parts at a time, in microseconds since the Unix epoch.
@@ -198,7 +201,7 @@ mod tests {
 
     fn body() -> impl Strategy<Value = Body> {
         prop_oneof![
-            Just(Body::Hello),
+            any::<String>().prop_map(Body::Hello),
             Just(Body::Bye),
             any::<u64>().prop_map(Body::Ask),
             (any::<u64>(), any::<Vec<u64>>(), any::<bool>())
@@ -246,7 +249,7 @@ mod tests {
 
     #[test]
     fn another_version_is_ignored() {
-        let mut bytes = Message { from: 1, body: Body::Hello }.write();
+        let mut bytes = Message { from: 1, body: Body::Hello(String::new()) }.write();
         bytes[0] += 1;
         assert_eq!(Message::read(&bytes), None);
     }

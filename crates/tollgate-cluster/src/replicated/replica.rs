@@ -2,11 +2,11 @@
 
 mod exchange;
 mod gate;
+mod health;
 
 use std::hash::{BuildHasher, Hasher};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Duration;
 
 use foldhash::quality::FixedState;
 use tollgate::algorithm::Op;
@@ -72,6 +72,8 @@ pub struct Replica {
     gate: AtomicU64,
     /// Microseconds for which something may have gone unheard of peers that are here.
     lag: AtomicU64,
+    /// Whether the bus is connected.
+    connected: AtomicBool,
     /// Whether somebody else is here.
     accompanied: AtomicBool,
     /// Whether a limit is nearly reached and others should know at once.
@@ -102,10 +104,11 @@ impl Replica {
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
             hasher: FixedState::with_seed(own),
             keys: AtomicUsize::new(0),
-            peers: Mutex::default(),
+            peers: Mutex::new(Peers::new(&settings.node)),
             plan: Mutex::new(Plan::new(own)),
             gate: AtomicU64::new(gate::joining(&settings)),
             lag: AtomicU64::new(0),
+            connected: AtomicBool::new(false),
             accompanied: AtomicBool::new(false),
             hurried: AtomicBool::new(false),
             untold: Marks::default(),
@@ -263,11 +266,12 @@ impl Replica {
         let counters = &self.counters;
         ReplicaStats {
             peers: peers.here() as u64,
-            missing: peers.missing(now, self.settings.memory) as u64,
+            missing: peers.missing(now, self.settings.memory).len() as u64,
             lag: peers.longest_silence(now),
             bound: self.limits.all().into_iter().filter_map(bound).max().unwrap_or(0),
             keys: self.keys.load(Ordering::Relaxed) as u64,
             ready,
+            connected: self.is_connected(),
             sent: counters.sent.value(),
             sent_bytes: counters.sent_bytes.value(),
             received: counters.received.value(),
@@ -414,10 +418,5 @@ impl Replica {
         let longest = held.longest.load(Ordering::Relaxed);
         let starts = 1 + lock(&self.peers).within(now, longest) as u64;
         held.starts.store(starts, Ordering::Relaxed);
-    }
-
-    /// How long a peer that is silent is still waited for.
-    fn patience(&self) -> Duration {
-        self.settings.heartbeat * 3
     }
 }

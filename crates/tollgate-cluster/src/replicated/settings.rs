@@ -2,6 +2,10 @@
 
 use std::time::Duration;
 
+use tollgate::Error;
+
+use super::message::LONGEST_NAME;
+
 /// What a replica does while peers are missing that were here.
 ///
 /// ```
@@ -33,16 +37,20 @@ pub struct Settings {
     pub flush: Duration,
     /// And so often when a limit is nearly reached.
     pub hurry: Duration,
-    /// It says that it is here so often. Who has been silent for three of them is missing.
+    /// How often it sends a sign of life. A peer that has been silent for three of them is missing.
     pub heartbeat: Duration,
     /// Digests are compared about so often.
     pub compare: Duration,
     /// A newcomer waits so long for somebody to be there.
     pub join: Duration,
-    /// For how long a peer that is missing counts as one that may come back.
+    /// How long a silent peer counts as missing. After that it is forgotten, as one that left.
     pub memory: Duration,
     /// What it does while peers are missing.
     pub on_missing: OnMissing,
+    /// The name of this node, the same after each restart and different on each node. A new start
+    /// of a name replaces the earlier one at once; without a name, a process that crashed is
+    /// missing for as long as `memory` says.
+    pub node: String,
     /// How many nodes there usually are: until a newcomer has the counts of others it keeps to its share.
     pub nodes: u32,
     /// The most units that all nodes together are offered in a second for one key, if that is known: makes bounds smaller.
@@ -63,10 +71,43 @@ impl Default for Settings {
             join: Duration::from_millis(250),
             memory: Duration::from_secs(15 * 60),
             on_missing: OnMissing::GoOn,
+            node: String::new(),
             nodes: 1,
             peak: None,
             max_keys: 1_000_000,
             clean: Duration::from_secs(10),
         }
+    }
+}
+
+impl Settings {
+    /// How long a peer may be silent before it is missing.
+    pub(crate) fn patience(&self) -> Duration {
+        self.heartbeat * 3
+    }
+
+    /// Refuses settings that make no sense together.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        let Settings { flush, heartbeat, memory, .. } = self;
+        let refuse = |what: String| Err(Error::request(what));
+        if *flush < Duration::from_millis(1) || flush > heartbeat {
+            return refuse(format!(
+                "flush {flush:?}: must be from 1ms to the heartbeat, {heartbeat:?}"
+            ));
+        }
+        if *heartbeat > Duration::from_secs(60) {
+            return refuse(format!("heartbeat {heartbeat:?}: must be at most 60s"));
+        }
+        if *memory < self.patience() {
+            let least = self.patience();
+            return refuse(format!(
+                "memory {memory:?}: must be at least three heartbeats, {least:?}"
+            ));
+        }
+        if self.node.len() > LONGEST_NAME {
+            let bytes = self.node.len();
+            return refuse(format!("name of {bytes} bytes: must be at most {LONGEST_NAME}"));
+        }
+        Ok(())
     }
 }

@@ -21,7 +21,7 @@ use crate::counter::Counter;
 pub struct ReplicaStats {
     /// Peers that are here.
     pub peers: u64,
-    /// Peers that were here and have been silent for too long.
+    /// Nodes that were here and have been silent for too long.
     pub missing: u64,
     /// The longest silence of a peer that is here.
     pub lag: Duration,
@@ -31,6 +31,8 @@ pub struct ReplicaStats {
     pub keys: u64,
     /// Whether the counts of those who were there before have been fetched.
     pub ready: bool,
+    /// Whether the bus is connected.
+    pub connected: bool,
     /// Messages sent.
     pub sent: u64,
     /// Bytes sent.
@@ -52,13 +54,13 @@ pub struct ReplicaStats {
 }
 
 impl ReplicaStats {
-    pub(super) fn figures(&self) -> [Figure; 13] {
+    pub(super) fn figures(&self) -> [Figure; 14] {
         let lag = u64::try_from(self.lag.as_micros()).unwrap_or(u64::MAX);
         [
             Figure::gauge("replica_peers", "Peers that are here.", self.peers),
             Figure::gauge(
                 "replica_missing",
-                "Peers that have been silent for too long.",
+                "Nodes that have been silent for too long.",
                 self.missing,
             ),
             Figure::gauge(
@@ -76,6 +78,11 @@ impl ReplicaStats {
                 "replica_ready",
                 "1 once the counts of others have been fetched.",
                 u64::from(self.ready),
+            ),
+            Figure::gauge(
+                "replica_connected",
+                "1 while the bus is connected.",
+                u64::from(self.connected),
             ),
             Figure::counter("replica_sent_total", "Messages sent.", self.sent),
             Figure::counter("replica_sent_bytes_total", "Bytes sent.", self.sent_bytes),

@@ -214,7 +214,11 @@ impl SharedStore for Replicated {
     }
 
     fn check(&self) -> impl Future<Output = Result<(), Error>> + Send + use<> {
-        ready(Ok(()))
+        ready(self.inner.shared.replica.check(self.inner.shared.now()))
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        self.inner.shared.replica.warnings(self.inner.shared.now())
     }
 
     fn same_counter(&self, a: &Prepared, b: &Prepared) -> bool {

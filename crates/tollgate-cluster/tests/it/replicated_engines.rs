@@ -74,10 +74,27 @@ fn a_killed_engine_stops_no_replica(engine: &mut Engine) {
         let fleet = fleet(&engine.url(), 3).await;
         charge_each(&limiters(&fleet), 5).await;
         all_agree(&fleet, 15).await;
+        let checked = |expected: bool| {
+            let limiters = limiters(&fleet);
+            eventually("checks tell whether the bus is there", move || {
+                let limiters = limiters.clone();
+                async move {
+                    for limiter in &limiters {
+                        if limiter.check().await.is_ok() != expected {
+                            return false;
+                        }
+                    }
+                    true
+                }
+            })
+        };
+        checked(true).await;
         engine.kill();
         charge_each(&limiters(&fleet), 5).await;
+        checked(false).await;
         engine.again();
         all_agree(&fleet, 30).await;
+        checked(true).await;
     });
 }
 

@@ -113,12 +113,21 @@ async fn ready(service: &Service, draining: &Draining) -> Response<Reply> {
         }
     };
     match reason {
-        None => of_json(StatusCode::OK, "{\"ready\":true}".to_owned()),
+        None => of_json(StatusCode::OK, with_warnings(service, json!({"ready": true}))),
         Some(reason) => {
             let body = json!({"ready": false, "reason": reason});
-            of_json(StatusCode::SERVICE_UNAVAILABLE, body.to_string())
+            of_json(StatusCode::SERVICE_UNAVAILABLE, with_warnings(service, body))
         }
     }
+}
+
+/// Adds what the store warns of: a lost bus, missing nodes of its fleet.
+fn with_warnings(service: &Service, mut body: serde_json::Value) -> String {
+    let warnings = service.store().warnings();
+    if !warnings.is_empty() {
+        body["warnings"] = json!(warnings);
+    }
+    body.to_string()
 }
 
 fn plain(kind: &'static str, body: String) -> Response<Reply> {

@@ -6,9 +6,10 @@ use std::process::ExitCode;
 
 use clap::Args;
 use serde::Serialize;
+use tollgate::shared::SharedStore as _;
 
 use super::ERROR;
-use super::serve::{Reading, opening};
+use super::serve::{LEAVE, Reading, opening};
 use crate::config::{Config, Files, Problem, Problems};
 use crate::rules::Row;
 use crate::service::{Defaults, Service};
@@ -78,7 +79,10 @@ async fn put_on_store(file: &str, config: &Config) -> Result<(), Problems> {
         Problems(vec![Problem { file: file.to_owned(), line: 0, column: 0, message }])
     };
     let store = opening(&settings.store).open().await.map_err(|error| wrong(error.to_string()))?;
-    Service::new(store, Defaults::from(&settings.store), rules).map(drop)
+    let result = Service::new(store.clone(), Defaults::from(&settings.store), rules).map(drop);
+    // Replicas that have met this process would miss it.
+    let _ = tokio::time::timeout(LEAVE, store.leave()).await;
+    result
 }
 
 impl Checked {

@@ -6,6 +6,7 @@ mod check;
 mod files;
 mod greeting;
 mod limits;
+mod node;
 mod ports;
 mod serve;
 mod shell;

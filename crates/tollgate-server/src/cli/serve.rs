@@ -16,6 +16,7 @@ use tollgate_stores::Opening;
 
 use super::files;
 use super::greeting::Greeting;
+use super::node;
 use super::ports::{Ports, look_after};
 use super::stop::Stop;
 use super::supervisor;
@@ -31,7 +32,7 @@ use crate::telemetry::{self, Tracer};
 use crate::{admin, grpc, http, resp};
 
 /// How long the store may take to hear that this process leaves.
-const LEAVE: Duration = Duration::from_secs(2);
+pub(super) const LEAVE: Duration = Duration::from_secs(2);
 
 #[derive(Args, Debug)]
 pub(super) struct Serve {
@@ -216,7 +217,11 @@ impl Serve {
         tracer: Option<Tracer>,
     ) -> Result<(), Box<dyn Error>> {
         let Config { settings, rules, .. } = &config;
-        let store = opening(&settings.store).open().await?;
+        let mut opening = opening(&settings.store);
+        if let Some(name) = node::name(settings) {
+            opening = opening.node(name);
+        }
+        let store = opening.open().await?;
         let service = Arc::new(Service::new(store, Defaults::from(&settings.store), rules)?);
         let (drain, draining) = Drain::new();
         // Before a port is open: whoever sees one may send a signal.

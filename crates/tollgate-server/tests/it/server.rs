@@ -48,6 +48,12 @@ impl Server {
 
     /// Starts it, and waits until it is ready. Ports that the arguments do not name are where they are to be.
     pub(crate) fn run(mut self, arguments: &[&str], more: impl FnOnce(&mut Command)) -> Server {
+        self.launch(arguments, more);
+        self
+    }
+
+    /// As [`run`](Server::run), after an end to what ran before on the same ports.
+    pub(crate) fn launch(&mut self, arguments: &[&str], more: impl FnOnce(&mut Command)) {
         let (said, log, ports) = (self.path("said"), self.path("log"), self.ports());
         self.process.start(|command| {
             command.arg("serve");
@@ -61,7 +67,6 @@ impl Server {
             more(command);
         });
         eventually("the server is ready", || self.read("said").contains("is ready"));
-        self
     }
 
     /// Those that answer questions and the one for operators.

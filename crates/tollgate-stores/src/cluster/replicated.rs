@@ -6,15 +6,22 @@ use tollgate_cluster::bus;
 use tollgate_cluster::replicated::{OnMissing, Replicated};
 
 use super::settings::cut;
+use crate::Opening;
 
 /// Joins the fleet on the bus of that URL.
-pub(crate) async fn open(url: &str) -> Result<AnyStore, Error> {
+pub(crate) async fn open(opening: &Opening, url: &str) -> Result<AnyStore, Error> {
     let (url, settings) = cut(url, "replica.");
     let mut replica = Replicated::builder(bus::open(&url)?);
+    if let Some(name) = opening.node_name() {
+        replica = replica.name(name);
+    }
     for setting in settings {
         replica = match setting.name {
             "replica.nodes" => replica.nodes(setting.whole()?),
             "replica.flush" => replica.flush(setting.span()?),
+            "replica.heartbeat" => replica.heartbeat(setting.span()?),
+            "replica.memory" => replica.memory(setting.span()?),
+            "replica.name" => replica.name(setting.text()?),
             "replica.peak" => replica.peak(setting.whole()?),
             "replica.max_keys" => {
                 replica.max_keys(usize::try_from(setting.whole::<u64>()?).unwrap_or(usize::MAX))
@@ -25,7 +32,8 @@ pub(crate) async fn open(url: &str) -> Result<AnyStore, Error> {
                 ("closed", OnMissing::Closed),
             ])?),
             _ => {
-                let known = "replica.nodes, replica.flush, replica.missing, replica.peak and replica.max_keys";
+                let known = "replica.nodes, replica.flush, replica.heartbeat, replica.memory, replica.missing, \
+                     replica.name, replica.peak and replica.max_keys";
                 return Err(setting.unknown(known));
             }
         };

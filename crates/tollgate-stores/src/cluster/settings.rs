@@ -45,6 +45,11 @@ impl Setting<'_> {
             .map_err(|error| Error::request(format!("{name} {value:?} is no span: {error}")))
     }
 
+    /// A text, not empty.
+    pub(super) fn text(self) -> Result<String, Error> {
+        if self.value.is_empty() { Err(self.wrong("a text")) } else { Ok(self.value.to_owned()) }
+    }
+
     /// One of these words.
     pub(super) fn one_of<T: Copy>(self, words: &[(&str, T)]) -> Result<T, Error> {
         let found = words.iter().find(|(word, _)| *word == self.value);

@@ -64,6 +64,7 @@ trait Erased: Debug + Send + Sync {
     fn lane(&self, prepared: &AnyPrepared, key: KeyRef<'_>) -> usize;
     fn suspect(&self);
     fn figures(&self) -> Vec<Figure>;
+    fn warnings(&self) -> Vec<String>;
     fn leave(&self) -> Boxed<()>;
     fn sleep(&self, span: Duration) -> Boxed<()>;
     fn spawn(&self, task: Boxed<()>);
@@ -181,6 +182,10 @@ impl<S: SharedStore> Erased for S {
         SharedStore::figures(self)
     }
 
+    fn warnings(&self) -> Vec<String> {
+        SharedStore::warnings(self)
+    }
+
     fn leave(&self) -> Boxed<()> {
         Box::pin(SharedStore::leave(self))
     }
@@ -266,6 +271,10 @@ impl SharedStore for AnyStore {
 
     fn figures(&self) -> Vec<Figure> {
         self.0.figures()
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        self.0.warnings()
     }
 
     fn leave(&self) -> impl Future<Output = ()> + Send + use<> {

@@ -133,6 +133,12 @@ pub trait SharedStore: Clone + Debug + Send + Sync + 'static {
         Vec::new()
     }
 
+    /// What is wrong with the store, for anybody who looks at its health: for example how many nodes
+    /// of its fleet are missing. No names, no addresses.
+    fn warnings(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Before this process ends: what it holds for others is given back, and peers are told. Errors are nobody's any more.
     fn leave(&self) -> impl Future<Output = ()> + Send + use<Self> {
         std::future::ready(())

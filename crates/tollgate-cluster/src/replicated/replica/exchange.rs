@@ -17,7 +17,7 @@ use crate::replicated::digest::{part_of, stir};
 use crate::replicated::entry::{Carry, Entry, Untold};
 use crate::replicated::limits::Held;
 use crate::replicated::lock;
-use crate::replicated::message::{Body, KeyTally, Message, PARTS, Tallies};
+use crate::replicated::message::{Body, KeyTally, LONGEST_NAME, Message, PARTS, Tallies};
 use crate::replicated::pack::{Packer, cell};
 use crate::replicated::slot::Kind;
 
@@ -49,10 +49,15 @@ pub(super) struct Plan {
     hello: Timestamp,
     compare: Timestamp,
     clean: Timestamp,
+    /// When a peer may have become missing.
+    look: Timestamp,
     next_shard: usize,
     random: u64,
     join: Join,
     warned: bool,
+    warned_name: bool,
+    /// Missing nodes, as far as they were logged.
+    pub(super) missing: BTreeSet<String>,
 }
 
 #[derive(Debug)]
@@ -77,10 +82,13 @@ impl Plan {
             hello: begin,
             compare: begin,
             clean: begin,
+            look: Timestamp::from_micros(u64::MAX),
             next_shard: 0,
             random: own,
             join: Join::Apart,
             warned: false,
+            warned_name: false,
+            missing: BTreeSet::new(),
         }
     }
 
@@ -105,6 +113,7 @@ impl Replica {
     ///
     /// See the example of [`Replica`].
     pub fn connected(&self, now: Timestamp) -> Vec<Outgoing> {
+        self.connected.store(true, Ordering::Relaxed);
         let mut plan = lock(&self.plan);
         plan.now = plan.now.max(now);
         plan.hello = now + self.settings.heartbeat;
@@ -112,10 +121,34 @@ impl Replica {
         if matches!(plan.join, Join::Apart) {
             let until = now + self.settings.join;
             plan.join = Join::Asking { until, asked: BTreeSet::new(), answered: 0 };
-            return vec![self.to_all(Body::Hello)];
+            return vec![self.to_all(self.hello())];
         }
         drop(plan);
-        vec![self.to_all(Body::Hello), self.to_all(self.digests_at(now, true))]
+        vec![self.to_all(self.hello()), self.to_all(self.digests_at(now, true))]
+    }
+
+    /// The bus is lost: no peer can be heard, so all that were here are missing at once. They are
+    /// here again as soon as they are heard.
+    ///
+    /// ```
+    /// # use tollgate::Timestamp;
+    /// # use tollgate_cluster::replicated::{Replica, Settings};
+    /// let replica = Replica::new(1, Settings::default());
+    /// let _ = replica.connected(Timestamp::EPOCH);
+    /// assert!(replica.check(Timestamp::EPOCH).is_ok());
+    /// replica.disconnected(Timestamp::EPOCH);
+    /// assert!(replica.check(Timestamp::EPOCH).is_err());
+    /// ```
+    pub fn disconnected(&self, now: Timestamp) {
+        if self.connected.swap(false, Ordering::Relaxed) {
+            tracing::warn!("the bus is not connected: this node does not hear the others");
+        }
+        lock(&self.peers).cut_off();
+        self.look_around(self.is_ready(), now);
+    }
+
+    fn hello(&self) -> Body {
+        Body::Hello(self.settings.node.clone())
     }
 
     /// Goodbye, with all that is untold.
@@ -149,7 +182,7 @@ impl Replica {
     #[must_use]
     pub fn next_tick(&self) -> Timestamp {
         let plan = lock(&self.plan);
-        let mut next = plan.hello.min(plan.compare).min(plan.clean);
+        let mut next = plan.hello.min(plan.compare).min(plan.clean).min(plan.look);
         if let Join::Asking { until, .. } = plan.join {
             next = next.min(if until > plan.now { until } else { plan.now + self.settings.join });
         }
@@ -194,8 +227,9 @@ impl Replica {
         let hello = now >= plan.hello;
         if hello {
             plan.hello = now + self.settings.heartbeat;
-            out.push(self.to_all(Body::Hello));
+            out.push(self.to_all(self.hello()));
         }
+        let look = hello || now >= plan.look;
         let compare = now >= plan.compare;
         if compare {
             plan.compare = now + plan.about(self.settings.compare);
@@ -208,7 +242,7 @@ impl Replica {
             plan.next_shard
         });
         drop(plan);
-        if hello {
+        if look {
             self.look_around(ready, now);
         }
         if tell {
@@ -238,7 +272,7 @@ impl Replica {
         let longest = limits.iter().map(|held| held.longest.load(Ordering::Relaxed)).max();
         let memory = self.settings.memory.max(Duration::from_micros(longest.unwrap_or(0)));
         let mut peers = lock(&self.peers);
-        peers.look(now, self.patience(), memory);
+        peers.look(now, self.settings.patience(), memory);
         self.accompanied.store(peers.here() > 0, Ordering::Relaxed);
         let lag = peers.longest_silence(now) + self.settings.flush;
         self.lag.store(u64::try_from(lag.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
@@ -247,6 +281,12 @@ impl Replica {
             let starts = 1 + peers.within(now, held.longest.load(Ordering::Relaxed)) as u64;
             held.starts.store(starts, Ordering::Relaxed);
         }
+        let next = peers.next_look(self.settings.patience());
+        let missing = peers.missing(now, self.settings.memory);
+        drop(peers);
+        let mut plan = lock(&self.plan);
+        plan.look = next.unwrap_or(Timestamp::from_micros(u64::MAX));
+        self.log_missing(&mut plan, missing);
     }
 
     fn clean(&self, shard: usize, now: Timestamp) {
@@ -311,7 +351,7 @@ impl Replica {
         }
         let mut out = self.hear(from, &body, now);
         match body {
-            Body::Hello => {}
+            Body::Hello(node) => self.note_name(from, &node, now),
             Body::Delta(tallies) => self.merge(&tallies, from, now),
             Body::Answer(tallies, last) => {
                 self.merge(&tallies, from, now);
@@ -340,7 +380,7 @@ impl Replica {
         if *body == Body::Bye {
             return Vec::new();
         }
-        let mut out = vec![self.to(from, Body::Hello)];
+        let mut out = vec![self.to(from, self.hello())];
         let mut plan = lock(&self.plan);
         plan.now = plan.now.max(now);
         let ready = plan.is_ready();
@@ -354,6 +394,26 @@ impl Replica {
         self.look_around(ready, now);
         out.push(self.to(from, self.digests_at(now, true)));
         out
+    }
+
+    /// Notes the name of a peer's node: it may be a new start of one that is missing.
+    fn note_name(&self, from: Actor, node: &str, now: Timestamp) {
+        if node.len() > LONGEST_NAME {
+            return;
+        }
+        let mut peers = lock(&self.peers);
+        let same_as_own = peers.named(from, node);
+        let any_missing = !peers.missing(now, self.settings.memory).is_empty();
+        drop(peers);
+        if any_missing {
+            self.look_around(self.is_ready(), now);
+        }
+        if same_as_own && !std::mem::replace(&mut lock(&self.plan).warned_name, true) {
+            tracing::warn!(
+                node,
+                "another running process has the name of this node: a crash of one of them will not be noticed; give each its own replica.name"
+            );
+        }
     }
 
     fn answered(&self, from: Actor, now: Timestamp) {

@@ -40,7 +40,7 @@ pub(super) enum Gated {
 impl Replica {
     /// Sets what hits must keep to.
     pub(super) fn set_gate(&self, ready: bool, peers: &Peers, now: Timestamp) {
-        let missing = peers.missing(now, self.settings.memory) as u64;
+        let missing = peers.missing(now, self.settings.memory).len() as u64;
         let nodes = 1 + peers.here() as u64 + missing;
         let gate = match self.settings.on_missing {
             _ if !ready => share(nodes.max(u64::from(self.settings.nodes))),

@@ -12,10 +12,10 @@
 //! The group of all is the bound without a split. If a fleet is split into `G` groups the sum over them is `(G-1) L + A(D) + U` too much, with `D` within the
 //! groups. A single start knows all of its own: `S` starts admit at most `S L`. So what is published is the smallest of the sums over all ways to group.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use tollgate::{Algorithm, Limit};
-use tollgate_cluster::replicated::Actor;
+use tollgate_cluster::replicated::{Actor, OnMissing};
 
 use super::draw::{Draw, Faults};
 use super::world::{Hit, Ledger};
@@ -28,6 +28,8 @@ pub(super) struct Outcome {
     pub(super) over: u64,
     /// Parts with counts in them on which all agreed at the end.
     pub(super) agreed_on: usize,
+    /// Units that were offered while a split was noticed by all and nodes kept to their rule for it.
+    pub(super) offered_in_split: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,7 +77,9 @@ pub(super) fn all(draw: &Draw, ledger: &Ledger) -> Result<Outcome, String> {
         group(draw, ledger, "a single start", |hit| hit.actor == actor)?;
     }
     denials(draw, ledger)?;
+    outcome.offered_in_split = missing_rule(draw, ledger)?;
     outcome.agreed_on = agreement(ledger)?;
+    restarted_nodes_are_not_missing(draw, ledger)?;
     Ok(outcome)
 }
 
@@ -86,6 +90,50 @@ fn agreement(ledger: &Ledger) -> Result<usize, String> {
         return Err(format!("replicas 0 and {} do not agree in the end", other + 1));
     }
     Ok(first.iter().filter(|digest| **digest != 0).count())
+}
+
+/// Holds what `closed` and `share` promise: from three heartbeats after a split on, until it is over,
+/// nothing passes, or what each node admits of its share. Returns how many units were offered then.
+fn missing_rule(draw: &Draw, ledger: &Ledger) -> Result<u64, String> {
+    let rule = draw.settings.on_missing;
+    // A node that starts while others cannot be heard does not know them.
+    if rule == OnMissing::GoOn || !draw.crashes.is_empty() {
+        return Ok(0);
+    }
+    let noticed = draw.delay + 3 * draw.settings.heartbeat.as_micros() as u64;
+    let period = draw.limit.period().as_micros() as u64;
+    let most = match (rule, shape(&draw.limit)) {
+        (OnMissing::Closed, _) => 0,
+        (_, Shape::Bucket) => u64::MAX,
+        _ => draw.limit.burst().max(draw.nodes as u64),
+    };
+    let mut offered = 0;
+    for (from, until, sides) in &draw.splits {
+        let all = (1 << draw.nodes) - 1;
+        if sides & all == 0 || sides & all == all {
+            continue;
+        }
+        let mut windows: HashMap<u64, u64> = HashMap::new();
+        for hit in ledger.hits.iter().filter(|hit| (from + noticed..*until).contains(&hit.at)) {
+            offered += hit.cost;
+            let units = windows.entry(hit.local / period).or_default();
+            *units += if hit.admitted { hit.cost } else { 0 };
+            if *units > most {
+                return Err(format!("{rule:?}: {units} units in a split, at most {most}: {hit:?}"));
+            }
+        }
+    }
+    Ok(offered)
+}
+
+/// In the end all nodes run, so none that has a name is missing. The name must have been heard before
+/// the crash: not by a node that started just then, nor where messages get lost.
+fn restarted_nodes_are_not_missing(draw: &Draw, ledger: &Ledger) -> Result<(), String> {
+    let heard = draw.loss == 0 && draw.splits.is_empty() && draw.crashes.len() == 1;
+    if draw.named && heard && ledger.missing.iter().any(|missing| *missing > 0) {
+        return Err(format!("nodes that run are missing: {:?}", ledger.missing));
+    }
+    Ok(())
 }
 
 /// Whether nobody who is alive in the end has ever heard of an admitted hit, and whose it is has crashed.
@@ -221,7 +269,7 @@ fn denials(draw: &Draw, ledger: &Ledger) -> Result<(), String> {
         if hit.admitted {
             truth.admit(hit);
         }
-        if hit.admitted || !hit.ready {
+        if hit.admitted || !hit.ready || hit.restricted {
             continue;
         }
         let rounding = hit.at / ledger.span + 2;

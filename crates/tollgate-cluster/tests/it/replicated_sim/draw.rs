@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tollgate::{Algorithm, Limit};
-use tollgate_cluster::replicated::Settings;
+use tollgate_cluster::replicated::{OnMissing, Settings};
 
 use tollgate_testkit::Random;
 
@@ -21,6 +21,8 @@ pub(super) struct Draw {
     pub(super) nodes: usize,
     pub(super) limit: Limit,
     pub(super) settings: Settings,
+    /// Whether nodes have names that survive a crash.
+    pub(super) named: bool,
     /// The longest that a message takes.
     pub(super) delay: u64,
     /// In percent.
@@ -68,6 +70,7 @@ impl Draw {
             seed,
             faults,
             nodes,
+            named: false,
             settings,
             delay: random.between(0..=30 * MILLI),
             loss: 0,
@@ -99,6 +102,9 @@ impl Draw {
             let until = random.between(from..=self.mended);
             self.splits.push((from, until, random.next() & 0x3f));
         }
+        self.settings.on_missing =
+            random.one_of(&[OnMissing::GoOn, OnMissing::GoOn, OnMissing::Share, OnMissing::Closed]);
+        self.named = random.percent(50);
         for _ in 0..random.one_of(&[0, 0, 1, 3]) {
             let node = random.between(0..=self.nodes as u64 - 1) as usize;
             let at = random.between(begin..=self.mended);

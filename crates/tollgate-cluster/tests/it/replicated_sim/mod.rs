@@ -69,6 +69,7 @@ fn with_faults_no_more_is_admitted_than_the_bound_says() {
         assert!(percent(&outcomes, |outcome| outcome.denied > 0) > 50);
         assert!(percent(&outcomes, |outcome| outcome.over > 0) > 10);
         assert!(percent(&outcomes, |outcome| outcome.agreed_on > 0) > 20);
+        assert!(percent(&outcomes, |outcome| outcome.offered_in_split > 0) > 2);
     }
 }
 

@@ -5,7 +5,9 @@ use std::collections::{BinaryHeap, HashMap};
 
 use tollgate::algorithm::Op;
 use tollgate::{KeyRef, Timestamp};
-use tollgate_cluster::replicated::{Actor, Body, Message, Outgoing, PARTS, Prepared, Replica};
+use tollgate_cluster::replicated::{
+    Actor, Body, Message, OnMissing, Outgoing, PARTS, Prepared, Replica,
+};
 
 use super::draw::Draw;
 use super::plant::{Plant, Planted};
@@ -37,6 +39,8 @@ pub(super) struct Hit {
     pub(super) admitted: bool,
     /// Whether the node had fetched the counts of others: before, it keeps to a share.
     pub(super) ready: bool,
+    /// Whether it keeps to a share, or admits nothing, because nodes are missing.
+    pub(super) restricted: bool,
     /// What the actor has been admitted in the slot of the hit, with it.
     pub(super) total: u64,
     /// The oldest hit of somebody else that counts here and was not known, if there was one: its place in the ledger.
@@ -53,6 +57,8 @@ pub(super) struct Ledger {
     pub(super) alive: Vec<Actor>,
     /// Digests of all who are alive, some time after everything was mended.
     pub(super) digests: Vec<[u64; PARTS]>,
+    /// How many nodes each of them misses then.
+    pub(super) missing: Vec<u64>,
     pub(super) span: u64,
 }
 
@@ -135,7 +141,11 @@ impl<'a> World<'a> {
         }
         self.starts += 1;
         let actor = self.starts * 0x1_0001 + self.draw.seed;
-        let replica = Replica::new(actor, self.draw.settings.clone());
+        let mut settings = self.draw.settings.clone();
+        if self.draw.named {
+            settings.node = format!("node {node}");
+        }
+        let replica = Replica::new(actor, settings);
         let prepared = replica.prepare("", &self.draw.limit).unwrap();
         let out = replica.connected(self.local(at, node));
         self.nodes[node] = Some(Node { replica, prepared, tick: u64::MAX });
@@ -216,13 +226,15 @@ impl<'a> World<'a> {
         let Some(here) = &self.nodes[node] else { return };
         let actor = here.replica.actor();
         let admitted = here.replica.apply(&here.prepared, KEY, Op::Hit(cost), now).allowed();
-        let ready = here.replica.stats(now).ready;
+        let stats = here.replica.stats(now);
+        let ready = stats.ready;
+        let restricted = stats.missing > 0 && self.draw.settings.on_missing != OnMissing::GoOn;
         let local = now.as_micros();
         let total = self.totals.entry((actor, local / self.ledger.span)).or_default();
         *total += if admitted { cost } else { 0 };
         let total = *total;
         let unseen = if admitted { self.unseen(actor, local) } else { Vec::new() };
-        let hit = Hit { at, local, node, actor, cost, admitted, ready, total, unseen };
+        let hit = Hit { at, local, node, actor, cost, admitted, ready, restricted, total, unseen };
         self.ledger.hits.push(hit);
         self.plan_tick(at, node);
     }
@@ -246,6 +258,11 @@ impl<'a> World<'a> {
         for node in self.nodes.iter().flatten() {
             self.ledger.alive.push(node.replica.actor());
             self.ledger.digests.push(node.replica.digests(now));
+        }
+        for (index, node) in self.nodes.iter().enumerate() {
+            let Some(node) = node else { continue };
+            let now = self.local(at, index);
+            self.ledger.missing.push(node.replica.stats(now).missing);
         }
     }
 }

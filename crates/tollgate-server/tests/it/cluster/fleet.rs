@@ -12,8 +12,6 @@ pub(crate) struct Fleet {
     pub(crate) engine: Engine,
     pub(crate) lines: Vec<Line>,
     pub(crate) nodes: Vec<Server>,
-    urls: Vec<String>,
-    limit: String,
     _runtime: Runtime,
 }
 
@@ -24,15 +22,19 @@ impl Fleet {
         let entered = runtime.enter();
         let lines: Vec<_> = (0..NODES).map(|_| Line::to(engine.port())).collect();
         drop(entered);
-        let urls: Vec<_> = lines.iter().map(|line| url(line.port())).collect();
-        let nodes = urls.iter().map(|url| node(limit, url)).collect();
-        Fleet { engine, lines, nodes, urls, limit: limit.to_owned(), _runtime: runtime }
+        let nodes = lines.iter().map(|line| node(limit, &url(line.port()))).collect();
+        Fleet { engine, lines, nodes, _runtime: runtime }
     }
 
-    /// As `kill -9`, and another one in its place.
+    /// As `kill -9`, and a new start on the same ports.
     pub(crate) fn kill(&mut self, index: usize) {
         self.nodes[index].process.kill();
-        self.nodes[index] = node(&self.limit, &self.urls[index]);
+        self.start_again(index);
+    }
+
+    /// Starts a node that was killed, on the same ports.
+    pub(crate) fn start_again(&mut self, index: usize) {
+        self.nodes[index].launch(&["--config", "tollgate.toml"], |_| {});
     }
 
     /// What a node says is used of the key that is hit.

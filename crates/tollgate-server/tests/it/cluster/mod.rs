@@ -3,4 +3,5 @@
 mod fleet;
 mod leased;
 mod load;
+mod missing;
 mod replicated;

@@ -19,13 +19,13 @@ fn redis(port: u16) -> String {
     format!("replicated+redis://127.0.0.1:{port}/?replica.nodes=3")
 }
 
-fn all(fleet: &Fleet) -> Load {
+pub(super) fn all(fleet: &Fleet) -> Load {
     let servers: Vec<_> = fleet.nodes.iter().map(|node| node.http).collect();
     Load::start(&servers, 2)
 }
 
 /// All nodes hear of all others.
-fn meet(fleet: &Fleet) {
+pub(super) fn meet(fleet: &Fleet) {
     eventually("all meet", || {
         (0..NODES)
             .all(|node| fleet.figure(node, "tollgate_store_replica_peers") == NODES as u64 - 1)
@@ -42,7 +42,7 @@ fn agree(fleet: &Fleet) -> u64 {
     used[0]
 }
 
-fn exhaust(load: &Load) {
+pub(super) fn exhaust(load: &Load) {
     let refused = load.refused();
     eventually("the limit is used up", || load.refused() > refused + 200);
 }
