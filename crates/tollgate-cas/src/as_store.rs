@@ -97,6 +97,10 @@ macro_rules! as_store {
                 self.0.suspect();
             }
 
+            fn figures(&self) -> Vec<tollgate::shared::Figure> {
+                self.0.figures()
+            }
+
             fn sleep(
                 &self,
                 span: std::time::Duration,

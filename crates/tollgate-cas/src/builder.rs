@@ -8,6 +8,7 @@ use tollgate::{Clock, Error, SystemClock};
 
 use crate::cells::Cells;
 use crate::desk::Desks;
+use crate::fleet_clock::FleetClock;
 use crate::memory::Memory;
 use crate::{Cas, Inner};
 
@@ -55,7 +56,8 @@ impl<C: Cells> CasBuilder<C> {
         self
     }
 
-    /// How far the clocks of two machines may be apart. Default 10 seconds. A state that was written further ahead than this is an error, not a decision.
+    /// How far the clocks of two machines may be apart. Default 10 seconds. Up to this the clock that is furthest ahead is followed; a state that was written
+    /// further ahead is an error, not a decision.
     ///
     /// See the example of [`CasBuilder`].
     pub fn max_skew(mut self, max_skew: Duration) -> Self {
@@ -97,8 +99,7 @@ impl<C: Cells> CasBuilder<C> {
             desks: Desks::new(C::TOGETHER),
             memory: Memory::new(self.remember),
             guard: self.guard.build(),
-            clock: self.clock,
-            max_skew: self.max_skew,
+            clock: FleetClock::new(self.clock, self.max_skew),
             runtime,
         };
         Ok(Cas { inner: Arc::new(inner) })

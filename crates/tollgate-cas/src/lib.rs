@@ -21,9 +21,13 @@
 //!
 //! # Time
 //!
-//! The clock is this machine's. States guard themselves against time going back (see [`tollgate::algorithm`]), so a clock that is `s` behind those of others
-//! waits up to `s` longer than it should, and one that is `s` ahead gets up to what the limit gives in `s` too early, once. Each value says when it was
-//! written. One that was written more than [`max_skew`](CasBuilder::max_skew) ahead of the clock here is an error, not a decision.
+//! The store has no clock, so the machines that ask it bring theirs. Each value says when it was written, and all machines follow the clock that is furthest
+//! ahead: one that reads a value from its own future decides at that time from then on. So each machine gets its share, however far the clocks are apart, and the
+//! limit is used in full. It is exceeded once, when a clock that is `s` ahead joins, by what the limit gives in `s`; windows of fixed length begin `s` early.
+//!
+//! A value that was written more than [`max_skew`](CasBuilder::max_skew) ahead of the clock here is an error, not a decision: as long as a machine with such a clock
+//! takes part, the others cannot decide the keys that it writes. Both are in the log, and in the [figures](tollgate::shared::SharedStore::figures)
+//! `clock_lag_microseconds` and `clock_errors_total`. The machine that is ahead is the one without a lag. `fleet_clock.rs` says why nothing more is admitted.
 //!
 //! Whether a state has ended is judged by its value; how long the store keeps it only frees memory, and is always longer.
 
@@ -32,6 +36,7 @@ mod as_store;
 mod builder;
 mod cells;
 mod desk;
+mod fleet_clock;
 mod lead;
 mod memory;
 mod one_by_one;
@@ -48,10 +53,11 @@ pub use table::Table;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tollgate::Error;
 use tollgate::shared::Guard;
-use tollgate::{Clock, Error};
 
 use desk::Desks;
+use fleet_clock::FleetClock;
 use memory::Memory;
 
 /// How far the clocks of two machines may be apart, unless told otherwise.
@@ -73,8 +79,7 @@ struct Inner<C: Cells> {
     desks: Desks,
     memory: Memory<C::Version>,
     guard: Guard,
-    clock: Arc<dyn Clock>,
-    max_skew: Duration,
+    clock: FleetClock,
     runtime: tokio::runtime::Handle,
 }
 

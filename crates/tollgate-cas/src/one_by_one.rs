@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use tollgate::algorithm::Op;
-use tollgate::{Clock, Decision, Error, Timestamp};
+use tollgate::{Decision, Error, Timestamp};
 
 use crate::Inner;
 use crate::act::{Act, Part};

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use foldhash::fast::RandomState;
 use tollgate::algorithm::State;
-use tollgate::{Clock, Decision, Error, Timestamp};
+use tollgate::{Decision, Error, Timestamp};
 
 use crate::act::{Job, Part};
 use crate::cells::{Cell, Cells, Change, Name, Swap, Swapped};
@@ -109,8 +109,8 @@ async fn settle<C: Cells>(
 
 /// Does all jobs on copies of the states.
 fn draft<C: Cells>(inner: &Inner<C>, known: &[Known<C::Version>], jobs: &[Job]) -> Draft {
+    let wrong = ahead(inner, known);
     let clock = inner.clock.now();
-    let wrong = ahead(inner, known, clock);
     let mut states: Vec<Option<State>> = known.iter().map(|known| known.state.clone()).collect();
     let mut answers = Vec::with_capacity(jobs.len());
     let mut last = None;
@@ -134,7 +134,7 @@ fn draft<C: Cells>(inner: &Inner<C>, known: &[Known<C::Version>], jobs: &[Job]) 
             return Some(Fresh { state, written, value: Vec::new(), keep: Duration::ZERO });
         };
         let fresh_at = job.parts[index].machine.fresh_at(Some(&state));
-        let margin = inner.max_skew + if job.at.is_some() { GIVEN } else { Duration::ZERO };
+        let margin = inner.clock.max_skew() + if job.at.is_some() { GIVEN } else { Duration::ZERO };
         let keep = fresh_at.map_or(Duration::ZERO, |at| at.since(written)) + margin;
         let value = value::write(written, &state);
         Some(Fresh { state: Some(state), written, value, keep })
@@ -143,17 +143,17 @@ fn draft<C: Cells>(inner: &Inner<C>, known: &[Known<C::Version>], jobs: &[Job]) 
     Draft { changes: changes.collect(), answers }
 }
 
-/// A state from a time that has not come yet.
-fn ahead<C: Cells>(inner: &Inner<C>, known: &[Known<C::Version>], now: Timestamp) -> Option<Error> {
+/// Learns the time from the states. An error if one was written further ahead than clocks may differ.
+fn ahead<C: Cells>(inner: &Inner<C>, known: &[Known<C::Version>]) -> Option<Error> {
     let latest = known.iter().map(|known| known.written).max()?;
-    let ahead = latest.since(now);
-    (ahead > inner.max_skew).then(|| {
-        let most = inner.max_skew;
-        Error::store(
-            format!("a state was written {ahead:?} ahead of the clock here, {most:?} are allowed: a clock is wrong"),
-            true,
-        )
-    })
+    let ahead = inner.clock.read(latest).err()?;
+    let most = inner.clock.max_skew();
+    Some(Error::store(
+        format!(
+            "a state was written {ahead:?} ahead of the clock here, {most:?} are allowed: a clock is wrong"
+        ),
+        true,
+    ))
 }
 
 fn swaps<'a, V: Copy>(names: &'a [Name], known: &[Known<V>], draft: &'a Draft) -> Vec<Swap<'a, V>> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tollgate::algorithm::{AnyMachine, Op};
-use tollgate::shared::{Ask, Guard, Mode, SharedStore};
+use tollgate::shared::{Ask, Figure, Guard, Mode, SharedStore};
 use tollgate::{Decision, Error, ErrorKind, KeyRef, Limit, Timestamp};
 
 use crate::act::{Act, Job, Part, Prepared};
@@ -126,7 +126,8 @@ pub(crate) fn all(answers: Vec<Result<Decision, Error>>) -> Result<Vec<Decision>
     let executed = answers.iter().any(|answer| !answer.as_ref().is_err_and(surely_not));
     let in_part = |error: Error| {
         if executed && surely_not(&error) {
-            return Error::lost(format!("some keys were decided, others not: {error}"));
+            let what = error.detail();
+            return Error::lost(format!("some keys were decided, others not: {what}"));
         }
         error
     };
@@ -220,6 +221,10 @@ impl<C: Cells> SharedStore for Cas<C> {
 
     fn suspect(&self) {
         self.inner.cells.suspect();
+    }
+
+    fn figures(&self) -> Vec<Figure> {
+        self.inner.clock.figures()
     }
 
     fn sleep(&self, span: Duration) -> impl Future<Output = ()> + Send + use<C> {

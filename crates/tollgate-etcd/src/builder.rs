@@ -1,9 +1,10 @@
 //! How to reach etcd and what to do when it does not answer.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate::Error;
 use tollgate::shared::{Guard, GuardBuilder};
+use tollgate::{Clock, Error, SystemClock};
 use tollgate_cas::Cas;
 
 use crate::Etcd;
@@ -39,6 +40,7 @@ pub struct EtcdBuilder {
     certificates: Certificates,
     guard: GuardBuilder,
     max_skew: Duration,
+    clock: Arc<dyn Clock>,
 }
 
 /// Without the address, which may hold a password.
@@ -57,6 +59,7 @@ impl EtcdBuilder {
             certificates: Certificates::default(),
             guard: Guard::builder().deadline(DEADLINE),
             max_skew: tollgate_cas::MAX_SKEW,
+            clock: Arc::new(SystemClock::new()),
         }
     }
 
@@ -119,7 +122,8 @@ impl EtcdBuilder {
         self
     }
 
-    /// How far the clocks of two machines may be apart. Default 10 seconds. A state that was written further ahead than this is an error, not a decision.
+    /// How far the clocks of two machines may be apart. Default 10 seconds. Up to this the clock that is furthest ahead is followed; a state that was written
+    /// further ahead is an error, not a decision.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -127,6 +131,17 @@ impl EtcdBuilder {
     /// ```
     pub fn max_skew(mut self, max_skew: Duration) -> Self {
         self.max_skew = max_skew;
+        self
+    }
+
+    /// Another clock than that of this machine: for tests.
+    ///
+    /// ```
+    /// let clock = tollgate::ManualClock::new(tollgate::Timestamp::EPOCH);
+    /// let builder = tollgate_etcd::Etcd::builder("etcd://a").clock(clock);
+    /// ```
+    pub fn clock(mut self, clock: impl Clock + 'static) -> Self {
+        self.clock = Arc::new(clock);
         self
     }
 
@@ -161,6 +176,7 @@ impl EtcdBuilder {
         let prefix = format!("{}/", self.prefix).into_bytes();
         let members = Members::new(target, prefix.clone(), self.connect_timeout, runtime);
         let cells = EtcdCells::new(members, prefix);
-        Ok(Etcd(Cas::builder(cells).guard(self.guard).max_skew(self.max_skew).build()?))
+        let cas = Cas::builder(cells).guard(self.guard).clock(self.clock);
+        Ok(Etcd(cas.max_skew(self.max_skew).build()?))
     }
 }

@@ -77,7 +77,8 @@ pub(crate) fn of_status(status: &Status) -> Failure {
 
 /// The error of an attempt to connect: whatever happened, nothing was executed.
 pub(crate) fn of_connect(member: &Uri, failure: &Failure) -> Error {
-    let text = format!("{}: {}", member.authority().map_or("", |at| at.as_str()), failure.error);
+    let text =
+        format!("{}: {}", member.authority().map_or("", |at| at.as_str()), failure.error.detail());
     match failure.error.kind() {
         ErrorKind::Store => Error::store(text, failure.error.is_transient()),
         _ => Error::unavailable(text),
@@ -158,6 +159,15 @@ mod tests {
             (Code::DeadlineExceeded, "context deadline exceeded", lost, Remedy::NextMember),
         ] {
             assert_eq!(meaning(code, text), (kind, true, remedy), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_error_of_connecting_says_once_what_kind_it_is() {
+        let member = Uri::from_static("http://127.0.0.1:2379");
+        for cause in [Error::lost("reset"), Error::unavailable("reset")] {
+            let error = of_connect(&member, &cause.into());
+            assert_eq!(error.to_string(), "store not available: 127.0.0.1:2379: reset");
         }
     }
 

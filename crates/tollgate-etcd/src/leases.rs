@@ -15,11 +15,11 @@ use crate::failure::Failure;
 use crate::members::Members;
 use crate::messages::LeaseGrantRequest;
 
-/// What a new lease has beyond one and a half of the life that is asked for: leases for lives of seconds serve for minutes.
-const ROOM: Duration = Duration::from_secs(600);
+/// What a new lease has beyond one and a half of the life that is asked for: leases for lives of seconds serve for a minute.
+const ROOM: Duration = Duration::from_secs(60);
 
 /// What a lease may have beyond twice the life that is asked for.
-const MOST_ROOM: Duration = Duration::from_secs(3_000);
+const MOST_ROOM: Duration = Duration::from_secs(240);
 
 /// What lives longer, more than a century, has no lease: etcd grants at most 9,000,000,000 seconds.
 const LONGEST: Duration = Duration::from_secs(4_000_000_000);
@@ -39,7 +39,7 @@ pub(crate) struct Leases {
 }
 
 impl Leases {
-    /// A lease that lasts at least for that life, and at most for twice that and an hour. Mostly one that is there. `on` is what the key has now.
+    /// A lease that lasts at least for that life, and at most for twice that and five minutes. Mostly one that is there. `on` is what the key has now.
     pub(crate) async fn lasting(
         self: &Arc<Self>,
         members: &Arc<Members>,
@@ -118,7 +118,7 @@ fn span(life: Duration) -> Duration {
 /// Whatever became of a lease, the write that needs it has not been sent.
 fn not_written(failure: Failure) -> Error {
     match failure.error.kind() {
-        ErrorKind::Lost => Error::unavailable(format!("no lease: {}", failure.error)),
+        ErrorKind::Lost => Error::unavailable(format!("no lease: {}", failure.error.detail())),
         _ => failure.error,
     }
 }
@@ -141,7 +141,7 @@ mod tests {
                 id
             });
             let left = ends[usize::try_from(id - 1).unwrap()].since(now);
-            let most_left = life * 2 + 3_600 * SECOND;
+            let most_left = life * 2 + 300 * SECOND;
             assert!((life..=most_left).contains(&left), "{left:?} left for a life of {life:?}");
             most = most.max(ends.iter().filter(|end| **end > now).count());
         }
@@ -151,7 +151,7 @@ mod tests {
     #[test]
     fn keys_that_live_as_long_share_a_lease_for_half_of_that() {
         // One write a second for an hour.
-        assert_eq!(granted((0..3_600).map(|at| (at, 60))).0, 6);
+        assert_eq!(granted((0..3_600).map(|at| (at, 60))).0, 40);
         assert_eq!(granted((0..3_600).map(|at| (at, 3_600))).0, 2);
         let (_, most) = granted((0..400_000).step_by(60).map(|at| (at, 24 * 3_600)));
         assert!(most <= 4, "{most} at a time");

@@ -29,14 +29,14 @@
 //! limit included) about 250 bytes go out and 70 come back, beside what HTTP/2 adds. What waits for one key in this process is decided in one transaction, so
 //! many callers on one key are many times as fast as one.
 //!
-//! Keys go away with leases that they share; every now and then (after ten minutes at the earliest, or 10,000 keys) a new one is granted, which is one more
+//! Keys go away with leases that they share; every now and then (after a minute at the earliest, or 10,000 keys) a new one is granted, which is one more
 //! commit for the hit that needs it.
 //!
 //! # Whose clock
 //!
-//! This machine's: etcd does not tell its own. A clock that is `s` behind those of others waits up to `s` longer than it should, and one that is `s` ahead
-//! gets up to what the limit gives in `s` too early, once. A state that was written more than [`max_skew`](EtcdBuilder::max_skew) ahead of the clock here is
-//! an error, not a decision.
+//! This machine's: etcd does not tell its own. All machines follow the clock that is furthest ahead, so each gets its share. A clock that is `s` ahead gets what
+//! the limit gives in `s` too early, once. A state that was written more than [`max_skew`](EtcdBuilder::max_skew) ahead of the clock here is an error, not a
+//! decision.
 //!
 //! # What can be lost
 //!
@@ -114,7 +114,7 @@ impl Etcd {
     /// Whether it can be asked; nothing is executed.
     async fn reachable(&self) -> Result<(), Error> {
         self.0.cells().check().await.map_err(|error| match error.kind() {
-            ErrorKind::Lost => Error::unavailable(error.to_string()),
+            ErrorKind::Lost => Error::unavailable(error.detail()),
             _ => error,
         })
     }

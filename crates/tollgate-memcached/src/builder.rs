@@ -1,9 +1,10 @@
 //! How to reach Memcached and what to do when it does not answer.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate::shared::{Guard, GuardBuilder};
-use tollgate::{Error, SystemClock};
+use tollgate::{Clock, Error, SystemClock};
 use tollgate_cas::{Cas, MAX_SKEW, REMEMBER};
 
 use crate::Memcached;
@@ -37,6 +38,7 @@ pub struct MemcachedBuilder {
     connect_timeout: Duration,
     max_skew: Duration,
     remember: usize,
+    clock: Arc<dyn Clock>,
     guard: GuardBuilder,
 }
 
@@ -55,6 +57,7 @@ impl MemcachedBuilder {
             connect_timeout: Duration::from_secs(2),
             max_skew: MAX_SKEW,
             remember: REMEMBER,
+            clock: Arc::new(SystemClock::new()),
             guard: Guard::builder(),
         }
     }
@@ -71,9 +74,16 @@ impl MemcachedBuilder {
         self
     }
 
-    /// How far the clocks of your machines may be apart. Default 10 seconds. A state that was written further ahead is an error, not a decision.
+    /// How far the clocks of your machines may be apart. Default 10 seconds. Up to this the clock that is furthest ahead is followed; a state that was written
+    /// further ahead is an error, not a decision.
     pub fn max_skew(mut self, max_skew: Duration) -> Self {
         self.max_skew = max_skew;
+        self
+    }
+
+    /// Another clock than that of this machine: for tests.
+    pub fn clock(mut self, clock: impl Clock + 'static) -> Self {
+        self.clock = Arc::new(clock);
         self
     }
 
@@ -120,7 +130,8 @@ impl MemcachedBuilder {
         let servers: Box<[Server]> = addresses.into_iter().map(server).collect();
         let guard = self.guard.lanes(servers.len());
         let cells = Servers { names, lanes, servers, clock: SystemClock::new() };
-        let cas = Cas::builder(cells).guard(guard).max_skew(self.max_skew).remember(self.remember);
+        let cas = Cas::builder(cells).guard(guard).clock(self.clock);
+        let cas = cas.max_skew(self.max_skew).remember(self.remember);
         Ok(Memcached(cas.build()?))
     }
 }

@@ -103,6 +103,23 @@ impl Error {
         Error(Reason::Store { what: what.into(), transient })
     }
 
+    /// What happened, without the words that stand for the kind: for an error that is made of another one.
+    ///
+    /// ```
+    /// let refused = tollgate::Error::unavailable("connection refused");
+    /// assert_eq!(refused.to_string(), "store not available: connection refused");
+    /// assert_eq!(refused.detail(), "connection refused");
+    /// ```
+    #[must_use]
+    pub fn detail(&self) -> String {
+        match &self.0 {
+            Reason::Unavailable(what) | Reason::Lost(what) | Reason::Store { what, .. } => {
+                what.clone()
+            }
+            _ => self.to_string(),
+        }
+    }
+
     /// Whether the same call may succeed later without anybody mending anything.
     ///
     /// ```

@@ -3,7 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tollgate::shared::SharedLimiter;
 use tollgate::{ErrorKind, ManualClock, Timestamp};
+
+use tollgate_testkit::Random;
 
 use crate::watched::{Store, Watched, builder, limiter};
 
@@ -22,9 +25,9 @@ async fn a_clock_within_the_skew_is_followed() {
     let (fast, slow) = (limiter(&fast, "3/minute"), limiter(&slow, "3/minute"));
     assert!(fast.hit("key").await.unwrap().allowed());
     assert!(slow.hit("key").await.unwrap().allowed());
-    // It waits ten seconds longer than it would by its own hits.
+    // As if it had the same clock.
     let denied = slow.hit_n("key", 2).await.unwrap();
-    assert_eq!(denied.retry_after(), Some(Duration::from_secs(30)));
+    assert_eq!(denied.retry_after(), Some(Duration::from_secs(20)));
 }
 
 #[tokio::test]
@@ -43,4 +46,88 @@ async fn a_state_further_ahead_is_a_clock_error_until_its_time_comes() {
     assert!(!slow.hit("key").await.unwrap().allowed());
     // A given time is the clock.
     assert!(!slow.at(START).hit("key").await.unwrap().allowed());
+}
+
+/// Machines with clocks that are ahead by so much, and one limit.
+struct Fleet {
+    limiters: Vec<SharedLimiter<Store<false>>>,
+    clocks: Vec<Arc<ManualClock>>,
+    /// Of hits on each machine, those that passed.
+    admitted: Vec<u64>,
+}
+
+impl Fleet {
+    fn new(limit: &str, ahead: &[Duration]) -> Fleet {
+        let cells = Watched::<false>::new();
+        let (stores, clocks): (Vec<_>, Vec<_>) =
+            ahead.iter().map(|ahead| machine(&cells, *ahead)).unzip();
+        let limiters: Vec<_> = stores.iter().map(|store| limiter(store, limit)).collect();
+        Fleet { admitted: vec![0; limiters.len()], limiters, clocks }
+    }
+
+    fn advance(&self, span: Duration) {
+        self.clocks.iter().for_each(|clock| clock.advance(span));
+    }
+
+    async fn hit(&mut self, machine: usize) {
+        let hit = self.limiters[machine].hit("key").await.unwrap();
+        self.admitted[machine] += u64::from(hit.allowed());
+    }
+}
+
+#[tokio::test]
+async fn a_clock_that_is_ahead_takes_nobodys_share() {
+    let mut random = Random::new(7);
+    for ahead in [0, 300, 2_000, 10_000].map(Duration::from_millis) {
+        let mut fleet = Fleet::new("100/second burst=20", &[ahead, Duration::ZERO, Duration::ZERO]);
+        // Each about 40 times a second, for 20 seconds.
+        for _ in 0..2_400 {
+            fleet.hit(random.below(3) as usize).await;
+            fleet.advance(Duration::from_micros(25_000 / 3));
+        }
+        let total: u64 = fleet.admitted.iter().sum();
+        let most = 2_000 + 20 + ahead.as_millis() as u64 / 10;
+        assert!((1_950..=most).contains(&total), "{ahead:?}: {:?}", fleet.admitted);
+        assert!(
+            fleet.admitted.iter().all(|share| *share >= 500),
+            "{ahead:?}: {:?}",
+            fleet.admitted
+        );
+    }
+}
+
+#[tokio::test]
+async fn whatever_the_clocks_the_limit_is_exceeded_by_the_skew_at_most() {
+    let mut random = Random::new(7);
+    // The limit, and how many it admits in so many milliseconds.
+    type Bound = fn(u64) -> u64;
+    let limits: [(&str, Bound); 6] = [
+        ("100/second burst=20", |span| 20 + span / 10),
+        ("100/second token-bucket burst=20", |span| 20 + span / 10),
+        ("100/second leaky-bucket burst=20", |span| 20 + span / 10),
+        ("50/second fixed-window", |span| 50 * (span.div_ceil(1_000) + 1)),
+        ("50/second moving-window", |span| 50 * span.div_ceil(1_000)),
+        ("50/second sliding-window", |span| 50 * (span.div_ceil(1_000) + 1)),
+    ];
+    for case in 0..60 {
+        let (limit, bound) = limits[case % limits.len()];
+        let skew = random.below(10_000);
+        let ahead = [0, random.below(skew + 1), skew].map(Duration::from_millis);
+        let mut fleet = Fleet::new(limit, &ahead);
+        let mut span = 0;
+        let mut active = 3;
+        for _ in 0..1_500 {
+            if random.below(200) == 0 {
+                // Now and then some machines have nothing to do, and come back.
+                active = 1 + random.below(3);
+            }
+            fleet.hit(random.below(active) as usize).await;
+            let pause = random.below(12);
+            span += pause;
+            fleet.advance(Duration::from_millis(pause));
+        }
+        let total: u64 = fleet.admitted.iter().sum();
+        let most = bound(span + skew);
+        assert!(total <= most, "{limit}, {ahead:?}: {total} of {most} in {span} ms");
+    }
 }

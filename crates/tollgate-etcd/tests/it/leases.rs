@@ -34,6 +34,17 @@ fn keys_share_a_few_leases() {
 }
 
 #[test]
+fn what_is_over_in_a_millisecond_is_gone_in_two_minutes() {
+    run(async {
+        let member = Member::start(&[]);
+        let (store, bare) = (patient(member.url()).await, Bare::to(member.port));
+        assert_eq!(admitted(&limiter(&store, "1/millisecond"), "key", 1).await, 1);
+        let [lease] = bare.leases().await[..] else { panic!("one lease") };
+        assert!(bare.seconds_left(lease).await <= 120);
+    });
+}
+
+#[test]
 fn a_lease_that_has_gone_is_granted_anew() {
     run(async {
         let member = Member::start(&[]);

@@ -7,6 +7,7 @@
 
 mod bare;
 mod client;
+mod clocks;
 mod conformance;
 mod failures;
 mod leases;

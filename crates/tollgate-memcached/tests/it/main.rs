@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod client;
+mod clocks;
 mod conformance;
 mod failures;
 mod keys;

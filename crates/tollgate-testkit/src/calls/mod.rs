@@ -4,11 +4,13 @@ mod distance;
 mod line;
 mod overload;
 mod rules;
+mod skew;
 
 pub use distance::Distance;
 pub use line::Line;
 pub use overload::overload;
 pub use rules::Rules;
+pub use skew::{Ahead, clocks_apart};
 
 use std::future::Future;
 use std::time::Duration;
