@@ -8,7 +8,7 @@
 --   moving-window                            newest entry, running total, oldest entry that counts
 --
 -- All times are microseconds since 1970. `expires` is when the row may go. It has no index, so that updates stay in their page.
-{create} {schema}.counters (
+{create} IF NOT EXISTS {schema}.counters (
   key bytea PRIMARY KEY,
   a bigint NOT NULL,
   b bigint NOT NULL,
@@ -17,7 +17,7 @@
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05);
 
 -- The entries of moving windows: when, and the running total before it.
-{create} {schema}.log (
+{create} IF NOT EXISTS {schema}.log (
   key bytea,
   at bigint,
   before bigint NOT NULL,
@@ -25,9 +25,9 @@
 ) WITH (autovacuum_vacuum_scale_factor = 0.05);
 
 -- One row: the version of all this, and how far the cleaning has come.
-CREATE TABLE {schema}.meta (
+CREATE TABLE IF NOT EXISTS {schema}.meta (
   version integer NOT NULL,
   cursor bytea NOT NULL DEFAULT '',
   cleaned bigint NOT NULL DEFAULT 0
 );
-INSERT INTO {schema}.meta (version) VALUES ({version});
+INSERT INTO {schema}.meta (version) SELECT {version} WHERE NOT EXISTS (SELECT FROM {schema}.meta);

@@ -99,11 +99,38 @@ impl Server {
         })?;
         let found = found.unwrap_or_default();
         if found == VERSION.to_string() {
-            return Ok(());
+            return self.restore_tables(connection).await;
         }
         let what =
             format!("schema {schema} has version {found}, this crate knows version {VERSION}");
         Err(Error::store(format!("{name}: {what}"), false))
+    }
+
+    /// Makes tables that somebody has dropped, if it may make any. Their counts are lost.
+    async fn restore_tables(&self, connection: &Connection) -> Result<(), Error> {
+        let (name, schema) = (self.target.name(), &self.schema);
+        let failed = |error: tokio_postgres::Error| failure::of_connect(name, &error);
+        let there = |table| format!("to_regclass('{schema}.{table}') IS NOT NULL");
+        let all = format!("SELECT {} AND {}", there("counters"), there("log"));
+        if connection.value(&all).await.map_err(failed)?.as_deref() == Some("t") {
+            return Ok(());
+        }
+        if !self.create {
+            return Err(Error::store(
+                format!(
+                    "{name}: schema {schema} lacks a table; `schema` of this crate has the SQL that makes it"
+                ),
+                false,
+            ));
+        }
+        tracing::error!(schema, "a table was dropped: making it again, its counts are lost");
+        let made = connection.value(&schema::missing_tables(schema, self.tables)).await;
+        // Somebody else may have been faster; else this is why they are not there.
+        let found = connection.value(&all).await.map_err(failed)?;
+        match made {
+            Err(error) if found.as_deref() != Some("t") => Err(failed(error)),
+            _ => Ok(()),
+        }
     }
 }
 

@@ -226,7 +226,7 @@ impl Inner {
 fn in_part(error: Error) -> Error {
     match error.kind() {
         ErrorKind::Unavailable => {
-            Error::lost(format!("some keys were decided, others not: {error}"))
+            Error::lost(format!("some keys were decided, others not: {}", error.detail()))
         }
         _ => error,
     }

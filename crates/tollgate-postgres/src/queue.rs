@@ -103,7 +103,7 @@ impl Waiting {
         let executed = self.decided.iter().any(Option::is_some);
         let error = match error.kind() {
             ErrorKind::Unavailable if executed => {
-                Error::lost(format!("some keys were decided, others not: {error}"))
+                Error::lost(format!("some keys were decided, others not: {}", error.detail()))
             }
             _ => error,
         };
@@ -117,6 +117,10 @@ pub(crate) struct Queue {
     /// Calls whose rows somebody else holds: they are looked at again after a pause.
     locked: Vec<Waiting>,
     timeout: Duration,
+    /// Statements that succeeded.
+    answered: u64,
+    /// The error of the last statement that was refused.
+    refusal: Option<Error>,
 }
 
 /// What goes to the server as one statement.
@@ -141,7 +145,7 @@ pub(crate) struct Failure {
 impl Queue {
     /// `timeout` is what a statement may take at first.
     pub(crate) fn new(timeout: Duration) -> Queue {
-        Queue { jobs: VecDeque::new(), locked: Vec::new(), timeout }
+        Queue { jobs: VecDeque::new(), locked: Vec::new(), timeout, answered: 0, refusal: None }
     }
 
     pub(crate) fn push(&mut self, mut job: Job) {
@@ -149,6 +153,16 @@ impl Queue {
             waiting.timeout = self.timeout;
         }
         self.jobs.push_back(job);
+    }
+
+    /// How many statements have succeeded so far.
+    pub(crate) fn answered(&self) -> u64 {
+        self.answered
+    }
+
+    /// Why the last statement was refused, once.
+    pub(crate) fn take_refusal(&mut self) -> Option<Error> {
+        self.refusal.take()
     }
 
     pub(crate) fn is_ready(&self) -> bool {
@@ -213,15 +227,23 @@ impl Queue {
         match done {
             Done::Run(running, result) => {
                 let breaks = result.as_ref().is_err_and(|failure| failure.breaks);
+                self.answered += u64::from(result.is_ok());
+                if let Err(Failure { verdict: Verdict::Refused(error), .. }) = &result {
+                    self.refusal = Some(error.clone());
+                }
                 let result = result.map(|rows| first_value(&rows));
                 let _ = running.answer.send(result.map_err(|failure| failure.verdict.error()));
                 breaks
             }
             Done::Batch(batch, hits, Ok(rows)) => {
+                self.answered += 1;
                 self.answer(batch, hits, &rows);
                 false
             }
             Done::Batch(batch, _, Err(Failure { verdict, breaks })) => {
+                if let Verdict::Refused(error) = &verdict {
+                    self.refusal = Some(error.clone());
+                }
                 self.failed(batch, verdict);
                 breaks
             }

@@ -44,7 +44,7 @@ pub enum Tables {
 /// use tollgate_postgres::{Tables, schema};
 ///
 /// let sql = schema("tollgate", Tables::Logged)?;
-/// assert!(sql.contains("CREATE TABLE tollgate.counters"));
+/// assert!(sql.contains("CREATE TABLE IF NOT EXISTS tollgate.counters"));
 /// # Ok::<(), tollgate::Error>(())
 /// ```
 pub fn schema(name: &str, tables: Tables) -> Result<String, Error> {
@@ -54,17 +54,26 @@ pub fn schema(name: &str, tables: Tables) -> Result<String, Error> {
     let ask = ask.replace("{act}\n", &sections(1, 6)).replace("{moving_window}", MOVING_WINDOW);
     let parts = [
         include_str!("../sql/schema.sql"),
-        include_str!("../sql/tables.sql"),
+        &tables_sql(tables),
         &ask,
         include_str!("../sql/hits.sql"),
         include_str!("../sql/clean.sql"),
     ];
+    let text = parts.join("\n").replace("{schema}", name);
+    Ok(text.replace("{version}", &VERSION.to_string()))
+}
+
+/// The SQL that makes the tables of a schema that are missing.
+pub(crate) fn missing_tables(name: &str, tables: Tables) -> String {
+    tables_sql(tables).replace("{schema}", name).replace("{version}", &VERSION.to_string())
+}
+
+fn tables_sql(tables: Tables) -> String {
     let create = match tables {
         Tables::Unlogged => "CREATE UNLOGGED TABLE",
         Tables::Logged => "CREATE TABLE",
     };
-    let text = parts.join("\n").replace("{create}", create).replace("{schema}", name);
-    Ok(text.replace("{version}", &VERSION.to_string()))
+    include_str!("../sql/tables.sql").replace("{create}", create)
 }
 
 /// One section of each algorithm's file, as the branches of a `CASE`: what it says of a state, and (after a line that says so) how it acts on it.

@@ -123,27 +123,42 @@ impl Task {
             match self.server.connect().await {
                 Ok(connection) => {
                     tracing::debug!(server = ?self.server.target, "connected");
-                    pause = FIRST_PAUSE;
                     self.link.send_replace(Link::Up);
+                    let answered = self.queue.answered();
                     if self.serve(&connection).await.is_none() {
                         return;
                     }
                     tracing::info!(server = ?self.server.target, "connection lost");
+                    if self.queue.answered() > answered {
+                        pause = FIRST_PAUSE;
+                        continue;
+                    }
+                    // Another connection helps nobody while no statement succeeds.
+                    let ended = || Error::unavailable("the connection ended before an answer");
+                    let error = self.queue.take_refusal().unwrap_or_else(ended);
+                    self.wait(&error, &mut pause).await;
                 }
                 Err(error) => {
                     tracing::debug!(%error, "cannot connect");
-                    self.link.send_replace(Link::Down(error.clone()));
-                    while let Ok(job) = self.inbox.try_recv() {
-                        self.queue.push(job);
-                    }
-                    self.queue.fail_all(&error);
-                    if self.inbox.is_closed() {
-                        return;
-                    }
-                    tokio::time::sleep(pause).await;
-                    pause = (pause * 2).min(LONGEST_PAUSE);
+                    self.wait(&error, &mut pause).await;
                 }
             }
+            if self.inbox.is_closed() && self.inbox.is_empty() {
+                return;
+            }
+        }
+    }
+
+    /// Tells all callers the error until it is time to connect again: later each time.
+    async fn wait(&mut self, error: &Error, pause: &mut Duration) {
+        self.link.send_replace(Link::Down(error.clone()));
+        while let Ok(job) = self.inbox.try_recv() {
+            self.queue.push(job);
+        }
+        self.queue.fail_all(error);
+        if !self.inbox.is_closed() {
+            tokio::time::sleep(*pause).await;
+            *pause = (*pause * 2).min(LONGEST_PAUSE);
         }
     }
 

@@ -104,6 +104,60 @@ fn tables_that_were_dropped_are_an_error_and_then_made_again() {
 }
 
 #[test]
+fn a_table_that_was_dropped_is_made_again() {
+    run(async {
+        let server = Server::start();
+        let store = hasty(server.url()).await;
+        let limited = limiter(&store, "5/365 days");
+        assert_eq!(admitted(&limited, "key", 3).await, 3);
+        session(&server.url()).await.batch_execute("DROP TABLE tollgate.counters").await.unwrap();
+        assert!(in_time(limited.hit("key")).await.is_err());
+        answers(&limited, "key").await;
+        assert_eq!(admitted(&limited, "key", 9).await, 5);
+        // A process that starts now finds it too.
+        patient(server.url()).await;
+    });
+}
+
+#[test]
+fn a_table_that_nobody_makes_again_causes_few_connections() {
+    run(async {
+        let server = Server::start();
+        let admin = session(&server.url()).await;
+        admin.batch_execute(&schema("tollgate", Tables::Logged).unwrap()).await.unwrap();
+        let builder = Postgres::builder(server.url()).create(false).connect_timeout(LONG);
+        let store = builder.guard(hasty_guard()).connect().await.unwrap();
+        let limited = limiter(&store, "5/365 days");
+        let opened = async || {
+            let sql = "SELECT sessions FROM pg_stat_database WHERE datname = 'postgres'";
+            let _ = admin.query("SELECT pg_stat_clear_snapshot()", &[]).await;
+            admin.query_one(sql, &[]).await.unwrap().get::<_, i64>(0)
+        };
+        // A function that is missing is found by the statements only.
+        let rename = "ALTER FUNCTION tollgate.hits RENAME TO gone";
+        admin.batch_execute(rename).await.unwrap();
+        let before = opened().await;
+        let begin = std::time::Duration::from_secs(2);
+        let storm = async {
+            loop {
+                let _ = in_time(limited.hit("key")).await;
+                tokio::task::yield_now().await;
+            }
+        };
+        let _ = tokio::time::timeout(begin, storm).await;
+        let error = in_time(limited.hit("key")).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Store, "{error}");
+        let connections = opened().await - before;
+        assert!(connections < 60, "{connections} connections in {begin:?}");
+        admin.batch_execute("ALTER FUNCTION tollgate.gone RENAME TO hits").await.unwrap();
+        eventually("hits are decided again", || async {
+            in_time(limited.hit("key")).await.is_ok()
+        })
+        .await;
+    });
+}
+
+#[test]
 fn a_newer_schema_is_refused_when_connecting_and_later() {
     run(async {
         let server = Server::start();
