@@ -161,7 +161,7 @@ where
     F: Future<Output = Result<T, Error>>,
 {
     let guard = store.guard();
-    let pass = Pass::enter(guard, lane)?;
+    let pass = Pass::enter(guard, lane, deadline)?;
     let result = within(store, deadline, begin()).await;
     // Impatience of a caller says nothing about the store.
     let impatient =
@@ -195,17 +195,27 @@ struct Pass<'a> {
     guard: &'a Guard,
     lane: &'a Mutex<Lane>,
     entered: Timestamp,
+    deadline: Duration,
     probe: bool,
     judged: bool,
     end: End,
 }
 
 impl<'a> Pass<'a> {
-    fn enter(guard: &'a Guard, lane: usize) -> Result<Self, Error> {
+    fn enter(guard: &'a Guard, lane: usize, deadline: Duration) -> Result<Self, Error> {
         let now = guard.now();
+        // Some callers are more patient than others. The store is not to blame for those who are less.
+        let deadline = deadline.max(guard.deadline);
         let lane = guard.lane(lane);
-        let pass =
-            |probe| Pass { guard, lane, entered: now, probe, judged: false, end: End::Other };
+        let pass = |probe| Pass {
+            guard,
+            lane,
+            entered: now,
+            deadline,
+            probe,
+            judged: false,
+            end: End::Other,
+        };
         let mut locked = lock(lane);
         match locked.breaker.enter(&guard.breaker, now) {
             Entry::Ask => match locked.load.enter() {
@@ -231,13 +241,12 @@ impl<'a> Pass<'a> {
     }
 
     fn judge<T>(mut self, result: &Result<T, Error>, impatient: bool) -> Turn {
-        let Pass { guard, lane, entered, probe, .. } = self;
+        let Pass { guard, lane, entered, deadline, probe, .. } = self;
         self.end = match result {
             Ok(_) => End::Answered,
             Err(error) if error.kind() == ErrorKind::Store => End::Answered,
             Err(error)
-                if error.kind() == ErrorKind::Lost
-                    && guard.now().since(entered) >= guard.deadline =>
+                if error.kind() == ErrorKind::Lost && guard.now().since(entered) >= deadline =>
             {
                 End::Late
             }
@@ -285,7 +294,7 @@ impl Drop for Pass<'_> {
     fn drop(&mut self) {
         let now = self.guard.now();
         let mut lane = lock(self.lane);
-        lane.load.leave(micros_up(self.guard.deadline), self.entered, now, self.end);
+        lane.load.leave(micros_up(self.deadline), self.entered, now, self.end);
         if self.probe && !self.judged {
             lane.breaker.abandoned(now);
         }
