@@ -20,7 +20,7 @@ const CALLERS: u64 = 48;
 
 /// How long the store is busy, and how long it is overloaded.
 const BUSY: Duration = Duration::from_millis(1_500);
-const OVERLOADED: Duration = Duration::from_secs(3);
+const OVERLOADED: Duration = Duration::from_secs(5);
 
 /// How often callers come while it is overloaded.
 const TICK: Duration = Duration::from_millis(2);

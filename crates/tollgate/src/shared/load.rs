@@ -147,7 +147,7 @@ impl Load {
     }
 
     fn end_round(&mut self, deadline: u64, target: u64, began: Timestamp, now: Timestamp) {
-        let Round { answered, late, waited, fastest, shows_bound, .. } = self.round;
+        let Round { answered, late, waited, fastest: fastest_now, shows_bound, .. } = self.round;
         if !shows_bound {
             return;
         }
@@ -155,10 +155,13 @@ impl Load {
         // How many are answered in the time that an answer should take.
         let in_time = u128::from(answered) * u128::from(target) / u128::from(lasted);
         let in_time = u32::try_from(in_time).unwrap_or(u32::MAX);
-        // At this rate the calls under way take longer than the deadline. Only answers that are slow already
+        let fastest = self.fastest.unwrap_or(0);
+        let room = target.saturating_sub(fastest);
+        let mean = waited.checked_div(answered);
+        let queue = mean.map(|mean| mean.saturating_sub(fastest));
+        // At this rate the calls under way take longer than the deadline. Only calls that wait for each other
         // show that: a burst of calls after a pause does not.
-        let too_many = waited >= answered.saturating_mul(target)
-            && answered > 0
+        let too_many = queue.is_some_and(|queue| queue > room / 2)
             && u128::from(self.under_way) * u128::from(lasted)
                 > u128::from(answered) * u128::from(deadline);
         let too_many_again = std::mem::replace(&mut self.too_many, too_many) && too_many;
@@ -168,20 +171,16 @@ impl Load {
             self.capacity /= 2;
             self.lowered = now;
             self.drains = true;
-        } else if let Some(mean) = waited.checked_div(answered) {
+        } else if let Some(queue) = queue {
             self.learn_capacity(in_time);
-            let fastest = self.fastest.unwrap_or(0);
-            let queues_for = mean.saturating_sub(fastest);
-            if queues_for <= (target - fastest.min(target)) / 2
-                && micros_since(began, self.raised) >= target
-            {
+            if queue <= room / 2 && micros_since(began, self.raised) >= target {
                 // Quickly up to what the store has done before, then slowly.
                 let known = self.capacity.min(self.bound * 2);
                 self.bound = (self.bound + self.bound / 8 + 1).max(known).min(UNBOUNDED);
                 self.raised = now;
             }
         }
-        if let Some(fastest) = fastest {
+        if let Some(fastest) = fastest_now {
             // An overloaded store has no fast answers: what they took before is forgotten slowly.
             let rise = |before: u64| before + fastest.saturating_sub(before) / 64;
             self.fastest = Some(self.fastest.map_or(fastest, |before| rise(before).min(fastest)));
