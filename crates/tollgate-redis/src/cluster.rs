@@ -118,10 +118,7 @@ impl Cluster {
         let mut giver: Option<Arc<Node>> = None;
         let (mut redirections, mut tries) = (0, 0);
         loop {
-            let result = match giver {
-                Some(_) => node.send_after(redis::cmd("ASKING"), &cmd).await,
-                None => node.send(&cmd).await,
-            };
+            let result = node.send(&cmd, giver.is_some()).await;
             let error = match result {
                 Ok(Err(error)) => error,
                 Ok(Ok(value)) => return Ok(Ok(value)),
@@ -254,7 +251,7 @@ async fn gave_all(giver: &Arc<Node>, keys: &[&[u8]]) -> Result<bool, Error> {
     let exists = |key: &&[u8]| {
         let mut cmd = redis::cmd("EXISTS");
         cmd.arg(*key);
-        async move { giver.send(&cmd).await }
+        async move { giver.send(&cmd, false).await }
     };
     for reply in in_order(keys.iter().map(exists)).await {
         let gone = |e: &RedisError| e.kind() == ErrorKind::Server(ServerErrorKind::Ask);

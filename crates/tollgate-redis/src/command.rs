@@ -131,13 +131,13 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    /// The command, with the script's text or (as usual) only its hash.
+    /// The command. It names the script by its hash.
     ///
     /// `narrow` tells Redis only of the first key, and the script of the others. A node that is given a slot refuses to run what has several keys while
     /// one of them does not exist; all keys of a call are in one slot.
-    pub(crate) fn command(&self, with_text: bool, narrow: bool) -> Cmd {
-        let mut cmd = if with_text { redis::cmd("EVAL") } else { redis::cmd("EVALSHA") };
-        cmd.arg(if with_text { crate::script::TEXT } else { crate::script::hash() });
+    pub(crate) fn command(&self, narrow: bool) -> Cmd {
+        let mut cmd = redis::cmd("EVALSHA");
+        cmd.arg(crate::script::hash());
         let named = if narrow { 1 } else { self.parts.len() };
         cmd.arg(named);
         for part in self.parts.iter().take(named) {

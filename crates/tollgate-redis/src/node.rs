@@ -12,6 +12,7 @@ use tollgate::Error;
 
 use crate::connection::Connection;
 use crate::failure;
+use crate::script;
 use crate::target::Finder;
 
 /// Requests that wait to be written; more wait for room.
@@ -20,6 +21,9 @@ const BUFFER: usize = 4096;
 /// The first pause after an attempt to connect has failed, and the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// How often a call waits until another has sent the script, before it sends the text itself.
+const SCRIPT_WAITS: usize = 3;
 
 /// How long a suspected connection may take to answer a ping.
 const PING: Duration = Duration::from_secs(1);
@@ -31,7 +35,28 @@ pub(crate) struct Node {
     connect_timeout: Duration,
     link: watch::Sender<Link>,
     supervised: Mutex<bool>,
+    script_loads: watch::Sender<ScriptLoads>,
     runtime: tokio::runtime::Handle,
+}
+
+#[derive(Debug, Default)]
+struct ScriptLoads {
+    /// Whether a caller is sending the text of the script now.
+    under_way: bool,
+    /// How many callers have sent it, or have given up.
+    ended: u64,
+}
+
+/// Held while the text of the script is sent. Wakes those that wait, also if the caller gives up.
+struct LoadingScript<'a>(&'a Node);
+
+impl Drop for LoadingScript<'_> {
+    fn drop(&mut self) {
+        self.0.script_loads.send_modify(|loads| {
+            loads.under_way = false;
+            loads.ended += 1;
+        });
+    }
 }
 
 #[derive(Clone)]
@@ -63,6 +88,7 @@ impl Node {
             connect_timeout,
             link: watch::Sender::new(Link::Connecting),
             supervised: Mutex::new(false),
+            script_loads: watch::Sender::default(),
             runtime,
         })
     }
@@ -82,10 +108,57 @@ impl Node {
         }
     }
 
-    /// Sends a command. The outer error is of a command that was not sent.
-    pub(crate) async fn send(self: &Arc<Self>, cmd: &Cmd) -> Result<RedisResult<Value>, Error> {
+    /// Sends a command, after `ASKING` in the same write where that is wanted. The outer error is of
+    /// a command that was not sent.
+    ///
+    /// A server that has just started, or whose scripts were flushed, does not know the script: it
+    /// executed nothing. Then one caller sends the text of the script, and all others wait for that
+    /// and send their command again. So the text goes once, however many calls are in flight.
+    pub(crate) async fn send(
+        self: &Arc<Self>,
+        cmd: &Cmd,
+        asking: bool,
+    ) -> Result<RedisResult<Value>, Error> {
+        for _ in 0..SCRIPT_WAITS {
+            let ended = self.script_loads.borrow().ended;
+            let reply = self.send_once(cmd, asking).await;
+            if !matches!(&reply, Ok(Err(error)) if failure::is_no_script(error)) {
+                return reply;
+            }
+            if let Some(_loading) = self.load_script(ended) {
+                return self.send_once(&script::with_text(cmd), asking).await;
+            }
+            // Never an error: the node has the sender.
+            let _ = self.script_loads.subscribe().wait_for(|loads| loads.ended != ended).await;
+        }
+        self.send_once(&script::with_text(cmd), asking).await
+    }
+
+    /// Makes the caller the one that sends the text of the script, unless another does or has done
+    /// so since `ended` was read.
+    fn load_script(&self, ended: u64) -> Option<LoadingScript<'_>> {
+        let begins = self.script_loads.send_if_modified(|loads| {
+            let begins = !loads.under_way && loads.ended == ended;
+            loads.under_way |= begins;
+            begins
+        });
+        begins.then_some(LoadingScript(self))
+    }
+
+    async fn send_once(
+        self: &Arc<Self>,
+        cmd: &Cmd,
+        asking: bool,
+    ) -> Result<RedisResult<Value>, Error> {
         let (mut connection, number) = self.connection().await?;
-        let result = connection.send(cmd).await;
+        let result = if asking {
+            let mut pipeline = Pipeline::with_capacity(2);
+            pipeline.add_command(redis::cmd("ASKING")).add_command(cmd.clone());
+            let last = |mut replies: Vec<Value>| replies.pop().unwrap_or(Value::Nil);
+            connection.send_two(&pipeline).await.map(last)
+        } else {
+            connection.send(cmd).await
+        };
         let result = result.and_then(Value::extract_error);
         self.look_at(number, result.as_ref().err());
         Ok(result)
@@ -96,7 +169,7 @@ impl Node {
         self: &Arc<Self>,
         cmd: &Cmd,
     ) -> Result<RedisResult<Value>, Error> {
-        self.in_time(self.send(cmd)).await
+        self.in_time(self.send(cmd, false)).await
     }
 
     /// A call that may take as long as connecting may.
@@ -110,22 +183,6 @@ impl Node {
         };
         let late = |_| Error::lost(format!("{}: none in {:?}", self.finder, self.connect_timeout));
         limited.await.map_err(late)?
-    }
-
-    /// Sends several commands in one write and gives the reply of the last.
-    pub(crate) async fn send_after(
-        self: &Arc<Self>,
-        first: Cmd,
-        then: &Cmd,
-    ) -> Result<RedisResult<Value>, Error> {
-        let (mut connection, number) = self.connection().await?;
-        let mut pipeline = Pipeline::with_capacity(2);
-        pipeline.add_command(first).add_command(then.clone());
-        let result = connection.send_two(&pipeline).await;
-        let last = |mut replies: Vec<Value>| replies.pop().unwrap_or(Value::Nil).extract_error();
-        let result = result.and_then(last);
-        self.look_at(number, result.as_ref().err());
-        Ok(result)
     }
 
     fn look_at(&self, number: u64, error: Option<&RedisError>) {

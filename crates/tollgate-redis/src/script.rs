@@ -2,6 +2,8 @@
 
 use std::sync::OnceLock;
 
+use redis::{Arg, Cmd};
+
 /// The source, joined from one file for each algorithm.
 ///
 /// The algorithms are branches of one function, and what only some of them need stands behind those that do not: a script makes its functions anew
@@ -19,7 +21,7 @@ use std::sync::OnceLock;
 /// - `set`, units: as if so much had just been charged, and nothing else
 /// - `fresh`: whether nothing is left of what was charged
 /// - `state`, refused cost: three numbers for the reply, or nothing
-pub(crate) const TEXT: &str = concat!(
+const TEXT: &str = concat!(
     include_str!("../lua/prelude.lua"),
     "local function machine(algorithm, key, op)\nlocal from = cursor\n",
     include_str!("../lua/gcra.lua"),
@@ -39,4 +41,16 @@ pub(crate) const TEXT: &str = concat!(
 pub(crate) fn hash() -> &'static str {
     static HASH: OnceLock<String> = OnceLock::new();
     HASH.get_or_init(|| redis::Script::new(TEXT).get_hash().to_owned())
+}
+
+/// An `EVALSHA` of the script as an `EVAL` with its text, which makes it known to the server.
+pub(crate) fn with_text(evalsha: &Cmd) -> Cmd {
+    let mut eval = redis::cmd("EVAL");
+    eval.arg(TEXT);
+    for arg in evalsha.args_iter().skip(2) {
+        if let Arg::Simple(arg) = arg {
+            eval.arg(arg);
+        }
+    }
+    eval
 }

@@ -47,37 +47,21 @@ impl Servers {
         if call.parts.is_empty() {
             return Ok(Vec::new());
         }
-        call.decided(self.try_both(call).await)
+        call.decided(self.try_to(call).await)
     }
 
     /// Runs the script for all these calls at once, begun in order: a key that comes twice is decided in that order.
     pub(crate) async fn run_all(&self, calls: Vec<&Call>) -> Vec<Result<Vec<Decision>, Error>> {
-        let mut replies = in_order(calls.iter().map(|call| self.try_to(call, false))).await;
-        // One of them makes the script known before the others try again, in order again.
-        let unknown: Vec<usize> =
-            (0..calls.len()).filter(|index| is_no_script(&replies[*index])).collect();
-        if let Some((first, rest)) = unknown.split_first() {
-            replies[*first] = self.try_to(calls[*first], true).await;
-            let again = in_order(rest.iter().map(|index| self.try_both(calls[*index]))).await;
-            for (index, reply) in rest.iter().zip(again) {
-                replies[*index] = reply;
-            }
-        }
+        let replies = in_order(calls.iter().map(|call| self.try_to(call))).await;
         calls.iter().zip(replies).map(|(call, reply)| call.decided(reply)).collect()
     }
 
-    /// A server that has just started, or has just become a primary, does not know the script. Then it was not executed.
-    async fn try_both(&self, call: &Call) -> Result<RedisResult<Value>, Error> {
-        let reply = self.try_to(call, false).await;
-        if is_no_script(&reply) { self.try_to(call, true).await } else { reply }
-    }
-
-    async fn try_to(&self, call: &Call, with_text: bool) -> Result<RedisResult<Value>, Error> {
+    async fn try_to(&self, call: &Call) -> Result<RedisResult<Value>, Error> {
         match self {
-            Servers::One(node) => node.send(&call.command(with_text, false)).await,
+            Servers::One(node) => node.send(&call.command(false), false).await,
             Servers::Cluster(cluster) => {
                 let keys: Vec<&[u8]> = call.parts.iter().map(|part| &part.key[..]).collect();
-                cluster.send(&keys, |narrow| call.command(with_text, narrow)).await
+                cluster.send(&keys, |narrow| call.command(narrow)).await
             }
         }
     }
@@ -85,7 +69,7 @@ impl Servers {
     /// Sends a command with one key to who has it.
     pub(crate) async fn send(&self, key: &[u8], cmd: &Cmd) -> Result<RedisResult<Value>, Error> {
         match self {
-            Servers::One(node) => node.send(cmd).await,
+            Servers::One(node) => node.send(cmd, false).await,
             Servers::Cluster(cluster) => cluster.send(&[key], |_| cmd.clone()).await,
         }
     }
@@ -109,7 +93,7 @@ impl Servers {
 
     pub(crate) async fn check(&self) -> Result<(), Error> {
         for node in self.primaries().await? {
-            let answer = node.send(&redis::cmd("PING")).await?;
+            let answer = node.send(&redis::cmd("PING"), false).await?;
             answer.map_err(|error| failure::of_command(&error))?;
         }
         Ok(())
@@ -124,10 +108,6 @@ impl Servers {
             node.suspect().await;
         }
     }
-}
-
-fn is_no_script(reply: &Result<RedisResult<Value>, Error>) -> bool {
-    matches!(reply, Ok(Err(error)) if failure::is_no_script(error))
 }
 
 /// All at once. They are begun in order, and so sent in order where they take the same connection.

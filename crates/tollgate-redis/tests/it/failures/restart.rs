@@ -140,6 +140,32 @@ fn scripts_that_are_flushed_are_sent_again_with_the_same_hit() {
 }
 
 #[test]
+fn the_script_is_sent_once_for_all_calls_in_flight() {
+    run(async {
+        let server = Server::start(&[]);
+        let store = patient(server.url()).await;
+        let limited = limiter(&store, "1000/365 days");
+        assert_eq!(admitted(&limited, "key", 1).await, 1);
+        for round in 1..=3 {
+            server.ok(&["SCRIPT", "FLUSH"]);
+            server.ok(&["CONFIG", "RESETSTAT"]);
+            let hits: Vec<_> = (0..300)
+                .map(|_| {
+                    let limited = limited.clone();
+                    tokio::spawn(async move { limited.hit("key").await })
+                })
+                .collect();
+            for hit in hits {
+                assert!(hit.await.unwrap().unwrap().allowed());
+            }
+            assert_eq!(server.calls("eval"), 1, "round {round}");
+            assert_eq!(limited.usage("key").await.unwrap(), 1 + 300 * round);
+        }
+        assert_eq!((stats(&store).lost, stats(&store).unavailable), (0, 0));
+    });
+}
+
+#[test]
 fn states_that_are_flushed_begin_anew() {
     run(async {
         let server = Server::start(&[]);
