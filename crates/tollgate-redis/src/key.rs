@@ -4,6 +4,7 @@
 //! - The subject is the key of the caller. It is the hash tag, so all limits of one subject share a slot. A key with a tag is `{tag}/key`: all keys of
 //!   one tag share a slot.
 //! - A tuple is `(part,part)`, a tagged key inside a tuple `(tag|key)`. An empty subject is `%`, because Redis ignores an empty hash tag.
+//! - `None` is `%()`: not the tuple of one empty part, which is `()`.
 //! - The digest of a key that is longer than [`KeyRef::LONGEST`] is `%#` and its bytes in hexadecimal.
 //! - Bytes that are not printable ASCII, blanks and `% { } ( ) , |` are written `%XX`; in a namespace and behind a tag also `:`.
 //!
@@ -123,6 +124,10 @@ fn write_part(part: KeyRef<'_>, out: &mut Vec<u8>, colon: bool) {
         Form::Tagged => b'|',
         _ => b',',
     };
+    // Only `None` has no parts.
+    if part.inner().next().is_none() {
+        out.push(b'%');
+    }
     out.push(b'(');
     for (index, inner) in part.inner().enumerate() {
         if index > 0 {
@@ -204,6 +209,11 @@ mod tests {
         let keys = [
             key(""),
             key("%"),
+            key(("",)),
+            key(None::<&str>),
+            key((None::<&str>,)),
+            key(Tagged("", "")),
+            key(Tagged(None::<&str>, "")),
             key("a,b"),
             key("(a,b)"),
             key(("a", "b")),
