@@ -240,11 +240,15 @@ BEGIN
     IF has THEN
       flags := flags + 2;
       IF algorithm = {moving_window} THEN
-        -- The log stays here: what is used, the newest entry, and when a refused cost passes.
+        -- The log stays here. The answer is the units in use, the newest entry, and when the refused
+        -- cost passes, or one unit if nothing is left.
+        z := b - used;
+        y := coalesce(y, x);
         b := a;
         a := used;
         c := 0;
-        IF flags = 2 AND amount <= quota THEN
+        IF flags = 3 AND used >= quota THEN amount := 1; END IF;
+        IF (flags = 2 AND amount <= quota) OR (flags = 3 AND used >= quota) THEN
           -- The last entry that must leave: before the first with which enough has left already.
           SELECT l.at INTO x FROM {schema}.log l
             WHERE l.key = keys[place] AND l.at >= y AND l.before >= z + used + amount - quota ORDER BY l.at LIMIT 1;

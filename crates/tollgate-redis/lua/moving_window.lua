@@ -152,9 +152,11 @@ if algorithm == 'moving-window' then
     elseif verb == 'save' then
       if dirty and newest then call('PEXPIRE', key, lifetime(newest + period - now)) end
     elseif verb == 'state' then
-      -- The log stays here: what is used, the newest entry, and when a refused cost passes.
+      -- The log stays here. The answer is the units in use, the newest entry, and when the refused
+      -- cost passes, or one unit if nothing is left.
       if not newest then return nil end
       local in_use, retry = used(), 0
+      if not units and in_use >= quota then units = 1 end
       if units and units <= quota then
         local leaves = before + in_use + units - quota
         local entry = first(live, function(index)

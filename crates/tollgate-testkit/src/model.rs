@@ -98,6 +98,8 @@ pub(crate) struct Answer {
     remaining: u64,
     used: u64,
     retry_after: Option<Duration>,
+    /// When one unit passes again, where an allowed step left nothing.
+    next_unit_at: Option<Timestamp>,
     reset_after: Duration,
     expires_at: Option<Timestamp>,
     charged: u64,
@@ -115,6 +117,7 @@ impl From<&Decision> for Answer {
             remaining: decision.remaining(),
             used: decision.used(),
             retry_after: decision.retry_after(),
+            next_unit_at: next_unit_at(decision),
             reset_after: decision.reset_after(),
             expires_at: decision.expires_at(),
             charged: decision.charged(),
@@ -123,6 +126,11 @@ impl From<&Decision> for Answer {
             receipt: Some(decision.receipt()).filter(|receipt| receipt.units > 0),
         }
     }
+}
+
+fn next_unit_at(decision: &Decision) -> Option<Timestamp> {
+    let left_nothing = decision.allowed() && decision.remaining() == 0;
+    decision.fields().retry_at.filter(|_| left_nothing)
 }
 
 /// The outcome to show, by the words of the contract: of those that refuse the one with the longest wait, else the one with the least
