@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tollgate::algorithm::{AnyMachine, Op};
-use tollgate::shared::{Ask, Figure, Guard, Mode, SharedStore};
+use tollgate::shared::{Ask, Figure, Guard, Mode, SharedStore, try_write};
 use tollgate::{Decision, Error, ErrorKind, KeyRef, Limit, Timestamp};
 
 use crate::act::{Act, Job, Part, Prepared};
@@ -199,8 +199,11 @@ impl<C: Cells> SharedStore for Cas<C> {
     }
 
     fn check(&self) -> impl Future<Output = Result<(), Error>> + Send + use<C> {
-        let inner = Arc::clone(&self.inner);
-        async move { inner.cells.check().await }
+        let (inner, written) = (Arc::clone(&self.inner), try_write(self));
+        async move {
+            inner.cells.check().await?;
+            written.await
+        }
     }
 
     fn same_counter(&self, a: &Prepared, b: &Prepared) -> bool {

@@ -120,7 +120,7 @@ impl DurableBuilder {
         let max_keys = self.max_keys.or(address.max_keys).unwrap_or(10_000_000);
         let file = File::open(self.medium.unwrap_or(Medium::Path(address.path)))?;
         let keeper = Keeper::new(keeping, self.clock, max_keys, self.clean_period, file)?;
-        Durable::start(keeper, self.guard.build())
+        Durable::start(keeper, self.guard.name(self.address).build())
     }
 }
 

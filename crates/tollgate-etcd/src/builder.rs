@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate::shared::{Guard, GuardBuilder};
+use tollgate::shared::{Guard, GuardBuilder, without_secrets};
 use tollgate::{Clock, Error, SystemClock};
 use tollgate_cas::Cas;
 
@@ -11,9 +11,6 @@ use crate::Etcd;
 use crate::cells::EtcdCells;
 use crate::members::Members;
 use crate::target::{Certificates, Target};
-
-/// The deadline of calls unless told otherwise: a commit waits for disks, and now and then for a slow one.
-const DEADLINE: Duration = Duration::from_millis(100);
 
 /// The settings of an [`Etcd`].
 ///
@@ -57,7 +54,7 @@ impl EtcdBuilder {
             prefix: "tollgate".into(),
             connect_timeout: Duration::from_secs(2),
             certificates: Certificates::default(),
-            guard: Guard::builder().deadline(DEADLINE),
+            guard: Guard::builder(),
             max_skew: tollgate_cas::MAX_SKEW,
             clock: Arc::new(SystemClock::new()),
         }
@@ -114,7 +111,7 @@ impl EtcdBuilder {
         self
     }
 
-    /// Deadline, breaker and remembered denials. Without this the deadline is 100 ms, not the 5 ms of a guard.
+    /// Deadline, breaker and remembered denials.
     ///
     /// See the example of [`EtcdBuilder`].
     pub fn guard(mut self, guard: GuardBuilder) -> Self {
@@ -176,7 +173,8 @@ impl EtcdBuilder {
         let prefix = format!("{}/", self.prefix).into_bytes();
         let members = Members::new(target, prefix.clone(), self.connect_timeout, runtime);
         let cells = EtcdCells::new(members, prefix);
-        let cas = Cas::builder(cells).guard(self.guard).clock(self.clock);
+        let guard = self.guard.name(without_secrets(&self.url));
+        let cas = Cas::builder(cells).guard(guard).clock(self.clock);
         Ok(Etcd(cas.max_skew(self.max_skew).build()?))
     }
 }

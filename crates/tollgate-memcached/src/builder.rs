@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate::shared::{Guard, GuardBuilder};
+use tollgate::shared::{Guard, GuardBuilder, without_secrets};
 use tollgate::{Clock, Error, SystemClock};
 use tollgate_cas::{Cas, MAX_SKEW, REMEMBER};
 
@@ -128,7 +128,7 @@ impl MemcachedBuilder {
             Server::new(way, &runtime)
         };
         let servers: Box<[Server]> = addresses.into_iter().map(server).collect();
-        let guard = self.guard.lanes(servers.len());
+        let guard = self.guard.lanes(servers.len()).name(without_secrets(&self.url));
         let cells = Servers { names, lanes, servers, clock: SystemClock::new() };
         let cas = Cas::builder(cells).guard(guard).clock(self.clock);
         let cas = cas.max_skew(self.max_skew).remember(self.remember);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tollgate::Error;
-use tollgate::shared::{Guard, GuardBuilder};
+use tollgate::shared::{Guard, GuardBuilder, without_secrets};
 
 use crate::connection::Server;
 use crate::schema::{self, Tables};
@@ -156,7 +156,7 @@ impl PostgresBuilder {
             create: self.create,
             connect_timeout: self.connect_timeout,
         };
-        let guard = self.guard.build();
+        let guard = self.guard.name(without_secrets(&self.url)).build();
         let start = |_| Worker::start(server.clone(), guard.deadline(), &runtime);
         let workers: Vec<Worker> = (0..self.connections).map(start).collect();
         if !self.clean_period.is_zero() {

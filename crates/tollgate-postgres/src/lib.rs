@@ -79,7 +79,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate::shared::{Ask, Guard, Mode, SharedStore};
+use tollgate::shared::{Ask, Guard, Mode, SharedStore, try_write};
 use tollgate::{Decision, Error, ErrorKind, KeyRef, Limit, OwnedKey, Timestamp};
 
 use command::{Act, Call, Part, Rule};
@@ -286,8 +286,11 @@ impl SharedStore for Postgres {
     }
 
     fn check(&self) -> impl Future<Output = Result<(), Error>> + Send + use<> {
-        let store = self.clone();
-        async move { store.reachable().await }
+        let (store, written) = (self.clone(), try_write(self));
+        async move {
+            store.reachable().await?;
+            written.await
+        }
     }
 
     fn same_counter(&self, a: &Prepared, b: &Prepared) -> bool {

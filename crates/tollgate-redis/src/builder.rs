@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tollgate::Error;
-use tollgate::shared::{Guard, GuardBuilder};
+use tollgate::shared::{Guard, GuardBuilder, without_secrets};
 
 use crate::key::Keyspace;
 use crate::servers::Servers;
@@ -113,6 +113,7 @@ impl RedisBuilder {
             .map_err(|error| Error::request(format!("Redis needs a tokio runtime: {error}")))?;
         let servers = Servers::new(target, self.connect_timeout, &runtime);
         let lanes = if servers.is_cluster() { CLUSTER_LANES } else { 1 };
-        Ok(Redis::new(keyspace, servers, self.guard.lanes(lanes).build(), runtime))
+        let guard = self.guard.lanes(lanes).name(without_secrets(&self.url)).build();
+        Ok(Redis::new(keyspace, servers, guard, runtime))
     }
 }

@@ -46,7 +46,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate::shared::{Ask, Guard, Mode, SharedStore};
+use tollgate::shared::{Ask, Guard, Mode, SharedStore, try_write};
 use tollgate::{Decision, Error, ErrorKind, KeyRef, Limit, OwnedKey, Timestamp};
 
 use command::{Act, Call, Part, Rule};
@@ -273,8 +273,11 @@ impl SharedStore for Redis {
     }
 
     fn check(&self) -> impl Future<Output = Result<(), Error>> + Send + use<> {
-        let inner = Arc::clone(&self.inner);
-        async move { inner.servers.check().await }
+        let (inner, written) = (Arc::clone(&self.inner), try_write(self));
+        async move {
+            inner.servers.check().await?;
+            written.await
+        }
     }
 
     fn same_counter(&self, a: &Prepared, b: &Prepared) -> bool {

@@ -39,6 +39,8 @@ pub async fn open(url: &str) -> Result<AnyStore, Error> {
 pub struct Opening {
     url: String,
     deadline: Option<Duration>,
+    open_after: Option<u32>,
+    pauses: Option<(Duration, Duration)>,
     denials: Option<usize>,
     denials_for: Option<Duration>,
     max_keys: Option<usize>,
@@ -53,6 +55,8 @@ impl Opening {
         Opening {
             url: url.into(),
             deadline: None,
+            open_after: None,
+            pauses: None,
             denials: None,
             denials_for: None,
             max_keys: None,
@@ -66,6 +70,20 @@ impl Opening {
     #[must_use]
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.deadline = Some(deadline);
+        self
+    }
+
+    /// How many failures in a row open a breaker: see [`GuardBuilder::open_after`].
+    #[must_use]
+    pub fn open_after(mut self, failures: u32) -> Self {
+        self.open_after = Some(failures);
+        self
+    }
+
+    /// How long a breaker stays open, at first and at most: see [`GuardBuilder::pause`].
+    #[must_use]
+    pub fn pause(mut self, first: Duration, longest: Duration) -> Self {
+        self.pauses = Some((first, longest));
         self
     }
 
@@ -180,6 +198,12 @@ impl Opening {
         if let Some(deadline) = self.deadline {
             guard = guard.deadline(deadline);
         }
+        if let Some(failures) = self.open_after {
+            guard = guard.open_after(failures);
+        }
+        if let Some((first, longest)) = self.pauses {
+            guard = guard.pause(first, longest);
+        }
         if let Some(denials) = self.denials {
             guard = guard.remember_denials(denials);
         }
@@ -240,8 +264,7 @@ impl Opening {
     #[cfg(feature = "etcd")]
     async fn etcd(&self) -> Result<AnyStore, Error> {
         let mut etcd = tollgate_etcd::Etcd::builder(&self.url[..]);
-        // A commit waits for disks.
-        etcd = etcd.guard(self.guard(Guard::builder().deadline(Duration::from_millis(100))));
+        etcd = etcd.guard(self.guard(Guard::builder()));
         if let Some(prefix) = &self.prefix {
             etcd = etcd.prefix(&prefix[..]);
         }

@@ -108,7 +108,11 @@ impl<S: SharedStore> LeasedBuilder<S> {
     pub fn build(self) -> Leased<S> {
         let LeasedBuilder { store, longest, skew, nodes, max_keys, clock } = self;
         // What is refused is remembered with what is in hand, and no longer than that lives: others may give back.
-        let guard = Guard::builder().deadline(store.guard().deadline()).remember_denials(0).build();
+        let guard = Guard::builder()
+            .name(store.guard().name())
+            .deadline(store.guard().deadline())
+            .remember_denials(0)
+            .build();
         let inner = Inner {
             store,
             leases: Mutex::new(Leases { by_name: HashMap::new(), all: Vec::new() }),

@@ -248,6 +248,15 @@ impl<S: SharedStore> Limits<S> {
         }
     }
 
+    /// The units in use in each limit, from the store alone: without it nobody knows them.
+    pub(crate) async fn usage<K: Key>(&self, terms: Terms, key: &K) -> Result<Vec<u64>, Error> {
+        let decisions = match self.at_once(terms, key, Op::Peek(1)) {
+            Some(decision) => vec![decision],
+            None => self.send(terms, key, |_| Op::Peek(1)).await?,
+        };
+        Ok(decisions.iter().map(Decision::used).collect())
+    }
+
     /// Gives back what was charged, where it was charged: one receipt for each limit.
     pub(crate) async fn refund<K: Key>(
         &self,
@@ -332,7 +341,7 @@ fn counter(namespace: &str, limit: &Limit) -> u64 {
 }
 
 /// The decision of a single limit.
-pub(super) fn one(decisions: &[Decision]) -> Result<Decision, Error> {
+pub(super) fn one<T: Copy>(decisions: &[T]) -> Result<T, Error> {
     match decisions {
         [decision] => Ok(*decision),
         _ => Err(Error::store(format!("{} decisions instead of 1", decisions.len()), false)),

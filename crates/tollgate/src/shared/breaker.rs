@@ -73,6 +73,16 @@ impl Breaker {
         }
     }
 
+    /// Microseconds until somebody asks the store again, at least one.
+    pub(crate) fn pause_left(&self, settings: &Settings, now: Timestamp) -> u64 {
+        let until = match self.state {
+            State::Closed { .. } => now.plus(settings.pause),
+            State::Open { until, .. } => until,
+            State::Probing { since, pause } => since.plus(pause),
+        };
+        u64::try_from(until.since(now).as_micros()).unwrap_or(u64::MAX).max(1)
+    }
+
     /// The store answered, with whatever.
     pub(crate) fn succeeded(&mut self) -> Turn {
         let was = std::mem::replace(&mut self.state, CLOSED);
@@ -193,6 +203,19 @@ mod tests {
         breaker.enter(&SETTINGS, at(100));
         breaker.failed(&SETTINGS, at(100), true, 1_000);
         assert_eq!(breaker.enter(&SETTINGS, at(100)), Entry::Wait(at(350)));
+    }
+
+    #[test]
+    fn tells_when_the_store_is_asked_again() {
+        let mut breaker = Breaker::new();
+        assert_eq!(breaker.pause_left(&SETTINGS, at(0)), 100, "closed: the first pause");
+        breaker = opened();
+        assert_eq!(breaker.pause_left(&SETTINGS, at(40)), 60);
+        assert_eq!(breaker.enter(&SETTINGS, at(100)), Entry::Probe);
+        assert_eq!(breaker.pause_left(&SETTINGS, at(130)), 70);
+        breaker.failed(&SETTINGS, at(150), true, 0);
+        assert_eq!(breaker.pause_left(&SETTINGS, at(150)), 200, "doubled by the probe that failed");
+        assert_eq!(breaker.pause_left(&SETTINGS, at(900)), 1);
     }
 
     #[test]

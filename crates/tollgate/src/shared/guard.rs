@@ -31,6 +31,7 @@ use crate::time::{Timestamp, micros_up};
 /// ```
 #[derive(Debug)]
 pub struct Guard {
+    name: Box<str>,
     deadline: Duration,
     breaker: Settings,
     lanes: Box<[Mutex<Lane>]>,
@@ -60,6 +61,7 @@ impl Lane {
 /// See the example of [`Guard`].
 #[derive(Clone, Debug)]
 pub struct GuardBuilder {
+    name: Option<Box<str>>,
     deadline: Duration,
     failures: u32,
     pause: Duration,
@@ -77,22 +79,39 @@ impl Default for Guard {
 }
 
 impl Guard {
-    /// The deadline of calls unless told otherwise.
-    pub const DEFAULT_DEADLINE: Duration = Duration::from_millis(5);
+    /// The deadline of calls unless told otherwise: 100 ms.
+    ///
+    /// A store that is near answers within a millisecond, but a busy processor lets a caller or the
+    /// store wait for tens of milliseconds, and a call that is given up may have been charged. A
+    /// longer deadline costs little: when the store is gone, the breaker answers all but the first
+    /// calls without waiting.
+    pub const DEFAULT_DEADLINE: Duration = Duration::from_millis(100);
 
-    /// A guard with settings of your own. The defaults: calls end after 5 ms, five failures in a row open a breaker, the first probe comes 100 ms
+    /// How many failures in a row open a breaker unless told otherwise.
+    pub const DEFAULT_OPEN_AFTER: u32 = 5;
+
+    /// How long a breaker stays open at first, and at most, unless told otherwise.
+    pub const DEFAULT_PAUSES: (Duration, Duration) =
+        (Duration::from_millis(100), Duration::from_secs(5));
+
+    /// How many denials are remembered unless told otherwise.
+    pub const DEFAULT_DENIALS: usize = 100_000;
+
+    /// A guard with settings of your own. The defaults: calls end after 100 ms, five failures in a row open a breaker, the first probe comes 100 ms
     /// later and probes that fail double that up to 5 s, 100,000 denials are remembered.
     ///
     /// See the example of [`Guard`].
     #[must_use]
     pub fn builder() -> GuardBuilder {
+        let (pause, longest_pause) = Guard::DEFAULT_PAUSES;
         GuardBuilder {
+            name: None,
             deadline: Guard::DEFAULT_DEADLINE,
-            failures: 5,
-            pause: Duration::from_millis(100),
-            longest_pause: Duration::from_secs(5),
+            failures: Guard::DEFAULT_OPEN_AFTER,
+            pause,
+            longest_pause,
             lanes: 1,
-            denials: 100_000,
+            denials: Guard::DEFAULT_DENIALS,
             denials_for: Duration::MAX,
             clock: Arc::new(SystemClock::new()),
         }
@@ -119,11 +138,22 @@ impl Guard {
     ///
     /// ```
     /// use std::time::Duration;
-    /// assert_eq!(tollgate::shared::Guard::default().deadline(), Duration::from_millis(5));
+    /// assert_eq!(tollgate::shared::Guard::default().deadline(), Duration::from_millis(100));
     /// ```
     #[must_use]
     pub fn deadline(&self) -> Duration {
         self.deadline
+    }
+
+    /// What the store is called in the log; empty if nobody said.
+    ///
+    /// ```
+    /// use tollgate::shared::Guard;
+    /// assert_eq!(Guard::builder().name("redis").build().name(), "redis");
+    /// ```
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
     }
 
     /// The time of this process, never the store's.
@@ -135,9 +165,10 @@ impl Guard {
         self.fallback.get_or_init(|| Memory::builder().clock(Arc::clone(&self.clock)).build())
     }
 
-    /// When the store will be asked again, for who is refused without it.
-    pub(crate) fn asks_again_at(&self, now: Timestamp) -> Timestamp {
-        now.plus(self.breaker.pause)
+    /// How many microseconds pass before this lane is asked again: the wait of a caller that is
+    /// denied because the store did not answer.
+    pub(crate) fn pause_left(&self, lane: usize) -> u64 {
+        lock(self.lane(lane)).breaker.pause_left(&self.breaker, self.now())
     }
 
     fn lane(&self, lane: usize) -> &Mutex<Lane> {
@@ -228,7 +259,11 @@ impl<'a> Pass<'a> {
                 }
             },
             Entry::Probe => {
-                tracing::debug!("asking a store that failed, to see whether it answers again");
+                let store = guard.name();
+                tracing::debug!(
+                    store,
+                    "asking a store that failed, to see whether it answers again"
+                );
                 locked.load.enter_anyway();
                 Ok(pass(true))
             }
@@ -272,17 +307,23 @@ impl<'a> Pass<'a> {
                     ErrorKind::Lost => counters.lost.add(),
                     _ => counters.refused.add(),
                 }
-                tracing::debug!(%error, "the store did not decide");
+                tracing::debug!(store = guard.name(), %error, "the store did not decide");
             }
         }
         match turn {
             Turn::Opened => {
                 counters.opened.add();
-                tracing::warn!("breaker opened: the store failed too often in a row");
+                let store = guard.name();
+                match result {
+                    Err(error) => {
+                        tracing::warn!(store, %error, "breaker opened: the store failed too often in a row");
+                    }
+                    Ok(_) => tracing::warn!(store, "breaker opened"),
+                }
             }
             Turn::Closed => {
                 counters.closed.add();
-                tracing::info!("breaker closed: the store answers again");
+                tracing::info!(store = guard.name(), "breaker closed: the store answers again");
             }
             Turn::Nothing => {}
         }
@@ -302,7 +343,21 @@ impl Drop for Pass<'_> {
 }
 
 impl GuardBuilder {
-    /// How long a call may take. Default 5 ms.
+    /// What the store is called in the log, without secrets. The first name holds, so that a store
+    /// can name itself where its user has not.
+    ///
+    /// ```
+    /// use tollgate::shared::Guard;
+    /// let guard = Guard::builder().name("redis of the shop").name("redis").build();
+    /// assert_eq!(guard.name(), "redis of the shop");
+    /// ```
+    #[must_use]
+    pub fn name(mut self, name: impl Into<Box<str>>) -> Self {
+        self.name.get_or_insert_with(|| name.into());
+        self
+    }
+
+    /// How long a call may take. Default 100 ms: see [`Guard::DEFAULT_DEADLINE`].
     ///
     /// See the example of [`Guard`].
     #[must_use]
@@ -388,6 +443,7 @@ impl GuardBuilder {
     #[must_use]
     pub fn build(self) -> Guard {
         Guard {
+            name: self.name.unwrap_or_default(),
             deadline: self.deadline,
             breaker: Settings {
                 failures: self.failures,

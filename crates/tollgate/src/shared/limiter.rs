@@ -241,10 +241,11 @@ impl<S: SharedStore> SharedLimiter<S> {
         self.now().reset(key).await
     }
 
-    /// See [`Limiter::usage`](crate::Limiter::usage).
+    /// See [`Limiter::usage`](crate::Limiter::usage). The number is the store's, never that of a fallback: [`peek`](SharedLimiter::peek) gives a
+    /// decision, which says where it comes from.
     ///
     /// # Errors
-    /// As [`hit`](SharedLimiter::hit).
+    /// When the store does not answer, whatever the limiter does on failure.
     pub async fn usage<K: Key>(&self, key: K) -> Result<u64, Error> {
         self.now().usage(key).await
     }
@@ -265,7 +266,7 @@ impl<S: SharedStore> SharedLimiter<S> {
         self.limits.clear().await
     }
 
-    /// Can the store answer?
+    /// Can the store decide? It is asked to charge a key of its own, so that one which only reads is found out.
     ///
     /// # Errors
     /// When it cannot, within the deadline.
@@ -371,9 +372,9 @@ impl<S: SharedStore> SharedCall<'_, S> {
     /// See [`SharedLimiter::usage`].
     ///
     /// # Errors
-    /// As [`SharedLimiter::hit`].
+    /// As [`SharedLimiter::usage`].
     pub async fn usage<K: Key>(&self, key: K) -> Result<u64, Error> {
-        Ok(self.peek(key).await?.used())
+        one(&self.limiter.limits.usage(self.terms, &key).await?)
     }
 
     /// See [`SharedLimiter::hit_each`].

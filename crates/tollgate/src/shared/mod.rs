@@ -21,7 +21,9 @@ mod policy_limiter;
 mod rescue;
 mod stats;
 mod together;
+mod try_write;
 mod wait;
+mod without_secrets;
 
 pub use any::{AnyPrepared, AnyStore};
 pub use failure::{OnFailure, Share};
@@ -33,6 +35,8 @@ pub use place::Place;
 pub use policy_limiter::{SharedPolicyCall, SharedPolicyLimiter};
 pub use stats::Stats;
 pub use together::{SharedItem, hit_all_shared, refund_all_shared};
+pub use try_write::try_write;
+pub use without_secrets::without_secrets;
 
 use std::fmt::Debug;
 use std::future::Future;
@@ -107,7 +111,8 @@ pub trait SharedStore: Clone + Debug + Send + Sync + 'static {
         prepared: &Self::Prepared,
     ) -> impl Future<Output = Result<(), Error>> + Send + use<Self>;
 
-    /// Can the store answer?
+    /// Can the store decide? Stores that wait end this with [`try_write`], because one that is full or
+    /// read-only still answers questions.
     fn check(&self) -> impl Future<Output = Result<(), Error>> + Send + use<Self>;
 
     /// Whether two prepared limits count in the same place.

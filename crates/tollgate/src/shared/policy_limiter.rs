@@ -207,10 +207,10 @@ impl<S: SharedStore> SharedPolicyLimiter<S> {
         self.now().reset(key).await
     }
 
-    /// See [`PolicyLimiter::usage`](crate::PolicyLimiter::usage).
+    /// See [`PolicyLimiter::usage`](crate::PolicyLimiter::usage), and [`SharedLimiter::usage`](super::SharedLimiter::usage).
     ///
     /// # Errors
-    /// As [`hit`](SharedPolicyLimiter::hit).
+    /// When the store does not answer, whatever the limiter does on failure.
     pub async fn usage<K: Key>(&self, key: K) -> Result<Vec<u64>, Error> {
         self.now().usage(key).await
     }
@@ -261,10 +261,9 @@ impl<S: SharedStore> SharedPolicyCall<'_, S> {
     /// See [`SharedPolicyLimiter::usage`].
     ///
     /// # Errors
-    /// As [`SharedPolicyLimiter::hit`].
+    /// As [`SharedPolicyLimiter::usage`].
     pub async fn usage<K: Key>(&self, key: K) -> Result<Vec<u64>, Error> {
-        let decision = self.peek(key).await?;
-        Ok(decision.outcomes().iter().map(Decision::used).collect())
+        self.limits.usage(self.terms, &key).await
     }
 
     /// See [`SharedPolicyLimiter::peek_n`].

@@ -30,7 +30,7 @@ impl<S: SharedStore> Limits<S> {
             }
             (OnFailure::Closed, Op::Hit(cost) | Op::Peek(cost) | Op::Take(cost)) => {
                 guard.counters.failed_closed.add();
-                Some(self.closed(now, cost))
+                Some(key.with_key(|key| self.closed(now, key, cost)))
             }
             (OnFailure::Local(_), Op::Hit(_) | Op::Peek(_) | Op::Take(_) | Op::Charge(_)) => {
                 let fallback = self.fallback.as_ref()?;
@@ -39,7 +39,7 @@ impl<S: SharedStore> Limits<S> {
                     Op::Hit(cost) => fallback.hit(key, terms.at, cost),
                     _ => fallback.each(key, terms.at, |_| op),
                 });
-                Some(self.not_never(decisions))
+                Some(key.with_key(|key| self.not_never(decisions, key)))
             }
             _ => None,
         }
@@ -51,18 +51,18 @@ impl<S: SharedStore> Limits<S> {
         self.machines.iter().map(|machine| open(machine).with_source(Source::FailOpen)).collect()
     }
 
-    /// What is refused because nothing passes, until the store is asked again.
-    pub(super) fn closed(&self, now: Timestamp, cost: u64) -> Vec<Decision> {
-        let until = self.store.guard().asks_again_at(now);
+    /// Denials until the store is asked again.
+    pub(super) fn closed(&self, now: Timestamp, key: KeyRef<'_>, cost: u64) -> Vec<Decision> {
+        let until = now.plus(self.store.guard().pause_left(self.lane(key)));
         let closed = |machine: &AnyMachine| Decision::closed(machine.capacity(), now, cost, until);
         self.machines.iter().map(closed).collect()
     }
 
     /// A cost beyond the share but not beyond the limit passes again when the store does: that is no refusal without end.
-    fn not_never(&self, mut decisions: Vec<Decision>) -> Vec<Decision> {
-        let until = |decision: &Decision| self.store.guard().asks_again_at(decision.now());
+    fn not_never(&self, mut decisions: Vec<Decision>, key: KeyRef<'_>) -> Vec<Decision> {
+        let pause = self.store.guard().pause_left(self.lane(key));
         for (decision, machine) in decisions.iter_mut().zip(&self.machines) {
-            *decision = decision.not_beyond(machine.capacity(), until(decision));
+            *decision = decision.not_beyond(machine.capacity(), decision.now().plus(pause));
         }
         decisions
     }

@@ -152,7 +152,8 @@ fn without_store<S: SharedStore>(
         OnFailure::Error => return None,
         OnFailure::Closed => {
             guard.counters.failed_closed.add();
-            let closed = |item: &SharedItem<'_, S>| item.limits.closed(now, item.cost);
+            let closed =
+                |item: &SharedItem<'_, S>| item.limits.closed(now, item.key.as_ref(), item.cost);
             items.iter().flat_map(closed).collect()
         }
         OnFailure::Local(_) => {

@@ -21,7 +21,10 @@ fn a_full_etcd_gives_errors_and_never_a_decision() {
             assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
             assert!(error.to_string().contains("disarm the alarm"), "{error}");
         }
-        // It can still tell what is in use.
+        // It can still tell what is in use, but a check finds out that nothing can be charged.
+        let patient = limiter(&store, "3/365 days").deadline(LONG);
+        let error = in_time(patient.check()).await.unwrap_err();
+        assert!(error.to_string().contains("disarm the alarm"), "{error}");
         assert_eq!(limited.within(LONG).usage("key").await.unwrap(), 1);
         Rules::on(&store).hold_without_the_store("away").await;
         member.ctl(&["compact", &member.revision().to_string()]);

@@ -32,6 +32,27 @@ fn a_full_server_gives_errors_and_never_a_decision() {
 }
 
 #[test]
+fn a_check_finds_out_a_server_that_only_reads() {
+    run(async {
+        let server = Server::start(&[]);
+        let store = connect(server.url(), hasty_guard().deadline(LONG)).await;
+        let limited = limiter(&store, "3/365 days");
+        limited.check().await.unwrap();
+        fill(&server);
+        let error = limited.check().await.unwrap_err();
+        assert!(error.to_string().contains("OOM"), "{error}");
+        server.ok(&["CONFIG", "SET", "maxmemory", "0"]);
+        eventually("there is room again", || async { limited.check().await.is_ok() }).await;
+        // A replica of nobody: it answers PING, and refuses every write.
+        server.ok(&["REPLICAOF", "127.0.0.1", "1"]);
+        let error = limited.check().await.unwrap_err();
+        assert!(error.to_string().contains("read only replica"), "{error}");
+        server.ok(&["REPLICAOF", "NO", "ONE"]);
+        eventually("it is a primary again", || async { limited.check().await.is_ok() }).await;
+    });
+}
+
+#[test]
 fn what_a_full_server_refuses_is_not_half_charged() {
     run(async {
         let server = Server::start(&[]);

@@ -60,6 +60,51 @@ fn closed_lets_nothing_pass_and_says_when_it_asks_again() {
 }
 
 #[test]
+fn closed_says_how_long_the_breaker_stays_open() {
+    let store = Failing::new();
+    let limiter = failing(&store, "3/second", OnFailure::Closed);
+    let policy = SharedPolicyLimiter::on(&store, "", "3/second; 9/minute").unwrap();
+    let policy = policy.on_failure(OnFailure::Closed).unwrap();
+    store.is_now(Mood::Away);
+    // Failures over a span of time open the breaker; each probe that fails doubles its pause.
+    for _ in 0..200 {
+        store.clock.advance(PAUSE / 2);
+        let _ = store.run(limiter.hit("a")).unwrap();
+    }
+    let opened = store.guard().stats().opened;
+    assert_eq!(opened, 1);
+    let wait = store.run(limiter.hit("a")).unwrap().retry_after().unwrap();
+    let same = store.run(policy.hit("a")).unwrap().retry_after().unwrap();
+    assert!(wait > PAUSE || same > PAUSE, "{wait:?} {same:?}");
+    // At that time, and not before, the store is asked again.
+    store.is_now(Mood::Answers);
+    let calls = store.calls();
+    store.clock.advance(wait - Duration::from_micros(1));
+    assert_eq!(store.run(limiter.hit("a")).unwrap().source(), Source::FailClosed);
+    assert_eq!(store.calls(), calls);
+    store.clock.advance(Duration::from_micros(1));
+    assert!(store.run(limiter.hit("a")).unwrap().allowed());
+}
+
+#[test]
+fn usage_is_an_error_without_the_store_whatever_the_rule() {
+    let store = Failing::new();
+    for rule in [OnFailure::Error, OnFailure::Open, OnFailure::Closed, local(2)] {
+        let limiter = failing(&store, "3/second", rule);
+        let policy = SharedPolicyLimiter::on(&store, "", "3/second; 9/minute").unwrap();
+        let policy = policy.on_failure(rule).unwrap();
+        for mood in [Mood::Away, Mood::Silent, Mood::Complains] {
+            store.is_now(mood);
+            assert!(store.run(limiter.usage("a")).is_err(), "{rule:?} {mood:?}");
+            assert!(store.run(policy.usage("a")).is_err(), "{rule:?} {mood:?}");
+            store.is_now(Mood::Answers);
+            store.clock.advance(20 * PAUSE);
+            assert_eq!(store.run(limiter.usage("a")).unwrap(), 0);
+        }
+    }
+}
+
+#[test]
 fn what_changes_the_state_is_never_made_up() {
     let store = Failing::new();
     for rule in [OnFailure::Open, OnFailure::Closed, local(2)] {

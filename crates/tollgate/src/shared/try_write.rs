@@ -1,0 +1,44 @@
+//! Finds out whether a store can be written to.
+
+use std::future::Future;
+use std::time::Duration;
+
+use super::{Ask, Mode, SharedStore};
+use crate::algorithm::Op;
+use crate::error::Error;
+use crate::key::Key;
+use crate::limit::{Algorithm, Limit};
+
+/// The namespace of the key that is charged. No rule of a server can have it: it begins with `~`.
+const NAMESPACE: &str = "~check";
+
+/// Never reached, because a denied hit writes nothing.
+const QUOTA: u64 = 1_000_000_000;
+const PERIOD: Duration = Duration::from_secs(3600);
+
+/// Charges one unit to a key that belongs to nobody: for [`SharedStore::check`] of stores that wait.
+///
+/// ```
+/// # use tollgate::Memory;
+/// # use tollgate::shared::{InProcess, try_write};
+/// # async fn example() -> Result<(), tollgate::Error> {
+/// try_write(&InProcess::new(Memory::new())).await?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+/// When the store does not decide.
+pub fn try_write<S: SharedStore>(
+    store: &S,
+) -> impl Future<Output = Result<(), Error>> + Send + use<S> {
+    let limit = Limit::new(QUOTA, PERIOD).algorithm(Algorithm::FixedWindow).build();
+    let prepared = limit.map_err(Error::from).and_then(|limit| store.prepare(NAMESPACE, &limit));
+    let asked = prepared.map(|prepared| {
+        "check".with_key(|key| {
+            let ask = Ask { prepared: &prepared, key, op: Op::Hit(1) };
+            store.ask(&[ask], Mode::Each, None)
+        })
+    });
+    async move { asked?.await.map(drop) }
+}
