@@ -5,7 +5,7 @@ use std::time::Duration;
 use tollgate::shared::{Figure, SharedStore as _, Stats};
 
 use super::text::Text;
-use crate::observe::{Observer, Protocol};
+use crate::observe::{Observer, Protocol, RuleStats};
 use crate::reload::ReloadStatus;
 use crate::seconds::Seconds;
 use crate::service::{Service, Verdict};
@@ -32,11 +32,8 @@ fn rules(observer: &Observer, text: &mut Text) {
     );
     for rule in &rules {
         for verdict in Verdict::ALL {
-            let labels = [
-                ("namespace", rule.namespace()),
-                ("rule", rule.name()),
-                ("verdict", verdict.name()),
-            ];
+            let mut labels = of_rule(rule);
+            labels.push(("verdict", verdict.name()));
             text.value("tollgate_hits_total", &labels, rule.count(verdict));
         }
     }
@@ -46,9 +43,18 @@ fn rules(observer: &Observer, text: &mut Text) {
         "Questions that the store did not answer, by rule.",
     );
     for rule in &rules {
-        let labels = [("namespace", rule.namespace()), ("rule", rule.name())];
-        text.value("tollgate_errors_total", &labels, rule.errors());
+        text.value("tollgate_errors_total", &of_rule(rule), rule.errors());
     }
+}
+
+/// Labels. Only rules of domains have a domain.
+fn of_rule(rule: &RuleStats) -> Vec<(&str, &str)> {
+    let mut labels = vec![("namespace", rule.namespace())];
+    if !rule.domain().is_empty() {
+        labels.push(("domain", rule.domain()));
+    }
+    labels.push(("rule", rule.name()));
+    labels
 }
 
 fn reloads(status: &ReloadStatus, text: &mut Text) {

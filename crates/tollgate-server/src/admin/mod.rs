@@ -2,6 +2,7 @@
 
 mod keys;
 mod metrics;
+mod ready;
 mod rules;
 mod text;
 
@@ -9,15 +10,13 @@ use std::sync::Arc;
 
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use hyper::body::Incoming;
-use serde_json::json;
-use tollgate::shared::SharedStore as _;
 use tollgate::{Clock as _, SystemClock};
 
 use crate::auth::Gate;
 use crate::http::{Browsers, Problem, Reply, Talk, bytes, of_json, unauthorized};
 use crate::net::{Draining, Port};
 use crate::observe::Protocol;
-use crate::service::{Refusal, Service};
+use crate::service::Service;
 
 /// For people who look at it with a browser or curl.
 const HELP: &str = "\
@@ -25,7 +24,7 @@ tollgate, for operators
 
 GET /metrics       for Prometheus, by rule and port
 GET /health        the process answers
-GET /ready         the store answers too, and nobody told the server to stop
+GET /ready         the store can be written to as well, and nobody told the server to stop
 GET /keys          the busiest and the most denied keys; ?top=20
 GET /rules         the rules in force, and how their hits ended
 ";
@@ -89,7 +88,7 @@ async fn routed(
         "/" => Ok(plain("text/plain; charset=utf-8", HELP.to_owned())),
         "/metrics" => Ok(plain("text/plain; version=0.0.4; charset=utf-8", metrics::text(service))),
         "/health" => Ok(of_json(StatusCode::OK, "{\"health\":\"alive\"}".to_owned())),
-        "/ready" => Ok(ready(service, draining).await),
+        "/ready" => Ok(ready::answer(service, draining).await),
         "/keys" => keys::answer(service, request.uri().query().unwrap_or("")),
         "/rules" => Ok(of_json(StatusCode::OK, rules::text(service))),
         path => Err(Problem::new(
@@ -97,37 +96,6 @@ async fn routed(
             format!("path {path:?}: unknown; known are /metrics, /health, /ready, /keys, /rules"),
         )),
     }
-}
-
-/// Whether to send requests here: not while it is stopping, nor when its store does not answer.
-async fn ready(service: &Service, draining: &Draining) -> Response<Reply> {
-    let reason = if !draining.is_ready() {
-        Some("told to stop".to_owned())
-    } else {
-        let deadline = service.store().guard().deadline();
-        match tokio::time::timeout(deadline, service.store().check()).await {
-            Ok(Ok(())) => None,
-            // Readiness is told to everybody; the log has the details.
-            Ok(Err(error)) => Some(Refusal::from(error).to_string()),
-            Err(_) => Some(format!("the store did not answer within {deadline:?}")),
-        }
-    };
-    match reason {
-        None => of_json(StatusCode::OK, with_warnings(service, json!({"ready": true}))),
-        Some(reason) => {
-            let body = json!({"ready": false, "reason": reason});
-            of_json(StatusCode::SERVICE_UNAVAILABLE, with_warnings(service, body))
-        }
-    }
-}
-
-/// Adds what the store warns of: a lost bus, missing nodes of its fleet.
-fn with_warnings(service: &Service, mut body: serde_json::Value) -> String {
-    let warnings = service.store().warnings();
-    if !warnings.is_empty() {
-        body["warnings"] = json!(warnings);
-    }
-    body.to_string()
 }
 
 fn plain(kind: &'static str, body: String) -> Response<Reply> {

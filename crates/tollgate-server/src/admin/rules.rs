@@ -6,14 +6,15 @@ use crate::service::{Bound, Service, Verdict};
 
 pub(super) fn text(service: &Service) -> String {
     let rules = service.rules();
-    let rules: Vec<_> = rules.iter().map(|(namespace, bound)| rule(namespace, bound)).collect();
+    let rules: Vec<_> = rules.iter().map(|bound| rule(bound)).collect();
     json!({"rules": rules, "reloads": service.reloads().status()}).to_string()
 }
 
-fn rule(namespace: &str, bound: &Bound) -> Value {
+fn rule(bound: &Bound) -> Value {
     let stats = bound.stats();
     let mut rule = json!({
-        "namespace": namespace,
+        "namespace": stats.namespace(),
+        "domain": stats.domain(),
         "name": bound.name(),
         "limit": bound.described(),
         "shadow": bound.is_shadow(),

@@ -9,6 +9,7 @@ use serde::Serialize;
 use tollgate::shared::SharedStore as _;
 
 use super::ERROR;
+use super::output::{complain, say};
 use super::serve::{LEAVE, Reading, opening};
 use crate::config::{Config, Files, Problem, Problems};
 use crate::rules::Row;
@@ -47,9 +48,9 @@ impl Check {
             .map(|file| runtime.block_on(checked(&self.reading.files(file))))
             .collect();
         if self.json {
-            println!("{}", serde_json::to_string_pretty(&checked)?);
+            say(&(serde_json::to_string_pretty(&checked)? + "\n"))?;
         } else {
-            checked.iter().for_each(Checked::print);
+            checked.iter().try_for_each(Checked::print)?;
         }
         let good = checked.iter().all(|checked| checked.ok);
         Ok(if good { ExitCode::SUCCESS } else { ExitCode::from(ERROR) })
@@ -86,19 +87,20 @@ async fn put_on_store(file: &str, config: &Config) -> Result<(), Problems> {
 }
 
 impl Checked {
-    fn print(&self) {
+    fn print(&self) -> Result<(), String> {
         for problem in &self.problems {
-            eprintln!("{problem}");
+            complain(&problem.to_string());
         }
         for warning in &self.warnings {
-            eprintln!("{warning} (a warning)");
+            complain(&format!("{warning} (a warning)"));
         }
         if !self.ok {
-            return eprintln!("{}: not good", self.file);
+            complain(&format!("{}: not good", self.file));
+            return Ok(());
         }
         let many = if self.rules.len() == 1 { "" } else { "s" };
-        println!("{}: good, {} rule{many}", self.file, self.rules.len());
-        print!("{}", table(&self.rules));
+        let (count, table) = (self.rules.len(), table(&self.rules));
+        say(&format!("{}: good, {count} rule{many}\n{table}", self.file))
     }
 }
 

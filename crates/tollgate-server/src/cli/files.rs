@@ -2,19 +2,62 @@
 
 use rustix::process::{Resource, getrlimit, setrlimit};
 
-/// As many as the system lets us have. The bound that processes begin with is for programs that cannot bear more, and there are no such here.
-pub(super) fn allow_many(connections: usize) {
+use crate::settings::ConnectionSettings;
+
+/// Files that are no connections of clients: listeners, connections to the store, the log, rules
+/// that are read again.
+const OTHERS: usize = 100;
+
+/// Raises the number of open files as far as the system allows, and lowers the bounds on connections
+/// where they still do not fit. Otherwise clients could use up all files, and then nobody could
+/// connect to the admin port either.
+pub(super) fn bounded(connections: &ConnectionSettings) -> ConnectionSettings {
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
     if let Err(error) = setrlimit(Resource::Nofile, limit) {
         tracing::warn!(%error, "the number of open files could not be raised");
     }
-    let most = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-    if most < connections as u64 {
-        tracing::debug!(
-            most,
-            connections,
-            "fewer open files are allowed than connections: the system will refuse first"
+    let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    let files = usize::try_from(files).unwrap_or(usize::MAX);
+    let (max, max_admin) = fitting(files, connections);
+    let fits = (max, max_admin) == (connections.max, connections.max_admin);
+    if !fits {
+        tracing::warn!(
+            files,
+            connections = connections.max,
+            taken = max,
+            taken_admin = max_admin,
+            "[connections] max needs more open files than the system allows: fewer connections are taken; \
+             raise the limit (LimitNOFILE= of systemd, ulimit -n) or lower max"
         );
+    }
+    ConnectionSettings { max, max_admin, ..connections.clone() }
+}
+
+/// The most connections of clients and of operators that so many files leave room for.
+fn fitting(files: usize, connections: &ConnectionSettings) -> (usize, usize) {
+    let quarter = files / 4;
+    let max_admin = connections.max_admin.min(quarter);
+    let left = files - max_admin - OTHERS.min(quarter);
+    (connections.max.min(left), max_admin)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_are_files_left_for_operators_and_for_the_store() {
+        let connections = ConnectionSettings::default();
+        for (files, expected) in [
+            (usize::MAX, (20_000, 200)),
+            (20_300, (20_000, 200)),
+            (20_299, (19_999, 200)),
+            (1024, (724, 200)),
+            (256, (128, 64)),
+            (0, (0, 0)),
+        ] {
+            assert_eq!(fitting(files, &connections), expected, "{files}");
+        }
     }
 }

@@ -3,22 +3,29 @@
 use std::fmt::{self, Write as _};
 use std::path::PathBuf;
 
+use tollgate::shared::without_secrets;
+
 use super::ports::Place;
 use crate::rules::RuleSet;
-use crate::settings::without_secrets;
 
 /// Where everything is, and what to try first.
 #[derive(Debug)]
 pub(super) struct Greeting<'a> {
     pub(super) ports: &'a [Place],
     pub(super) store: &'a str,
+    /// Whether the store answers.
+    pub(super) answers: bool,
     pub(super) rules: &'a RuleSet,
     pub(super) config: Option<&'a PathBuf>,
 }
 
 impl fmt::Display for Greeting<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "tollgate {} is ready", env!("CARGO_PKG_VERSION"))?;
+        let state = match self.answers {
+            true => "is ready",
+            false => "listens, but its store does not answer",
+        };
+        writeln!(f, "tollgate {} {state}", env!("CARGO_PKG_VERSION"))?;
         for Place { name, address, tls } in self.ports {
             let what = match *name {
                 "http" => "JSON, and checks for proxies",
@@ -72,10 +79,37 @@ fn counted(count: usize, what: &str) -> String {
     format!("{count} {what}{plural}")
 }
 
-/// Whether counts survive this process.
+/// Where counts are, and whether they outlive this process.
 fn kept(url: &str) -> &'static str {
-    match url.split_once(':') {
-        Some(("memory" | "atomic", _)) => "counts are in this process and end with it",
+    let scheme = url.split_once(':').map_or(url, |(scheme, _)| scheme);
+    match scheme {
+        "memory" | "atomic" => "counts are in this process and end with it",
+        "durable" => "counts are in this file, for this process alone, and outlive it",
+        _ if scheme.starts_with("replicated+") => {
+            "counts are in this process and are told to the others on this bus"
+        }
+        _ if scheme.starts_with("leased+") => {
+            "counts are shared by all who use it; each takes allotments in advance"
+        }
         _ => "counts are shared by all who use it",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::kept;
+
+    #[test]
+    fn the_greeting_says_where_counts_are() {
+        for (url, says) in [
+            ("memory:", "end with it"),
+            ("durable:/var/lib/tollgate/counts?level=reserve", "in this file"),
+            ("redis://host/", "shared by all"),
+            ("redis+cluster://host/", "shared by all"),
+            ("leased+redis://host/", "allotments"),
+            ("replicated+nats://host", "on this bus"),
+        ] {
+            assert!(kept(url).contains(says), "{url}: {}", kept(url));
+        }
     }
 }

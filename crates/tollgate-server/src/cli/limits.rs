@@ -9,6 +9,7 @@ use clap::Args;
 use serde_json::json;
 use tollgate::{Algorithm, Limit, Policy};
 
+use super::output::say;
 use crate::seconds::Seconds;
 
 #[derive(Args, Debug)]
@@ -48,10 +49,10 @@ impl Limits {
                     })
                 })
                 .collect();
-            println!("{}", serde_json::Value::from(all));
+            say(&format!("{}\n", serde_json::Value::from(all)))?;
         } else {
             let words: Vec<_> = all.iter().map(words).collect();
-            print!("{}", words.join("\n"));
+            say(&words.join("\n"))?;
         }
         Ok(ExitCode::SUCCESS)
     }

@@ -7,6 +7,7 @@ mod files;
 mod greeting;
 mod limits;
 mod node;
+mod output;
 mod ports;
 mod serve;
 mod shell;
@@ -48,7 +49,7 @@ enum Command {
     Charge(ask::Ask),
     /// Give back
     Refund(ask::Ask),
-    /// Put the units in use of a key at --cost
+    /// Put the units in use of a key at --cost, which must be given
     Set(ask::Ask),
     /// Forget a key
     Reset(ask::Ask),
@@ -91,7 +92,7 @@ pub fn main() -> ExitCode {
     match result {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("tollgate: {error}");
+            output::complain(&format!("tollgate: {error}"));
             ExitCode::from(ERROR)
         }
     }

@@ -11,7 +11,7 @@ use crate::auth::{Gate, Gates};
 use crate::net::{Port, Room, Tls};
 use crate::observe::Protocol;
 use crate::service::Service;
-use crate::settings::Settings;
+use crate::settings::{ConnectionSettings, Settings};
 use crate::telemetry::Tracer;
 
 /// How often certificates are looked at. Files are small, and some file systems tell nobody of a change.
@@ -29,6 +29,7 @@ pub(super) struct Place {
 #[derive(Debug)]
 pub(super) struct Ports<'a> {
     settings: &'a Settings,
+    connections: &'a ConnectionSettings,
     service: &'a Arc<Service>,
     tracer: Option<Tracer>,
     pub(super) gates: Gates,
@@ -43,14 +44,16 @@ pub(super) struct Ports<'a> {
 impl<'a> Ports<'a> {
     pub(super) fn new(
         settings: &'a Settings,
+        connections: &'a ConnectionSettings,
         service: &'a Arc<Service>,
         tracer: Option<Tracer>,
     ) -> Ports<'a> {
-        let Settings { auth, connections, .. } = settings;
+        let auth = &settings.auth;
         let gates = Gates::new(auth.tokens.clone(), auth.admin_tokens.clone());
         let rooms = [connections.most(), connections.most_admin()];
         Ports {
             settings,
+            connections,
             service,
             tracer,
             gates,
@@ -71,7 +74,7 @@ impl<'a> Ports<'a> {
         let whose = usize::from(protocol == Protocol::Admin);
         let gate = self.gates.of(protocol);
         self.reachable(protocol, address, &gate, tls.as_deref())?;
-        let connections = &self.settings.connections;
+        let connections = self.connections;
         let port = Port::bind(name, address, connections.grace).await.map_err(|error| {
             format!("{name}: cannot listen on {address}: {error}; --{name} moves it, --{name} off turns it off")
         })?;

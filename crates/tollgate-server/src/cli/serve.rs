@@ -11,12 +11,13 @@ use clap::builder::FalseyValueParser;
 use tokio::runtime::{Builder, Handle};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinSet;
-use tollgate::shared::SharedStore as _;
+use tollgate::shared::{Guard, SharedStore as _, without_secrets};
 use tollgate_stores::Opening;
 
 use super::files;
 use super::greeting::Greeting;
 use super::node;
+use super::output::say;
 use super::ports::{Ports, look_after};
 use super::stop::Stop;
 use super::supervisor;
@@ -33,6 +34,9 @@ use crate::{admin, grpc, http, resp};
 
 /// How long the store may take to hear that this process leaves.
 pub(super) const LEAVE: Duration = Duration::from_secs(2);
+
+/// How long the store may take to answer for the first time: it has to be connected to.
+const FIRST_ANSWER: Duration = Duration::from_secs(1);
 
 #[derive(Args, Debug)]
 pub(super) struct Serve {
@@ -199,7 +203,6 @@ impl Serve {
         for warning in &config.warnings {
             tracing::warn!("{warning}");
         }
-        files::allow_many(config.settings.connections.max);
         let threads = config.settings.threads.count();
         let runtime = Builder::new_multi_thread().worker_threads(threads).enable_all().build()?;
         let tracer = Tracer::start(&config.settings.traces, Handle::clone(runtime.handle()))?;
@@ -217,6 +220,7 @@ impl Serve {
         tracer: Option<Tracer>,
     ) -> Result<(), Box<dyn Error>> {
         let Config { settings, rules, .. } = &config;
+        let connections = files::bounded(&settings.connections);
         let mut opening = opening(&settings.store);
         if let Some(name) = node::name(settings) {
             opening = opening.node(name);
@@ -227,7 +231,7 @@ impl Serve {
         // Before a port is open: whoever sees one may send a signal.
         let (stop, hangup) = (Stop::new()?, signal(SignalKind::hangup())?);
         let mut tasks = JoinSet::new();
-        let mut ports = Ports::new(settings, &service, tracer);
+        let mut ports = Ports::new(settings, &connections, &service, tracer);
         if let Some(port) = ports.open(Protocol::Http).await? {
             tasks.spawn(http::serve(port, Arc::clone(&service), draining.clone()));
         }
@@ -248,7 +252,9 @@ impl Serve {
         }
         tokio::spawn(look_after(certificates));
         let path = files.as_ref().map(|files| &files.path);
-        print!("{}", Greeting { ports: &places, store: &settings.store.url, rules, config: path });
+        let store = &settings.store.url[..];
+        let answers = first_answer(&service, store).await;
+        say(&Greeting { ports: &places, store, answers, rules, config: path }.to_string())?;
         let delay = settings.connections.drain_delay;
         if let Some(files) = files {
             let over = self.over;
@@ -269,6 +275,33 @@ impl Serve {
     }
 }
 
+/// Asks the store for the first time, and says in the log how it is; while it is away, what came of
+/// it in the end. The server starts without it: rules may say what to answer then.
+async fn first_answer(service: &Arc<Service>, url: &str) -> bool {
+    let url = without_secrets(url);
+    let asked = tokio::time::timeout(FIRST_ANSWER, service.store().check()).await;
+    let error = match asked {
+        Ok(Ok(())) => {
+            tracing::info!(store = url, "the store answers");
+            return true;
+        }
+        Ok(Err(error)) => error.to_string(),
+        Err(_) => format!("no answer within {FIRST_ANSWER:?}"),
+    };
+    tracing::warn!(store = url, error, "the store does not answer: hits get what on_failure says");
+    let service = Arc::clone(service);
+    tokio::spawn(async move {
+        while !matches!(
+            tokio::time::timeout(FIRST_ANSWER, service.store().check()).await,
+            Ok(Ok(()))
+        ) {
+            tokio::time::sleep(FIRST_ANSWER).await;
+        }
+        tracing::info!(store = url, "the store answers");
+    });
+    false
+}
+
 pub(super) fn opening(settings: &StoreSettings) -> Opening {
     let mut opening = Opening::new(&settings.url[..]).lazily();
     if let Some(prefix) = &settings.prefix {
@@ -277,6 +310,14 @@ pub(super) fn opening(settings: &StoreSettings) -> Opening {
     if let Some(deadline) = settings.deadline {
         opening = opening.deadline(deadline);
     }
+    if let Some(failures) = settings.breaker_failures {
+        opening = opening.open_after(failures);
+    }
+    let (pause, longest) = Guard::DEFAULT_PAUSES;
+    opening = opening.pause(
+        settings.breaker_pause.unwrap_or(pause),
+        settings.breaker_longest_pause.unwrap_or(longest),
+    );
     if let Some(denials) = settings.remember_denials {
         opening = opening.remember_denials(denials);
     }

@@ -1,13 +1,13 @@
 //! `tollgate completions` and `tollgate man`.
 
 use std::error::Error;
-use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::{Args, CommandFactory as _};
 use clap_complete::Shell;
 
 use super::Arguments;
+use super::output::say;
 
 #[derive(Args, Debug)]
 pub(super) struct Completions {
@@ -19,7 +19,7 @@ impl Completions {
     pub(super) fn run(&self) -> Result<ExitCode, Box<dyn Error>> {
         let mut script = Vec::new();
         clap_complete::generate(self.shell, &mut Arguments::command(), "tollgate", &mut script);
-        std::io::stdout().write_all(&script)?;
+        say(&String::from_utf8_lossy(&script))?;
         Ok(ExitCode::SUCCESS)
     }
 }
@@ -39,7 +39,11 @@ impl Man {
                     .map_err(|error| format!("{}: {error}", dir.display()))?;
                 clap_mangen::generate_to(Arguments::command(), dir)?;
             }
-            None => clap_mangen::Man::new(Arguments::command()).render(&mut std::io::stdout())?,
+            None => {
+                let mut page = Vec::new();
+                clap_mangen::Man::new(Arguments::command()).render(&mut page)?;
+                say(&String::from_utf8_lossy(&page))?;
+            }
         }
         Ok(ExitCode::SUCCESS)
     }

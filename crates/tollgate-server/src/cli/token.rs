@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 
+use super::output::say;
 use crate::auth::{self, Hash};
 
 /// The longest token that is read, in bytes.
@@ -35,20 +36,21 @@ impl Token {
             if token.is_empty() {
                 return Err("no token on standard input".into());
             }
-            println!("{}", Hash::of(token.as_bytes()));
+            say(&format!("{}\n", Hash::of(token.as_bytes())))?;
             return Ok(ExitCode::SUCCESS);
         }
         let token = auth::Token::new()?;
         let (name, hash) = (&self.name, token.hash());
         if self.json {
             let object = serde_json::json!({ "name": name, "token": token.reveal(), "hash": hash.to_string() });
-            println!("{object}");
+            say(&format!("{object}\n"))?;
         } else {
-            println!("token for {name}, shown only now:\n  {}\n", token.reveal());
-            println!(
-                "for the configuration of the server ([auth.admin_tokens] for the admin port):"
-            );
-            println!("  [auth.tokens]\n  {name:?} = \"{hash}\"");
+            let token = token.reveal();
+            say(&format!(
+                "token for {name}, shown only now:\n  {token}\n\n\
+                 for the configuration of the server ([auth.admin_tokens] for the admin port):\n  \
+                 [auth.tokens]\n  {name:?} = \"{hash}\"\n"
+            ))?;
         }
         Ok(ExitCode::SUCCESS)
     }

@@ -26,6 +26,9 @@ pub(crate) fn store(mut section: Section<'_>, store: &mut StoreSettings) {
     section.put("url", &mut store.url);
     section.put_some("prefix", &mut store.prefix);
     section.put_some("deadline", &mut store.deadline);
+    section.put_some("breaker_failures", &mut store.breaker_failures);
+    section.put_some("breaker_pause", &mut store.breaker_pause);
+    section.put_some("breaker_longest_pause", &mut store.breaker_longest_pause);
     section.put_some("remember_denials", &mut store.remember_denials);
     section.put_some("denials_for", &mut store.denials_for);
     section.put_some("max_keys", &mut store.max_keys);

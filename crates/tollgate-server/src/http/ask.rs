@@ -59,7 +59,7 @@ async fn rest(
         out.push_str(if was_there { "{\"reset\":true}" } else { "{\"reset\":false}" });
         return Ok(());
     }
-    let answer = service.ask(bound, key, Operation::Peek(1)).await?;
+    let answer = service.ask(bound, key, Operation::Usage).await?;
     json::usage(&answer, bound.limits_of(key), out);
     Ok(())
 }

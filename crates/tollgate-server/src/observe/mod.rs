@@ -5,7 +5,7 @@ mod rule;
 mod sketch;
 
 pub use port::{PortStats, Spans};
-pub use rule::RuleStats;
+pub use rule::{RuleStats, Scope};
 pub use sketch::{Seen, Sketch};
 
 use std::collections::BTreeMap;
@@ -19,7 +19,8 @@ use crate::service::Verdict;
 /// Everything that is counted.
 #[derive(Debug, Default)]
 pub struct Observer {
-    rules: Mutex<BTreeMap<(String, String), Arc<RuleStats>>>,
+    /// By namespace, domain and name.
+    rules: Mutex<BTreeMap<[String; 3], Arc<RuleStats>>>,
     busiest: Sketch,
     denied: Sketch,
     ports: [PortStats; 4],
@@ -58,16 +59,17 @@ impl Protocol {
 
 impl Observer {
     /// The counts of a rule, which go on when rules are replaced.
-    pub fn rule(&self, namespace: &str, name: &str) -> Arc<RuleStats> {
+    pub fn rule(&self, scope: Scope<'_>, name: &str) -> Arc<RuleStats> {
         let mut rules = self.rules.lock().unwrap_or_else(PoisonError::into_inner);
-        let stats = rules.entry((namespace.to_owned(), name.to_owned()));
-        Arc::clone(stats.or_insert_with(|| Arc::new(RuleStats::new(namespace, name))))
+        let new = RuleStats::new(scope, name);
+        let key = [new.namespace(), new.domain(), name].map(str::to_owned);
+        Arc::clone(rules.entry(key).or_insert_with(|| Arc::new(new)))
     }
 
     /// Forgets the counts of rules that are no more.
-    pub fn retain(&self, is_rule: impl Fn(&str, &str) -> bool) {
+    pub fn retain(&self, is_rule: impl Fn(&RuleStats) -> bool) {
         let mut rules = self.rules.lock().unwrap_or_else(PoisonError::into_inner);
-        rules.retain(|(namespace, name), _| is_rule(namespace, name));
+        rules.retain(|_, stats| is_rule(stats));
     }
 
     /// The counts of all rules.

@@ -4,24 +4,44 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::service::Verdict;
 
+/// Where a rule is. A domain may have the name of a namespace, and is another place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Scope<'a> {
+    /// A namespace of rules that clients ask for by name.
+    Namespace(&'a str),
+    /// A domain of descriptors.
+    Domain(&'a str),
+}
+
 /// How the hits of a rule ended.
 #[derive(Debug, Default)]
 pub struct RuleStats {
     namespace: Box<str>,
+    domain: Box<str>,
     name: Box<str>,
     verdicts: [AtomicU64; 5],
     errors: AtomicU64,
 }
 
 impl RuleStats {
-    pub(crate) fn new(namespace: &str, name: &str) -> RuleStats {
-        RuleStats { namespace: namespace.into(), name: name.into(), ..RuleStats::default() }
+    pub(crate) fn new(scope: Scope<'_>, name: &str) -> RuleStats {
+        let (namespace, domain) = match scope {
+            Scope::Namespace(namespace) => (namespace.into(), Box::default()),
+            Scope::Domain(domain) => (Box::default(), domain.into()),
+        };
+        RuleStats { namespace, domain, name: name.into(), ..RuleStats::default() }
     }
 
-    /// Where the rule is.
+    /// The namespace of the rule; empty for rules of domains.
     #[must_use]
     pub fn namespace(&self) -> &str {
         &self.namespace
+    }
+
+    /// The domain of the rule; empty for rules that clients ask for by name.
+    #[must_use]
+    pub fn domain(&self) -> &str {
+        &self.domain
     }
 
     /// What it is called.

@@ -46,8 +46,10 @@ struct Entry {
 /// A key, and how often it came.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Seen {
-    /// Where the rule is.
+    /// The namespace of the rule; empty for rules of domains.
     pub namespace: String,
+    /// The domain of the rule; empty for rules that clients ask for by name.
+    pub domain: String,
     /// Which rule; empty for limits that came with requests.
     pub rule: String,
     /// The key; what is no text is shown as such, and what is longer than [`KeyRef::LONGEST`] by its digest, as stores keep it.
@@ -88,6 +90,7 @@ impl Sketch {
             let shard = shard.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             all.extend(shard.entries.iter().zip(&shard.counts).map(|(entry, count)| Seen {
                 namespace: entry.rule.namespace().to_owned(),
+                domain: entry.rule.domain().to_owned(),
                 rule: entry.rule.name().to_owned(),
                 key: entry.key.clone(),
                 count: *count,
@@ -159,10 +162,12 @@ mod tests {
     use tollgate::{Key, Parts};
 
     use super::*;
+    use crate::observe::Scope;
 
     #[test]
     fn the_busiest_keys_are_found_among_many_others() {
-        let (sketch, rule) = (Sketch::default(), Arc::new(RuleStats::new("", "api")));
+        let (sketch, rule) =
+            (Sketch::default(), Arc::new(RuleStats::new(Scope::Namespace(""), "api")));
         for round in 0..2_000_u32 {
             for busy in 0..10_u32 {
                 sketch.saw(&rule, KeyRef::plain(format!("busy {busy}").as_bytes()));
@@ -177,7 +182,8 @@ mod tests {
     /// What space-saving promises, which fails if it is not the rarest key that goes.
     #[test]
     fn a_count_is_never_too_low_and_says_how_much_too_high() {
-        let (sketch, rule) = (Sketch::default(), Arc::new(RuleStats::new("", "api")));
+        let (sketch, rule) =
+            (Sketch::default(), Arc::new(RuleStats::new(Scope::Namespace(""), "api")));
         let (mut came, mut total) = (HashMap::<String, u64>::new(), 0);
         let mut number = 1_u64;
         for _ in 0..200_000 {
@@ -198,7 +204,8 @@ mod tests {
 
     #[test]
     fn long_keys_are_kept_as_digests() {
-        let (sketch, rule) = (Sketch::default(), Arc::new(RuleStats::new("", "api")));
+        let (sketch, rule) =
+            (Sketch::default(), Arc::new(RuleStats::new(Scope::Namespace(""), "api")));
         let many_parts: Vec<String> = (0..10_000).map(|part| part.to_string()).collect();
         for _ in 0..2 {
             sketch.saw(&rule, KeyRef::plain("x".repeat(1_000_000).as_bytes()));
@@ -212,7 +219,8 @@ mod tests {
 
     #[test]
     fn endless_keys_take_bounded_room() {
-        let (sketch, rule) = (Sketch::default(), Arc::new(RuleStats::new("", "api")));
+        let (sketch, rule) =
+            (Sketch::default(), Arc::new(RuleStats::new(Scope::Namespace(""), "api")));
         for key in 0..100_000_u32 {
             sketch.saw(&rule, KeyRef::plain(&key.to_be_bytes()));
         }

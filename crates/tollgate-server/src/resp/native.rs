@@ -43,7 +43,7 @@ pub(super) fn question<'a>(
         b"TG.REFUND" => (Operation::Refund(cost), Shape::Native),
         _ if options.cost.is_some() => return Err(Refusal::wrong("COST: not with this command")),
         b"TG.SET" => (Operation::Set(set.unwrap_or_default()), Shape::Native),
-        b"TG.USAGE" => (Operation::Peek(1), Shape::Usage),
+        b"TG.USAGE" => (Operation::Usage, Shape::Usage),
         _ => return Ok(Question { what: What::Reset { bound, key }, shape: Shape::Native }),
     };
     Ok(Question { what: What::Ask { bound, key, operation }, shape })

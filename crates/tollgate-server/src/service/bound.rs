@@ -10,7 +10,7 @@ use super::Defaults;
 use super::answer::{Answer, Decisions, Verdict};
 use super::limiter::{Limiter, Operation};
 use super::refusal::Refusal;
-use crate::observe::RuleStats;
+use crate::observe::{RuleStats, Scope};
 use crate::rules::{About, Patterns, Rule, Treatment};
 
 /// A rule, bound to the store: what a question is asked of.
@@ -113,7 +113,7 @@ impl Bound {
 
     /// What its hits are counted in.
     pub(crate) fn stats(&self) -> &Arc<RuleStats> {
-        self.stats.get_or_init(|| Arc::new(RuleStats::new("", &self.name)))
+        self.stats.get_or_init(|| Arc::new(RuleStats::new(Scope::Namespace(""), &self.name)))
     }
 
     /// Counts go on in these.
@@ -238,7 +238,7 @@ impl Bound {
             Operation::Take(cost) => Operation::Take(priced(cost)),
             Operation::Charge(units) => Operation::Charge(priced(units)),
             Operation::Refund(units) => Operation::Refund(priced(units)),
-            Operation::Set(units) => Operation::Set(units),
+            Operation::Set(_) | Operation::Usage => operation,
         }
     }
 }

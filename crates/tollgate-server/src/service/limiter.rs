@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tollgate::shared::{AnyStore, OnFailure, SharedItem, SharedLimiter, SharedPolicyLimiter};
-use tollgate::{Decision, Error, Key, Limit, Policy};
+use tollgate::{Decision, Error, Key, Limit, Policy, Source};
 use tollgate_http::Shown;
 
 use super::answer::Decisions;
@@ -37,6 +37,8 @@ pub enum Operation {
     Refund(u64),
     /// Put the units in use at a number.
     Set(u64),
+    /// Read the units in use, from the store alone.
+    Usage,
 }
 
 impl Limiter {
@@ -99,6 +101,7 @@ impl Limiter {
                     Operation::Charge(units) => one.charge(key, units).await,
                     Operation::Refund(units) => one.refund_n(key, units).await,
                     Operation::Set(units) => one.set(key, units).await,
+                    Operation::Usage => one.peek(key).await.and_then(of_store),
                 };
                 decision.map(Decisions::One)
             }
@@ -115,8 +118,15 @@ impl Limiter {
                     Operation::Charge(units) => several.charge(key, units).await,
                     Operation::Refund(units) => several.refund_n(key, units).await,
                     Operation::Set(units) => several.set(key, units).await,
+                    Operation::Usage => several.peek(key).await,
                 };
-                decision.map(Decisions::several)
+                let decisions = decision.map(Decisions::several)?;
+                if operation == Operation::Usage {
+                    for decision in decisions.outcomes() {
+                        let _ = of_store(*decision)?;
+                    }
+                }
+                Ok(decisions)
             }
         }
     }
@@ -158,5 +168,15 @@ impl Limiter {
             Kind::One(one) => one.item(key, cost),
             Kind::Several(several) => several.item(key, cost),
         }
+    }
+}
+
+/// Refuses what a rule for failures made up: it says nothing about the units in use.
+fn of_store(decision: Decision) -> Result<Decision, Error> {
+    match decision.source() {
+        Source::FailOpen | Source::FailClosed | Source::Fallback => {
+            Err(Error::unavailable("nobody else knows how much is in use"))
+        }
+        _ => Ok(decision),
     }
 }

@@ -27,7 +27,7 @@ use tollgate::shared::{AnyStore, OnFailure};
 use tollgate::{Key, Policy};
 
 use crate::config::Problems;
-use crate::observe::Observer;
+use crate::observe::{Observer, Scope};
 use crate::reload::Reloads;
 use crate::rules::RuleSet;
 use crate::settings::StoreSettings;
@@ -160,7 +160,7 @@ impl Service {
         let defaults = self.rules.load().defaults;
         let bound = self.given.bound(&self.store, &defaults, namespace, policy)?;
         // All of them together: how many there are is up to clients.
-        bound.count_in(self.observer.rule("", ""));
+        bound.count_in(self.observer.rule(Scope::Namespace(""), ""));
         Ok(bound)
     }
 
@@ -211,18 +211,20 @@ impl Service {
         }
     }
 
-    /// The rules in force with their namespaces or domains, in order.
+    /// The rules in force: those of namespaces, then those of domains, in order.
     #[must_use]
-    pub fn rules(&self) -> Vec<(String, Arc<Bound>)> {
+    pub fn rules(&self) -> Vec<Arc<Bound>> {
         let bounds = self.rules.load();
-        let mut rules = Vec::new();
-        for (namespace, named) in &bounds.limits {
-            rules.extend(named.values().map(|bound| (namespace.to_string(), Arc::clone(bound))));
-        }
-        for (domain, tree) in &bounds.domains {
-            rules.extend(tree.bounds().map(|bound| (domain.to_string(), Arc::clone(bound))));
-        }
-        rules.sort_by(|(a, x), (b, y)| (a, x.name()).cmp(&(b, y.name())));
+        let named = bounds.limits.values().flat_map(HashMap::values);
+        let of_domains = bounds.domains.values().flat_map(Domain::bounds);
+        let mut rules: Vec<_> = named.chain(of_domains).map(Arc::clone).collect();
+        rules.sort_by(|a, b| {
+            let place = |bound: &Bound| {
+                let stats = bound.stats();
+                [stats.domain(), stats.namespace(), bound.name()].map(str::to_owned)
+            };
+            place(a).cmp(&place(b))
+        });
         rules
     }
 
@@ -243,20 +245,20 @@ impl Bounds {
     /// Counts of rules that were there before go on; those of rules that are no more end.
     fn count_in(&self, observer: &Observer) {
         // Limits that come with requests have no name.
-        let mut known = HashSet::from([("", "")]);
+        let mut known = HashSet::from([["", "", ""]]);
         for (namespace, names) in &self.limits {
             for (name, bound) in names {
-                bound.count_in(observer.rule(namespace, name));
-                known.insert((namespace, name));
+                bound.count_in(observer.rule(Scope::Namespace(namespace), name));
+                known.insert([namespace, "", name]);
             }
         }
         for (domain, tree) in &self.domains {
             for bound in tree.bounds() {
-                bound.count_in(observer.rule(domain, bound.name()));
-                known.insert((domain, bound.name()));
+                bound.count_in(observer.rule(Scope::Domain(domain), bound.name()));
+                known.insert(["", domain, bound.name()]);
             }
         }
-        observer.retain(|namespace, name| known.contains(&(namespace, name)));
+        observer.retain(|stats| known.contains(&[stats.namespace(), stats.domain(), stats.name()]));
     }
 
     fn new(store: &AnyStore, defaults: Defaults, rules: &RuleSet) -> Result<Bounds, Problems> {

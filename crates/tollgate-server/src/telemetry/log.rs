@@ -28,7 +28,7 @@ pub(crate) fn denied(rule: &RuleStats, verdict: Verdict) {
         return;
     }
     if let Some(untold) = SELDOM.may() {
-        let (namespace, rule) = (rule.namespace(), rule.name());
-        tracing::debug!(namespace, rule, verdict = verdict.name(), untold, "denied");
+        let (namespace, domain, rule) = (rule.namespace(), rule.domain(), rule.name());
+        tracing::debug!(namespace, domain, rule, verdict = verdict.name(), untold, "denied");
     }
 }

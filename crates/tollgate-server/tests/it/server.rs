@@ -66,7 +66,7 @@ impl Server {
             command.stdout(File::create(said).unwrap()).stderr(File::create(log).unwrap());
             more(command);
         });
-        eventually("the server is ready", || self.read("said").contains("is ready"));
+        eventually("the server listens", || self.read("said").contains("  rules  "));
     }
 
     /// Those that answer questions and the one for operators.

@@ -1,6 +1,7 @@
 //! A connection to the HTTP port of a server.
 
 use std::error::Error;
+use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -9,27 +10,29 @@ use http::{Request, Response, Uri, header};
 use http_body_util::{BodyExt as _, Full};
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper_util::rt::TokioIo;
+use rustls::client::WantsClientCert;
 use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, RootCertStore};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, ConfigBuilder, RootCertStore};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
+use super::To;
+
 /// One connection.
 #[derive(Debug)]
-pub(in crate::cli) struct Client {
+pub(super) struct Client {
     requests: SendRequest<Full<Bytes>>,
+    /// As the user wrote it, for errors.
+    url: String,
     host: String,
     token: Option<String>,
 }
 
 impl Client {
     /// To `http://host:port` or `https://host:port`.
-    pub(in crate::cli) async fn connect(
-        url: &str,
-        token: Option<&str>,
-        ca: Option<&Path>,
-    ) -> Result<Client, Box<dyn Error>> {
+    pub(super) async fn connect(to: &To) -> Result<Client, Box<dyn Error>> {
+        let url = &to.server[..];
         let wrong = |why: &str| {
             format!("server {url:?}: {why}; expected http://host:port or https://host:port")
         };
@@ -40,6 +43,9 @@ impl Client {
             Some("https") => true,
             _ => return Err(wrong("unknown scheme").into()),
         };
+        if !secure && to.cert.is_some() {
+            return Err(wrong("a certificate can only be shown over https").into());
+        }
         let port = uri.port_u16().unwrap_or(if secure { 443 } else { 80 });
         let bare = host.trim_matches(['[', ']']).to_owned();
         let socket = TcpStream::connect((&bare[..], port)).await;
@@ -47,16 +53,17 @@ impl Client {
         socket.set_nodelay(true)?;
         let requests = if secure {
             let name = ServerName::try_from(bare)?;
-            let tls = TlsConnector::from(Arc::new(trusting(ca)?)).connect(name, socket).await;
-            spawned(tls.map_err(|error| format!("server {url:?}: {error}"))?).await?
+            let tls = TlsConnector::from(Arc::new(tls(to)?)).connect(name, socket).await;
+            spawned(tls.map_err(|error| no_tls(url, &error))?).await?
         } else {
             spawned(socket).await?
         };
-        Ok(Client { requests, host: format!("{host}:{port}"), token: token.map(str::to_owned) })
+        let (url, token) = (url.to_owned(), to.token.clone());
+        Ok(Client { requests, url, host: format!("{host}:{port}"), token })
     }
 
     /// Sends a request and reads the whole answer.
-    pub(in crate::cli) async fn post(
+    pub(super) async fn post(
         &mut self,
         path: &str,
         body: String,
@@ -68,8 +75,11 @@ impl Client {
             request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
         }
         let request = request.body(Full::new(Bytes::from(body)))?;
-        let (head, body) = self.requests.send_request(request).await?.into_parts();
-        Ok(Response::from_parts(head, body.collect().await?.to_bytes()))
+        let answer = async {
+            let (head, body) = self.requests.send_request(request).await?.into_parts();
+            Ok(Response::from_parts(head, body.collect().await?.to_bytes()))
+        };
+        answer.await.map_err(|error: hyper::Error| no_answer(&self.url, &error).into())
     }
 }
 
@@ -82,13 +92,69 @@ where
     Ok(requests)
 }
 
-/// Whom to believe.
-fn trusting(ca: Option<&Path>) -> Result<ClientConfig, Box<dyn Error>> {
+/// What an error of HTTP most likely means: another protocol is spoken there, or TLS.
+fn no_answer(url: &str, error: &hyper::Error) -> String {
+    if error.is_parse() {
+        return format!(
+            "server {url:?}: what answers there does not speak HTTP; is that the HTTP port (8080 unless it was moved), and should it be https?"
+        );
+    }
+    if error.is_incomplete_message() || error.is_canceled() {
+        return format!(
+            "server {url:?}: the connection was closed without an answer; is that the HTTP port (8080 unless it was moved), and does it want https or a client certificate (--cert)?"
+        );
+    }
+    // "connection error" alone says nothing: the cause does.
+    let mut text = format!("server {url:?}: {error}");
+    let mut cause = Error::source(error);
+    while let Some(error) = cause {
+        let _ = write!(text, ": {error}");
+        cause = error.source();
+    }
+    text
+}
+
+fn no_tls(url: &str, error: &std::io::Error) -> String {
+    let cause = error.get_ref().and_then(|cause| cause.downcast_ref::<rustls::Error>());
+    let hung_up = error.kind() == std::io::ErrorKind::UnexpectedEof;
+    if hung_up || matches!(cause, Some(rustls::Error::InvalidMessage(_))) {
+        return format!(
+            "server {url:?}: what answers there does not speak TLS; should it be http?"
+        );
+    }
+    format!("server {url:?}: {error}")
+}
+
+/// Which servers to trust, and what to show them.
+fn tls(to: &To) -> Result<ClientConfig, Box<dyn Error>> {
+    let config = trusting(to.ca.as_deref())?;
+    let (Some(cert), Some(key)) = (&to.cert, &to.client_key) else {
+        return Ok(config.with_no_client_auth());
+    };
+    let private = PrivateKeyDer::from_pem_file(key).map_err(|error| in_file(key, &error))?;
+    Ok(config.with_client_auth_cert(certificates(cert)?, private)?)
+}
+
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
+    let all: Result<Vec<_>, _> = CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
+    match all {
+        Ok(all) if all.is_empty() => Err(format!("{}: no certificate in it", path.display())),
+        all => all.map_err(|error| in_file(path, &error)),
+    }
+}
+
+fn in_file(path: &Path, error: &rustls::pki_types::pem::Error) -> String {
+    format!("{}: {error}", path.display())
+}
+
+fn trusting(
+    ca: Option<&Path>,
+) -> Result<ConfigBuilder<ClientConfig, WantsClientCert>, Box<dyn Error>> {
     let mut roots = RootCertStore::empty();
     match ca {
         Some(path) => {
-            for certificate in CertificateDer::pem_file_iter(path)? {
-                roots.add(certificate?)?;
+            for certificate in certificates(path)? {
+                roots.add(certificate)?;
             }
         }
         None => {
@@ -100,5 +166,5 @@ fn trusting(ca: Option<&Path>) -> Result<ClientConfig, Box<dyn Error>> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config =
         ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
-    Ok(config.with_root_certificates(roots).with_no_client_auth())
+    Ok(config.with_root_certificates(roots))
 }

@@ -6,11 +6,16 @@ mod server;
 mod store;
 
 use std::error::Error;
+use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Args;
+use tollgate::shared::without_secrets;
 
-pub(super) use client::Client;
+use super::output::say;
+use crate::settings::span;
+use client::Client;
 use report::Report;
 
 /// What can be asked of a key.
@@ -49,9 +54,9 @@ pub(super) struct Ask {
     #[arg(required = true)]
     key: Vec<String>,
 
-    /// Units
-    #[arg(long, short, default_value_t = 1)]
-    cost: u64,
+    /// Units [default: 1; set has no default]
+    #[arg(long, short)]
+    cost: Option<u64>,
 
     /// Where the rule or the counter is
     #[arg(long, default_value = "")]
@@ -83,7 +88,19 @@ pub(super) struct To {
 
     /// A file with the certificate that the server's is to be checked by, instead of those the system trusts
     #[arg(long, value_name = "FILE", env = "TOLLGATE_CA")]
-    ca: Option<std::path::PathBuf>,
+    ca: Option<PathBuf>,
+
+    /// A file with a certificate that is shown to the server, PEM; with --key
+    #[arg(long, value_name = "FILE", env = "TOLLGATE_CERT", requires = "client_key")]
+    cert: Option<PathBuf>,
+
+    /// The key of that certificate, PEM
+    #[arg(long = "key", value_name = "FILE", env = "TOLLGATE_KEY", requires = "cert")]
+    client_key: Option<PathBuf>,
+
+    /// How long the answer may take: 500ms, 10s
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = span::parse)]
+    timeout: Duration,
 
     /// A store to ask instead, without a server; then the limit is text
     #[arg(long, value_name = "URL", hide_env_values = true)]
@@ -91,20 +108,30 @@ pub(super) struct To {
 }
 
 impl Ask {
+    fn cost(&self) -> u64 {
+        self.cost.unwrap_or(1)
+    }
+
     /// Asks. The exit code says what came out: 0 allowed, 1 denied.
     pub(super) fn run(&self, asked: Asked) -> Result<ExitCode, Box<dyn Error>> {
+        if asked == Asked::Set && self.cost.is_none() {
+            return Err("set: --cost is missing: how many units are in use from now on".into());
+        }
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let report = runtime.block_on(async {
-            match &self.to.store {
+        let To { server, store, timeout, .. } = &self.to;
+        let report = async {
+            match store {
                 Some(url) => store::ask(url, asked, self).await,
                 None => server::ask(asked, self).await,
             }
-        })?;
-        if self.json {
-            println!("{}", report.json());
-        } else {
-            println!("{report}");
-        }
+        };
+        let report = runtime.block_on(async { tokio::time::timeout(*timeout, report).await });
+        let report = report.map_err(|_| match store {
+            Some(url) => format!("store {:?}: no answer within {timeout:?}", without_secrets(url)),
+            None => format!("server {server:?}: no answer within {timeout:?}"),
+        })??;
+        let line = if self.json { report.json() } else { report.to_string() };
+        say(&(line + "\n"))?;
         Ok(if report.passes() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 }

@@ -8,14 +8,14 @@ use serde_json::{Value, json};
 use super::{Ask, Asked, Client, Report, To};
 
 pub(super) async fn ask(asked: Asked, ask: &Ask) -> Result<Report, Box<dyn Error>> {
-    let To { server, token, ca, .. } = &ask.to;
-    let mut client = Client::connect(server, token.as_deref(), ca.as_deref()).await?;
+    let To { server, .. } = &ask.to;
+    let mut client = Client::connect(&ask.to).await?;
     let key = match &ask.key[..] {
         [one] => json!(one),
         several => json!(several),
     };
     let question =
-        json!({"limit": ask.limit, "key": key, "cost": ask.cost, "namespace": ask.namespace});
+        json!({"limit": ask.limit, "key": key, "cost": ask.cost(), "namespace": ask.namespace});
     let response = client.post(asked.path(), question.to_string()).await?;
     let answer: Value = serde_json::from_slice(response.body()).map_err(|_| {
         format!("server {server:?}: {} and no JSON; is that the HTTP port?", response.status())
@@ -24,7 +24,11 @@ pub(super) async fn ask(asked: Asked, ask: &Ask) -> Result<Report, Box<dyn Error
         StatusCode::OK | StatusCode::TOO_MANY_REQUESTS => Ok(Report(answer)),
         status => {
             let detail = answer.get("detail").and_then(Value::as_str).unwrap_or("no reason given");
-            Err(format!("{detail} ({status})").into())
+            let hint = match status {
+                StatusCode::METHOD_NOT_ALLOWED => "; is that the HTTP port?",
+                _ => "",
+            };
+            Err(format!("{detail} ({status}){hint}").into())
         }
     }
 }

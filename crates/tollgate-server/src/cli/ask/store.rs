@@ -18,8 +18,8 @@ pub(super) async fn ask(url: &str, asked: Asked, ask: &Ask) -> Result<Report, Bo
         Limiter::new(&store, &ask.namespace, &policy, tollgate::shared::OnFailure::Error, None)?;
     let parts: Vec<&str> = ask.key.iter().map(String::as_str).collect();
     match &parts[..] {
-        [one] => of(&limiter, *one, asked, ask.cost).await,
-        several => of(&limiter, Parts(several), asked, ask.cost).await,
+        [one] => of(&limiter, *one, asked, ask.cost()).await,
+        several => of(&limiter, Parts(several), asked, ask.cost()).await,
     }
 }
 
@@ -37,7 +37,7 @@ async fn of(
         Asked::Set => Operation::Set(cost),
         Asked::Reset => return Ok(Report(serde_json::json!({"reset": limiter.reset(key).await?}))),
         Asked::Usage => {
-            let decisions = limiter.ask(key, Operation::Peek(1)).await?;
+            let decisions = limiter.ask(key, Operation::Usage).await?;
             let used: Vec<_> = decisions.outcomes().iter().map(tollgate::Decision::used).collect();
             let used = match &used[..] {
                 [one] => Value::from(*one),

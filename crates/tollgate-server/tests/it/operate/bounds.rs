@@ -170,3 +170,37 @@ async fn a_system_without_room_for_files_is_waited_for() {
     // One line a second, not one for each try.
     assert!(server.log().lines().count() < 40, "{}", server.log());
 }
+
+/// With as many open files as clients can use up, unless the server keeps some for operators.
+#[tokio::test]
+async fn clients_cannot_use_up_the_files_that_operators_need() {
+    let server = Server::with("", &[], |command| {
+        let mut bounded = Command::new("prlimit");
+        bounded.arg("--nofile=256:256").arg(command.get_program()).args(command.get_args());
+        bounded.current_dir(command.get_current_dir().unwrap());
+        bounded.stdout(
+            std::fs::File::create(command.get_current_dir().unwrap().join("said")).unwrap(),
+        );
+        bounded
+            .stderr(std::fs::File::create(command.get_current_dir().unwrap().join("log")).unwrap());
+        *command = bounded;
+    });
+    let log = server.log();
+    assert!(log.contains("[connections] max needs more open files"), "{log}");
+    let mut held = Vec::new();
+    for _ in 0..400 {
+        held.push(TcpStream::connect(server.resp).await.unwrap());
+    }
+    eventually("those beyond the bound are refused", || {
+        server.admin("/metrics").contains("tollgate_connections{port=\"resp\"} 128\n")
+    });
+    for path in ["/health", "/ready"] {
+        let said = server.admin(path);
+        assert!(said.starts_with("HTTP/1.1 200"), "{path}: {said}");
+    }
+    // The configuration is not another one for that: a reload has nothing to say.
+    server.put("tollgate.toml", "[limits]\napi = '3/day'\n");
+    server.process.signal("HUP");
+    server.logged("new rules are in force");
+    assert!(server.admin("/metrics").contains("tollgate_config_in_force 1\n"));
+}

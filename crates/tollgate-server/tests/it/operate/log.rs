@@ -41,3 +41,25 @@ fn a_wrong_level_is_refused_by_serve_and_by_check() {
         }
     }
 }
+
+/// A domain and a namespace may have one name, and rules of one name in them.
+#[tokio::test]
+async fn a_domain_and_a_namespace_of_one_name_are_counted_apart() {
+    let config = "[namespaces.shop.limits]\nuser = '9/day'\n\
+                  [[domains.shop.descriptors]]\nkey = 'user'\nlimit = '9/day'\n";
+    let server = Server::told(config);
+    assert_eq!(ask("grpc", server.grpc, None, None).await.as_deref(), Ok("answered"));
+    let request = "POST /v1/hit?limit=user&key=somebody&namespace=shop HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
+    for _ in 0..2 {
+        let said = exchange(connect(server.http, None).await.unwrap(), request).await.unwrap();
+        assert!(said.starts_with("HTTP/1.1 200"), "{said}");
+    }
+    let metrics = server.admin("/metrics");
+    for (place, hits) in [("namespace=\"\",domain=\"shop\"", 1), ("namespace=\"shop\"", 2)] {
+        let line =
+            format!("tollgate_hits_total{{{place},rule=\"user\",verdict=\"allowed\"}} {hits}\n");
+        assert!(metrics.contains(&line), "{line}{metrics}");
+    }
+    let (rules, keys) = (server.admin("/rules"), server.admin("/keys"));
+    assert!(rules.contains("\"domain\":\"shop\"") && keys.contains("\"domain\":\"shop\""));
+}

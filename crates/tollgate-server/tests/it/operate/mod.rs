@@ -6,6 +6,7 @@ mod bounds;
 mod drain;
 mod log;
 mod packaging;
+mod ready;
 mod tls;
 mod traces;
 

@@ -2,6 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use tollgate::shared::Guard;
+use tollgate_server::config;
+use tollgate_server::settings::Settings;
+
 use super::*;
 
 fn text(path: &str) -> String {
@@ -62,6 +66,49 @@ fn is_read(path: &Path) {
 #[test]
 fn the_configuration_that_is_packaged_is_read() {
     is_read(&repository("packaging/tollgate.toml"));
+}
+
+/// The packaged file with those commented lines in force that are settings and that `wanted` picks.
+fn with_comments(wanted: impl Fn(&str) -> bool) -> String {
+    let is_setting = |line: &str| {
+        let name = line.split([' ', '=']).next().unwrap_or_default();
+        let bare = !name.is_empty() && name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');
+        line.starts_with('[') || bare && line[name.len()..].starts_with(" = ")
+    };
+    let packaged = text("packaging/tollgate.toml");
+    let lines = packaged.lines().map(|line| match line.strip_prefix("# ") {
+        Some(setting) if is_setting(setting) && wanted(setting) => setting.to_owned(),
+        _ => line.to_owned(),
+    });
+    lines.map(|line| line + "\n").collect()
+}
+
+/// Everything in the packaged file is the default, unless its comment calls it an example.
+#[test]
+fn the_packaged_configuration_shows_the_real_defaults() {
+    let shown = with_comments(|line| !line.contains("# an example"));
+    assert!(shown.contains("\ndeadline = "), "{shown}");
+    let mut settings = config::read(&shown, "tollgate.toml").unwrap().settings;
+    let (pause, longest) = Guard::DEFAULT_PAUSES;
+    let store = &mut settings.store;
+    assert_eq!(store.deadline.take(), Some(Guard::DEFAULT_DEADLINE));
+    assert_eq!(store.breaker_failures.take(), Some(Guard::DEFAULT_OPEN_AFTER));
+    assert_eq!(store.breaker_pause.take(), Some(pause));
+    assert_eq!(store.breaker_longest_pause.take(), Some(longest));
+    assert_eq!(store.remember_denials.take(), Some(Guard::DEFAULT_DENIALS));
+    // What the builders of all stores that share a server begin their keys with.
+    assert_eq!(store.prefix.take().as_deref(), Some("tollgate"));
+    assert_eq!(settings, Settings::default());
+}
+
+#[test]
+fn the_examples_in_the_packaged_configuration_are_read() {
+    let hash = format!("sha256:{}", "0".repeat(64));
+    let all = with_comments(|_| true).replace("sha256:…", &hash);
+    let all = all.replace("include = [\"rules/*.yaml\"]", "");
+    let settings = config::read(&all, "tollgate.toml").unwrap().settings;
+    assert!(settings.tls.certificate.is_some() && settings.traces.endpoint.is_some());
+    assert!(settings.store.max_keys.is_some() && settings.connections.idle_timeout.is_some());
 }
 
 #[test]

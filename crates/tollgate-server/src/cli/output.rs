@@ -1,0 +1,22 @@
+//! Standard output, for commands.
+
+use std::io::{ErrorKind, Write as _};
+
+/// Writes a text. Who stops reading, as `head` does, has what it wanted: that is no error.
+///
+/// # Errors
+/// When the text cannot be written for another reason: a disk that is full.
+pub(super) fn say(text: &str) -> Result<(), String> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(format!("the output cannot be written: {error}"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Writes a line to standard error, if anybody reads it.
+pub(super) fn complain(line: &str) {
+    let _ = writeln!(std::io::stderr().lock(), "{line}");
+}
