@@ -73,6 +73,9 @@ pub use together::{AllDecision, Item, hit_all, hit_all_at, refund_all};
 /// Keys that a store holds unless told otherwise.
 const DEFAULT_MAX_KEYS: usize = 10_000_000;
 
+/// Limits that a store knows unless told otherwise.
+const DEFAULT_MAX_LIMITS: usize = 100_000;
+
 /// How often a store cleans unless told otherwise.
 const DEFAULT_CLEAN_PERIOD: std::time::Duration = std::time::Duration::from_secs(60);
 

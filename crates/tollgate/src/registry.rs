@@ -1,59 +1,103 @@
-//! The limits that a store knows: one number for each (namespace, limit identity), for ever as long as anybody could mean it.
+//! The limits that a store knows. Each (namespace, limit identity) has a number until it is forgotten.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::error::Error;
 use crate::limit::Limit;
+use crate::time::Timestamp;
 
 /// Locks, also after a panic elsewhere: what we guard is consistent between any two statements.
 pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Named entries of type `E`, each made once.
+/// Namespace and identity of a limit.
+type Name = (Box<str>, String);
+
+/// Named entries of type `E`, each made once, and at most `max` of them.
 #[derive(Debug)]
 pub(crate) struct Registry<E> {
     inner: Mutex<Inner<E>>,
+    max: usize,
+    /// When the store may be cleaned again to make room for an entry, in microseconds.
+    clean_due: AtomicU64,
 }
 
 #[derive(Debug)]
 struct Inner<E> {
-    by_name: HashMap<(Box<str>, String), Arc<E>>,
-    by_number: Vec<Option<Arc<E>>>,
+    by_name: HashMap<Arc<Name>, Arc<E>>,
+    by_number: Vec<Option<(Arc<Name>, Arc<E>)>>,
     free: Vec<u32>,
 }
 
+/// The store knows as many limits as it may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Full {
+    max: usize,
+}
+
+impl From<Full> for Error {
+    fn from(Full { max }: Full) -> Error {
+        Error::request(format!(
+            "{max} limits: the store holds no more of them (max_limits), and all are in use"
+        ))
+    }
+}
+
 impl<E> Registry<E> {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(max: usize) -> Self {
         let inner = Inner { by_name: HashMap::new(), by_number: Vec::new(), free: Vec::new() };
-        Registry { inner: Mutex::new(inner) }
+        Registry { inner: Mutex::new(inner), max, clean_due: AtomicU64::new(0) }
     }
 
-    /// The entry of this limit, made by `make` with its number if it is new.
-    pub(crate) fn entry<X>(
+    /// The entry of this limit, made by `make` with its number if it is new; and whether it is.
+    pub(crate) fn entry(
         &self,
         namespace: &str,
         limit: &Limit,
-        make: impl FnOnce(u32) -> Result<E, X>,
-    ) -> Result<Arc<E>, X> {
+        make: impl FnOnce(u32) -> E,
+    ) -> Result<(Arc<E>, bool), Full> {
         let mut inner = lock(&self.inner);
         let name = (namespace.into(), limit.identity());
         if let Some(entry) = inner.by_name.get(&name) {
-            return Ok(Arc::clone(entry));
+            return Ok((Arc::clone(entry), false));
         }
-        let fresh = u32::try_from(inner.by_number.len()).unwrap_or(u32::MAX);
-        let number = inner.free.last().copied().unwrap_or(fresh);
-        let entry = Arc::new(make(number)?);
-        if inner.free.pop().is_none() {
+        if inner.by_name.len() >= self.max {
+            return Err(Full { max: self.max });
+        }
+        let number = inner.free.pop().unwrap_or_else(|| {
             inner.by_number.push(None);
-        }
-        inner.by_number[number as usize] = Some(Arc::clone(&entry));
+            u32::try_from(inner.by_number.len() - 1).unwrap_or(u32::MAX)
+        });
+        let (name, entry) = (Arc::new(name), Arc::new(make(number)));
+        inner.by_number[number as usize] = Some((Arc::clone(&name), Arc::clone(&entry)));
         inner.by_name.insert(name, Arc::clone(&entry));
-        Ok(entry)
+        Ok((entry, true))
+    }
+
+    /// Whether to clean the whole store now to make room for an entry. True once in `pause`
+    /// microseconds, so that callers at the bound do not clean again and again.
+    pub(crate) fn is_cleaning_due(&self, now: Timestamp, pause: u64) -> bool {
+        let next = now.plus(pause).as_micros();
+        let is_due = |due| (now.as_micros() >= due).then_some(next);
+        self.clean_due.fetch_update(Ordering::Relaxed, Ordering::Relaxed, is_due).is_ok()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        lock(&self.inner).by_name.len()
+    }
+
+    /// All numbers are below it.
+    pub(crate) fn numbers(&self) -> usize {
+        lock(&self.inner).by_number.len()
     }
 
     pub(crate) fn by_number(&self, number: u32) -> Option<Arc<E>> {
-        lock(&self.inner).by_number.get(number as usize).cloned().flatten()
+        let inner = lock(&self.inner);
+        let (_, entry) = inner.by_number.get(number as usize)?.as_ref()?;
+        Some(Arc::clone(entry))
     }
 
     /// All entries of a namespace.
@@ -63,22 +107,18 @@ impl<E> Registry<E> {
         in_namespace.map(|(_, entry)| Arc::clone(entry)).collect()
     }
 
-    pub(crate) fn all(&self) -> Vec<Arc<E>> {
-        lock(&self.inner).by_name.values().cloned().collect()
-    }
-
-    /// Forgets entries that nobody holds and that `unused` gives up.
-    pub(crate) fn forget(&self, unused: impl Fn(&E) -> bool) {
+    /// Forgets the entry of this number if nobody holds it and `unused` gives it up.
+    pub(crate) fn forget(&self, number: usize, unused: impl Fn(&E) -> bool) {
         // One reference by name and one by number.
         const OURS: usize = 2;
         let mut inner = lock(&self.inner);
         let Inner { by_name, by_number, free } = &mut *inner;
-        by_name.retain(|_, entry| Arc::strong_count(entry) > OURS || !unused(entry));
-        for (number, place) in by_number.iter_mut().enumerate() {
-            if place.as_ref().is_some_and(|entry| Arc::strong_count(entry) == 1) {
-                *place = None;
-                free.extend(u32::try_from(number));
-            }
+        let Some(place) = by_number.get_mut(number) else { return };
+        let unused =
+            |(_, entry): &mut (_, Arc<E>)| Arc::strong_count(entry) == OURS && unused(entry);
+        if let Some((name, _)) = place.take_if(unused) {
+            by_name.remove(&name);
+            free.extend(u32::try_from(number));
         }
     }
 }

@@ -25,6 +25,7 @@ use crate::time::micros_up;
 pub struct AtomicBuilder<C = SystemClock> {
     clock: C,
     max_keys: usize,
+    max_limits: usize,
     clean_period: Duration,
     key_older_than: Option<Duration>,
 }
@@ -34,6 +35,7 @@ impl AtomicBuilder {
         AtomicBuilder {
             clock: SystemClock::new(),
             max_keys: crate::DEFAULT_MAX_KEYS,
+            max_limits: crate::DEFAULT_MAX_LIMITS,
             clean_period: crate::DEFAULT_CLEAN_PERIOD,
             key_older_than: None,
         }
@@ -51,6 +53,7 @@ impl<C> AtomicBuilder<C> {
         AtomicBuilder {
             clock,
             max_keys: self.max_keys,
+            max_limits: self.max_limits,
             clean_period: self.clean_period,
             key_older_than: self.key_older_than,
         }
@@ -68,6 +71,25 @@ impl<C> AtomicBuilder<C> {
     /// ```
     pub fn max_keys(mut self, max_keys: usize) -> Self {
         self.max_keys = max_keys;
+        self
+    }
+
+    /// The most limits that the store knows, over all namespaces: 100,000 by default. A limit that
+    /// has no limiter and only fresh keys is forgotten within a few clean periods. A limit that
+    /// has a limiter or a key in use is never dropped. At the bound a new limit takes the place of
+    /// an unused one, which the store looks for at most 16 times in a clean period; if there is
+    /// none, preparing the new limit is an error.
+    ///
+    /// ```
+    /// # use tollgate::Atomic;
+    /// let store = Atomic::builder().max_limits(1).build();
+    /// let login = store.limiter("5/minute")?;
+    /// assert!(store.limiter("10/second").is_err());
+    /// drop(login);
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    pub fn max_limits(mut self, max_limits: usize) -> Self {
+        self.max_limits = max_limits;
         self
     }
 
@@ -106,13 +128,13 @@ impl<C: Clock> AtomicBuilder<C> {
         let (made_at, clean_period) = (self.clock.now(), micros_up(self.clean_period));
         let inner = Inner {
             hasher: RandomState::default(),
-            registry: Registry::new(),
+            registry: Registry::new(self.max_limits),
             shared: Arc::new(Shared::new(self.max_keys)),
             overflowed: AtomicUsize::new(0),
             made_at,
             clean_period,
             round_due: AtomicU64::new(made_at.plus(clean_period).as_micros()),
-            idle: std::sync::Mutex::default(),
+            round: std::sync::Mutex::default(),
             key_older_than: self.key_older_than.map(micros_up),
             clock: self.clock,
         };

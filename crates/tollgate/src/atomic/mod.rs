@@ -39,7 +39,6 @@ pub(crate) mod cell;
 
 pub use builder::AtomicBuilder;
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -118,6 +117,10 @@ struct Kept<W: Word> {
     age_due: Option<AtomicU64>,
 }
 
+/// How many steps of a cleaning round `prepare` does for a new limit. To clean a table and forget its
+/// limit takes about four, so limits that are used once are forgotten faster than they are made.
+const ROUND_STEPS: usize = 16;
+
 struct Inner<C> {
     clock: C,
     hasher: RandomState,
@@ -128,9 +131,10 @@ struct Inner<C> {
     /// Microseconds.
     clean_period: u64,
     key_older_than: Option<u64>,
-    /// When to look after tables that nobody hits, and those that are still to be looked after.
+    /// When the next round begins that cleans all tables, also those that nobody hits.
     round_due: AtomicU64,
-    idle: std::sync::Mutex<VecDeque<Arc<Known>>>,
+    /// The number of the limit whose table is next, during such a round.
+    round: std::sync::Mutex<Option<u32>>,
 }
 
 impl Atomic {
@@ -183,6 +187,19 @@ impl<C> Atomic<C> {
         self.len() == 0
     }
 
+    /// How many limits it knows. Those that are not in use any more count until they are cleaned.
+    ///
+    /// ```
+    /// let store = tollgate::Atomic::new();
+    /// let limiter = store.limiter("1/second")?;
+    /// assert_eq!(store.limits(), 1);
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    #[must_use]
+    pub fn limits(&self) -> usize {
+        self.inner.registry.len()
+    }
+
     /// How many hits were decided on a state that unknown keys share, because the store was at its bound. Should stay zero.
     ///
     /// ```
@@ -203,10 +220,7 @@ impl<C: Clock + 'static> Atomic<C> {
     /// ```
     #[allow(clippy::must_use_candidate)]
     pub fn clean(&self) -> usize {
-        let now = self.inner.clock.now();
-        let gone = self.inner.registry.all().iter().map(|known| self.inner.clean(known, now)).sum();
-        self.inner.forget_limits(now);
-        gone
+        self.inner.clean_all(self.inner.clock.now())
     }
 
     /// Forgets all keys of all limits in a namespace.
@@ -310,8 +324,72 @@ impl<C: Clock> Inner<C> {
         self.round_due.fetch_update(Ordering::Relaxed, Ordering::Relaxed, is_due).is_ok()
     }
 
-    fn forget_limits(&self, now: Timestamp) {
-        self.registry.forget(|known| known.is_empty() && self.shares_nothing(known, now));
+    fn clean_all(&self, now: Timestamp) -> usize {
+        let mut gone = 0;
+        for number in 0..self.registry.numbers() {
+            let known = u32::try_from(number).ok().and_then(|n| self.registry.by_number(n));
+            gone += known.map_or(0, |known| self.clean(&known, now));
+            self.forget_limit(number, now);
+        }
+        gone
+    }
+
+    /// Forgets the limit of this number if it has neither a limiter nor a key.
+    fn forget_limit(&self, number: usize, now: Timestamp) {
+        self.registry.forget(number, |known| known.is_empty() && self.shares_nothing(known, now));
+    }
+
+    /// One small step of a cleaning round, which cleans all tables, also those that nobody hits, and
+    /// forgets unused limits. Returns whether more steps are due now; `None` if another thread is
+    /// doing a step.
+    fn round_step(&self, now: Timestamp) -> Option<bool> {
+        let mut round = self.round.try_lock().ok()?;
+        if round.is_none() && !self.round_is_due(now) {
+            return Some(false);
+        }
+        let number = round.unwrap_or(0);
+        let known = self.registry.by_number(number);
+        if known.is_some_and(|known| self.clean_a_little(&known, now)) {
+            *round = Some(number);
+            return Some(true);
+        }
+        self.forget_limit(number as usize, now);
+        *round = Some(number + 1).filter(|next| (*next as usize) < self.registry.numbers());
+        Some(round.is_some())
+    }
+
+    /// The limit in a namespace; it may have to be made.
+    fn known(
+        &self,
+        namespace: &str,
+        limit: &Limit,
+        machine: AnyMachine,
+    ) -> Result<Arc<Known>, Error> {
+        let width = pack::width(limit)?;
+        let entry = || {
+            self.registry.entry(namespace, limit, |_| Known {
+                kept: match width {
+                    ByWidth::Narrow(()) => ByWidth::Narrow(self.keep(limit)),
+                    ByWidth::Wide(()) => ByWidth::Wide(self.keep(limit)),
+                },
+                latest: std::sync::Mutex::new(machine),
+            })
+        };
+        let now = self.clock.now();
+        let (known, is_new) = entry().or_else(|full| {
+            if !self.registry.is_cleaning_due(now, self.clean_period / 16) {
+                return Err(full);
+            }
+            self.clean_all(now);
+            entry()
+        })?;
+        if is_new {
+            // A limit that is used once gets no more hits that would clean its table, so the
+            // preparation of new limits cleans the older ones.
+            let mut steps = 0..ROUND_STEPS;
+            let _ = steps.all(|_| self.shared.free_some() || self.round_step(now) == Some(true));
+        }
+        Ok(known)
     }
 
     /// Whether the state that keys without a slot share is as good as none.
@@ -341,15 +419,7 @@ impl<C: Clock + 'static> Store for Atomic<C> {
 
     fn prepare(&self, namespace: &str, limit: &Limit) -> Result<Prepared, Error> {
         let machine = AnyMachine::new(limit);
-        let width = pack::width(limit)?;
-        let inner = &self.inner;
-        let known = inner.registry.entry(namespace, limit, |_| {
-            let kept = match width {
-                ByWidth::Narrow(()) => ByWidth::Narrow(inner.keep(limit)),
-                ByWidth::Wide(()) => ByWidth::Wide(inner.keep(limit)),
-            };
-            Ok::<_, Error>(Known { kept, latest: std::sync::Mutex::new(machine) })
-        })?;
+        let known = self.inner.known(namespace, limit, machine)?;
         *crate::registry::lock(&known.latest) = machine;
         Ok(Prepared { known, machine })
     }

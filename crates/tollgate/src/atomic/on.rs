@@ -190,20 +190,12 @@ impl<'a, W: Word, M: Pack<W>, C: Clock> On<'a, W, M, C> {
         }
         // A caller may have made up a time far ahead.
         let now = self.now.min(self.store.clock.now());
-        let Ok(mut idle) = self.store.idle.try_lock() else { return };
-        if let Some(known) = idle.front() {
-            if !self.store.clean_a_little(known, now) {
-                idle.pop_front();
-            }
-        } else if self.kept.is_clean_due(now, 0, self.store.clean_period) {
+        if self.kept.is_clean_due(now, 0, self.store.clean_period) {
             self.begin_move_if_due();
-            if self.store.round_is_due(now) {
-                self.store.forget_limits(now);
-                idle.extend(self.store.registry.all());
-            }
         }
+        let Some(more) = self.store.round_step(now) else { return };
         let clean_due = self.kept.clean_due.load(Ordering::Relaxed);
-        self.kept.table.due.store(if idle.is_empty() { clean_due } else { 0 }, Ordering::Relaxed);
+        self.kept.table.due.store(if more { 0 } else { clean_due }, Ordering::Relaxed);
     }
 
     /// Whether a move was begun.

@@ -29,6 +29,7 @@ use crate::time::micros_up;
 pub struct MemoryBuilder<C = SystemClock> {
     clock: C,
     max_keys: usize,
+    max_limits: usize,
     clean_period: Duration,
     key_older_than: Option<Duration>,
     before_clean: Option<BeforeClean>,
@@ -39,6 +40,7 @@ impl MemoryBuilder {
         MemoryBuilder {
             clock: SystemClock::new(),
             max_keys: crate::DEFAULT_MAX_KEYS,
+            max_limits: crate::DEFAULT_MAX_LIMITS,
             clean_period: crate::DEFAULT_CLEAN_PERIOD,
             key_older_than: None,
             before_clean: None,
@@ -63,6 +65,7 @@ impl<C> MemoryBuilder<C> {
         MemoryBuilder {
             clock,
             max_keys: self.max_keys,
+            max_limits: self.max_limits,
             clean_period: self.clean_period,
             key_older_than: self.key_older_than,
             before_clean: self.before_clean,
@@ -84,6 +87,25 @@ impl<C> MemoryBuilder<C> {
     /// ```
     pub fn max_keys(mut self, max_keys: usize) -> Self {
         self.max_keys = max_keys;
+        self
+    }
+
+    /// The most limits that the store knows, over all namespaces: 100,000 by default. A limit that
+    /// has no limiter and only fresh keys is forgotten within a few clean periods. A limit that
+    /// has a limiter or a key in use is never dropped. At the bound a new limit takes the place of
+    /// an unused one, which the store looks for at most 16 times in a clean period; if there is
+    /// none, preparing the new limit is an error.
+    ///
+    /// ```
+    /// # use tollgate::Memory;
+    /// let store = Memory::builder().max_limits(1).build();
+    /// let login = store.limiter("5/minute")?;
+    /// assert!(store.limiter("10/second").is_err());
+    /// drop(login);
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    pub fn max_limits(mut self, max_limits: usize) -> Self {
+        self.max_limits = max_limits;
         self
     }
 
@@ -138,7 +160,7 @@ impl<C: Clock> MemoryBuilder<C> {
         let inner = Inner {
             hasher: RandomState::default(),
             shards: shards.collect(),
-            registry: Registry::new(),
+            registry: Registry::new(self.max_limits),
             count: Count {
                 keys: AtomicUsize::new(0),
                 max_keys: self.max_keys,

@@ -1,6 +1,7 @@
 //! Housekeeping: states that equal a fresh one go, one shard at a time.
 
 use std::cell::Cell;
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -128,9 +129,11 @@ impl<C: Clock> Inner<C> {
         // Never judged by a time ahead of the store's own clock, which a caller may have made up.
         let now = now.min(self.clock.now());
         let step = self.clean_cursor.fetch_add(1, Ordering::Relaxed);
-        self.clean_shard(step % self.shards.len(), now, false);
-        if step % self.shards.len() == self.shards.len() - 1 {
-            self.forget_limits(now);
+        let (index, all) = (step % self.shards.len(), self.shards.len());
+        self.clean_shard(index, now, false);
+        let numbers = self.registry.numbers();
+        self.forget_limits(numbers * index / all..numbers * (index + 1) / all, now);
+        if index == all - 1 {
             let next = now.plus(self.clean_period);
             self.clean_due.store(next.as_micros(), Ordering::Relaxed);
         }
@@ -142,15 +145,29 @@ impl<C: Clock> Inner<C> {
             return 0;
         }
         let gone = (0..self.shards.len()).map(|index| self.clean_shard(index, now, true)).sum();
-        self.forget_limits(now);
+        self.forget_limits(0..self.registry.numbers(), now);
         gone
     }
 
-    fn forget_limits(&self, now: Timestamp) {
-        self.registry.forget(|known| {
-            let machine = lock(&known.latest).1;
-            known.overflow.tidy(&machine, now) && known.keys.load(Ordering::Relaxed) == 0
-        });
+    /// Cleans all shards to make room for a new limit, unless that was done a short time ago.
+    /// Returns whether it cleaned.
+    pub(super) fn clean_to_make_room(&self) -> bool {
+        let now = self.clock.now();
+        let due = self.registry.is_cleaning_due(now, self.clean_period / 16);
+        if due {
+            self.clean_all(now);
+        }
+        due
+    }
+
+    /// Forgets those limits of these numbers that have neither a limiter nor a key.
+    fn forget_limits(&self, numbers: Range<usize>, now: Timestamp) {
+        for number in numbers {
+            self.registry.forget(number, |known| {
+                let machine = lock(&known.latest).1;
+                known.overflow.tidy(&machine, now) && known.keys.load(Ordering::Relaxed) == 0
+            });
+        }
     }
 
     fn clean_shard(&self, index: usize, now: Timestamp, shrinks: bool) -> usize {

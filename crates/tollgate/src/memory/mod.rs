@@ -173,6 +173,19 @@ impl<C> Memory<C> {
         self.len() == 0
     }
 
+    /// How many limits it knows. Those that are not in use any more count until they are cleaned.
+    ///
+    /// ```
+    /// let store = tollgate::Memory::new();
+    /// let limiter = store.limiter("1/second")?;
+    /// assert_eq!(store.limits(), 1);
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    #[must_use]
+    pub fn limits(&self) -> usize {
+        self.inner.registry.len()
+    }
+
     /// How many hits were decided on a state that unknown keys share, because the store was at its bound. Should stay zero.
     ///
     /// ```
@@ -257,14 +270,20 @@ impl<C: Clock + 'static> Store for Memory<C> {
     fn prepare(&self, namespace: &str, limit: &Limit) -> Result<Prepared, Error> {
         let machine = AnyMachine::new(limit);
         let latest = || (Arc::new(limit.clone()), machine);
-        let known = self.inner.registry.entry(namespace, limit, |number| {
-            Ok::<_, Error>(Known {
+        let entry = || {
+            self.inner.registry.entry(namespace, limit, |number| Known {
                 number,
                 namespace: namespace.into(),
                 latest: Mutex::new(latest()),
                 keys: AtomicUsize::new(0),
                 overflow: Overflow::default(),
             })
+        };
+        let (known, _) = entry().or_else(|full| {
+            if !self.inner.clean_to_make_room() {
+                return Err(full);
+            }
+            entry()
         })?;
         *lock(&known.latest) = latest();
         Ok(Prepared { known, machine })

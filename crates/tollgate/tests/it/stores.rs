@@ -35,6 +35,7 @@ pub(crate) type AnyClock = Arc<dyn Clock>;
 pub(crate) struct Settings {
     pub(crate) clock: AnyClock,
     pub(crate) max_keys: usize,
+    pub(crate) max_limits: usize,
     pub(crate) clean_period: Duration,
     pub(crate) key_older_than: Option<Duration>,
 }
@@ -45,6 +46,7 @@ impl Settings {
         Settings {
             clock: Arc::new(clock),
             max_keys: 1_000_000,
+            max_limits: 100_000,
             clean_period: Duration::from_secs(1_000_000_000),
             key_older_than: None,
         }
@@ -61,6 +63,8 @@ pub(crate) trait Subject: Store + std::fmt::Debug {
     fn sweep(&self) -> usize;
     /// Keys that take room.
     fn entries(&self) -> usize;
+    /// Limits that it knows.
+    fn known_limits(&self) -> usize;
     /// Hits decided on a shared state.
     fn hits_at_the_bound(&self) -> usize;
     fn forget_namespace(&self, namespace: &str);
@@ -75,6 +79,7 @@ impl Subject for MemorySubject {
         let builder = Memory::builder()
             .clock(settings.clock)
             .max_keys(settings.max_keys)
+            .max_limits(settings.max_limits)
             .clean_period(settings.clean_period);
         match settings.key_older_than {
             Some(age) => builder.key_older_than(age).build(),
@@ -88,6 +93,10 @@ impl Subject for MemorySubject {
 
     fn entries(&self) -> usize {
         self.len()
+    }
+
+    fn known_limits(&self) -> usize {
+        self.limits()
     }
 
     fn hits_at_the_bound(&self) -> usize {
@@ -108,6 +117,7 @@ impl Subject for AtomicSubject {
         let builder = Atomic::builder()
             .clock(settings.clock)
             .max_keys(settings.max_keys)
+            .max_limits(settings.max_limits)
             .clean_period(settings.clean_period);
         match settings.key_older_than {
             Some(age) => builder.key_older_than(age).build(),
@@ -121,6 +131,10 @@ impl Subject for AtomicSubject {
 
     fn entries(&self) -> usize {
         self.len()
+    }
+
+    fn known_limits(&self) -> usize {
+        self.limits()
     }
 
     fn hits_at_the_bound(&self) -> usize {
@@ -218,6 +232,8 @@ macro_rules! conformance {
                     hits_clean_when_the_period_has_passed,
                     hits_forget_unused_keys_at_their_age,
                     keys_in_use_outlive_their_age,
+                    limits_that_were_used_once_are_forgotten,
+                    no_limit_in_use_is_dropped_at_the_bound,
                     unused_keys_go_at_their_age,
                     without_an_age_unused_keys_stay,
                 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tollgate::{Limiter, ManualClock};
 
+use super::allocation::live_bytes;
 use super::{HOUR, START, Settings, Subject, limiter, limiters, store};
 
 pub(super) fn cleaning_counts_what_went<S: Subject>() {
@@ -163,4 +164,53 @@ pub(super) fn without_an_age_unused_keys_stay<S: Subject>() {
     let kept = all.iter().filter(|limited| limited.usage("key") == 1).count();
     assert!(kept >= all.len() - 1, "{kept} of {}", all.len());
     assert_eq!(store.entries(), kept);
+}
+
+/// As with requests that bring their own limits. Nothing but the next limit looks after the last.
+pub(super) fn limits_that_were_used_once_are_forgotten<S: Subject>() {
+    const PER_PERIOD: u32 = 500;
+    let clock = ManualClock::new(START);
+    let period = Duration::from_secs(60);
+    let store = S::build(Settings { clean_period: period, ..Settings::new(clock.clone()) });
+    let use_once = |from: u32| {
+        for number in from..from + 6 * PER_PERIOD {
+            let tenant = format!("tenant {number}");
+            let once = Limiter::on(&store, &tenant, "1/minute").expect("there is room");
+            assert!(once.hit("key").allowed());
+            clock.advance(period / PER_PERIOD);
+        }
+        (store.known_limits(), live_bytes())
+    };
+    let (limits, bytes) = use_once(0);
+    // One period until a state is fresh, one until somebody looks, and the time to look.
+    assert!(limits <= 3 * PER_PERIOD as usize, "{limits} limits");
+    let (later_limits, later_bytes) = use_once(1_000_000);
+    assert!(later_limits <= 3 * PER_PERIOD as usize, "{later_limits} limits");
+    let grown = later_bytes.saturating_sub(bytes);
+    assert!(grown < 500_000, "{grown} bytes more after as many limits again");
+}
+
+pub(super) fn no_limit_in_use_is_dropped_at_the_bound<S: Subject>() {
+    let clock = ManualClock::new(START);
+    let settings = Settings::new(clock.clone());
+    let store = S::build(Settings { max_limits: 3, clean_period: HOUR, ..settings });
+    let held = limiter(&store, "5/minute");
+    let counted = limiter(&store, "5/hour");
+    assert!(counted.hit("key").allowed());
+    drop(counted);
+    drop(limiter(&store, "7/hour"));
+    // The third is neither held nor has it a key: it gives way.
+    let third = limiter(&store, "8/hour");
+    assert_eq!(store.known_limits(), 3);
+
+    let refused = Limiter::on(&store, "", "9/hour").expect_err("all three are in use");
+    assert!(refused.to_string().contains("3 limits") && refused.to_string().contains("max_limits"));
+    assert_eq!(limiter(&store, "5/hour").usage("key"), 1, "a limit that is known is accepted");
+    assert!(held.hit("key").allowed() && third.hit("key").allowed());
+
+    clock.advance(2 * HOUR);
+    // Its key has run out by now.
+    let fourth = limiter(&store, "9/hour");
+    assert!(fourth.hit("key").allowed());
+    assert_eq!((held.usage("key"), store.known_limits()), (0, 3));
 }

@@ -1,6 +1,6 @@
 //! Stores with a planted race. Every check must see it, else the check proves nothing; the same store without a race is the counter-proof.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -209,6 +209,10 @@ impl<const RACE: u8> Subject for Planted<RACE> {
             return self.remove(&stale);
         }
         self.remove(&stale)
+    }
+
+    fn known_limits(&self) -> usize {
+        lock(&self.inner.states).keys().map(|place| &place.0).collect::<HashSet<_>>().len()
     }
 
     fn entries(&self) -> usize {
