@@ -1,41 +1,161 @@
-//! A place for the bytes that is chosen at run time.
+//! A storage backend chosen at run time, which holds its writes back until the database is checked.
 
 use std::io;
 use std::ops::Bound;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use redb::{BackendError, StorageBackend};
 
-/// A [`StorageBackend`] whose type nobody knows.
+/// A [`StorageBackend`] that writes nothing until [`Backend::write_through`]: opening a database
+/// writes to it, and a file that turns out to be damaged or foreign must stay as it is.
+#[derive(Clone, Debug)]
+pub(crate) struct Backend(Arc<Shared>);
+
 #[derive(Debug)]
-pub(crate) struct Backend(pub(crate) Box<dyn StorageBackend>);
+struct Shared {
+    inner: Box<dyn StorageBackend>,
+    /// `None` once writes go through.
+    held: RwLock<Option<Held>>,
+}
+
+/// Changes in their order. There are few: a check reads everything and writes the header.
+#[derive(Debug, Default)]
+struct Held {
+    changes: Vec<Change>,
+    len: u64,
+    /// So many bytes of the inner backend are still valid.
+    valid: u64,
+}
+
+#[derive(Debug)]
+enum Change {
+    Write(u64, Vec<u8>),
+    SetLen(u64),
+    Sync,
+}
+
+impl Backend {
+    pub(crate) fn new(inner: impl StorageBackend) -> io::Result<Backend> {
+        let len = inner.len()?;
+        let held = RwLock::new(Some(Held { len, valid: len, ..Held::default() }));
+        Ok(Backend(Arc::new(Shared { inner: Box::new(inner), held })))
+    }
+
+    /// Writes what was held back, in order; from now on all writes go through.
+    pub(crate) fn write_through(&self) -> io::Result<()> {
+        let mut held = self.held_mut();
+        for change in held.as_ref().map_or(&[][..], |held| &held.changes) {
+            match change {
+                Change::Write(offset, data) => self.0.inner.write(*offset, data)?,
+                Change::SetLen(len) => self.0.inner.set_len(*len)?,
+                Change::Sync => self.0.inner.sync_data()?,
+            }
+        }
+        *held = None;
+        Ok(())
+    }
+
+    fn held(&self) -> RwLockReadGuard<'_, Option<Held>> {
+        self.0.held.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn held_mut(&self) -> RwLockWriteGuard<'_, Option<Held>> {
+        self.0.held.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Holds a change back, or passes it on.
+    fn change(
+        &self,
+        change: impl FnOnce(&mut Held) -> Change,
+        pass_on: impl FnOnce(&dyn StorageBackend) -> io::Result<()>,
+    ) -> io::Result<()> {
+        if self.held().is_none() {
+            return pass_on(&*self.0.inner);
+        }
+        if let Some(held) = &mut *self.held_mut() {
+            let change = change(held);
+            held.changes.push(change);
+        }
+        Ok(())
+    }
+}
+
+impl Held {
+    fn read(&self, inner: &dyn StorageBackend, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        let end = offset.saturating_add(out.len() as u64);
+        if end > self.len {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        out.fill(0);
+        if let Some(valid) = out.get_mut(..within(self.valid, offset, end)) {
+            inner.read(offset, valid)?;
+        }
+        for change in &self.changes {
+            match change {
+                Change::Write(start, data) => {
+                    let first = offset.max(*start);
+                    let last = end.min(start + data.len() as u64);
+                    if first < last {
+                        let to = within(first, offset, end)..within(last, offset, end);
+                        let from = within(first, *start, last)..within(last, *start, last);
+                        out[to].copy_from_slice(&data[from]);
+                    }
+                }
+                Change::SetLen(len) => out[within(*len, offset, end)..].fill(0),
+                Change::Sync => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The index of `position` in a buffer that covers `start..end`, or the nearest one.
+fn within(position: u64, start: u64, end: u64) -> usize {
+    usize::try_from(position.clamp(start, end) - start).unwrap_or(usize::MAX)
+}
 
 impl StorageBackend for Backend {
     fn len(&self) -> io::Result<u64> {
-        self.0.len()
+        match &*self.held() {
+            Some(held) => Ok(held.len),
+            None => self.0.inner.len(),
+        }
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        self.0.read(offset, out)
+        match &*self.held() {
+            Some(held) => held.read(&*self.0.inner, offset, out),
+            None => self.0.inner.read(offset, out),
+        }
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        self.0.set_len(len)
+        let hold = |held: &mut Held| {
+            held.len = len;
+            held.valid = held.valid.min(len);
+            Change::SetLen(len)
+        };
+        self.change(hold, |inner| inner.set_len(len))
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        self.0.sync_data()
+        self.change(|_| Change::Sync, StorageBackend::sync_data)
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        self.0.write(offset, data)
+        let hold = |held: &mut Held| {
+            held.len = held.len.max(offset + data.len() as u64);
+            Change::Write(offset, data.to_vec())
+        };
+        self.change(hold, |inner| inner.write(offset, data))
     }
 
     fn close(&self) -> io::Result<()> {
-        self.0.close()
+        self.0.inner.close()
     }
 
     fn try_lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
-        self.0.try_lock_range(start, end)
+        self.0.inner.try_lock_range(start, end)
     }
 
     fn try_lock_shared_range(
@@ -43,22 +163,22 @@ impl StorageBackend for Backend {
         start: Bound<u64>,
         end: Bound<u64>,
     ) -> Result<bool, BackendError> {
-        self.0.try_lock_shared_range(start, end)
+        self.0.inner.try_lock_shared_range(start, end)
     }
 
     fn lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
-        self.0.lock_range(start, end)
+        self.0.inner.lock_range(start, end)
     }
 
     fn lock_shared_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
-        self.0.lock_shared_range(start, end)
+        self.0.inner.lock_shared_range(start, end)
     }
 
     fn unlock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
-        self.0.unlock_range(start, end)
+        self.0.inner.unlock_range(start, end)
     }
 
     fn query_lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
-        self.0.query_lock_range(start, end)
+        self.0.inner.query_lock_range(start, end)
     }
 }

@@ -9,9 +9,10 @@ use tollgate::{Clock, Error, SystemClock};
 use crate::Durable;
 use crate::address::Address;
 use crate::clock::Time;
-use crate::file::{self, File, Medium};
+use crate::file::File;
 use crate::keeper::Keeper;
 use crate::level::{Keeping, Level};
+use crate::opening::{self, Medium};
 
 /// The settings of a [`Durable`] store.
 ///
@@ -103,7 +104,7 @@ impl DurableBuilder {
         mut self,
         make: impl Fn() -> std::io::Result<B> + Send + Sync + 'static,
     ) -> Self {
-        self.medium = Some(file::medium(make));
+        self.medium = Some(opening::medium(make));
         self
     }
 

@@ -2,55 +2,32 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
-use std::io;
 use std::ops::Bound;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError, RwLock, TryLockError};
+use std::sync::{Mutex, OnceLock, PoisonError, RwLock, TryLockError};
 
-use redb::{
-    Builder, Database, DatabaseError, ReadableDatabase, ReadableTable, ReadableTableMetadata,
-    StorageBackend, StorageError, TableDefinition, TableError, TableHandle,
-};
+use redb::{Database, ReadableDatabase, ReadableTable, ReadableTableMetadata, TableDefinition};
 use tollgate::{Error, Form, KeyRef, Timestamp};
 
-use crate::backend::Backend;
 use crate::limits::lock;
+use crate::opening::{self, Identity, Medium, caught, damaged, open};
 use crate::record::Record;
 
 /// Records, by the number of their place and their key.
-const KEYS: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("tollgate keys");
+pub(crate) const KEYS: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("tollgate keys");
 /// The numbers of places, by how the names of a [`Place`](tollgate::shared::Place) begin.
-const PLACES: TableDefinition<'_, &[u8], u32> = TableDefinition::new("tollgate places");
+pub(crate) const PLACES: TableDefinition<'_, &[u8], u32> = TableDefinition::new("tollgate places");
 /// `format`: the version of what is written here.
-const ABOUT: TableDefinition<'_, &str, u64> = TableDefinition::new("tollgate");
-const FORMAT: u64 = 1;
-
-/// Pages that are kept in memory. Keys that are in use are not read from there.
-const CACHE: usize = 64 << 20;
-
-/// Where the bytes go.
-#[derive(Clone)]
-pub(crate) enum Medium {
-    Path(PathBuf),
-    Backend(Arc<dyn Fn() -> io::Result<Backend> + Send + Sync>),
-}
-
-impl fmt::Display for Medium {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Medium::Path(path) => path.display().fmt(f),
-            Medium::Backend(_) => f.write_str("the file"),
-        }
-    }
-}
-
+pub(crate) const ABOUT: TableDefinition<'_, &str, u64> = TableDefinition::new("tollgate");
 /// A change of one record: what it is to be, or `None` to take it out.
 pub(crate) type Change = (Vec<u8>, Option<Vec<u8>>);
 
 /// An open file. After a failure it is opened anew.
 pub(crate) struct File {
     medium: Medium,
+    identity: Option<Identity>,
     database: RwLock<Option<Database>>,
+    /// Set once damage is found. Nothing is read or written from then on.
+    damage: OnceLock<Error>,
     places: Mutex<Places>,
 }
 
@@ -88,8 +65,11 @@ impl fmt::Debug for File {
 impl File {
     pub(crate) fn open(medium: Medium) -> Result<File, Error> {
         let database = open(&medium)?;
+        let identity = Identity::of(&medium)
+            .map_err(|error| Error::unavailable(format!("{medium}: {error}")))?;
         let database = RwLock::new(Some(database));
-        let file = File { medium, database, places: Mutex::default() };
+        let file =
+            File { medium, identity, database, damage: OnceLock::new(), places: Mutex::default() };
         let numbers = file.with(|database| {
             let mut numbers = HashMap::new();
             for place in database.begin_read()?.open_table(PLACES)?.iter()? {
@@ -128,6 +108,7 @@ impl File {
 
     /// Does something with the database; its errors name the file.
     fn with<T>(&self, f: impl FnOnce(&Database) -> Result<T, redb::Error>) -> Result<T, Error> {
+        self.is_whole()?;
         let database = match self.database.try_read() {
             Ok(database) => database,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
@@ -139,7 +120,33 @@ impl File {
         let Some(database) = &*database else {
             return Err(Error::unavailable(format!("{} is not open", self.medium)));
         };
-        f(database).map_err(|error| Error::unavailable(format!("{}: {error}", self.medium)))
+        // A page that was damaged after it was checked makes redb panic, in the caller's task.
+        match caught(|| f(database)) {
+            Ok(Ok(result)) => Ok(result),
+            Ok(Err(redb::Error::Corrupted(what))) | Err(what) => {
+                Err(self.damage.get_or_init(|| damaged(&self.medium, what)).clone())
+            }
+            Ok(Err(error)) => Err(Error::unavailable(format!("{}: {error}", self.medium))),
+        }
+    }
+
+    fn is_whole(&self) -> Result<(), Error> {
+        self.damage.get().map_or(Ok(()), |damage| Err(damage.clone()))
+    }
+
+    /// An error if the file was deleted or replaced: whatever is written then is lost.
+    pub(crate) fn is_in_place(&self) -> Result<(), Error> {
+        let now = Identity::of(&self.medium);
+        let what = match now {
+            Ok(identity) if identity == self.identity => return Ok(()),
+            Ok(_) => "replaced".to_owned(),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => "deleted".to_owned(),
+            Err(error) => return Err(Error::unavailable(format!("{}: {error}", self.medium))),
+        };
+        Err(Error::unavailable(format!(
+            "{} was {what} while it was in use: put it back, or restart to go on without it",
+            self.medium
+        )))
     }
 
     /// How many records there are.
@@ -154,10 +161,9 @@ impl File {
             Ok(table.get(name)?.map(|record| record.value().to_vec()))
         })?;
         let Some(bytes) = bytes else { return Ok(None) };
-        let record = Record::from_bytes(&bytes);
+        let record = Record::from_bytes(name, &bytes);
         record.map(Some).ok_or_else(|| {
-            let name = name.escape_ascii();
-            Error::store(format!("{}: the record of {name} is not one", self.medium), false)
+            damaged(&self.medium, format_args!("the record of {}", name.escape_ascii()))
         })
     }
 
@@ -165,7 +171,7 @@ impl File {
     pub(crate) fn expiry(&self, name: &[u8]) -> Result<Option<Timestamp>, Error> {
         self.with(|database| {
             let table = database.begin_read()?.open_table(KEYS)?;
-            Ok(table.get(name)?.and_then(|record| Record::expiry_in(record.value())))
+            Ok(table.get(name)?.and_then(|record| Record::expiry_in(name, record.value())))
         })
     }
 
@@ -182,7 +188,9 @@ impl File {
                 table.range::<&[u8]>((Bound::Excluded(after), Bound::Unbounded))?.take(most)
             {
                 let (name, record) = record?;
-                let expires = Record::expiry_in(record.value()).unwrap_or(Timestamp::EPOCH);
+                // A damaged record stays, so that its key gets errors and is not forgotten.
+                let expires = Record::expiry_in(name.value(), record.value());
+                let expires = expires.unwrap_or(Timestamp::MAX);
                 names.push((name.value().to_vec(), expires));
             }
             Ok(names)
@@ -191,6 +199,7 @@ impl File {
 
     /// All changes in one transaction; on disk when this returns.
     pub(crate) fn commit(&self, changes: &[Change]) -> Result<(), Error> {
+        self.is_in_place()?;
         let new = lock(&self.places).new.clone();
         self.with(|database| {
             let transaction = database.begin_write()?;
@@ -220,119 +229,17 @@ impl File {
 
     /// After a failure nothing works until the file is opened anew.
     pub(crate) fn reopen(&self) -> Result<(), Error> {
+        self.is_in_place()?;
+        self.is_whole()?;
         let mut database = self.database.write().unwrap_or_else(PoisonError::into_inner);
         // It holds the lock on the file.
-        *database = None;
+        database.take().into_iter().for_each(opening::close);
         *database = Some(open(&self.medium)?);
         Ok(())
     }
 
     pub(crate) fn close(&self) {
-        *self.database.write().unwrap_or_else(PoisonError::into_inner) = None;
+        let mut database = self.database.write().unwrap_or_else(PoisonError::into_inner);
+        database.take().into_iter().for_each(opening::close);
     }
-}
-
-fn open(medium: &Medium) -> Result<Database, Error> {
-    let mut builder = Builder::new();
-    builder.set_cache_size(CACHE);
-    let database = match medium {
-        Medium::Path(path) => open_path(&builder, path),
-        Medium::Backend(make) => {
-            make().map_err(DatabaseError::from).and_then(|b| builder.create_with_backend(b))
-        }
-    };
-    let database = database.map_err(|error| refused(medium, error))?;
-    recognize(&database, medium)?;
-    Ok(database)
-}
-
-fn open_path(builder: &Builder, path: &Path) -> Result<Database, DatabaseError> {
-    let is_new = !path.exists();
-    let database = builder.create(path)?;
-    if let Some(parent) = path.parent().filter(|_| is_new) {
-        // The name of the file, too, has to survive a power failure. Where directories cannot be synced there is nothing to do.
-        let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
-        let _ = std::fs::File::open(parent).and_then(|parent| parent.sync_all());
-    }
-    Ok(database)
-}
-
-/// Why a file cannot be opened.
-fn refused(medium: &Medium, error: DatabaseError) -> Error {
-    match error {
-        DatabaseError::DatabaseAlreadyOpen => Error::unavailable(format!(
-            "{medium} is in use: one store of one process owns a file, and all others wait for its end"
-        )),
-        DatabaseError::Storage(StorageError::Io(error)) => match error.kind() {
-            io::ErrorKind::NotFound => {
-                Error::store(format!("{medium}: the directory does not exist"), false)
-            }
-            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-                Error::store(format!("{medium} must be writable: {error}"), false)
-            }
-            io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof => {
-                Error::store(format!("{medium} is not a file of tollgate, or torn: {error}"), false)
-            }
-            _ => Error::unavailable(format!("{medium}: {error}")),
-        },
-        error => {
-            Error::store(format!("{medium} is torn, or not a file of tollgate: {error}"), false)
-        }
-    }
-}
-
-/// Whether the file is one of ours, in a form that we know; makes it one if it is empty.
-fn recognize(database: &Database, medium: &Medium) -> Result<(), Error> {
-    let failed = |error: redb::Error| Error::unavailable(format!("{medium}: {error}"));
-    let format = format_of(database).map_err(failed)?;
-    match format {
-        Format::Known(FORMAT) => Ok(()),
-        Format::Known(newer) => Err(Error::store(
-            format!(
-                "{medium} has format {newer}, and this version of tollgate knows {FORMAT}: it was written by a newer one"
-            ),
-            false,
-        )),
-        Format::Foreign(table) => Err(Error::store(
-            format!("{medium} is not a file of tollgate: it has a table {table:?}"),
-            false,
-        )),
-        Format::Empty => begin(database).map_err(failed),
-    }
-}
-
-enum Format {
-    Empty,
-    Known(u64),
-    Foreign(String),
-}
-
-fn format_of(database: &Database) -> Result<Format, redb::Error> {
-    let transaction = database.begin_read()?;
-    match transaction.open_table(ABOUT) {
-        Ok(about) => Ok(Format::Known(about.get("format")?.map_or(0, |format| format.value()))),
-        Err(TableError::TableDoesNotExist(_)) => {
-            let mut tables = transaction.list_tables()?;
-            let other = tables.next().map(|table| table.name().to_owned());
-            Ok(other.map_or(Format::Empty, Format::Foreign))
-        }
-        Err(error) => Err(error.into()),
-    }
-}
-
-fn begin(database: &Database) -> Result<(), redb::Error> {
-    let transaction = database.begin_write()?;
-    {
-        transaction.open_table(ABOUT)?.insert("format", FORMAT)?;
-        transaction.open_table(KEYS)?;
-        transaction.open_table(PLACES)?;
-    }
-    Ok(transaction.commit()?)
-}
-
-/// Any backend, to be made anew whenever the file is opened.
-pub(crate) fn medium<B: StorageBackend>(
-    make: impl Fn() -> io::Result<B> + Send + Sync + 'static,
-) -> Medium {
-    Medium::Backend(Arc::new(move || Ok(Backend(Box::new(make()?)))))
 }

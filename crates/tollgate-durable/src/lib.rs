@@ -56,6 +56,7 @@ mod keeper;
 mod level;
 mod limits;
 mod mark;
+mod opening;
 mod queue;
 mod record;
 mod table;

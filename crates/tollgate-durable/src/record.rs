@@ -30,6 +30,9 @@ pub(crate) struct Record {
 }
 
 const HEAD: usize = 24;
+/// Set in the word of the time if the record ends with a checksum. Timestamps have 62 bits. Records
+/// of files of format 1 have none.
+const HAS_CHECKSUM: u64 = 1 << 63;
 
 impl Record {
     /// The state that a crash leaves, at `now`; `None` if that is fresh. A clock that went back meanwhile is taken to stand at the record's time.
@@ -53,30 +56,89 @@ impl Record {
         state
     }
 
-    /// Three words, the lowest byte first (when it expires, its time, its reserve), then the state.
-    pub(crate) fn to_bytes(&self, machine: &AnyMachine) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(HEAD + 24);
-        for word in [self.expires(machine).as_micros(), self.at.as_micros(), self.reserve] {
+    /// Three words, the lowest byte first (when it expires, its time, its reserve), then the state
+    /// and a checksum of the key's name and all of that.
+    pub(crate) fn to_bytes(&self, machine: &AnyMachine, name: &[u8]) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(HEAD + 28);
+        let at = self.at.as_micros() | HAS_CHECKSUM;
+        for word in [self.expires(machine).as_micros(), at, self.reserve] {
             bytes.extend_from_slice(&word.to_le_bytes());
         }
         self.state.to_bytes(&mut bytes);
+        let sum = checksum(name, &bytes);
+        bytes.extend_from_slice(&sum.to_le_bytes());
         bytes
     }
 
     /// What [`to_bytes`](Record::to_bytes) wrote; `None` if it was not that.
-    pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Record> {
-        let at = Timestamp::from_micros(word(bytes, 1)?);
+    pub(crate) fn from_bytes(name: &[u8], bytes: &[u8]) -> Option<Record> {
+        let bytes = verified(name, bytes)?;
+        let at = Timestamp::from_micros(word(bytes, 1)? & !HAS_CHECKSUM);
         let state = State::from_bytes(bytes.get(HEAD..)?)?;
         Some(Record { at, reserve: word(bytes, 2)?, state })
     }
 
-    /// When the record in these bytes expires.
-    pub(crate) fn expiry_in(bytes: &[u8]) -> Option<Timestamp> {
-        Some(Timestamp::from_micros(word(bytes, 0)?))
+    /// When the record in these bytes expires; `None` if it is damaged.
+    pub(crate) fn expiry_in(name: &[u8], bytes: &[u8]) -> Option<Timestamp> {
+        Some(Timestamp::from_micros(word(verified(name, bytes)?, 0)?))
     }
+}
+
+/// The record without its checksum, if that is right.
+fn verified<'a>(name: &[u8], bytes: &'a [u8]) -> Option<&'a [u8]> {
+    if word(bytes, 1)? & HAS_CHECKSUM == 0 {
+        return Some(bytes);
+    }
+    let (bytes, sum) = bytes.split_last_chunk()?;
+    (checksum(name, bytes) == u32::from_le_bytes(*sum)).then_some(bytes)
+}
+
+/// FNV-1a of 64 bits, folded.
+fn checksum(name: &[u8], bytes: &[u8]) -> u32 {
+    let step = |sum: u64, byte: &u8| (sum ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
+    let sum = name.iter().chain(bytes).fold(0xcbf2_9ce4_8422_2325, step);
+    (sum >> 32) as u32 ^ sum as u32
 }
 
 fn word(bytes: &[u8], index: usize) -> Option<u64> {
     let bytes = bytes.get(index * 8..index * 8 + 8)?;
     Some(u64::from_le_bytes(bytes.try_into().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use tollgate::Limit;
+
+    use super::*;
+
+    fn record() -> (AnyMachine, Record) {
+        let machine = AnyMachine::new(&Limit::per_hour(100).build().unwrap());
+        let mut state = None;
+        let at = Timestamp::from_micros(1_700_000_000_000_000);
+        let _ = machine.apply(&mut state, at, Op::Charge(7));
+        (machine, Record { at, reserve: 3, state: state.unwrap() })
+    }
+
+    #[test]
+    fn each_flipped_bit_is_noticed() {
+        let (machine, record) = record();
+        let bytes = record.to_bytes(&machine, b"name");
+        assert_eq!(Record::from_bytes(b"name", &bytes), Some(record));
+        assert_eq!(Record::from_bytes(b"mane", &bytes), None);
+        for bit in 0..bytes.len() * 8 {
+            let mut flipped = bytes.clone();
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(Record::from_bytes(b"name", &flipped), None, "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn records_without_a_checksum_are_read() {
+        let (machine, record) = record();
+        let mut bytes = record.to_bytes(&machine, b"name");
+        bytes.truncate(bytes.len() - 4);
+        bytes[15] &= 0x7f;
+        assert_eq!(Record::from_bytes(b"name", &bytes), Some(record.clone()));
+        assert_eq!(Record::expiry_in(b"name", &bytes), Some(record.expires(&machine)));
+    }
 }

@@ -125,7 +125,9 @@ impl Writer {
                 let record: Record = entry.mark.record(state, reserve.unwrap_or(of_limit));
                 drop(shard);
                 let written = (record.at, record.reserve);
-                Some(((name(), Some(record.to_bytes(&machine))), Some(written)))
+                let name = name();
+                let bytes = record.to_bytes(&machine, &name);
+                Some(((name, Some(bytes)), Some(written)))
             }
             _ if entry.mark.on_disk => Some(((name(), None), None)),
             None => {
@@ -213,6 +215,12 @@ impl Writer {
 
     /// Forgets states that equal a fresh one, in some of the shards.
     fn clean(&mut self) {
+        // A store without traffic notices here.
+        if let Err(error) = self.keeper.file.is_in_place() {
+            self.failed = true;
+            self.keeper.disk_is(Err(error));
+            self.keeper.queue.again_within(TRY_AGAIN);
+        }
         let now = self.keeper.clock.now();
         let end = (self.clean_cursor + SHARDS_IN_TURN).min(self.keeper.table.shards());
         (self.clean_cursor..end).for_each(|index| self.keeper.clean_shard(index, now));

@@ -5,6 +5,7 @@
 
 mod conformance;
 mod crash;
+mod damage;
 mod disk;
 mod files;
 mod full;

@@ -1,0 +1,285 @@
+//! Opens a file, checks all of it first, and refuses one that is damaged or not ours.
+
+use std::fmt;
+use std::fs::{self, OpenOptions};
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use redb::backends::FileBackend;
+use redb::{
+    Builder, Database, DatabaseError, ReadableDatabase, StorageBackend, StorageError, TableError,
+    TableHandle,
+};
+use tollgate::Error;
+
+use crate::backend::Backend;
+use crate::file::{ABOUT, KEYS, PLACES};
+
+/// Records of format 2 have a checksum. A file of format 1 opens, and its records get theirs when
+/// they are next written.
+const FORMAT: u64 = 2;
+const OLDEST_FORMAT: u64 = 1;
+
+/// Pages that are kept in memory. Keys that are in use are not read from there.
+const CACHE: usize = 64 << 20;
+
+/// redb reports its progress with this number if it goes back to the commit before the last one.
+const ROLLED_BACK: f64 = 0.3;
+
+/// Where the bytes go.
+#[derive(Clone)]
+pub(crate) enum Medium {
+    Path(PathBuf),
+    Backend(Arc<dyn Fn() -> io::Result<Backend> + Send + Sync>),
+}
+
+impl fmt::Display for Medium {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Medium::Path(path) => path.display().fmt(f),
+            Medium::Backend(_) => f.write_str("the file"),
+        }
+    }
+}
+
+/// Any backend, to be made anew whenever the file is opened.
+pub(crate) fn medium<B: StorageBackend>(
+    make: impl Fn() -> io::Result<B> + Send + Sync + 'static,
+) -> Medium {
+    Medium::Backend(Arc::new(move || Backend::new(make()?)))
+}
+
+/// Runs code of the database, which panics on some damaged pages.
+pub(crate) fn caught<T>(f: impl FnOnce() -> T) -> Result<T, String> {
+    catch_unwind(AssertUnwindSafe(f)).map_err(|panic| {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+        text.unwrap_or("the database panicked").to_owned()
+    })
+}
+
+/// The error of a damaged file: it names the way out.
+pub(crate) fn damaged(medium: &Medium, what: impl fmt::Display) -> Error {
+    Error::store(
+        format!(
+            "{medium} is damaged: {what}; restore a copy, or delete the file to begin with fresh keys"
+        ),
+        false,
+    )
+}
+
+/// Opens the database. A file that is refused is left as it is.
+pub(crate) fn open(medium: &Medium) -> Result<Database, Error> {
+    match medium {
+        Medium::Path(path) if !path.exists() => create(medium, path),
+        Medium::Path(path) => open_checked(medium, &existing(medium, path)?),
+        Medium::Backend(make) => {
+            let backend = make().map_err(|error| refused(medium, DatabaseError::from(error)))?;
+            open_checked(medium, &backend)
+        }
+    }
+}
+
+fn existing(medium: &Medium, path: &Path) -> Result<Backend, Error> {
+    let open = || -> Result<Backend, DatabaseError> {
+        let file = OpenOptions::new().read(true).write(true).open(path)?;
+        Ok(Backend::new(FileBackend::new(file)?)?)
+    };
+    let backend = open().map_err(|error| refused(medium, error))?;
+    if backend.len().is_ok_and(|len| len == 0) {
+        let what = "it is empty, which a file of tollgate never is";
+        return Err(damaged(medium, what));
+    }
+    Ok(backend)
+}
+
+/// A new file gets its name when it is complete: a crash on the way leaves no empty file behind.
+fn create(medium: &Medium, path: &Path) -> Result<Database, Error> {
+    let mut unfinished = path.as_os_str().to_owned();
+    unfinished.push(format!(".{}.new", std::process::id()));
+    let unfinished = PathBuf::from(unfinished);
+    let backend = || -> Result<Backend, DatabaseError> {
+        let mut options = OpenOptions::new();
+        let file = options.read(true).write(true).create(true).truncate(true).open(&unfinished)?;
+        Ok(Backend::new(FileBackend::new(file)?)?)
+    };
+    let database = backend()
+        .map_err(|error| refused(medium, error))
+        .and_then(|backend| open_checked(medium, &backend))
+        .and_then(|database| {
+            let named = give_name(&unfinished, path);
+            named.map_err(|error| refused(medium, DatabaseError::from(error)))?;
+            Ok(database)
+        });
+    // Where a hard link was made, or something failed.
+    let _ = fs::remove_file(&unfinished);
+    database
+}
+
+/// The file gets its name unless another process was faster.
+fn give_name(unfinished: &Path, path: &Path) -> io::Result<()> {
+    match fs::hard_link(unfinished, path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Err(error),
+        // Not every file system has hard links.
+        Err(_) => fs::rename(unfinished, path)?,
+        Ok(()) => {}
+    }
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    // The name, too, has to survive a power failure. Some systems cannot sync directories.
+    let _ = fs::File::open(parent.unwrap_or(Path::new("."))).and_then(|parent| parent.sync_all());
+    Ok(())
+}
+
+/// Nothing is written before all pages that are in use have the checksums that their parents say.
+fn open_checked(medium: &Medium, backend: &Backend) -> Result<Database, Error> {
+    let recovered = Arc::new(AtomicBool::new(false));
+    let mut builder = Builder::new();
+    builder.set_cache_size(CACHE);
+    let (flag, name) = (Arc::clone(&recovered), medium.to_string());
+    builder.set_repair_callback(move |session| {
+        flag.store(true, Ordering::Relaxed);
+        if session.progress() == ROLLED_BACK {
+            tracing::warn!(file = name, "the last commit is not complete: going back by one");
+        }
+    });
+    let opened = caught(|| builder.create_with_backend(backend.clone()));
+    let mut database =
+        opened.map_err(|panic| damaged(medium, panic))?.map_err(|error| refused(medium, error))?;
+    // After a crash redb itself has checked all pages.
+    let recovered = recovered.load(Ordering::Relaxed);
+    let result = caught(|| {
+        if !recovered {
+            check(&mut database, medium)?;
+        }
+        recognize(&database, medium, backend)
+    });
+    let result = result.unwrap_or_else(|panic| Err(damaged(medium, panic)));
+    if let Err(error) = result {
+        close(database);
+        return Err(error);
+    }
+    Ok(database)
+}
+
+/// Closes a database that may be damaged.
+pub(crate) fn close(database: Database) {
+    if let Err(panic) = caught(|| drop(database)) {
+        tracing::warn!(%panic, "the database could not be closed");
+    }
+}
+
+fn check(database: &mut Database, medium: &Medium) -> Result<(), Error> {
+    match database.check_integrity() {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(damaged(medium, "its pages do not match their checksums")),
+        Err(error) => Err(refused(medium, error)),
+    }
+}
+
+/// Why a file cannot be opened.
+fn refused(medium: &Medium, error: DatabaseError) -> Error {
+    match error {
+        DatabaseError::DatabaseAlreadyOpen => Error::unavailable(format!(
+            "{medium} is in use: one store of one process owns a file, and all others wait for its end"
+        )),
+        DatabaseError::Storage(StorageError::Io(error)) => match error.kind() {
+            io::ErrorKind::NotFound => {
+                Error::store(format!("{medium}: the directory does not exist"), false)
+            }
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+                Error::store(format!("{medium} must be writable: {error}"), false)
+            }
+            io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof => {
+                damaged(medium, format_args!("torn, or not a file of tollgate ({error})"))
+            }
+            _ => Error::unavailable(format!("{medium}: {error}")),
+        },
+        error => damaged(medium, format_args!("torn, or not a file of tollgate ({error})")),
+    }
+}
+
+/// Whether the file is one of ours, in a form that we know; makes it one if it is new. What was
+/// held back is written if so.
+fn recognize(database: &Database, medium: &Medium, backend: &Backend) -> Result<(), Error> {
+    let failed = |error: redb::Error| Error::unavailable(format!("{medium}: {error}"));
+    let refused = |why: String| Err(Error::store(why, false));
+    let is_current = match format_of(database).map_err(failed)? {
+        Format::Known(format) if format > FORMAT => {
+            return refused(format!(
+                "{medium} has format {format}, and this version of tollgate knows {FORMAT}: it was written by a newer one"
+            ));
+        }
+        Format::Known(format) if format < OLDEST_FORMAT => {
+            return Err(damaged(medium, format_args!("it has format {format}")));
+        }
+        Format::Foreign(table) => {
+            return refused(format!(
+                "{medium} is not a file of tollgate: it has a table {table:?}"
+            ));
+        }
+        Format::Known(format) => format == FORMAT,
+        Format::Empty => false,
+    };
+    backend.write_through().map_err(|error| failed(error.into()))?;
+    if is_current { Ok(()) } else { begin(database).map_err(failed) }
+}
+
+enum Format {
+    Empty,
+    Known(u64),
+    Foreign(String),
+}
+
+fn format_of(database: &Database) -> Result<Format, redb::Error> {
+    let transaction = database.begin_read()?;
+    match transaction.open_table(ABOUT) {
+        Ok(about) => Ok(Format::Known(about.get("format")?.map_or(0, |format| format.value()))),
+        Err(TableError::TableDoesNotExist(_)) => {
+            let mut tables = transaction.list_tables()?;
+            let other = tables.next().map(|table| table.name().to_owned());
+            Ok(other.map_or(Format::Empty, Format::Foreign))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn begin(database: &Database) -> Result<(), redb::Error> {
+    let transaction = database.begin_write()?;
+    {
+        transaction.open_table(ABOUT)?.insert("format", FORMAT)?;
+        transaction.open_table(KEYS)?;
+        transaction.open_table(PLACES)?;
+    }
+    Ok(transaction.commit()?)
+}
+
+/// Tells files apart that have had the same name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Identity {
+    #[cfg(unix)]
+    device: u64,
+    #[cfg(unix)]
+    inode: u64,
+}
+
+impl Identity {
+    /// Of the file that has this name now.
+    pub(crate) fn of(medium: &Medium) -> io::Result<Option<Identity>> {
+        let Medium::Path(path) = medium else { return Ok(None) };
+        let metadata = fs::metadata(path)?;
+        #[cfg(unix)]
+        let identity = {
+            use std::os::unix::fs::MetadataExt as _;
+            Identity { device: metadata.dev(), inode: metadata.ino() }
+        };
+        #[cfg(not(unix))]
+        let identity = {
+            let _ = metadata;
+            Identity {}
+        };
+        Ok(Some(identity))
+    }
+}
