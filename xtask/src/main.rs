@@ -2,6 +2,7 @@
 
 mod bench;
 mod command;
+mod faults;
 mod fuzz;
 mod loom;
 mod miri;
@@ -75,6 +76,12 @@ const TASKS: &[Task] = &[
         arguments: "[seeds]",
         help: "leased and replicated fleets of nodes in a bad network, so many of each (100000)",
         run: simulate::simulate,
+    },
+    Task {
+        name: "faults",
+        arguments: "[--quick] [--store S] [--fault F]",
+        help: "every store under every fault: what is admitted, what fails, how long it takes; all of it writes bench/results/faults.md in some minutes",
+        run: faults::faults,
     },
     Task {
         name: "deny",

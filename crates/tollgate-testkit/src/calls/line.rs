@@ -53,6 +53,7 @@ impl Line {
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
                 let Ok(server) = TcpStream::connect(("127.0.0.1", server)).await else { continue };
+                let _ = (client.set_nodelay(true), server.set_nodelay(true));
                 let (from_client, to_client) = client.into_split();
                 let (from_server, to_server) = server.into_split();
                 tokio::spawn(carry(from_client, to_server, state.clone()));

@@ -40,7 +40,7 @@ pub async fn overload<S: SharedStore>(far: &S, near: &S) {
     busy(&far, Duration::from_millis(300)).await;
     let peak = busy(&far, BUSY).await;
     let before = charged(&near).await;
-    let (answered, offered) = overloaded(&far, peak * 2).await;
+    let (answered, offered) = flood(&far, peak * 2, OVERLOADED).await;
     let charged = charged(&near).await - before;
     let lost = charged.saturating_sub(answered);
     let rate = per_second(answered, OVERLOADED);
@@ -83,8 +83,11 @@ async fn charged<S: SharedStore>(limiter: &SharedLimiter<S>) -> u64 {
     }
 }
 
-/// Hits by callers who each wait for their answer: how many were answered in a second.
-async fn busy<S: SharedStore>(limiter: &SharedLimiter<S>, span: Duration) -> u64 {
+/// Hits many keys by callers who each wait for their answer, and tells how many were answered in a second.
+///
+/// # Panics
+/// When a call does.
+pub async fn busy<S: SharedStore>(limiter: &SharedLimiter<S>, span: Duration) -> u64 {
     let end = Instant::now() + span;
     let caller = |caller: u64| {
         let limiter = limiter.clone();
@@ -92,7 +95,12 @@ async fn busy<S: SharedStore>(limiter: &SharedLimiter<S>, span: Duration) -> u64
             let (mut answered, mut n) = (0_u64, caller);
             while Instant::now() < end {
                 n += CALLERS;
-                answered += u64::from(limiter.hit(key(n) % KEYS).await.is_ok());
+                if limiter.hit(key(n) % KEYS).await.is_ok() {
+                    answered += 1;
+                } else {
+                    // A call can fail without a wait: in a loop it would take the thread from the others.
+                    tokio::time::sleep(TICK).await;
+                }
             }
             answered
         })
@@ -104,13 +112,17 @@ async fn busy<S: SharedStore>(limiter: &SharedLimiter<S>, span: Duration) -> u64
     per_second(answered, span)
 }
 
-/// So many hits a second, whatever becomes of them: how many were answered, of how many.
-async fn overloaded<S: SharedStore>(limiter: &SharedLimiter<S>, rate: u64) -> (u64, u64) {
+/// Hits many keys so many times a second, whatever becomes of the hits, and tells how many were answered, of how many.
+pub async fn flood<S: SharedStore>(
+    limiter: &SharedLimiter<S>,
+    rate: u64,
+    span: Duration,
+) -> (u64, u64) {
     let answered = Arc::new(AtomicU64::new(0));
     let (begin, mut offered) = (Instant::now(), 0);
     let mut ticks = tokio::time::interval(TICK);
     let mut calls = tokio::task::JoinSet::new();
-    while begin.elapsed() < OVERLOADED {
+    while begin.elapsed() < span {
         ticks.tick().await;
         while u128::from(offered) < u128::from(rate) * begin.elapsed().as_millis() / 1000 {
             offered += 1;

@@ -1,0 +1,195 @@
+//! One store with its server, the line to it and the nodes that use it; and how each fault begins and ends there.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::task::{JoinHandle, block_in_place};
+use tokio::time::{Instant, sleep};
+use tollgate::shared::{AnyStore, Guard, SharedLimiter, SharedStore};
+use tollgate::{Clock, Error, SystemClock, Timestamp};
+use tollgate_stores::Opening;
+use tollgate_testkit::calls::{Distance, Line, busy, eventually, flood, limiter};
+use tollgate_testkit::servers::PATIENCE;
+
+use crate::cell::DEADLINE;
+use crate::matrix::{Fault, LIMIT, NODES, SKEW, Store};
+use crate::server::{Kind, Server};
+
+/// How much later packets arrive, in both directions.
+const DELAY: Duration = Duration::from_millis(30);
+
+/// The limit of the calls that overload a store: never used up.
+const FLOODED: &str = "100000/365 days";
+
+/// A clock that a fault sets ahead.
+#[derive(Clone, Debug)]
+struct Skewed {
+    clock: SystemClock,
+    ahead_micros: Arc<AtomicU64>,
+}
+
+impl Clock for Skewed {
+    fn now(&self) -> Timestamp {
+        self.clock.now() + Duration::from_micros(self.ahead_micros.load(Ordering::Relaxed))
+    }
+}
+
+pub(crate) struct Ground {
+    server: Server,
+    line: Line,
+    skewed: Skewed,
+    nodes: Vec<AnyStore>,
+    flood: Option<JoinHandle<String>>,
+}
+
+impl Ground {
+    pub(crate) async fn set_up(store: Store, kind: Kind, fault: Fault) -> Ground {
+        let server = Server::start(kind);
+        let line = Line::to(server.port);
+        let port = if fault == Fault::Overload {
+            Distance::to(server.port, Duration::from_millis(10), bytes_per_second(store)).port()
+        } else {
+            line.port()
+        };
+        let ahead_micros = Arc::new(AtomicU64::new(0));
+        let skewed = Skewed { clock: SystemClock::new(), ahead_micros };
+        let mut ground = Ground { server, line, skewed, nodes: Vec::new(), flood: None };
+        for node in 0..nodes_of(fault) {
+            let clock = (fault == Fault::Skew && node == 0).then(|| ground.skewed.clone());
+            ground.nodes.push(open_at_last(store, port, clock).await);
+        }
+        let nodes = &ground.nodes;
+        eventually("the nodes have met", async || nodes.iter().all(is_whole)).await;
+        ground
+    }
+
+    pub(crate) fn limiters(&self) -> Vec<SharedLimiter<AnyStore>> {
+        self.nodes.iter().map(|store| limiter(store, LIMIT)).collect()
+    }
+
+    pub(crate) async fn begin(&mut self, fault: Fault, span: Duration) {
+        match fault {
+            Fault::Kill => block_in_place(|| self.server.kill()),
+            Fault::Stop => block_in_place(|| self.server.freeze()),
+            Fault::BlackHole => self.line.cut(),
+            Fault::Delay => self.line.delay(DELAY),
+            Fault::Reset => self.line.sever(),
+            Fault::Overload => {
+                self.flood = Some(tokio::spawn(overload(self.nodes[0].clone(), span)));
+            }
+            Fault::Skew => self.set_skew(SKEW),
+            Fault::Memory => block_in_place(|| self.server.say("CONFIG SET maxmemory 1")),
+            Fault::Disk => block_in_place(|| self.fill_disk()),
+            Fault::ScriptFlush => block_in_place(|| self.server.say("SCRIPT FLUSH")),
+            Fault::DropTable => block_in_place(|| self.server.sql("DROP TABLE tollgate.counters")),
+        }
+    }
+
+    /// Ends what [`begin`](Ground::begin) began, and comes back when nothing of it is left. Says what is worth a note.
+    pub(crate) async fn end(&mut self, fault: Fault) -> String {
+        match fault {
+            Fault::Kill => block_in_place(|| self.server.run()),
+            Fault::Stop => block_in_place(|| self.server.thaw()),
+            Fault::BlackHole | Fault::Delay | Fault::Reset => self.line.mend(),
+            Fault::Overload => {
+                if let Some(flood) = self.flood.take() {
+                    return flood.await.unwrap_or_else(|error| error.to_string());
+                }
+            }
+            Fault::Skew => self.set_skew(Duration::ZERO),
+            Fault::Memory => block_in_place(|| self.server.say("CONFIG SET maxmemory 0")),
+            Fault::Disk => block_in_place(|| self.free_disk()),
+            // It is for the store to put back what it needs.
+            Fault::ScriptFlush | Fault::DropTable => {}
+        }
+        String::new()
+    }
+
+    fn set_skew(&self, ahead: Duration) {
+        let micros = u64::try_from(ahead.as_micros()).unwrap_or(u64::MAX);
+        self.skewed.ahead_micros.store(micros, Ordering::Relaxed);
+    }
+
+    /// etcd counts its room itself; the others are refused by the system.
+    fn fill_disk(&self) {
+        if self.server.kind != Kind::Etcd {
+            return self.server.limit_files(true);
+        }
+        let filler = "x".repeat(100_000);
+        let filled = (0..200).take_while(|_| self.server.etcdctl(&["put", "filler", &filler]));
+        assert!(filled.count() < 200, "etcd is never full");
+    }
+
+    fn free_disk(&mut self) {
+        if self.server.kind != Kind::Etcd {
+            self.server.limit_files(false);
+            // What could not write its log may have ended.
+            return self.server.run();
+        }
+        let revision = self.server.revision();
+        for command in [&["compact", &revision[..]][..], &["defrag"], &["alarm", "disarm"]] {
+            assert!(self.server.etcdctl(command), "etcdctl {command:?}");
+        }
+    }
+}
+
+/// Whether a node has what it needs beside answers: replicas need their peers.
+pub(crate) fn is_whole(store: &AnyStore) -> bool {
+    let figures = store.figures();
+    let value = |name| figures.iter().find(|figure| figure.name == name).map(|figure| figure.value);
+    value("replica_missing").is_none_or(|missing| missing == 0)
+        && value("replica_peers").is_none_or(|peers| peers + 1 == NODES as u64)
+}
+
+/// Under overload one: two would race for the hot key over the slow line, and what is measured would be their lost races.
+fn nodes_of(fault: Fault) -> usize {
+    if fault == Fault::Overload { 1 } else { NODES }
+}
+
+/// Servers listen before they answer.
+async fn open_at_last(store: Store, port: u16, clock: Option<Skewed>) -> AnyStore {
+    let begin = Instant::now();
+    loop {
+        match open(store, port, clock.clone()).await {
+            Ok(store) => return store,
+            Err(error) => assert!(begin.elapsed() < PATIENCE, "{}: {error}", store.name()),
+        }
+        sleep(Duration::from_millis(20)).await;
+    }
+}
+
+async fn open(store: Store, port: u16, clock: Option<Skewed>) -> Result<AnyStore, Error> {
+    let url = store.url(port);
+    // Denials are not remembered: each call is for the store.
+    let guard = Guard::builder().deadline(DEADLINE).remember_denials(0);
+    match (store, clock) {
+        (Store::Memcached, Some(clock)) => {
+            let builder = tollgate_memcached::Memcached::builder(url).guard(guard).clock(clock);
+            Ok(AnyStore::new(builder.connect().await?))
+        }
+        (Store::Etcd, Some(clock)) => {
+            let builder = tollgate_etcd::Etcd::builder(url).guard(guard).clock(clock);
+            Ok(AnyStore::new(builder.connect().await?))
+        }
+        _ => Opening::new(url).deadline(DEADLINE).remember_denials(0).open().await,
+    }
+}
+
+/// Bytes that a connection takes in a second when the store is to be slower than this machine.
+fn bytes_per_second(store: Store) -> u32 {
+    match store {
+        Store::Postgres => 40_000,
+        Store::Memcached => 200_000,
+        Store::Etcd => 600_000,
+        _ => 400_000,
+    }
+}
+
+/// Finds out how many calls the store can decide, and offers it twice as many.
+async fn overload(store: AnyStore, span: Duration) -> String {
+    let flooded = limiter(&store, FLOODED);
+    let peak = busy(&flooded, span / 2).await;
+    let (answered, offered) = flood(&flooded, peak * 2, span).await;
+    format!("{peak}/s at most; of {offered} more calls at twice that {answered} were answered")
+}
