@@ -48,10 +48,10 @@ pub fn run(test: impl Future<Output = ()>) {
     });
 }
 
-/// For a store that must answer.
+/// For a store that must answer. Denials are remembered to their end, however slow the machine.
 #[must_use]
 pub fn patient_guard() -> GuardBuilder {
-    Guard::builder().deadline(LONG)
+    Guard::builder().deadline(LONG).denials_for(Duration::MAX)
 }
 
 /// For a store that may not answer: a short deadline, a breaker that opens soon and probes often.

@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::denials::{Epoch, Question};
 use super::failure::{Fallback, OnFailure};
 use super::forget::{Call, ForgetAll};
+use super::owed::Owed;
 use super::{Ask, Mode, SharedStore, guard};
 use crate::algorithm::{AnyMachine, Op};
 use crate::decision::{Decision, Receipt, Source};
@@ -32,6 +33,8 @@ pub(crate) struct Limits<S: SharedStore> {
     pub(crate) deadline: Duration,
     pub(super) on_failure: OnFailure,
     pub(super) fallback: Option<Fallback>,
+    /// What the fallback admitted and the store was not charged for yet.
+    pub(super) owed: Option<Arc<Owed>>,
 }
 
 /// When and for how long.
@@ -58,6 +61,7 @@ impl<S: SharedStore> Limits<S> {
             deadline: store.guard().deadline(),
             on_failure: OnFailure::Error,
             fallback: None,
+            owed: None,
         })
     }
 
@@ -73,6 +77,8 @@ impl<S: SharedStore> Limits<S> {
             }
             OnFailure::Error | OnFailure::Open | OnFailure::Closed => None,
         };
+        let owes = self.fallback.is_some() && self.store.guard().charges_local;
+        self.owed = owes.then(|| Owed::new(&self.machines));
         self.on_failure = on_failure;
         Ok(self)
     }
@@ -268,7 +274,11 @@ impl<S: SharedStore> Limits<S> {
         let op = |index: usize| receipts.get(index).map_or(Op::RefundUnits(0), |r| Op::Refund(*r));
         match (receipts.first().map(|receipt| receipt.source), &self.fallback) {
             (Some(Source::Fallback), Some(fallback)) => {
-                return Ok(key.with_key(|key| fallback.each(key, terms.at, op)));
+                let decisions = key.with_key(|key| fallback.each(key, terms.at, op));
+                if let (Some(owed), Some(first)) = (&self.owed, decisions.first()) {
+                    key.with_key(|key| owed.refund(key, first.now(), receipts));
+                }
+                return Ok(decisions);
             }
             // Charged nowhere.
             (Some(Source::Fallback | Source::FailOpen | Source::FailClosed), _) => {
@@ -293,6 +303,9 @@ impl<S: SharedStore> Limits<S> {
         if let Some(fallback) = &self.fallback {
             key.with_key(|key| fallback.reset(key));
         }
+        if let Some(owed) = &self.owed {
+            key.with_key(|key| owed.forget(key));
+        }
         Ok(was_there)
     }
 
@@ -304,6 +317,9 @@ impl<S: SharedStore> Limits<S> {
         }
         if let Some(fallback) = &self.fallback {
             fallback.clear();
+        }
+        if let Some(owed) = &self.owed {
+            owed.clear();
         }
         Ok(())
     }
@@ -319,6 +335,7 @@ impl<S: SharedStore> Limits<S> {
         key: &K,
         op: impl Fn(usize) -> Op,
     ) -> Result<Vec<Decision>, Error> {
+        let terms = self.settle(terms, key).await?;
         let lane = key.with_key(|key| self.lane(key));
         let begin = || {
             key.with_key(|key| {

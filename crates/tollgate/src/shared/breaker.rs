@@ -45,6 +45,17 @@ pub(crate) enum Turn {
     Closed,
 }
 
+/// What is known of a store without asking it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Health {
+    /// It answered the last call, or was not asked yet.
+    Answers,
+    /// The last call failed; it may be asked.
+    Unknown,
+    /// It must not be asked now.
+    Open,
+}
+
 /// The breaker of one lane.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Breaker {
@@ -81,6 +92,15 @@ impl Breaker {
             State::Probing { since, pause } => since.plus(pause),
         };
         u64::try_from(until.since(now).as_micros()).unwrap_or(u64::MAX).max(1)
+    }
+
+    pub(crate) fn health(&self, now: Timestamp) -> Health {
+        match self.state {
+            State::Closed { failures: 0, .. } => Health::Answers,
+            State::Closed { .. } => Health::Unknown,
+            State::Open { until, .. } if now >= until => Health::Unknown,
+            State::Open { .. } | State::Probing { .. } => Health::Open,
+        }
     }
 
     /// The store answered, with whatever.

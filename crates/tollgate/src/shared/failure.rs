@@ -30,7 +30,9 @@ pub enum OnFailure {
     Open,
     /// Nothing passes.
     Closed,
-    /// A local limiter decides on a share of the limit. It is kept warm while the store answers.
+    /// A local limiter decides on a share of the limit. It is kept warm while the store answers, and
+    /// the store is charged for what it admitted: see
+    /// [`GuardBuilder::charge_local`](super::GuardBuilder::charge_local).
     Local(Share),
 }
 

@@ -10,6 +10,7 @@ use std::time::Duration;
 use foldhash::fast::RandomState;
 
 use super::SharedStore;
+pub(super) use super::breaker::Health;
 use super::breaker::{Breaker, Entry, Settings, Turn};
 use super::denials::Denials;
 use super::load::{End, Load};
@@ -39,6 +40,8 @@ pub struct Guard {
     jitter: RandomState,
     pub(crate) denials: Denials,
     pub(crate) counters: Counters,
+    /// Whether the store is charged for what fallbacks admitted.
+    pub(crate) charges_local: bool,
     /// Where limiters fall back to; made when the first of them wants it.
     fallback: OnceLock<Memory<Arc<dyn Clock>>>,
 }
@@ -69,6 +72,7 @@ pub struct GuardBuilder {
     lanes: usize,
     denials: usize,
     denials_for: Duration,
+    charge_local: bool,
     clock: Arc<dyn Clock>,
 }
 
@@ -87,6 +91,9 @@ impl Guard {
     /// calls without waiting.
     pub const DEFAULT_DEADLINE: Duration = Duration::from_millis(100);
 
+    /// For how long a denial is remembered at most, unless told otherwise.
+    pub const DEFAULT_DENIALS_FOR: Duration = Duration::from_secs(2);
+
     /// How many failures in a row open a breaker unless told otherwise.
     pub const DEFAULT_OPEN_AFTER: u32 = 5;
 
@@ -98,7 +105,8 @@ impl Guard {
     pub const DEFAULT_DENIALS: usize = 100_000;
 
     /// A guard with settings of your own. The defaults: calls end after 100 ms, five failures in a row open a breaker, the first probe comes 100 ms
-    /// later and probes that fail double that up to 5 s, 100,000 denials are remembered.
+    /// later and probes that fail double that up to 5 s, 100,000 denials are remembered for up to 2 s, and what a local fallback admitted is
+    /// charged to the store when it answers again.
     ///
     /// See the example of [`Guard`].
     #[must_use]
@@ -112,7 +120,8 @@ impl Guard {
             longest_pause,
             lanes: 1,
             denials: Guard::DEFAULT_DENIALS,
-            denials_for: Duration::MAX,
+            denials_for: Guard::DEFAULT_DENIALS_FOR,
+            charge_local: true,
             clock: Arc::new(SystemClock::new()),
         }
     }
@@ -169,6 +178,11 @@ impl Guard {
     /// denied because the store did not answer.
     pub(crate) fn pause_left(&self, lane: usize) -> u64 {
         lock(self.lane(lane)).breaker.pause_left(&self.breaker, self.now())
+    }
+
+    pub(super) fn health(&self, lane: usize) -> Health {
+        let now = self.now();
+        lock(self.lane(lane)).breaker.health(now)
     }
 
     fn lane(&self, lane: usize) -> &Mutex<Lane> {
@@ -412,8 +426,8 @@ impl GuardBuilder {
         self
     }
 
-    /// For how long a denial is remembered at most. Default: as long as it lasts. A shorter time sees sooner what others gave back, and a store
-    /// that lost its state.
+    /// For how long a denial is remembered at most. Default 2 seconds. Then the store is asked again, so this is how late a process may see what
+    /// others gave back or reset, and a store that lost its state. `Duration::MAX` remembers a denial for as long as it lasts.
     ///
     /// ```
     /// use std::time::Duration;
@@ -422,6 +436,25 @@ impl GuardBuilder {
     #[must_use]
     pub fn denials_for(mut self, longest: Duration) -> Self {
         self.denials_for = longest;
+        self
+    }
+
+    /// Whether the store is charged, when it answers again, for what limiters with
+    /// [`OnFailure::Local`](super::OnFailure::Local) admitted without it. Default true. Without that
+    /// each outage can admit the share of the limit once more.
+    ///
+    /// Units are charged as far as the limit would still count them, before the next call about
+    /// their key and within about 100 ms for keys that nobody asks for. A hit whose answer was lost
+    /// and that was then admitted locally may be charged twice. Units are not charged if this
+    /// process ends first, if the answer to their charge is lost, beyond 100,000 keys of one
+    /// limiter, or if they were admitted at a given time.
+    ///
+    /// ```
+    /// let guard = tollgate::shared::Guard::builder().charge_local(false).build();
+    /// ```
+    #[must_use]
+    pub fn charge_local(mut self, charge: bool) -> Self {
+        self.charge_local = charge;
         self
     }
 
@@ -456,6 +489,7 @@ impl GuardBuilder {
             jitter: RandomState::default(),
             denials: Denials::new(self.denials, micros_up(self.denials_for)),
             counters: Counters::default(),
+            charges_local: self.charge_local,
             fallback: OnceLock::new(),
         }
     }

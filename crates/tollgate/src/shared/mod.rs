@@ -16,6 +16,7 @@ mod limiter;
 mod limiters;
 mod load;
 mod many;
+mod owed;
 mod place;
 mod policy_limiter;
 mod rescue;

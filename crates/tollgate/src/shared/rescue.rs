@@ -35,9 +35,13 @@ impl<S: SharedStore> Limits<S> {
             (OnFailure::Local(_), Op::Hit(_) | Op::Peek(_) | Op::Take(_) | Op::Charge(_)) => {
                 let fallback = self.fallback.as_ref()?;
                 guard.counters.fallback.add();
-                let decisions = key.with_key(|key| match op {
-                    Op::Hit(cost) => fallback.hit(key, terms.at, cost),
-                    _ => fallback.each(key, terms.at, |_| op),
+                let decisions = key.with_key(|key| {
+                    let decisions = match op {
+                        Op::Hit(cost) => fallback.hit(key, terms.at, cost),
+                        _ => fallback.each(key, terms.at, |_| op),
+                    };
+                    self.owe(terms, key, &decisions);
+                    decisions
                 });
                 Some(key.with_key(|key| self.not_never(decisions, key)))
             }

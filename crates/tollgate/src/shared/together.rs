@@ -75,13 +75,16 @@ pub async fn hit_all_shared<S: SharedStore>(
     }
     let lane = store.lane(asks[0].prepared, asks[0].key);
     let deadline = items.iter().map(|item| item.limits.deadline).min().unwrap_or_default();
+    let terms = Terms { at, deadline };
     let begin = || store.ask(&asks, Mode::Together, at);
     let sent = store.guard().now();
-    let calls: Vec<_> = items
-        .iter()
-        .map(|item| Call::sent(item.limits, Terms { at, deadline }, &item.key, sent, None))
-        .collect();
-    match guard::call(store, lane, deadline, begin).await {
+    let calls: Vec<_> =
+        items.iter().map(|item| Call::sent(item.limits, terms, &item.key, sent, None)).collect();
+    let answer = match settle(items, terms).await {
+        Ok(terms) => guard::call(store, lane, terms.deadline, begin).await,
+        Err(error) => Err(error),
+    };
+    match answer {
         Ok(outcomes) => {
             let mut rest = &outcomes[..];
             for (call, item) in calls.into_iter().zip(items) {
@@ -96,6 +99,17 @@ pub async fn hit_all_shared<S: SharedStore>(
             without_store(&error, items, at).ok_or(error)
         }
     }
+}
+
+/// Charges to the store what the fallbacks admitted for these keys.
+async fn settle<S: SharedStore>(
+    items: &[SharedItem<'_, S>],
+    mut terms: Terms,
+) -> Result<Terms, Error> {
+    for item in items {
+        terms = item.limits.settle(terms, &item.key).await?;
+    }
+    Ok(terms)
 }
 
 /// Gives back what [`hit_all_shared`] charged: takes its items, in the same order, and its decision.
@@ -158,7 +172,7 @@ fn without_store<S: SharedStore>(
         }
         OnFailure::Local(_) => {
             guard.counters.fallback.add();
-            local(items, now)
+            local(items, at, now)
         }
         OnFailure::Open => {
             guard.counters.failed_open.add();
@@ -170,7 +184,11 @@ fn without_store<S: SharedStore>(
 }
 
 /// Hits those that have a fallback, together; the others are open.
-fn local<S: SharedStore>(items: &[SharedItem<'_, S>], now: Timestamp) -> Vec<Decision> {
+fn local<S: SharedStore>(
+    items: &[SharedItem<'_, S>],
+    at: Option<Timestamp>,
+    now: Timestamp,
+) -> Vec<Decision> {
     let mut parts = Vec::new();
     for item in items {
         parts.extend(
@@ -185,7 +203,12 @@ fn local<S: SharedStore>(items: &[SharedItem<'_, S>], now: Timestamp) -> Vec<Dec
     for item in items {
         let own = item.limits.prepared.len();
         match item.limits.fallback {
-            Some(_) => outcomes.extend(decided.by_ref().take(own)),
+            Some(_) => {
+                let decisions: Vec<_> = decided.by_ref().take(own).collect();
+                let terms = Terms { at, ..item.limits.terms() };
+                item.limits.owe(terms, item.key.as_ref(), &decisions);
+                outcomes.extend(decisions);
+            }
             None => outcomes.extend(item.limits.open(now, Op::Hit(item.cost))),
         }
     }

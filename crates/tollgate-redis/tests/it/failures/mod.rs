@@ -5,6 +5,7 @@ mod cluster_down;
 mod connecting;
 mod failover;
 mod frozen;
+mod local;
 mod memory;
 mod outage;
 mod overload;

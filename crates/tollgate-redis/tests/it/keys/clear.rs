@@ -1,9 +1,9 @@
 //! Forgetting all keys of a limit or namespace, and no others.
 
-use tollgate::shared::SharedLimiter;
+use tollgate::shared::{Guard, SharedLimiter};
 use tollgate_redis::Redis;
 
-use crate::client::{LONG, patient, run};
+use crate::client::{LONG, admitted, connect, eventually, limiter, patient, run};
 use crate::servers::{Cluster, Server};
 
 /// Characters that mean something in a pattern of Redis, in a key of ours, or to neither.
@@ -114,5 +114,19 @@ fn a_cleared_namespace_is_not_denied_from_memory() {
         assert!(!limited.hit("a").await.unwrap().allowed());
         store.clear_namespace("acme").await.unwrap();
         assert!(limited.hit("a").await.unwrap().allowed());
+    });
+}
+
+#[test]
+fn a_reset_by_another_process_is_seen_while_a_denial_is_remembered() {
+    run(async {
+        let server = Server::start(&[]);
+        let guard = Guard::builder().deadline(LONG);
+        let one = limiter(&connect(server.url(), guard).await, "1/365 days");
+        let other = limiter(&patient(server.url()).await, "1/365 days");
+        assert_eq!(admitted(&one, "key", 2).await, 1);
+        assert!(other.reset("key").await.unwrap());
+        let allowed = || async { one.hit("key").await.is_ok_and(|hit| hit.allowed()) };
+        eventually("the key is admitted again", allowed).await;
     });
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate::shared::{SharedPolicyLimiter, SharedStore};
+use tollgate::shared::{SharedLimiter, SharedPolicyLimiter, SharedStore};
 use tollgate::{Decision, Source};
 
 use super::failing::{Failing, Mood};
@@ -207,6 +207,20 @@ fn memory_can_be_switched_off_and_is_bounded() {
     }
     assert!((1..=64).contains(&remembered), "{remembered}");
     assert_eq!(small.guard().stats().remembered, u64::from(remembered));
+}
+
+#[test]
+fn a_reset_by_another_process_is_seen_after_two_seconds() {
+    let store = Failing::new();
+    let limiter = store.limiter("1/hour");
+    assert!(store.run(limiter.hit("a")).unwrap().allowed());
+    assert!(!store.run(limiter.hit("a")).unwrap().allowed());
+    let elsewhere = SharedLimiter::on(store.directly(), "", "1/hour").unwrap();
+    assert!(store.run(elsewhere.reset("a")).unwrap());
+    store.clock.advance(2 * SECOND - Duration::from_micros(1));
+    assert_eq!(store.run(limiter.hit("a")).unwrap().source(), Source::DenialCache);
+    store.clock.advance(Duration::from_micros(1));
+    assert!(store.run(limiter.hit("a")).unwrap().allowed());
 }
 
 #[test]

@@ -182,13 +182,95 @@ fn what_the_fallback_charged_is_given_back_there() {
     store.is_now(Mood::Complains);
     let receipt = store.run(limiter.hit_n("a", 2)).unwrap().receipt();
     assert!(!store.run(limiter.hit("a")).unwrap().allowed());
-    store.is_now(Mood::Answers);
-    let _ = store.run(limiter.charge("a", 8)).unwrap();
     let _ = store.run(limiter.refund("a", &receipt)).unwrap();
-    assert_eq!(store.run(limiter.usage("a")).unwrap(), 8, "the store was never charged for it");
+    store.is_now(Mood::Answers);
+    assert_eq!(store.run(limiter.usage("a")).unwrap(), 0, "the store was never charged for it");
+    let _ = store.run(limiter.charge("a", 8)).unwrap();
     let other = store.limiter("8/hour");
     let _ = store.run(other.refund("a", &receipt)).unwrap();
     assert_eq!(store.run(limiter.usage("a")).unwrap(), 8);
+}
+
+/// Admitted by the store and without it in three outages of a limit of 100, by one process.
+fn admitted_in_outages(store: &Failing, limit: &str) -> usize {
+    let limiter = failing(store, limit, local(1));
+    let hit = || store.run(limiter.hit("a")).expect("the fallback decides");
+    let hits = |count: usize| (0..count).filter(|_| hit().allowed()).count();
+    let mut admitted = 0;
+    for _ in 0..3 {
+        store.is_now(Mood::Away);
+        admitted += hits(20);
+        store.is_now(Mood::Answers);
+        store.clock.advance(PAUSE * 11);
+        admitted += hits(20);
+    }
+    admitted + hits(100)
+}
+
+#[test]
+fn the_store_is_charged_for_what_the_fallback_admitted() {
+    for limit in [
+        "100/365 days",
+        "100/365 days fixed-window",
+        "100/365 days fixed-window-per-key",
+        "100/365 days moving-window",
+        "100/365 days sliding-window",
+        "100/365 days token-bucket",
+    ] {
+        assert_eq!(admitted_in_outages(&Failing::new(), limit), 100, "{limit}");
+        let uncharged = Failing::with(|guard| guard.charge_local(false));
+        assert_eq!(admitted_in_outages(&uncharged, limit), 160, "{limit}");
+    }
+}
+
+#[test]
+fn the_store_is_charged_for_keys_that_nobody_asks_for() {
+    let store = Failing::new();
+    let limiter = failing(&store, "100/365 days", local(1));
+    let usage = || {
+        store
+            .run(SharedLimiter::on(store.directly(), "", "100/365 days").unwrap().usage("a"))
+            .unwrap()
+    };
+    store.is_now(Mood::Complains);
+    assert!(store.run(limiter.hit_n("a", 30)).unwrap().allowed());
+    store.run_tasks();
+    assert_eq!(usage(), 0);
+    store.is_now(Mood::Answers);
+    store.clock.advance(PAUSE);
+    store.run_tasks();
+    assert_eq!(usage(), 30);
+    store.clock.advance(PAUSE);
+    store.run_tasks();
+    assert_eq!(usage(), 30, "charged once");
+}
+
+#[test]
+fn only_units_that_still_count_are_charged_to_the_store() {
+    let store = Failing::new();
+    let limiter = failing(&store, "100/second fixed-window", local(1));
+    store.is_now(Mood::Complains);
+    assert!(store.run(limiter.hit_n("a", 30)).unwrap().allowed());
+    store.is_now(Mood::Answers);
+    store.clock.advance(Duration::from_secs(1));
+    assert_eq!(store.run(limiter.usage("a")).unwrap(), 0);
+}
+
+#[test]
+fn each_limit_of_a_policy_and_each_key_of_a_group_is_charged_to_the_store() {
+    let store = Failing::new();
+    let policy = SharedPolicyLimiter::on(&store, "", "40/365 days; 80/364 days").unwrap();
+    let policy = policy.on_failure(local(1)).unwrap();
+    let limiter = failing(&store, "90/365 days", local(1));
+    store.is_now(Mood::Complains);
+    assert!(store.run(policy.hit_n("a", 30)).unwrap().allowed());
+    let group = [limiter.item("b", 5), policy.item("b", 6)];
+    assert!(store.run(hit_all_shared(&group, None)).unwrap().allowed());
+    store.is_now(Mood::Answers);
+    assert!(!store.run(policy.hit_n("a", 11)).unwrap().allowed());
+    assert!(store.run(policy.hit_n("a", 10)).unwrap().allowed());
+    assert!(store.run(hit_all_shared(&group, None)).unwrap().allowed());
+    assert_eq!(store.run(limiter.usage("b")).unwrap(), 10);
 }
 
 #[test]

@@ -1,0 +1,245 @@
+//! Units that a local fallback admitted while the store did not answer, to be charged to the store
+//! when it answers again. Without that, each outage would admit a share of the limit once more.
+//!
+//! Units run off here as they do in the store: a key owes what the limit would still count. A
+//! charge is sent before the next call about its key. A task sends those of keys that nobody asks
+//! for.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use super::asking::{Limits, Terms};
+use super::guard::{self, Health};
+use super::{Ask, Guard, Mode, SharedStore};
+use crate::algorithm::{AnyMachine, Op, State};
+use crate::decision::{Decision, Receipt};
+use crate::error::{Error, ErrorKind};
+use crate::key::{Key, KeyRef, OwnedKey};
+use crate::registry::lock;
+use crate::time::Timestamp;
+
+/// The most keys of one limiter that may owe. What is admitted for more keys is never charged.
+const MAX_KEYS: usize = 100_000;
+
+/// How often the task looks whether the store answers.
+const ROUND: Duration = Duration::from_millis(100);
+
+/// What the keys of a limiter owe, shared by its clones.
+#[derive(Debug)]
+pub(crate) struct Owed {
+    machines: Box<[AnyMachine]>,
+    keys: Mutex<HashMap<OwnedKey, Box<[Option<State>]>>>,
+    /// How many keys there are.
+    count: AtomicUsize,
+    has_task: AtomicBool,
+}
+
+impl Owed {
+    pub(super) fn new(machines: &[AnyMachine]) -> Arc<Owed> {
+        Arc::new(Owed {
+            machines: machines.into(),
+            keys: Mutex::default(),
+            count: AtomicUsize::new(0),
+            has_task: AtomicBool::new(false),
+        })
+    }
+
+    fn is_empty(&self) -> bool {
+        self.count.load(Ordering::Relaxed) == 0
+    }
+
+    /// Runs `change` on the states of all keys.
+    fn change<T>(
+        &self,
+        change: impl FnOnce(&mut HashMap<OwnedKey, Box<[Option<State>]>>) -> T,
+    ) -> T {
+        let mut keys = lock(&self.keys);
+        let result = change(&mut keys);
+        self.count.store(keys.len(), Ordering::Relaxed);
+        result
+    }
+
+    /// Adds units to what a key owes of each limit.
+    fn add(&self, key: KeyRef<'_>, now: Timestamp, units: &[u64]) {
+        if units.iter().all(|units| *units == 0) {
+            return;
+        }
+        let key = OwnedKey::new(&key);
+        self.change(|keys| {
+            if keys.len() >= MAX_KEYS && !keys.contains_key(&key) {
+                return;
+            }
+            let none = || self.machines.iter().map(|_| None).collect();
+            let states = keys.entry(key).or_insert_with(none);
+            for ((machine, state), units) in self.machines.iter().zip(states).zip(units) {
+                if *units > 0 {
+                    let _ = machine.apply(state, now, Op::Charge(*units));
+                }
+            }
+        });
+    }
+
+    /// Removes a key, and gives what it still owes of each limit.
+    fn take(&self, key: KeyRef<'_>, now: Timestamp) -> Option<Vec<u64>> {
+        let mut states = self.change(|keys| keys.remove(&OwnedKey::new(&key)))?;
+        let used = |(machine, state): (&AnyMachine, &mut Option<State>)| {
+            machine.apply(state, now, Op::Peek(0)).used()
+        };
+        let units: Vec<u64> = self.machines.iter().zip(&mut states).map(used).collect();
+        units.iter().any(|units| *units > 0).then_some(units)
+    }
+
+    /// Takes back units that were admitted locally. Those that the store was charged for stay there.
+    pub(super) fn refund(&self, key: KeyRef<'_>, now: Timestamp, receipts: &[Receipt]) {
+        if self.is_empty() {
+            return;
+        }
+        self.change(|keys| {
+            let Some(states) = keys.get_mut(&OwnedKey::new(&key)) else { return };
+            for ((machine, state), receipt) in self.machines.iter().zip(states).zip(receipts) {
+                let _ = machine.apply(state, now, Op::RefundUnits(receipt.units));
+            }
+        });
+    }
+
+    pub(super) fn forget(&self, key: KeyRef<'_>) {
+        if !self.is_empty() {
+            self.change(|keys| keys.remove(&OwnedKey::new(&key)));
+        }
+    }
+
+    pub(super) fn clear(&self) {
+        self.change(HashMap::clear);
+    }
+
+    /// Whether the caller is to start the task.
+    fn wants_task(&self) -> bool {
+        self.change(|keys| !keys.is_empty() && !self.has_task.swap(true, Ordering::AcqRel))
+    }
+
+    /// Whether the task is at its end. Decided under the lock, so that what is added later starts
+    /// another one.
+    fn ends_task(&self) -> bool {
+        self.change(|keys| {
+            self.has_task.store(!keys.is_empty(), Ordering::Release);
+            keys.is_empty()
+        })
+    }
+
+    fn keys(&self) -> Vec<OwnedKey> {
+        lock(&self.keys).keys().cloned().collect()
+    }
+}
+
+/// What is being charged to the store. Owed again if that comes to nothing, or its caller goes away.
+struct Taken<'a> {
+    owed: &'a Owed,
+    guard: &'a Guard,
+    key: OwnedKey,
+    units: Vec<u64>,
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        self.owed.add(self.key.as_ref(), self.guard.now(), &self.units);
+    }
+}
+
+/// Held by the task. Dropped with it, so that another can be started.
+struct Task(Arc<Owed>);
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        self.0.has_task.store(false, Ordering::Release);
+    }
+}
+
+impl<S: SharedStore> Limits<S> {
+    /// Notes what the fallback charged instead of the store. At a given time nothing is noted: it
+    /// is not known when the store will be asked again.
+    pub(super) fn owe(&self, terms: Terms, key: KeyRef<'_>, decisions: &[Decision]) {
+        let Some(owed) = &self.owed else { return };
+        let (None, Some(first)) = (terms.at, decisions.first()) else { return };
+        let units: Vec<u64> = decisions.iter().map(Decision::charged).collect();
+        owed.add(key, first.now(), &units);
+        if owed.wants_task() {
+            let task = Task(Arc::clone(owed));
+            let limits = self.clone();
+            self.store.spawn(async move { limits.settle_all(&task).await });
+        }
+    }
+
+    /// Charges to the store what a key owes, before the caller asks it about that key. Gives the
+    /// terms for that call, as less time is left, or the error if the store does not answer.
+    pub(super) async fn settle<K: Key>(&self, terms: Terms, key: &K) -> Result<Terms, Error> {
+        let Some(owed) = self.owed.as_ref().filter(|owed| !owed.is_empty()) else {
+            return Ok(terms);
+        };
+        let guard = self.store.guard();
+        let lane = key.with_key(|key| self.lane(key));
+        let health = guard.health(lane);
+        if terms.at.is_some() || health == Health::Open {
+            return Ok(terms);
+        }
+        let begun = guard.now();
+        let left = || terms.deadline.saturating_sub(guard.now().since(begun));
+        let Some(units) = key.with_key(|key| owed.take(key, begun)) else { return Ok(terms) };
+        let mut taken = Taken { owed, guard, key: OwnedKey::new(key), units };
+        if health == Health::Unknown {
+            // One unit first: if the answer is lost, no more than that is perhaps charged twice.
+            let one: Vec<u64> = taken.units.iter().map(|units| (*units).min(1)).collect();
+            let probe = self.charge_each(lane, terms.deadline, key, &one).await;
+            if let Some(error) = probe.err().filter(|error| error.kind() != ErrorKind::Store) {
+                return Err(error);
+            }
+            taken.units.iter_mut().for_each(|units| *units = units.saturating_sub(1));
+        }
+        let units = std::mem::take(&mut taken.units);
+        if units.iter().all(|units| *units == 0) {
+            return Ok(Terms { deadline: left(), ..terms });
+        }
+        match self.charge_each(lane, left(), key, &units).await {
+            Err(error) if error.kind() == ErrorKind::Unavailable => {
+                taken.units = units;
+                return Err(error);
+            }
+            // Perhaps charged: never sent a second time.
+            Err(error) => tracing::debug!(%error, "local admissions may not have been charged"),
+            Ok(_) => {}
+        }
+        Ok(Terms { deadline: left(), ..terms })
+    }
+
+    async fn charge_each<K: Key>(
+        &self,
+        lane: usize,
+        deadline: Duration,
+        key: &K,
+        units: &[u64],
+    ) -> Result<Vec<Decision>, Error> {
+        let charges = self.prepared.iter().zip(units).filter(|(_, units)| **units > 0);
+        let begin = || {
+            key.with_key(|key| {
+                let ask =
+                    |(prepared, units): (_, &u64)| Ask { prepared, key, op: Op::Charge(*units) };
+                let asks: Vec<_> = charges.map(ask).collect();
+                self.store.ask(&asks, Mode::Each, None)
+            })
+        };
+        guard::call(&self.store, lane, deadline, begin).await
+    }
+
+    /// Charges to the store what all keys owe, as soon as it answers.
+    async fn settle_all(&self, Task(owed): &Task) {
+        while !owed.ends_task() {
+            self.store.sleep(ROUND).await;
+            for key in owed.keys() {
+                if let Err(error) = self.settle(self.terms(), &key).await {
+                    tracing::debug!(%error, "local admissions are not charged yet");
+                }
+            }
+        }
+    }
+}
