@@ -30,7 +30,9 @@ local function step(m, key, op, cost, at, mark)
     -- What one limit says of a hit that the group refuses: whether it alone would let it pass, and what it charges.
     return m('fits', cost), m('denied', cost) or 0
   elseif op == 'reset' then
-    local was_there = not m('fresh')
+    -- What is no state of this limit is removed too.
+    local loaded = pcall(m, 'load')
+    local was_there = not loaded or not m('fresh')
     call('DEL', key)
     m('load')
     return was_there, 0
@@ -52,7 +54,7 @@ local function ask(key)
     if at < 0 then at, mark = nil, nil end
   end
   local m = machine(algorithm, key, op)
-  m('load')
+  if op ~= 'reset' then m('load') end
   return m, key, op, cost, at, mark
 end
 
@@ -87,7 +89,7 @@ local reply, written = { now }, {}
 for index = 1, #all do
   local asked = all[index]
   local m, key = asked[1], asked[2]
-  if written[key] then m('load') end
+  if written[key] and asked[3] ~= 'reset' then m('load') end
   written[key] = true
   local flags, charged, a, b, c = answer(m, key, refused and 'refused' or asked[3], asked[4], asked[5], asked[6])
   local size = #reply

@@ -58,6 +58,32 @@ fn a_key_that_holds_no_state_is_an_error_of_the_store_and_stays_as_it_is() {
 }
 
 #[test]
+fn a_reset_removes_what_is_no_state() {
+    run(async {
+        let server = Server::start(&[]);
+        let store = patient(server.url()).await;
+        for (name, spoil) in [("type", wrong_type as Spoil), ("value", no_state)] {
+            for algorithm in Algorithm::ALL {
+                let text = format!("5/365 days {algorithm}");
+                let limited = limiter(&store, &text);
+                spoil(&server, &key_of(&store, &text, name), algorithm);
+                is_of_the_value(limited.hit(name).await);
+                assert!(limited.reset(name).await.unwrap(), "{text}");
+                assert_eq!(limited.usage(name).await.unwrap(), 0, "{text}");
+                assert!(!limited.reset(name).await.unwrap(), "{text}");
+            }
+        }
+        // In a policy the other limits are reset with it.
+        let policy = store.policy_limiter("5/365 days; 6/365 days").unwrap();
+        assert!(policy.hit("both").await.unwrap().allowed());
+        server.ok(&["SET", &key_of(&store, "6/365 days", "both"), "what is this"]);
+        assert!(policy.reset("both").await.unwrap());
+        assert_eq!(limiter(&store, "5/365 days").usage("both").await.unwrap(), 0);
+        assert_eq!(limiter(&store, "6/365 days").usage("both").await.unwrap(), 0);
+    });
+}
+
+#[test]
 fn a_value_that_is_nearly_a_state_is_an_error() {
     run(async {
         let server = Server::start(&[]);
