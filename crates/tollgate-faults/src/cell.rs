@@ -130,6 +130,8 @@ async fn call(
 
 pub(crate) fn answer(hit: Result<Decision, Error>) -> Answer {
     match hit {
+        // Leases remember denials; such an answer does not say that the store is back.
+        Ok(hit) if hit.source() == Source::DenialCache => Answer::Remembered,
         Ok(hit) if !matches!(hit.source(), Source::Store | Source::Lease | Source::Replica) => {
             Answer::Failed(format!("answered by {}", hit.source().name()))
         }

@@ -10,6 +10,8 @@ use tokio::time::Instant;
 pub(crate) enum Answer {
     Admitted,
     Denied,
+    /// Denied without asking the store.
+    Remembered,
     Failed(String),
 }
 
@@ -41,6 +43,7 @@ impl Counts {
                 true
             }
             Answer::Denied => true,
+            Answer::Remembered => false,
             Answer::Failed(error) => {
                 self.errors += 1;
                 self.error = Some(error);

@@ -121,7 +121,7 @@ async fn hit_once(limiter: &SharedLimiter<Durable>) {
     let micros = began.elapsed().as_micros();
     let line = match answer {
         Answer::Admitted => format!("{micros} admitted\n"),
-        Answer::Denied => format!("{micros} denied\n"),
+        Answer::Denied | Answer::Remembered => format!("{micros} denied\n"),
         Answer::Failed(error) => format!("{micros} failed {error}\n"),
     };
     if say(&line).is_err() {
