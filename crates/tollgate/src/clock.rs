@@ -203,5 +203,5 @@ fn os_time() -> Duration {
     START.get_or_init(std::time::Instant::now).elapsed()
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod real_time;

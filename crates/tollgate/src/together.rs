@@ -100,7 +100,7 @@ impl AllDecision {
 
     /// Its receipts, split up as the limits are among the items.
     pub(crate) fn receipts_by_item(&self, limits: &[usize]) -> Result<Vec<Vec<Receipt>>, Error> {
-        let count = limits.iter().sum();
+        let count: usize = limits.iter().sum();
         if self.outcomes.len() != count {
             return Err(Error::request(format!(
                 "a decision on {} limits: these items have {count}",
