@@ -14,6 +14,7 @@ pub(crate) struct Address {
     pub(crate) level: Option<Level>,
     pub(crate) interval: Option<Duration>,
     pub(crate) max_keys: Option<usize>,
+    pub(crate) max_limits: Option<usize>,
 }
 
 const SCHEME: &str = "durable:";
@@ -56,21 +57,20 @@ impl Address {
         match name {
             "level" => self.level = Some(value.parse()?),
             "interval" => self.interval = Some(span(value)?),
-            "max_keys" => {
-                let keys = value.parse();
-                self.max_keys =
-                    Some(keys.map_err(|_| {
-                        Error::request(format!("max_keys={value}: expected a number"))
-                    })?);
-            }
+            "max_keys" => self.max_keys = Some(number(name, value)?),
+            "max_limits" => self.max_limits = Some(number(name, value)?),
             _ => {
                 return Err(Error::request(format!(
-                    "option {name:?}: expected level, interval or max_keys"
+                    "option {name:?}: expected level, interval, max_keys or max_limits"
                 )));
             }
         }
         Ok(())
     }
+}
+
+fn number(name: &str, value: &str) -> Result<usize, Error> {
+    value.parse().map_err(|_| Error::request(format!("{name}={value}: expected a number")))
 }
 
 /// `500ms`, and with blanks as a URL has them: `2+seconds`.
@@ -115,10 +115,10 @@ mod tests {
 
     #[test]
     fn options_are_read() {
-        let address = parsed("durable:x?level=sync&interval=500ms&max_keys=7");
+        let address = parsed("durable:x?level=sync&interval=500ms&max_keys=7&max_limits=9");
         assert_eq!(address.level, Some(Level::Sync));
         assert_eq!(address.interval, Some(Duration::from_millis(500)));
-        assert_eq!(address.max_keys, Some(7));
+        assert_eq!((address.max_keys, address.max_limits), (Some(7), Some(9)));
         assert_eq!(parsed("durable:x?interval=2+seconds").interval, Some(Duration::from_secs(2)));
         assert_eq!(parsed("durable:x?interval=1s").interval, Some(Duration::from_secs(1)));
     }
@@ -142,7 +142,10 @@ mod tests {
         assert!(said("durable:x?interval=soon").contains(
             "interval \"soon\" is no span: at 0: found \"soon\", expected a unit of time"
         ));
-        assert!(said("durable:x?colour=red").contains("expected level, interval or max_keys"));
+        assert!(
+            said("durable:x?colour=red")
+                .contains("expected level, interval, max_keys or max_limits")
+        );
         assert!(said("durable:x%2").contains("% needs two hexadecimal digits"));
     }
 }

@@ -26,6 +26,7 @@ use crate::opening::{self, Medium};
 ///     .level(Level::Reserve)
 ///     .interval(Duration::from_millis(500))
 ///     .max_keys(100_000)
+///     .max_limits(10_000)
 ///     .open()?;
 /// # Ok::<(), tollgate::Error>(())
 /// ```
@@ -36,6 +37,7 @@ pub struct DurableBuilder {
     level: Option<Level>,
     interval: Option<Duration>,
     max_keys: Option<usize>,
+    max_limits: Option<usize>,
     clean_period: Duration,
     clock: Time,
     guard: GuardBuilder,
@@ -55,6 +57,7 @@ impl DurableBuilder {
             level: None,
             interval: None,
             max_keys: None,
+            max_limits: None,
             clean_period: Duration::from_secs(60),
             clock: Time::System(SystemClock::new()),
             guard: Durable::usual_guard(),
@@ -77,6 +80,14 @@ impl DurableBuilder {
     /// state per limit, which is not kept.
     pub fn max_keys(mut self, max_keys: usize) -> Self {
         self.max_keys = Some(max_keys);
+        self
+    }
+
+    /// The most limits in memory, over all namespaces: 100,000 by default. A limit that has no
+    /// limiter and no key in memory is forgotten after a clean period. At the bound a new limit
+    /// takes the place of an unused one; if there is none, preparing it is an error.
+    pub fn max_limits(mut self, max_limits: usize) -> Self {
+        self.max_limits = Some(max_limits);
         self
     }
 
@@ -120,7 +131,9 @@ impl DurableBuilder {
         let keeping = Keeping { level, interval: interval.max(Duration::from_millis(1)) };
         let max_keys = self.max_keys.or(address.max_keys).unwrap_or(10_000_000);
         let file = File::open(self.medium.unwrap_or(Medium::Path(address.path)))?;
-        let keeper = Keeper::new(keeping, self.clock, max_keys, self.clean_period, file)?;
+        let max_limits = self.max_limits.or(address.max_limits).unwrap_or(100_000);
+        let keeper =
+            Keeper::new(keeping, self.clock, max_keys, max_limits, self.clean_period, file)?;
         Durable::start(keeper, self.guard.name(self.address).build())
     }
 }

@@ -70,6 +70,7 @@ impl Keeper {
         level: Keeping,
         clock: Time,
         max_keys: usize,
+        max_limits: usize,
         clean_period: Duration,
         file: File,
     ) -> Result<Keeper, Error> {
@@ -77,7 +78,7 @@ impl Keeper {
             level,
             clock,
             table: Table::new(max_keys),
-            limits: Limits::default(),
+            limits: Limits::new(max_limits, clean_period),
             inherits: file.len()? > 0,
             file,
             queue: Queue::new(),
@@ -89,11 +90,13 @@ impl Keeper {
         })
     }
 
-    pub(crate) fn prepare(&self, namespace: &str, limit: &Limit) -> Prepared {
+    pub(crate) fn prepare(&self, namespace: &str, limit: &Limit) -> Result<Prepared, Error> {
         let rule = Rule::new(limit, self.level.reserves_for());
         let place = Place::new(namespace, limit);
-        let known = self.limits.entry(place, rule, |place| self.file.number(place.prefix()));
-        Prepared { known, rule, pushes: limit.algorithm() == Algorithm::ElasticWindow }
+        let now = self.clock.now();
+        let known =
+            self.limits.entry(place, rule, now, |place| self.file.number(place.prefix()))?;
+        Ok(Prepared { known, rule, pushes: limit.algorithm() == Algorithm::ElasticWindow })
     }
 
     /// Forgets all keys whose names begin so.

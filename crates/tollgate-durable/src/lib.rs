@@ -267,7 +267,7 @@ impl SharedStore for Durable {
     type Prepared = Prepared;
 
     fn prepare(&self, namespace: &str, limit: &Limit) -> Result<Prepared, Error> {
-        Ok(self.inner.keeper.prepare(namespace, limit))
+        self.inner.keeper.prepare(namespace, limit)
     }
 
     fn ask(

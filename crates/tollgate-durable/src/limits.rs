@@ -2,12 +2,12 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use tollgate::algorithm::{AnyMachine, Op, State};
 use tollgate::shared::Place;
-use tollgate::{Decision, Limit, Source, Timestamp};
+use tollgate::{Decision, Error, Limit, Source, Timestamp};
 
 use crate::mark::Reserve;
 
@@ -51,11 +51,6 @@ impl Known {
         self.number.get().copied()
     }
 
-    /// The number, asked of `make` if there is none.
-    pub(crate) fn number_or(&self, make: impl FnOnce() -> u32) -> u32 {
-        *self.number.get_or_init(make)
-    }
-
     pub(crate) fn overflow(&self) -> &Overflow {
         &self.overflow
     }
@@ -97,55 +92,104 @@ impl Overflow {
     }
 }
 
-/// One entry for each place, as long as anybody could mean it.
-#[derive(Debug, Default)]
+/// The limits in memory, one entry for each place until it is forgotten.
+#[derive(Debug)]
 pub(crate) struct Limits {
-    by_prefix: Mutex<HashMap<Box<[u8]>, Arc<Known>>>,
+    entries: Mutex<Entries>,
+    max: usize,
+    /// How often unused limits are looked for to make room for a new one.
+    pause: Duration,
+}
+
+#[derive(Debug, Default)]
+struct Entries {
+    by_prefix: HashMap<Box<[u8]>, Arc<Known>>,
+    by_number: HashMap<u32, Weak<Known>>,
+    /// When unused limits may be looked for again to make room.
+    forget_due: Timestamp,
 }
 
 impl Limits {
-    /// `number` tells under which one the file knows a place.
+    pub(crate) fn new(max: usize, clean_period: Duration) -> Limits {
+        Limits { entries: Mutex::default(), max, pause: clean_period / 16 }
+    }
+
+    /// The limit at this place. `number` returns the number of a place in the file, if it has one.
+    ///
+    /// # Errors
+    /// When the store holds as many limits as it may, and all are in use.
     pub(crate) fn entry(
         &self,
         place: Place,
         rule: Rule,
+        now: Timestamp,
         number: impl FnOnce(&Place) -> Option<u32>,
-    ) -> Arc<Known> {
-        let mut by_prefix = lock(&self.by_prefix);
-        if let Some(known) = by_prefix.get(place.prefix()) {
+    ) -> Result<Arc<Known>, Error> {
+        let mut entries = lock(&self.entries);
+        if let Some(known) = entries.by_prefix.get(place.prefix()) {
             *lock(&known.latest) = rule;
-            return Arc::clone(known);
+            return Ok(Arc::clone(known));
+        }
+        if entries.by_prefix.len() >= self.max && now >= entries.forget_due {
+            entries.forget(now);
+            entries.forget_due = now + self.pause;
+        }
+        if entries.by_prefix.len() >= self.max {
+            return Err(Error::request(format!(
+                "{} limits: the store holds no more of them (max_limits), and all are in use",
+                self.max
+            )));
         }
         let prefix = place.prefix().into();
-        let number = number(&place).map(OnceLock::from).unwrap_or_default();
+        let number = number(&place);
         let known = Arc::new(Known {
             place,
-            number,
+            number: number.map(OnceLock::from).unwrap_or_default(),
             latest: Mutex::new(rule),
             overflow: Overflow::default(),
         });
-        by_prefix.insert(prefix, Arc::clone(&known));
-        known
+        if let Some(number) = number {
+            entries.by_number.insert(number, Arc::downgrade(&known));
+        }
+        entries.by_prefix.insert(prefix, Arc::clone(&known));
+        Ok(known)
     }
 
-    /// The limit with that number in the file, if anybody prepared it.
+    /// The number of a limit in the file; the one that `make` returns if it has none yet.
+    pub(crate) fn number(&self, known: &Arc<Known>, make: impl FnOnce() -> u32) -> u32 {
+        if let Some(number) = known.number() {
+            return number;
+        }
+        let mut entries = lock(&self.entries);
+        let number = *known.number.get_or_init(make);
+        entries.by_number.insert(number, Arc::downgrade(known));
+        number
+    }
+
+    /// The limit with that number in the file, if it is in memory.
     pub(crate) fn numbered(&self, number: u32) -> Option<Arc<Known>> {
-        let by_prefix = lock(&self.by_prefix);
-        by_prefix.values().find(|known| known.number() == Some(number)).map(Arc::clone)
+        lock(&self.entries).by_number.get(&number)?.upgrade()
     }
 
     /// All whose names begin so.
     pub(crate) fn beginning(&self, prefix: &[u8]) -> Vec<Arc<Known>> {
-        let by_prefix = lock(&self.by_prefix);
-        let begin = by_prefix.iter().filter(|(name, _)| name.starts_with(prefix));
+        let entries = lock(&self.entries);
+        let begin = entries.by_prefix.iter().filter(|(name, _)| name.starts_with(prefix));
         begin.map(|(_, known)| Arc::clone(known)).collect()
     }
 
     /// Forgets limits that nobody holds: no limiter, no key.
     pub(crate) fn forget(&self, now: Timestamp) {
-        lock(&self.by_prefix).retain(|_, known| {
+        lock(&self.entries).forget(now);
+    }
+}
+
+impl Entries {
+    fn forget(&mut self, now: Timestamp) {
+        self.by_prefix.retain(|_, known| {
             Arc::strong_count(known) > 1 || !known.overflow.is_fresh(&known.latest().machine, now)
         });
+        self.by_number.retain(|_, known| known.strong_count() > 0);
     }
 }
 
@@ -168,5 +212,45 @@ impl Act {
             Act::Op(op) => machine.apply(state, now, op),
             Act::Refuse(cost) => machine.refuse(state, now, cost),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Timestamp = Timestamp::from_micros(1_700_000_000_000_000);
+
+    fn entry(limits: &Limits, namespace: &str, number: Option<u32>) -> Result<Arc<Known>, Error> {
+        let limit = Limit::per_hour(5).build().unwrap();
+        let place = Place::new(namespace, &limit);
+        limits.entry(place, Rule::new(&limit, None), NOW, |_| number)
+    }
+
+    #[test]
+    fn an_unused_limit_gives_way_at_the_bound_and_one_in_use_does_not() {
+        let limits = Limits::new(2, Duration::ZERO);
+        let held = entry(&limits, "a", None).unwrap();
+        drop(entry(&limits, "b", None).unwrap());
+        let third = entry(&limits, "c", None).unwrap();
+        let refused = entry(&limits, "d", None).unwrap_err().to_string();
+        assert!(refused.contains("2 limits") && refused.contains("max_limits"), "{refused}");
+        assert!(Arc::ptr_eq(&held, &entry(&limits, "a", None).unwrap()));
+        drop(third);
+        assert!(entry(&limits, "d", None).is_ok());
+    }
+
+    #[test]
+    fn a_limit_is_found_by_its_number_until_it_is_forgotten() {
+        let limits = Limits::new(10, Duration::ZERO);
+        let from_file = entry(&limits, "a", Some(7)).unwrap();
+        let new = entry(&limits, "b", None).unwrap();
+        assert!(limits.numbered(8).is_none());
+        assert_eq!((limits.number(&new, || 8), limits.number(&from_file, || 9)), (8, 7));
+        assert!(Arc::ptr_eq(&limits.numbered(7).unwrap(), &from_file));
+        assert!(Arc::ptr_eq(&limits.numbered(8).unwrap(), &new));
+        drop(new);
+        limits.forget(NOW);
+        assert!(limits.numbered(8).is_none() && limits.numbered(7).is_some());
     }
 }

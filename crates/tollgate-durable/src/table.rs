@@ -206,6 +206,8 @@ fn entry_hash(key_hash: u64, known: &Arc<Known>) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use tollgate::shared::Place;
     use tollgate::{KeyRef, Limit};
 
@@ -216,13 +218,14 @@ mod tests {
     #[test]
     fn one_key_under_many_limits_is_found_without_comparing_them_all() {
         const LIMITS: usize = 10_000;
-        let (table, limits) = (Table::new(LIMITS), Limits::default());
+        let (table, limits) = (Table::new(LIMITS), Limits::new(LIMITS, Duration::from_secs(60)));
         let limit = Limit::per_hour(5).build().unwrap();
         let key = KeyRef::plain(b"shared");
         let known: Vec<_> = (0..LIMITS)
             .map(|number| {
                 let place = Place::new(&format!("tenant {number}"), &limit);
-                limits.entry(place, Rule::new(&limit, None), |_| None)
+                let now = Timestamp::EPOCH;
+                limits.entry(place, Rule::new(&limit, None), now, |_| None).unwrap()
             })
             .collect();
         let index = table.shard_index(table.lookup(&known[0], key).hash);

@@ -118,7 +118,9 @@ impl Writer {
         entry.mark.queued = Queued::No;
         let is_live = machine.fresh_at(entry.state.as_ref()).is_some_and(|at| at > now);
         let file = &self.keeper.file;
-        let number = || lookup.known.number_or(|| file.new_number(lookup.known.place.prefix()));
+        let limits = &self.keeper.limits;
+        let new_number = || file.new_number(lookup.known.place.prefix());
+        let number = || limits.number(lookup.known, new_number);
         let name = || file::name(number(), lookup.key);
         match &entry.state {
             Some(state) if is_live => {
