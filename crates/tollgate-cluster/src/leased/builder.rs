@@ -1,6 +1,5 @@
 //! How allotments are drawn.
 
-use std::collections::HashMap;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -115,7 +114,7 @@ impl<S: SharedStore> LeasedBuilder<S> {
             .build();
         let inner = Inner {
             store,
-            leases: Mutex::new(Leases { by_name: HashMap::new(), all: Vec::new() }),
+            leases: Mutex::new(Leases::new()),
             table: Table::new(max_keys),
             longest,
             skew,

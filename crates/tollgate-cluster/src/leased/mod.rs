@@ -105,10 +105,31 @@ struct Inner<S: SharedStore> {
     swept: AtomicBool,
 }
 
-/// All limits that were ever prepared.
+/// The limits that are in use, and some that were.
 struct Leases<S: SharedStore> {
-    by_name: HashMap<String, usize>,
-    all: Vec<Arc<Lease<S>>>,
+    by_name: HashMap<String, Arc<Lease<S>>>,
+    /// The number of the next new limit. Numbers are not used again.
+    next: usize,
+    /// At so many limits the unused ones are forgotten before one more is added.
+    forget_at: usize,
+}
+
+/// Unused limits are not looked for among fewer limits than this.
+const FORGET_AT_LEAST: usize = 64;
+
+impl<S: SharedStore> Leases<S> {
+    fn new() -> Self {
+        Leases { by_name: HashMap::new(), next: 0, forget_at: FORGET_AT_LEAST }
+    }
+
+    /// Forgets limits that have neither a limiter nor a desk, which lets the store behind forget
+    /// them. Only a caller that holds a lease can open a desk for it, so none is opened meanwhile.
+    fn forget_unused(&mut self) {
+        self.by_name
+            .retain(|_, lease| Arc::strong_count(lease) > 1 || Arc::strong_count(&lease.desks) > 1);
+        // Doubling makes the search cheap for each new limit.
+        self.forget_at = FORGET_AT_LEAST.max(self.by_name.len() * 2);
+    }
 }
 
 impl<S: SharedStore> Inner<S> {
@@ -125,6 +146,8 @@ pub struct Prepared<S: SharedStore>(Arc<Lease<S>>);
 struct Lease<S: SharedStore> {
     /// Stands for the limit in the table.
     number: usize,
+    /// Each desk of the limit holds a reference: a limit with desks is not forgotten.
+    desks: Arc<()>,
     terms: Terms,
     /// On the limit that is drawn from, with the deadline and the breakers of the store itself.
     limiter: SharedLimiter<S>,
@@ -217,12 +240,18 @@ impl<S: SharedStore> SharedStore for Leased<S> {
         let name = format!("{}:{namespace}:{quota}:{burst}:{}", namespace.len(), limit.identity());
         let limiter = SharedLimiter::on(&self.inner.store, namespace, terms.drawn.clone())?;
         let prepared = self.inner.store.prepare(namespace, &terms.drawn)?;
-        let Leases { by_name, all } = &mut *self.inner.leases();
-        let number = *by_name.entry(name).or_insert(all.len());
-        if number == all.len() {
-            all.push(Arc::new(Lease { number, terms, limiter, prepared }));
+        let mut leases = self.inner.leases();
+        if let Some(lease) = leases.by_name.get(&name) {
+            return Ok(Prepared(Arc::clone(lease)));
         }
-        Ok(Prepared(Arc::clone(&all[number])))
+        if leases.by_name.len() >= leases.forget_at {
+            leases.forget_unused();
+        }
+        let number = leases.next;
+        leases.next += 1;
+        let lease = Arc::new(Lease { number, desks: Arc::default(), terms, limiter, prepared });
+        leases.by_name.insert(name, Arc::clone(&lease));
+        Ok(Prepared(lease))
     }
 
     fn ask(

@@ -61,7 +61,8 @@ impl<S: SharedStore> Question<S> {
             desk.waiting.push_back(Waiting { wish, tell });
             (None, !std::mem::replace(&mut desk.holding.drawing, true))
         };
-        let Some((decision, draw)) = self.inner().table.open(self.spot(), ask) else {
+        let Inner { table, .. } = self.inner();
+        let Some((decision, draw)) = table.open(self.spot(), &self.lease.desks, ask) else {
             return self.exactly(wish).await;
         };
         if draw {

@@ -1,5 +1,6 @@
 //! What has ended, and what lies idle, is given back.
 
+use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -50,15 +51,15 @@ impl<S: SharedStore> Leased<S> {
 
     /// What is unspent and has ended or lies idle, or all of it. Desks at which nothing goes on are closed.
     fn collect(&self, all: bool) -> Vec<Collected<S>> {
-        let leases = self.inner.leases().all.clone();
+        let leases = self.inner.leases_in_use();
         let now = self.inner.clock.now();
         let mut collected = Vec::new();
         self.inner.table.sweep(|entry| {
-            let Entry { limit, key, desk } = entry;
+            let Entry { limit, key, desk, .. } = entry;
             let busy = desk.holding.drawing || !desk.waiting.is_empty();
             let idle = !std::mem::take(&mut desk.holding.used) && !busy;
             let unspent = desk.holding.surrender(now, idle || all);
-            if let Some(lease) = leases.get(*limit) {
+            if let Some(lease) = leases.get(limit) {
                 let unspent = self.inner.useful(lease, unspent);
                 if !unspent.is_empty() {
                     collected.push((Arc::clone(lease), key.clone(), unspent));
@@ -71,6 +72,13 @@ impl<S: SharedStore> Leased<S> {
 }
 
 impl<S: SharedStore> Inner<S> {
+    /// All limits that are in use, by their numbers. The others are forgotten.
+    fn leases_in_use(&self) -> HashMap<usize, Arc<Lease<S>>> {
+        let mut leases = self.leases();
+        leases.forget_unused();
+        leases.by_name.values().map(|lease| (lease.number, Arc::clone(lease))).collect()
+    }
+
     /// Those of which the store has a use. The others are counted as ended.
     pub(super) fn useful(&self, lease: &Lease<S>, unspent: Vec<Unspent>) -> Vec<Unspent> {
         let useful = |unspent: &Unspent| lease.terms.can_give_back(unspent);

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, Hasher};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
@@ -34,6 +34,8 @@ pub(crate) struct Entry {
     pub(crate) limit: usize,
     pub(crate) key: OwnedKey,
     pub(crate) desk: Desk,
+    /// Keeps the limit from being forgotten.
+    _in_use: Arc<()>,
 }
 
 #[derive(Debug)]
@@ -68,8 +70,14 @@ impl Table {
         Some(work(&mut entry.desk))
     }
 
-    /// Works at a desk, which is opened if there is room for one more.
-    pub(crate) fn open<R>(&self, spot: Spot<'_>, work: impl FnOnce(&mut Desk) -> R) -> Option<R> {
+    /// Works at a desk, which is opened if there is room for one more. An open desk keeps a
+    /// reference to the `desks` of its limit.
+    pub(crate) fn open<R>(
+        &self,
+        spot: Spot<'_>,
+        desks: &Arc<()>,
+        work: impl FnOnce(&mut Desk) -> R,
+    ) -> Option<R> {
         let hash = self.hash(spot);
         let mut shard = self.lock(shard_of(hash));
         if let Some(entry) = shard.find_mut(hash, |entry| entry.is(spot)) {
@@ -79,8 +87,12 @@ impl Table {
             return None;
         }
         self.desks.fetch_add(1, Ordering::Relaxed);
-        let entry =
-            Entry { limit: spot.limit, key: OwnedKey::new(&spot.key), desk: Desk::default() };
+        let entry = Entry {
+            limit: spot.limit,
+            key: OwnedKey::new(&spot.key),
+            desk: Desk::default(),
+            _in_use: Arc::clone(desks),
+        };
         let rehash = |entry: &Entry| self.hash(entry.spot());
         let mut opened = shard.insert_unique(hash, entry, rehash);
         Some(work(&mut opened.get_mut().desk))

@@ -1,6 +1,7 @@
 //! Allotments with real threads and a real server.
 
-use tollgate::shared::{Guard, SharedLimiter};
+use tollgate::Memory;
+use tollgate::shared::{Guard, InProcess, SharedLimiter};
 use tollgate_cluster::Leased;
 use tollgate_redis::Redis;
 use tollgate_testkit::calls::{LONG, run};
@@ -87,5 +88,25 @@ fn what_was_charged_is_given_back() {
         let _ = one.refund("key", &hit.receipt()).await.unwrap();
         let other = limiter(&redis, "10/365 days fixed-window").await;
         assert!(other.hit_n("key", 10).await.unwrap().allowed());
+    });
+}
+
+/// As with requests that bring their own limits: a limit that has no limiter and no units in hand
+/// is forgotten here, and so the store behind can forget it too.
+#[test]
+fn limits_that_were_used_once_are_forgotten_here_and_behind() {
+    run(async {
+        let memory = Memory::new();
+        let leased = Leased::builder(InProcess::new(memory.clone())).build();
+        for number in 0..1_000 {
+            let limiter = leased.limiter_in(&format!("tenant {number}"), "5/hour").unwrap();
+            // Half of them get a state in the store, which is then forgotten.
+            if number % 2 == 0 {
+                limiter.set("key", 1).await.unwrap();
+                limiter.reset("key").await.unwrap();
+            }
+        }
+        memory.clean();
+        assert!(memory.limits() <= 200, "{} limits", memory.limits());
     });
 }
