@@ -134,6 +134,18 @@ impl<B: Bus> Builder<B> {
         self
     }
 
+    /// The most limits, 100,000 by default, those that other nodes use included. Beyond it a new
+    /// limit is refused until an unused one has been forgotten, which takes some seconds.
+    ///
+    /// ```
+    /// # use tollgate_cluster::{bus::InMemory, replicated::Replicated};
+    /// let builder = Replicated::builder(InMemory::new()).max_limits(1_000);
+    /// ```
+    pub fn max_limits(mut self, limits: usize) -> Self {
+        self.settings.max_limits = limits;
+        self
+    }
+
     /// A clock of your own. It must tell the time of day, the same on all nodes.
     ///
     /// ```

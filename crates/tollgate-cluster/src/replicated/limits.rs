@@ -123,11 +123,36 @@ struct Known {
     next: u64,
 }
 
+impl Known {
+    /// The limit at a place, which is added if it is not there.
+    fn entry(&mut self, place: (Kind, Box<[u8]>)) -> Arc<Held> {
+        let held = self.by_place.entry(place).or_insert_with_key(|(kind, prefix)| {
+            let number = self.next;
+            self.next += 1;
+            Arc::new(Held::new(number, *kind, prefix))
+        });
+        Arc::clone(held)
+    }
+}
+
 impl Limits {
-    /// Accepts a limit.
-    pub(crate) fn prepare(&self, namespace: &str, limit: &Limit) -> Result<Prepared, Error> {
+    /// Accepts a limit. A new one is refused if there are `max` already.
+    pub(crate) fn prepare(
+        &self,
+        namespace: &str,
+        limit: &Limit,
+        max: usize,
+    ) -> Result<Prepared, Error> {
         let kind = Kind::of(limit)?;
-        let held = self.held(kind, Place::new(namespace, limit).prefix());
+        let place = (kind, Place::new(namespace, limit).prefix().into());
+        let mut known = self.known();
+        if known.by_place.len() >= max && !known.by_place.contains_key(&place) {
+            return Err(Error::request(format!(
+                "{max} limits: the store holds no more of them (max_limits), and all are in use"
+            )));
+        }
+        let held = known.entry(place);
+        drop(known);
         let rules = Rules {
             machine: AnyMachine::new(limit),
             quota: limit.quota(),
@@ -139,15 +164,10 @@ impl Limits {
         Ok(Prepared { held, rules })
     }
 
-    /// The limit at that place.
+    /// The limit at that place, of which another replica has told. Replicas keep to bounds of
+    /// their own, so no bound holds here: a limit that is left out would admit too much.
     pub(crate) fn held(&self, kind: Kind, prefix: &[u8]) -> Arc<Held> {
-        let mut known = self.known();
-        let number = known.next;
-        let place = (kind, prefix.into());
-        let new = || Arc::new(Held::new(number, kind, prefix));
-        let held = Arc::clone(known.by_place.entry(place).or_insert_with(new));
-        known.next += u64::from(held.number == number);
-        held
+        self.known().entry((kind, prefix.into()))
     }
 
     pub(crate) fn all(&self) -> Vec<Arc<Held>> {
@@ -166,5 +186,24 @@ impl Limits {
 
     fn known(&self) -> MutexGuard<'_, Known> {
         lock(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_new_limit_is_refused_at_the_bound_until_an_unused_one_is_forgotten() {
+        let limits = Limits::default();
+        let limit = Limit::per_hour(5).build().unwrap();
+        let prepare = |namespace: &str| limits.prepare(namespace, &limit, 2);
+        let held = prepare("a").unwrap();
+        drop(prepare("b").unwrap());
+        let refused = prepare("c").unwrap_err().to_string();
+        assert!(refused.contains("2 limits") && refused.contains("max_limits"), "{refused}");
+        assert!(Arc::ptr_eq(&prepare("a").unwrap().held, &held.held), "a known one is accepted");
+        limits.forget_unused();
+        assert!(prepare("c").is_ok());
     }
 }

@@ -132,11 +132,12 @@ impl Replica {
     /// Accepts a limit in a namespace.
     ///
     /// # Errors
-    /// When its counts do not merge: elastic windows, windows of a key's own, and `charge_denied`.
+    /// When its counts do not merge: elastic windows, windows of a key's own, and `charge_denied`;
+    /// and at [`Settings::max_limits`].
     ///
     /// See the example of [`Replica`].
     pub fn prepare(&self, namespace: &str, limit: &Limit) -> Result<Prepared, Error> {
-        let prepared = self.limits.prepare(namespace, limit)?;
+        let prepared = self.limits.prepare(namespace, limit, self.settings.max_limits)?;
         self.renew_starts(&prepared.held);
         Ok(prepared)
     }

@@ -57,6 +57,8 @@ pub struct Settings {
     pub peak: Option<u64>,
     /// The most keys that it counts.
     pub max_keys: usize,
+    /// With so many limits, a new one is refused until an unused one has been forgotten.
+    pub max_limits: usize,
     /// Every key is looked at so often, whether it can be forgotten.
     pub clean: Duration,
 }
@@ -75,6 +77,7 @@ impl Default for Settings {
             nodes: 1,
             peak: None,
             max_keys: 1_000_000,
+            max_limits: 100_000,
             clean: Duration::from_secs(10),
         }
     }

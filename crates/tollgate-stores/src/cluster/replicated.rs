@@ -26,6 +26,9 @@ pub(crate) async fn open(opening: &Opening, url: &str) -> Result<AnyStore, Error
             "replica.max_keys" => {
                 replica.max_keys(usize::try_from(setting.whole::<u64>()?).unwrap_or(usize::MAX))
             }
+            "replica.max_limits" => {
+                replica.max_limits(usize::try_from(setting.whole::<u64>()?).unwrap_or(usize::MAX))
+            }
             "replica.missing" => replica.on_missing(setting.one_of(&[
                 ("go-on", OnMissing::GoOn),
                 ("share", OnMissing::Share),
@@ -33,7 +36,7 @@ pub(crate) async fn open(opening: &Opening, url: &str) -> Result<AnyStore, Error
             ])?),
             _ => {
                 let known = "replica.nodes, replica.flush, replica.heartbeat, replica.memory, replica.missing, \
-                     replica.name, replica.peak and replica.max_keys";
+                     replica.name, replica.peak, replica.max_keys and replica.max_limits";
                 return Err(setting.unknown(known));
             }
         };
