@@ -44,6 +44,7 @@ pub struct Opening {
     denials: Option<usize>,
     denials_for: Option<Duration>,
     max_keys: Option<usize>,
+    max_limits: Option<usize>,
     prefix: Option<String>,
     node: Option<String>,
     lazily: bool,
@@ -60,6 +61,7 @@ impl Opening {
             denials: None,
             denials_for: None,
             max_keys: None,
+            max_limits: None,
             prefix: None,
             node: None,
             lazily: false,
@@ -105,6 +107,26 @@ impl Opening {
     #[must_use]
     pub fn max_keys(mut self, keys: usize) -> Self {
         self.max_keys = Some(keys);
+        self
+    }
+
+    /// How many limits a store in process holds: see [`MemoryBuilder::max_limits`](tollgate::MemoryBuilder::max_limits).
+    ///
+    /// ```
+    /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+    /// use tollgate::shared::SharedLimiter;
+    /// use tollgate_stores::Opening;
+    ///
+    /// let store = Opening::new("memory:").max_limits(1).open().await?;
+    /// let login = SharedLimiter::on(&store, "", "5/minute")?;
+    /// assert!(SharedLimiter::on(&store, "", "10/second").is_err());
+    /// # drop(login);
+    /// # Ok::<(), tollgate::Error>(())
+    /// # }).unwrap();
+    /// ```
+    #[must_use]
+    pub fn max_limits(mut self, limits: usize) -> Self {
+        self.max_limits = Some(limits);
         self
     }
 
@@ -227,6 +249,9 @@ impl Opening {
         if let Some(keys) = self.max_keys {
             memory = memory.max_keys(keys);
         }
+        if let Some(limits) = self.max_limits {
+            memory = memory.max_limits(limits);
+        }
         Ok(AnyStore::new(InProcess::new(memory.build())))
     }
 
@@ -235,6 +260,9 @@ impl Opening {
         let mut atomic = Atomic::builder();
         if let Some(keys) = self.max_keys {
             atomic = atomic.max_keys(keys);
+        }
+        if let Some(limits) = self.max_limits {
+            atomic = atomic.max_limits(limits);
         }
         Ok(AnyStore::new(InProcess::new(atomic.build())))
     }
@@ -290,6 +318,9 @@ impl Opening {
         let mut durable = Durable::builder(&self.url[..]).guard(self.guard(Durable::usual_guard()));
         if let Some(keys) = self.max_keys {
             durable = durable.max_keys(keys);
+        }
+        if let Some(limits) = self.max_limits {
+            durable = durable.max_limits(limits);
         }
         Ok(AnyStore::new(durable.open()?))
     }

@@ -327,5 +327,8 @@ pub(super) fn opening(settings: &StoreSettings) -> Opening {
     if let Some(keys) = settings.max_keys {
         opening = opening.max_keys(keys);
     }
+    if let Some(limits) = settings.max_limits {
+        opening = opening.max_limits(limits);
+    }
     opening
 }

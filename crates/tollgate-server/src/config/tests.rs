@@ -51,6 +51,7 @@ fn everything_in_one_file() {
         remember_denials = 10_000
         denials_for = "5s"
         max_keys = 1000
+        max_limits = 50
 
         [log]
         level = "debug"
@@ -97,6 +98,7 @@ fn everything_in_one_file() {
     assert_eq!(settings.store.deadline, Some(Duration::from_millis(20)));
     assert_eq!(settings.store.on_failure, OnFailure::Local(Share::one_of(4).unwrap()));
     assert_eq!(settings.store.remember_denials, Some(10_000));
+    assert_eq!((settings.store.max_keys, settings.store.max_limits), (Some(1000), Some(50)));
     assert_eq!(settings.log.level.to_string(), "debug");
     assert_eq!(settings.connections.grace, Duration::from_secs(3));
 

@@ -57,7 +57,7 @@ pub struct Defaults {
     pub on_failure: OnFailure,
     /// How long the store may take, instead of what it was opened with.
     pub deadline: Option<Duration>,
-    /// How many limits that came with requests are kept prepared.
+    /// How many limits that came with requests are kept prepared at most.
     pub given: usize,
 }
 
@@ -69,7 +69,10 @@ impl Default for Defaults {
 
 impl From<&StoreSettings> for Defaults {
     fn from(store: &StoreSettings) -> Self {
-        Defaults { on_failure: store.on_failure, ..Defaults::default() }
+        let defaults = Defaults { on_failure: store.on_failure, ..Defaults::default() };
+        // Limits that are kept prepared are never forgotten by the store: leave half of it to others.
+        let half = store.max_limits.map_or(usize::MAX, |max| max / 2);
+        Defaults { given: defaults.given.min(half), ..defaults }
     }
 }
 

@@ -1,7 +1,7 @@
 //! The limit that a request names: a rule by its name, or a limit as text.
 
 use std::collections::HashMap;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock, Weak};
 
 use tollgate::Policy;
 
@@ -9,36 +9,48 @@ use super::Service;
 use super::bound::Bound;
 use super::refusal::Refusal;
 
-type ByText = HashMap<Box<str>, Arc<Bound>>;
-
-/// Texts of limits seen before, by namespace. Emptied at its bound, as [`Given`](super::given::Given) is.
+/// Texts of limits that came with requests lately, so that they need not be parsed again. The limits
+/// themselves are kept in [`Given`](super::given::Given): a limit that is dropped there is dropped.
 #[derive(Debug, Default)]
-pub(crate) struct Texts(RwLock<HashMap<Box<str>, ByText>>);
+pub(crate) struct Texts(RwLock<Kept>);
 
-/// How many namespaces, and texts in each, are kept at most.
-const ROOM: usize = 1_000;
+#[derive(Debug, Default)]
+struct Kept {
+    by_namespace: HashMap<Box<str>, HashMap<Box<str>, Weak<Bound>>>,
+    /// The texts in all namespaces.
+    texts: usize,
+}
+
+/// How many texts are kept at most. At the bound all are dropped.
+const MAX_TEXTS: usize = 10_000;
+
+/// The longest text that is kept, in bytes: a text can have any number of blanks. Longer texts are
+/// parsed each time.
+const MAX_TEXT: usize = 1_024;
 
 impl Texts {
     fn find(&self, namespace: &str, text: &str) -> Option<Arc<Bound>> {
         let read = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        read.get(namespace)?.get(text).cloned()
+        read.by_namespace.get(namespace)?.get(text)?.upgrade()
     }
 
     /// Forgets them: they were made for other defaults.
     pub(crate) fn clear(&self) {
-        self.0.write().unwrap_or_else(PoisonError::into_inner).clear();
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Kept::default();
     }
 
     fn keep(&self, namespace: &str, text: &str, bound: &Arc<Bound>) {
+        if text.len() > MAX_TEXT {
+            return;
+        }
         let mut write = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        if write.len() >= ROOM {
-            write.clear();
+        if write.texts >= MAX_TEXTS {
+            *write = Kept::default();
         }
-        let texts = write.entry(namespace.into()).or_default();
-        if texts.len() >= ROOM {
-            texts.clear();
+        let texts = write.by_namespace.entry(namespace.into()).or_default();
+        if texts.insert(text.into(), Arc::downgrade(bound)).is_none() {
+            write.texts += 1;
         }
-        texts.insert(text.into(), Arc::clone(bound));
     }
 }
 
@@ -63,5 +75,47 @@ impl Service {
         let bound = self.given(namespace, &policy)?;
         self.texts.keep(namespace, limit, &bound);
         Ok(bound)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tollgate::Memory;
+    use tollgate::shared::{AnyStore, InProcess};
+
+    use super::*;
+    use crate::rules::RuleSet;
+    use crate::service::Defaults;
+
+    fn service() -> Service {
+        let store = AnyStore::new(InProcess::new(Memory::new()));
+        Service::new(store, Defaults::default(), &RuleSet::default()).unwrap()
+    }
+
+    fn texts(service: &Service) -> usize {
+        let kept = service.texts.0.read().unwrap();
+        let texts = kept.by_namespace.values().map(HashMap::len).sum();
+        assert_eq!(kept.texts, texts);
+        texts
+    }
+
+    #[test]
+    fn texts_are_bounded_over_all_namespaces() {
+        let service = service();
+        let bound = service.given("", &"1/day".parse().unwrap()).unwrap();
+        for number in 0..2 * MAX_TEXTS {
+            service.texts.keep(&(number / 3).to_string(), &format!("{number}/day"), &bound);
+        }
+        assert_eq!(texts(&service), MAX_TEXTS);
+    }
+
+    #[test]
+    fn long_texts_are_not_kept() {
+        let service = service();
+        let long = format!("1/day{}", " ".repeat(MAX_TEXT));
+        let bound = service.resolve("", &long).unwrap();
+        assert_eq!(texts(&service), 0);
+        assert!(Arc::ptr_eq(&bound, &service.resolve("", "1/day").unwrap()), "both are one limit");
+        assert_eq!(texts(&service), 1);
     }
 }

@@ -73,6 +73,8 @@ pub struct StoreSettings {
     pub denials_for: Option<Duration>,
     /// How many keys a store in process holds.
     pub max_keys: Option<usize>,
+    /// How many limits a store in process holds.
+    pub max_limits: Option<usize>,
     /// What to answer when the store does not.
     pub on_failure: OnFailure,
 }
@@ -149,6 +151,7 @@ impl Default for StoreSettings {
             remember_denials: None,
             denials_for: None,
             max_keys: None,
+            max_limits: None,
             on_failure: OnFailure::Error,
         }
     }
