@@ -110,7 +110,8 @@ impl Opening {
         self
     }
 
-    /// How many limits a store in process holds: see [`MemoryBuilder::max_limits`](tollgate::MemoryBuilder::max_limits).
+    /// How many limits a store in process holds: see
+    /// [`MemoryBuilder::max_limits`](tollgate::memory::MemoryBuilder::max_limits).
     ///
     /// ```
     /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
