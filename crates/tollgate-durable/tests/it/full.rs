@@ -11,9 +11,9 @@ use tollgate_testkit::servers::Directory;
 /// Set for the process without room.
 const ADDRESS: &str = "TOLLGATE_DURABLE_FULL";
 
-/// Long keys, so that a file of some megabytes is soon full.
+/// The longest keys that are stored as they are, so that the file is soon full.
 fn key(number: u64) -> String {
-    format!("{number:020000}")
+    format!("{number:0250}")
 }
 
 /// In the process without room: hits until it gets an error, and says how far it came.
@@ -36,8 +36,8 @@ fn a_process_without_room() {
 fn a_full_disk_gives_errors_and_what_was_told_is_kept() {
     let directory = Directory::new();
     let path = directory.path().join("limits").display().to_string();
-    // Five megabytes, in blocks of 512 bytes; without the signal that would end the process.
-    let script = "trap '' XFSZ; ulimit -f 10000; exec \"$0\" full::a_process_without_room --exact --nocapture";
+    // In blocks of 512 bytes; without the signal that would end the process.
+    let script = "trap '' XFSZ; ulimit -f 2400; exec \"$0\" full::a_process_without_room --exact --nocapture";
     let output = Command::new("sh")
         .args(["-c", script])
         .arg(std::env::current_exe().unwrap())

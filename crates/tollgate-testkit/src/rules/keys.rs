@@ -94,6 +94,7 @@ pub fn long_keys_differ_in_any_byte<S: Subject>(subject: &S) {
     {
         let mut key = vec![b'k'; len];
         is_a_key_of_its_own(&one, &key);
+        assert_eq!(one.usage(START, &key), 1, "usage of a key of {len}");
         is_a_key_of_its_own(&one, (&key, "x"));
         is_a_key_of_its_own(&one, ("x", &key));
         for at in [0, len / 2, len - 1] {

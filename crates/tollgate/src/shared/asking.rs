@@ -256,6 +256,7 @@ impl<S: SharedStore> Limits<S> {
 
     /// The units in use in each limit, from the store alone: without it nobody knows them.
     pub(crate) async fn usage<K: Key>(&self, terms: Terms, key: &K) -> Result<Vec<u64>, Error> {
+        let key = &ShortKey::of(key);
         let decisions = match self.at_once(terms, key, Op::Peek(1)) {
             Some(decision) => vec![decision],
             None => self.send(terms, key, |_| Op::Peek(1)).await?,
