@@ -3,6 +3,13 @@
 use std::fmt;
 use std::time::Duration;
 
+use tollgate::{Clock as _, SystemClock};
+
+/// The time now, in seconds since the Unix epoch.
+pub(crate) fn unix_now() -> u64 {
+    SystemClock::new().now().as_micros() / 1_000_000
+}
+
 /// A span in seconds, with as many decimals as there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Seconds(pub(crate) Duration);

@@ -18,6 +18,7 @@ pub(super) fn text(service: &Service) -> String {
     store(&service.store().guard().stats(), &mut text);
     figures(&service.store().figures(), &mut text);
     ports(service.observer(), &mut text);
+    certificates(service.observer(), &mut text);
     reloads(&service.reloads().status(), &mut text);
     memory(&mut text);
     text.into_string()
@@ -158,6 +159,17 @@ fn ports(observer: &Observer, text: &mut Text) {
     );
     for protocol in Protocol::ALL {
         spans(observer, protocol, text);
+    }
+}
+
+/// Only ports with TLS have a value.
+fn certificates(observer: &Observer, text: &mut Text) {
+    let name = "tollgate_certificate_expiry_timestamp_seconds";
+    text.metric(name, "gauge", "When the TLS certificate expires, by port.");
+    for protocol in Protocol::ALL {
+        if let Some(expiry) = observer.port(protocol).certificate_expiry() {
+            text.value(name, &[("port", protocol.name())], expiry);
+        }
     }
 }
 

@@ -1,7 +1,8 @@
 //! `tollgate check`.
 
+use std::collections::BTreeSet;
 use std::error::Error;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
@@ -12,8 +13,12 @@ use super::ERROR;
 use super::output::{complain, say};
 use super::serve::{LEAVE, Reading, opening};
 use crate::config::{Config, Files, Problem, Problems};
+use crate::net::Expiry;
+use crate::observe::Protocol;
 use crate::rules::Row;
+use crate::seconds::unix_now;
 use crate::service::{Defaults, Service};
+use crate::settings::Settings;
 
 #[derive(Args, Debug)]
 pub(super) struct Check {
@@ -65,13 +70,30 @@ async fn checked(files: &Files) -> Checked {
         Err(problems) => Err(problems),
     };
     match found {
-        Ok(Config { rules, warnings, .. }) => {
+        Ok(Config { settings, rules, mut warnings, .. }) => {
+            warnings.extend(certificate_warnings(&settings));
             Checked { file, ok: true, problems: Vec::new(), warnings, rules: rules.rows() }
         }
         Err(Problems(problems)) => {
             Checked { file, ok: false, problems, warnings: Vec::new(), rules: Vec::new() }
         }
     }
+}
+
+/// Certificates that expire soon or cannot be read: one warning for each file.
+fn certificate_warnings(settings: &Settings) -> Vec<Problem> {
+    let open = Protocol::ALL.into_iter().filter(|port| settings.address(*port).is_some());
+    let files: BTreeSet<_> = open.filter_map(|port| settings.tls.certificate(port)).collect();
+    let warning = |path: &Path| match Expiry::read(path) {
+        Ok(expiry) => {
+            let message = expiry.warning(unix_now())?;
+            let file = path.display().to_string();
+            Some(Problem { file, line: 0, column: 0, message })
+        }
+        // The error names the file.
+        Err(message) => Some(Problem { file: String::new(), line: 0, column: 0, message }),
+    };
+    files.into_iter().filter_map(warning).collect()
 }
 
 async fn put_on_store(file: &str, config: &Config) -> Result<(), Problems> {

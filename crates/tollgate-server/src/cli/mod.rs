@@ -2,6 +2,7 @@
 
 mod ask;
 mod bench;
+mod certificates;
 mod check;
 mod files;
 mod greeting;

@@ -3,19 +3,14 @@
 use std::error::Error;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
-use tokio::signal::unix::{Signal, SignalKind, signal};
-
+use super::certificates::note_expiry;
 use crate::auth::{Gate, Gates};
 use crate::net::{Port, Room, Tls};
 use crate::observe::Protocol;
 use crate::service::Service;
 use crate::settings::{ConnectionSettings, Settings};
 use crate::telemetry::Tracer;
-
-/// How often certificates are looked at. Files are small, and some file systems tell nobody of a change.
-const LOOK: Duration = Duration::from_secs(5);
 
 /// Where a port is.
 #[derive(Clone, Copy, Debug)]
@@ -38,7 +33,7 @@ pub(super) struct Ports<'a> {
     /// Where each port is.
     pub(super) places: Vec<Place>,
     /// Certificates that are to be looked after.
-    pub(super) certificates: Vec<(&'static str, Arc<Tls>)>,
+    pub(super) certificates: Vec<(Protocol, Arc<Tls>)>,
 }
 
 impl<'a> Ports<'a> {
@@ -79,7 +74,10 @@ impl<'a> Ports<'a> {
             format!("{name}: cannot listen on {address}: {error}; --{name} moves it, --{name} off turns it off")
         })?;
         self.places.push(Place { name, address: port.address()?, tls: tls.is_some() });
-        self.certificates.extend(tls.clone().map(|tls| (name, tls)));
+        if let Some(tls) = &tls {
+            note_expiry(self.service, protocol, tls);
+            self.certificates.push((protocol, Arc::clone(tls)));
+        }
         let port = port
             .tls(tls, connections.handshake_timeout)
             .seats(self.rooms[whose].seats())
@@ -138,37 +136,5 @@ impl<'a> Ports<'a> {
             tracing::warn!(port = name, %address, "open to every machine that can reach it, as it was told");
         }
         Ok(())
-    }
-}
-
-/// Certificates that have changed are taken, at the latest when somebody says so (`SIGHUP`). Never comes back.
-pub(super) async fn look_after(certificates: Vec<(&'static str, Arc<Tls>)>) {
-    let mut told = signal(SignalKind::hangup()).ok();
-    loop {
-        tokio::select! {
-            () = tokio::time::sleep(LOOK) => {}
-            () = hangup(&mut told) => {}
-        }
-        for (port, tls) in &certificates {
-            let (port, tls) = (*port, Arc::clone(tls));
-            let looked = tokio::task::spawn_blocking(move || tls.reload()).await;
-            match looked {
-                Ok(Ok(true)) => tracing::info!(port, "a new certificate"),
-                Ok(Ok(false)) => {}
-                Ok(Err(error)) => {
-                    tracing::error!(port, %error, "the new certificate is no good: the old one stays");
-                }
-                Err(error) => tracing::error!(port, %error, "certificates were not looked at"),
-            }
-        }
-    }
-}
-
-async fn hangup(told: &mut Option<Signal>) {
-    match told {
-        Some(signal) => {
-            signal.recv().await;
-        }
-        None => std::future::pending().await,
     }
 }

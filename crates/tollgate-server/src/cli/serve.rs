@@ -14,11 +14,12 @@ use tokio::task::JoinSet;
 use tollgate::shared::{Guard, SharedStore as _, without_secrets};
 use tollgate_stores::Opening;
 
+use super::certificates::look_after;
 use super::files;
 use super::greeting::Greeting;
 use super::node;
 use super::output::say;
-use super::ports::{Ports, look_after};
+use super::ports::Ports;
 use super::stop::Stop;
 use super::supervisor;
 use crate::config::{Config, Files};
@@ -250,7 +251,7 @@ impl Serve {
         if places.is_empty() {
             return Err("every port is off: nobody could ask anything".into());
         }
-        tokio::spawn(look_after(certificates));
+        tokio::spawn(look_after(certificates, Arc::clone(&service)));
         let path = files.as_ref().map(|files| &files.path);
         let store = &settings.store.url[..];
         let answers = first_answer(&service, store).await;

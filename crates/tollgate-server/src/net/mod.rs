@@ -1,12 +1,14 @@
 //! Ports: listening, connections, TLS, and their end.
 
 mod drain;
+mod expiry;
 mod port;
 mod room;
 mod stream;
 mod tls;
 
 pub use drain::{Drain, Draining};
+pub(crate) use expiry::Expiry;
 pub use port::Port;
 pub use room::{Most, Room, Seat, Seats};
 pub use stream::Stream;

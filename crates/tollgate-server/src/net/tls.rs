@@ -14,6 +14,8 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
+use super::Expiry;
+
 /// Where certificates are, in PEM form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsFiles {
@@ -30,9 +32,16 @@ pub struct TlsFiles {
 pub struct Tls {
     files: TlsFiles,
     protocols: Vec<Vec<u8>>,
-    config: ArcSwap<ServerConfig>,
+    in_use: ArcSwap<InUse>,
     /// What was read last, good or not.
     read: Mutex<Contents>,
+}
+
+/// What new connections get.
+#[derive(Debug)]
+struct InUse {
+    config: Arc<ServerConfig>,
+    expiry: Result<Expiry, String>,
 }
 
 /// What is in the files.
@@ -51,8 +60,8 @@ impl Tls {
     pub fn load(files: TlsFiles, protocols: &[&str]) -> Result<Tls, String> {
         let protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect::<Vec<_>>();
         let contents = Contents::read(&files)?;
-        let config = contents.config(&files, &protocols)?;
-        Ok(Tls { files, protocols, config: ArcSwap::from_pointee(config), read: contents.into() })
+        let in_use = contents.load(&files, &protocols)?;
+        Ok(Tls { files, protocols, in_use: ArcSwap::from_pointee(in_use), read: contents.into() })
     }
 
     /// Reads the files again if they have changed; whether they had. Connections that are open stay as they are.
@@ -65,9 +74,9 @@ impl Tls {
         if *read == contents {
             return Ok(false);
         }
-        let config = contents.config(&self.files, &self.protocols);
+        let in_use = contents.load(&self.files, &self.protocols);
         *read = contents;
-        self.config.store(Arc::new(config?));
+        self.in_use.store(Arc::new(in_use?));
         Ok(true)
     }
 
@@ -75,6 +84,16 @@ impl Tls {
     #[must_use]
     pub fn asks_clients(&self) -> bool {
         self.files.client_ca.is_some()
+    }
+
+    /// The file of the certificate.
+    pub(crate) fn certificate(&self) -> &Path {
+        &self.files.certificate
+    }
+
+    /// When the certificate in use expires, or why that cannot be read.
+    pub(crate) fn expiry(&self) -> Result<Expiry, String> {
+        self.in_use.load().expiry.clone()
     }
 
     /// Makes a connection one of TLS.
@@ -86,7 +105,7 @@ impl Tls {
         socket: TcpStream,
         within: Duration,
     ) -> io::Result<TlsStream<TcpStream>> {
-        let acceptor = TlsAcceptor::from(self.config.load_full());
+        let acceptor = TlsAcceptor::from(Arc::clone(&self.in_use.load().config));
         tokio::time::timeout(within, acceptor.accept(socket)).await?
     }
 }
@@ -98,8 +117,9 @@ impl Contents {
         Ok(Contents { certificate: read(certificate)?, key: read(key)?, client_ca })
     }
 
-    fn config(&self, files: &TlsFiles, protocols: &[Vec<u8>]) -> Result<ServerConfig, String> {
+    fn load(&self, files: &TlsFiles, protocols: &[Vec<u8>]) -> Result<InUse, String> {
         let certificate = certificates(&files.certificate, &self.certificate)?;
+        let expiry = Expiry::of(&certificate[0]);
         let key = PrivateKeyDer::from_pem_slice(&self.key)
             .map_err(|error| format!("{}: no private key in it: {error}", files.key.display()))?;
         let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -126,15 +146,19 @@ impl Contents {
             format!("{certificate} with {key}: {error}")
         })?;
         config.alpn_protocols = protocols.to_vec();
-        Ok(config)
+        Ok(InUse { config: Arc::new(config), expiry })
     }
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, String> {
+pub(super) fn read(path: &Path) -> Result<Vec<u8>, String> {
     std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-fn certificates(path: &Path, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
+/// At least one.
+pub(super) fn certificates(
+    path: &Path,
+    pem: &[u8],
+) -> Result<Vec<CertificateDer<'static>>, String> {
     let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
     match all {
         Ok(all) if all.is_empty() => Err(format!("{}: no certificate in it", path.display())),
@@ -161,15 +185,15 @@ mod tests {
         let (certificates, others) = (Certificates::new(), Certificates::new());
         let tls = Tls::load(files(&certificates), &["h2"]).unwrap();
         assert_eq!(tls.reload(), Ok(false));
-        let first = Arc::as_ptr(&tls.config.load_full());
+        let first = Arc::as_ptr(&tls.in_use.load_full());
         std::fs::copy(others.file("server.crt"), certificates.file("server.crt")).unwrap();
         let error = tls.reload().unwrap_err();
         assert!(error.contains("server.crt") && error.contains("server.key"), "{error}");
         assert_eq!(tls.reload(), Ok(false), "the same files");
-        assert_eq!(Arc::as_ptr(&tls.config.load_full()), first);
+        assert_eq!(Arc::as_ptr(&tls.in_use.load_full()), first);
         std::fs::copy(others.file("server.key"), certificates.file("server.key")).unwrap();
         assert_eq!(tls.reload(), Ok(true));
-        assert_ne!(Arc::as_ptr(&tls.config.load_full()), first);
+        assert_ne!(Arc::as_ptr(&tls.in_use.load_full()), first);
     }
 
     #[test]

@@ -10,6 +10,8 @@ pub struct PortStats {
     closed: AtomicU64,
     refused: AtomicU64,
     wrong: AtomicU64,
+    /// In seconds since the Unix epoch; 0 without a certificate.
+    certificate_expiry: AtomicU64,
     /// How long requests took.
     pub spans: Spans,
 }
@@ -40,6 +42,17 @@ impl PortStats {
     /// A request made no sense.
     pub fn wrong(&self) {
         self.wrong.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Notes when the certificate of the port expires, in seconds since the Unix epoch.
+    pub fn set_certificate_expiry(&self, expiry: Option<u64>) {
+        self.certificate_expiry.store(expiry.unwrap_or(0), Ordering::Relaxed);
+    }
+
+    /// When the certificate of the port expires, in seconds since the Unix epoch.
+    #[must_use]
+    pub fn certificate_expiry(&self) -> Option<u64> {
+        Some(self.certificate_expiry.load(Ordering::Relaxed)).filter(|expiry| *expiry > 0)
     }
 
     /// Connections taken since the start, those that are open, those refused, and requests without sense.

@@ -3,12 +3,12 @@
 use std::sync::{Mutex, PoisonError};
 
 use serde::Serialize;
-use tollgate::{Clock, SystemClock};
+
+use crate::seconds::unix_now;
 
 /// What became of changes of the configuration since the server started; for metrics and for people.
 #[derive(Debug)]
 pub struct Reloads {
-    clock: SystemClock,
     status: Mutex<ReloadStatus>,
 }
 
@@ -39,9 +39,8 @@ impl ReloadStatus {
 
 impl Default for Reloads {
     fn default() -> Self {
-        let clock = SystemClock::new();
-        let status = ReloadStatus { last_success: seconds(&clock), ..ReloadStatus::default() };
-        Reloads { clock, status: Mutex::new(status) }
+        let status = ReloadStatus { last_success: unix_now(), ..ReloadStatus::default() };
+        Reloads { status: Mutex::new(status) }
     }
 }
 
@@ -53,7 +52,7 @@ impl Reloads {
     }
 
     pub(crate) fn succeeded(&self, needs_restart: Vec<&'static str>) {
-        let now = seconds(&self.clock);
+        let now = unix_now();
         let mut status = self.status.lock().unwrap_or_else(PoisonError::into_inner);
         status.succeeded += 1;
         status.last_success = now;
@@ -61,14 +60,10 @@ impl Reloads {
     }
 
     pub(crate) fn failed(&self, error: &str) {
-        let now = seconds(&self.clock);
+        let now = unix_now();
         let mut status = self.status.lock().unwrap_or_else(PoisonError::into_inner);
         status.failed += 1;
         status.last_failure = Some(now);
         status.error = Some(error.to_owned());
     }
-}
-
-fn seconds(clock: &SystemClock) -> u64 {
-    clock.now().as_micros() / 1_000_000
 }

@@ -1,6 +1,6 @@
 //! Certificates of ports.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
@@ -62,20 +62,11 @@ impl TlsSettings {
     /// # Errors
     /// When something is missing.
     pub fn files(&self, protocol: Protocol) -> Result<Option<TlsFiles>, String> {
-        let port = match protocol {
-            Protocol::Http => &self.http,
-            Protocol::Grpc => &self.grpc,
-            Protocol::Resp => &self.resp,
-            Protocol::Admin => &self.admin,
-        };
+        let port = self.port(protocol);
         if port.off {
             return Ok(None);
         }
-        // A certificate and its key come from the same place.
-        let (certificate, key) = match (&port.certificate, &port.key) {
-            (None, None) => (&self.certificate, &self.key),
-            own => own,
-        };
+        let (certificate, key) = self.pair(port);
         let client_ca = port.client_ca.as_ref().or(self.client_ca.as_ref()).cloned();
         match (certificate, key) {
             (Some(certificate), Some(key)) => {
@@ -87,6 +78,30 @@ impl TlsSettings {
                 let missing = if certificate.is_none() { "certificate" } else { "key" };
                 Err(format!("tls: {}: no {missing}", protocol.name()))
             }
+        }
+    }
+
+    /// The certificate of a port, whether or not its key is here too: that may be a flag or in the
+    /// environment.
+    pub(crate) fn certificate(&self, protocol: Protocol) -> Option<&Path> {
+        let port = self.port(protocol);
+        self.pair(port).0.as_deref().filter(|_| !port.off)
+    }
+
+    fn port(&self, protocol: Protocol) -> &PortTlsSettings {
+        match protocol {
+            Protocol::Http => &self.http,
+            Protocol::Grpc => &self.grpc,
+            Protocol::Resp => &self.resp,
+            Protocol::Admin => &self.admin,
+        }
+    }
+
+    /// A certificate and its key come from the same place.
+    fn pair<'a>(&'a self, port: &'a PortTlsSettings) -> (&'a Option<PathBuf>, &'a Option<PathBuf>) {
+        match (&port.certificate, &port.key) {
+            (None, None) => (&self.certificate, &self.key),
+            own => own,
         }
     }
 }

@@ -1,8 +1,9 @@
 //! A certificate authority, a certificate of a server and one of a client, as files.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
-use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, date_time_ymd};
 
 use super::Directory;
 
@@ -20,12 +21,26 @@ impl Certificates {
     #[allow(clippy::new_without_default)] // it makes something
     #[must_use]
     pub fn new() -> Certificates {
+        Certificates::written(None)
+    }
+
+    /// The same, but the certificates of server and client expire at this time, in seconds since
+    /// the Unix epoch.
+    ///
+    /// # Panics
+    /// When they cannot be written.
+    #[must_use]
+    pub fn expiring_at(seconds: u64) -> Certificates {
+        Certificates::written(Some(seconds))
+    }
+
+    fn written(expiry: Option<u64>) -> Certificates {
         let certificates = Certificates { dir: Directory::new() };
-        certificates.write().unwrap_or_else(|error| panic!("a certificate: {error}"));
+        certificates.write(expiry).unwrap_or_else(|error| panic!("a certificate: {error}"));
         certificates
     }
 
-    fn write(&self) -> Result<(), Box<dyn std::error::Error>> {
+    fn write(&self, expiry: Option<u64>) -> Result<(), Box<dyn std::error::Error>> {
         let key = KeyPair::generate()?;
         let mut params = CertificateParams::new(Vec::new())?;
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -36,6 +51,9 @@ impl Certificates {
             let key = KeyPair::generate()?;
             let mut params = CertificateParams::new(vec![subject.to_owned()])?;
             params.distinguished_name.push(DnType::CommonName, name);
+            if let Some(seconds) = expiry {
+                params.not_after = date_time_ymd(1970, 1, 1) + Duration::from_secs(seconds);
+            }
             let signed = params.signed_by(&key, &ca)?;
             std::fs::write(self.file(&format!("{name}.crt")), signed.pem())?;
             std::fs::write(self.file(&format!("{name}.key")), key.serialize_pem())?;

@@ -3,7 +3,8 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-use tollgate_testkit::servers::Directory;
+use tollgate::{Clock as _, SystemClock};
+use tollgate_testkit::servers::{Certificates, Directory};
 
 fn check(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_tollgate")).arg("check").args(arguments).output().unwrap()
@@ -112,4 +113,38 @@ fn the_guide_tells_the_truth() {
         }
     }
     assert_eq!(blocks, 5, "the guide has other blocks now");
+}
+
+#[test]
+fn certificates_that_expire_soon_are_warned_of() {
+    let now = SystemClock::new().now().as_micros() / 1_000_000;
+    let day = 24 * 60 * 60;
+    let dir = Directory::new();
+    let config = dir.path().join("tollgate.toml");
+    let path = config.to_str().unwrap();
+    for (certificates, expected) in [
+        (Certificates::expiring_at(now + 10 * day + 3_600), Some("expires in 10 days, at ")),
+        (Certificates::expiring_at(now - day), Some("expired at ")),
+        (Certificates::new(), None),
+    ] {
+        let file = certificates.name("server.crt");
+        // The key may be given elsewhere.
+        std::fs::write(&config, format!("[tls]\ncertificate = {file:?}\n")).unwrap();
+        let expected = expected.map(|text| format!("{file}: the certificate {text}"));
+        let output = check(&[path]);
+        assert!(output.status.success(), "a warning is no error");
+        let warnings = text(&output.stderr);
+        assert_eq!(warnings.lines().count(), usize::from(expected.is_some()), "{warnings}");
+        assert!(warnings.contains(expected.as_deref().unwrap_or_default()), "{warnings}");
+        let json: serde_json::Value =
+            serde_json::from_slice(&check(&["--json", path]).stdout).unwrap();
+        let warnings = json[0]["warnings"].as_array().unwrap();
+        assert_eq!(warnings.len(), usize::from(expected.is_some()), "{json}");
+    }
+
+    std::fs::write(&config, "tls.certificate = 'nowhere.crt'\n").unwrap();
+    let output = check(&[path]);
+    assert!(output.status.success(), "it may be on another machine");
+    let warnings = text(&output.stderr);
+    assert!(warnings.contains("nowhere.crt: No such file"), "{warnings}");
 }

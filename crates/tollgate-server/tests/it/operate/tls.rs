@@ -1,5 +1,7 @@
 //! TLS on every port, with certificates of clients and without, replaced while it runs.
 
+use tollgate::{Clock as _, SystemClock};
+
 use super::*;
 
 fn config(certificates: &Certificates, mutual: bool) -> String {
@@ -140,6 +142,57 @@ async fn nobody_has_to_tell_it_that_a_certificate_is_new() {
     eventually("it takes it", || server.log().matches("a new certificate").count() == 4);
     let answer = asked(("http", server.http), &others, false).await;
     assert_eq!(answer.as_deref(), Ok("answered"));
+}
+
+#[test]
+fn certificates_are_warned_of_before_they_expire() {
+    const NAME: &str = "tollgate_certificate_expiry_timestamp_seconds";
+    let now = SystemClock::new().now().as_micros() / 1_000_000;
+    let day = 24 * 60 * 60;
+    let (soon, past) = (now + 10 * day + 3_600, now - day);
+    let certificates = Certificates::expiring_at(soon);
+    let server = Server::told(&(config(&certificates, false) + "[tls.admin]\noff = true\n"));
+    let lines = |level: &str, text: &str| {
+        let log = server.log();
+        let lines = log.lines().filter(|line| line.contains(level) && line.contains(text));
+        lines.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let expiries = || {
+        let metrics = server.admin("/metrics");
+        let lines = metrics.lines().filter(|line| line.starts_with(NAME));
+        lines.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let at = |seconds: u64| {
+        ["http", "grpc", "resp"].map(|port| format!("{NAME}{{port=\"{port}\"}} {seconds}"))
+    };
+    let replace = |others: &Certificates| {
+        for name in ["server.crt", "server.key"] {
+            std::fs::copy(others.file(name), certificates.file(name)).unwrap();
+        }
+        server.process.signal("HUP");
+    };
+
+    assert_eq!(expiries(), at(soon));
+    let expires = "the certificate expires in 10 days, at ";
+    eventually("it warns at the start", || lines(" WARN ", expires).len() == 3);
+    let warnings = lines(" WARN ", expires);
+    assert!(warnings[0].contains("server.crt"), "{warnings:?}");
+    server.process.signal("HUP");
+    eventually("it warns on a reload", || lines(" WARN ", expires).len() == 6);
+
+    replace(&Certificates::expiring_at(past));
+    let expired = "the certificate expired at ";
+    eventually("it has expired", || lines(" ERROR ", expired).len() >= 3);
+    assert_eq!(expiries(), at(past));
+
+    replace(&Certificates::new());
+    eventually("it is renewed", || {
+        expiries().iter().all(|line| {
+            let expiry = line.rsplit(' ').next().unwrap().parse::<u64>().unwrap();
+            expiry > now + 365 * day
+        })
+    });
+    assert_eq!(expiries().len(), 3);
 }
 
 #[tokio::test]
