@@ -1,5 +1,7 @@
 //! Standard output, for commands.
 
+use std::error::Error;
+use std::fmt::Write as _;
 use std::io::{ErrorKind, Write as _};
 
 /// Writes a text. Who stops reading, as `head` does, has what it wanted: that is no error.
@@ -19,4 +21,15 @@ pub(super) fn say(text: &str) -> Result<(), String> {
 /// Writes a line to standard error, if anybody reads it.
 pub(super) fn complain(line: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{line}");
+}
+
+/// An error and its causes, in one line: "connection error" alone says nothing.
+pub(super) fn with_causes(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let _ = write!(text, ": {error}");
+        cause = error.source();
+    }
+    text
 }

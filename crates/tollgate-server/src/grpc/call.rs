@@ -47,7 +47,8 @@ where
     decode(&whole)
 }
 
-fn decode<M: prost::Message + Default>(framed: &[u8]) -> Result<M, Status> {
+/// The message in a frame.
+pub(crate) fn decode<M: prost::Message + Default>(framed: &[u8]) -> Result<M, Status> {
     let (Some(flag), Some(length), Some(message)) =
         (framed.first(), framed.get(1..FRAME), framed.get(FRAME..))
     else {
@@ -71,15 +72,20 @@ pub(super) fn response(answer: Result<impl prost::Message, Status>) -> Response<
         Ok(message) => message,
         Err(status) => return status.into_http(),
     };
+    let mut response = Response::new(Body::Message(encode(&message)));
+    let grpc = HeaderValue::from_static("application/grpc");
+    response.headers_mut().insert(http::header::CONTENT_TYPE, grpc);
+    response
+}
+
+/// The frame of a message, not compressed.
+pub(crate) fn encode(message: &impl prost::Message) -> Bytes {
     let length = message.encoded_len();
     let mut framed = BytesMut::with_capacity(FRAME + length);
     framed.put_u8(0);
     framed.put_u32(u32::try_from(length).unwrap_or(u32::MAX));
     message.encode_raw(&mut framed);
-    let mut response = Response::new(Body::Message(framed.freeze()));
-    let grpc = HeaderValue::from_static("application/grpc");
-    response.headers_mut().insert(http::header::CONTENT_TYPE, grpc);
-    response
+    framed.freeze()
 }
 
 /// What is sent: a message and that all is well, nothing, or what tonic has to say.

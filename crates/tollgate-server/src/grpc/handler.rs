@@ -16,15 +16,12 @@ use super::call::{self, Body};
 use super::health::Health;
 use super::options::Options;
 use super::proto::RateLimitResponse;
-use super::{DESCRIPTORS, rls};
+use super::{DESCRIPTORS, SHOULD_RATE_LIMIT, rls};
 use crate::auth::Gate;
 use crate::net::{Draining, Port};
 use crate::observe::Protocol;
 use crate::service::Service;
 use crate::telemetry::{Seldom, Tracer};
-
-/// The call that Envoy makes.
-const SHOULD_RATE_LIMIT: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
 
 /// How paths of the health service begin.
 const HEALTH: &str = "/grpc.health.v1.Health/";

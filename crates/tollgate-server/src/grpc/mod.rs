@@ -1,6 +1,6 @@
 //! Envoy's rate limit service, health and reflection.
 
-mod call;
+pub(crate) mod call;
 mod calls;
 mod connection;
 mod handler;
@@ -18,6 +18,10 @@ use crate::service::Service;
 
 /// The service that Envoy calls.
 pub const RATE_LIMIT_SERVICE: &str = "envoy.service.ratelimit.v3.RateLimitService";
+
+/// The path of the call that Envoy makes.
+pub(crate) const SHOULD_RATE_LIMIT: &str =
+    "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
 
 /// What reflection shows; see `proto/README.md`.
 pub const DESCRIPTORS: &[u8] = include_bytes!("../../proto/rls.bin");

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use tollgate_testkit::servers::Certificates;
+use tollgate_testkit::servers::{Certificates, free_port};
 
 use crate::server::Server;
 
@@ -136,30 +136,106 @@ fn limits_are_explained() {
     assert_eq!(json[0]["name"], "login");
 }
 
+/// The token is "secret".
+const TOKENS: &str = "[auth.tokens]\nshop = 'sha256:2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b'\n";
+
+/// Loads for a second over two connections.
+fn bench(protocol: &str, address: std::net::SocketAddr, more: &[&str]) -> (i32, Value, String) {
+    let address = address.to_string();
+    let load = ["bench", "--protocol", protocol, "--address", &address];
+    let small = ["--seconds", "1", "-c", "2", "-P", "4", "--json"];
+    let (code, out, error) = run(&[&load[..], &small, more].concat());
+    (code, serde_json::from_str(&out).unwrap_or_default(), error)
+}
+
 #[test]
 fn a_load_is_answered_and_counted() {
     let server = Server::start(&[]);
-    for (protocol, address) in [("resp", server.resp), ("http", server.http)] {
-        let address = address.to_string();
-        let (code, out, error) = run(&[
-            "bench",
-            "--protocol",
-            protocol,
-            "--address",
-            &address,
-            "--seconds",
-            "1",
-            "-c",
-            "2",
-            "-P",
-            "4",
-            "--json",
-        ]);
+    for (protocol, address) in [("resp", server.resp), ("http", server.http), ("grpc", server.grpc)]
+    {
+        let (code, json, error) = bench(protocol, address, &[]);
         assert_eq!(code, 0, "{error}");
-        let json: Value = serde_json::from_str(&out).unwrap();
-        assert!(json["allowed"].as_u64().is_some_and(|allowed| allowed > 0), "{out}");
+        assert!(json["allowed"].as_u64().is_some_and(|allowed| allowed > 0), "{json}");
         assert_eq!(json["errors"], 0);
+        assert_eq!(json["errors_by_kind"], serde_json::json!({}));
     }
+}
+
+#[test]
+fn a_load_of_grpc_asks_a_rule_of_a_domain() {
+    let server = Server::told(&format!(
+        "{TOKENS}[[domains.shop.descriptors]]\nkey = 'user'\nlimit = '1/day'\n"
+    ));
+    let ask = |limit| {
+        let of = ["--domain", "shop", "--limit", limit, "--keys", "1", "--token", "secret"];
+        bench("grpc", server.grpc, &of)
+    };
+    let (code, json, error) = ask("user");
+    assert_eq!((code, &json["allowed"]), (0, &1.into()), "{json} {error}");
+    assert!(json["denied"].as_u64().is_some_and(|denied| denied > 0), "{json}");
+    // A limit that comes with the request counts by itself.
+    let (code, json, error) = ask("2/365 days");
+    assert_eq!((code, &json["allowed"]), (0, &2.into()), "{json} {error}");
+    let (code, json, _) = ask("nobody");
+    assert_eq!((code, &json["allowed"]), (2, &0.into()), "{json}");
+    let first = json["errors_by_kind"]["no rule"]["first"].as_str().unwrap();
+    assert_eq!(first, "domain \"shop\": no rule limits descriptor \"nobody\"");
+    let (code, _, error) = ask("5/day token-bucket");
+    assert!(code == 2 && error.contains("over grpc it must be a count per second"), "{error}");
+}
+
+#[test]
+fn errors_of_a_load_are_counted_by_kind() {
+    let server = Server::told(TOKENS);
+    let wrong = &["--token", "wrong"][..];
+    for (protocol, address, more, kind, text) in [
+        ("resp", server.http, &[][..], "not RESP", "is that the RESP port?"),
+        ("http", server.resp, &[], "not HTTP", "is that the HTTP port?"),
+        ("grpc", server.resp, &[], "HTTP/2", "is that the gRPC port?"),
+        ("resp", server.resp, wrong, "WRONGPASS", "invalid username-password"),
+        ("http", server.http, wrong, "HTTP 401", "token"),
+        ("grpc", server.grpc, wrong, "gRPC Unauthenticated", "a token is needed"),
+    ] {
+        let (code, json, error) = bench(protocol, address, more);
+        assert_eq!((code, &json["allowed"]), (2, &0.into()), "{json}");
+        let (errors, group) = (json["errors"].as_u64(), &json["errors_by_kind"][kind]);
+        assert!(group["count"].as_u64() == errors && errors > Some(0), "{protocol} {json}");
+        assert!(group["first"].as_str().unwrap().contains(text), "{protocol} {json}");
+        assert!(error.contains(&format!("{0} of {0} requests failed", errors.unwrap())), "{error}");
+    }
+    let nowhere = free_port().to_string();
+    let (code, out, error) =
+        run(&["bench", "--address", &format!("127.0.0.1:{nowhere}"), "--seconds", "3600"]);
+    assert_eq!((code, &out[..]), (2, ""));
+    assert!(error.contains(&nowhere) && error.contains("refused"), "{error}");
+}
+
+#[test]
+fn errors_of_a_load_are_in_its_table() {
+    let server = Server::start(&[]);
+    let address = server.http.to_string();
+    let (code, out, _) = run(&["bench", "--address", &address, "-s", "1", "-c", "1"]);
+    assert_eq!(code, 2);
+    assert!(out.contains(" not RESP: \"HTTP/1.1 400 Bad Request\" is no RESP"), "{out}");
+}
+
+#[test]
+fn a_load_ends_though_the_server_is_silent() {
+    // The system lets clients in, and nobody takes them.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let (code, json, _) = bench("http", silent.local_addr().unwrap(), &[]);
+    assert_eq!((code, &json["answers"]), (2, &0.into()), "{json}");
+    assert_eq!(json["errors_by_kind"]["no answer"]["count"], 2, "{json}");
+}
+
+#[test]
+fn progress_of_a_load_is_on_standard_error() {
+    let server = Server::start(&[]);
+    let (_, json, error) = bench("resp", server.resp, &[]);
+    let line = error.lines().next().unwrap_or_default();
+    assert!(line.starts_with("   1 of 1 s ") && line.contains(" requests "), "{error}");
+    assert!(line.contains(" 0 errors ") && json["answers"].is_u64(), "{error}");
+    assert_eq!(bench("resp", server.resp, &["--quiet"]).2, "");
 }
 
 #[test]

@@ -1,7 +1,6 @@
 //! A connection to the HTTP port of a server.
 
 use std::error::Error;
-use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -18,6 +17,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 use super::To;
+use crate::cli::output::with_causes;
 
 /// One connection.
 #[derive(Debug)]
@@ -104,14 +104,7 @@ fn no_answer(url: &str, error: &hyper::Error) -> String {
             "server {url:?}: the connection was closed without an answer; is that the HTTP port (8080 unless it was moved), and does it want https or a client certificate (--cert)?"
         );
     }
-    // "connection error" alone says nothing: the cause does.
-    let mut text = format!("server {url:?}: {error}");
-    let mut cause = Error::source(error);
-    while let Some(error) = cause {
-        let _ = write!(text, ": {error}");
-        cause = error.source();
-    }
-    text
+    format!("server {url:?}: {}", with_causes(error))
 }
 
 fn no_tls(url: &str, error: &std::io::Error) -> String {

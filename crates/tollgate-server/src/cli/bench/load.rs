@@ -1,130 +1,238 @@
 //! The load: connections that ask as fast as they are answered.
 
 use std::error::Error;
-use std::io::IsTerminal as _;
+use std::io::{IsTerminal as _, Write as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tollgate::{Clock as _, SystemClock, Timestamp};
 
+use super::failure::Failure;
 use super::tally::{Tally, grouped};
-use super::{Bench, Speaks, wire};
+use super::wire::Wire;
+use super::{Bench, Protocol, grpc, text};
+use crate::cli::output;
 
-/// What all connections look at.
-#[derive(Debug, Default)]
-struct Shared {
+/// How long after the end of the load responses are waited for.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// How long a connection that failed waits before it connects again.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// What all connections share.
+#[derive(Debug)]
+struct Load {
+    bench: Bench,
+    opening: Opening,
+    clock: SystemClock,
     stop: AtomicBool,
-    answered: AtomicU64,
+    requests: AtomicU64,
+    errors: AtomicU64,
+}
+
+impl Load {
+    fn stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
 }
 
 pub(super) async fn run(bench: &Bench, span: Duration) -> Result<Tally, Box<dyn Error>> {
-    let (shared, clock) = (Arc::new(Shared::default()), SystemClock::new());
-    let address = bench.address();
-    let mut connections = JoinSet::new();
-    for number in 0..u64::from(bench.connections) {
-        let socket = TcpStream::connect(address).await;
-        let socket = socket.map_err(|error| format!("server {address}: {error}"))?;
-        socket.set_nodelay(true)?;
-        connections.spawn(talk(socket, bench.clone(), number, Arc::clone(&shared), clock));
+    let load = Arc::new(Load {
+        bench: bench.clone(),
+        opening: Opening::of(bench)?,
+        clock: SystemClock::new(),
+        stop: AtomicBool::new(false),
+        requests: AtomicU64::new(0),
+        errors: AtomicU64::new(0),
+    });
+    let mut sockets = Vec::new();
+    for _ in 0..bench.connections {
+        sockets.push(connect(bench).await.map_err(|failure| failure.text)?);
     }
-    let begin = clock.now();
-    progress(&shared, clock, begin, span).await;
-    shared.stop.store(true, Ordering::Relaxed);
-    let span = clock.now().since(begin);
-    let mut tally = Tally::over(span);
-    while let Some(ended) = connections.join_next().await {
-        tally.add(&ended?.map_err(|error| format!("server {address}: {error}"))?);
+    let begin = load.clock.now();
+    let mut workers = JoinSet::new();
+    for (number, socket) in (0..).zip(sockets) {
+        workers.spawn(Worker::new(Arc::clone(&load), number).run(socket, span));
+    }
+    progress(&load, begin, span).await;
+    load.stop.store(true, Ordering::Relaxed);
+    let mut tally = Tally::over(load.clock.now().since(begin));
+    while let Some(ended) = workers.join_next().await {
+        tally.add(&ended?);
     }
     Ok(tally)
 }
 
-/// A line each second, where somebody looks.
-async fn progress(shared: &Shared, clock: SystemClock, begin: Timestamp, span: Duration) {
-    let looked_at = std::io::stderr().is_terminal();
+async fn connect(bench: &Bench) -> Result<TcpStream, Failure> {
+    let address = bench.address();
+    let socket = async {
+        let socket = TcpStream::connect(address).await?;
+        socket.set_nodelay(true)?;
+        Ok(socket)
+    };
+    socket.await.map_err(|error| Failure::io(address, &error))
+}
+
+/// Writes a line each second until the load is to end. On a terminal each replaces the one before.
+async fn progress(load: &Load, begin: Timestamp, span: Duration) {
+    let terminal = std::io::stderr().is_terminal();
     let mut before = 0;
     loop {
-        let left = span.saturating_sub(clock.now().since(begin));
+        let left = span.saturating_sub(load.clock.now().since(begin));
         tokio::time::sleep(left.min(Duration::from_secs(1))).await;
-        let passed = clock.now().since(begin);
-        if looked_at {
-            let now = shared.answered.load(Ordering::Relaxed);
-            eprint!(
-                "\r{:>4} of {} s {:>14}/s ",
+        let passed = load.clock.now().since(begin);
+        if !load.bench.quiet {
+            let requests = load.requests.load(Ordering::Relaxed);
+            let line = format!(
+                "{:>4} of {} s {:>14} requests {:>10} errors {:>12}/s",
                 passed.as_secs(),
                 span.as_secs(),
-                grouped(now - before)
+                grouped(requests),
+                grouped(load.errors.load(Ordering::Relaxed)),
+                grouped(requests - before)
             );
-            before = now;
+            before = requests;
+            match terminal {
+                true => drop(write!(std::io::stderr(), "\r{line} ")),
+                false => output::complain(&line),
+            }
         }
         if passed >= span {
-            if looked_at {
-                eprint!("\r{:40}\r", "");
+            if terminal && !load.bench.quiet {
+                drop(write!(std::io::stderr(), "\r{:79}\r", ""));
             }
             return;
         }
     }
 }
 
-async fn talk(
-    mut socket: TcpStream,
-    bench: Bench,
-    number: u64,
-    shared: Arc<Shared>,
-    clock: SystemClock,
-) -> std::io::Result<Tally> {
-    let (mut tally, mut keys) = (Tally::default(), Keys(number.wrapping_mul(0x9e37_79b9) | 1));
-    let (mut out, mut input) = (Vec::new(), Vec::with_capacity(64 * 1024));
-    let token = bench.token.as_deref();
-    let depth = if bench.protocol == Speaks::Http { 1 } else { bench.pipeline };
-    if let Some(greeting) = wire::greeting(bench.protocol, token) {
-        socket.write_all(&greeting).await?;
-        read(&mut socket, &bench, &mut input, 1, |_| {}).await?;
-    }
-    while !shared.stop.load(Ordering::Relaxed) {
-        out.clear();
-        for _ in 0..depth {
-            wire::question(bench.protocol, &bench.limit, token, keys.next(bench.keys), &mut out);
-        }
-        let sent = clock.now();
-        socket.write_all(&out).await?;
-        let saw = |said| tally.saw(said, clock.now().since(sent).as_micros() as u64);
-        read(&mut socket, &bench, &mut input, usize::from(depth), saw).await?;
-        shared.answered.fetch_add(u64::from(depth), Ordering::Relaxed);
-    }
-    Ok(tally)
+/// How connections of this load are opened.
+#[derive(Debug)]
+enum Opening {
+    Text(Wire),
+    Grpc(Arc<grpc::Question>),
 }
 
-/// Reads so many answers.
-async fn read(
-    socket: &mut TcpStream,
-    bench: &Bench,
-    input: &mut Vec<u8>,
-    mut answers: usize,
-    mut saw: impl FnMut(wire::Said),
-) -> std::io::Result<()> {
-    let mut at = 0;
-    while answers > 0 {
-        if let Some((said, length)) = wire::answer(bench.protocol, &input[at..]) {
-            saw(said);
-            at += length;
-            answers -= 1;
-        } else if socket.read_buf(input).await? == 0 {
-            return Err(std::io::ErrorKind::UnexpectedEof.into());
+impl Opening {
+    fn of(bench: &Bench) -> Result<Opening, String> {
+        Ok(match bench.protocol {
+            Protocol::Resp => Opening::Text(Wire::Resp),
+            Protocol::Http => Opening::Text(Wire::Http),
+            Protocol::Grpc => Opening::Grpc(Arc::new(grpc::Question::new(bench)?)),
+        })
+    }
+
+    async fn open(&self, bench: &Bench, socket: TcpStream) -> Result<Connection, Failure> {
+        Ok(match self {
+            Opening::Text(wire) => {
+                Connection::Text(text::Connection::open(*wire, bench, socket).await?)
+            }
+            Opening::Grpc(question) => {
+                Connection::Grpc(grpc::Connection::open(Arc::clone(question), socket).await?)
+            }
+        })
+    }
+}
+
+enum Connection {
+    Text(text::Connection),
+    Grpc(grpc::Connection),
+}
+
+impl Connection {
+    /// Whether the server ended it between requests, as servers of gRPC do politely.
+    fn is_closed(&self) -> bool {
+        matches!(self, Connection::Grpc(connection) if connection.is_closed())
+    }
+}
+
+/// Keeps one connection busy, and counts.
+struct Worker {
+    load: Arc<Load>,
+    keys: Keys,
+    tally: Tally,
+    /// Requests that were sent and have no response yet.
+    waiting: u64,
+    /// Requests and errors that the progress has been told.
+    published: (u64, u64),
+}
+
+impl Worker {
+    fn new(load: Arc<Load>, number: u64) -> Worker {
+        let keys = Keys(number.wrapping_mul(0x9e37_79b9) | 1);
+        Worker { load, keys, tally: Tally::default(), waiting: 0, published: (0, 0) }
+    }
+
+    async fn run(mut self, socket: TcpStream, span: Duration) -> Tally {
+        if tokio::time::timeout(span + PATIENCE, self.ask_until_stopped(socket)).await.is_err() {
+            let address = self.load.bench.address();
+            let text =
+                format!("server {address}: no answer {PATIENCE:?} after the end of the load");
+            self.fail(Failure::new("no answer", &text));
+        }
+        self.tally
+    }
+
+    async fn ask_until_stopped(&mut self, socket: TcpStream) {
+        let mut socket = Some(socket);
+        while !self.load.stopped() {
+            if let Err(failure) = self.use_connection(socket.take()).await {
+                self.fail(failure);
+                tokio::time::sleep(PAUSE).await;
+            }
         }
     }
-    input.drain(..at);
-    Ok(())
+
+    /// Asks over one connection, until it ends or the load does.
+    async fn use_connection(&mut self, socket: Option<TcpStream>) -> Result<(), Failure> {
+        let load = Arc::clone(&self.load);
+        let bench = &load.bench;
+        let socket = match socket {
+            Some(socket) => socket,
+            None => connect(bench).await?,
+        };
+        let mut connection = load.opening.open(bench, socket).await?;
+        while !load.stopped() && !connection.is_closed() {
+            let sent = load.clock.now();
+            self.waiting = bench.depth().into();
+            let (tally, waiting) = (&mut self.tally, &mut self.waiting);
+            let see = |outcome| {
+                tally.saw(outcome, load.clock.now().since(sent).as_micros() as u64);
+                *waiting -= 1;
+            };
+            match &mut connection {
+                Connection::Text(connection) => connection.ask(bench, &mut self.keys, see).await?,
+                Connection::Grpc(connection) => connection.ask(bench, &mut self.keys, see).await?,
+            }
+            self.publish();
+        }
+        Ok(())
+    }
+
+    /// Counts all requests that wait as failed; one, if the connection failed before any was sent.
+    fn fail(&mut self, failure: Failure) {
+        self.tally.fail(failure, self.waiting.max(1));
+        self.waiting = 0;
+        self.publish();
+    }
+
+    fn publish(&mut self) {
+        let (requests, errors) = (self.tally.requests(), self.tally.errors());
+        self.load.requests.fetch_add(requests - self.published.0, Ordering::Relaxed);
+        self.load.errors.fetch_add(errors - self.published.1, Ordering::Relaxed);
+        self.published = (requests, errors);
+    }
 }
 
 /// Random enough keys, by a linear congruence: the load must not wait for its dice.
-struct Keys(u64);
+#[derive(Debug)]
+pub(super) struct Keys(u64);
 
 impl Keys {
-    fn next(&mut self, keys: u64) -> u64 {
+    pub(super) fn next(&mut self, keys: u64) -> u64 {
         self.0 =
             self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % keys

@@ -1,7 +1,10 @@
-//! `tollgate bench`: loads a server and says what it did.
+//! `tollgate bench`: loads a server and reports how it answered.
 
+mod failure;
+mod grpc;
 mod load;
 mod tally;
+mod text;
 mod wire;
 
 use std::error::Error;
@@ -13,11 +16,11 @@ use clap::{Args, ValueEnum};
 
 #[derive(Args, Clone, Debug)]
 pub(super) struct Bench {
-    /// How to talk to the server
-    #[arg(long, value_enum, default_value_t = Speaks::Resp)]
-    protocol: Speaks,
+    /// How to talk to the server; grpc is Envoy's rate limit service
+    #[arg(long, value_enum, default_value_t = Protocol::Resp)]
+    protocol: Protocol,
 
-    /// Where it listens [default: 127.0.0.1:6380 for resp, 127.0.0.1:8080 for http]
+    /// Where it listens [default: 127.0.0.1:6380 for resp, 127.0.0.1:8080 for http, 127.0.0.1:8081 for grpc]
     #[arg(long, value_name = "ADDR")]
     address: Option<SocketAddr>,
 
@@ -25,9 +28,14 @@ pub(super) struct Bench {
     #[arg(long, value_name = "TOKEN", env = "TOLLGATE_TOKEN", hide_env_values = true)]
     token: Option<String>,
 
-    /// The name of a rule, or a limit as text
+    /// The name of a rule, or a limit as text; for grpc the key of a descriptor, or a limit as a
+    /// count per second, minute, hour, day or week, which is sent with each request
     #[arg(long, default_value = "1000000/second")]
     limit: String,
+
+    /// The domain of the requests, for grpc
+    #[arg(long, value_name = "NAME", default_value = "bench")]
+    domain: String,
 
     /// How many different keys, taken at random
     #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..))]
@@ -37,7 +45,7 @@ pub(super) struct Bench {
     #[arg(long, short, default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..))]
     connections: u16,
 
-    /// Questions sent before the first answer is waited for; HTTP takes one
+    /// Questions that a connection sends before it waits for their answers; HTTP takes one
     #[arg(long, short = 'P', default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1000))]
     pipeline: u16,
 
@@ -48,16 +56,21 @@ pub(super) struct Bench {
     /// JSON instead of a table
     #[arg(long)]
     json: bool,
+
+    /// No progress on standard error
+    #[arg(long, short)]
+    quiet: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Speaks {
+enum Protocol {
     Resp,
     Http,
+    Grpc,
 }
 
 impl Bench {
-    /// Loads. It is an error if nothing was answered, or something with an error.
+    /// Loads the server. It is an error if a request failed, or none was answered.
     pub(super) fn run(&self) -> Result<ExitCode, Box<dyn Error>> {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
         let span = Duration::from_secs(self.seconds);
@@ -67,17 +80,24 @@ impl Bench {
         } else {
             print!("{tally}");
         }
-        match tally.errors() {
-            0 => Ok(ExitCode::SUCCESS),
-            errors => Err(format!("{errors} of the answers were errors").into()),
+        match (tally.errors(), tally.requests()) {
+            (_, 0) => Err("no request was sent".into()),
+            (0, _) => Ok(ExitCode::SUCCESS),
+            (errors, requests) => Err(format!("{errors} of {requests} requests failed").into()),
         }
     }
 
     fn address(&self) -> SocketAddr {
         let port = match self.protocol {
-            Speaks::Resp => 6380,
-            Speaks::Http => 8080,
+            Protocol::Resp => 6380,
+            Protocol::Http => 8080,
+            Protocol::Grpc => 8081,
         };
         self.address.unwrap_or_else(|| ([127, 0, 0, 1], port).into())
+    }
+
+    /// How many requests a connection sends before it waits for their responses.
+    fn depth(&self) -> u16 {
+        if self.protocol == Protocol::Http { 1 } else { self.pipeline }
     }
 }

@@ -3,7 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::wire::Said;
+use super::failure::{Failure, Failures};
+use super::wire::Outcome;
 
 /// Sixteen steps to each power of two of a microsecond: 6 % at most between what is shown and what was.
 const STEPS: u32 = 4;
@@ -15,6 +16,9 @@ pub(super) struct Tally {
     allowed: u64,
     denied: u64,
     errors: u64,
+    /// Requests that got no response; they are among the errors.
+    unanswered: u64,
+    failures: Failures,
     buckets: Vec<u64>,
     longest: u64,
     /// How long the load went on.
@@ -27,6 +31,8 @@ impl Default for Tally {
             allowed: 0,
             denied: 0,
             errors: 0,
+            unanswered: 0,
+            failures: Failures::default(),
             buckets: vec![0; BUCKETS],
             longest: 0,
             span: Duration::ZERO,
@@ -40,28 +46,45 @@ impl Tally {
         Tally { span, ..Tally::default() }
     }
 
-    pub(super) fn saw(&mut self, said: Said, micros: u64) {
-        match said {
-            Said::Allowed => self.allowed += 1,
-            Said::Denied => self.denied += 1,
-            Said::Error => self.errors += 1,
+    pub(super) fn saw(&mut self, outcome: Outcome, micros: u64) {
+        match outcome {
+            Outcome::Allowed => self.allowed += 1,
+            Outcome::Denied => self.denied += 1,
+            Outcome::Error(failure) => {
+                self.errors += 1;
+                self.failures.add(failure, 1);
+            }
         }
         self.buckets[bucket(micros).min(BUCKETS - 1)] += 1;
         self.longest = self.longest.max(micros);
+    }
+
+    /// Counts requests that got no response.
+    pub(super) fn fail(&mut self, failure: Failure, requests: u64) {
+        self.errors += requests;
+        self.unanswered += requests;
+        self.failures.add(failure, requests);
     }
 
     pub(super) fn add(&mut self, other: &Tally) {
         self.allowed += other.allowed;
         self.denied += other.denied;
         self.errors += other.errors;
+        self.unanswered += other.unanswered;
+        self.failures.merge(&other.failures);
         for (own, other) in self.buckets.iter_mut().zip(&other.buckets) {
             *own += other;
         }
         self.longest = self.longest.max(other.longest);
     }
 
-    pub(super) fn all(&self) -> u64 {
+    /// All requests, answered or not.
+    pub(super) fn requests(&self) -> u64 {
         self.allowed + self.denied + self.errors
+    }
+
+    pub(super) fn answers(&self) -> u64 {
+        self.requests() - self.unanswered
     }
 
     pub(super) fn errors(&self) -> u64 {
@@ -70,13 +93,13 @@ impl Tally {
 
     pub(super) fn per_second(&self) -> u64 {
         let micros = u64::try_from(self.span.as_micros()).unwrap_or(u64::MAX).max(1);
-        let per_second = u128::from(self.all()) * 1_000_000 / u128::from(micros);
+        let per_second = u128::from(self.answers()) * 1_000_000 / u128::from(micros);
         u64::try_from(per_second).unwrap_or(u64::MAX)
     }
 
     /// The span in microseconds that so many of ten thousand answers did not exceed.
     pub(super) fn quantile(&self, of_ten_thousand: u64) -> u64 {
-        let rank = (self.all() * of_ten_thousand).div_ceil(10_000);
+        let rank = (self.answers() * of_ten_thousand).div_ceil(10_000);
         let mut below = 0;
         for (index, count) in self.buckets.iter().enumerate() {
             below += count;
@@ -90,7 +113,8 @@ impl Tally {
     pub(super) fn json(&self) -> String {
         let q = |of| self.quantile(of);
         serde_json::json!({
-            "answers": self.all(), "allowed": self.allowed, "denied": self.denied, "errors": self.errors,
+            "answers": self.answers(), "allowed": self.allowed, "denied": self.denied, "errors": self.errors,
+            "errors_by_kind": self.failures.json(),
             "seconds": self.span.as_secs_f64(), "per_second": self.per_second(),
             "latency_us": {"p50": q(5_000), "p90": q(9_000), "p99": q(9_900), "p99.9": q(9_990), "max": self.longest},
         })
@@ -127,17 +151,21 @@ impl fmt::Display for Tally {
         writeln!(
             f,
             "{} answers in {:.1?}: {} per second",
-            grouped(self.all()),
+            grouped(self.answers()),
             self.span,
             grouped(self.per_second())
         )?;
         writeln!(
             f,
-            "{} allowed, {} denied, {} errors\n",
+            "{} allowed, {} denied, {} errors",
             grouped(*allowed),
             grouped(*denied),
             grouped(*errors)
         )?;
+        writeln!(f, "{}", self.failures)?;
+        if self.answers() == 0 {
+            return Ok(());
+        }
         for (name, of) in [("p50", 5_000), ("p90", 9_000), ("p99", 9_900), ("p99.9", 9_990)] {
             writeln!(f, "  {name:<6}{:>10}", spoken(self.quantile(of)))?;
         }
@@ -194,7 +222,7 @@ mod tests {
     #[test]
     fn quantiles_are_found() {
         let mut tally = Tally::default();
-        (1..=100).for_each(|micros| tally.saw(Said::Allowed, micros * 10));
+        (1..=100).for_each(|micros| tally.saw(Outcome::Allowed, micros * 10));
         assert!((500..=540).contains(&tally.quantile(5_000)), "{}", tally.quantile(5_000));
         assert_eq!(tally.quantile(10_000), 1_000);
         assert_eq!((grouped(1_234_567), spoken(1_500)), ("1,234,567".into(), "1.50 ms".into()));

@@ -1,34 +1,39 @@
-//! What goes over the wire, and what the answers mean. A client of its own: it must cost less than the server.
+//! RESP and HTTP requests as bytes, and what the responses mean. By hand: the load must cost less
+//! than the server.
 
 use std::io::Write as _;
 
-use super::Speaks;
+use super::failure::Failure;
 
-/// What an answer said.
+/// A protocol whose messages are written and read here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Said {
-    Allowed,
-    Denied,
-    Error,
+pub(super) enum Wire {
+    Resp,
+    Http,
 }
 
+/// What a response said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    Allowed,
+    Denied,
+    Error(Failure),
+}
+
+/// An outcome and how many bytes the response has; `None` if it is not all there.
+type Answer = Option<(Outcome, usize)>;
+
 /// Appends one question.
-pub(super) fn question(
-    speaks: Speaks,
-    limit: &str,
-    token: Option<&str>,
-    key: u64,
-    out: &mut Vec<u8>,
-) {
+pub(super) fn question(wire: Wire, limit: &str, token: Option<&str>, key: u64, out: &mut Vec<u8>) {
     let key = format!("key:{key}");
-    let _ = match speaks {
-        Speaks::Resp => write!(
+    let _ = match wire {
+        Wire::Resp => write!(
             out,
             "*3\r\n$6\r\nTG.HIT\r\n${}\r\n{limit}\r\n${}\r\n{key}\r\n",
             limit.len(),
             key.len()
         ),
-        Speaks::Http => {
+        Wire::Http => {
             let body = serde_json::json!({"limit": limit, "key": key}).to_string();
             let token = token.map(|token| format!("authorization: Bearer {token}\r\n"));
             write!(
@@ -42,27 +47,51 @@ pub(super) fn question(
 }
 
 /// What logs in, on a connection that does that once.
-pub(super) fn greeting(speaks: Speaks, token: Option<&str>) -> Option<Vec<u8>> {
-    let token = token.filter(|_| speaks == Speaks::Resp)?;
+pub(super) fn greeting(wire: Wire, token: Option<&str>) -> Option<Vec<u8>> {
+    let token = token.filter(|_| wire == Wire::Resp)?;
     Some(format!("*2\r\n$4\r\nAUTH\r\n${}\r\n{token}\r\n", token.len()).into_bytes())
 }
 
-/// The first answer in these bytes and its length; `None` if it is not all there.
-pub(super) fn answer(speaks: Speaks, bytes: &[u8]) -> Option<(Said, usize)> {
-    match speaks {
-        Speaks::Resp => resp(bytes),
-        Speaks::Http => http(bytes),
+/// The first answer in these bytes.
+///
+/// # Errors
+/// When they are of another protocol.
+pub(super) fn answer(wire: Wire, bytes: &[u8]) -> Result<Answer, Failure> {
+    match wire {
+        Wire::Resp => match bytes.first() {
+            None | Some(b'*' | b'+' | b'-') => Ok(resp(bytes)),
+            Some(_) => Err(foreign("RESP", bytes)),
+        },
+        Wire::Http => {
+            let start = b"HTTP/1.";
+            let length = bytes.len().min(start.len());
+            if bytes[..length] != start[..length] {
+                return Err(foreign("HTTP", bytes));
+            }
+            Ok(http(bytes))
+        }
     }
 }
 
+fn foreign(name: &str, bytes: &[u8]) -> Failure {
+    let line = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    let line = String::from_utf8_lossy(&line[..line.len().min(80)]);
+    let text = format!("{:?} is no {name}; is that the {name} port?", line.trim_end());
+    Failure::new(format!("not {name}"), &text)
+}
+
 /// A flat list of names and values, an error, or a status.
-fn resp(bytes: &[u8]) -> Option<(Said, usize)> {
+fn resp(bytes: &[u8]) -> Answer {
     let mut at = 0;
     let (kind, rest) = line(bytes, &mut at)?;
     match kind {
-        b'-' => Some((Said::Error, at)),
+        b'-' => {
+            let text = String::from_utf8_lossy(rest);
+            let (code, text) = text.split_once(' ').unwrap_or((&text, ""));
+            Some((Outcome::Error(Failure::new(code, text)), at))
+        }
         b'*' => {
-            let (mut said, mut name) = (Said::Error, &b""[..]);
+            let (mut allowed, mut name) = (None, &b""[..]);
             for _ in 0..number(rest)? {
                 let (kind, value) = line(bytes, &mut at)?;
                 if kind == b'$' && value != b"-1" {
@@ -70,30 +99,39 @@ fn resp(bytes: &[u8]) -> Option<(Said, usize)> {
                     name = bytes.get(at..at + length)?;
                     at += length + 2;
                 } else if name == b"allowed" {
-                    said = if value == b"1" { Said::Allowed } else { Said::Denied };
+                    allowed = Some(value == b"1");
                     name = b"";
                 }
             }
-            (at <= bytes.len()).then_some((said, at))
+            let outcome = match allowed {
+                Some(true) => Outcome::Allowed,
+                Some(false) => Outcome::Denied,
+                None => Outcome::Error(Failure::new("invalid response", "it has no \"allowed\"")),
+            };
+            (at <= bytes.len()).then_some((outcome, at))
         }
-        _ => Some((Said::Allowed, at)),
+        _ => Some((Outcome::Allowed, at)),
     }
 }
 
-fn http(bytes: &[u8]) -> Option<(Said, usize)> {
+fn http(bytes: &[u8]) -> Answer {
     let head = bytes.windows(4).position(|four| four == b"\r\n\r\n")? + 4;
     let text = std::str::from_utf8(&bytes[..head]).ok()?;
-    let said = match text.get(9..12)? {
-        "200" => Said::Allowed,
-        "429" => Said::Denied,
-        _ => Said::Error,
-    };
     let length = text.lines().find_map(|line| {
         let (name, value) = line.split_once(':')?;
         name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse::<usize>().ok())?
     });
     let end = head + length.unwrap_or(0);
-    (end <= bytes.len()).then_some((said, end))
+    let body = bytes.get(head..end)?;
+    let outcome = match text.get(9..12)? {
+        "200" => Outcome::Allowed,
+        "429" => Outcome::Denied,
+        status => {
+            let body = String::from_utf8_lossy(body);
+            Outcome::Error(Failure::new(format!("HTTP {status}"), &body))
+        }
+    };
+    Some((outcome, end))
 }
 
 /// The first byte of a line and the rest of it, without its end.
@@ -117,15 +155,29 @@ mod tests {
     fn an_answer_is_read_when_it_is_all_there() {
         let resp = b"*4\r\n$5\r\nlimit\r\n:10\r\n$7\r\nallowed\r\n:1\r\n-ERR x\r\n";
         let http = b"HTTP/1.1 429 Too Many Requests\r\nContent-Length: 2\r\n\r\n{}HTTP";
-        for (speaks, bytes, said, length) in [
-            (Speaks::Resp, &resp[..], Said::Allowed, resp.len() - 8),
-            (Speaks::Http, &http[..], Said::Denied, http.len() - 4),
+        for (wire, bytes, outcome, length) in [
+            (Wire::Resp, &resp[..], Outcome::Allowed, resp.len() - 8),
+            (Wire::Http, &http[..], Outcome::Denied, http.len() - 4),
         ] {
-            assert_eq!(answer(speaks, bytes), Some((said, length)));
+            assert_eq!(answer(wire, bytes), Ok(Some((outcome, length))));
             for end in 0..length {
-                assert_eq!(answer(speaks, &bytes[..end]), None, "{speaks:?} {end}");
+                assert_eq!(answer(wire, &bytes[..end]), Ok(None), "{wire:?} {end}");
             }
         }
-        assert_eq!(answer(Speaks::Resp, &resp[resp.len() - 8..]), Some((Said::Error, 8)));
+        let failure = Failure::new("ERR", "x");
+        let error = answer(Wire::Resp, &resp[resp.len() - 8..]);
+        assert_eq!(error, Ok(Some((Outcome::Error(failure), 8))));
+    }
+
+    #[test]
+    fn another_protocol_is_no_answer() {
+        for (wire, bytes) in [
+            (Wire::Resp, &b"HTTP/1.1 400 Bad Request\r\n"[..]),
+            (Wire::Resp, b"\0\0\x12\x04"),
+            (Wire::Http, b"-ERR unknown command\r\n"),
+            (Wire::Http, b"HTTP/2"),
+        ] {
+            assert!(answer(wire, bytes).unwrap_err().text.contains("port?"), "{bytes:?}");
+        }
     }
 }
