@@ -203,5 +203,6 @@ fn os_time() -> Duration {
     START.get_or_init(std::time::Instant::now).elapsed()
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
+#[cfg(not(loom))]
 mod real_time;

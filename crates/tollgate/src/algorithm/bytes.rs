@@ -124,7 +124,8 @@ fn take_word(rest: &mut &[u8]) -> Option<u64> {
     None
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
+#[cfg(not(loom))]
 mod tests {
     use proptest::prelude::*;
 
