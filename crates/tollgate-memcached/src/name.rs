@@ -2,6 +2,7 @@
 //!
 //! - `1` is the version of this format.
 //! - A tuple is `(part,part)`, a tagged key `(tag~key)`.
+//! - `None` is `#()`: not the tuple of one empty part, which is `()`.
 //! - The digest of a key that is longer than [`KeyRef::LONGEST`] is `#` and its 32 bytes in hexadecimal.
 //! - Bytes that are not printable ASCII, blanks and `% # ( ) , ~` are written `%XX`, so is `|` in a namespace and a limit.
 //! - Memcached takes 250 bytes. A part that is too long for that is `#` and the first 128 bits of its SHA-256 instead: two of `n` such keys meet with a
@@ -90,6 +91,10 @@ fn subject(key: KeyRef<'_>, out: &mut Vec<u8>) {
         Form::Tagged => b'~',
         _ => b',',
     };
+    // Only `None` has no parts.
+    if key.inner().next().is_none() {
+        out.push(b'#');
+    }
     out.push(b'(');
     for (index, inner) in key.inner().enumerate() {
         if index > 0 {

@@ -64,7 +64,9 @@ impl<S: SharedStore> Rules<S> {
         assert!(more(|stats| stats.failed_open) >= 6, "{after:?}");
         assert!(more(|stats| stats.failed_closed) >= 6, "{after:?}");
         assert!(more(|stats| stats.fallback) >= 6, "{after:?}");
-        let failed = more(|stats| stats.unavailable + stats.lost + stats.refused + stats.skipped);
+        let failed = more(|stats| {
+            stats.unavailable + stats.lost + stats.refused + stats.skipped + stats.shed
+        });
         assert!(failed >= 24, "{after:?}");
     }
 }
