@@ -132,7 +132,7 @@ mod tests {
 
     /// What every Debian has, or Rust brings.
     const ALWAYS_THERE: &[&str] =
-        &["sh", "cp", "chmod", "chown", "id", "setpriv", "prlimit", "cargo"];
+        &["sh", "bash", "cp", "chmod", "chown", "id", "setpriv", "prlimit", "cargo"];
 
     /// Looked at only where it is there.
     const OPTIONAL: &[&str] = &["systemd-analyze"];
