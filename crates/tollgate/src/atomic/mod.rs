@@ -386,8 +386,12 @@ impl<C: Clock> Inner<C> {
         if is_new {
             // A limit that is used once gets no more hits that would clean its table, so the
             // preparation of new limits cleans the older ones.
+            // Old memory may have to wait for a reader on another thread: cleaning goes on meanwhile.
             let mut steps = 0..ROUND_STEPS;
-            let _ = steps.all(|_| self.shared.free_some() || self.round_step(now) == Some(true));
+            let _ = steps.all(|_| {
+                let has_garbage = self.shared.free_some();
+                self.round_step(now) == Some(true) || has_garbage
+            });
         }
         Ok(known)
     }
