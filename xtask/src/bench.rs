@@ -3,6 +3,7 @@
 use crate::command::{cargo, run};
 use crate::needs;
 use crate::outcome::Outcome;
+use crate::workspace;
 
 pub(crate) fn bench(arguments: &[String]) -> Outcome {
     let name = arguments.first().map(String::as_str);
@@ -17,7 +18,9 @@ pub(crate) fn bench(arguments: &[String]) -> Outcome {
     if name == Some("server") {
         run(&mut cargo(["build", "--release", "--package", "tollgate-server"]))?;
     }
-    let mut command = cargo(["run", "--release", "--package", "tollgate-bench"]);
+    // In the target directory of tollgate, because `bench server` starts the program beside its own.
+    let mut command = cargo(["run", "--release", "--manifest-path", "bench/Cargo.toml"]);
+    command.arg("--target-dir").arg(workspace::target_dir(""));
     if name == Some("memory") {
         command.args(["--features", "heap"]);
     }

@@ -143,10 +143,8 @@ mod tests {
         let with = |program: &str| if program == "kill" { "ps" } else { program }.to_owned();
         let mut started = Vec::new();
         for (_, path) in workspace::crates() {
-            if !path.ends_with("tollgate-bench") {
-                collect(&path.join("tests"), &mut started);
-            }
-            if path.ends_with("tollgate-testkit") {
+            collect(&path.join("tests"), &mut started);
+            if path.ends_with("tollgate-testservers") {
                 collect(&path.join("src"), &mut started);
             }
         }

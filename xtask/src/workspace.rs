@@ -88,7 +88,19 @@ mod tests {
     }
 
     #[test]
-    fn benchmarks_are_not_published() {
-        assert!(!published_crates().contains(&"tollgate-bench".to_owned()));
+    fn servers_for_tests_are_not_published() {
+        let published = published_crates();
+        assert!(published.contains(&"tollgate-testkit".to_owned()), "{published:?}");
+        assert!(!published.contains(&"tollgate-testservers".to_owned()), "{published:?}");
+    }
+
+    #[test]
+    fn cargo_test_at_the_root_runs_every_published_crate() {
+        let manifest = fs::read_to_string(root().join("Cargo.toml")).unwrap();
+        let defaults = manifest.split("default-members = [").nth(1).unwrap();
+        let defaults = defaults.split(']').next().unwrap();
+        for package in published_crates() {
+            assert!(defaults.contains(&format!("\"crates/{package}\"")), "{package} is missing");
+        }
     }
 }

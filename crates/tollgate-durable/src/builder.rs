@@ -20,7 +20,7 @@ use crate::opening::{self, Medium};
 /// use std::time::Duration;
 /// use tollgate_durable::{Durable, Level};
 ///
-/// # let directory = tollgate_testkit::servers::Directory::new();
+/// # let directory = tollgate_testservers::Directory::new();
 /// # let path = directory.path().join("limits").display().to_string();
 /// let store = Durable::builder(path)
 ///     .level(Level::Reserve)

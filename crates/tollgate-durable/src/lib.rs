@@ -3,7 +3,7 @@
 //! ```
 //! use tollgate_durable::Durable;
 //!
-//! # let directory = tollgate_testkit::servers::Directory::new();
+//! # let directory = tollgate_testservers::Directory::new();
 //! # let path = directory.path().join("limits").display().to_string();
 //! # tollgate_testkit::block_on(async {
 //! let store = Durable::open(&path)?;
@@ -149,7 +149,7 @@ impl Durable {
     ///
     /// ```
     /// # use tollgate_durable::{Durable, Level};
-    /// # let directory = tollgate_testkit::servers::Directory::new();
+    /// # let directory = tollgate_testservers::Directory::new();
     /// # let path = directory.path().join("limits").display().to_string();
     /// # tollgate_testkit::block_on(async {
     /// let store = Durable::builder(path).level(Level::None).open()?;

@@ -9,7 +9,7 @@ use tokio::task::block_in_place;
 use tokio::time::{Instant, sleep};
 use tollgate::shared::SharedLimiter;
 use tollgate_durable::Durable;
-use tollgate_testkit::servers::Directory;
+use tollgate_testservers::Directory;
 
 use crate::cell::{CALLERS, DEADLINE, PAUSE, Size, answer, recovered};
 use crate::counts::{Answer, Shared};

@@ -9,8 +9,8 @@ use tokio::time::{Instant, sleep};
 use tollgate::shared::{AnyStore, Guard, SharedLimiter, SharedStore};
 use tollgate::{Clock, Error, SystemClock, Timestamp};
 use tollgate_stores::Opening;
-use tollgate_testkit::calls::{Distance, Line, busy, eventually, flood, limiter};
-use tollgate_testkit::servers::PATIENCE;
+use tollgate_testservers::PATIENCE;
+use tollgate_testservers::calls::{Distance, Line, busy, eventually, flood, limiter};
 
 use crate::cell::DEADLINE;
 use crate::matrix::{Fault, LIMIT, NODES, SKEW, Store};

@@ -38,7 +38,7 @@ struct Arguments {
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let runtime = tollgate_testkit::calls::runtime();
+    let runtime = tollgate_testservers::calls::runtime();
     if let [hits, url] = &arguments[..]
         && hits == "hits"
     {

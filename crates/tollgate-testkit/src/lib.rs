@@ -128,8 +128,6 @@
 //! - [`an_unavailable_call_was_not_executed`](rules::outage::an_unavailable_call_was_not_executed): what may have been is `Lost`
 
 mod beside;
-#[cfg(feature = "calls")]
-pub mod calls;
 mod conformance;
 mod executor;
 mod ground;
@@ -139,7 +137,6 @@ pub mod not_claimed;
 mod random;
 pub mod rules;
 mod sequence;
-pub mod servers;
 mod subject;
 pub mod vectors;
 

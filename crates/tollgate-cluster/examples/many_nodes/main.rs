@@ -17,8 +17,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tollgate::{Clock, SystemClock, Timestamp};
-use tollgate_testkit::calls::Line;
-use tollgate_testkit::servers::Engine;
+use tollgate_testservers::Engine;
+use tollgate_testservers::calls::Line;
 
 /// Hits a second, all nodes together.
 const LIMIT: u64 = 1_000;

@@ -4,8 +4,8 @@ use tollgate::Memory;
 use tollgate::shared::{Guard, InProcess, SharedLimiter};
 use tollgate_cluster::Leased;
 use tollgate_redis::Redis;
-use tollgate_testkit::calls::{LONG, run};
-use tollgate_testkit::servers::Engine;
+use tollgate_testservers::Engine;
+use tollgate_testservers::calls::{LONG, run};
 
 /// Another node.
 async fn node(redis: &Engine) -> Leased<Redis> {

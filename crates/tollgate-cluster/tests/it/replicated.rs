@@ -7,7 +7,7 @@ use tollgate::shared::SharedLimiter;
 use tollgate::{ErrorKind, KeyRef, Source, Timestamp};
 use tollgate_cluster::bus::InMemory;
 use tollgate_cluster::replicated::{OnMissing, Outgoing, Replica, Replicated, Settings};
-use tollgate_testkit::calls::{eventually, limiter, run};
+use tollgate_testservers::calls::{eventually, limiter, run};
 
 const LIMITS: [&str; 6] = [
     "10/hour fixed-window",

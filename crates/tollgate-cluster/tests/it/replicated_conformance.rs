@@ -13,7 +13,8 @@ use tollgate::shared::{Ask, Guard, Mode, SharedStore};
 use tollgate::{Algorithm, Decision, Error, KeyRef, Limit, Timestamp};
 use tollgate_cluster::bus::InMemory;
 use tollgate_cluster::replicated::{Prepared, Replicated, Settings};
-use tollgate_testkit::{Subject, calls, conformance};
+use tollgate_testkit::{Subject, conformance};
+use tollgate_testservers::calls;
 
 /// A replica that refuses sliding windows.
 #[derive(Clone, Debug)]

@@ -3,8 +3,8 @@
 use tollgate::shared::SharedLimiter;
 use tollgate_cluster::bus;
 use tollgate_cluster::replicated::{Replicated, Settings};
-use tollgate_testkit::calls::{Line, eventually, limiter, run};
-use tollgate_testkit::servers::Engine;
+use tollgate_testservers::Engine;
+use tollgate_testservers::calls::{Line, eventually, limiter, run};
 
 async fn replica(url: &str) -> Replicated {
     let mut settings = Settings::default();

@@ -2,8 +2,8 @@
 
 use tollgate_cluster::bus::{AnyBus, Nats, RedisPubSub};
 use tollgate_cluster::replicated::Replicated;
-use tollgate_testkit::calls::{eventually, limiter, run};
-use tollgate_testkit::servers::{Certificates, Engine, free_port};
+use tollgate_testservers::calls::{eventually, limiter, run};
+use tollgate_testservers::{Certificates, Engine, free_port};
 
 async fn replica(bus: AnyBus) -> Replicated {
     Replicated::builder(bus).start().await.unwrap()

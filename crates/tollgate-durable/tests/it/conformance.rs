@@ -5,8 +5,8 @@ use std::time::Duration;
 use tollgate::shared::SharedStore;
 use tollgate::{Clock, KeyRef, Limit, SystemClock};
 use tollgate_durable::{Durable, DurableBuilder, Level};
-use tollgate_testkit::servers::Directory;
 use tollgate_testkit::{Kept, Subject, block_on, conformance};
+use tollgate_testservers::Directory;
 
 use crate::disk::Disk;
 

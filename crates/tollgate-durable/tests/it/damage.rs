@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use tollgate::shared::SharedStore;
 use tollgate_durable::{Durable, Level};
 use tollgate_testkit::block_on;
-use tollgate_testkit::servers::Directory;
+use tollgate_testservers::Directory;
 
 const PAGE: usize = 4096;
 const KEYS: usize = 300;

@@ -6,7 +6,7 @@ use std::process::Command;
 use tollgate::{Error, ErrorKind};
 use tollgate_durable::Durable;
 use tollgate_testkit::block_on;
-use tollgate_testkit::servers::Directory;
+use tollgate_testservers::Directory;
 
 fn open(path: &Path) -> Result<Durable, Error> {
     Durable::open(path.display().to_string())

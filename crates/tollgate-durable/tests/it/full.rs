@@ -6,7 +6,7 @@ use tollgate::shared::SharedStore;
 use tollgate::{Error, ErrorKind};
 use tollgate_durable::Durable;
 use tollgate_testkit::block_on;
-use tollgate_testkit::servers::Directory;
+use tollgate_testservers::Directory;
 
 /// Set for the process without room.
 const ADDRESS: &str = "TOLLGATE_DURABLE_FULL";

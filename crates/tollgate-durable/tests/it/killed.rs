@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tollgate_durable::{Durable, Level};
 use tollgate_testkit::block_on;
-use tollgate_testkit::servers::Directory;
+use tollgate_testservers::Directory;
 
 /// Set for the process that is killed.
 const ADDRESS: &str = "TOLLGATE_DURABLE_ADDRESS";

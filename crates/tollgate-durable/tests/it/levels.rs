@@ -6,7 +6,7 @@ use tollgate::shared::SharedStore;
 use tollgate::{ErrorKind, KeyRef, Limit, Source};
 use tollgate_durable::{Durable, Level};
 use tollgate_testkit::block_on;
-use tollgate_testkit::servers::{Directory, eventually};
+use tollgate_testservers::{Directory, eventually};
 
 use crate::disk::Disk;
 

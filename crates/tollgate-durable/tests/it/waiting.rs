@@ -84,7 +84,7 @@ fn callers_that_wait_at_the_same_time_share_a_commit() {
             });
         }
         // All of them have asked, and nobody is answered before it is on disk.
-        tollgate_testkit::servers::eventually("all are in memory", || store.len() == 32);
+        tollgate_testservers::eventually("all are in memory", || store.len() == 32);
         assert!(finished.try_recv().is_err());
         drop(held);
     });

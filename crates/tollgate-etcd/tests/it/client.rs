@@ -3,8 +3,8 @@
 use tollgate::shared::GuardBuilder;
 
 use tollgate_etcd::Etcd;
-use tollgate_testkit::calls::patient_guard;
-pub(crate) use tollgate_testkit::calls::{
+use tollgate_testservers::calls::patient_guard;
+pub(crate) use tollgate_testservers::calls::{
     LONG, Rules, SHORT, admitted, answers, eventually, hasty_guard, in_time, limiter, run, runtime,
     stats,
 };

@@ -3,10 +3,10 @@
 use tollgate::Key;
 use tollgate::shared::GuardBuilder;
 use tollgate_memcached::Memcached;
-pub(crate) use tollgate_testkit::calls::{
+pub(crate) use tollgate_testservers::calls::{
     LONG, admitted, answers, eventually, fails_by_the_store, in_time, limiter, run, runtime,
 };
-use tollgate_testkit::calls::{hasty_guard, patient_guard};
+use tollgate_testservers::calls::{hasty_guard, patient_guard};
 
 /// A store that must answer, and remembers no denials.
 pub(crate) async fn patient(url: impl Into<String>) -> Memcached {

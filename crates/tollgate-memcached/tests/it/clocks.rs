@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tollgate_memcached::Memcached;
-use tollgate_testkit::calls::{Ahead, clocks_apart, patient_guard};
+use tollgate_testservers::calls::{Ahead, clocks_apart, patient_guard};
 
 use crate::client::run;
 use crate::server::Server;

@@ -6,8 +6,8 @@ use std::time::Duration;
 use tokio::runtime::Runtime;
 use tollgate::{KeyRef, Limit};
 use tollgate_memcached::Memcached;
-use tollgate_testkit::servers::Together;
 use tollgate_testkit::{Kept, Subject, conformance};
+use tollgate_testservers::Together;
 
 use crate::client::{LONG, runtime};
 use crate::server::{Server, says};

@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use tollgate_testkit::servers::{PATIENCE, Process, eventually, free_port};
+use tollgate_testservers::{PATIENCE, Process, eventually, free_port};
 
 /// A server, stopped when it is dropped.
 #[derive(Debug)]

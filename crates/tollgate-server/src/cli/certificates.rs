@@ -85,7 +85,7 @@ mod tests {
     use std::io;
     use std::sync::{Mutex, PoisonError};
 
-    use tollgate_testkit::servers::Certificates;
+    use tollgate_testservers::Certificates;
 
     use super::*;
     use crate::cli::serve::opening;

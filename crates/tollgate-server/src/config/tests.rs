@@ -507,7 +507,7 @@ descriptors:
 
 #[test]
 fn files_are_included_and_directories_read() {
-    let dir = tollgate_testkit::servers::Directory::new();
+    let dir = tollgate_testservers::Directory::new();
     let write = |name: &str, text: &str| {
         let path = dir.path().join(name);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();

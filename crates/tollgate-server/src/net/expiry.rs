@@ -65,7 +65,7 @@ impl fmt::Display for Expiry {
 
 #[cfg(test)]
 mod tests {
-    use tollgate_testkit::servers::Certificates;
+    use tollgate_testservers::Certificates;
 
     use super::*;
 

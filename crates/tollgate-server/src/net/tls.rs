@@ -170,7 +170,7 @@ pub(super) fn certificates(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tollgate_testkit::servers::Certificates;
+    use tollgate_testservers::Certificates;
 
     fn files(certificates: &Certificates) -> TlsFiles {
         TlsFiles {

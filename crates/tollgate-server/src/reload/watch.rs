@@ -116,7 +116,7 @@ fn first_link(path: &Path) -> Option<(PathBuf, PathBuf)> {
 mod tests {
     use std::os::unix::fs::symlink;
 
-    use tollgate_testkit::servers::Directory;
+    use tollgate_testservers::Directory;
 
     use super::*;
 

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use tollgate_testkit::servers::{Certificates, free_port};
+use tollgate_testservers::{Certificates, free_port};
 
 use crate::server::Server;
 
@@ -103,7 +103,7 @@ fn a_certificate_of_the_client_is_shown() {
 
 #[test]
 fn a_reader_that_stops_is_no_error() {
-    let dir = tollgate_testkit::servers::Directory::new();
+    let dir = tollgate_testservers::Directory::new();
     let rules: Vec<_> = (0..5_000).map(|n| format!("rule{n} = '5/minute'\n")).collect();
     let file = dir.path().join("tollgate.toml");
     std::fs::write(&file, format!("[limits]\n{}", rules.concat())).unwrap();

@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::process::Command;
 
-use tollgate_testkit::servers::{Process, eventually, free_port};
+use tollgate_testservers::{Process, eventually, free_port};
 
 /// A running `tollgate serve`, gone when dropped.
 pub(crate) struct Server {

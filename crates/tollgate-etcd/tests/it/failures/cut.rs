@@ -1,6 +1,6 @@
 //! A line that is cut: nobody hears anything, and nobody is told.
 
-use tollgate_testkit::calls::Line;
+use tollgate_testservers::calls::Line;
 
 use super::Load;
 use crate::client::{Rules, answers, eventually, hasty, limiter, patient, run, stats};

@@ -1,6 +1,6 @@
 //! Three members.
 
-use tollgate_testkit::servers::eventually;
+use tollgate_testservers::eventually;
 
 use super::Member;
 

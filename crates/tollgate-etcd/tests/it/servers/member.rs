@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use tollgate_testkit::servers::{Certificates, Process, eventually, free_port};
+use tollgate_testservers::{Certificates, Process, eventually, free_port};
 
 #[derive(Debug)]
 pub(crate) struct Member {

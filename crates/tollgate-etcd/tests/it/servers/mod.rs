@@ -5,4 +5,4 @@ mod member;
 
 pub(crate) use cluster::Cluster;
 pub(crate) use member::Member;
-pub(crate) use tollgate_testkit::servers::{Certificates, Together, free_port};
+pub(crate) use tollgate_testservers::{Certificates, Together, free_port};

@@ -2,7 +2,7 @@
 
 use tollgate::ErrorKind;
 use tollgate_memcached::Memcached;
-use tollgate_testkit::servers::free_port;
+use tollgate_testservers::free_port;
 
 use crate::client::{LONG, admitted, limiter, patient, run};
 use crate::server::Server;

@@ -3,7 +3,7 @@
 use tollgate::ErrorKind;
 use tollgate_postgres::{Postgres, Tables};
 
-use tollgate_testkit::calls::Line;
+use tollgate_testservers::calls::Line;
 
 use crate::client::{
     Rules, admitted, answers, eventually, hasty, hasty_guard, in_time, limiter, patient, run, stats,

@@ -5,6 +5,4 @@ mod server;
 
 pub(crate) use pooler::Pooler;
 pub(crate) use server::{Server, Shape};
-pub(crate) use tollgate_testkit::servers::{
-    Certificates, Process, Together, eventually, free_port,
-};
+pub(crate) use tollgate_testservers::{Certificates, Process, Together, eventually, free_port};

@@ -212,7 +212,7 @@ fn template() -> PathBuf {
     let version = bin("").replace('/', "-");
     let template = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("data{version}"));
     if !template.exists() {
-        let making = tollgate_testkit::servers::Directory::new();
+        let making = tollgate_testservers::Directory::new();
         own(making.path());
         let data = making.path().join("data");
         let whole = as_whom(bin("initdb"));

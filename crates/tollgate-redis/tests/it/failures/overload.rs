@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tollgate::shared::Guard;
-use tollgate_testkit::calls::{Distance, overload};
+use tollgate_testservers::calls::{Distance, overload};
 
 use crate::client::{connect, patient, run};
 use crate::servers::Server;

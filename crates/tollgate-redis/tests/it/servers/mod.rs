@@ -9,6 +9,4 @@ pub(crate) use cluster::Cluster;
 pub(crate) use sentinels::{NAME, Sentinels};
 pub(crate) use server::Server;
 pub(crate) use tls::{start_tls, tls_cli_args};
-pub(crate) use tollgate_testkit::servers::{
-    Certificates, PATIENCE, Together, eventually, free_port,
-};
+pub(crate) use tollgate_testservers::{Certificates, PATIENCE, Together, eventually, free_port};

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use tollgate_testkit::servers::{Process, eventually, free_port};
+use tollgate_testservers::{Process, eventually, free_port};
 
 #[derive(Debug)]
 pub(crate) struct Server {

@@ -1,6 +1,6 @@
 //! A Redis server that speaks TLS.
 
-use tollgate_testkit::servers::{Certificates, free_port};
+use tollgate_testservers::{Certificates, free_port};
 
 use super::server::Server;
 

@@ -1,8 +1,8 @@
 //! Three servers, each with a line of its own to one engine.
 
 use tokio::runtime::Runtime;
-use tollgate_testkit::calls::Line;
-use tollgate_testkit::servers::Engine;
+use tollgate_testservers::Engine;
+use tollgate_testservers::calls::Line;
 
 use crate::server::Server;
 
@@ -18,7 +18,7 @@ pub(crate) struct Fleet {
 impl Fleet {
     /// With one rule, `api`. The store's URL is made of the port of a line to the engine.
     pub(crate) fn start(engine: Engine, limit: &str, url: impl Fn(u16) -> String) -> Fleet {
-        let runtime = tollgate_testkit::calls::runtime();
+        let runtime = tollgate_testservers::calls::runtime();
         let entered = runtime.enter();
         let lines: Vec<_> = (0..NODES).map(|_| Line::to(engine.port())).collect();
         drop(entered);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tollgate::{Clock, SystemClock};
-use tollgate_testkit::servers::{Engine, eventually};
+use tollgate_testservers::{Engine, eventually};
 
 use super::fleet::{Fleet, NODES};
 use super::load::{Load, hit};

@@ -1,6 +1,6 @@
 //! Replicas while nodes or the bus are missing: what passes, and what operators are told.
 
-use tollgate_testkit::servers::{Engine, eventually};
+use tollgate_testservers::{Engine, eventually};
 
 use super::fleet::{Fleet, NODES};
 use super::load::{Load, hit};

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use tollgate_testkit::calls::Line;
-use tollgate_testkit::servers::{Engine, eventually};
+use tollgate_testservers::calls::Line;
+use tollgate_testservers::{Engine, eventually};
 
 use super::fleet::{Fleet, NODES};
 use super::load::Load;

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use tollgate::{Clock as _, SystemClock};
-use tollgate_testkit::servers::{Certificates, Directory};
+use tollgate_testservers::{Certificates, Directory};
 
 fn check(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_tollgate")).arg("check").args(arguments).output().unwrap()

@@ -3,7 +3,7 @@
 mod check;
 mod reload;
 
-use tollgate_testkit::servers::eventually;
+use tollgate_testservers::eventually;
 
 use crate::resp::{Client, Value};
 use crate::server::Server;

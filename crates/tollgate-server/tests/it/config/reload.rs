@@ -3,7 +3,7 @@
 use std::os::unix::fs::symlink;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use tollgate_testkit::servers::{eventually, free_port};
+use tollgate_testservers::{eventually, free_port};
 
 use super::Server;
 use crate::resp::{Client, Value};

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 
-use tollgate_testkit::servers::{Process, eventually, free_port};
+use tollgate_testservers::{Process, eventually, free_port};
 
 use crate::backend;
 

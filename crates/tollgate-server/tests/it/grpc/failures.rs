@@ -2,7 +2,7 @@
 
 use super::*;
 use tollgate::shared::OnFailure;
-use tollgate_testkit::servers::{Engine, eventually, free_port};
+use tollgate_testservers::{Engine, eventually, free_port};
 
 fn user() -> RateLimitDescriptor {
     on([("user", "a")])

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::*;
 use crate::server::Server as Tollgate;
-use tollgate_testkit::servers::{Engine, eventually};
+use tollgate_testservers::{Engine, eventually};
 
 const LIMIT: u32 = 1_000_000_000;
 

@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
 
-use tollgate_testkit::servers::{PATIENCE, Process};
+use tollgate_testservers::{PATIENCE, Process};
 
 use super::Client;
 use crate::server::Server;

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
-use tollgate_testkit::servers::eventually;
+use tollgate_testservers::eventually;
 
 use super::Client;
 use crate::server::Server;

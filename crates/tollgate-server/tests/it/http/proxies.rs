@@ -2,7 +2,7 @@
 
 use std::net::{SocketAddr, TcpStream};
 
-use tollgate_testkit::servers::{Process, eventually, free_port};
+use tollgate_testservers::{Process, eventually, free_port};
 
 use super::Client;
 use crate::backend;

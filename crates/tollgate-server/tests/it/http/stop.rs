@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
-use tollgate_testkit::servers::eventually;
+use tollgate_testservers::eventually;
 
 use super::Client;
 use crate::server::Server;

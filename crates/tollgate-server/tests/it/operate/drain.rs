@@ -157,7 +157,7 @@ async fn who_only_sits_there_does_not_hold_it_up() {
 
 #[test]
 fn systemd_is_told() {
-    let dir = tollgate_testkit::servers::Directory::new();
+    let dir = tollgate_testservers::Directory::new();
     let path = dir.path().join("notify");
     let socket = UnixDatagram::bind(&path).unwrap();
     socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();

@@ -30,7 +30,7 @@ fn a_wrong_level_is_refused_by_serve_and_by_check() {
         let (code, _, error) = run(&["serve", "--log-level", level]);
         assert_eq!(code, Some(2));
         assert!(error.contains(&format!("{level:?}: expected one of off, error")), "{error}");
-        let dir = tollgate_testkit::servers::Directory::new();
+        let dir = tollgate_testservers::Directory::new();
         let path = dir.path().join("tollgate.toml");
         std::fs::write(&path, format!("[log]\nlevel = {level:?}\n")).unwrap();
         for command in [&["check"][..], &["serve", "--config"]] {

@@ -25,7 +25,7 @@ use rustls::{ClientConfig, RootCertStore};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tollgate_server::grpc::proto::{Entry, RateLimitDescriptor, RateLimitRequest};
-use tollgate_testkit::servers::{Certificates, eventually, free_port};
+use tollgate_testservers::{Certificates, eventually, free_port};
 
 use crate::server::Server;
 

@@ -116,7 +116,7 @@ fn the_examples_in_the_packaged_configuration_are_read() {
 fn what_the_guide_says_is_read() {
     let guide = text("guides/operating.md");
     let parts = guide.split("```toml\n").skip(1).filter_map(|part| part.split("```").next());
-    let dir = tollgate_testkit::servers::Directory::new();
+    let dir = tollgate_testservers::Directory::new();
     let mut count = 0;
     for part in parts {
         let path = dir.path().join("tollgate.toml");

@@ -1,6 +1,6 @@
 //! `/ready` with real stores that answer but cannot be written to, or do not answer at all.
 
-use tollgate_testkit::servers::Engine;
+use tollgate_testservers::Engine;
 
 use super::*;
 

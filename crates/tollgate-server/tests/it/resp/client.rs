@@ -3,7 +3,7 @@
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
-use tollgate_testkit::servers::PATIENCE;
+use tollgate_testservers::PATIENCE;
 
 pub(crate) struct Client {
     stream: TcpStream,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tollgate_testkit::servers::eventually;
+use tollgate_testservers::eventually;
 
 use super::client::{Client, command};
 use crate::server::Server;

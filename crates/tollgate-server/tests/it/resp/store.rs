@@ -7,7 +7,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use tollgate_stores::Opening;
-use tollgate_testkit::servers::{Engine, free_port};
+use tollgate_testservers::{Engine, free_port};
 
 use super::client::command;
 use super::here::Here;

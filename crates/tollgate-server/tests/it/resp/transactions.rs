@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tollgate_stores::Opening;
-use tollgate_testkit::servers::Engine;
+use tollgate_testservers::Engine;
 
 use super::client::command;
 use super::here::Here;

@@ -6,7 +6,7 @@ use crate::redis::server::Server as Redis;
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use tollgate_testkit::servers::{Directory, Process, eventually, free_port};
+use tollgate_testservers::{Directory, Process, eventually, free_port};
 
 /// Gone when dropped.
 pub(crate) struct Servers {

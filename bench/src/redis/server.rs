@@ -5,7 +5,7 @@ use crate::measure::waited_by;
 use redis::{Commands, Connection};
 use std::collections::HashMap;
 use std::time::Duration;
-use tollgate_testkit::servers::Engine;
+use tollgate_testservers::Engine;
 
 /// Gone when dropped. Keeps nothing on disk.
 pub(crate) struct Server(Engine);

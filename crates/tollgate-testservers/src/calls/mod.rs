@@ -19,7 +19,7 @@ use tokio::runtime::Runtime;
 use tollgate::shared::{Guard, GuardBuilder, SharedLimiter, SharedStore, Stats};
 use tollgate::{Clock as _, Decision, Error, ErrorKind, Source, SystemClock};
 
-use crate::servers::PATIENCE;
+use crate::PATIENCE;
 
 /// The deadline of calls that must be answered: long enough for a slow machine.
 pub const LONG: Duration = Duration::from_secs(10);

@@ -29,7 +29,7 @@ impl Python {
 
     fn make() -> Outcome<Self> {
         let target = std::env::var_os("CARGO_TARGET_DIR")
-            .map_or_else(|| arguments::workspace().join("target"), PathBuf::from);
+            .map_or_else(|| arguments::repository().join("target"), PathBuf::from);
         let home = target.join("bench-python");
         let program = home.join("bin/python");
         if version(&program).is_err() {

@@ -1,6 +1,6 @@
 //! tollgate beside its peers: speed, memory, cleaning, tails, instructions.
 //!
-//! `cargo run --release -p tollgate-bench --features heap -- memory [--quick]` measures all and writes a table and a
+//! `cargo run --release --features heap -- memory [--quick]` measures all and writes a table and a
 //! plot under bench/results; `-- redis` does the same on a Redis server, `-- http` in a web server,
 //! `-- server` of the server itself, `-- stores` of all stores, `-- cluster` of many nodes;
 //! `-- instructions` counts only the instructions of one hit.

@@ -3,7 +3,7 @@
 //! [`Engine`] is a Redis or a NATS. A store's own tests wrap a [`Process`] in what its server needs to be told:
 //!
 //! ```no_run
-//! use tollgate_testkit::servers::{Process, eventually, free_port};
+//! use tollgate_testservers::{Process, eventually, free_port};
 //!
 //! let port = free_port();
 //! let mut server = Process::new("memcached", "memcached");
@@ -16,7 +16,8 @@
 //! server.kill();
 //! ```
 
-#[cfg(feature = "certificates")]
+pub mod calls;
+
 mod certificates;
 mod directory;
 mod engine;
@@ -24,7 +25,6 @@ mod port;
 mod process;
 mod together;
 
-#[cfg(feature = "certificates")]
 pub use certificates::Certificates;
 pub use directory::Directory;
 pub use engine::Engine;

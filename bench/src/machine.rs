@@ -1,6 +1,6 @@
 //! Where and with what a run was made.
 
-use crate::arguments::workspace;
+use crate::arguments::repository;
 use std::process::Command;
 
 /// What a reader needs to judge the figures.
@@ -17,7 +17,8 @@ impl Machine {
     /// `packages` are the crates whose versions matter.
     pub(crate) fn look(packages: &[&str]) -> Self {
         let cores = std::thread::available_parallelism().map_or(0, usize::from);
-        let lock = std::fs::read_to_string(workspace().join("Cargo.lock")).unwrap_or_default();
+        let lock =
+            std::fs::read_to_string(repository().join("bench/Cargo.lock")).unwrap_or_default();
         let arguments: Vec<String> = std::env::args().skip(1).collect();
         Self {
             date: said("date", &["-u", "+%F"]),

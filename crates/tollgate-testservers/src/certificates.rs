@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, date_time_ymd};
 
-use super::Directory;
+use crate::Directory;
 
 /// Files in PEM form, gone when dropped: `ca.crt`, `server.crt` and `server.key` (for 127.0.0.1), `client.crt` and `client.key`.
 #[derive(Debug)]

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 
-use super::{Directory, eventually};
+use crate::{Directory, eventually};
 
 /// A server with a directory of its own, which is removed with it.
 #[derive(Debug)]

@@ -2,12 +2,12 @@
 
 use std::net::TcpStream;
 
-use super::{Process, eventually, free_port};
+use crate::{Process, eventually, free_port};
 
 /// A server that keeps nothing on disk, started on a free port and killed when it is dropped.
 ///
 /// ```no_run
-/// use tollgate_testkit::servers::Engine;
+/// use tollgate_testservers::Engine;
 ///
 /// let mut redis = Engine::redis(&["--requirepass", "secret"]);
 /// assert_eq!(redis.url(), format!("redis://127.0.0.1:{}", redis.port()));
@@ -36,7 +36,7 @@ impl Engine {
     /// A `nats-server` with more arguments than the usual ones.
     ///
     /// ```no_run
-    /// let nats = tollgate_testkit::servers::Engine::nats(&["--user", "gate", "--pass", "secret"]);
+    /// let nats = tollgate_testservers::Engine::nats(&["--user", "gate", "--pass", "secret"]);
     /// ```
     ///
     /// # Panics

@@ -10,7 +10,7 @@ tollgate-bench memory [--quick] [--rounds N] [--out DIR]
     heap bytes per key only if built with the feature `heap`, as `cargo xtask bench` does
     --quick     fewer rounds
     --rounds N  turns of each contender (7, with --quick 3)
-    --out DIR   where to write (bench/results of the workspace)
+    --out DIR   where to write (bench/results of the repository)
 tollgate-bench redis [--quick] [--rounds N] [--seconds S] [--only NAME,NAME] [--out DIR]
     on a redis-server of its own beside redis-benchmark, INCR + PEXPIRE and Python limits;
     writes redis.md and redis.svg
@@ -18,33 +18,33 @@ tollgate-bench redis [--quick] [--rounds N] [--seconds S] [--only NAME,NAME] [--
     --rounds N   turns of each contender (15, with --quick 5)
     --seconds S  length of one turn (0.3)
     --only NAMES only these contenders, and nothing is written: for a profiler
-    --out DIR    where to write (bench/results of the workspace)
+    --out DIR    where to write (bench/results of the repository)
 tollgate-bench http [--quick] [--rounds N] [--seconds S] [--out DIR]
     an axum server without a limiter, with tollgate-tower and with tower_governor, asked by wrk;
     writes http.md
     --quick      fewer rounds
     --rounds N   turns of each contender (9, with --quick 3)
     --seconds S  length of one turn (1)
-    --out DIR    where to write (bench/results of the workspace)
+    --out DIR    where to write (bench/results of the repository)
 tollgate-bench server [--quick] [--rounds N] [--seconds S] [--out DIR]
     the server tollgate beside throttlecrab-server and Redis, asked over RESP, HTTP and gRPC;
     writes server.md and server.svg
     --quick      fewer rounds
     --rounds N   turns of each contender (7, with --quick 2)
     --seconds S  length of one turn (3, with --quick 1)
-    --out DIR    where to write (bench/results of the workspace)
+    --out DIR    where to write (bench/results of the repository)
 tollgate-bench stores [--quick] [--rounds N] [--seconds S] [--only NAME,NAME] [--out DIR]
     all stores beside the bare primitives of their servers; writes stores.md and stores.svg
     --quick      fewer rounds
     --rounds N   turns of each contender (9, with --quick 2)
     --seconds S  length of one turn (0.5, with --quick 0.2)
     --only NAMES only durable, Redis, Memcached, PostgreSQL or etcd, and nothing is written
-    --out DIR    where to write (bench/results of the workspace)
+    --out DIR    where to write (bench/results of the repository)
 tollgate-bench cluster [--quick] [--seconds S] [--out DIR]
     three nodes on one Redis: exact, leased, replicated and every hit broadcast; writes cluster.md
     --quick      shorter turns
     --seconds S  length of one turn (6, with --quick 3.5)
-    --out DIR    where to write (bench/results of the workspace)
+    --out DIR    where to write (bench/results of the repository)
 tollgate-bench instructions
     instructions of one hit, counted by valgrind
 ";
@@ -196,7 +196,7 @@ impl Takes {
 
 impl Options {
     fn read(options: &[String], takes: &Takes) -> Outcome<Options> {
-        let out = workspace().join("bench/results");
+        let out = repository().join("bench/results");
         let mut read = Options { quick: false, rounds: None, span: None, only: Vec::new(), out };
         let mut options = options.iter();
         while let Some(option) = options.next() {
@@ -240,10 +240,10 @@ fn whole(option: &str, value: Option<&String>, most: usize) -> Outcome<usize> {
         .ok_or_else(|| format!("{option} `{value}`: must be a whole number from 1 to {most}"))?)
 }
 
-/// The root of the workspace.
-pub(crate) fn workspace() -> &'static Path {
+/// The root of the repository.
+pub(crate) fn repository() -> &'static Path {
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
-    package.ancestors().nth(2).unwrap_or(package)
+    package.parent().unwrap_or(package)
 }
 
 #[cfg(test)]
