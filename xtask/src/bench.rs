@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: builds the benchmarks optimised and hands them the arguments.
+//! `cargo xtask bench`: builds the benchmarks with optimisation and passes the arguments on.
 
 use crate::command::{cargo, run};
 use crate::needs;
@@ -18,7 +18,8 @@ pub(crate) fn bench(arguments: &[String]) -> Outcome {
     if name == Some("server") {
         run(&mut cargo(["build", "--release", "--package", "tollgate-server"]))?;
     }
-    // In the target directory of tollgate, because `bench server` starts the program beside its own.
+    // In the target directory of tollgate, because `bench server` starts the program beside its
+    // own.
     let mut command = cargo(["run", "--release", "--manifest-path", "bench/Cargo.toml"]);
     command.arg("--target-dir").arg(workspace::target_dir(""));
     if name == Some("memory") {

@@ -1,4 +1,4 @@
-//! Starting other programs, with their output passed through.
+//! Starts other programs and shows their output.
 
 use std::ffi::OsString;
 use std::io::{self, BufRead, BufReader, IsTerminal, Write};
@@ -13,14 +13,15 @@ pub(crate) fn cargo<const N: usize>(arguments: [&str; N]) -> Command {
     command
 }
 
-/// Cargo of another toolchain. By `rustup run`, because `cargo +name` is understood only where cargo is rustup's.
+/// Cargo of another toolchain. Runs it through `rustup run`, because `cargo +name` works only where
+/// cargo is rustup's.
 pub(crate) fn cargo_of<const N: usize>(toolchain: &str, arguments: [&str; N]) -> Command {
     let mut command = Command::new("rustup");
     command.args(["run", toolchain, "cargo"]).args(arguments).current_dir(workspace::root());
     command
 }
 
-/// Adds to the flags of the caller's environment, so that theirs still count.
+/// Appends flags to a variable, so that flags of the caller's environment still count.
 pub(crate) fn add_flags(command: &mut Command, variable: &str, flags: &str) {
     let flags = match std::env::var(variable) {
         Ok(theirs) if !theirs.is_empty() => format!("{theirs} {flags}"),
@@ -37,7 +38,7 @@ pub(crate) fn run(command: &mut Command) -> Outcome {
     }
 }
 
-/// Like [`run`], and shows every line to `listen`.
+/// Like [`run`], and passes every line of output to `listen`.
 pub(crate) fn run_heard(command: &mut Command, listen: impl FnMut(&str)) -> Outcome {
     if io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none() {
         command.env("CARGO_TERM_COLOR", "always");
@@ -50,7 +51,7 @@ pub(crate) fn run_heard(command: &mut Command, listen: impl FnMut(&str)) -> Outc
     }
 }
 
-/// One pipe for both streams keeps the lines in the order they were written.
+/// Reads both streams through one pipe, so that the lines keep their order.
 fn relay(
     command: &mut Command,
     to: &mut impl Write,
@@ -59,7 +60,7 @@ fn relay(
     let (reader, writer) = io::pipe()?;
     command.stdout(writer.try_clone()?).stderr(writer);
     let mut child = command.spawn()?;
-    // The command still holds the writing ends; while it does, the reader never sees the end.
+    // The command still holds the writing ends. Until it drops them, the reader never sees the end.
     command.stdout(Stdio::null()).stderr(Stdio::null());
 
     let mut reader = BufReader::new(reader);
@@ -73,7 +74,7 @@ fn relay(
     child.wait()
 }
 
-/// The standard output of a program that succeeded; nothing of it is shown.
+/// The standard output of a program if it succeeded. Shows nothing.
 pub(crate) fn output(program: &str, arguments: &[&str]) -> Option<String> {
     let output = Command::new(program)
         .args(arguments)
@@ -88,7 +89,7 @@ pub(crate) fn is_installed(program: &str) -> bool {
     std::env::split_paths(&path()).any(|directory| directory.join(program).is_file())
 }
 
-/// Where programs are looked for: Debian has servers in `sbin`, which is not on the path of everybody who may start them.
+/// The search path with `sbin`, where Debian has servers and which users' paths often lack.
 fn path() -> OsString {
     let mut path = std::env::var_os("PATH").unwrap_or_default();
     path.push(":/usr/local/sbin:/usr/sbin:/sbin");

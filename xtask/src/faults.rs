@@ -4,7 +4,7 @@ use crate::command::{cargo, run};
 use crate::needs;
 use crate::outcome::Outcome;
 
-/// The whole matrix writes its table; a part of it only prints it.
+/// The whole matrix writes its table to a file. A part of it is only printed.
 pub(crate) fn faults(arguments: &[String]) -> Outcome {
     needs::install_for("test")?;
     let mut command = cargo(["run", "--package", "tollgate-faults", "--all-features", "--"]);

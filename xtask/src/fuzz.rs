@@ -1,4 +1,4 @@
-//! `cargo xtask fuzz`: a fuzz target for a given time.
+//! `cargo xtask fuzz`: runs a fuzz target for a given time.
 
 use std::fs;
 
@@ -21,7 +21,7 @@ pub(crate) fn fuzz(arguments: &[String]) -> Outcome {
     needs::nightly()?;
     needs::install_for("fuzz")?;
     needs::subcommand("fuzz")?;
-    // The first directory takes what the fuzzer finds, the second is only read.
+    // The fuzzer writes new inputs to the first directory and only reads the second.
     let corpus = format!("fuzz/corpus/{target}");
     let seeds = format!("fuzz/seeds/{target}");
     if let Err(error) = fs::create_dir_all(workspace::root().join(&corpus)) {

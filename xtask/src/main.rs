@@ -1,4 +1,4 @@
-//! The one door for people and CI. `cargo xtask help` lists what is behind it.
+//! All tasks of developers and CI. `cargo xtask help` lists them.
 
 mod bench;
 mod command;

@@ -1,4 +1,4 @@
-//! `cargo xtask miri`: the lock-free table under an interpreter that knows the rules of memory.
+//! `cargo xtask miri`: tests the lock-free table in an interpreter that checks the memory model.
 
 use crate::command::{add_flags, cargo_of, output, run_heard};
 use crate::needs;
@@ -7,9 +7,10 @@ use crate::tally::Tally;
 use crate::workspace;
 
 const FLAGS: &str = concat!(
-    // Slots are reached by a pointer beside the vector that owns them; what threads share stays to the end.
+    // Slots are reached by a pointer beside the vector that owns them. Memory that threads share
+    // lives until the process ends.
     "-Zmiri-tree-borrows -Zmiri-ignore-leaks ",
-    // The hash seed and the test harness read the machine.
+    // The hash seed and the test harness read the environment of the machine.
     "-Zmiri-disable-isolation",
 );
 

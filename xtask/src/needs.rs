@@ -1,14 +1,14 @@
-//! What the tasks need beside Rust itself, installed when it is missing.
+//! Installs the programs that the tasks need.
 
 use std::process::Command;
 
 use crate::command::{cargo, is_installed, output, run};
 use crate::outcome::{Outcome, because};
 
-/// Task, program it calls (or a command that works where the package is installed), Debian package that has it.
-/// A linker is not among them: this program was linked with it.
+/// Task, program that it calls (or a command that works if the package is installed), and the
+/// Debian package of the program. A linker is not among them: this program was linked with it.
 const NEEDS: &[(&str, &str, &str)] = &[
-    // `ps` and `kill`, which a small image lacks.
+    // `ps` and `kill`, which small images lack.
     ("test", "ps", "procps"),
     ("test", "redis-server", "redis-server"),
     ("test", "redis-sentinel", "redis-sentinel"),
@@ -16,7 +16,7 @@ const NEEDS: &[(&str, &str, &str)] = &[
     ("test", "memcached", "memcached"),
     ("test", "etcd", "etcd-server"),
     ("test", "etcdctl", "etcd-client"),
-    // The client has a `psql` too; this one comes with servers only.
+    // `psql` is in the client package too; `pg_ctlcluster` comes only with the server.
     ("test", "pg_ctlcluster", "postgresql"),
     ("test", "pgbouncer", "pgbouncer"),
     ("test", "nats-server", "nats-server"),
@@ -44,7 +44,7 @@ const NEEDS: &[(&str, &str, &str)] = &[
     ("fuzz", "c++", "g++"),
 ];
 
-/// Installs the packages a task needs; asks the package manager only when a program is missing.
+/// Installs the packages that a task needs. Calls the package manager only if a program is missing.
 pub(crate) fn install_for(task: &str) -> Outcome {
     let packages = missing(task, works);
     if packages.is_empty() {
@@ -58,7 +58,7 @@ pub(crate) fn install_for(task: &str) -> Outcome {
     run(apt_get().args(["install", "--yes", "--no-install-recommends"]).args(packages))
 }
 
-/// Whether a program is there, or a whole command works.
+/// Whether a program is installed, or a whole command works.
 fn works(program: &str) -> bool {
     let mut words = program.split(' ');
     let first = words.next().unwrap_or_default();
@@ -66,7 +66,7 @@ fn works(program: &str) -> bool {
     is_installed(first) && (arguments.len() == 1 || output(first, &arguments).is_some())
 }
 
-/// A component of the active toolchain, told by its cargo subcommand.
+/// Checks for a component of the active toolchain by its cargo subcommand.
 pub(crate) fn component(name: &str, subcommand: &str) -> Outcome {
     if output("cargo", &[subcommand, "--version"]).is_some() {
         return Ok(());
@@ -80,7 +80,7 @@ pub(crate) fn component(name: &str, subcommand: &str) -> Outcome {
     because(format!("{name} is not installed: `rustup component add {name}`"))
 }
 
-/// A subcommand of cargo that comes as a package of its own.
+/// Installs a cargo subcommand that is a package of its own.
 pub(crate) fn subcommand(name: &str) -> Outcome {
     if output("cargo", &[name, "--version"]).is_some() {
         return Ok(());
@@ -89,7 +89,7 @@ pub(crate) fn subcommand(name: &str) -> Outcome {
     run(cargo(["install", "--locked"]).arg(format!("cargo-{name}")))
 }
 
-/// What `rustc -vV` of the nightly toolchain says.
+/// The output of `rustc -vV` of the nightly toolchain.
 pub(crate) fn nightly() -> Outcome<String> {
     match output("rustup", &["run", "nightly", "rustc", "-vV"]) {
         Some(version) => Ok(version),
@@ -107,7 +107,7 @@ fn missing(task: &str, is_installed: impl Fn(&str) -> bool) -> Vec<&'static str>
 
 fn apt_get() -> Command {
     let is_root = output("id", &["-u"]).is_some_and(|id| id.trim() == "0");
-    // env, because sudo does not pass variables on.
+    // Sets the variable with `env`, because sudo does not pass variables on.
     let mut words = vec!["env", "DEBIAN_FRONTEND=noninteractive", "apt-get"];
     if !is_root {
         words.insert(0, "sudo");
@@ -130,16 +130,16 @@ mod tests {
         assert_eq!(missing("fuzz", |program| program != "c++"), ["g++"]);
     }
 
-    /// What every Debian has, or Rust brings.
+    /// Programs that every Debian has, or that come with Rust.
     const ALWAYS_THERE: &[&str] =
         &["sh", "bash", "cp", "chmod", "chown", "id", "setpriv", "prlimit", "cargo"];
 
-    /// Looked at only where it is there.
+    /// Programs that tests use only if they are installed.
     const OPTIONAL: &[&str] = &["systemd-analyze"];
 
     #[test]
     fn every_program_that_tests_start_by_its_name_is_installed() {
-        // In the same package as one that is listed.
+        // `kill` is in the same package as `ps`.
         let with = |program: &str| if program == "kill" { "ps" } else { program }.to_owned();
         let mut started = Vec::new();
         for (_, path) in workspace::crates() {
@@ -161,7 +161,7 @@ mod tests {
         }
     }
 
-    /// The words in quotes behind `Command::new(` and `Process::new(` in all files below a directory.
+    /// The string arguments of `Command::new(` and `Process::new(` in all files below a directory.
     fn collect(directory: &Path, into: &mut Vec<String>) {
         for path in workspace::entries(directory) {
             if path.is_dir() {

@@ -1,12 +1,12 @@
-//! How a task ends.
+//! The result of a task.
 
 pub(crate) type Outcome<T = ()> = Result<T, Failure>;
 
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// The reason, not yet printed.
+    /// A reason that has not been printed yet.
     Because(String),
-    /// The reason was printed where it belongs.
+    /// The reason was already printed.
     Printed,
 }
 
@@ -23,7 +23,7 @@ pub(crate) fn unknown<'a>(
     Failure::Because(format!("unknown {what} `{value}`; known: {}", known.join(", ")))
 }
 
-/// Refuses arguments a task has no use for, instead of quietly ignoring them.
+/// Refuses surplus arguments instead of ignoring them.
 pub(crate) fn at_most(count: usize, arguments: &[String]) -> Outcome {
     match arguments.get(count) {
         Some(extra) => because(format!("unexpected argument `{extra}`; see cargo xtask help")),

@@ -1,9 +1,10 @@
-//! Tests under the address and the thread sanitizer.
+//! Tests under the address sanitizer and the thread sanitizer.
 //!
-//! The address sanitizer replaces the allocator, so it sees a use after free or an overflow in our code and in all generic code built
-//! into it, whether or not std was built for it. The thread sanitizer has to see every synchronisation: locks, channels and scopes of an
-//! uninstrumented std are invisible to it and look like races. So without the component rust-src it runs only the tests of the lock-free
-//! table, whose synchronisation is all our own, with the known reports about std suppressed.
+//! The address sanitizer replaces the allocator, so it sees a use after free or an overflow in our
+//! code and in all generic code built into it, even if std was not built for it. The thread
+//! sanitizer has to see every synchronisation: locks, channels and scopes of an uninstrumented std
+//! look like races to it. So without the component rust-src it runs only the tests of the lock-free
+//! table, whose synchronisation is all our own, and suppresses the known reports about std.
 
 use std::path::Path;
 
@@ -31,10 +32,10 @@ pub(crate) fn sanitize(arguments: &[String]) -> Outcome {
     println!("{}", coverage(sanitizer, builds_std, filter));
 
     let mut command = cargo_of("nightly", ["test", "--package", "tollgate", "--all-features"]);
-    // With --target the flags leave build scripts and macros alone.
+    // With --target the flags do not apply to build scripts and macros.
     command.args(["--lib", "--tests", "--no-fail-fast", "--target", host]);
     command.arg("--target-dir").arg(workspace::target_dir(&format!("sanitize-{sanitizer}")));
-    // Debug assertions stay on; without some optimisation the real threads take minutes.
+    // Debug assertions stay on. Without some optimisation the tests with threads take minutes.
     command.env("CARGO_PROFILE_DEV_OPT_LEVEL", "1");
     let mut flags = format!("-Zsanitizer={sanitizer}");
     if builds_std {

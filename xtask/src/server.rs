@@ -1,4 +1,4 @@
-//! Servers that examples talk to.
+//! Servers for the examples.
 
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use crate::command::{output, run};
 use crate::outcome::{Outcome, because};
 
-/// One server of each kind on free ports of the loopback, gone with their files when dropped.
+/// One server of each kind on free ports of the loopback. Drop stops them and deletes their files.
 pub(crate) struct Servers {
     children: Vec<Child>,
     dir: PathBuf,
@@ -30,7 +30,7 @@ impl Servers {
         Ok(servers)
     }
 
-    /// Where the examples look for them.
+    /// Environment variables in which the examples find the servers.
     pub(crate) fn variables(&self) -> &[(&'static str, String)] {
         &self.variables
     }
@@ -66,7 +66,7 @@ impl Servers {
             return because("PostgreSQL's initdb is not below /usr/lib/postgresql");
         };
         let (port, data) = (free_port()?, self.dir.join("postgres"));
-        // It does not run as root; then it is the user of the package.
+        // PostgreSQL refuses to run as root, so root starts it as the user of the package.
         let as_whom: &[&str] =
             if is_root() { &["runuser", "-u", "postgres", "--"] } else { &["env"] };
         if is_root() {
@@ -87,7 +87,7 @@ impl Servers {
         self.begin(command, port, "POSTGRES_URL", url)
     }
 
-    /// Starts it and waits until somebody listens.
+    /// Starts a server and waits until it listens.
     fn begin(
         &mut self,
         mut command: Command,
@@ -115,7 +115,7 @@ impl Servers {
 impl Drop for Servers {
     fn drop(&mut self) {
         for child in &mut self.children {
-            // Politely: PostgreSQL has children of its own, and passes the word on.
+            // SIGTERM, because PostgreSQL has child processes and stops them itself.
             let _ = Command::new("kill").arg(child.id().to_string()).status();
             let _ = child.wait();
         }
@@ -135,7 +135,7 @@ fn is_root() -> bool {
     output("id", &["-u"]).is_some_and(|id| id.trim() == "0")
 }
 
-/// Where Debian has the programs of the newest PostgreSQL that is installed.
+/// The directory in which Debian has the programs of the newest PostgreSQL that is installed.
 fn postgres_programs() -> Option<PathBuf> {
     let versions = std::fs::read_dir(Path::new("/usr/lib/postgresql")).ok()?;
     let mut versions: Vec<_> =

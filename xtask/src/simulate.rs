@@ -1,4 +1,4 @@
-//! `cargo xtask simulate`: fleets of nodes by seed, more of them than CI has time for.
+//! `cargo xtask simulate`: simulated fleets by seed, more of them than CI has time for.
 
 use crate::command::{cargo, run_heard};
 use crate::needs;

@@ -1,4 +1,4 @@
-//! A named part of a run, with its wall time.
+//! A named step of a run, with its duration.
 
 use std::time::{Duration, Instant};
 

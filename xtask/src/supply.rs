@@ -1,4 +1,4 @@
-//! What tollgate stands on: its dependencies and the oldest Rust it promises to build with.
+//! Checks the dependencies, and the oldest supported Rust.
 
 use std::fs;
 
@@ -37,7 +37,7 @@ pub(crate) fn msrv(arguments: &[String]) -> Outcome {
     run(command.args(packages).args(["--", "-D", "clippy::incompatible_msrv"]))
 }
 
-/// The installed toolchain of that version, whatever its last digit.
+/// The installed toolchain of this version, whatever its patch number.
 fn toolchain<'a>(installed: &'a str, version: &str) -> Option<&'a str> {
     let names = installed.lines().filter_map(|line| line.split_whitespace().next());
     names.into_iter().find(|name| {

@@ -1,4 +1,4 @@
-//! Sums up what the test runner says.
+//! Adds up the results that the test runner prints.
 
 use std::fmt;
 
@@ -9,14 +9,15 @@ pub(crate) struct Tally {
     passed: u64,
     failed: u64,
     ignored: u64,
-    /// Tests that said SKIPPED and returned; the runner counts them as passed.
+    /// Tests that printed SKIPPED and returned. The runner counts them as passed.
     gave_up: u64,
 }
 
 impl Tally {
-    /// Takes in one line of a runner's output.
+    /// Reads one line of the runner's output.
     pub(crate) fn hear(&mut self, line: &str) {
-        // With one test thread the runner has written the test's name already and the word follows on it.
+        // With one test thread the runner has already written the test's name, and the word follows
+        // it.
         let gave_up = line.starts_with("SKIPPED")
             || (line.starts_with("test ") && line.contains(" ... SKIPPED"));
         if let Some(result) = line.strip_prefix("test result:") {
@@ -32,7 +33,7 @@ impl Tally {
         self.passed += 1;
     }
 
-    /// Counts a step that failed although no test did, say one that does not compile.
+    /// Counts a step that failed without a failed test, for example because it does not compile.
     pub(crate) fn at_least_one_failed(&mut self) {
         self.failed = self.failed.max(1);
     }
@@ -45,7 +46,8 @@ impl Tally {
         self.ignored + self.gave_up
     }
 
-    /// Whether the run may be called good. Runners report failures by their exit code too; this does not rely on it.
+    /// Whether the run succeeded. Runners also report failures by their exit code; this does not
+    /// rely on it.
     pub(crate) fn verdict(&self, in_ci: bool) -> Outcome {
         if self.failed > 0 {
             return because(format!("{} tests failed", self.failed));

@@ -17,7 +17,7 @@ pub(crate) fn check(arguments: &[String]) -> Outcome {
     step("documentation", documentation)
 }
 
-/// Stops at the first step that fails. The tally is the last line in any case.
+/// Stops at the first step that fails. The tally is always the last line.
 pub(crate) fn test(arguments: &[String]) -> Outcome {
     at_most(0, arguments)?;
     let mut tally = Tally::default();
@@ -37,9 +37,9 @@ pub(crate) fn test(arguments: &[String]) -> Outcome {
 fn suite(tally: &mut Tally) -> Outcome {
     step("packages", || needs::install_for("test"))?;
     check(&[])?;
-    // Without the documentation tests, which get a step of their own.
+    // Documentation tests get a step of their own.
     step("tests", || tests(tally, &["--workspace", "--tests"]))?;
-    // Again optimised and without overflow checks: a wrap shows only here.
+    // Once more with optimisation and without overflow checks: only this build shows a wrap.
     step("tests in release", || tests(tally, &["--release", "--package", "tollgate", "--tests"]))?;
     step("documentation tests", || tests(tally, &["--workspace", "--doc"]))?;
     step("loom models", || loom::models("loom", tally))?;
@@ -48,14 +48,15 @@ fn suite(tally: &mut Tally) -> Outcome {
 
 fn tests(tally: &mut Tally, selection: &[&str]) -> Outcome {
     let mut command = cargo(["test", "--all-features", "--no-fail-fast"]);
-    // What they need was installed: a test that is skipped is a test that failed.
+    // All needed programs were installed, so a skipped test is a failure.
     command.env("TOLLGATE_NO_SKIP", "1");
     run_heard(command.args(selection), |line| tally.hear(line))
 }
 
 fn formatting() -> Outcome {
     run(&mut cargo(["fmt", "--all", "--check"]))?;
-    // Outside the workspace: their dependencies need nightly, or are many. To format them needs neither.
+    // Outside the workspace: their dependencies need nightly, or are many. To format them needs
+    // neither.
     run(&mut cargo(["fmt", "--manifest-path", "bench/Cargo.toml", "--check"]))?;
     run(&mut cargo(["fmt", "--manifest-path", "fuzz/Cargo.toml", "--check"]))
 }
@@ -71,7 +72,7 @@ fn documentation() -> Outcome {
     run(&mut command)
 }
 
-/// Each example is a test: it has to run to its end. Those of a store find their server in the environment.
+/// Runs each example to its end. Examples of stores find their server in the environment.
 fn examples(tally: &mut Tally) -> Outcome {
     let servers = Servers::start()?;
     for (package, example) in workspace::examples() {

@@ -1,4 +1,4 @@
-//! Where things lie, found by looking: no metadata, no dependency.
+//! Finds the packages of the workspace by looking at its directories.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -9,7 +9,7 @@ pub(crate) fn root() -> &'static Path {
     here.parent().unwrap_or(here)
 }
 
-/// A directory of its own inside the target directory, for builds whose flags would throw out the ordinary one.
+/// A directory inside the target directory, for builds whose flags would invalidate the usual one.
 pub(crate) fn target_dir(name: &str) -> PathBuf {
     match std::env::var_os("CARGO_TARGET_DIR") {
         Some(dir) => Path::new(&dir).join(name),
@@ -17,7 +17,7 @@ pub(crate) fn target_dir(name: &str) -> PathBuf {
     }
 }
 
-/// The packages under crates/; each lies in a directory of its own name.
+/// The packages under crates/. Each has the name of its directory.
 pub(crate) fn crates() -> Vec<(String, PathBuf)> {
     entries(&root().join("crates"))
         .into_iter()
@@ -62,7 +62,7 @@ pub(crate) fn rust_version(manifest: &str) -> Option<&str> {
     line.split('"').nth(1)
 }
 
-/// Sorted, so that every run has the same order; empty when there is no such directory.
+/// Sorted, so that every run has the same order. Empty if the directory does not exist.
 pub(crate) fn entries(directory: &Path) -> Vec<PathBuf> {
     let mut paths: Vec<PathBuf> = match fs::read_dir(directory) {
         Ok(entries) => entries.filter_map(Result::ok).map(|entry| entry.path()).collect(),

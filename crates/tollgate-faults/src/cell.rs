@@ -1,4 +1,5 @@
-//! One cell of the matrix: callers hit a limit, a fault begins and ends, and what they saw is compared with what is allowed.
+//! One cell of the matrix: callers hit a limit, a fault begins and ends, and what they saw is
+//! compared with what is allowed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,11 +17,13 @@ use crate::matrix::{Fault, Store};
 /// How long a call may take.
 pub(crate) const DEADLINE: Duration = Duration::from_millis(150);
 
-/// Callers on each node, and how long each waits between two calls: together they call often enough to use up the limit several times over.
+/// Callers on each node, and how long each waits between two calls: together they call often enough
+/// to use up the limit several times over.
 pub(crate) const CALLERS: usize = 4;
 pub(crate) const PAUSE: Duration = Duration::from_millis(4);
 
-/// When a call is given up that should have ended long ago, and when a store that should have recovered.
+/// When a call is given up that should have ended long ago, and when a store that should have
+/// recovered.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// How long a cell takes, and how late a call may be.

@@ -81,7 +81,8 @@ impl Shared {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes in an answer that came just now. `is_whole` says whether the node has what it needs of the store again.
+    /// Takes in an answer that came just now. `is_whole` says whether the node has what it needs of
+    /// the store again.
     pub(crate) fn note(&self, node: usize, began: Instant, answer: Answer, is_whole: bool) {
         self.lock().note(node, began, answer, is_whole);
     }

@@ -1,5 +1,6 @@
-//! The durable store decides in the process that uses it. So the callers are a process of their own here, which can be killed: this program,
-//! started as `tollgate-faults hits URL`. It writes a line for each answer.
+//! The durable store decides in the process that uses it. So the callers are a process of their own
+//! here, which can be killed: this program, started as `tollgate-faults hits URL`. It writes a line
+//! for each answer.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};

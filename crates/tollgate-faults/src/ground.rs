@@ -1,4 +1,5 @@
-//! One store with its server, the line to it and the nodes that use it; and how each fault begins and ends there.
+//! One store with its server, the line to it and the nodes that use it; and how each fault begins
+//! and ends there.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -86,7 +87,8 @@ impl Ground {
         }
     }
 
-    /// Ends what [`begin`](Ground::begin) began, and comes back when nothing of it is left. Says what is worth a note.
+    /// Ends what [`begin`](Ground::begin) began, and comes back when nothing of it is left. Says
+    /// what is worth a note.
     pub(crate) async fn end(&mut self, fault: Fault) -> String {
         match fault {
             Fault::Kill => block_in_place(|| self.server.run()),
@@ -142,7 +144,8 @@ pub(crate) fn is_whole(store: &AnyStore) -> bool {
         && value("replica_peers").is_none_or(|peers| peers + 1 == NODES as u64)
 }
 
-/// Under overload one: two would race for the hot key over the slow line, and what is measured would be their lost races.
+/// Under overload one: two would race for the hot key over the slow line, and what is measured
+/// would be their lost races.
 fn nodes_of(fault: Fault) -> usize {
     if fault == Fault::Overload { 1 } else { NODES }
 }

@@ -126,8 +126,8 @@ impl Store {
         [&all, own].concat()
     }
 
-    /// Whether its counts are gone after the fault, by design: Redis and Memcached have them in memory here,
-    /// and PostgreSQL in a table that does not survive a crash.
+    /// Whether its counts are gone after the fault, by design: Redis and Memcached have them in
+    /// memory here, and PostgreSQL in a table that does not survive a crash.
     fn forgets(self, fault: Fault) -> bool {
         match fault {
             Fault::Kill => {

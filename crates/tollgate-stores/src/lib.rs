@@ -25,7 +25,8 @@
 //! | `leased+` in front of any of these | `tollgate-cluster`, feature `cluster`: allotments of it, spent without a round trip; see [`Opening`] |
 //! | `replicated+nats://host:port`, `replicated+redis://host:port` | the same: counters that nodes tell each other |
 //!
-//! A store that was not compiled in gets an error that says which feature to enable; an unknown scheme one that lists what is known.
+//! A store that was not compiled in is an error that names the feature to enable. An unknown scheme
+//! is an error that lists the known ones.
 
 #[cfg(feature = "cluster")]
 mod cluster;

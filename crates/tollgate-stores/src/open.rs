@@ -1,4 +1,4 @@
-//! From a URL to a store.
+//! Opens the store that a URL names.
 
 use std::time::Duration;
 
@@ -10,14 +10,15 @@ use crate::scheme::{known, scheme_of};
 /// Opens the store that a URL names, with the defaults of that store.
 ///
 /// # Errors
-/// When the URL makes no sense, names a store that was not compiled in, or nobody answers there.
+/// When the URL is not valid, names a store that was not compiled in, or the server does not
+/// answer.
 ///
 /// See the example of this crate.
 pub async fn open(url: &str) -> Result<AnyStore, Error> {
     Opening::new(url).open().await
 }
 
-/// A store about to be opened.
+/// Builder of a store: the URL and the settings that are not in it.
 ///
 /// ```
 /// # async fn example() -> Result<(), tollgate::Error> {
@@ -31,10 +32,15 @@ pub async fn open(url: &str) -> Result<AnyStore, Error> {
 /// # }
 /// ```
 ///
-/// A URL that begins with `leased+` is of allotments that are drawn from the store behind it, and may say how:
-/// `leased+redis://127.0.0.1/?lease.nodes=3&lease.longest=250ms&lease.skew=5ms&lease.max_keys=10000`. One that begins with `replicated+` is of counters that nodes tell each other over a
-/// bus, NATS or Redis: `replicated+nats://127.0.0.1:4222?replica.nodes=3&replica.flush=20ms&replica.missing=share&replica.peak=5000&replica.max_keys=10000`, and
-/// `replica.heartbeat=1s&replica.memory=15m&replica.name=rack1-a` for nodes that are missing.
+/// A URL that begins with `leased+` draws allotments from the store behind it. It may set
+/// `lease.nodes=3`, `lease.longest=250ms`, `lease.skew=5ms` and `lease.max_keys=10000`, as in
+/// `leased+redis://127.0.0.1/?lease.nodes=3&lease.longest=250ms`.
+///
+/// A URL that begins with `replicated+` keeps counters that nodes exchange over a bus, NATS or
+/// Redis. It may set `replica.nodes=3`, `replica.flush=20ms`, `replica.missing=share`,
+/// `replica.peak=5000` and `replica.max_keys=10000`, as in
+/// `replicated+nats://127.0.0.1:4222?replica.nodes=3&replica.missing=share`. For the detection of
+/// missing nodes: `replica.heartbeat=1s`, `replica.memory=15m` and `replica.name=rack1-a`.
 #[derive(Clone, Debug)]
 pub struct Opening {
     url: String,
@@ -51,7 +57,7 @@ pub struct Opening {
 }
 
 impl Opening {
-    /// By its URL.
+    /// Begins with a URL.
     pub fn new(url: impl Into<String>) -> Opening {
         Opening {
             url: url.into(),
@@ -96,21 +102,21 @@ impl Opening {
         self
     }
 
-    /// For how long at most: see [`GuardBuilder::denials_for`].
+    /// How long a denial is remembered at most: see [`GuardBuilder::denials_for`].
     #[must_use]
     pub fn denials_for(mut self, longest: Duration) -> Self {
         self.denials_for = Some(longest);
         self
     }
 
-    /// How many keys a store in process holds.
+    /// How many keys an in-process store holds.
     #[must_use]
     pub fn max_keys(mut self, keys: usize) -> Self {
         self.max_keys = Some(keys);
         self
     }
 
-    /// How many limits a store in process holds: see
+    /// How many limits an in-process store holds: see
     /// [`MemoryBuilder::max_limits`](tollgate::memory::MemoryBuilder::max_limits).
     ///
     /// ```
@@ -131,7 +137,7 @@ impl Opening {
         self
     }
 
-    /// How the keys of a store that others use too begin.
+    /// Prefix of all keys, in a store that others use too.
     #[must_use]
     pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
         self.prefix = Some(prefix.into());
@@ -146,14 +152,14 @@ impl Opening {
         self
     }
 
-    /// Comes back at once, although nobody may answer yet: for servers that start before their store does.
+    /// Returns a store before its server has answered: for programs that start before their store.
     #[must_use]
     pub fn lazily(mut self) -> Self {
         self.lazily = true;
         self
     }
 
-    /// Opens it.
+    /// Opens the store.
     ///
     /// # Errors
     /// As [`open`].
@@ -178,7 +184,7 @@ impl Opening {
         self.node.as_deref()
     }
 
-    /// The same at another address.
+    /// The same settings with another URL.
     #[cfg(feature = "cluster")]
     pub(crate) fn at(self, url: String) -> Opening {
         Opening { url, ..self }
@@ -216,7 +222,7 @@ impl Opening {
         }
     }
 
-    /// What stands between callers and a store elsewhere.
+    /// The guard of a store on another server.
     fn guard(&self, mut guard: GuardBuilder) -> GuardBuilder {
         if let Some(deadline) = self.deadline {
             guard = guard.deadline(deadline);
@@ -301,7 +307,7 @@ impl Opening {
         Ok(AnyStore::new(store?))
     }
 
-    /// The prefix is the name of the schema there.
+    /// In PostgreSQL the prefix is the name of the schema.
     #[cfg(feature = "postgres")]
     async fn postgres(&self) -> Result<AnyStore, Error> {
         let mut postgres = tollgate_postgres::Postgres::builder(&self.url[..]);

@@ -1,16 +1,16 @@
-//! What a URL can begin with.
+//! The schemes of store URLs.
 
-/// One kind of store, by the beginnings of its URLs.
+/// One kind of store and the schemes of its URLs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Scheme {
-    /// What it is called.
+    /// The name of the store.
     pub name: &'static str,
-    /// What its URLs begin with.
+    /// The schemes.
     pub schemes: &'static [&'static str],
-    /// How one looks.
+    /// An example of a URL.
     pub example: &'static str,
-    /// The feature of this crate that has it, unless it is always there.
+    /// The feature of this crate that enables it; `None` if it is always there.
     pub feature: Option<&'static str>,
     /// Whether it was compiled in.
     pub compiled: bool,
@@ -89,7 +89,7 @@ pub fn known() -> &'static [Scheme] {
     KNOWN
 }
 
-/// What a URL begins with, in front of the first colon.
+/// The scheme of a URL: the text before the first colon.
 pub(crate) fn scheme_of(url: &str) -> &str {
     url.split_once(':').map_or(url, |(scheme, _)| scheme)
 }

@@ -1,4 +1,4 @@
-//! What URLs lead to.
+//! Tests of the URLs.
 
 use tollgate::Error;
 use tollgate::shared::{AnyStore, SharedLimiter};

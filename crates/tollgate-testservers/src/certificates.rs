@@ -1,4 +1,4 @@
-//! A certificate authority, a certificate of a server and one of a client, as files.
+//! A certificate authority with one server certificate and one client certificate, as files.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,28 +7,29 @@ use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, 
 
 use crate::Directory;
 
-/// Files in PEM form, gone when dropped: `ca.crt`, `server.crt` and `server.key` (for 127.0.0.1), `client.crt` and `client.key`.
+/// PEM files, deleted on drop: `ca.crt`, `server.crt` and `server.key` (for 127.0.0.1),
+/// `client.crt` and `client.key`.
 #[derive(Debug)]
 pub struct Certificates {
     dir: Directory,
 }
 
 impl Certificates {
-    /// Of a new authority.
+    /// Makes a new authority and its certificates.
     ///
     /// # Panics
-    /// When they cannot be written.
-    #[allow(clippy::new_without_default)] // it makes something
+    /// When a file cannot be written.
+    #[expect(clippy::new_without_default, reason = "it writes files")]
     #[must_use]
     pub fn new() -> Certificates {
         Certificates::written(None)
     }
 
-    /// The same, but the certificates of server and client expire at this time, in seconds since
+    /// Like [`new`](Certificates::new), but both certificates expire at this time, in seconds since
     /// the Unix epoch.
     ///
     /// # Panics
-    /// When they cannot be written.
+    /// When a file cannot be written.
     #[must_use]
     pub fn expiring_at(seconds: u64) -> Certificates {
         Certificates::written(Some(seconds))
@@ -61,13 +62,13 @@ impl Certificates {
         Ok(())
     }
 
-    /// Where a file is.
+    /// The path of a file.
     #[must_use]
     pub fn file(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
 
-    /// The same as text, for arguments of programs.
+    /// The path of a file as text, for arguments of programs.
     #[must_use]
     pub fn name(&self, name: &str) -> String {
         self.file(name).display().to_string()

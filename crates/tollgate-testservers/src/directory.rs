@@ -1,18 +1,18 @@
-//! Directories of tests.
+//! Temporary directories of tests.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A new, empty directory, removed with everything in it when it is dropped.
+/// A new, empty directory. Drop removes it with everything in it.
 #[derive(Debug)]
 pub struct Directory(PathBuf);
 
 impl Directory {
-    /// In the system's place for temporary files.
+    /// Makes a directory below the system's directory for temporary files.
     ///
     /// # Panics
     /// When it cannot be made.
-    #[allow(clippy::new_without_default)] // it makes something
+    #[expect(clippy::new_without_default, reason = "it makes a directory")]
     #[must_use]
     pub fn new() -> Directory {
         static NEXT: AtomicU32 = AtomicU32::new(0);
@@ -23,7 +23,7 @@ impl Directory {
         Directory(dir)
     }
 
-    /// Where it is.
+    /// Its path.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.0

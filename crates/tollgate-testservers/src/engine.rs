@@ -1,10 +1,10 @@
-//! A Redis or a NATS.
+//! A Redis server or a NATS server.
 
 use std::net::TcpStream;
 
 use crate::{Process, eventually, free_port};
 
-/// A server that keeps nothing on disk, started on a free port and killed when it is dropped.
+/// A server that keeps nothing on disk. It starts on a free port; drop kills it.
 ///
 /// ```no_run
 /// use tollgate_testservers::Engine;
@@ -23,17 +23,18 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// A `redis-server` with more arguments than the usual ones.
+    /// Starts a `redis-server`, with more arguments after the usual ones.
     ///
     /// # Panics
-    /// As [`Process::new`] and [`eventually`]: when it must be there and is not, or does not listen. See the example of [`Engine`].
+    /// When the server is not installed although it must be, or does not listen in time: see
+    /// [`Process::new`] and [`eventually`].
     #[must_use]
     pub fn redis(arguments: &[&str]) -> Engine {
         let usual = ["--save", "", "--appendonly", "no", "--bind", "127.0.0.1", "--port"];
         Engine::start("redis", &usual, arguments)
     }
 
-    /// A `nats-server` with more arguments than the usual ones.
+    /// Starts a `nats-server`, with more arguments after the usual ones.
     ///
     /// ```no_run
     /// let nats = tollgate_testservers::Engine::nats(&["--user", "gate", "--pass", "secret"]);
@@ -46,7 +47,7 @@ impl Engine {
         Engine::start("nats", &["-a", "127.0.0.1", "-p"], arguments)
     }
 
-    /// The last of the usual arguments stands before the port.
+    /// The last of the usual arguments is the option that the port follows.
     fn start(scheme: &'static str, usual: &[&str], more: &[&str]) -> Engine {
         let (port, program) = (free_port(), format!("{scheme}-server"));
         let words = |words: &[&str]| words.iter().map(ToString::to_string).collect::<Vec<_>>();
@@ -57,7 +58,7 @@ impl Engine {
         engine
     }
 
-    /// Starts it after it was killed: at its old place, and with nothing in it.
+    /// Starts a killed server again, on the same port and without data.
     pub fn again(&mut self) {
         let Engine { process, arguments, port, .. } = self;
         process.start(|command| {
@@ -66,41 +67,41 @@ impl Engine {
         eventually("the engine listens", || TcpStream::connect(("127.0.0.1", *port)).is_ok());
     }
 
-    /// Where it listens.
+    /// The port on which it listens.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// The same as a URL.
+    /// Its URL.
     #[must_use]
     pub fn url(&self) -> String {
         self.url_at(self.port)
     }
 
-    /// Its URL for who reaches it by another port.
+    /// Its URL when it is reached through another port, for example through a proxy.
     #[must_use]
     pub fn url_at(&self, port: u16) -> String {
         format!("{}://127.0.0.1:{port}", self.scheme)
     }
 
-    /// The number of its process, while it runs.
+    /// Its process id, while it runs.
     #[must_use]
     pub fn id(&self) -> Option<u32> {
         self.process.id()
     }
 
-    /// As [`Process::kill`].
+    /// See [`Process::kill`].
     pub fn kill(&mut self) {
         self.process.kill();
     }
 
-    /// As [`Process::freeze`].
+    /// See [`Process::freeze`].
     pub fn freeze(&self) {
         self.process.freeze();
     }
 
-    /// As [`Process::thaw`].
+    /// See [`Process::thaw`].
     pub fn thaw(&self) {
         self.process.thaw();
     }

@@ -1,6 +1,7 @@
-//! Real servers for tests: processes on free ports of the loopback, gone when they are dropped.
+//! Real servers for tests: processes on free ports of the loopback, killed on drop.
 //!
-//! [`Engine`] is a Redis or a NATS. A store's own tests wrap a [`Process`] in what its server needs to be told:
+//! [`Engine`] is a Redis server or a NATS server. The tests of other stores start a [`Process`]
+//! with the arguments that their server needs:
 //!
 //! ```no_run
 //! use tollgate_testservers::{Process, eventually, free_port};
@@ -36,13 +37,13 @@ use std::time::Duration;
 
 use tollgate::{Clock, SystemClock};
 
-/// How long a server may take to come up, and anything else that must happen at last.
+/// How long tests wait for something that must happen, for example that a server starts.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Waits until something is true, for as long as a slow machine may need.
+/// Waits until the condition holds, as long as a slow machine may need.
 ///
 /// # Panics
-/// When it is not true after [`PATIENCE`].
+/// When it does not hold after [`PATIENCE`].
 pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     let clock = SystemClock::new();
     let begin = clock.now();

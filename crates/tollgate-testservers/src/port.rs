@@ -1,10 +1,10 @@
-//! Ports for servers of tests.
+//! Free ports for the servers of tests.
 
 use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A port that nobody listens on. Below the range from which the system takes ports of its own, and the port that is 10,000 higher is free too:
-/// nodes of a Redis cluster take it.
+/// A port on which nobody listens. It lies below the range from which the system assigns ports.
+/// The port that is 10,000 higher is free too, because nodes of a Redis cluster use it.
 #[must_use]
 pub fn free_port() -> u16 {
     static NEXT: AtomicU32 = AtomicU32::new(0);

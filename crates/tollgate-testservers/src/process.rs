@@ -1,4 +1,4 @@
-//! One process.
+//! One server process.
 
 use std::collections::HashSet;
 use std::io::Write;
@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::{Directory, eventually};
 
-/// A server with a directory of its own, which is removed with it.
+/// A server process with a directory of its own. Drop kills it and removes the directory.
 #[derive(Debug)]
 pub struct Process {
     program: String,
@@ -17,24 +17,24 @@ pub struct Process {
 }
 
 impl Process {
-    /// Not started yet. Where the program is not installed, the whole test binary ends well with a line that says so; where `TOLLGATE_NO_SKIP` is
-    /// set, that is a failure.
+    /// Prepares a server without starting it. If the program is not installed, the whole test
+    /// binary exits successfully with a SKIPPED line; if `TOLLGATE_NO_SKIP` is set, it fails.
     ///
     /// # Panics
-    /// When the program is missing and must not be, or there is no room for its directory.
+    /// When the program is missing and `TOLLGATE_NO_SKIP` is set, or its directory cannot be made.
     pub fn new(program: impl Into<String>, package: &str) -> Process {
         let program = program.into();
         skip_without(&program, package);
         Process { program, dir: Directory::new(), child: None }
     }
 
-    /// Where it keeps what it writes.
+    /// Its directory.
     #[must_use]
     pub fn dir(&self) -> &Path {
         self.dir.path()
     }
 
-    /// Starts it, after an end to what ran before. What it says goes nowhere.
+    /// Kills the process if it runs, and starts it. Its output is discarded.
     ///
     /// # Panics
     /// When it cannot be started.
@@ -48,7 +48,7 @@ impl Process {
         self.child = Some(child);
     }
 
-    /// Not a word more from it, as if the machine had lost its power.
+    /// Kills it with SIGKILL, as if the machine had lost its power.
     pub fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
             let _ = child.kill();
@@ -56,19 +56,20 @@ impl Process {
         }
     }
 
-    /// It keeps its connections and says nothing: all its threads have stopped when this comes back.
+    /// Stops it with SIGSTOP: it keeps its connections but does not answer. Returns when all its
+    /// threads have stopped.
     pub fn freeze(&self) {
         self.signal("STOP");
         let tasks = format!("/proc/{}/task", self.id().unwrap_or_default());
         eventually("it is frozen", || is_stopped(&tasks));
     }
 
-    /// It goes on where it was frozen.
+    /// Continues a frozen process.
     pub fn thaw(&self) {
         self.signal("CONT");
     }
 
-    /// Sends it a signal: `TERM`, `KILL`, `HUP`.
+    /// Sends a signal: `TERM`, `KILL`, `HUP`.
     ///
     /// # Panics
     /// When it does not run.
@@ -78,7 +79,7 @@ impl Process {
         assert!(sent.is_ok_and(|status| status.success()), "kill -s {signal}");
     }
 
-    /// Its number, while it runs.
+    /// Its process id, while it runs.
     #[must_use]
     pub fn id(&self) -> Option<u32> {
         self.child.as_ref().map(Child::id)
@@ -96,7 +97,8 @@ impl Drop for Process {
     }
 }
 
-/// Whether all threads of that directory are stopped, where the system tells.
+/// Whether all threads listed in this directory of `/proc` are stopped. True on systems without
+/// `/proc`.
 fn is_stopped(tasks: &str) -> bool {
     let Ok(tasks) = std::fs::read_dir(tasks) else { return true };
     tasks.flatten().all(|task| {

@@ -1,19 +1,20 @@
-//! Servers that several tests use at the same time.
+//! Servers that tests share.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-/// Servers that take long to set up: tests that run at the same time share them, and who is last stops them.
+/// Servers that take long to start. Tests that run at the same time share them; the last user
+/// stops them.
 #[derive(Debug)]
 pub struct Together<T>(Mutex<Weak<T>>);
 
 impl<T> Together<T> {
-    /// None yet.
+    /// No servers yet.
     #[must_use]
     pub const fn new() -> Together<T> {
         Together(Mutex::new(Weak::new()))
     }
 
-    /// Those that run, or new ones.
+    /// The running servers, or new ones if none run.
     pub fn or_start(&self, start: impl FnOnce() -> T) -> Arc<T> {
         let mut shared = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         shared.upgrade().unwrap_or_else(|| {

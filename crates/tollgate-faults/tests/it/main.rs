@@ -1,4 +1,5 @@
-//! The quick cells of the matrix, each a test: what is admitted stays within the limit, and the store answers again.
+//! The quick cells of the matrix, each a test: what is admitted stays within the limit, and the
+//! store answers again.
 
 use std::process::{Command, ExitStatus};
 

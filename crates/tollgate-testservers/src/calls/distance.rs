@@ -1,4 +1,4 @@
-//! A server that is far away.
+//! A proxy that makes a server seem far away.
 
 use std::net::TcpListener as StdListener;
 use std::time::Duration;
@@ -8,20 +8,20 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-/// Pieces of up to this many bytes are delivered one after the other.
+/// Largest piece of data that is forwarded as a whole.
 const PIECE: usize = 2_048;
 
-/// Leads to a server of this machine as if it were far away: bytes travel for a while, and only so many a second.
+/// A TCP proxy with latency and limited bandwidth in front of a server of this machine.
 ///
-/// Unlike [`Line::delay`](super::Line::delay), it takes up further bytes while others are on their way.
+/// Unlike [`Line::delay`](super::Line::delay), it accepts more bytes while others are in flight.
 #[derive(Debug)]
 pub struct Distance {
     port: u16,
 }
 
 impl Distance {
-    /// To the server on that port. Bytes arrive `delay` later, in both directions; `rate` is how many bytes a
-    /// second each connection sends to the server. Call it inside a tokio runtime.
+    /// Forwards to this port. Bytes arrive `delay` later in both directions. Each connection sends
+    /// at most `rate` bytes a second to the server. Must be called inside a tokio runtime.
     ///
     /// # Panics
     /// When there is no free port.
@@ -46,7 +46,7 @@ impl Distance {
         Distance { port }
     }
 
-    /// Where it begins.
+    /// The port on which the proxy listens.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.port

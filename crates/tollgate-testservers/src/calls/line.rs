@@ -1,4 +1,4 @@
-//! A line on which everything can go wrong.
+//! A proxy that disturbs the traffic to a server.
 
 use std::net::TcpListener as StdListener;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
-/// Leads to a server of this machine.
+/// A TCP proxy with faults in front of a server of this machine.
 #[derive(Debug)]
 pub struct Line {
     port: u16,
@@ -17,27 +17,27 @@ pub struct Line {
 #[derive(Clone, Copy, Debug, Default)]
 struct State {
     flow: Flow,
-    /// Connections from before the last replacement lead nowhere.
+    /// Grows with each [`replace`](Line::replace). Older connections forward nothing any more.
     replaced: u64,
 }
 
-/// What becomes of bytes, in both directions.
+/// How bytes are forwarded, in both directions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Flow {
     #[default]
     Free,
-    /// Held until it is mended.
+    /// Held back until [`Line::mend`].
     Cut,
-    /// All connections are ended, and new ones too.
+    /// All connections are closed, new ones too.
     Severed,
-    /// Each piece so much later.
+    /// Each piece arrives this much later.
     Late(Duration),
-    /// One by one.
+    /// Each byte is a piece of its own.
     Drip,
 }
 
 impl Line {
-    /// To the server on that port. Call it inside a tokio runtime.
+    /// Forwards to this port. Must be called inside a tokio runtime.
     ///
     /// # Panics
     /// When there is no free port.
@@ -63,7 +63,7 @@ impl Line {
         Line { port, state: sender }
     }
 
-    /// Where it begins.
+    /// The port on which the proxy listens.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.port
@@ -73,32 +73,32 @@ impl Line {
         self.state.send_modify(|state| state.flow = flow);
     }
 
-    /// Not a byte more, in either direction. Both ends keep their connections and hear nothing.
+    /// Forwards nothing in either direction. Connections stay open.
     pub fn cut(&self) {
         self.set(Flow::Cut);
     }
 
-    /// Connections are ended, and so is each new one.
+    /// Closes all connections, and each new one.
     pub fn sever(&self) {
         self.set(Flow::Severed);
     }
 
-    /// Everything arrives so much later.
+    /// Delays all bytes.
     pub fn delay(&self, span: Duration) {
         self.set(Flow::Late(span));
     }
 
-    /// Byte by byte.
+    /// Forwards byte by byte.
     pub fn drip(&self) {
         self.set(Flow::Drip);
     }
 
-    /// On with it: what was held arrives.
+    /// Forwards normally again. Bytes that were held back arrive.
     pub fn mend(&self) {
         self.set(Flow::Free);
     }
 
-    /// Another line in its place: who was connected hears nothing for ever, and is not told.
+    /// Forwards new connections only. Existing ones stay open and silent for ever.
     pub fn replace(&self) {
         let next =
             |state: &mut State| *state = State { flow: Flow::Free, replaced: state.replaced + 1 };
@@ -123,7 +123,7 @@ async fn carry(
             },
             _ = severed.wait_for(is_severed) => return,
         };
-        // Ends with the line, not before: an end would be heard.
+        // Keeps the connection open until the proxy ends: the peer would notice a close.
         let moves = |state: &State| state.flow != Flow::Cut && state.replaced == replaced;
         let Ok(flow) = state.wait_for(moves).await.map(|state| state.flow) else { return };
         if deliver(&mut to, &bytes[..count], flow).await.is_err() {

@@ -1,4 +1,4 @@
-//! What tests of a shared store's failures do with it, on tokio: patience where an answer must come, none where it cannot.
+//! Calls with which tests disturb a shared store and check its answers, on tokio.
 
 mod distance;
 mod line;
@@ -27,19 +27,19 @@ pub const LONG: Duration = Duration::from_secs(10);
 /// The deadline of calls that will not be answered.
 pub const SHORT: Duration = Duration::from_millis(100);
 
-/// A runtime with all there is.
+/// A tokio runtime with all drivers.
 ///
 /// # Panics
-/// When the system has no room for one.
+/// When it cannot be made.
 #[must_use]
 pub fn runtime() -> Runtime {
     Runtime::new().unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Runs a test on a runtime of its own. Nothing in it may hang.
+/// Runs a test on a runtime of its own.
 ///
 /// # Panics
-/// When it does.
+/// When the test hangs.
 pub fn run(test: impl Future<Output = ()>) {
     runtime().block_on(async {
         let longest = 4 * PATIENCE;
@@ -48,13 +48,13 @@ pub fn run(test: impl Future<Output = ()>) {
     });
 }
 
-/// For a store that must answer. Denials are remembered to their end, however slow the machine.
+/// For a store that must answer. Remembers denials to their end, however slow the machine is.
 #[must_use]
 pub fn patient_guard() -> GuardBuilder {
     Guard::builder().deadline(LONG).denials_for(Duration::MAX)
 }
 
-/// For a store that may not answer: a short deadline, a breaker that opens soon and probes often.
+/// For a store that may not answer: a short deadline, and a breaker that opens and probes often.
 #[must_use]
 pub fn hasty_guard() -> GuardBuilder {
     let pause = (Duration::from_millis(20), Duration::from_millis(200));
@@ -64,24 +64,25 @@ pub fn hasty_guard() -> GuardBuilder {
 /// A limiter on a store.
 ///
 /// # Panics
-/// When the text is no limit.
+/// When the text is not a limit, or the store refuses it.
 pub fn limiter<S: SharedStore>(store: &S, limit: &str) -> SharedLimiter<S> {
     SharedLimiter::on(store, "", limit).unwrap_or_else(|error| panic!("{limit}: {error}"))
 }
 
-/// A call that ends, however: far beyond any deadline in use, because a machine may be busy.
+/// Waits for a call that must end, whatever its answer. Waits far beyond any deadline in use,
+/// because the machine may be busy.
 ///
 /// # Panics
-/// When it does not.
+/// When the call does not end.
 pub async fn in_time<T>(call: impl Future<Output = T>) -> T {
     let ended = tokio::time::timeout(LONG, call).await;
     ended.unwrap_or_else(|_| panic!("a call hangs past its deadline"))
 }
 
-/// Waits until something is true, for as long as a slow machine may need.
+/// Waits until the condition holds, as long as a slow machine may need.
 ///
 /// # Panics
-/// When it is not true after [`PATIENCE`].
+/// When it does not hold after [`PATIENCE`].
 pub async fn eventually<F: Future<Output = bool>>(what: &str, mut holds: impl FnMut() -> F) {
     let clock = SystemClock::new();
     let begin = clock.now();
@@ -91,10 +92,11 @@ pub async fn eventually<F: Future<Output = bool>>(what: &str, mut holds: impl Fn
     }
 }
 
-/// Waits until the store answers for a key, breaker and connection included. Charges nothing.
+/// Waits until the store answers for a key: it is connected and its breaker is closed. Charges
+/// nothing.
 ///
 /// # Panics
-/// When it does not after [`PATIENCE`].
+/// When it does not answer after [`PATIENCE`].
 pub async fn answers<S: SharedStore>(limiter: &SharedLimiter<S>, key: &str) {
     eventually("the store answers", || async {
         in_time(limiter.peek(key)).await.is_ok_and(|peek| peek.source() == Source::Store)
@@ -102,10 +104,10 @@ pub async fn answers<S: SharedStore>(limiter: &SharedLimiter<S>, key: &str) {
     .await;
 }
 
-/// Hits that the store must decide: how many pass.
+/// Sends hits that the store must decide, and returns how many were allowed.
 ///
 /// # Panics
-/// When it does not.
+/// When the store does not decide one.
 pub async fn admitted<S: SharedStore>(limiter: &SharedLimiter<S>, key: &str, tries: u64) -> u64 {
     let mut admitted = 0;
     for _ in 0..tries {
@@ -116,12 +118,12 @@ pub async fn admitted<S: SharedStore>(limiter: &SharedLimiter<S>, key: &str, tri
     admitted
 }
 
-/// How calls were answered.
+/// Counters of how calls were answered.
 pub fn stats<S: SharedStore>(store: &S) -> Stats {
     store.guard().stats()
 }
 
-/// That a call failed, by no fault of the caller.
+/// Checks that a call failed because of the store, not because of a mistake of the caller.
 ///
 /// # Panics
 /// When it did not.

@@ -25,11 +25,11 @@ const OVERLOADED: Duration = Duration::from_secs(5);
 /// How often callers come while it is overloaded.
 const TICK: Duration = Duration::from_millis(2);
 
-/// Offers a store twice as many hits as it can decide. It must not collapse: it answers at least 40 %
-/// as many as without overload, and of the hits that it charges at most 20 % are not answered.
+/// Offers a store twice as many hits as it can decide. It must not collapse: it answers at least 40
+/// % as many as without overload, and of the hits that it charges at most 20 % are not answered.
 ///
-/// `far` is the store under test, over a [`Distance`](super::Distance) that keeps it from being as fast as this machine is; `near` leads
-/// directly to the same server.
+/// `far` is the store under test, over a [`Distance`](super::Distance) that keeps it from being as
+/// fast as this machine is; `near` leads directly to the same server.
 ///
 /// # Panics
 /// When it does not hold.
@@ -47,8 +47,9 @@ pub async fn overload<S: SharedStore>(far: &S, near: &S) {
     let told = format!(
         "{peak}/s at most; then of {offered} hits in {OVERLOADED:?} {answered} were answered ({rate}/s), {charged} charged"
     );
-    // A store without a bound answers less than a quarter and loses more than half of what it charges.
-    // How near a store comes to its peak on a quiet machine is for `cargo xtask faults` to tell.
+    // A store without a bound answers less than a quarter and loses more than half of what it
+    // charges. How near a store comes to its peak on a quiet machine is for `cargo xtask faults` to
+    // tell.
     assert!(rate * 5 >= peak * 2, "{told}");
     assert!(lost * 5 <= charged, "{told}");
 }
@@ -85,7 +86,8 @@ async fn charged<S: SharedStore>(limiter: &SharedLimiter<S>) -> u64 {
     }
 }
 
-/// Hits many keys by callers who each wait for their answer, and tells how many were answered in a second.
+/// Hits many keys by callers who each wait for their answer, and tells how many were answered in a
+/// second.
 ///
 /// # Panics
 /// When a call does.
@@ -100,7 +102,8 @@ pub async fn busy<S: SharedStore>(limiter: &SharedLimiter<S>, span: Duration) ->
                 if limiter.hit(key(n) % KEYS).await.is_ok() {
                     answered += 1;
                 } else {
-                    // A call can fail without a wait: in a loop it would take the thread from the others.
+                    // A call can fail without a wait: in a loop it would take the thread from the
+                    // others.
                     tokio::time::sleep(TICK).await;
                 }
             }
@@ -114,7 +117,8 @@ pub async fn busy<S: SharedStore>(limiter: &SharedLimiter<S>, span: Duration) ->
     per_second(answered, span)
 }
 
-/// Hits many keys so many times a second, whatever becomes of the hits, and tells how many were answered, of how many.
+/// Hits many keys so many times a second, whatever becomes of the hits, and tells how many were
+/// answered, of how many.
 pub async fn flood<S: SharedStore>(
     limiter: &SharedLimiter<S>,
     rate: u64,

@@ -1,4 +1,4 @@
-//! Every rule for failures at once.
+//! Limiters with every rule for failures.
 
 use tollgate::shared::{OnFailure, Share, SharedLimiter, SharedStore, Stats};
 use tollgate::{Decision, Error, Source};
@@ -9,19 +9,19 @@ use super::{fails_by_the_store, in_time, stats};
 #[derive(Debug)]
 pub struct Rules<S: SharedStore> {
     store: S,
-    /// The one whose rule is to say the error.
+    /// The limiter that reports the error.
     pub error: SharedLimiter<S>,
     open: SharedLimiter<S>,
     closed: SharedLimiter<S>,
     local: SharedLimiter<S>,
 }
 
-/// What they limit to, and the share that a local limiter has of it.
+/// The quota of the limit, and the share of it that a local limiter has.
 const LIMIT: &str = "8/365 days";
 const SHARE: (u32, usize) = (4, 2);
 
 impl<S: SharedStore> Rules<S> {
-    /// On this store.
+    /// Makes the limiters on a store.
     ///
     /// # Panics
     /// When the store cannot hold the limit.
@@ -41,10 +41,11 @@ impl<S: SharedStore> Rules<S> {
         }
     }
 
-    /// While the store cannot decide about a key, which is new to this process: each rule is kept, the decisions say so, and so do the counters.
+    /// Checks every rule while the store cannot decide: the answers, their sources, and the
+    /// counters. The key must be new to this process.
     ///
     /// # Panics
-    /// When one of that is not so.
+    /// When a rule does not hold.
     pub async fn hold_without_the_store(&self, key: &str) {
         let before = stats(&self.store);
         let decided = |result: Result<Decision, Error>| {

@@ -8,10 +8,10 @@ use tollgate::{Clock, SystemClock, Timestamp};
 
 use super::{LONG, limiter};
 
-/// Hits of each machine.
+/// Hits that each machine sends.
 const HITS: u64 = 80;
 
-/// The clock of a machine that is ahead of the others.
+/// A clock that is ahead of this machine's clock.
 #[derive(Debug)]
 pub struct Ahead {
     clock: SystemClock,
@@ -19,7 +19,7 @@ pub struct Ahead {
 }
 
 impl Ahead {
-    /// Ahead of this machine's clock.
+    /// Makes a clock that is ahead by this much.
     #[must_use]
     pub fn by(by: Duration) -> Ahead {
         Ahead { clock: SystemClock::new(), by }
@@ -32,11 +32,13 @@ impl Clock for Ahead {
     }
 }
 
-/// Hits one key for two seconds on machines of which one is ahead by so much, each 40 times a second, and holds them to this: together they
-/// admit no more than 100 a second, a burst of 20 and once more what the limit gives in that time, and at least half of each machine's hits pass.
+/// Hits one key for two seconds from several machines, 40 times a second each, while the clock of
+/// one machine is ahead by this much. Together they may admit at most 100 a second, a burst of 20,
+/// and once more what the limit gives in the time by which the clock is ahead. At least half of
+/// each machine's hits must pass.
 ///
 /// # Panics
-/// When it does not hold.
+/// When that does not hold.
 pub async fn clocks_apart<S: SharedStore>(machines: Vec<S>, ahead: Duration) {
     let clock = SystemClock::new();
     let begin = clock.now();
