@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
-use tollgate::algorithm::{AnyMachine, Op, State};
+use tollgate::algorithm::{AnyMachine, AnyState, Op};
 use tollgate::{Decision, Error, Timestamp};
 
 /// A limit as a [`Cas`](crate::Cas) holds it.
@@ -29,7 +29,7 @@ impl Act {
     pub(crate) fn on(
         self,
         machine: &AnyMachine,
-        state: &mut Option<State>,
+        state: &mut Option<AnyState>,
         now: Timestamp,
     ) -> Decision {
         match self {
@@ -68,18 +68,18 @@ impl Job {
     }
 
     /// Does all parts on the states. Several parts are hits: all are charged or none is.
-    pub(crate) fn on(&self, states: &mut [Option<State>], now: Timestamp) -> Vec<Decision> {
+    pub(crate) fn on(&self, states: &mut [Option<AnyState>], now: Timestamp) -> Vec<Decision> {
         let each = self.parts.iter().zip(states);
         if self.parts.len() == 1 {
             return each.map(|(part, state)| part.act.on(&part.machine, state, now)).collect();
         }
         let mut each: Vec<_> = each.collect();
-        let fits = |(part, state): &mut (&Part, &mut Option<State>)| {
+        let fits = |(part, state): &mut (&Part, &mut Option<AnyState>)| {
             let fits = |cost| part.machine.apply(state, now, Op::Peek(cost)).allowed();
             part.act.cost().is_none_or(fits)
         };
         let pass = each.iter_mut().all(fits);
-        let act = |(part, state): (&Part, &mut Option<State>)| match part.act.cost() {
+        let act = |(part, state): (&Part, &mut Option<AnyState>)| match part.act.cost() {
             Some(cost) if !pass => Act::Refuse(cost).on(&part.machine, state, now),
             _ => part.act.on(&part.machine, state, now),
         };

@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use foldhash::fast::RandomState;
 use tollgate::Timestamp;
-use tollgate::algorithm::State;
+use tollgate::algorithm::AnyState;
 
 use crate::cells::Name;
 
@@ -19,7 +19,7 @@ const SHARDS: usize = 64;
 /// A cell as it was last seen. Without a version there was none.
 #[derive(Clone, Debug)]
 pub(crate) struct Known<V> {
-    pub(crate) state: Option<State>,
+    pub(crate) state: Option<AnyState>,
     pub(crate) written: Timestamp,
     pub(crate) version: Option<V>,
     /// Whether somebody else had changed it when it was last swapped.

@@ -4,7 +4,7 @@ use std::hash::BuildHasher;
 use std::time::Duration;
 
 use foldhash::fast::RandomState;
-use tollgate::algorithm::State;
+use tollgate::algorithm::AnyState;
 use tollgate::{Decision, Error, Timestamp};
 
 use crate::act::{Job, Part};
@@ -31,7 +31,7 @@ struct Draft {
 
 /// A state that differs from the one in the store.
 struct Fresh {
-    state: Option<State>,
+    state: Option<AnyState>,
     written: Timestamp,
     value: Vec<u8>,
     keep: Duration,
@@ -111,7 +111,7 @@ async fn settle<C: Cells>(
 fn draft<C: Cells>(inner: &Inner<C>, known: &[Known<C::Version>], jobs: &[Job]) -> Draft {
     let wrong = ahead(inner, known);
     let clock = inner.clock.now();
-    let mut states: Vec<Option<State>> = known.iter().map(|known| known.state.clone()).collect();
+    let mut states: Vec<Option<AnyState>> = known.iter().map(|known| known.state.clone()).collect();
     let mut answers = Vec::with_capacity(jobs.len());
     let mut last = None;
     for job in jobs {
@@ -125,7 +125,7 @@ fn draft<C: Cells>(inner: &Inner<C>, known: &[Known<C::Version>], jobs: &[Job]) 
             last = Some((job, now));
         }
     }
-    let fresh = |index: usize, state: Option<State>| {
+    let fresh = |index: usize, state: Option<AnyState>| {
         if state == known[index].state {
             return None;
         }
@@ -214,10 +214,10 @@ impl<C: Cells> Inner<C> {
     }
 }
 
-fn is_small(state: &State) -> bool {
+fn is_small(state: &AnyState) -> bool {
     match state {
         // A few bytes each.
-        State::MovingWindow(log) => log.entries().nth(LARGEST / 4).is_none(),
+        AnyState::MovingWindow(log) => log.entries().nth(LARGEST / 4).is_none(),
         _ => true,
     }
 }

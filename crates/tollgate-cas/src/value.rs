@@ -1,6 +1,6 @@
 //! What stands in a cell: the version of this format, when it was written (eight bytes of microseconds, the highest first), the state.
 
-use tollgate::algorithm::{AnyMachine, State};
+use tollgate::algorithm::{AnyMachine, AnyState};
 use tollgate::{Error, Timestamp};
 
 use crate::cells::Name;
@@ -8,7 +8,7 @@ use crate::cells::Name;
 const FORMAT: u8 = 1;
 
 /// The value of a state that is written at this time.
-pub(crate) fn write(written: Timestamp, state: &State) -> Vec<u8> {
+pub(crate) fn write(written: Timestamp, state: &AnyState) -> Vec<u8> {
     let mut value = Vec::with_capacity(32);
     value.push(FORMAT);
     value.extend_from_slice(&written.as_micros().to_be_bytes());
@@ -24,10 +24,10 @@ pub(crate) fn read(
     name: &Name,
     machine: &AnyMachine,
     value: &[u8],
-) -> Result<(Timestamp, State), Error> {
+) -> Result<(Timestamp, AnyState), Error> {
     let read = || {
         let (written, state) = value.strip_prefix(&[FORMAT])?.split_first_chunk()?;
-        let state = State::from_bytes(state)?;
+        let state = AnyState::from_bytes(state)?;
         machine.fresh_at(Some(&state))?;
         Some((Timestamp::from_micros(u64::from_be_bytes(*written)), state))
     };

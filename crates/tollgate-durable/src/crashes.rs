@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use tollgate::algorithm::{AnyMachine, Op, State};
+use tollgate::algorithm::{AnyMachine, AnyState, Op};
 use tollgate::{Algorithm, Limit, Timestamp};
 
 use crate::mark::{Mark, Reserve};
@@ -59,7 +59,7 @@ struct Key {
     pushes: bool,
     reserve: Reserve,
     now: Timestamp,
-    state: Option<State>,
+    state: Option<AnyState>,
     mark: Mark,
     disk: Option<Record>,
     on_its_way: Option<Record>,
@@ -156,7 +156,7 @@ impl Key {
         }
     }
 
-    fn room(&self, state: Option<&State>, at: Timestamp) -> u64 {
+    fn room(&self, state: Option<&AnyState>, at: Timestamp) -> u64 {
         self.machine.apply(&mut state.cloned(), at, Op::Peek(1)).remaining()
     }
 

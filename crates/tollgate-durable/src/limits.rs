@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
-use tollgate::algorithm::{AnyMachine, Op, State};
+use tollgate::algorithm::{AnyMachine, AnyState, Op};
 use tollgate::shared::Place;
 use tollgate::{Decision, Error, Limit, Source, Timestamp};
 
@@ -61,11 +61,11 @@ impl Known {
 pub(crate) struct Overflow {
     /// Whether `state` was ever written: spares the lock to all who never meet the bound.
     used: AtomicBool,
-    state: Mutex<Option<State>>,
+    state: Mutex<Option<AnyState>>,
 }
 
 impl Overflow {
-    pub(crate) fn act(&self, act: impl FnOnce(&mut Option<State>) -> Decision) -> Decision {
+    pub(crate) fn act(&self, act: impl FnOnce(&mut Option<AnyState>) -> Decision) -> Decision {
         let mut state = lock(&self.state);
         let decision = act(&mut state);
         if state.is_some() {
@@ -75,7 +75,7 @@ impl Overflow {
     }
 
     /// The state that a key starts from which gets an entry now.
-    pub(crate) fn copy(&self, machine: &AnyMachine, now: Timestamp) -> Option<State> {
+    pub(crate) fn copy(&self, machine: &AnyMachine, now: Timestamp) -> Option<AnyState> {
         if !self.used.load(Ordering::Acquire) {
             return None;
         }
@@ -205,7 +205,7 @@ impl Act {
     pub(crate) fn on(
         self,
         machine: &AnyMachine,
-        state: &mut Option<State>,
+        state: &mut Option<AnyState>,
         now: Timestamp,
     ) -> Decision {
         match self {

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use tollgate::algorithm::{AnyMachine, State};
+use tollgate::algorithm::{AnyMachine, AnyState};
 use tollgate::{Limit, Timestamp};
 
 use crate::record::{Record, SPEAKS_FOR};
@@ -127,7 +127,7 @@ impl Mark {
     }
 
     /// The record to write now. Until it is on disk both it and the one before must cover what is charged.
-    pub(crate) fn record(&mut self, state: &State, reserve: Reserve) -> Record {
+    pub(crate) fn record(&mut self, state: &AnyState, reserve: Reserve) -> Record {
         let units = self.reserve(reserve).min(reserve.most);
         self.left = self.left.min(units);
         self.spent = 0;

@@ -14,7 +14,7 @@
 use std::time::Duration;
 
 use tollgate::Timestamp;
-use tollgate::algorithm::{AnyMachine, Op, State};
+use tollgate::algorithm::{AnyMachine, AnyState, Op};
 
 /// For how long a record speaks for its key. A reserve that was not used within that time is gone with it.
 pub(crate) const SPEAKS_FOR: Duration = Duration::from_secs(600);
@@ -26,7 +26,7 @@ pub(crate) struct Record {
     pub(crate) at: Timestamp,
     /// Units that may be charged from then on.
     pub(crate) reserve: u64,
-    pub(crate) state: State,
+    pub(crate) state: AnyState,
 }
 
 const HEAD: usize = 24;
@@ -36,7 +36,7 @@ const HAS_CHECKSUM: u64 = 1 << 63;
 
 impl Record {
     /// The state that a crash leaves, at `now`; `None` if that is fresh. A clock that went back meanwhile is taken to stand at the record's time.
-    pub(crate) fn restored(self, machine: &AnyMachine, now: Timestamp) -> Option<State> {
+    pub(crate) fn restored(self, machine: &AnyMachine, now: Timestamp) -> Option<AnyState> {
         let state = self.charged(machine, now);
         state.filter(|state| machine.fresh_at(Some(state)).is_some_and(|at| at > now))
     }
@@ -47,7 +47,7 @@ impl Record {
         machine.fresh_at(state.as_ref()).unwrap_or(self.at)
     }
 
-    fn charged(self, machine: &AnyMachine, now: Timestamp) -> Option<State> {
+    fn charged(self, machine: &AnyMachine, now: Timestamp) -> Option<AnyState> {
         let mut state = Some(self.state);
         if self.reserve > 0 {
             let now = now.clamp(self.at, self.at + SPEAKS_FOR);
@@ -74,7 +74,7 @@ impl Record {
     pub(crate) fn from_bytes(name: &[u8], bytes: &[u8]) -> Option<Record> {
         let bytes = verified(name, bytes)?;
         let at = Timestamp::from_micros(word(bytes, 1)? & !HAS_CHECKSUM);
-        let state = State::from_bytes(bytes.get(HEAD..)?)?;
+        let state = AnyState::from_bytes(bytes.get(HEAD..)?)?;
         Some(Record { at, reserve: word(bytes, 2)?, state })
     }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use foldhash::quality::RandomState;
 use hashbrown::HashTable;
-use tollgate::algorithm::State;
+use tollgate::algorithm::AnyState;
 use tollgate::{Form, KeyRef, Timestamp};
 
 use crate::limits::{Known, lock};
@@ -22,7 +22,7 @@ pub(crate) struct Entry {
     form: Form,
     key: Box<[u8]>,
     /// `None` while its record has yet to be taken out of the file.
-    pub(crate) state: Option<State>,
+    pub(crate) state: Option<AnyState>,
     pub(crate) mark: Mark,
 }
 
@@ -144,7 +144,7 @@ impl Table {
         &self,
         shard: &'s mut Shard,
         lookup: Lookup<'_>,
-        state: Option<State>,
+        state: Option<AnyState>,
         mark: Mark,
     ) -> &'s mut Entry {
         let Lookup { known, key, .. } = lookup;

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use tokio_postgres::SimpleQueryRow;
-use tollgate::algorithm::{AnyMachine, MAX_UNITS, Op, Told};
+use tollgate::algorithm::{AnyMachine, MAX_UNITS, Op, RemoteStep};
 use tollgate::shared::Mode;
 use tollgate::{Algorithm, Decision, Error, Limit, Receipt, Timestamp};
 
@@ -135,7 +135,11 @@ impl Rule {
             Act::Reset => Op::Set(0),
         };
         let state = (flags & HAS_STATE != 0).then_some([a, b, c]);
-        self.machine.told(op, now, Told { allowed: flags & ALLOWED != 0, charged, state })
+        self.machine.remote_decision(
+            op,
+            now,
+            RemoteStep { allowed: flags & ALLOWED != 0, charged, state },
+        )
     }
 }
 

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use tokio_postgres::SimpleQueryRow;
-use tollgate::algorithm::{AnyMachine, Op, State, Step, gcra};
+use tollgate::algorithm::{AnyMachine, AnyState, Op, Step, gcra};
 use tollgate::shared::Mode;
 use tollgate::{Decision, Timestamp};
 
@@ -52,10 +52,10 @@ impl Group {
     fn decisions(
         &self,
         charged: bool,
-        state: gcra::State,
+        state: gcra::GcraState,
         now: Timestamp,
     ) -> Option<Vec<Decision>> {
-        let (machine, mut state) = (self.rule.machine(), Some(State::Gcra(state)));
+        let (machine, mut state) = (self.rule.machine(), Some(AnyState::Gcra(state)));
         if !charged {
             let hit = |cost: &u64| machine.apply(&mut state, now, Op::Hit(*cost));
             let decisions: Vec<Decision> = self.costs.iter().map(hit).collect();
@@ -178,11 +178,11 @@ fn statement(schema: &str, keys: &BTreeMap<&[u8], (usize, Group)>) -> String {
 }
 
 /// Place, whether it was charged, state and time. Nothing if that is not a state.
-fn parse(row: &SimpleQueryRow) -> Option<(usize, bool, gcra::State, Timestamp)> {
+fn parse(row: &SimpleQueryRow) -> Option<(usize, bool, gcra::GcraState, Timestamp)> {
     let number = |index| row.get(index)?.parse::<u64>().ok();
     let place = usize::try_from(number(0)?).ok()?.checked_sub(1)?;
     let (tat, part) = (number(2)?, number(3)?);
-    let state = gcra::State { tat: Timestamp::from_micros(tat), part };
+    let state = gcra::GcraState { tat: Timestamp::from_micros(tat), part };
     let is_state = tat <= LATEST && part <= LATEST;
     is_state.then_some((place, row.get(1)? == "t", state, Timestamp::from_micros(number(4)?)))
 }

@@ -1,7 +1,7 @@
 //! What goes to the script and what comes back: see `lua/main.lua` and the head of each algorithm's file for the arguments it reads.
 
 use redis::{Cmd, RedisResult, Value};
-use tollgate::algorithm::{AnyMachine, MAX_UNITS, Op, Told, gcra};
+use tollgate::algorithm::{AnyMachine, MAX_UNITS, Op, RemoteStep, gcra};
 use tollgate::shared::Mode;
 use tollgate::{Algorithm, Decision, Error, Limit, Receipt, Timestamp};
 
@@ -109,8 +109,8 @@ impl Rule {
             }
             (_, state) => state,
         };
-        let told = Told { allowed, charged, state: has_state.then_some(state) };
-        self.machine.told(op, now, told)
+        let remote = RemoteStep { allowed, charged, state: has_state.then_some(state) };
+        self.machine.remote_decision(op, now, remote)
     }
 }
 

@@ -1,6 +1,6 @@
 //! One limit of a store and the definition of it, side by side: every answer must be the same in every field.
 
-use tollgate::algorithm::{AnyMachine, Op, State};
+use tollgate::algorithm::{AnyMachine, AnyState, Op};
 use tollgate::shared::{Ask, Mode, SharedStore};
 use tollgate::{Decision, Key, Limit, Timestamp};
 
@@ -43,7 +43,7 @@ pub(crate) struct Beside<'g, 's, S: Subject, K: Key> {
     store: Straight<'g, 's, S>,
     key: K,
     machine: AnyMachine,
-    state: Option<State>,
+    state: Option<AnyState>,
 }
 
 impl<'g, 's, S: Subject, K: Key> Beside<'g, 's, S, K> {

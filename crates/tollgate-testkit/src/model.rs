@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use tollgate::algorithm::{AnyMachine, Op, State};
+use tollgate::algorithm::{AnyMachine, AnyState, Op};
 use tollgate::{Decision, Limit, Receipt, Source, Timestamp};
 
 /// Limits and keys go by their index in the test's own lists.
@@ -12,7 +12,7 @@ pub(crate) struct Model {
     machines: Vec<AnyMachine>,
     /// The first limit of the same identity: its counter.
     counters: Vec<usize>,
-    states: HashMap<(usize, usize), Option<State>>,
+    states: HashMap<(usize, usize), Option<AnyState>>,
 }
 
 /// One limit's share of a hit on several.
@@ -33,7 +33,7 @@ impl Model {
         }
     }
 
-    fn state(&mut self, limit: usize, key: usize) -> (&AnyMachine, &mut Option<State>) {
+    fn state(&mut self, limit: usize, key: usize) -> (&AnyMachine, &mut Option<AnyState>) {
         let state = self.states.entry((self.counters[limit], key)).or_default();
         (&self.machines[limit], state)
     }
@@ -60,7 +60,7 @@ impl Model {
 
     /// A state that was fresh at the latest time seen may have been forgotten, so nothing is said about the time before it was: the latest of these.
     pub(crate) fn forgotten_until(&self, latest: Timestamp) -> Timestamp {
-        let fresh_at = |(&(counter, _), state): (&(usize, usize), &Option<State>)| {
+        let fresh_at = |(&(counter, _), state): (&(usize, usize), &Option<AnyState>)| {
             let of_counter = |limit: &usize| self.counters[*limit] == counter;
             let limits = (0..self.machines.len()).filter(of_counter);
             let fresh_at = |limit: usize| self.machines[limit].fresh_at(state.as_ref());

@@ -16,7 +16,7 @@
 
 use std::sync::Arc;
 
-use tollgate::algorithm::{Op, State};
+use tollgate::algorithm::{AnyState, Op};
 use tollgate::{Decision, Receipt, Timestamp};
 
 use super::counts::{Actor, Cell, Counts};
@@ -60,7 +60,7 @@ pub(crate) struct Entry {
     pub(crate) untold: Untold,
     /// Whether it is in the list of those that have something untold.
     pub(crate) listed: bool,
-    state: Option<State>,
+    state: Option<AnyState>,
     /// Whether the state stands for all counts.
     derived: bool,
     /// Whether the state was never derived, but stepped by own operations alone: then receipts are of this very state.

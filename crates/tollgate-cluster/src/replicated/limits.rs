@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use tollgate::algorithm::{AnyMachine, Op, State, gcra, level};
+use tollgate::algorithm::{AnyMachine, AnyState, Op, gcra, level};
 use tollgate::shared::Place;
 use tollgate::{Error, Limit, Timestamp};
 
@@ -80,18 +80,18 @@ impl Rules {
     }
 
     /// The state of a bucket that is drained at `carry`, seen from `at` on.
-    pub(crate) fn owing(&self, carry: Timestamp, at: Timestamp) -> Option<State> {
+    pub(crate) fn owing(&self, carry: Timestamp, at: Timestamp) -> Option<AnyState> {
         if carry <= at {
             return None;
         }
-        let level = || level::State {
+        let level = || level::LevelState {
             time: at,
             level: u128::from(self.quota) * carry.since(at).as_micros(),
         };
         match self.machine {
-            AnyMachine::Gcra(_) => Some(State::Gcra(gcra::State { tat: carry, part: 0 })),
-            AnyMachine::TokenBucket(_) => Some(State::TokenBucket(level())),
-            AnyMachine::LeakyBucket(_) => Some(State::LeakyBucket(level())),
+            AnyMachine::Gcra(_) => Some(AnyState::Gcra(gcra::GcraState { tat: carry, part: 0 })),
+            AnyMachine::TokenBucket(_) => Some(AnyState::TokenBucket(level())),
+            AnyMachine::LeakyBucket(_) => Some(AnyState::LeakyBucket(level())),
             _ => None,
         }
     }

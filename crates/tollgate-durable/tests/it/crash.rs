@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use tollgate::algorithm::{AnyMachine, Op, State};
+use tollgate::algorithm::{AnyMachine, AnyState, Op};
 use tollgate::{Algorithm, Limit, ManualClock, Timestamp};
 use tollgate_durable::{Durable, Level};
 use tollgate_testkit::block_on;
@@ -41,7 +41,7 @@ fn event() -> impl Strategy<Value = Event> {
 /// What the limit says without a crash, of everything that was answered.
 struct Truth {
     machine: AnyMachine,
-    state: Option<State>,
+    state: Option<AnyState>,
     /// Something was charged to a fresh key, or an elastic window was pushed, since the last commit.
     forgettable: bool,
 }

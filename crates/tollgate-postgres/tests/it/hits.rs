@@ -1,6 +1,6 @@
 //! Plain hits, which go the short way: held equal to the definition where several of them on one key are decided in one step.
 
-use tollgate::algorithm::{AnyMachine, Op, State};
+use tollgate::algorithm::{AnyMachine, AnyState, Op};
 use tollgate::shared::{Ask, Mode, SharedStore};
 use tollgate::{Decision, KeyRef, Limit, Timestamp};
 
@@ -34,7 +34,7 @@ fn hits_that_go_together_are_decided_as_one_after_another() {
             let limit: Limit = text.parse().unwrap();
             let prepared = store.prepare("together", &limit).unwrap();
             let machine = AnyMachine::new(&limit);
-            let mut states: [Option<State>; 4] = [const { None }; 4];
+            let mut states: [Option<AnyState>; 4] = [const { None }; 4];
             let mut random = numbers(text.len() as u64);
             let mut now = 1_790_000_000_000_000_u64;
             for turn in 0..150 {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use tollgate::algorithm::{AnyMachine, Op, State};
+use tollgate::algorithm::{AnyMachine, AnyState, Op};
 use tollgate::{Algorithm, Decision, Receipt, Source, Timestamp};
 
 use super::format::{Action, Block, Expected, Retry, show};
@@ -29,7 +29,7 @@ pub trait Answerer {
 #[derive(Debug)]
 pub struct Pure {
     machine: AnyMachine,
-    state: Option<State>,
+    state: Option<AnyState>,
 }
 
 impl Pure {

@@ -46,26 +46,26 @@ pub enum AnyMachine {
 /// The state of a key, whatever the algorithm: for stores that keep it as bytes.
 ///
 /// ```
-/// use tollgate::algorithm::{AnyMachine, Op, State};
+/// use tollgate::algorithm::{AnyMachine, Op, AnyState};
 /// use tollgate::{Limit, Timestamp};
 ///
-/// let mut state: Option<State> = None;
+/// let mut state: Option<AnyState> = None;
 /// AnyMachine::new(&Limit::per_second(2).build()?).apply(&mut state, Timestamp::EPOCH, Op::Charge(1));
-/// assert!(matches!(state, Some(State::Gcra(_))));
+/// assert!(matches!(state, Some(AnyState::Gcra(_))));
 /// # Ok::<(), tollgate::LimitError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // the variants are the algorithms
 #[non_exhaustive]
-pub enum State {
-    FixedWindow(fixed_window::State),
-    FixedWindowPerKey(fixed_window_per_key::State),
-    ElasticWindow(elastic_window::State),
-    MovingWindow(moving_window::State),
-    SlidingWindow(sliding_window::State),
-    TokenBucket(level::State),
-    LeakyBucket(level::State),
-    Gcra(gcra::State),
+pub enum AnyState {
+    FixedWindow(fixed_window::FixedWindowState),
+    FixedWindowPerKey(fixed_window_per_key::FixedWindowPerKeyState),
+    ElasticWindow(elastic_window::ElasticWindowState),
+    MovingWindow(moving_window::MovingWindowState),
+    SlidingWindow(sliding_window::SlidingWindowState),
+    TokenBucket(level::LevelState),
+    LeakyBucket(level::LevelState),
+    Gcra(gcra::GcraState),
 }
 
 /// Runs `$body` with `$machine` bound to the machine inside, whatever its type.
@@ -91,11 +91,11 @@ macro_rules! with_state {
         match $any {
             $(AnyMachine::$name($machine) => {
                 let mut $inner = match $state.take() {
-                    Some(State::$name(inner)) => Some(inner),
+                    Some(AnyState::$name(inner)) => Some(inner),
                     _ => None,
                 };
                 let result = $body;
-                *$state = $inner.map(State::$name);
+                *$state = $inner.map(AnyState::$name);
                 result
             })+
         }
@@ -139,7 +139,7 @@ impl AnyMachine {
     /// assert_eq!((decision.allowed(), decision.retry_after(), state), (false, None, None));
     /// # Ok::<(), tollgate::LimitError>(())
     /// ```
-    pub fn apply(&self, state: &mut Option<State>, now: Timestamp, op: Op) -> Decision {
+    pub fn apply(&self, state: &mut Option<AnyState>, now: Timestamp, op: Op) -> Decision {
         with_state!(self, state, (machine, inner) => {
             let step = step(machine, &mut inner, now, op);
             Decision::new(machine, inner.as_ref(), now, step)
@@ -160,7 +160,7 @@ impl AnyMachine {
     /// assert_eq!(state, None);
     /// # Ok::<(), tollgate::LimitError>(())
     /// ```
-    pub fn refuse(&self, state: &mut Option<State>, now: Timestamp, cost: u64) -> Decision {
+    pub fn refuse(&self, state: &mut Option<AnyState>, now: Timestamp, cost: u64) -> Decision {
         with_state!(self, state, (machine, inner) => {
             let step = super::refused(machine, &mut inner, now, cost);
             Decision::new(machine, inner.as_ref(), now, step)
@@ -173,19 +173,19 @@ impl AnyMachine {
     /// The decision of a step that was done elsewhere, from the state that it left: for stores that run the algorithm in another language.
     ///
     /// ```
-    /// # use tollgate::{Limit, Timestamp, algorithm::{AnyMachine, State, Step, fixed_window}};
+    /// # use tollgate::{Limit, Timestamp, algorithm::{AnyMachine, AnyState, Step, fixed_window}};
     /// let machine = AnyMachine::new(&Limit::new(5, std::time::Duration::from_secs(1)).algorithm(tollgate::Algorithm::FixedWindow).build()?);
-    /// let state = State::FixedWindow(fixed_window::State { window: 7, count: 2 });
+    /// let state = AnyState::FixedWindow(fixed_window::FixedWindowState { window: 7, count: 2 });
     /// let step = Step { allowed: true, cost: 1, charged: 1, changed: true };
     /// let decision = machine.decision(Some(&state), Timestamp::from_micros(7_000_000), step);
     /// assert_eq!(decision.remaining(), 3);
     /// # Ok::<(), tollgate::LimitError>(())
     /// ```
-    pub fn decision(&self, state: Option<&State>, now: Timestamp, step: Step) -> Decision {
+    pub fn decision(&self, state: Option<&AnyState>, now: Timestamp, step: Step) -> Decision {
         macro_rules! of {
             ($($name:ident),+) => {
                 match (self, state) {
-                    $((AnyMachine::$name(machine), Some(State::$name(state))) => {
+                    $((AnyMachine::$name(machine), Some(AnyState::$name(state))) => {
                         Decision::new(machine, Some(state), now, step)
                     })+
                     $((AnyMachine::$name(machine), _) => Decision::new(machine, None, now, step),)+
@@ -217,11 +217,11 @@ impl AnyMachine {
     /// # Ok::<(), tollgate::LimitError>(())
     /// ```
     #[must_use]
-    pub fn fresh_at(&self, state: Option<&State>) -> Option<Timestamp> {
+    pub fn fresh_at(&self, state: Option<&AnyState>) -> Option<Timestamp> {
         macro_rules! ask {
             ($($name:ident),+) => {
                 match (self, state?) {
-                    $((AnyMachine::$name(machine), State::$name(inner)) => Some(machine.fresh_at(inner)),)+
+                    $((AnyMachine::$name(machine), AnyState::$name(inner)) => Some(machine.fresh_at(inner)),)+
                     _ => None,
                 }
             };

@@ -3,7 +3,7 @@
 //!
 //! Tags are never used again for another form, so that old bytes are never read as something else.
 
-use super::any::State;
+use super::any::AnyState;
 use super::{Words, moving_window};
 use crate::time::Timestamp;
 
@@ -16,30 +16,30 @@ const TOKEN_BUCKET: u8 = 6;
 const LEAKY_BUCKET: u8 = 7;
 const GCRA: u8 = 8;
 
-impl State {
-    /// Appends the state to `out`; [`from_bytes`](State::from_bytes) reads it.
+impl AnyState {
+    /// Appends the state to `out`; [`from_bytes`](AnyState::from_bytes) reads it.
     ///
     /// ```
-    /// use tollgate::algorithm::{AnyMachine, Op, State};
+    /// use tollgate::algorithm::{AnyMachine, Op, AnyState};
     /// use tollgate::{Limit, Timestamp};
     ///
     /// let mut state = None;
     /// AnyMachine::new(&Limit::per_second(2).build()?).apply(&mut state, Timestamp::EPOCH, Op::Charge(1));
     /// let mut bytes = Vec::new();
     /// state.as_ref().unwrap().to_bytes(&mut bytes);
-    /// assert_eq!(State::from_bytes(&bytes), state);
+    /// assert_eq!(AnyState::from_bytes(&bytes), state);
     /// # Ok::<(), tollgate::LimitError>(())
     /// ```
     pub fn to_bytes(&self, out: &mut Vec<u8>) {
         match self {
-            State::FixedWindow(state) => put(FIXED_WINDOW, &state.to_words(), out),
-            State::FixedWindowPerKey(state) => put(FIXED_WINDOW_PER_KEY, &state.to_words(), out),
-            State::ElasticWindow(state) => put(ELASTIC_WINDOW, &state.to_words(), out),
-            State::SlidingWindow(state) => put(SLIDING_WINDOW, &state.to_words(), out),
-            State::TokenBucket(state) => put(TOKEN_BUCKET, &state.to_words(), out),
-            State::LeakyBucket(state) => put(LEAKY_BUCKET, &state.to_words(), out),
-            State::Gcra(state) => put(GCRA, &state.to_words(), out),
-            State::MovingWindow(log) => {
+            AnyState::FixedWindow(state) => put(FIXED_WINDOW, &state.to_words(), out),
+            AnyState::FixedWindowPerKey(state) => put(FIXED_WINDOW_PER_KEY, &state.to_words(), out),
+            AnyState::ElasticWindow(state) => put(ELASTIC_WINDOW, &state.to_words(), out),
+            AnyState::SlidingWindow(state) => put(SLIDING_WINDOW, &state.to_words(), out),
+            AnyState::TokenBucket(state) => put(TOKEN_BUCKET, &state.to_words(), out),
+            AnyState::LeakyBucket(state) => put(LEAKY_BUCKET, &state.to_words(), out),
+            AnyState::Gcra(state) => put(GCRA, &state.to_words(), out),
+            AnyState::MovingWindow(log) => {
                 out.push(MOVING_WINDOW);
                 let mut before = 0;
                 for (at, units) in log.entries() {
@@ -51,23 +51,23 @@ impl State {
         }
     }
 
-    /// What [`to_bytes`](State::to_bytes) wrote; `None` if it was not that.
+    /// What [`to_bytes`](AnyState::to_bytes) wrote; `None` if it was not that.
     ///
     /// ```
-    /// assert_eq!(tollgate::algorithm::State::from_bytes(b"something else"), None);
+    /// assert_eq!(tollgate::algorithm::AnyState::from_bytes(b"something else"), None);
     /// ```
     #[must_use]
-    pub fn from_bytes(bytes: &[u8]) -> Option<State> {
+    pub fn from_bytes(bytes: &[u8]) -> Option<AnyState> {
         let (tag, mut rest) = bytes.split_first()?;
         let rest = &mut rest;
         let state = match *tag {
-            FIXED_WINDOW => State::FixedWindow(Words::from_words(take(rest)?)),
-            FIXED_WINDOW_PER_KEY => State::FixedWindowPerKey(Words::from_words(take(rest)?)),
-            ELASTIC_WINDOW => State::ElasticWindow(Words::from_words(take(rest)?)),
-            SLIDING_WINDOW => State::SlidingWindow(Words::from_words(take(rest)?)),
-            TOKEN_BUCKET => State::TokenBucket(Words::from_words(take(rest)?)),
-            LEAKY_BUCKET => State::LeakyBucket(Words::from_words(take(rest)?)),
-            GCRA => State::Gcra(Words::from_words(take(rest)?)),
+            FIXED_WINDOW => AnyState::FixedWindow(Words::from_words(take(rest)?)),
+            FIXED_WINDOW_PER_KEY => AnyState::FixedWindowPerKey(Words::from_words(take(rest)?)),
+            ELASTIC_WINDOW => AnyState::ElasticWindow(Words::from_words(take(rest)?)),
+            SLIDING_WINDOW => AnyState::SlidingWindow(Words::from_words(take(rest)?)),
+            TOKEN_BUCKET => AnyState::TokenBucket(Words::from_words(take(rest)?)),
+            LEAKY_BUCKET => AnyState::LeakyBucket(Words::from_words(take(rest)?)),
+            GCRA => AnyState::Gcra(Words::from_words(take(rest)?)),
             MOVING_WINDOW => {
                 let mut entries = Vec::new();
                 let mut at: u64 = 0;
@@ -75,7 +75,7 @@ impl State {
                     at = at.checked_add(take_word(rest)?)?;
                     entries.push((Timestamp::from_micros(at), take_word(rest)?));
                 }
-                State::MovingWindow(moving_window::State::from_entries(entries))
+                AnyState::MovingWindow(moving_window::MovingWindowState::from_entries(entries))
             }
             _ => return None,
         };
@@ -133,7 +133,7 @@ mod tests {
     use crate::algorithm::{AnyMachine, Op};
     use crate::limit::{Algorithm, Limit};
 
-    fn bytes_of(state: &State) -> Vec<u8> {
+    fn bytes_of(state: &AnyState) -> Vec<u8> {
         let mut bytes = Vec::new();
         state.to_bytes(&mut bytes);
         bytes
@@ -153,9 +153,9 @@ mod tests {
                 now += span;
                 let _ = machine.apply(&mut state, Timestamp::from_micros(now), Op::Charge(units));
                 let Some(written) = &state else { continue };
-                let read = State::from_bytes(&bytes_of(written)).unwrap();
+                let read = AnyState::from_bytes(&bytes_of(written)).unwrap();
                 let at = Timestamp::from_micros(now);
-                let peek = |state: &State| machine.apply(&mut Some(state.clone()), at, Op::Peek(7));
+                let peek = |state: &AnyState| machine.apply(&mut Some(state.clone()), at, Op::Peek(7));
                 let (read, written) = (peek(&read), peek(written));
                 prop_assert_eq!(read.used(), written.used());
                 prop_assert_eq!(read.retry_after(), written.retry_after());
@@ -165,20 +165,20 @@ mod tests {
 
         #[test]
         fn any_bytes_are_a_state_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..40)) {
-            if let Some(state) = State::from_bytes(&bytes) {
-                prop_assert_eq!(State::from_bytes(&bytes_of(&state)), Some(state));
+            if let Some(state) = AnyState::from_bytes(&bytes) {
+                prop_assert_eq!(AnyState::from_bytes(&bytes_of(&state)), Some(state));
             }
         }
     }
 
     #[test]
     fn torn_and_longer_bytes_are_refused() {
-        let gcra = State::Gcra(Words::from_words([u64::MAX, 300]));
+        let gcra = AnyState::Gcra(Words::from_words([u64::MAX, 300]));
         let bytes = bytes_of(&gcra);
-        assert_eq!(State::from_bytes(&bytes), Some(gcra));
+        assert_eq!(AnyState::from_bytes(&bytes), Some(gcra));
         for end in 0..bytes.len() {
-            assert_eq!(State::from_bytes(&bytes[..end]), None, "{end}");
+            assert_eq!(AnyState::from_bytes(&bytes[..end]), None, "{end}");
         }
-        assert_eq!(State::from_bytes(&[&bytes[..], &[0]].concat()), None);
+        assert_eq!(AnyState::from_bytes(&[&bytes[..], &[0]].concat()), None);
     }
 }

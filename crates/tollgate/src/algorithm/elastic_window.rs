@@ -25,7 +25,7 @@ use crate::time::Timestamp;
 
 /// When the window closes if nobody comes, and what was counted in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct State {
+pub struct ElasticWindowState {
     /// When the window closes.
     pub expiry: Timestamp,
     /// Units counted.
@@ -46,19 +46,19 @@ impl ElasticWindow {
     }
 
     /// The count that is still remembered.
-    fn count(&self, state: Option<&State>, now: Timestamp) -> u64 {
+    fn count(&self, state: Option<&ElasticWindowState>, now: Timestamp) -> u64 {
         state.filter(|state| now < state.expiry).map_or(0, |state| state.count)
     }
 
     /// Where an attempt now puts the end of the window.
-    fn pushed(&self, state: Option<&State>, now: Timestamp) -> Timestamp {
+    fn pushed(&self, state: Option<&ElasticWindowState>, now: Timestamp) -> Timestamp {
         let expiry = now.plus(self.period);
         state.map_or(expiry, |state| state.expiry.max(expiry))
     }
 }
 
 impl Machine for ElasticWindow {
-    type State = State;
+    type State = ElasticWindowState;
 
     fn capacity(&self) -> u64 {
         self.quota
@@ -69,53 +69,78 @@ impl Machine for ElasticWindow {
     }
 
     #[inline(always)]
-    fn fits(&self, state: Option<&State>, now: Timestamp, cost: u64) -> bool {
+    fn fits(&self, state: Option<&ElasticWindowState>, now: Timestamp, cost: u64) -> bool {
         self.count(state, now).saturating_add(cost) <= self.quota
     }
 
-    fn room(&self, state: Option<&State>, now: Timestamp) -> u64 {
+    fn room(&self, state: Option<&ElasticWindowState>, now: Timestamp) -> u64 {
         self.quota.saturating_sub(self.count(state, now))
     }
 
-    fn used(&self, state: Option<&State>, now: Timestamp) -> u64 {
+    fn used(&self, state: Option<&ElasticWindowState>, now: Timestamp) -> u64 {
         self.count(state, now)
     }
 
-    fn retry_at(&self, state: Option<&State>, now: Timestamp, _cost: u64) -> Timestamp {
+    fn retry_at(
+        &self,
+        state: Option<&ElasticWindowState>,
+        now: Timestamp,
+        _cost: u64,
+    ) -> Timestamp {
         self.pushed(state, now)
     }
 
-    fn fresh_at(&self, state: &State) -> Timestamp {
+    fn fresh_at(&self, state: &ElasticWindowState) -> Timestamp {
         state.expiry
     }
 
     #[inline(always)]
-    fn charge(&self, state: Option<State>, now: Timestamp, units: u64) -> State {
+    fn charge(
+        &self,
+        state: Option<ElasticWindowState>,
+        now: Timestamp,
+        units: u64,
+    ) -> ElasticWindowState {
         let count = self.count(state.as_ref(), now).saturating_add(units).min(MAX_UNITS);
-        State { expiry: self.pushed(state.as_ref(), now), count }
+        ElasticWindowState { expiry: self.pushed(state.as_ref(), now), count }
     }
 
-    fn attempt(&self, state: Option<&State>, now: Timestamp) -> Option<State> {
+    fn attempt(
+        &self,
+        state: Option<&ElasticWindowState>,
+        now: Timestamp,
+    ) -> Option<ElasticWindowState> {
         let live = state.filter(|state| now < state.expiry)?;
-        Some(State { expiry: self.pushed(Some(live), now), count: live.count })
+        Some(ElasticWindowState { expiry: self.pushed(Some(live), now), count: live.count })
     }
 
-    fn mark(&self, _state: &State) -> u64 {
+    fn mark(&self, _state: &ElasticWindowState) -> u64 {
         0
     }
 
-    fn refund(&self, state: &State, now: Timestamp, receipt: &Receipt) -> Option<Option<State>> {
+    fn refund(
+        &self,
+        state: &ElasticWindowState,
+        now: Timestamp,
+        receipt: &Receipt,
+    ) -> Option<Option<ElasticWindowState>> {
         let same_window = now < state.expiry && now < receipt.at.plus(self.period);
-        same_window
-            .then(|| Some(State { count: state.count.saturating_sub(receipt.units), ..*state }))
+        same_window.then(|| {
+            Some(ElasticWindowState { count: state.count.saturating_sub(receipt.units), ..*state })
+        })
     }
 
-    fn set(&self, _state: Option<&State>, now: Timestamp, units: u64) -> Option<State> {
-        Some(State { expiry: now.plus(self.period), count: units })
+    fn set(
+        &self,
+        _state: Option<&ElasticWindowState>,
+        now: Timestamp,
+        units: u64,
+    ) -> Option<ElasticWindowState> {
+        Some(ElasticWindowState { expiry: now.plus(self.period), count: units })
     }
 
     #[inline(always)]
-    fn view(&self, state: Option<&State>, _now: Timestamp, _step: &Step) -> View {
+    fn view(&self, state: Option<&ElasticWindowState>, _now: Timestamp, _step: &Step) -> View {
         View::ElasticWindow(*self, state.copied())
     }
 }

@@ -26,7 +26,7 @@ use crate::time::Timestamp;
 
 /// The window and what was counted in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct State {
+pub struct FixedWindowState {
     /// Windows since the Unix epoch.
     pub window: u64,
     /// Units counted.
@@ -47,17 +47,17 @@ impl FixedWindow {
     }
 
     /// The window of a hit now: the clock's, or the state's if that is later.
-    fn current(&self, state: Option<&State>, now: Timestamp) -> State {
+    fn current(&self, state: Option<&FixedWindowState>, now: Timestamp) -> FixedWindowState {
         let window = now.as_micros() / self.period;
         match state {
             Some(state) if state.window >= window => *state,
-            _ => State { window, count: 0 },
+            _ => FixedWindowState { window, count: 0 },
         }
     }
 }
 
 impl Machine for FixedWindow {
-    type State = State;
+    type State = FixedWindowState;
 
     fn capacity(&self) -> u64 {
         self.quota
@@ -68,47 +68,64 @@ impl Machine for FixedWindow {
     }
 
     #[inline(always)]
-    fn fits(&self, state: Option<&State>, now: Timestamp, cost: u64) -> bool {
+    fn fits(&self, state: Option<&FixedWindowState>, now: Timestamp, cost: u64) -> bool {
         self.current(state, now).count.saturating_add(cost) <= self.quota
     }
 
-    fn room(&self, state: Option<&State>, now: Timestamp) -> u64 {
+    fn room(&self, state: Option<&FixedWindowState>, now: Timestamp) -> u64 {
         self.quota.saturating_sub(self.current(state, now).count)
     }
 
-    fn used(&self, state: Option<&State>, now: Timestamp) -> u64 {
+    fn used(&self, state: Option<&FixedWindowState>, now: Timestamp) -> u64 {
         self.current(state, now).count
     }
 
-    fn retry_at(&self, state: Option<&State>, now: Timestamp, _cost: u64) -> Timestamp {
+    fn retry_at(&self, state: Option<&FixedWindowState>, now: Timestamp, _cost: u64) -> Timestamp {
         self.fresh_at(&self.current(state, now))
     }
 
-    fn fresh_at(&self, state: &State) -> Timestamp {
+    fn fresh_at(&self, state: &FixedWindowState) -> Timestamp {
         Timestamp::from_micros(state.window.saturating_add(1).saturating_mul(self.period))
     }
 
     #[inline(always)]
-    fn charge(&self, state: Option<State>, now: Timestamp, units: u64) -> State {
-        let State { window, count } = self.current(state.as_ref(), now);
-        State { window, count: count.saturating_add(units).min(MAX_UNITS) }
+    fn charge(
+        &self,
+        state: Option<FixedWindowState>,
+        now: Timestamp,
+        units: u64,
+    ) -> FixedWindowState {
+        let FixedWindowState { window, count } = self.current(state.as_ref(), now);
+        FixedWindowState { window, count: count.saturating_add(units).min(MAX_UNITS) }
     }
 
-    fn mark(&self, state: &State) -> u64 {
+    fn mark(&self, state: &FixedWindowState) -> u64 {
         state.window
     }
 
-    fn refund(&self, state: &State, now: Timestamp, receipt: &Receipt) -> Option<Option<State>> {
+    fn refund(
+        &self,
+        state: &FixedWindowState,
+        now: Timestamp,
+        receipt: &Receipt,
+    ) -> Option<Option<FixedWindowState>> {
         let open = now < self.fresh_at(state) && state.window == receipt.mark;
-        open.then(|| Some(State { count: state.count.saturating_sub(receipt.units), ..*state }))
+        open.then(|| {
+            Some(FixedWindowState { count: state.count.saturating_sub(receipt.units), ..*state })
+        })
     }
 
-    fn set(&self, state: Option<&State>, now: Timestamp, units: u64) -> Option<State> {
-        Some(State { window: self.current(state, now).window, count: units })
+    fn set(
+        &self,
+        state: Option<&FixedWindowState>,
+        now: Timestamp,
+        units: u64,
+    ) -> Option<FixedWindowState> {
+        Some(FixedWindowState { window: self.current(state, now).window, count: units })
     }
 
     #[inline(always)]
-    fn view(&self, state: Option<&State>, _now: Timestamp, _step: &Step) -> View {
+    fn view(&self, state: Option<&FixedWindowState>, _now: Timestamp, _step: &Step) -> View {
         View::FixedWindow(*self, state.copied())
     }
 }

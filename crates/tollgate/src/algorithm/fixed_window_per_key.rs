@@ -23,7 +23,7 @@ use crate::time::Timestamp;
 
 /// When the window opened and what was counted in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct State {
+pub struct FixedWindowPerKeyState {
     /// When the window opened.
     pub start: Timestamp,
     /// Units counted.
@@ -48,16 +48,20 @@ impl FixedWindowPerKey {
     }
 
     /// The window that is open now, or one that a hit would open.
-    fn current(&self, state: Option<&State>, now: Timestamp) -> State {
+    fn current(
+        &self,
+        state: Option<&FixedWindowPerKeyState>,
+        now: Timestamp,
+    ) -> FixedWindowPerKeyState {
         match state {
             Some(state) if now < self.fresh_at(state) => *state,
-            _ => State { start: now, count: 0 },
+            _ => FixedWindowPerKeyState { start: now, count: 0 },
         }
     }
 }
 
 impl Machine for FixedWindowPerKey {
-    type State = State;
+    type State = FixedWindowPerKeyState;
 
     fn capacity(&self) -> u64 {
         self.quota
@@ -68,47 +72,72 @@ impl Machine for FixedWindowPerKey {
     }
 
     #[inline(always)]
-    fn fits(&self, state: Option<&State>, now: Timestamp, cost: u64) -> bool {
+    fn fits(&self, state: Option<&FixedWindowPerKeyState>, now: Timestamp, cost: u64) -> bool {
         self.current(state, now).count.saturating_add(cost) <= self.quota
     }
 
-    fn room(&self, state: Option<&State>, now: Timestamp) -> u64 {
+    fn room(&self, state: Option<&FixedWindowPerKeyState>, now: Timestamp) -> u64 {
         self.quota.saturating_sub(self.current(state, now).count)
     }
 
-    fn used(&self, state: Option<&State>, now: Timestamp) -> u64 {
+    fn used(&self, state: Option<&FixedWindowPerKeyState>, now: Timestamp) -> u64 {
         self.current(state, now).count
     }
 
-    fn retry_at(&self, state: Option<&State>, now: Timestamp, _cost: u64) -> Timestamp {
+    fn retry_at(
+        &self,
+        state: Option<&FixedWindowPerKeyState>,
+        now: Timestamp,
+        _cost: u64,
+    ) -> Timestamp {
         self.fresh_at(&self.current(state, now))
     }
 
-    fn fresh_at(&self, state: &State) -> Timestamp {
+    fn fresh_at(&self, state: &FixedWindowPerKeyState) -> Timestamp {
         state.start.plus(self.period)
     }
 
     #[inline(always)]
-    fn charge(&self, state: Option<State>, now: Timestamp, units: u64) -> State {
-        let State { start, count } = self.current(state.as_ref(), now);
-        State { start, count: count.saturating_add(units).min(MAX_UNITS) }
+    fn charge(
+        &self,
+        state: Option<FixedWindowPerKeyState>,
+        now: Timestamp,
+        units: u64,
+    ) -> FixedWindowPerKeyState {
+        let FixedWindowPerKeyState { start, count } = self.current(state.as_ref(), now);
+        FixedWindowPerKeyState { start, count: count.saturating_add(units).min(MAX_UNITS) }
     }
 
-    fn mark(&self, state: &State) -> u64 {
+    fn mark(&self, state: &FixedWindowPerKeyState) -> u64 {
         state.start.as_micros()
     }
 
-    fn refund(&self, state: &State, now: Timestamp, receipt: &Receipt) -> Option<Option<State>> {
+    fn refund(
+        &self,
+        state: &FixedWindowPerKeyState,
+        now: Timestamp,
+        receipt: &Receipt,
+    ) -> Option<Option<FixedWindowPerKeyState>> {
         let open = now < self.fresh_at(state) && state.start.as_micros() == receipt.mark;
-        open.then(|| Some(State { count: state.count.saturating_sub(receipt.units), ..*state }))
+        open.then(|| {
+            Some(FixedWindowPerKeyState {
+                count: state.count.saturating_sub(receipt.units),
+                ..*state
+            })
+        })
     }
 
-    fn set(&self, _state: Option<&State>, now: Timestamp, units: u64) -> Option<State> {
-        Some(State { start: now, count: units })
+    fn set(
+        &self,
+        _state: Option<&FixedWindowPerKeyState>,
+        now: Timestamp,
+        units: u64,
+    ) -> Option<FixedWindowPerKeyState> {
+        Some(FixedWindowPerKeyState { start: now, count: units })
     }
 
     #[inline(always)]
-    fn view(&self, state: Option<&State>, _now: Timestamp, _step: &Step) -> View {
+    fn view(&self, state: Option<&FixedWindowPerKeyState>, _now: Timestamp, _step: &Step) -> View {
         View::FixedWindowPerKey(*self, state.copied())
     }
 }

@@ -34,7 +34,7 @@ use crate::time::Timestamp;
 
 /// The theoretical arrival time: `tat + part/quota` microseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct State {
+pub struct GcraState {
     /// Whole microseconds.
     pub tat: Timestamp,
     /// The rest, in parts of `1 / quota` of a microsecond.
@@ -117,38 +117,38 @@ impl Gcra {
     /// The arrival time that counts: never before `now`. A part that is not below the quota, left over from a larger one, counts as the
     /// microsecond it is nearly.
     #[inline(always)]
-    fn due(&self, state: Option<&State>, now: Timestamp) -> State {
+    fn due(&self, state: Option<&GcraState>, now: Timestamp) -> GcraState {
         match state {
-            Some(state) if state.tat < now => State { tat: now, part: 0 },
+            Some(state) if state.tat < now => GcraState { tat: now, part: 0 },
             Some(state) if state.part == 0 || state.part < self.quota => *state,
-            Some(state) => State { tat: state.tat.plus(1), part: 0 },
-            None => State { tat: now, part: 0 },
+            Some(state) => GcraState { tat: state.tat.plus(1), part: 0 },
+            None => GcraState { tat: now, part: 0 },
         }
     }
 
     /// `span` after `due`.
     #[inline(always)]
-    fn after(&self, due: State, span: Span) -> State {
+    fn after(&self, due: GcraState, span: Span) -> GcraState {
         // Both are at most 2^62: no sum of theirs wraps.
         let micros = due.tat.as_micros() + span.micros;
         if !self.has_parts && due.part == 0 {
-            return State { tat: Timestamp::from_micros(micros), part: 0 };
+            return GcraState { tat: Timestamp::from_micros(micros), part: 0 };
         }
         let part = due.part + span.part;
         let carry = u64::from(part >= self.quota);
-        State { tat: Timestamp::from_micros(micros + carry), part: part - carry * self.quota }
+        GcraState { tat: Timestamp::from_micros(micros + carry), part: part - carry * self.quota }
     }
 
     /// How far a due time, or one after it, lies ahead.
     #[inline(always)]
-    fn ahead(due: State, now: Timestamp) -> Span {
+    fn ahead(due: GcraState, now: Timestamp) -> Span {
         Span { micros: due.tat.as_micros() - now.as_micros(), part: due.part }
     }
 
     /// Whether `next` is not too far ahead. Spelled out, because a comparison of pairs has no branch to predict. The cost is looked at for
     /// the end of time, where `next` cannot go on.
     #[inline(always)]
-    fn tolerates(&self, next: State, now: Timestamp, cost: u64) -> bool {
+    fn tolerates(&self, next: GcraState, now: Timestamp, cost: u64) -> bool {
         let Span { micros, part } = Self::ahead(next, now);
         let tolerance = self.tolerance;
         // A burst is at least one.
@@ -157,59 +157,59 @@ impl Gcra {
     }
 
     /// What is owed, in parts.
-    fn debt(&self, state: Option<&State>, now: Timestamp) -> u128 {
+    fn debt(&self, state: Option<&GcraState>, now: Timestamp) -> u128 {
         self.parts(Self::ahead(self.due(state, now), now))
     }
 
     /// The state that owes that many parts.
-    fn owing(&self, now: Timestamp, parts: u128) -> State {
-        self.after(State { tat: now, part: 0 }, self.span(parts))
+    fn owing(&self, now: Timestamp, parts: u128) -> GcraState {
+        self.after(GcraState { tat: now, part: 0 }, self.span(parts))
     }
 }
 
 impl Machine for Gcra {
-    type State = State;
+    type State = GcraState;
 
     fn capacity(&self) -> u64 {
         self.burst
     }
 
     #[inline(always)]
-    fn fits(&self, state: Option<&State>, now: Timestamp, cost: u64) -> bool {
+    fn fits(&self, state: Option<&GcraState>, now: Timestamp, cost: u64) -> bool {
         let next = self.after(self.due(state, now), self.worth(cost));
         self.tolerates(next, now, cost)
     }
 
-    fn room(&self, state: Option<&State>, now: Timestamp) -> u64 {
+    fn room(&self, state: Option<&GcraState>, now: Timestamp) -> u64 {
         let free = self.parts(self.tolerance).saturating_sub(self.debt(state, now));
         // At most the burst, hence a u64.
         (free / u128::from(self.period)) as u64
     }
 
-    fn used(&self, state: Option<&State>, now: Timestamp) -> u64 {
+    fn used(&self, state: Option<&GcraState>, now: Timestamp) -> u64 {
         let units = self.debt(state, now).div_ceil(u128::from(self.period));
         u64::try_from(units).unwrap_or(MAX_UNITS).min(MAX_UNITS)
     }
 
-    fn retry_at(&self, state: Option<&State>, now: Timestamp, cost: u64) -> Timestamp {
+    fn retry_at(&self, state: Option<&GcraState>, now: Timestamp, cost: u64) -> Timestamp {
         let wanted = self.debt(state, now) + self.parts(self.worth(cost));
         let early = wanted.saturating_sub(self.parts(self.tolerance));
         let Span { micros, part } = self.span(early);
         now.plus(micros.saturating_add(u64::from(part > 0)))
     }
 
-    fn fresh_at(&self, state: &State) -> Timestamp {
+    fn fresh_at(&self, state: &GcraState) -> Timestamp {
         state.tat.plus(u64::from(state.part > 0))
     }
 
     #[inline(always)]
-    fn charge(&self, state: Option<State>, now: Timestamp, units: u64) -> State {
+    fn charge(&self, state: Option<GcraState>, now: Timestamp, units: u64) -> GcraState {
         let next = self.after(self.due(state.as_ref(), now), self.worth(units));
         next.min(self.owing(now, u128::from(MAX_UNITS) * u128::from(self.period)))
     }
 
     #[inline(always)]
-    fn admit(&self, state: &mut Option<State>, now: Timestamp, cost: u64) -> bool {
+    fn admit(&self, state: &mut Option<GcraState>, now: Timestamp, cost: u64) -> bool {
         let next = self.after(self.due(state.as_ref(), now), self.worth(cost));
         let fits = self.tolerates(next, now, cost);
         if fits {
@@ -218,12 +218,17 @@ impl Machine for Gcra {
         fits
     }
 
-    fn mark(&self, _state: &State) -> u64 {
+    fn mark(&self, _state: &GcraState) -> u64 {
         0
     }
 
     /// Gives back at most what has not run off since: the units of the receipt are taken to have run off first.
-    fn refund(&self, state: &State, now: Timestamp, receipt: &Receipt) -> Option<Option<State>> {
+    fn refund(
+        &self,
+        state: &GcraState,
+        now: Timestamp,
+        receipt: &Receipt,
+    ) -> Option<Option<GcraState>> {
         let debt = self.debt(Some(state), now);
         let run_off = u128::from(self.quota) * u128::from(now.micros_since(receipt.at));
         let back = self.parts(self.worth(receipt.units)).saturating_sub(run_off);
@@ -233,16 +238,16 @@ impl Machine for Gcra {
         })
     }
 
-    fn set(&self, _state: Option<&State>, now: Timestamp, units: u64) -> Option<State> {
-        (units > 0).then(|| self.after(State { tat: now, part: 0 }, self.worth(units)))
+    fn set(&self, _state: Option<&GcraState>, now: Timestamp, units: u64) -> Option<GcraState> {
+        (units > 0).then(|| self.after(GcraState { tat: now, part: 0 }, self.worth(units)))
     }
 
-    fn written(&self, _state: &State) -> u64 {
+    fn written(&self, _state: &GcraState) -> u64 {
         0
     }
 
     #[inline(always)]
-    fn view(&self, state: Option<&State>, _now: Timestamp, _step: &Step) -> View {
+    fn view(&self, state: Option<&GcraState>, _now: Timestamp, _step: &Step) -> View {
         View::Gcra(*self, state.copied())
     }
 }

@@ -20,4 +20,4 @@
 //!
 //! **The guard against time going back** is the time of the level: a hit from before it finds the level as it was then.
 
-pub use super::level::{Level as LeakyBucket, State};
+pub use super::level::{Level as LeakyBucket, LevelState};

@@ -14,7 +14,7 @@ use crate::time::Timestamp;
 
 /// The level and the time at which it was so high.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct State {
+pub struct LevelState {
     /// When the level was so high. The guard against time going back.
     pub time: Timestamp,
     /// Units in use, in parts of `1 / period` (in microseconds) of a unit.
@@ -41,43 +41,43 @@ impl Level {
 
     /// The level at `now`, or at the state's own time if that lies ahead.
     #[inline]
-    fn at(&self, state: Option<&State>, now: Timestamp) -> State {
-        let Some(state) = state else { return State { time: now, level: 0 } };
+    fn at(&self, state: Option<&LevelState>, now: Timestamp) -> LevelState {
+        let Some(state) = state else { return LevelState { time: now, level: 0 } };
         let sunk = u128::from(self.quota) * u128::from(now.micros_since(state.time));
-        State { time: state.time.max(now), level: state.level.saturating_sub(sunk) }
+        LevelState { time: state.time.max(now), level: state.level.saturating_sub(sunk) }
     }
 
     /// When the level will have sunk by `parts`.
-    fn sunk_at(&self, state: &State, parts: u128) -> Timestamp {
+    fn sunk_at(&self, state: &LevelState, parts: u128) -> Timestamp {
         let micros = parts.div_ceil(u128::from(self.quota));
         state.time.plus(u64::try_from(micros).unwrap_or(u64::MAX))
     }
 }
 
 impl Machine for Level {
-    type State = State;
+    type State = LevelState;
 
     fn capacity(&self) -> u64 {
         self.burst
     }
 
     #[inline(always)]
-    fn fits(&self, state: Option<&State>, now: Timestamp, cost: u64) -> bool {
+    fn fits(&self, state: Option<&LevelState>, now: Timestamp, cost: u64) -> bool {
         self.at(state, now).level + self.parts(cost) <= self.parts(self.burst)
     }
 
-    fn room(&self, state: Option<&State>, now: Timestamp) -> u64 {
+    fn room(&self, state: Option<&LevelState>, now: Timestamp) -> u64 {
         let free = self.parts(self.burst).saturating_sub(self.at(state, now).level);
         // At most the burst, hence a u64.
         (free / u128::from(self.period)) as u64
     }
 
-    fn used(&self, state: Option<&State>, now: Timestamp) -> u64 {
+    fn used(&self, state: Option<&LevelState>, now: Timestamp) -> u64 {
         // At most MAX_UNITS, hence a u64.
         self.at(state, now).level.div_ceil(u128::from(self.period)) as u64
     }
 
-    fn retry_at(&self, state: Option<&State>, now: Timestamp, cost: u64) -> Timestamp {
+    fn retry_at(&self, state: Option<&LevelState>, now: Timestamp, cost: u64) -> Timestamp {
         let state = self.at(state, now);
         self.sunk_at(
             &state,
@@ -85,45 +85,55 @@ impl Machine for Level {
         )
     }
 
-    fn fresh_at(&self, state: &State) -> Timestamp {
+    fn fresh_at(&self, state: &LevelState) -> Timestamp {
         self.sunk_at(state, state.level)
     }
 
     #[inline(always)]
-    fn charge(&self, state: Option<State>, now: Timestamp, units: u64) -> State {
-        let State { time, level } = self.at(state.as_ref(), now);
-        State { time, level: (level + self.parts(units)).min(self.parts(MAX_UNITS)) }
+    fn charge(&self, state: Option<LevelState>, now: Timestamp, units: u64) -> LevelState {
+        let LevelState { time, level } = self.at(state.as_ref(), now);
+        LevelState { time, level: (level + self.parts(units)).min(self.parts(MAX_UNITS)) }
     }
 
-    fn mark(&self, state: &State) -> u64 {
+    fn mark(&self, state: &LevelState) -> u64 {
         state.time.as_micros()
     }
 
     /// Gives back at most what has not sunk since: the units of the receipt are taken to have sunk first.
-    fn refund(&self, state: &State, now: Timestamp, receipt: &Receipt) -> Option<Option<State>> {
-        let State { time, level } = self.at(Some(state), now);
+    fn refund(
+        &self,
+        state: &LevelState,
+        now: Timestamp,
+        receipt: &Receipt,
+    ) -> Option<Option<LevelState>> {
+        let LevelState { time, level } = self.at(Some(state), now);
         let since = time.micros_since(Timestamp::from_micros(receipt.mark));
         let sunk = u128::from(self.quota) * u128::from(since);
         let back = self.parts(receipt.units).saturating_sub(sunk);
         (back > 0 && level > 0).then(|| {
             let level = level.saturating_sub(back);
-            (level > 0).then_some(State { time, level })
+            (level > 0).then_some(LevelState { time, level })
         })
     }
 
-    fn refund_units(&self, state: &State, now: Timestamp, units: u64) -> Option<Option<State>> {
+    fn refund_units(
+        &self,
+        state: &LevelState,
+        now: Timestamp,
+        units: u64,
+    ) -> Option<Option<LevelState>> {
         // Of the level as it is now: nothing of these units has sunk.
         let mark = self.mark(&self.at(Some(state), now));
         self.refund(state, now, &Receipt { units, at: now, mark, source: Source::Store })
     }
 
-    fn set(&self, state: Option<&State>, now: Timestamp, units: u64) -> Option<State> {
-        let State { time, .. } = self.at(state, now);
-        (units > 0).then(|| State { time, level: self.parts(units) })
+    fn set(&self, state: Option<&LevelState>, now: Timestamp, units: u64) -> Option<LevelState> {
+        let LevelState { time, .. } = self.at(state, now);
+        (units > 0).then(|| LevelState { time, level: self.parts(units) })
     }
 
     #[inline(always)]
-    fn view(&self, state: Option<&State>, _now: Timestamp, _step: &Step) -> View {
+    fn view(&self, state: Option<&LevelState>, _now: Timestamp, _step: &Step) -> View {
         View::Level(*self, state.copied())
     }
 }

@@ -17,13 +17,13 @@ pub mod token_bucket;
 
 mod any;
 mod bytes;
-mod told;
+mod remote;
 mod view;
 mod words;
 
 pub(crate) use any::with_machine;
-pub use any::{AnyMachine, State};
-pub use told::Told;
+pub use any::{AnyMachine, AnyState};
+pub use remote::RemoteStep;
 pub use view::{Fields, View};
 pub(crate) use words::Words;
 

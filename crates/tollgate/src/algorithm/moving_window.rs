@@ -30,7 +30,7 @@ use crate::time::Timestamp;
 
 /// The log of a key: entries from oldest to newest.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
-pub struct State {
+pub struct MovingWindowState {
     entries: VecDeque<Entry>,
     /// The running total before the first entry.
     base: u64,
@@ -43,12 +43,12 @@ struct Entry {
     total: u64,
 }
 
-impl State {
+impl MovingWindowState {
     /// The entries as (time, units), oldest first.
     ///
     /// ```
-    /// use tollgate::{Timestamp, algorithm::moving_window::State};
-    /// let log = State::from_entries([(Timestamp::from_micros(5), 3)]);
+    /// use tollgate::{Timestamp, algorithm::moving_window::MovingWindowState};
+    /// let log = MovingWindowState::from_entries([(Timestamp::from_micros(5), 3)]);
     /// assert_eq!(log.entries().collect::<Vec<_>>(), [(Timestamp::from_micros(5), 3)]);
     /// ```
     pub fn entries(&self) -> impl Iterator<Item = (Timestamp, u64)> + '_ {
@@ -63,11 +63,11 @@ impl State {
     /// A log of these (time, units), which must come oldest first; later ones that lie before earlier ones are put at their time.
     ///
     /// ```
-    /// use tollgate::algorithm::moving_window::State;
-    /// assert_eq!(State::from_entries([]).entries().count(), 0);
+    /// use tollgate::algorithm::moving_window::MovingWindowState;
+    /// assert_eq!(MovingWindowState::from_entries([]).entries().count(), 0);
     /// ```
-    pub fn from_entries(entries: impl IntoIterator<Item = (Timestamp, u64)>) -> State {
-        let mut log = State::default();
+    pub fn from_entries(entries: impl IntoIterator<Item = (Timestamp, u64)>) -> MovingWindowState {
+        let mut log = MovingWindowState::default();
         for (at, units) in entries {
             log.push(at, units);
         }
@@ -127,25 +127,25 @@ impl MovingWindow {
 }
 
 impl Machine for MovingWindow {
-    type State = State;
+    type State = MovingWindowState;
 
     fn capacity(&self) -> u64 {
         self.quota
     }
 
-    fn fits(&self, state: Option<&State>, now: Timestamp, cost: u64) -> bool {
+    fn fits(&self, state: Option<&MovingWindowState>, now: Timestamp, cost: u64) -> bool {
         self.used(state, now).saturating_add(cost) <= self.quota
     }
 
-    fn room(&self, state: Option<&State>, now: Timestamp) -> u64 {
+    fn room(&self, state: Option<&MovingWindowState>, now: Timestamp) -> u64 {
         self.quota.saturating_sub(self.used(state, now))
     }
 
-    fn used(&self, state: Option<&State>, now: Timestamp) -> u64 {
+    fn used(&self, state: Option<&MovingWindowState>, now: Timestamp) -> u64 {
         state.map_or(0, |log| log.live_units(now, self.period))
     }
 
-    fn retry_at(&self, state: Option<&State>, now: Timestamp, cost: u64) -> Timestamp {
+    fn retry_at(&self, state: Option<&MovingWindowState>, now: Timestamp, cost: u64) -> Timestamp {
         let Some(log) = state else { return now };
         let first = log.first_live(now, self.period);
         let before = log.before(first);
@@ -160,11 +160,16 @@ impl Machine for MovingWindow {
         log.entries.get(last).map_or(now, |entry| entry.at.plus(self.period))
     }
 
-    fn fresh_at(&self, state: &State) -> Timestamp {
+    fn fresh_at(&self, state: &MovingWindowState) -> Timestamp {
         state.entries.back().map_or(Timestamp::EPOCH, |newest| newest.at.plus(self.period))
     }
 
-    fn charge(&self, state: Option<State>, now: Timestamp, units: u64) -> State {
+    fn charge(
+        &self,
+        state: Option<MovingWindowState>,
+        now: Timestamp,
+        units: u64,
+    ) -> MovingWindowState {
         let mut log = state.unwrap_or_default();
         log.drop_first(log.first_live(now, self.period));
         let used = log.live_units(now, self.period);
@@ -172,11 +177,16 @@ impl Machine for MovingWindow {
         log
     }
 
-    fn mark(&self, state: &State) -> u64 {
+    fn mark(&self, state: &MovingWindowState) -> u64 {
         state.entries.back().map_or(0, |newest| newest.at.as_micros())
     }
 
-    fn refund(&self, state: &State, now: Timestamp, receipt: &Receipt) -> Option<Option<State>> {
+    fn refund(
+        &self,
+        state: &MovingWindowState,
+        now: Timestamp,
+        receipt: &Receipt,
+    ) -> Option<Option<MovingWindowState>> {
         let at = Timestamp::from_micros(receipt.mark);
         let index = state.entries.binary_search_by_key(&at, |entry| entry.at).ok()?;
         if index < state.first_live(now, self.period) {
@@ -194,7 +204,12 @@ impl Machine for MovingWindow {
         Some((!log.entries.is_empty()).then_some(log))
     }
 
-    fn refund_units(&self, state: &State, now: Timestamp, units: u64) -> Option<Option<State>> {
+    fn refund_units(
+        &self,
+        state: &MovingWindowState,
+        now: Timestamp,
+        units: u64,
+    ) -> Option<Option<MovingWindowState>> {
         let first = state.first_live(now, self.period);
         let before = state.before(first);
         let used = state.total().wrapping_sub(before);
@@ -214,13 +229,18 @@ impl Machine for MovingWindow {
         (left < used).then(|| (!log.entries.is_empty()).then_some(log))
     }
 
-    fn set(&self, state: Option<&State>, now: Timestamp, units: u64) -> Option<State> {
+    fn set(
+        &self,
+        state: Option<&MovingWindowState>,
+        now: Timestamp,
+        units: u64,
+    ) -> Option<MovingWindowState> {
         let at = state.map_or(now, |log| log.time(now));
-        (units > 0).then(|| State::from_entries([(at, units)]))
+        (units > 0).then(|| MovingWindowState::from_entries([(at, units)]))
     }
 
     /// The log cannot be carried in a decision, so its fields are computed at once.
-    fn view(&self, state: Option<&State>, now: Timestamp, step: &Step) -> View {
+    fn view(&self, state: Option<&MovingWindowState>, now: Timestamp, step: &Step) -> View {
         View::Fields(Fields::of(self, state, now, step))
     }
 }

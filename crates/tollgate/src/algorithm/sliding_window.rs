@@ -30,7 +30,7 @@ use crate::time::Timestamp;
 
 /// The window that is open, and the counts of it and the one before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct State {
+pub struct SlidingWindowState {
     /// When the current window opened.
     pub start: Timestamp,
     /// Units counted in the window before.
@@ -52,18 +52,20 @@ impl SlidingWindow {
     }
 
     /// The windows as they stand now: shifted when the current one has ended, new when both have.
-    fn now(&self, state: Option<&State>, now: Timestamp) -> State {
+    fn now(&self, state: Option<&SlidingWindowState>, now: Timestamp) -> SlidingWindowState {
         match state {
             Some(state) if now < state.start.plus(self.period) => *state,
-            Some(state) if now < self.fresh_at(state) => {
-                State { start: state.start.plus(self.period), previous: state.current, current: 0 }
-            }
-            _ => State { start: now, previous: 0, current: 0 },
+            Some(state) if now < self.fresh_at(state) => SlidingWindowState {
+                start: state.start.plus(self.period),
+                previous: state.current,
+                current: 0,
+            },
+            _ => SlidingWindowState { start: now, previous: 0, current: 0 },
         }
     }
 
     /// What of the previous window is still in sight, in units times period.
-    fn fading(&self, windows: &State, now: Timestamp) -> u128 {
+    fn fading(&self, windows: &SlidingWindowState, now: Timestamp) -> u128 {
         let left = self.period.saturating_sub(now.micros_since(windows.start));
         u128::from(windows.previous) * u128::from(left)
     }
@@ -78,32 +80,32 @@ impl SlidingWindow {
 }
 
 impl Machine for SlidingWindow {
-    type State = State;
+    type State = SlidingWindowState;
 
     fn capacity(&self) -> u64 {
         self.quota
     }
 
     #[inline(always)]
-    fn fits(&self, state: Option<&State>, now: Timestamp, cost: u64) -> bool {
+    fn fits(&self, state: Option<&SlidingWindowState>, now: Timestamp, cost: u64) -> bool {
         let windows = self.now(state, now);
         let period = u128::from(self.period);
         let counted = u128::from(windows.current) + u128::from(cost);
         self.fading(&windows, now) + counted * period <= u128::from(self.quota) * period
     }
 
-    fn room(&self, state: Option<&State>, now: Timestamp) -> u64 {
+    fn room(&self, state: Option<&SlidingWindowState>, now: Timestamp) -> u64 {
         self.quota.saturating_sub(self.used(state, now))
     }
 
-    fn used(&self, state: Option<&State>, now: Timestamp) -> u64 {
+    fn used(&self, state: Option<&SlidingWindowState>, now: Timestamp) -> u64 {
         let windows = self.now(state, now);
         // At most `previous`, hence a u64.
         let fading = self.fading(&windows, now).div_ceil(u128::from(self.period)) as u64;
         windows.current.saturating_add(fading)
     }
 
-    fn retry_at(&self, state: Option<&State>, now: Timestamp, cost: u64) -> Timestamp {
+    fn retry_at(&self, state: Option<&SlidingWindowState>, now: Timestamp, cost: u64) -> Timestamp {
         let windows = self.now(state, now);
         let end = windows.start.plus(self.period);
         match self.quota.checked_sub(windows.current.saturating_add(cost)) {
@@ -115,22 +117,35 @@ impl Machine for SlidingWindow {
         }
     }
 
-    fn fresh_at(&self, state: &State) -> Timestamp {
+    fn fresh_at(&self, state: &SlidingWindowState) -> Timestamp {
         let end = state.start.plus(self.period);
         if state.current > 0 { end.plus(self.period) } else { end }
     }
 
     #[inline(always)]
-    fn charge(&self, state: Option<State>, now: Timestamp, units: u64) -> State {
+    fn charge(
+        &self,
+        state: Option<SlidingWindowState>,
+        now: Timestamp,
+        units: u64,
+    ) -> SlidingWindowState {
         let windows = self.now(state.as_ref(), now);
-        State { current: windows.current.saturating_add(units).min(MAX_UNITS), ..windows }
+        SlidingWindowState {
+            current: windows.current.saturating_add(units).min(MAX_UNITS),
+            ..windows
+        }
     }
 
-    fn mark(&self, state: &State) -> u64 {
+    fn mark(&self, state: &SlidingWindowState) -> u64 {
         state.start.as_micros()
     }
 
-    fn refund(&self, state: &State, now: Timestamp, receipt: &Receipt) -> Option<Option<State>> {
+    fn refund(
+        &self,
+        state: &SlidingWindowState,
+        now: Timestamp,
+        receipt: &Receipt,
+    ) -> Option<Option<SlidingWindowState>> {
         if self.is_fresh(Some(state), now) {
             return None;
         }
@@ -138,31 +153,41 @@ impl Machine for SlidingWindow {
         let charged = Timestamp::from_micros(receipt.mark);
         if windows.start == charged {
             let current = windows.current.saturating_sub(receipt.units);
-            Some(Some(State { current, ..windows }))
+            Some(Some(SlidingWindowState { current, ..windows }))
         } else if windows.start == charged.plus(self.period) {
             let previous = windows.previous.saturating_sub(receipt.units);
-            Some(Some(State { previous, ..windows }))
+            Some(Some(SlidingWindowState { previous, ..windows }))
         } else {
             None
         }
     }
 
     /// From the current window, and what it does not have from the one before.
-    fn refund_units(&self, state: &State, now: Timestamp, units: u64) -> Option<Option<State>> {
+    fn refund_units(
+        &self,
+        state: &SlidingWindowState,
+        now: Timestamp,
+        units: u64,
+    ) -> Option<Option<SlidingWindowState>> {
         if self.is_fresh(Some(state), now) {
             return None;
         }
-        let State { start, previous, current } = self.now(Some(state), now);
+        let SlidingWindowState { start, previous, current } = self.now(Some(state), now);
         let previous = previous.saturating_sub(units.saturating_sub(current));
-        Some(Some(State { start, previous, current: current.saturating_sub(units) }))
+        Some(Some(SlidingWindowState { start, previous, current: current.saturating_sub(units) }))
     }
 
-    fn set(&self, _state: Option<&State>, now: Timestamp, units: u64) -> Option<State> {
-        Some(State { start: now, previous: 0, current: units })
+    fn set(
+        &self,
+        _state: Option<&SlidingWindowState>,
+        now: Timestamp,
+        units: u64,
+    ) -> Option<SlidingWindowState> {
+        Some(SlidingWindowState { start: now, previous: 0, current: units })
     }
 
     #[inline(always)]
-    fn view(&self, state: Option<&State>, _now: Timestamp, _step: &Step) -> View {
+    fn view(&self, state: Option<&SlidingWindowState>, _now: Timestamp, _step: &Step) -> View {
         View::SlidingWindow(*self, state.copied())
     }
 }

@@ -20,4 +20,4 @@
 //!
 //! **The guard against time going back** is the time of the state.
 
-pub use super::level::{Level as TokenBucket, State};
+pub use super::level::{Level as TokenBucket, LevelState};

@@ -16,12 +16,12 @@ use crate::time::Timestamp;
 #[allow(missing_docs)] // the variants are the algorithms
 #[non_exhaustive]
 pub enum View {
-    FixedWindow(FixedWindow, Option<fixed_window::State>),
-    FixedWindowPerKey(FixedWindowPerKey, Option<fixed_window_per_key::State>),
-    ElasticWindow(ElasticWindow, Option<elastic_window::State>),
-    SlidingWindow(SlidingWindow, Option<sliding_window::State>),
-    Level(Level, Option<level::State>),
-    Gcra(Gcra, Option<gcra::State>),
+    FixedWindow(FixedWindow, Option<fixed_window::FixedWindowState>),
+    FixedWindowPerKey(FixedWindowPerKey, Option<fixed_window_per_key::FixedWindowPerKeyState>),
+    ElasticWindow(ElasticWindow, Option<elastic_window::ElasticWindowState>),
+    SlidingWindow(SlidingWindow, Option<sliding_window::SlidingWindowState>),
+    Level(Level, Option<level::LevelState>),
+    Gcra(Gcra, Option<gcra::GcraState>),
     Fields(Fields),
 }
 

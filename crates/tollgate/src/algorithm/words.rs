@@ -30,34 +30,36 @@ macro_rules! words {
     };
 }
 
-words!(fixed_window::State, [window, count], 2, Self { window, count }, |s| [s.window, s.count]);
+words!(fixed_window::FixedWindowState, [window, count], 2, Self { window, count }, |s| [
+    s.window, s.count
+]);
 words!(
-    fixed_window_per_key::State,
+    fixed_window_per_key::FixedWindowPerKeyState,
     [start, count],
     2,
     Self { start: Timestamp::from_micros(start), count },
     |s| [s.start.as_micros(), s.count]
 );
 words!(
-    elastic_window::State,
+    elastic_window::ElasticWindowState,
     [expiry, count],
     2,
     Self { expiry: Timestamp::from_micros(expiry), count },
     |s| [s.expiry.as_micros(), s.count]
 );
-words!(gcra::State, [tat, part], 2, Self { tat: Timestamp::from_micros(tat), part }, |s| [
+words!(gcra::GcraState, [tat, part], 2, Self { tat: Timestamp::from_micros(tat), part }, |s| [
     s.tat.as_micros(),
     s.part
 ]);
 words!(
-    sliding_window::State,
+    sliding_window::SlidingWindowState,
     [start, previous, current],
     3,
     Self { start: Timestamp::from_micros(start), previous, current },
     |s| [s.start.as_micros(), s.previous, s.current]
 );
 words!(
-    level::State,
+    level::LevelState,
     [time, high, low],
     3,
     Self { time: Timestamp::from_micros(time), level: u128::from(high) << 64 | u128::from(low) },

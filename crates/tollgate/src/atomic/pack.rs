@@ -241,25 +241,25 @@ fn unpair(payload: u128) -> (u64, u64) {
 }
 
 impl Pack<u64> for FixedWindow {
-    fn pack(&self, packing: &Packing, state: &fixed_window::State) -> u64 {
+    fn pack(&self, packing: &Packing, state: &fixed_window::FixedWindowState) -> u64 {
         let since = state.window.saturating_sub(packing.first_window).min(LAST_NARROW);
         narrow(since, state.count)
     }
 
-    fn unpack(&self, packing: &Packing, payload: u64) -> fixed_window::State {
+    fn unpack(&self, packing: &Packing, payload: u64) -> fixed_window::FixedWindowState {
         let window = packing.first_window + (payload >> 12);
-        fixed_window::State { window, count: payload & LOW }
+        fixed_window::FixedWindowState { window, count: payload & LOW }
     }
 }
 
 impl Pack<u128> for FixedWindow {
-    fn pack(&self, _: &Packing, state: &fixed_window::State) -> u128 {
+    fn pack(&self, _: &Packing, state: &fixed_window::FixedWindowState) -> u128 {
         pair(state.window, state.count)
     }
 
-    fn unpack(&self, _: &Packing, payload: u128) -> fixed_window::State {
+    fn unpack(&self, _: &Packing, payload: u128) -> fixed_window::FixedWindowState {
         let (window, count) = unpair(payload);
-        fixed_window::State { window, count }
+        fixed_window::FixedWindowState { window, count }
     }
 }
 
@@ -291,47 +291,52 @@ macro_rules! pack_time_and_number {
     };
 }
 
-pack_time_and_number!(FixedWindowPerKey, fixed_window_per_key::State, start, count);
-pack_time_and_number!(ElasticWindow, elastic_window::State, expiry, count);
+pack_time_and_number!(
+    FixedWindowPerKey,
+    fixed_window_per_key::FixedWindowPerKeyState,
+    start,
+    count
+);
+pack_time_and_number!(ElasticWindow, elastic_window::ElasticWindowState, expiry, count);
 
 impl Pack<u64> for Gcra {
     #[inline(always)]
-    fn pack(&self, packing: &Packing, state: &gcra::State) -> u64 {
+    fn pack(&self, packing: &Packing, state: &gcra::GcraState) -> u64 {
         // Most limits have no parts, and a division is dear.
         let part = if state.part == 0 { 0 } else { state.part / packing.part_unit };
         narrow(packing.since(state.tat, 49), part)
     }
 
     #[inline(always)]
-    fn unpack(&self, packing: &Packing, payload: u64) -> gcra::State {
+    fn unpack(&self, packing: &Packing, payload: u64) -> gcra::GcraState {
         // In units of the whole quota there is none, and who knows that beforehand is spared all sums of parts.
         let part = if self.is_whole() { 0 } else { (payload & LOW) * packing.part_unit };
-        gcra::State { tat: packing.time(payload >> 12), part }
+        gcra::GcraState { tat: packing.time(payload >> 12), part }
     }
 }
 
 impl Pack<u128> for Gcra {
-    fn pack(&self, _: &Packing, state: &gcra::State) -> u128 {
+    fn pack(&self, _: &Packing, state: &gcra::GcraState) -> u128 {
         pair(state.tat.as_micros(), state.part)
     }
 
-    fn unpack(&self, _: &Packing, payload: u128) -> gcra::State {
+    fn unpack(&self, _: &Packing, payload: u128) -> gcra::GcraState {
         let (tat, part) = unpair(payload);
-        gcra::State { tat: Timestamp::from_micros(tat), part }
+        gcra::GcraState { tat: Timestamp::from_micros(tat), part }
     }
 }
 
 impl Pack<u128> for SlidingWindow {
-    fn pack(&self, packing: &Packing, state: &sliding_window::State) -> u128 {
+    fn pack(&self, packing: &Packing, state: &sliding_window::SlidingWindowState) -> u128 {
         const MAX: u64 = (1 << 37) - 1;
         u128::from(packing.since(state.start, 51)) << 74
             | u128::from(state.previous.min(MAX)) << 37
             | u128::from(state.current.min(MAX))
     }
 
-    fn unpack(&self, packing: &Packing, payload: u128) -> sliding_window::State {
+    fn unpack(&self, packing: &Packing, payload: u128) -> sliding_window::SlidingWindowState {
         const MASK: u128 = (1 << 37) - 1;
-        sliding_window::State {
+        sliding_window::SlidingWindowState {
             start: packing.time((payload >> 74) as u64),
             previous: (payload >> 37 & MASK) as u64,
             current: (payload & MASK) as u64,
@@ -340,12 +345,12 @@ impl Pack<u128> for SlidingWindow {
 }
 
 impl Pack<u128> for Level {
-    fn pack(&self, packing: &Packing, state: &level::State) -> u128 {
+    fn pack(&self, packing: &Packing, state: &level::LevelState) -> u128 {
         u128::from(packing.since(state.time, 51)) << 74 | state.level.min((1 << 74) - 1)
     }
 
-    fn unpack(&self, packing: &Packing, payload: u128) -> level::State {
-        level::State {
+    fn unpack(&self, packing: &Packing, payload: u128) -> level::LevelState {
+        level::LevelState {
             time: packing.time((payload >> 74) as u64),
             level: payload & ((1 << 74) - 1),
         }

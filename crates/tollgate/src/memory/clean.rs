@@ -308,4 +308,4 @@ fn used<M: Stored>(machine: &M, kept: &M::Kept, now: Timestamp) -> u64 {
 
 judged!([u64; 2], FixedWindow | FixedWindowPerKey | ElasticWindow | Gcra);
 judged!([u64; 3], SlidingWindow | TokenBucket | LeakyBucket);
-judged!(crate::algorithm::moving_window::State, MovingWindow);
+judged!(crate::algorithm::moving_window::MovingWindowState, MovingWindow);

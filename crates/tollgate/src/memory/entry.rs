@@ -7,7 +7,7 @@ use crate::algorithm::gcra::Gcra;
 use crate::algorithm::level::Level;
 use crate::algorithm::moving_window::{self, MovingWindow};
 use crate::algorithm::sliding_window::SlidingWindow;
-use crate::algorithm::{Machine, State, Words};
+use crate::algorithm::{AnyState, Machine, Words};
 use crate::key::{Form, KeyRef};
 use foldhash::quality::RandomState;
 use hashbrown::HashTable;
@@ -116,7 +116,7 @@ impl StoredKey {
 pub(super) struct Tables {
     pub(super) two: HashTable<Entry<[u64; 2]>>,
     pub(super) three: HashTable<Entry<[u64; 3]>>,
-    pub(super) logs: HashTable<Entry<moving_window::State>>,
+    pub(super) logs: HashTable<Entry<moving_window::MovingWindowState>>,
 }
 
 /// How the states of a machine lie in a shard.
@@ -130,7 +130,7 @@ pub(super) trait Stored: Machine {
     fn keep(state: Self::State) -> Self::Kept;
     fn peek<R>(kept: &Self::Kept, f: impl FnOnce(&Self::State) -> R) -> R;
     /// The state as this machine knows it, out of one that could be any's.
-    fn of_any(state: State) -> Option<Self::State>;
+    fn of_any(state: AnyState) -> Option<Self::State>;
 }
 
 macro_rules! stored_as_words {
@@ -160,9 +160,9 @@ macro_rules! stored_as_words {
                 f(&Words::from_words(*kept))
             }
 
-            fn of_any(state: State) -> Option<Self::State> {
+            fn of_any(state: AnyState) -> Option<Self::State> {
                 match state {
-                    $(State::$variant(state))|+ => Some(state),
+                    $(AnyState::$variant(state))|+ => Some(state),
                     _ => None,
                 }
             }
@@ -178,31 +178,34 @@ stored_as_words!(SlidingWindow, [u64; 3], three, SlidingWindow);
 stored_as_words!(Level, [u64; 3], three, TokenBucket | LeakyBucket);
 
 impl Stored for MovingWindow {
-    type Kept = moving_window::State;
+    type Kept = moving_window::MovingWindowState;
 
-    fn table(tables: &mut Tables) -> &mut HashTable<Entry<moving_window::State>> {
+    fn table(tables: &mut Tables) -> &mut HashTable<Entry<moving_window::MovingWindowState>> {
         &mut tables.logs
     }
 
-    fn take(kept: &mut moving_window::State) -> moving_window::State {
+    fn take(kept: &mut moving_window::MovingWindowState) -> moving_window::MovingWindowState {
         std::mem::take(kept)
     }
 
-    fn put(kept: &mut moving_window::State, state: moving_window::State) {
+    fn put(kept: &mut moving_window::MovingWindowState, state: moving_window::MovingWindowState) {
         *kept = state;
     }
 
-    fn keep(state: moving_window::State) -> moving_window::State {
+    fn keep(state: moving_window::MovingWindowState) -> moving_window::MovingWindowState {
         state
     }
 
-    fn peek<R>(kept: &moving_window::State, f: impl FnOnce(&moving_window::State) -> R) -> R {
+    fn peek<R>(
+        kept: &moving_window::MovingWindowState,
+        f: impl FnOnce(&moving_window::MovingWindowState) -> R,
+    ) -> R {
         f(kept)
     }
 
-    fn of_any(state: State) -> Option<moving_window::State> {
+    fn of_any(state: AnyState) -> Option<moving_window::MovingWindowState> {
         match state {
-            State::MovingWindow(state) => Some(state),
+            AnyState::MovingWindow(state) => Some(state),
             _ => None,
         }
     }

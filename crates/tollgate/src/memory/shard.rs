@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use foldhash::quality::RandomState;
 
 use super::entry::{Entry, Stored, StoredKey, Tables, entry_hash};
-use crate::algorithm::{AnyMachine, Op, State, with_machine};
+use crate::algorithm::{AnyMachine, AnyState, Op, with_machine};
 use crate::decision::{Decision, Source};
 use crate::key::KeyRef;
 use crate::limit::Limit;
@@ -31,7 +31,7 @@ pub(super) struct Known {
 pub(super) struct Overflow {
     /// Whether `state` was ever written: spares the lock to all who never meet the bound.
     used: AtomicBool,
-    state: Mutex<Option<State>>,
+    state: Mutex<Option<AnyState>>,
 }
 
 impl Overflow {
@@ -52,7 +52,7 @@ impl Overflow {
     }
 
     /// The state a key starts from that gets an entry now.
-    fn copy(&self, machine: &AnyMachine, now: Timestamp) -> Option<State> {
+    fn copy(&self, machine: &AnyMachine, now: Timestamp) -> Option<AnyState> {
         if !self.used.load(Ordering::Acquire) {
             return None;
         }

@@ -13,7 +13,7 @@ use std::time::Duration;
 use super::asking::{Limits, Terms};
 use super::guard::{self, Health};
 use super::{Ask, Guard, Mode, SharedStore};
-use crate::algorithm::{AnyMachine, Op, State};
+use crate::algorithm::{AnyMachine, AnyState, Op};
 use crate::decision::{Decision, Receipt};
 use crate::error::{Error, ErrorKind};
 use crate::key::{Key, KeyRef, OwnedKey};
@@ -30,7 +30,7 @@ const ROUND: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub(crate) struct Owed {
     machines: Box<[AnyMachine]>,
-    keys: Mutex<HashMap<OwnedKey, Box<[Option<State>]>>>,
+    keys: Mutex<HashMap<OwnedKey, Box<[Option<AnyState>]>>>,
     /// How many keys there are.
     count: AtomicUsize,
     has_task: AtomicBool,
@@ -53,7 +53,7 @@ impl Owed {
     /// Runs `change` on the states of all keys.
     fn change<T>(
         &self,
-        change: impl FnOnce(&mut HashMap<OwnedKey, Box<[Option<State>]>>) -> T,
+        change: impl FnOnce(&mut HashMap<OwnedKey, Box<[Option<AnyState>]>>) -> T,
     ) -> T {
         let mut keys = lock(&self.keys);
         let result = change(&mut keys);
@@ -84,7 +84,7 @@ impl Owed {
     /// Removes a key, and gives what it still owes of each limit.
     fn take(&self, key: KeyRef<'_>, now: Timestamp) -> Option<Vec<u64>> {
         let mut states = self.change(|keys| keys.remove(&OwnedKey::new(&key)))?;
-        let used = |(machine, state): (&AnyMachine, &mut Option<State>)| {
+        let used = |(machine, state): (&AnyMachine, &mut Option<AnyState>)| {
             machine.apply(state, now, Op::Peek(0)).used()
         };
         let units: Vec<u64> = self.machines.iter().zip(&mut states).map(used).collect();

@@ -311,7 +311,7 @@ fn public_types_can_be_sent_and_shared() {
     shared::<tollgate::Form>();
     shared::<tollgate::Tagged<&str, u64>>();
     shared::<tollgate::algorithm::AnyMachine>();
-    shared::<tollgate::algorithm::State>();
+    shared::<tollgate::algorithm::AnyState>();
     shared::<tollgate::algorithm::Op>();
     shared::<tollgate::algorithm::Step>();
     shared::<tollgate::algorithm::View>();

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use tollgate::algorithm::{AnyMachine, Op, State};
+use tollgate::algorithm::{AnyMachine, AnyState, Op};
 use tollgate::shared::{Ask, Guard, Mode, Place, SharedStore};
 use tollgate::{Clock, Decision, Error, KeyRef, Limit, Timestamp};
 
@@ -29,7 +29,7 @@ pub(crate) struct World {
     pub(crate) random: Random,
     weather: Weather,
     timers: BTreeMap<u64, Vec<Waker>>,
-    states: HashMap<Vec<u8>, Option<State>>,
+    states: HashMap<Vec<u8>, Option<AnyState>>,
     /// Nodes that cannot reach the store, by number.
     pub(crate) cut: Vec<bool>,
 }

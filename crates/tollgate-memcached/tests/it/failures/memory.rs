@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use tollgate::algorithm::{State, moving_window};
+use tollgate::algorithm::{AnyState, moving_window};
 use tollgate::{ErrorKind, Timestamp};
 use tollgate_memcached::Memcached;
 use tracing::span;
@@ -64,9 +64,10 @@ fn a_log_that_grows_too_large_is_an_error_and_what_is_there_stays() {
         // Three bytes for each entry.
         let most = ITEM - 128 - name.len() - 4;
         let logged = (most as u64 - 18) / 3;
-        let log = moving_window::State::from_entries((0..logged).map(|n| (after(n), 1)));
+        let log =
+            moving_window::MovingWindowState::from_entries((0..logged).map(|n| (after(n), 1)));
         let mut value = [&[1], &start.as_micros().to_be_bytes()[..]].concat();
-        State::MovingWindow(log).to_bytes(&mut value);
+        AnyState::MovingWindow(log).to_bytes(&mut value);
         let mut stream = TcpStream::connect(("127.0.0.1", server.port)).unwrap();
         stream.write_all(format!("ms {name} {} T900\r\n", value.len()).as_bytes()).unwrap();
         stream.write_all(&[&value[..], b"\r\n"].concat()).unwrap();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate::algorithm::State;
+use tollgate::algorithm::AnyState;
 use tollgate::{KeyRef, Limit, Timestamp};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,52 +100,57 @@ pub(crate) fn place(fault: Option<Fault>, identity: &str, key: KeyRef<'_>) -> Pl
 }
 
 /// What is left of a state that was written and read again.
-pub(crate) fn written(fault: Option<Fault>, limit: &Limit, now: Timestamp, state: State) -> State {
+pub(crate) fn written(
+    fault: Option<Fault>,
+    limit: &Limit,
+    now: Timestamp,
+    state: AnyState,
+) -> AnyState {
     match (fault, state) {
         (Some(Fault::RoundsTimes), state) => rounded(state),
-        (Some(Fault::RoundsLevels), State::TokenBucket(mut state)) => {
+        (Some(Fault::RoundsLevels), AnyState::TokenBucket(mut state)) => {
             let unit = limit.period().as_micros();
             state.level = state.level / unit * unit;
-            State::TokenBucket(state)
+            AnyState::TokenBucket(state)
         }
-        (Some(Fault::ForgetsTheRest), State::Gcra(mut state)) => {
+        (Some(Fault::ForgetsTheRest), AnyState::Gcra(mut state)) => {
             state.part = 0;
-            State::Gcra(state)
+            AnyState::Gcra(state)
         }
-        (Some(Fault::ForgetsTheGuard), State::LeakyBucket(mut state)) => {
+        (Some(Fault::ForgetsTheGuard), AnyState::LeakyBucket(mut state)) => {
             state.time = now;
-            State::LeakyBucket(state)
+            AnyState::LeakyBucket(state)
         }
-        (Some(Fault::ForgetsTheGuard), State::TokenBucket(mut state)) => {
+        (Some(Fault::ForgetsTheGuard), AnyState::TokenBucket(mut state)) => {
             state.time = now;
-            State::TokenBucket(state)
+            AnyState::TokenBucket(state)
         }
-        (Some(Fault::CountsIn32Bits), State::FixedWindow(mut state)) => {
+        (Some(Fault::CountsIn32Bits), AnyState::FixedWindow(mut state)) => {
             state.count &= u64::from(u32::MAX);
-            State::FixedWindow(state)
+            AnyState::FixedWindow(state)
         }
-        (Some(Fault::CountsInFloats), State::FixedWindowPerKey(mut state)) => {
+        (Some(Fault::CountsInFloats), AnyState::FixedWindowPerKey(mut state)) => {
             state.count = state.count as f32 as u64;
-            State::FixedWindowPerKey(state)
+            AnyState::FixedWindowPerKey(state)
         }
-        (Some(Fault::LevelsInDoubles), State::LeakyBucket(mut state)) => {
+        (Some(Fault::LevelsInDoubles), AnyState::LeakyBucket(mut state)) => {
             state.level = state.level as f64 as u128;
-            State::LeakyBucket(state)
+            AnyState::LeakyBucket(state)
         }
         (_, state) => state,
     }
 }
 
-fn rounded(state: State) -> State {
+fn rounded(state: AnyState) -> AnyState {
     let millis = |time: Timestamp| Timestamp::from_micros(time.as_micros() / 1_000 * 1_000);
     match state {
-        State::Gcra(mut state) => {
+        AnyState::Gcra(mut state) => {
             state.tat = millis(state.tat);
-            State::Gcra(state)
+            AnyState::Gcra(state)
         }
-        State::FixedWindowPerKey(mut state) => {
+        AnyState::FixedWindowPerKey(mut state) => {
             state.start = millis(state.start);
-            State::FixedWindowPerKey(state)
+            AnyState::FixedWindowPerKey(state)
         }
         other => other,
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tollgate::algorithm::{AnyMachine, Op, State, fixed_window_per_key, gcra};
+use tollgate::algorithm::{AnyMachine, AnyState, Op, fixed_window_per_key, gcra};
 use tollgate::shared::{Ask, Guard, Mode, SharedStore};
 use tollgate::{Algorithm, Decision, Error, KeyRef, Limit, Timestamp};
 use tollgate_testkit::Subject;
@@ -65,20 +65,23 @@ impl<const SHARED: bool> Files<SHARED> {
     }
 }
 
-fn read(path: &Path, machine: &AnyMachine) -> Option<State> {
+fn read(path: &Path, machine: &AnyMachine) -> Option<AnyState> {
     let text = fs::read_to_string(path).ok()?;
     let (time, number) = text.split_once(' ')?;
     let (time, number) = (Timestamp::from_micros(time.parse().ok()?), number.parse().ok()?);
     Some(match machine {
-        AnyMachine::Gcra(_) => State::Gcra(gcra::State { tat: time, part: number }),
-        _ => State::FixedWindowPerKey(fixed_window_per_key::State { start: time, count: number }),
+        AnyMachine::Gcra(_) => AnyState::Gcra(gcra::GcraState { tat: time, part: number }),
+        _ => AnyState::FixedWindowPerKey(fixed_window_per_key::FixedWindowPerKeyState {
+            start: time,
+            count: number,
+        }),
     })
 }
 
-fn write(path: &Path, state: Option<&State>) {
+fn write(path: &Path, state: Option<&AnyState>) {
     let (time, number) = match state {
-        Some(State::Gcra(state)) => (state.tat, state.part),
-        Some(State::FixedWindowPerKey(state)) => (state.start, state.count),
+        Some(AnyState::Gcra(state)) => (state.tat, state.part),
+        Some(AnyState::FixedWindowPerKey(state)) => (state.start, state.count),
         _ => return drop(fs::remove_file(path)),
     };
     fs::write(path, format!("{} {number}", time.as_micros())).expect("a file that can be written");

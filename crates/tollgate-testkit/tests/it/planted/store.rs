@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tollgate::algorithm::{AnyMachine, Op, State};
+use tollgate::algorithm::{AnyMachine, AnyState, Op};
 use tollgate::shared::{Ask, Guard, Mode, SharedStore};
 use tollgate::{Algorithm, Clock, Decision, Error, KeyRef, Limit, SystemClock, Timestamp};
 use tollgate_testkit::{Kept, Subject};
@@ -26,9 +26,9 @@ pub(crate) struct Handle {
 #[derive(Debug, Default)]
 struct World {
     whole_step: Mutex<()>,
-    states: Mutex<HashMap<Place, (Timestamp, State)>>,
+    states: Mutex<HashMap<Place, (Timestamp, AnyState)>>,
     /// Denials that a faulty store remembers by itself.
-    denials: Mutex<HashMap<Place, (Decision, Option<State>)>>,
+    denials: Mutex<HashMap<Place, (Decision, Option<AnyState>)>>,
     latest: AtomicU64,
     handles: AtomicU64,
     broken: AtomicBool,
@@ -71,7 +71,7 @@ impl Handle {
         now.max(Timestamp::from_micros(latest))
     }
 
-    fn look(&self, prepared: &Prepared, place: &Place, now: Timestamp) -> Option<State> {
+    fn look(&self, prepared: &Prepared, place: &Place, now: Timestamp) -> Option<AnyState> {
         let found = lock(&self.world.states).get(place).cloned();
         if self.is(Fault::Racy) {
             // The gap in which somebody else comes.
@@ -92,7 +92,7 @@ impl Handle {
         &self,
         of: &Owned,
         now: Timestamp,
-        f: impl FnOnce(&AnyMachine, &mut Option<State>) -> Decision,
+        f: impl FnOnce(&AnyMachine, &mut Option<AnyState>) -> Decision,
     ) -> Decision {
         let Owned { prepared, place, .. } = of;
         let mut state = self.look(prepared, place, now);

@@ -20,7 +20,7 @@ use std::time::Duration;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
-use tollgate::algorithm::{AnyMachine, Op, State};
+use tollgate::algorithm::{AnyMachine, AnyState, Op};
 use tollgate::{Algorithm, Limit, Receipt, Timestamp};
 
 /// One key that can be asked. A clone is the key in another possible future.
@@ -65,7 +65,7 @@ impl Answer {
 #[derive(Clone, Debug)]
 pub(crate) struct Key {
     machine: AnyMachine,
-    state: Option<State>,
+    state: Option<AnyState>,
 }
 
 impl PartialEq for Key {

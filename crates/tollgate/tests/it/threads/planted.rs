@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tollgate::algorithm::{AnyMachine, Op, State};
+use tollgate::algorithm::{AnyMachine, AnyState, Op};
 use tollgate::{Decision, Error, KeyRef, Limit, Part, Store, Timestamp};
 
 use super::{Checked, checks, churn, groups, holds};
@@ -27,7 +27,7 @@ struct Inner {
     clock: AnyClock,
     /// Held over a whole step by the store without a race.
     whole_step: Mutex<()>,
-    states: Mutex<HashMap<Place, (AnyMachine, State)>>,
+    states: Mutex<HashMap<Place, (AnyMachine, AnyState)>>,
     /// When the last state that was forgotten had become fresh: who read the clock before that starts there.
     floor: Mutex<Timestamp>,
     hits: AtomicUsize,
@@ -56,7 +56,7 @@ impl<const RACE: u8> Planted<RACE> {
         (RACE != RACY_HITS).then(|| lock(&self.inner.whole_step))
     }
 
-    fn look(&self, place: &Place) -> Option<State> {
+    fn look(&self, place: &Place) -> Option<AnyState> {
         let state = lock(&self.inner.states).get(place).map(|(_, state)| state.clone());
         if RACE == RACY_HITS {
             // The gap in which somebody else comes.
@@ -65,7 +65,7 @@ impl<const RACE: u8> Planted<RACE> {
         state
     }
 
-    fn put(&self, prepared: &Prepared, place: Place, state: Option<State>) {
+    fn put(&self, prepared: &Prepared, place: Place, state: Option<AnyState>) {
         let mut states = lock(&self.inner.states);
         match state {
             Some(state) => drop(states.insert(place, (prepared.machine, state))),
@@ -99,7 +99,7 @@ impl<const RACE: u8> Planted<RACE> {
         prepared: &Prepared,
         key: KeyRef<'_>,
         now: Timestamp,
-        f: impl FnOnce(&AnyMachine, &mut Option<State>, Timestamp) -> Decision,
+        f: impl FnOnce(&AnyMachine, &mut Option<AnyState>, Timestamp) -> Decision,
     ) -> Decision {
         let place = prepared.place(key);
         let mut state = self.look(&place);
@@ -139,7 +139,7 @@ impl<const RACE: u8> Store for Planted<RACE> {
     ) -> bool {
         let _whole = self.step();
         let asks = |part: &Part<'_, Prepared>| {
-            let ask = |machine: &AnyMachine, state: &mut Option<State>, now| {
+            let ask = |machine: &AnyMachine, state: &mut Option<AnyState>, now| {
                 machine.apply(state, now, Op::Peek(part.cost))
             };
             self.change(part.prepared, part.key, now, ask).allowed()

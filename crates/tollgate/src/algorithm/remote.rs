@@ -1,17 +1,17 @@
 //! What a store tells that does the steps itself, in a script or a function of a database: numbers, from which the decision is made here.
 
 use super::{
-    AnyMachine, Fields, Op, State, Step, elastic_window, fixed_window, fixed_window_per_key, gcra,
-    level, sliding_window,
+    AnyMachine, AnyState, Fields, Op, Step, elastic_window, fixed_window, fixed_window_per_key,
+    gcra, level, sliding_window,
 };
 use crate::decision::Decision;
 use crate::time::Timestamp;
 
 /// What became of one operation in a store that does the steps itself.
 ///
-/// See [`AnyMachine::told`].
+/// See [`AnyMachine::remote_decision`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Told {
+pub struct RemoteStep {
     /// Whether it was allowed.
     pub allowed: bool,
     /// Units that were charged.
@@ -33,17 +33,17 @@ impl AnyMachine {
     /// The decision about an operation that was done elsewhere.
     ///
     /// ```
-    /// use tollgate::algorithm::{AnyMachine, Op, Told};
+    /// use tollgate::algorithm::{AnyMachine, Op, RemoteStep};
     /// use tollgate::{Limit, Timestamp};
     ///
     /// let machine = AnyMachine::new(&"5/minute fixed-window-per-key".parse::<Limit>()?);
-    /// let told = Told { allowed: true, charged: 1, state: Some([1_000_000, 3, 0]) };
-    /// let decision = machine.told(Op::Hit(1), Timestamp::from_micros(2_000_000), told);
+    /// let remote = RemoteStep { allowed: true, charged: 1, state: Some([1_000_000, 3, 0]) };
+    /// let decision = machine.remote_decision(Op::Hit(1), Timestamp::from_micros(2_000_000), remote);
     /// assert_eq!((decision.remaining(), decision.reset_after().as_secs()), (2, 59));
     /// # Ok::<(), tollgate::Error>(())
     /// ```
-    pub fn told(&self, op: Op, now: Timestamp, told: Told) -> Decision {
-        let Told { allowed, charged, state } = told;
+    pub fn remote_decision(&self, op: Op, now: Timestamp, remote: RemoteStep) -> Decision {
+        let RemoteStep { allowed, charged, state } = remote;
         let cost = match op {
             // What a refused take waits for is the first unit.
             Op::Take(cost) if cost > 0 && !allowed => 1,
@@ -59,33 +59,43 @@ impl AnyMachine {
         }
     }
 
-    fn state_of(&self, [a, b, c]: [u64; 3]) -> Option<State> {
+    fn state_of(&self, [a, b, c]: [u64; 3]) -> Option<AnyState> {
         let time = Timestamp::from_micros(a);
         Some(match self {
             AnyMachine::FixedWindow(_) => {
-                State::FixedWindow(fixed_window::State { window: a, count: b })
+                AnyState::FixedWindow(fixed_window::FixedWindowState { window: a, count: b })
             }
             AnyMachine::FixedWindowPerKey(_) => {
-                State::FixedWindowPerKey(fixed_window_per_key::State { start: time, count: b })
+                AnyState::FixedWindowPerKey(fixed_window_per_key::FixedWindowPerKeyState {
+                    start: time,
+                    count: b,
+                })
             }
             AnyMachine::ElasticWindow(_) => {
-                State::ElasticWindow(elastic_window::State { expiry: time, count: b })
+                AnyState::ElasticWindow(elastic_window::ElasticWindowState {
+                    expiry: time,
+                    count: b,
+                })
             }
             AnyMachine::SlidingWindow(_) => {
                 let (previous, current) = (b, c);
-                State::SlidingWindow(sliding_window::State { start: time, previous, current })
+                AnyState::SlidingWindow(sliding_window::SlidingWindowState {
+                    start: time,
+                    previous,
+                    current,
+                })
             }
-            AnyMachine::TokenBucket(level) => State::TokenBucket(level.state_of(time, b, c)),
-            AnyMachine::LeakyBucket(level) => State::LeakyBucket(level.state_of(time, b, c)),
-            AnyMachine::Gcra(_) => State::Gcra(gcra::State { tat: time, part: b }),
+            AnyMachine::TokenBucket(level) => AnyState::TokenBucket(level.state_of(time, b, c)),
+            AnyMachine::LeakyBucket(level) => AnyState::LeakyBucket(level.state_of(time, b, c)),
+            AnyMachine::Gcra(_) => AnyState::Gcra(gcra::GcraState { tat: time, part: b }),
             AnyMachine::MovingWindow(_) => return None,
         })
     }
 }
 
 impl level::Level {
-    fn state_of(&self, time: Timestamp, units: u64, rest: u64) -> level::State {
-        level::State { time, level: self.parts(units) + u128::from(rest) }
+    fn state_of(&self, time: Timestamp, units: u64, rest: u64) -> level::LevelState {
+        level::LevelState { time, level: self.parts(units) + u128::from(rest) }
     }
 }
 
@@ -113,24 +123,26 @@ mod tests {
 
     /// The numbers of a state.
     fn numbers(
-        state: &State,
+        state: &AnyState,
         period: u128,
         now: Timestamp,
         cost: u64,
         machine: &AnyMachine,
     ) -> [u64; 3] {
-        let level = |state: &level::State| {
+        let level = |state: &level::LevelState| {
             let part = |number: u128| u64::try_from(number).unwrap();
             [state.time.as_micros(), part(state.level / period), part(state.level % period)]
         };
         match state {
-            State::FixedWindow(state) => [state.window, state.count, 0],
-            State::FixedWindowPerKey(state) => [state.start.as_micros(), state.count, 0],
-            State::ElasticWindow(state) => [state.expiry.as_micros(), state.count, 0],
-            State::SlidingWindow(state) => [state.start.as_micros(), state.previous, state.current],
-            State::TokenBucket(state) | State::LeakyBucket(state) => level(state),
-            State::Gcra(state) => [state.tat.as_micros(), state.part, 0],
-            State::MovingWindow(_) => {
+            AnyState::FixedWindow(state) => [state.window, state.count, 0],
+            AnyState::FixedWindowPerKey(state) => [state.start.as_micros(), state.count, 0],
+            AnyState::ElasticWindow(state) => [state.expiry.as_micros(), state.count, 0],
+            AnyState::SlidingWindow(state) => {
+                [state.start.as_micros(), state.previous, state.current]
+            }
+            AnyState::TokenBucket(state) | AnyState::LeakyBucket(state) => level(state),
+            AnyState::Gcra(state) => [state.tat.as_micros(), state.part, 0],
+            AnyState::MovingWindow(_) => {
                 let fields = machine.apply(&mut Some(state.clone()), now, Op::Peek(cost)).fields();
                 let retry = fields.retry_at.map_or(0, Timestamp::as_micros);
                 [fields.used, fields.mark, retry]
@@ -165,12 +177,12 @@ mod tests {
                     Op::Hit(cost) | Op::Peek(cost) => *cost,
                     _ => 0,
                 };
-                let told = Told {
+                let remote = RemoteStep {
                     allowed: wanted.allowed(),
                     charged: wanted.charged(),
                     state: state.as_ref().map(|state| numbers(state, period, now, cost, &machine)),
                 };
-                let got = machine.told(*op, now, told);
+                let got = machine.remote_decision(*op, now, remote);
                 let of = |decision: &Decision| {
                     (
                         decision.allowed(),
