@@ -7,7 +7,7 @@ use tollgate::{Error, ErrorKind};
 
 use crate::http::{Reply, of_json};
 use crate::net::Draining;
-use crate::service::{Refusal, Service};
+use crate::service::{RequestError, Service};
 
 /// How often a store may be late before it counts as not ready: one late answer is no outage.
 const ATTEMPTS: usize = 3;
@@ -15,7 +15,7 @@ const ATTEMPTS: usize = 3;
 /// Anybody may ask, so what the store said goes to the log alone.
 pub(super) async fn answer(service: &Service, draining: &Draining) -> Response<Reply> {
     let reason = if draining.is_ready() {
-        decides(service.store()).await.err().map(|error| Refusal::from(error).to_string())
+        decides(service.store()).await.err().map(|error| RequestError::from(error).to_string())
     } else {
         Some("told to stop".to_owned())
     };

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::service::{Bound, Service, Verdict};
+use crate::service::{BoundRule, Service, Verdict};
 
 pub(super) fn text(service: &Service) -> String {
     let rules = service.rules();
@@ -10,7 +10,7 @@ pub(super) fn text(service: &Service) -> String {
     json!({"rules": rules, "reloads": service.reloads().status()}).to_string()
 }
 
-fn rule(bound: &Bound) -> Value {
+fn rule(bound: &BoundRule) -> Value {
     let stats = bound.stats();
     let mut rule = json!({
         "namespace": stats.namespace(),

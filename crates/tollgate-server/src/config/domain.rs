@@ -9,7 +9,7 @@ use super::rule;
 use super::section::Section;
 use super::tree::{Node, Value, quoted};
 use super::value::{Wrong, text_of};
-use crate::rules::{About, Descriptor, Pattern, Rate, Rule, Treatment, Unit};
+use crate::rules::{Descriptor, EnvoyOptions, Pattern, Rate, Rule, Treatment, Unit};
 
 /// A list of descriptors.
 pub(crate) fn read(section: &mut Section<'_>, above: &str) -> Vec<Descriptor> {
@@ -94,14 +94,14 @@ fn shortened(name: &str) -> String {
 fn rule(section: &mut Section<'_>, path: &str) -> Option<Rule> {
     let (rate, limit) = (section.node("rate_limit"), section.node("limit"));
     let charge: Option<bool> = section.value("charge");
-    let mut about = About { charge: charge == Some(true), ..About::default() };
+    let mut envoy = EnvoyOptions { charge: charge == Some(true), ..EnvoyOptions::default() };
     let mut name = None;
     let (node, treatment) = match (rate, limit) {
         (Some(rate), Some(_)) => {
             section.wrong_here("rate_limit and limit: one of them says how much, not both");
             (rate, None)
         }
-        (Some(node), None) => (node, rate_limit(section, node, charge, &mut about, &mut name)),
+        (Some(node), None) => (node, rate_limit(section, node, charge, &mut envoy, &mut name)),
         (None, Some(node)) => (node, section.convert::<Treatment>("limit", node)),
         (None, None) => {
             without_limit(section);
@@ -110,31 +110,31 @@ fn rule(section: &mut Section<'_>, path: &str) -> Option<Rule> {
     };
     for node in section.list("replaces") {
         match text_of(node) {
-            Ok(text) => about.replaces.push(text.to_owned()),
+            Ok(text) => envoy.replaces.push(text.to_owned()),
             Err(Wrong { at, message }) => section.wrong("replaces", at, message),
         }
     }
     section.put_some("name", &mut name);
-    if let Some(name) = name.as_ref().filter(|name| about.replaces.contains(name)) {
+    if let Some(name) = name.as_ref().filter(|name| envoy.replaces.contains(name)) {
         section.wrong_here(format!("replaces: {} would replace itself", quoted(name)));
     }
     let mut shadow = false;
     section.put("shadow_mode", &mut shadow);
-    section.put("quota_mode", &mut about.quota);
+    section.put("quota_mode", &mut envoy.quota);
     for name in ["detailed_metric", "value_to_metric"] {
         if section.value(name) == Some(true) {
             let at = section.place(name);
             section.warn(name, at, "metrics are counted by rule and never by value; the busiest values are at the admin port");
         }
     }
-    about.metadata = metadata(section);
+    envoy.metadata = metadata(section);
     let rule = Rule::treating(
         shortened(name.as_deref().unwrap_or(path)),
         treatment.unwrap_or(Treatment::Exempt),
     );
     let mut rule = rule::options(section, rule);
     rule.shadow |= shadow;
-    rule.about = about;
+    rule.envoy = envoy;
     rule::checked(section, &section.path("limit"), node, rule)
 }
 
@@ -182,7 +182,7 @@ fn rate_limit(
     parent: &Section<'_>,
     node: &Node,
     charge: Option<bool>,
-    about: &mut About,
+    envoy: &mut EnvoyOptions,
     name: &mut Option<String>,
 ) -> Option<Treatment> {
     let mut section = parent.inner(node, parent.path("rate_limit"))?;
@@ -194,7 +194,7 @@ fn rate_limit(
     for node in section.list("replaces") {
         let Some(mut replaced) = section.inner(node, section.path("replaces")) else { continue };
         match replaced.value::<String>("name").filter(|name| !name.is_empty()) {
-            Some(name) => about.replaces.push(name),
+            Some(name) => envoy.replaces.push(name),
             None => replaced.wrong_here("an entry needs the name of a limit"),
         }
         replaced.end();
@@ -220,7 +220,7 @@ fn rate_limit(
                 );
             }
             let requests = requests.unwrap_or(0);
-            about.rate = Some(Rate { requests, unit });
+            envoy.rate = Some(Rate { requests, unit });
             per_unit(&section, node, requests, unit, algorithm, charge)
         }
     };

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use crate::rules::{Rule, Standing};
+use crate::rules::{Rule, SourceLocation};
 
 /// A place in a text: line and column, counted from 1; the column in characters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -50,7 +50,7 @@ pub struct Problem {
 impl Problem {
     /// About a rule that no store can hold, or not this one.
     pub(crate) fn of_rule(rule: &Rule, why: &impl fmt::Display) -> Problem {
-        let Standing { file, line, column, path } = &rule.standing;
+        let SourceLocation { file, line, column, path } = &rule.location;
         let message = match &path[..] {
             "" => format!("{}: {why}", rule.name),
             path => format!("{path}: {why}"),

@@ -83,7 +83,7 @@ pub(crate) fn checked(
     node: &Node,
     mut rule: Rule,
 ) -> Option<Rule> {
-    rule.standing = section.standing(path, node.at);
+    rule.location = section.location(path, node.at);
     let all =
         std::iter::once(&rule.treatment).chain(rule.keys.iter().map(|(_, treatment)| treatment));
     let mut whole = true;

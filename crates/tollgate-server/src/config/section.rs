@@ -8,7 +8,7 @@ use super::de;
 use super::problem::{Place, Scribe};
 use super::tree::{Name, Node, Table, Value, quoted};
 use super::value::FromNode;
-use crate::rules::Standing;
+use crate::rules::SourceLocation;
 
 /// A table of a file while it is read.
 #[derive(Debug)]
@@ -163,9 +163,9 @@ impl<'a> Section<'a> {
     }
 
     /// Where something is written, by its whole path.
-    pub(crate) fn standing(&self, path: &str, at: Place) -> Standing {
+    pub(crate) fn location(&self, path: &str, at: Place) -> SourceLocation {
         let Place { line, column } = at;
-        Standing { file: Arc::clone(self.scribe.file()), line, column, path: path.into() }
+        SourceLocation { file: Arc::clone(self.scribe.file()), line, column, path: path.into() }
     }
 
     /// Nothing more is asked for: every other name is unknown.

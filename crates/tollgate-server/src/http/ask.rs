@@ -9,7 +9,7 @@ use super::json;
 use super::problem::Problem;
 use super::question::{Asked, KeyText, Question, Questions};
 use super::reply::{self, Reply};
-use crate::service::{Bound, Item, Operation, Service};
+use crate::service::{BoundRule, Item, Operation, Service};
 
 /// One question: `/v1/hit` and its like.
 pub(super) async fn one(
@@ -49,7 +49,7 @@ fn operation(asked: Asked, question: &Question<'_>) -> Result<Option<Operation>,
 
 async fn rest(
     service: &Service,
-    bound: &Bound,
+    bound: &BoundRule,
     asked: Asked,
     key: &KeyText<'_>,
     out: &mut String,
@@ -99,7 +99,7 @@ async fn in_batch(service: &Service, question: &Question<'_>) -> Result<String, 
 /// Several hits, all or nothing: `/v1/all`.
 pub(super) async fn all(service: &Service, body: &[u8]) -> Result<Response<Reply>, Problem> {
     let questions = Questions::read(body)?;
-    let mut bounds: Vec<Arc<Bound>> = Vec::with_capacity(questions.items.len());
+    let mut bounds: Vec<Arc<BoundRule>> = Vec::with_capacity(questions.items.len());
     for question in &questions.items {
         if !matches!(question.operation, None | Some(Asked::Hit)) {
             return Err(Problem::wrong("operation: all decides on hits only"));

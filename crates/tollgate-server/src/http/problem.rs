@@ -5,7 +5,7 @@ use serde::Serialize;
 use tollgate_http::PROBLEM_JSON;
 
 use super::reply::{Reply, bytes};
-use crate::service::{Refusal, RefusalKind};
+use crate::service::{RequestError, RequestErrorKind};
 
 /// A question that has no answer.
 #[derive(Debug)]
@@ -53,13 +53,13 @@ impl Problem {
     }
 }
 
-impl From<Refusal> for Problem {
-    fn from(refusal: Refusal) -> Self {
-        let status = match refusal.kind() {
-            RefusalKind::Wrong => StatusCode::BAD_REQUEST,
-            RefusalKind::Unknown => StatusCode::NOT_FOUND,
-            RefusalKind::Store => StatusCode::SERVICE_UNAVAILABLE,
+impl From<RequestError> for Problem {
+    fn from(error: RequestError) -> Self {
+        let status = match error.kind() {
+            RequestErrorKind::Invalid => StatusCode::BAD_REQUEST,
+            RequestErrorKind::UnknownRule => StatusCode::NOT_FOUND,
+            RequestErrorKind::Store => StatusCode::SERVICE_UNAVAILABLE,
         };
-        Problem::new(status, refusal.to_string())
+        Problem::new(status, error.to_string())
     }
 }

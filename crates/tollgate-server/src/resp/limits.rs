@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Bounds on what one client can make the server hold.
+/// BoundRules on what one client can make the server hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes of one argument.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::service::{Bound, Refusal};
+use crate::service::{BoundRule, RequestError};
 
 /// How many are remembered: who sends more different ones at a time asks the service, which remembers more.
 const ROOM: usize = 4;
@@ -28,7 +28,7 @@ impl From<(&str, &str)> for Words {
 
 #[derive(Debug)]
 pub(super) struct Memo<Sent> {
-    known: Vec<(Sent, Arc<Bound>)>,
+    known: Vec<(Sent, Arc<BoundRule>)>,
     /// Of the service that it is from.
     edition: u64,
     /// The one to be replaced next.
@@ -48,8 +48,8 @@ impl<Sent> Memo<Sent> {
         &mut self,
         edition: u64,
         sent: S,
-        look: impl FnOnce() -> Result<Arc<Bound>, Refusal>,
-    ) -> Result<Arc<Bound>, Refusal>
+        look: impl FnOnce() -> Result<Arc<BoundRule>, RequestError>,
+    ) -> Result<Arc<BoundRule>, RequestError>
     where
         Sent: PartialEq<S> + From<S>,
     {

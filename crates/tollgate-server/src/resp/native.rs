@@ -7,7 +7,7 @@ use super::question::{Question, What};
 use super::session::Session;
 use super::shape::Shape;
 use super::throttle::integer;
-use crate::service::{Bound, Operation, Refusal, Service};
+use crate::service::{BoundRule, Operation, RequestError, Service};
 
 /// The longest words that a connection remembers: ten thousand of them have little room each.
 const REMEMBERED: usize = 128;
@@ -24,7 +24,7 @@ pub(super) fn question<'a>(
     service: &Service,
     verb: &[u8],
     command: Command<'a, '_>,
-) -> Result<Question<&'a [u8]>, Refusal> {
+) -> Result<Question<&'a [u8]>, RequestError> {
     if let b"TG.ALL" | b"TG.EACH" = verb {
         return several(session, service, verb, command);
     }
@@ -41,7 +41,9 @@ pub(super) fn question<'a>(
         b"TG.TAKE" => (Operation::Take(cost), Shape::Native),
         b"TG.CHARGE" => (Operation::Charge(cost), Shape::Native),
         b"TG.REFUND" => (Operation::Refund(cost), Shape::Native),
-        _ if options.cost.is_some() => return Err(Refusal::wrong("COST: not with this command")),
+        _ if options.cost.is_some() => {
+            return Err(RequestError::invalid("COST: not with this command"));
+        }
         b"TG.SET" => (Operation::Set(set.unwrap_or_default()), Shape::Native),
         b"TG.USAGE" => (Operation::Usage, Shape::Usage),
         _ => return Ok(Question { what: What::Reset { bound, key }, shape: Shape::Native }),
@@ -55,17 +57,17 @@ fn several<'a>(
     service: &Service,
     verb: &[u8],
     command: Command<'a, '_>,
-) -> Result<Question<&'a [u8]>, Refusal> {
+) -> Result<Question<&'a [u8]>, RequestError> {
     let count = units("items", command.argument(1))?;
     let end = usize::try_from(count).ok().and_then(|count| count.checked_mul(3)?.checked_add(2));
     let Some(end) = end.filter(|end| count > 0 && *end <= command.len()) else {
-        return Err(Refusal::wrong(format!(
+        return Err(RequestError::invalid(format!(
             "items {count}: must be the number of `limit key cost` that follow"
         )));
     };
     let options = options(command, end)?;
     if options.cost.is_some() {
-        return Err(Refusal::wrong("COST: each item has its own"));
+        return Err(RequestError::invalid("COST: each item has its own"));
     }
     let namespace = options.namespace.unwrap_or_default();
     let mut item = |first: usize| {
@@ -76,7 +78,7 @@ fn several<'a>(
     };
     let items = (2..end).step_by(3).map(&mut item);
     let what = match verb {
-        b"TG.ALL" => What::All(items.collect::<Result<_, Refusal>>()?),
+        b"TG.ALL" => What::All(items.collect::<Result<_, RequestError>>()?),
         _ => What::Each(items.collect()),
     };
     Ok(Question { what, shape: Shape::Native })
@@ -88,7 +90,7 @@ fn bound(
     service: &Service,
     namespace: &str,
     limit: &str,
-) -> Result<Arc<Bound>, Refusal> {
+) -> Result<Arc<BoundRule>, RequestError> {
     if namespace.len() + limit.len() > REMEMBERED {
         return service.resolve(namespace, limit);
     }
@@ -96,7 +98,7 @@ fn bound(
     session.by_words.find(service.edition(), (namespace, limit), look)
 }
 
-fn options<'a>(command: Command<'a, '_>, first: usize) -> Result<Options<'a>, Refusal> {
+fn options<'a>(command: Command<'a, '_>, first: usize) -> Result<Options<'a>, RequestError> {
     let mut options = Options::default();
     let mut at = first;
     while let Some(name) = command.argument(at) {
@@ -106,7 +108,9 @@ fn options<'a>(command: Command<'a, '_>, first: usize) -> Result<Options<'a>, Re
             b"NAMESPACE" => options.namespace = Some(text("NAMESPACE", value)?),
             _ => {
                 let brief = name[..name.len().min(32)].escape_ascii();
-                return Err(Refusal::wrong(format!("option '{brief}': must be COST or NAMESPACE")));
+                return Err(RequestError::invalid(format!(
+                    "option '{brief}': must be COST or NAMESPACE"
+                )));
             }
         }
         at += 2;
@@ -114,14 +118,15 @@ fn options<'a>(command: Command<'a, '_>, first: usize) -> Result<Options<'a>, Re
     Ok(options)
 }
 
-fn units(what: &str, argument: Option<&[u8]>) -> Result<u64, Refusal> {
+fn units(what: &str, argument: Option<&[u8]>) -> Result<u64, RequestError> {
     let number = integer(what, argument.unwrap_or_default())?;
     u64::try_from(number)
-        .map_err(|_| Refusal::wrong(format!("{what} {number}: must not be negative")))
+        .map_err(|_| RequestError::invalid(format!("{what} {number}: must not be negative")))
 }
 
 /// Names of rules are text; keys may be anything.
-fn text<'a>(what: &str, argument: Option<&'a [u8]>) -> Result<&'a str, Refusal> {
-    let argument = argument.ok_or_else(|| Refusal::wrong(format!("{what}: is missing")))?;
-    std::str::from_utf8(argument).map_err(|_| Refusal::wrong(format!("{what}: must be UTF-8")))
+fn text<'a>(what: &str, argument: Option<&'a [u8]>) -> Result<&'a str, RequestError> {
+    let argument = argument.ok_or_else(|| RequestError::invalid(format!("{what}: is missing")))?;
+    std::str::from_utf8(argument)
+        .map_err(|_| RequestError::invalid(format!("{what}: must be UTF-8")))
 }

@@ -7,7 +7,7 @@ use super::reply::{Protocol, Reply};
 use super::shape::{self, Shape};
 use super::trace::Traced;
 use crate::observe;
-use crate::service::{Answer, Bound, Item, Operation, Refusal, Service};
+use crate::service::{Answer, BoundRule, Item, Operation, RequestError, Service};
 
 /// A question, and how its answer is told. `K` is a key: borrowed from what the client sent, or its own if it has to wait.
 #[derive(Debug)]
@@ -19,22 +19,22 @@ pub(super) struct Question<K> {
 #[derive(Debug)]
 pub(super) enum What<K> {
     Ask {
-        bound: Arc<Bound>,
+        bound: Arc<BoundRule>,
         key: K,
         operation: Operation,
     },
     Reset {
-        bound: Arc<Bound>,
+        bound: Arc<BoundRule>,
         key: K,
     },
     /// Hits, all or nothing.
     All(Vec<Hit<K>>),
     /// Hits, each for itself; an item that makes no sense has its error.
-    Each(Vec<Result<Hit<K>, Refusal>>),
+    Each(Vec<Result<Hit<K>, RequestError>>),
 }
 
 /// Limit, key, cost.
-pub(super) type Hit<K> = (Arc<Bound>, K, u64);
+pub(super) type Hit<K> = (Arc<BoundRule>, K, u64);
 
 pub(super) type OwnKey = Box<[u8]>;
 
@@ -73,7 +73,7 @@ impl Question<OwnKey> {
                 let reply = &mut Reply { out: &mut out, protocol };
                 match bound.reset(&key[..]).await {
                     Ok(was_there) => reply.integer(i64::from(was_there)),
-                    Err(refusal) => shape::refusal(&refusal, reply),
+                    Err(error) => shape::error(&error, reply),
                 }
             }
             What::All(items) => {
@@ -85,7 +85,7 @@ impl Question<OwnKey> {
                 let reply = &mut Reply { out: &mut out, protocol };
                 match answers {
                     Ok(answers) => shape::all(&answers, reply),
-                    Err(refusal) => shape::refusal(&refusal, reply),
+                    Err(error) => shape::error(&error, reply),
                 }
             }
             What::Each(items) => {
@@ -94,9 +94,9 @@ impl Question<OwnKey> {
                 for item in items {
                     let (bound, key, cost) = match item {
                         Ok(hit) => hit,
-                        Err(refusal) => {
+                        Err(error) => {
                             service.observer().port(observe::Protocol::Resp).wrong();
-                            shape::refusal(&refusal, &mut Reply { out: flight.said(), protocol });
+                            shape::error(&error, &mut Reply { out: flight.said(), protocol });
                             continue;
                         }
                     };
@@ -112,9 +112,9 @@ impl Question<OwnKey> {
     }
 }
 
-pub(super) fn tell(shape: Shape, answer: &Result<Answer, Refusal>, reply: &mut Reply<'_>) {
+pub(super) fn tell(shape: Shape, answer: &Result<Answer, RequestError>, reply: &mut Reply<'_>) {
     match answer {
         Ok(answer) => shape.tell(answer, reply),
-        Err(refusal) => shape::refusal(refusal, reply),
+        Err(error) => shape::error(error, reply),
     }
 }

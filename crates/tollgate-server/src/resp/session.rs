@@ -208,13 +208,13 @@ impl Session {
 
     fn asked<'a>(
         &self,
-        question: Result<Question<&'a [u8]>, crate::service::Refusal>,
+        question: Result<Question<&'a [u8]>, crate::service::RequestError>,
         out: &mut Vec<u8>,
     ) -> Step<'a> {
         match question {
             Ok(question) => Step::Ask(question),
-            Err(refusal) => {
-                super::shape::refusal(&refusal, &mut Reply { out, protocol: self.protocol });
+            Err(error) => {
+                super::shape::error(&error, &mut Reply { out, protocol: self.protocol });
                 Step::Said
             }
         }

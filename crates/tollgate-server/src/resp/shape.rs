@@ -5,7 +5,7 @@ use std::time::Duration;
 use tollgate::{Decision, Timestamp};
 
 use super::reply::Reply;
-use crate::service::{Answer, Refusal, RefusalKind};
+use crate::service::{Answer, RequestError, RequestErrorKind};
 
 /// The command's way to tell its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -173,11 +173,11 @@ fn micros(span: Duration) -> i64 {
 }
 
 /// Never a decision.
-pub(super) fn refusal(refusal: &Refusal, reply: &mut Reply<'_>) {
-    let code = match refusal.kind() {
-        RefusalKind::Wrong => "ERR",
-        RefusalKind::Unknown => "UNKNOWN",
-        RefusalKind::Store => "STORE",
+pub(super) fn error(error: &RequestError, reply: &mut Reply<'_>) {
+    let code = match error.kind() {
+        RequestErrorKind::Invalid => "ERR",
+        RequestErrorKind::UnknownRule => "UNKNOWN",
+        RequestErrorKind::Store => "STORE",
     };
-    reply.error(code, refusal);
+    reply.error(code, error);
 }

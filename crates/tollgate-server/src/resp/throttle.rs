@@ -9,14 +9,14 @@ use super::parser::Command;
 use super::question::{Question, What};
 use super::session::Session;
 use super::shape::Shape;
-use crate::service::{Bound, Operation, Refusal, Service};
+use crate::service::{BoundRule, Operation, RequestError, Service};
 
 /// `CL.THROTTLE key max_burst count period [quantity]`: a burst of `max_burst + 1`; no quantity looks, a negative one gives back.
 pub(super) fn cell<'a>(
     session: &mut Session,
     service: &Service,
     command: Command<'a, '_>,
-) -> Result<Question<&'a [u8]>, Refusal> {
+) -> Result<Question<&'a [u8]>, RequestError> {
     let [key, burst, count, period] = arguments(command)?;
     let burst = positive("max_burst", burst, 0)?.saturating_add(1);
     let bound = bound(session, service, "CL.THROTTLE", burst, count, period)?;
@@ -33,7 +33,7 @@ pub(super) fn crab<'a>(
     session: &mut Session,
     service: &Service,
     command: Command<'a, '_>,
-) -> Result<Question<&'a [u8]>, Refusal> {
+) -> Result<Question<&'a [u8]>, RequestError> {
     let [key, burst, count, period] = arguments(command)?;
     let burst = positive("max_burst", burst, 1)?;
     let bound = bound(session, service, "THROTTLE", burst, count, period)?;
@@ -42,22 +42,26 @@ pub(super) fn crab<'a>(
         units => match u64::try_from(units) {
             Ok(units) => Operation::Hit(units),
             Err(_) => {
-                return Err(Refusal::wrong(format!("quantity {units}: must not be negative")));
+                return Err(RequestError::invalid(format!(
+                    "quantity {units}: must not be negative"
+                )));
             }
         },
     };
     Ok(Question { what: What::Ask { bound, key, operation }, shape: Shape::Crab })
 }
 
-fn arguments<'a>(command: Command<'a, '_>) -> Result<[&'a [u8]; 4], Refusal> {
+fn arguments<'a>(command: Command<'a, '_>) -> Result<[&'a [u8]; 4], RequestError> {
     if command.len() > 6 {
-        return Err(Refusal::wrong("too many arguments: key max_burst count period [quantity]"));
+        return Err(RequestError::invalid(
+            "too many arguments: key max_burst count period [quantity]",
+        ));
     }
     let argument = |index| command.argument(index).unwrap_or_default();
     Ok([argument(1), argument(2), argument(3), argument(4)])
 }
 
-fn quantity(command: Command<'_, '_>) -> Result<i64, Refusal> {
+fn quantity(command: Command<'_, '_>) -> Result<i64, RequestError> {
     command.argument(5).map_or(Ok(1), |text| integer("quantity", text))
 }
 
@@ -69,7 +73,7 @@ fn bound(
     burst: u64,
     count: &[u8],
     period: &[u8],
-) -> Result<Arc<Bound>, Refusal> {
+) -> Result<Arc<BoundRule>, RequestError> {
     let (count, period) = (positive("count", count, 1)?, positive("period", period, 1)?);
     session.by_numbers.find(service.edition(), (name, burst, count, period), || {
         let limit = Limit::new(count, Duration::from_secs(period)).algorithm(Algorithm::Gcra);
@@ -79,20 +83,21 @@ fn bound(
     })
 }
 
-fn positive(what: &str, text: &[u8], least: u64) -> Result<u64, Refusal> {
+fn positive(what: &str, text: &[u8], least: u64) -> Result<u64, RequestError> {
     match u64::try_from(integer(what, text)?) {
         Ok(number) if number >= least => Ok(number),
-        _ => {
-            Err(Refusal::wrong(format!("{what} {}: must be at least {least}", text.escape_ascii())))
-        }
+        _ => Err(RequestError::invalid(format!(
+            "{what} {}: must be at least {least}",
+            text.escape_ascii()
+        ))),
     }
 }
 
 /// A whole number, as Redis reads them: nothing but digits and a sign.
-pub(super) fn integer(what: &str, text: &[u8]) -> Result<i64, Refusal> {
+pub(super) fn integer(what: &str, text: &[u8]) -> Result<i64, RequestError> {
     let wrong = || {
         let brief = text[..text.len().min(32)].escape_ascii();
-        Refusal::wrong(format!("{what} '{brief}': must be an integer"))
+        RequestError::invalid(format!("{what} '{brief}': must be an integer"))
     };
     let digits = text.strip_prefix(b"-").unwrap_or(text);
     if digits.is_empty() || digits.len() > 19 {

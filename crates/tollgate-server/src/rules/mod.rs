@@ -1,17 +1,17 @@
 //! Rules: what operators write. Plain data; [`service`](crate::service) puts them on a store.
 
-mod about;
 mod descriptor;
+mod envoy;
+mod location;
 mod pattern;
 mod rule;
-mod standing;
 mod table;
 
-pub use about::{About, Rate, Unit};
 pub use descriptor::Descriptor;
+pub use envoy::{EnvoyOptions, Rate, Unit};
+pub use location::SourceLocation;
 pub use pattern::{Pattern, Patterns};
 pub use rule::{Rule, Treatment};
-pub use standing::Standing;
 pub use table::Row;
 
 use std::collections::BTreeMap;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tollgate::shared::OnFailure;
 use tollgate::{Limit, LimitBuilder, LimitError, Policy};
 
-use super::{About, Patterns, Standing};
+use super::{EnvoyOptions, Patterns, SourceLocation};
 
 /// A limit with a name, and what operators want to be different for some keys.
 ///
@@ -29,9 +29,9 @@ pub struct Rule {
     /// How long the store may take, instead of what holds for all rules.
     pub deadline: Option<Duration>,
     /// What only rules of domains say.
-    pub about: About,
+    pub envoy: EnvoyOptions,
     /// Where it is written.
-    pub standing: Standing,
+    pub location: SourceLocation,
 }
 
 /// What happens to a key.
@@ -62,8 +62,8 @@ impl Rule {
             costs: Patterns::default(),
             on_failure: None,
             deadline: None,
-            about: About::default(),
-            standing: Standing::default(),
+            envoy: EnvoyOptions::default(),
+            location: SourceLocation::default(),
         }
     }
 

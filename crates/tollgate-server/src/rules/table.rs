@@ -80,10 +80,10 @@ fn options(rule: &Rule) -> Vec<String> {
     if rule.shadow {
         options.push("shadow".to_owned());
     }
-    if rule.about.quota {
+    if rule.envoy.quota {
         options.push("quota".to_owned());
     }
-    if rule.about.charge {
+    if rule.envoy.charge {
         options.push("charge".to_owned());
     }
     if rule.cost != 1 {
@@ -91,7 +91,7 @@ fn options(rule: &Rule) -> Vec<String> {
     }
     options.extend(rule.costs.iter().map(|(key, cost)| format!("{key}: cost {cost}")));
     options.extend(rule.keys.iter().map(|(key, treatment)| format!("{key}: {}", words(treatment))));
-    options.extend(rule.about.replaces.iter().map(|name| format!("replaces {name}")));
+    options.extend(rule.envoy.replaces.iter().map(|name| format!("replaces {name}")));
     if let Some(on_failure) = rule.on_failure {
         options.push(format!("on failure {}", outage(on_failure)));
     }

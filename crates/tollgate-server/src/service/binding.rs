@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tollgate::shared::AnyStore;
 
-use super::{Bound, Defaults};
+use super::{BoundRule, Defaults};
 use crate::config::{Problem, Problems};
 use crate::rules::Rule;
 
@@ -21,11 +21,11 @@ impl<'a> Binding<'a> {
     }
 
     /// A rule on the store, unless it cannot hold that: then this is written down.
-    pub(super) fn rule(&mut self, namespace: &str, rule: &Rule) -> Option<Arc<Bound>> {
-        match Bound::new(self.store, self.defaults, namespace, rule) {
+    pub(super) fn rule(&mut self, namespace: &str, rule: &Rule) -> Option<Arc<BoundRule>> {
+        match BoundRule::new(self.store, self.defaults, namespace, rule) {
             Ok(bound) => Some(Arc::new(bound)),
-            Err(refusal) => {
-                self.problems.push(Problem::of_rule(rule, &refusal));
+            Err(error) => {
+                self.problems.push(Problem::of_rule(rule, &error));
                 None
             }
         }

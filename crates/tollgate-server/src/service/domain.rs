@@ -7,7 +7,7 @@ use foldhash::fast::RandomState;
 use tollgate::{Form, Key, KeyRef, Parts};
 
 use super::binding::Binding;
-use super::bound::Bound;
+use super::bound_rule::BoundRule;
 use crate::rules::{Descriptor, Pattern};
 
 /// The rules of a domain, found by the entries of a descriptor in a few look-ups for each.
@@ -27,7 +27,7 @@ struct OfKey {
 
 #[derive(Debug, Default)]
 struct Node {
-    bound: Option<Arc<Bound>>,
+    bound: Option<Arc<BoundRule>>,
     /// What stands for the value in the key of a counter, where all values share it.
     shared: Option<Box<str>>,
     next: Level,
@@ -55,7 +55,7 @@ impl Entry for (&str, &str) {
 #[derive(Clone, Debug)]
 pub struct Match {
     /// The rule.
-    pub bound: Arc<Bound>,
+    pub bound: Arc<BoundRule>,
     /// The counter.
     pub key: DescriptorKey,
 }
@@ -115,7 +115,7 @@ impl Domain {
     }
 
     /// All rules in it.
-    pub(crate) fn bounds(&self) -> impl Iterator<Item = &Arc<Bound>> {
+    pub(crate) fn bounds(&self) -> impl Iterator<Item = &Arc<BoundRule>> {
         let mut found = Vec::new();
         collect(&self.0, &mut found);
         found.into_iter()
@@ -141,7 +141,7 @@ impl OfKey {
     }
 }
 
-fn collect<'a>(level: &'a Level, found: &mut Vec<&'a Arc<Bound>>) {
+fn collect<'a>(level: &'a Level, found: &mut Vec<&'a Arc<BoundRule>>) {
     for of_key in level.values() {
         let wild = of_key.wild.iter().map(|(_, node)| node);
         for node in of_key.exact.values().chain(wild).chain(of_key.any.as_deref()) {

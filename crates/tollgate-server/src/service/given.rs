@@ -7,8 +7,8 @@ use tollgate::Policy;
 use tollgate::shared::AnyStore;
 
 use super::Defaults;
-use super::bound::Bound;
-use super::refusal::Refusal;
+use super::bound_rule::BoundRule;
+use super::error::RequestError;
 
 /// The longest namespace that a request may bring, in bytes.
 const MAX_NAMESPACE: usize = 255;
@@ -24,7 +24,7 @@ pub(crate) struct Given {
 
 #[derive(Debug, Default)]
 struct Kept {
-    bounds: HashMap<(Box<str>, Policy), Arc<Bound>>,
+    bounds: HashMap<(Box<str>, Policy), Arc<BoundRule>>,
     /// The limits in all of them.
     limits: usize,
 }
@@ -47,7 +47,7 @@ impl Given {
         defaults: &Defaults,
         namespace: &str,
         policy: &Policy,
-    ) -> Result<Arc<Bound>, Refusal> {
+    ) -> Result<Arc<BoundRule>, RequestError> {
         let key = (Box::from(namespace), policy.clone());
         let read = self.kept.read().unwrap_or_else(PoisonError::into_inner);
         if let Some(bound) = read.bounds.get(&key) {
@@ -56,7 +56,7 @@ impl Given {
         let is_full = read.limits + policy.limits().len() > self.max_limits;
         drop(read);
         if namespace.len() > MAX_NAMESPACE {
-            return Err(Refusal::wrong(format!(
+            return Err(RequestError::invalid(format!(
                 "namespace of {} bytes: must be at most {MAX_NAMESPACE} bytes long",
                 namespace.len()
             )));
@@ -67,7 +67,7 @@ impl Given {
         }
         // Apart from the namespaces of rules.
         let apart = format!("~{namespace}");
-        let bound = Arc::new(Bound::bare(store, defaults, &apart, policy)?);
+        let bound = Arc::new(BoundRule::bare(store, defaults, &apart, policy)?);
         let mut write = self.write();
         if let Some(bound) = write.bounds.get(&key) {
             return Ok(Arc::clone(bound));
@@ -108,7 +108,7 @@ mod tests {
         for number in 0..50 * LIMITS {
             let namespace = format!("tenant {number}");
             let both = service.resolve(&namespace, "5/minute; 10/hour");
-            let both = both.unwrap_or_else(|refusal| panic!("limit {number}: {refusal}"));
+            let both = both.unwrap_or_else(|error| panic!("limit {number}: {error}"));
             let again = service.resolve(&namespace, "5/minute; 10/hour").unwrap();
             assert!(Arc::ptr_eq(&both, &again), "it is cached");
             clock.advance(Duration::from_secs(60));
@@ -122,8 +122,8 @@ mod tests {
         let service = service(Memory::new(), 100);
         let resolve = |bytes| service.resolve(&"n".repeat(bytes), "1/day");
         assert!(resolve(MAX_NAMESPACE).is_ok());
-        let refusal = resolve(MAX_NAMESPACE + 1).unwrap_err();
+        let error = resolve(MAX_NAMESPACE + 1).unwrap_err();
         let says = "namespace of 256 bytes: must be at most 255 bytes long";
-        assert_eq!(refusal.to_string(), says);
+        assert_eq!(error.to_string(), says);
     }
 }

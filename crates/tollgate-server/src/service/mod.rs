@@ -2,19 +2,19 @@
 
 mod answer;
 mod binding;
-mod bound;
+mod bound_rule;
 mod domain;
+mod error;
 mod given;
 mod limiter;
-mod refusal;
 mod resolve;
 mod together;
 
 pub use answer::{Answer, Decisions, Verdict};
-pub use bound::Bound;
+pub use bound_rule::BoundRule;
 pub use domain::{DescriptorKey, Entry, Match};
+pub use error::{RequestError, RequestErrorKind};
 pub use limiter::{Limiter, Operation};
-pub use refusal::{Refusal, RefusalKind};
 pub use together::Item;
 
 use std::collections::{HashMap, HashSet};
@@ -41,7 +41,7 @@ use resolve::Texts;
 #[derive(Debug)]
 pub struct Service {
     store: AnyStore,
-    rules: ArcSwap<Bounds>,
+    rules: ArcSwap<BoundRules>,
     /// How often they were replaced.
     edition: AtomicU64,
     given: Given,
@@ -81,10 +81,10 @@ type Names<T> = HashMap<Box<str>, T, foldhash::fast::RandomState>;
 
 /// The rules in force.
 #[derive(Debug, Default)]
-struct Bounds {
+struct BoundRules {
     defaults: Defaults,
     /// By namespace and name.
-    limits: Names<Names<Arc<Bound>>>,
+    limits: Names<Names<Arc<BoundRule>>>,
     domains: Names<Domain>,
 }
 
@@ -95,7 +95,7 @@ impl Service {
     /// When the store cannot hold some of the limits: all of them, by file and line.
     pub fn new(store: AnyStore, defaults: Defaults, rules: &RuleSet) -> Result<Service, Problems> {
         let observer = Observer::default();
-        let bounds = Bounds::new(&store, defaults, rules)?;
+        let bounds = BoundRules::new(&store, defaults, rules)?;
         bounds.count_in(&observer);
         let given = Given::new(defaults.given);
         Ok(Service {
@@ -120,7 +120,7 @@ impl Service {
     /// # Errors
     /// When the store cannot hold some of the limits: all of them, by file and line. Then the old rules stay in force.
     pub fn replace(&self, defaults: Defaults, rules: &RuleSet) -> Result<(), Problems> {
-        let bounds = Bounds::new(&self.store, defaults, rules)?;
+        let bounds = BoundRules::new(&self.store, defaults, rules)?;
         bounds.count_in(&self.observer);
         let before = self.rules.swap(Arc::new(bounds));
         if before.defaults != defaults {
@@ -136,11 +136,11 @@ impl Service {
     ///
     /// # Errors
     /// When there is none.
-    pub fn named(&self, namespace: &str, name: &str) -> Result<Arc<Bound>, Refusal> {
-        self.find_named(namespace, name).ok_or_else(|| Refusal::unknown(namespace, name))
+    pub fn named(&self, namespace: &str, name: &str) -> Result<Arc<BoundRule>, RequestError> {
+        self.find_named(namespace, name).ok_or_else(|| RequestError::unknown_rule(namespace, name))
     }
 
-    pub(crate) fn find_named(&self, namespace: &str, name: &str) -> Option<Arc<Bound>> {
+    pub(crate) fn find_named(&self, namespace: &str, name: &str) -> Option<Arc<BoundRule>> {
         self.rules.load().limits.get(namespace)?.get(name).cloned()
     }
 
@@ -159,7 +159,7 @@ impl Service {
     ///
     /// # Errors
     /// When the store cannot hold it.
-    pub fn given(&self, namespace: &str, policy: &Policy) -> Result<Arc<Bound>, Refusal> {
+    pub fn given(&self, namespace: &str, policy: &Policy) -> Result<Arc<BoundRule>, RequestError> {
         let defaults = self.rules.load().defaults;
         let bound = self.given.bound(&self.store, &defaults, namespace, policy)?;
         // All of them together: how many there are is up to clients.
@@ -178,10 +178,10 @@ impl Service {
     /// When the store does not answer and no rule says what to do then.
     pub async fn ask<K: Key>(
         &self,
-        bound: &Bound,
+        bound: &BoundRule,
         key: K,
         operation: Operation,
-    ) -> Result<Answer, Refusal> {
+    ) -> Result<Answer, RequestError> {
         if let Operation::Hit(cost) = operation
             && let Some(answer) = self.hit_now(bound, &key, cost)
         {
@@ -192,7 +192,7 @@ impl Service {
             Ok(answer) if matches!(operation, Operation::Hit(_) | Operation::Take(_)) => {
                 self.saw(bound, &key, answer.verdict);
             }
-            Err(refusal) if refusal.kind() == RefusalKind::Store => bound.stats().failed(),
+            Err(error) if error.is_of_store() => bound.stats().failed(),
             Ok(_) | Err(_) => {}
         }
         answer
@@ -200,14 +200,19 @@ impl Service {
 
     /// A hit without a future, where nobody has to be waited for, as on a store in this process; `None` where somebody has, and then nothing was asked.
     #[inline]
-    pub fn hit_now<K: Key + ?Sized>(&self, bound: &Bound, key: &K, cost: u64) -> Option<Answer> {
+    pub fn hit_now<K: Key + ?Sized>(
+        &self,
+        bound: &BoundRule,
+        key: &K,
+        cost: u64,
+    ) -> Option<Answer> {
         let answer = bound.hit_now(key, cost)?;
         self.saw(bound, key, answer.verdict);
         Some(answer)
     }
 
     /// Counts a hit.
-    fn saw<K: Key + ?Sized>(&self, bound: &Bound, key: &K, verdict: Verdict) {
+    fn saw<K: Key + ?Sized>(&self, bound: &BoundRule, key: &K, verdict: Verdict) {
         key.with_key(|key| self.observer.saw(bound.stats(), key, verdict));
         if !verdict.passes() {
             telemetry::denied(bound.stats(), verdict);
@@ -216,13 +221,13 @@ impl Service {
 
     /// The rules in force: those of namespaces, then those of domains, in order.
     #[must_use]
-    pub fn rules(&self) -> Vec<Arc<Bound>> {
+    pub fn rules(&self) -> Vec<Arc<BoundRule>> {
         let bounds = self.rules.load();
         let named = bounds.limits.values().flat_map(HashMap::values);
         let of_domains = bounds.domains.values().flat_map(Domain::bounds);
         let mut rules: Vec<_> = named.chain(of_domains).map(Arc::clone).collect();
         rules.sort_by(|a, b| {
-            let place = |bound: &Bound| {
+            let place = |bound: &BoundRule| {
                 let stats = bound.stats();
                 [stats.domain(), stats.namespace(), bound.name()].map(str::to_owned)
             };
@@ -244,7 +249,7 @@ impl Service {
     }
 }
 
-impl Bounds {
+impl BoundRules {
     /// Counts of rules that were there before go on; those of rules that are no more end.
     fn count_in(&self, observer: &Observer) {
         // Limits that come with requests have no name.
@@ -264,8 +269,8 @@ impl Bounds {
         observer.retain(|stats| known.contains(&[stats.namespace(), stats.domain(), stats.name()]));
     }
 
-    fn new(store: &AnyStore, defaults: Defaults, rules: &RuleSet) -> Result<Bounds, Problems> {
-        let mut bounds = Bounds { defaults, ..Bounds::default() };
+    fn new(store: &AnyStore, defaults: Defaults, rules: &RuleSet) -> Result<BoundRules, Problems> {
+        let mut bounds = BoundRules { defaults, ..BoundRules::default() };
         let mut binding = Binding::new(store, &defaults);
         for ((namespace, name), rule) in &rules.limits {
             let Some(bound) = binding.rule(namespace, rule) else { continue };

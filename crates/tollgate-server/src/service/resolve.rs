@@ -6,8 +6,8 @@ use std::sync::{Arc, PoisonError, RwLock, Weak};
 use tollgate::Policy;
 
 use super::Service;
-use super::bound::Bound;
-use super::refusal::Refusal;
+use super::bound_rule::BoundRule;
+use super::error::RequestError;
 
 /// Texts of limits that came with requests lately, so that they need not be parsed again. The limits
 /// themselves are kept in [`Given`](super::given::Given): a limit that is dropped there is dropped.
@@ -16,7 +16,7 @@ pub(crate) struct Texts(RwLock<Kept>);
 
 #[derive(Debug, Default)]
 struct Kept {
-    by_namespace: HashMap<Box<str>, HashMap<Box<str>, Weak<Bound>>>,
+    by_namespace: HashMap<Box<str>, HashMap<Box<str>, Weak<BoundRule>>>,
     /// The texts in all namespaces.
     texts: usize,
 }
@@ -29,7 +29,7 @@ const MAX_TEXTS: usize = 10_000;
 const MAX_TEXT: usize = 1_024;
 
 impl Texts {
-    fn find(&self, namespace: &str, text: &str) -> Option<Arc<Bound>> {
+    fn find(&self, namespace: &str, text: &str) -> Option<Arc<BoundRule>> {
         let read = self.0.read().unwrap_or_else(PoisonError::into_inner);
         read.by_namespace.get(namespace)?.get(text)?.upgrade()
     }
@@ -39,7 +39,7 @@ impl Texts {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = Kept::default();
     }
 
-    fn keep(&self, namespace: &str, text: &str, bound: &Arc<Bound>) {
+    fn keep(&self, namespace: &str, text: &str, bound: &Arc<BoundRule>) {
         if text.len() > MAX_TEXT {
             return;
         }
@@ -59,7 +59,7 @@ impl Service {
     ///
     /// # Errors
     /// When it is neither, or the store cannot hold it.
-    pub fn resolve(&self, namespace: &str, limit: &str) -> Result<Arc<Bound>, Refusal> {
+    pub fn resolve(&self, namespace: &str, limit: &str) -> Result<Arc<BoundRule>, RequestError> {
         let known = self.find_named(namespace, limit);
         if let Some(bound) = known.or_else(|| self.texts.find(namespace, limit)) {
             return Ok(bound);
@@ -67,9 +67,9 @@ impl Service {
         let policy: Policy = limit.parse().map_err(|error| {
             // Who wrote a number meant a limit; who did not, a name.
             if limit.trim_start().starts_with(|c: char| c.is_ascii_digit()) {
-                Refusal::wrong(format!("limit {limit:?}: {error}"))
+                RequestError::invalid(format!("limit {limit:?}: {error}"))
             } else {
-                Refusal::unknown(namespace, limit)
+                RequestError::unknown_rule(namespace, limit)
             }
         })?;
         let bound = self.given(namespace, &policy)?;

@@ -5,15 +5,15 @@ use tollgate::{Decision, Key, KeyRef, PolicyDecision};
 
 use super::Service;
 use super::answer::{Answer, Decisions, Verdict};
-use super::bound::Bound;
+use super::bound_rule::BoundRule;
+use super::error::{RequestError, RequestErrorKind};
 use super::limiter::Operation;
-use super::refusal::{Refusal, RefusalKind};
 
 /// One of several things asked together.
 #[derive(Clone, Copy, Debug)]
 pub struct Item<'a, K = &'a [u8]> {
     /// Which limit.
-    pub bound: &'a Bound,
+    pub bound: &'a BoundRule,
     /// For which key.
     pub key: K,
     /// Units.
@@ -40,7 +40,10 @@ impl Service {
     ///
     /// # Errors
     /// As [`ask`](Service::ask); and when one counter is named twice, or the store cannot decide these keys at once.
-    pub async fn hit_all<K: Key>(&self, items: &[Item<'_, K>]) -> Result<Vec<Answer>, Refusal> {
+    pub async fn hit_all<K: Key>(
+        &self,
+        items: &[Item<'_, K>],
+    ) -> Result<Vec<Answer>, RequestError> {
         let blocked =
             |item: &Item<'_, K>| matches!(item.bound.item(&item.key, 0), Err(Verdict::Blocked));
         if items.iter().any(blocked) {
@@ -50,8 +53,8 @@ impl Service {
             items.iter().enumerate().partition(|(_, item)| item.bound.is_shadow());
         let mut answers = vec![None; items.len()];
         let bound: Vec<_> = binding.iter().map(|(_, item)| *item).collect();
-        let bound = together(&bound).await.inspect_err(|refusal| {
-            if refusal.kind() == RefusalKind::Store {
+        let bound = together(&bound).await.inspect_err(|error| {
+            if error.kind() == RequestErrorKind::Store {
                 binding.iter().for_each(|(_, item)| item.bound.stats().failed());
             }
         })?;
@@ -75,7 +78,7 @@ impl Service {
     pub(crate) async fn refuse_all<K: Key>(
         &self,
         items: &[Item<'_, K>],
-    ) -> Result<Vec<Answer>, Refusal> {
+    ) -> Result<Vec<Answer>, RequestError> {
         let mut answers = Vec::with_capacity(items.len());
         for item in items {
             answers.push(self.ask(item.bound, &item.key, item.refused()).await?);
@@ -85,7 +88,7 @@ impl Service {
 }
 
 /// In one step of the store; what is exempt is not asked.
-async fn together<K: Key>(items: &[&Item<'_, K>]) -> Result<Vec<Answer>, Refusal> {
+async fn together<K: Key>(items: &[&Item<'_, K>]) -> Result<Vec<Answer>, RequestError> {
     let (mut asked, mut answers) =
         (Vec::with_capacity(items.len()), Vec::with_capacity(items.len()));
     for item in items {

@@ -2,8 +2,8 @@
 
 use super::Question;
 use crate::service::{
-    Answer, Decisions, DescriptorKey, Item, Match, Operation, Refusal, RefusalKind, Service,
-    Verdict,
+    Answer, Decisions, DescriptorKey, Item, Match, Operation, RequestError, RequestErrorKind,
+    Service, Verdict,
 };
 
 type Hit<'a> = Item<'a, &'a DescriptorKey>;
@@ -16,7 +16,7 @@ type Hit<'a> = Item<'a, &'a DescriptorKey>;
 pub(super) async fn all(
     service: &Service,
     questions: &[Question],
-) -> Result<Vec<Option<Answer>>, Refusal> {
+) -> Result<Vec<Option<Answer>>, RequestError> {
     if let [Question::Of(found, operation)] = questions {
         let answer = service.ask(&found.bound, Question::key(found), *operation).await?;
         return Ok(vec![Some(answer)]);
@@ -81,7 +81,7 @@ async fn hit(
     service: &Service,
     hits: &[(usize, &Match, u64)],
     open: bool,
-) -> Result<Vec<(usize, Answer)>, Refusal> {
+) -> Result<Vec<(usize, Answer)>, RequestError> {
     let mut items: Vec<(&Match, Hit<'_>)> = Vec::with_capacity(hits.len());
     let mut places = Vec::with_capacity(hits.len());
     for (index, found, cost) in hits {
@@ -102,13 +102,15 @@ async fn hit(
     Ok(places.into_iter().map(|(index, place)| (index, answers[place].clone())).collect())
 }
 
-async fn together(service: &Service, items: &[Hit<'_>]) -> Result<Vec<Answer>, Refusal> {
+async fn together(service: &Service, items: &[Hit<'_>]) -> Result<Vec<Answer>, RequestError> {
     match items {
         [] => Ok(Vec::new()),
         [one] => Ok(vec![service.ask(one.bound, &one.key, Operation::Hit(one.cost)).await?]),
         several => match service.hit_all(several).await {
             // The keys are somewhere else each: a cluster, say.
-            Err(refusal) if refusal.kind() == RefusalKind::Wrong => in_turn(service, several).await,
+            Err(error) if error.kind() == RequestErrorKind::Invalid => {
+                in_turn(service, several).await
+            }
             answers => answers,
         },
     }
@@ -117,7 +119,7 @@ async fn together(service: &Service, items: &[Hit<'_>]) -> Result<Vec<Answer>, R
 /// One after the other. When one refuses, those before get their charge back and those after are
 /// only looked at, except limits that charge denied hits. Others may see the charge in between: that
 /// may refuse too much for a moment, and never admits too much.
-async fn in_turn(service: &Service, items: &[Hit<'_>]) -> Result<Vec<Answer>, Refusal> {
+async fn in_turn(service: &Service, items: &[Hit<'_>]) -> Result<Vec<Answer>, RequestError> {
     let mut answers: Vec<Answer> = Vec::with_capacity(items.len());
     for (index, item) in items.iter().enumerate() {
         let answer = service.ask(item.bound, &item.key, Operation::Hit(item.cost)).await;

@@ -8,7 +8,7 @@ use tonic::Status;
 
 use super::options::Options;
 use super::proto::{RateLimitRequest, RateLimitResponse};
-use crate::service::{Refusal, RefusalKind, Service};
+use crate::service::{RequestError, RequestErrorKind, Service};
 
 use question::Question;
 
@@ -21,16 +21,15 @@ pub(super) async fn answer(
     options: &Options,
     request: RateLimitRequest,
 ) -> Result<RateLimitResponse, Status> {
-    let questions =
-        question::all(service, options, &request).map_err(|refusal| status(&refusal))?;
-    let answers = ask::all(service, &questions).await.map_err(|refusal| status(&refusal))?;
+    let questions = question::all(service, options, &request).map_err(|error| status(&error))?;
+    let answers = ask::all(service, &questions).await.map_err(|error| status(&error))?;
     Ok(reply::of(options, &request.domain, &questions, &answers))
 }
 
-fn status(refusal: &Refusal) -> Status {
-    match refusal.kind() {
-        RefusalKind::Wrong => Status::invalid_argument(refusal.to_string()),
-        RefusalKind::Unknown => Status::not_found(refusal.to_string()),
-        RefusalKind::Store => Status::unavailable(refusal.to_string()),
+fn status(error: &RequestError) -> Status {
+    match error.kind() {
+        RequestErrorKind::Invalid => Status::invalid_argument(error.to_string()),
+        RequestErrorKind::UnknownRule => Status::not_found(error.to_string()),
+        RequestErrorKind::Store => Status::unavailable(error.to_string()),
     }
 }

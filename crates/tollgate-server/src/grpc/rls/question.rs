@@ -4,7 +4,7 @@ use tollgate::{Algorithm, Limit, Policy};
 
 use super::super::options::Options;
 use super::super::proto::{Entry, RateLimitDescriptor, RateLimitOverride, RateLimitRequest, Unit};
-use crate::service::{self, DescriptorKey, Match, Operation, Refusal, Service};
+use crate::service::{self, DescriptorKey, Match, Operation, RequestError, Service};
 
 /// What a limit that came with a request is called. By a name its quota may change from one request to the next and the count stays.
 const OVERRIDE: &str = "override";
@@ -28,7 +28,7 @@ impl Question {
 
     /// Whether it refuses only together with all other quotas of the request.
     pub(super) fn is_quota(&self) -> bool {
-        matches!(self, Question::Of(found, _) if found.bound.about().quota)
+        matches!(self, Question::Of(found, _) if found.bound.envoy().quota)
     }
 
     /// Whether two hits are on one counter.
@@ -52,7 +52,7 @@ pub(super) fn all(
     service: &Service,
     options: &Options,
     request: &RateLimitRequest,
-) -> Result<Vec<Question>, Refusal> {
+) -> Result<Vec<Question>, RequestError> {
     check(options, request)?;
     let question = |descriptor| question(service, request, descriptor);
     let mut questions = request.descriptors.iter().map(question).collect::<Result<Vec<_>, _>>()?;
@@ -60,23 +60,23 @@ pub(super) fn all(
     Ok(questions)
 }
 
-fn check(options: &Options, request: &RateLimitRequest) -> Result<(), Refusal> {
+fn check(options: &Options, request: &RateLimitRequest) -> Result<(), RequestError> {
     let (count, most) = (request.descriptors.len(), options.max_descriptors);
     if request.domain.is_empty() {
-        return Err(Refusal::wrong("domain \"\": must not be empty"));
+        return Err(RequestError::invalid("domain \"\": must not be empty"));
     }
     if count == 0 || count > most {
         let text = format!("descriptors: {count}, and there must be from 1 to {most}");
-        return Err(Refusal::wrong(text));
+        return Err(RequestError::invalid(text));
     }
     for (index, descriptor) in request.descriptors.iter().enumerate() {
         if descriptor.entries.is_empty() {
             let text = format!("descriptors[{index}]: 0 entries, and there must be at least 1");
-            return Err(Refusal::wrong(text));
+            return Err(RequestError::invalid(text));
         }
         if let Some(entry) = descriptor.entries.iter().position(|entry| entry.key.is_empty()) {
             let text = format!("descriptors[{index}].entries[{entry}].key \"\": must not be empty");
-            return Err(Refusal::wrong(text));
+            return Err(RequestError::invalid(text));
         }
     }
     Ok(())
@@ -86,7 +86,7 @@ fn question(
     service: &Service,
     request: &RateLimitRequest,
     descriptor: &RateLimitDescriptor,
-) -> Result<Question, Refusal> {
+) -> Result<Question, RequestError> {
     let found = match descriptor.limit {
         Some(RateLimitOverride { requests_per_unit: 0, .. }) => return Ok(Question::Blocked),
         Some(given) => Some(overridden(service, &request.domain, descriptor, given)?),
@@ -94,7 +94,7 @@ fn question(
     };
     let Some(found) = found else { return Ok(Question::Free) };
     let operation = match operation(request, descriptor) {
-        Operation::Hit(cost) if found.bound.about().charge => Operation::Charge(cost),
+        Operation::Hit(cost) if found.bound.envoy().charge => Operation::Charge(cost),
         operation => operation,
     };
     Ok(Question::Of(found, operation))
@@ -116,11 +116,11 @@ fn overridden(
     domain: &str,
     descriptor: &RateLimitDescriptor,
     given: RateLimitOverride,
-) -> Result<Match, Refusal> {
+) -> Result<Match, RequestError> {
     let unit = Unit::try_from(given.unit).unwrap_or(Unit::Unknown);
     let Some(period) = unit.period() else {
         let text = format!("limit.unit {}: must be a unit from second to year", given.unit);
-        return Err(Refusal::wrong(text));
+        return Err(RequestError::invalid(text));
     };
     let limit = Limit::new(given.requests_per_unit.into(), period)
         .algorithm(Algorithm::FixedWindow)
@@ -128,7 +128,7 @@ fn overridden(
         .name(OVERRIDE)
         .build();
     let policy = limit.and_then(|limit| Policy::new([limit]));
-    let policy = policy.map_err(|error| Refusal::wrong(format!("limit: {error}")))?;
+    let policy = policy.map_err(|error| RequestError::invalid(format!("limit: {error}")))?;
     let key = DescriptorKey::new(&descriptor.entries);
     Ok(Match { bound: service.given(domain, &policy)?, key })
 }
@@ -136,7 +136,7 @@ fn overridden(
 /// Rules that another descriptor of the request stands in for do not hold.
 fn replace(questions: &mut [Question]) {
     let replaced = |question: &Question| match question {
-        Question::Of(found, _) => found.bound.about().replaces.clone(),
+        Question::Of(found, _) => found.bound.envoy().replaces.clone(),
         Question::Free | Question::Blocked => Vec::new(),
     };
     let replaced: Vec<String> = questions.iter().flat_map(replaced).collect();

@@ -118,7 +118,7 @@ fn shown<'a>(question: &'a Question, answer: &'a Answer) -> Option<(&'a Limit, &
 /// What blocks is shown as it was written.
 fn blocked(question: &Question) -> RateLimit {
     let rate = match question {
-        Question::Of(found, _) => found.bound.about().rate,
+        Question::Of(found, _) => found.bound.envoy().rate,
         Question::Free | Question::Blocked => None,
     };
     RateLimit {
@@ -133,7 +133,7 @@ fn blocked(question: &Question) -> RateLimit {
 fn blocked_for(question: &Question) -> Duration {
     const HOUR: Duration = Duration::from_secs(3_600);
     match question {
-        Question::Of(found, _) => found.bound.about().rate.map_or(HOUR, |rate| rate.unit.period()),
+        Question::Of(found, _) => found.bound.envoy().rate.map_or(HOUR, |rate| rate.unit.period()),
         Question::Free | Question::Blocked => HOUR,
     }
 }
@@ -228,7 +228,7 @@ fn written(questions: &[Question], answers: &[Option<Answer>]) -> serde_json::Ma
     let mut all = serde_json::Map::new();
     for (question, answer) in questions.iter().zip(answers) {
         let (Question::Of(found, _), Some(answer)) = (question, answer) else { continue };
-        if let Some(own) = found.bound.about().metadata.as_ref().filter(|_| answer.passes()) {
+        if let Some(own) = found.bound.envoy().metadata.as_ref().filter(|_| answer.passes()) {
             merge(&mut all, own);
         }
     }

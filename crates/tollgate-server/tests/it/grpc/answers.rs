@@ -1,6 +1,6 @@
 //! What the statuses say.
 
-use tollgate_server::rules::About;
+use tollgate_server::rules::EnvoyOptions;
 
 use super::*;
 
@@ -95,8 +95,8 @@ async fn blocked_is_over_and_takes_nothing_from_the_others() {
 #[tokio::test]
 async fn a_rule_that_replaces_another_holds_alone() {
     let mut replacing = each("path", "3/day");
-    let about = About { replaces: vec!["user rule".into()], ..About::default() };
-    replacing.rule.as_mut().unwrap().about = about;
+    let envoy = EnvoyOptions { replaces: vec!["user rule".into()], ..EnvoyOptions::default() };
+    replacing.rule.as_mut().unwrap().envoy = envoy;
     let mut client = Server::start(vec![each("user", "1/day"), replacing]).await.client().await;
     for left in [2, 1, 0] {
         let answer = client.ask([on([("user", "a")]), on([("path", "/")])]).await;
@@ -183,7 +183,7 @@ async fn what_makes_no_sense_is_refused_with_the_value_and_the_rule() {
 fn quota(key: &str, limit: &str) -> Descriptor {
     let mut descriptor = each(key, limit);
     if let Some(rule) = &mut descriptor.rule {
-        rule.about.quota = true;
+        rule.envoy.quota = true;
     }
     descriptor
 }
@@ -214,7 +214,7 @@ async fn what_blocks_is_shown_as_it_was_written() {
     use tollgate_server::rules::{Rate, Unit as Written};
     let mut rule = treated("country", Treatment::Blocked);
     if let Some(rule) = &mut rule.rule {
-        rule.about.rate = Some(Rate { requests: 0, unit: Written::Hour });
+        rule.envoy.rate = Some(Rate { requests: 0, unit: Written::Hour });
     }
     let mut client = Server::start(vec![rule]).await.client().await;
     let limit =

@@ -49,7 +49,7 @@ async fn a_denied_cost_takes_nothing_unless_the_limit_says_so() {
 async fn a_rule_that_charges_counts_what_does_not_fit_whatever_its_algorithm() {
     for algorithm in ["gcra", "token-bucket", "leaky-bucket", "sliding-window", "moving-window"] {
         let mut tokens = each("user", &format!("10/day {algorithm}"));
-        tokens.rule.as_mut().unwrap().about.charge = true;
+        tokens.rule.as_mut().unwrap().envoy.charge = true;
         let mut client = Server::start(vec![tokens, each("ip", "1/day")]).await.client().await;
         assert_eq!(client.left(cost(0, user())).await, (true, 10), "{algorithm}");
         assert_eq!(client.left(cost(7, user())).await, (true, 3), "{algorithm}");

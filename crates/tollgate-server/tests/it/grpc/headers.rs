@@ -89,7 +89,7 @@ async fn metadata_tell_how_each_answer_came_about_and_nothing_of_keys() {
     let mut rules = vec![each("user", LIMIT), shadow("path", "1/day")];
     if let Some(rule) = &mut rules[0].rule {
         let written = serde_json::json!({"plan": {"name": "gold"}});
-        rule.about.metadata = written.as_object().cloned();
+        rule.envoy.metadata = written.as_object().cloned();
     }
     let server = Server::with(rules, Options { metadata: true, ..Options::default() }).await;
     let mut client = server.client().await;

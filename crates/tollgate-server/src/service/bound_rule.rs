@@ -8,14 +8,14 @@ use tollgate_http::Shown;
 
 use super::Defaults;
 use super::answer::{Answer, Decisions, Verdict};
+use super::error::RequestError;
 use super::limiter::{Limiter, Operation};
-use super::refusal::Refusal;
 use crate::observe::{RuleStats, Scope};
-use crate::rules::{About, Patterns, Rule, Treatment};
+use crate::rules::{EnvoyOptions, Patterns, Rule, Treatment};
 
 /// A rule, bound to the store: what a question is asked of.
 #[derive(Debug)]
-pub struct Bound {
+pub struct BoundRule {
     name: Box<str>,
     way: Way,
     keys: Patterns<Way>,
@@ -23,7 +23,7 @@ pub struct Bound {
     cost: u64,
     stats: OnceLock<Arc<RuleStats>>,
     costs: Patterns<u64>,
-    about: About,
+    envoy: EnvoyOptions,
 }
 
 /// A [`Treatment`] on the store.
@@ -35,7 +35,7 @@ enum Way {
     Blocked,
 }
 
-impl Bound {
+impl BoundRule {
     /// On a store.
     ///
     /// # Errors
@@ -45,19 +45,19 @@ impl Bound {
         defaults: &Defaults,
         namespace: &str,
         rule: &Rule,
-    ) -> Result<Bound, Refusal> {
+    ) -> Result<BoundRule, RequestError> {
         let on_failure = rule.on_failure.unwrap_or(defaults.on_failure);
         let deadline = rule.deadline.or(defaults.deadline);
         let way = |treatment: &Treatment| match treatment {
             Treatment::Limited(policy) => {
                 let named = rule.named(policy).map_err(tollgate::Error::from)?;
                 let limiter = Limiter::new(store, namespace, &named, on_failure, deadline)?;
-                Ok::<_, Refusal>(Way::Limited(limiter))
+                Ok::<_, RequestError>(Way::Limited(limiter))
             }
             Treatment::Exempt => Ok(Way::Exempt),
             Treatment::Blocked => Ok(Way::Blocked),
         };
-        Ok(Bound {
+        Ok(BoundRule {
             name: rule.name[..].into(),
             way: way(&rule.treatment)?,
             keys: rule.keys.try_map(way)?,
@@ -65,7 +65,7 @@ impl Bound {
             cost: rule.cost,
             stats: OnceLock::new(),
             costs: rule.costs.clone(),
-            about: rule.about.clone(),
+            envoy: rule.envoy.clone(),
         })
     }
 
@@ -78,9 +78,9 @@ impl Bound {
         defaults: &Defaults,
         namespace: &str,
         policy: &Policy,
-    ) -> Result<Bound, Refusal> {
+    ) -> Result<BoundRule, RequestError> {
         let Defaults { on_failure, deadline, .. } = *defaults;
-        Ok(Bound {
+        Ok(BoundRule {
             name: "".into(),
             way: Way::Limited(Limiter::new(store, namespace, policy, on_failure, deadline)?),
             keys: Patterns::default(),
@@ -88,7 +88,7 @@ impl Bound {
             cost: 1,
             stats: OnceLock::new(),
             costs: Patterns::default(),
-            about: About::default(),
+            envoy: EnvoyOptions::default(),
         })
     }
 
@@ -150,7 +150,7 @@ impl Bound {
         &self,
         key: K,
         operation: Operation,
-    ) -> Result<Answer, Refusal> {
+    ) -> Result<Answer, RequestError> {
         let limiter = match key.with_key(|key| self.limiter_of(key)) {
             Ok(limiter) => limiter,
             Err(verdict) => return Ok(Answer { verdict, decisions: Decisions::None }),
@@ -184,7 +184,7 @@ impl Bound {
     ///
     /// # Errors
     /// When the store does not answer.
-    pub async fn reset<K: Key>(&self, key: K) -> Result<bool, Refusal> {
+    pub async fn reset<K: Key>(&self, key: K) -> Result<bool, RequestError> {
         match key.with_key(|key| self.limiter_of(key)) {
             Ok(limiter) => Ok(limiter.reset(key).await?),
             Err(_) => Ok(false),
@@ -193,8 +193,8 @@ impl Bound {
 
     /// What a rule of a domain says beyond its limit.
     #[must_use]
-    pub fn about(&self) -> &About {
-        &self.about
+    pub fn envoy(&self) -> &EnvoyOptions {
+        &self.envoy
     }
 
     /// Whether the rule decides and never refuses.

@@ -1,32 +1,34 @@
-//! What a rule of a domain says beyond its limit.
+//! The options of a rule that only Envoy's protocol has.
 
 use std::time::Duration;
 
-/// What Envoy is told about a rule, or what it does to other rules of the same request. Nothing, for rules that are asked for by name.
+/// The options of a rule of a domain beyond its limit. Rules that clients name have none of them.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct About {
-    /// The rate as it was written by unit, where it was: a rule that blocks has no limit to show.
+pub struct EnvoyOptions {
+    /// The rate as the file has it (`unit`, `requests_per_unit`), where it has one. A rule that
+    /// blocks has no limit, so its answers show this rate.
     pub rate: Option<Rate>,
-    /// Rules, by their name, that do not hold for a request that this one holds for.
+    /// Names of rules that are skipped for a request that this rule applies to.
     pub replaces: Vec<String>,
-    /// One of several ways to pass: a request is refused only when all rules of it that are quotas refuse.
+    /// The rule is one of several ways to pass: a request is denied only if all rules of it that
+    /// are quotas deny it.
     pub quota: bool,
-    /// What is asked for is charged whether it fits or not: for costs that are known when all is over.
+    /// Hits are charged whether they fit or not: for costs that are known only afterwards.
     pub charge: bool,
-    /// Handed to Envoy when the rule lets a request pass: an object.
+    /// An object that Envoy gets when the rule allows a request.
     pub metadata: Option<serde_json::Map<String, serde_json::Value>>,
 }
 
-/// So many requests in each unit of time.
+/// A number of requests for each unit of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
-    /// How many; none if it blocks.
+    /// How many requests; 0 if the rule blocks.
     pub requests: u32,
-    /// In each of which.
+    /// The unit of time.
     pub unit: Unit,
 }
 
-/// A unit of time, as Envoy names them. A month is 30 days and a year 365, as in Envoy's own server.
+/// A unit of time by Envoy's names. A month has 30 days and a year 365, as in Envoy's own server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// A second.
@@ -46,7 +48,7 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// All of them with their names, in order.
+    /// All units with their names, the shortest first.
     pub const ALL: [(&'static str, Unit); 7] = [
         ("second", Unit::Second),
         ("minute", Unit::Minute),
@@ -57,7 +59,7 @@ impl Unit {
         ("year", Unit::Year),
     ];
 
-    /// By its name, in any case.
+    /// The unit of this name, in upper or lower case.
     ///
     /// ```
     /// use tollgate_server::rules::Unit;
@@ -69,7 +71,7 @@ impl Unit {
         Unit::ALL.iter().find(|(own, _)| own.eq_ignore_ascii_case(name)).map(|(_, unit)| *unit)
     }
 
-    /// How long it is.
+    /// How long the unit is.
     #[must_use]
     pub fn period(self) -> Duration {
         const HOUR: u64 = 3_600;
