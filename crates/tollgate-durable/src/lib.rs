@@ -52,11 +52,13 @@ mod clock;
 #[cfg(test)]
 mod crashes;
 mod file;
+mod inspect;
 mod keeper;
 mod level;
 mod limits;
 mod mark;
 mod opening;
+mod pages;
 mod queue;
 mod record;
 mod table;
@@ -64,6 +66,7 @@ mod timer;
 mod writer;
 
 pub use builder::DurableBuilder;
+pub use inspect::{FileReport, LimitReport, RepairReport, check_file, repair_file};
 pub use keeper::Prepared;
 pub use level::Level;
 

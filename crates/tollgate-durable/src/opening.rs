@@ -71,33 +71,57 @@ pub(crate) fn damaged(medium: &Medium, what: impl fmt::Display) -> Error {
     )
 }
 
-/// Opens the database. A file that is refused is left as it is.
-pub(crate) fn open(medium: &Medium) -> Result<Database, Error> {
-    match medium {
-        Medium::Path(path) if !path.exists() => create(medium, path),
-        Medium::Path(path) => open_checked(medium, &existing(medium, path)?),
-        Medium::Backend(make) => {
-            let backend = make().map_err(|error| refused(medium, DatabaseError::from(error)))?;
-            open_checked(medium, &backend)
+/// Why a file cannot be opened.
+#[derive(Debug)]
+pub(crate) enum OpenError {
+    /// Its bytes are not what was written.
+    Damaged(String),
+    /// It is in use, of a newer version, of another program, or not accessible.
+    Refused(Error),
+}
+
+impl OpenError {
+    fn damaged(what: impl fmt::Display) -> OpenError {
+        OpenError::Damaged(what.to_string())
+    }
+
+    fn into_error(self, medium: &Medium) -> Error {
+        match self {
+            OpenError::Damaged(what) => damaged(medium, what),
+            OpenError::Refused(error) => error,
         }
     }
 }
 
-fn existing(medium: &Medium, path: &Path) -> Result<Backend, Error> {
+/// Opens the database. A file that is refused is left as it is.
+pub(crate) fn open(medium: &Medium) -> Result<Database, Error> {
+    let database = match medium {
+        Medium::Path(path) if !path.exists() => create(medium, path),
+        Medium::Path(path) => {
+            existing(medium, path).and_then(|backend| open_checked(medium, &backend))
+        }
+        Medium::Backend(make) => make()
+            .map_err(|error| refused(medium, DatabaseError::from(error)))
+            .and_then(|backend| open_checked(medium, &backend)),
+    };
+    database.map_err(|error| error.into_error(medium))
+}
+
+/// The bytes of a file that must be there.
+pub(crate) fn existing(medium: &Medium, path: &Path) -> Result<Backend, OpenError> {
     let open = || -> Result<Backend, DatabaseError> {
         let file = OpenOptions::new().read(true).write(true).open(path)?;
         Ok(Backend::new(FileBackend::new(file)?)?)
     };
     let backend = open().map_err(|error| refused(medium, error))?;
     if backend.len().is_ok_and(|len| len == 0) {
-        let what = "it is empty, which a file of tollgate never is";
-        return Err(damaged(medium, what));
+        return Err(OpenError::damaged("it is empty, which a file of tollgate never is"));
     }
     Ok(backend)
 }
 
 /// A new file gets its name when it is complete: a crash on the way leaves no empty file behind.
-fn create(medium: &Medium, path: &Path) -> Result<Database, Error> {
+fn create(medium: &Medium, path: &Path) -> Result<Database, OpenError> {
     let mut unfinished = path.as_os_str().to_owned();
     unfinished.push(format!(".{}.new", std::process::id()));
     let unfinished = PathBuf::from(unfinished);
@@ -133,8 +157,32 @@ fn give_name(unfinished: &Path, path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Nothing is written before all pages that are in use have the checksums that their parents say.
-fn open_checked(medium: &Medium, backend: &Backend) -> Result<Database, Error> {
+/// Opens the database. Writes nothing before all its pages have the checksums that their parents
+/// state.
+fn open_checked(medium: &Medium, backend: &Backend) -> Result<Database, OpenError> {
+    let Loaded { mut database, recovered } = load(medium, backend)?;
+    let result = caught(|| {
+        // After a crash redb itself has checked all pages.
+        if !recovered {
+            check(&mut database, medium)?;
+        }
+        recognize(&database, medium, backend)
+    });
+    if let Err(error) = result.unwrap_or_else(|panic| Err(OpenError::Damaged(panic))) {
+        close(database);
+        return Err(error);
+    }
+    Ok(database)
+}
+
+pub(crate) struct Loaded {
+    pub(crate) database: Database,
+    /// Whether the file was not closed. redb has then checked all pages.
+    pub(crate) recovered: bool,
+}
+
+/// Opens the database without checking its pages. All writes are held back.
+pub(crate) fn load(medium: &Medium, backend: &Backend) -> Result<Loaded, OpenError> {
     let recovered = Arc::new(AtomicBool::new(false));
     let mut builder = Builder::new();
     builder.set_cache_size(CACHE);
@@ -146,22 +194,8 @@ fn open_checked(medium: &Medium, backend: &Backend) -> Result<Database, Error> {
         }
     });
     let opened = caught(|| builder.create_with_backend(backend.clone()));
-    let mut database =
-        opened.map_err(|panic| damaged(medium, panic))?.map_err(|error| refused(medium, error))?;
-    // After a crash redb itself has checked all pages.
-    let recovered = recovered.load(Ordering::Relaxed);
-    let result = caught(|| {
-        if !recovered {
-            check(&mut database, medium)?;
-        }
-        recognize(&database, medium, backend)
-    });
-    let result = result.unwrap_or_else(|panic| Err(damaged(medium, panic)));
-    if let Err(error) = result {
-        close(database);
-        return Err(error);
-    }
-    Ok(database)
+    let database = opened.map_err(OpenError::Damaged)?.map_err(|error| refused(medium, error))?;
+    Ok(Loaded { database, recovered: recovered.load(Ordering::Relaxed) })
 }
 
 /// Closes a database that may be damaged.
@@ -171,17 +205,18 @@ pub(crate) fn close(database: Database) {
     }
 }
 
-fn check(database: &mut Database, medium: &Medium) -> Result<(), Error> {
+/// Compares all pages with their checksums.
+pub(crate) fn check(database: &mut Database, medium: &Medium) -> Result<(), OpenError> {
     match database.check_integrity() {
         Ok(true) => Ok(()),
-        Ok(false) => Err(damaged(medium, "its pages do not match their checksums")),
+        Ok(false) => Err(OpenError::damaged("its pages do not match their checksums")),
         Err(error) => Err(refused(medium, error)),
     }
 }
 
-/// Why a file cannot be opened.
-fn refused(medium: &Medium, error: DatabaseError) -> Error {
-    match error {
+/// Why redb cannot open a file.
+fn refused(medium: &Medium, error: DatabaseError) -> OpenError {
+    let error = match error {
         DatabaseError::DatabaseAlreadyOpen => Error::unavailable(format!(
             "{medium} is in use: one store of one process owns a file, and all others wait for its end"
         )),
@@ -193,38 +228,54 @@ fn refused(medium: &Medium, error: DatabaseError) -> Error {
                 Error::store(format!("{medium} must be writable: {error}"), false)
             }
             io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof => {
-                damaged(medium, format_args!("torn, or not a file of tollgate ({error})"))
+                return OpenError::damaged(format_args!(
+                    "torn, or not a file of tollgate ({error})"
+                ));
             }
             _ => Error::unavailable(format!("{medium}: {error}")),
         },
-        error => damaged(medium, format_args!("torn, or not a file of tollgate ({error})")),
+        error => {
+            return OpenError::damaged(format_args!("torn, or not a file of tollgate ({error})"));
+        }
+    };
+    OpenError::Refused(error)
+}
+
+/// The format of a file of tollgate that this version can read; `None` if the file has no tables.
+pub(crate) fn known_format(database: &Database, medium: &Medium) -> Result<Option<u64>, OpenError> {
+    let refused = |why: String| Err(OpenError::Refused(Error::store(why, false)));
+    match format_of(database).map_err(|error| failed(medium, &error))? {
+        Format::Known(format) if format > FORMAT => refused(format!(
+            "{medium} has format {format}, and this version of tollgate knows {FORMAT}: it was written by a newer one"
+        )),
+        Format::Known(format) if format < OLDEST_FORMAT => {
+            Err(OpenError::damaged(format_args!("it has format {format}")))
+        }
+        Format::Foreign(table) => {
+            refused(format!("{medium} is not a file of tollgate: it has a table {table:?}"))
+        }
+        Format::Known(format) => Ok(Some(format)),
+        Format::Empty => Ok(None),
     }
 }
 
-/// Whether the file is one of ours, in a form that we know; makes it one if it is new. What was
-/// held back is written if so.
-fn recognize(database: &Database, medium: &Medium, backend: &Backend) -> Result<(), Error> {
-    let failed = |error: redb::Error| Error::unavailable(format!("{medium}: {error}"));
-    let refused = |why: String| Err(Error::store(why, false));
-    let is_current = match format_of(database).map_err(failed)? {
-        Format::Known(format) if format > FORMAT => {
-            return refused(format!(
-                "{medium} has format {format}, and this version of tollgate knows {FORMAT}: it was written by a newer one"
-            ));
-        }
-        Format::Known(format) if format < OLDEST_FORMAT => {
-            return Err(damaged(medium, format_args!("it has format {format}")));
-        }
-        Format::Foreign(table) => {
-            return refused(format!(
-                "{medium} is not a file of tollgate: it has a table {table:?}"
-            ));
-        }
-        Format::Known(format) => format == FORMAT,
-        Format::Empty => false,
-    };
-    backend.write_through().map_err(|error| failed(error.into()))?;
-    if is_current { Ok(()) } else { begin(database).map_err(failed) }
+/// The number of the format, also one that this version cannot read.
+pub(crate) fn format_in(database: &Database) -> Option<u64> {
+    match format_of(database) {
+        Ok(Format::Known(format)) => Some(format),
+        _ => None,
+    }
+}
+
+fn failed(medium: &Medium, error: &redb::Error) -> OpenError {
+    OpenError::Refused(Error::unavailable(format!("{medium}: {error}")))
+}
+
+/// Writes what was held back if this version can read the file. Gives a new file its tables.
+fn recognize(database: &Database, medium: &Medium, backend: &Backend) -> Result<(), OpenError> {
+    let is_current = known_format(database, medium)? == Some(FORMAT);
+    backend.write_through().map_err(|error| failed(medium, &error.into()))?;
+    if is_current { Ok(()) } else { begin(database).map_err(|error| failed(medium, &error)) }
 }
 
 enum Format {

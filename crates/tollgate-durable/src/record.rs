@@ -78,6 +78,12 @@ impl Record {
         Some(Record { at, reserve: word(bytes, 2)?, state })
     }
 
+    /// The same, but only if a checksum proves it.
+    pub(crate) fn from_checked_bytes(name: &[u8], bytes: &[u8]) -> Option<Record> {
+        let has_checksum = word(bytes, 1)? & HAS_CHECKSUM != 0;
+        has_checksum.then(|| Record::from_bytes(name, bytes)).flatten()
+    }
+
     /// When the record in these bytes expires; `None` if it is damaged.
     pub(crate) fn expiry_in(name: &[u8], bytes: &[u8]) -> Option<Timestamp> {
         Some(Timestamp::from_micros(word(verified(name, bytes)?, 0)?))

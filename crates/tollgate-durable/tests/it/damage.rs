@@ -8,20 +8,20 @@ use tollgate_durable::{Durable, Level};
 use tollgate_testkit::block_on;
 use tollgate_testservers::Directory;
 
-const PAGE: usize = 4096;
-const KEYS: usize = 300;
+pub(crate) const PAGE: usize = 4096;
+pub(crate) const KEYS: usize = 300;
 
-fn open(path: &Path) -> Result<Durable, tollgate::Error> {
+pub(crate) fn open(path: &Path) -> Result<Durable, tollgate::Error> {
     Durable::open(path.display().to_string())
 }
 
 /// Stores keep digests of longer keys.
-fn key(number: usize) -> String {
+pub(crate) fn key(number: usize) -> String {
     format!("{number:0250}")
 }
 
 /// A closed file: key `n` has used `n % 5 + 1` units.
-fn used(directory: &Directory) -> PathBuf {
+pub(crate) fn used(directory: &Directory) -> PathBuf {
     let path = directory.path().join("limits");
     let store = open(&path).unwrap();
     let limiter = store.limiter("9/365 days").unwrap();
@@ -33,10 +33,10 @@ fn used(directory: &Directory) -> PathBuf {
 }
 
 /// Numbers that look random, the same ones for each seed.
-struct Random(u64);
+pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
-    fn below(&mut self, bound: usize) -> usize {
+    pub(crate) fn below(&mut self, bound: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         ((mixed ^ (mixed >> 31)) >> 16) as usize % bound
@@ -44,7 +44,7 @@ impl Random {
 }
 
 /// Damages bytes that are in use: zeros are mostly free space.
-fn damage(bytes: &mut [u8], random: &mut Random, overwrites: bool) {
+pub(crate) fn damage(bytes: &mut [u8], random: &mut Random, overwrites: bool) {
     if overwrites {
         let pages: Vec<usize> = (0..bytes.len() / PAGE)
             .filter(|page| bytes[page * PAGE..][..PAGE].iter().any(|byte| *byte != 0))

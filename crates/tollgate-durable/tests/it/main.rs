@@ -9,6 +9,7 @@ mod damage;
 mod disk;
 mod files;
 mod full;
+mod inspect;
 mod killed;
 mod levels;
 mod real_time;
