@@ -141,6 +141,23 @@ impl<'a> KeyRef<'a> {
         self.form
     }
 
+    /// A short digest that is the same in every process, to name a key to others that know it. It
+    /// tells nobody the key: many keys share each of its 65,536 values.
+    ///
+    /// ```
+    /// use tollgate::Key;
+    /// assert_eq!("alice".with_key(|key| key.digest()), 0x22e1);
+    /// ```
+    #[must_use]
+    pub fn digest(self) -> u16 {
+        // FNV-1a of 64 bits, folded.
+        let bytes = std::iter::once(self.form as u8).chain(self.bytes.iter().copied());
+        let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        });
+        (hash ^ hash >> 16 ^ hash >> 32 ^ hash >> 48) as u16
+    }
+
     /// Feeds the key to a hasher: the bytes, and the form where it is not the usual one.
     #[inline(always)]
     pub(crate) fn hash(self, hasher: &impl std::hash::BuildHasher) -> u64 {

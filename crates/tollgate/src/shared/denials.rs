@@ -9,7 +9,12 @@
 //! it: in all limiters that count in the same place. A denial may have been decided before such a
 //! reply and arrive after it. So a caller notes the [`Epoch`] of the key before it asks, and its
 //! denial is remembered only if nothing was dropped in between.
+//!
+//! Other processes may announce that they gave something back to a key ([`Denials::forget_digest`]).
+//! An announcement names the key by its digest. It is counted, and a denial holds only while the
+//! count is the one that was noted before the store was asked.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use foldhash::quality::RandomState;
@@ -25,6 +30,9 @@ const SHARDS: usize = 64;
 /// Epochs in one shard. Keys that share one by chance ask the store once more than needed.
 const EPOCHS: usize = 64;
 
+/// Counts of announcements. Keys that share one by chance ask the store once more than needed.
+const ANNOUNCED: usize = 4096;
+
 /// Remembered denials, bounded.
 #[derive(Debug)]
 pub(crate) struct Denials {
@@ -34,6 +42,8 @@ pub(crate) struct Denials {
     room: usize,
     /// For how long at most, in microseconds.
     longest: u64,
+    /// Announcements by other processes, by digest.
+    announced: Box<[AtomicU64]>,
 }
 
 #[derive(Debug)]
@@ -50,9 +60,9 @@ impl Default for Shard {
 }
 
 impl Shard {
-    fn epoch(&self, hash: u64, counters: &[u64]) -> Epoch {
+    fn dropped(&self, hash: u64, counters: &[u64]) -> u64 {
         let epochs = counters.iter().map(|counter| self.epochs[epoch_index(hash, *counter)]);
-        Epoch(epochs.fold(0, u64::wrapping_add))
+        epochs.fold(0, u64::wrapping_add)
     }
 }
 
@@ -76,6 +86,7 @@ struct Entry {
     ends: Timestamp,
     /// Whether the time was given, not the store's: the two do not mix.
     given: bool,
+    epoch: Epoch,
     decisions: Box<[Decision]>,
 }
 
@@ -96,7 +107,13 @@ pub(crate) struct Question<'a> {
 
 /// Changes whenever something about a key is dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Epoch(u64);
+pub(crate) struct Epoch {
+    digest: u16,
+    /// How often something was dropped here.
+    dropped: u64,
+    /// How often another process announced a change.
+    announced: u64,
+}
 
 impl Denials {
     pub(crate) fn new(room: usize, longest: u64) -> Denials {
@@ -105,6 +122,7 @@ impl Denials {
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
             room: room.div_ceil(SHARDS),
             longest,
+            announced: (0..ANNOUNCED).map(|_| AtomicU64::new(0)).collect(),
         }
     }
 
@@ -136,14 +154,26 @@ impl Denials {
         let (shard, hash) = self.shard(question.key);
         let shard = lock(shard);
         let entry = shard.entries.find(hash, |entry| entry.is_for(question));
+        let entry =
+            entry.filter(|entry| self.announced(entry.epoch.digest) == entry.epoch.announced);
         let answer = entry.and_then(|entry| answer(entry, question));
-        answer.ok_or_else(|| shard.epoch(hash, question.counters))
+        answer.ok_or_else(|| self.epoch_in(&shard, hash, question.key, question.counters))
+    }
+
+    fn announced(&self, digest: u16) -> u64 {
+        self.announced[usize::from(digest) % ANNOUNCED].load(Ordering::Acquire)
+    }
+
+    fn epoch_in(&self, shard: &Shard, hash: u64, key: KeyRef<'_>, counters: &[u64]) -> Epoch {
+        let digest = key.digest();
+        let dropped = shard.dropped(hash, counters);
+        Epoch { digest, dropped, announced: self.announced(digest) }
     }
 
     /// The epoch to note before asking something that is never answered from here.
     pub(crate) fn epoch(&self, key: KeyRef<'_>, counters: &[u64]) -> Epoch {
         let (shard, hash) = self.shard(key);
-        lock(shard).epoch(hash, counters)
+        self.epoch_in(&lock(shard), hash, key, counters)
     }
 
     /// Remembers a denial of all these limits together, which changed nothing in the store.
@@ -154,7 +184,7 @@ impl Denials {
         let until = sent.plus(ends.micros_since(first.now()).min(self.longest));
         let (shard, hash) = self.shard(key);
         let mut shard = lock(shard);
-        if self.room == 0 || shard.epoch(hash, counters) != epoch {
+        if self.room == 0 || self.epoch_in(&shard, hash, key, counters) != epoch {
             return;
         }
         let new = || Entry {
@@ -166,10 +196,11 @@ impl Denials {
             sent,
             ends,
             given: at.is_some(),
+            epoch,
             decisions: decisions.into(),
         };
         if let Some(entry) = shard.entries.find_mut(hash, |entry| entry.is_for(question)) {
-            if entry.is_replaced_by(question, decisions) {
+            if entry.is_replaced_by(question, epoch, decisions) {
                 *entry = new();
             }
             return;
@@ -199,6 +230,11 @@ impl Denials {
         }
     }
 
+    /// Drops what is remembered of the keys with this digest: another process changed one of them.
+    pub(crate) fn forget_digest(&self, digest: u16) {
+        self.announced[usize::from(digest) % ANNOUNCED].fetch_add(1, Ordering::Release);
+    }
+
     /// Forgets everything.
     pub(crate) fn clear(&self) {
         for shard in &self.shards {
@@ -216,7 +252,12 @@ impl Entry {
 
     /// Whether a later denial of the same limits takes the place of this one. The smaller cost
     /// answers for more, so a larger one does only if it has something new to tell.
-    fn is_replaced_by(&self, question: &Question<'_>, decisions: &[Decision]) -> bool {
+    fn is_replaced_by(
+        &self,
+        question: &Question<'_>,
+        epoch: Epoch,
+        decisions: &[Decision],
+    ) -> bool {
         let is_known = |(old, new): (&Decision, &Decision)| {
             let now = old.asked_again(new.now(), self.cost);
             now.is_some_and(|now| now.used() == new.used())
@@ -224,6 +265,7 @@ impl Entry {
         question.cost <= self.cost
             || self.until <= question.sent
             || self.given != question.at.is_some()
+            || self.epoch.announced != epoch.announced
             || !self.decisions.iter().zip(decisions).all(is_known)
     }
 

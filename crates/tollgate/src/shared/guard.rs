@@ -143,6 +143,31 @@ impl Guard {
         self.denials.clear();
     }
 
+    /// Forgets the remembered denials of all keys with this digest: for stores that hear from other
+    /// processes that a key was reset, set or refunded. Also a denial that was decided before this
+    /// call and arrives after it is not remembered.
+    ///
+    /// ```
+    /// use tollgate::{Key, shared::Guard};
+    /// let heard = "alice".with_key(|key| key.digest());
+    /// Guard::default().forget_digest(heard);
+    /// ```
+    pub fn forget_digest(&self, digest: u16) {
+        self.denials.forget_digest(digest);
+    }
+
+    /// Whether denials are remembered. If not, a store need not tell or hear of changed keys.
+    ///
+    /// ```
+    /// use tollgate::shared::Guard;
+    /// assert!(Guard::default().remembers_denials());
+    /// assert!(!Guard::builder().remember_denials(0).build().remembers_denials());
+    /// ```
+    #[must_use]
+    pub fn remembers_denials(&self) -> bool {
+        self.denials.any()
+    }
+
     /// How long a call may take: for stores that can tell their server.
     ///
     /// ```

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tollgate::shared::{SharedLimiter, SharedPolicyLimiter, SharedStore};
-use tollgate::{Decision, Source};
+use tollgate::{Decision, Key as _, Source};
 
 use super::failing::{Failing, Mood};
 
@@ -32,6 +32,22 @@ fn a_denial_is_answered_from_memory_until_it_ends() {
         let at_last = store.run(limiter.hit("a")).unwrap();
         assert_eq!((at_last.allowed(), at_last.source()), (true, Source::Store), "{limit}");
     }
+}
+
+#[test]
+fn change_announced_by_another_process_drops_the_remembered_denial() {
+    let store = Failing::new();
+    let limiter = store.limiter("1/minute");
+    let digest = |key: &str| key.with_key(|key| key.digest());
+    for key in ["a", "b"] {
+        assert!(store.run(limiter.hit(key)).unwrap().allowed());
+        assert_eq!(store.run(limiter.hit(key)).unwrap().source(), Source::Store);
+    }
+    store.guard().forget_digest(digest("a"));
+    assert_eq!(store.run(limiter.hit("b")).unwrap().source(), Source::DenialCache);
+    // The store is asked once, and its answer is remembered anew.
+    assert_eq!(store.run(limiter.hit("a")).unwrap().source(), Source::Store);
+    assert_eq!(store.run(limiter.hit("a")).unwrap().source(), Source::DenialCache);
 }
 
 #[test]
