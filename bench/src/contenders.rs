@@ -73,10 +73,10 @@ pub(crate) const HOT: Load = Load {
     sweep_every: None,
 };
 
-/// Many keys: one hit keeps a state alive for ten seconds, longer than a round takes, so no store may
-/// treat the keys as gone. The burst is for the most frequent key of the zipf walks, 140,000 hits a
-/// round; a larger one would be over half a year of debt, which no real limit has and for which
-/// Atomic takes wider cells.
+/// Many keys: one hit keeps a state alive for ten seconds, longer than a round takes, so no store
+/// may treat the keys as gone. The burst is for the most frequent key of the zipf walks, 140,000
+/// hits a round; a larger one would be over half a year of debt, which no real limit has and for
+/// which Atomic takes wider cells.
 pub(crate) const LIVE: Load =
     Load { quota: 6, period: Duration::from_secs(60), burst: 1_500_000, sweep_every: None };
 
@@ -87,8 +87,8 @@ pub(crate) const SHORT: Load =
 /// The same, swept by the store itself. After [`STALE_AFTER`] without a call a sweep is due.
 pub(crate) const SHORT_SWEPT: Load = Load { sweep_every: Some(Duration::from_secs(2)), ..SHORT };
 
-/// After this long every state of [`SHORT`] is stale, throttlecrab's too, which keeps a state for the
-/// whole burst longer.
+/// After this long every state of [`SHORT`] is stale, throttlecrab's too, which keeps a state for
+/// the whole burst longer.
 pub(crate) const STALE_AFTER: Duration = Duration::from_secs(3);
 
 /// A contender and how to run it.
@@ -103,7 +103,8 @@ pub(crate) struct Spec {
     /// A walk is cut to this part of its keys: the slow ones need fewer calls for a steady figure.
     pub(crate) part: usize,
     pub(crate) sweep: Sweep,
-    /// False for what has no keys to store or differs from another contender only in how it is called.
+    /// False for what has no keys to store or differs from another contender only in how it is
+    /// called.
     pub(crate) stores_keys: bool,
 }
 

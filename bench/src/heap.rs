@@ -1,4 +1,5 @@
-//! A global allocator that can count live bytes, with the feature `heap` only: another one than the system's is not compiled into its callers, and servers feel that.
+//! A global allocator that can count live bytes, with the feature `heap` only: another one than the
+//! system's is not compiled into its callers, and servers feel that.
 #![cfg(feature = "heap")]
 #![allow(unsafe_code, reason = "an allocator cannot be written without; it only passes calls on")]
 
@@ -12,8 +13,8 @@ static GIVEN_BACK: AtomicUsize = AtomicUsize::new(0);
 #[global_allocator]
 static HEAP: Heap = Heap;
 
-/// The system's allocator. Counts only after [`count`], because a shared counter would slow down the
-/// contenders that allocate in a hit.
+/// The system's allocator. Counts only after [`count`], because a shared counter would slow down
+/// the contenders that allocate in a hit.
 struct Heap;
 
 /// Starts counting.
@@ -32,7 +33,8 @@ fn add(counter: &AtomicUsize, bytes: usize) {
     }
 }
 
-// SAFETY: every call goes to `System` unchanged, which keeps the contract; counting allocates nothing.
+// SAFETY: every call goes to `System` unchanged, which keeps the contract; counting allocates
+// nothing.
 unsafe impl GlobalAlloc for Heap {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         add(&TAKEN, layout.size());

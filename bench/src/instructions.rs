@@ -10,7 +10,8 @@ pub(crate) const COMMAND: &str = "count";
 /// Walks over the 256 hot keys.
 const WALKS: usize = 40;
 
-/// Instructions per hit of a hot key, in the order of [`ALL`]; `None` if valgrind cannot be started.
+/// Instructions per hit of a hot key, in the order of [`ALL`]; `None` if valgrind cannot be
+/// started.
 pub(crate) fn count_all() -> Outcome<Option<Vec<f64>>> {
     let hits = (WALKS * keys::hot().len()) as f64;
     let count =
@@ -18,7 +19,8 @@ pub(crate) fn count_all() -> Outcome<Option<Vec<f64>>> {
     ALL.iter().map(count).collect()
 }
 
-/// What valgrind counts in a function of this program, run with these arguments; `None` if it cannot be started.
+/// What valgrind counts in a function of this program, run with these arguments; `None` if it
+/// cannot be started.
 pub(crate) fn collected(function: &str, arguments: &[&str]) -> Outcome<Option<f64>> {
     let what = arguments.join(" ");
     if Command::new("valgrind").arg("--version").output().is_err() {

@@ -1,5 +1,5 @@
-//! The keys of the walks: built in the order of the walk, so that the bytes of a key are in the cache
-//! when it is its turn, as they are in a server that has just parsed them.
+//! The keys of the walks: built in the order of the walk, so that the bytes of a key are in the
+//! cache when it is its turn, as they are in a server that has just parsed them.
 
 use crate::contenders::Key;
 
@@ -46,8 +46,8 @@ pub(crate) fn shuffled(first: usize, count: usize, seed: u64) -> Vec<Key> {
     numbers.into_iter().map(key).collect()
 }
 
-/// `count` draws from `count` keys by Zipf's law with exponent 1: the n-th key is n times rarer than
-/// the first.
+/// `count` draws from `count` keys by Zipf's law with exponent 1: the n-th key is n times rarer
+/// than the first.
 pub(crate) fn zipf(count: usize, seed: u64) -> Vec<Key> {
     let mut total = 0.0;
     let sums: Vec<f64> = (1..=count)

@@ -16,8 +16,8 @@ pub(crate) struct Taken {
 }
 
 impl Taken {
-    /// Whether the thread lost a noticeable part of its time to other processes. A thread that waits
-    /// for a lock has not been disturbed: the lock is the contender's.
+    /// Whether the thread lost a noticeable part of its time to other processes. A thread that
+    /// waits for a lock has not been disturbed: the lock is the contender's.
     pub(crate) fn disturbed(&self) -> bool {
         self.waited > self.wall / 32
     }

@@ -1,6 +1,8 @@
-//! How two contenders compare, round by round: in each they took turns, so what disturbs a round meets both.
+//! How two contenders compare, round by round: in each they took turns, so what disturbs a round
+//! meets both.
 
-/// Their quotient: in the round in the middle, and where that would be for 19 of 20 runs like this one.
+/// Their quotient: in the round in the middle, and where that would be for 19 of 20 runs like this
+/// one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Paired {
     pub(crate) low: f64,
@@ -32,8 +34,9 @@ impl Paired {
     }
 }
 
-/// How many of the least, and as many of the largest, lie outside of the interval. All but k of the rounds lie above the true middle as seldom as a coin falls on its head k
-/// times or fewer: once in 40 runs, at each end.
+/// How many of the least, and as many of the largest, lie outside of the interval. All but k of the
+/// rounds lie above the true middle as seldom as a coin falls on its head k times or fewer: once in
+/// 40 runs, at each end.
 fn outside(rounds: usize) -> usize {
     // Of so many heads there are 1, n, n(n-1)/2, … ways among 2^n.
     let (mut ways, mut seldom) = (1.0, 0.0);

@@ -35,7 +35,8 @@ pub(crate) fn markdown(results: &Results, machine: &Machine) -> String {
     page("In-process limiters side by side", machine, picture, &tables(results), HOW)
 }
 
-/// A page: what it is about, the machine, a picture if there is one, the tables, and how it was measured.
+/// A page: what it is about, the machine, a picture if there is one, the tables, and how it was
+/// measured.
 pub(crate) fn page(
     title: &str,
     machine: &Machine,

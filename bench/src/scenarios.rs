@@ -1,5 +1,5 @@
-//! Speed in one process: contenders take turns, so that a change of the machine's mood meets all, and
-//! the best of several rounds counts.
+//! Speed in one process: contenders take turns, so that a change of the machine's mood meets all,
+//! and the best of several rounds counts.
 
 use crate::contenders::{ALL, Contender, HOT, Key, LIVE, Spec};
 use crate::measure::{Taken, taken, taken_by_two};

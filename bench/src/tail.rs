@@ -1,5 +1,5 @@
-//! A histogram of single calls, so that the rare slow one is seen, and how much of it was the kernel
-//! giving the core to somebody else.
+//! A histogram of single calls, so that the rare slow one is seen, and how much of it was the
+//! kernel giving the core to somebody else.
 
 use crate::measure::{tick_clock, waited_for_core};
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! No text makes the reader of configuration files panic or grow without end; whatever it refuses, it says where.
+//! No text makes the reader of configuration files panic or grow without end; whatever it refuses,
+//! it says where.
 
 #![no_main]
 

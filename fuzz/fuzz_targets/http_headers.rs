@@ -1,4 +1,5 @@
-//! No header makes the parsers panic; what a client writes to the left of what a proxy wrote changes nothing; and what responses ask for is read without a panic.
+//! No header makes the parsers panic; what a client writes to the left of what a proxy wrote
+//! changes nothing; and what responses ask for is read without a panic.
 
 #![no_main]
 

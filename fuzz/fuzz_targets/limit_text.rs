@@ -1,4 +1,5 @@
-//! No text makes the parser panic, and whatever it accepts is printed as a text that means the same.
+//! No text makes the parser panic, and whatever it accepts is printed as a text that means the
+//! same.
 
 #![no_main]
 

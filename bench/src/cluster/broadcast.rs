@@ -1,4 +1,5 @@
-//! The recipe: every node counts what it admits and what others say they have admitted, and says so for each hit.
+//! The recipe: every node counts what it admits and what others say they have admitted, and says so
+//! for each hit.
 
 use super::fleet::Answer;
 use crate::Outcome;

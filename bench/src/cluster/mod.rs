@@ -1,4 +1,5 @@
-//! Many nodes: exact, leased and replicated limits beside the recipe that broadcasts every hit, three nodes on one Redis.
+//! Many nodes: exact, leased and replicated limits beside the recipe that broadcasts every hit,
+//! three nodes on one Redis.
 
 mod broadcast;
 mod fleet;

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Words of the array: a million keys fill it to a half, as they would a table.
 const WORDS: usize = 1 << 21;
 
-/// A clock, a hash and one compare-exchange on a word picked by the hash. Keeps no keys, so two keys
-/// may share a word.
+/// A clock, a hash and one compare-exchange on a word picked by the hash. Keeps no keys, so two
+/// keys may share a word.
 struct Floor {
     clock: quanta::Clock,
     hasher: FixedState,

@@ -1,4 +1,5 @@
-//! A request in a server without sockets, axum and hyper as they are: its instructions, counted by valgrind, and its time.
+//! A request in a server without sockets, axum and hyper as they are: its instructions, counted by
+//! valgrind, and its time.
 
 use super::COMMAND;
 use super::contenders::Contender;
@@ -25,8 +26,9 @@ pub(crate) fn run(contender: &Contender) -> Outcome<()> {
     counted_requests(&Alone::new(contender)?)
 }
 
-/// Nanoseconds of one request of each, more than one of the first takes: in the middle of several processes, because where things lie in the memory of one makes
-/// it faster or slower for as long as it lives.
+/// Nanoseconds of one request of each, more than one of the first takes: in the middle of several
+/// processes, because where things lie in the memory of one makes it faster or slower for as long
+/// as it lives.
 pub(crate) fn added(contenders: &[Contender]) -> Outcome<Vec<f64>> {
     const PROCESSES: usize = 15;
     let mut added = vec![Vec::new(); contenders.len()];
@@ -45,7 +47,8 @@ pub(crate) fn added(contenders: &[Contender]) -> Outcome<Vec<f64>> {
     Ok(added.into_iter().filter_map(in_the_middle).collect())
 }
 
-/// The child's side: nanoseconds of one request of each, in turns of less than a millisecond. The least of many is one that nobody disturbed.
+/// The child's side: nanoseconds of one request of each, in turns of less than a millisecond. The
+/// least of many is one that nobody disturbed.
 pub(crate) fn print_times(contenders: &[Contender]) -> Outcome<()> {
     const TURNS: usize = 300;
     let all: Vec<Alone> = contenders.iter().map(Alone::new).collect::<Outcome<_>>()?;

@@ -1,4 +1,5 @@
-//! One hello world, and what may stand before it. Nobody is refused: limits are out of reach, and the client is always the same.
+//! One hello world, and what may stand before it. Nobody is refused: limits are out of reach, and
+//! the client is always the same.
 
 use crate::Outcome;
 use axum::Router;

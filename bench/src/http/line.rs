@@ -1,4 +1,5 @@
-//! Connections in memory: a server gets requests and gives responses as over sockets, without a kernel in between.
+//! Connections in memory: a server gets requests and gives responses as over sockets, without a
+//! kernel in between.
 
 use std::future::pending;
 use std::io::{Error, IoSlice, Result};

@@ -1,4 +1,5 @@
-//! HTTP: an axum server without a limiter, with tollgate-tower and with tower_governor, asked by wrk.
+//! HTTP: an axum server without a limiter, with tollgate-tower and with tower_governor, asked by
+//! wrk.
 
 mod alone;
 mod contenders;
@@ -46,7 +47,8 @@ impl Row {
         self.turns.iter().map(|turn| turn.p99).collect()
     }
 
-    /// Microseconds of the server's CPU for a request, of the best round for that: it moves less than speed does.
+    /// Microseconds of the server's CPU for a request, of the best round for that: it moves less
+    /// than speed does.
     fn cpu(&self) -> f64 {
         self.turns.iter().map(|turn| turn.cpu).fold(f64::MAX, f64::min)
     }
@@ -71,7 +73,8 @@ fn measure(size: &Size) -> Outcome<Vec<Row>> {
     }
     for round in 1..=size.rounds {
         progress(&format!("round {round} of {}", size.rounds));
-        // In turns, each time another one first, and the other way round every other time: what disturbs the machine meets all of them.
+        // In turns, each time another one first, and the other way round every other time: what
+        // disturbs the machine meets all of them.
         let mut order: Vec<usize> = (0..ALL.len()).collect();
         order.rotate_left(round % ALL.len());
         if round % 2 == 0 {
@@ -79,7 +82,8 @@ fn measure(size: &Size) -> Outcome<Vec<Row>> {
         }
         for index in order {
             let row = &mut rows[index];
-            // A new process each time: where things lie in the memory of one makes it faster or slower for as long as it lives.
+            // A new process each time: where things lie in the memory of one makes it faster or
+            // slower for as long as it lives.
             let turn = turn::ask(&Server::start(row.contender)?, size.span)?;
             row.turns.push(turn);
         }

@@ -114,7 +114,8 @@ fn targets(rows: &[Row]) -> Vec<Target> {
     goals.into_iter().filter_map(of).collect()
 }
 
-/// By requests in a second, which is what users see, and by the time of a request without sockets, which tells apart what those do not.
+/// By requests in a second, which is what users see, and by the time of a request without sockets,
+/// which tells apart what those do not.
 fn target(goal: String, none: &Row, (ours, other): (&Row, &Row), part: f64) -> Option<Target> {
     let more = (ours.added - other.added) / (none.cpu() * 1e3);
     let rate = Paired::of(&ours.rates(), &other.rates())?;

@@ -64,7 +64,8 @@ pub(super) fn runtime() -> Outcome<Runtime> {
 }
 
 impl App {
-    /// Serves connections of any kind. Peers are passed on by all but one, which axum does for listeners that it knows, and for any that is tapped.
+    /// Serves connections of any kind. Peers are passed on by all but one, which axum does for
+    /// listeners that it knows, and for any that is tapped.
     pub(super) async fn serve<L: Listener<Addr = SocketAddr>>(self, listener: L) -> io::Result<()> {
         let tapped = |listener: L| listener.tap_io(|_| {});
         match self {

@@ -45,7 +45,8 @@ impl Benchmark {
     }
 }
 
-/// Hits per second and waits in the last line: name, rate, mean, least, p50, p95, p99, longest, in milliseconds.
+/// Hits per second and waits in the last line: name, rate, mean, least, p50, p95, p99, longest, in
+/// milliseconds.
 fn figures(csv: &str) -> Option<(f64, [Option<f64>; QUANTILES.len() + 1])> {
     let line = csv.lines().last()?.trim().trim_matches('"');
     let mut fields = line.rsplit("\",\"").map(|field| field.parse::<f64>().ok());

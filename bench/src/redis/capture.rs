@@ -1,4 +1,5 @@
-//! The command that tollgate really sends, as the server saw it: what redis-benchmark has to send too.
+//! The command that tollgate really sends, as the server saw it: what redis-benchmark has to send
+//! too.
 
 use super::server::Server;
 use crate::Outcome;

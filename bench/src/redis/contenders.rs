@@ -28,7 +28,8 @@ const POLICY: &str =
     "1000/second burst=1000000000; 1000000000/hour fixed-window; 1000000000/day sliding-window";
 const ONCE: &str = "1/day";
 
-/// Algorithms beside GCRA. A moving window keeps every hit, so it gets a period that ends within a turn.
+/// Algorithms beside GCRA. A moving window keeps every hit, so it gets a period that ends within a
+/// turn.
 pub(crate) const ALGORITHMS: [(&str, &str); 7] = [
     ("fixed-window", "1000000000/hour fixed-window"),
     ("fixed-window-per-key", "1000000000/hour fixed-window-per-key"),
@@ -132,7 +133,8 @@ fn key(keys: &[String], number: usize) -> &str {
     keys.get(index % keys.len()).map_or("", String::as_str)
 }
 
-/// A store with or without remembered denials. The deadline is far: a busy machine must not end calls.
+/// A store with or without remembered denials. The deadline is far: a busy machine must not end
+/// calls.
 pub(crate) async fn store(server: &Server, denials: usize) -> Outcome<Redis> {
     let guard = Guard::builder().deadline(Duration::from_secs(2)).remember_denials(denials);
     Ok(Redis::builder(server.url()).guard(guard).connect().await?)

@@ -1,4 +1,5 @@
-//! Redis: tollgate beside redis-benchmark, a plain pipeline and Python limits, on one server of its own.
+//! Redis: tollgate beside redis-benchmark, a plain pipeline and Python limits, on one server of its
+//! own.
 
 mod benchmark;
 mod capture;

@@ -1,4 +1,5 @@
-//! Contenders take turns, so that a change of the machine's mood meets all, and the best of several rounds counts.
+//! Contenders take turns, so that a change of the machine's mood meets all, and the best of several
+//! rounds counts.
 
 use super::contenders::{Contender, Kind, Scene};
 use super::server::{Counted, Server};
@@ -107,7 +108,8 @@ fn row(contender: &Contender, rounds: &[Round]) -> Option<Row> {
     })
 }
 
-/// Seconds of CPU time of this process and of the children that have ended, which are those of the turns.
+/// Seconds of CPU time of this process and of the children that have ended, which are those of the
+/// turns.
 fn cpu() -> f64 {
     let own = Duration::try_from(clock_gettime(ClockId::ProcessCPUTime)).unwrap_or_default();
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();

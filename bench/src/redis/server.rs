@@ -44,7 +44,8 @@ impl Server {
 /// What a look at the counters costs itself, and redis-benchmark's question for the settings.
 const LOOKS: [&str; 2] = ["info", "config|get"];
 
-/// What the scripts here call, those of Python limits too. The server counts these calls like sent ones.
+/// What the scripts here call, those of Python limits too. The server counts these calls like sent
+/// ones.
 const INSIDE_SCRIPTS: [&str; 17] = [
     "time", "get", "set", "del", "incrby", "expire", "pexpire", "lrange", "lindex", "llen",
     "lpush", "rpush", "ltrim", "lset", "hget", "hset", "hmget",
@@ -110,7 +111,8 @@ impl Counted {
         self.commands.get(command).map_or(0.0, |(calls, _)| *calls)
     }
 
-    /// Commands that clients sent: what costs a round trip. Those that our looks and scripts call do not count.
+    /// Commands that clients sent: what costs a round trip. Those that our looks and scripts call
+    /// do not count.
     pub(crate) fn sent(&self) -> f64 {
         let scripts = self.calls("evalsha") + self.calls("eval");
         let by_others =

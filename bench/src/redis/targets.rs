@@ -31,7 +31,8 @@ pub(crate) fn check(results: &Results) -> Vec<Target> {
     targets
 }
 
-/// The fastest redis-benchmark of a scene: all have the same number of commands in flight, so all are fair, and the fastest shows most of the server.
+/// The fastest redis-benchmark of a scene: all have the same number of commands in flight, so all
+/// are fair, and the fastest shows most of the server.
 pub(crate) fn best(results: &Results, scene: Scene) -> Option<&Row> {
     let rows = results.rows.iter().filter(|row| row.scene == scene && row.kind == Kind::Yardstick);
     rows.max_by(|a, b| a.rate.total_cmp(&b.rate))

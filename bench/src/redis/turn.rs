@@ -11,7 +11,8 @@ pub(crate) struct Turn {
     pub(crate) hits: f64,
     pub(crate) allowed: f64,
     pub(crate) wall: Duration,
-    /// Nanoseconds at each of [`QUANTILES`] and of the longest call; `None` where the contender does not tell.
+    /// Nanoseconds at each of [`QUANTILES`] and of the longest call; `None` where the contender
+    /// does not tell.
     pub(crate) waits: [Option<f64>; QUANTILES.len() + 1],
 }
 
@@ -24,7 +25,8 @@ impl Turn {
 
 pub(crate) const QUANTILES: [(&str, f64); 3] = [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999)];
 
-/// Callers that hit one call after the other for a while. `hit` gets a number that is different in every call.
+/// Callers that hit one call after the other for a while. `hit` gets a number that is different in
+/// every call.
 pub(crate) async fn drive<F, T>(callers: usize, span: Duration, hit: F) -> Outcome<Turn>
 where
     F: Fn(usize) -> T + Clone + Send + 'static,

@@ -1,4 +1,5 @@
-//! Servers: tollgate beside throttlecrab-server and Redis itself, each asked by a client that others wrote.
+//! Servers: tollgate beside throttlecrab-server and Redis itself, each asked by a client that
+//! others wrote.
 
 mod contenders;
 mod idle;
@@ -31,7 +32,8 @@ pub(crate) struct Size {
 struct Row {
     contender: Contender,
     turns: Vec<Turn>,
-    /// Microseconds of the server's CPU for a question, of the best round for that: it moves less than speed does.
+    /// Microseconds of the server's CPU for a question, of the best round for that: it moves less
+    /// than speed does.
     cpu: f64,
 }
 
@@ -123,7 +125,8 @@ fn measure(servers: &Servers, size: &Size) -> Outcome<Vec<Row>> {
     Ok(rows)
 }
 
-/// In turns, those of a scene one after the other, and the other way round every other time: what disturbs the machine meets all of them.
+/// In turns, those of a scene one after the other, and the other way round every other time: what
+/// disturbs the machine meets all of them.
 fn order(rows: &[Row], round: usize) -> Vec<usize> {
     let mut order: Vec<usize> = (0..rows.len()).collect();
     order.sort_by_key(|index| rows[*index].contender.scene as usize);

@@ -19,7 +19,8 @@ pub(crate) struct Turn {
 
 const KEYS: &str = "100000";
 
-/// What one question takes at most: enough to know how many fill a turn, which redis-benchmark wants to know.
+/// What one question takes at most: enough to know how many fill a turn, which redis-benchmark
+/// wants to know.
 const GUESS: [(usize, f64); 2] = [(1, 60_000.0), (16, 600_000.0)];
 
 pub(crate) fn redis_benchmark(
@@ -48,7 +49,8 @@ fn ask_redis(address: SocketAddr, words: &str, pipeline: usize, count: usize) ->
     of_redis(&said, count as f64).ok_or_else(|| format!("redis-benchmark said {said}").into())
 }
 
-/// From lines such as `99.902% <= 1.287 milliseconds (...)` and `throughput summary: 74626.87 requests per second`.
+/// From lines such as `99.902% <= 1.287 milliseconds (...)` and `throughput summary: 74626.87
+/// requests per second`.
 fn of_redis(said: &str, asked: f64) -> Option<Turn> {
     let rate = said.split("throughput summary: ").nth(1)?.split(' ').next()?.parse().ok()?;
     let lines: Vec<(f64, f64)> = said

@@ -44,7 +44,8 @@ pub(crate) fn all(servers: &Servers, runtime: &Runtime) -> Outcome<Vec<Contender
 
 /// One call; true if it was allowed.
 pub(crate) trait Hit: Send + Sync + 'static {
-    /// `number` is different in every call, and of one caller the same modulo the number of callers.
+    /// `number` is different in every call, and of one caller the same modulo the number of
+    /// callers.
     fn hit(&self, number: usize, key: &str) -> impl Future<Output = Outcome<bool>> + Send;
 }
 

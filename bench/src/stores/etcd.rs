@@ -65,7 +65,8 @@ impl Hit for Transaction {
 
 const NOT_EQUAL: i32 = 3;
 
-/// Of etcd's messages what is needed here. The target of a comparison is the version unless it says otherwise.
+/// Of etcd's messages what is needed here. The target of a comparison is the version unless it says
+/// otherwise.
 #[derive(Clone, PartialEq, Message)]
 struct Compare {
     #[prost(int32, tag = "1")]

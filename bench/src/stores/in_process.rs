@@ -20,7 +20,8 @@ const LIMIT: &str = "1000/second burst=100000000000";
 /// Hits between two looks at the clock, which takes as long as a hit.
 const BLOCK: usize = 256;
 
-/// Both are measured by Memory, asked in the same way: through a limiter of stores that wait, or the store alone.
+/// Both are measured by Memory, asked in the same way: through a limiter of stores that wait, or
+/// the store alone.
 pub(crate) const DURABLE: &str = "durable";
 pub(crate) const AT_ONCE: &str = "durable, asked at once";
 

@@ -60,8 +60,9 @@ struct Line {
     answer: String,
     /// The version of each name.
     versions: Vec<u64>,
-    /// The newest version that the server has given. It counts over all names, and nobody else writes meanwhile: so the versions of what is on its way are
-    /// known, also where a hot key is written many times in one pipeline.
+    /// The newest version that the server has given. It counts over all names, and nobody else
+    /// writes meanwhile: so the versions of what is on its way are known, also where a hot key is
+    /// written many times in one pipeline.
     newest: u64,
 }
 

@@ -99,8 +99,8 @@ pub(crate) fn run(size: &Size, out: &Path) -> Outcome<()> {
     Ok(())
 }
 
-/// Contenders take turns, so that a change of the machine's mood meets all, and the best of several rounds counts. The first is untimed: connections,
-/// keys and caches are there afterwards.
+/// Contenders take turns, so that a change of the machine's mood meets all, and the best of several
+/// rounds counts. The first is untimed: connections, keys and caches are there afterwards.
 fn measure(contenders: &[Contender], runtime: &Runtime, size: &Size) -> Outcome<Vec<Row>> {
     let mut turns: Vec<Vec<_>> = contenders.iter().map(|_| Vec::new()).collect();
     for round in 0..=size.rounds {

@@ -1,5 +1,6 @@
-//! The servers, each in a process of its own on a free port of the loopback, with its defaults. They keep their data in memory where there is such a
-//! place: a disk would make all of a store's contenders equally slow, and hide what they cost themselves.
+//! The servers, each in a process of its own on a free port of the loopback, with its defaults.
+//! They keep their data in memory where there is such a place: a disk would make all of a store's
+//! contenders equally slow, and hide what they cost themselves.
 
 use crate::Outcome;
 use crate::redis::server::Server as Redis;

@@ -16,8 +16,9 @@ impl Lines for Fields<'_> {
     }
 }
 
-/// Adds the headers of a decision. Limits may be nested: the structured fields are lists and tell of all of them, the older ones of the limit with less left.
-/// What a refusal of the user's own says in `Retry-After` stays.
+/// Adds the headers of a decision. Limits may be nested: the structured fields are lists and tell
+/// of all of them, the older ones of the limit with less left. What a refusal of the user's own
+/// says in `Retry-After` stays.
 pub(crate) fn tell<D: Decider>(gate: &Gate<D>, pass: &Pass<D>, headers: &mut HeaderMap) {
     let left = pass.outcomes().headline().remaining();
     let binds = |name: &str| {

@@ -1,4 +1,5 @@
-//! [`tollgate`] for actix-web: every response carries correct rate limit headers, the real client is limited, and all workers count together.
+//! [`tollgate`] for actix-web: every response carries correct rate limit headers, the real client
+//! is limited, and all workers count together.
 //!
 //! ```
 //! use actix_web::{App, HttpResponse, web};
@@ -21,9 +22,11 @@
 //! tollgate-actix = "0.1"
 //! ```
 //!
-//! actix-web builds one app for each of its workers. A limiter is a handle: made before the factory and cloned in it, as above, it counts for all of them.
+//! actix-web builds one app for each of its workers. A limiter is a handle: made before the factory
+//! and cloned in it, as above, it counts for all of them.
 //!
-//! Everything else is a rule of the [`Gate`]: who is limited, by which limiter, at what cost, what the response changes in that, what it says.
+//! Everything else is a rule of the [`Gate`]: who is limited, by which limiter, at what cost, what
+//! the response changes in that, what it says.
 //!
 //! ```
 //! use tollgate::Memory;
@@ -40,8 +43,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A handler finds what was decided among the extensions of its request: a [`Decision`](tollgate::Decision), of the limit that binds if there are several,
-//! and then all of them as a [`PolicyDecision`](tollgate::PolicyDecision).
+//! A handler finds what was decided among the extensions of its request: a
+//! [`Decision`](tollgate::Decision), of the limit that binds if there are several, and then all of
+//! them as a [`PolicyDecision`](tollgate::PolicyDecision).
 //!
 //! ```
 //! use actix_web::web::ReqData;
@@ -52,13 +56,16 @@
 //! }
 //! ```
 //!
-//! What was charged for a request whose handler panics stays charged. A request that waits for its turn and whose client goes away gives up its place.
+//! What was charged for a request whose handler panics stays charged. A request that waits for its
+//! turn and whose client goes away gives up its place.
 //!
-//! See also the guides on [HTTP](https://github.com/tollgate-rs/tollgate/blob/main/guides/http.md), on
-//! [choosing an algorithm](https://github.com/tollgate-rs/tollgate/blob/main/guides/choose-an-algorithm.md) and on
-//! [choosing a store](https://github.com/tollgate-rs/tollgate/blob/main/guides/choose-a-store.md), and the crates
-//! [tollgate-http](https://docs.rs/tollgate-http), which holds everything that is not actix-web's,
-//! [tollgate-tower](https://docs.rs/tollgate-tower), and
+//! See also the guides on [HTTP](https://github.com/tollgate-rs/tollgate/blob/main/guides/http.md),
+//! on [choosing an
+//! algorithm](https://github.com/tollgate-rs/tollgate/blob/main/guides/choose-an-algorithm.md) and
+//! on [choosing a
+//! store](https://github.com/tollgate-rs/tollgate/blob/main/guides/choose-a-store.md), and the
+//! crates [tollgate-http](https://docs.rs/tollgate-http), which holds everything that is not
+//! actix-web's, [tollgate-tower](https://docs.rs/tollgate-tower), and
 //! [tollgate-redis](https://docs.rs/tollgate-redis) for limits that many machines share.
 
 mod body;

@@ -14,7 +14,8 @@ use crate::body::Counted;
 use crate::refusal::{Refusal, RefusalFn};
 use crate::service::RateLimitService;
 
-/// The middleware: for [`App::wrap`](actix_web::App::wrap), and for scopes and resources as well. A handle: clones have the same rules and count together.
+/// The middleware: for [`App::wrap`](actix_web::App::wrap), and for scopes and resources as well. A
+/// handle: clones have the same rules and count together.
 ///
 /// See [the crate](crate) for examples.
 #[doc(alias = "throttle")]

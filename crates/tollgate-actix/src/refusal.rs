@@ -36,7 +36,8 @@ pub struct Refusal<'a> {
 }
 
 /// The standard response to a denied request, for handlers that ask a limiter themselves: status
-/// 429 with `Retry-After`, `RateLimit` and `RateLimit-Policy`, not to be cached, and a line of text.
+/// 429 with `Retry-After`, `RateLimit` and `RateLimit-Policy`, not to be cached, and a line of
+/// text.
 ///
 /// ```
 /// use tollgate::Memory;

@@ -145,7 +145,8 @@ where
     }))
 }
 
-/// The end of a body is told from where nothing can be awaited. A store in process is done at once; for one that waits the rest becomes a task.
+/// The end of a body is told from where nothing can be awaited. A store in process is done at once;
+/// for one that waits the rest becomes a task.
 fn settle_at_end<D: Decider>(
     pass: Pass<D>,
     settle_by: &SettleBy,
@@ -165,7 +166,8 @@ fn settle_at_end<D: Decider>(
     }
 }
 
-/// A response that is an error still: of an extractor or of another middleware. It is settled and tells of limits as any other.
+/// A response that is an error still: of an extractor or of another middleware. It is settled and
+/// tells of limits as any other.
 async fn failed<D: Decider>(
     error: Error,
     gate: &Gate<D>,

@@ -1,7 +1,8 @@
 //! A name of its own for a store.
 
-/// Makes a store of a struct around a [`Cas`](crate::Cas): `struct Memcached(Cas<Servers>)` becomes a [`SharedStore`](tollgate::shared::SharedStore) with
-/// `limiter`, `limiter_in`, `policy_limiter`, `policy_limiter_in` and `clear_namespace`, so that it can have a `connect` of its own.
+/// Makes a store of a struct around a [`Cas`](crate::Cas): `struct Memcached(Cas<Servers>)` becomes
+/// a [`SharedStore`](tollgate::shared::SharedStore) with `limiter`, `limiter_in`, `policy_limiter`,
+/// `policy_limiter_in` and `clear_namespace`, so that it can have a `connect` of its own.
 ///
 /// ```
 /// use tollgate_cas::{Cas, Table};

@@ -56,8 +56,9 @@ impl<C: Cells> CasBuilder<C> {
         self
     }
 
-    /// How far the clocks of two machines may be apart. Default 10 seconds. Up to this the clock that is furthest ahead is followed; a state that was written
-    /// further ahead is an error, not a decision.
+    /// How far the clocks of two machines may be apart. Default 10 seconds. Up to this the clock
+    /// that is furthest ahead is followed; a state that was written further ahead is an error, not
+    /// a decision.
     ///
     /// See the example of [`CasBuilder`].
     pub fn max_skew(mut self, max_skew: Duration) -> Self {

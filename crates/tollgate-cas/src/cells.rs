@@ -10,16 +10,19 @@ use foldhash::fast::RandomState;
 use tollgate::shared::Place;
 use tollgate::{Error, KeyRef, Limit};
 
-/// A store of cells. A cell is a value under a name, with a version that changes whenever the value does; it is changed only by who knows its version.
+/// A store of cells. A cell is a value under a name, with a version that changes whenever the value
+/// does; it is changed only by who knows its version.
 ///
 /// What it must hold to:
 ///
-/// - A [`swap`](Cells::swap) changes all its cells if every one of them has the version that is expected of it, and none otherwise. It is
-///   [`Swapped::Lost`] only if surely nothing was changed, [`Error::unavailable`] only if surely nothing was executed; when in doubt it is [`Error::lost`].
-///   An implementation never sends a swap a second time on its own.
-/// - No version is ever given twice to a name, also not after a store has lost everything: what is expected of a store that may have been another one
-///   meanwhile is `Lost`.
-/// - A cell lives at least as long as it was put for, and is gone some time later. A store that rounds, rounds up.
+/// - A [`swap`](Cells::swap) changes all its cells if every one of them has the version that is
+///   expected of it, and none otherwise. It is [`Swapped::Lost`] only if surely nothing was
+///   changed, [`Error::unavailable`] only if surely nothing was executed; when in doubt it is
+///   [`Error::lost`]. An implementation never sends a swap a second time on its own.
+/// - No version is ever given twice to a name, also not after a store has lost everything: what is
+///   expected of a store that may have been another one meanwhile is `Lost`.
+/// - A cell lives at least as long as it was put for, and is gone some time later. A store that
+///   rounds, rounds up.
 /// - Errors are of the store. What a cell holds is not looked at.
 ///
 /// [`Table`](crate::Table) is the smallest one.
@@ -27,8 +30,8 @@ pub trait Cells: Debug + Send + Sync + 'static {
     /// What tells two writes of one cell apart: a revision, a CAS number.
     type Version: Copy + Debug + Send + Sync + 'static;
 
-    /// Whether one swap may be over several cells. If not, a swap is always of one, and hits that belong together are charged one by one and given back
-    /// when one of them is refused.
+    /// Whether one swap may be over several cells. If not, a swap is always of one, and hits that
+    /// belong together are charged one by one and given back when one of them is refused.
     const TOGETHER: bool;
 
     /// Whether it can hold the states of this limit. Most can hold all.
@@ -40,7 +43,8 @@ pub trait Cells: Debug + Send + Sync + 'static {
         Ok(())
     }
 
-    /// How the names of a limit's cells begin, or (without a limit) those of a whole namespace. Namespaces and identities of limits never run together.
+    /// How the names of a limit's cells begin, or (without a limit) those of a whole namespace.
+    /// Namespaces and identities of limits never run together.
     ///
     /// ```
     /// use tollgate_cas::{Cells, Table};
@@ -70,20 +74,22 @@ pub trait Cells: Debug + Send + Sync + 'static {
         name
     }
 
-    /// Which part of the store has the cells of this key, in all limits: what has one lane fails together. Below the number of lanes of the
-    /// [`Guard`](tollgate::shared::Guard).
+    /// Which part of the store has the cells of this key, in all limits: what has one lane fails
+    /// together. Below the number of lanes of the [`Guard`](tollgate::shared::Guard).
     fn lane(&self, key: KeyRef<'_>) -> usize {
         let _ = key;
         0
     }
 
-    /// What the cells hold, in the order of the names. Where swaps are of several cells, so are reads: all are of one moment.
+    /// What the cells hold, in the order of the names. Where swaps are of several cells, so are
+    /// reads: all are of one moment.
     fn read(
         &self,
         names: &[Name],
     ) -> impl Future<Output = Result<Vec<Option<Cell<Self::Version>>>, Error>> + Send;
 
-    /// Changes all cells, or none. `sure` tells that it will very likely not be lost: if it is not sure, and costs little, have ready what the cells hold.
+    /// Changes all cells, or none. `sure` tells that it will very likely not be lost: if it is not
+    /// sure, and costs little, have ready what the cells hold.
     fn swap(
         &self,
         swaps: &[Swap<'_, Self::Version>],
@@ -96,7 +102,8 @@ pub trait Cells: Debug + Send + Sync + 'static {
     /// Can the store answer?
     fn check(&self) -> impl Future<Output = Result<(), Error>> + Send;
 
-    /// Told when several calls in a row have failed: a connection that looks alive may be dead. Must not wait.
+    /// Told when several calls in a row have failed: a connection that looks alive may be dead.
+    /// Must not wait.
     fn suspect(&self) {}
 }
 
@@ -266,6 +273,7 @@ pub enum Change<'a> {
 pub enum Swapped<V> {
     /// All cells were changed, and have these versions now; `None` where there is no cell any more.
     Done(Vec<Option<V>>),
-    /// Nothing was changed, because a cell has another version. What the cells hold instead, if that is known.
+    /// Nothing was changed, because a cell has another version. What the cells hold instead, if
+    /// that is known.
     Lost(Option<Vec<Option<Cell<V>>>>),
 }

@@ -1,7 +1,9 @@
-//! Where callers of one process meet: what waits for the same cells is decided in order and written at once.
+//! Where callers of one process meet: what waits for the same cells is decided in order and written
+//! at once.
 //!
-//! A desk is there as long as somebody works at it. Who finds none opens it and takes everything that waits, again and again, until nothing does. As soon as
-//! somebody else waits there the work is a task's (`lead.rs`): who walks away holds up nobody.
+//! A desk is there as long as somebody works at it. Who finds none opens it and takes everything
+//! that waits, again and again, until nothing does. As soon as somebody else waits there the work
+//! is a task's (`lead.rs`): who walks away holds up nobody.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

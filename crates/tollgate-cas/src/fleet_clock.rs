@@ -1,24 +1,27 @@
 //! The time at which hits are decided when the clocks of the machines differ.
 //!
-//! If every machine decided by its own clock, one that is ahead would starve the others. Its hits move a
-//! state to a time that has not come for them yet, and a state does not go back. With `100/second burst=20`
-//! and one clock 0.3 s ahead, the others would find every state 0.3 s away and hardly ever pass.
+//! If every machine decided by its own clock, one that is ahead would starve the others. Its hits
+//! move a state to a time that has not come for them yet, and a state does not go back. With
+//! `100/second burst=20` and one clock 0.3 s ahead, the others would find every state 0.3 s away
+//! and hardly ever pass.
 //!
-//! So all follow the clock that is furthest ahead. Each value says when it was written. A machine that reads
-//! one from its own future learns how far it is behind (its *lag*), and adds that to its clock from then on.
-//! Then all decide at nearly the same time, each gets its share, and the limit is used in full.
+//! So all follow the clock that is furthest ahead. Each value says when it was written. A machine
+//! that reads one from its own future learns how far it is behind (its *lag*), and adds that to its
+//! clock from then on. Then all decide at nearly the same time, each gets its share, and the limit
+//! is used in full.
 //!
 //! Why that never admits more than the limit:
 //!
-//! - A machine decides at its own time, or later at a time that another machine has written. So no decision
-//!   is made at a time that the clock furthest ahead has not reached yet.
-//! - That clock runs as fast as a second. For each key the times of decisions only grow, since states guard
-//!   themselves against time going back. So within `d` seconds at most `d` seconds of the limit are given,
-//!   and once more what it gives in the skew, when a clock that is ahead joins.
+//! - A machine decides at its own time, or later at a time that another machine has written. So no
+//!   decision is made at a time that the clock furthest ahead has not reached yet.
+//! - That clock runs as fast as a second. For each key the times of decisions only grow, since
+//!   states guard themselves against time going back. So within `d` seconds at most `d` seconds of
+//!   the limit are given, and once more what it gives in the skew, when a clock that is ahead
+//!   joins.
 //! - A lag is at most `max_skew`: a value from further ahead is an error, and nobody follows it.
 //!
-//! A lag that is no longer confirmed shrinks by 10 ms each second, because the machine that was ahead may be
-//! gone, or its clock set right. Time runs at 99 % meanwhile; it does not go back.
+//! A lag that is no longer confirmed shrinks by 10 ms each second, because the machine that was
+//! ahead may be gone, or its clock set right. Time runs at 99 % meanwhile; it does not go back.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -40,7 +43,8 @@ const TELL_EVERY: u64 = 60_000_000;
 pub(crate) struct FleetClock {
     own: Arc<dyn Clock>,
     max_skew: Duration,
-    /// When the lag will be gone, by the own clock, in microseconds: the lag is a hundredth of the time until then.
+    /// When the lag will be gone, by the own clock, in microseconds: the lag is a hundredth of the
+    /// time until then.
     lag_gone_at: AtomicU64,
     /// Values that were written further ahead than `max_skew`.
     errors: AtomicU64,

@@ -1,7 +1,8 @@
 //! Who works at a desk: the caller who opened it, as long as nobody else waits there; else a task.
 //!
-//! A task of its own costs as much as all the rest of a hit, and most hits are alone with their key. But a caller may walk away, or not be polled for long.
-//! So whoever comes second makes a task of the work, and so does a caller who goes before it is done.
+//! A task of its own costs as much as all the rest of a hit, and most hits are alone with their
+//! key. But a caller may walk away, or not be polled for long. So whoever comes second makes a task
+//! of the work, and so does a caller who goes before it is done.
 
 use std::future::Future;
 use std::pin::Pin;

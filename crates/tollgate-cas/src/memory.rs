@@ -1,6 +1,8 @@
-//! The cells that were seen last, so that a hit is one round trip. What is remembered is a guess: the store checks its version.
+//! The cells that were seen last, so that a hit is one round trip. What is remembered is a guess:
+//! the store checks its version.
 //!
-//! Two generations: when the young one is full the old one goes and the young one takes its place. So what is used stays, at two look-ups.
+//! Two generations: when the young one is full the old one goes and the young one takes its place.
+//! So what is used stays, at two look-ups.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

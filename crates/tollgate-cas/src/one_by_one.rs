@@ -1,7 +1,9 @@
-//! Hits that belong together on a store that changes one cell at a time: asked, charged, and given back when one of them is refused.
+//! Hits that belong together on a store that changes one cell at a time: asked, charged, and given
+//! back when one of them is refused.
 //!
-//! Between two of these steps others may come. Then something is charged that is given back a moment later: others may be denied for it, and nobody
-//! is admitted by it. In a quiet store the answers are those of one step.
+//! Between two of these steps others may come. Then something is charged that is given back a
+//! moment later: others may be denied for it, and nobody is admitted by it. In a quiet store the
+//! answers are those of one step.
 
 use std::sync::Arc;
 
@@ -94,7 +96,8 @@ impl<C: Cells> Group<C> {
         }
     }
 
-    /// Charges what is charged for refused hits. Who refused may have room by now; it has refused all the same.
+    /// Charges what is charged for refused hits. Who refused may have room by now; it has refused
+    /// all the same.
     async fn refuse(&self, refusing: &[Decision]) -> Result<Vec<Decision>, Error> {
         let mut outcomes = all(self.each(Act::Refuse).await)?;
         if outcomes.iter().all(Decision::allowed) {

@@ -18,7 +18,8 @@ const RACES: u32 = 3;
 /// The longest such moment, in milliseconds.
 const LONGEST_PAUSE: u64 = 16;
 
-/// How much longer than needed a state lives whose time was given: nobody knows how that time goes on.
+/// How much longer than needed a state lives whose time was given: nobody knows how that time goes
+/// on.
 const GIVEN: Duration = Duration::from_secs(60);
 
 type Answer = Result<Vec<Decision>, Error>;
@@ -57,7 +58,8 @@ pub(crate) async fn round<C: Cells>(inner: &Inner<C>, names: &[Name], mut jobs: 
     }
 }
 
-/// The answers, once they are true: what they are based on was in the store after the jobs came, and what they changed has been written.
+/// The answers, once they are true: what they are based on was in the store after the jobs came,
+/// and what they changed has been written.
 async fn settle<C: Cells>(
     inner: &Inner<C>,
     names: &[Name],
@@ -143,7 +145,8 @@ fn draft<C: Cells>(inner: &Inner<C>, known: &[Known<C::Version>], jobs: &[Job]) 
     Draft { changes: changes.collect(), answers }
 }
 
-/// Learns the time from the states. An error if one was written further ahead than clocks may differ.
+/// Learns the time from the states. An error if one was written further ahead than clocks may
+/// differ.
 fn ahead<C: Cells>(inner: &Inner<C>, known: &[Known<C::Version>]) -> Option<Error> {
     let latest = known.iter().map(|known| known.written).max()?;
     let ahead = inner.clock.read(latest).err()?;
@@ -189,7 +192,8 @@ fn understand<V>(
     names.iter().zip(&job.parts).zip(cells).map(known).collect()
 }
 
-/// Up to a millisecond after the first race too many, up to twice as long after the next, and so on.
+/// Up to a millisecond after the first race too many, up to twice as long after the next, and so
+/// on.
 fn pause(races: u32) -> Duration {
     let most = 1000 * LONGEST_PAUSE.min(1 << races.min(16));
     Duration::from_micros(RandomState::default().hash_one(races) % most)

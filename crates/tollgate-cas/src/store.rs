@@ -22,7 +22,8 @@ pub(crate) struct Pending {
 }
 
 impl<C: Cells> Inner<C> {
-    /// Brings a job to the desk of these cells. A caller who is going to wait for this answer and no other may lead.
+    /// Brings a job to the desk of these cells. A caller who is going to wait for this answer and
+    /// no other may lead.
     pub(crate) fn send(
         self: &Arc<Self>,
         names: Arc<[Name]>,
@@ -120,7 +121,8 @@ pub(crate) async fn answer(pending: Pending) -> Result<Vec<Decision>, Error> {
     pending.answer.await.unwrap_or_else(gone)
 }
 
-/// The decisions, or the error of the whole: where some were executed, or may have been, none of it is [`ErrorKind::Unavailable`].
+/// The decisions, or the error of the whole: where some were executed, or may have been, none of it
+/// is [`ErrorKind::Unavailable`].
 pub(crate) fn all(answers: Vec<Result<Decision, Error>>) -> Result<Vec<Decision>, Error> {
     let surely_not = |e: &Error| e.kind() == ErrorKind::Unavailable;
     let executed = answers.iter().any(|answer| !answer.as_ref().is_err_and(surely_not));

@@ -7,7 +7,8 @@ use tollgate::Error;
 
 use crate::cells::{Cell, Cells, Change, Name, Swap, Swapped};
 
-/// Cells in this process, that never go: what [`Cells`] asks for, in a page. For tests, and to read before writing another one.
+/// Cells in this process, that never go: what [`Cells`] asks for, in a page. For tests, and to read
+/// before writing another one.
 ///
 /// ```
 /// use tollgate_cas::{Cas, Table};

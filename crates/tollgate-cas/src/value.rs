@@ -1,4 +1,5 @@
-//! What stands in a cell: the version of this format, when it was written (eight bytes of microseconds, the highest first), the state.
+//! What stands in a cell: the version of this format, when it was written (eight bytes of
+//! microseconds, the highest first), the state.
 
 use tollgate::algorithm::{AnyMachine, AnyState};
 use tollgate::{Error, Timestamp};

@@ -4,8 +4,9 @@ use tollgate::{Clock, Timestamp};
 
 /// Time since this machine was started, suspended or not. Only spans of it mean something.
 ///
-/// On Linux it is `CLOCK_BOOTTIME`. Elsewhere it is [`SystemClock`](tollgate::SystemClock), which on some systems stands still during suspend: there an allotment may be
-/// spent after the machine has woken up, once.
+/// On Linux it is `CLOCK_BOOTTIME`. Elsewhere it is [`SystemClock`](tollgate::SystemClock), which
+/// on some systems stands still during suspend: there an allotment may be spent after the machine
+/// has woken up, once.
 ///
 /// ```
 /// use tollgate::Clock;

@@ -1,8 +1,9 @@
 //! Limits across many nodes at in-process speed, each with a bound on what it may admit too much.
 //!
-//! - [`leased`]: nodes draw allotments from a shared store and spend them without a round trip. Never more is admitted than the limit allows.
-//! - [`replicated`]: every node counts, and tells the others over a [`bus`]. No store is on the way; what may be admitted too much is bounded, and each
-//!   decision says by how much.
+//! - [`leased`]: nodes draw allotments from a shared store and spend them without a round trip.
+//!   Never more is admitted than the limit allows.
+//! - [`replicated`]: every node counts, and tells the others over a [`bus`]. No store is on the
+//!   way; what may be admitted too much is bounded, and each decision says by how much.
 
 pub mod bus;
 pub mod leased;

@@ -70,14 +70,15 @@ impl DurableBuilder {
         self
     }
 
-    /// How often states are written that nobody waits for. Default 1 second, at least a millisecond.
+    /// How often states are written that nobody waits for. Default 1 second, at least a
+    /// millisecond.
     pub fn interval(mut self, interval: Duration) -> Self {
         self.interval = Some(interval);
         self
     }
 
-    /// The most keys in memory, over all limits; ten million unless said. At the bound known keys keep their exact states and unknown ones share one
-    /// state per limit, which is not kept.
+    /// The most keys in memory, over all limits; ten million unless said. At the bound known keys
+    /// keep their exact states and unknown ones share one state per limit, which is not kept.
     pub fn max_keys(mut self, max_keys: usize) -> Self {
         self.max_keys = Some(max_keys);
         self
@@ -91,7 +92,8 @@ impl DurableBuilder {
         self
     }
 
-    /// How often states that have run out are forgotten, in memory and in the file; a minute unless said.
+    /// How often states that have run out are forgotten, in memory and in the file; a minute unless
+    /// said.
     pub fn clean_period(mut self, period: Duration) -> Self {
         self.clean_period = period;
         self
@@ -109,7 +111,8 @@ impl DurableBuilder {
         self
     }
 
-    /// Another place for the bytes than a file, made anew whenever the file would be opened: for tests of disks that fail.
+    /// Another place for the bytes than a file, made anew whenever the file would be opened: for
+    /// tests of disks that fail.
     #[doc(hidden)]
     pub fn backend<B: redb::StorageBackend>(
         mut self,
@@ -122,8 +125,8 @@ impl DurableBuilder {
     /// The store. The file is made if it is not there; its directory must be.
     ///
     /// # Errors
-    /// When the address is wrong, or the file cannot be used: it is not one of tollgate, torn, of a newer version, in use or not writable. It is left
-    /// as it is then.
+    /// When the address is wrong, or the file cannot be used: it is not one of tollgate, torn, of a
+    /// newer version, in use or not writable. It is left as it is then.
     pub fn open(self) -> Result<Durable, Error> {
         let address = Address::parse(&self.address)?;
         let level = self.level.or(address.level).unwrap_or_default();
@@ -139,7 +142,8 @@ impl DurableBuilder {
 }
 
 impl Durable {
-    /// The guard of a store unless it gets another: calls may take a second, because a disk may; denials are not remembered, because memory knows them.
+    /// The guard of a store unless it gets another: calls may take a second, because a disk may;
+    /// denials are not remembered, because memory knows them.
     ///
     /// ```
     /// let guard = tollgate_durable::Durable::usual_guard().open_after(10);

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use tollgate::{Clock, SystemClock, Timestamp};
 
-/// This machine's clock, known as such when the code is compiled because every hit reads it; or another one.
+/// This machine's clock, known as such when the code is compiled because every hit reads it; or
+/// another one.
 #[derive(Clone, Debug)]
 pub(crate) enum Time {
     System(SystemClock),

@@ -1,4 +1,5 @@
-//! What a crash leaves, for every algorithm: never more room than without it, and less only by the reserve.
+//! What a crash leaves, for every algorithm: never more room than without it, and less only by the
+//! reserve.
 
 use std::time::Duration;
 
@@ -67,7 +68,8 @@ struct Key {
     since: u64,
     /// When something was last charged.
     last: Timestamp,
-    /// The file does not speak for what was charged: the key was new, or a refused attempt was counted.
+    /// The file does not speak for what was charged: the key was new, or a refused attempt was
+    /// counted.
     exempt: bool,
     /// The same for the record on its way.
     unspoken: bool,
@@ -114,7 +116,8 @@ impl Key {
         }
     }
 
-    /// A charge as the store does it: at once where the record covers it or the key is fresh, else on disk before it is answered.
+    /// A charge as the store does it: at once where the record covers it or the key is fresh, else
+    /// on disk before it is answered.
     fn charge(&mut self, op: Op, units: u64) {
         let is_fresh = self.machine.fresh_at(self.state.as_ref()).is_none_or(|at| at <= self.now);
         let mut waits = false;
@@ -224,7 +227,8 @@ fn most_keys_are_spoken_for() {
     assert_eq!(spoken_for, 46, "all from the first record on");
 }
 
-/// A hot key asks for a few records, a cold one loses next to nothing, and a limit of one loses nothing.
+/// A hot key asks for a few records, a cold one loses next to nothing, and a limit of one loses
+/// nothing.
 #[test]
 fn the_reserve_follows_the_use() {
     let writes = |text: &str, hits: u32, every: u64| {

@@ -47,9 +47,11 @@ pub(crate) struct Keeper {
     pub(crate) file: File,
     pub(crate) queue: Queue,
     pub(crate) clean_period: Duration,
-    /// Whether the file had records when it was opened: then a key that is not in memory may be there.
+    /// Whether the file had records when it was opened: then a key that is not in memory may be
+    /// there.
     inherits: bool,
-    /// No call is answered any more: the store is closed, or its disk has failed and its level needs one.
+    /// No call is answered any more: the store is closed, or its disk has failed and its level
+    /// needs one.
     refuses: AtomicBool,
     trouble: Mutex<Trouble>,
     /// What is being cleared: the file is not asked for it.

@@ -21,7 +21,8 @@ pub enum Level {
     None,
     /// Nothing; what has changed is written once in an interval. A crash forgets at most that.
     Interval,
-    /// What the key may have used, ahead of time. A crash forgets only keys that were new within the last interval.
+    /// What the key may have used, ahead of time. A crash forgets only keys that were new within
+    /// the last interval.
     #[default]
     Reserve,
     /// All that was charged.
@@ -78,7 +79,8 @@ impl Keeping {
         (self.level == Level::Reserve).then_some(self.interval)
     }
 
-    /// Within which time something is written that nobody waits for; `None` when the store is closed.
+    /// Within which time something is written that nobody waits for; `None` when the store is
+    /// closed.
     pub(crate) fn later(&self) -> Option<Duration> {
         (self.level != Level::None).then_some(self.interval)
     }

@@ -1,4 +1,5 @@
-//! A store of [`tollgate`] that outlives the process: memory decides, a file keeps. Nothing else has to be installed.
+//! A store of [`tollgate`] that outlives the process: memory decides, a file keeps. Nothing else
+//! has to be installed.
 //!
 //! ```
 //! use tollgate_durable::Durable;
@@ -28,22 +29,25 @@
 //!
 //! A clean end ([`Durable::close`], or dropping the last handle) forgets nothing at any level.
 //!
-//! The reserve of a key is what it used of late in two intervals; at most an eighth of what the limit lets pass at once, or what it lets pass in one
-//! interval if that is more. So a limit of less than eight has none: its hits wait for the disk, but for the first one of a fresh key, and lose nothing.
-//! Elastic windows have none either.
+//! The reserve of a key is what it used of late in two intervals; at most an eighth of what the
+//! limit lets pass at once, or what it lets pass in one interval if that is more. So a limit of
+//! less than eight has none: its hits wait for the disk, but for the first one of a fresh key, and
+//! lose nothing. Elastic windows have none either.
 //!
-//! What a refused attempt changes (the end of an elastic window, the count of a limit with `charge-denied`) is written without being waited for: a crash may
-//! forget an interval of it.
+//! What a refused attempt changes (the end of an elastic window, the count of a limit with
+//! `charge-denied`) is written without being waited for: a crash may forget an interval of it.
 //!
 //! # Time
 //!
-//! The clock is this process's. While it runs it never goes back; if the wall clock went back from one run to the next, the states keep it from admitting
-//! more, and nothing is locked for longer than the jump plus the limit's own wait.
+//! The clock is this process's. While it runs it never goes back; if the wall clock went back from
+//! one run to the next, the states keep it from admitting more, and nothing is locked for longer
+//! than the jump plus the limit's own wait.
 //!
 //! # Cost
 //!
-//! A hit that does not wait is a look-up in memory and no system call. One that does waits for one commit, about one `fdatasync`, or two if one was just
-//! under way. The first call on a key that the file may know (only after a start with a file that was not empty) reads the file.
+//! A hit that does not wait is a look-up in memory and no system call. One that does waits for one
+//! commit, about one `fdatasync`, or two if one was just under way. The first call on a key that
+//! the file may know (only after a start with a file that was not empty) reads the file.
 
 mod address;
 mod backend;
@@ -86,7 +90,8 @@ use queue::{Batch, Written};
 use timer::Timer;
 use writer::Writer;
 
-/// Limits kept in memory and in a file. A handle: clones share one store. Dropping the last one closes it.
+/// Limits kept in memory and in a file. A handle: clones share one store. Dropping the last one
+/// closes it.
 ///
 /// See [the crate](crate) for an example and what survives a crash.
 #[derive(Clone, Debug)]
@@ -105,7 +110,8 @@ struct Inner {
 tollgate::limiters!(Durable);
 
 impl Durable {
-    /// The store in a file, with the defaults. The address is a path, or a URL with settings: `durable:/var/lib/app/limits?level=sync&interval=500ms&max_keys=100000`.
+    /// The store in a file, with the defaults. The address is a path, or a URL with settings:
+    /// `durable:/var/lib/app/limits?level=sync&interval=500ms&max_keys=100000`.
     ///
     /// # Errors
     /// As [`DurableBuilder::open`].
@@ -133,8 +139,8 @@ impl Durable {
         Ok(Durable { inner: Arc::new(inner) })
     }
 
-    /// Writes everything and lets the file go; calls are refused from now on. Blocks for as long as that takes. A second call does nothing and says the
-    /// same.
+    /// Writes everything and lets the file go; calls are refused from now on. Blocks for as long as
+    /// that takes. A second call does nothing and says the same.
     ///
     /// # Errors
     /// When the last states could not be written.
@@ -177,7 +183,8 @@ impl Durable {
         cleared
     }
 
-    /// How many keys are in memory, over all limits. Those that the file alone knows come when they are first asked for.
+    /// How many keys are in memory, over all limits. Those that the file alone knows come when they
+    /// are first asked for.
     #[must_use]
     pub fn len(&self) -> usize {
         self.inner.keeper.table.len()
@@ -189,13 +196,15 @@ impl Durable {
         self.len() == 0
     }
 
-    /// How many hits were decided on a state that unknown keys share, because the store was at its bound. Should stay zero.
+    /// How many hits were decided on a state that unknown keys share, because the store was at its
+    /// bound. Should stay zero.
     #[must_use]
     pub fn overflowed(&self) -> usize {
         self.inner.keeper.table.overflowed.load(Ordering::Relaxed)
     }
 
-    /// Until when the file keeps the state of a key, `None` if it has none: for those who look after it. Writes first what has changed.
+    /// Until when the file keeps the state of a key, `None` if it has none: for those who look
+    /// after it. Writes first what has changed.
     ///
     /// # Errors
     /// When the limit is not valid, or the disk fails.

@@ -193,7 +193,8 @@ impl Entries {
     }
 }
 
-/// What one call does to a state: an operation, or the part of one limit in a hit that another one refuses.
+/// What one call does to a state: an operation, or the part of one limit in a hit that another one
+/// refuses.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Act {
     Op(Op),

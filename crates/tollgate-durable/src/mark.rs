@@ -1,8 +1,10 @@
-//! What is known of a key's record in the file: how much may still be charged before the next one must be there.
+//! What is known of a key's record in the file: how much may still be charged before the next one
+//! must be there.
 //!
-//! A key without a record that speaks for it is *new*: it may be charged at once, and a crash before its first record forgets it. A key with one is
-//! *covered* while its reserve lasts. Each new record gets a reserve by how fast the last one went: about what two intervals between commits
-//! need, but never more than a small part of the limit.
+//! A key without a record that speaks for it is *new*: it may be charged at once, and a crash
+//! before its first record forgets it. A key with one is *covered* while its reserve lasts. Each
+//! new record gets a reserve by how fast the last one went: about what two intervals between
+//! commits need, but never more than a small part of the limit.
 
 use std::time::Duration;
 
@@ -22,7 +24,8 @@ pub(crate) struct Reserve {
 impl Reserve {
     pub(crate) const NOTHING: Reserve = Reserve { most: 0, interval: Duration::from_secs(1) };
 
-    /// An eighth of what a key can take at once, or what it gets in one interval if that is more: then a crash costs it that interval.
+    /// An eighth of what a key can take at once, or what it gets in one interval if that is more:
+    /// then a crash costs it that interval.
     pub(crate) fn of(limit: &Limit, interval: Duration) -> Reserve {
         if limit.algorithm() == tollgate::Algorithm::ElasticWindow {
             return Reserve { most: 0, interval };
@@ -115,8 +118,8 @@ impl Mark {
         !self.is_new && self.spent > self.left
     }
 
-    /// Whether what was charged is not on disk, although the key is not new: it was charged while its first record was on its way, or by
-    /// attempts that were refused.
+    /// Whether what was charged is not on disk, although the key is not new: it was charged while
+    /// its first record was on its way, or by attempts that were refused.
     pub(crate) fn has_outrun(&self) -> bool {
         !self.is_new && self.spent > 0 && self.left == 0
     }
@@ -126,7 +129,8 @@ impl Mark {
         !self.is_new && self.left.saturating_add(self.spent) > 0
     }
 
-    /// The record to write now. Until it is on disk both it and the one before must cover what is charged.
+    /// The record to write now. Until it is on disk both it and the one before must cover what is
+    /// charged.
     pub(crate) fn record(&mut self, state: &AnyState, reserve: Reserve) -> Record {
         let units = self.reserve(reserve).min(reserve.most);
         self.left = self.left.min(units);
@@ -139,7 +143,8 @@ impl Mark {
         if self.is_new {
             return self.spent;
         }
-        // At most four times what was spent, so that a key in a hurry gets twice the reserve of which half is gone, and not more for a burst.
+        // At most four times what was spent, so that a key in a hurry gets twice the reserve of
+        // which half is gone, and not more for a burst.
         let elapsed = self.latest.since(self.at).max(interval / 2).as_micros().max(1);
         let wanted = u128::from(self.spent) * 2 * interval.as_micros() / elapsed;
         u64::try_from(wanted).unwrap_or(u64::MAX)

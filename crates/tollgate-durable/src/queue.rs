@@ -1,4 +1,5 @@
-//! What is to be written: keys that somebody waits for, keys that have time, and whole places to clear.
+//! What is to be written: keys that somebody waits for, keys that have time, and whole places to
+//! clear.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -13,7 +14,8 @@ use crate::limits::{Known, lock};
 use crate::mark::Queued;
 use crate::table::{Entry, Lookup};
 
-/// Keys with time that go into one batch beside those that somebody waits for: so few that nobody waits long.
+/// Keys with time that go into one batch beside those that somebody waits for: so few that nobody
+/// waits long.
 const SOON_IN_BATCH: usize = 10_000;
 
 /// What is written in one transaction. Whoever waits for a key waits for its batch.

@@ -1,22 +1,26 @@
-//! What the file holds of a key: a state, and the units that may have been charged since without being written.
+//! What the file holds of a key: a state, and the units that may have been charged since without
+//! being written.
 //!
-//! A record speaks for a key from the time at which it was made until [`SPEAKS_FOR`] later. After a crash nobody knows what of its reserve
-//! was charged in that span and when; charging all of it at the end of the span, or now if that is earlier, leaves no more room at any
-//! later time than what really happened:
+//! A record speaks for a key from the time at which it was made until [`SPEAKS_FOR`] later. After a
+//! crash nobody knows what of its reserve was charged in that span and when; charging all of it at
+//! the end of the span, or now if that is earlier, leaves no more room at any later time than what
+//! really happened:
 //!
 //! - Buckets and GCRA: a later charge leaks later, and what is fresh before it forgets less.
-//! - Windows: the charge is counted in the window that is open then; what was charged in an earlier one is no longer counted.
+//! - Windows: the charge is counted in the window that is open then; what was charged in an earlier
+//!   one is no longer counted.
 //! - Moving window: one entry, not older than any that was made.
 //!
-//! The elastic window is the exception: every attempt pushes its end, so a charge at one later time would miss that it never closed in between.
-//! It gets no reserve.
+//! The elastic window is the exception: every attempt pushes its end, so a charge at one later time
+//! would miss that it never closed in between. It gets no reserve.
 
 use std::time::Duration;
 
 use tollgate::Timestamp;
 use tollgate::algorithm::{AnyMachine, AnyState, Op};
 
-/// For how long a record speaks for its key. A reserve that was not used within that time is gone with it.
+/// For how long a record speaks for its key. A reserve that was not used within that time is gone
+/// with it.
 pub(crate) const SPEAKS_FOR: Duration = Duration::from_secs(600);
 
 /// The last known state of a key and what may have been charged since.
@@ -35,7 +39,8 @@ const HEAD: usize = 24;
 const HAS_CHECKSUM: u64 = 1 << 63;
 
 impl Record {
-    /// The state that a crash leaves, at `now`; `None` if that is fresh. A clock that went back meanwhile is taken to stand at the record's time.
+    /// The state that a crash leaves, at `now`; `None` if that is fresh. A clock that went back
+    /// meanwhile is taken to stand at the record's time.
     pub(crate) fn restored(self, machine: &AnyMachine, now: Timestamp) -> Option<AnyState> {
         let state = self.charged(machine, now);
         state.filter(|state| machine.fresh_at(Some(state)).is_some_and(|at| at > now))

@@ -1,4 +1,5 @@
-//! The keys in memory, in shards by the hash of the key alone: all limits of one key lie behind one lock.
+//! The keys in memory, in shards by the hash of the key alone: all limits of one key lie behind one
+//! lock.
 
 use std::hash::{BuildHasher, Hasher};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,7 +13,8 @@ use tollgate::{Form, KeyRef, Timestamp};
 use crate::limits::{Known, lock};
 use crate::mark::Mark;
 
-/// With a million keys each holds some four thousand: none is locked for long, however much there is to clean.
+/// With a million keys each holds some four thousand: none is locked for long, however much there
+/// is to clean.
 const SHARDS: usize = 256;
 
 /// A key of a limit: its state and what is known of its record.
@@ -49,7 +51,8 @@ impl Entry {
 #[derive(Debug, Default)]
 pub(crate) struct Shard {
     table: HashTable<Entry>,
-    /// The latest time at which a state that was dropped became fresh. Who read the clock before that and arrives after it starts here.
+    /// The latest time at which a state that was dropped became fresh. Who read the clock before
+    /// that and arrives after it starts here.
     pub(crate) floor: Timestamp,
 }
 
@@ -102,7 +105,8 @@ impl Table {
 
     #[inline]
     pub(crate) fn shard_index(&self, hash: u64) -> usize {
-        // Not the bits by which hashbrown places and tells entries: the lowest and the highest seven.
+        // Not the bits by which hashbrown places and tells entries: the lowest and the highest
+        // seven.
         (hash >> 44) as usize % SHARDS
     }
 
@@ -195,11 +199,12 @@ fn hash(hasher: &RandomState, key: KeyRef<'_>) -> u64 {
     hasher.finish()
 }
 
-/// The hash of a key of one limit, made of the hash of the key. One key under many limits has as many different hashes, so it is found without comparing
-/// it with its siblings.
+/// The hash of a key of one limit, made of the hash of the key. One key under many limits has as
+/// many different hashes, so it is found without comparing it with its siblings.
 #[inline]
 fn entry_hash(key_hash: u64, known: &Arc<Known>) -> u64 {
-    // 2^64 by the golden ratio: spreads the address over the lowest and the highest bits, which is what hashbrown looks at.
+    // 2^64 by the golden ratio: spreads the address over the lowest and the highest bits, which is
+    // what hashbrown looks at.
     let spread = (Arc::as_ptr(known) as u64 >> 4).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     key_hash ^ spread
 }

@@ -1,4 +1,5 @@
-//! The little of a runtime that a store needs which brings none: one thread that wakes who sleeps and runs tasks to their end.
+//! The little of a runtime that a store needs which brings none: one thread that wakes who sleeps
+//! and runs tasks to their end.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::future::Future;

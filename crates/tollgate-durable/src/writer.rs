@@ -72,7 +72,8 @@ impl Writer {
         batch.finish(result.map_err(|error| Error::lost(error.to_string())));
     }
 
-    /// Writes what these keys are now; `reserve` instead of what their limits get. With nothing to write the disk is asked only `anyway`.
+    /// Writes what these keys are now; `reserve` instead of what their limits get. With nothing to
+    /// write the disk is asked only `anyway`.
     fn write(
         &mut self,
         names: Vec<Name>,

@@ -60,7 +60,8 @@ impl EtcdBuilder {
         }
     }
 
-    /// What all keys begin with, before a slash. Default `tollgate`. A user needs leave to read and write what begins so.
+    /// What all keys begin with, before a slash. Default `tollgate`. A user needs leave to read and
+    /// write what begins so.
     ///
     /// See the example of [`EtcdBuilder`].
     pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
@@ -68,8 +69,9 @@ impl EtcdBuilder {
         self
     }
 
-    /// How long an attempt to connect may take, with all members together, and the longest that any request may. Default 2 seconds. It goes on in the
-    /// background: no call waits longer than its deadline.
+    /// How long an attempt to connect may take, with all members together, and the longest that any
+    /// request may. Default 2 seconds. It goes on in the background: no call waits longer than its
+    /// deadline.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -80,7 +82,8 @@ impl EtcdBuilder {
         self
     }
 
-    /// Certificates, in PEM form, of those who may sign the members', instead of those that the system trusts.
+    /// Certificates, in PEM form, of those who may sign the members', instead of those that the
+    /// system trusts.
     ///
     /// ```no_run
     /// # fn example() -> std::io::Result<()> {
@@ -119,8 +122,9 @@ impl EtcdBuilder {
         self
     }
 
-    /// How far the clocks of two machines may be apart. Default 10 seconds. Up to this the clock that is furthest ahead is followed; a state that was written
-    /// further ahead is an error, not a decision.
+    /// How far the clocks of two machines may be apart. Default 10 seconds. Up to this the clock
+    /// that is furthest ahead is followed; a state that was written further ahead is an error, not
+    /// a decision.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -154,7 +158,8 @@ impl EtcdBuilder {
         Ok(store)
     }
 
-    /// The store at once; it connects with the first call. For services that must start without etcd. Call it inside a tokio runtime.
+    /// The store at once; it connects with the first call. For services that must start without
+    /// etcd. Call it inside a tokio runtime.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

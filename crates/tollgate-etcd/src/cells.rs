@@ -25,8 +25,9 @@ pub(crate) struct EtcdCells {
     prefix: Vec<u8>,
 }
 
-/// The revision of the last write, and its lease. A cluster that has lost everything counts its revisions from one again, but a lease is never the
-/// same: an old version is not taken for a new one.
+/// The revision of the last write, and its lease. A cluster that has lost everything counts its
+/// revisions from one again, but a lease is never the same: an old version is not taken for a new
+/// one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Version {
     revision: i64,

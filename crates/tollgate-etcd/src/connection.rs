@@ -25,7 +25,8 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// Connects, logs in, and makes sure that the member belongs to a cluster that answers: it reads `key`, as of now.
+    /// Connects, logs in, and makes sure that the member belongs to a cluster that answers: it
+    /// reads `key`, as of now.
     pub(crate) async fn open(
         member: &Endpoint,
         login: Option<&AuthenticateRequest>,

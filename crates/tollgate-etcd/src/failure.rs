@@ -1,7 +1,8 @@
 //! What an error of etcd means: whether the request may have been executed, and what helps.
 //!
-//! The codes of gRPC are too coarse for that (a request that timed out in the middle of its way and one that nobody took on are both `Unavailable`), so
-//! it goes by etcd's messages, which clients of all languages compare.
+//! The codes of gRPC are too coarse for that (a request that timed out in the middle of its way and
+//! one that nobody took on are both `Unavailable`), so it goes by etcd's messages, which clients of
+//! all languages compare.
 
 use std::error::Error as _;
 

@@ -1,9 +1,10 @@
 //! Leases, so that nothing lives for ever.
 //!
-//! A lease of its own for every key would cost a commit of its own for every hit. So keys share: a write takes the lease that ends first among those
-//! that end late enough, unless that is more than about twice as late. Else a new one is granted, for one and a half of the time that is needed: it serves
-//! keys that need as long until a third of it is over, and windows until half of them is. So a process has a few leases for each power of two of the lives
-//! in use.
+//! A lease of its own for every key would cost a commit of its own for every hit. So keys share: a
+//! write takes the lease that ends first among those that end late enough, unless that is more than
+//! about twice as late. Else a new one is granted, for one and a half of the time that is needed:
+//! it serves keys that need as long until a third of it is over, and windows until half of them is.
+//! So a process has a few leases for each power of two of the lives in use.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,7 +16,8 @@ use crate::failure::Failure;
 use crate::members::Members;
 use crate::messages::LeaseGrantRequest;
 
-/// What a new lease has beyond one and a half of the life that is asked for: leases for lives of seconds serve for a minute.
+/// What a new lease has beyond one and a half of the life that is asked for: leases for lives of
+/// seconds serve for a minute.
 const ROOM: Duration = Duration::from_secs(60);
 
 /// What a lease may have beyond twice the life that is asked for.
@@ -24,7 +26,8 @@ const MOST_ROOM: Duration = Duration::from_secs(240);
 /// What lives longer, more than a century, has no lease: etcd grants at most 9,000,000,000 seconds.
 const LONGEST: Duration = Duration::from_secs(4_000_000_000);
 
-/// Keys under one lease. When it ends, etcd deletes all its keys in one step, and nobody is served meanwhile.
+/// Keys under one lease. When it ends, etcd deletes all its keys in one step, and nobody is served
+/// meanwhile.
 const KEYS: u32 = 10_000;
 
 /// No lease, in requests.
@@ -39,7 +42,8 @@ pub(crate) struct Leases {
 }
 
 impl Leases {
-    /// A lease that lasts at least for that life, and at most for twice that and five minutes. Mostly one that is there. `on` is what the key has now.
+    /// A lease that lasts at least for that life, and at most for twice that and five minutes.
+    /// Mostly one that is there. `on` is what the key has now.
     pub(crate) async fn lasting(
         self: &Arc<Self>,
         members: &Arc<Members>,
@@ -72,7 +76,8 @@ impl Leases {
         Ok(id)
     }
 
-    /// One of these has ended before its time: etcd has lost it, and others as well, unless somebody has found that out already.
+    /// One of these has ended before its time: etcd has lost it, and others as well, unless
+    /// somebody has found that out already.
     pub(crate) fn forget(&self, ids: &[i64]) {
         let mut known = self.known();
         if known.0.values().any(|lease| ids.contains(&lease.id)) {
@@ -85,7 +90,8 @@ impl Leases {
     }
 }
 
-/// Leases by when they end at the earliest, by the clock of this process: counted from before they were asked for.
+/// Leases by when they end at the earliest, by the clock of this process: counted from before they
+/// were asked for.
 #[derive(Debug, Default)]
 struct Known(BTreeMap<Timestamp, Lease>);
 
@@ -129,7 +135,8 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    /// Writes of these lives (in seconds) at these times: how many leases were granted, and how many there were at most at one time.
+    /// Writes of these lives (in seconds) at these times: how many leases were granted, and how
+    /// many there were at most at one time.
     fn granted(writes: impl IntoIterator<Item = (u64, u64)>) -> (usize, usize) {
         let (mut known, mut ends, mut most) = (Known::default(), Vec::new(), 0);
         for (at, life) in writes {

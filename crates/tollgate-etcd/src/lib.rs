@@ -1,4 +1,5 @@
-//! etcd as a store of [`tollgate`]: limits that survive crashes and are never exceeded, at the price of a commit for every hit.
+//! etcd as a store of [`tollgate`]: limits that survive crashes and are never exceeded, at the
+//! price of a commit for every hit.
 //!
 //! ```no_run
 //! use tollgate_etcd::Etcd;
@@ -13,7 +14,8 @@
 //! # }
 //! ```
 //!
-//! For rare and precious limits: sign-ups, password resets, payments. Every algorithm and every operation is there, with the answers of the in-process stores.
+//! For rare and precious limits: sign-ups, password resets, payments. Every algorithm and every
+//! operation is there, with the answers of the in-process stores.
 //!
 //! | address | what |
 //! | --- | --- |
@@ -23,25 +25,29 @@
 //!
 //! # What a hit costs
 //!
-//! One transaction, which etcd commits: it is on the disks of a majority before the answer comes. It goes through if the key still has the revision that this
-//! process saw last. Where another process has been there meanwhile, the first try brings what is there and a second is needed. A new key is one
-//! transaction too. A refused hit is a read, without a commit, and nothing at all once its denial is remembered. With a key of 60 bytes (prefix, namespace and
-//! limit included) about 250 bytes go out and 70 come back, beside what HTTP/2 adds. What waits for one key in this process is decided in one transaction, so
-//! many callers on one key are many times as fast as one.
+//! One transaction, which etcd commits: it is on the disks of a majority before the answer comes.
+//! It goes through if the key still has the revision that this process saw last. Where another
+//! process has been there meanwhile, the first try brings what is there and a second is needed. A
+//! new key is one transaction too. A refused hit is a read, without a commit, and nothing at all
+//! once its denial is remembered. With a key of 60 bytes (prefix, namespace and limit included)
+//! about 250 bytes go out and 70 come back, beside what HTTP/2 adds. What waits for one key in this
+//! process is decided in one transaction, so many callers on one key are many times as fast as one.
 //!
-//! Keys go away with leases that they share; every now and then (after a minute at the earliest, or 10,000 keys) a new one is granted, which is one more
-//! commit for the hit that needs it.
+//! Keys go away with leases that they share; every now and then (after a minute at the earliest, or
+//! 10,000 keys) a new one is granted, which is one more commit for the hit that needs it.
 //!
 //! # Whose clock
 //!
-//! This machine's: etcd does not tell its own. All machines follow the clock that is furthest ahead, so each gets its share. A clock that is `s` ahead gets what
-//! the limit gives in `s` too early, once. A state that was written more than [`max_skew`](EtcdBuilder::max_skew) ahead of the clock here is an error, not a
-//! decision.
+//! This machine's: etcd does not tell its own. All machines follow the clock that is furthest
+//! ahead, so each gets its share. A clock that is `s` ahead gets what the limit gives in `s` too
+//! early, once. A state that was written more than [`max_skew`](EtcdBuilder::max_skew) ahead of the
+//! clock here is an error, not a decision.
 //!
 //! # What can be lost
 //!
-//! Nothing that was answered, whatever crashes, as long as a majority of the members has its disks. Without a majority there are no decisions: what
-//! happens then is for the limiter to say, see [`OnFailure`](tollgate::shared::OnFailure).
+//! Nothing that was answered, whatever crashes, as long as a majority of the members has its disks.
+//! Without a majority there are no decisions: what happens then is for the limiter to say, see
+//! [`OnFailure`](tollgate::shared::OnFailure).
 //!
 //! The messages are written by hand: the build needs no `protoc`.
 

@@ -1,7 +1,8 @@
-//! The members of a cluster, and the connection to one of them: made again, to another where there is one, whenever it breaks.
+//! The members of a cluster, and the connection to one of them: made again, to another where there
+//! is one, whenever it breaks.
 //!
-//! A task looks after the connection; callers only look at what it has. While there is none they are told why at once: nobody waits for a cluster
-//! that is known to be away.
+//! A task looks after the connection; callers only look at what it has. While there is none they
+//! are told why at once: nobody waits for a cluster that is known to be away.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
@@ -35,7 +36,8 @@ pub(crate) struct Members {
 
 #[derive(Clone, Debug)]
 enum Link {
-    /// An attempt is under way, beginning with that member: the first, or after a connection that worked.
+    /// An attempt is under way, beginning with that member: the first, or after a connection that
+    /// worked.
     Connecting(usize),
     Up(Up),
     Down(Error),
@@ -61,7 +63,8 @@ impl Members {
         Arc::new(Members { target, probe, connect_timeout, link, supervised, runtime })
     }
 
-    /// Sends a request, and once more if it was surely not executed and another connection may help.
+    /// Sends a request, and once more if it was surely not executed and another connection may
+    /// help.
     pub(crate) async fn send<C: Call>(
         self: &Arc<Self>,
         message: impl Fn() -> C,
@@ -147,7 +150,8 @@ impl Members {
         }
     }
 
-    /// Gives up the connection of that number, if it is still the one: the task makes another, beginning with that member.
+    /// Gives up the connection of that number, if it is still the one: the task makes another,
+    /// beginning with that member.
     fn is_broken(&self, number: u64, next: usize) {
         self.link.send_if_modified(|link| {
             let current = matches!(link, Link::Up(up) if up.number == number);
@@ -186,7 +190,8 @@ impl Members {
     }
 }
 
-/// Connects, waits until the connection is broken, and connects again, for as long as somebody holds the members.
+/// Connects, waits until the connection is broken, and connects again, for as long as somebody
+/// holds the members.
 async fn supervise(members: Weak<Members>) {
     let (mut pause, mut from) = (FIRST_PAUSE, 0);
     for number in 0.. {

@@ -1,5 +1,5 @@
-//! The messages of etcd v3 that this store sends and reads, by hand: a build needs no `protoc`. Fields and methods that nobody here looks at are left
-//! out; a decoder skips them.
+//! The messages of etcd v3 that this store sends and reads, by hand: a build needs no `protoc`.
+//! Fields and methods that nobody here looks at are left out; a decoder skips them.
 //!
 //! The numbers are those of etcd's `rpc.proto` and `kv.proto`, which never change.
 

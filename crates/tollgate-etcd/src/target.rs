@@ -14,7 +14,8 @@ const PORT: u16 = 2379;
 /// So that no firewall forgets a line that is rarely used.
 const KEEP_ALIVE: Duration = Duration::from_secs(30);
 
-/// What an address names: members in the order in which they are tried, and a login for all of them.
+/// What an address names: members in the order in which they are tried, and a login for all of
+/// them.
 #[derive(Clone)]
 pub(crate) struct Target {
     members: Vec<Endpoint>,
@@ -37,7 +38,8 @@ pub(crate) struct Certificates {
 
 impl Certificates {
     fn tls(&self, host: &str) -> ClientTlsConfig {
-        // The brackets around an IPv6 address belong to the address, not to the name in a certificate.
+        // The brackets around an IPv6 address belong to the address, not to the name in a
+        // certificate.
         let host = host.trim_start_matches('[').trim_end_matches(']');
         let tls = ClientTlsConfig::new().domain_name(host);
         let tls = match &self.roots {

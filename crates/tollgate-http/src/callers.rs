@@ -40,9 +40,9 @@ impl<D> fmt::Debug for Caller<D> {
 }
 
 impl<D> Caller<D> {
-    /// A caller with this id, such as the number of an account. It is limited by its id wherever its
-    /// requests come from. Use the id of the account, not the key that the client sent: an account
-    /// with two keys has one limit.
+    /// A caller with this id, such as the number of an account. It is limited by its id wherever
+    /// its requests come from. Use the id of the account, not the key that the client sent: an
+    /// account with two keys has one limit.
     ///
     /// See the example of [`Caller`].
     pub fn new(id: impl AsRef<[u8]>) -> Caller<D> {
@@ -95,8 +95,8 @@ impl<D: Decider> Callers<D> {
     /// Looks up the caller of a request, and chooses its limiter.
     pub(crate) fn choose(&self, head: &Head<'_>, found: &Found<'_, D>) -> Choice<D> {
         let caller = (self.0)(head);
-        // What applies to everybody else. Nothing here may borrow the head, which does not live as long
-        // as the future.
+        // What applies to everybody else. Nothing here may borrow the head, which does not live as
+        // long as the future.
         let (rule, usual) = match found {
             Found::Rule(limiter) => (limiter.cloned(), None),
             Found::Usual(limiter) => (None, Some(Usual::Limiter(Arc::clone(limiter)))),

@@ -143,12 +143,12 @@ impl<D: Decider> Chooser<D> {
         Chooser { routes: Vec::new(), otherwise: Otherwise::One(Chosen::new(limiter)) }
     }
 
-    /// What an async function finds; `None` does not limit the request. The function gets a handle to
-    /// `state` for each request: a database and the limiters, for instance.
+    /// What an async function finds; `None` does not limit the request. The function gets a handle
+    /// to `state` for each request: a database and the limiters, for instance.
     ///
-    /// The function is called before the limit is asked, for every request. It must not believe what
-    /// the client wrote: look up a key that the client sent, and take the smallest plan when it is
-    /// unknown. [`Gate::callers`](crate::Gate::callers) does that for key and plan at once.
+    /// The function is called before the limit is asked, for every request. It must not believe
+    /// what the client wrote: look up a key that the client sent, and take the smallest plan when
+    /// it is unknown. [`Gate::callers`](crate::Gate::callers) does that for key and plan at once.
     ///
     /// ```
     /// use tollgate::{Limiter, Memory};
@@ -189,13 +189,13 @@ impl<D: Decider> Chooser<D> {
     /// Another limiter for a method and a path. The first rule that fits counts.
     ///
     /// The method `*` stands for all, and `GET` for `HEAD` too. Name a method only where the route
-    /// takes no other one. In a path `{name}` stands for one segment, `{*rest}` for at least one more,
-    /// and a star at the end for whatever follows.
+    /// takes no other one. In a path `{name}` stands for one segment, `{*rest}` for at least one
+    /// more, and a star at the end for whatever follows.
     ///
     /// The rule is compared to the path that the client sent, to the path inside of nested routers,
     /// and to the route that the router matched. It also fits other spellings of its path, such as
-    /// `/login/`, `//login` and `/%6cogin` for `/login`: a router or a layer behind may take them for
-    /// the same.
+    /// `/login/`, `//login` and `/%6cogin` for `/login`: a router or a layer behind may take them
+    /// for the same.
     ///
     /// See the example of [`Chooser`].
     ///
@@ -210,8 +210,8 @@ impl<D: Decider> Chooser<D> {
         self.rule(method, path, Some(Chosen::new(limiter.into())))
     }
 
-    /// No limit for a method and a path. Method and path are written as for [`on`](Chooser::on), but
-    /// other spellings of the path are limited: `/static/*` does not exempt `/static/../login`.
+    /// No limit for a method and a path. Method and path are written as for [`on`](Chooser::on),
+    /// but other spellings of the path are limited: `/static/*` does not exempt `/static/../login`.
     ///
     /// See the example of [`Chooser`].
     ///

@@ -1,8 +1,9 @@
 //! Who is at the other end: the peer, or whom trusted proxies name.
 //!
-//! `X-Forwarded-For` and `Forwarded` are written by whoever had the request in hand. The client may have written the left part itself, so only the right
-//! part counts: read from the right, an address is believed as long as the one that wrote it is trusted. The first that is not a trusted proxy is the
-//! client. The defaults trust nobody: the client is the peer.
+//! `X-Forwarded-For` and `Forwarded` are written by whoever had the request in hand. The client may
+//! have written the left part itself, so only the right part counts: read from the right, an
+//! address is believed as long as the one that wrote it is trusted. The first that is not a trusted
+//! proxy is the client. The defaults trust nobody: the client is the peer.
 
 use std::net::IpAddr;
 use std::num::NonZeroUsize;
@@ -67,8 +68,8 @@ impl ClientIp {
         ClientIp { trust: Trust::Nobody, written_in: WrittenIn::XForwardedFor, ipv6_prefix: 64 }
     }
 
-    /// Behind proxies with addresses in these ranges: the right-most address that is not one of theirs.
-    /// A request that does not come through a proxy is its peer's.
+    /// Behind proxies with addresses in these ranges: the right-most address that is not one of
+    /// theirs. A request that does not come through a proxy is its peer's.
     ///
     /// See the example of [`ClientIp`].
     ///
@@ -85,8 +86,8 @@ impl ClientIp {
         Ok(ClientIp { trust: Trust::Ranges(ranges), ..ClientIp::peer() })
     }
 
-    /// Behind that many proxies, whatever their addresses: the address that the outermost has written. Only where nobody can reach the server but
-    /// through them.
+    /// Behind that many proxies, whatever their addresses: the address that the outermost has
+    /// written. Only where nobody can reach the server but through them.
     ///
     /// ```
     /// # use tollgate_http::{ClientIp, Head};
@@ -117,7 +118,8 @@ impl ClientIp {
         self
     }
 
-    /// How many bits of an IPv6 address stand for one client. Default 64: who has one address there has all of them.
+    /// How many bits of an IPv6 address stand for one client. Default 64: who has one address there
+    /// has all of them.
     ///
     /// ```
     /// # use tollgate_http::{ClientIp, Head};
@@ -132,8 +134,8 @@ impl ClientIp {
         self
     }
 
-    /// The address that stands for the client of a request; `None` when there is none, because the peer is not known (a unix socket, a test) or because
-    /// a trusted proxy has not said who it is.
+    /// The address that stands for the client of a request; `None` when there is none, because the
+    /// peer is not known (a unix socket, a test) or because a trusted proxy has not said who it is.
     ///
     /// See the example of [`ClientIp`].
     #[must_use]

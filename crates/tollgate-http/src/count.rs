@@ -1,7 +1,10 @@
-//! Counters for the recorder of the crate `metrics`, by limit and outcome, never by key: keys have no end. Without the feature, nothing.
+//! Counters for the recorder of the crate `metrics`, by limit and outcome, never by key: keys have
+//! no end. Without the feature, nothing.
 //!
-//! - `tollgate_http_requests_total{limit, outcome}`; an outcome is `allowed`, `denied`, `shadow` (would have been denied), `unlimited` or `error`
-//! - `tollgate_http_decision_seconds{limit}`: how long deciding took, with the wait of a gate that waits
+//! - `tollgate_http_requests_total{limit, outcome}`; an outcome is `allowed`, `denied`, `shadow`
+//!   (would have been denied), `unlimited` or `error`
+//! - `tollgate_http_decision_seconds{limit}`: how long deciding took, with the wait of a gate that
+//!   waits
 
 use std::sync::Arc;
 
@@ -57,7 +60,8 @@ impl Stopwatch {
         }
     }
 
-    /// Counts what was decided, under the limit that is shown. Its label is shared: it is made once and not for every request.
+    /// Counts what was decided, under the limit that is shown. Its label is shared: it is made once
+    /// and not for every request.
     #[cfg_attr(not(feature = "metrics"), expect(unused_variables))]
     pub(crate) fn decided(self, label: Option<&Arc<str>>, outcome: Counted) {
         #[cfg(feature = "metrics")]

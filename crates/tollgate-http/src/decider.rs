@@ -1,4 +1,5 @@
-//! Any limiter of any store behind one trait: static calls, nothing boxed for a store that answers at once.
+//! Any limiter of any store behind one trait: static calls, nothing boxed for a store that answers
+//! at once.
 
 use std::future::{Future, ready};
 use std::time::Duration;
@@ -47,12 +48,14 @@ impl Outcomes for PolicyDecision {
     }
 }
 
-/// Something that decides on requests: [`Limiter`], [`PolicyLimiter`], [`SharedLimiter`] and [`SharedPolicyLimiter`] do.
+/// Something that decides on requests: [`Limiter`], [`PolicyLimiter`], [`SharedLimiter`] and
+/// [`SharedPolicyLimiter`] do.
 pub trait Decider: Clone + Send + Sync + 'static {
     /// What it answers.
     type Outcomes: Outcomes;
 
-    /// Whether the futures of `hit`, `charge` and `refund` are ready when they are first polled, as those of in-process stores are: then nothing is boxed.
+    /// Whether the futures of `hit`, `charge` and `refund` are ready when they are first polled, as
+    /// those of in-process stores are: then nothing is boxed.
     const AT_ONCE: bool = false;
 
     /// Decides and charges.
@@ -62,7 +65,8 @@ pub trait Decider: Clone + Send + Sync + 'static {
         cost: u64,
     ) -> impl Future<Output = Result<Self::Outcomes, Error>> + Send;
 
-    /// [`hit`](Decider::hit) without a future, for deciders that are [ready at once](Decider::AT_ONCE); `None`, as it is unless said otherwise, asks `hit`.
+    /// [`hit`](Decider::hit) without a future, for deciders that are [ready at
+    /// once](Decider::AT_ONCE); `None`, as it is unless said otherwise, asks `hit`.
     fn hit_now<K: Key>(&self, _key: &K, _cost: u64) -> Option<Result<Self::Outcomes, Error>> {
         None
     }

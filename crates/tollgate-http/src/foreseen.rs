@@ -6,7 +6,8 @@ use std::sync::Arc;
 use crate::chooser::Chosen;
 use crate::key_by::{Framed, RequestKey};
 
-/// What all requests of a connection ask: whose they are and who decides. Made by [`Gate::foresee`](crate::Gate::foresee).
+/// What all requests of a connection ask: whose they are and who decides. Made by
+/// [`Gate::foresee`](crate::Gate::foresee).
 pub struct Foreseen<D> {
     pub(crate) key: RequestKey,
     /// The same as it stands in stores, made once for all of them.

@@ -1,4 +1,5 @@
-//! Addresses that proxies have written down, from the right: the last one was written by who stands nearest.
+//! Addresses that proxies have written down, from the right: the last one was written by who stands
+//! nearest.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
@@ -16,7 +17,8 @@ pub(crate) fn x_forwarded_for<'h>(lines: &[&'h [u8]]) -> Vec<Hop> {
     entries.map(|entry| address(trim(entry)).map_or(Hop::Unknown, Hop::Address)).collect()
 }
 
-/// The `for` of each element of `Forwarded` (RFC 7239), all lines, from the last to the first. An element without one is unknown.
+/// The `for` of each element of `Forwarded` (RFC 7239), all lines, from the last to the first. An
+/// element without one is unknown.
 pub(crate) fn forwarded(lines: &[&[u8]]) -> Vec<Hop> {
     let mut hops: Vec<Hop> = Vec::new();
     for line in lines.iter().rev() {
@@ -35,7 +37,8 @@ pub(crate) fn forwarded(lines: &[&[u8]]) -> Vec<Hop> {
     hops
 }
 
-/// An address, alone or with a port: `192.0.2.1`, `192.0.2.1:80`, `2001:db8::1`, `[2001:db8::1]`, `[2001:db8::1]:80`.
+/// An address, alone or with a port: `192.0.2.1`, `192.0.2.1:80`, `2001:db8::1`, `[2001:db8::1]`,
+/// `[2001:db8::1]:80`.
 pub(crate) fn address(text: &[u8]) -> Option<IpAddr> {
     let text = std::str::from_utf8(text).ok()?;
     let bracketed = || {
@@ -51,8 +54,8 @@ pub(crate) fn trim(bytes: &[u8]) -> &[u8] {
     bytes.trim_ascii()
 }
 
-/// The elements of a line, the last one first. Quotes are matched from the right as well: a client that opens one and does not close it must not swallow
-/// what a proxy writes behind it.
+/// The elements of a line, the last one first. Quotes are matched from the right as well: a client
+/// that opens one and does not close it must not swallow what a proxy writes behind it.
 fn elements_from_the_right(line: &[u8]) -> Vec<&[u8]> {
     let (mut elements, mut end, mut quoted) = (Vec::new(), line.len(), false);
     for (at, byte) in line.iter().enumerate().rev() {

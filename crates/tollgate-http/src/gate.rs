@@ -1,4 +1,5 @@
-//! The way of a request, once for all frameworks: who is it, which limiter, what cost, may it pass, what does the response change.
+//! The way of a request, once for all frameworks: who is it, which limiter, what cost, may it pass,
+//! what does the response change.
 
 use std::fmt;
 use std::future::Future;
@@ -140,13 +141,13 @@ impl<D: Decider> Gate<D> {
         self.change(|rules| rules.key = key)
     }
 
-    /// Looks up who sends a request, by an API key for instance. A known caller is limited by its id,
-    /// and everybody else by the [key](Gate::key) of the request, which is the address unless you say
-    /// otherwise: an invented API key has no bucket of its own.
+    /// Looks up who sends a request, by an API key for instance. A known caller is limited by its
+    /// id, and everybody else by the [key](Gate::key) of the request, which is the address unless
+    /// you say otherwise: an invented API key has no bucket of its own.
     ///
-    /// The function gets a handle to `state` for each request, a database for instance, and is called
-    /// before the limit is asked. Whoever sends invented keys makes it look them up: keep what it finds
-    /// for a while, or put a second layer by address around this one.
+    /// The function gets a handle to `state` for each request, a database for instance, and is
+    /// called before the limit is asked. Whoever sends invented keys makes it look them up: keep
+    /// what it finds for a while, or put a second layer by address around this one.
     ///
     /// ```
     /// use std::collections::HashMap;
@@ -192,8 +193,8 @@ impl<D: Decider> Gate<D> {
         self.change(|rules| rules.on_missing = on_missing)
     }
 
-    /// What a request costs. Default: one unit. A request of cost zero always passes: give zero only
-    /// for what a client cannot choose.
+    /// What a request costs. Default: one unit. A request of cost zero always passes: give zero
+    /// only for what a client cannot choose.
     #[must_use]
     pub fn cost(self, cost: impl Fn(&Head<'_>) -> u64 + Send + Sync + 'static) -> Self {
         self.change(|rules| rules.cost = Some(Arc::new(cost)))
@@ -237,10 +238,11 @@ impl<D: Decider> Gate<D> {
     /// Does not count CORS preflight requests: `OPTIONS` with an `Origin` and with a method in
     /// `Access-Control-Request-Method`. They are counted by default.
     ///
-    /// Anybody can send such a request, so do this only where a CORS layer behind the limit answers all
-    /// of them: a handler that takes any method would be reached without a limit. Better is a CORS layer
-    /// around the limit, which answers preflights before they are counted. A preflight has no API key
-    /// and no cookie: where [`OnMissing::Refuse`] refuses requests without a key, it is refused too.
+    /// Anybody can send such a request, so do this only where a CORS layer behind the limit answers
+    /// all of them: a handler that takes any method would be reached without a limit. Better is a
+    /// CORS layer around the limit, which answers preflights before they are counted. A preflight
+    /// has no API key and no cookie: where [`OnMissing::Refuse`] refuses requests without a key, it
+    /// is refused too.
     ///
     /// ```
     /// # use tollgate::Memory;
@@ -266,8 +268,8 @@ impl<D: Decider> Gate<D> {
         self.change(|rules| rules.problem = true)
     }
 
-    /// Whether a decision needs more of a request than its peer. If not, a framework need not look for
-    /// the [route](Head::route) and the [nested path](Head::nested_path).
+    /// Whether a decision needs more of a request than its peer. If not, a framework need not look
+    /// for the [route](Head::route) and the [nested path](Head::nested_path).
     #[must_use]
     #[inline]
     pub fn reads_head(&self) -> bool {
@@ -287,8 +289,8 @@ impl<D: Decider> Gate<D> {
         }
     }
 
-    /// Looks at a request and, if nobody has to be waited for and its response changes nothing, decides: the way of most requests, with as little in hand as
-    /// can be.
+    /// Looks at a request and, if nobody has to be waited for and its response changes nothing,
+    /// decides: the way of most requests, with as little in hand as can be.
     #[must_use]
     #[inline]
     pub fn at_once(&self, head: &Head<'_>) -> AtOnce<D> {
@@ -316,7 +318,8 @@ impl<D: Decider> Gate<D> {
         D::AT_ONCE && rules.wait.is_zero() && rules.settle.is_none() && rules.callers.is_none()
     }
 
-    /// What is asked for each request of a connection, where nothing but its peer counts and the answer is there [at once](Gate::at_once).
+    /// What is asked for each request of a connection, where nothing but its peer counts and the
+    /// answer is there [at once](Gate::at_once).
     ///
     /// ```
     /// use tollgate::Memory;
@@ -412,7 +415,8 @@ impl<D: Decider> Gate<D> {
         self.rules.cost.as_ref().map_or(1, |cost| cost(head))
     }
 
-    /// Warns once: a server that does not pass on addresses shares one bucket among all of its clients.
+    /// Warns once: a server that does not pass on addresses shares one bucket among all of its
+    /// clients.
     fn warn_missing_key(&self) {
         if !self.rules.warned_missing_key.swap(true, Ordering::Relaxed) {
             tracing::warn!(key = ?self.rules.key, "a request has no key: all of them share one bucket");
@@ -448,8 +452,9 @@ impl<D: Decider> Gate<D> {
         self.verdict(watch, chosen, key, cost, outcomes)
     }
 
-    /// Decides without a future, where nobody has to be waited for: the limiter is known and [answers at once](Decider::AT_ONCE), and the gate does not
-    /// wait. Else gives back what [`decide`](Gate::decide) takes.
+    /// Decides without a future, where nobody has to be waited for: the limiter is known and
+    /// [answers at once](Decider::AT_ONCE), and the gate does not wait. Else gives back what
+    /// [`decide`](Gate::decide) takes.
     ///
     /// # Errors
     /// What was passed, when it needs `decide`.

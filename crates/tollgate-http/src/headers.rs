@@ -1,7 +1,8 @@
 //! What a response tells of a decision.
 //!
-//! `RateLimit-Policy` and `RateLimit` follow draft-ietf-httpapi-ratelimit-headers-10, as lists of structured fields (RFC 9651). The names of parameters have changed
-//! between drafts and may again, so the draft is a setting. Seconds are rounded up: who waits as long as told is never too early.
+//! `RateLimit-Policy` and `RateLimit` follow draft-ietf-httpapi-ratelimit-headers-10, as lists of
+//! structured fields (RFC 9651). The names of parameters have changed between drafts and may again,
+//! so the draft is a setting. Seconds are rounded up: who waits as long as told is never too early.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
@@ -131,7 +132,8 @@ impl Headers {
         self
     }
 
-    /// Adds up to that much to `Retry-After`, at random, so that all who were refused do not come back at once.
+    /// Adds up to that much to `Retry-After`, at random, so that all who were refused do not come
+    /// back at once.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -143,7 +145,8 @@ impl Headers {
         self
     }
 
-    /// Hands out names and values. `limits` are those of the outcomes, in order. With several limits the one that binds is shown.
+    /// Hands out names and values. `limits` are those of the outcomes, in order. With several
+    /// limits the one that binds is shown.
     ///
     /// See the example of [`Headers`].
     pub fn write(
@@ -205,7 +208,8 @@ pub(crate) fn name(limit: &Limit) -> String {
     limit.name().map_or_else(|| limit.to_string(), str::to_owned)
 }
 
-/// A string of a structured field: printable ASCII; whatever else a name holds is shown as an underscore.
+/// A string of a structured field: printable ASCII; whatever else a name holds is shown as an
+/// underscore.
 pub(crate) fn quoted(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');

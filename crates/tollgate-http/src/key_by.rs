@@ -80,10 +80,10 @@ impl KeyBy {
     /// The value of a header. An empty one counts as missing.
     ///
     /// # Security
-    /// A client writes what it likes into its headers, and each value has a bucket of its own: alone,
-    /// or followed by [`or`](KeyBy::or), this is a way around the limit. Use it for a header that
-    /// your proxy overwrites, or together [with](KeyBy::and) the address. Look up an API key by
-    /// [`Gate::callers`](crate::Gate::callers), which limits unknown ones by address.
+    /// A client writes what it likes into its headers, and each value has a bucket of its own:
+    /// alone, or followed by [`or`](KeyBy::or), this is a way around the limit. Use it for a header
+    /// that your proxy overwrites, or together [with](KeyBy::and) the address. Look up an API key
+    /// by [`Gate::callers`](crate::Gate::callers), which limits unknown ones by address.
     ///
     /// See the example of [`KeyBy`].
     #[must_use]
@@ -94,9 +94,10 @@ impl KeyBy {
     /// The value of a header that is secret, such as an API key: its hash stands in the store.
     ///
     /// # Security
-    /// The key is not checked. A client that invents keys gets a bucket for each of them, so use this
-    /// only behind a layer that has rejected unknown keys, never as `api_key(..).or(client_ip(..))`.
-    /// [`Gate::callers`](crate::Gate::callers) looks keys up, and limits unknown ones by address.
+    /// The key is not checked. A client that invents keys gets a bucket for each of them, so use
+    /// this only behind a layer that has rejected unknown keys, never as
+    /// `api_key(..).or(client_ip(..))`. [`Gate::callers`](crate::Gate::callers) looks keys up, and
+    /// limits unknown ones by address.
     ///
     /// ```
     /// let key = tollgate_http::KeyBy::api_key("x-api-key");
@@ -119,8 +120,8 @@ impl KeyBy {
         KeyBy(Source::Bearer)
     }
 
-    /// The path, without a query. All spellings of a path that servers may take for the same are one
-    /// key: `/login`, `/login/`, `//login` and `/%6cogin`.
+    /// The path, without a query. All spellings of a path that servers may take for the same are
+    /// one key: `/login`, `/login/`, `//login` and `/%6cogin`.
     ///
     /// # Security
     /// A client invents paths, `/users/1` and `/users/2`, and has a bucket for each of them. Take
@@ -132,8 +133,8 @@ impl KeyBy {
         KeyBy(Source::Path)
     }
 
-    /// The route that the router matched, such as `/users/{id}`. All requests that no route fits have
-    /// one key, and so has every request where the limit stands outside of the router.
+    /// The route that the router matched, such as `/users/{id}`. All requests that no route fits
+    /// have one key, and so has every request where the limit stands outside of the router.
     ///
     /// ```
     /// use tollgate_http::{Head, KeyBy};
@@ -321,16 +322,17 @@ impl RequestKey {
         RequestKey::Bytes(Box::default())
     }
 
-    /// The key that was found at this place of several. Empty parts before it tell the place: no other key has one, so nothing that a client sends makes
-    /// it the same as a key of several parts.
+    /// The key that was found at this place of several. Empty parts before it tell the place: no
+    /// other key has one, so nothing that a client sends makes it the same as a key of several
+    /// parts.
     fn chosen(place: usize, key: RequestKey) -> RequestKey {
         let mut parts = vec![RequestKey::Parts(Vec::new()); place + 1];
         parts.push(key);
         RequestKey::Parts(parts)
     }
 
-    /// The key of a [caller](crate::Caller) that was looked up and found, to ask or reset its limit by
-    /// hand. No key that is found in a request is the same.
+    /// The key of a [caller](crate::Caller) that was looked up and found, to ask or reset its limit
+    /// by hand. No key that is found in a request is the same.
     ///
     /// ```
     /// use tollgate::Memory;

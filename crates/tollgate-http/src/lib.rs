@@ -1,14 +1,18 @@
-//! HTTP for tollgate: who the client is, and what the response tells it. Plain functions; `tollgate-tower` and `tollgate-actix` are thin layers on them.
+//! HTTP for tollgate: who the client is, and what the response tells it. Plain functions;
+//! `tollgate-tower` and `tollgate-actix` are thin layers on them.
 //!
-//! - [`ClientIp`] and [`KeyBy`] find out who is to be limited, and believe no header that anybody could have written.
+//! - [`ClientIp`] and [`KeyBy`] find out who is to be limited, and believe no header that anybody
+//!   could have written.
 //! - [`Gate`] is the way of a request: key, limiter, cost, verdict, settlement.
 //! - [`Headers`] and [`problem`](fn@problem) say it to the client.
 //! - [`asked_wait`] is the client's side: what a response asks it to wait.
 //!
-//! See also the guides on [HTTP](https://github.com/tollgate-rs/tollgate/blob/main/guides/http.md), on
-//! [choosing an algorithm](https://github.com/tollgate-rs/tollgate/blob/main/guides/choose-an-algorithm.md) and on
-//! [choosing a store](https://github.com/tollgate-rs/tollgate/blob/main/guides/choose-a-store.md), and the crates
-//! [tollgate-tower](https://docs.rs/tollgate-tower) and
+//! See also the guides on [HTTP](https://github.com/tollgate-rs/tollgate/blob/main/guides/http.md),
+//! on [choosing an
+//! algorithm](https://github.com/tollgate-rs/tollgate/blob/main/guides/choose-an-algorithm.md) and
+//! on [choosing a
+//! store](https://github.com/tollgate-rs/tollgate/blob/main/guides/choose-a-store.md), and the
+//! crates [tollgate-tower](https://docs.rs/tollgate-tower) and
 //! [tollgate-actix](https://docs.rs/tollgate-actix).
 
 mod callers;

@@ -1,6 +1,7 @@
 //! The client's side: how long a response asks its client to stay away.
 //!
-//! Whatever a server sends, these functions answer and never panic. Numbers that no server means are for the caller to bound.
+//! Whatever a server sends, these functions answer and never panic. Numbers that no server means
+//! are for the caller to bound.
 
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -9,14 +10,15 @@ use tollgate::Timestamp;
 use crate::forwarded::{split_unquoted, trim};
 use crate::head::Lines;
 
-/// Numbers from here on are times in seconds since 1970 and not spans: the tenth of September 2001, or 32 years.
+/// Numbers from here on are times in seconds since 1970 and not spans: the tenth of September 2001,
+/// or 32 years.
 const UNIX_SECONDS: u64 = 1_000_000_000;
 
 /// And from here on in milliseconds.
 const UNIX_MILLIS: u64 = 100_000_000_000;
 
-/// How long the client should wait before its next request, if the response says so: `Retry-After` of a 429 or 503, else `RateLimit` with nothing left, else
-/// the older headers with nothing left.
+/// How long the client should wait before its next request, if the response says so: `Retry-After`
+/// of a 429 or 503, else `RateLimit` with nothing left, else the older headers with nothing left.
 ///
 /// ```
 /// use std::time::Duration;
@@ -46,7 +48,8 @@ pub fn asked_wait(status: u16, headers: &dyn Lines, now: Timestamp) -> Option<Du
         .or_else(|| older(headers, "x-ratelimit-remaining", "x-ratelimit-reset", now))
 }
 
-/// The wait that a value of `Retry-After` means: seconds, or a date in any form that HTTP has had. A date that has passed is no wait.
+/// The wait that a value of `Retry-After` means: seconds, or a date in any form that HTTP has had.
+/// A date that has passed is no wait.
 ///
 /// ```
 /// use std::time::Duration;
@@ -70,7 +73,8 @@ pub fn retry_after(value: &[u8], now: Timestamp) -> Option<Duration> {
     Some(since_epoch.saturating_sub(Duration::from_micros(now.as_micros())))
 }
 
-/// The longest wait of all lines of `RateLimit` that have nothing left: items with parameters as in draft 10, or `remaining=` and `reset=` as in drafts 7 to 9.
+/// The longest wait of all lines of `RateLimit` that have nothing left: items with parameters as in
+/// draft 10, or `remaining=` and `reset=` as in drafts 7 to 9.
 ///
 /// ```
 /// use std::time::Duration;
@@ -129,7 +133,8 @@ fn older(headers: &dyn Lines, left: &str, reset: &str, now: Timestamp) -> Option
     })
 }
 
-/// The number at the start of a value; a fraction is rounded up, what else follows is not looked at.
+/// The number at the start of a value; a fraction is rounded up, what else follows is not looked
+/// at.
 fn number(value: &[u8]) -> Option<u64> {
     let end = value.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(value.len());
     let digits = std::str::from_utf8(&value[..end]).ok().filter(|digits| !digits.is_empty())?;

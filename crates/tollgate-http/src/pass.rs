@@ -57,9 +57,11 @@ impl<D: Decider> Pass<D> {
         self.limits().get(self.outcomes.headline_index())
     }
 
-    /// Brings what was charged to what the request costs in the end. Errors are reported: a response is not held back for them.
+    /// Brings what was charged to what the request costs in the end. Errors are reported: a
+    /// response is not held back for them.
     ///
-    /// A request that was let pass only because the gate is a shadow was charged nothing, and stays so.
+    /// A request that was let pass only because the gate is a shadow was charged nothing, and stays
+    /// so.
     pub async fn settle(&self, settle: Settle) {
         let charged = self.cost;
         let cost = match settle {
@@ -82,7 +84,8 @@ impl<D: Decider> Pass<D> {
         }
     }
 
-    /// Settles without a future where the limiter [answers at once](Decider::AT_ONCE); `false` where [`settle`](Pass::settle) is needed.
+    /// Settles without a future where the limiter [answers at once](Decider::AT_ONCE); `false`
+    /// where [`settle`](Pass::settle) is needed.
     #[must_use]
     pub fn settle_now(&self, settle: Settle) -> bool {
         settle == Settle::AsCharged || (D::AT_ONCE && at_once(self.settle(settle)).is_some())

@@ -1,8 +1,9 @@
 //! Which paths a rule is about.
 //!
 //! A path can be written in several ways that a router, a normalising layer or a proxy behind the
-//! limit takes for the same: `/login`, `/login/`, `//login`, `/%6cogin`. A rule that limits fits all
-//! of them, else every spelling is a way around it. A rule that exempts fits only the plain one.
+//! limit takes for the same: `/login`, `/login/`, `//login`, `/%6cogin`. A rule that limits fits
+//! all of them, else every spelling is a way around it. A rule that exempts fits only the plain
+//! one.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -129,8 +130,8 @@ fn is_method(rule: &str, method: &str) -> bool {
     rule == method || (rule == "GET" && method == "HEAD")
 }
 
-/// What a rule is compared to: the path that the client sent, the same inside of nested routers, and
-/// the route that the router matched.
+/// What a rule is compared to: the path that the client sent, the same inside of nested routers,
+/// and the route that the router matched.
 fn candidates<'h>(head: &Head<'h>) -> impl Iterator<Item = &'h str> {
     [Some(head.path), head.nested_path, head.route].into_iter().flatten()
 }

@@ -35,7 +35,8 @@ impl<'a> Reason<'a> {
         Reason::Denied { decision: pass.outcomes().headline(), limit: pass.shown_limit() }
     }
 
-    /// A line for the client. What went wrong with a store is in the log: it is not the client's business.
+    /// A line for the client. What went wrong with a store is in the log: it is not the client's
+    /// business.
     ///
     /// See the example of [`Reason`].
     #[must_use]

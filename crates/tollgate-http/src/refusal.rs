@@ -8,7 +8,8 @@ use crate::headers::{Headers, seconds_up};
 use crate::told::Shown;
 
 /// The standard response to a denied request, for handlers that ask a limiter themselves: status
-/// 429 with `Retry-After`, `RateLimit` and `RateLimit-Policy`, not to be cached, and a line of text.
+/// 429 with `Retry-After`, `RateLimit` and `RateLimit-Policy`, not to be cached, and a line of
+/// text.
 ///
 /// ```
 /// use http::Response;

@@ -94,11 +94,12 @@ impl SettleBy {
         SettleBy { function: Arc::new(function), needs_body: false, minimum: 0 }
     }
 
-    /// By a function that also sees how many bytes were sent, when the body has ended or was given up.
+    /// By a function that also sees how many bytes were sent, when the body has ended or was given
+    /// up.
     ///
-    /// A client that sends `HEAD`, or goes away before the first byte, gets no bytes and has made the
-    /// handler work. So a [cost](Settle::Cost) is at least one unit; [`minimum`](SettleBy::minimum)
-    /// sets what the work of a request is worth.
+    /// A client that sends `HEAD`, or goes away before the first byte, gets no bytes and has made
+    /// the handler work. So a [cost](Settle::Cost) is at least one unit;
+    /// [`minimum`](SettleBy::minimum) sets what the work of a request is worth.
     ///
     /// ```
     /// use tollgate_http::{Response, Settle, SettleBy};
@@ -111,8 +112,9 @@ impl SettleBy {
         SettleBy { function: Arc::new(function), needs_body: true, minimum: 1 }
     }
 
-    /// The least that a [cost](Settle::Cost) comes to: smaller ones are raised to it. Default: one unit
-    /// for [`body`](SettleBy::body), else none. [`Settle::Nothing`] still gives everything back.
+    /// The least that a [cost](Settle::Cost) comes to: smaller ones are raised to it. Default: one
+    /// unit for [`body`](SettleBy::body), else none. [`Settle::Nothing`] still gives everything
+    /// back.
     ///
     /// ```
     /// use tollgate_http::{Response, Settle, SettleBy};
@@ -126,7 +128,8 @@ impl SettleBy {
         SettleBy { minimum: units, ..self }
     }
 
-    /// By a header that the handler sets, a whole number of units; as charged where it is missing or no number.
+    /// By a header that the handler sets, a whole number of units; as charged where it is missing
+    /// or no number.
     ///
     /// ```
     /// let by_header = tollgate_http::SettleBy::header("x-cost");

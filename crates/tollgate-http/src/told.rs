@@ -1,5 +1,6 @@
-//! What a response tells of a decision: figures that go with the request, and become text when the response is there. Servers move a request about
-//! several times, and figures are less to carry than values, or the decisions of up to eight limits.
+//! What a response tells of a decision: figures that go with the request, and become text when the
+//! response is there. Servers move a request about several times, and figures are less to carry
+//! than values, or the decisions of up to eight limits.
 
 use std::sync::Arc;
 
@@ -139,8 +140,8 @@ impl Figures {
     }
 }
 
-/// The place of the limit that is shown: the headline. Where several limits have nothing left, it is
-/// the one that takes longest to have a unit again: a client that waits for another is refused.
+/// The place of the limit that is shown: the headline. Where several limits have nothing left, it
+/// is the one that takes longest to have a unit again: a client that waits for another is refused.
 #[inline]
 fn shown_place(outcomes: &impl Outcomes) -> usize {
     let place = outcomes.headline_index();
@@ -192,7 +193,8 @@ fn others(
     others.into()
 }
 
-/// The value of `RateLimit`. Not by `format!`, which takes as long as the decision, and in a text of just its size, which becomes a value as it is.
+/// The value of `RateLimit`. Not by `format!`, which takes as long as the decision, and in a text
+/// of just its size, which becomes a value as it is.
 fn rate_limit(start: &str, remaining: u64, reset: u64) -> Option<HeaderValue> {
     let (mut left, mut seconds) = (itoa::Buffer::new(), itoa::Buffer::new());
     let text = [start, left.format(remaining), ";t=", seconds.format(reset)].concat();
@@ -221,7 +223,8 @@ pub struct Shown {
     labels: Box<[Arc<str>]>,
     /// How the value of `RateLimit` begins for each.
     starts: Box<[String]>,
-    /// The value of `RateLimit-Policy`. Both are ASCII; if that should ever change, a response without them is better than none.
+    /// The value of `RateLimit-Policy`. Both are ASCII; if that should ever change, a response
+    /// without them is better than none.
     policies: Option<HeaderValue>,
 }
 

@@ -65,7 +65,8 @@ pub enum Verdict<D: Decider> {
     Pass(Pass<D>),
     /// It does not.
     Refuse(Pass<D>),
-    /// The store did not answer, and the limiter leaves that to its caller: 503 is the answer to give.
+    /// The store did not answer, and the limiter leaves that to its caller: 503 is the answer to
+    /// give.
     Failed(Error),
 }
 

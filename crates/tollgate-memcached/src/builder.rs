@@ -62,20 +62,23 @@ impl MemcachedBuilder {
         }
     }
 
-    /// What all keys begin with. Default `tollgate`. Up to 32 bytes of printable ASCII without blanks.
+    /// What all keys begin with. Default `tollgate`. Up to 32 bytes of printable ASCII without
+    /// blanks.
     pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
         self.prefix = prefix.into();
         self
     }
 
-    /// How long one attempt to connect may take. Default 2 seconds. It goes on in the background: no call waits longer than its deadline.
+    /// How long one attempt to connect may take. Default 2 seconds. It goes on in the background:
+    /// no call waits longer than its deadline.
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout = timeout;
         self
     }
 
-    /// How far the clocks of your machines may be apart. Default 10 seconds. Up to this the clock that is furthest ahead is followed; a state that was written
-    /// further ahead is an error, not a decision.
+    /// How far the clocks of your machines may be apart. Default 10 seconds. Up to this the clock
+    /// that is furthest ahead is followed; a state that was written further ahead is an error, not
+    /// a decision.
     pub fn max_skew(mut self, max_skew: Duration) -> Self {
         self.max_skew = max_skew;
         self
@@ -87,7 +90,8 @@ impl MemcachedBuilder {
         self
     }
 
-    /// How many states are remembered, so that a hit on them is one round trip. Default 100,000, some 200 bytes each.
+    /// How many states are remembered, so that a hit on them is one round trip. Default 100,000,
+    /// some 200 bytes each.
     pub fn remember(mut self, states: usize) -> Self {
         self.remember = states;
         self
@@ -113,7 +117,8 @@ impl MemcachedBuilder {
         Ok(store)
     }
 
-    /// The store at once; it connects in the background. For services that must start without Memcached. Call it inside a tokio runtime.
+    /// The store at once; it connects in the background. For services that must start without
+    /// Memcached. Call it inside a tokio runtime.
     ///
     /// # Errors
     /// When the address or the prefix is wrong, or there is no runtime.

@@ -19,10 +19,12 @@ const MONTH: u64 = 30 * 24 * 3600;
 /// The last time that a server can read, in seconds since 1970: in January 2038.
 const LAST: u64 = i32::MAX as u64;
 
-/// What a server's clock, which ticks once a second, may end too early, and what rounding takes, in seconds.
+/// What a server's clock, which ticks once a second, may end too early, and what rounding takes, in
+/// seconds.
 const TICKS: u64 = 2;
 
-/// What the clocks of server and client may be apart where a time is told instead of a span, in seconds.
+/// What the clocks of server and client may be apart where a time is told instead of a span, in
+/// seconds.
 const APART: u64 = 60;
 
 /// The `T` of an item that must live for so long.

@@ -1,5 +1,6 @@
-//! One connection. Callers put their requests into one buffer, which is written for all of them at once, and replies go to who waits longest: servers
-//! answer in order. Each request has a mark that comes back with most replies: a reply that belongs to another request ends the connection.
+//! One connection. Callers put their requests into one buffer, which is written for all of them at
+//! once, and replies go to who waits longest: servers answer in order. Each request has a mark that
+//! comes back with most replies: a reply that belongs to another request ends the connection.
 
 use std::collections::VecDeque;
 use std::io;
@@ -60,7 +61,8 @@ impl Connection {
         self.line.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends requests, each written by a function that is told its mark, one right behind the other.
+    /// Sends requests, each written by a function that is told its mark, one right behind the
+    /// other.
     pub(crate) fn send<const N: usize>(
         &self,
         writes: [&Write<'_>; N],

@@ -23,14 +23,18 @@
 //! | `memcached://user:password@host:port` | servers that were started with `-Y` |
 //! | `unix:///path/to/socket` | one server on this machine |
 //!
-//! - **Whose clock**: the client's. All machines follow the clock that is furthest ahead, so each gets its share. A clock that is `s` ahead gets what the limit gives
-//!   in `s` too early, once. A state from more than [`max_skew`](MemcachedBuilder::max_skew), 10 seconds, ahead is an error.
-//! - **What a crash loses**: everything. A server that starts again is empty: every key that it held gets its whole limit once more. So does a key that
-//!   is evicted to make room; that is warned of.
-//! - **What a hit costs**: one round trip and some 70 bytes beside the name of its key, if this process was the last to write it; two and 190 if not. A policy
-//!   is one round trip for all its limits, if this process was the last to write them; two if not.
+//! - **Whose clock**: the client's. All machines follow the clock that is furthest ahead, so each
+//!   gets its share. A clock that is `s` ahead gets what the limit gives in `s` too early, once. A
+//!   state from more than [`max_skew`](MemcachedBuilder::max_skew), 10 seconds, ahead is an error.
+//! - **What a crash loses**: everything. A server that starts again is empty: every key that it
+//!   held gets its whole limit once more. So does a key that is evicted to make room; that is
+//!   warned of.
+//! - **What a hit costs**: one round trip and some 70 bytes beside the name of its key, if this
+//!   process was the last to write it; two and 190 if not. A policy is one round trip for all its
+//!   limits, if this process was the last to write them; two if not.
 //!
-//! How a hit is decided is told in [`tollgate_cas`], what happens when a server does not answer in [`tollgate::shared`].
+//! How a hit is decided is told in [`tollgate_cas`], what happens when a server does not answer in
+//! [`tollgate::shared`].
 
 mod builder;
 mod command;

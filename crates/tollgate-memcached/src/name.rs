@@ -3,12 +3,16 @@
 //! - `1` is the version of this format.
 //! - A tuple is `(part,part)`, a tagged key `(tag~key)`.
 //! - `None` is `#()`: not the tuple of one empty part, which is `()`.
-//! - The digest of a key that is longer than [`KeyRef::LONGEST`] is `#` and its 32 bytes in hexadecimal.
-//! - Bytes that are not printable ASCII, blanks and `% # ( ) , ~` are written `%XX`, so is `|` in a namespace and a limit.
-//! - Memcached takes 250 bytes. A part that is too long for that is `#` and the first 128 bits of its SHA-256 instead: two of `n` such keys meet with a
-//!   probability of `n^2 / 2^129`, which for a billion of them is 10^-21.
+//! - The digest of a key that is longer than [`KeyRef::LONGEST`] is `#` and its 32 bytes in
+//!   hexadecimal.
+//! - Bytes that are not printable ASCII, blanks and `% # ( ) , ~` are written `%XX`, so is `|` in a
+//!   namespace and a limit.
+//! - Memcached takes 250 bytes. A part that is too long for that is `#` and the first 128 bits of
+//!   its SHA-256 instead: two of `n` such keys meet with a probability of `n^2 / 2^129`, which for
+//!   a billion of them is 10^-21.
 //!
-//! So nothing runs together, and all names of a limit, as all of a namespace, have a beginning of their own.
+//! So nothing runs together, and all names of a limit, as all of a namespace, have a beginning of
+//! their own.
 
 use sha2::{Digest, Sha256};
 use tollgate::{Error, Form, KeyRef};
@@ -18,7 +22,8 @@ const VERSION: &str = "1";
 /// What Memcached takes.
 pub(crate) const LONGEST: usize = 250;
 
-/// Up to this size a part stands as it is, in bytes. The subject gets what is left, which is always enough for a hash.
+/// Up to this size a part stands as it is, in bytes. The subject gets what is left, which is always
+/// enough for a hash.
 const LONGEST_PREFIX: usize = 32;
 const LONGEST_NAMESPACE: usize = 48;
 const LONGEST_LIMIT: usize = 80;

@@ -1,7 +1,8 @@
 //! One server and the connection to it, made again whenever it breaks.
 //!
-//! One task looks after it: it connects, reads and writes until that fails, and connects again. While there is no connection callers are told why at
-//! once: nobody waits for a server that is known to be away.
+//! One task looks after it: it connects, reads and writes until that fails, and connects again.
+//! While there is no connection callers are told why at once: nobody waits for a server that is
+//! known to be away.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -180,7 +181,8 @@ async fn watch_evictions(connection: &Connection, server: &str, warned: &mut boo
 }
 
 impl Way {
-    /// A stream, logged in, to a server that can do what is needed; and the largest item that it takes.
+    /// A stream, logged in, to a server that can do what is needed; and the largest item that it
+    /// takes.
     async fn connect(&self) -> Result<(Stream, usize), Error> {
         let failed =
             |error: std::io::Error| Error::unavailable(format!("{}: {error}", self.address));

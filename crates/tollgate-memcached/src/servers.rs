@@ -29,8 +29,9 @@ pub(crate) struct Servers {
     pub(crate) clock: SystemClock,
 }
 
-/// The CAS number of an item, and on which connection it was heard: a server that was started again counts from one again, and such a number means
-/// another item then. It cannot have been without the connection having broken.
+/// The CAS number of an item, and on which connection it was heard: a server that was started again
+/// counts from one again, and such a number means another item then. It cannot have been without
+/// the connection having broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Version {
     connection: u64,
@@ -186,7 +187,8 @@ impl Cells for Servers {
         }
     }
 
-    /// Memcached cannot be asked for names that begin so: it lists all that it has, on a connection of its own.
+    /// Memcached cannot be asked for names that begin so: it lists all that it has, on a connection
+    /// of its own.
     async fn forget(&self, place: &[u8]) -> Result<(), Error> {
         for server in &self.servers {
             let mut listed = dump::list(&server.way).await?;

@@ -116,7 +116,8 @@ impl Login {
     }
 }
 
-/// Which of several servers has the keys of a subject: the one that scores highest. When one is added or taken away, only the keys that move to it or were on it move.
+/// Which of several servers has the keys of a subject: the one that scores highest. When one is
+/// added or taken away, only the keys that move to it or were on it move.
 ///
 /// All limits of a key, and all keys of a tag, are on one server.
 #[derive(Debug)]

@@ -63,46 +63,52 @@ impl PostgresBuilder {
         }
     }
 
-    /// The schema that has the tables and functions. Default `tollgate`. Lower case letters, digits and underscores.
+    /// The schema that has the tables and functions. Default `tollgate`. Lower case letters, digits
+    /// and underscores.
     pub fn schema(mut self, name: impl Into<String>) -> Self {
         self.schema = name.into();
         self
     }
 
-    /// Whether tables that are made survive a crash. Default [`Tables::Unlogged`]. Tables that are there stay as they are.
+    /// Whether tables that are made survive a crash. Default [`Tables::Unlogged`]. Tables that are
+    /// there stay as they are.
     pub fn tables(mut self, tables: Tables) -> Self {
         self.tables = tables;
         self
     }
 
-    /// Whether to make schema, tables and functions when they are missing. Default true. Without, a migration of yours has to: see
-    /// [`schema`](crate::schema()).
+    /// Whether to make schema, tables and functions when they are missing. Default true. Without, a
+    /// migration of yours has to: see [`schema`](crate::schema()).
     pub fn create(mut self, create: bool) -> Self {
         self.create = create;
         self
     }
 
-    /// How often the next few rows are looked at for states that have run out, in all processes together. Default 1 second; zero is never: then call
-    /// [`Postgres::clean`].
+    /// How often the next few rows are looked at for states that have run out, in all processes
+    /// together. Default 1 second; zero is never: then call [`Postgres::clean`].
     pub fn clean_period(mut self, period: Duration) -> Self {
         self.clean_period = period;
         self
     }
 
-    /// How many connections there are, at least one. Default 2: while the server works on one batch, another one is done by another of its processes. Each key has its
-    /// connection, and what waits for one of them goes in one statement, so more than a few only make batches smaller.
+    /// How many connections there are, at least one. Default 2: while the server works on one
+    /// batch, another one is done by another of its processes. Each key has its connection, and
+    /// what waits for one of them goes in one statement, so more than a few only make batches
+    /// smaller.
     pub fn connections(mut self, connections: usize) -> Self {
         self.connections = connections.max(1);
         self
     }
 
-    /// How long one attempt to connect may take. Default 2 seconds. It goes on in the background: no call waits longer than its deadline.
+    /// How long one attempt to connect may take. Default 2 seconds. It goes on in the background:
+    /// no call waits longer than its deadline.
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout = timeout;
         self
     }
 
-    /// Certificates, in PEM form, of those who may sign the server's, instead of those that the system trusts.
+    /// Certificates, in PEM form, of those who may sign the server's, instead of those that the
+    /// system trusts.
     pub fn root_certificates(mut self, pem: impl Into<Vec<u8>>) -> Self {
         self.certificates.roots = Some(pem.into());
         self
@@ -127,7 +133,8 @@ impl PostgresBuilder {
     /// The store, connected.
     ///
     /// # Errors
-    /// When the address or the name of the schema is wrong, the server cannot be reached, or it has no tables and none can be made.
+    /// When the address or the name of the schema is wrong, the server cannot be reached, or it has
+    /// no tables and none can be made.
     pub async fn connect(self) -> Result<Postgres, Error> {
         let connect_timeout = self.connect_timeout;
         let store = self.connect_later()?;
@@ -138,8 +145,8 @@ impl PostgresBuilder {
         Ok(store)
     }
 
-    /// The store at once; it connects with the first call, or when it is time to clean. For services that must start without their database. Call it inside a
-    /// tokio runtime.
+    /// The store at once; it connects with the first call, or when it is time to clean. For
+    /// services that must start without their database. Call it inside a tokio runtime.
     ///
     /// # Errors
     /// When the address or the name of the schema is wrong, or there is no runtime.

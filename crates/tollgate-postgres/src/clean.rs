@@ -57,7 +57,8 @@ pub(crate) async fn clean(
     timeout: Duration,
 ) -> Result<usize, Error> {
     let mut gone = 0;
-    // Slices go round: the first one may begin anywhere, and the last one begins at the start again.
+    // Slices go round: the first one may begin anywhere, and the last one begins at the start
+    // again.
     let rows =
         number(worker.run(format!("SELECT count(*) FROM {schema}.counters"), timeout).await?)?;
     for _ in 0..=rows.unwrap_or(0) / SLICE + 1 {

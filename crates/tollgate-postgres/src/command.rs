@@ -144,7 +144,8 @@ impl Rule {
 }
 
 impl Part {
-    /// The number of what is to be done, of how many units, and the receipt that they are given back with.
+    /// The number of what is to be done, of how many units, and the receipt that they are given
+    /// back with.
     fn verb(&self) -> (u8, u64, Option<Receipt>) {
         match self.act {
             Act::Op(Op::Hit(cost)) => (1, cost, None),
@@ -158,7 +159,8 @@ impl Part {
         }
     }
 
-    /// Whether it can leave a state where there is none. A hit that can never pass leaves none unless it is charged all the same.
+    /// Whether it can leave a state where there is none. A hit that can never pass leaves none
+    /// unless it is charged all the same.
     fn makes(&self) -> bool {
         match self.act {
             Act::Op(Op::Hit(cost)) => {
@@ -356,7 +358,8 @@ fn stepped(rows: &mut std::slice::Iter<'_, SimpleQueryRow>, call: &Call) -> Outc
     }
 }
 
-/// What stands in a row; nothing where there is no state. The numbers of a row that is not a state may be anything.
+/// What stands in a row; nothing where there is no state. The numbers of a row that is not a state
+/// may be anything.
 fn numbers(row: &SimpleQueryRow) -> Result<[u64; NUMBERS + 1], Error> {
     let mut numbers = [0; NUMBERS + 1];
     for (index, number) in numbers.iter_mut().enumerate() {

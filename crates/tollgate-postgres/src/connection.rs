@@ -67,7 +67,8 @@ impl Server {
         Ok(connection)
     }
 
-    /// Whether the server writes and the tables are there, of the right version; makes them if told so.
+    /// Whether the server writes and the tables are there, of the right version; makes them if told
+    /// so.
     async fn look(&self, connection: &Connection) -> Result<(), Error> {
         let name = self.target.name();
         let failed = |error: &tokio_postgres::Error| failure::of_connect(name, error);
@@ -164,8 +165,9 @@ pub(crate) fn first_value(rows: &[SimpleQueryRow]) -> Option<String> {
     rows.first().and_then(|row| row.get(0)).map(str::to_owned)
 }
 
-/// What a statement begins with: it sees what others have committed, and ends by itself when nobody waits for it any more. Nothing of it outlives the
-/// transaction, so that a pooler may give the next one another session.
+/// What a statement begins with: it sees what others have committed, and ends by itself when nobody
+/// waits for it any more. Nothing of it outlives the transaction, so that a pooler may give the
+/// next one another session.
 pub(crate) fn limited(timeout: Duration, lock_timeout: Duration, statement: &str) -> String {
     let millis = |span: Duration| span.as_millis().max(1);
     format!(

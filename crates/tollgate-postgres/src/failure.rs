@@ -1,4 +1,5 @@
-//! What an error of PostgreSQL means: whether the statement may have been executed, whether it is worth asking again, and whether the connection is of use.
+//! What an error of PostgreSQL means: whether the statement may have been executed, whether it is
+//! worth asking again, and whether the connection is of use.
 
 use tokio_postgres::error::{DbError, Severity, SqlState};
 use tollgate::Error;
@@ -76,7 +77,8 @@ pub(crate) fn of_statement(error: &tokio_postgres::Error) -> Verdict {
 pub(crate) fn of_connect(server: &str, error: &tokio_postgres::Error) -> Error {
     let text = format!("{server}: {}", message(error));
     match error.code() {
-        // Waiting does not help against a wrong password, a database that is not there, or missing rights.
+        // Waiting does not help against a wrong password, a database that is not there, or missing
+        // rights.
         Some(code)
             if ["28", "3D", "42", "3F"].iter().any(|class| code.code().starts_with(class)) =>
         {
@@ -86,7 +88,8 @@ pub(crate) fn of_connect(server: &str, error: &tokio_postgres::Error) -> Error {
     }
 }
 
-/// Whether the connection is of no more use, leads to a server that does not write, or to a database that has to be looked at anew.
+/// Whether the connection is of no more use, leads to a server that does not write, or to a
+/// database that has to be looked at anew.
 pub(crate) fn breaks(error: &tokio_postgres::Error) -> bool {
     let Some(db) = error.as_db_error() else { return true };
     is_fatal(db) || is_wrong_server(db.code()) || is_missing(db.code())

@@ -76,7 +76,8 @@ impl Group {
 }
 
 impl Hits {
-    /// Nothing if there is anything else among the calls, or hits on one key that must be looked at one by one.
+    /// Nothing if there is anything else among the calls, or hits on one key that must be looked at
+    /// one by one.
     pub(crate) fn of<'a>(
         schema: &str,
         calls: impl Iterator<Item = &'a Call> + Clone,

@@ -4,14 +4,17 @@ use sha2::{Digest, Sha256};
 use tollgate::shared::Place;
 use tollgate::{KeyRef, Limit};
 
-/// Parts of a key up to this length stand as they are. Three of them fit an index, which takes up to 2,700 bytes.
+/// Parts of a key up to this length stand as they are. Three of them fit an index, which takes up
+/// to 2,700 bytes.
 const LONGEST: usize = 800;
 
-/// Begins a part that stands for a longer one. Other parts begin with a length or a form, which are smaller.
+/// Begins a part that stands for a longer one. Other parts begin with a length or a form, which are
+/// smaller.
 const SHORTENED: u8 = 0xff;
 
-/// The keys of one limit in one namespace: [`Place`], with parts that are too long for an index replaced by their SHA-256. For two of `n` such parts to be
-/// taken for one has a probability below n² / 2^257.
+/// The keys of one limit in one namespace: [`Place`], with parts that are too long for an index
+/// replaced by their SHA-256. For two of `n` such parts to be taken for one has a probability below
+/// n² / 2^257.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Keys {
     place: Place,
@@ -52,7 +55,8 @@ fn shorten(part: &[u8], out: &mut Vec<u8>) {
     }
     out.push(SHORTENED);
     out.extend_from_slice(&Sha256::digest(part));
-    // So that no part consists of 0xff alone, and what comes after all keys that begin so can be named.
+    // So that no part consists of 0xff alone, and what comes after all keys that begin so can be
+    // named.
     out.push(0);
 }
 

@@ -1,4 +1,5 @@
-//! PostgreSQL as a store of [`tollgate`]: the same limiter across all machines of a service, with the same answers to the microsecond.
+//! PostgreSQL as a store of [`tollgate`]: the same limiter across all machines of a service, with
+//! the same answers to the microsecond.
 //!
 //! ```no_run
 //! use tollgate::shared::OnFailure;
@@ -14,25 +15,34 @@
 //! # }
 //! ```
 //!
-//! PostgreSQL 13 or newer. All eight algorithms and all operations are held exactly, by the clock of the server (`clock_timestamp()`).
+//! PostgreSQL 13 or newer. All eight algorithms and all operations are held exactly, by the clock
+//! of the server (`clock_timestamp()`).
 //!
 //! # How it decides
 //!
-//! One function in the database, `ask`, does every step: PL/pgSQL with integers and `numeric`, no float, one file of this crate for each algorithm. It takes a
-//! batch: it locks the rows of all keys in the order of the keys, does the steps one after another, writes what has changed and answers with what each step did and
-//! the state it left, from which this process computes the fields of a decision. So what waits at the same time is one statement, one round trip and
-//! one transaction, however many callers, keys and limits; hits on one key in it are decided one after another; a group is all or nothing within it.
+//! One function in the database, `ask`, does every step: PL/pgSQL with integers and `numeric`, no
+//! float, one file of this crate for each algorithm. It takes a batch: it locks the rows of all
+//! keys in the order of the keys, does the steps one after another, writes what has changed and
+//! answers with what each step did and the state it left, from which this process computes the
+//! fields of a decision. So what waits at the same time is one statement, one round trip and one
+//! transaction, however many callers, keys and limits; hits on one key in it are decided one after
+//! another; a group is all or nothing within it.
 //!
-//! Each step costs the server several microseconds that way. So a batch of nothing but hits on GCRA, the usual one, goes to another function, `hits`: one `UPDATE` that charges
-//! all hits on a key as one where all fit, and leaves alone what does not. Who asked tells a denial from the state, and asks again by `ask` where some
-//! hits of a key fit and others do not.
+//! Each step costs the server several microseconds that way. So a batch of nothing but hits on
+//! GCRA, the usual one, goes to another function, `hits`: one `UPDATE` that charges all hits on a
+//! key as one where all fit, and leaves alone what does not. Who asked tells a denial from the
+//! state, and asks again by `ask` where some hits of a key fit and others do not.
 //!
-//! The other ways were to decide here: read the rows, and write them back if nobody else had (optimistic), or hold their locks meanwhile. Both need two round trips, and
-//! the second one lets a process that is stopped in between hold up all others; both send the log of a moving window to and fro. Their gain, one
-//! definition of each algorithm, is bought back by the test suite of all stores, which holds this one equal on random sequences.
+//! The other ways were to decide here: read the rows, and write them back if nobody else had
+//! (optimistic), or hold their locks meanwhile. Both need two round trips, and the second one lets
+//! a process that is stopped in between hold up all others; both send the log of a moving window to
+//! and fro. Their gain, one definition of each algorithm, is bought back by the test suite of all
+//! stores, which holds this one equal on random sequences.
 //!
-//! No two batches can wait for each other: rows that exist are locked in the order of their keys, then missing ones are made in that order, and who makes rows waits
-//! only for others who make rows. If somebody else was faster with one of them, nothing is done and the batch is asked again.
+//! No two batches can wait for each other: rows that exist are locked in the order of their keys,
+//! then missing ones are made in that order, and who makes rows waits only for others who make
+//! rows. If somebody else was faster with one of them, nothing is done and the batch is asked
+//! again.
 //!
 //! # What it costs
 //!
@@ -55,9 +65,10 @@
 //!
 //! # Deadlines
 //!
-//! Each statement carries `statement_timeout` and `lock_timeout` from the deadline of the [`Guard`], so that nothing waits in the server for callers who have left.
-//! What was rolled back is surely not executed: it is asked again as long as somebody waits for it, with twice the time. A row that somebody else holds
-//! fails only the callers who want that row.
+//! Each statement carries `statement_timeout` and `lock_timeout` from the deadline of the
+//! [`Guard`], so that nothing waits in the server for callers who have left. What was rolled back
+//! is surely not executed: it is asked again as long as somebody waits for it, with twice the time.
+//! A row that somebody else holds fails only the callers who want that row.
 
 mod builder;
 mod clean;
@@ -99,7 +110,8 @@ struct Inner {
     schema: String,
     /// One for each connection.
     workers: Vec<Worker>,
-    /// Which of them a key goes to: always the same, so that hits on one key go together and no two connections want the same row.
+    /// Which of them a key goes to: always the same, so that hits on one key go together and no two
+    /// connections want the same row.
     choice: RandomState,
     guard: Guard,
     /// What a statement may take that is no decision.
@@ -120,7 +132,8 @@ impl Postgres {
     /// Connects, with the defaults.
     ///
     /// # Errors
-    /// When the address is wrong, the server cannot be reached, or it has no tables and none can be made.
+    /// When the address is wrong, the server cannot be reached, or it has no tables and none can be
+    /// made.
     pub async fn connect(url: impl Into<String>) -> Result<Postgres, Error> {
         Postgres::builder(url).connect().await
     }
@@ -162,7 +175,8 @@ impl Postgres {
         cleared
     }
 
-    /// Forgets all states that have run out, in slices; how many. It is done in the background too: see [`PostgresBuilder::clean_period`].
+    /// Forgets all states that have run out, in slices; how many. It is done in the background too:
+    /// see [`PostgresBuilder::clean_period`].
     ///
     /// # Errors
     /// When the server does not answer.
@@ -171,7 +185,8 @@ impl Postgres {
         clean::clean(self.inner.worker(&[]), schema, *patience).await
     }
 
-    /// The key under which a subject of a limit stands in the table `counters`, for those who look with `psql`.
+    /// The key under which a subject of a limit stands in the table `counters`, for those who look
+    /// with `psql`.
     ///
     /// # Errors
     /// When the limit is not valid.

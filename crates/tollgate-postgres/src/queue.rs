@@ -24,7 +24,8 @@ pub(crate) enum Job {
     Run(Running),
 }
 
-/// What somebody asks in one go and waits for. It is never divided among statements that run at the same time, so that its calls are decided in their order.
+/// What somebody asks in one go and waits for. It is never divided among statements that run at the
+/// same time, so that its calls are decided in their order.
 #[derive(Debug)]
 pub(crate) struct Waiting {
     calls: Vec<Call>,
@@ -222,7 +223,8 @@ impl Queue {
         (!batch.is_empty()).then_some(Next::Batch(batch))
     }
 
-    /// Answers who can be answered, and puts back who is to be asked again. True if the connection is broken.
+    /// Answers who can be answered, and puts back who is to be asked again. True if the connection
+    /// is broken.
     pub(crate) fn settle(&mut self, done: Done) -> bool {
         match done {
             Done::Run(running, result) => {
@@ -285,7 +287,8 @@ impl Queue {
 }
 
 impl Next {
-    /// `patience` is how long it may be on its way, beside the time that the server may take for it. Then the connection is dead.
+    /// `patience` is how long it may be on its way, beside the time that the server may take for
+    /// it. Then the connection is dead.
     pub(crate) async fn execute(
         self,
         connection: &Connection,

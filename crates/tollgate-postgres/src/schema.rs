@@ -7,7 +7,8 @@ pub(crate) const VERSION: i32 = 1;
 
 const MOVING_WINDOW: &str = "4";
 
-/// The algorithms in the order of their numbers, and the file of each. The level of both buckets is one.
+/// The algorithms in the order of their numbers, and the file of each. The level of both buckets is
+/// one.
 const ALGORITHMS: [(&str, &str); 8] = [
     ("1", include_str!("../sql/fixed_window.sql")),
     ("2", include_str!("../sql/fixed_window_per_key.sql")),
@@ -26,16 +27,18 @@ const ALGORITHMS: [(&str, &str); 8] = [
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tables {
-    /// Nothing is written ahead, so a hit waits for no disk. After a crash the tables are empty, and so they are on a standby that takes over: at
-    /// most one more limit per key is admitted. A clean restart keeps them.
+    /// Nothing is written ahead, so a hit waits for no disk. After a crash the tables are empty,
+    /// and so they are on a standby that takes over: at most one more limit per key is admitted. A
+    /// clean restart keeps them.
     #[default]
     Unlogged,
-    /// As any other table: what was decided survives a crash, and replicas have it. Each batch waits for the log to reach the disk, as
-    /// `synchronous_commit` says.
+    /// As any other table: what was decided survives a crash, and replicas have it. Each batch
+    /// waits for the log to reach the disk, as `synchronous_commit` says.
     Logged,
 }
 
-/// The SQL that makes everything this store needs in a schema of that name, for your migrations: run it once, as whoever shall own it.
+/// The SQL that makes everything this store needs in a schema of that name, for your migrations:
+/// run it once, as whoever shall own it.
 ///
 /// # Errors
 /// When the name is not made of lower case letters, digits and underscores.
@@ -76,7 +79,8 @@ fn tables_sql(tables: Tables) -> String {
     include_str!("../sql/tables.sql").replace("{create}", create)
 }
 
-/// One section of each algorithm's file, as the branches of a `CASE`: what it says of a state, and (after a line that says so) how it acts on it.
+/// One section of each algorithm's file, as the branches of a `CASE`: what it says of a state, and
+/// (after a line that says so) how it acts on it.
 fn sections(number: usize, indent: usize) -> String {
     let mut text = String::new();
     let indent = " ".repeat(indent);

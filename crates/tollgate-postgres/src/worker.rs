@@ -1,7 +1,8 @@
 //! Between callers and the connection: what waits at the same time becomes one statement.
 //!
-//! A task looks after the connection and makes it again when it breaks. While there is none, callers are told why at once. While a statement is under way,
-//! whatever comes waits for the next one, so that batches grow with the load and a lone caller waits for nobody.
+//! A task looks after the connection and makes it again when it breaks. While there is none,
+//! callers are told why at once. While a statement is under way, whatever comes waits for the next
+//! one, so that batches grow with the load and a lone caller waits for nobody.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -51,7 +52,8 @@ enum Link {
 }
 
 impl Worker {
-    /// Starts the task, which connects when there is something to do. `timeout` is what a statement may take at first.
+    /// Starts the task, which connects when there is something to do. `timeout` is what a statement
+    /// may take at first.
     pub(crate) fn start(server: Server, timeout: Duration, runtime: &Handle) -> Worker {
         let (jobs, inbox) = mpsc::channel(BUFFER);
         let (link, seen) = watch::channel(Link::Up);
@@ -114,7 +116,8 @@ struct Task {
 }
 
 impl Task {
-    /// Connects, serves until the connection is broken, and connects again, for as long as somebody holds the store.
+    /// Connects, serves until the connection is broken, and connects again, for as long as somebody
+    /// holds the store.
     async fn run(mut self) {
         let Some(first) = self.inbox.recv().await else { return };
         self.queue.push(first);

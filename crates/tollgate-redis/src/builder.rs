@@ -60,13 +60,15 @@ impl RedisBuilder {
         self
     }
 
-    /// How long one attempt to connect may take. Default 2 seconds. It goes on in the background: no call waits longer than its deadline.
+    /// How long one attempt to connect may take. Default 2 seconds. It goes on in the background:
+    /// no call waits longer than its deadline.
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout = timeout;
         self
     }
 
-    /// Certificates, in PEM form, of those who may sign the server's, instead of those that the system trusts.
+    /// Certificates, in PEM form, of those who may sign the server's, instead of those that the
+    /// system trusts.
     pub fn root_certificates(mut self, pem: impl Into<Vec<u8>>) -> Self {
         self.certificates.roots = Some(pem.into());
         self
@@ -102,7 +104,8 @@ impl RedisBuilder {
         Ok(store)
     }
 
-    /// The store at once; it connects with the first call. For services that must start without Redis. Call it inside a tokio runtime.
+    /// The store at once; it connects with the first call. For services that must start without
+    /// Redis. Call it inside a tokio runtime.
     ///
     /// # Errors
     /// When the address or the prefix is wrong, or there is no runtime.

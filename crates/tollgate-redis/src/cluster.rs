@@ -1,6 +1,7 @@
 //! A cluster: which node has which slot, and what to do when that has changed.
 //!
-//! By hand, because the client of the `redis` crate sends a command again when a connection breaks under it, and a hit may then count twice.
+//! By hand, because the client of the `redis` crate sends a command again when a connection breaks
+//! under it, and a hit may then count twice.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -97,8 +98,9 @@ impl Cluster {
         map.nodes.values().cloned().collect()
     }
 
-    /// Sends a command to the node that has its keys, which are in one slot, wherever that is now. `command` makes it: with all its keys or, if true,
-    /// as one that names only the first of them to Redis.
+    /// Sends a command to the node that has its keys, which are in one slot, wherever that is now.
+    /// `command` makes it: with all its keys or, if true, as one that names only the first of them
+    /// to Redis.
     pub(crate) async fn send(
         self: &Arc<Self>,
         keys: &[&[u8]],
@@ -145,7 +147,8 @@ impl Cluster {
                         self.refresh_soon();
                     }
                 }
-                // Some keys of the slot are here and some there, or some are nowhere: nothing was executed.
+                // Some keys of the slot are here and some there, or some are nowhere: nothing was
+                // executed.
                 ErrorKind::Server(ServerErrorKind::TryAgain) if tries < TRIES => {
                     tries += 1;
                     match giver.take() {
@@ -245,7 +248,8 @@ impl Cluster {
     }
 }
 
-/// Whether a node that gives a slot away has none of these keys any more. What it does not have it will not get: it sends everybody on.
+/// Whether a node that gives a slot away has none of these keys any more. What it does not have it
+/// will not get: it sends everybody on.
 async fn gave_all(giver: &Arc<Node>, keys: &[&[u8]]) -> Result<bool, Error> {
     // Asked one by one: of several, before Redis 7, it says the same whether it has some or none.
     let exists = |key: &&[u8]| {
@@ -269,7 +273,8 @@ struct Range {
     port: u16,
 }
 
-/// The primaries in a reply of `CLUSTER SLOTS`: first slot, last slot, then nodes, the primary first.
+/// The primaries in a reply of `CLUSTER SLOTS`: first slot, last slot, then nodes, the primary
+/// first.
 fn ranges(reply: &Value) -> Option<Vec<Range>> {
     let Value::Array(entries) = reply else { return None };
     let range = |entry: &Value| {

@@ -1,4 +1,5 @@
-//! What goes to the script and what comes back: see `lua/main.lua` and the head of each algorithm's file for the arguments it reads.
+//! What goes to the script and what comes back: see `lua/main.lua` and the head of each algorithm's
+//! file for the arguments it reads.
 
 use redis::{Cmd, RedisResult, Value};
 use tollgate::algorithm::{AnyMachine, MAX_UNITS, Op, RemoteStep, gcra};
@@ -7,7 +8,8 @@ use tollgate::{Algorithm, Decision, Error, Limit, Receipt, Timestamp};
 
 use crate::failure;
 
-/// Times up to here stay exact in a script, together with a period of a hundred years: the year 2112.
+/// Times up to here stay exact in a script, together with a period of a hundred years: the year
+/// 2112.
 const LATEST: u64 = 1 << 52;
 
 /// A limit as the script wants it.
@@ -102,7 +104,8 @@ impl Rule {
             Act::Op(op) => op,
             Act::Reset => Op::Set(0),
         };
-        // An arrival time comes in seconds and microseconds: a thousand years ahead is too far for the script.
+        // An arrival time comes in seconds and microseconds: a thousand years ahead is too far for
+        // the script.
         let state = match (&self.machine, state) {
             (AnyMachine::Gcra(_), [seconds, micros, part]) => {
                 [seconds.saturating_mul(1_000_000).saturating_add(micros), part, 0]
@@ -133,8 +136,9 @@ pub(crate) struct Call {
 impl Call {
     /// The command. It names the script by its hash.
     ///
-    /// `narrow` tells Redis only of the first key, and the script of the others. A node that is given a slot refuses to run what has several keys while
-    /// one of them does not exist; all keys of a call are in one slot.
+    /// `narrow` tells Redis only of the first key, and the script of the others. A node that is
+    /// given a slot refuses to run what has several keys while one of them does not exist; all keys
+    /// of a call are in one slot.
     pub(crate) fn command(&self, narrow: bool) -> Cmd {
         let mut cmd = redis::cmd("EVALSHA");
         cmd.arg(crate::script::hash());

@@ -1,7 +1,8 @@
 //! One multiplexed connection that gathers what its callers send.
 //!
-//! The task of a connection runs as soon as the first caller has something to send, and would write each command on its own: with many callers in
-//! flight, a system call for each is half of what a hit costs here. So it lets the callers go first that are ready too, and writes for all of them.
+//! The task of a connection runs as soon as the first caller has something to send, and would write
+//! each command on its own: with many callers in flight, a system call for each is half of what a
+//! hit costs here. So it lets the callers go first that are ready too, and writes for all of them.
 
 use std::io;
 use std::pin::Pin;

@@ -58,7 +58,8 @@ pub(crate) fn is_no_script(error: &RedisError) -> bool {
     matches!(error.kind(), ErrorKind::Server(ServerErrorKind::NoScript))
 }
 
-/// Whether the server gave this code, as its own or (before Redis 7) as that of a command inside the script.
+/// Whether the server gave this code, as its own or (before Redis 7) as that of a command inside
+/// the script.
 fn says(error: &RedisError, code: &str) -> bool {
     let inside = || error.detail().is_some_and(|text| text.contains(&format!("-{code} ")));
     error.code() == Some(code) || inside()

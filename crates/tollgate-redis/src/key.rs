@@ -1,15 +1,18 @@
 //! Keys as they stand in Redis: `prefix:1:{subject}:namespace:identity`.
 //!
 //! - `1` is the version of this format.
-//! - The subject is the key of the caller. It is the hash tag, so all limits of one subject share a slot. A key with a tag is `{tag}/key`: all keys of
-//!   one tag share a slot.
-//! - A tuple is `(part,part)`, a tagged key inside a tuple `(tag|key)`. An empty subject is `%`, because Redis ignores an empty hash tag.
+//! - The subject is the key of the caller. It is the hash tag, so all limits of one subject share a
+//!   slot. A key with a tag is `{tag}/key`: all keys of one tag share a slot.
+//! - A tuple is `(part,part)`, a tagged key inside a tuple `(tag|key)`. An empty subject is `%`,
+//!   because Redis ignores an empty hash tag.
 //! - `None` is `%()`: not the tuple of one empty part, which is `()`.
-//! - The digest of a key that is longer than [`KeyRef::LONGEST`] is `%#` and its bytes in hexadecimal.
-//! - Bytes that are not printable ASCII, blanks and `% { } ( ) , |` are written `%XX`; in a namespace and behind a tag also `:`.
+//! - The digest of a key that is longer than [`KeyRef::LONGEST`] is `%#` and its bytes in
+//!   hexadecimal.
+//! - Bytes that are not printable ASCII, blanks and `% { } ( ) , |` are written `%XX`; in a
+//!   namespace and behind a tag also `:`.
 //!
-//! Nothing runs together: up to the first `}` is the subject, then comes what belongs to its tag up to the next `:`, the namespace up to the next,
-//! and the rest is the identity of the limit.
+//! Nothing runs together: up to the first `}` is the subject, then comes what belongs to its tag up
+//! to the next `:`, the namespace up to the next, and the rest is the identity of the limit.
 
 use tollgate::{Error, Form, KeyRef};
 

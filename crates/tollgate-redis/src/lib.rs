@@ -1,4 +1,5 @@
-//! Redis and Valkey as a store of [`tollgate`]: the same limiter across all machines of a service, with the same answers to the microsecond.
+//! Redis and Valkey as a store of [`tollgate`]: the same limiter across all machines of a service,
+//! with the same answers to the microsecond.
 //!
 //! ```no_run
 //! use tollgate::shared::OnFailure;
@@ -14,8 +15,9 @@
 //! # }
 //! ```
 //!
-//! Every call is one script in one round trip, whatever the algorithm and however many limits a policy has. The time is the server's. A hit that is
-//! certain to be refused is answered from memory; a server that does not answer costs microseconds: see [`tollgate::shared`].
+//! Every call is one script in one round trip, whatever the algorithm and however many limits a
+//! policy has. The time is the server's. A hit that is certain to be refused is answered from
+//! memory; a server that does not answer costs microseconds: see [`tollgate::shared`].
 //!
 //! Addresses:
 //!
@@ -59,7 +61,8 @@ const CLUSTER_LANES: usize = 64;
 /// Keys in one call of the script: a longer one would hold up others.
 const KEYS_IN_CALL: usize = 100;
 
-/// A Redis or Valkey server, a primary behind sentinels, or a cluster. A handle: clones share one connection.
+/// A Redis or Valkey server, a primary behind sentinels, or a cluster. A handle: clones share one
+/// connection.
 ///
 /// See [the crate](crate) for an example and the forms of addresses.
 #[derive(Clone, Debug)]
@@ -112,7 +115,8 @@ impl Redis {
         self.inner.servers.reachable().await
     }
 
-    /// Forgets all keys of all limits in a namespace. Goes through all keys of the database in slices.
+    /// Forgets all keys of all limits in a namespace. Goes through all keys of the database in
+    /// slices.
     ///
     /// # Errors
     /// When a server does not answer; some keys may be gone.
@@ -128,7 +132,8 @@ impl Redis {
         cleared
     }
 
-    /// The key under which a subject of a limit stands in Redis, for those who look with `redis-cli`.
+    /// The key under which a subject of a limit stands in Redis, for those who look with
+    /// `redis-cli`.
     ///
     /// # Errors
     /// When the limit is not valid.

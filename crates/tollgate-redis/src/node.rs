@@ -1,7 +1,7 @@
 //! One server and the connection to it, made again whenever it breaks.
 //!
-//! A task looks after the connection; callers only look at what it has. While there is none they are told why at once: nobody waits for a server
-//! that is known to be away.
+//! A task looks after the connection; callers only look at what it has. While there is none they
+//! are told why at once: nobody waits for a server that is known to be away.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
@@ -108,8 +108,8 @@ impl Node {
         }
     }
 
-    /// Sends a command, after `ASKING` in the same write where that is wanted. The outer error is of
-    /// a command that was not sent.
+    /// Sends a command, after `ASKING` in the same write where that is wanted. The outer error is
+    /// of a command that was not sent.
     ///
     /// A server that has just started, or whose scripts were flushed, does not know the script: it
     /// executed nothing. Then one caller sends the text of the script, and all others wait for that
@@ -242,7 +242,8 @@ impl Node {
     }
 }
 
-/// Connects, waits until the connection is broken, and connects again, for as long as somebody holds the node.
+/// Connects, waits until the connection is broken, and connects again, for as long as somebody
+/// holds the node.
 async fn supervise(node: Weak<Node>) {
     let mut pause = FIRST_PAUSE;
     for number in 0.. {

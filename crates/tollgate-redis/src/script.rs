@@ -6,8 +6,9 @@ use redis::{Arg, Cmd};
 
 /// The source, joined from one file for each algorithm.
 ///
-/// The algorithms are branches of one function, and what only some of them need stands behind those that do not: a script makes its functions anew
-/// with every call, and so it makes only those of the algorithm that is asked for.
+/// The algorithms are branches of one function, and what only some of them need stands behind those
+/// that do not: a script makes its functions anew with every call, and so it makes only those of
+/// the algorithm that is asked for.
 ///
 /// The function gives the machine of a key, which is a function too. Asked with a word, it answers:
 ///

@@ -50,7 +50,8 @@ impl Servers {
         call.decided(self.try_to(call).await)
     }
 
-    /// Runs the script for all these calls at once, begun in order: a key that comes twice is decided in that order.
+    /// Runs the script for all these calls at once, begun in order: a key that comes twice is
+    /// decided in that order.
     pub(crate) async fn run_all(&self, calls: Vec<&Call>) -> Vec<Result<Vec<Decision>, Error>> {
         let replies = in_order(calls.iter().map(|call| self.try_to(call))).await;
         calls.iter().zip(replies).map(|(call, reply)| call.decided(reply)).collect()
@@ -82,8 +83,8 @@ impl Servers {
         }
     }
 
-    /// Whether there is somebody to talk to: the server, or a node of the cluster that tells who has which slot. A cluster of which one node is down is
-    /// no reason not to start.
+    /// Whether there is somebody to talk to: the server, or a node of the cluster that tells who
+    /// has which slot. A cluster of which one node is down is no reason not to start.
     pub(crate) async fn reachable(&self) -> Result<(), Error> {
         match self {
             Servers::One(_) => self.check().await,

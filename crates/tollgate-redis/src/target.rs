@@ -62,7 +62,8 @@ impl Certificates {
 }
 
 impl Target {
-    /// `redis://`, `rediss://`, `unix://`, and with `+cluster` or `+sentinel` behind the scheme several addresses separated by commas.
+    /// `redis://`, `rediss://`, `unix://`, and with `+cluster` or `+sentinel` behind the scheme
+    /// several addresses separated by commas.
     pub(crate) fn parse(url: &str, certificates: &Certificates) -> Result<Target, Error> {
         let wrong = |what: &str| {
             Error::request(format!(
@@ -181,7 +182,8 @@ impl fmt::Display for Finder {
 }
 
 impl Finder {
-    /// Whoever has to be asked is given an equal part of the time, so that there is some left for the next, and to connect.
+    /// Whoever has to be asked is given an equal part of the time, so that there is some left for
+    /// the next, and to connect.
     pub(crate) async fn client(&self, time: Duration) -> Result<Client, Error> {
         let (sentinels, name, primary) = match self {
             Finder::Fixed(server) => return server.client(),

@@ -1,4 +1,5 @@
-//! One limit of a store and the definition of it, side by side: every answer must be the same in every field.
+//! One limit of a store and the definition of it, side by side: every answer must be the same in
+//! every field.
 
 use tollgate::algorithm::{AnyMachine, AnyState, Op};
 use tollgate::shared::{Ask, Mode, SharedStore};

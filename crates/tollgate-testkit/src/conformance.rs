@@ -1,9 +1,11 @@
 //! The macro that makes tests of the rules.
 
-/// All rules as tests of a store, in a module of that name: `conformance!(name, || subject)`. The subject is made anew for each test.
+/// All rules as tests of a store, in a module of that name: `conformance!(name, || subject)`. The
+/// subject is made anew for each test.
 ///
-/// Capabilities that a store has are claimed behind it: `conformance!(name, || subject, lifetime, processes, outage)`. For one that is not claimed
-/// there is a test `not_claimed_...` that says so, and fails if the subject could.
+/// Capabilities that a store has are claimed behind it: `conformance!(name, || subject, lifetime,
+/// processes, outage)`. For one that is not claimed there is a test `not_claimed_...` that says so,
+/// and fails if the subject could.
 ///
 /// See the example at the top of the crate.
 #[macro_export]

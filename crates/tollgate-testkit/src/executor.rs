@@ -14,8 +14,8 @@ impl Wake for Unpark {
     }
 }
 
-/// Runs a future to its end on this thread, which sleeps while there is nothing to do. Enough for every store whose timers and connections
-/// are driven by threads of their own.
+/// Runs a future to its end on this thread, which sleeps while there is nothing to do. Enough for
+/// every store whose timers and connections are driven by threads of their own.
 ///
 /// ```
 /// assert_eq!(tollgate_testkit::block_on(async { 1 + 1 }), 2);

@@ -1,4 +1,5 @@
-//! The ground a rule stands on: a namespace of its own on the store, and calls that must be answered.
+//! The ground a rule stands on: a namespace of its own on the store, and calls that must be
+//! answered.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -58,7 +58,8 @@ impl Model {
         fresh_at.is_some_and(|at| at > now)
     }
 
-    /// A state that was fresh at the latest time seen may have been forgotten, so nothing is said about the time before it was: the latest of these.
+    /// A state that was fresh at the latest time seen may have been forgotten, so nothing is said
+    /// about the time before it was: the latest of these.
     pub(crate) fn forgotten_until(&self, latest: Timestamp) -> Timestamp {
         let fresh_at = |(&(counter, _), state): (&(usize, usize), &Option<AnyState>)| {
             let of_counter = |limit: &usize| self.counters[*limit] == counter;
@@ -133,8 +134,8 @@ fn next_unit_at(decision: &Decision) -> Option<Timestamp> {
     decision.fields().retry_at.filter(|_| left_nothing)
 }
 
-/// The outcome to show, by the words of the contract: of those that refuse the one with the longest wait, else the one with the least
-/// remaining; the first of equals.
+/// The outcome to show, by the words of the contract: of those that refuse the one with the longest
+/// wait, else the one with the least remaining; the first of equals.
 pub(crate) fn headline(outcomes: &[Decision]) -> Option<&Decision> {
     let wait = |d: &Decision| d.retry_after().unwrap_or(Duration::MAX);
     let mut best: Option<&Decision> = None;

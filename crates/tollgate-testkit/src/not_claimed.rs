@@ -1,4 +1,5 @@
-//! What a store does not claim, as tests that say so: a capability that is there must be claimed, else its rules would not run.
+//! What a store does not claim, as tests that say so: a capability that is there must be claimed,
+//! else its rules would not run.
 
 use tollgate::Key;
 

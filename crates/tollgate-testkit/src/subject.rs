@@ -8,24 +8,28 @@ use tollgate::{KeyRef, Limit};
 
 use crate::executor;
 
-/// A store under test. Two methods are enough for most rules; the others have defaults and belong to capabilities that a line of
-/// [`conformance!`](crate::conformance) claims.
+/// A store under test. Two methods are enough for most rules; the others have defaults and belong
+/// to capabilities that a line of [`conformance!`](crate::conformance) claims.
 ///
 /// See the example at the top of the crate.
 pub trait Subject: Send + Sync + Sized + 'static {
     /// The store.
     type Store: SharedStore;
 
-    /// Another handle of the same store: what one of them counts, all see. A new connection where there are connections.
+    /// Another handle of the same store: what one of them counts, all see. A new connection where
+    /// there are connections.
     fn store(&self) -> Self::Store;
 
-    /// Runs a future to its end; several threads call it at once. The default parks the thread: override it where the store's timer needs the context
-    /// of its runtime (`self.runtime.block_on(future)`).
+    /// Runs a future to its end; several threads call it at once. The default parks the thread:
+    /// override it where the store's timer needs the context of its runtime
+    /// (`self.runtime.block_on(future)`).
     fn block_on<F: Future>(&self, future: F) -> F::Output {
         executor::block_on(future)
     }
 
-    /// Whether the store may refuse this limit with [`ErrorKind::Unsupported`](tollgate::ErrorKind::Unsupported). Every other limit it must hold.
+    /// Whether the store may refuse this limit with
+    /// [`ErrorKind::Unsupported`](tollgate::ErrorKind::Unsupported). Every other limit it must
+    /// hold.
     fn refuses(&self, limit: &Limit) -> bool {
         let _ = limit;
         false
@@ -37,13 +41,15 @@ pub trait Subject: Send + Sync + Sized + 'static {
         u64::MAX
     }
 
-    /// Claim `lifetime`: for how long the store will keep the state of a key if nobody comes, asked right after a call on it. `None` if it cannot tell.
+    /// Claim `lifetime`: for how long the store will keep the state of a key if nobody comes, asked
+    /// right after a call on it. `None` if it cannot tell.
     fn kept(&self, namespace: &str, limit: &Limit, key: KeyRef<'_>) -> Option<Kept> {
         let _ = (namespace, limit, key);
         None
     }
 
-    /// Claim `processes`: how another process finds this very store. It is passed in an environment variable.
+    /// Claim `processes`: how another process finds this very store. It is passed in an environment
+    /// variable.
     fn address(&self) -> Option<String> {
         None
     }
@@ -55,7 +61,8 @@ pub trait Subject: Send + Sync + Sized + 'static {
         None
     }
 
-    /// Claim `outage`: makes the store stop answering (kill it, stop it, cut the line); true if it does.
+    /// Claim `outage`: makes the store stop answering (kill it, stop it, cut the line); true if it
+    /// does.
     fn break_store(&self) -> bool {
         false
     }
@@ -75,7 +82,8 @@ pub enum Kept {
     ForEver,
 }
 
-/// A [`Subject`] that is nothing but a store: all handles are clones of it, and it needs no runtime.
+/// A [`Subject`] that is nothing but a store: all handles are clones of it, and it needs no
+/// runtime.
 ///
 /// ```
 /// use tollgate::{Memory, shared::InProcess};

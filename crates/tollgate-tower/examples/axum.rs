@@ -78,8 +78,8 @@ fn app(database: Database) -> Result<Around<Limiter<Memory>>, Box<dyn Error>> {
     Ok(RateLimitLayer::of(gate.problem_json()).tell_handlers().around(app))
 }
 
-/// Handlers can see the decision, because the layer was asked to tell them. A request without a limit
-/// has none.
+/// Handlers can see the decision, because the layer was asked to tell them. A request without a
+/// limit has none.
 async fn hello(decided: Option<Extension<Decided>>) -> String {
     match decided {
         Some(Extension(decided)) => format!("hello, {} requests left", decided.remaining()),

@@ -4,7 +4,8 @@
 //! cargo run -p tollgate-tower --example outgoing
 //! ```
 //!
-//! The server is in this program too: it lets three requests pass in a second, and the client, which believes it may send ten, learns that.
+//! The server is in this program too: it lets three requests pass in a second, and the client,
+//! which believes it may send ten, learns that.
 
 use std::error::Error;
 use std::time::Duration;

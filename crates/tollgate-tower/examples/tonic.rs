@@ -1,10 +1,12 @@
-//! A gRPC service that refuses as gRPC has it: `RESOURCE_EXHAUSTED`, with the time to retry for programs.
+//! A gRPC service that refuses as gRPC has it: `RESOURCE_EXHAUSTED`, with the time to retry for
+//! programs.
 //!
 //! ```sh
 //! cargo run -p tollgate-tower --features tonic --example tonic
 //! ```
 //!
-//! Messages are plain text here, so that no protobuf compiler is needed; to the limiter it is all the same. It serves on a free port, calls itself, and ends.
+//! Messages are plain text here, so that no protobuf compiler is needed; to the limiter it is all
+//! the same. It serves on a free port, calls itself, and ends.
 
 use std::convert::Infallible;
 use std::error::Error;

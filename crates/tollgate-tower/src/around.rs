@@ -1,4 +1,5 @@
-//! A whole axum app behind a limit. A layer inside of a router is boxed with each request; around it, it is not, and the listener says who the peer is.
+//! A whole axum app behind a limit. A layer inside of a router is boxed with each request; around
+//! it, it is not, and the listener says who the peer is.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -24,7 +25,8 @@ use crate::future::ResponseFuture;
 use crate::headers::write_headers;
 use crate::layer::RateLimitLayer;
 
-/// An axum app all of whose requests are limited, for [`axum::serve()`]. Made by [`RateLimitLayer::around`].
+/// An axum app all of whose requests are limited, for [`axum::serve()`]. Made by
+/// [`RateLimitLayer::around`].
 #[derive(Clone, Debug)]
 pub struct Around<D: Decider> {
     app: Router,
@@ -61,8 +63,9 @@ impl<D: Decider> Clone for Connection<D> {
 }
 
 impl<D: Decider> RateLimitLayer<D> {
-    /// Limits all requests of an app, those that no route fits too. It does not need `into_make_service_with_connect_info`: the peer is whom the listener says, and
-    /// handlers find it as a [`ConnectInfo`] all the same.
+    /// Limits all requests of an app, those that no route fits too. It does not need
+    /// `into_make_service_with_connect_info`: the peer is whom the listener says, and handlers find
+    /// it as a [`ConnectInfo`] all the same.
     ///
     /// ```no_run
     /// use axum::{Router, routing::get};
@@ -84,7 +87,8 @@ impl<D: Decider> RateLimitLayer<D> {
 }
 
 impl<D: Decider> Around<D> {
-    /// The requests of a connection that comes from there: for servers that accept connections themselves.
+    /// The requests of a connection that comes from there: for servers that accept connections
+    /// themselves.
     ///
     /// ```
     /// use std::net::SocketAddr;
@@ -116,7 +120,8 @@ impl<D: Decider> Around<D> {
     }
 }
 
-/// None yet, with room for what a router adds to a request: there it need not grow. A clone keeps the room.
+/// None yet, with room for what a router adds to a request: there it need not grow. A clone keeps
+/// the room.
 fn roomy() -> Extensions {
     let mut extensions = Extensions::new();
     extensions.insert(0_u8);
@@ -170,7 +175,8 @@ impl<D: Decider> Service<Request> for Connection<D> {
 }
 
 impl<D: Decider> Connection<D> {
-    /// The way of requests that do not just pass: refused ones, and all whose store has to be waited for. Apart: it needs much of the stack.
+    /// The way of requests that do not just pass: refused ones, and all whose store has to be
+    /// waited for. Apart: it needs much of the stack.
     #[inline(never)]
     fn other(&self, looked: AtOnce<D>, request: Request) -> Other<D> {
         Box::pin(self.known.rules.layer(self.app.clone()).go_on(looked, request))
@@ -189,11 +195,13 @@ fn poll_other<D: Decider>(
     other.as_mut().poll(cx).map_ok(|response| response.map(Into::into))
 }
 
-// Not an enum of two ways: the future of the app would be copied once more on its way to the server.
+// Not an enum of two ways: the future of the app would be copied once more on its way to the
+// server.
 pin_project! {
     /// The response of an [`Around`], to come.
     pub struct AroundFuture<D: Decider> {
-        // The shortest way, which most requests take: with the app, and nothing is left to do but to tell.
+        // The shortest way, which most requests take: with the app, and nothing is left to do but
+        // to tell.
         #[pin]
         passing: Option<RouteFuture<Infallible>>,
         told: Option<Told>,

@@ -32,7 +32,8 @@ pin_project! {
     }
 }
 
-/// Boxed, so that the type of a body does not depend on the store; only for gates that settle by the body.
+/// Boxed, so that the type of a body does not depend on the store; only for gates that settle by
+/// the body.
 type SettleFn = Box<dyn FnOnce(u64) + Send + Sync>;
 
 /// Counts bytes and settles when the body has ended, or was given up because the client is gone.

@@ -5,7 +5,9 @@ use std::time::Duration;
 use tollgate::Decision;
 use tollgate_http::{Decider, Outcomes, Pass};
 
-/// What was decided on a request: an extension of it, of layers that [tell handlers](crate::RateLimitLayer::tell_handlers). With several limits, the one that binds; with several layers, the innermost.
+/// What was decided on a request: an extension of it, of layers that [tell
+/// handlers](crate::RateLimitLayer::tell_handlers). With several limits, the one that binds; with
+/// several layers, the innermost.
 ///
 /// ```
 /// use axum::Extension;
@@ -25,7 +27,8 @@ impl Decided {
         Decided { decision: *pass.outcomes().headline() }
     }
 
-    /// Whether it was allowed. A request that reaches its handler was, unless the gate is a [shadow](crate::Gate::shadow).
+    /// Whether it was allowed. A request that reaches its handler was, unless the gate is a
+    /// [shadow](crate::Gate::shadow).
     #[must_use]
     pub fn allowed(&self) -> bool {
         self.decision.allowed()

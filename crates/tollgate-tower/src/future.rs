@@ -36,7 +36,8 @@ pin_project! {
         S: Service<Request<B>>,
         D: Decider,
     {
-        /// Somebody has to be waited for. Boxed, so that requests that wait for nobody have little to carry.
+        /// Somebody has to be waited for. Boxed, so that requests that wait for nobody have little
+        /// to carry.
         Deciding { deciding: Option<Box<Deciding<S, D, B>>> },
         /// With the handler.
         Inner { #[pin] future: S::Future, after: After<D> },
@@ -144,7 +145,8 @@ where
     }
 }
 
-/// Gives a response its headers and settles what it cost, now or when its body has ended. Where a store has to be waited for, that too.
+/// Gives a response its headers and settles what it cost, now or when its body has ended. Where a
+/// store has to be waited for, that too.
 #[inline(never)]
 fn settle<D: Decider, R>(
     after: &After<D>,

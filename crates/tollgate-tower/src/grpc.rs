@@ -1,6 +1,8 @@
-//! Refusals as gRPC has them: HTTP 200, a status in the headers, and a google.rpc.Status with a google.rpc.RetryInfo for programs.
+//! Refusals as gRPC has them: HTTP 200, a status in the headers, and a google.rpc.Status with a
+//! google.rpc.RetryInfo for programs.
 //!
-//! The few bytes of protobuf are written here: a library for them would be larger than everything else in this crate.
+//! The few bytes of protobuf are written here: a library for them would be larger than everything
+//! else in this crate.
 
 use std::time::Duration;
 
@@ -18,14 +20,16 @@ const RETRY_INFO: &str = "type.googleapis.com/google.rpc.RetryInfo";
 const RESOURCE_EXHAUSTED: u64 = 8;
 const UNAVAILABLE: u64 = 14;
 
-/// The media type to answer with, if it is gRPC: the one of the request, which may be that of gRPC for browsers.
+/// The media type to answer with, if it is gRPC: the one of the request, which may be that of gRPC
+/// for browsers.
 pub(crate) fn media_type(headers: &HeaderMap, always: bool) -> Option<HeaderValue> {
     let asked =
         headers.get(CONTENT_TYPE).filter(|value| value.as_bytes().starts_with(GRPC.as_bytes()));
     asked.cloned().or_else(|| always.then(|| HeaderValue::from_static(GRPC)))
 }
 
-/// A response that consists of headers only. `message` is printable ASCII without a percent sign, as our own words are.
+/// A response that consists of headers only. `message` is printable ASCII without a percent sign,
+/// as our own words are.
 pub(crate) fn refusal(
     media_type: HeaderValue,
     status: StatusCode,
@@ -73,7 +77,8 @@ const fn code_of(status: StatusCode) -> u64 {
     }
 }
 
-/// google.rpc.Status { 1 code, 2 message, 3 details: Any { 1 type_url, 2 value: RetryInfo { 1 retry_delay: Duration { 1 seconds, 2 nanos } } } }
+/// google.rpc.Status { 1 code, 2 message, 3 details: Any { 1 type_url, 2 value: RetryInfo { 1
+/// retry_delay: Duration { 1 seconds, 2 nanos } } } }
 fn status_bytes(code: u64, message: &str, wait: Duration) -> Vec<u8> {
     let mut delay = Vec::new();
     number(&mut delay, 1, wait.as_secs());

@@ -3,8 +3,8 @@
 use http::{HeaderMap, HeaderName};
 use tollgate_http::{Field, Told};
 
-/// Adds the headers of a decision. Where another layer has written some, the structured ones are lists and get longer; of the older ones those of the
-/// limit with less left stay.
+/// Adds the headers of a decision. Where another layer has written some, the structured ones are
+/// lists and get longer; of the older ones those of the limit with less left stay.
 pub(crate) fn write_headers(told: &Told, headers: &mut HeaderMap) {
     let remaining = told.remaining();
     let mut kept = None;

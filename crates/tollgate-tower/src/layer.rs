@@ -88,7 +88,8 @@ impl<D: Decider> RateLimitLayer<D> {
         self
     }
 
-    /// All refusals are those of gRPC. Without this, those of requests whose `content-type` says that they are gRPC.
+    /// All refusals are those of gRPC. Without this, those of requests whose `content-type` says
+    /// that they are gRPC.
     ///
     /// ```
     /// # use tollgate::Memory;
@@ -102,8 +103,8 @@ impl<D: Decider> RateLimitLayer<D> {
         self
     }
 
-    /// Handlers find what was decided as an extension of the request: [`Decided`](crate::Decided). Only when asked for, because an extension costs as much
-    /// as the decision itself.
+    /// Handlers find what was decided as an extension of the request: [`Decided`](crate::Decided).
+    /// Only when asked for, because an extension costs as much as the decision itself.
     ///
     /// ```
     /// use axum::routing::get;

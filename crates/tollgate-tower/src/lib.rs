@@ -1,4 +1,5 @@
-//! [`tollgate`] for tower: servers of axum, tonic and hyper that limit their clients, and clients that stay under a limit.
+//! [`tollgate`] for tower: servers of axum, tonic and hyper that limit their clients, and clients
+//! that stay under a limit.
 //!
 //! ```no_run
 //! use tollgate::Memory;
@@ -18,8 +19,9 @@
 //! tollgate-tower = { version = "0.1", features = ["axum"] } # or "tonic", "reqwest", "metrics"
 //! ```
 //!
-//! That limits each address. It is a layer as well, for some routes, or for services that are not axum's. Servers have to pass addresses on to a layer, else all clients
-//! share one bucket and a warning says so:
+//! That limits each address. It is a layer as well, for some routes, or for services that are not
+//! axum's. Servers have to pass addresses on to a layer, else all clients share one bucket and a
+//! warning says so:
 //!
 //! | server | how |
 //! | --- | --- |
@@ -27,7 +29,8 @@
 //! | tonic | feature `tonic` |
 //! | hyper, or anything else | an extension [`PeerAddr`] in each request |
 //!
-//! Behind a proxy the address is the proxy's: say whom you trust, with [`ClientIp`]. What is limited, by which limiter and at what cost is told to a
+//! Behind a proxy the address is the proxy's: say whom you trust, with [`ClientIp`]. What is
+//! limited, by which limiter and at what cost is told to a
 //! [`Gate`]:
 //!
 //! ```
@@ -43,18 +46,23 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Handlers find what was decided as an extension, where the layer is [asked](RateLimitLayer::tell_handlers) to tell them: [`Decided`]. gRPC requests are refused as gRPC has it: `RESOURCE_EXHAUSTED` with a `RetryInfo`.
-//! [`PaceLayer`] is for the other side: it makes a client wait its turn and obey what servers ask for.
+//! Handlers find what was decided as an extension, where the layer is
+//! [asked](RateLimitLayer::tell_handlers) to tell them: [`Decided`]. gRPC requests are refused as
+//! gRPC has it: `RESOURCE_EXHAUSTED` with a `RetryInfo`. [`PaceLayer`] is for the other side: it
+//! makes a client wait its turn and obey what servers ask for.
 //!
-//! Nothing is boxed on the way of a request that a limiter in this process lets pass. What is: plans that are looked up, decisions of shared stores and
-//! waits, because their futures have no name; what settles a body, so that the type of a body does not depend on the store; around an app, what does not just
-//! pass, because servers move futures about; requests of [`PaceLayer`].
+//! Nothing is boxed on the way of a request that a limiter in this process lets pass. What is:
+//! plans that are looked up, decisions of shared stores and waits, because their futures have no
+//! name; what settles a body, so that the type of a body does not depend on the store; around an
+//! app, what does not just pass, because servers move futures about; requests of [`PaceLayer`].
 //!
-//! See also the guides on [HTTP](https://github.com/tollgate-rs/tollgate/blob/main/guides/http.md), on
-//! [choosing an algorithm](https://github.com/tollgate-rs/tollgate/blob/main/guides/choose-an-algorithm.md) and on
-//! [choosing a store](https://github.com/tollgate-rs/tollgate/blob/main/guides/choose-a-store.md), and the crates
-//! [tollgate-http](https://docs.rs/tollgate-http), which holds everything that is not tower's,
-//! [tollgate-actix](https://docs.rs/tollgate-actix), and
+//! See also the guides on [HTTP](https://github.com/tollgate-rs/tollgate/blob/main/guides/http.md),
+//! on [choosing an
+//! algorithm](https://github.com/tollgate-rs/tollgate/blob/main/guides/choose-an-algorithm.md) and
+//! on [choosing a
+//! store](https://github.com/tollgate-rs/tollgate/blob/main/guides/choose-a-store.md), and the
+//! crates [tollgate-http](https://docs.rs/tollgate-http), which holds everything that is not
+//! tower's, [tollgate-actix](https://docs.rs/tollgate-actix), and
 //! [tollgate-redis](https://docs.rs/tollgate-redis) for limits that many machines share.
 
 #[cfg(feature = "axum")]

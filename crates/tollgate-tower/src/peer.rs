@@ -5,7 +5,8 @@ use std::net::{IpAddr, SocketAddr};
 use http::{Extensions, Request};
 use tollgate_http::Head;
 
-/// The address of the peer of a request, as an extension of it: for servers that are neither axum nor tonic. It goes before what those say.
+/// The address of the peer of a request, as an extension of it: for servers that are neither axum
+/// nor tonic. It goes before what those say.
 ///
 /// ```
 /// use std::net::SocketAddr;
@@ -23,8 +24,8 @@ pub(crate) fn head_of<B>(peer: Option<IpAddr>, request: &Request<B>) -> Head<'_>
     routed(unrouted_head_of(peer, request))
 }
 
-/// The head of a request of this peer, for gates that do not [read](tollgate_http::Gate::reads_head)
-/// the rest.
+/// The head of a request of this peer, for gates that do not
+/// [read](tollgate_http::Gate::reads_head) the rest.
 #[inline]
 pub(crate) fn unrouted_head_of<B>(peer: Option<IpAddr>, request: &Request<B>) -> Head<'_> {
     let head = Head::new(request.method().as_str(), request.uri().path(), request.headers());

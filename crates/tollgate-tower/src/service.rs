@@ -1,4 +1,5 @@
-//! The service: a request is looked at, decided on at once where that can be, and passed on or refused.
+//! The service: a request is looked at, decided on at once where that can be, and passed on or
+//! refused.
 
 use std::net::IpAddr;
 use std::task::{Context, Poll};
@@ -55,7 +56,8 @@ pub(crate) enum Entry<D: Decider, R> {
 type Waits<D> = (RequestKey, u64, Choice<D>);
 
 impl<D: Decider> RateLimitLayer<D> {
-    /// Looks at a request, and decides where that can be at once: not for handlers that are told all of a decision, of which little is left then.
+    /// Looks at a request, and decides where that can be at once: not for handlers that are told
+    /// all of a decision, of which little is left then.
     #[inline]
     pub(crate) fn look<B>(&self, peer: Option<IpAddr>, request: &Request<B>) -> AtOnce<D> {
         if self.tells_handlers {

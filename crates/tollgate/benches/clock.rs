@@ -1,4 +1,5 @@
-//! What a clock costs a hit, and how far it is from the operating system's: `cargo xtask bench clock`.
+//! What a clock costs a hit, and how far it is from the operating system's: `cargo xtask bench
+//! clock`.
 #![allow(
     clippy::disallowed_methods,
     clippy::float_arithmetic,

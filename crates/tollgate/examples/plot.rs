@@ -16,7 +16,8 @@ const QUOTA: u64 = 5;
 /// Milliseconds that are shown.
 const END: u64 = 9_000;
 
-/// A stretch of the traffic: what it is, from when to when (in milliseconds) and when its hits come.
+/// A stretch of the traffic: what it is, from when to when (in milliseconds) and when its hits
+/// come.
 struct Phase {
     name: &'static str,
     detail: &'static str,
@@ -42,7 +43,8 @@ fn traffic() -> Vec<Phase> {
     ]
 }
 
-/// What one algorithm made of the traffic: phase by phase, each hit with its time and whether it was admitted.
+/// What one algorithm made of the traffic: phase by phase, each hit with its time and whether it
+/// was admitted.
 struct Lane {
     algorithm: Algorithm,
     phases: Vec<Vec<(u64, bool)>>,

@@ -5,7 +5,8 @@
 //! cargo run --release --example traffic -- "5/second moving-window"
 //! ```
 //!
-//! The time is simulated: the clock is moved by hand, so the six seconds are over at once and every run prints the same.
+//! The time is simulated: the clock is moved by hand, so the six seconds are over at once and every
+//! run prints the same.
 
 use std::process::ExitCode;
 use std::time::Duration;

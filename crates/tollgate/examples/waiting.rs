@@ -4,8 +4,9 @@
 //! cargo run --example waiting
 //! ```
 //!
-//! The async part runs on an executor of a few lines whose clock jumps to the next timer, so two seconds are over at once. With tokio you would
-//! pass `tokio::time::sleep` where this passes `timers.sleep`.
+//! The async part runs on an executor of a few lines whose clock jumps to the next timer, so two
+//! seconds are over at once. With tokio you would pass `tokio::time::sleep` where this passes
+//! `timers.sleep`.
 
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};

@@ -99,8 +99,8 @@ impl Source {
 /// - Use it once. A second refund with the same receipt gives back units of other hits, as far as
 ///   they are in the same window, entry or bucket.
 /// - Use it with the key and the limit that gave it. With another key it takes units of that key.
-/// - Do not use it after `reset`, `set` or `clear`: its own units are gone, and those charged since in
-///   the same place belong to others.
+/// - Do not use it after `reset`, `set` or `clear`: its own units are gone, and those charged since
+///   in the same place belong to others.
 ///
 /// Whatever happens, a key is never given more than it has when it is fresh.
 ///
@@ -210,7 +210,8 @@ impl Decision {
         Decision::of_fields(step, now, fields).with_source(Source::FailClosed)
     }
 
-    /// A refusal without end of a cost that another limit, of that capacity, could let pass: until then.
+    /// A refusal without end of a cost that another limit, of that capacity, could let pass: until
+    /// then.
     pub(crate) fn not_beyond(self, capacity: u64, until: Timestamp) -> Decision {
         let fields = self.view.fields(self.now, &self.step);
         let never = !self.step.allowed && fields.retry_at.is_none();
@@ -221,7 +222,8 @@ impl Decision {
         Decision { view: View::Fields(fields), ..self }
     }
 
-    /// What a hit of that cost gets at a later time if nothing else happened since, without the store; `None` where that cannot be known: for stores.
+    /// What a hit of that cost gets at a later time if nothing else happened since, without the
+    /// store; `None` where that cannot be known: for stores.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -254,7 +256,8 @@ impl Decision {
         Some(Decision { step: Step { allowed, ..step }, source: Source::DenialCache, now, ..*self })
     }
 
-    /// [`asked_again`](Decision::asked_again) of a refusal that has not ended, for at least its cost: no need to look whether it passes.
+    /// [`asked_again`](Decision::asked_again) of a refusal that has not ended, for at least its
+    /// cost: no need to look whether it passes.
     pub(crate) fn refused_again(&self, now: Timestamp, cost: u64) -> Option<Decision> {
         if matches!(self.view, View::Fields(_)) && cost != self.step.cost {
             return self.asked_again(now, cost);
@@ -325,7 +328,8 @@ impl Decision {
         self.view.fields(self.now, &self.step).remaining
     }
 
-    /// Units in use, rounded up: `used + remaining` is the limit unless more was charged than it allows.
+    /// Units in use, rounded up: `used + remaining` is the limit unless more was charged than it
+    /// allows.
     ///
     /// ```
     /// # use tollgate::{Limit, Memory};
@@ -339,8 +343,8 @@ impl Decision {
         self.view.fields(self.now, &self.step).used
     }
 
-    /// How long to wait until this cost passes if nobody else comes: zero when allowed, `None` when it can never pass. Exact to the
-    /// microsecond: refused one before, admitted on it.
+    /// How long to wait until this cost passes if nobody else comes: zero when allowed, `None` when
+    /// it can never pass. Exact to the microsecond: refused one before, admitted on it.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -391,7 +395,8 @@ impl Decision {
         self.view.fields(self.now, &self.step).fresh_at.filter(|at| *at > self.now)
     }
 
-    /// Units this call charged: the cost of an allowed hit, what a take was granted, nothing for a denial unless denied hits are charged.
+    /// Units this call charged: the cost of an allowed hit, what a take was granted, nothing for a
+    /// denial unless denied hits are charged.
     ///
     /// ```
     /// # use tollgate::{Limit, Memory};
@@ -433,8 +438,9 @@ impl Decision {
         self.source
     }
 
-    /// How many units may have been admitted beyond the limit when this was decided: none where every hit is counted in one place or against an
-    /// allotment from there; what others may have admitted unseen for a replica; `None` where the store did not answer and nobody knows.
+    /// How many units may have been admitted beyond the limit when this was decided: none where
+    /// every hit is counted in one place or against an allotment from there; what others may have
+    /// admitted unseen for a replica; `None` where the store did not answer and nobody knows.
     ///
     /// ```
     /// # use tollgate::{Limit, Memory};

@@ -12,7 +12,8 @@ use crate::store::{AnyAct, Hit};
 use crate::time::Timestamp;
 use crate::wait::Queue;
 
-/// A limit on everything: for a global limit, or one that you keep beside the thing it limits. No keys, no locks, one word.
+/// A limit on everything: for a global limit, or one that you keep beside the thing it limits. No
+/// keys, no locks, one word.
 ///
 /// It holds what [`Atomic`](crate::Atomic) holds: all algorithms but the moving window, in words of
 /// the same size ([how far they count](crate::atomic)).

@@ -47,9 +47,11 @@ pub enum ErrorKind {
     Request,
     /// A shared store that could not be asked. It has surely not executed the call.
     Unavailable,
-    /// A shared store that was asked and did not answer in time, or whose answer was lost. It may have executed the call.
+    /// A shared store that was asked and did not answer in time, or whose answer was lost. It may
+    /// have executed the call.
     Lost,
-    /// A shared store that answered with an error of its own, or with something that is not an answer.
+    /// A shared store that answered with an error of its own, or with something that is not an
+    /// answer.
     Store,
 }
 
@@ -84,7 +86,8 @@ impl Error {
         Error(Reason::Unavailable(what.into()))
     }
 
-    /// The store was asked and may have executed the call, but its answer did not come: for stores. Such a call is never sent again.
+    /// The store was asked and may have executed the call, but its answer did not come: for stores.
+    /// Such a call is never sent again.
     ///
     /// ```
     /// assert!(tollgate::Error::lost("no answer within 5 ms").is_transient());
@@ -93,8 +96,8 @@ impl Error {
         Error(Reason::Lost(what.into()))
     }
 
-    /// The store answered with an error of its own: for stores. `transient` if it may go away by itself, as keys on their way between two
-    /// nodes do and a wrong password does not.
+    /// The store answered with an error of its own: for stores. `transient` if it may go away by
+    /// itself, as keys on their way between two nodes do and a wrong password does not.
     ///
     /// ```
     /// assert!(!tollgate::Error::store("wrong password", false).is_transient());
@@ -103,7 +106,8 @@ impl Error {
         Error(Reason::Store { what: what.into(), transient })
     }
 
-    /// What happened, without the words that stand for the kind: for an error that is made of another one.
+    /// What happened, without the words that stand for the kind: for an error that is made of
+    /// another one.
     ///
     /// ```
     /// let refused = tollgate::Error::unavailable("connection refused");

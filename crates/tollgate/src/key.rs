@@ -21,8 +21,9 @@ pub(crate) use long::ShortKey;
 ///
 /// One client may have many addresses: see [`client_address`](crate::client_address).
 ///
-/// A key may have any length. Stores keep the digest of one that is longer than 256 bytes, so a long key takes no more memory than a short one:
-/// see [`KeyRef::LONGEST`], also for the probability that two of them are taken for one.
+/// A key may have any length. Stores keep the digest of one that is longer than 256 bytes, so a
+/// long key takes no more memory than a short one: see [`KeyRef::LONGEST`], also for the
+/// probability that two of them are taken for one.
 ///
 /// ```
 /// use std::net::IpAddr;
@@ -170,7 +171,8 @@ impl<'a> KeyRef<'a> {
         hasher.finish()
     }
 
-    /// A key that was taken apart by [`form`](KeyRef::form) and [`bytes`](KeyRef::bytes), for stores that keep keys.
+    /// A key that was taken apart by [`form`](KeyRef::form) and [`bytes`](KeyRef::bytes), for
+    /// stores that keep keys.
     ///
     /// ```
     /// use tollgate::{Key, KeyRef};
@@ -267,7 +269,8 @@ impl Key for OwnedKey {
     }
 }
 
-/// For people: text where it is text, parts separated by ` / `, and `sha256:` with hexadecimal digits for what was too long to keep.
+/// For people: text where it is text, parts separated by ` / `, and `sha256:` with hexadecimal
+/// digits for what was too long to keep.
 impl fmt::Display for KeyRef<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fn part(part: KeyRef<'_>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -296,7 +299,8 @@ impl fmt::Debug for KeyRef<'_> {
     }
 }
 
-/// A key with a tag: keys of one tag live together on one shard of a shared store, so that several of them can be decided at once.
+/// A key with a tag: keys of one tag live together on one shard of a shared store, so that several
+/// of them can be decided at once.
 ///
 /// ```
 /// use tollgate::{Limit, Memory, Tagged};

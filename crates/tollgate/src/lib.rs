@@ -10,10 +10,12 @@
 //! # Ok::<(), tollgate::Error>(())
 //! ```
 //!
-//! - [`Limit`] and [`Policy`] are plain data: from code, from text (`"100/minute token-bucket burst=20"`), from serde.
-//! - [`Memory`] keeps keys and holds all eight algorithms; [`Atomic`] keeps fingerprints and is for many keys at high speed in little memory;
-//!   [`Direct`] is one limit without keys.
-//! - A [`Decision`] tells everything about the answer from the one step that made it. A denial is a value, never an error.
+//! - [`Limit`] and [`Policy`] are plain data: from code, from text (`"100/minute token-bucket
+//!   burst=20"`), from serde.
+//! - [`Memory`] keeps keys and holds all eight algorithms; [`Atomic`] keeps fingerprints and is for
+//!   many keys at high speed in little memory; [`Direct`] is one limit without keys.
+//! - A [`Decision`] tells everything about the answer from the one step that made it. A denial is a
+//!   value, never an error.
 //! - Time is an argument below the surface: [`Limiter::at`] passes it, a [`Clock`] can be replaced.
 //!
 //! Which algorithm and which store: see the guides. What each algorithm promises: [`algorithm`].

@@ -17,7 +17,8 @@ const MAX_PERIOD: u64 = 100 * YEAR;
 const MAX_REFILL: u64 = 1_000 * YEAR;
 const MAX_NAME: usize = 200;
 
-/// How much of something a key may do: a quota per period, counted by an [`Algorithm`]. Plain data, valid by construction.
+/// How much of something a key may do: a quota per period, counted by an [`Algorithm`]. Plain data,
+/// valid by construction.
 ///
 /// ```
 /// use tollgate::{Algorithm, Limit};
@@ -178,8 +179,9 @@ impl Limit {
         self.name.as_deref()
     }
 
-    /// What names the counters of this limit in every store. A limit with a name is known by name, algorithm and period, so that its quota
-    /// can be changed and the counters stay; one without a name by its whole definition.
+    /// What names the counters of this limit in every store. A limit with a name is known by name,
+    /// algorithm and period, so that its quota can be changed and the counters stay; one without a
+    /// name by its whole definition.
     ///
     /// ```
     /// use tollgate::Limit;
@@ -204,7 +206,8 @@ impl Limit {
     }
 }
 
-/// A limit being described; [`LimitBuilder::build`] checks it. Everything that takes a limit takes a builder too.
+/// A limit being described; [`LimitBuilder::build`] checks it. Everything that takes a limit takes
+/// a builder too.
 ///
 /// It is `const`, and so is [its check](LimitBuilder::assert_valid):
 ///
@@ -250,7 +253,8 @@ impl LimitBuilder {
         self
     }
 
-    /// Counts denied hits too, as Hammer, `limits` and the INCR recipe do; for fixed, per-key and elastic windows.
+    /// Counts denied hits too, as Hammer, `limits` and the INCR recipe do; for fixed, per-key and
+    /// elastic windows.
     ///
     /// ```
     /// # use tollgate::{Algorithm, Limit};
@@ -263,7 +267,8 @@ impl LimitBuilder {
         self
     }
 
-    /// Gives it a name: the name, the algorithm and the period then name its counters, and the quota may change.
+    /// Gives it a name: the name, the algorithm and the period then name its counters, and the
+    /// quota may change.
     ///
     /// ```
     /// # use tollgate::Limit;

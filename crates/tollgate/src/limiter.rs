@@ -109,7 +109,8 @@ impl<S: Store> Limiter<S> {
         self.hit_n(key, 1)
     }
 
-    /// May this key do something of that cost now? Charges it if so. A cost above the capacity never passes.
+    /// May this key do something of that cost now? Charges it if so. A cost above the capacity
+    /// never passes.
     ///
     /// ```
     /// let limiter = tollgate::Memory::new().limiter("10/hour")?;
@@ -148,8 +149,8 @@ impl<S: Store> Limiter<S> {
         self.now().peek_n(key, cost)
     }
 
-    /// Charges as much of `cost` as fits, from none to all: [`Decision::charged`] tells how much. Denied when that is none; then
-    /// `retry_after` is the wait for one unit.
+    /// Charges as much of `cost` as fits, from none to all: [`Decision::charged`] tells how much.
+    /// Denied when that is none; then `retry_after` is the wait for one unit.
     ///
     /// ```
     /// let limiter = tollgate::Memory::new().limiter("5/hour")?;
@@ -174,7 +175,8 @@ impl<S: Store> Limiter<S> {
         self.now().charge(key, units)
     }
 
-    /// Gives back what a decision charged, as far as it is still there: never into another window, never beyond fresh.
+    /// Gives back what a decision charged, as far as it is still there: never into another window,
+    /// never beyond fresh.
     ///
     /// ```
     /// let limiter = tollgate::Memory::new().limiter("1/hour")?;
@@ -187,8 +189,8 @@ impl<S: Store> Limiter<S> {
         self.now().refund(key, receipt)
     }
 
-    /// Gives back that many units, the newest first: a correction by callers who kept no receipt. It
-    /// may take units of others. Prefer [`refund`](Limiter::refund).
+    /// Gives back that many units, the newest first: a correction by callers who kept no receipt.
+    /// It may take units of others. Prefer [`refund`](Limiter::refund).
     ///
     /// ```
     /// let limiter = tollgate::Memory::new().limiter("5/hour fixed-window")?;
@@ -250,8 +252,9 @@ impl<S: Store> Limiter<S> {
         self.store.clear(&self.prepared);
     }
 
-    /// Hits many keys, each on its own, and calls `f` with the index and the decision of each. Faster than one by one on [`Atomic`](crate::Atomic)
-    /// with many keys, because the memory of all is fetched together.
+    /// Hits many keys, each on its own, and calls `f` with the index and the decision of each.
+    /// Faster than one by one on [`Atomic`](crate::Atomic) with many keys, because the memory of
+    /// all is fetched together.
     ///
     /// ```
     /// let limiter = tollgate::Memory::new().limiter("1/hour")?;

@@ -32,8 +32,8 @@ impl Policy {
     /// A policy of these limits; builders and texts will do.
     ///
     /// # Errors
-    /// A limit that breaks a rule, no limit at all, more than [`MAX_LIMITS`], or two limits with the same
-    /// [identity](Limit::identity): they would share one counter and charge it twice.
+    /// A limit that breaks a rule, no limit at all, more than [`MAX_LIMITS`], or two limits with
+    /// the same [identity](Limit::identity): they would share one counter and charge it twice.
     ///
     /// ```
     /// use tollgate::{Limit, Policy};

@@ -24,7 +24,8 @@ pub struct PolicyDecision {
 }
 
 impl PolicyDecision {
-    /// Of one to eight decisions on one key; `None` of any other number. For who asks several keys at once and sorts the outcomes.
+    /// Of one to eight decisions on one key; `None` of any other number. For who asks several keys
+    /// at once and sorts the outcomes.
     ///
     /// ```
     /// use tollgate::{Memory, PolicyDecision};
@@ -65,7 +66,8 @@ impl PolicyDecision {
         self.outcomes().iter().all(Decision::allowed)
     }
 
-    /// What each limit said, in the order of the policy. `allowed` of a single outcome tells what that limit alone says.
+    /// What each limit said, in the order of the policy. `allowed` of a single outcome tells what
+    /// that limit alone says.
     ///
     /// ```
     /// # use tollgate::Memory;
@@ -77,7 +79,8 @@ impl PolicyDecision {
         &self.outcomes[..self.len]
     }
 
-    /// The outcome to show: the refusing limit with the longest wait, else the one with the least remaining; the first of equals.
+    /// The outcome to show: the refusing limit with the longest wait, else the one with the least
+    /// remaining; the first of equals.
     ///
     /// ```
     /// # use tollgate::Memory;
@@ -103,7 +106,8 @@ impl PolicyDecision {
         PolicyDecision::headline_of(self.outcomes())
     }
 
-    /// The place of the headline among outcomes that were decided together, whatever their keys; 0 of none.
+    /// The place of the headline among outcomes that were decided together, whatever their keys; 0
+    /// of none.
     ///
     /// ```
     /// # use tollgate::{Memory, PolicyDecision};

@@ -150,8 +150,8 @@ impl<S: Store> PolicyLimiter<S> {
         self.now().hit_each(keys, f);
     }
 
-    /// Charges every limit as much of `cost` as fits all of them, from none to all. Denied when that
-    /// is none; then `retry_after` is the wait for one unit.
+    /// Charges every limit as much of `cost` as fits all of them, from none to all. Denied when
+    /// that is none; then `retry_after` is the wait for one unit.
     ///
     /// ```
     /// let limiter = tollgate::Memory::new().policy_limiter("5/hour; 7/day")?;
@@ -211,7 +211,8 @@ impl<S: Store> PolicyLimiter<S> {
         self.refund_part(key, decision, u64::MAX)
     }
 
-    /// Gives back at most that many of the units that a decision of this policy charged to each limit.
+    /// Gives back at most that many of the units that a decision of this policy charged to each
+    /// limit.
     ///
     /// ```
     /// let limiter = tollgate::Memory::new().policy_limiter("20/hour; 30/day")?;

@@ -1,4 +1,5 @@
-//! The limits that a store knows. Each (namespace, limit identity) has a number until it is forgotten.
+//! The limits that a store knows. Each (namespace, limit identity) has a number until it is
+//! forgotten.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};

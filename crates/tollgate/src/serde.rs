@@ -1,4 +1,5 @@
-//! Limits and policies in configuration files and messages: written as their text, read from text or from a map.
+//! Limits and policies in configuration files and messages: written as their text, read from text
+//! or from a map.
 
 use std::fmt;
 use std::time::Duration;
@@ -127,7 +128,8 @@ impl<'de> Deserialize<'de> for Policy {
     }
 }
 
-/// Formats that do not describe themselves cannot tell text from a map: there it is always text, as it was written.
+/// Formats that do not describe themselves cannot tell text from a map: there it is always text, as
+/// it was written.
 fn either<'de, D, V>(deserializer: D, visitor: V) -> Result<V::Value, D::Error>
 where
     D: Deserializer<'de>,

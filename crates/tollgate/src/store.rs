@@ -7,15 +7,22 @@ use crate::key::{Key, KeyRef};
 use crate::limit::Limit;
 use crate::time::Timestamp;
 
-/// A store that never waits: every call is a plain function call. Handles are cheap to clone and share one state.
+/// A store that never waits: every call is a plain function call. Handles are cheap to clone and
+/// share one state.
 ///
-/// What it must hold to, besides the answers of [`AnyMachine::apply`](crate::algorithm::AnyMachine::apply):
+/// What it must hold to, besides the answers of
+/// [`AnyMachine::apply`](crate::algorithm::AnyMachine::apply):
 ///
-/// - A call on one key is one atomic step. Two callers on one key are decided one after the other, each on the other's result.
-/// - A key that was never seen, or was forgotten, is fresh. Only states that equal a fresh one are forgotten, unless the user permitted more.
-/// - An operation that changes nothing writes nothing; a fresh key that is only looked at or refused gets no entry.
-/// - The same (namespace, limit identity, key) is the same counter, two different ones never share one.
-/// - A store that keeps keys keeps them as [`OwnedKey`](crate::OwnedKey) does, so that a bound on their number bounds their bytes.
+/// - A call on one key is one atomic step. Two callers on one key are decided one after the other,
+///   each on the other's result.
+/// - A key that was never seen, or was forgotten, is fresh. Only states that equal a fresh one are
+///   forgotten, unless the user permitted more.
+/// - An operation that changes nothing writes nothing; a fresh key that is only looked at or
+///   refused gets no entry.
+/// - The same (namespace, limit identity, key) is the same counter, two different ones never share
+///   one.
+/// - A store that keeps keys keeps them as [`OwnedKey`](crate::OwnedKey) does, so that a bound on
+///   their number bounds their bytes.
 /// - It reads no clock but in [`Store::now`], which is for its callers.
 ///
 /// ```
@@ -47,7 +54,8 @@ pub trait Store: Clone + Send + Sync + 'static {
     fn apply(&self, prepared: &Self::Prepared, key: KeyRef<'_>, now: Timestamp, op: Op)
     -> Decision;
 
-    /// [`Op::Hit`], which a store may do faster than any operation; `hint` is what [`hint`](Store::hint) said of the key.
+    /// [`Op::Hit`], which a store may do faster than any operation; `hint` is what
+    /// [`hint`](Store::hint) said of the key.
     #[inline]
     fn hit<K: Key + ?Sized>(
         &self,
@@ -68,15 +76,16 @@ pub trait Store: Clone + Send + Sync + 'static {
         self.hit(prepared, key, hint, self.now(), cost)
     }
 
-    /// Called some time before a hit: lets a store find out where the key lies and begin to fetch it, while the clock is read or other keys are.
+    /// Called some time before a hit: lets a store find out where the key lies and begin to fetch
+    /// it, while the clock is read or other keys are.
     #[inline]
     fn hint<K: Key + ?Sized>(&self, prepared: &Self::Prepared, key: &K) -> u64 {
         let _ = (prepared, key);
         0
     }
 
-    /// Hits all parts or none. The outcomes go to `out` in the order of the parts; true when all were charged. No two parts may have the
-    /// same limit and key.
+    /// Hits all parts or none. The outcomes go to `out` in the order of the parts; true when all
+    /// were charged. No two parts may have the same limit and key.
     fn hit_together(
         &self,
         parts: &[Part<'_, Self::Prepared>],
@@ -108,7 +117,8 @@ pub struct Part<'a, P> {
     pub cost: u64,
 }
 
-/// What a store does with a state: an operation, or the part of one limit in a hit that another one refuses.
+/// What a store does with a state: an operation, or the part of one limit in a hit that another one
+/// refuses.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum AnyAct {
     Op(Op),
@@ -167,8 +177,9 @@ impl Act for AnyAct {
     }
 }
 
-/// Decides all parts in the same way in every store: ask all, then charge all or refuse all. `act` does one on one part; `undo` takes back
-/// the charge of a part when a later one lost a race, which cannot happen where the caller holds locks.
+/// Decides all parts in the same way in every store: ask all, then charge all or refuse all. `act`
+/// does one on one part; `undo` takes back the charge of a part when a later one lost a race, which
+/// cannot happen where the caller holds locks.
 pub(crate) fn together<P>(
     parts: &[Part<'_, P>],
     mut act: impl FnMut(&Part<'_, P>, AnyAct) -> Decision,
@@ -256,7 +267,8 @@ macro_rules! limiter_methods {
                 self.limiter_in("", limit)
             }
 
-            /// A limiter in a namespace: the same limit and key in another namespace is another counter.
+            /// A limiter in a namespace: the same limit and key in another namespace is another
+            /// counter.
             ///
             /// # Errors
             /// When the limit is not valid, or this store cannot hold it.
@@ -307,7 +319,8 @@ macro_rules! limiter_methods {
             ///
             /// ```
             #[doc = concat!("let store = tollgate::", stringify!($store), "::new();")]
-            /// assert!(store.policy_limiter_in("acme", "5/second; 100/minute")?.hit("user:42").allowed());
+            /// assert!(store.policy_limiter_in("acme", "5/second;
+            /// 100/minute")?.hit("user:42").allowed());
             /// # Ok::<(), tollgate::Error>(())
             /// ```
             pub fn policy_limiter_in<P>(

@@ -212,7 +212,8 @@ fn needs_escape(c: char) -> bool {
         || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// Reads a span of time as limits have it: `[COUNT] UNIT`, with the units and the freedom of the text form of a [`Limit`].
+/// Reads a span of time as limits have it: `[COUNT] UNIT`, with the units and the freedom of the
+/// text form of a [`Limit`].
 ///
 /// ```
 /// use std::time::Duration;

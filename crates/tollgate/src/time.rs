@@ -5,8 +5,9 @@ use std::time::{Duration, SystemTime};
 
 /// A point in time, in whole microseconds since the Unix epoch.
 ///
-/// Every function below the public surface takes the time as an argument, so that tests pass it instead of sleeping.
-/// Arithmetic saturates at [`Timestamp::MAX`], some 146,000 years from the epoch, and never wraps.
+/// Every function below the public surface takes the time as an argument, so that tests pass it
+/// instead of sleeping. Arithmetic saturates at [`Timestamp::MAX`], some 146,000 years from the
+/// epoch, and never wraps.
 ///
 /// ```
 /// use std::time::Duration;
@@ -23,7 +24,8 @@ impl Timestamp {
     /// The Unix epoch.
     pub const EPOCH: Timestamp = Timestamp(0);
 
-    /// The latest point in time there is: 2^62 - 1 microseconds, so that sums of two never overflow a `u64`.
+    /// The latest point in time there is: 2^62 - 1 microseconds, so that sums of two never overflow
+    /// a `u64`.
     pub const MAX: Timestamp = Timestamp((1 << 62) - 1);
 
     /// The time that many microseconds after the Unix epoch, at most [`Timestamp::MAX`].
@@ -38,7 +40,8 @@ impl Timestamp {
         if micros > Self::MAX.0 { Self::latest() } else { Timestamp(micros) }
     }
 
-    /// Apart and cold, so that the comparison above is a branch never taken instead of a step on the way of every hit.
+    /// Apart and cold, so that the comparison above is a branch never taken instead of a step on
+    /// the way of every hit.
     #[cold]
     const fn latest() -> Self {
         Self::MAX
@@ -75,7 +78,8 @@ impl Timestamp {
         Timestamp::from_micros(self.0.saturating_add(micros))
     }
 
-    /// [`plus`](Timestamp::plus) where the caller knows that the sum is at most [`Timestamp::MAX`]: spares the hit path a comparison.
+    /// [`plus`](Timestamp::plus) where the caller knows that the sum is at most [`Timestamp::MAX`]:
+    /// spares the hit path a comparison.
     #[inline(always)]
     pub(crate) const fn plus_small(self, micros: u64) -> Timestamp {
         let sum = self.0.wrapping_add(micros);

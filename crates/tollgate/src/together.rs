@@ -53,7 +53,8 @@ impl AllDecision {
         self.allowed
     }
 
-    /// What each limit of each item said, in order. `allowed` of a single outcome tells what that limit alone says.
+    /// What each limit of each item said, in order. `allowed` of a single outcome tells what that
+    /// limit alone says.
     ///
     /// See the example of [`hit_all`].
     pub fn outcomes(&self) -> &[Decision] {
@@ -111,7 +112,8 @@ impl AllDecision {
         Ok(limits.iter().map(|count| receipts.by_ref().take(*count).collect()).collect())
     }
 
-    /// The longest wait of those that refuse: zero when allowed, `None` when one of them can never pass.
+    /// The longest wait of those that refuse: zero when allowed, `None` when one of them can never
+    /// pass.
     ///
     /// See the example of [`hit_all`].
     #[must_use]

@@ -1,7 +1,8 @@
 //! Waiting for a turn: oldest first within the process, with a deadline, on anybody's timer.
 //!
-//! Who waits holds no reservation. The first in the queue of a key sleeps until its cost fits and hits again; the others wait for those before
-//! them. Dropping the future takes nothing and lets the next one on.
+//! Who waits holds no reservation. The first in the queue of a key sleeps until its cost fits and
+//! hits again; the others wait for those before them. Dropping the future takes nothing and lets
+//! the next one on.
 
 use std::collections::{HashMap, VecDeque};
 use std::convert::Infallible;
@@ -96,8 +97,8 @@ pub(crate) trait Answer {
     /// Until it passes, if nobody else comes; `None` if never.
     fn retry_after(&self) -> Option<Duration>;
 
-    /// Until it is worth to try again. A denied hit would push an elastic window, so there it is the
-    /// end of the state.
+    /// Until it is worth to try again. A denied hit would push an elastic window, so there it is
+    /// the end of the state.
     fn pause(&self) -> Option<Duration>;
 }
 
@@ -251,8 +252,9 @@ impl<A: Asked> Waiting<'_, A> {
         Ok(decision)
     }
 
-    /// What somebody is told who would have to wait behind others: a denial, also when the own cost alone would fit, and how long it would take at least.
-    /// As far as all of them together fit the capacity that is exact; what goes beyond comes at the rate of the quota.
+    /// What somebody is told who would have to wait behind others: a denial, also when the own cost
+    /// alone would fit, and how long it would take at least. As far as all of them together fit the
+    /// capacity that is exact; what goes beyond comes at the rate of the quota.
     async fn peek_with_those_ahead(
         &self,
         key: &OwnedKey,
@@ -309,10 +311,12 @@ impl<A: Asked> Waiting<'_, A> {
 const NO_KEY: KeyRef<'_> = KeyRef::plain(b"");
 
 impl<S: Store> Limiter<S> {
-    /// Waits until the key may do something of that cost, and charges it then; at once the denial when that would take longer than `timeout`.
-    /// Among those who wait for one key on this limiter and its clones the oldest comes first; a plain hit does not queue.
+    /// Waits until the key may do something of that cost, and charges it then; at once the denial
+    /// when that would take longer than `timeout`. Among those who wait for one key on this limiter
+    /// and its clones the oldest comes first; a plain hit does not queue.
     ///
-    /// `sleep` is the timer of your runtime, `tokio::time::sleep` for instance. The wait holds no reservation: dropping it takes nothing.
+    /// `sleep` is the timer of your runtime, `tokio::time::sleep` for instance. The wait holds no
+    /// reservation: dropping it takes nothing.
     ///
     /// ```
     /// use std::time::Duration;
@@ -350,8 +354,8 @@ impl<S: Store> Limiter<S> {
         Waiting { limiter: self, limits, queue: &self.queue }
     }
 
-    /// [`wait`](Limiter::wait) for programs without a runtime: the thread sleeps, for as long as the store's clock says; a clock that stands still keeps
-    /// it waiting.
+    /// [`wait`](Limiter::wait) for programs without a runtime: the thread sleeps, for as long as
+    /// the store's clock says; a clock that stands still keeps it waiting.
     ///
     /// ```
     /// use std::time::Duration;
@@ -394,7 +398,8 @@ impl<S: Store> PolicyLimiter<S> {
         decision
     }
 
-    /// [`wait`](PolicyLimiter::wait) for programs without a runtime. See [`Limiter::wait_blocking`].
+    /// [`wait`](PolicyLimiter::wait) for programs without a runtime. See
+    /// [`Limiter::wait_blocking`].
     ///
     /// ```
     /// use std::time::Duration;

@@ -1,4 +1,5 @@
-//! The suite of every store, on cells that change together and on cells that do not. Each handle has desks and a memory of its own, so they race.
+//! The suite of every store, on cells that change together and on cells that do not. Each handle
+//! has desks and a memory of its own, so they race.
 
 use std::sync::Arc;
 

@@ -77,7 +77,8 @@ async fn a_caller_that_goes_holds_up_nobody() {
     drop(also_gone);
     gate.add_permits(100);
     assert!(waiting.await.unwrap().allowed());
-    // The first was on its way when its caller went; the other one had not begun, and was never done.
+    // The first was on its way when its caller went; the other one had not begun, and was never
+    // done.
     assert_eq!(limiter.usage("key").await.unwrap(), 2);
 }
 
@@ -150,7 +151,8 @@ async fn a_caller_that_is_not_polled_holds_up_nobody() {
     assert_eq!(limiter.usage("key").await.unwrap(), 2);
 }
 
-/// Many callers on few keys, some of them dropped at any moment: every other one is answered, and nothing is counted twice.
+/// Many callers on few keys, some of them dropped at any moment: every other one is answered, and
+/// nothing is counted twice.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn callers_that_come_and_go_at_any_moment_hold_up_nobody() {
     let cells = Watched::<false>::new();

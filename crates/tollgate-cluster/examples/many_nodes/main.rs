@@ -1,5 +1,6 @@
-//! Three processes share a limit of 1000 hits a second and are offered four times as many, first leased, then replicated, while one of them is killed and another one is
-//! cut off. Needs `redis-server`. Draws what was admitted:
+//! Three processes share a limit of 1000 hits a second and are offered four times as many, first
+//! leased, then replicated, while one of them is killed and another one is cut off. Needs
+//! `redis-server`. Draws what was admitted:
 //!
 //! ```text
 //! cargo run --release -p tollgate-cluster --features redis --example many_nodes [many-nodes.svg]
@@ -24,7 +25,8 @@ use tollgate_testservers::calls::Line;
 const LIMIT: u64 = 1_000;
 const NODES: usize = 3;
 
-/// When a node dies and is there again, when another is cut off and is not, and the end; in tenths of a second.
+/// When a node dies and is there again, when another is cut off and is not, and the end; in tenths
+/// of a second.
 const KILLED: u64 = 20;
 const AGAIN: u64 = 40;
 const CUT: u64 = 60;

@@ -8,7 +8,8 @@ use tokio::sync::mpsc::Sender;
 use super::{Bus, Event, Line};
 use crate::replicated::{Actor, Outgoing};
 
-/// Carries messages between replicas of one process: for tests and examples. Clones are the same bus.
+/// Carries messages between replicas of one process: for tests and examples. Clones are the same
+/// bus.
 ///
 /// ```
 /// # async fn example() -> Result<(), tollgate::Error> {

@@ -1,7 +1,8 @@
 //! What carries messages between replicas.
 //!
-//! A [`Bus`] is an engine that exists: NATS (feature `nats`), Redis or Valkey pub/sub (feature `redis`), or nothing but this process ([`InMemory`]). It may lose,
-//! double and reorder messages; replicas mend that. It connects again by itself and says when it has.
+//! A [`Bus`] is an engine that exists: NATS (feature `nats`), Redis or Valkey pub/sub (feature
+//! `redis`), or nothing but this process ([`InMemory`]). It may lose, double and reorder messages;
+//! replicas mend that. It connects again by itself and says when it has.
 
 mod in_memory;
 #[cfg(feature = "nats")]

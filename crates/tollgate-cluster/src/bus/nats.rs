@@ -18,8 +18,8 @@ fn pause(attempts: usize) -> Duration {
     Duration::from_millis(50 << attempts.min(5))
 }
 
-/// Messages over NATS. User and password stand in the URL (`nats://user:password@host:4222`), `tls://` asks for TLS, and several servers of a cluster are
-/// separated by commas.
+/// Messages over NATS. User and password stand in the URL (`nats://user:password@host:4222`),
+/// `tls://` asks for TLS, and several servers of a cluster are separated by commas.
 ///
 /// ```
 /// # async fn example() -> Result<(), tollgate::Error> {
@@ -142,7 +142,8 @@ impl Nats {
                 event = message(&mut to_all) => event,
                 event = message(&mut to_me) => event,
                 outgoing = far.outgoing.recv() => match outgoing {
-                    // A client that is not connected keeps what it is given: it would come late and all at once.
+                    // A client that is not connected keeps what it is given: it would come late and
+                    // all at once.
                     Some(Outgoing { to, bytes }) if connected => {
                         let subject = to.map_or_else(|| all.clone(), one);
                         let _ = client.publish(subject, bytes.into()).await;

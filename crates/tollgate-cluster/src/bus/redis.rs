@@ -23,7 +23,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 /// So many messages are sent at once.
 const BATCH: usize = 64;
 
-/// Messages over pub/sub of Redis or Valkey. The URL is that of the server, `redis://user:password@host:6379` or `rediss://` for TLS. Nothing is stored there.
+/// Messages over pub/sub of Redis or Valkey. The URL is that of the server,
+/// `redis://user:password@host:6379` or `rediss://` for TLS. Nothing is stored there.
 ///
 /// ```
 /// # async fn example() -> Result<(), tollgate::Error> {
@@ -143,7 +144,8 @@ impl RedisPubSub {
         Ok((sender, sink, stream))
     }
 
-    /// Carries messages until the line breaks, and says why; `None` when nobody is there any more to carry for.
+    /// Carries messages until the line breaks, and says why; `None` when nobody is there any more
+    /// to carry for.
     async fn talk(
         &self,
         (mut sender, mut sink, mut stream): (MultiplexedConnection, PubSubSink, PubSubStream),

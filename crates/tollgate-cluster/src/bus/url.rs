@@ -21,8 +21,8 @@ pub enum AnyBus {
     Redis(Box<super::RedisPubSub>),
 }
 
-/// The bus of a URL: `nats://`, `tls://` (NATS with TLS), `redis://`, `rediss://`. The prefix of its subjects or channels stands behind a `#`:
-/// `nats://127.0.0.1:4222#shop`.
+/// The bus of a URL: `nats://`, `tls://` (NATS with TLS), `redis://`, `rediss://`. The prefix of
+/// its subjects or channels stands behind a `#`: `nats://127.0.0.1:4222#shop`.
 ///
 /// # Errors
 /// When nothing here speaks it.

@@ -43,8 +43,9 @@ impl<S: SharedStore> LeasedBuilder<S> {
         }
     }
 
-    /// The longest life of an allotment; those of short limits are shorter. Default one second. A node that crashes loses
-    /// what it has in hand: in a bucket until that has refilled, in a window until the window ends, however long that is.
+    /// The longest life of an allotment; those of short limits are shorter. Default one second. A
+    /// node that crashes loses what it has in hand: in a bucket until that has refilled, in a
+    /// window until the window ends, however long that is.
     ///
     /// See the example of [`LeasedBuilder`].
     pub fn longest(mut self, longest: Duration) -> Self {
@@ -52,8 +53,9 @@ impl<S: SharedStore> LeasedBuilder<S> {
         self
     }
 
-    /// How far apart the clocks are by which the store counts: for stores that use the clocks of their callers, such as Memcached and etcd. Default none. Buckets give up what
-    /// flows back in it, and allotments end so much before their windows.
+    /// How far apart the clocks are by which the store counts: for stores that use the clocks of
+    /// their callers, such as Memcached and etcd. Default none. Buckets give up what flows back in
+    /// it, and allotments end so much before their windows.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -66,8 +68,9 @@ impl<S: SharedStore> LeasedBuilder<S> {
         self
     }
 
-    /// About how many nodes are at work: none draws more than half of the rest divided by them. Default 8. Too many cost round trips, too few leave units with nodes that do
-    /// not need them, until they are given back; the limit holds either way.
+    /// About how many nodes are at work: none draws more than half of the rest divided by them.
+    /// Default 8. Too many cost round trips, too few leave units with nodes that do not need them,
+    /// until they are given back; the limit holds either way.
     ///
     /// See the example of [`LeasedBuilder`].
     pub fn nodes(mut self, nodes: u32) -> Self {
@@ -75,7 +78,8 @@ impl<S: SharedStore> LeasedBuilder<S> {
         self
     }
 
-    /// Of how many keys something is kept at once; others are asked of the store each time. Default 100,000.
+    /// Of how many keys something is kept at once; others are asked of the store each time. Default
+    /// 100,000.
     ///
     /// ```
     /// # use tollgate::{Memory, shared::InProcess};
@@ -106,7 +110,8 @@ impl<S: SharedStore> LeasedBuilder<S> {
     #[must_use]
     pub fn build(self) -> Leased<S> {
         let LeasedBuilder { store, longest, skew, nodes, max_keys, clock } = self;
-        // What is refused is remembered with what is in hand, and no longer than that lives: others may give back.
+        // What is refused is remembered with what is in hand, and no longer than that lives: others
+        // may give back.
         let guard = Guard::builder()
             .name(store.guard().name())
             .deadline(store.guard().deadline())

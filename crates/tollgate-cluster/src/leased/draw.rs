@@ -21,7 +21,8 @@ impl<S: SharedStore> Question<S> {
         self.leased.question(&self.lease, self.key.as_ref()).draw();
     }
 
-    /// Gives back what will not be spent, with the receipt of its draw: the store gives back no more than what of it is still there.
+    /// Gives back what will not be spent, with the receipt of its draw: the store gives back no
+    /// more than what of it is still there.
     pub(super) async fn give_back(&self, unspent: Vec<Unspent>) {
         let counters = &self.inner().counters;
         for Unspent { units, draw, .. } in unspent {
@@ -42,7 +43,8 @@ impl<S: SharedStore> Question<S> {
     }
 }
 
-/// The one who draws for a key. Dropped before its end, as by a runtime that is shut down, it leaves the desk to others.
+/// The one who draws for a key. Dropped before its end, as by a runtime that is shut down, it
+/// leaves the desk to others.
 struct Drawing<S: SharedStore> {
     question: Question<S>,
     /// Not any more once the desk says that nobody draws: then another one may.

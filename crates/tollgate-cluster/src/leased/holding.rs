@@ -1,4 +1,5 @@
-//! What a node has in hand of one key: pure functions of what is asked, what the store answered, and the node's own time.
+//! What a node has in hand of one key: pure functions of what is asked, what the store answered,
+//! and the node's own time.
 
 use std::collections::VecDeque;
 
@@ -10,7 +11,8 @@ use super::terms::Terms;
 /// What part of the allotments is left when the next one is fetched.
 const LOW: u64 = 4;
 
-/// A store that has nothing is asked again after this part of the life of an allotment: what flows back meanwhile is drawn at once.
+/// A store that has nothing is asked again after this part of the life of an allotment: what flows
+/// back meanwhile is drawn at once.
 const PACE: u32 = 8;
 
 /// Units that one draw got and that may be spent until it ends.
@@ -65,7 +67,8 @@ impl Holding {
         self.allotments.iter().filter(|held| now < held.end).map(|held| held.left).sum()
     }
 
-    /// Spends `cost` units, or refuses while the store is known to have nothing; true with it when more is to be fetched. `None`: the store has to be asked.
+    /// Spends `cost` units, or refuses while the store is known to have nothing; true with it when
+    /// more is to be fetched. `None`: the store has to be asked.
     pub(crate) fn hit(
         &mut self,
         terms: &Terms,
@@ -113,13 +116,15 @@ impl Holding {
         Some(Decision::of_fields(step, at, fields).with_source(Source::DenialCache))
     }
 
-    /// Units to draw when `needed` more are waited for: as many as are spent in half the life of an allotment, as long as that is a fair part of the rest.
+    /// Units to draw when `needed` more are waited for: as many as are spent in half the life of an
+    /// allotment, as long as that is a fair part of the rest.
     pub(crate) fn want(&self, nodes: u64, needed: u64) -> u64 {
         let fair = self.last.as_ref().map_or(1, |last| last.told.remaining / (2 * nodes));
         self.size.min(fair).max(needed).max(1)
     }
 
-    /// What a draw of `want` units brought, sent at `sent`; `left` of it is still there. What has ended meanwhile, or came too late to be spent, is returned as by
+    /// What a draw of `want` units brought, sent at `sent`; `left` of it is still there. What has
+    /// ended meanwhile, or came too late to be spent, is returned as by
     /// [`surrender`](Holding::surrender).
     pub(crate) fn drawn(
         &mut self,
@@ -146,7 +151,8 @@ impl Holding {
         self.surrender(now, false)
     }
 
-    /// Puts units back that were spent from a living allotment with that mark; `None` if there is none any more.
+    /// Puts units back that were spent from a living allotment with that mark; `None` if there is
+    /// none any more.
     pub(crate) fn put_back(
         &mut self,
         terms: &Terms,
@@ -194,7 +200,8 @@ impl Holding {
         *self = Holding { drawing, ..Holding::default() };
     }
 
-    /// A draw within half the life of the one before it, which was answered in full, makes the next larger.
+    /// A draw within half the life of the one before it, which was answered in full, makes the next
+    /// larger.
     fn grow(&mut self, terms: &Terms, now: Timestamp) {
         let Some(last) = &self.last else { return };
         if last.pause.is_none() && now.since(last.sent) < terms.life / 2 {
@@ -202,7 +209,8 @@ impl Holding {
         }
     }
 
-    /// Whether the next allotment is to be fetched: a quarter is left, it will not last, and the store has some.
+    /// Whether the next allotment is to be fetched: a quarter is left, it will not last, and the
+    /// store has some.
     fn low(&self, terms: &Terms, now: Timestamp) -> bool {
         let Some(last) = &self.last else { return false };
         let granted: u64 = self.allotments.iter().map(|held| held.granted).sum();
@@ -216,7 +224,8 @@ impl Holding {
             && last.told.remaining > 0
     }
 
-    /// Takes units from the allotments that end first. They are there. Returns what tells the first of them.
+    /// Takes units from the allotments that end first. They are there. Returns what tells the first
+    /// of them.
     fn spend(&mut self, terms: &Terms, now: Timestamp, mut units: u64) -> u64 {
         self.used = true;
         let mut mark = None;

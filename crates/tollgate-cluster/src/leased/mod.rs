@@ -1,12 +1,17 @@
 //! Allotments drawn from a shared store and spent without a round trip.
 //!
-//! [`Leased`] stands before any [`SharedStore`] and is one itself. A hit takes units that this node has already drawn; only when none are in hand is the store asked, for
-//! as many as will soon be needed. Never more is admitted than the limit allows, by all nodes together: the argument for each algorithm is in `terms.rs`, and rests on this:
+//! [`Leased`] stands before any [`SharedStore`] and is one itself. A hit takes units that this node
+//! has already drawn; only when none are in hand is the store asked, for as many as will soon be
+//! needed. Never more is admitted than the limit allows, by all nodes together: the argument for
+//! each algorithm is in `terms.rs`, and rests on this:
 //!
-//! - The store loses no write. One that fails over and forgets draws lets them be drawn again: at most the limit more for a key.
-//! - The clocks of nodes and store run at the same pace but for a thousandth, and go on during suspend ([`BootClock`]). Where the store uses the clocks of its callers
-//!   (Memcached, etcd, a durable file), they are no more than [`LeasedBuilder::skew`] apart.
-//! - All nodes lease. One that asks for a bucket's limit exactly, beside them, has the whole burst: what flows back in the life of an allotment may be admitted too much.
+//! - The store loses no write. One that fails over and forgets draws lets them be drawn again: at
+//!   most the limit more for a key.
+//! - The clocks of nodes and store run at the same pace but for a thousandth, and go on during
+//!   suspend ([`BootClock`]). Where the store uses the clocks of its callers (Memcached, etcd, a
+//!   durable file), they are no more than [`LeasedBuilder::skew`] apart.
+//! - All nodes lease. One that asks for a bucket's limit exactly, beside them, has the whole burst:
+//!   what flows back in the life of an allotment may be admitted too much.
 //! - A hit that was given back counts as never made.
 //!
 //! Beyond that, and never more than that, may be admitted:
@@ -19,15 +24,19 @@
 //! | clocks further apart than `skew` by a span s | what flows in s, of a bucket; what is admitted in s otherwise |
 //! | a node's machine is copied or its clock stands still | what that node has in hand |
 //!
-//! What goes wrong otherwise admits too little, never too much. A node that crashes loses what it has in hand, and a draw whose answer is lost is charged and not spent:
-//! these units count until the window ends in which they were drawn, or until the bucket has refilled.
+//! What goes wrong otherwise admits too little, never too much. A node that crashes loses what it
+//! has in hand, and a draw whose answer is lost is charged and not spent: these units count until
+//! the window ends in which they were drawn, or until the bucket has refilled.
 //!
 //! # What it costs
 //!
-//! An allotment lives no longer than [`LeasedBuilder::longest`]. A bucket gives up a tenth of its burst for that (and its allotments live as long as that tenth takes to flow back), a
-//! moving window is a hundredth longer. Windows give up nothing. `usage` counts what is drawn, not what is spent.
+//! An allotment lives no longer than [`LeasedBuilder::longest`]. A bucket gives up a tenth of its
+//! burst for that (and its allotments live as long as that tenth takes to flow back), a moving
+//! window is a hundredth longer. Windows give up nothing. `usage` counts what is drawn, not what is
+//! spent.
 //!
-//! `set`, `reset` and `clear` cannot call back what other nodes have in hand: until that has ended, so much more may pass.
+//! `set`, `reset` and `clear` cannot call back what other nodes have in hand: until that has ended,
+//! so much more may pass.
 
 mod builder;
 mod draw;
@@ -204,7 +213,8 @@ impl<S: SharedStore> Leased<S> {
         Question { leased: self.clone(), lease: Arc::clone(lease), key: OwnedKey::new(&key) }
     }
 
-    /// What can be answered from what is in hand. The time is read at the desk: a unit is spent at that time or not at all.
+    /// What can be answered from what is in hand. The time is read at the desk: a unit is spent at
+    /// that time or not at all.
     #[inline]
     fn in_hand(&self, lease: &Arc<Lease<S>>, key: KeyRef<'_>, op: Op) -> Option<Decision> {
         let Inner { table, counters, clock, .. } = &*self.inner;

@@ -49,7 +49,8 @@ impl<S: SharedStore> Leased<S> {
         store.spawn(look(weak, sleep));
     }
 
-    /// What is unspent and has ended or lies idle, or all of it. Desks at which nothing goes on are closed.
+    /// What is unspent and has ended or lies idle, or all of it. Desks at which nothing goes on are
+    /// closed.
     fn collect(&self, all: bool) -> Vec<Collected<S>> {
         let leases = self.inner.leases_in_use();
         let now = self.inner.clock.now();

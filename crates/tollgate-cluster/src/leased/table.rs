@@ -98,7 +98,8 @@ impl Table {
         Some(work(&mut opened.get_mut().desk))
     }
 
-    /// Works at several desks at once, if all are there: nobody else works at one of them meanwhile. The same spot may come twice.
+    /// Works at several desks at once, if all are there: nobody else works at one of them
+    /// meanwhile. The same spot may come twice.
     pub(crate) fn find_all<R>(
         &self,
         spots: &[Spot<'_>],

@@ -1,17 +1,26 @@
 //! What a limit becomes when it is leased, and when an allotment ends.
 //!
-//! Claim: the hits that all nodes admit, at the times at which they admit them, are hits that the exact limit would have admitted. A node spends a unit at a time `s` between
-//! its draw `d` and the end of the allotment. Let `T` be [`Terms::life`], so `d <= s < d + T`, all by the clock of the store.
+//! Claim: the hits that all nodes admit, at the times at which they admit them, are hits that the
+//! exact limit would have admitted. A node spends a unit at a time `s` between its draw `d` and the
+//! end of the allotment. Let `T` be [`Terms::life`], so `d <= s < d + T`, all by the clock of the
+//! store.
 //!
-//! - **Fixed windows, aligned or per key.** The unit was charged to the window of `d`, the allotment ends with that window, so `s` lies in it too. What is drawn in a window is at
-//!   most the quota. A window per key begins with a draw, as the store counts.
-//! - **Sliding window.** The allotment ends with the window of `d`. Spent units are at most the drawn ones, in this window and in the one before. The estimate of the drawn ones
-//!   was at most the quota at the last draw before `s` and only fell since. So the estimate of the spent ones is at most the quota at `s`.
-//! - **Moving window of period W.** Units are drawn from a moving window of `W + T`. Take units that were spent within `(s - W, s]` and the last draw `d'` among theirs: all were drawn
-//!   in `(s - W - T, d']`, and `d' <= s`, so within one window of `W + T` that ends at `d'`. The draw at `d'` found at most the quota there, itself included.
-//! - **GCRA and buckets of burst B and rate r.** Units are drawn from a burst of `B - ceil(rT)`. Units that were spent within a span `x` were drawn within a span `x + T`: at most
-//!   `B - ceil(rT) + r(x + T) <= B + rx`, which is what the exact limit means.
-//! - **Elastic windows and limits that charge denied hits** are refused: there each attempt changes the state, so each has to reach the store.
+//! - **Fixed windows, aligned or per key.** The unit was charged to the window of `d`, the
+//!   allotment ends with that window, so `s` lies in it too. What is drawn in a window is at most
+//!   the quota. A window per key begins with a draw, as the store counts.
+//! - **Sliding window.** The allotment ends with the window of `d`. Spent units are at most the
+//!   drawn ones, in this window and in the one before. The estimate of the drawn ones was at most
+//!   the quota at the last draw before `s` and only fell since. So the estimate of the spent ones
+//!   is at most the quota at `s`.
+//! - **Moving window of period W.** Units are drawn from a moving window of `W + T`. Take units
+//!   that were spent within `(s - W, s]` and the last draw `d'` among theirs: all were drawn in `(s
+//!   - W - T, d']`, and `d' <= s`, so within one window of `W + T` that ends at `d'`. The draw at
+//!   `d'` found at most the quota there, itself included.
+//! - **GCRA and buckets of burst B and rate r.** Units are drawn from a burst of `B - ceil(rT)`.
+//!   Units that were spent within a span `x` were drawn within a span `x + T`: at most `B -
+//!   ceil(rT) + r(x + T) <= B + rx`, which is what the exact limit means.
+//! - **Elastic windows and limits that charge denied hits** are refused: there each attempt changes
+//!   the state, so each has to reach the store.
 
 use std::time::Duration;
 
@@ -34,7 +43,8 @@ const DRIFT: u64 = 1_000;
 pub(crate) struct Terms {
     /// What allotments are drawn from.
     pub(crate) drawn: Limit,
-    /// The longest life of an allotment by the store's clock; zero where nothing can be kept and every hit is the store's.
+    /// The longest life of an allotment by the store's clock; zero where nothing can be kept and
+    /// every hit is the store's.
     pub(crate) life: Duration,
     skew: Duration,
     algorithm: Algorithm,
@@ -43,7 +53,8 @@ pub(crate) struct Terms {
 }
 
 impl Terms {
-    /// For allotments that live no longer than `longest`, on a store whose time is `skew` apart at the most, asked from here and from there.
+    /// For allotments that live no longer than `longest`, on a store whose time is `skew` apart at
+    /// the most, asked from here and from there.
     pub(crate) fn new(limit: &Limit, longest: Duration, skew: Duration) -> Result<Terms, Error> {
         let refuse = |why| Err(Error::unsupported(limit, why));
         if limit.charge_denied() {
@@ -77,9 +88,11 @@ impl Terms {
         })
     }
 
-    /// Until when what a draw got may be spent, by the clock that said `sent` before the draw was sent.
+    /// Until when what a draw got may be spent, by the clock that said `sent` before the draw was
+    /// sent.
     ///
-    /// The store counted from a later moment on, so this end is never the later one, whatever the way took.
+    /// The store counted from a later moment on, so this end is never the later one, whatever the
+    /// way took.
     pub(crate) fn end(&self, sent: Timestamp, draw: &Receipt) -> Timestamp {
         let life = match self.window_end(draw) {
             // The store's time is whole microseconds: it was up to one later when it counted.
@@ -106,7 +119,8 @@ impl Terms {
         Some(Timestamp::from_micros(micros))
     }
 
-    /// Whether the store has a use for these units: less has flowed back since, or their window is still open.
+    /// Whether the store has a use for these units: less has flowed back since, or their window is
+    /// still open.
     pub(crate) fn can_give_back(&self, unspent: &Unspent) -> bool {
         let Unspent { units, draw, now } = *unspent;
         let flowed = u128::from(self.quota) * now.since(draw.at).as_micros();
@@ -138,7 +152,8 @@ fn refuse_unknown(limit: &Limit, algorithm: Algorithm) -> Result<Terms, Error> {
     Err(Error::unsupported(limit, format!("nobody has shown how {algorithm} can be leased")))
 }
 
-/// A moving window over `period + life`. The period is part of where a limit is counted: all nodes must have the same.
+/// A moving window over `period + life`. The period is part of where a limit is counted: all nodes
+/// must have the same.
 fn longer(limit: &Limit, longest: Duration, skew: Duration) -> Result<(Limit, Duration), Error> {
     let life = whole_micros(longest.min(limit.period() / OF_WINDOW));
     let builder = Limit::new(limit.quota(), limit.period() + life + skew);
@@ -162,7 +177,8 @@ fn smaller(limit: &Limit, longest: Duration, skew: Duration) -> Result<(Limit, D
     Ok((named(builder, limit)?, life))
 }
 
-/// With a name, so that it is counted in one place whatever was given up. What had none gets that of its identity.
+/// With a name, so that it is counted in one place whatever was given up. What had none gets that
+/// of its identity.
 fn named(builder: LimitBuilder, limit: &Limit) -> Result<Limit, Error> {
     let name = limit.name().map_or_else(|| limit.identity(), str::to_owned);
     Ok(builder.name(name).build()?)

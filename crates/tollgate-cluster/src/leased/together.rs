@@ -19,7 +19,8 @@ pub(super) async fn each<S: SharedStore>(
     try_join_all(questions.iter().map(|(question, op)| question.answer(*op))).await
 }
 
-/// Hits that are all charged or none is. What is missing in hand is fetched first; then all is spent in one step, or nothing.
+/// Hits that are all charged or none is. What is missing in hand is fetched first; then all is
+/// spent in one step, or nothing.
 pub(super) async fn together<S: SharedStore>(
     questions: Vec<(Question<S>, Op)>,
 ) -> Result<Vec<Decision>, Error> {

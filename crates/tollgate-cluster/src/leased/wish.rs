@@ -44,7 +44,8 @@ pub(crate) struct Waiting {
 pub(crate) enum Draw {
     /// As much of it as there is.
     Any(u64),
-    /// All of it or nothing: one caller's large hit must not leave others without the little that is there.
+    /// All of it or nothing: one caller's large hit must not leave others without the little that
+    /// is there.
     Whole(u64),
 }
 
@@ -114,7 +115,8 @@ impl Desk {
         }
     }
 
-    /// Tells those for whom a draw was made: for them it is the store's own decision, however late it comes. Returns what is left of it.
+    /// Tells those for whom a draw was made: for them it is the store's own decision, however late
+    /// it comes. Returns what is left of it.
     pub(crate) fn tell_first(
         &mut self,
         terms: &Terms,
@@ -151,7 +153,8 @@ impl Desk {
         left
     }
 
-    /// Tells those who wait, in order, as far as what is in hand or a refusal goes. True if somebody still waits.
+    /// Tells those who wait, in order, as far as what is in hand or a refusal goes. True if
+    /// somebody still waits.
     pub(crate) fn tell(&mut self, terms: &Terms, now: Timestamp) -> bool {
         while let Some(first) = self.waiting.pop_front() {
             if first.tell.is_closed() {
@@ -184,7 +187,8 @@ fn granted(answer: &Decision, cost: u64, charged: u64) -> Decision {
     Decision::of_fields(step, answer.now(), answer.fields())
 }
 
-/// What a draw was answered to one who waited for more than there was. A store tells the wait of the cost it was asked for; without that, the life of an allotment.
+/// What a draw was answered to one who waited for more than there was. A store tells the wait of
+/// the cost it was asked for; without that, the life of an allotment.
 fn refused(terms: &Terms, answer: &Decision, cost: u64) -> Decision {
     let again = answer.asked_again(answer.now(), cost).unwrap_or(*answer);
     let known = again.fields();

@@ -66,7 +66,8 @@ impl<B: Bus> Builder<B> {
     }
 
     /// How often this node sends a sign of life, 1 s unless told otherwise; from the flush interval
-    /// to a minute. A peer that has been silent for three of them is missing. Give all nodes the same.
+    /// to a minute. A peer that has been silent for three of them is missing. Give all nodes the
+    /// same.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -104,7 +105,8 @@ impl<B: Bus> Builder<B> {
         self
     }
 
-    /// How many nodes there usually are: until the counts of the others have been fetched, the store keeps to its share.
+    /// How many nodes there usually are: until the counts of the others have been fetched, the
+    /// store keeps to its share.
     ///
     /// See the example of [`Builder`].
     pub fn nodes(mut self, nodes: u32) -> Self {
@@ -112,7 +114,8 @@ impl<B: Bus> Builder<B> {
         self
     }
 
-    /// The most units a second that all nodes together are offered for one key, if that is known: makes the bounds of decisions smaller.
+    /// The most units a second that all nodes together are offered for one key, if that is known:
+    /// makes the bounds of decisions smaller.
     ///
     /// ```
     /// # use tollgate_cluster::{bus::InMemory, replicated::Replicated};
@@ -123,7 +126,8 @@ impl<B: Bus> Builder<B> {
         self
     }
 
-    /// The most keys, a million unless told otherwise: beyond it unknown keys share one counter for each limit.
+    /// The most keys, a million unless told otherwise: beyond it unknown keys share one counter for
+    /// each limit.
     ///
     /// ```
     /// # use tollgate_cluster::{bus::InMemory, replicated::Replicated};
@@ -157,8 +161,9 @@ impl<B: Bus> Builder<B> {
         self
     }
 
-    /// Starts it on the tokio runtime of the caller, and waits until the counts of those who are there have been fetched, or nobody is. If the bus cannot
-    /// be reached it starts all the same, after twice the time to join, keeps to its share, and joins when it can.
+    /// Starts it on the tokio runtime of the caller, and waits until the counts of those who are
+    /// there have been fetched, or nobody is. If the bus cannot be reached it starts all the same,
+    /// after twice the time to join, keeps to its share, and joins when it can.
     ///
     /// # Errors
     /// When a setting makes no sense.

@@ -7,7 +7,8 @@ use super::slot::{Kind, Slot};
 /// One start of one process: a random number that is never used again.
 pub type Actor = u64;
 
-/// What one actor has counted in one slot. Every field only grows, so two versions merge by the larger of each.
+/// What one actor has counted in one slot. Every field only grows, so two versions merge by the
+/// larger of each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Count {
     /// Units charged.
@@ -33,8 +34,8 @@ impl Count {
         *self != before
     }
 
-    /// For the actor itself: more can have been given back and forgotten, by a refund and a reset that crossed, than was charged. The next units
-    /// must not vanish in that gap.
+    /// For the actor itself: more can have been given back and forgotten, by a refund and a reset
+    /// that crossed, than was charged. The next units must not vanish in that gap.
     fn close_gap(&mut self) -> bool {
         let least = self.refunded.saturating_add(self.forgotten);
         let gap = self.charged < least;
@@ -51,8 +52,9 @@ pub(crate) struct Cell {
     pub(crate) count: Count,
 }
 
-/// All counts of a key, by slot and actor, the slot that ends first in front. A merge takes the larger of each count, so it does not matter in which
-/// order, how often and by which way counts arrive.
+/// All counts of a key, by slot and actor, the slot that ends first in front. A merge takes the
+/// larger of each count, so it does not matter in which order, how often and by which way counts
+/// arrive.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts(Vec<Cell>);
 

@@ -7,7 +7,8 @@ use super::entry::Entry;
 use super::message::PARTS;
 use super::slot::Kind;
 
-/// FNV-1a with a last stir. All replicas must agree on it, so it is written down here and is no hasher of a library that may change.
+/// FNV-1a with a last stir. All replicas must agree on it, so it is written down here and is no
+/// hasher of a library that may change.
 fn hash_bytes(mut hash: u64, bytes: &[u8]) -> u64 {
     for byte in bytes {
         hash = (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);

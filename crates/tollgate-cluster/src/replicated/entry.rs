@@ -2,17 +2,22 @@
 //!
 //! # A state from counts
 //!
-//! The machine decides, on a state that is the counts charged slot by slot, the slot that ends first in front. While nobody else's counts arrive the
-//! state is stepped at the exact time of each hit; when some have, it is derived anew.
+//! The machine decides, on a state that is the counts charged slot by slot, the slot that ends
+//! first in front. While nobody else's counts arrive the state is stepped at the exact time of each
+//! hit; when some have, it is derived anew.
 //!
-//! A derived state never allows more than the units, charged when they were admitted, would. For a bucket with an interval `e` per unit the arrival time
-//! after charging `c_j` at `t_j` is `max over i of (t_i + e * (sum of c_j with t_j >= t_i))`. A slot is charged at its last microsecond (or now), which is
-//! no earlier than any of its hits, and all slots from that of hit `i` on hold all hits from `i` on: no term gets smaller. An entry of a moving window
-//! leaves later. Fixed and sliding windows know only which window a unit is in, and that is the slot.
+//! A derived state never allows more than the units, charged when they were admitted, would. For a
+//! bucket with an interval `e` per unit the arrival time after charging `c_j` at `t_j` is `max over
+//! i of (t_i + e * (sum of c_j with t_j >= t_i))`. A slot is charged at its last microsecond (or
+//! now), which is no earlier than any of its hits, and all slots from that of hit `i` on hold all
+//! hits from `i` on: no term gets smaller. An entry of a moving window leaves later. Fixed and
+//! sliding windows know only which window a unit is in, and that is the slot.
 //!
-//! The units of a bucket matter longer than any number of slots: a bucket in steady use is full because of what came before. So slots that are no longer
-//! kept apart are charged to the level they leave behind (`carry`), which every replica computes from the counts that it has. Two carries are merged by
-//! the larger, after both stand at the same time (`folded`): each is less than the carry of all counts would be.
+//! The units of a bucket matter longer than any number of slots: a bucket in steady use is full
+//! because of what came before. So slots that are no longer kept apart are charged to the level
+//! they leave behind (`carry`), which every replica computes from the counts that it has. Two
+//! carries are merged by the larger, after both stand at the same time (`folded`): each is less
+//! than the carry of all counts would be.
 
 use std::sync::Arc;
 
@@ -23,7 +28,8 @@ use super::counts::{Actor, Cell, Counts};
 use super::limits::{Held, Prepared};
 use super::slot::{Kind, Slot};
 
-/// What is done with a state: an operation, or the part of one limit in a hit that another one refuses.
+/// What is done with a state: an operation, or the part of one limit in a hit that another one
+/// refuses.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Act {
     Op(Op),
@@ -63,7 +69,8 @@ pub(crate) struct Entry {
     state: Option<AnyState>,
     /// Whether the state stands for all counts.
     derived: bool,
-    /// Whether the state was never derived, but stepped by own operations alone: then receipts are of this very state.
+    /// Whether the state was never derived, but stepped by own operations alone: then receipts are
+    /// of this very state.
     exact: bool,
     /// Units that peers are known to have in the slot that was current when the state was derived.
     known: (Slot, u64),
@@ -85,7 +92,8 @@ impl Entry {
         }
     }
 
-    /// The time that counts: never before the own newest slot, so that a clock that was set back counts on in that slot.
+    /// The time that counts: never before the own newest slot, so that a clock that was set back
+    /// counts on in that slot.
     fn time(&self, own: Actor, now: Timestamp) -> Timestamp {
         self.counts.newest(own).map_or(now, |slot| slot.start().max(now))
     }
@@ -144,7 +152,8 @@ impl Entry {
         }
     }
 
-    /// Takes a refund out of the own counts: others cannot be told of less than they have counted themselves.
+    /// Takes a refund out of the own counts: others cannot be told of less than they have counted
+    /// themselves.
     fn give_back(&mut self, prepared: &Prepared, own: Actor, now: Timestamp, op: Op) {
         let (slots, mut units) = match op {
             Op::Refund(receipt) => (vec![self.slot_of(prepared, &receipt)], receipt.units),
@@ -306,7 +315,8 @@ impl Entry {
         self.derived = !ahead && kind != Kind::Sliding;
     }
 
-    /// Units of the current slot that are known of peers, where those of a slot bound what peers may have admitted.
+    /// Units of the current slot that are known of peers, where those of a slot bound what peers
+    /// may have admitted.
     pub(crate) fn known(&self, prepared: &Prepared, now: Timestamp) -> u64 {
         let (slot, units) = self.known;
         let same = self.held.kind != Kind::Bucket && slot == prepared.slot(now);

@@ -13,7 +13,8 @@ use super::entry::Entry;
 use super::lock;
 use super::slot::{Kind, Slot};
 
-/// Where the counts of a limit stand. The same on every replica, whatever quota the limit has there.
+/// Where the counts of a limit stand. The same on every replica, whatever quota the limit has
+/// there.
 #[derive(Debug)]
 pub(crate) struct Held {
     /// Stands for it in hashes of keys.
@@ -21,7 +22,8 @@ pub(crate) struct Held {
     pub(crate) kind: Kind,
     /// How its keys begin, as [`Place::prefix`] has it.
     pub(crate) prefix: Box<[u8]>,
-    /// Starts of processes that may have served what counts now, this one included. Renewed with every tick.
+    /// Starts of processes that may have served what counts now, this one included. Renewed with
+    /// every tick.
     pub(crate) starts: AtomicU64,
     /// The longest that counts of it live, in microseconds.
     pub(crate) longest: AtomicU64,
@@ -71,7 +73,8 @@ pub(crate) struct Rules {
 }
 
 impl Rules {
-    /// The level after one more slot has been charged to one that is drained at `carry`, as the time at which it is drained.
+    /// The level after one more slot has been charged to one that is drained at `carry`, as the
+    /// time at which it is drained.
     pub(crate) fn fold(&self, carry: Timestamp, cell: &Cell) -> Timestamp {
         let at = cell.slot.last();
         let mut state = self.owing(carry, at);

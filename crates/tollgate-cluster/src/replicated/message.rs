@@ -1,8 +1,10 @@
 //! What replicas say to each other.
 //!
-//! A message is one byte of version and then [`Message`] in the format of [postcard](https://postcard.jamesmunns.com/wire-format): integers are varints, bytes
-//! and lists have their length in front, an enum begins with the number of its variant. All counts are cumulative, so that a message may be lost, doubled or
-//! late. Who cannot read a message ignores it.
+//! A message is one byte of version and then [`Message`] in the format of
+//! [postcard](https://postcard.jamesmunns.com/wire-format): integers are varints, bytes and lists
+//! have their length in front, an enum begins with the number of its variant. All counts are
+//! cumulative, so that a message may be lost, doubled or late. Who cannot read a message ignores
+//! it.
 
 use serde::{Deserialize, Serialize};
 
@@ -84,7 +86,8 @@ pub struct Tallies {
 pub struct LimitTally {
     /// 0 fixed window, 1 sliding window, 2 moving window, 3 bucket.
     pub kind: u8,
-    /// Namespace and identity of the limit, as [`Place::prefix`](tollgate::shared::Place::prefix) has it.
+    /// Namespace and identity of the limit, as [`Place::prefix`](tollgate::shared::Place::prefix)
+    /// has it.
     #[serde(with = "bytes")]
     pub place: Vec<u8>,
     /// The keys.
@@ -99,7 +102,8 @@ pub struct KeyTally {
     /// Its form and its bytes.
     #[serde(with = "bytes")]
     pub key: Vec<u8>,
-    /// Of a bucket that is not drained by slots that are gone: when it will be, and when they were gone, in microseconds.
+    /// Of a bucket that is not drained by slots that are gone: when it will be, and when they were
+    /// gone, in microseconds.
     pub carry: Option<(u64, u64)>,
     /// The counts.
     pub tallies: Vec<Tally>,
@@ -130,7 +134,8 @@ impl Message {
     /// See the example of [`Message`].
     #[must_use]
     pub fn write(&self) -> Vec<u8> {
-        // Writing to memory cannot fail; a message that could not be written would be one that nobody reads.
+        // Writing to memory cannot fail; a message that could not be written would be one that
+        // nobody reads.
         postcard::to_extend(self, vec![VERSION]).unwrap_or_default()
     }
 

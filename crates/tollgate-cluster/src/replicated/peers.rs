@@ -97,8 +97,9 @@ impl Peers {
         }
     }
 
-    /// Marks peers as missing that have been silent for `patience`, and forgets those that have been
-    /// for longer than `memory`. A silent start of a node that was started anew is not missing.
+    /// Marks peers as missing that have been silent for `patience`, and forgets those that have
+    /// been for longer than `memory`. A silent start of a node that was started anew is not
+    /// missing.
     pub(crate) fn look(&mut self, now: Timestamp, patience: Duration, memory: Duration) {
         self.by_actor.retain(|_, peer| now.since(peer.served) <= memory);
         for peer in self.by_actor.values_mut() {

@@ -32,8 +32,10 @@ const SHARDS: usize = 256;
 /// The key that unknown keys share while there is no room. No form of a key has this number.
 const OVERFLOW: [u8; 1] = [u8::MAX];
 
-/// Decides for one process, and agrees with its peers by messages. It does no I/O and reads no clock: who holds it passes the time, carries the messages, and
-/// calls [`tick`](Replica::tick) when it asks for it. [`Replicated`](super::Replicated) does all that; this is for tests and other ways of transport.
+/// Decides for one process, and agrees with its peers by messages. It does no I/O and reads no
+/// clock: who holds it passes the time, carries the messages, and calls [`tick`](Replica::tick)
+/// when it asks for it. [`Replicated`](super::Replicated) does all that; this is for tests and
+/// other ways of transport.
 ///
 /// ```
 /// use tollgate::{KeyRef, Timestamp, algorithm::Op};
@@ -197,7 +199,8 @@ impl Replica {
         all.map(|index| act(index, Act::Refuse(hits[index].2))).collect()
     }
 
-    /// Forgets a key; true if its state was not fresh. Peers forget what they have heard of the counts that are known here.
+    /// Forgets a key; true if its state was not fresh. Peers forget what they have heard of the
+    /// counts that are known here.
     ///
     /// ```
     /// # use tollgate::{KeyRef, Timestamp, algorithm::Op};
@@ -285,7 +288,8 @@ impl Replica {
         }
     }
 
-    /// Digests of all counts that are alive at a time, in parts: equal on replicas that know the same.
+    /// Digests of all counts that are alive at a time, in parts: equal on replicas that know the
+    /// same.
     ///
     /// ```
     /// # use tollgate::Timestamp;
@@ -394,8 +398,8 @@ impl Replica {
         decision.with_source(Source::Replica).with_bound(bound)
     }
 
-    /// What others may have admitted unseen: all that each start can have admitted by itself, less what is known of it; at most what was offered while it
-    /// could go unheard.
+    /// What others may have admitted unseen: all that each start can have admitted by itself, less
+    /// what is known of it; at most what was offered while it could go unheard.
     fn unseen(&self, held: &Held, capacity: u64, known: u64) -> u64 {
         let others = held.starts.load(Ordering::Relaxed).saturating_sub(1);
         let most = others.saturating_mul(capacity).saturating_sub(known);

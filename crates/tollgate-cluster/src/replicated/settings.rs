@@ -18,7 +18,8 @@ pub enum OnMissing {
     /// It goes on with what it knows: while a fleet is split, each part admits the whole limit.
     #[default]
     GoOn,
-    /// It keeps to its share: its own units to the limit divided by the number of nodes that were here last, and at least one unit.
+    /// It keeps to its share: its own units to the limit divided by the number of nodes that were
+    /// here last, and at least one unit.
     Share,
     /// It admits nothing.
     Closed,
@@ -51,9 +52,11 @@ pub struct Settings {
     /// of a name replaces the earlier one at once; without a name, a process that crashed is
     /// missing for as long as `memory` says.
     pub node: String,
-    /// How many nodes there usually are: until a newcomer has the counts of others it keeps to its share.
+    /// How many nodes there usually are: until a newcomer has the counts of others it keeps to its
+    /// share.
     pub nodes: u32,
-    /// The most units that all nodes together are offered in a second for one key, if that is known: makes bounds smaller.
+    /// The most units that all nodes together are offered in a second for one key, if that is
+    /// known: makes bounds smaller.
     pub peak: Option<u64>,
     /// The most keys that it counts.
     pub max_keys: usize,

@@ -7,10 +7,12 @@ use tollgate::{Algorithm, Error, Limit, Timestamp};
 /// Buckets and moving windows are cut into about so many slots.
 const SLOTS: u64 = 50;
 
-/// No slot of a bucket or moving window is shorter, in microseconds: what changes faster than messages travel is not worth a message.
+/// No slot of a bucket or moving window is shorter, in microseconds: what changes faster than
+/// messages travel is not worth a message.
 const SHORTEST: u64 = 1_000;
 
-/// How long counts of a bucket are kept apart at least, in microseconds, so that late messages still find their slot.
+/// How long counts of a bucket are kept apart at least, in microseconds, so that late messages
+/// still find their slot.
 const BUCKET_LIFE: u64 = 1_000_000;
 
 /// What becomes of the slots of a limit.
@@ -22,7 +24,8 @@ pub(crate) enum Kind {
     Sliding,
     /// Parts of a period. Each counts until all of it is a period old.
     Moving,
-    /// Parts of the time in which the bucket drains. What is older lives on in the level that it left.
+    /// Parts of the time in which the bucket drains. What is older lives on in the level that it
+    /// left.
     Bucket,
 }
 
@@ -54,7 +57,8 @@ impl Kind {
 
     /// How long a slot of a limit is, in microseconds.
     ///
-    /// A bucket's is a power of two, so that a small change of the quota leaves it as it is; between a 64th and a 32nd of the time to drain.
+    /// A bucket's is a power of two, so that a small change of the quota leaves it as it is;
+    /// between a 64th and a 32nd of the time to drain.
     pub(crate) fn span(self, limit: &Limit) -> u64 {
         let period = micros(limit.period());
         match self {
@@ -78,7 +82,8 @@ impl Kind {
         }
     }
 
-    /// How far back the units of a limit matter, in microseconds: what a share of the limit looks at.
+    /// How far back the units of a limit matter, in microseconds: what a share of the limit looks
+    /// at.
     pub(crate) fn reach(self, limit: &Limit) -> u64 {
         match self {
             Kind::Fixed => 0,
@@ -130,8 +135,9 @@ impl Slot {
         self.end().saturating_add(kind.life(self.span)) <= now.as_micros()
     }
 
-    /// When its units are charged in a derived state: as late as they can have been admitted, but never ahead of `now`. Windows are charged at their
-    /// start, which puts them where the clock has them.
+    /// When its units are charged in a derived state: as late as they can have been admitted, but
+    /// never ahead of `now`. Windows are charged at their start, which puts them where the clock
+    /// has them.
     pub(crate) fn charged_at(self, kind: Kind, now: Timestamp) -> Timestamp {
         match kind {
             Kind::Fixed | Kind::Sliding => self.start(),
@@ -139,8 +145,8 @@ impl Slot {
         }
     }
 
-    /// Whether its units count already. A window counts when it has begun. What a faster clock counted ahead in a moving window or bucket was
-    /// admitted all the same.
+    /// Whether its units count already. A window counts when it has begun. What a faster clock
+    /// counted ahead in a moving window or bucket was admitted all the same.
     pub(crate) fn counts(self, kind: Kind, now: Timestamp) -> bool {
         match kind {
             Kind::Fixed | Kind::Sliding => self.start() <= now,

@@ -15,7 +15,8 @@ use super::limits::Prepared;
 use super::stats::ReplicaStats;
 use crate::bus::{Bus, Line};
 
-/// A store that decides in this process for a whole fleet, and agrees with the others by messages. Handles are cheap to clone. The last one says goodbye.
+/// A store that decides in this process for a whole fleet, and agrees with the others by messages.
+/// Handles are cheap to clone. The last one says goodbye.
 ///
 /// ```
 /// # tokio::runtime::Runtime::new()?.block_on(async {
@@ -113,7 +114,8 @@ impl Replicated {
         self.inner.shared.replica.digests(self.inner.shared.now())
     }
 
-    /// Tells the others everything, says goodbye, and waits until that is under way. Other handles still decide, alone.
+    /// Tells the others everything, says goodbye, and waits until that is under way. Other handles
+    /// still decide, alone.
     ///
     /// ```
     /// # async fn example() -> Result<(), tollgate::Error> {

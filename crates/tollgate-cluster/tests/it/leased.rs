@@ -18,7 +18,8 @@ async fn limiter(redis: &Engine, limit: &str) -> SharedLimiter<Leased<Redis>> {
     node(redis).await.limiter(limit).unwrap().deadline(LONG)
 }
 
-/// Callers at once, of nodes that have none in hand at the beginning: each is answered, and the limit is used to the unit.
+/// Callers at once, of nodes that have none in hand at the beginning: each is answered, and the
+/// limit is used to the unit.
 #[test]
 fn callers_on_threads_are_all_answered_and_use_exactly_the_limit() {
     run(async {
@@ -43,7 +44,8 @@ fn callers_on_threads_are_all_answered_and_use_exactly_the_limit() {
             for caller in callers {
                 passed += caller.await.unwrap();
             }
-            // What a node was given and did not spend in time is given back after the others were refused.
+            // What a node was given and did not spend in time is given back after the others were
+            // refused.
             assert!((19_000..=20_000).contains(&passed), "{limit}: {passed}");
         }
     });

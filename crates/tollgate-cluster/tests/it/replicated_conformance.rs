@@ -1,9 +1,10 @@
 //! The suite of every store, on a single replica.
 //!
-//! A replica answers as the definition does while nobody else counts: its state is stepped at the exact times. Two algorithms it refuses. A third, the
-//! sliding window, it holds with the windows of the clock instead of the key's own, because these do not merge; its decisions are held to its own bound by
-//! the simulation, and it is left out here. States that have run out are freed by the replica's own task, which the suite must not meet: it passes
-//! times of its own.
+//! A replica answers as the definition does while nobody else counts: its state is stepped at the
+//! exact times. Two algorithms it refuses. A third, the sliding window, it holds with the windows
+//! of the clock instead of the key's own, because these do not merge; its decisions are held to its
+//! own bound by the simulation, and it is left out here. States that have run out are freed by the
+//! replica's own task, which the suite must not meet: it passes times of its own.
 
 use std::future::Future;
 use std::time::Duration;

@@ -170,7 +170,8 @@ impl Keeper {
         done.ok_or_else(|| Error::unavailable("it would have to wait"))
     }
 
-    /// One act on a key whose shard is locked. Without `may_wait` nothing is done, and there is no answer, where it would have to wait.
+    /// One act on a key whose shard is locked. Without `may_wait` nothing is done, and there is no
+    /// answer, where it would have to wait.
     fn act(
         &self,
         shard: &mut Shard,

@@ -1,4 +1,5 @@
-//! A whole store that loses its memory at any moment, at the default level: only what is on its disk is left.
+//! A whole store that loses its memory at any moment, at the default level: only what is on its
+//! disk is left.
 
 use std::time::Duration;
 
@@ -42,7 +43,8 @@ fn event() -> impl Strategy<Value = Event> {
 struct Truth {
     machine: AnyMachine,
     state: Option<AnyState>,
-    /// Something was charged to a fresh key, or an elastic window was pushed, since the last commit.
+    /// Something was charged to a fresh key, or an elastic window was pushed, since the last
+    /// commit.
     forgettable: bool,
 }
 
@@ -100,7 +102,8 @@ proptest! {
                     truth.forgettable = false;
                 }
                 Event::Crash => {
-                    // The old store is still there, and closes onto a disk that nobody looks at any more.
+                    // The old store is still there, and closes onto a disk that nobody looks at any
+                    // more.
                     let after = open(&disk.as_it_is(), &clock, level);
                     let limiter = after.limiter(limit.clone()).unwrap();
                     for span in [0, 1, period / 3, period, period * 2] {

@@ -1,4 +1,5 @@
-//! Processes that are killed at any moment, over and over on one file: it opens every time, and holds at least what they were told.
+//! Processes that are killed at any moment, over and over on one file: it opens every time, and
+//! holds at least what they were told.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
@@ -27,7 +28,8 @@ fn line(limit: usize, key: usize) -> String {
     format!("admitted {limit} {key}\n")
 }
 
-/// In the process that is killed: hits as fast as it can and says what was admitted, each after it was answered.
+/// In the process that is killed: hits as fast as it can and says what was admitted, each after it
+/// was answered.
 #[test]
 fn a_process_that_will_be_killed() {
     let Ok(address) = std::env::var(ADDRESS) else { return };

@@ -1,4 +1,5 @@
-//! Durable stores under test: on files, on a disk that fails when told to, and in processes that are killed.
+//! Durable stores under test: on files, on a disk that fails when told to, and in processes that
+//! are killed.
 
 // In helpers of tests as in tests.
 #![allow(clippy::unwrap_used)]

@@ -1,6 +1,6 @@
-//! What the store answers after real time has passed. The subject is the real clock, so this sleeps.
-//! The clock is one for the whole process and is kept up to date by whoever reads it, so each idle
-//! time has a process of its own; all of them sleep at the same time.
+//! What the store answers after real time has passed. The subject is the real clock, so this
+//! sleeps. The clock is one for the whole process and is kept up to date by whoever reads it, so
+//! each idle time has a process of its own; all of them sleep at the same time.
 
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};

@@ -168,7 +168,8 @@ impl Subject for OnEtcd {
     }
 }
 
-// Shared among the rules, so nothing is broken there: the rules of outages have members of their own.
+// Shared among the rules, so nothing is broken there: the rules of outages have members of their
+// own.
 conformance!(one_member, OnEtcd::one_member, lifetime, processes);
 
 /// Some rules on another set-up: those for which it may make a difference.

@@ -1,4 +1,5 @@
-//! Who the client is: the right-most address that no trusted proxy has written, whatever stands to the left of it.
+//! Who the client is: the right-most address that no trusted proxy has written, whatever stands to
+//! the left of it.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -63,7 +64,8 @@ fn written(header: &'static str, address: IpAddr, style: u8) -> String {
     }
 }
 
-/// Whatever a client may send: nonsense, and things made to be taken for addresses, quotes and separators.
+/// Whatever a client may send: nonsense, and things made to be taken for addresses, quotes and
+/// separators.
 fn made_up() -> impl Strategy<Value = Vec<u8>> {
     let piece = prop_oneof![
         vec(any::<u8>(), 0..6),

@@ -1,4 +1,5 @@
-//! What is limited: different callers have different keys, and nobody's key is in the clear where it need not be.
+//! What is limited: different callers have different keys, and nobody's key is in the clear where
+//! it need not be.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -136,7 +137,8 @@ proptest! {
 
 #[test]
 fn separators_in_values_do_not_make_two_callers_one() {
-    // ("a/b", "c") and ("a", "b/c") shared a counter in `limits`, ("a", "b_c") and ("a_b", "c") in envoyproxy/ratelimit.
+    // ("a/b", "c") and ("a", "b/c") shared a counter in `limits`, ("a", "b_c") and ("a_b", "c") in
+    // envoyproxy/ratelimit.
     for separator in ['/', '_', ':', '|', ',', ' '] {
         let (ab, bc) = (format!("a{separator}b"), format!("b{separator}c"));
         let one = AnyLines::one("x-a", &ab).and("x-b", "c");

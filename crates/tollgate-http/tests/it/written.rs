@@ -73,7 +73,8 @@ fn limit() -> impl Strategy<Value = Limit> {
     })
 }
 
-/// Something done to a key: the time that passes before, and a cost; the last is whether it is charged whatever the limit says.
+/// Something done to a key: the time that passes before, and a cost; the last is whether it is
+/// charged whatever the limit says.
 fn act() -> impl Strategy<Value = (u64, u64, bool)> {
     let wait = prop_oneof![Just(0), 0..5_000_000_u64, 0..1_000_000_000_000_u64];
     let cost = prop_oneof![0..4_u64, 1..2_000_000_000_000_u64, Just(u64::MAX)];

@@ -88,7 +88,8 @@ impl OnPostgres {
         OnPostgres::new(Address::at(pooler.url()), pooler)
     }
 
-    /// Over TLS with a certificate of the client, on tables that are logged, and with another isolation than usual.
+    /// Over TLS with a certificate of the client, on tables that are logged, and with another
+    /// isolation than usual.
     fn over_tls() -> OnPostgres {
         static SERVER: Together<(Server, Certificates)> = Together::new();
         let started = SERVER.or_start(|| {
@@ -178,7 +179,8 @@ impl Subject for OnPostgres {
 
 conformance!(one_server, OnPostgres::one_server, lifetime, processes, outage);
 
-/// The rules that could fail by the way to the server: answers, callers at the same time, several processes.
+/// The rules that could fail by the way to the server: answers, callers at the same time, several
+/// processes.
 macro_rules! some_rules {
     ($name:ident, $make:expr) => {
         mod $name {

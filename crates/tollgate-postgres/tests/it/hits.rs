@@ -1,4 +1,5 @@
-//! Plain hits, which go the short way: held equal to the definition where several of them on one key are decided in one step.
+//! Plain hits, which go the short way: held equal to the definition where several of them on one
+//! key are decided in one step.
 
 use tollgate::algorithm::{AnyMachine, AnyState, Op};
 use tollgate::shared::{Ask, Mode, SharedStore};

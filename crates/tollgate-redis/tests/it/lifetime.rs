@@ -13,7 +13,8 @@ fn milliseconds_left(server: &Server, key: &str) -> i64 {
     left.parse().unwrap_or_else(|error| panic!("{left}: {error}"))
 }
 
-/// Between that and a little more: the suite asks for no exact number, this store promises a second beyond what matters.
+/// Between that and a little more: the suite asks for no exact number, this store promises a second
+/// beyond what matters.
 fn lives_for(server: &Server, store: &Redis, text: &str, seconds: i64) {
     let left = milliseconds_left(server, &key_of(store, text, "key"));
     let most = seconds * 1_000 + 2_000;

@@ -1,4 +1,5 @@
-//! What Prometheus gets to read. Labels are rules, verdicts and ports: as many as the configuration has, never as many as there are keys.
+//! What Prometheus gets to read. Labels are rules, verdicts and ports: as many as the configuration
+//! has, never as many as there are keys.
 
 use std::time::Duration;
 

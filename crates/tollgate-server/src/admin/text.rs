@@ -1,4 +1,5 @@
-//! The text that Prometheus reads. By hand: the numbers are there as they are needed, and the format is three rules.
+//! The text that Prometheus reads. By hand: the numbers are there as they are needed, and the
+//! format is three rules.
 
 use std::fmt::{Display, Write as _};
 

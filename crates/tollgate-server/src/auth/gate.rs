@@ -37,8 +37,8 @@ impl Gate {
         Gate(ArcSwap::from_pointee(admits))
     }
 
-    /// Replaces the tokens. Without tokens a gate that asked for one admits nobody: removing the last token revokes it, and does not open the port to
-    /// everybody.
+    /// Replaces the tokens. Without tokens a gate that asked for one admits nobody: removing the
+    /// last token revokes it, and does not open the port to everybody.
     pub fn replace(&self, tokens: Tokens) {
         if !tokens.is_empty() || !self.is_open() {
             self.0.store(Arc::new(Admits::Owners(tokens)));
@@ -63,7 +63,8 @@ impl Gate {
         self.admits_as(None, token)
     }
 
-    /// Whether a client with this token is admitted that may have given the name of its owner as well.
+    /// Whether a client with this token is admitted that may have given the name of its owner as
+    /// well.
     #[must_use]
     pub fn admits_as(&self, name: Option<&[u8]>, token: &[u8]) -> bool {
         let is_named = |owner: &str| name.is_none_or(|name| name == owner.as_bytes());

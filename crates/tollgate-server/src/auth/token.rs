@@ -10,7 +10,8 @@ use sha2::{Digest, Sha256};
 /// How tokens of ours begin, so that programs that look for secrets in texts find them.
 const BEGIN: &str = "tg_";
 
-/// A secret that its owner shows with every request. A hash without salt is enough for one that no dictionary has: [`Token::new`] makes those.
+/// A secret that its owner shows with every request. A hash without salt is enough for one that no
+/// dictionary has: [`Token::new`] makes those.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token(String);
 

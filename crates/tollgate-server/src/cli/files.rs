@@ -8,9 +8,9 @@ use crate::settings::ConnectionSettings;
 /// that are read again.
 const OTHERS: usize = 100;
 
-/// Raises the number of open files as far as the system allows, and lowers the bounds on connections
-/// where they still do not fit. Otherwise clients could use up all files, and then nobody could
-/// connect to the admin port either.
+/// Raises the number of open files as far as the system allows, and lowers the bounds on
+/// connections where they still do not fit. Otherwise clients could use up all files, and then
+/// nobody could connect to the admin port either.
 pub(super) fn bounded(connections: &ConnectionSettings) -> ConnectionSettings {
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;

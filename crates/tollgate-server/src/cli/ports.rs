@@ -101,7 +101,8 @@ impl<'a> Ports<'a> {
         Ok(Some(Arc::new(tls)))
     }
 
-    /// A port that other machines can reach asks who they are, unless somebody said that it need not.
+    /// A port that other machines can reach asks who they are, unless somebody said that it need
+    /// not.
     fn reachable(
         &self,
         protocol: Protocol,

@@ -85,7 +85,8 @@ struct Over {
     #[arg(long, value_name = "ADDR|off", env = "TOLLGATE_ADMIN")]
     admin: Option<Address>,
 
-    /// Where the counts are: memory: in this process, redis://host:port/0 for many machines, leased+redis:// for hot keys on them [default: memory:]
+    /// Where the counts are: memory: in this process, redis://host:port/0 for many machines,
+    /// leased+redis:// for hot keys on them [default: memory:]
     #[arg(long, value_name = "URL", env = "TOLLGATE_STORE", hide_env_values = true)]
     store: Option<String>,
 
@@ -93,7 +94,8 @@ struct Over {
     #[arg(long, value_name = "N", env = "TOLLGATE_THREADS")]
     threads: Option<Threads>,
 
-    /// The certificate of all ports and those between it and an authority, PEM; read again when it changes
+    /// The certificate of all ports and those between it and an authority, PEM; read again when it
+    /// changes
     #[arg(long, value_name = "FILE", env = "TOLLGATE_TLS_CERTIFICATE")]
     tls_certificate: Option<PathBuf>,
 
@@ -154,7 +156,8 @@ impl Over {
         Ok(())
     }
 
-    /// Read here and not by the parser of arguments, which would repeat what is no hash: it may be the token itself.
+    /// Read here and not by the parser of arguments, which would repeat what is no hash: it may be
+    /// the token itself.
     fn put_tokens(&self, auth: &mut AuthSettings) -> Result<(), String> {
         for (flag, hash, tokens) in [
             ("--token-hash", &self.token_hash, &mut auth.tokens),

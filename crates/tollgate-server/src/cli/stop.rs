@@ -7,7 +7,8 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use super::{ERROR, supervisor};
 use crate::net::Drain;
 
-/// What comes this soon after the first signal is the same word: `timeout` sends one to a process and one to its group, a terminal one to all of it.
+/// What comes this soon after the first signal is the same word: `timeout` sends one to a process
+/// and one to its group, a terminal one to all of it.
 const ECHO: Duration = Duration::from_millis(100);
 
 /// The signals that end the server.
@@ -30,7 +31,8 @@ impl Stop {
         }
     }
 
-    /// Waits for the first, then says for that long that it is not ready, then begins to drain. Whoever asks twice is not kept waiting.
+    /// Waits for the first, then says for that long that it is not ready, then begins to drain.
+    /// Whoever asks twice is not kept waiting.
     pub(super) async fn drain(mut self, drain: &Drain, delay: Duration) {
         self.told().await;
         supervisor::tell(supervisor::STOPPING);

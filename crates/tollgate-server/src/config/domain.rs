@@ -76,7 +76,8 @@ fn named(descriptor: &Descriptor, above: &str) -> String {
     name
 }
 
-/// The longest name of a limit, and how much of a longer one is kept beside what tells it from others.
+/// The longest name of a limit, and how much of a longer one is kept beside what tells it from
+/// others.
 const LONGEST: usize = 200;
 const KEPT: usize = 160;
 
@@ -177,7 +178,8 @@ fn metadata(section: &mut Section<'_>) -> Option<serde_json::Map<String, serde_j
     }
 }
 
-/// `rate_limit` of Envoy's server: so many requests in each unit, in windows that begin with the unit.
+/// `rate_limit` of Envoy's server: so many requests in each unit, in windows that begin with the
+/// unit.
 fn rate_limit(
     parent: &Section<'_>,
     node: &Node,

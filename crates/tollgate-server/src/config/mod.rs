@@ -4,8 +4,8 @@
 //! text ──▶ toml_tree | yaml_tree ──▶ tree (every part knows its place) ──▶ sections ──▶ Config, or all that is wrong with it
 //! ```
 //!
-//! A section of settings is one struct that serde reads (`section.rs`); sections of rules are read by hand, because
-//! there a limit that makes no sense is to be shown by its line.
+//! A section of settings is one struct that serde reads (`section.rs`); sections of rules are read
+//! by hand, because there a limit that makes no sense is to be shown by its line.
 
 mod de;
 mod domain;
@@ -50,7 +50,8 @@ pub struct Config {
 pub struct Files {
     /// The file, or the directory.
     pub path: PathBuf,
-    /// One domain may be in several files, whatever the file says. A directory has nowhere to say it.
+    /// One domain may be in several files, whatever the file says. A directory has nowhere to say
+    /// it.
     pub merge_domains: bool,
 }
 

@@ -7,7 +7,8 @@ use super::problem::Place;
 pub(crate) struct Node {
     pub(crate) at: Place,
     pub(crate) value: Value,
-    /// Whether the text begins exactly at `at` and stands there as it is: then a place inside it can be shown.
+    /// Whether the text begins exactly at `at` and stands there as it is: then a place inside it
+    /// can be shown.
     pub(crate) verbatim: bool,
 }
 

@@ -1,4 +1,5 @@
-//! A call with one message in and one out, by hand: what Envoy asks goes this way, past the layers that a framework needs for all other calls.
+//! A call with one message in and one out, by hand: what Envoy asks goes this way, past the layers
+//! that a framework needs for all other calls.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};

@@ -7,8 +7,10 @@ use std::task::{Context, Poll, Waker};
 
 type Call = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Calls that were read and not begun. A task for each would wake the connection for each answer, and that would write it alone; here the connection reads
-/// all that has arrived, all calls are begun where they are, and those that need not wait, as with counts in memory, are answered by the same write.
+/// Calls that were read and not begun. A task for each would wake the connection for each answer,
+/// and that would write it alone; here the connection reads all that has arrived, all calls are
+/// begun where they are, and those that need not wait, as with counts in memory, are answered by
+/// the same write.
 #[derive(Clone, Default)]
 pub(super) struct Calls(Arc<Mutex<Vec<Call>>>);
 
@@ -38,7 +40,8 @@ impl Calls {
         }
     }
 
-    /// Whether there were any. What has to wait, for the store or for the rest of its message, goes on as a task.
+    /// Whether there were any. What has to wait, for the store or for the rest of its message, goes
+    /// on as a task.
     fn begin(&self) -> bool {
         let calls = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
         let any = !calls.is_empty();

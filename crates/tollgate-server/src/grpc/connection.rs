@@ -27,7 +27,8 @@ const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(20);
 /// How long bytes that are on their way are waited for when the server stops.
 const LAST_CALL: Duration = Duration::from_millis(100);
 
-/// Talks until the other side ends it, it is too old, or it is time to stop; then answers what was asked before.
+/// Talks until the other side ends it, it is too old, or it is time to stop; then answers what was
+/// asked before.
 pub(super) async fn serve(mut stream: Stream, handler: Arc<Handler>, mut draining: Draining) {
     let options = handler.options();
     let (patience, max_age) = (options.patience, options.max_age);

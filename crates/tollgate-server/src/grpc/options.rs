@@ -13,8 +13,8 @@ pub struct Options {
     pub problem: bool,
     /// Whether the proxy is told by its dynamic metadata how each answer came about.
     pub metadata: bool,
-    /// The largest message, in bytes. A proxy that lets requests pass when it gets an error must not
-    /// be able to send a larger one: values of descriptors are headers of its clients.
+    /// The largest message, in bytes. A proxy that lets requests pass when it gets an error must
+    /// not be able to send a larger one: values of descriptors are headers of its clients.
     pub max_message: usize,
     /// The most descriptors of a request.
     pub max_descriptors: usize,
@@ -26,7 +26,8 @@ pub struct Options {
     pub patience: Duration,
     /// A connection that says nothing for so long is asked whether it is still there.
     pub keepalive: Duration,
-    /// After so long a connection is ended, politely, so that proxies spread over servers that came later.
+    /// After so long a connection is ended, politely, so that proxies spread over servers that came
+    /// later.
     pub max_age: Option<Duration>,
 }
 

@@ -39,8 +39,8 @@ pub struct Entry {
     /// Not empty.
     #[prost(string, tag = "1")]
     pub key: String,
-    /// May be empty. `string` in Envoy's file, which is the same on the wire; Envoy puts header values
-    /// here, and those may be any bytes. Rejecting them would let such requests pass.
+    /// May be empty. `string` in Envoy's file, which is the same on the wire; Envoy puts header
+    /// values here, and those may be any bytes. Rejecting them would let such requests pass.
     #[prost(bytes = "vec", tag = "2")]
     pub value: Vec<u8>,
 }

@@ -1,9 +1,9 @@
 //! Requests that a web page made a browser send.
 //!
-//! A port that asks for no token trusts every program that can reach it. A browser is such a program,
-//! and it sends what any web page tells it to: to another origin (cross-site requests), or to a name
-//! that the page's owner lets point to this machine (DNS rebinding). Both are refused here. A port that
-//! asks for a token needs none of this: a page does not have it.
+//! A port that asks for no token trusts every program that can reach it. A browser is such a
+//! program, and it sends what any web page tells it to: to another origin (cross-site requests), or
+//! to a name that the page's owner lets point to this machine (DNS rebinding). Both are refused
+//! here. A port that asks for a token needs none of this: a page does not have it.
 
 use http::{HeaderMap, HeaderValue, Request, StatusCode, header};
 
@@ -63,8 +63,8 @@ fn host<B>(request: &Request<B>) -> &str {
     authority.or_else(header).unwrap_or_default()
 }
 
-/// Whether a name can only be meant for this machine. Whoever owns a name with a dot can let it point
-/// anywhere; a name without one cannot be owned.
+/// Whether a name can only be meant for this machine. Whoever owns a name with a dot can let it
+/// point anywhere; a name without one cannot be owned.
 fn is_of_this_machine(host: &str) -> bool {
     let name = match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,

@@ -1,6 +1,8 @@
-//! The check that proxies ask before they pass a request on: nginx `auth_request`, HAProxy, Traefik `forwardAuth`.
+//! The check that proxies ask before they pass a request on: nginx `auth_request`, HAProxy, Traefik
+//! `forwardAuth`.
 //!
-//! Decisions have headers and no body. Everything is said by the URL, because that is all that a proxy's configuration writes:
+//! Decisions have headers and no body. Everything is said by the URL, because that is all that a
+//! proxy's configuration writes:
 //!
 //! - `limit`, `namespace`, `cost` as everywhere;
 //! - `key`, or `key_header`: the header to take it from; several make a key of several parts;

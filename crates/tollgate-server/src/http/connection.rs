@@ -28,8 +28,9 @@ const LAST_CALL: Duration = Duration::from_millis(100);
 /// What shows which version it is: the preface of HTTP/2, in bytes.
 const PREFACE: usize = 24;
 
-/// The longest head of a request, in bytes. More than nginx (33 KiB) and Envoy (60 KiB) let a client
-/// send by default, so that a proxy which forwards all headers gets a decision and not an error.
+/// The longest head of a request, in bytes. More than nginx (33 KiB) and Envoy (60 KiB) let a
+/// client send by default, so that a proxy which forwards all headers gets a decision and not an
+/// error.
 const MAX_HEAD: usize = 128 * 1024;
 
 /// Requests at once on one connection.
@@ -45,7 +46,8 @@ pub(crate) struct Talk {
 }
 
 impl Talk {
-    /// With clients who may take that long to send the head of a request, and to begin the next one.
+    /// With clients who may take that long to send the head of a request, and to begin the next
+    /// one.
     pub(crate) fn new(patience: Duration, service: Arc<Service>, protocol: Protocol) -> Talk {
         let mut builder = Builder::new(TokioExecutor::new());
         builder
@@ -62,7 +64,8 @@ impl Talk {
         Talk { builder, patience, service, protocol }
     }
 
-    /// Answers everything on a connection, until its client or the server has had enough; what was begun is answered.
+    /// Answers everything on a connection, until its client or the server has had enough; what was
+    /// begun is answered.
     pub(crate) async fn on<F, T>(&self, stream: Stream, mut draining: Draining, answer: F)
     where
         F: Fn(Request<Incoming>) -> T,

@@ -1,4 +1,5 @@
-//! JSON, written by hand: an answer is a few numbers, and times are exact decimals, which are no floats.
+//! JSON, written by hand: an answer is a few numbers, and times are exact decimals, which are no
+//! floats.
 
 use std::time::Duration;
 

@@ -39,8 +39,8 @@ pub(super) fn text(encoded: &str) -> Result<Cow<'_, str>, Problem> {
     })
 }
 
-/// The bytes of a value, whatever they are. A `%` without two digits stands for itself: a value that
-/// a proxy takes from its client must not be able to make a check fail.
+/// The bytes of a value, whatever they are. A `%` without two digits stands for itself: a value
+/// that a proxy takes from its client must not be able to make a check fail.
 pub(super) fn bytes(encoded: &str) -> Cow<'_, [u8]> {
     if !encoded.contains(['%', '+']) {
         return Cow::Borrowed(encoded.as_bytes());

@@ -83,7 +83,8 @@ async fn routed(
     }
 }
 
-/// What changes something is not done by GET, which caches and previews send on their own; proxies check with whatever method their client used.
+/// What changes something is not done by GET, which caches and previews send on their own; proxies
+/// check with whatever method their client used.
 fn refused_method(route: Route, method: &Method) -> Option<Response<Reply>> {
     let allowed = match route {
         Route::Check => return None,

@@ -1,5 +1,6 @@
-//! Stopping without dropping anybody. First the server is on its way out and says so to who asks for its health, while all is answered as before;
-//! then ports take no more connections, and connections answer what they have read and end.
+//! Stopping without dropping anybody. First the server is on its way out and says so to who asks
+//! for its health, while all is answered as before; then ports take no more connections, and
+//! connections answer what they have read and end.
 
 use tokio::sync::watch;
 

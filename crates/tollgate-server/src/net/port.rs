@@ -150,7 +150,8 @@ impl Port {
         self.listener.local_addr()
     }
 
-    /// Lets `handle` talk to everybody who connects, until it is time to stop; then waits for those who still talk, for as long as the grace lasts.
+    /// Lets `handle` talk to everybody who connects, until it is time to stop; then waits for those
+    /// who still talk, for as long as the grace lasts.
     pub async fn serve<F, T>(self, mut draining: Draining, handle: F)
     where
         F: Fn(Stream, SocketAddr, Draining) -> T + Send + Sync + 'static,
@@ -214,7 +215,8 @@ impl Port {
         let (draining, idle) = (draining.clone(), self.manner.idle);
         let handle = Arc::clone(handle);
         let Some(tls) = &self.manner.tls else {
-            // The talk begins inside: one that is carried in would have its room twice, on every connection.
+            // The talk begins inside: one that is carried in would have its room twice, on every
+            // connection.
             connections.spawn(async move {
                 handle(Stream::from(socket).idle_for(idle), peer, draining).await;
                 drop(counted);

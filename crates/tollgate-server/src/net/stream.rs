@@ -39,7 +39,8 @@ enum Bytes {
 #[derive(Debug)]
 struct Idle {
     timeout: Duration,
-    /// Something arrived since the timer was set: it is only looked at when the timer ends, so that reading costs nothing.
+    /// Something arrived since the timer was set: it is only looked at when the timer ends, so that
+    /// reading costs nothing.
     active: bool,
     timer: Pin<Box<Sleep>>,
 }
@@ -69,7 +70,8 @@ impl Stream {
         Stream { bytes, idle: None, begins: None, unread: None, linger: None }
     }
 
-    /// Ends, as if the client had gone, when nothing arrives for that long; after twice as long at the latest.
+    /// Ends, as if the client had gone, when nothing arrives for that long; after twice as long at
+    /// the latest.
     #[must_use]
     pub fn idle_for(mut self, timeout: Option<Duration>) -> Stream {
         self.idle = timeout.map(|timeout| {

@@ -64,10 +64,12 @@ impl Tls {
         Ok(Tls { files, protocols, in_use: ArcSwap::from_pointee(in_use), read: contents.into() })
     }
 
-    /// Reads the files again if they have changed; whether they had. Connections that are open stay as they are.
+    /// Reads the files again if they have changed; whether they had. Connections that are open stay
+    /// as they are.
     ///
     /// # Errors
-    /// When the new files are no good: the old certificate stays, and the same files are not complained of again.
+    /// When the new files are no good: the old certificate stays, and the same files are not
+    /// complained of again.
     pub fn reload(&self) -> Result<bool, String> {
         let contents = Contents::read(&self.files)?;
         let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,5 @@
-//! What the server has seen: counts by rule, busiest keys, how long answers took. Bounded, whatever clients send: labels are rules and ports, never keys.
+//! What the server has seen: counts by rule, busiest keys, how long answers took. Bounded, whatever
+//! clients send: labels are rules and ports, never keys.
 
 mod port;
 mod rule;

@@ -34,7 +34,8 @@ impl PortStats {
         self.closed.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// One was not taken, because there are too many or without a certificate; or a request came without a right token.
+    /// One was not taken, because there are too many or without a certificate; or a request came
+    /// without a right token.
     pub fn refuse(&self) {
         self.refused.fetch_add(1, Ordering::Relaxed);
     }
@@ -55,7 +56,8 @@ impl PortStats {
         Some(self.certificate_expiry.load(Ordering::Relaxed)).filter(|expiry| *expiry > 0)
     }
 
-    /// Connections taken since the start, those that are open, those refused, and requests without sense.
+    /// Connections taken since the start, those that are open, those refused, and requests without
+    /// sense.
     #[must_use]
     pub fn counts(&self) -> (u64, u64, u64, u64) {
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
@@ -79,7 +81,8 @@ impl Spans {
         self.micros.fetch_add(micros, Ordering::Relaxed);
     }
 
-    /// The longest span of each bucket in microseconds and how many are in it, and the sum of all in microseconds.
+    /// The longest span of each bucket in microseconds and how many are in it, and the sum of all
+    /// in microseconds.
     #[must_use]
     pub fn counts(&self) -> (Vec<(u64, u64)>, u64) {
         let bucket = |(index, count): (usize, &AtomicU64)| {

@@ -1,7 +1,9 @@
-//! The keys that come most often, in bounded memory: space-saving (Metwally, Agrawal, El Abbadi, 2005).
+//! The keys that come most often, in bounded memory: space-saving (Metwally, Agrawal, El Abbadi,
+//! 2005).
 //!
-//! A key that is not among those kept takes the place of the one with the fewest hits, and its count goes on from there: that much it may be
-//! overestimated, and says so. A key that has more than 1/[`ROOM`] of all hits of its shard is always among them.
+//! A key that is not among those kept takes the place of the one with the fewest hits, and its
+//! count goes on from there: that much it may be overestimated, and says so. A key that has more
+//! than 1/[`ROOM`] of all hits of its shard is always among them.
 
 use std::sync::{Arc, Mutex, TryLockError};
 
@@ -17,14 +19,16 @@ const SHARDS: usize = 64;
 /// Keys in one shard.
 const ROOM: usize = 16;
 
-/// Counts of the keys that come most often. Two threads at once in one shard: one of them is not counted, because nobody waits for statistics.
+/// Counts of the keys that come most often. Two threads at once in one shard: one of them is not
+/// counted, because nobody waits for statistics.
 #[derive(Debug)]
 pub struct Sketch {
     hasher: RandomState,
     shards: Box<[Mutex<Shard>]>,
 }
 
-/// What every hit looks at lies together: hashes and counts, at the same place as the entry they are of.
+/// What every hit looks at lies together: hashes and counts, at the same place as the entry they
+/// are of.
 #[derive(Debug, Default)]
 struct Shard {
     hashes: [u64; ROOM],
@@ -52,7 +56,8 @@ pub struct Seen {
     pub domain: String,
     /// Which rule; empty for limits that came with requests.
     pub rule: String,
-    /// The key; what is no text is shown as such, and what is longer than [`KeyRef::LONGEST`] by its digest, as stores keep it.
+    /// The key; what is no text is shown as such, and what is longer than [`KeyRef::LONGEST`] by
+    /// its digest, as stores keep it.
     pub key: String,
     /// How often, at most.
     pub count: u64,
@@ -127,7 +132,8 @@ impl Shard {
         (self.hashes[index], self.counts[index]) = (hash, self.fewest + 1);
     }
 
-    /// The place of a key with the fewest hits, when all are taken. Counts only grow, so the hand goes round once for each number of hits.
+    /// The place of a key with the fewest hits, when all are taken. Counts only grow, so the hand
+    /// goes round once for each number of hits.
     fn rarest(&mut self) -> usize {
         while self.counts[self.hand] > self.fewest {
             self.hand += 1;
@@ -140,7 +146,8 @@ impl Shard {
     }
 }
 
-/// Writes a key as people read it; where another was written before, because most keys come once and go.
+/// Writes a key as people read it; where another was written before, because most keys come once
+/// and go.
 fn text(key: KeyRef<'_>, into: &mut String) {
     into.clear();
     if key.bytes().len() > KeyRef::LONGEST {

@@ -1,7 +1,8 @@
-//! Rules that change while the server runs: when a file changes, or when somebody says so (`SIGHUP`).
+//! Rules that change while the server runs: when a file changes, or when somebody says so
+//! (`SIGHUP`).
 //!
-//! A new configuration is read and put on the store as a whole before it takes the place of the old one, so that a question meets one or the other and a
-//! broken file changes nothing.
+//! A new configuration is read and put on the store as a whole before it takes the place of the old
+//! one, so that a question meets one or the other and a broken file changes nothing.
 
 mod status;
 mod watch;
@@ -54,7 +55,8 @@ pub enum Outcome {
 }
 
 impl Reloader {
-    /// For a server that was started with this configuration. `over` puts what the command line says over what a file says.
+    /// For a server that was started with this configuration. `over` puts what the command line
+    /// says over what a file says.
     pub fn new(
         files: Files,
         config: Config,
@@ -73,8 +75,8 @@ impl Reloader {
         self
     }
 
-    /// Reads the files again and puts their rules in force, unless something is wrong with them. What came of it is in
-    /// [`Service::reloads`] and in the log.
+    /// Reads the files again and puts their rules in force, unless something is wrong with them.
+    /// What came of it is in [`Service::reloads`] and in the log.
     pub fn reload(&mut self) -> Outcome {
         match self.read() {
             Ok(config) if config == self.config && self.error.is_none() => Outcome::Same,
@@ -137,7 +139,8 @@ impl Reloader {
         Outcome::Refused
     }
 
-    /// Reloads whenever a file changes and whenever it is told to, by a signal that was listened for before any port was open. Never comes back.
+    /// Reloads whenever a file changes and whenever it is told to, by a signal that was listened
+    /// for before any port was open. Never comes back.
     pub async fn run(mut self, mut told: Signal) {
         let mut watch = Watch::new();
         loop {

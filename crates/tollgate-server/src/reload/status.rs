@@ -6,7 +6,8 @@ use serde::Serialize;
 
 use crate::seconds::unix_now;
 
-/// What became of changes of the configuration since the server started; for metrics and for people.
+/// What became of changes of the configuration since the server started; for metrics and for
+/// people.
 #[derive(Debug)]
 pub struct Reloads {
     status: Mutex<ReloadStatus>,

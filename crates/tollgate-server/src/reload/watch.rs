@@ -17,7 +17,8 @@ const ROUNDS: usize = 20;
 /// How many links are followed on the way to a file; the kernel has the same bound.
 const LINKS: usize = 40;
 
-/// Whoever waits for files to change. Directories are watched and not files: editors, and Kubernetes with its links, put another file in the place of the old one.
+/// Whoever waits for files to change. Directories are watched and not files: editors, and
+/// Kubernetes with its links, put another file in the place of the old one.
 #[derive(Debug)]
 pub(super) struct Watch {
     watcher: Option<RecommendedWatcher>,
@@ -41,7 +42,8 @@ impl Watch {
         Watch { watcher: watcher.ok(), watched: BTreeSet::new(), happened }
     }
 
-    /// Watches these files from now on, and no others; true if some of that is new, and may have changed before.
+    /// Watches these files from now on, and no others; true if some of that is new, and may have
+    /// changed before.
     pub(super) fn look_at(&mut self, sources: &[PathBuf]) -> bool {
         let Some(watcher) = &mut self.watcher else { return false };
         let wanted: BTreeSet<_> = sources.iter().flat_map(|path| directories(path)).collect();
@@ -64,7 +66,8 @@ impl Watch {
         new
     }
 
-    /// Comes back when something has changed and is quiet again. What a directory that was replaced held is looked at anew.
+    /// Comes back when something has changed and is quiet again. What a directory that was replaced
+    /// held is looked at anew.
     pub(super) async fn changed(&mut self) {
         self.happened.notified().await;
         for _ in 0..ROUNDS {
@@ -81,7 +84,8 @@ impl Watch {
     }
 }
 
-/// The directories in which something must change for a path to lead to something else: that of each link on the way, and that where the way ends.
+/// The directories in which something must change for a path to lead to something else: that of
+/// each link on the way, and that where the way ends.
 fn directories(path: &Path) -> BTreeSet<PathBuf> {
     let mut found = BTreeSet::new();
     let mut path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());

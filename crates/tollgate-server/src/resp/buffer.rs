@@ -1,4 +1,5 @@
-//! Bytes that came and are not yet used. A connection that has none holds none: buffers go round among those that talk.
+//! Bytes that came and are not yet used. A connection that has none holds none: buffers go round
+//! among those that talk.
 
 use std::cell::RefCell;
 

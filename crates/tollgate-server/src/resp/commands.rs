@@ -1,4 +1,5 @@
-//! The list of commands: what there is, how many arguments each takes, and what it says about itself.
+//! The list of commands: what there is, how many arguments each takes, and what it says about
+//! itself.
 
 /// One command.
 pub(super) struct Known {

@@ -93,7 +93,8 @@ impl Connection {
                 if let Poll::Ready(event) = self.poll_event(cx) {
                     return Poll::Ready(event);
                 }
-                // Once is enough: the one who stops the server wakes this task, always the same, and then it looks.
+                // Once is enough: the one who stops the server wakes this task, always the same,
+                // and then it looks.
                 if !asked_to_stop {
                     asked_to_stop = true;
                     if told.as_mut().poll(cx).is_pending() {
@@ -128,7 +129,8 @@ impl Connection {
         self.goodbye().await;
     }
 
-    /// Writes what is to be written and reads if there may be more. A client that does not read its answers is read from until too many wait.
+    /// Writes what is to be written and reads if there may be more. A client that does not read its
+    /// answers is read from until too many wait.
     fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Event> {
         if self.poll_write(cx) == Poll::Ready(Err(())) || passed(&mut self.unread, cx) {
             return Poll::Ready(Event::End);
@@ -244,8 +246,8 @@ impl Connection {
     }
 }
 
-/// Answers a command and, if it has to wait for the store, commands behind it. Returns how many bytes
-/// of `behind` these had.
+/// Answers a command and, if it has to wait for the store, commands behind it. Returns how many
+/// bytes of `behind` these had.
 async fn run(
     step: Step<'_>,
     service: &Arc<Service>,
@@ -293,7 +295,8 @@ fn answered(
     true
 }
 
-/// Answers a question, and if that takes time, the commands behind it along with it. Comes back with how many bytes of `behind` these had.
+/// Answers a question, and if that takes time, the commands behind it along with it. Comes back
+/// with how many bytes of `behind` these had.
 async fn ask(
     question: Question<&[u8]>,
     service: &Arc<Service>,

@@ -1,7 +1,8 @@
 //! Commands of one pipeline that wait for the store at the same time.
 //!
-//! On a store elsewhere a pipeline of sixteen costs one round trip and not sixteen. Commands begin in their order, and one that touches a key of another
-//! that is still under way waits for it, and those behind it too. Answers are told in the order of the commands, whichever comes first.
+//! On a store elsewhere a pipeline of sixteen costs one round trip and not sixteen. Commands begin
+//! in their order, and one that touches a key of another that is still under way waits for it, and
+//! those behind it too. Answers are told in the order of the commands, whichever comes first.
 
 use std::fmt;
 use std::future::Future;

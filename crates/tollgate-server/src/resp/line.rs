@@ -1,7 +1,7 @@
 //! A command on one line, as people type it: words between blanks, quotes around what has blanks.
 
-/// Splits a line; the words without their quotes go into `unquoted`, and what comes back are their places there. `None`: a quote is not closed, or
-/// something stands right behind a closed one.
+/// Splits a line; the words without their quotes go into `unquoted`, and what comes back are their
+/// places there. `None`: a quote is not closed, or something stands right behind a closed one.
 pub(super) fn words(line: &[u8], unquoted: &mut Vec<u8>) -> Option<Vec<(usize, usize)>> {
     let mut places = Vec::new();
     let mut rest = line.trim_ascii_start();

@@ -4,10 +4,12 @@ use std::sync::Arc;
 
 use crate::service::{BoundRule, RequestError};
 
-/// How many are remembered: who sends more different ones at a time asks the service, which remembers more.
+/// How many are remembered: who sends more different ones at a time asks the service, which
+/// remembers more.
 const ROOM: usize = 4;
 
-/// The four numbers of a throttle command as they stand for a limit: who counts it, burst, count, period.
+/// The four numbers of a throttle command as they stand for a limit: who counts it, burst, count,
+/// period.
 pub(super) type Numbers = (&'static str, u64, u64, u64);
 
 /// A namespace, and the name or the text of a limit in it.
@@ -42,7 +44,8 @@ impl<Sent> Default for Memo<Sent> {
 }
 
 impl<Sent> Memo<Sent> {
-    /// The limit that was sent so, found now or before. `edition` is the service's from before it is looked for.
+    /// The limit that was sent so, found now or before. `edition` is the service's from before it
+    /// is looked for.
     #[inline]
     pub(super) fn find<S>(
         &mut self,

@@ -5,8 +5,9 @@
 //!                      handshake · throttle · native            flight: those that wait, together
 //! ```
 //!
-//! All commands that have arrived are answered in one write. On a store in this process a command is answered before the next is looked at; on one
-//! elsewhere the commands of a pipeline wait for it together.
+//! All commands that have arrived are answered in one write. On a store in this process a command
+//! is answered before the next is looked at; on one elsewhere the commands of a pipeline wait for
+//! it together.
 
 mod auth;
 mod buffer;

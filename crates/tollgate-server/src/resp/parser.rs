@@ -1,6 +1,7 @@
 //! Bytes to commands: arrays of bulk strings, or a line as people type it.
 //!
-//! The parser copies nothing and keeps its place, so a command that arrives byte by byte is looked at once.
+//! The parser copies nothing and keeps its place, so a command that arrives byte by byte is looked
+//! at once.
 
 use std::fmt;
 
@@ -10,7 +11,8 @@ use super::line;
 /// Where an argument lies: from, to.
 type Place = (u32, u32);
 
-/// Reads one command after the other. It is given all bytes from the beginning of the command under way, each time.
+/// Reads one command after the other. It is given all bytes from the beginning of the command under
+/// way, each time.
 #[derive(Debug, Default)]
 pub struct Parser {
     stage: Stage,
@@ -150,7 +152,8 @@ impl Parser {
         Ok(Some(self.at))
     }
 
-    /// The command that is complete, in the bytes it was read from. It may have no arguments, not even a name: then there is nothing to do.
+    /// The command that is complete, in the bytes it was read from. It may have no arguments, not
+    /// even a name: then there is nothing to do.
     #[must_use]
     pub fn command<'a>(&'a self, bytes: &'a [u8]) -> Command<'a, 'a> {
         let bytes = if self.unquoted.is_empty() { bytes } else { &self.unquoted };
@@ -171,7 +174,8 @@ impl Parser {
     }
 }
 
-/// A number up to the end of its line, and where the next line begins; `Some(None)` if the line has not ended, `None` if that is no number.
+/// A number up to the end of its line, and where the next line begins; `Some(None)` if the line has
+/// not ended, `None` if that is no number.
 #[inline]
 #[allow(clippy::option_option)] // three ways: no number, not yet one, a number
 fn header(bytes: &[u8], from: usize) -> Option<Option<(i64, usize)>> {

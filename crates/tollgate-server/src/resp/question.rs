@@ -9,7 +9,8 @@ use super::trace::Traced;
 use crate::observe;
 use crate::service::{Answer, BoundRule, Item, Operation, RequestError, Service};
 
-/// A question, and how its answer is told. `K` is a key: borrowed from what the client sent, or its own if it has to wait.
+/// A question, and how its answer is told. `K` is a key: borrowed from what the client sent, or its
+/// own if it has to wait.
 #[derive(Debug)]
 pub(super) struct Question<K> {
     pub(super) what: What<K>,

@@ -37,7 +37,8 @@ impl Reply<'_> {
         self.simple("OK");
     }
 
-    /// `code` is the word that clients tell errors apart by. Line breaks of the message would be the end of it.
+    /// `code` is the word that clients tell errors apart by. Line breaks of the message would be
+    /// the end of it.
     pub(super) fn error(&mut self, code: &str, message: impl Display) {
         let message = message.to_string().replace(['\r', '\n'], " ");
         self.out.push(b'-');

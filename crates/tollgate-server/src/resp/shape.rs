@@ -54,7 +54,8 @@ fn cell(answer: &Answer, reply: &mut Reply<'_>) {
     reply.integer(fields.fresh_at.map_or(0, |at| seconds(at, now)));
 }
 
-/// 1 for allowed, limit, remaining, seconds until full, seconds until retry; -1 where no wait helps.
+/// 1 for allowed, limit, remaining, seconds until full, seconds until retry; -1 where no wait
+/// helps.
 fn crab(answer: &Answer, reply: &mut Reply<'_>) {
     let Some((_, decision)) = answer.decisions.headline() else { return };
     let (fields, now) = (decision.fields(), decision.now());

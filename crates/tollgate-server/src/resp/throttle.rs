@@ -11,7 +11,8 @@ use super::session::Session;
 use super::shape::Shape;
 use crate::service::{BoundRule, Operation, RequestError, Service};
 
-/// `CL.THROTTLE key max_burst count period [quantity]`: a burst of `max_burst + 1`; no quantity looks, a negative one gives back.
+/// `CL.THROTTLE key max_burst count period [quantity]`: a burst of `max_burst + 1`; no quantity
+/// looks, a negative one gives back.
 pub(super) fn cell<'a>(
     session: &mut Session,
     service: &Service,
@@ -28,7 +29,8 @@ pub(super) fn cell<'a>(
     Ok(Question { what: What::Ask { bound, key, operation }, shape: Shape::Cell })
 }
 
-/// `THROTTLE key max_burst count period [quantity]`: a burst of `max_burst`; no quantity looks, and nothing is given back.
+/// `THROTTLE key max_burst count period [quantity]`: a burst of `max_burst`; no quantity looks, and
+/// nothing is given back.
 pub(super) fn crab<'a>(
     session: &mut Session,
     service: &Service,
@@ -65,7 +67,8 @@ fn quantity(command: Command<'_, '_>) -> Result<i64, RequestError> {
     command.argument(5).map_or(Ok(1), |text| integer("quantity", text))
 }
 
-/// The limit of these numbers. Its name keeps the counter of a key when burst and count change, as in redis-cell; with another period it is another.
+/// The limit of these numbers. Its name keeps the counter of a key when burst and count change, as
+/// in redis-cell; with another period it is another.
 fn bound(
     session: &mut Session,
     service: &Service,

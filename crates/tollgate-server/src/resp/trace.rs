@@ -1,4 +1,5 @@
-//! Traces of commands. Redis' protocol has no place for the trace of who asks, so each command begins one.
+//! Traces of commands. Redis' protocol has no place for the trace of who asks, so each command
+//! begins one.
 
 use super::commands;
 use super::parser::Command;
@@ -9,7 +10,8 @@ use crate::telemetry::{Span, Tracer};
 pub(super) struct Traced(Option<Box<Span>>);
 
 impl Traced {
-    /// Nothing where there are no traces. Its name is one of those that are known: what clients make up has no end.
+    /// Nothing where there are no traces. Its name is one of those that are known: what clients
+    /// make up has no end.
     #[inline]
     pub(super) fn begin(tracer: Option<&Tracer>, command: Command<'_, '_>) -> Traced {
         Traced(tracer.map(|tracer| {

@@ -1,8 +1,8 @@
 //! Commands between `MULTI` and `EXEC`.
 //!
-//! `EXEC` runs them in order, as if they had come one after the other: each is decided on by itself,
-//! and other clients may hit the same keys in between. A command that cannot be read (unknown, wrong
-//! number of arguments) aborts the whole transaction before any of it is charged.
+//! `EXEC` runs them in order, as if they had come one after the other: each is decided on by
+//! itself, and other clients may hit the same keys in between. A command that cannot be read
+//! (unknown, wrong number of arguments) aborts the whole transaction before any of it is charged.
 
 use super::limits::Limits;
 use super::parser::{Command, Parser};

@@ -4,8 +4,8 @@ use super::{Pattern, Rule};
 
 /// One node of the tree of a domain.
 ///
-/// An entry of a request meets, among the nodes of its level with its key, the one of the same value; else the first pattern that matches, as they were
-/// written; else the one without a value.
+/// An entry of a request meets, among the nodes of its level with its key, the one of the same
+/// value; else the first pattern that matches, as they were written; else the one without a value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Descriptor {
     /// The key of an entry.

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 /// Where a rule is written, for messages about it.
 ///
-/// All locations are equal, so that a rule which was only moved within its file counts as unchanged.
+/// All locations are equal, so that a rule which was only moved within its file counts as
+/// unchanged.
 #[derive(Clone, Debug, Default)]
 pub struct SourceLocation {
     /// The file; empty for a rule that is in no file.

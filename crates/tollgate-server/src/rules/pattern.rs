@@ -99,7 +99,8 @@ impl<T> Patterns<T> {
         self.exact.len() + self.wild.len()
     }
 
-    /// All of them: exact ones in the order of their texts, then those with `*` as they were written.
+    /// All of them: exact ones in the order of their texts, then those with `*` as they were
+    /// written.
     pub fn iter(&self) -> impl Iterator<Item = (String, &T)> {
         let text = |key: &[u8]| String::from_utf8_lossy(key).into_owned();
         let mut exact: Vec<_> = self.exact.iter().map(|(key, value)| (text(key), value)).collect();

@@ -9,10 +9,12 @@ use super::{EnvoyOptions, Patterns, SourceLocation};
 
 /// A limit with a name, and what operators want to be different for some keys.
 ///
-/// Where a key has several parts, patterns are for the last one: for a descriptor that is the value of its last entry.
+/// Where a key has several parts, patterns are for the last one: for a descriptor that is the value
+/// of its last entry.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rule {
-    /// In metrics and headers, and in the identity of its counters: a quota can change and the counts stay.
+    /// In metrics and headers, and in the identity of its counters: a quota can change and the
+    /// counts stay.
     pub name: String,
     /// What most keys get.
     pub treatment: Treatment,
@@ -67,7 +69,8 @@ impl Rule {
         }
     }
 
-    /// The policy with the name of this rule in every limit that has none, so that a quota can change and the counts stay.
+    /// The policy with the name of this rule in every limit that has none, so that a quota can
+    /// change and the counts stay.
     ///
     /// # Errors
     /// When the name is too long, or two limits would count in one place.

@@ -127,7 +127,8 @@ impl BoundRule {
         key.with_key(|key| self.limiter_of(key)).map_or(&[], Limiter::limits)
     }
 
-    /// What headers say of these limits whatever is decided; nothing for a key that is exempt or blocked.
+    /// What headers say of these limits whatever is decided; nothing for a key that is exempt or
+    /// blocked.
     #[must_use]
     pub fn shown_of<K: Key + ?Sized>(&self, key: &K) -> Option<&Shown> {
         key.with_key(|key| self.limiter_of(key)).ok().map(Limiter::shown)
@@ -160,7 +161,8 @@ impl BoundRule {
         Ok(Answer { verdict: self.verdict(decisions.allowed()), decisions })
     }
 
-    /// A hit without a future, where nobody has to be waited for; `None` where somebody has, and then nothing was asked.
+    /// A hit without a future, where nobody has to be waited for; `None` where somebody has, and
+    /// then nothing was asked.
     #[inline]
     pub(super) fn hit_now<K: Key + ?Sized>(&self, key: &K, cost: u64) -> Option<Answer> {
         let limiter = match key.with_key(|key| self.limiter_of(key)) {

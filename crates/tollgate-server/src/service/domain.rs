@@ -60,7 +60,8 @@ pub struct Match {
     pub key: DescriptorKey,
 }
 
-/// The key of a counter of a domain: keys and values of the entries in turn, the pattern instead of the value where it is shared.
+/// The key of a counter of a domain: keys and values of the entries in turn, the pattern instead of
+/// the value where it is shared.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct DescriptorKey(Box<[u8]>);
 

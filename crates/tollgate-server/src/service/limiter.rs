@@ -131,7 +131,8 @@ impl Limiter {
         }
     }
 
-    /// A hit without a future, where nobody has to be waited for; `None` where somebody has, and then nothing was asked.
+    /// A hit without a future, where nobody has to be waited for; `None` where somebody has, and
+    /// then nothing was asked.
     #[inline]
     pub fn hit_now<K: Key + ?Sized>(&self, key: &K, cost: u64) -> Option<Decision> {
         match &self.kind {

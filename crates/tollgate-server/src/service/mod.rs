@@ -70,7 +70,8 @@ impl Default for Defaults {
 impl From<&StoreSettings> for Defaults {
     fn from(store: &StoreSettings) -> Self {
         let defaults = Defaults { on_failure: store.on_failure, ..Defaults::default() };
-        // Limits that are kept prepared are never forgotten by the store: leave half of it to others.
+        // Limits that are kept prepared are never forgotten by the store: leave half of it to
+        // others.
         let half = store.max_limits.map_or(usize::MAX, |max| max / 2);
         Defaults { given: defaults.given.min(half), ..defaults }
     }
@@ -115,10 +116,12 @@ impl Service {
         &self.store
     }
 
-    /// Puts other rules in force. Counters of limits that keep their name, algorithm and period stay.
+    /// Puts other rules in force. Counters of limits that keep their name, algorithm and period
+    /// stay.
     ///
     /// # Errors
-    /// When the store cannot hold some of the limits: all of them, by file and line. Then the old rules stay in force.
+    /// When the store cannot hold some of the limits: all of them, by file and line. Then the old
+    /// rules stay in force.
     pub fn replace(&self, defaults: Defaults, rules: &RuleSet) -> Result<(), Problems> {
         let bounds = BoundRules::new(&self.store, defaults, rules)?;
         bounds.count_in(&self.observer);
@@ -144,7 +147,8 @@ impl Service {
         self.rules.load().limits.get(namespace)?.get(name).cloned()
     }
 
-    /// The rule of a domain for a descriptor, given as its entries; `None` if there is no limit on it.
+    /// The rule of a domain for a descriptor, given as its entries; `None` if there is no limit on
+    /// it.
     #[must_use]
     pub fn matching<E: Entry>(&self, domain: &str, entries: &[E]) -> Option<Match> {
         let rules = self.rules.load();
@@ -167,7 +171,8 @@ impl Service {
         Ok(bound)
     }
 
-    /// A number that is another one when what was [found](Service::resolve) or [given](Service::given) has to be looked for again.
+    /// A number that is another one when what was [found](Service::resolve) or
+    /// [given](Service::given) has to be looked for again.
     pub(crate) fn edition(&self) -> u64 {
         self.edition.load(Ordering::Acquire)
     }
@@ -198,7 +203,8 @@ impl Service {
         answer
     }
 
-    /// A hit without a future, where nobody has to be waited for, as on a store in this process; `None` where somebody has, and then nothing was asked.
+    /// A hit without a future, where nobody has to be waited for, as on a store in this process;
+    /// `None` where somebody has, and then nothing was asked.
     #[inline]
     pub fn hit_now<K: Key + ?Sized>(
         &self,

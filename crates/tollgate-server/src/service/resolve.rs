@@ -9,8 +9,9 @@ use super::Service;
 use super::bound_rule::BoundRule;
 use super::error::RequestError;
 
-/// Texts of limits that came with requests lately, so that they need not be parsed again. The limits
-/// themselves are kept in [`Given`](super::given::Given): a limit that is dropped there is dropped.
+/// Texts of limits that came with requests lately, so that they need not be parsed again. The
+/// limits themselves are kept in [`Given`](super::given::Given): a limit that is dropped there is
+/// dropped.
 #[derive(Debug, Default)]
 pub(crate) struct Texts(RwLock<Kept>);
 
@@ -55,7 +56,8 @@ impl Texts {
 }
 
 impl Service {
-    /// The rule of that name; if there is none, the limit that the text describes: `"api"` or `"10/second"`.
+    /// The rule of that name; if there is none, the limit that the text describes: `"api"` or
+    /// `"10/second"`.
     ///
     /// # Errors
     /// When it is neither, or the store cannot hold it.

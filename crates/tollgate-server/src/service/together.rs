@@ -33,13 +33,16 @@ impl<K: Key> Item<'_, K> {
 }
 
 impl Service {
-    /// Hits several keys, all or nothing. There is an answer for each item, in order, of what its own limits say; the whole passes if
-    /// [all of them do](Answer::passes). Otherwise nothing is charged but limits that charge denied hits.
+    /// Hits several keys, all or nothing. There is an answer for each item, in order, of what its
+    /// own limits say; the whole passes if [all of them do](Answer::passes). Otherwise nothing is
+    /// charged but limits that charge denied hits.
     ///
-    /// A rule in shadow mode stands in nobody's way: it is hit if the others pass, and looked at if they do not.
+    /// A rule in shadow mode stands in nobody's way: it is hit if the others pass, and looked at if
+    /// they do not.
     ///
     /// # Errors
-    /// As [`ask`](Service::ask); and when one counter is named twice, or the store cannot decide these keys at once.
+    /// As [`ask`](Service::ask); and when one counter is named twice, or the store cannot decide
+    /// these keys at once.
     pub async fn hit_all<K: Key>(
         &self,
         items: &[Item<'_, K>],

@@ -4,7 +4,8 @@ use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::str::FromStr;
 
-/// An address to listen on, or `off`. A port alone is one of this machine, which nobody else can reach.
+/// An address to listen on, or `off`. A port alone is one of this machine, which nobody else can
+/// reach.
 ///
 /// ```
 /// use tollgate_server::settings::Address;

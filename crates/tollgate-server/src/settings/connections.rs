@@ -31,7 +31,8 @@ pub struct ConnectionSettings {
     /// How long connections may go on when the server is told to stop.
     #[serde(with = "span")]
     pub grace: Duration,
-    /// How long the server says that it is not ready before it stops, so that load balancers notice.
+    /// How long the server says that it is not ready before it stops, so that load balancers
+    /// notice.
     #[serde(with = "span")]
     pub drain_delay: Duration,
 }

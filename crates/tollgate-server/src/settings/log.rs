@@ -17,7 +17,8 @@ pub struct LogSettings {
     pub format: LogFormat,
 }
 
-/// Which lines are written: `off`, `error`, `warn`, `info`, `debug` or `trace`, and other levels for parts of the program.
+/// Which lines are written: `off`, `error`, `warn`, `info`, `debug` or `trace`, and other levels
+/// for parts of the program.
 ///
 /// ```
 /// use tollgate_server::settings::LogLevel;
@@ -42,7 +43,8 @@ impl LogLevel {
 impl FromStr for LogLevel {
     type Err = String;
 
-    /// Stricter than `EnvFilter`, which takes a word that is no level for the name of a part and then writes nothing else.
+    /// Stricter than `EnvFilter`, which takes a word that is no level for the name of a part and
+    /// then writes nothing else.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let is_level =
             |level: &str| LogLevel::KNOWN.iter().any(|known| known.eq_ignore_ascii_case(level));
@@ -97,7 +99,8 @@ pub enum LogFormat {
 pub struct TraceSettings {
     /// A collector that takes OTLP over HTTP; without one there are no traces.
     pub endpoint: Option<String>,
-    /// How many of those requests are traced that are not part of a trace: 1.0 is all, 0.01 one of a hundred.
+    /// How many of those requests are traced that are not part of a trace: 1.0 is all, 0.01 one of
+    /// a hundred.
     pub sample: f64,
     /// What this server is called in traces.
     pub service: String,

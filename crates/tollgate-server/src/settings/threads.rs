@@ -23,8 +23,8 @@ impl Threads {
         self.0
     }
 
-    /// One for each core but one: that is left to the network and to who asks, who is often on the same machine. A thread that shares a core with them
-    /// makes both wait.
+    /// One for each core but one: that is left to the network and to who asks, who is often on the
+    /// same machine. A thread that shares a core with them makes both wait.
     #[must_use]
     pub fn on(cores: usize) -> Threads {
         Threads(cores.saturating_sub(1).clamp(1, Threads::MOST))

@@ -68,7 +68,8 @@ impl Tracer {
         Ok(Some(Tracer { provider, tracer }))
     }
 
-    /// A request with these headers begins; if they name a trace (`traceparent`), it is part of that.
+    /// A request with these headers begins; if they name a trace (`traceparent`), it is part of
+    /// that.
     #[must_use]
     pub fn request(&self, name: impl Into<Cow<'static, str>>, headers: &HeaderMap) -> Span {
         let parent = TraceContextPropagator::new().extract(&HeaderExtractor(headers));

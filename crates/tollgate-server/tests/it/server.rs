@@ -46,7 +46,8 @@ impl Server {
         server.run(&[&["--config", "tollgate.toml"], arguments].concat(), more)
     }
 
-    /// Starts it, and waits until it is ready. Ports that the arguments do not name are where they are to be.
+    /// Starts it, and waits until it is ready. Ports that the arguments do not name are where they
+    /// are to be.
     pub(crate) fn run(mut self, arguments: &[&str], more: impl FnOnce(&mut Command)) -> Server {
         self.launch(arguments, more);
         self

@@ -1,4 +1,5 @@
-//! Exact totals under concurrent callers: threads with handles of their own, and calls in flight together on each.
+//! Exact totals under concurrent callers: threads with handles of their own, and calls in flight
+//! together on each.
 
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
@@ -105,7 +106,8 @@ pub fn takes_share_out_exactly_the_limit<S: Subject>(subject: &S) {
     }
 }
 
-/// Callers that hit and give back: never more than the limit is held at once, and nothing is in use at the end.
+/// Callers that hit and give back: never more than the limit is held at once, and nothing is in use
+/// at the end.
 pub fn refunds_amid_hits_leave_an_exact_count<S: Subject>(subject: &S) {
     // Fewer than there are threads, so that two of them can be wrong at once.
     const QUOTA: u64 = 1;
@@ -119,7 +121,8 @@ pub fn refunds_amid_hits_leave_an_exact_count<S: Subject>(subject: &S) {
             for _ in 0..60 {
                 let hit = own.hit(START, "key");
                 if hit.allowed() {
-                    // Counted after the charge and until before the refund: never above what is charged.
+                    // Counted after the charge and until before the refund: never above what is
+                    // charged.
                     most = most.max(held.fetch_add(1, Ordering::SeqCst) + 1);
                     std::thread::yield_now();
                     held.fetch_sub(1, Ordering::SeqCst);
@@ -134,7 +137,8 @@ pub fn refunds_amid_hits_leave_an_exact_count<S: Subject>(subject: &S) {
     }
 }
 
-/// Callers of policies that share limits: none of them is passed, each counts what was admitted, and what was refused for a moment is not lost.
+/// Callers of policies that share limits: none of them is passed, each counts what was admitted,
+/// and what was refused for a moment is not lost.
 pub fn concurrent_policies_never_pass_a_limit<S: Subject>(subject: &S) {
     let ground = Ground::new(subject);
     let policy = |text: &str| text.parse::<Policy>().expect(text);
@@ -179,7 +183,8 @@ pub fn concurrent_policies_never_pass_a_limit<S: Subject>(subject: &S) {
     }
 }
 
-/// Groups of keys in different orders, and single hits in between: no limit is passed, and nothing stays charged that was refused.
+/// Groups of keys in different orders, and single hits in between: no limit is passed, and nothing
+/// stays charged that was refused.
 pub fn concurrent_groups_never_pass_a_limit<S: Subject>(subject: &S) {
     const QUOTA: u64 = 60;
     const ORDERS: [[u64; 3]; THREADS] = [[1, 2, 3], [3, 2, 1], [2, 3, 1]];

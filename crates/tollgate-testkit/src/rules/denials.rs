@@ -1,4 +1,5 @@
-//! Denials that a limiter remembers are those that the store would give. Where a store's guard remembers none, the same must hold.
+//! Denials that a limiter remembers are those that the store would give. Where a store's guard
+//! remembers none, the same must hold.
 
 use std::time::Duration;
 
@@ -38,7 +39,8 @@ fn same_times(got: &Decision, wanted: &Decision) -> Result<(), String> {
     Err(format!("got    {got:?}\nwanted {wanted:?}"))
 }
 
-/// Asked again and again for the same cost and for more: every field is that of the store, until the very microsecond at which it would pass.
+/// Asked again and again for the same cost and for more: every field is that of the store, until
+/// the very microsecond at which it would pass.
 pub fn a_remembered_denial_answers_as_the_store_would<S: Subject>(subject: &S) {
     let ground = Ground::new(subject);
     for algorithm in REMEMBERED {
@@ -63,7 +65,8 @@ pub fn a_remembered_denial_answers_as_the_store_would<S: Subject>(subject: &S) {
                     let got = limited.hit_n(time, &key, cost);
                     let source = matches!(got.source(), Source::Store | Source::DenialCache);
                     assert!(source, "{limit}: from {:?}", got.source());
-                    // The log of a moving window stays in the store: what of it has left since is not known here.
+                    // The log of a moving window stays in the store: what of it has left since is
+                    // not known here.
                     let log = limit.algorithm() == Algorithm::MovingWindow;
                     let same = if log && got.source() == Source::DenialCache {
                         same_times(&got, &wanted)
@@ -95,7 +98,8 @@ pub fn a_smaller_cost_is_not_denied_from_memory<S: Subject>(subject: &S) {
     }
 }
 
-/// A remembered denial knows of what this process has charged since: by hits of a smaller cost, takes, charges, and groups.
+/// A remembered denial knows of what this process has charged since: by hits of a smaller cost,
+/// takes, charges, and groups.
 pub fn a_remembered_denial_knows_of_later_charges<S: Subject>(subject: &S) {
     let ground = Ground::new(subject);
     for algorithm in REMEMBERED {
@@ -137,7 +141,8 @@ pub fn a_remembered_denial_knows_of_later_charges<S: Subject>(subject: &S) {
     }
 }
 
-/// A refund, with or without a receipt, a set, a reset and a clear through this handle are seen at once.
+/// A refund, with or without a receipt, a set, a reset and a clear through this handle are seen at
+/// once.
 pub fn giving_back_ends_a_remembered_denial<S: Subject>(subject: &S) {
     let ground = Ground::new(subject);
     for algorithm in REMEMBERED {
@@ -178,7 +183,8 @@ pub fn giving_back_ends_a_remembered_denial<S: Subject>(subject: &S) {
     }
 }
 
-/// Every attempt on an elastic window and on a limit that charges denied hits reaches the store: they change its state.
+/// Every attempt on an elastic window and on a limit that charges denied hits reaches the store:
+/// they change its state.
 pub fn denials_that_change_the_state_are_never_remembered<S: Subject>(subject: &S) {
     let ground = Ground::new(subject);
     let texts = [

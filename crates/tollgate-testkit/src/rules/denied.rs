@@ -8,7 +8,8 @@ use crate::ground::{Ground, HOUR, START, TICK, before, limit};
 use crate::model::same;
 use crate::subject::Subject;
 
-/// Two keys with the same history, and `f` done to the second: whoever asks later, for whatever cost, must not see a difference.
+/// Two keys with the same history, and `f` done to the second: whoever asks later, for whatever
+/// cost, must not see a difference.
 fn leaves_no_trace<S: Subject>(
     store: &Straight<'_, '_, S>,
     name: &str,
@@ -37,7 +38,8 @@ fn leaves_no_trace<S: Subject>(
     }
 }
 
-/// A denied hit costs nothing and changes nothing: seen through every field, for many costs and at many later times.
+/// A denied hit costs nothing and changes nothing: seen through every field, for many costs and at
+/// many later times.
 pub fn a_denied_hit_leaves_the_state_equal<S: Subject>(subject: &S) {
     let ground = Ground::new(subject);
     for algorithm in Algorithm::ALL {

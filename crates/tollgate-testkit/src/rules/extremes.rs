@@ -7,7 +7,8 @@ use crate::beside::Beside;
 use crate::ground::{DAY, Ground, HOUR, START, TICK, YEAR, before, limit};
 use crate::subject::Subject;
 
-/// Quotas and periods at their bounds, and products that leave no room in 53 or 64 bits. For buckets with a burst, too.
+/// Quotas and periods at their bounds, and products that leave no room in 53 or 64 bits. For
+/// buckets with a burst, too.
 const ANY: [&str; 10] = [
     "1/millisecond",
     "1000000000000/millisecond",
@@ -46,7 +47,8 @@ fn texts() -> Vec<String> {
     texts
 }
 
-/// Extreme limits answer as the definition in every field: whole capacities, single units, and all but one, now, a moment and years later.
+/// Extreme limits answer as the definition in every field: whole capacities, single units, and all
+/// but one, now, a moment and years later.
 pub fn extreme_limits_equal_the_definition<S: Subject>(subject: &S) {
     let ground = Ground::new(subject);
     for text in texts() {
@@ -75,7 +77,8 @@ pub fn extreme_limits_equal_the_definition<S: Subject>(subject: &S) {
     }
 }
 
-/// Charges, sets and refunds of any size saturate: no wrap, no error, and the key comes back when its time has come.
+/// Charges, sets and refunds of any size saturate: no wrap, no error, and the key comes back when
+/// its time has come.
 pub fn counts_saturate<S: Subject>(subject: &S) {
     let ground = Ground::new(subject);
     for text in texts() {

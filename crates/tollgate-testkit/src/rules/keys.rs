@@ -22,7 +22,8 @@ fn is_a_key_of_its_own<S: Subject>(limited: &Limited<'_, S>, key: impl Key) {
     assert!(!limited.hit(START, &key).allowed(), "{name} was not remembered");
 }
 
-/// Keys of any bytes and any form are keys of their own: empty, with zeros, separators and bytes that are no text; tuples that look alike; tagged.
+/// Keys of any bytes and any form are keys of their own: empty, with zeros, separators and bytes
+/// that are no text; tuples that look alike; tagged.
 pub fn different_keys_never_share_a_counter<S: Subject>(subject: &S) {
     let ground = Ground::new(subject);
     for one in ground.of_texts(["1/hour", "1/hour moving-window", "1/hour sliding-window"]) {
@@ -73,7 +74,8 @@ pub fn random_keys_never_share_a_counter<S: Subject>(subject: &S) {
 
 type Pair = (Vec<u8>, Vec<u8>);
 
-/// Two pairs that may be one when they are joined: a separator inside of the one stands between the parts of the other.
+/// Two pairs that may be one when they are joined: a separator inside of the one stands between the
+/// parts of the other.
 fn alike(random: &mut Random) -> (Pair, Pair) {
     let separator: &[u8] = [&b""[..], b":", b"/", b"\0", b"_", b", "][random.index(5)];
     let piece = |random: &mut Random| {
@@ -130,7 +132,8 @@ pub fn integers_and_addresses_are_their_text<S: Subject>(subject: &S) {
     assert!(!one.hit(START, KeyRef::plain(b"42")).allowed());
 }
 
-/// The same limit and key in another namespace is another counter; in the same namespace it is the same, through any handle and in a policy.
+/// The same limit and key in another namespace is another counter; in the same namespace it is the
+/// same, through any handle and in a policy.
 pub fn namespaces_never_share_a_counter<S: Subject>(subject: &S) {
     let ground = Ground::new(subject);
     let mine = limit("1/hour");

@@ -8,7 +8,8 @@ use tollgate::{Clock, Decision, Error, Key, SystemClock};
 use crate::ground::{Ground, HOUR, Limited};
 use crate::subject::{Kept, Subject};
 
-/// Where libraries forgot too early: below a second, beyond thirty days, where the refill takes longer than the period.
+/// Where libraries forgot too early: below a second, beyond thirty days, where the refill takes
+/// longer than the period.
 const LIMITS: [&str; 22] = [
     "5/millisecond",
     "5/100 ms fixed-window",
@@ -37,7 +38,8 @@ const LIMITS: [&str; 22] = [
 /// What no store need be able to count down from.
 const LONGEST_TTL: Duration = Duration::from_secs(100 * 365 * 24 * 3_600);
 
-/// What is kept after a call, by the store's own clock, and how long the call and the asking took together.
+/// What is kept after a call, by the store's own clock, and how long the call and the asking took
+/// together.
 fn after<S: Subject>(
     ground: &Ground<'_, S>,
     limited: &Limited<'_, S>,
@@ -86,7 +88,8 @@ fn for_each_state<S: Subject>(subject: &S, check: impl Fn(&str, &Decision, Kept,
     }
 }
 
-/// A TTL covers the time until the state equals a fresh one: the refill of a bucket, both windows of a sliding one, what was charged beyond the limit.
+/// A TTL covers the time until the state equals a fresh one: the refill of a bucket, both windows
+/// of a sliding one, what was charged beyond the limit.
 pub fn state_lives_until_it_equals_a_fresh_one<S: Subject>(subject: &S) {
     for_each_state(subject, |what, decision, kept, took| {
         let needed = decision.reset_after();
@@ -100,8 +103,8 @@ pub fn state_lives_until_it_equals_a_fresh_one<S: Subject>(subject: &S) {
     });
 }
 
-/// And it ends: within twice that time and an hour, which leaves room for rounding, clocks and coarse timers. What matters for more than a century
-/// may stay.
+/// And it ends: within twice that time and an hour, which leaves room for rounding, clocks and
+/// coarse timers. What matters for more than a century may stay.
 pub fn state_does_not_live_for_ever<S: Subject>(subject: &S) {
     for_each_state(subject, |what, decision, kept, _| {
         let most = decision.reset_after() * 2 + HOUR;
@@ -113,7 +116,8 @@ pub fn state_does_not_live_for_ever<S: Subject>(subject: &S) {
     });
 }
 
-/// Nothing is kept of a key that was only looked at or refused, or that is fresh again by a refund, a set, a reset or a clear.
+/// Nothing is kept of a key that was only looked at or refused, or that is fresh again by a refund,
+/// a set, a reset or a clear.
 pub fn fresh_keys_take_no_room<S: Subject>(subject: &S) {
     let ground = Ground::new(subject);
     for limited in ground.of_all(3, HOUR) {

@@ -46,8 +46,8 @@ fn until_it_answers<S: Subject>(limited: &Limited<'_, S>) {
     }
 }
 
-/// Every operation on a broken store is an error within its deadline, and an error of the store; none is a decision. Again and again: the breaker
-/// changes nothing about it.
+/// Every operation on a broken store is an error within its deadline, and an error of the store;
+/// none is a decision. Again and again: the breaker changes nothing about it.
 pub fn a_broken_store_gives_errors_in_time<S: Subject>(subject: &S) {
     let ground = Ground::new(subject);
     let limited = limited(&ground, "5/365 days");
@@ -87,7 +87,8 @@ pub fn a_broken_store_gives_errors_in_time<S: Subject>(subject: &S) {
     subject.mend_store();
 }
 
-/// What a limiter is to do without its store is done: error, open, closed, or a share of the limit. The decisions say so.
+/// What a limiter is to do without its store is done: error, open, closed, or a share of the limit.
+/// The decisions say so.
 pub fn without_the_store_the_rule_of_the_limiter_holds<S: Subject>(subject: &S) {
     let ground = Ground::new(subject);
     let limited = limited(&ground, "8/365 days");
@@ -137,7 +138,8 @@ pub fn a_mended_store_answers_again<S: Subject>(subject: &S) {
     assert_eq!(admitted.count(), 5);
 }
 
-/// An error says whether the call may have been executed: what was [`Unavailable`](ErrorKind::Unavailable) was not. Callers run while the store breaks.
+/// An error says whether the call may have been executed: what was
+/// [`Unavailable`](ErrorKind::Unavailable) was not. Callers run while the store breaks.
 pub fn an_unavailable_call_was_not_executed<S: Subject>(subject: &S) {
     let ground = Ground::new(subject);
     let limited = limited(&ground, "1000000/365 days fixed-window-per-key");

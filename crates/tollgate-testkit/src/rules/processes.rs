@@ -1,6 +1,7 @@
 //! Several processes on one store. Claimed by `processes`.
 //!
-//! The rule starts its own test binary again, with the name of its own test and the address of the store in the environment.
+//! The rule starts its own test binary again, with the name of its own test and the address of the
+//! store in the environment.
 
 use std::process::{Child, Command, Stdio};
 
@@ -17,7 +18,8 @@ const CHILDREN: usize = 3;
 const QUOTA: u64 = 150;
 const FRESH_KEYS: u64 = 100;
 
-/// Their totals are exact whether or not the processes meet in time: together they try three times as often as passes.
+/// Their totals are exact whether or not the processes meet in time: together they try three times
+/// as often as passes.
 const LIMITS: [&str; 8] = [
     "150/365 days",
     "150/365 days token-bucket",
@@ -32,8 +34,8 @@ const LIMITS: [&str; 8] = [
 /// What a child says of each limit, then of the fresh keys.
 const SAYS: &str = "tollgate-testkit admitted:";
 
-/// Processes on one key admit exactly the limit together, and on fresh keys with a limit of one exactly one each. `test` is the path of the test that
-/// runs this rule, `make` its subject.
+/// Processes on one key admit exactly the limit together, and on fresh keys with a limit of one
+/// exactly one each. `test` is the path of the test that runs this rule, `make` its subject.
 pub fn several_processes_admit_exactly_the_limit<S: Subject>(test: &str, make: impl FnOnce() -> S) {
     if let (Ok(address), Ok(namespace)) = (std::env::var(ADDRESS), std::env::var(NAMESPACE)) {
         let subject = S::connect(&address).expect("an address of Subject::address");

@@ -32,7 +32,8 @@ fn wait_at<S: Subject>(limited: &Limited<'_, S>, now: Timestamp, key: impl Key) 
     limited.peek(now, key).retry_after().expect("one fits")
 }
 
-/// Periods of 1 ms, 100 ms, 1.5 s, 31 days and a year: the burst passes at one instant, and no more.
+/// Periods of 1 ms, 100 ms, 1.5 s, 31 days and a year: the burst passes at one instant, and no
+/// more.
 pub fn no_more_than_the_burst_at_one_instant<S: Subject>(subject: &S) {
     for_each_limit(subject, |limited| {
         let limit = limited.limit();
@@ -70,8 +71,8 @@ pub fn retry_after_is_exact<S: Subject>(subject: &S) {
     });
 }
 
-/// A clock that jumps back by a second, a day, a year: nothing more is admitted, then or on the way forward, and nothing is locked for longer than
-/// the jump and the limit's own wait.
+/// A clock that jumps back by a second, a day, a year: nothing more is admitted, then or on the way
+/// forward, and nothing is locked for longer than the jump and the limit's own wait.
 pub fn a_jump_back_admits_nothing_and_locks_no_longer<S: Subject>(subject: &S) {
     for_each_limit(subject, |limited| {
         for (n, jump) in JUMPS.into_iter().enumerate() {

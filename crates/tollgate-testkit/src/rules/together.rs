@@ -11,7 +11,8 @@ pub fn all_keys_are_charged_or_none<S: Subject>(subject: &S) {
     let ground = Ground::new(subject);
     for limited in ground.of_all(3, HOUR) {
         let limit = limited.limit();
-        // More keys than a policy has limits, and a tag so that every store can decide them at once.
+        // More keys than a policy has limits, and a tag so that every store can decide them at
+        // once.
         let keys: Vec<_> = (0..20).map(|n| Tagged("tag", n)).collect();
         let all = |cost| {
             let items: Vec<_> = keys.iter().map(|key| limited.inner.item(key, cost)).collect();
@@ -78,7 +79,8 @@ pub fn a_policy_charges_each_limit_once_or_none<S: Subject>(subject: &S) {
     }
 }
 
-/// In a refused policy or group the limits that charge denied hits are charged all the same, whichever limit refused; the others are not.
+/// In a refused policy or group the limits that charge denied hits are charged all the same,
+/// whichever limit refused; the others are not.
 pub fn a_denial_charges_the_limits_that_charge_denied<S: Subject>(subject: &S) {
     let ground = Ground::new(subject);
     for algorithm in ["fixed-window", "fixed-window-per-key", "elastic-window"] {
@@ -115,7 +117,8 @@ pub fn many_keys_are_hit_each_on_its_own<S: Subject>(subject: &S) {
     }
 }
 
-/// An empty list, one key of one limit twice and limiters of two stores are errors of the call; nothing is charged.
+/// An empty list, one key of one limit twice and limiters of two stores are errors of the call;
+/// nothing is charged.
 pub fn requests_without_sense_are_errors<S: Subject>(subject: &S) {
     let ground = Ground::new(subject);
     let one = ground.limited(&limit("9/hour name=a"));

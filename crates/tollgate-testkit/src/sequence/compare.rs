@@ -8,8 +8,8 @@ use crate::ground::DEADLINE;
 
 pub(super) type Checked = Result<(), String>;
 
-/// An answer from memory is of an earlier state: units may have been added since, none given back. So it is a refusal, as the store's would be,
-/// and ends no later.
+/// An answer from memory is of an earlier state: units may have been added since, none given back.
+/// So it is a refusal, as the store's would be, and ends no later.
 pub(super) fn remembered(got: &[Decision], wanted: &[Decision]) -> Checked {
     let refused = |decisions: &[Decision]| !decisions.iter().all(Decision::allowed);
     let wait = |decisions: &[Decision]| {

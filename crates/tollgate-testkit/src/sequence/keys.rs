@@ -2,7 +2,8 @@
 
 use tollgate::{Key, KeyRef, Tagged};
 
-/// A key by its number. The first [`TAGGED`](AnyKey::TAGGED) share a tag, so that every store can decide them together.
+/// A key by its number. The first [`TAGGED`](AnyKey::TAGGED) share a tag, so that every store can
+/// decide them together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct AnyKey(pub(crate) usize);
 

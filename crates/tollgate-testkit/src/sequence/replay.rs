@@ -19,7 +19,8 @@ use crate::subject::Subject;
 pub(crate) enum Way {
     /// Straight to the store: nothing but its own answers, at times that also go back.
     Store,
-    /// Through limiters, as users do: with remembered denials where the store has them, at times that only go forward.
+    /// Through limiters, as users do: with remembered denials where the store has them, at times
+    /// that only go forward.
     Limiters,
 }
 
@@ -63,7 +64,8 @@ impl<'s, S: Subject> Replay<'s, S> {
         let of_index = |index: &usize| ground.limited(&limit(LIMITS[*index]));
         let mut limiters: Vec<_> = case.limits.iter().filter_map(of_index).collect();
         if way == Way::Limiters {
-            // What is remembered of one quota is not corrected by what another of the same name lets leak.
+            // What is remembered of one quota is not corrected by what another of the same name
+            // lets leak.
             let mut seen = HashSet::new();
             limiters.retain(|limited| seen.insert(limited.limit().identity()));
         }
@@ -79,8 +81,8 @@ impl<'s, S: Subject> Replay<'s, S> {
         Some(Replay { ground, way, limits, limiters, prepared, policy, model, receipts, charges })
     }
 
-    /// Some limits of the case may not be there, where the store does not hold them. Of those that are, some calls would count further than the
-    /// store can.
+    /// Some limits of the case may not be there, where the store does not hold them. Of those that
+    /// are, some calls would count further than the store can.
     fn can(&mut self, on: On, now: Timestamp, op: Op) -> bool {
         let Some(limit) = self.limits.get(on.limit) else { return false };
         let most = self.ground.subject.counts_to(limit);
@@ -212,7 +214,8 @@ impl<'s, S: Subject> Replay<'s, S> {
 
     fn each(&mut self, now: Timestamp, asks: &[(On, Op)]) -> Checked {
         let mut asks = self.in_one_lane(asks);
-        // What the earlier ones of this call add is not known yet: no more than one of each counter that cannot count without end.
+        // What the earlier ones of this call add is not known yet: no more than one of each counter
+        // that cannot count without end.
         asks.retain(|(on, op)| self.can(*on, now, *op));
         if asks
             .iter()
@@ -366,7 +369,8 @@ impl<'s, S: Subject> Replay<'s, S> {
             (On { limit: *limit, key }, Op::Refund(*receipt))
         };
         let asks: Vec<_> = limits.zip(&receipts).map(ask).collect();
-        // Through a policy limiter it goes by the decision, which must not outlive its own call here: limit by limit is the same.
+        // Through a policy limiter it goes by the decision, which must not outlive its own call
+        // here: limit by limit is the same.
         let got = match self.way {
             Way::Store => told(self.in_store(now, &asks, Mode::Each))?,
             Way::Limiters => asks

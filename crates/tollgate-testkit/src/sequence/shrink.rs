@@ -6,7 +6,8 @@ use crate::ground::Ground;
 use crate::random::{Random, SEED, cases, seed};
 use crate::subject::Subject;
 
-/// Runs that many random cases and tells of the first that fails: its seed, its calls, and what differed.
+/// Runs that many random cases and tells of the first that fails: its seed, its calls, and what
+/// differed.
 pub(crate) fn for_any_case<S: Subject>(subject: &S, usual: u64, way: Way) {
     let first = seed();
     let ground = Ground::new(subject);

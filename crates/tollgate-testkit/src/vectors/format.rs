@@ -8,11 +8,14 @@
 //! at 250ms  refund @1  -> allow used 0 left 3 reset 0s
 //! ```
 //!
-//! - `limit TEXT` begins a block: a fresh key under this limit. Blank lines and lines that begin with `#` say nothing to the machine.
-//! - `at TIME OPERATION -> allow|deny FIELDS`. Times count from [`EPOCH`] and may go back. Only the fields that are written are checked:
-//!   `used N`, `left N`, `retry DURATION|never`, `reset DURATION`, each at most once.
-//! - Operations: `hit [N]`, `peek [N]`, `take N`, `charge N`, `set N`, `refund N`, `refund @LINE` (by the receipt of the block's LINE-th
-//!   `at`, from 1), `usage`, `reset`. What decides nothing is written with `allow`.
+//! - `limit TEXT` begins a block: a fresh key under this limit. Blank lines and lines that begin
+//!   with `#` say nothing to the machine.
+//! - `at TIME OPERATION -> allow|deny FIELDS`. Times count from [`EPOCH`] and may go back. Only the
+//!   fields that are written are checked: `used N`, `left N`, `retry DURATION|never`, `reset
+//!   DURATION`, each at most once.
+//! - Operations: `hit [N]`, `peek [N]`, `take N`, `charge N`, `set N`, `refund N`, `refund @LINE`
+//!   (by the receipt of the block's LINE-th `at`, from 1), `usage`, `reset`. What decides nothing
+//!   is written with `allow`.
 //! - Durations are a number and `us ms s m h d`; seconds may have up to six decimals.
 
 use std::fmt;

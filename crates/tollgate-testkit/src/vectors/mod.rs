@@ -1,4 +1,5 @@
-//! Vectors: timelines that people read and every store replays. They stand in `vectors/` of this crate, in the format that [`read`] tells.
+//! Vectors: timelines that people read and every store replays. They stand in `vectors/` of this
+//! crate, in the format that [`read`] tells.
 
 mod format;
 mod replay;
@@ -12,7 +13,8 @@ macro_rules! files {
     };
 }
 
-/// All files: their names and their text. First one for each algorithm, then what other limiters were recorded to answer.
+/// All files: their names and their text. First one for each algorithm, then what other limiters
+/// were recorded to answer.
 pub const FILES: [(&str, &str); 12] = files![
     "elastic_window.txt",
     "fixed_window.txt",

@@ -121,7 +121,8 @@ impl fmt::Display for Expected {
 /// Replays a block on a fresh key.
 ///
 /// # Errors
-/// The first step that was answered otherwise: its place, what was asked, expected and found. Later steps stand on it and say no more.
+/// The first step that was answered otherwise: its place, what was asked, expected and found. Later
+/// steps stand on it and say no more.
 pub fn replay(block: &Block, subject: &mut dyn Answerer) -> Result<(), String> {
     let mut receipts: Vec<Receipt> = Vec::new();
     for step in &block.steps {

@@ -1,5 +1,5 @@
-//! Stores with a planted fault. Every fault must be caught by the rule that is named for it, else the rule proves nothing; the same store without
-//! one is the counter-proof.
+//! Stores with a planted fault. Every fault must be caught by the rule that is named for it, else
+//! the rule proves nothing; the same store without one is the counter-proof.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::OnceLock;

@@ -11,7 +11,8 @@ fn clock() -> ManualClock {
     ManualClock::new(Timestamp::from_micros(1_790_000_000_000_000))
 }
 
-/// The rules let the time go back. Who cleans at a time ahead remembers that it was there, so the suite runs without cleaning.
+/// The rules let the time go back. Who cleans at a time ahead remembers that it was there, so the
+/// suite runs without cleaning.
 const NEVER: Duration = Duration::MAX;
 
 conformance!(memory, || {
@@ -26,7 +27,8 @@ conformance!(memory_chosen_at_run_time, || {
     OneStore::new(AnyStore::new(InProcess::new(memory)))
 });
 
-/// Its states are of a fixed size: a log has no place there, and counts are sure to be exact up to sixteen times the capacity.
+/// Its states are of a fixed size: a log has no place there, and counts are sure to be exact up to
+/// sixteen times the capacity.
 struct OnAtomic(InProcess<Atomic<ManualClock>>);
 
 impl Subject for OnAtomic {

@@ -1,4 +1,5 @@
-//! The vectors themselves: they are well-formed, and the pure functions answer them. The stores replay them in the suite.
+//! The vectors themselves: they are well-formed, and the pure functions answer them. The stores
+//! replay them in the suite.
 
 use tollgate::Algorithm;
 use tollgate_testkit::vectors::{self, Block, EPOCH, Pure, read, replay, show};

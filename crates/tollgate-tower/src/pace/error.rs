@@ -16,9 +16,11 @@ use std::time::Duration;
 pub enum PaceError<E> {
     /// It was sent, and that failed.
     Inner(E),
-    /// It was not sent: its turn would come later than it may wait. How long from now; nothing if it never does.
+    /// It was not sent: its turn would come later than it may wait. How long from now; nothing if
+    /// it never does.
     TooLong(Option<Duration>),
-    /// It was not sent: the store of the limiter did not answer, and the limiter has no rule for that.
+    /// It was not sent: the store of the limiter did not answer, and the limiter has no rule for
+    /// that.
     Store(tollgate::Error),
 }
 

@@ -7,7 +7,8 @@ use std::time::Duration;
 use tollgate::Timestamp;
 use tollgate_http::RequestKey;
 
-/// At this many keys those are dropped whose time is over, and if there is none, the one whose time is over first. Looking for it takes a look at all: keep it small.
+/// At this many keys those are dropped whose time is over, and if there is none, the one whose time
+/// is over first. Looking for it takes a look at all: keep it small.
 const MAX_KEYS: usize = 1_000;
 
 /// Until when each key is held.

@@ -1,7 +1,9 @@
 //! The other side: a client that waits its turn and obeys what servers ask for.
 //!
-//! Before a request: what a server has asked for is over, then the own limiter has a unit, then nobody has asked for more in the meantime. After the
-//! response: what it asks for is remembered. Nothing is sent twice; who wants that puts a retry around this layer, and every attempt waits its turn.
+//! Before a request: what a server has asked for is over, then the own limiter has a unit, then
+//! nobody has asked for more in the meantime. After the response: what it asks for is remembered.
+//! Nothing is sent twice; who wants that puts a retry around this layer, and every attempt waits
+//! its turn.
 
 mod error;
 mod holds;
@@ -27,12 +29,14 @@ use holds::Holds;
 /// The longest wait unless told otherwise.
 const MAX_WAIT: Duration = Duration::from_secs(30);
 
-/// What a server asks for is remembered no longer than this, lest one wrong header silences a client for good.
+/// What a server asks for is remembered no longer than this, lest one wrong header silences a
+/// client for good.
 const LONGEST_HOLD: Duration = Duration::from_secs(24 * 60 * 60);
 
 type KeyFn = dyn Fn(&Head<'_>, &str) -> Vec<u8> + Send + Sync;
 
-/// Makes a client stay under a limit and obey `Retry-After` and `RateLimit` of the responses it gets. By host, unless told otherwise.
+/// Makes a client stay under a limit and obey `Retry-After` and `RateLimit` of the responses it
+/// gets. By host, unless told otherwise.
 ///
 /// ```
 /// use std::time::Duration;
@@ -81,7 +85,8 @@ impl<D: Decider> PaceLayer<D> {
         self
     }
 
-    /// How long a request waits at most; if it would take longer it fails at once. Default 30 seconds.
+    /// How long a request waits at most; if it would take longer it fails at once. Default 30
+    /// seconds.
     ///
     /// See the example of [`PaceLayer`].
     #[must_use]
@@ -90,7 +95,8 @@ impl<D: Decider> PaceLayer<D> {
         self
     }
 
-    /// Tells the time by another clock, for tests. It should run as fast as the timer of the runtime.
+    /// Tells the time by another clock, for tests. It should run as fast as the timer of the
+    /// runtime.
     ///
     /// ```
     /// # use tollgate::{ManualClock, Memory};

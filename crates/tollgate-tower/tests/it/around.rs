@@ -1,4 +1,5 @@
-//! A layer around a whole axum app: the same as inside of it, and the listener says who the peer is.
+//! A layer around a whole axum app: the same as inside of it, and the listener says who the peer
+//! is.
 
 use std::net::SocketAddr;
 use std::time::Duration;

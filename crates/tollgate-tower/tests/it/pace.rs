@@ -1,4 +1,5 @@
-//! Clients that wait their turn. Time is tokio's, which jumps when nobody has anything to do: nothing here sleeps.
+//! Clients that wait their turn. Time is tokio's, which jumps when nobody has anything to do:
+//! nothing here sleeps.
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
@@ -201,7 +202,8 @@ async fn a_store_that_fails_is_an_error_and_nothing_is_sent() {
     assert!(error.is_transient());
 }
 
-/// A server of ours and a client of ours: the one says what the other obeys. Not in tokio's time, because sockets are in nobody's.
+/// A server of ours and a client of ours: the one says what the other obeys. Not in tokio's time,
+/// because sockets are in nobody's.
 #[tokio::test]
 async fn a_real_client_obeys_a_real_server() {
     let limited = RateLimitLayer::of(Gate::new(stopped().limiter("1/hour").unwrap()));

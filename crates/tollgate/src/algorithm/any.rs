@@ -128,8 +128,9 @@ impl AnyMachine {
         }
     }
 
-    /// One operation on one state: the definition of every call on every store. `None` is fresh; a state of another algorithm counts as
-    /// none. The state is left untouched unless the operation changes it.
+    /// One operation on one state: the definition of every call on every store. `None` is fresh; a
+    /// state of another algorithm counts as none. The state is left untouched unless the operation
+    /// changes it.
     ///
     /// ```
     /// # use tollgate::{Limit, Timestamp, algorithm::{AnyMachine, Op}};
@@ -149,8 +150,8 @@ impl AnyMachine {
         ])
     }
 
-    /// This limit's part in a hit that another limit of the policy refuses: the state is charged or pushed where its rule says so, and
-    /// `allowed` tells what this limit alone would have said.
+    /// This limit's part in a hit that another limit of the policy refuses: the state is charged or
+    /// pushed where its rule says so, and `allowed` tells what this limit alone would have said.
     ///
     /// ```
     /// # use tollgate::{Limit, Timestamp, algorithm::AnyMachine};
@@ -170,7 +171,8 @@ impl AnyMachine {
         ])
     }
 
-    /// The decision of a step that was done elsewhere, from the state that it left: for stores that run the algorithm in another language.
+    /// The decision of a step that was done elsewhere, from the state that it left: for stores that
+    /// run the algorithm in another language.
     ///
     /// ```
     /// # use tollgate::{Limit, Timestamp, algorithm::{AnyMachine, AnyState, Step, fixed_window}};

@@ -1,5 +1,6 @@
-//! States as bytes, for stores that keep them elsewhere: a tag of the algorithm, then the words as LEB128. A moving window's entries are written as
-//! differences: its times and units are small numbers then.
+//! States as bytes, for stores that keep them elsewhere: a tag of the algorithm, then the words as
+//! LEB128. A moving window's entries are written as differences: its times and units are small
+//! numbers then.
 //!
 //! Tags are never used again for another form, so that old bytes are never read as something else.
 

@@ -1,9 +1,11 @@
 //! Elastic window: a counter that is forgotten only after a whole period of silence.
 //!
-//! **The simplest idea** is the fixed window per key: when the window ends, the key is free again, however hard it knocked meanwhile.
-//! **Where it fails:** somebody who guesses passwords loses nothing by going on; every window brings a new quota.
+//! **The simplest idea** is the fixed window per key: when the window ends, the key is free again,
+//! however hard it knocked meanwhile. **Where it fails:** somebody who guesses passwords loses
+//! nothing by going on; every window brings a new quota.
 //!
-//! **What mends it.** Every attempt, refused ones too, pushes the end of the window to one period from now. Only silence opens the door.
+//! **What mends it.** Every attempt, refused ones too, pushes the end of the window to one period
+//! from now. Only silence opens the door.
 //!
 //! ```text
 //! 2/minute      12:00:00   12:00:10   12:00:30           12:01:20                 12:02:20
@@ -12,11 +14,12 @@
 //!
 //! **The bound.** At most `n` until the key has been silent for `p`.
 //!
-//! **What it gives up.** A client that retries on a timer shorter than the period never gets in again: right for lock-outs, wrong for traffic.
-//! The wait it is told holds only if it keeps still.
+//! **What it gives up.** A client that retries on a timer shorter than the period never gets in
+//! again: right for lock-outs, wrong for traffic. The wait it is told holds only if it keeps still.
 //!
-//! **The guard against time going back** is the expiry: it only moves forward. A receipt can be refunded within one period of its charge: so
-//! long the window cannot have closed, later nobody could tell whose window it is.
+//! **The guard against time going back** is the expiry: it only moves forward. A receipt can be
+//! refunded within one period of its charge: so long the window cannot have closed, later nobody
+//! could tell whose window it is.
 
 use super::{MAX_UNITS, Machine, Step, View};
 use crate::decision::Receipt;

@@ -1,23 +1,27 @@
 //! Fixed window: one counter for each stretch of the clock.
 //!
-//! **The simplest idea.** Cut time into windows of one period, `12:00 to 12:01`, `12:01 to 12:02`. Count the hits of a key in the window that
-//! is open now; when the count would pass the quota, say no; when the next window opens, begin at zero. One number for each key, and
-//! everybody understands "100 per minute, counted by the clock".
+//! **The simplest idea.** Cut time into windows of one period, `12:00 to 12:01`, `12:01 to 12:02`.
+//! Count the hits of a key in the window that is open now; when the count would pass the quota, say
+//! no; when the next window opens, begin at zero. One number for each key, and everybody
+//! understands "100 per minute, counted by the clock".
 //!
-//! **Where it fails.** The edge. A client that knows the clock sends its quota in the last instant of one window and again in the first
-//! instant of the next: twice the quota within a moment.
+//! **Where it fails.** The edge. A client that knows the clock sends its quota in the last instant
+//! of one window and again in the first instant of the next: twice the quota within a moment.
 //!
 //! ```text
 //! 3/minute      12:00:59   12:00:59   12:00:59 | 12:01:00   12:01:00   12:01:00
 //!                allow      allow      allow   |  allow      allow      allow      six within two seconds
 //! ```
 //!
-//! **The bound.** In any span of length `d` at most `n * (ceil(d/p) + 1)`. If that is too much, the moving window never passes `n` in any `p`.
+//! **The bound.** In any span of length `d` at most `n * (ceil(d/p) + 1)`. If that is too much, the
+//! moving window never passes `n` in any `p`.
 //!
-//! **What it gives up.** Fairness at the edges, for the smallest state and for windows that all keys share, so that "resets at midnight" means
-//! midnight. Windows are counted from the Unix epoch: a period of a day starts at midnight UTC, a week on a Thursday.
+//! **What it gives up.** Fairness at the edges, for the smallest state and for windows that all
+//! keys share, so that "resets at midnight" means midnight. Windows are counted from the Unix
+//! epoch: a period of a day starts at midnight UTC, a week on a Thursday.
 //!
-//! **The guard against time going back** is the window's number: a hit from before it is counted in it.
+//! **The guard against time going back** is the window's number: a hit from before it is counted in
+//! it.
 
 use super::{MAX_UNITS, Machine, Step, View};
 use crate::decision::Receipt;

@@ -1,20 +1,25 @@
 //! Fixed window per key: each key's window opens with its own first hit.
 //!
-//! **The simplest idea** is the fixed window on the clock. **Where it fails:** all keys reset at the same instant, so everybody who was told to
-//! wait comes back at once; and a newcomer at 12:00:59 gets a window that lasts a second.
+//! **The simplest idea** is the fixed window on the clock. **Where it fails:** all keys reset at
+//! the same instant, so everybody who was told to wait comes back at once; and a newcomer at
+//! 12:00:59 gets a window that lasts a second.
 //!
-//! **What mends it.** Open the window at the key's first hit and let it last a whole period; the first hit after its end opens the next.
+//! **What mends it.** Open the window at the key's first hit and let it last a whole period; the
+//! first hit after its end opens the next.
 //!
 //! ```text
 //! 2/minute      12:00:40   12:00:50   12:01:10          12:01:40
 //!                allow      allow      deny, wait 30 s   allow: a new window until 12:02:40
 //! ```
 //!
-//! **The bound** is the fixed window's, `n * (ceil(d/p) + 1)` in any span `d`: the edges are still there, only each key has its own.
+//! **The bound** is the fixed window's, `n * (ceil(d/p) + 1)` in any span `d`: the edges are still
+//! there, only each key has its own.
 //!
-//! **What it gives up.** Nobody can say "resets at midnight". A window whose units were all given back stays open: only time closes it.
+//! **What it gives up.** Nobody can say "resets at midnight". A window whose units were all given
+//! back stays open: only time closes it.
 //!
-//! **The guard against time going back** is the start of the window: a hit from before it is counted in it.
+//! **The guard against time going back** is the start of the window: a hit from before it is
+//! counted in it.
 
 use super::{MAX_UNITS, Machine, Step, View};
 use crate::decision::Receipt;

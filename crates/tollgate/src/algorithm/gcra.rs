@@ -1,7 +1,8 @@
 //! GCRA, the generic cell rate algorithm: the bucket as a single arrival time.
 //!
-//! **The simplest idea.** Hits of a steady client come one interval `p/n` apart. Remember when the next one is due, the *theoretical arrival time*
-//! `tat`. A hit that comes on time or late is fine and moves it one interval on. **Where that fails:** it allows no burst at all.
+//! **The simplest idea.** Hits of a steady client come one interval `p/n` apart. Remember when the
+//! next one is due, the *theoretical arrival time* `tat`. A hit that comes on time or late is fine
+//! and moves it one interval on. **Where that fails:** it allows no burst at all.
 //!
 //! **What mends it.** Let a hit come early by as much as the burst is worth, `b * p/n` in all:
 //!
@@ -13,17 +14,19 @@
 //!              allow     allow     allow     deny, wait 500 ms   allow
 //! ```
 //!
-//! One number is the whole state, and what lies in the past is fresh: nothing has to be refilled, leaked or swept. It decides exactly as the token
-//! bucket does.
+//! One number is the whole state, and what lies in the past is fresh: nothing has to be refilled,
+//! leaked or swept. It decides exactly as the token bucket does.
 //!
-//! **Where it fails elsewhere.** Whole intervals drift (3 per second is not 333,333 microseconds), products wrap, and `max(tat, now - tolerance)`
-//! in place of `max(tat, now)` gives nearly two bursts at once. Ours keeps the remainder: `tat` is whole microseconds and `part / n` of one, and an
-//! interval is `p / n` microseconds and `p % n` parts. Adding pairs needs no wide products on the way of a hit.
+//! **Where it fails elsewhere.** Whole intervals drift (3 per second is not 333,333 microseconds),
+//! products wrap, and `max(tat, now - tolerance)` in place of `max(tat, now)` gives nearly two
+//! bursts at once. Ours keeps the remainder: `tat` is whole microseconds and `part / n` of one, and
+//! an interval is `p / n` microseconds and `p % n` parts. Adding pairs needs no wide products on
+//! the way of a hit.
 //!
 //! **The bound.** At most `b + floor(d*n/p)` in any span `d`.
 //!
-//! **What it gives up.** `used` is computed from a time, so after a change of the quota the same debt is another number of units: a bucket half full
-//! stays half full.
+//! **What it gives up.** `used` is computed from a time, so after a change of the quota the same
+//! debt is another number of units: a bucket half full stays half full.
 //!
 //! **No guard against time going back is needed**: `tat` does not depend on when it was written.
 
@@ -41,7 +44,8 @@ pub struct GcraState {
     pub part: u64,
 }
 
-/// A span of time: whole microseconds, at most 2^62, then parts of `1 / quota` of one. Ordered as its fields are.
+/// A span of time: whole microseconds, at most 2^62, then parts of `1 / quota` of one. Ordered as
+/// its fields are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Span {
     micros: u64,
@@ -56,7 +60,8 @@ pub struct Gcra {
     burst: u64,
     interval: Span,
     tolerance: Span,
-    /// Whether an interval has a part at all: 7 per second has, 10 per second has not, and is spared the sums.
+    /// Whether an interval has a part at all: 7 per second has, 10 per second has not, and is
+    /// spared the sums.
     has_parts: bool,
 }
 
@@ -87,7 +92,8 @@ impl Gcra {
         }
     }
 
-    /// The time that so many units are worth: whole microseconds, and parts of `1 / quota` of one. For stores that run GCRA in another language.
+    /// The time that so many units are worth: whole microseconds, and parts of `1 / quota` of one.
+    /// For stores that run GCRA in another language.
     ///
     /// ```
     /// use tollgate::algorithm::AnyMachine;
@@ -114,8 +120,8 @@ impl Gcra {
         }
     }
 
-    /// The arrival time that counts: never before `now`. A part that is not below the quota, left over from a larger one, counts as the
-    /// microsecond it is nearly.
+    /// The arrival time that counts: never before `now`. A part that is not below the quota, left
+    /// over from a larger one, counts as the microsecond it is nearly.
     #[inline(always)]
     fn due(&self, state: Option<&GcraState>, now: Timestamp) -> GcraState {
         match state {
@@ -145,8 +151,8 @@ impl Gcra {
         Span { micros: due.tat.as_micros() - now.as_micros(), part: due.part }
     }
 
-    /// Whether `next` is not too far ahead. Spelled out, because a comparison of pairs has no branch to predict. The cost is looked at for
-    /// the end of time, where `next` cannot go on.
+    /// Whether `next` is not too far ahead. Spelled out, because a comparison of pairs has no
+    /// branch to predict. The cost is looked at for the end of time, where `next` cannot go on.
     #[inline(always)]
     fn tolerates(&self, next: GcraState, now: Timestamp, cost: u64) -> bool {
         let Span { micros, part } = Self::ahead(next, now);
@@ -222,7 +228,8 @@ impl Machine for Gcra {
         0
     }
 
-    /// Gives back at most what has not run off since: the units of the receipt are taken to have run off first.
+    /// Gives back at most what has not run off since: the units of the receipt are taken to have
+    /// run off first.
     fn refund(
         &self,
         state: &GcraState,

@@ -1,7 +1,8 @@
 //! Leaky bucket: a level that leaks steadily.
 //!
-//! **The simplest idea.** Every hit pours its cost into a bucket of capacity `b` that leaks `n` units per period. What would spill is refused.
-//! The window algorithms let everything through in one moment and nothing for the rest of the window; the bucket lets a burst through and after it
+//! **The simplest idea.** Every hit pours its cost into a bucket of capacity `b` that leaks `n`
+//! units per period. What would spill is refused. The window algorithms let everything through in
+//! one moment and nothing for the rest of the window; the bucket lets a burst through and after it
 //! what leaks.
 //!
 //! ```text
@@ -10,14 +11,16 @@
 //!                       allow    allow    allow    deny, wait 500 ms  allow    deny, wait 500 ms
 //! ```
 //!
-//! **Where it fails elsewhere.** A level in whole units or whole seconds leaks too little or too much; a float drifts; reading the level without
-//! leaking it first tells an old number. Ours is exact at every microsecond: [`super::level`] has the arithmetic.
+//! **Where it fails elsewhere.** A level in whole units or whole seconds leaks too little or too
+//! much; a float drifts; reading the level without leaking it first tells an old number. Ours is
+//! exact at every microsecond: [`super::level`] has the arithmetic.
 //!
 //! **The bound.** At most `b + floor(d*n/p)` in any span `d`.
 //!
-//! **What it gives up.** It refuses what does not fit instead of queueing it: the name is also used for a queue that drains steadily, which is
-//! what [`crate::Limiter::wait`] makes of it.
+//! **What it gives up.** It refuses what does not fit instead of queueing it: the name is also used
+//! for a queue that drains steadily, which is what [`crate::Limiter::wait`] makes of it.
 //!
-//! **The guard against time going back** is the time of the level: a hit from before it finds the level as it was then.
+//! **The guard against time going back** is the time of the level: a hit from before it finds the
+//! level as it was then.
 
 pub use super::level::{Level as LeakyBucket, LevelState};

@@ -1,11 +1,13 @@
 //! The machine behind token bucket and leaky bucket: a level that sinks steadily, kept exactly.
 //!
-//! The level counts units in use. It sinks by `quota` units per `period` microseconds, that is by `quota / period` units each microsecond,
-//! which is hardly ever whole. So the level is kept in parts of `1 / period` of a unit: one unit is `period` parts, one microsecond takes `quota`
-//! parts, and every product is a whole number. Nothing is rounded and nothing drifts: 7 per second with burst 2 admits exactly
-//! 604,800 and the one more that the burst allows in a day.
+//! The level counts units in use. It sinks by `quota` units per `period` microseconds, that is by
+//! `quota / period` units each microsecond, which is hardly ever whole. So the level is kept in
+//! parts of `1 / period` of a unit: one unit is `period` parts, one microsecond takes `quota`
+//! parts, and every product is a whole number. Nothing is rounded and nothing drifts: 7 per second
+//! with burst 2 admits exactly 604,800 and the one more that the burst allows in a day.
 //!
-//! With quota and burst up to 10^12 and a period up to 100 years a level stays below 2^102 parts, so no sum below can wrap a `u128`.
+//! With quota and burst up to 10^12 and a period up to 100 years a level stays below 2^102 parts,
+//! so no sum below can wrap a `u128`.
 
 use super::{MAX_UNITS, Machine, Step, View};
 use crate::decision::{Receipt, Source};
@@ -99,7 +101,8 @@ impl Machine for Level {
         state.time.as_micros()
     }
 
-    /// Gives back at most what has not sunk since: the units of the receipt are taken to have sunk first.
+    /// Gives back at most what has not sunk since: the units of the receipt are taken to have sunk
+    /// first.
     fn refund(
         &self,
         state: &LevelState,

@@ -1,9 +1,11 @@
 //! The algorithms: pure functions of (limit, state, now), one file each.
 //!
-//! Each file first tells the story of its algorithm, then gives the few primitives of [`Machine`]. [`step`] builds every operation from them,
-//! once for all. Nothing here reads a clock, allocates (but for the moving window's log) or can fail.
+//! Each file first tells the story of its algorithm, then gives the few primitives of [`Machine`].
+//! [`step`] builds every operation from them, once for all. Nothing here reads a clock, allocates
+//! (but for the moving window's log) or can fail.
 //!
-//! A state is an `Option`: `None` is fresh, and a state that has run out at `now` acts as `None` in every primitive.
+//! A state is an `Option`: `None` is fresh, and a state that has run out at `now` acts as `None` in
+//! every primitive.
 
 pub mod elastic_window;
 pub mod fixed_window;
@@ -58,7 +60,8 @@ pub enum Op {
     Set(u64),
 }
 
-/// What one operation did: whether it passed, what it charged and whether the state must be written.
+/// What one operation did: whether it passed, what it charged and whether the state must be
+/// written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
     /// Whether it passed.
@@ -71,7 +74,8 @@ pub struct Step {
     pub changed: bool,
 }
 
-/// The pure functions of one algorithm over its own state. `now` may lie before times in the state: the state is the guard, as each file tells.
+/// The pure functions of one algorithm over its own state. `now` may lie before times in the state:
+/// the state is the guard, as each file tells.
 pub trait Machine: Copy + std::fmt::Debug {
     /// What is kept for a key between hits.
     type State: Clone + std::fmt::Debug + PartialEq;
@@ -93,7 +97,8 @@ pub trait Machine: Copy + std::fmt::Debug {
     /// Units in use, rounded up.
     fn used(&self, state: Option<&Self::State>, now: Timestamp) -> u64;
 
-    /// When a hit of `cost` would pass, if nobody else comes. `cost` does not fit now and is at most the capacity.
+    /// When a hit of `cost` would pass, if nobody else comes. `cost` does not fit now and is at
+    /// most the capacity.
     fn retry_at(&self, state: Option<&Self::State>, now: Timestamp, cost: u64) -> Timestamp;
 
     /// From when on the state acts as a fresh one.
@@ -102,7 +107,8 @@ pub trait Machine: Copy + std::fmt::Debug {
     /// The state with `units` (at least one) more in use, whether they fit or not.
     fn charge(&self, state: Option<Self::State>, now: Timestamp, units: u64) -> Self::State;
 
-    /// [`fits`](Machine::fits) and [`charge`](Machine::charge) in one, for machines that can share the work: charges `cost`, at least one, if it fits.
+    /// [`fits`](Machine::fits) and [`charge`](Machine::charge) in one, for machines that can share
+    /// the work: charges `cost`, at least one, if it fits.
     #[inline(always)]
     fn admit(&self, state: &mut Option<Self::State>, now: Timestamp, cost: u64) -> bool {
         let fits = self.fits(state.as_ref(), now, cost);
@@ -121,7 +127,8 @@ pub trait Machine: Copy + std::fmt::Debug {
     /// What a receipt must remember to find its units again: the window or the entry they went to.
     fn mark(&self, state: &Self::State) -> u64;
 
-    /// The state with the units of a receipt given back; `None` when none of them is there any more.
+    /// The state with the units of a receipt given back; `None` when none of them is there any
+    /// more.
     fn refund(
         &self,
         state: &Self::State,
@@ -129,8 +136,8 @@ pub trait Machine: Copy + std::fmt::Debug {
         receipt: &Receipt,
     ) -> Option<Option<Self::State>>;
 
-    /// The state with `units` (at least one) given back without a receipt, the newest first: what is
-    /// in use falls by them. `None` when nothing is there to give back.
+    /// The state with `units` (at least one) given back without a receipt, the newest first: what
+    /// is in use falls by them. `None` when nothing is there to give back.
     ///
     /// Enough for states that have one place for units. Others go from the newest place backwards.
     fn refund_units(
@@ -149,7 +156,8 @@ pub trait Machine: Copy + std::fmt::Debug {
     /// What a decision needs to compute its fields when they are read.
     fn view(&self, state: Option<&Self::State>, now: Timestamp, step: &Step) -> View;
 
-    /// Units in use when the state was last written: it is its own guard against an earlier time. GCRA does not remember and says 0.
+    /// Units in use when the state was last written: it is its own guard against an earlier time.
+    /// GCRA does not remember and says 0.
     fn written(&self, state: &Self::State) -> u64 {
         self.used(Some(state), Timestamp::EPOCH)
     }
@@ -160,7 +168,8 @@ pub trait Machine: Copy + std::fmt::Debug {
     }
 }
 
-/// One operation on one state: every meaning of hit, peek, take, charge, refund and set for every algorithm.
+/// One operation on one state: every meaning of hit, peek, take, charge, refund and set for every
+/// algorithm.
 ///
 /// The state is changed in place only if [`Step::changed`] says so.
 pub fn step<M: Machine>(machine: &M, state: &mut Option<M::State>, now: Timestamp, op: Op) -> Step {
@@ -212,7 +221,8 @@ pub(crate) fn hit<M: Machine>(
     }
 }
 
-/// Charges what has been granted. Nothing charged is nothing changed, so a cost of zero opens no window; it is an attempt all the same.
+/// Charges what has been granted. Nothing charged is nothing changed, so a cost of zero opens no
+/// window; it is an attempt all the same.
 fn charged<M: Machine>(
     machine: &M,
     state: &mut Option<M::State>,
@@ -229,7 +239,8 @@ fn charged<M: Machine>(
     Step { allowed: true, cost, charged: units, changed: true }
 }
 
-/// What a refused attempt leaves behind: nothing, a pushed elastic window, or its count where the limit says so.
+/// What a refused attempt leaves behind: nothing, a pushed elastic window, or its count where the
+/// limit says so.
 #[inline]
 fn denied<M: Machine>(
     machine: &M,
@@ -246,7 +257,8 @@ fn denied<M: Machine>(
     Step { allowed: false, cost, charged: 0, changed }
 }
 
-/// This limit's part in a hit that a policy refuses: `allowed` tells whether this limit alone would have let it pass.
+/// This limit's part in a hit that a policy refuses: `allowed` tells whether this limit alone would
+/// have let it pass.
 pub(crate) fn refused<M: Machine>(
     machine: &M,
     state: &mut Option<M::State>,

@@ -1,24 +1,28 @@
 //! Moving window: never more than the quota in any stretch of one period.
 //!
-//! **The simplest idea** that has no edges: remember when each hit came, and look back one period from every new one. **Where it fails**
-//! elsewhere: libraries keep one entry for each unit (a hit of cost 1000 is 1000 entries), let two hits of one microsecond overwrite each other,
-//! or walk the whole log on every call.
+//! **The simplest idea** that has no edges: remember when each hit came, and look back one period
+//! from every new one. **Where it fails** elsewhere: libraries keep one entry for each unit (a hit
+//! of cost 1000 is 1000 entries), let two hits of one microsecond overwrite each other, or walk the
+//! whole log on every call.
 //!
-//! **What mends it.** An entry is (time, running total), so a hit of any cost is one entry, hits of one microsecond add up in one, and what
-//! lies in the window is the difference of two totals found by halving the log.
+//! **What mends it.** An entry is (time, running total), so a hit of any cost is one entry, hits of
+//! one microsecond add up in one, and what lies in the window is the difference of two totals found
+//! by halving the log.
 //!
 //! ```text
 //! 2/minute      12:00:00   12:00:40   12:00:59          12:01:00                12:01:39            12:01:40
 //!                allow      allow      deny, wait 1 s    allow: the first left   deny, wait 1 s      allow
 //! ```
 //!
-//! **The bound.** At most `n` in any half-open span of length `p`, hence `n * ceil(d/p)` in any span `d`. No other algorithm promises that. An
-//! entry exactly `p` old has left.
+//! **The bound.** At most `n` in any half-open span of length `p`, hence `n * ceil(d/p)` in any
+//! span `d`. No other algorithm promises that. An entry exactly `p` old has left.
 //!
-//! **What it gives up.** Memory: 16 bytes for every hit that is still in the window. The sliding window is its estimate in three numbers.
+//! **What it gives up.** Memory: 16 bytes for every hit that is still in the window. The sliding
+//! window is its estimate in three numbers.
 //!
-//! **The guard against time going back** is the newest entry: a hit from before it is logged at its time. A denied hit leaves the log as it is;
-//! entries that have left are dropped by the next charge.
+//! **The guard against time going back** is the newest entry: a hit from before it is logged at its
+//! time. A denied hit leaves the log as it is; entries that have left are dropped by the next
+//! charge.
 
 use std::collections::VecDeque;
 
@@ -39,7 +43,8 @@ pub struct MovingWindowState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Entry {
     at: Timestamp,
-    /// All units logged up to and with this entry. Totals wrap; only differences count, and those stay below 2^63.
+    /// All units logged up to and with this entry. Totals wrap; only differences count, and those
+    /// stay below 2^63.
     total: u64,
 }
 
@@ -60,7 +65,8 @@ impl MovingWindowState {
         })
     }
 
-    /// A log of these (time, units), which must come oldest first; later ones that lie before earlier ones are put at their time.
+    /// A log of these (time, units), which must come oldest first; later ones that lie before
+    /// earlier ones are put at their time.
     ///
     /// ```
     /// use tollgate::algorithm::moving_window::MovingWindowState;

@@ -1,4 +1,5 @@
-//! What a store tells that does the steps itself, in a script or a function of a database: numbers, from which the decision is made here.
+//! What a store tells that does the steps itself, in a script or a function of a database: numbers,
+//! from which the decision is made here.
 
 use super::{
     AnyMachine, AnyState, Fields, Op, Step, elastic_window, fixed_window, fixed_window_per_key,
@@ -16,7 +17,8 @@ pub struct RemoteStep {
     pub allowed: bool,
     /// Units that were charged.
     pub charged: u64,
-    /// The state that was left, if there is one, in three numbers; unused ones are 0. Times are in microseconds since 1970.
+    /// The state that was left, if there is one, in three numbers; unused ones are 0. Times are in
+    /// microseconds since 1970.
     ///
     /// | algorithm | numbers |
     /// | --- | --- |

@@ -1,7 +1,8 @@
 //! Sliding window: the moving window estimated from two counters.
 //!
-//! **The simplest idea** without edges is the moving window. **Where it fails:** its log grows with the quota. **What mends it:** keep the count
-//! of the window that is open and of the one before it, and suppose that the older hits came evenly. Of the previous window as much is still in
+//! **The simplest idea** without edges is the moving window. **Where it fails:** its log grows with
+//! the quota. **What mends it:** keep the count of the window that is open and of the one before
+//! it, and suppose that the older hits came evenly. Of the previous window as much is still in
 //! sight as the current one has left to run:
 //!
 //! ```text
@@ -13,15 +14,18 @@
 //!      8 * 40/60 + 3 = 8.33 in use; under 10/minute a cost of 1 passes, a cost of 2 does not
 //! ```
 //!
-//! **Where that fails elsewhere.** Libraries align the windows to the clock and round the weighted count down: "1 per day" then passes just before
-//! midnight and just after. Ours opens the first window with the key's first hit and compares exact products, nothing is rounded.
+//! **Where that fails elsewhere.** Libraries align the windows to the clock and round the weighted
+//! count down: "1 per day" then passes just before midnight and just after. Ours opens the first
+//! window with the key's first hit and compares exact products, nothing is rounded.
 //!
 //! **The bound.** Below `2n` in any `p`, and 1 for `n = 1`.
 //!
-//! **What it gives up.** It is an estimate: hits that came early in the previous window are believed to be still there. A small quota at full
-//! demand gets less than `n` per `p`; with `n = 1` one per `2p`, because the single hit fades only when the window after it ends.
+//! **What it gives up.** It is an estimate: hits that came early in the previous window are
+//! believed to be still there. A small quota at full demand gets less than `n` per `p`; with `n =
+//! 1` one per `2p`, because the single hit fades only when the window after it ends.
 //!
-//! **The guard against time going back** is the start of the window: a hit from before it counts as if it came with it.
+//! **The guard against time going back** is the start of the window: a hit from before it counts as
+//! if it came with it.
 
 use super::{MAX_UNITS, Machine, Step, View};
 use crate::decision::Receipt;

@@ -11,7 +11,8 @@ use super::{
 };
 use crate::time::Timestamp;
 
-/// A machine and the state it left behind, or the fields themselves where the state is too large to carry or lives elsewhere.
+/// A machine and the state it left behind, or the fields themselves where the state is too large to
+/// carry or lives elsewhere.
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs)] // the variants are the algorithms
 #[non_exhaustive]
@@ -34,8 +35,9 @@ pub struct Fields {
     pub remaining: u64,
     /// Units in use.
     pub used: u64,
-    /// When the refused cost would pass; `None` if never. After an allowed cost that left nothing, when
-    /// one unit would pass, or `None` if that is not known. Of no meaning when something is left.
+    /// When the refused cost would pass; `None` if never. After an allowed cost that left nothing,
+    /// when one unit would pass, or `None` if that is not known. Of no meaning when something is
+    /// left.
     pub retry_at: Option<Timestamp>,
     /// From when on the state acts as a fresh one; `None` for a fresh one.
     pub fresh_at: Option<Timestamp>,

@@ -59,8 +59,8 @@ impl<C> AtomicBuilder<C> {
         }
     }
 
-    /// The most keys with a slot, over all limits; ten million unless said. At the bound known keys keep their exact states and unknown ones
-    /// share one state per limit.
+    /// The most keys with a slot, over all limits; ten million unless said. At the bound known keys
+    /// keep their exact states and unknown ones share one state per limit.
     ///
     /// ```
     /// # use tollgate::{Atomic, Source};
@@ -104,8 +104,8 @@ impl<C> AtomicBuilder<C> {
         self
     }
 
-    /// Permits to forget states that nobody used for that long (and up to twice as long) although they are not fresh: a drained bucket comes
-    /// back full. Off unless said.
+    /// Permits to forget states that nobody used for that long (and up to twice as long) although
+    /// they are not fresh: a drained bucket comes back full. Off unless said.
     ///
     /// ```
     /// # use std::time::Duration;

@@ -1,14 +1,16 @@
 //! When memory that was taken out of reach may be freed: when nobody can still be reading it.
 //!
-//! Every thread has a *seat*. Who is about to read writes the current era on it, and zero when done. Who has taken something out of reach ends the
-//! era. What went out of reach in an era may be freed as soon as no seat shows that era or an earlier one.
+//! Every thread has a *seat*. Who is about to read writes the current era on it, and zero when
+//! done. Who has taken something out of reach ends the era. What went out of reach in an era may be
+//! freed as soon as no seat shows that era or an earlier one.
 //!
-//! That is safe because four steps are in one order (`SeqCst`): a reader (1) writes its seat, then (2) looks for what there is; who frees (3) takes it
-//! out of reach, then (4) looks at the seats. If the reader found it, (2) was before (3), so (1) was before (4): the seat is seen. And it shows no later
-//! era, because that one began after (3).
+//! That is safe because four steps are in one order (`SeqCst`): a reader (1) writes its seat, then
+//! (2) looks for what there is; who frees (3) takes it out of reach, then (4) looks at the seats.
+//! If the reader found it, (2) was before (3), so (1) was before (4): the seat is seen. And it
+//! shows no later era, because that one began after (3).
 //!
-//! Reading costs one locked instruction and nothing shared is written, so threads do not slow each other down. Seats are never freed: there are
-//! as many as there were threads at a time.
+//! Reading costs one locked instruction and nothing shared is written, so threads do not slow each
+//! other down. Seats are never freed: there are as many as there were threads at a time.
 
 use std::marker::PhantomData;
 use std::sync::PoisonError;
@@ -40,7 +42,8 @@ pub(super) struct Ended {
     eras: &'static Eras,
 }
 
-/// While one is held, nothing that was in reach is freed. A local of its thread: a later one goes before an earlier one.
+/// While one is held, nothing that was in reach is freed. A local of its thread: a later one goes
+/// before an earlier one.
 pub(super) struct Guard {
     seat: &'static Seat,
     hold: Hold,
@@ -158,7 +161,8 @@ mod process {
         }
     }
 
-    /// [`pin`] for the way that must be short: nothing where that takes more than a few instructions, the first time and when reading already.
+    /// [`pin`] for the way that must be short: nothing where that takes more than a few
+    /// instructions, the first time and when reading already.
     #[inline(always)]
     pub(in super::super) fn pin_quickly() -> Option<Guard> {
         ERAS.enter(SEAT.get()?)
@@ -191,7 +195,8 @@ mod loom_models {
         Box::leak(Box::new(Eras { now: EraCell::new(NOBODY + 1), seats: Mutex::new(Vec::new()) }))
     }
 
-    /// Two places, of which one is in reach. To free one is to write there, which loom refuses while somebody reads.
+    /// Two places, of which one is in reach. To free one is to write there, which loom refuses
+    /// while somebody reads.
     struct Places {
         current: EraCell,
         places: [UnsafeCell<()>; 2],

@@ -1,6 +1,8 @@
-//! Models of the table: loom tries the interleavings of a few threads, and the values that weak memory may show them.
+//! Models of the table: loom tries the interleavings of a few threads, and the values that weak
+//! memory may show them.
 //!
-//! A state is a count. A generation begins with one line of four slots, so three keys fill it and a fourth makes it grow; a chunk is one line.
+//! A state is a count. A generation begins with one line of four slots, so three keys fill it and a
+//! fourth makes it grow; a chunk is one line.
 //!
 //! ```text
 //! RUSTFLAGS="--cfg loom" cargo test --release -p tollgate --lib loom
@@ -114,7 +116,8 @@ fn count(table: &Counts, key: u64) -> Option<u64> {
     u64::load(&slot.word, Ordering::Acquire).payload()
 }
 
-/// What must hold when all threads are done: every key has one slot at most, and the counts of keys and slots are those of the slots.
+/// What must hold when all threads are done: every key has one slot at most, and the counts of keys
+/// and slots are those of the slots.
 fn audit(table: &Counts, counts: &[(u64, Option<u64>)]) {
     for (key, expected) in counts {
         assert_eq!(count(table, *key), *expected, "the count of {key}");
@@ -218,7 +221,8 @@ fn who_starts_anew_starts_no_earlier_than_the_floor() {
         let table = table(100);
         put(&table, KEY, RUN_OUT);
         let other = spawn(&table, |table| {
-            // The payload of a new state is its time. By this caller's clock the old one has not run out.
+            // The payload of a new state is its time. By this caller's clock the old one has not
+            // run out.
             let step = |word: u64| {
                 let new = word.payload().map_or_else(|| table.floor().max(20), |count| count + 1);
                 (Next::Put(u64::present(new)), ())
@@ -326,7 +330,8 @@ fn two_moves_of_all_lose_nothing() {
     });
 }
 
-/// Two lines, both given out to callers that fell asleep. One of them wakes up while another moves what is left.
+/// Two lines, both given out to callers that fell asleep. One of them wakes up while another moves
+/// what is left.
 #[test]
 fn a_chunk_is_counted_once() {
     check(2, || {
@@ -398,7 +403,8 @@ fn newcomers_to_a_full_generation_are_all_found() {
     });
 }
 
-/// Whether a hit is admitted by a limit of one. In miniature what the store does with a key that has no slot.
+/// Whether a hit is admitted by a limit of one. In miniature what the store does with a key that
+/// has no slot.
 fn admits(table: &Counts, key: u64) -> bool {
     let step = |word: u64| match word.payload() {
         Some(1..) => (Next::Keep, false),

@@ -1,31 +1,38 @@
-//! The store for many keys at high speed in little memory: fingerprints instead of keys, one compare-exchange for a hit.
+//! The store for many keys at high speed in little memory: fingerprints instead of keys, one
+//! compare-exchange for a hit.
 //!
 //! # What stands for a key
 //!
-//! A key is known by 64 bits: its [foldhash](https://docs.rs/foldhash) (quality variant) under a secret that is drawn when the store is made. Each
-//! limit has a table of its own, so only keys of one limit can collide. With `k` live keys of a limit some two of them share a counter with a
-//! probability of about `k² / 2^65`: 3 in 100 million for a million keys, 3 in 10,000 for a hundred million. Two keys that collide are limited
-//! together: neither gets more than the limit, one may be refused for what the other did.
+//! A key is known by 64 bits: its [foldhash](https://docs.rs/foldhash) (quality variant) under a
+//! secret that is drawn when the store is made. Each limit has a table of its own, so only keys of
+//! one limit can collide. With `k` live keys of a limit some two of them share a counter with a
+//! probability of about `k² / 2^65`: 3 in 100 million for a million keys, 3 in 10,000 for a hundred
+//! million. Two keys that collide are limited together: neither gets more than the limit, one may
+//! be refused for what the other did.
 //!
-//! foldhash is fast and keyed but not cryptographic. Who sees only decisions learns at most that two chosen keys collide, which at these odds takes more
-//! tries than there are hits in years; who could read the secret in the memory of the process could make keys that collide with a victim's and exhaust
-//! its quota. Where that matters, use [`Memory`](crate::Memory), which compares keys.
+//! foldhash is fast and keyed but not cryptographic. Who sees only decisions learns at most that
+//! two chosen keys collide, which at these odds takes more tries than there are hits in years; who
+//! could read the secret in the memory of the process could make keys that collide with a victim's
+//! and exhaust its quota. Where that matters, use [`Memory`](crate::Memory), which compares keys.
 //!
 //! # What it holds
 //!
-//! All algorithms but the moving window, whose log does not fit a word; the packing and its ranges are in the table at the top of `pack.rs` in the
-//! source: a narrow word of 64 bits (16 bytes a slot) where the exact state fits, which is GCRA without a name and small window quotas, and a wide one of
-//! 128 bits (32 bytes a slot) for the rest. It cannot list keys and cannot tell which it forgets.
+//! All algorithms but the moving window, whose log does not fit a word; the packing and its ranges
+//! are in the table at the top of `pack.rs` in the source: a narrow word of 64 bits (16 bytes a
+//! slot) where the exact state fits, which is GCRA without a name and small window quotas, and a
+//! wide one of 128 bits (32 bytes a slot) for the rest. It cannot list keys and cannot tell which
+//! it forgets.
 //!
-//! A narrow word counts to 4,095 and a time in it lies less than 14 years after the store was made. A
-//! charge that goes beyond what the word can count is cut down to what fits:
+//! A narrow word counts to 4,095 and a time in it lies less than 14 years after the store was made.
+//! A charge that goes beyond what the word can count is cut down to what fits:
 //! [`charged`](crate::Decision::charged) and the receipt say how much that was. Time stands still
-//! outside of the span that the word can hold, which starts a year before the store was made, and
-//! a warning is logged once: so a store on a clock at 1970 limits hits that are given a time in
-//! 2026, but their keys do not become fresh again. Give the store a clock near the times of its hits.
+//! outside of the span that the word can hold, which starts a year before the store was made, and a
+//! warning is logged once: so a store on a clock at 1970 limits hits that are given a time in 2026,
+//! but their keys do not become fresh again. Give the store a clock near the times of its hits.
 //!
-//! Several limits and several keys are asked first, then charged in order; when one of them was lost to another caller meanwhile, what was charged
-//! is given back. That may deny too much for a moment and never admits too much.
+//! Several limits and several keys are asked first, then charged in order; when one of them was
+//! lost to another caller meanwhile, what was charged is given back. That may deny too much for a
+//! moment and never admits too much.
 
 mod builder;
 mod era;
@@ -58,9 +65,11 @@ use pack::{ByWidth, Packing, with_packed};
 use table::{FIRST_FINGERPRINT, Fate, Shared, Table};
 use word::Word;
 
-/// Keeps a fingerprint and a packed state for every key: lock-free, 34 bytes a key where the state is one number.
+/// Keeps a fingerprint and a packed state for every key: lock-free, 34 bytes a key where the state
+/// is one number.
 ///
-/// A handle: clones share one store. See [the module](self) for what stands for a key and what it holds.
+/// A handle: clones share one store. See [the module](self) for what stands for a key and what it
+/// holds.
 ///
 /// ```
 /// use tollgate::{Atomic, Limit};
@@ -117,8 +126,9 @@ struct Kept<W: Word> {
     age_due: Option<AtomicU64>,
 }
 
-/// How many steps of a cleaning round `prepare` does for a new limit. To clean a table and forget its
-/// limit takes about four, so limits that are used once are forgotten faster than they are made.
+/// How many steps of a cleaning round `prepare` does for a new limit. To clean a table and forget
+/// its limit takes about four, so limits that are used once are forgotten faster than they are
+/// made.
 const ROUND_STEPS: usize = 16;
 
 struct Inner<C> {
@@ -164,7 +174,8 @@ impl Atomic {
 crate::store::limiter_methods!(Atomic);
 
 impl<C> Atomic<C> {
-    /// How many keys have a slot, over all limits. States that have run out count until they are cleaned.
+    /// How many keys have a slot, over all limits. States that have run out count until they are
+    /// cleaned.
     ///
     /// ```
     /// let store = tollgate::Atomic::new();
@@ -200,7 +211,8 @@ impl<C> Atomic<C> {
         self.inner.registry.len()
     }
 
-    /// How many hits were decided on a state that unknown keys share, because the store was at its bound. Should stay zero.
+    /// How many hits were decided on a state that unknown keys share, because the store was at its
+    /// bound. Should stay zero.
     ///
     /// ```
     /// assert_eq!(tollgate::Atomic::new().overflowed(), 0);
@@ -212,7 +224,8 @@ impl<C> Atomic<C> {
 }
 
 impl<C: Clock + 'static> Atomic<C> {
-    /// Forgets the states that equal a fresh one, all at once; how many went. Callers do the same in small steps.
+    /// Forgets the states that equal a fresh one, all at once; how many went. Callers do the same
+    /// in small steps.
     ///
     /// ```
     /// let store = tollgate::Atomic::new();
@@ -283,8 +296,8 @@ impl<C: Clock> Inner<C> {
         OwnedKey::new(&key).as_ref().hash(&self.hasher).max(FIRST_FINGERPRINT)
     }
 
-    /// A hit. For the usual limit most are done right here, inlined into the caller: what it does not read of the decision is never made. All else is
-    /// a call away.
+    /// A hit. For the usual limit most are done right here, inlined into the caller: what it does
+    /// not read of the decision is never made. All else is a call away.
     #[inline(always)]
     fn hit(&self, prepared: &Prepared, fingerprint: u64, now: Timestamp, cost: u64) -> Decision {
         if let AnyMachine::Gcra(machine) = &prepared.machine
@@ -339,9 +352,9 @@ impl<C: Clock> Inner<C> {
         self.registry.forget(number, |known| known.is_empty() && self.shares_nothing(known, now));
     }
 
-    /// One small step of a cleaning round, which cleans all tables, also those that nobody hits, and
-    /// forgets unused limits. Returns whether more steps are due now; `None` if another thread is
-    /// doing a step.
+    /// One small step of a cleaning round, which cleans all tables, also those that nobody hits,
+    /// and forgets unused limits. Returns whether more steps are due now; `None` if another thread
+    /// is doing a step.
     fn round_step(&self, now: Timestamp) -> Option<bool> {
         let mut round = self.round.try_lock().ok()?;
         if round.is_none() && !self.round_is_due(now) {
@@ -385,8 +398,8 @@ impl<C: Clock> Inner<C> {
         })?;
         if is_new {
             // A limit that is used once gets no more hits that would clean its table, so the
-            // preparation of new limits cleans the older ones.
-            // Old memory may have to wait for a reader on another thread: cleaning goes on meanwhile.
+            // preparation of new limits cleans the older ones. Old memory may have to wait for a
+            // reader on another thread: cleaning goes on meanwhile.
             let mut steps = 0..ROUND_STEPS;
             let _ = steps.all(|_| {
                 let has_garbage = self.shared.free_some();
@@ -464,7 +477,8 @@ impl<C: Clock + 'static> Store for Atomic<C> {
             self.inner.act(part.prepared, self.inner.fingerprint(part.key), now, act)
         };
         let undo = |part: &Part<'_, Prepared>, decision: &Decision| {
-            // Not as of `now`, which may be long past: what has run off since must not be given back.
+            // Not as of `now`, which may be long past: what has run off since must not be given
+            // back.
             let later = now.max(self.inner.clock.now());
             let refund = AnyAct::Op(Op::Refund(decision.receipt()));
             let fingerprint = self.inner.fingerprint(part.key);

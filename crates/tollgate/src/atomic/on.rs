@@ -14,7 +14,8 @@ use crate::store::{Act, AnyAct, Hit};
 use crate::time::Timestamp;
 
 impl<W: Word> Kept<W> {
-    /// Whether cleaning is due, or will be in less than `early`; to one caller, after which it is due in a `period`.
+    /// Whether cleaning is due, or will be in less than `early`; to one caller, after which it is
+    /// due in a `period`.
     fn is_clean_due(&self, now: Timestamp, early: u64, period: u64) -> bool {
         let next = now.plus(period).as_micros();
         let is_due = |due| (now.plus(early).as_micros() >= due).then_some(next);
@@ -103,7 +104,8 @@ impl<'a, W: Word, M: Pack<W>, C: Clock> On<'a, W, M, C> {
         self.try_once(&guard, fingerprint, Hit(cost))
     }
 
-    /// One attempt at the word of a key; nothing if that does not settle it. No loop: what a loop keeps at hand would cost every hit.
+    /// One attempt at the word of a key; nothing if that does not settle it. No loop: what a loop
+    /// keeps at hand would cost every hit.
     #[inline(always)]
     fn try_once(&self, guard: &Guard, fingerprint: u64, act: impl Act) -> Option<Decision> {
         let cell = self.kept.table.find(guard, fingerprint)?;
@@ -133,7 +135,8 @@ impl<'a, W: Word, M: Pack<W>, C: Clock> On<'a, W, M, C> {
         }
     }
 
-    /// Decides on the state that keys without a slot share; nothing if the key got a slot meanwhile.
+    /// Decides on the state that keys without a slot share; nothing if the key got a slot
+    /// meanwhile.
     #[cold]
     fn act_on_overflow(&self, fingerprint: u64, act: AnyAct) -> Option<Decision> {
         let cell = &self.kept.table.overflow;
@@ -148,7 +151,8 @@ impl<'a, W: Word, M: Pack<W>, C: Clock> On<'a, W, M, C> {
         };
         let decision = self.decision(done);
         if self.kept.table.has_slot(fingerprint, &|w| self.fate(w)) {
-            // Whoever claimed it may have looked here before we charged: take it back and ask the slot.
+            // Whoever claimed it may have looked here before we charged: take it back and ask the
+            // slot.
             self.refund_overflow(&decision);
             return None;
         }
@@ -182,8 +186,8 @@ impl<'a, W: Word, M: Pack<W>, C: Clock> On<'a, W, M, C> {
         self.now.as_micros() >= self.kept.table.due.load(Ordering::Relaxed)
     }
 
-    /// One small step of housekeeping: frees a piece of memory, or goes on with cleaning a table that nobody hits, or begins a move here. It
-    /// stays due as long as there is more to do.
+    /// One small step of housekeeping: frees a piece of memory, or goes on with cleaning a table
+    /// that nobody hits, or begins a move here. It stays due as long as there is more to do.
     fn maintain(&self) {
         if self.store.shared.free_some() {
             return;
@@ -208,7 +212,8 @@ impl<'a, W: Word, M: Pack<W>, C: Clock> On<'a, W, M, C> {
         begins
     }
 
-    /// A step of cleaning for a table that nobody hits: goes on with a move, or begins one. False when there is nothing more to do.
+    /// A step of cleaning for a table that nobody hits: goes on with a move, or begins one. False
+    /// when there is nothing more to do.
     pub(super) fn clean_a_little(&self) -> bool {
         self.kept.table.move_some(&|w| self.fate(w))
             || self.kept.is_clean_due(self.now, 0, self.store.clean_period)
@@ -247,8 +252,9 @@ impl<'a, W: Word, M: Pack<W>, C: Clock> On<'a, W, M, C> {
     }
 }
 
-/// One hit, or any other act, on one table with one machine. Not inlined: each pair gets its own registers. What is rare is a function of its own
-/// that gets all it needs in registers, for what it needs on the stack every hit would have to put there.
+/// One hit, or any other act, on one table with one machine. Not inlined: each pair gets its own
+/// registers. What is rare is a function of its own that gets all it needs in registers, for what
+/// it needs on the stack every hit would have to put there.
 #[inline(never)]
 pub(super) fn act_on<W: Word, M: Pack<W>, C: Clock>(
     store: &Inner<C>,

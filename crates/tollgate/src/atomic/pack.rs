@@ -14,12 +14,14 @@
 //! Times of 49 and 51 bits are microseconds since one year before the store was made, so they last
 //! 14 and 70 years from then; the fixed window's narrow number counts windows from the same time.
 //! Time stands still before and after that ([`Packing::within`]), so a hit at such a time is never
-//! admitted for want of a place to write it down. A GCRA part is kept in units of the greatest common divisor of quota and period, of which it is
-//! always a multiple: 7 per second has parts of sevenths, 10 per second has none.
+//! admitted for want of a place to write it down. A GCRA part is kept in units of the greatest
+//! common divisor of quota and period, of which it is always a multiple: 7 per second has parts of
+//! sevenths, 10 per second has none.
 //!
-//! A limit is packed narrow when its exact state fits: at least sixteen times the capacity, so that charges beyond the limit have room too
-//! (what does not fit is not charged, see [`fit`]), and for half a year of debt or a year of a window. A limit with a name is packed wide, because its quota may change
-//! and the packing must not. What does not fit wide either is refused.
+//! A limit is packed narrow when its exact state fits: at least sixteen times the capacity, so that
+//! charges beyond the limit have room too (what does not fit is not charged, see [`fit`]), and for
+//! half a year of debt or a year of a window. A limit with a name is packed wide, because its quota
+//! may change and the packing must not. What does not fit wide either is refused.
 
 use crate::algorithm::elastic_window::{self, ElasticWindow};
 use crate::algorithm::fixed_window::{self, FixedWindow};
@@ -43,7 +45,8 @@ pub(super) enum ByWidth<N, W> {
     Wide(W),
 }
 
-/// Runs `$body` with what there is for the size of word, and with the machine, whatever their types.
+/// Runs `$body` with what there is for the size of word, and with the machine, whatever their
+/// types.
 macro_rules! with_packed {
     ($by_width:expr, $machine:expr, ($it:ident, $m:ident) => $body:expr) => {
         match ($by_width, $machine) {
@@ -309,7 +312,8 @@ impl Pack<u64> for Gcra {
 
     #[inline(always)]
     fn unpack(&self, packing: &Packing, payload: u64) -> gcra::GcraState {
-        // In units of the whole quota there is none, and who knows that beforehand is spared all sums of parts.
+        // In units of the whole quota there is none, and who knows that beforehand is spared all
+        // sums of parts.
         let part = if self.is_whole() { 0 } else { (payload & LOW) * packing.part_unit };
         gcra::GcraState { tat: packing.time(payload >> 12), part }
     }

@@ -1,4 +1,5 @@
-//! Atomics and reclamation as the table uses them: the real ones, or loom's, under which every interleaving is tried.
+//! Atomics and reclamation as the table uses them: the real ones, or loom's, under which every
+//! interleaving is tried.
 
 #[cfg(loom)]
 pub(super) use model::*;
@@ -24,7 +25,8 @@ mod model {
     pub(in super::super) use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
     pub(in super::super) use loom::sync::{Arc, Mutex};
 
-    /// loom lets a `SeqCst` load return a value that an earlier `SeqCst` write has replaced; this one returns the last, as the real one does.
+    /// loom lets a `SeqCst` load return a value that an earlier `SeqCst` write has replaced; this
+    /// one returns the last, as the real one does.
     #[derive(Debug)]
     pub(in super::super) struct AtomicU64(loom::sync::atomic::AtomicU64);
 
@@ -49,8 +51,8 @@ mod model {
         }
     }
 
-    /// For `era`, where a store is followed by a load of something else: loom orders the two by a fence only, so here it follows every `SeqCst` write,
-    /// as processors do it.
+    /// For `era`, where a store is followed by a load of something else: loom orders the two by a
+    /// fence only, so here it follows every `SeqCst` write, as processors do it.
     #[derive(Debug)]
     pub(in super::super) struct EraCell(loom::sync::atomic::AtomicU64);
 
@@ -87,7 +89,8 @@ mod model {
         Guard
     }
 
-    /// The models of the table are about the table: nothing is freed while they run. When something may be has its own models, in `era`.
+    /// The models of the table are about the table: nothing is freed while they run. When something
+    /// may be has its own models, in `era`.
     #[derive(Clone, Copy)]
     pub(in super::super) struct Ended;
 

@@ -1,24 +1,34 @@
-//! A lock-free, growable table from fingerprints to words. The only place with `unsafe`: this file and those below it.
+//! A lock-free, growable table from fingerprints to words. The only place with `unsafe`: this file
+//! and those below it.
 //!
-//! Open addressing: a fingerprint goes to the first empty slot from its home line on. Within one *generation* a slot's fingerprint is written
-//! once and stays, so
+//! Open addressing: a fingerprint goes to the first empty slot from its home line on. Within one
+//! *generation* a slot's fingerprint is written once and stays, so
 //!
-//! - a fingerprint never has two slots: both claimants walk the same slots and meet at the first empty one, where one compare-exchange decides;
-//! - a word belongs to one key for good: a compare-exchange on it can never charge somebody else, however long its caller slept.
+//! - a fingerprint never has two slots: both claimants walk the same slots and meet at the first
+//!   empty one, where one compare-exchange decides;
+//! - a word belongs to one key for good: a compare-exchange on it can never charge somebody else,
+//!   however long its caller slept.
 //!
-//! Growing, cleaning, shrinking, ageing and wiping are one mechanism, moving to a next generation, done by the callers in small chunks:
+//! Growing, cleaning, shrinking, ageing and wiping are one mechanism, moving to a next generation,
+//! done by the callers in small chunks:
 //!
-//! 1. The generation is closed: no more claims. Its count is now a bound on what must be copied, and the next generation is made large enough.
-//! 2. Whoever comes with a key *settles* it first: it freezes the key's word, or seals the empty slot where the key would have gone, and copies
-//!    a frozen state into the next generation. Only then does it work there.
-//! 3. What becomes of a state, copied or dropped, is written into its word by the very compare-exchange that freezes it, so all agree.
-//! 4. A copy is put by compare-exchange void to state. A slot is void only before its first state, so a late copier changes nothing.
-//! 5. Each chunk is marked when it is done, by whoever did it; when all are, the next generation becomes the current one. Only the current
-//!    generation may get a successor. A copier that meets a sealed slot in the next generation therefore knows that all was copied long ago.
-//! 6. The old generation is freed when nobody can hold a reference to it any more (`era`), in slices.
+//! 1. The generation is closed: no more claims. Its count is now a bound on what must be copied,
+//!    and the next generation is made large enough.
+//! 2. Whoever comes with a key *settles* it first: it freezes the key's word, or seals the empty
+//!    slot where the key would have gone, and copies a frozen state into the next generation. Only
+//!    then does it work there.
+//! 3. What becomes of a state, copied or dropped, is written into its word by the very
+//!    compare-exchange that freezes it, so all agree.
+//! 4. A copy is put by compare-exchange void to state. A slot is void only before its first state,
+//!    so a late copier changes nothing.
+//! 5. Each chunk is marked when it is done, by whoever did it; when all are, the next generation
+//!    becomes the current one. Only the current generation may get a successor. A copier that meets
+//!    a sealed slot in the next generation therefore knows that all was copied long ago.
+//! 6. The old generation is freed when nobody can hold a reference to it any more (`era`), in
+//!    slices.
 //!
-//! A state that is dropped because it is fresh raises the table's *floor* to the time it became so; a caller that read the clock before that and
-//! finds no state starts at the floor.
+//! A state that is dropped because it is fresh raises the table's *floor* to the time it became so;
+//! a caller that read the clock before that and finds no state starts at the floor.
 
 #![allow(unsafe_code)]
 
@@ -75,7 +85,8 @@ impl<W: Word> std::fmt::Debug for Table<W> {
     }
 }
 
-// SAFETY: all that is shared is atomic; raw pointers are to generations, which are made of atomics and freed by the rules above.
+// SAFETY: all that is shared is atomic; raw pointers are to generations, which are made of atomics
+// and freed by the rules above.
 unsafe impl<W: Word> Send for Table<W> {}
 // SAFETY: as above.
 unsafe impl<W: Word> Sync for Table<W> {}
@@ -122,12 +133,14 @@ impl<W: Word> Table<W> {
     }
 
     fn current<'g>(&self, _guard: &'g Guard) -> &'g Generation<W> {
-        // SAFETY: the current generation is never null. It is retired only after it was replaced as the current one, and freed only when every
-        // guard of that time is gone; ours was there before we loaded the pointer.
+        // SAFETY: the current generation is never null. It is retired only after it was replaced as
+        // the current one, and freed only when every guard of that time is gone; ours was there
+        // before we loaded the pointer.
         unsafe { &*self.current.load(Ordering::SeqCst) }
     }
 
-    /// Begins to fetch the line where the key most likely lies. Needs no guard: an address may be stale, it is not read here.
+    /// Begins to fetch the line where the key most likely lies. Needs no guard: an address may be
+    /// stale, it is not read here.
     #[inline(always)]
     pub(super) fn prefetch(&self, fingerprint: u64) {
         #[cfg(all(target_arch = "x86_64", not(loom)))]
@@ -143,8 +156,9 @@ impl<W: Word> Table<W> {
         let _ = fingerprint;
     }
 
-    /// The word of a key, if it has one and no move is under way: the case that must be fast. A word that is neither void nor frozen may be
-    /// replaced by compare-exchange; for the others there is [`update`](Table::update).
+    /// The word of a key, if it has one and no move is under way: the case that must be fast. A
+    /// word that is neither void nor frozen may be replaced by compare-exchange; for the others
+    /// there is [`update`](Table::update).
     #[inline(always)]
     pub(super) fn find<'g>(&self, guard: &'g Guard, fingerprint: u64) -> Option<&'g W::Cell> {
         let generation = self.current(guard);
@@ -157,9 +171,10 @@ impl<W: Word> Table<W> {
         slot.map(|slot| &slot.word)
     }
 
-    /// Replaces the word of a key by what `f` makes of it, also when it has no slot yet or a move is under way. `f` gets the word, or void when there
-    /// is none; it may be asked several times, and what it said last was done and is returned. `fate` judges states that have to be moved on the
-    /// way.
+    /// Replaces the word of a key by what `f` makes of it, also when it has no slot yet or a move
+    /// is under way. `f` gets the word, or void when there is none; it may be asked several times,
+    /// and what it said last was done and is returned. `fate` judges states that have to be moved
+    /// on the way.
     pub(super) fn update<R>(
         &self,
         guard: &Guard,
@@ -169,7 +184,8 @@ impl<W: Word> Table<W> {
     ) -> Result<R, Full> {
         loop {
             let mut generation = self.current(guard);
-            // Settle along the chain: only one move runs at a time, but it may have ended and the next begun since we looked.
+            // Settle along the chain: only one move runs at a time, but it may have ended and the
+            // next begun since we looked.
             while let Some(next) = generation.next() {
                 self.move_chunk(generation, next, fate);
                 self.settle(generation, next, fingerprint, fate);
@@ -199,7 +215,8 @@ impl<W: Word> Table<W> {
             let mut found = slot.fingerprint.load(Ordering::Acquire);
             if found == EMPTY {
                 if !claimed {
-                    // Nothing to write, nothing to claim: the key is nowhere, for to be in a next generation this slot would have to be sealed.
+                    // Nothing to write, nothing to claim: the key is nowhere, for to be in a next
+                    // generation this slot would have to be sealed.
                     if self.shared.keys.load(Ordering::Relaxed) >= self.shared.max_keys {
                         return Attempt::AtBound;
                     }
@@ -217,7 +234,8 @@ impl<W: Word> Table<W> {
                     }
                     claimed = true;
                 }
-                // In one order with the overflow state: a newcomer claims and then looks there, others charge there and then look here.
+                // In one order with the overflow state: a newcomer claims and then looks there,
+                // others charge there and then look here.
                 let claim = slot.fingerprint.compare_exchange(
                     EMPTY,
                     fingerprint,
@@ -267,7 +285,8 @@ impl<W: Word> Table<W> {
         }
     }
 
-    /// What a slot starts from: whatever keys without a slot have in common counts for a key that gets one.
+    /// What a slot starts from: whatever keys without a slot have in common counts for a key that
+    /// gets one.
     #[cold]
     fn first_word(&self, slot: &Slot<W>) -> W {
         let start = W::load(&self.overflow, Ordering::SeqCst);
@@ -292,7 +311,8 @@ impl<W: Word> Table<W> {
             let mut found =
                 generation.probe(fingerprint).map(|slot| slot.fingerprint.load(Ordering::SeqCst));
             match found.find(|found| *found == fingerprint || *found < FIRST_FINGERPRINT) {
-                // Sealed since we looked for a next generation: who sealed it may have claimed a slot there.
+                // Sealed since we looked for a next generation: who sealed it may have claimed a
+                // slot there.
                 Some(SEALED) => {}
                 found => return found == Some(fingerprint),
             }
@@ -315,7 +335,8 @@ impl<W: Word> Drop for Table<W> {
         self.shared.keys.fetch_sub(self.keys.load(Ordering::Relaxed), Ordering::Relaxed);
         let mut generation = self.current.load(Ordering::Relaxed);
         while !generation.is_null() {
-            // SAFETY: nobody else has the table; the current generation and those linked behind it are ours and not retired.
+            // SAFETY: nobody else has the table; the current generation and those linked behind it
+            // are ours and not retired.
             let owned = unsafe { Box::from_raw(generation) };
             generation = owned.next.load(Ordering::Relaxed);
         }

@@ -26,7 +26,8 @@ pub(super) trait Word: Copy + PartialEq + std::fmt::Debug + Send + Sync + 'stati
 
     fn cell(self) -> Self::Cell;
     fn load(cell: &Self::Cell, order: Ordering) -> Self;
-    /// The word that was found instead, if another was there. Acquires either way, releases when it succeeds.
+    /// The word that was found instead, if another was there. Acquires either way, releases when it
+    /// succeeds.
     fn replace(cell: &Self::Cell, old: Self, new: Self) -> Result<(), Self>;
     /// [`replace`](Word::replace) in the single order of all such.
     fn replace_in_order(cell: &Self::Cell, old: Self, new: Self) -> Result<(), Self>;

@@ -1,19 +1,23 @@
-//! Long keys. Stores keep the digest of a key that is longer than [`KeyRef::LONGEST`], so that a bound on the number of keys is a bound on their bytes.
+//! Long keys. Stores keep the digest of a key that is longer than [`KeyRef::LONGEST`], so that a
+//! bound on the number of keys is a bound on their bytes.
 //!
-//! The digest is SHA-256 over the form and the bytes of the key: the same in every process, so that all clients of a shared store agree, and without
-//! known collisions, so that nobody can make two keys that share a counter. A digest has a form of its own ([`Form::Digest`]) and equals no other key.
-//! Of a tagged key the tag and the key behind it are shortened on their own, so that keys of one tag still live together.
+//! The digest is SHA-256 over the form and the bytes of the key: the same in every process, so that
+//! all clients of a shared store agree, and without known collisions, so that nobody can make two
+//! keys that share a counter. A digest has a form of its own ([`Form::Digest`]) and equals no other
+//! key. Of a tagged key the tag and the key behind it are shortened on their own, so that keys of
+//! one tag still live together.
 
 use sha2::{Digest as _, Sha256};
 
 use super::{Form, Frame, Key, KeyRef, OwnedKey};
 
 impl<'a> KeyRef<'a> {
-    /// The longest key that stores keep as it is, in bytes. Of a longer one they keep the SHA-256 (32 bytes); of a longer [tagged](crate::Tagged) key
-    /// that of each of its two parts that is longer than this.
+    /// The longest key that stores keep as it is, in bytes. Of a longer one they keep the SHA-256
+    /// (32 bytes); of a longer [tagged](crate::Tagged) key that of each of its two parts that is
+    /// longer than this.
     ///
-    /// Two of `n` long keys share a counter with a probability below `n² / 2^257`: less than 10^-59 for a billion of them. No two such keys are
-    /// known to anybody.
+    /// Two of `n` long keys share a counter with a probability below `n² / 2^257`: less than 10^-59
+    /// for a billion of them. No two such keys are known to anybody.
     ///
     /// ```
     /// use tollgate::{Form, Key, KeyRef, OwnedKey};

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-/// How hits are counted. The guide "choose an algorithm" helps to choose; every module in [`crate::algorithm`] tells its story.
+/// How hits are counted. The guide "choose an algorithm" helps to choose; every module in
+/// [`crate::algorithm`] tells its story.
 ///
 /// ```
 /// use tollgate::Algorithm;

@@ -72,11 +72,11 @@ impl<C> MemoryBuilder<C> {
         }
     }
 
-    /// The most keys with an entry, over all limits; ten million unless said. At the bound known keys keep their exact states and unknown
-    /// ones share one state per limit.
+    /// The most keys with an entry, over all limits; ten million unless said. At the bound known
+    /// keys keep their exact states and unknown ones share one state per limit.
     ///
-    /// This bounds bytes too: a key takes at most 400 of them, a tagged one 700, because longer keys are kept
-    /// [as digests](crate::KeyRef::LONGEST). The log of a moving window comes on top.
+    /// This bounds bytes too: a key takes at most 400 of them, a tagged one 700, because longer
+    /// keys are kept [as digests](crate::KeyRef::LONGEST). The log of a moving window comes on top.
     ///
     /// ```
     /// # use tollgate::{Memory, Source};
@@ -120,8 +120,8 @@ impl<C> MemoryBuilder<C> {
         self
     }
 
-    /// Permits to forget states that nobody used for that long (and up to twice as long) although they are not fresh: a drained bucket comes
-    /// back full. Off unless said.
+    /// Permits to forget states that nobody used for that long (and up to twice as long) although
+    /// they are not fresh: a drained bucket comes back full. Off unless said.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -132,9 +132,10 @@ impl<C> MemoryBuilder<C> {
         self
     }
 
-    /// Called with batches of keys that have been forgotten, each exactly once. It runs on the thread of a caller, without any lock, and may use
-    /// limiters of any store. Cleaning is never started from within it: hits leave it to later callers, and [`Memory::clean`] returns 0. If it
-    /// panics, the keys are gone all the same and a warning is logged.
+    /// Called with batches of keys that have been forgotten, each exactly once. It runs on the
+    /// thread of a caller, without any lock, and may use limiters of any store. Cleaning is never
+    /// started from within it: hits leave it to later callers, and [`Memory::clean`] returns 0. If
+    /// it panics, the keys are gone all the same and a warning is logged.
     ///
     /// ```
     /// let store = tollgate::Memory::builder().before_clean(|batch| println!("{} went", batch.len())).build();

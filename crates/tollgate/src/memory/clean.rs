@@ -94,8 +94,8 @@ impl Key for Expired {
 }
 
 thread_local! {
-    /// Whether this thread runs a `before_clean`. It may use limiters, and these do not clean meanwhile: the next batch would call it again, and so on
-    /// until the stack is used up.
+    /// Whether this thread runs a `before_clean`. It may use limiters, and these do not clean
+    /// meanwhile: the next batch would call it again, and so on until the stack is used up.
     static IN_BEFORE_CLEAN: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -113,7 +113,8 @@ fn report(before_clean: &BeforeClean, batch: &[Expired]) {
 pub(super) type BeforeClean = Box<dyn Fn(&[Expired]) + Send + Sync>;
 
 impl<C: Clock> Inner<C> {
-    /// Does one step of cleaning if it is time. Called after a decision, never while holding a lock.
+    /// Does one step of cleaning if it is time. Called after a decision, never while holding a
+    /// lock.
     #[inline]
     pub(super) fn clean_if_due(&self, now: Timestamp) {
         if now.as_micros() >= self.clean_due.load(Ordering::Relaxed) {
@@ -209,7 +210,8 @@ struct Sweep<'a, C> {
     now: Timestamp,
     /// Whether keys that were not used since the last such pass may go although they are not fresh.
     old_enough: bool,
-    /// Whether to give memory back. Not while somebody waits for a hit: an allocator may take milliseconds to trim its heap.
+    /// Whether to give memory back. Not while somebody waits for a hit: an allocator may take
+    /// milliseconds to trim its heap.
     shrinks: bool,
     floor: &'a mut Timestamp,
     batch: Option<&'a mut Vec<Expired>>,
@@ -277,7 +279,8 @@ pub(super) trait Judged: Sized {
     fn used(&self, machine: &AnyMachine, now: Timestamp) -> u64;
 }
 
-/// `judge` and `used` for one kind of kept state: machines that keep another kind cannot occur with it.
+/// `judge` and `used` for one kind of kept state: machines that keep another kind cannot occur with
+/// it.
 macro_rules! judged {
     ($kept:ty, $($variant:ident)|+) => {
         impl Judged for $kept {

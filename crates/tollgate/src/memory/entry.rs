@@ -19,7 +19,8 @@ pub(super) struct Entry<T> {
     pub(super) state: T,
 }
 
-/// The number of the limit, the key, and whether it was used since the last look at its age. Short keys lie in place.
+/// The number of the limit, the key, and whether it was used since the last look at its age. Short
+/// keys lie in place.
 #[derive(Debug)]
 pub(super) enum StoredKey {
     Inline { limit: u32, meta: Meta, bytes: [u8; StoredKey::INLINE] },
@@ -51,12 +52,12 @@ impl Meta {
     }
 }
 
-/// The hash of a key of one limit, made of the hash of the key. One key under many limits has as many different hashes, so it is found without comparing
-/// it with its siblings.
+/// The hash of a key of one limit, made of the hash of the key. One key under many limits has as
+/// many different hashes, so it is found without comparing it with its siblings.
 #[inline]
 pub(super) fn entry_hash(key_hash: u64, limit: u32) -> u64 {
-    // An odd factor, 2^64 by the golden ratio: consecutive numbers differ in their lowest bits and are spread over the highest, which is what
-    // hashbrown looks at.
+    // An odd factor, 2^64 by the golden ratio: consecutive numbers differ in their lowest bits and
+    // are spread over the highest, which is what hashbrown looks at.
     key_hash ^ u64::from(limit).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 

@@ -65,7 +65,8 @@ impl KeyUsage {
 }
 
 impl<C: Clock + 'static> Memory<C> {
-    /// All keys that are not fresh, in no order. Looks at one shard at a time, so it is no snapshot of one instant.
+    /// All keys that are not fresh, in no order. Looks at one shard at a time, so it is no snapshot
+    /// of one instant.
     ///
     /// ```
     /// let store = tollgate::Memory::new();
@@ -123,7 +124,8 @@ impl PartialOrd for ByUse {
 }
 
 impl<C: Clock> Inner<C> {
-    /// Calls `f` with a way to make the usage of every key that is not fresh and whose use `wanted` asks for.
+    /// Calls `f` with a way to make the usage of every key that is not fresh and whose use `wanted`
+    /// asks for.
     fn for_each_key(&self, mut f: impl FnMut(&dyn Fn() -> KeyUsage), wanted: impl Fn(u64) -> bool) {
         let now = self.clock.now();
         for shard in &self.shards {

@@ -28,14 +28,17 @@ use clean::BeforeClean;
 use entry::Stored;
 use shard::{Count, Known, Lookup, Overflow, Shard};
 
-/// How many shards: with a million keys each holds some four thousand, so that growing or cleaning one takes well below half a millisecond.
+/// How many shards: with a million keys each holds some four thousand, so that growing or cleaning
+/// one takes well below half a millisecond.
 const SHARDS: usize = 256;
 
-/// Which shard gets which share of the keys: the last one twice as many as the first. Equal shards would all be full at the same number of keys and double
-/// at once; so they double one after the other, and whatever the number of keys, the memory is as full as it is on average.
+/// Which shard gets which share of the keys: the last one twice as many as the first. Equal shards
+/// would all be full at the same number of keys and double at once; so they double one after the
+/// other, and whatever the number of keys, the memory is as full as it is on average.
 static SHARES: [u8; 8192] = {
     let mut shares = [0; 8192];
-    // The share of a shard, in 2^-32 of a place, grows by a factor of 2^(1/256) from one to the next.
+    // The share of a shard, in 2^-32 of a place, grows by a factor of 2^(1/256) from one to the
+    // next.
     let (mut place, mut shard, mut share, mut end) = (0, 0_u8, 95_400_000_000_u64, 0_u64);
     while place < shares.len() {
         if shard < (SHARDS - 1) as u8 && (place as u64) << 32 >= end + share {
@@ -50,9 +53,11 @@ static SHARES: [u8; 8192] = {
     shares
 };
 
-/// Keeps the state of every key in this process: all algorithms, lists of keys, a call before a key is forgotten.
+/// Keeps the state of every key in this process: all algorithms, lists of keys, a call before a key
+/// is forgotten.
 ///
-/// A handle: clones share one store. Cleaning is done by the callers in small steps, no thread is needed.
+/// A handle: clones share one store. Cleaning is done by the callers in small steps, no thread is
+/// needed.
 ///
 /// ```
 /// use tollgate::{Limit, Memory};
@@ -136,8 +141,9 @@ impl Memory {
 crate::store::limiter_methods!(Memory);
 
 impl<C: Clock + 'static> Memory<C> {
-    /// Forgets the states that equal a fresh one, one shard after the other, and gives memory back; how many went. Hits do the same in small steps once
-    /// in a clean period, but keep the memory for the keys to come.
+    /// Forgets the states that equal a fresh one, one shard after the other, and gives memory back;
+    /// how many went. Hits do the same in small steps once in a clean period, but keep the memory
+    /// for the keys to come.
     ///
     /// ```
     /// let store = tollgate::Memory::new();
@@ -150,7 +156,8 @@ impl<C: Clock + 'static> Memory<C> {
 }
 
 impl<C> Memory<C> {
-    /// How many keys have an entry, over all limits. States that have run out count until they are cleaned.
+    /// How many keys have an entry, over all limits. States that have run out count until they are
+    /// cleaned.
     ///
     /// ```
     /// let store = tollgate::Memory::new();
@@ -186,7 +193,8 @@ impl<C> Memory<C> {
         self.inner.registry.len()
     }
 
-    /// How many hits were decided on a state that unknown keys share, because the store was at its bound. Should stay zero.
+    /// How many hits were decided on a state that unknown keys share, because the store was at its
+    /// bound. Should stay zero.
     ///
     /// ```
     /// assert_eq!(tollgate::Memory::new().overflowed(), 0);
@@ -216,7 +224,8 @@ impl<C> Memory<C> {
 impl<C> Inner<C> {
     #[inline]
     fn shard_index(&self, hash: u64) -> usize {
-        // Not the bits by which hashbrown places and tells entries: the lowest and the highest seven.
+        // Not the bits by which hashbrown places and tells entries: the lowest and the highest
+        // seven.
         usize::from(SHARES[(hash >> 44) as usize % SHARES.len()])
     }
 

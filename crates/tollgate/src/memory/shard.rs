@@ -116,7 +116,8 @@ impl Lookup<'_> {
 #[derive(Debug, Default)]
 pub(super) struct Shard {
     pub(super) tables: Tables,
-    /// The latest time at which a state that was dropped became fresh. Who read the clock before that and arrives after it starts here.
+    /// The latest time at which a state that was dropped became fresh. Who read the clock before
+    /// that and arrives after it starts here.
     pub(super) floor: Timestamp,
     /// When keys were last looked at for their age.
     pub(super) aged_at: Timestamp,

@@ -15,8 +15,8 @@ use crate::key::KeyRef;
 use crate::limit::Limit;
 use crate::time::Timestamp;
 
-/// Any [`SharedStore`] behind one type, for programs that learn from their configuration which one it is. What the store answers at once is answered
-/// at once; only what waits is boxed.
+/// Any [`SharedStore`] behind one type, for programs that learn from their configuration which one
+/// it is. What the store answers at once is answered at once; only what waits is boxed.
 ///
 /// ```
 /// use tollgate::{Memory, shared::{AnyStore, InProcess, SharedLimiter}};
@@ -33,7 +33,8 @@ pub struct AnyPrepared(Arc<dyn Any + Send + Sync>);
 
 type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// [`SharedStore`] without its types. Prepared limits that another store made are a mistake of the caller's, and an error.
+/// [`SharedStore`] without its types. Prepared limits that another store made are a mistake of the
+/// caller's, and an error.
 trait Erased: Debug + Send + Sync {
     fn prepare(&self, namespace: &str, limit: &Limit) -> Result<AnyPrepared, Error>;
     fn ask(

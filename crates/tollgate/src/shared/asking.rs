@@ -1,4 +1,5 @@
-//! The way of a call on a shared store: remembered denials first, then the store behind its guard, then what the limiter does on failure.
+//! The way of a call on a shared store: remembered denials first, then the store behind its guard,
+//! then what the limiter does on failure.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
@@ -117,7 +118,8 @@ impl<S: SharedStore> Limits<S> {
         self.hit_one_with_care(terms, key, cost).await
     }
 
-    /// The rest of [`hit_one`](Limits::hit_one), apart from it: a future that may wait is large, and to make it takes longer than a hit on memory.
+    /// The rest of [`hit_one`](Limits::hit_one), apart from it: a future that may wait is large,
+    /// and to make it takes longer than a hit on memory.
     async fn hit_one_with_care<K: Key>(
         &self,
         terms: Terms,
@@ -223,8 +225,8 @@ impl<S: SharedStore> Limits<S> {
         Question { limits: self.number, counters: &self.counters, key, cost, at: terms.at, sent }
     }
 
-    /// One operation on each limit that charges, looks or sets. Peeks and takes follow the rule for failures, the rest is lost with an error
-    /// unless there is a fallback to do it on.
+    /// One operation on each limit that charges, looks or sets. Peeks and takes follow the rule for
+    /// failures, the rest is lost with an error unless there is a fallback to do it on.
     pub(crate) async fn each<K: Key>(
         &self,
         terms: Terms,

@@ -1,11 +1,13 @@
-//! Stops asking a store that does not answer, and finds out when it does again. Pure: the time is an argument.
+//! Stops asking a store that does not answer, and finds out when it does again. Pure: the time is
+//! an argument.
 
 use crate::time::Timestamp;
 
 /// When it opens and how long it stays so.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settings {
-    /// Failures in a row that open it, if they span that many microseconds: one hiccup with many calls under way is no failure of the store.
+    /// Failures in a row that open it, if they span that many microseconds: one hiccup with many
+    /// calls under way is no failure of the store.
     pub(crate) failures: u32,
     pub(crate) span: u64,
     /// Microseconds until the first probe; doubled with every probe that fails.
@@ -109,7 +111,8 @@ impl Breaker {
         if matches!(was, State::Closed { .. }) { Turn::Nothing } else { Turn::Closed }
     }
 
-    /// The store did not answer. `jitter` in thousandths lengthens the pause by up to a quarter, so that processes do not probe in step.
+    /// The store did not answer. `jitter` in thousandths lengthens the pause by up to a quarter, so
+    /// that processes do not probe in step.
     pub(crate) fn failed(
         &mut self,
         settings: &Settings,

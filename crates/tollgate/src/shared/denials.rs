@@ -1,7 +1,7 @@
 //! Remembered denials: until the instant that the store named, the answer is known without asking.
 //!
-//! What holds, as long as only this process changes a key: an answer from here equals what the store
-//! would answer at that moment. (Of a moving window the log stays in the store, so `used` and
+//! What holds, as long as only this process changes a key: an answer from here equals what the
+//! store would answer at that moment. (Of a moving window the log stays in the store, so `used` and
 //! `remaining` are those of the reply.) What other processes charge makes the true wait longer than
 //! the remembered one; what they give back is not seen before the remembered denial ends.
 //!
@@ -10,9 +10,9 @@
 //! reply and arrive after it. So a caller notes the [`Epoch`] of the key before it asks, and its
 //! denial is remembered only if nothing was dropped in between.
 //!
-//! Other processes may announce that they gave something back to a key ([`Denials::forget_digest`]).
-//! An announcement names the key by its digest. It is counted, and a denial holds only while the
-//! count is the one that was noted before the store was asked.
+//! Other processes may announce that they gave something back to a key
+//! ([`Denials::forget_digest`]). An announcement names the key by its digest. It is counted, and a
+//! denial holds only while the count is the one that was noted before the store was asked.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -273,7 +273,8 @@ impl Entry {
     fn refuses_at(&self, question: &Question<'_>) -> Option<Timestamp> {
         let &Question { cost, at, sent, .. } = question;
         let first = self.decisions.first()?;
-        // The store's time now is at most this: its clock and ours run alike, and it was asked after `sent`.
+        // The store's time now is at most this: its clock and ours run alike, and it was asked
+        // after `sent`.
         let now = match at {
             Some(at) if self.given => at,
             None if !self.given && sent < self.until => {
@@ -299,7 +300,8 @@ impl Entry {
     }
 }
 
-/// When a refusal ends, by the store's clock: the last of those that refuse. `None` for one without end, which is no use to remember.
+/// When a refusal ends, by the store's clock: the last of those that refuse. `None` for one without
+/// end, which is no use to remember.
 fn ends(decisions: &[Decision]) -> Option<Timestamp> {
     let waits = decisions.iter().filter(|decision| !decision.allowed()).map(Decision::retry_at);
     waits.reduce(|a, b| Some(a?.max(b?))).flatten()

@@ -30,8 +30,8 @@ pub enum OnFailure {
     Open,
     /// Nothing passes.
     Closed,
-    /// A local limiter decides on a share of the limit. It is kept warm while the store answers, and
-    /// the store is charged for what it admitted: see
+    /// A local limiter decides on a share of the limit. It is kept warm while the store answers,
+    /// and the store is charged for what it admitted: see
     /// [`GuardBuilder::charge_local`](super::GuardBuilder::charge_local).
     Local(Share),
 }
@@ -103,7 +103,8 @@ impl Share {
     }
 }
 
-/// The local limiter that stands in for a store: the same limits, cut down to a share, on the fallback of the [`Guard`](super::Guard).
+/// The local limiter that stands in for a store: the same limits, cut down to a share, on the
+/// fallback of the [`Guard`](super::Guard).
 #[derive(Clone, Debug)]
 pub(crate) struct Fallback {
     store: Memory<Arc<dyn Clock>>,
@@ -179,8 +180,8 @@ impl Fallback {
         self.limits.iter().for_each(|local| self.store.clear(&local.prepared));
     }
 
-    /// Raises what is used here to the same part of the capacity that is used in the store. Two callers at once may raise it too far, never too
-    /// little.
+    /// Raises what is used here to the same part of the capacity that is used in the store. Two
+    /// callers at once may raise it too far, never too little.
     pub(crate) fn warm(&self, key: KeyRef<'_>, at: Option<Timestamp>, decisions: &[Decision]) {
         let now = self.now(at);
         for (local, decision) in self.limits.iter().zip(decisions) {

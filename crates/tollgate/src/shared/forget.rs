@@ -40,8 +40,8 @@ impl<'a, S: SharedStore, K: Key> Call<'a, S, K> {
         Call { limits, terms, key, sent, epoch, ended: false }
     }
 
-    /// The store decided on `cost`: a denial that changed nothing is remembered, anything else drops
-    /// what was.
+    /// The store decided on `cost`: a denial that changed nothing is remembered, anything else
+    /// drops what was.
     pub(super) fn decided(mut self, cost: u64, decisions: &[Decision]) {
         self.ended = true;
         let Call { limits, terms, key, sent, epoch, .. } = &self;

@@ -1,4 +1,5 @@
-//! What stands between callers and a store: a deadline on every call, a breaker for each lane, remembered denials, counters.
+//! What stands between callers and a store: a deadline on every call, a breaker for each lane,
+//! remembered denials, counters.
 
 use std::future::{Future, poll_fn};
 use std::hash::BuildHasher;
@@ -21,7 +22,8 @@ use crate::memory::Memory;
 use crate::registry::lock;
 use crate::time::{Timestamp, micros_up};
 
-/// Keeps a store that fails from holding up its callers. One for each store, shared by its handles and limiters.
+/// Keeps a store that fails from holding up its callers. One for each store, shared by its handles
+/// and limiters.
 ///
 /// ```
 /// use std::time::Duration;
@@ -104,8 +106,9 @@ impl Guard {
     /// How many denials are remembered unless told otherwise.
     pub const DEFAULT_DENIALS: usize = 100_000;
 
-    /// A guard with settings of your own. The defaults: calls end after 100 ms, five failures in a row open a breaker, the first probe comes 100 ms
-    /// later and probes that fail double that up to 5 s, 100,000 denials are remembered for up to 2 s, and what a local fallback admitted is
+    /// A guard with settings of your own. The defaults: calls end after 100 ms, five failures in a
+    /// row open a breaker, the first probe comes 100 ms later and probes that fail double that up
+    /// to 5 s, 100,000 denials are remembered for up to 2 s, and what a local fallback admitted is
     /// charged to the store when it answers again.
     ///
     /// See the example of [`Guard`].
@@ -260,7 +263,8 @@ pub(crate) async fn within<S: SharedStore, T>(
     .await
 }
 
-/// Permission to ask. Dropped without an answer it says nothing about the store, but if it was a probe, the next call may probe.
+/// Permission to ask. Dropped without an answer it says nothing about the store, but if it was a
+/// probe, the next call may probe.
 struct Pass<'a> {
     guard: &'a Guard,
     lane: &'a Mutex<Lane>,
@@ -274,7 +278,8 @@ struct Pass<'a> {
 impl<'a> Pass<'a> {
     fn enter(guard: &'a Guard, lane: usize, deadline: Duration) -> Result<Self, Error> {
         let now = guard.now();
-        // Some callers are more patient than others. The store is not to blame for those who are less.
+        // Some callers are more patient than others. The store is not to blame for those who are
+        // less.
         let deadline = deadline.max(guard.deadline);
         let lane = guard.lane(lane);
         let pass = |probe| Pass {
@@ -414,7 +419,8 @@ impl GuardBuilder {
         self
     }
 
-    /// How long a breaker stays open before the first probe, and at most when probes fail. Default 100 ms and 5 s.
+    /// How long a breaker stays open before the first probe, and at most when probes fail. Default
+    /// 100 ms and 5 s.
     ///
     /// ```
     /// use std::time::Duration;
@@ -429,7 +435,8 @@ impl GuardBuilder {
         self
     }
 
-    /// How many breakers: one for each part of the store that fails on its own. For stores; default one.
+    /// How many breakers: one for each part of the store that fails on its own. For stores; default
+    /// one.
     ///
     /// ```
     /// let guard = tollgate::shared::Guard::builder().lanes(64).build();
@@ -451,8 +458,9 @@ impl GuardBuilder {
         self
     }
 
-    /// For how long a denial is remembered at most. Default 2 seconds. Then the store is asked again, so this is how late a process may see what
-    /// others gave back or reset, and a store that lost its state. `Duration::MAX` remembers a denial for as long as it lasts.
+    /// For how long a denial is remembered at most. Default 2 seconds. Then the store is asked
+    /// again, so this is how late a process may see what others gave back or reset, and a store
+    /// that lost its state. `Duration::MAX` remembers a denial for as long as it lasts.
     ///
     /// ```
     /// use std::time::Duration;
@@ -465,8 +473,8 @@ impl GuardBuilder {
     }
 
     /// Whether the store is charged, when it answers again, for what limiters with
-    /// [`OnFailure::Local`](super::OnFailure::Local) admitted without it. Default true. Without that
-    /// each outage can admit the share of the limit once more.
+    /// [`OnFailure::Local`](super::OnFailure::Local) admitted without it. Default true. Without
+    /// that each outage can admit the share of the limit once more.
     ///
     /// Units are charged as far as the limit would still count them, before the next call about
     /// their key and within about 100 ms for keys that nobody asks for. A hit whose answer was lost

@@ -14,10 +14,12 @@ use crate::limit::Limit;
 use crate::store::{Part, Store};
 use crate::time::Timestamp;
 
-/// Any [`Store`] as a [`SharedStore`] that answers at once: for programs that choose their store at run time, and for the conformance suite.
+/// Any [`Store`] as a [`SharedStore`] that answers at once: for programs that choose their store at
+/// run time, and for the conformance suite.
 ///
-/// It knows no runtime: its timer is the store's clock and looks at it whenever it is polled, and it polls a task once. Neither matters to a store
-/// that never waits; to [`wait`](super::SharedLimiter::wait) pass the in-process limiter instead.
+/// It knows no runtime: its timer is the store's clock and looks at it whenever it is polled, and
+/// it polls a task once. Neither matters to a store that never waits; to
+/// [`wait`](super::SharedLimiter::wait) pass the in-process limiter instead.
 ///
 /// ```
 /// use tollgate::Memory;

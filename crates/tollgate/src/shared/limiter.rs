@@ -16,8 +16,8 @@ use crate::wait::Queue;
 
 /// A limit on a shared store: the calls of [`Limiter`](crate::Limiter) as futures that may fail.
 ///
-/// Every call ends within its deadline. What is answered when the store is not is set by [`on_failure`](SharedLimiter::on_failure); unless told
-/// otherwise it is the error.
+/// Every call ends within its deadline. What is answered when the store is not is set by
+/// [`on_failure`](SharedLimiter::on_failure); unless told otherwise it is the error.
 ///
 /// See the example of [`InProcess`](super::InProcess).
 #[derive(Clone, Debug)]
@@ -56,7 +56,8 @@ impl<S: SharedStore> SharedLimiter<S> {
     /// What to answer when the store does not.
     ///
     /// # Errors
-    /// When a share of the limit is no valid limit, because its burst would take more than a thousand years.
+    /// When a share of the limit is no valid limit, because its burst would take more than a
+    /// thousand years.
     ///
     /// ```
     /// use tollgate::{Memory, shared::{InProcess, OnFailure, Share, SharedLimiter}};
@@ -161,7 +162,8 @@ impl<S: SharedStore> SharedLimiter<S> {
         self.now().hit_n(key, cost).await
     }
 
-    /// [`hit_n`](SharedLimiter::hit_n) without a future, where nobody has to be waited for: a store in this process. `None` says that nothing was asked.
+    /// [`hit_n`](SharedLimiter::hit_n) without a future, where nobody has to be waited for: a store
+    /// in this process. `None` says that nothing was asked.
     ///
     /// ```
     /// use tollgate::Memory;
@@ -209,7 +211,8 @@ impl<S: SharedStore> SharedLimiter<S> {
         self.now().charge(key, units).await
     }
 
-    /// See [`Limiter::refund`](crate::Limiter::refund). What was charged to a fallback is given back there.
+    /// See [`Limiter::refund`](crate::Limiter::refund). What was charged to a fallback is given
+    /// back there.
     ///
     /// # Errors
     /// When the store does not answer.
@@ -241,8 +244,8 @@ impl<S: SharedStore> SharedLimiter<S> {
         self.now().reset(key).await
     }
 
-    /// See [`Limiter::usage`](crate::Limiter::usage). The number is the store's, never that of a fallback: [`peek`](SharedLimiter::peek) gives a
-    /// decision, which says where it comes from.
+    /// See [`Limiter::usage`](crate::Limiter::usage). The number is the store's, never that of a
+    /// fallback: [`peek`](SharedLimiter::peek) gives a decision, which says where it comes from.
     ///
     /// # Errors
     /// When the store does not answer, whatever the limiter does on failure.
@@ -250,7 +253,8 @@ impl<S: SharedStore> SharedLimiter<S> {
         self.now().usage(key).await
     }
 
-    /// See [`Limiter::hit_each`](crate::Limiter::hit_each): independent hits of cost 1, in one call.
+    /// See [`Limiter::hit_each`](crate::Limiter::hit_each): independent hits of cost 1, in one
+    /// call.
     ///
     /// # Errors
     /// As [`hit`](SharedLimiter::hit); some of the keys may have been charged.
@@ -258,7 +262,8 @@ impl<S: SharedStore> SharedLimiter<S> {
         self.now().hit_each(keys).await
     }
 
-    /// See [`Limiter::clear`](crate::Limiter::clear). Goes through all keys in slices and has no deadline.
+    /// See [`Limiter::clear`](crate::Limiter::clear). Goes through all keys in slices and has no
+    /// deadline.
     ///
     /// # Errors
     /// When the store does not answer; some keys may be gone.
@@ -266,7 +271,8 @@ impl<S: SharedStore> SharedLimiter<S> {
         self.limits.clear().await
     }
 
-    /// Can the store decide? It is asked to charge a key of its own, so that one which only reads is found out.
+    /// Can the store decide? It is asked to charge a key of its own, so that one which only reads
+    /// is found out.
     ///
     /// # Errors
     /// When it cannot, within the deadline.

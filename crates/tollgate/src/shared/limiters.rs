@@ -1,7 +1,7 @@
 //! The ways from a store to a limiter.
 
-/// Gives a [`SharedStore`](crate::shared::SharedStore) `limiter`, `limiter_in`, `policy_limiter` and `policy_limiter_in` of its own, so that its users need
-/// not import the trait: for stores.
+/// Gives a [`SharedStore`](crate::shared::SharedStore) `limiter`, `limiter_in`, `policy_limiter`
+/// and `policy_limiter_in` of its own, so that its users need not import the trait: for stores.
 ///
 /// ```
 /// # use tollgate::shared::InProcess;
@@ -45,7 +45,8 @@ macro_rules! limiters {
                 self.limiter_in("", limit)
             }
 
-            /// A limiter in a namespace: the same limit and key in another namespace is another counter.
+            /// A limiter in a namespace: the same limit and key in another namespace is another
+            /// counter.
             ///
             /// # Errors
             /// As [`limiter`](Self::limiter).

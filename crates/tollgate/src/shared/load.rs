@@ -1,19 +1,21 @@
-//! Bounds the calls under way to as many as the store answers within the deadline. Pure: the time is an argument.
+//! Bounds the calls under way to as many as the store answers within the deadline. Pure: the time
+//! is an argument.
 //!
-//! Without a bound, calls that a store cannot answer at once wait somewhere: in the store, in a socket, in
-//! its client. Once they wait longer than the deadline, callers leave before their calls are executed,
-//! the store charges hits that nobody is told of, and hardly anybody is answered.
+//! Without a bound, calls that a store cannot answer at once wait somewhere: in the store, in a
+//! socket, in its client. Once they wait longer than the deadline, callers leave before their calls
+//! are executed, the store charges hits that nobody is told of, and hardly anybody is answered.
 //!
-//! A store that is busy all the time answers `rate * wait` of the calls under way within `wait` (Little's
-//! law). An answer should take half of the time between the fastest answer and the deadline, and the bound
-//! is the number of calls that the store answers in that time. It is looked at in rounds:
+//! A store that is busy all the time answers `rate * wait` of the calls under way within `wait`
+//! (Little's law). An answer should take half of the time between the fastest answer and the
+//! deadline, and the bound is the number of calls that the store answers in that time. It is looked
+//! at in rounds:
 //!
 //! - At first, and again some time after an overload, there is no bound.
-//! - It falls when calls of a round were late, or when two rounds in a row ended with more calls under way
-//!   than are answered within the deadline at that rate.
+//! - It falls when calls of a round were late, or when two rounds in a row ended with more calls
+//!   under way than are answered within the deadline at that rate.
 //! - It rises as long as calls hardly wait for each other. So it finds a store that became faster.
-//! - Callers who left are still in the way of others. Their calls count until a call that was sent after
-//!   them is answered.
+//! - Callers who left are still in the way of others. Their calls count until a call that was sent
+//!   after them is answered.
 //!
 //! Calls beyond the bound are refused at once, while they have surely not been executed.
 
@@ -44,16 +46,18 @@ pub(crate) enum End {
 pub(crate) struct Load {
     bound: u32,
     under_way: u32,
-    /// Calls whose callers have left, which the store may still execute, and when the last of them was sent.
+    /// Calls whose callers have left, which the store may still execute, and when the last of them
+    /// was sent.
     left_behind: u32,
     last_left_behind: Timestamp,
     /// How many calls were lately answered in the time that an answer should take.
     capacity: u32,
-    /// When the bound was lowered, and whether the store still works on calls from before. Those, and calls
-    /// that wait behind them, say nothing about the new bound.
+    /// When the bound was lowered, and whether the store still works on calls from before. Those,
+    /// and calls that wait behind them, say nothing about the new bound.
     lowered: Timestamp,
     drains: bool,
-    /// Whether there were more calls under way after the last round than are answered within the deadline.
+    /// Whether there were more calls under way after the last round than are answered within the
+    /// deadline.
     too_many: bool,
     /// When the bound was raised. Answers show the effect some time later.
     raised: Timestamp,
@@ -108,7 +112,8 @@ impl Load {
         self.under_way += 1;
     }
 
-    /// A call that was entered has ended. `deadline` in microseconds is what a call may usually take.
+    /// A call that was entered has ended. `deadline` in microseconds is what a call may usually
+    /// take.
     pub(crate) fn leave(&mut self, deadline: u64, entered: Timestamp, now: Timestamp, end: End) {
         self.under_way = self.under_way.saturating_sub(1);
         let wait = micros_since(now, entered);
@@ -139,7 +144,8 @@ impl Load {
         let fastest = self.fastest.unwrap_or(0);
         let target = (deadline / 2).saturating_add(fastest / 2).min(deadline / 4 * 3).max(1);
         let lasted = micros_since(now, began);
-        // At least as long as one answer takes, and a few of them in the time that an answer should take.
+        // At least as long as one answer takes, and a few of them in the time that an answer should
+        // take.
         if lasted >= (target / 4).max(fastest.saturating_add(fastest / 4)).min(target) {
             self.end_round(deadline, target, began, now);
             self.round = Round { began: Some(now), ..Round::default() };
@@ -159,8 +165,8 @@ impl Load {
         let room = target.saturating_sub(fastest);
         let mean = waited.checked_div(answered);
         let queue = mean.map(|mean| mean.saturating_sub(fastest));
-        // At this rate the calls under way take longer than the deadline. Only calls that wait for each other
-        // show that: a burst of calls after a pause does not.
+        // At this rate the calls under way take longer than the deadline. Only calls that wait for
+        // each other show that: a burst of calls after a pause does not.
         let too_many = queue.is_some_and(|queue| queue > room / 2)
             && u128::from(self.under_way) * u128::from(lasted)
                 > u128::from(answered) * u128::from(deadline);
@@ -189,7 +195,8 @@ impl Load {
 }
 
 impl Load {
-    /// More than before counts at once for a half, less only little by little: fewer may have been asked.
+    /// More than before counts at once for a half, less only little by little: fewer may have been
+    /// asked.
     fn learn_capacity(&mut self, answered: u32) {
         self.capacity = match answered.checked_sub(self.capacity) {
             Some(more) => self.capacity + more.div_ceil(2),
@@ -210,7 +217,8 @@ mod tests {
 
     const MILLI: u64 = 1_000;
 
-    /// A store some way off that executes calls one after the other, and callers who come one after the other and leave at their deadline.
+    /// A store some way off that executes calls one after the other, and callers who come one after
+    /// the other and leave at their deadline.
     struct World {
         load: Load,
         deadline: u64,
@@ -290,7 +298,8 @@ mod tests {
             let busy = world.offer(seconds, 50);
             let all = seconds / 100;
             let told = format!("{deadline} ms, {distance} ms away: {busy:?} of {all}");
-            // The bound has to be found first, which takes a while where the store is almost too far away.
+            // The bound has to be found first, which takes a while where the store is almost too
+            // far away.
             assert!(busy.answered >= all * 3 / 10, "{told}");
             assert!(busy.late <= all / 4, "{told}");
             let later = world.offer(seconds, 50);

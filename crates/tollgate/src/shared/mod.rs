@@ -1,7 +1,8 @@
 //! Stores that wait: on another process, on a network.
 //!
-//! [`SharedStore`] is the contract, [`SharedLimiter`] and [`SharedPolicyLimiter`] are what users hold. What happens when the store does not
-//! answer is decided here, in one place for all stores: [`OnFailure`], deadlines and breakers ([`Guard`]).
+//! [`SharedStore`] is the contract, [`SharedLimiter`] and [`SharedPolicyLimiter`] are what users
+//! hold. What happens when the store does not answer is decided here, in one place for all stores:
+//! [`OnFailure`], deadlines and breakers ([`Guard`]).
 
 mod any;
 mod asking;
@@ -50,18 +51,22 @@ use crate::key::KeyRef;
 use crate::limit::Limit;
 use crate::time::Timestamp;
 
-/// A store whose answers take time and may not come. Handles are cheap to clone and share one connection and one [`Guard`].
+/// A store whose answers take time and may not come. Handles are cheap to clone and share one
+/// connection and one [`Guard`].
 ///
 /// What it must hold to:
 ///
 /// - The decisions are those of [`AnyMachine::apply`](crate::algorithm::AnyMachine::apply), and of
 ///   [`AnyMachine::refuse`](crate::algorithm::AnyMachine::refuse) for a group that is refused.
-/// - One [`ask`](SharedStore::ask) on one key is one atomic step, whoever else asks. [`Mode::Together`] is one step over all its keys, or
-///   (where the store cannot) charges in order and gives back: never more is admitted than the limits allow.
-/// - An error is never a decision, and a decision never hides an error. [`Error::unavailable`] only if the call has surely not been executed;
-///   when in doubt [`Error::lost`]. A call that may have been executed is never sent a second time.
+/// - One [`ask`](SharedStore::ask) on one key is one atomic step, whoever else asks.
+///   [`Mode::Together`] is one step over all its keys, or (where the store cannot) charges in order
+///   and gives back: never more is admitted than the limits allow.
+/// - An error is never a decision, and a decision never hides an error. [`Error::unavailable`] only
+///   if the call has surely not been executed; when in doubt [`Error::lost`]. A call that may have
+///   been executed is never sent a second time.
 /// - State lives at least until it equals a fresh one, and not for ever after.
-/// - Keys come as [`OwnedKey`](crate::OwnedKey) has them: the limiters pass the digest of a long key, so a store need not bound their bytes.
+/// - Keys come as [`OwnedKey`](crate::OwnedKey) has them: the limiters pass the digest of a long
+///   key, so a store need not bound their bytes.
 /// - The futures own what they need: the key may be gone before they are polled.
 ///
 /// The crate `tollgate-testkit` checks all of it.
@@ -75,7 +80,8 @@ pub trait SharedStore: Clone + Debug + Send + Sync + 'static {
     /// When this store cannot hold it; the message says why.
     fn prepare(&self, namespace: &str, limit: &Limit) -> Result<Self::Prepared, Error>;
 
-    /// Does all operations; one decision for each, in order. `at` is the time, `None` for the store's own clock.
+    /// Does all operations; one decision for each, in order. `at` is the time, `None` for the
+    /// store's own clock.
     ///
     /// With [`Mode::Together`] all operations are [`Op::Hit`], on different counters.
     fn ask(
@@ -85,8 +91,9 @@ pub trait SharedStore: Clone + Debug + Send + Sync + 'static {
         at: Option<Timestamp>,
     ) -> impl Future<Output = Result<Vec<Decision>, Error>> + Send + use<Self>;
 
-    /// One operation on one key, answered at once where that needs no waiting: in process, or with an allotment in hand. `None`:
-    /// [`ask`](SharedStore::ask). Always tried first for a limiter of one limit.
+    /// One operation on one key, answered at once where that needs no waiting: in process, or with
+    /// an allotment in hand. `None`: [`ask`](SharedStore::ask). Always tried first for a limiter of
+    /// one limit.
     fn at_once(
         &self,
         prepared: &Self::Prepared,
@@ -112,8 +119,8 @@ pub trait SharedStore: Clone + Debug + Send + Sync + 'static {
         prepared: &Self::Prepared,
     ) -> impl Future<Output = Result<(), Error>> + Send + use<Self>;
 
-    /// Can the store decide? Stores that wait end this with [`try_write`], because one that is full or
-    /// read-only still answers questions.
+    /// Can the store decide? Stores that wait end this with [`try_write`], because one that is full
+    /// or read-only still answers questions.
     fn check(&self) -> impl Future<Output = Result<(), Error>> + Send + use<Self>;
 
     /// Whether two prepared limits count in the same place.
@@ -125,7 +132,8 @@ pub trait SharedStore: Clone + Debug + Send + Sync + 'static {
     /// What stands between callers and this store, shared by all its handles.
     fn guard(&self) -> &Guard;
 
-    /// Which part of the store answers for this key: what has one lane fails together. Below the number of lanes of the [`Guard`].
+    /// Which part of the store answers for this key: what has one lane fails together. Below the
+    /// number of lanes of the [`Guard`].
     fn lane(&self, prepared: &Self::Prepared, key: KeyRef<'_>) -> usize {
         let _ = (prepared, key);
         0
@@ -139,13 +147,14 @@ pub trait SharedStore: Clone + Debug + Send + Sync + 'static {
         Vec::new()
     }
 
-    /// What is wrong with the store, for anybody who looks at its health: for example how many nodes
-    /// of its fleet are missing. No names, no addresses.
+    /// What is wrong with the store, for anybody who looks at its health: for example how many
+    /// nodes of its fleet are missing. No names, no addresses.
     fn warnings(&self) -> Vec<String> {
         Vec::new()
     }
 
-    /// Before this process ends: what it holds for others is given back, and peers are told. Errors are nobody's any more.
+    /// Before this process ends: what it holds for others is given back, and peers are told. Errors
+    /// are nobody's any more.
     fn leave(&self) -> impl Future<Output = ()> + Send + use<Self> {
         std::future::ready(())
     }

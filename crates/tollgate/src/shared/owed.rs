@@ -91,7 +91,8 @@ impl Owed {
         units.iter().any(|units| *units > 0).then_some(units)
     }
 
-    /// Takes back units that were admitted locally. Those that the store was charged for stay there.
+    /// Takes back units that were admitted locally. Those that the store was charged for stay
+    /// there.
     pub(super) fn refund(&self, key: KeyRef<'_>, now: Timestamp, receipts: &[Receipt]) {
         if self.is_empty() {
             return;
@@ -133,7 +134,8 @@ impl Owed {
     }
 }
 
-/// What is being charged to the store. Owed again if that comes to nothing, or its caller goes away.
+/// What is being charged to the store. Owed again if that comes to nothing, or its caller goes
+/// away.
 struct Taken<'a> {
     owed: &'a Owed,
     guard: &'a Guard,

@@ -3,8 +3,9 @@
 use crate::key::{Form, KeyRef};
 use crate::limit::Limit;
 
-/// The keys of one limit in one namespace, as bytes: length and bytes of the namespace, length and bytes of the limit's identity, then the form and
-/// the bytes of the key. Nothing runs together, and all keys of a limit, as all of a namespace, have a beginning of their own.
+/// The keys of one limit in one namespace, as bytes: length and bytes of the namespace, length and
+/// bytes of the limit's identity, then the form and the bytes of the key. Nothing runs together,
+/// and all keys of a limit, as all of a namespace, have a beginning of their own.
 ///
 /// ```
 /// use tollgate::{KeyRef, Limit, shared::Place};

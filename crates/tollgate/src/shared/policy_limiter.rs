@@ -15,7 +15,8 @@ use crate::policy::Policy;
 use crate::policy_decision::PolicyDecision;
 use crate::time::Timestamp;
 
-/// Several limits on one key of a shared store, decided together: the calls of [`PolicyLimiter`](crate::PolicyLimiter) as futures that may fail.
+/// Several limits on one key of a shared store, decided together: the calls of
+/// [`PolicyLimiter`](crate::PolicyLimiter) as futures that may fail.
 ///
 /// ```
 /// use tollgate::Memory;
@@ -78,7 +79,8 @@ impl<S: SharedStore> SharedPolicyLimiter<S> {
         Ok(SharedPolicyLimiter { limits: Limits::new(store, namespace, policy.limits())?, policy })
     }
 
-    /// What to answer when the store does not: see [`SharedLimiter::on_failure`](super::SharedLimiter::on_failure).
+    /// What to answer when the store does not: see
+    /// [`SharedLimiter::on_failure`](super::SharedLimiter::on_failure).
     ///
     /// # Errors
     /// When a share of a limit is no valid limit.
@@ -158,7 +160,8 @@ impl<S: SharedStore> SharedPolicyLimiter<S> {
         self.now().charge(key, units).await
     }
 
-    /// See [`PolicyLimiter::refund`](crate::PolicyLimiter::refund). What was charged to a fallback is given back there.
+    /// See [`PolicyLimiter::refund`](crate::PolicyLimiter::refund). What was charged to a fallback
+    /// is given back there.
     ///
     /// # Errors
     /// When the store does not answer.
@@ -207,7 +210,8 @@ impl<S: SharedStore> SharedPolicyLimiter<S> {
         self.now().reset(key).await
     }
 
-    /// See [`PolicyLimiter::usage`](crate::PolicyLimiter::usage), and [`SharedLimiter::usage`](super::SharedLimiter::usage).
+    /// See [`PolicyLimiter::usage`](crate::PolicyLimiter::usage), and
+    /// [`SharedLimiter::usage`](super::SharedLimiter::usage).
     ///
     /// # Errors
     /// When the store does not answer, whatever the limiter does on failure.
@@ -215,7 +219,8 @@ impl<S: SharedStore> SharedPolicyLimiter<S> {
         self.now().usage(key).await
     }
 
-    /// See [`PolicyLimiter::clear`](crate::PolicyLimiter::clear). Goes through all keys in slices and has no deadline.
+    /// See [`PolicyLimiter::clear`](crate::PolicyLimiter::clear). Goes through all keys in slices
+    /// and has no deadline.
     ///
     /// # Errors
     /// When the store does not answer; some keys may be gone.

@@ -62,7 +62,8 @@ impl<S: SharedStore> Limits<S> {
         self.machines.iter().map(closed).collect()
     }
 
-    /// A cost beyond the share but not beyond the limit passes again when the store does: that is no refusal without end.
+    /// A cost beyond the share but not beyond the limit passes again when the store does: that is
+    /// no refusal without end.
     fn not_never(&self, mut decisions: Vec<Decision>, key: KeyRef<'_>) -> Vec<Decision> {
         let pause = self.store.guard().pause_left(self.lane(key));
         for (decision, machine) in decisions.iter_mut().zip(&self.machines) {
@@ -71,7 +72,8 @@ impl<S: SharedStore> Limits<S> {
         decisions
     }
 
-    /// Never lowers what the fallback has counted, also after a refund: what it admitted while the store was away, the store does not know.
+    /// Never lowers what the fallback has counted, also after a refund: what it admitted while the
+    /// store was away, the store does not know.
     pub(super) fn warm(&self, key: KeyRef<'_>, at: Option<Timestamp>, decisions: &[Decision]) {
         if let Some(fallback) = &self.fallback {
             fallback.warm(key, at, decisions);

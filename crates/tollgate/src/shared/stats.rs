@@ -40,7 +40,8 @@ stats! {
     refused,
     /// Calls that were not sent because a breaker was open.
     skipped,
-    /// Calls that were not sent because the store was overloaded: as many calls as it answers in time were under way.
+    /// Calls that were not sent because the store was overloaded: as many calls as it answers in
+    /// time were under way.
     shed,
     /// Times a breaker opened.
     opened,

@@ -12,7 +12,8 @@ use crate::store::Store;
 use crate::time::Timestamp;
 use crate::together::{AllDecision, counted_twice, twice};
 
-/// A limit or policy of a shared store, a key and a cost: one of several that pass together or not at all.
+/// A limit or policy of a shared store, a key and a cost: one of several that pass together or not
+/// at all.
 ///
 /// See the example of [`hit_all_shared`].
 #[derive(Debug)]
@@ -28,12 +29,13 @@ impl<'a, S: SharedStore> SharedItem<'a, S> {
     }
 }
 
-/// [`hit_all`](crate::hit_all) on a shared store, at its own time or a given one. On failure the strictest of the limiters decides: an error before
-/// closed, closed before local, local before open.
+/// [`hit_all`](crate::hit_all) on a shared store, at its own time or a given one. On failure the
+/// strictest of the limiters decides: an error before closed, closed before local, local before
+/// open.
 ///
 /// # Errors
-/// An empty list, the same key of the same limit twice, limiters of different stores, keys that this store cannot decide at once; and when the
-/// store does not answer.
+/// An empty list, the same key of the same limit twice, limiters of different stores, keys that
+/// this store cannot decide at once; and when the store does not answer.
 ///
 /// ```
 /// use tollgate::Memory;
@@ -112,8 +114,8 @@ async fn settle<S: SharedStore>(
     Ok(terms)
 }
 
-/// Gives back what [`hit_all_shared`] charged: takes its items, in the same order, and its decision.
-/// One item after the other; what was charged to a fallback is given back there.
+/// Gives back what [`hit_all_shared`] charged: takes its items, in the same order, and its
+/// decision. One item after the other; what was charged to a fallback is given back there.
 ///
 /// # Errors
 /// When the decision is not on as many limits as these items have, or when the store does not

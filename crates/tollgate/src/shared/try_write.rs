@@ -16,7 +16,8 @@ const NAMESPACE: &str = "~check";
 const QUOTA: u64 = 1_000_000_000;
 const PERIOD: Duration = Duration::from_secs(3600);
 
-/// Charges one unit to a key that belongs to nobody: for [`SharedStore::check`] of stores that wait.
+/// Charges one unit to a key that belongs to nobody: for [`SharedStore::check`] of stores that
+/// wait.
 ///
 /// ```
 /// # use tollgate::Memory;

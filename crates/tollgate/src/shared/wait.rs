@@ -1,4 +1,5 @@
-//! Waiting for a turn on a shared store. Who goes away while a request is under way gets back what it charged.
+//! Waiting for a turn on a shared store. Who goes away while a request is under way gets back what
+//! it charged.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -14,10 +15,12 @@ use crate::time::Timestamp;
 use crate::wait::{Asked, Waiting};
 
 impl<S: SharedStore> SharedLimiter<S> {
-    /// Waits until the key may do something of that cost, and charges it then; at once the denial when that would take longer than `timeout`. See
-    /// [`Limiter::wait`](crate::Limiter::wait). The timer is the store's.
+    /// Waits until the key may do something of that cost, and charges it then; at once the denial
+    /// when that would take longer than `timeout`. See [`Limiter::wait`](crate::Limiter::wait). The
+    /// timer is the store's.
     ///
-    /// It holds no reservation. Dropped with a request under way, a refund follows if that was granted; it is sent once and may be lost with the store.
+    /// It holds no reservation. Dropped with a request under way, a refund follows if that was
+    /// granted; it is sent once and may be lost with the store.
     ///
     /// # Errors
     /// When the store does not answer and the limiter has no rule for that.

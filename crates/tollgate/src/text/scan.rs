@@ -96,7 +96,8 @@ impl<'a> Scanner<'a> {
         if self.eat(&['/']) {
             return Ok(());
         }
-        // Only these letters and not a whole word: nothing need stand between `per` and what follows.
+        // Only these letters and not a whole word: nothing need stand between `per` and what
+        // follows.
         match self.rest().get(..3) {
             Some(per) if per.eq_ignore_ascii_case("per") => {
                 self.at += per.len();

@@ -1,5 +1,6 @@
-//! What stands between callers and a store that waits: deadlines, breakers, remembered denials, fallbacks. On a store that fails when told to, with a
-//! clock and a timer in the hands of the test.
+//! What stands between callers and a store that waits: deadlines, breakers, remembered denials,
+//! fallbacks. On a store that fails when told to, with a clock and a timer in the hands of the
+//! test.
 
 mod breaker;
 mod denials;

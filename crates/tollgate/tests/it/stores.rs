@@ -1,4 +1,5 @@
-//! What every in-process store must hold to. The rules are generic over [`Subject`]; each store gets all of them by one line.
+//! What every in-process store must hold to. The rules are generic over [`Subject`]; each store
+//! gets all of them by one line.
 
 use std::sync::Arc;
 use std::time::Duration;

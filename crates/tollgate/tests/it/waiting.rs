@@ -1,4 +1,5 @@
-//! Waiting for a turn: with a clock that is moved by hand and futures that are polled by hand, so nothing here takes time.
+//! Waiting for a turn: with a clock that is moved by hand and futures that are polled by hand, so
+//! nothing here takes time.
 
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
@@ -279,7 +280,8 @@ fn a_plain_hit_may_come_between<S: Subject>() {
     assert!(waiter.poll().is_some_and(|d| d.allowed()));
 }
 
-/// A clock that moves on by some microseconds whenever it is read: real enough to block on, and always as fast.
+/// A clock that moves on by some microseconds whenever it is read: real enough to block on, and
+/// always as fast.
 #[derive(Debug)]
 struct Ticking(AtomicU64);
 

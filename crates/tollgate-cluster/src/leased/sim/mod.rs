@@ -1,4 +1,5 @@
-//! Nodes that lease from one store through a bad network, by seed: whatever happens, what they admit the exact limit would have admitted.
+//! Nodes that lease from one store through a bad network, by seed: whatever happens, what they
+//! admit the exact limit would have admitted.
 //!
 //! Everything is the code that runs in production, but for the store, the network and the time.
 //! `TOLLGATE_SIM_SEEDS=100000` runs that many, `TOLLGATE_SIM_SEED=17` that one.
@@ -130,7 +131,8 @@ impl Run {
         let gap = (period / per_period).max(1);
         let terms = Terms::new(&limit, self.plan.longest, Duration::ZERO).unwrap();
         let life = u64::try_from(terms.life.as_micros()).unwrap();
-        // The worst for a bucket: some are drawn while it is full, kept for almost their life, and spent with all the rest.
+        // The worst for a bucket: some are drawn while it is full, kept for almost their life, and
+        // spent with all the rest.
         let (few, refill) = (self.plan.few, period * limit.burst() / limit.quota());
         let gust = few + 2 * limit.burst();
         let hits = if self.plan.gusts { (4 * gust).min(4_000) } else { hits };
@@ -242,7 +244,8 @@ fn refused_by_machine(limit: &Limit, trace: &[Admitted]) -> Option<usize> {
     trace.iter().position(|hit| !machine.apply(&mut state, hit.at, Op::Hit(hit.units)).allowed())
 }
 
-/// The same where windows begin with the first draw, which may come before the first hit: in the windows that the store opened.
+/// The same where windows begin with the first draw, which may come before the first hit: in the
+/// windows that the store opened.
 fn refused_by_windows(limit: &Limit, trace: &[Admitted]) -> Option<usize> {
     let period = u64::try_from(limit.period().as_micros()).unwrap();
     let mut windows: HashMap<u64, u64> = HashMap::new();

@@ -1,8 +1,9 @@
 //! Telling, hearing and comparing counts.
 //!
-//! What has changed is told to all every `flush`, at once when a limit is nearly reached. Counts are cumulative: what was lost is said again with the next
-//! change. What no change follows is found by comparing digests; who sees a difference asks for the parts that differ. A newcomer asks two peers for
-//! everything; peers that meet, for the first time or again, compare at once.
+//! What has changed is told to all every `flush`, at once when a limit is nearly reached. Counts
+//! are cumulative: what was lost is said again with the next change. What no change follows is
+//! found by comparing digests; who sees a difference asks for the parts that differ. A newcomer
+//! asks two peers for everything; peers that meet, for the first time or again, compare at once.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -165,7 +166,8 @@ impl Replica {
         out
     }
 
-    /// Whether [`tick`](Replica::tick) should be called sooner than it said: a limit is nearly reached.
+    /// Whether [`tick`](Replica::tick) should be called sooner than it said: a limit is nearly
+    /// reached.
     ///
     /// ```
     /// # use tollgate_cluster::replicated::{Replica, Settings};

@@ -1,4 +1,5 @@
-//! What hits must keep to besides the limit: a share of it while others are missing or not heard yet, or nothing at all.
+//! What hits must keep to besides the limit: a share of it while others are missing or not heard
+//! yet, or nothing at all.
 
 use std::sync::atomic::Ordering;
 

@@ -44,8 +44,9 @@ impl Replica {
         Ok(())
     }
 
-    /// What is wrong although requests are still decided: a lost bus, how many nodes are missing, and
-    /// what this node does meanwhile. Names are only logged: anybody may read the health of a server.
+    /// What is wrong although requests are still decided: a lost bus, how many nodes are missing,
+    /// and what this node does meanwhile. Names are only logged: anybody may read the health of a
+    /// server.
     ///
     /// ```
     /// # use tollgate::Timestamp;

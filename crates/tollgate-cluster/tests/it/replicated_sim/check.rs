@@ -1,16 +1,22 @@
 //! The bound, held to what was admitted.
 //!
-//! Take any group of process starts, and an admitted hit of one of them at time `t`. When it was admitted, the machine of that replica had all units of the
-//! group but those that it did not know, and these were admitted within the last `D`, the age of the oldest of them, or are lost: admitted by a process
-//! that crashed before anybody heard. With `A(x)` for the most units that the group is offered in any span `x`, `U` for what is lost:
+//! Take any group of process starts, and an admitted hit of one of them at time `t`. When it was
+//! admitted, the machine of that replica had all units of the group but those that it did not know,
+//! and these were admitted within the last `D`, the age of the oldest of them, or are lost:
+//! admitted by a process that crashed before anybody heard. With `A(x)` for the most units that the
+//! group is offered in any span `x`, `U` for what is lost:
 //!
-//! - A window holds at most `L + A(D) + U` after each admission, hence always. A window is what the clocks of the replicas call so: within `e` of its edges
-//!   they do not agree, so of true time it has up to `2 A(e)` more.
-//! - A moving window: the same in any period of true time, and `A(2e)` more: a slower clock's units leave by so much early.
+//! - A window holds at most `L + A(D) + U` after each admission, hence always. A window is what the
+//!   clocks of the replicas call so: within `e` of its edges they do not agree, so of true time it
+//!   has up to `2 A(e)` more.
+//! - A moving window: the same in any period of true time, and `A(2e)` more: a slower clock's units
+//!   leave by so much early.
 //! - A bucket: its level is at most `B + A(D) + U`, and by the rate `2e` more.
 //!
-//! The group of all is the bound without a split. If a fleet is split into `G` groups the sum over them is `(G-1) L + A(D) + U` too much, with `D` within the
-//! groups. A single start knows all of its own: `S` starts admit at most `S L`. So what is published is the smallest of the sums over all ways to group.
+//! The group of all is the bound without a split. If a fleet is split into `G` groups the sum over
+//! them is `(G-1) L + A(D) + U` too much, with `D` within the groups. A single start knows all of
+//! its own: `S` starts admit at most `S L`. So what is published is the smallest of the sums over
+//! all ways to group.
 
 use std::collections::{HashMap, HashSet};
 
@@ -28,7 +34,8 @@ pub(super) struct Outcome {
     pub(super) over: u64,
     /// Parts with counts in them on which all agreed at the end.
     pub(super) agreed_on: usize,
-    /// Units that were offered while a split was noticed by all and nodes kept to their rule for it.
+    /// Units that were offered while a split was noticed by all and nodes kept to their rule for
+    /// it.
     pub(super) offered_in_split: u64,
 }
 
@@ -92,8 +99,9 @@ fn agreement(ledger: &Ledger) -> Result<usize, String> {
     Ok(first.iter().filter(|digest| **digest != 0).count())
 }
 
-/// Holds what `closed` and `share` promise: from three heartbeats after a split on, until it is over,
-/// nothing passes, or what each node admits of its share. Returns how many units were offered then.
+/// Holds what `closed` and `share` promise: from three heartbeats after a split on, until it is
+/// over, nothing passes, or what each node admits of its share. Returns how many units were offered
+/// then.
 fn missing_rule(draw: &Draw, ledger: &Ledger) -> Result<u64, String> {
     let rule = draw.settings.on_missing;
     // A node that starts while others cannot be heard does not know them.
@@ -126,8 +134,8 @@ fn missing_rule(draw: &Draw, ledger: &Ledger) -> Result<u64, String> {
     Ok(offered)
 }
 
-/// In the end all nodes run, so none that has a name is missing. The name must have been heard before
-/// the crash: not by a node that started just then, nor where messages get lost.
+/// In the end all nodes run, so none that has a name is missing. The name must have been heard
+/// before the crash: not by a node that started just then, nor where messages get lost.
 fn restarted_nodes_are_not_missing(draw: &Draw, ledger: &Ledger) -> Result<(), String> {
     let heard = draw.loss == 0 && draw.splits.is_empty() && draw.crashes.len() == 1;
     if draw.named && heard && ledger.missing.iter().any(|missing| *missing > 0) {
@@ -136,7 +144,8 @@ fn restarted_nodes_are_not_missing(draw: &Draw, ledger: &Ledger) -> Result<(), S
     Ok(())
 }
 
-/// Whether nobody who is alive in the end has ever heard of an admitted hit, and whose it is has crashed.
+/// Whether nobody who is alive in the end has ever heard of an admitted hit, and whose it is has
+/// crashed.
 fn is_lost(ledger: &Ledger, hit: &Hit) -> bool {
     let heard = |who: &Actor| {
         let units = ledger.heard.get(&(*who, hit.actor, hit.local / ledger.span));
@@ -194,7 +203,8 @@ impl<'a> Truth<'a> {
         self.parts(self.admitted.iter().filter(|hit| is_in(hit)).map(|hit| hit.cost).sum())
     }
 
-    /// What is in use when somebody whose clock says `local` asks at `at`. `more` microseconds longer for moving windows.
+    /// What is in use when somebody whose clock says `local` asks at `at`. `more` microseconds
+    /// longer for moving windows.
     fn used(&self, at: u64, local: u64, more: u64) -> u128 {
         let Truth { period, .. } = *self;
         let window = local / period;
@@ -261,7 +271,8 @@ fn group(
     Ok(over)
 }
 
-/// Nobody is refused for units that were never admitted, or belong elsewhere. A moving window and a bucket may take a unit for as much as a slot younger.
+/// Nobody is refused for units that were never admitted, or belong elsewhere. A moving window and a
+/// bucket may take a unit for as much as a slot younger.
 fn denials(draw: &Draw, ledger: &Ledger) -> Result<(), String> {
     let mut truth = Truth::new(&draw.limit);
     let late = ledger.span + 2 * draw.skew;

@@ -1,7 +1,9 @@
-//! Replicas in a simulated world: virtual time, seeded faults, and the published bound held to what was admitted.
+//! Replicas in a simulated world: virtual time, seeded faults, and the published bound held to what
+//! was admitted.
 //!
-//! One seed is one world: nodes, a limit, a load, and a network that delays, loses, doubles, reorders and splits; nodes crash and come back under a new name;
-//! clocks differ. `TOLLGATE_SIM_SEED=n` runs exactly that world, `TOLLGATE_SIM_SEEDS=n` as many as you like.
+//! One seed is one world: nodes, a limit, a load, and a network that delays, loses, doubles,
+//! reorders and splits; nodes crash and come back under a new name; clocks differ.
+//! `TOLLGATE_SIM_SEED=n` runs exactly that world, `TOLLGATE_SIM_SEEDS=n` as many as you like.
 
 mod check;
 mod draw;

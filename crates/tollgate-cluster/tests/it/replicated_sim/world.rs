@@ -43,7 +43,8 @@ pub(super) struct Hit {
     pub(super) restricted: bool,
     /// What the actor has been admitted in the slot of the hit, with it.
     pub(super) total: u64,
-    /// The oldest hit of somebody else that counts here and was not known, if there was one: its place in the ledger.
+    /// The oldest hit of somebody else that counts here and was not known, if there was one: its
+    /// place in the ledger.
     pub(super) unseen: Vec<usize>,
 }
 
@@ -51,7 +52,8 @@ pub(super) struct Hit {
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
     pub(super) hits: Vec<Hit>,
-    /// What each actor has heard: (who heard, whose, slot) and how many units, while the slot was alive there.
+    /// What each actor has heard: (who heard, whose, slot) and how many units, while the slot was
+    /// alive there.
     pub(super) heard: HashMap<(Actor, Actor, u64), u64>,
     /// Actors that are alive at the end.
     pub(super) alive: Vec<Actor>,
@@ -252,7 +254,8 @@ impl<'a> World<'a> {
     }
 
     fn agree(&mut self, at: u64) {
-        // All look at the time of the fastest clock: what is alive then has been forgotten by nobody.
+        // All look at the time of the fastest clock: what is alive then has been forgotten by
+        // nobody.
         let fastest = self.draw.offsets.iter().max().copied().unwrap_or(0);
         let now = Timestamp::from_micros(at + fastest);
         for node in self.nodes.iter().flatten() {

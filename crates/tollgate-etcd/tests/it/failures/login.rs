@@ -1,4 +1,5 @@
-//! Tokens that end: a member that is restarted has forgotten them, and so has one whose users were changed.
+//! Tokens that end: a member that is restarted has forgotten them, and so has one whose users were
+//! changed.
 
 use crate::client::{LONG, admitted, answers, hasty, limiter, run, stats};
 use crate::servers::Member;

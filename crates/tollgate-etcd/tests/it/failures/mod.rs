@@ -1,5 +1,5 @@
-//! What goes wrong with members. In each case: no panic, no call that hangs past its deadline, the chosen rule holds, and with a healthy store never
-//! more is admitted than the limit.
+//! What goes wrong with members. In each case: no panic, no call that hangs past its deadline, the
+//! chosen rule holds, and with a healthy store never more is admitted than the limit.
 
 mod compaction;
 mod connecting;

@@ -50,7 +50,8 @@ impl Member {
         member
     }
 
-    /// Where only users may, and one of them, `alice`, may read and write what begins with `tollgate/`.
+    /// Where only users may, and one of them, `alice`, may read and write what begins with
+    /// `tollgate/`.
     pub(crate) fn start_with_users(args: &[&str]) -> Member {
         let mut member = Member::start(args);
         member.ctl(&["user", "add", "root:root"]);
@@ -208,7 +209,8 @@ impl Member {
     }
 }
 
-/// Where a member keeps its data: in memory where there is such a place, because this etcd cannot be told not to wait for the disk.
+/// Where a member keeps its data: in memory where there is such a place, because this etcd cannot
+/// be told not to wait for the disk.
 #[derive(Debug)]
 struct Data(PathBuf);
 

@@ -6,7 +6,8 @@ use tollgate_memcached::Memcached;
 use super::fake::{mark, start};
 use crate::client::{fails_by_the_store, limiter, patient, run};
 
-/// What a hit and a peek get, each as the first on its connection, from a server that answers everything so.
+/// What a hit and a peek get, each as the first on its connection, from a server that answers
+/// everything so.
 async fn ask(script: impl Fn(&str) -> (Vec<u8>, bool) + Send + Sync + 'static) -> [ErrorKind; 2] {
     let url = start(script);
     let (one, other) = (patient(&url[..]).await, patient(&url[..]).await);

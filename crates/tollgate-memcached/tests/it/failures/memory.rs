@@ -49,7 +49,8 @@ fn without_memory_it_is_an_error_and_no_decision() {
     });
 }
 
-/// A server told to take less dies, so the log is put there by hand, nearly as long as an item can be.
+/// A server told to take less dies, so the log is put there by hand, nearly as long as an item can
+/// be.
 #[test]
 fn a_log_that_grows_too_large_is_an_error_and_what_is_there_stays() {
     const LIMIT: &str = "1000000/hour moving-window";

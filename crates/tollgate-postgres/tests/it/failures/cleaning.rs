@@ -74,7 +74,8 @@ fn cleaning_amid_hits_loses_none() {
     run(async {
         let server = Server::start();
         let store = patient(server.url()).await;
-        // A bucket that is full again all the time, so that its row is forgotten and made again; nothing that it should hold may be lost.
+        // A bucket that is full again all the time, so that its row is forgotten and made again;
+        // nothing that it should hold may be lost.
         let limited = limiter(&store, "1000/second burst=1000000");
         let lasting = limiter(&store, "1000000/365 days");
         let (gone, done) = (Cell::new(0), Cell::new(false));

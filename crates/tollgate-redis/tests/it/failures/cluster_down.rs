@@ -35,7 +35,8 @@ fn a_call_of_which_a_part_was_executed_does_not_say_that_it_was_not() {
         let mut cluster = Cluster::start();
         let store = hasty(cluster.url()).await;
         let limited = limiter(&store, LIMIT);
-        // The last slots of the first node and the first of the second have one breaker, so their keys go in one call.
+        // The last slots of the first node and the first of the second have one breaker, so their
+        // keys go in one call.
         let away = subject_in(&cluster, &store, 5_376..=5_460);
         let well = subject_in(&cluster, &store, 5_461..=5_631);
         let both = [&away, &well];
@@ -52,7 +53,8 @@ fn a_call_of_which_a_part_was_executed_does_not_say_that_it_was_not() {
     });
 }
 
-/// Hits one key after another on a node that is well, until told to stop: all of them must be decided by the store.
+/// Hits one key after another on a node that is well, until told to stop: all of them must be
+/// decided by the store.
 fn goes_on(
     limited: &SharedLimiter<Redis>,
     key: String,

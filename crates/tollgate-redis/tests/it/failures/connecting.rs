@@ -152,7 +152,8 @@ fn a_certificate_that_nobody_vouches_for_is_refused() {
         let with = |roots: &Certificates| {
             Redis::builder(&url[..]).root_certificates(read(roots, "ca.crt"))
         };
-        // A server that our authority does not know, no certificate of ours, and one that the server does not know.
+        // A server that our authority does not know, no certificate of ours, and one that the
+        // server does not know.
         let client = |builder: RedisBuilder, of: &Certificates| {
             builder.client_certificate(read(of, "client.crt"), read(of, "client.key"))
         };

@@ -178,7 +178,8 @@ fn states_that_are_flushed_begin_anew() {
     });
 }
 
-/// A store that remembers no denials: a state that somebody else removed would be seen only when they end.
+/// A store that remembers no denials: a state that somebody else removed would be seen only when
+/// they end.
 async fn connect_without_memory(server: &Server) -> Redis {
     let guard = hasty_guard().deadline(LONG).remember_denials(0);
     connect(server.url(), guard).await

@@ -38,7 +38,8 @@ fn keys_of_one_tag_are_decided_together_in_a_cluster_and_others_are_a_clear_erro
     });
 }
 
-/// More keys than one call of the script takes, some of them twice, in an order that is not that of the slots.
+/// More keys than one call of the script takes, some of them twice, in an order that is not that of
+/// the slots.
 async fn many_keys(store: &tollgate_redis::Redis) {
     let limited = limiter(store, "2/365 days");
     let keys: Vec<u64> = (0..700).map(|n| n * 31 % 300).collect();

@@ -11,7 +11,8 @@ pub(crate) struct Cluster {
     pub(crate) nodes: Vec<Server>,
 }
 
-/// How long a node may be silent before the others say that it has failed, in milliseconds. Long enough for a machine that is busy.
+/// How long a node may be silent before the others say that it has failed, in milliseconds. Long
+/// enough for a machine that is busy.
 const NODE_TIMEOUT: &str = "2000";
 
 impl Cluster {
@@ -103,7 +104,8 @@ impl Cluster {
         }
     }
 
-    /// Begins to move a slot: from now on its owner sends those who ask for a key that it does not have to the other.
+    /// Begins to move a slot: from now on its owner sends those who ask for a key that it does not
+    /// have to the other.
     pub(crate) fn begin_move(&self, slot: u16, from: usize, to: usize) {
         let slot = slot.to_string();
         self.nodes[to].ok(&["CLUSTER", "SETSLOT", &slot, "IMPORTING", &self.id(from)]);

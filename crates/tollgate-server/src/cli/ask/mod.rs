@@ -86,7 +86,8 @@ pub(super) struct To {
     #[arg(long, value_name = "TOKEN", env = "TOLLGATE_TOKEN", hide_env_values = true)]
     token: Option<String>,
 
-    /// A file with the certificate that the server's is to be checked by, instead of those the system trusts
+    /// A file with the certificate that the server's is to be checked by, instead of those the
+    /// system trusts
     #[arg(long, value_name = "FILE", env = "TOLLGATE_CA")]
     ca: Option<PathBuf>,
 

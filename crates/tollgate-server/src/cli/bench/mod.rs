@@ -20,7 +20,8 @@ pub(super) struct Bench {
     #[arg(long, value_enum, default_value_t = Protocol::Resp)]
     protocol: Protocol,
 
-    /// Where it listens [default: 127.0.0.1:6380 for resp, 127.0.0.1:8080 for http, 127.0.0.1:8081 for grpc]
+    /// Where it listens [default: 127.0.0.1:6380 for resp, 127.0.0.1:8080 for http, 127.0.0.1:8081
+    /// for grpc]
     #[arg(long, value_name = "ADDR")]
     address: Option<SocketAddr>,
 

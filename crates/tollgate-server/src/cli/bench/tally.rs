@@ -6,7 +6,8 @@ use std::time::Duration;
 use super::failure::{Failure, Failures};
 use super::wire::Outcome;
 
-/// Sixteen steps to each power of two of a microsecond: 6 % at most between what is shown and what was.
+/// Sixteen steps to each power of two of a microsecond: 6 % at most between what is shown and what
+/// was.
 const STEPS: u32 = 4;
 const BUCKETS: usize = 40 << STEPS;
 

@@ -11,8 +11,9 @@ type Hit<'a> = Item<'a, &'a DescriptorKey>;
 /// The answers, in order; `None` where nothing limits.
 ///
 /// Peeks come first: where one of them refuses, the whole request is refused and its hits are only
-/// looked at, except those of limits that charge denied hits. The hits are one step, all or nothing. A
-/// refund and a charge tell of something that is over: they are made whatever the others say. Quotas come last, each for itself: one that lets pass is enough.
+/// looked at, except those of limits that charge denied hits. The hits are one step, all or
+/// nothing. A refund and a charge tell of something that is over: they are made whatever the others
+/// say. Quotas come last, each for itself: one that lets pass is enough.
 pub(super) async fn all(
     service: &Service,
     questions: &[Question],
@@ -64,7 +65,8 @@ pub(super) async fn all(
     Ok(answers)
 }
 
-/// Whether the request may pass: no limit refuses, and of its quotas, if there are any, one does not.
+/// Whether the request may pass: no limit refuses, and of its quotas, if there are any, one does
+/// not.
 pub(super) fn passes(questions: &[Question], answers: &[Option<Answer>]) -> bool {
     let quotas = questions.iter().zip(answers).filter(|(question, _)| question.is_quota());
     let mut quotas = quotas.filter_map(|(_, answer)| answer.as_ref()).peekable();
@@ -117,8 +119,8 @@ async fn together(service: &Service, items: &[Hit<'_>]) -> Result<Vec<Answer>, R
 }
 
 /// One after the other. When one refuses, those before get their charge back and those after are
-/// only looked at, except limits that charge denied hits. Others may see the charge in between: that
-/// may refuse too much for a moment, and never admits too much.
+/// only looked at, except limits that charge denied hits. Others may see the charge in between:
+/// that may refuse too much for a moment, and never admits too much.
 async fn in_turn(service: &Service, items: &[Hit<'_>]) -> Result<Vec<Answer>, RequestError> {
     let mut answers: Vec<Answer> = Vec::with_capacity(items.len());
     for (index, item) in items.iter().enumerate() {

@@ -1,4 +1,5 @@
-//! Envoy's question, put to the rules: each descriptor becomes a [`Question`], all are asked, and the answers become statuses and headers.
+//! Envoy's question, put to the rules: each descriptor becomes a [`Question`], all are asked, and
+//! the answers become statuses and headers.
 
 mod ask;
 mod question;

@@ -6,7 +6,8 @@ use super::super::options::Options;
 use super::super::proto::{Entry, RateLimitDescriptor, RateLimitOverride, RateLimitRequest, Unit};
 use crate::service::{self, DescriptorKey, Match, Operation, RequestError, Service};
 
-/// What a limit that came with a request is called. By a name its quota may change from one request to the next and the count stays.
+/// What a limit that came with a request is called. By a name its quota may change from one request
+/// to the next and the count stays.
 const OVERRIDE: &str = "override";
 
 /// What a descriptor asks.

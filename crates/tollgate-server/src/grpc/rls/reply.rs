@@ -40,7 +40,8 @@ pub(super) fn of(
     response
 }
 
-/// Headers, and a body for who may not pass: of all limits that can refuse. Clients see nothing of a shadow.
+/// Headers, and a body for who may not pass: of all limits that can refuse. Clients see nothing of
+/// a shadow.
 fn tell(
     options: &Options,
     questions: &[Question],
@@ -128,8 +129,8 @@ fn blocked(question: &Question) -> RateLimit {
     }
 }
 
-/// How long a client should wait that is blocked: the unit in which it may do nothing. No wait helps
-/// it, but without one Envoy would tell it to come back after a second.
+/// How long a client should wait that is blocked: the unit in which it may do nothing. No wait
+/// helps it, but without one Envoy would tell it to come back after a second.
 fn blocked_for(question: &Question) -> Duration {
     const HOUR: Duration = Duration::from_secs(3_600);
     match question {
@@ -145,7 +146,8 @@ fn name(question: &Question) -> &str {
     }
 }
 
-/// When there is more: what a refused cost waits for, else until the key is as good as new. Who is refused is never told that it is now.
+/// When there is more: what a refused cost waits for, else until the key is as good as new. Who is
+/// refused is never told that it is now.
 fn until_more(decision: &Decision) -> Duration {
     match decision.retry_after().filter(|_| !decision.allowed()) {
         Some(wait) => wait.max(Duration::from_secs(1)),

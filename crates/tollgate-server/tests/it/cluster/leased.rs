@@ -31,7 +31,8 @@ fn three_servers_admit_exactly_the_limit() {
     assert!(saved > 1_500, "{saved} of 3000");
 }
 
-/// Lines are late, drip, hear nothing and are severed; nodes and the store stand still; a node dies.
+/// Lines are late, drip, hear nothing and are severed; nodes and the store stand still; a node
+/// dies.
 #[test]
 fn whatever_breaks_no_more_than_the_limit_passes() {
     let mut fleet = Fleet::start(Engine::redis(&[]), "3000/365 days fixed-window", leased);

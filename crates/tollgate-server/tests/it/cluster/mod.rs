@@ -1,4 +1,5 @@
-//! Several servers with one limit, under more load than it allows, while everything around them breaks. What passes is counted outside.
+//! Several servers with one limit, under more load than it allows, while everything around them
+//! breaks. What passes is counted outside.
 
 mod fleet;
 mod leased;

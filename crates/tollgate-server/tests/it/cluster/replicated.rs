@@ -67,7 +67,8 @@ fn servers_over_redis_obey_the_bound_and_agree() {
     obey_the_bound_and_agree(Engine::redis(&[]), redis);
 }
 
-/// Split by a cut line, by a node and a bus that stand still, and by a bus that is killed: each part admits at most the limit; after it is mended all agree.
+/// Split by a cut line, by a node and a bus that stand still, and by a bus that is killed: each
+/// part admits at most the limit; after it is mended all agree.
 #[test]
 fn a_split_admits_the_limit_in_each_part_and_heals() {
     let mut fleet = Fleet::start(Engine::nats(&[]), LIMIT, nats);
@@ -93,7 +94,8 @@ fn a_split_admits_the_limit_in_each_part_and_heals() {
     assert_eq!(agree(&fleet), passed);
 }
 
-/// One that is killed takes with it what nobody has heard; its successor learns the rest, and admits no more once it has.
+/// One that is killed takes with it what nobody has heard; its successor learns the rest, and
+/// admits no more once it has.
 #[test]
 fn a_successor_learns_what_was_counted() {
     let mut fleet = Fleet::start(Engine::nats(&[]), LIMIT, nats);

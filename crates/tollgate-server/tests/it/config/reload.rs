@@ -157,7 +157,8 @@ fn what_to_do_without_a_store_changes_with_the_rules() {
     }
 }
 
-/// Real traffic while the rules change all the time: every hit is answered by one of the two, and none is lost or counted twice.
+/// Real traffic while the rules change all the time: every hit is answered by one of the two, and
+/// none is lost or counted twice.
 #[test]
 fn nobody_notices_a_reload_under_load() {
     const CLIENTS: usize = 4;

@@ -1,4 +1,5 @@
-//! A real Envoy in front of a real server, both set up as `guides/envoy.md` says: the files are read from the guide.
+//! A real Envoy in front of a real server, both set up as `guides/envoy.md` says: the files are
+//! read from the guide.
 
 mod routes;
 mod without;
@@ -23,7 +24,8 @@ fn block(begins: &str) -> &'static str {
     blocks.find(|block| block.starts_with(begins)).expect("the guide has it")
 }
 
-/// Where the binary is; installed once, beside what tests leave behind. `None` where that cannot be done.
+/// Where the binary is; installed once, beside what tests leave behind. `None` where that cannot be
+/// done.
 fn envoy() -> Option<PathBuf> {
     static ONE: Mutex<()> = Mutex::new(());
     let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -45,7 +47,8 @@ fn envoy() -> Option<PathBuf> {
     binary(&place)
 }
 
-/// The program itself: the script of the package only starts it, and would not take it along when it ends.
+/// The program itself: the script of the package only starts it, and would not take it along when
+/// it ends.
 fn binary(place: &Path) -> Option<PathBuf> {
     let versions = std::fs::read_dir(place.join("lib")).ok()?;
     let mut binaries = versions
@@ -103,7 +106,8 @@ impl Edge {
         let config = envoy.dir().join("envoy.yaml");
         std::fs::write(&config, text).unwrap();
         envoy.start(|command| {
-            // Several of them on one machine: each has a number, for what it shares with its successor.
+            // Several of them on one machine: each has a number, for what it shares with its
+            // successor.
             let number = port.to_string();
             command
                 .args(["--concurrency", "1", "--base-id", &number, "-l", "error", "-c"])

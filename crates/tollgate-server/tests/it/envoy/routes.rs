@@ -1,4 +1,5 @@
-//! The routes of the guide, with the server there. One Envoy for all of them: it takes a while to start.
+//! The routes of the guide, with the server there. One Envoy for all of them: it takes a while to
+//! start.
 
 use super::*;
 
@@ -58,8 +59,8 @@ fn large_and_odd_values_are_limited_too(edge: &Edge) {
 }
 
 fn a_descriptor_costs_what_it_says_and_a_part_comes_back_at_the_end(edge: &Edge) {
-    // 20 units, 5 for each, 2 of them given back when the response is through: the second call comes
-    // after curl has ended.
+    // 20 units, 5 for each, 2 of them given back when the response is through: the second call
+    // comes after curl has ended.
     let mut left = 20;
     while left >= 5 {
         let answer = edge.get("/export");
@@ -76,8 +77,8 @@ fn a_descriptor_costs_what_it_says_and_a_part_comes_back_at_the_end(edge: &Edge)
 }
 
 fn what_is_known_at_the_end_counts_for_the_next(edge: &Edge) {
-    // 250 bytes, and each response has 100: after the third none is left, and more than that is used.
-    // The charge comes behind the response, so a fourth may slip through before it.
+    // 250 bytes, and each response has 100: after the third none is left, and more than that is
+    // used. The charge comes behind the response, so a fourth may slip through before it.
     let first = edge.get("/download");
     assert_eq!(
         (first.status(), first.header("x-ratelimit-remaining")),

@@ -1,4 +1,5 @@
-//! The server, or its store, is not there: Envoy does what it was told, and never takes silence for a yes.
+//! The server, or its store, is not there: Envoy does what it was told, and never takes silence for
+//! a yes.
 
 use super::*;
 

@@ -1,4 +1,5 @@
-//! The gRPC port, asked by a client that is not ours (tonic's). The server runs in the test's process, so that rules and options are at hand.
+//! The gRPC port, asked by a client that is not ours (tonic's). The server runs in the test's
+//! process, so that rules and options are at hand.
 
 mod answers;
 mod costs;

@@ -10,7 +10,8 @@ use tollgate_testservers::{PATIENCE, Process};
 use super::Client;
 use crate::server::Server;
 
-/// A page that tries every way to use up limits, each on a key of its own, and tells when it is done.
+/// A page that tries every way to use up limits, each on a key of its own, and tells when it is
+/// done.
 const PAGE: &str = r#"<!doctype html><html><body>
 <iframe name="frame"></iframe>
 <form id="form" method="post" enctype="text/plain" target="frame" action="SERVER/v1/hit?limit=9/day&key=form"></form>

@@ -1,4 +1,5 @@
-//! Real proxies in front, with the configurations of the guide as they are: only ports are replaced.
+//! Real proxies in front, with the configurations of the guide as they are: only ports are
+//! replaced.
 
 use std::net::{SocketAddr, TcpStream};
 

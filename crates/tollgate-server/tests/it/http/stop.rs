@@ -22,7 +22,8 @@ fn a_server_that_stops_answers_every_request_it_has_read() {
                     if client.send(request).is_err() {
                         return;
                     }
-                    // The end of a connection between two requests is no lost request; half an answer would be one.
+                    // The end of a connection between two requests is no lost request; half an
+                    // answer would be one.
                     let Some(reply) = client.read() else { return };
                     assert_eq!(reply.status, 200);
                     asked.fetch_add(1, Ordering::Relaxed);

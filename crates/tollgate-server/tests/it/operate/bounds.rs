@@ -48,7 +48,8 @@ async fn who_says_nothing_is_sent_away_where_that_is_set() {
     for (port, address) in server.ports() {
         assert!(ended(TcpStream::connect(address).await.unwrap()).await, "{port}");
     }
-    // Who talks is not: twenty times in a stretch that is longer than the timeout, with pauses that are far from it on a slow machine too.
+    // Who talks is not: twenty times in a stretch that is longer than the timeout, with pauses that
+    // are far from it on a slow machine too.
     let server = Server::told("[connections]\nidle_timeout = '900ms'\n");
     let mut talks = TcpStream::connect(server.resp).await.unwrap();
     for _ in 0..20 {

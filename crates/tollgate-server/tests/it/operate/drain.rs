@@ -24,8 +24,8 @@ impl Seen {
     }
 }
 
-/// One question after the other on one connection, until the server ends it: never in the middle of an answer, and never before the answer to a
-/// question that it had before it was told to stop.
+/// One question after the other on one connection, until the server ends it: never in the middle of
+/// an answer, and never before the answer to a question that it had before it was told to stop.
 async fn talks(address: SocketAddr, question: String, end: &'static str, seen: Arc<Seen>) {
     let mut socket = TcpStream::connect(address).await.unwrap();
     loop {

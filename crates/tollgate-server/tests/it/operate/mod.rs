@@ -1,4 +1,5 @@
-//! What operators rely on: TLS, tokens, bounds, the log, traces and the end, on every port of the real binary.
+//! What operators rely on: TLS, tokens, bounds, the log, traces and the end, on every port of the
+//! real binary.
 
 mod auth;
 mod beyond;

@@ -15,7 +15,8 @@ fn said(command: &mut Command) -> String {
     out.into_owned()
 }
 
-/// Whether a program can be run; if not, the test ends with a line that says so, or fails where nothing may be skipped.
+/// Whether a program can be run; if not, the test ends with a line that says so, or fails where
+/// nothing may be skipped.
 fn is_there(program: &str, package: &str) -> bool {
     let mut look = Command::new(program);
     look.arg("--version").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());

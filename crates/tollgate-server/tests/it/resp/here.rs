@@ -51,7 +51,8 @@ impl Here {
     }
 }
 
-/// `api`: five in a minute, nobody for `mallory`, anything for `root`; `login` in namespace `web`; `quiet` in shadow mode; `two` of two limits.
+/// `api`: five in a minute, nobody for `mallory`, anything for `root`; `login` in namespace `web`;
+/// `quiet` in shadow mode; `two` of two limits.
 fn rules() -> RuleSet {
     let policy = |text: &str| -> Policy { text.parse().unwrap() };
     let mut api = Rule::new("api", policy("5/minute"));

@@ -1,4 +1,5 @@
-//! A store that several processes share: one file for each key, behind a lock file. It holds two algorithms, which is enough to count.
+//! A store that several processes share: one file for each key, behind a lock file. It holds two
+//! algorithms, which is enough to count.
 
 use std::fs;
 use std::future::{Future, ready};
@@ -14,7 +15,8 @@ use tollgate_testkit::Subject;
 
 use super::timer;
 
-/// Whether processes wait for each other, or each counts on its own and only knows the others' keys.
+/// Whether processes wait for each other, or each counts on its own and only knows the others'
+/// keys.
 #[derive(Clone, Debug)]
 pub(crate) struct Files<const SHARED: bool> {
     folder: PathBuf,

@@ -1,4 +1,5 @@
-//! A store of states in a map, exact or with one fault. It behaves as a remote one: calls can fail and hang, and it has a timer.
+//! A store of states in a map, exact or with one fault. It behaves as a remote one: calls can fail
+//! and hang, and it has a timer.
 
 use std::collections::HashMap;
 use std::future::{Future, pending};

@@ -50,7 +50,8 @@ impl Shared {
     }
 }
 
-/// Memory that is freed in pieces: giving back tens of megabytes at once would hold up a hit for a millisecond.
+/// Memory that is freed in pieces: giving back tens of megabytes at once would hold up a hit for a
+/// millisecond.
 pub(super) trait Garbage: Send {
     /// Frees a piece if that may be; true when nothing is left.
     fn free_some(&mut self) -> bool;
@@ -67,8 +68,8 @@ unsafe impl<W: Word> Send for Retired<W> {}
 
 impl<W: Word> Retired<W> {
     /// # Safety
-    /// The generation came from a box and is out of reach for guards that are taken from now on: it was replaced as the current one by a `SeqCst`
-    /// write. No other `Retired` is made of it.
+    /// The generation came from a box and is out of reach for guards that are taken from now on: it
+    /// was replaced as the current one by a `SeqCst` write. No other `Retired` is made of it.
     pub(super) unsafe fn new(generation: *mut Generation<W>) -> Self {
         Retired { generation, era: end_era() }
     }
@@ -79,7 +80,8 @@ impl<W: Word> Garbage for Retired<W> {
         if !self.era.is_past() {
             return false;
         }
-        // SAFETY: out of reach since that era, and all guards of that time are gone: nobody else has it any more.
+        // SAFETY: out of reach since that era, and all guards of that time are gone: nobody else
+        // has it any more.
         let memory = unsafe { &mut (*self.generation).memory };
         memory.truncate(memory.len().saturating_sub(FREED_AT_ONCE));
         memory.shrink_to_fit();
@@ -89,7 +91,8 @@ impl<W: Word> Garbage for Retired<W> {
 
 impl<W: Word> Drop for Retired<W> {
     fn drop(&mut self) {
-        // SAFETY: dropped by `Shared`, when all of it has been freed in pieces, or when there are no more tables of the store and hence nobody who reads.
+        // SAFETY: dropped by `Shared`, when all of it has been freed in pieces, or when there are
+        // no more tables of the store and hence nobody who reads.
         drop(unsafe { Box::from_raw(self.generation) });
     }
 }

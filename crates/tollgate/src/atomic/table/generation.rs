@@ -34,7 +34,8 @@ impl<W: Word> Slot<W> {
     /// The bits of a fingerprint above these pick its home.
     const HOME_SHIFT: u32 = if cfg!(loom) { 16 } else { 10 + Self::LINE_BYTES.ilog2() };
 
-    /// How far behind the first of `lines` the home of a fingerprint lies, in bytes, once masked with this. The same for all sizes of words.
+    /// How far behind the first of `lines` the home of a fingerprint lies, in bytes, once masked
+    /// with this. The same for all sizes of words.
     pub(super) const fn offset_mask(lines: usize) -> usize {
         (lines - 1) * Self::LINE_BYTES
     }
@@ -52,7 +53,8 @@ pub(in super::super) enum Move {
 }
 
 pub(super) struct Generation<W: Word> {
-    /// The first slot of the first line. Lines follow one another, each in one cache line when its slots are narrow.
+    /// The first slot of the first line. Lines follow one another, each in one cache line when its
+    /// slots are narrow.
     pub(super) slots: *mut Slot<W>,
     pub(super) lines: usize,
     /// One less.
@@ -93,8 +95,9 @@ impl<W: Word> Generation<W> {
     #[inline(always)]
     pub(super) fn line(&self, index: usize) -> &[Slot<W>; LINE] {
         debug_assert!(index < self.lines);
-        // SAFETY: `index` is below `lines` (callers mask it or walk the range), and `slots` is followed by so many lines, which live as long as
-        // the generation and are shared only as atomics.
+        // SAFETY: `index` is below `lines` (callers mask it or walk the range), and `slots` is
+        // followed by so many lines, which live as long as the generation and are shared only as
+        // atomics.
         unsafe { &*self.slots.add(index * LINE).cast() }
     }
 
@@ -134,12 +137,14 @@ impl<W: Word> Generation<W> {
 
     pub(super) fn next(&self) -> Option<&Generation<W>> {
         let next = self.next.load(Ordering::Acquire);
-        // SAFETY: a next generation is linked once, stays linked, and is freed only after this one, which our caller can still reach.
+        // SAFETY: a next generation is linked once, stays linked, and is freed only after this one,
+        // which our caller can still reach.
         unsafe { next.as_ref() }
     }
 }
 
-/// Slots without a fingerprint. The operating system hands out large pieces of zeros without touching them, so this does not take long.
+/// Slots without a fingerprint. The operating system hands out large pieces of zeros without
+/// touching them, so this does not take long.
 #[cfg(not(loom))]
 pub(super) fn empty_slots<W: Word>(len: usize) -> Vec<Slot<W>> {
     let Ok(layout) = std::alloc::Layout::array::<Slot<W>>(len) else {
@@ -150,7 +155,8 @@ pub(super) fn empty_slots<W: Word>(len: usize) -> Vec<Slot<W>> {
     if memory.is_null() {
         std::alloc::handle_alloc_error(layout);
     }
-    // SAFETY: allocated above for `len` slots. All bits zero are valid slots, empty and void: both cells are represented as their integers.
+    // SAFETY: allocated above for `len` slots. All bits zero are valid slots, empty and void: both
+    // cells are represented as their integers.
     unsafe { Vec::from_raw_parts(memory.cast(), len, len) }
 }
 
@@ -160,7 +166,8 @@ pub(super) fn empty_slots<W: Word>(len: usize) -> Vec<Slot<W>> {
     (0..len).map(|_| slot()).collect()
 }
 
-/// Three quarters of the slots: beyond that probing gets long, and what a closed generation holds always fits one of its own size.
+/// Three quarters of the slots: beyond that probing gets long, and what a closed generation holds
+/// always fits one of its own size.
 pub(super) const fn capacity(lines: usize) -> usize {
     lines * LINE / 4 * 3
 }

@@ -24,14 +24,16 @@ impl<W: Word> Table<W> {
         }
     }
 
-    /// Closes a current generation and links the next; true if that is ours. Anybody may do any of the steps: nobody waits for whoever began.
+    /// Closes a current generation and links the next; true if that is ours. Anybody may do any of
+    /// the steps: nobody waits for whoever began.
     fn begin(&self, generation: &Generation<W>, mode: Move, fate: &dyn Fn(W) -> Fate) -> bool {
         let closed = generation.claimed.fetch_or(CLOSED, Ordering::AcqRel) & !CLOSED;
         if !generation.next.load(Ordering::Acquire).is_null() {
             return false;
         }
-        // Both are never less than the slots with a fingerprint. The count of the generation may be some too high: who gives a claim back after it was
-        // closed is not seen by the next. The count of keys is taken before a claim, so what `fetch_or` saw is in it.
+        // Both are never less than the slots with a fingerprint. The count of the generation may be
+        // some too high: who gives a claim back after it was closed is not seen by the next. The
+        // count of keys is taken before a claim, so what `fetch_or` saw is in it.
         let closed = closed.min(self.keys.fetch_add(0, Ordering::AcqRel));
         // Room for everything that is claimed, and for as much again of what lives.
         let wanted = closed.max(2 * self.living(generation, closed, fate));
@@ -75,7 +77,8 @@ impl<W: Word> Table<W> {
         claimed * stays / taken.max(1)
     }
 
-    /// The share of slots that hold nothing worth keeping is large enough, or the table empty enough, for a move to pay.
+    /// The share of slots that hold nothing worth keeping is large enough, or the table empty
+    /// enough, for a move to pay.
     pub(in super::super) fn wants_tidying(&self, fate: &dyn Fn(W) -> Fate) -> bool {
         let guard = pin();
         let generation = self.current(&guard);
@@ -160,7 +163,8 @@ impl<W: Word> Table<W> {
         chunk < from.moved.len()
     }
 
-    /// Moves the chunks that somebody took and has not finished: who needs the end of a move does not wait for a sleeper.
+    /// Moves the chunks that somebody took and has not finished: who needs the end of a move does
+    /// not wait for a sleeper.
     fn move_leftovers(&self, from: &Generation<W>, to: &Generation<W>, fate: &dyn Fn(W) -> Fate) {
         for chunk in 0..from.moved.len() {
             if !from.moved[chunk].load(Ordering::Acquire) {
@@ -200,7 +204,8 @@ impl<W: Word> Table<W> {
         }
         self.near_slots.store(slots, Ordering::Relaxed);
         self.near_mask.store(mask, Ordering::Relaxed);
-        // SAFETY: `from` came from a box, was replaced as the current one just now, and by us alone.
+        // SAFETY: `from` came from a box, was replaced as the current one just now, and by us
+        // alone.
         self.shared.retire(Box::new(unsafe { Retired::new(from) }));
         self.due.store(0, Ordering::Relaxed);
     }

@@ -61,8 +61,9 @@ proptest! {
         }
     }
 
-    /// GCRA remembers no time of its own, so seen from earlier it owes more: it may refuse what the buckets let pass, never the other way.
-    /// When both let a hit pass they agree again as soon as the clock has caught up.
+    /// GCRA remembers no time of its own, so seen from earlier it owes more: it may refuse what the
+    /// buckets let pass, never the other way. When both let a hit pass they agree again as soon as
+    /// the clock has caught up.
     #[test]
     fn gcra_is_the_stricter_when_the_clock_goes_back(shape in shape(), timeline in hits_with_jumps()) {
         let (gcra, bucket) = (shape.limit(Algorithm::Gcra), shape.limit(Algorithm::TokenBucket));

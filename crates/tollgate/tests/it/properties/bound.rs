@@ -13,7 +13,8 @@ struct Admitted {
     units: u64,
 }
 
-/// What hits and takes admitted. Where the clock went back it is booked at the latest time so far, as the states do: real time did not go back.
+/// What hits and takes admitted. Where the clock went back it is booked at the latest time so far,
+/// as the states do: real time did not go back.
 fn admitted<S>(seen: &[Seen<S>]) -> Vec<Admitted> {
     let mut latest = 0;
     let passed = seen.iter().filter(|seen| seen.answer.allowed && seen.answer.charged > 0);
@@ -25,8 +26,8 @@ fn admitted<S>(seen: &[Seen<S>]) -> Vec<Admitted> {
         .collect()
 }
 
-/// The most that may pass between two hits `d` microseconds apart, both counted: the bound of every half-open span a little longer than `d`.
-/// `ceil` of such a span is `floor(d/p) + 1`.
+/// The most that may pass between two hits `d` microseconds apart, both counted: the bound of every
+/// half-open span a little longer than `d`. `ceil` of such a span is `floor(d/p) + 1`.
 fn most(limit: &Limit, d: u64) -> Option<u64> {
     let (n, p) = (limit.quota(), period(limit));
     match limit.algorithm() {
@@ -115,7 +116,8 @@ proptest! {
         shape.every_limit(|limit| all_bounds(limit, &timeline.walk(limit, Key::new(limit))))?;
     }
 
-    /// Asking whenever the last denial said, and a microsecond before, is the greediest a client can be.
+    /// Asking whenever the last denial said, and a microsecond before, is the greediest a client
+    /// can be.
     #[test]
     fn never_more_than_the_bound_for_the_greediest_client(shape in shape(), big in 1_u64..=20) {
         shape.every_limit(|limit| {

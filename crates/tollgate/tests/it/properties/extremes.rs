@@ -1,6 +1,8 @@
-//! No panic and no wrap, whatever is asked: quotas, bursts and costs at their maximum, periods from a millisecond to 100 years, idling for years.
+//! No panic and no wrap, whatever is asked: quotas, bursts and costs at their maximum, periods from
+//! a millisecond to 100 years, idling for years.
 //!
-//! Tests run with overflow checks in debug; the same tests in release would see a wrap in the answers.
+//! Tests run with overflow checks in debug; the same tests in release would see a wrap in the
+//! answers.
 
 use std::time::Duration;
 
@@ -57,8 +59,8 @@ fn any_time() -> impl Strategy<Value = u64> {
     ]
 }
 
-/// Until here, some 145,000 years from now, every wait fits into the time there is. Later sums saturate, and nothing is promised but that
-/// nothing panics.
+/// Until here, some 145,000 years from now, every wait fits into the time there is. Later sums
+/// saturate, and nothing is promised but that nothing panics.
 const PROMISED: u64 = Timestamp::MAX.as_micros() - 1_001 * YEAR;
 
 /// What must hold of every answer, however far out.

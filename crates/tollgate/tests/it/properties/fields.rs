@@ -6,7 +6,8 @@ use tollgate::{Algorithm, Limit};
 
 use super::{Key, Seen, Subject, any_ops, any_ops_with_jumps, config, each, period, shape};
 
-/// `remaining` passes, one more does not, and with `used` it makes up the limit unless that is exceeded.
+/// `remaining` passes, one more does not, and with `used` it makes up the limit unless that is
+/// exceeded.
 pub(crate) fn remaining_is_truthful<S: Subject>(seen: &Seen<S>) -> Result<(), String> {
     let (answer, key) = (seen.answer, &seen.after);
     if answer.used <= answer.limit {
@@ -33,7 +34,8 @@ pub(crate) fn denied_changes_nothing<S: Subject>(seen: &Seen<S>) -> Result<(), S
     Err(seen.wrong("a denial left a trace"))
 }
 
-/// The two exceptions: with `charge_denied` it is counted, and it pushes an elastic window that is open.
+/// The two exceptions: with `charge_denied` it is counted, and it pushes an elastic window that is
+/// open.
 fn denied_does_what_the_limit_says(limit: &Limit, seen: &Seen<Key>) -> Result<(), String> {
     let elastic = limit.algorithm() == Algorithm::ElasticWindow;
     if !elastic && !limit.charge_denied() || matches!(seen.op, Op::Peek(_)) {
@@ -115,7 +117,8 @@ fn set_puts_the_units_used(seen: &Seen<Key>) -> Result<(), String> {
     Ok(())
 }
 
-/// At one instant, cost by cost or all at once is the same: the same key remains, and what does not fit at once does not fit in parts.
+/// At one instant, cost by cost or all at once is the same: the same key remains, and what does not
+/// fit at once does not fit in parts.
 fn parts_equal_the_whole(limit: &Limit, seen: &Seen<Key>) -> Result<(), String> {
     let Op::Hit(cost @ 1..) = seen.op else { return Ok(()) };
     let mut key = seen.before.clone();

@@ -47,7 +47,8 @@ fn fresh_from_reset_on(limit: &Limit, seen: &Seen<Key>) -> Result<(), String> {
     Ok(())
 }
 
-/// A key that has nothing in use and nothing in the window before would do as fresh; any other acts differently until the very end.
+/// A key that has nothing in use and nothing in the window before would do as fresh; any other acts
+/// differently until the very end.
 fn not_fresh_before_reset(limit: &Limit, seen: &Seen<Key>) -> Result<(), String> {
     let last = seen.now + seen.answer.reset.saturating_sub(1);
     if seen.answer.reset == 0 || seen.after.would(last, Op::Peek(0)).used == 0 {

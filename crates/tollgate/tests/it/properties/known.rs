@@ -23,7 +23,8 @@ fn at_once(key: &mut Key, now: u64, most: u64) -> u64 {
     (0..most).take_while(|_| key.apply(now, Op::Hit(1)).allowed).count() as u64
 }
 
-/// Units that pass within a span when a client asks whenever it was told to. Reads only what it needs: a day is a million calls.
+/// Units that pass within a span when a client asks whenever it was told to. Reads only what it
+/// needs: a day is a million calls.
 fn greedily(text: &str, algorithm: Algorithm, span: u64) -> u64 {
     let machine = AnyMachine::new(&limit(text, algorithm));
     let (start, mut state, mut passed) = (Timestamp::from_micros(START), None, 0);
@@ -36,8 +37,9 @@ fn greedily(text: &str, algorithm: Algorithm, span: u64) -> u64 {
     passed
 }
 
-/// One each 142,857 and 1/7 microseconds: dropping the seventh would gain one in two days, rounding it up would lose four a day. Two may
-/// wait in the bucket, so nothing is lost to a client that comes at whole microseconds: 2 at once and all that come back before midnight.
+/// One each 142,857 and 1/7 microseconds: dropping the seventh would gain one in two days, rounding
+/// it up would lose four a day. Two may wait in the bucket, so nothing is lost to a client that
+/// comes at whole microseconds: 2 at once and all that come back before midnight.
 #[test]
 fn remainders_are_carried_through_a_day() {
     for algorithm in BUCKETS {
@@ -45,8 +47,9 @@ fn remainders_are_carried_through_a_day() {
     }
 }
 
-/// With a burst of 1 nothing can wait in the bucket, and hits at whole microseconds are 142,858 apart: 604,797 in a day. One more within
-/// 142,857 microseconds would break the bound. Where the interval is whole nothing is lost.
+/// With a burst of 1 nothing can wait in the bucket, and hits at whole microseconds are 142,858
+/// apart: 604,797 in a day. One more within 142,857 microseconds would break the bound. Where the
+/// interval is whole nothing is lost.
 #[test]
 fn a_burst_of_one_never_passes_two_within_an_interval() {
     let hour = 3_600_000_000;
@@ -103,7 +106,8 @@ fn sliding_window_of_one_never_passes_twice_within_its_period() {
     }
 }
 
-/// Traefik forgot a bucket after its period and gave the burst back; x/time minted tokens when the clock went back and forth.
+/// Traefik forgot a bucket after its period and gave the burst back; x/time minted tokens when the
+/// clock went back and forth.
 #[test]
 fn bursts_come_back_only_as_fast_as_the_rate() {
     for algorithm in BUCKETS {
@@ -118,7 +122,8 @@ fn bursts_come_back_only_as_fast_as_the_rate() {
     }
 }
 
-/// Five hits at limit 2 count two; with the option five, as with Hammer, `limits` and the INCR recipe.
+/// Five hits at limit 2 count two; with the option five, as with Hammer, `limits` and the INCR
+/// recipe.
 #[test]
 fn denied_hits_count_only_where_the_limit_says_so() {
     for algorithm in Algorithm::ALL {

@@ -1,7 +1,8 @@
 //! Properties of the algorithms, each over random limits and random timelines.
 //!
-//! A property is a checker: a function over what a subject was asked and answered, which returns what is wrong. The subjects are the eight
-//! machines; `wrong.rs` gives the same checkers machines with known mistakes, to prove that they see them.
+//! A property is a checker: a function over what a subject was asked and answered, which returns
+//! what is wrong. The subjects are the eight machines; `wrong.rs` gives the same checkers machines
+//! with known mistakes, to prove that they see them.
 
 mod alike;
 mod bound;
@@ -340,6 +341,7 @@ pub(crate) fn each<S>(
 }
 
 pub(crate) fn config(cases: u32) -> ProptestConfig {
-    // No files beside the sources: a failure prints its smallest case, which then becomes a test of its own.
+    // No files beside the sources: a failure prints its smallest case, which then becomes a test of
+    // its own.
     ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
 }

@@ -34,8 +34,8 @@ fn refund_takes_at_most_its_units(seen: &Seen<Key>) -> Result<(), String> {
     Ok(())
 }
 
-/// A receipt is worthless as soon as the state it was given for would have been fresh: its window has ended, its entry has left, its units
-/// have leaked. What is there then belongs to others.
+/// A receipt is worthless as soon as the state it was given for would have been fresh: its window
+/// has ended, its entry has left, its units have leaked. What is there then belongs to others.
 fn refund_finds_nothing_later(limit: &Limit, all: &[Seen<Key>]) -> Result<(), String> {
     each(all, |seen| {
         let Op::Refund(receipt) = seen.op else { return Ok(()) };

@@ -1,4 +1,5 @@
-//! `retry_after` is exact: refused one microsecond before, admitted on it, absent when no wait would help.
+//! `retry_after` is exact: refused one microsecond before, admitted on it, absent when no wait
+//! would help.
 
 use proptest::prelude::*;
 use tollgate::algorithm::Op;

@@ -1,4 +1,5 @@
-//! Time going back never admits more and never locks for longer than the jump plus the limit's own wait.
+//! Time going back never admits more and never locks for longer than the jump plus the limit's own
+//! wait.
 
 use proptest::prelude::*;
 use tollgate::algorithm::Op;
@@ -16,7 +17,8 @@ fn own_wait(limit: &Limit) -> u64 {
     }
 }
 
-/// Asks the same key at the time of its last change, where a clock that never goes back would be at least.
+/// Asks the same key at the time of its last change, where a clock that never goes back would be at
+/// least.
 fn compare_with_the_last_change(limit: &Limit, seen: &Seen<Key>, last: u64) -> Result<(), String> {
     let jump = last.saturating_sub(seen.now);
     let answer = seen.answer;
@@ -40,7 +42,8 @@ fn compare_with_the_last_change(limit: &Limit, seen: &Seen<Key>, last: u64) -> R
     }
 }
 
-/// How many units passed after each step, with the times as they are or held at the key's last change.
+/// How many units passed after each step, with the times as they are or held at the key's last
+/// change.
 fn admitted(limit: &Limit, timeline: &Timeline, clamp: bool) -> Vec<u64> {
     let (mut key, mut last, mut total) = (Key::new(limit), 0, 0);
     let asked = timeline.walk(limit, Key::new(limit)).into_iter().map(|seen| seen.now);
@@ -74,7 +77,8 @@ proptest! {
         })?;
     }
 
-    /// Over whole timelines of unit hits: at every point no more has passed than with a clock that stood still instead.
+    /// Over whole timelines of unit hits: at every point no more has passed than with a clock that
+    /// stood still instead.
     #[test]
     fn a_clock_that_goes_back_admits_no_more_than_one_that_stands_still(
         shape in shape(), timeline in hits_with_jumps(),

@@ -1,4 +1,5 @@
-//! Machines with known mistakes: each checker must see the one it is there for, on the same random timelines that the real machines pass.
+//! Machines with known mistakes: each checker must see the one it is there for, on the same random
+//! timelines that the real machines pass.
 
 use proptest::prelude::*;
 use proptest::test_runner::{RngAlgorithm, TestError, TestRng, TestRunner};
@@ -61,7 +62,8 @@ impl<M: Simple> Subject for Wrong<M> {
     }
 }
 
-/// Counts from `now - tolerance` (throttlecrab 0.4.40): nearly two bursts at once. Times in parts of 1/n of a microsecond.
+/// Counts from `now - tolerance` (throttlecrab 0.4.40): nearly two bursts at once. Times in parts
+/// of 1/n of a microsecond.
 #[derive(Clone, Debug, PartialEq)]
 struct BackdatedGcra {
     n: u64,
@@ -117,7 +119,8 @@ impl Simple for DroppingBucket {
     }
 }
 
-/// A sliding window on the clock's grid that rounds the weighted count down: one per day passes twice around midnight.
+/// A sliding window on the clock's grid that rounds the weighted count down: one per day passes
+/// twice around midnight.
 #[derive(Clone, Debug, PartialEq)]
 struct RoundedSlidingWindow {
     n: u64,
@@ -150,7 +153,8 @@ impl Simple for RoundedSlidingWindow {
     }
 }
 
-/// A log keyed by the time: of several hits in one microsecond the last replaces the others, as in Hammer.
+/// A log keyed by the time: of several hits in one microsecond the last replaces the others, as in
+/// Hammer.
 #[derive(Clone, Debug, PartialEq)]
 struct CollapsingLog {
     n: u64,
@@ -198,7 +202,8 @@ impl Subject for Lying {
     }
 }
 
-/// Some timeline must show the mistake, and soon; what the checker says must contain `told`, lest a panic counts as seen.
+/// Some timeline must show the mistake, and soon; what the checker says must contain `told`, lest a
+/// panic counts as seen.
 fn assert_seen(told: &str, check: impl Fn(Shape, &Timeline) -> Result<(), String>) {
     let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
     let mut runner = TestRunner::new_with_rng(config(256), rng);

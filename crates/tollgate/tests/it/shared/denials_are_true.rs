@@ -195,8 +195,8 @@ enum Others {
     AnotherProcess,
 }
 
-/// Walks through the calls, and shows `check` every hit that was answered from memory with the truth
-/// of the same moment. Returns how many these were.
+/// Walks through the calls, and shows `check` every hit that was answered from memory with the
+/// truth of the same moment. Returns how many these were.
 fn walk(
     algorithm: Algorithm,
     timeline: &Timeline,

@@ -104,7 +104,8 @@ impl Failing {
         self.shared.tasks.lock().expect("no test panics with it").extend(tasks);
     }
 
-    /// What a call comes to. A store that keeps silent has the deadline, and a microsecond more, to think better of it.
+    /// What a call comes to. A store that keeps silent has the deadline, and a microsecond more, to
+    /// think better of it.
     pub(crate) fn run<F: Future>(&self, call: F) -> F::Output {
         let mut call = pin!(call);
         let mut cx = Context::from_waker(Waker::noop());

@@ -1,4 +1,5 @@
-//! Nothing is allocated to decide on a known key. The allocator counts for each thread, so that other tests do not disturb.
+//! Nothing is allocated to decide on a known key. The allocator counts for each thread, so that
+//! other tests do not disturb.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -59,8 +60,8 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-/// How often `f` allocates, run two hundred times after a first one that may. The least of several rounds: whoever pins an epoch may have to clear
-/// away what other tests have left.
+/// How often `f` allocates, run two hundred times after a first one that may. The least of several
+/// rounds: whoever pins an epoch may have to clear away what other tests have left.
 fn allocations(mut f: impl FnMut()) -> u64 {
     f();
     let mut round = || {

@@ -14,7 +14,8 @@ fn bounded<S: Subject>(max_keys: usize) -> (S, ManualClock) {
 
 const ROOM: u64 = 10;
 
-/// A limiter of each algorithm on stores of their own, each filled with the keys `0..ROOM`, one hit each.
+/// A limiter of each algorithm on stores of their own, each filled with the keys `0..ROOM`, one hit
+/// each.
 fn for_each_full_store<S: Subject>(
     quota: u64,
     check: impl Fn(&S, &tollgate::Limiter<S>, &ManualClock),

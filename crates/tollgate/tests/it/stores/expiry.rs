@@ -54,7 +54,8 @@ pub(super) fn a_state_that_has_run_out_acts_as_a_fresh_one<S: Subject>() {
     }
 }
 
-/// Traefik forgot a bucket after its period, long before it had refilled, and gave the whole burst back.
+/// Traefik forgot a bucket after its period, long before it had refilled, and gave the whole burst
+/// back.
 pub(super) fn a_state_lives_until_it_equals_a_fresh_one<S: Subject>() {
     for algorithm in ["gcra", "token-bucket", "leaky-bucket"] {
         let (store, clock) = store::<S>();

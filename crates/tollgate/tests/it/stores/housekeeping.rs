@@ -26,7 +26,8 @@ pub(super) fn cleaning_counts_what_went<S: Subject>() {
     assert_eq!((store.sweep(), store.entries()), (300, 0));
 }
 
-/// Five thousand keys that are long stale and a hundred that are not, of `stale` and `live`, and a clock one tick before the period has passed.
+/// Five thousand keys that are long stale and a hundred that are not, of `stale` and `live`, and a
+/// clock one tick before the period has passed.
 fn due<S: Subject>(stale: &str, live: &str) -> (S, ManualClock, Limiter<S>) {
     let clock = ManualClock::new(START);
     let store = S::build(Settings { clean_period: HOUR, ..Settings::new(clock.clone()) });
@@ -137,7 +138,8 @@ pub(super) fn keys_in_use_outlive_their_age<S: Subject>() {
         assert!(limited.hit_n("denied", 2).allowed() && limited.hit("peeked").allowed());
         assert!(limited.hit("alone").allowed());
     }
-    // Used once within every age. To be denied is a use too, else a drained key would come back full under fire.
+    // Used once within every age. To be denied is a use too, else a drained key would come back
+    // full under fire.
     let mut second = 0;
     clean_for(&store, &clock, 1_000, || {
         second += 1;

@@ -114,8 +114,8 @@ impl From<&Decision> for Answer {
     }
 }
 
-/// The outcome to show, by the words of the contract: of those that refuse the one with the longest wait, else the one with the least
-/// remaining; the first of equals.
+/// The outcome to show, by the words of the contract: of those that refuse the one with the longest
+/// wait, else the one with the least remaining; the first of equals.
 pub(crate) fn headline(outcomes: &[Decision]) -> Option<&Decision> {
     let wait = |d: &Decision| d.retry_after().unwrap_or(Duration::MAX);
     let mut best: Option<&Decision> = None;

@@ -1,4 +1,5 @@
-//! Random sequences of every call on several limits and keys: each answer equals that of the pure functions in every field.
+//! Random sequences of every call on several limits and keys: each answer equals that of the pure
+//! functions in every field.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -158,7 +159,8 @@ impl<S: Subject> Replay<S> {
         same(&got, &keys.iter().map(hit).collect::<Vec<_>>())
     }
 
-    /// The shares of an item: those of the whole policy for limit 0, none for a limit that the store does not hold.
+    /// The shares of an item: those of the whole policy for limit 0, none for a limit that the
+    /// store does not hold.
     fn shares(&self, item: &(On, Amount)) -> Vec<Share> {
         let (On { limit, key }, amount) = *item;
         let limits = match limit {

@@ -76,7 +76,8 @@ pub(super) fn a_jump_back_admits_nothing_and_locks_no_longer<S: Subject>() {
     for_each_limit::<S>(|limited, clock| {
         for (n, jump) in JUMPS.into_iter().enumerate() {
             let limit = limited.limit();
-            // All was taken: nothing comes back by a jump, nor by the way forward to where it began.
+            // All was taken: nothing comes back by a jump, nor by the way forward to where it
+            // began.
             clock.set(START);
             assert_eq!(admitted(limited, ("all", n), 10), QUOTA, "{limit}");
             let own_wait = wait_of(limited, ("all", n));
@@ -121,7 +122,8 @@ pub(super) fn a_jump_forward_and_back_locks_no_longer<S: Subject>() {
     });
 }
 
-/// What was fresh by the clock that was ahead may be gone. It comes back as if hit when it became fresh, so nothing is locked for longer.
+/// What was fresh by the clock that was ahead may be gone. It comes back as if hit when it became
+/// fresh, so nothing is locked for longer.
 pub(super) fn a_clean_ahead_of_a_jump_back_locks_no_longer<S: Subject>() {
     for jump in JUMPS {
         for_each_limit_and_store::<S>(|store, limited, clock| {

@@ -69,7 +69,8 @@ pub(super) fn refunds_amid_hits_leave_an_exact_count<S: Subject>() -> Checked {
                 if !hit.allowed() {
                     continue;
                 }
-                // Counted after the charge and until before the refund: never above what is charged.
+                // Counted after the charge and until before the refund: never above what is
+                // charged.
                 most = most.max(held.fetch_add(1, Ordering::SeqCst) + 1);
                 if n == 1_999 && index == 0 {
                     kept += 1;
@@ -168,7 +169,8 @@ pub(super) fn the_bound_holds_for_newcomers_from_many_sides<S: Subject>() -> Che
     Ok(())
 }
 
-/// To forget is one step, too: each time at most one more limit's worth passes, and the count goes on from nothing.
+/// To forget is one step, too: each time at most one more limit's worth passes, and the count goes
+/// on from nothing.
 pub(super) fn forgetting_amid_hits_gives_at_most_the_limit_each_time<S: Subject>() -> Checked {
     const QUOTA: u64 = 10;
     const TIMES: u64 = 30;
@@ -248,7 +250,8 @@ pub(super) fn a_slot_that_comes_free_gives_no_unit<S: Subject>() -> Checked {
     Ok(())
 }
 
-/// Limits that come with requests are prepared and dropped by many, while cleaning forgets those that nobody holds.
+/// Limits that come with requests are prepared and dropped by many, while cleaning forgets those
+/// that nobody holds.
 pub(super) fn limits_prepared_again_and_again_stay_one_counter<S: Subject>() -> Checked {
     const QUOTA: u64 = 3;
     const LIMITS: u64 = 200;

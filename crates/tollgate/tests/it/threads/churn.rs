@@ -20,7 +20,8 @@ struct Traffic {
 }
 
 impl Traffic {
-    /// Numbers for the hits of all threads together: until there were enough of them, and of cleanings between them.
+    /// Numbers for the hits of all threads together: until there were enough of them, and of
+    /// cleanings between them.
     fn numbers(&self, enough: u64) -> impl Iterator<Item = u64> {
         std::iter::from_fn(move || {
             let n = self.hits.fetch_add(1, Ordering::Relaxed);
@@ -74,7 +75,8 @@ pub(super) fn cleaning_loses_nothing<S: Subject>() -> Checked {
         |own, traffic| {
             let mut counted = BTreeMap::new();
             for n in traffic.numbers(HITS) {
-                // All threads on one key for a while; fresh ones now and then, so that they come up while a clean is under way.
+                // All threads on one key for a while; fresh ones now and then, so that they come up
+                // while a clean is under way.
                 let at = (n / 64 % 3) as usize;
                 let key = n / 16 % KEYS + n / 1_000 * KEYS;
                 if long[at].hit(key).allowed() {
@@ -100,8 +102,8 @@ pub(super) fn cleaning_loses_nothing<S: Subject>() -> Checked {
     Ok(())
 }
 
-/// The most that a window admits is the limit, and windows of one key do not overlap, whoever cleans whenever. `advance` is called by the
-/// thread that cleans.
+/// The most that a window admits is the limit, and windows of one key do not overlap, whoever
+/// cleans whenever. `advance` is called by the thread that cleans.
 pub(super) fn windows_stay_bounded<S: Subject>(
     settings: Settings,
     period_ms: u64,

@@ -1,4 +1,5 @@
-//! Policies and several keys at once by several threads: no limit is passed, nobody waits for ever, nothing stays charged that was refused.
+//! Policies and several keys at once by several threads: no limit is passed, nobody waits for ever,
+//! nothing stays charged that was refused.
 
 use tollgate::hit_all;
 

@@ -1,4 +1,5 @@
-//! Stores with a planted race. Every check must see it, else the check proves nothing; the same store without a race is the counter-proof.
+//! Stores with a planted race. Every check must see it, else the check proves nothing; the same
+//! store without a race is the counter-proof.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -28,7 +29,8 @@ struct Inner {
     /// Held over a whole step by the store without a race.
     whole_step: Mutex<()>,
     states: Mutex<HashMap<Place, (AnyMachine, AnyState)>>,
-    /// When the last state that was forgotten had become fresh: who read the clock before that starts there.
+    /// When the last state that was forgotten had become fresh: who read the clock before that
+    /// starts there.
     floor: Mutex<Timestamp>,
     hits: AtomicUsize,
 }
