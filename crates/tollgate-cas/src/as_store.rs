@@ -1,8 +1,9 @@
-//! A name of its own for a store.
+//! A macro for stores that wrap a [`Cas`](crate::Cas) in a type of their own.
 
-/// Makes a store of a struct around a [`Cas`](crate::Cas): `struct Memcached(Cas<Servers>)` becomes
-/// a [`SharedStore`](tollgate::shared::SharedStore) with `limiter`, `limiter_in`, `policy_limiter`,
-/// `policy_limiter_in` and `clear_namespace`, so that it can have a `connect` of its own.
+/// Implements [`SharedStore`](tollgate::shared::SharedStore) for a struct around a
+/// [`Cas`](crate::Cas), such as `struct Memcached(Cas<Servers>)`, and adds `limiter`, `limiter_in`,
+/// `policy_limiter`, `policy_limiter_in` and `clear_namespace`. The struct can then have its own
+/// `connect`.
 ///
 /// ```
 /// use tollgate_cas::{Cas, Table};
@@ -26,10 +27,10 @@ macro_rules! as_store {
         tollgate::limiters!($store);
 
         impl $store {
-            /// Forgets all keys of all limits in a namespace.
+            /// Deletes all keys of all limits in a namespace.
             ///
             /// # Errors
-            /// When the store does not answer; some keys may be gone.
+            /// When the store does not answer. Some keys may have been deleted.
             pub async fn clear_namespace(&self, namespace: &str) -> Result<(), tollgate::Error> {
                 self.0.clear_namespace(namespace).await
             }

@@ -6,10 +6,10 @@ use std::time::Duration;
 use tollgate::shared::{Guard, GuardBuilder};
 use tollgate::{Clock, Error, SystemClock};
 
+use crate::cache::CellCache;
 use crate::cells::Cells;
-use crate::desk::Desks;
 use crate::fleet_clock::FleetClock;
-use crate::memory::Memory;
+use crate::key_queue::KeyQueues;
 use crate::{Cas, Inner};
 
 /// The settings of a [`Cas`].
@@ -48,7 +48,7 @@ impl<C: Cells> CasBuilder<C> {
         }
     }
 
-    /// Deadline, breakers (as many lanes as names can have) and remembered denials.
+    /// Deadline, circuit breakers (one for each lane that a name can have) and the denial cache.
     ///
     /// See the example of [`CasBuilder`].
     pub fn guard(mut self, guard: GuardBuilder) -> Self {
@@ -56,9 +56,9 @@ impl<C: Cells> CasBuilder<C> {
         self
     }
 
-    /// How far the clocks of two machines may be apart. Default 10 seconds. Up to this the clock
-    /// that is furthest ahead is followed; a state that was written further ahead is an error, not
-    /// a decision.
+    /// How far the clocks of two machines may be apart. Default 10 seconds. Up to this, all
+    /// machines follow the clock that is furthest ahead. A state that was written further ahead is
+    /// an error, not a decision.
     ///
     /// See the example of [`CasBuilder`].
     pub fn max_skew(mut self, max_skew: Duration) -> Self {
@@ -66,7 +66,8 @@ impl<C: Cells> CasBuilder<C> {
         self
     }
 
-    /// How many cells are remembered, so that a hit on them is one round trip. Default 100,000.
+    /// How many cells this process caches, so that a hit on them is one round trip. Default
+    /// 100,000.
     ///
     /// See the example of [`CasBuilder`].
     pub fn remember(mut self, cells: usize) -> Self {
@@ -74,7 +75,7 @@ impl<C: Cells> CasBuilder<C> {
         self
     }
 
-    /// Another clock: for tests.
+    /// Replaces the system clock, for tests.
     ///
     /// ```
     /// use tollgate::{ManualClock, Timestamp};
@@ -86,10 +87,10 @@ impl<C: Cells> CasBuilder<C> {
         self
     }
 
-    /// The store. Call it inside a tokio runtime.
+    /// Builds the store. Call it inside a tokio runtime.
     ///
     /// # Errors
-    /// When there is no runtime.
+    /// When it is called outside a tokio runtime.
     ///
     /// See the example of [`CasBuilder`].
     pub fn build(self) -> Result<Cas<C>, Error> {
@@ -97,8 +98,8 @@ impl<C: Cells> CasBuilder<C> {
             .map_err(|error| Error::request(format!("a store needs a tokio runtime: {error}")))?;
         let inner = Inner {
             cells: self.cells,
-            desks: Desks::new(C::TOGETHER),
-            memory: Memory::new(self.remember),
+            queues: KeyQueues::new(C::TOGETHER),
+            cache: CellCache::new(self.remember),
             guard: self.guard.build(),
             clock: FleetClock::new(self.clock, self.max_skew),
             runtime,

@@ -1,4 +1,4 @@
-//! What a store must be able to do to hold limits.
+//! The contract between [`Cas`](crate::Cas) and a store with compare-and-swap.
 
 use std::fmt::{self, Debug};
 use std::future::Future;
@@ -11,40 +11,40 @@ use tollgate::shared::Place;
 use tollgate::{Error, KeyRef, Limit};
 
 /// A store of cells. A cell is a value under a name, with a version that changes whenever the value
-/// does; it is changed only by who knows its version.
+/// does. To change a cell, a caller must know its version.
 ///
-/// What it must hold to:
+/// An implementation must guarantee:
 ///
-/// - A [`swap`](Cells::swap) changes all its cells if every one of them has the version that is
-///   expected of it, and none otherwise. It is [`Swapped::Lost`] only if surely nothing was
-///   changed, [`Error::unavailable`] only if surely nothing was executed; when in doubt it is
+/// - A [`swap`](Cells::swap) changes all its cells if every cell has the expected version, and none
+///   otherwise. It returns [`Swapped::Lost`] only if nothing was changed for certain, and
+///   [`Error::unavailable`] only if nothing was executed for certain. When in doubt it returns
 ///   [`Error::lost`]. An implementation never sends a swap a second time on its own.
-/// - No version is ever given twice to a name, also not after a store has lost everything: what is
-///   expected of a store that may have been another one meanwhile is `Lost`.
-/// - A cell lives at least as long as it was put for, and is gone some time later. A store that
-///   rounds, rounds up.
-/// - Errors are of the store. What a cell holds is not looked at.
+/// - A name never gets the same version twice, not even after the store has lost all data. If a
+///   store may have been replaced since a version was read, a swap on that version is `Lost`.
+/// - A cell lives at least as long as [`Change::Put`] says, and is deleted some time later. A store
+///   that rounds, rounds up.
+/// - Errors describe the store only. An implementation does not parse values.
 ///
-/// [`Table`](crate::Table) is the smallest one.
+/// [`Table`](crate::Table) is the smallest implementation.
 pub trait Cells: Debug + Send + Sync + 'static {
-    /// What tells two writes of one cell apart: a revision, a CAS number.
+    /// Differs between any two writes of one cell: a revision, a CAS number.
     type Version: Copy + Debug + Send + Sync + 'static;
 
-    /// Whether one swap may be over several cells. If not, a swap is always of one, and hits that
-    /// belong together are charged one by one and given back when one of them is refused.
+    /// Whether one swap can change several cells. If not, each swap changes one, and combined hits
+    /// are charged one by one and refunded when one of them is denied.
     const TOGETHER: bool;
 
-    /// Whether it can hold the states of this limit. Most can hold all.
+    /// Checks that the store can hold the states of this limit. Most stores can hold all.
     ///
     /// # Errors
-    /// [`Error::unsupported`], which says why and who can.
+    /// [`Error::unsupported`], which says why and which stores can.
     fn holds(&self, limit: &Limit) -> Result<(), Error> {
         let _ = limit;
         Ok(())
     }
 
-    /// How the names of a limit's cells begin, or (without a limit) those of a whole namespace.
-    /// Namespaces and identities of limits never run together.
+    /// The prefix of the names of a limit's cells, or (without a limit) of a whole namespace. No
+    /// prefix of one namespace or limit is the prefix of another one.
     ///
     /// ```
     /// use tollgate_cas::{Cells, Table};
@@ -59,7 +59,7 @@ pub trait Cells: Debug + Send + Sync + 'static {
         }
     }
 
-    /// The name of a key's cell. Different keys have different names.
+    /// The name of a key's cell: the prefix and the key. Different keys have different names.
     ///
     /// ```
     /// use tollgate::KeyRef;
@@ -74,40 +74,41 @@ pub trait Cells: Debug + Send + Sync + 'static {
         name
     }
 
-    /// Which part of the store has the cells of this key, in all limits: what has one lane fails
-    /// together. Below the number of lanes of the [`Guard`](tollgate::shared::Guard).
+    /// The lane of this key's cells, the same in all limits. A lane is a part of the store that
+    /// fails as a whole, such as one server. Below the number of lanes of the
+    /// [`Guard`](tollgate::shared::Guard).
     fn lane(&self, key: KeyRef<'_>) -> usize {
         let _ = key;
         0
     }
 
-    /// What the cells hold, in the order of the names. Where swaps are of several cells, so are
-    /// reads: all are of one moment.
+    /// Reads the cells, in the order of the names. Where one swap can change several cells, a read
+    /// sees them all at the same moment.
     fn read(
         &self,
         names: &[Name],
     ) -> impl Future<Output = Result<Vec<Option<Cell<Self::Version>>>, Error>> + Send;
 
-    /// Changes all cells, or none. `sure` tells that it will very likely not be lost: if it is not
-    /// sure, and costs little, have ready what the cells hold.
+    /// Changes all cells, or none. With `sure` the swap will very likely succeed. Without, it may
+    /// well be lost: then return the cells with [`Swapped::Lost`] if that is cheap.
     fn swap(
         &self,
         swaps: &[Swap<'_, Self::Version>],
         sure: bool,
     ) -> impl Future<Output = Result<Swapped<Self::Version>, Error>> + Send;
 
-    /// Forgets all cells whose names begin so, in slices.
+    /// Deletes all cells whose names have this prefix, in several requests if there are many.
     fn forget(&self, place: &[u8]) -> impl Future<Output = Result<(), Error>> + Send;
 
-    /// Can the store answer?
+    /// Checks that the store answers.
     fn check(&self) -> impl Future<Output = Result<(), Error>> + Send;
 
-    /// Told when several calls in a row have failed: a connection that looks alive may be dead.
-    /// Must not wait.
+    /// Called when several calls in a row have failed: a connection that looks alive may be dead.
+    /// Must not block.
     fn suspect(&self) {}
 }
 
-/// Cells that several stores share.
+/// For cells that several stores share.
 impl<C: Cells> Cells for Arc<C> {
     type Version = C::Version;
 
@@ -157,7 +158,7 @@ impl<C: Cells> Cells for Arc<C> {
     }
 }
 
-/// The name of a cell, and which part of the store has it.
+/// The name of a cell, and its lane.
 ///
 /// ```
 /// use tollgate_cas::Name;
@@ -166,14 +167,14 @@ impl<C: Cells> Cells for Arc<C> {
 /// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct Name {
-    /// Of the bytes, by this process: computed once for all tables that it is looked up in.
+    /// Hash of the bytes with a seed of this process. Computed once for all hash maps.
     hash: u64,
     bytes: Vec<u8>,
     lane: usize,
 }
 
 impl Name {
-    /// Of these bytes in this lane.
+    /// A name of these bytes in this lane.
     ///
     /// See the example of [`Name`].
     pub fn new(bytes: impl Into<Vec<u8>>, lane: usize) -> Name {
@@ -183,13 +184,13 @@ impl Name {
         Name { hash, bytes, lane }
     }
 
-    /// Which of so many shards.
+    /// The index of its shard, below `shards`.
     pub(crate) fn shard(&self, shards: usize) -> usize {
-        // The upper half: tables go by the lower.
+        // The upper half: hash maps use the lower.
         (self.hash >> 32) as usize % shards
     }
 
-    /// What [`Cells::name`] said.
+    /// The bytes, as [`Cells::name`] returned them.
     ///
     /// See the example of [`Name`].
     #[must_use]
@@ -197,7 +198,7 @@ impl Name {
         &self.bytes
     }
 
-    /// What [`Cells::lane`] said.
+    /// The lane, as [`Cells::lane`] returned it.
     ///
     /// See the example of [`Name`].
     #[must_use]
@@ -224,7 +225,7 @@ impl Debug for Name {
     }
 }
 
-/// What a cell holds.
+/// The value and version of a cell.
 ///
 /// See [`Cells`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -240,40 +241,41 @@ pub struct Cell<V> {
 /// See [`Cells`].
 #[derive(Clone, Copy, Debug)]
 pub struct Swap<'a, V> {
-    /// Which.
+    /// The name of the cell.
     pub name: &'a Name,
-    /// The version that it must have; `None` if there must be no such cell.
+    /// The version that the cell must have; `None` if the cell must not exist.
     pub expected: Option<V>,
-    /// What becomes of it.
+    /// The change.
     pub change: Change<'a>,
 }
 
-/// What becomes of a cell.
+/// How a swap changes a cell.
 ///
 /// See [`Cells`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change<'a> {
-    /// It stays as it is; only its version counts. Only where swaps are of several cells.
+    /// Leaves the cell as it is; only its version is compared. Used only where one swap can change
+    /// several cells.
     Keep,
-    /// It gets this value, and may be gone after so long.
+    /// Writes a value that may expire after `keep`.
     Put {
         /// The value.
         value: &'a [u8],
-        /// For how long it must live, from now on.
+        /// For how long it must live from now on, at least.
         keep: Duration,
     },
-    /// There is no such cell any more.
+    /// Deletes the cell.
     Delete,
 }
 
-/// What became of a swap.
+/// The outcome of a swap.
 ///
 /// See [`Cells`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Swapped<V> {
-    /// All cells were changed, and have these versions now; `None` where there is no cell any more.
+    /// All cells were changed. Their new versions; `None` for a deleted cell.
     Done(Vec<Option<V>>),
-    /// Nothing was changed, because a cell has another version. What the cells hold instead, if
-    /// that is known.
+    /// Nothing was changed, because a cell has another version than expected. The current cells, if
+    /// they are known.
     Lost(Option<Vec<Option<Cell<V>>>>),
 }

@@ -1,67 +1,69 @@
 //! Any store with compare-and-swap as a store of [`tollgate`]: every algorithm and every operation,
 //! exact.
 //!
-//! A store brings [`Cells`]: read some, change them if nobody else has, forget them. [`Cas`] makes
-//! a [`SharedStore`](tollgate::shared::SharedStore) of it, and [`as_store!`](crate::as_store) gives
-//! that a name of its own. `tollgate-memcached` and `tollgate-etcd` are made so; [`Table`] is the
-//! smallest example.
+//! A store implements [`Cells`]: read cells, change them if no other process has, delete them.
+//! [`Cas`] turns that into a [`SharedStore`](tollgate::shared::SharedStore), and
+//! [`as_store!`](crate::as_store) implements it for a wrapper type. `tollgate-memcached` and
+//! `tollgate-etcd` are built this way; [`Table`] is the smallest example.
 //!
 //! # How a hit is decided
 //!
-//! The algorithm runs here: the state of a key is read, the machine of the limit steps it, and it
-//! is written if nobody else has written meanwhile.
+//! The algorithm runs in this process: the state of a key is read, the machine of the limit steps
+//! it, and the new state is written if no other process has written the key meanwhile.
 //!
-//! - **One round trip** if the state that this process has seen last is still the one in the store:
-//!   it is written at once, on the version that belongs to it. Two, if it is not, or if nothing is
-//!   remembered and there is a state. A hit that is refused and changes nothing is read, one round
-//!   trip: another process may have given something back.
-//! - **Callers of one process never race each other.** What waits for a key is decided one after
-//!   the other and written in one swap; who comes meanwhile is in the next one. So 64 callers on
-//!   one key take as long as one.
-//! - **Callers of different processes** may: who loses has what is there now, and tries again until
-//!   the deadline. After three races lost in a row it lets the others go first for a moment.
-//! - **Several limits or keys at once** are one swap where the store can ([`Cells::TOGETHER`]).
-//!   Where it cannot, they are asked, charged, and given back if one of them has refused meanwhile:
-//!   that may deny too much for a moment, and never admits too much.
-//! - **An ambiguous failure** is never repeated. All callers of that swap are told that it may have
-//!   been done, and what was remembered is forgotten.
-//! - **Who walks away**, or is not polled, holds up nobody: the work goes on in a task of its own.
+//! - **One round trip** if the state that this process cached is still the one in the store: the
+//!   new state is written on the version of the cached one. Two round trips if it is not, or if the
+//!   key has a state and none is cached. A denied hit that changes nothing is always read from the
+//!   store, one round trip: another process may have refunded a hit.
+//! - **Callers of one process never race each other.** All that wait for a key are decided one
+//!   after the other and written in one swap. Callers that arrive during a swap are in the next
+//!   one. So 64 callers on one key take as long as one.
+//! - **Callers of different processes** may race. The loser of a race gets the current state and
+//!   tries again until the deadline. After three lost races in a row it pauses before each try.
+//! - **Several limits or keys together** are one swap where the store supports it
+//!   ([`Cells::TOGETHER`]). Where it does not, they are peeked at, charged, and refunded if one of
+//!   them is denied after all. That may deny too much for a moment, and never admits too much.
+//! - **An ambiguous failure** is never retried. All callers of that swap get the error that it may
+//!   have been executed, and its cells are dropped from the cache.
+//! - **A caller that is dropped**, or not polled, delays no other caller: the work goes on in a
+//!   spawned task.
 //!
 //! # Time
 //!
-//! The store has no clock, so the machines that ask it bring theirs. Each value says when it was
-//! written, and all machines follow the clock that is furthest ahead: one that reads a value from
-//! its own future decides at that time from then on. So each machine gets its share, however far
-//! the clocks are apart, and the limit is used in full. It is exceeded once, when a clock that is
-//! `s` ahead joins, by what the limit gives in `s`; windows of fixed length begin `s` early.
+//! The store has no clock, so each process uses the clock of its machine. Each value says when it
+//! was written, and all machines follow the clock that is furthest ahead: a machine that reads a
+//! value from its own future decides at that time from then on. So each machine gets its share,
+//! however far the clocks are apart, and the limit is used in full. When a clock that is `s` ahead
+//! joins, the limit is exceeded once, by what it gives in `s`; windows of fixed length begin `s`
+//! early.
 //!
-//! A value that was written more than [`max_skew`](CasBuilder::max_skew) ahead of the clock here is
-//! an error, not a decision: as long as a machine with such a clock takes part, the others cannot
-//! decide the keys that it writes. Both are in the log, and in the
+//! A value that was written more than [`max_skew`](CasBuilder::max_skew) ahead of this machine's
+//! clock is an error, not a decision: as long as a machine with such a clock takes part, the others
+//! cannot decide the keys that it writes. The log shows both cases, and so do the
 //! [figures](tollgate::shared::SharedStore::figures) `clock_lag_microseconds` and
-//! `clock_errors_total`. The machine that is ahead is the one without a lag. `fleet_clock.rs` says
-//! why nothing more is admitted.
+//! `clock_errors_total`. The machine that is ahead is the one without a lag. `fleet_clock.rs`
+//! explains why no more than that is admitted.
 //!
-//! Whether a state has ended is judged by its value; how long the store keeps it only frees memory,
-//! and is always longer.
+//! A state expires by the times in its value. The expiry that the store knows is always later, and
+//! only frees memory.
 
-mod act;
 mod as_store;
+mod batch;
 mod builder;
+mod cache;
 mod cells;
-mod desk;
 mod fleet_clock;
-mod lead;
-mod memory;
-mod one_by_one;
-mod round;
+mod group_hit;
+mod job;
+mod key_queue;
 mod store;
 mod table;
 mod value;
+mod worker;
 
-pub use act::Prepared;
 pub use builder::CasBuilder;
 pub use cells::{Cell, Cells, Change, Name, Swap, Swapped};
+pub use job::Prepared;
 pub use table::Table;
 
 use std::sync::Arc;
@@ -70,17 +72,17 @@ use std::time::Duration;
 use tollgate::Error;
 use tollgate::shared::Guard;
 
-use desk::Desks;
+use cache::CellCache;
 use fleet_clock::FleetClock;
-use memory::Memory;
+use key_queue::KeyQueues;
 
-/// How far the clocks of two machines may be apart, unless told otherwise.
+/// Default of [`CasBuilder::max_skew`].
 pub const MAX_SKEW: Duration = Duration::from_secs(10);
 
-/// How many cells are remembered, unless told otherwise.
+/// Default of [`CasBuilder::remember`].
 pub const REMEMBER: usize = 100_000;
 
-/// A store made of [`Cells`]. A handle: clones share everything.
+/// A store on top of [`Cells`]. A cheap handle: clones share one store.
 ///
 /// See the example of [`Table`].
 pub struct Cas<C: Cells> {
@@ -90,8 +92,8 @@ pub struct Cas<C: Cells> {
 #[derive(Debug)]
 struct Inner<C: Cells> {
     cells: C,
-    desks: Desks,
-    memory: Memory<C::Version>,
+    queues: KeyQueues,
+    cache: CellCache<C::Version>,
     guard: Guard,
     clock: FleetClock,
     runtime: tokio::runtime::Handle,
@@ -112,7 +114,7 @@ impl<C: Cells> std::fmt::Debug for Cas<C> {
 tollgate::limiters!(Cas<C: Cells>);
 
 impl<C: Cells> Cas<C> {
-    /// A store of these cells.
+    /// The settings of a store on these cells.
     ///
     /// See the example of [`CasBuilder`].
     pub fn builder(cells: C) -> CasBuilder<C> {
@@ -133,10 +135,10 @@ impl<C: Cells> Cas<C> {
         &self.inner.cells
     }
 
-    /// Forgets all keys of all limits in a namespace.
+    /// Deletes all keys of all limits in a namespace.
     ///
     /// # Errors
-    /// When the store does not answer; some keys may be gone.
+    /// When the store does not answer. Some keys may have been deleted.
     ///
     /// ```
     /// # use tollgate_cas::{Cas, Table};
@@ -148,7 +150,7 @@ impl<C: Cells> Cas<C> {
     pub async fn clear_namespace(&self, namespace: &str) -> Result<(), Error> {
         let place = self.inner.cells.place(namespace, None);
         let cleared = self.inner.forget(&place).await;
-        // However it ended, some keys may be fresh now.
+        // Even after an error some keys may be fresh now.
         self.inner.guard.forget_denials();
         cleared
     }

@@ -1,4 +1,4 @@
-//! The contract of tollgate, on cells.
+//! [`SharedStore`] on top of [`Cells`].
 
 use std::future::Future;
 use std::sync::Arc;
@@ -9,58 +9,61 @@ use tollgate::algorithm::{AnyMachine, Op};
 use tollgate::shared::{Ask, Figure, Guard, Mode, SharedStore, try_write};
 use tollgate::{Decision, Error, ErrorKind, KeyRef, Limit, Timestamp};
 
-use crate::act::{Act, Job, Part, Prepared};
 use crate::cells::{Cells, Name};
-use crate::desk::Put;
-use crate::lead::{Lead, Leading};
-use crate::{Cas, Inner, one_by_one, round};
+use crate::job::{CellCall, CellOp, Job, Prepared};
+use crate::key_queue::Enqueued;
+use crate::worker::{InlineWorker, Worker};
+use crate::{Cas, Inner, batch, group_hit};
 
-/// An answer that is awaited.
-pub(crate) struct Pending {
-    answer: oneshot::Receiver<Result<Vec<Decision>, Error>>,
-    leading: Option<Leading>,
+/// A job that was enqueued and has no reply yet.
+pub(crate) struct PendingReply {
+    reply: oneshot::Receiver<Result<Vec<Decision>, Error>>,
+    /// The worker, if this caller polls it.
+    worker: Option<InlineWorker>,
 }
 
 impl<C: Cells> Inner<C> {
-    /// Brings a job to the desk of these cells. A caller who is going to wait for this answer and
-    /// no other may lead.
-    pub(crate) fn send(
+    /// Enqueues a job for these cells. `inline`: the caller awaits this reply and no other, so it
+    /// may poll the worker itself.
+    pub(crate) fn enqueue(
         self: &Arc<Self>,
         names: Arc<[Name]>,
-        parts: Vec<Part>,
+        calls: Vec<CellCall>,
         at: Option<Timestamp>,
-        may_lead: bool,
-    ) -> Pending {
-        let (answer, pending) = oneshot::channel();
-        // Who leads holds locks, and nobody who waits for those could make a task of it.
-        let may_lead = may_lead && !self.desks.overlap();
-        let lead = || may_lead.then(|| Lead::new(&self.runtime));
-        let mut leading = None;
-        if let Put::Opened(lead) = self.desks.put(&names, Job { parts, at, answer }, lead) {
-            let work = Work { inner: Arc::clone(self), names, closed: false };
-            let work = work.until_nothing_waits();
-            match lead {
-                Some(lead) => {
-                    lead.begin(work);
-                    leading = Some(Leading(lead));
+        inline: bool,
+    ) -> PendingReply {
+        let (reply, pending) = oneshot::channel();
+        // Workers of overlapping queues wait for each other's cell locks. A caller that holds such
+        // locks and is not polled would block the others, so those workers are always tasks.
+        let inline = inline && !self.queues.overlap();
+        let inline_worker = || inline.then(|| Worker::new(&self.runtime));
+        let mut worker = None;
+        let job = Job { calls, at, reply };
+        if let Enqueued::First(inline_worker) = self.queues.push(&names, job, inline_worker) {
+            let drain = Drain { inner: Arc::clone(self), names, queue_removed: false };
+            let drain = drain.run();
+            match inline_worker {
+                Some(inline_worker) => {
+                    inline_worker.start(drain);
+                    worker = Some(InlineWorker(inline_worker));
                 }
-                None => drop(self.runtime.spawn(work)),
+                None => drop(self.runtime.spawn(drain)),
             }
         }
-        Pending { answer: pending, leading }
+        PendingReply { reply: pending, worker }
     }
 
-    /// One part on each cell, each on its own, begun in order.
-    pub(crate) async fn each(
+    /// Makes independent calls, one per cell, enqueued in order.
+    pub(crate) async fn call_each(
         self: &Arc<Self>,
-        parts: impl IntoIterator<Item = (Name, Part)>,
+        calls: impl IntoIterator<Item = (Name, CellCall)>,
         at: Option<Timestamp>,
     ) -> Vec<Result<Decision, Error>> {
-        let send = |(name, part)| self.send(Arc::new([name]), vec![part], at, false);
-        let pending: Vec<Pending> = parts.into_iter().map(send).collect();
+        let enqueue = |(name, call)| self.enqueue(Arc::new([name]), vec![call], at, false);
+        let pending: Vec<PendingReply> = calls.into_iter().map(enqueue).collect();
         let mut answers = Vec::with_capacity(pending.len());
         for pending in pending {
-            let decisions = answer(pending).await;
+            let decisions = pending.wait().await;
             answers.push(decisions.and_then(|decisions| {
                 let one = decisions.first().copied();
                 one.ok_or_else(|| Error::store("no decision", false))
@@ -71,69 +74,73 @@ impl<C: Cells> Inner<C> {
 
     pub(crate) async fn forget(&self, place: &[u8]) -> Result<(), Error> {
         let forgotten = self.cells.forget(place).await;
-        self.memory.clear();
+        self.cache.clear();
         forgotten
     }
 
-    fn part(&self, prepared: &Prepared, key: KeyRef<'_>, act: Act) -> (Name, Part) {
+    fn call(&self, prepared: &Prepared, key: KeyRef<'_>, op: CellOp) -> (Name, CellCall) {
         let name = Name::new(self.cells.name(&prepared.place, key), self.cells.lane(key));
-        (name, Part { machine: Arc::clone(&prepared.machine), act })
+        (name, CellCall { machine: Arc::clone(&prepared.machine), op })
     }
 }
 
-/// The work at a desk.
-struct Work<C: Cells> {
+/// The worker of one queue.
+struct Drain<C: Cells> {
     inner: Arc<Inner<C>>,
     names: Arc<[Name]>,
-    closed: bool,
+    queue_removed: bool,
 }
 
-impl<C: Cells> Work<C> {
-    async fn until_nothing_waits(mut self) {
+impl<C: Cells> Drain<C> {
+    /// Decides the jobs of the queue, batch after batch, until none waits.
+    async fn run(mut self) {
         let (inner, names) = (Arc::clone(&self.inner), Arc::clone(&self.names));
         loop {
-            let _held = inner.desks.hold(&names).await;
-            let jobs = inner.desks.take(&names);
+            let _locked = inner.queues.lock(&names).await;
+            let jobs = inner.queues.take(&names);
             if jobs.is_empty() {
-                // Somebody else may have opened it again.
-                self.closed = true;
+                // `take` has removed the queue. From here on a queue of the same name belongs to
+                // another worker.
+                self.queue_removed = true;
                 return;
             }
-            round::round(&inner, &names, jobs).await;
+            batch::decide(&inner, &names, jobs).await;
         }
     }
 }
 
-impl<C: Cells> Drop for Work<C> {
-    /// With its runtime, before its end.
+impl<C: Cells> Drop for Drain<C> {
+    /// If the runtime drops the worker before its end, the waiting callers get an error.
     fn drop(&mut self) {
-        if !self.closed {
-            self.inner.desks.close(&self.names);
+        if !self.queue_removed {
+            self.inner.queues.remove(&self.names);
         }
     }
 }
 
-pub(crate) async fn answer(pending: Pending) -> Result<Vec<Decision>, Error> {
-    if let Some(leading) = &pending.leading {
-        leading.lead().await;
+impl PendingReply {
+    pub(crate) async fn wait(self) -> Result<Vec<Decision>, Error> {
+        if let Some(worker) = &self.worker {
+            worker.run().await;
+        }
+        let runtime_ended = |_| Err(Error::lost("the runtime of the store has ended"));
+        self.reply.await.unwrap_or_else(runtime_ended)
     }
-    let gone = |_| Err(Error::lost("the runtime of the store has ended"));
-    pending.answer.await.unwrap_or_else(gone)
 }
 
-/// The decisions, or the error of the whole: where some were executed, or may have been, none of it
-/// is [`ErrorKind::Unavailable`].
-pub(crate) fn all(answers: Vec<Result<Decision, Error>>) -> Result<Vec<Decision>, Error> {
-    let surely_not = |e: &Error| e.kind() == ErrorKind::Unavailable;
-    let executed = answers.iter().any(|answer| !answer.as_ref().is_err_and(surely_not));
-    let in_part = |error: Error| {
-        if executed && surely_not(&error) {
-            let what = error.detail();
-            return Error::lost(format!("some keys were decided, others not: {what}"));
+/// All decisions, or the first error. If some calls were executed, or may have been, the error is
+/// not [`ErrorKind::Unavailable`], which would say that nothing was executed.
+pub(crate) fn all_or_error(answers: Vec<Result<Decision, Error>>) -> Result<Vec<Decision>, Error> {
+    let not_executed = |e: &Error| e.kind() == ErrorKind::Unavailable;
+    let some_executed = answers.iter().any(|answer| !answer.as_ref().is_err_and(not_executed));
+    let partly_executed = |error: Error| {
+        if some_executed && not_executed(&error) {
+            let cause = error.detail();
+            return Error::lost(format!("some keys were decided, others not: {cause}"));
         }
         error
     };
-    answers.into_iter().map(|answer| answer.map_err(in_part)).collect()
+    answers.into_iter().map(|answer| answer.map_err(partly_executed)).collect()
 }
 
 impl<C: Cells> SharedStore for Cas<C> {
@@ -151,28 +158,28 @@ impl<C: Cells> SharedStore for Cas<C> {
         mode: Mode,
         at: Option<Timestamp>,
     ) -> impl Future<Output = Result<Vec<Decision>, Error>> + Send + use<C> {
-        let part =
-            |ask: &Ask<'_, Prepared>| self.inner.part(ask.prepared, ask.key, Act::Op(ask.op));
-        let mut parts: Vec<(Name, Part)> = asks.iter().map(part).collect();
+        let call =
+            |ask: &Ask<'_, Prepared>| self.inner.call(ask.prepared, ask.key, CellOp::Op(ask.op));
+        let mut calls: Vec<(Name, CellCall)> = asks.iter().map(call).collect();
         let not_hit = asks.iter().find(|ask| !matches!(ask.op, Op::Hit(_)));
         let wrong = not_hit.filter(|_| mode == Mode::Together).map(|ask| ask.op);
         let inner = Arc::clone(&self.inner);
         async move {
             if let Some(op) = wrong {
-                return Err(Error::request(format!("{op:?}: only hits go together")));
+                return Err(Error::request(format!("{op:?}: only hits can be combined")));
             }
             match mode {
-                _ if parts.len() == 1 => {
-                    let Some((name, part)) = parts.pop() else { return Ok(Vec::new()) };
-                    answer(inner.send(Arc::new([name]), vec![part], at, true)).await
+                _ if calls.len() == 1 => {
+                    let Some((name, call)) = calls.pop() else { return Ok(Vec::new()) };
+                    inner.enqueue(Arc::new([name]), vec![call], at, true).wait().await
                 }
-                Mode::Each => all(inner.each(parts, at).await),
-                Mode::Together if parts.is_empty() => Ok(Vec::new()),
+                Mode::Each => all_or_error(inner.call_each(calls, at).await),
+                Mode::Together if calls.is_empty() => Ok(Vec::new()),
                 Mode::Together if C::TOGETHER => {
-                    let (names, parts): (Vec<Name>, Vec<Part>) = parts.into_iter().unzip();
-                    answer(inner.send(names.into(), parts, at, true)).await
+                    let (names, calls): (Vec<Name>, Vec<CellCall>) = calls.into_iter().unzip();
+                    inner.enqueue(names.into(), calls, at, true).wait().await
                 }
-                Mode::Together => one_by_one::hit(inner, parts, at).await,
+                Mode::Together => group_hit::hit(inner, calls, at).await,
             }
         }
     }
@@ -183,12 +190,12 @@ impl<C: Cells> SharedStore for Cas<C> {
         key: KeyRef<'_>,
         at: Option<Timestamp>,
     ) -> impl Future<Output = Result<bool, Error>> + Send + use<C> {
-        let part = |prepared| self.inner.part(prepared, key, Act::Reset);
-        let parts: Vec<(Name, Part)> = prepared.iter().map(part).collect();
+        let call = |prepared| self.inner.call(prepared, key, CellOp::Reset);
+        let calls: Vec<(Name, CellCall)> = prepared.iter().map(call).collect();
         let inner = Arc::clone(&self.inner);
         async move {
-            let was = all(inner.each(parts, at).await)?;
-            Ok(was.iter().any(|decision| decision.expires_at().is_some()))
+            let before = all_or_error(inner.call_each(calls, at).await)?;
+            Ok(before.iter().any(|decision| decision.expires_at().is_some()))
         }
     }
 
@@ -201,10 +208,10 @@ impl<C: Cells> SharedStore for Cas<C> {
     }
 
     fn check(&self) -> impl Future<Output = Result<(), Error>> + Send + use<C> {
-        let (inner, written) = (Arc::clone(&self.inner), try_write(self));
+        let (inner, write) = (Arc::clone(&self.inner), try_write(self));
         async move {
             inner.cells.check().await?;
-            written.await
+            write.await
         }
     }
 

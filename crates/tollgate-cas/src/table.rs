@@ -1,4 +1,4 @@
-//! The smallest store of cells.
+//! The smallest implementation of [`Cells`].
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -7,8 +7,8 @@ use tollgate::Error;
 
 use crate::cells::{Cell, Cells, Change, Name, Swap, Swapped};
 
-/// Cells in this process, that never go: what [`Cells`] asks for, in a page. For tests, and to read
-/// before writing another one.
+/// Cells in memory that never expire. For tests, and as an example for other implementations of
+/// [`Cells`].
 ///
 /// ```
 /// use tollgate_cas::{Cas, Table};

@@ -1,5 +1,5 @@
-//! What stands in a cell: the version of this format, when it was written (eight bytes of
-//! microseconds, the highest first), the state.
+//! The value of a cell: the version of this format (one byte), the time at which it was written
+//! (microseconds, eight bytes, big-endian), the state.
 
 use tollgate::algorithm::{AnyMachine, AnyState};
 use tollgate::{Error, Timestamp};
@@ -8,7 +8,7 @@ use crate::cells::Name;
 
 const FORMAT: u8 = 1;
 
-/// The value of a state that is written at this time.
+/// Encodes a state that is written at this time.
 pub(crate) fn write(written: Timestamp, state: &AnyState) -> Vec<u8> {
     let mut value = Vec::with_capacity(32);
     value.push(FORMAT);
@@ -17,10 +17,10 @@ pub(crate) fn write(written: Timestamp, state: &AnyState) -> Vec<u8> {
     value
 }
 
-/// When a value was written, and its state, which must be one of this machine.
+/// Decodes a value: when it was written, and its state, which must be a state of this machine.
 ///
 /// # Errors
-/// When it is something else: then it is no decision.
+/// When the value is anything else.
 pub(crate) fn read(
     name: &Name,
     machine: &AnyMachine,
@@ -36,7 +36,7 @@ pub(crate) fn read(
         let start = &value[..value.len().min(40)];
         Error::store(
             format!(
-                "key {name}: its value of {} bytes, {}, is no state of its limit; only tollgate may write there",
+                "key {name}: the value ({} bytes: {}) is not a state of the limit; only tollgate may write this key",
                 value.len(),
                 start.escape_ascii()
             ),
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_is_read_as_it_was_written_and_nothing_else_is() {
+    fn only_a_value_written_for_this_algorithm_and_format_is_decoded() {
         let machine = AnyMachine::new(&"5/minute".parse().unwrap());
         let (now, mut state) = (Timestamp::from_micros(1_790_000_000_000_000), None);
         let _ = machine.apply(&mut state, now, Op::Hit(2));
@@ -61,7 +61,7 @@ mod tests {
         assert_eq!(read(&name, &machine, &value), Ok((now, state)));
         for wrong in [&b""[..], b"7", &value[..5], &value[..value.len() - 1], &value[1..]] {
             let error = read(&name, &machine, wrong).unwrap_err();
-            assert!(error.to_string().contains("key a key: its value"), "{error}");
+            assert!(error.to_string().contains("key a key: the value"), "{error}");
         }
         let other = AnyMachine::new(&"5/minute fixed-window".parse().unwrap());
         assert!(read(&name, &other, &value).is_err(), "a state of another algorithm");

@@ -1,5 +1,5 @@
-//! The suite of every store, on cells that change together and on cells that do not. Each handle
-//! has desks and a memory of its own, so they race.
+//! The conformance suite, on cells that one swap changes together and on cells that change one at a
+//! time. Each store of the suite has its own queues and cache, so they race.
 
 use std::sync::Arc;
 
@@ -9,18 +9,18 @@ use tollgate_testkit::{Subject, conformance};
 
 struct OnTable<const TOGETHER: bool> {
     table: Arc<Table<TOGETHER>>,
-    remember: usize,
+    cached_cells: usize,
     runtime: Runtime,
 }
 
 impl<const TOGETHER: bool> OnTable<TOGETHER> {
-    fn new(remember: usize) -> Self {
+    fn new(cached_cells: usize) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .enable_time()
             .build()
             .expect("a runtime");
-        OnTable { table: Arc::default(), remember, runtime }
+        OnTable { table: Arc::default(), cached_cells, runtime }
     }
 }
 
@@ -28,8 +28,8 @@ impl<const TOGETHER: bool> Subject for OnTable<TOGETHER> {
     type Store = Cas<Arc<Table<TOGETHER>>>;
 
     fn store(&self) -> Self::Store {
-        let _on_it = self.runtime.enter();
-        let builder = Cas::builder(Arc::clone(&self.table)).remember(self.remember);
+        let _runtime = self.runtime.enter();
+        let builder = Cas::builder(Arc::clone(&self.table)).remember(self.cached_cells);
         builder.build().unwrap_or_else(|error| panic!("{error}"))
     }
 
@@ -40,4 +40,4 @@ impl<const TOGETHER: bool> Subject for OnTable<TOGETHER> {
 
 conformance!(together, || OnTable::<true>::new(1000));
 conformance!(one_by_one, || OnTable::<false>::new(1000));
-conformance!(forgetful, || OnTable::<false>::new(0));
+conformance!(without_cache, || OnTable::<false>::new(0));

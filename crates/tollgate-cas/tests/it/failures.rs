@@ -1,4 +1,4 @@
-//! What goes wrong: answers that do not come, callers that go, values of others.
+//! Failures: lost replies, dropped callers, foreign values.
 
 use tollgate::{ErrorKind, KeyRef};
 use tollgate_cas::{Cells, Change, Name, Swap};
@@ -6,21 +6,21 @@ use tollgate_cas::{Cells, Change, Name, Swap};
 use crate::watched::{Fault, Watched, limiter, store};
 
 #[tokio::test]
-async fn an_ambiguous_swap_is_never_repeated() {
+async fn an_ambiguous_swap_is_never_retried() {
     let cells = Watched::<false>::new();
     let limiter = limiter(&store(&cells), "9/hour");
     assert!(limiter.hit("key").await.unwrap().allowed());
     cells.trips();
-    cells.fail_with(Fault::LostAnswer);
+    cells.fail_with(Fault::LostReply);
     assert_eq!(limiter.hit("key").await.unwrap_err().kind(), ErrorKind::Lost);
     assert_eq!(cells.trips(), (0, 1));
-    assert_eq!(limiter.usage("key").await.unwrap(), 2, "it was done, once");
+    assert_eq!(limiter.usage("key").await.unwrap(), 2, "it was executed once");
     assert!(limiter.hit("key").await.unwrap().allowed());
     assert_eq!(limiter.usage("key").await.unwrap(), 3);
 }
 
 #[tokio::test]
-async fn what_was_not_sent_was_not_done() {
+async fn a_swap_that_was_not_sent_is_an_unavailable_store() {
     let cells = Watched::<false>::new();
     let limiter = limiter(&store(&cells), "9/hour");
     cells.fail_with(Fault::NotSent);
@@ -28,9 +28,9 @@ async fn what_was_not_sent_was_not_done() {
     assert_eq!(limiter.usage("key").await.unwrap(), 0);
 }
 
-/// All who were in the swap may have been charged: none of them is told otherwise.
+/// Every caller in the swap may have been charged, so every one gets the ambiguous error.
 #[tokio::test]
-async fn a_lost_answer_is_lost_for_all_of_its_callers() {
+async fn a_lost_reply_is_an_ambiguous_error_for_all_callers_of_the_swap() {
     let cells = Watched::<false>::new();
     let limiter = limiter(&store(&cells), "90/hour");
     let gate = cells.close_gate();
@@ -48,7 +48,7 @@ async fn a_lost_answer_is_lost_for_all_of_its_callers() {
     }
     gate.add_permits(1);
     assert!(first.await.unwrap().unwrap().allowed());
-    cells.fail_with(Fault::LostAnswer);
+    cells.fail_with(Fault::LostReply);
     gate.add_permits(100);
     for hit in hits {
         assert_eq!(hit.await.unwrap().unwrap_err().kind(), ErrorKind::Lost);
@@ -57,11 +57,11 @@ async fn a_lost_answer_is_lost_for_all_of_its_callers() {
 }
 
 #[tokio::test]
-async fn a_caller_that_goes_holds_up_nobody() {
+async fn a_dropped_caller_does_not_delay_others() {
     let cells = Watched::<false>::new();
     let limiter = limiter(&store(&cells), "90/hour");
     let gate = cells.close_gate();
-    let gone = tokio::spawn({
+    let dropped_during_swap = tokio::spawn({
         let limiter = limiter.clone();
         async move { limiter.hit("key").await }
     });
@@ -69,42 +69,42 @@ async fn a_caller_that_goes_holds_up_nobody() {
         tokio::task::yield_now().await;
     }
     let mut waiting = Box::pin(limiter.hit("key"));
-    let mut also_gone = Box::pin(limiter.hit("key"));
-    for call in [&mut waiting, &mut also_gone] {
-        assert!(futures_poll(call).await, "nobody is answered yet");
+    let mut dropped_in_queue = Box::pin(limiter.hit("key"));
+    for call in [&mut waiting, &mut dropped_in_queue] {
+        assert!(poll_once_is_pending(call).await, "no caller has an answer yet");
     }
-    gone.abort();
-    drop(also_gone);
+    dropped_during_swap.abort();
+    drop(dropped_in_queue);
     gate.add_permits(100);
     assert!(waiting.await.unwrap().allowed());
-    // The first was on its way when its caller went; the other one had not begun, and was never
-    // done.
+    // The first hit was in the swap when its caller was dropped. The other one still waited in the
+    // queue, and was skipped.
     assert_eq!(limiter.usage("key").await.unwrap(), 2);
 }
 
-/// Polls once; true if it is not ready.
-async fn futures_poll<F: Future + Unpin>(future: &mut F) -> bool {
+/// Polls once; true if the future is pending.
+async fn poll_once_is_pending<F: Future + Unpin>(future: &mut F) -> bool {
     std::future::poll_fn(|cx| std::task::Poll::Ready(std::pin::Pin::new(&mut *future).poll(cx)))
         .await
         .is_pending()
 }
 
 #[tokio::test]
-async fn a_failed_part_of_a_group_gives_the_others_back() {
+async fn a_failed_hit_of_a_group_refunds_the_others() {
     let cells = Watched::<false>::new();
     let store = store(&cells);
     let policy = store.policy_limiter("9/hour; 9/day").unwrap();
     assert!(policy.hit("key").await.unwrap().allowed());
     cells.fail_with(Fault::NotSent);
     let error = policy.hit("key").await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Lost, "one of them was done: {error}");
+    assert_eq!(error.kind(), ErrorKind::Lost, "one of them was executed: {error}");
     let used = policy.peek("key").await.unwrap();
     let used: Vec<u64> = used.outcomes().iter().map(tollgate::Decision::used).collect();
     assert_eq!(used, [1, 1]);
 }
 
 #[tokio::test]
-async fn a_value_of_somebody_else_is_an_error_that_names_the_key() {
+async fn a_foreign_value_is_an_error_that_names_the_key() {
     let cells = Watched::<false>::new();
     let limit = "5/hour".parse().unwrap();
     let limiter = limiter(&store(&cells), "5/hour");
@@ -124,7 +124,7 @@ async fn a_value_of_somebody_else_is_an_error_that_names_the_key() {
 }
 
 #[tokio::test]
-async fn clearing_and_resetting_forget_what_is_remembered() {
+async fn clear_and_reset_also_drop_cached_cells() {
     let cells = Watched::<false>::new();
     let limiter = limiter(&store(&cells), "1/hour");
     for _ in 0..2 {
@@ -136,25 +136,26 @@ async fn clearing_and_resetting_forget_what_is_remembered() {
     }
 }
 
-/// Who is polled once and then no more leads, until somebody else comes: then the work is nobody's.
+/// A caller that is polled once runs the worker. When a second caller joins, the worker becomes a
+/// task.
 #[tokio::test]
-async fn a_caller_that_is_not_polled_holds_up_nobody() {
+async fn a_caller_that_is_not_polled_does_not_delay_others() {
     let cells = Watched::<false>::new();
     let limiter = limiter(&store(&cells), "90/hour");
     let gate = cells.close_gate();
     let mut idle = Box::pin(limiter.hit("key"));
-    assert!(futures_poll(&mut idle).await);
-    assert_eq!(cells.swaps.load(std::sync::atomic::Ordering::SeqCst), 1, "it is on its way");
+    assert!(poll_once_is_pending(&mut idle).await);
+    assert_eq!(cells.swaps.load(std::sync::atomic::Ordering::SeqCst), 1, "its swap was sent");
     gate.add_permits(100);
     assert!(limiter.hit("key").await.unwrap().allowed());
-    assert!(idle.await.unwrap().allowed(), "and has its answer when it asks for it");
+    assert!(idle.await.unwrap().allowed(), "the idle caller gets its answer when it is polled");
     assert_eq!(limiter.usage("key").await.unwrap(), 2);
 }
 
-/// Many callers on few keys, some of them dropped at any moment: every other one is answered, and
-/// nothing is counted twice.
+/// Many callers on few keys, some of them dropped at any moment: every other one gets its answer,
+/// and no hit is counted twice.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn callers_that_come_and_go_at_any_moment_hold_up_nobody() {
+async fn callers_dropped_at_any_moment_do_not_delay_others() {
     let cells = Watched::<false>::new();
     let limiter = limiter(&store(&cells), "1000000/hour");
     let mut callers = Vec::new();
@@ -175,17 +176,14 @@ async fn callers_that_come_and_go_at_any_moment_hold_up_nobody() {
             admitted
         }));
     }
-    let (mut answered, mut asked) = (0, 0);
+    let (mut answered, mut sent) = (0, 0);
     for caller in callers {
         answered += caller.await.unwrap();
-        asked += 50;
+        sent += 50;
     }
     let mut used = 0;
     for key in 0..3 {
         used += limiter.usage(key).await.unwrap();
     }
-    assert!(
-        (answered..=asked).contains(&used),
-        "{answered} answered, {used} counted, {asked} asked"
-    );
+    assert!((answered..=sent).contains(&used), "{answered} answered, {used} counted, {sent} sent");
 }

@@ -1,7 +1,6 @@
-//! What a store made of cells promises.
+//! Tests of stores on top of `Cells`.
 
-// In helpers of tests as in tests.
-#![allow(clippy::unwrap_used)]
+#![expect(clippy::unwrap_used, reason = "a test may panic, and so may its helpers")]
 
 mod conformance;
 mod failures;

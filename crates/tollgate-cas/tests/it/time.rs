@@ -18,14 +18,14 @@ fn machine(cells: &Arc<Watched<false>>, ahead: Duration) -> (Store<false>, Arc<M
 }
 
 #[tokio::test]
-async fn a_clock_within_the_skew_is_followed() {
+async fn a_clock_ahead_by_at_most_the_skew_is_followed() {
     let cells = Watched::<false>::new();
     let (fast, _) = machine(&cells, Duration::from_secs(10));
     let (slow, _) = machine(&cells, Duration::ZERO);
     let (fast, slow) = (limiter(&fast, "3/minute"), limiter(&slow, "3/minute"));
     assert!(fast.hit("key").await.unwrap().allowed());
     assert!(slow.hit("key").await.unwrap().allowed());
-    // As if it had the same clock.
+    // The retry time is the one of the fast clock.
     let denied = slow.hit_n("key", 2).await.unwrap();
     assert_eq!(denied.retry_after(), Some(Duration::from_secs(20)));
 }
@@ -35,24 +35,28 @@ async fn a_state_further_ahead_is_a_clock_error_until_its_time_comes() {
     let cells = Watched::<false>::new();
     let (fast, _) = machine(&cells, Duration::from_secs(11));
     let (slow, clock) = machine(&cells, Duration::ZERO);
-    // Hours ahead by what it allows itself, which is no wrong clock.
+    // The GCRA state lies hours ahead because of the burst. That is not a clock error.
     let (fast, slow) = (limiter(&fast, "1/hour burst=9"), limiter(&slow, "1/hour burst=9"));
     assert!(fast.hit_n("key", 9).await.unwrap().allowed());
     for error in [slow.hit("key").await.unwrap_err(), slow.peek("key").await.unwrap_err()] {
         assert_eq!((error.kind(), error.is_transient()), (ErrorKind::Store, true), "{error}");
-        assert!(error.to_string().contains("11s ahead of the clock here, 10s are allowed"));
+        let text = error.to_string();
+        assert!(
+            text.contains("11s ahead of this machine's clock, at most 10s is allowed"),
+            "{text}"
+        );
     }
     clock.set(START + Duration::from_secs(1));
     assert!(!slow.hit("key").await.unwrap().allowed());
-    // A given time is the clock.
+    // With a time given by the caller, clocks do not matter.
     assert!(!slow.at(START).hit("key").await.unwrap().allowed());
 }
 
-/// Machines with clocks that are ahead by so much, and one limit.
+/// Machines that share one limit, each with its clock ahead by a given time.
 struct Fleet {
     limiters: Vec<SharedLimiter<Store<false>>>,
     clocks: Vec<Arc<ManualClock>>,
-    /// Of hits on each machine, those that passed.
+    /// Admitted hits of each machine.
     admitted: Vec<u64>,
 }
 
@@ -76,11 +80,11 @@ impl Fleet {
 }
 
 #[tokio::test]
-async fn a_clock_that_is_ahead_takes_nobodys_share() {
+async fn a_clock_that_is_ahead_does_not_take_the_share_of_others() {
     let mut random = Random::new(7);
     for ahead in [0, 300, 2_000, 10_000].map(Duration::from_millis) {
         let mut fleet = Fleet::new("100/second burst=20", &[ahead, Duration::ZERO, Duration::ZERO]);
-        // Each about 40 times a second, for 20 seconds.
+        // Each machine hits about 40 times a second, for 20 seconds.
         for _ in 0..2_400 {
             fleet.hit(random.below(3) as usize).await;
             fleet.advance(Duration::from_micros(25_000 / 3));
@@ -97,9 +101,9 @@ async fn a_clock_that_is_ahead_takes_nobodys_share() {
 }
 
 #[tokio::test]
-async fn whatever_the_clocks_the_limit_is_exceeded_by_the_skew_at_most() {
+async fn clock_differences_exceed_the_limit_by_the_skew_at_most() {
     let mut random = Random::new(7);
-    // The limit, and how many it admits in so many milliseconds.
+    // Each limit, and how many hits it admits at most in a span of milliseconds.
     type Bound = fn(u64) -> u64;
     let limits: [(&str, Bound); 6] = [
         ("100/second burst=20", |span| 20 + span / 10),
@@ -118,7 +122,7 @@ async fn whatever_the_clocks_the_limit_is_exceeded_by_the_skew_at_most() {
         let mut active = 3;
         for _ in 0..1_500 {
             if random.below(200) == 0 {
-                // Now and then some machines have nothing to do, and come back.
+                // Now and then some machines are idle for a while.
                 active = 1 + random.below(3);
             }
             fleet.hit(random.below(active) as usize).await;

@@ -1,9 +1,9 @@
-//! How often the store is asked, which is what a hit costs.
+//! The number of round trips to the store for each hit.
 
 use crate::watched::{Watched, limiter, store};
 
 #[tokio::test]
-async fn a_hit_is_one_trip_when_what_is_remembered_is_right() {
+async fn a_hit_is_one_trip_when_the_cached_cell_is_current() {
     let cells = Watched::<false>::new();
     let one = limiter(&store(&cells), "5/hour");
     assert!(one.hit("key").await.unwrap().allowed());
@@ -13,7 +13,7 @@ async fn a_hit_is_one_trip_when_what_is_remembered_is_right() {
         assert_eq!(cells.trips(), (0, 1));
     }
     assert!(!one.hit("key").await.unwrap().allowed());
-    assert_eq!(cells.trips(), (1, 0), "a refused hit is read, not taken from memory");
+    assert_eq!(cells.trips(), (1, 0), "a denied hit is read from the store, not from the cache");
     let _ = one.peek("key").await.unwrap();
     assert_eq!(cells.trips(), (1, 0), "so is a peek");
 }
@@ -25,17 +25,20 @@ async fn a_hit_is_two_trips_when_another_process_has_written() {
     let _ = one.hit("key").await.unwrap();
     cells.trips();
     let _ = other.hit("key").await.unwrap();
-    assert_eq!(cells.trips(), (0, 2), "never seen here: what is there comes with the lost swap");
+    assert_eq!(cells.trips(), (0, 2), "not cached here: the lost swap returns the current cell");
     let _ = one.hit("key").await.unwrap();
-    assert_eq!(cells.trips(), (1, 2), "the first surprise is one more");
+    assert_eq!(
+        cells.trips(),
+        (1, 2),
+        "a swap that was thought sure returns no cell: one more read"
+    );
     let _ = other.hit("key").await.unwrap();
-    assert_eq!(cells.trips(), (0, 2), "a key that others write is not taken for sure");
+    assert_eq!(cells.trips(), (0, 2), "a swap of a key that others write is not thought sure");
     assert_eq!(one.usage("key").await.unwrap(), 4);
 }
 
-/// A denial of another process, and what was given back there.
 #[tokio::test]
-async fn a_refund_of_another_process_is_seen_at_once() {
+async fn a_refund_of_another_process_is_seen_immediately() {
     let cells = Watched::<false>::new();
     let (one, other) = (limiter(&store(&cells), "1/hour"), limiter(&store(&cells), "1/hour"));
     let hit = one.hit("key").await.unwrap();
@@ -55,7 +58,7 @@ async fn callers_of_one_process_share_a_swap() {
             tokio::spawn(async move { limiter.hit("key").await.unwrap().allowed() })
         })
         .collect();
-    // The first is on its way, all others wait behind it.
+    // The first hit is in a swap, all others wait in the queue.
     while cells.swaps.load(std::sync::atomic::Ordering::SeqCst) == 0 {
         tokio::task::yield_now().await;
     }
@@ -72,7 +75,7 @@ async fn callers_of_one_process_share_a_swap() {
 }
 
 #[tokio::test]
-async fn a_policy_is_one_swap_where_cells_change_together() {
+async fn a_policy_is_one_swap_on_cells_that_change_together() {
     let cells = Watched::<true>::new();
     let policy = store(&cells).policy_limiter("2/hour; 5/day fixed-window; 9/day").unwrap();
     for _ in 0..2 {
@@ -83,7 +86,7 @@ async fn a_policy_is_one_swap_where_cells_change_together() {
     assert_eq!(cells.trips(), (1, 0));
 }
 
-/// The same cells alone and in policies: nobody races anybody.
+/// The queues of a single cell and of a group that contains it exclude each other.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn groups_and_single_hits_of_one_process_do_not_race() {
     let cells = Watched::<true>::new();
@@ -102,16 +105,16 @@ async fn groups_and_single_hits_of_one_process_do_not_race() {
     for hit in hits {
         hit.await.unwrap();
     }
-    assert_eq!(cells.trips().0, 0, "a lost race is read again");
+    assert_eq!(cells.trips().0, 0, "no race was lost: a lost race reads the cell again");
     assert_eq!(one.usage("key").await.unwrap(), 101);
 }
 
 #[tokio::test]
-async fn a_policy_is_one_swap_for_each_limit_where_they_do_not() {
+async fn a_policy_is_one_swap_per_limit_on_cells_that_change_one_at_a_time() {
     let cells = Watched::<false>::new();
     let policy = store(&cells).policy_limiter("3/hour; 5/day fixed-window").unwrap();
     assert!(policy.hit("key").await.unwrap().allowed());
-    assert_eq!(cells.trips(), (2, 2), "nothing known: asked, then charged");
+    assert_eq!(cells.trips(), (2, 2), "not cached: peeked at, then charged");
     assert!(policy.hit("key").await.unwrap().allowed());
-    assert_eq!(cells.trips(), (0, 2), "known: charged");
+    assert_eq!(cells.trips(), (0, 2), "cached: charged");
 }

@@ -1,4 +1,4 @@
-//! Cells whose every call is seen, and can be held up or made to fail.
+//! Cells that count their calls, and can block them or let them fail.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -8,12 +8,12 @@ use tollgate::shared::{Guard, SharedLimiter};
 use tollgate::{Error, Limit};
 use tollgate_cas::{Cas, CasBuilder, Cell, Cells, Name, Swap, Swapped, Table};
 
-/// What becomes of the next swap.
+/// How the next swap fails.
 #[derive(Clone, Debug)]
 pub(crate) enum Fault {
-    /// It is done, and nobody hears of it.
-    LostAnswer,
-    /// It never arrives.
+    /// It is executed, and its reply is lost.
+    LostReply,
+    /// It is not executed.
     NotSent,
 }
 
@@ -23,7 +23,7 @@ pub(crate) struct Watched<const TOGETHER: bool> {
     pub(crate) reads: AtomicUsize,
     pub(crate) swaps: AtomicUsize,
     pub(crate) fault: Mutex<Option<Fault>>,
-    /// Each call needs leave, while there is a gate.
+    /// While there is a gate, each call takes one permit of it.
     pub(crate) gate: Mutex<Option<Arc<Semaphore>>>,
 }
 
@@ -40,7 +40,7 @@ impl<const TOGETHER: bool> Watched<TOGETHER> {
         })
     }
 
-    /// (reads, swaps) since the last time it was asked.
+    /// The number of (reads, swaps) since the last call of this function.
     pub(crate) fn trips(&self) -> (usize, usize) {
         (self.reads.swap(0, Ordering::SeqCst), self.swaps.swap(0, Ordering::SeqCst))
     }
@@ -87,24 +87,24 @@ impl<const TOGETHER: bool> Cells for Watched<TOGETHER> {
     const TOGETHER: bool = TOGETHER;
 
     async fn read(&self, names: &[Name]) -> Result<Vec<Option<Cell<u64>>>, Error> {
-        assert!(TOGETHER || names.len() == 1, "several at once");
+        assert!(TOGETHER || names.len() == 1, "several cells in one call");
         self.reads.fetch_add(1, Ordering::SeqCst);
         self.pass().await;
         self.table.read(names).await
     }
 
     async fn swap(&self, swaps: &[Swap<'_, u64>], sure: bool) -> Result<Swapped<u64>, Error> {
-        assert!(TOGETHER || swaps.len() == 1, "several at once");
+        assert!(TOGETHER || swaps.len() == 1, "several cells in one call");
         self.swaps.fetch_add(1, Ordering::SeqCst);
         self.pass().await;
         let fault = self.fault.lock().unwrap().take();
         if let Some(Fault::NotSent) = fault {
-            return Err(Error::unavailable("cut before"));
+            return Err(Error::unavailable("not sent"));
         }
         let swapped = self.table.swap(swaps, sure).await?;
         match (fault, swapped) {
-            (Some(_), _) => Err(Error::lost("cut after")),
-            // As a store that says no more than that.
+            (Some(_), _) => Err(Error::lost("no reply")),
+            // Like a store that does not return the cells of a lost swap.
             (None, Swapped::Lost(_)) if sure => Ok(Swapped::Lost(None)),
             (None, swapped) => Ok(swapped),
         }

@@ -1,0 +1,115 @@
+//! Combined hits (all or none) on a store whose swaps change one cell: first peek at all, then
+//! charge all, and refund what was charged if one is denied after all.
+//!
+//! Other callers may come between these steps. Then a unit may be charged that is refunded a moment
+//! later. Meanwhile others may be denied because of it, but never admitted. Without such races the
+//! answers are those of one atomic step.
+
+use std::sync::Arc;
+
+use tollgate::algorithm::Op;
+use tollgate::{Decision, Error, Timestamp};
+
+use crate::Inner;
+use crate::cells::{Cells, Name};
+use crate::job::{CellCall, CellOp};
+use crate::store::all_or_error;
+
+/// One hit of the group.
+#[derive(Clone)]
+struct Hit {
+    name: Name,
+    call: CellCall,
+    cost: u64,
+}
+
+impl Hit {
+    fn with_op(&self, op: CellOp) -> (Name, CellCall) {
+        (self.name.clone(), CellCall { op, ..self.call.clone() })
+    }
+}
+
+/// Hits all cells, or none. Runs in a task, so that it refunds what it charged even if the caller
+/// is dropped.
+pub(crate) async fn hit<C: Cells>(
+    inner: Arc<Inner<C>>,
+    calls: Vec<(Name, CellCall)>,
+    at: Option<Timestamp>,
+) -> Result<Vec<Decision>, Error> {
+    let hit = |(name, call): (Name, CellCall)| {
+        let CellOp::Op(Op::Hit(cost)) = call.op else { return None };
+        Some(Hit { name, call, cost })
+    };
+    let hits: Vec<Hit> = calls.into_iter().filter_map(hit).collect();
+    let runtime = inner.runtime.clone();
+    let group = Group { inner, hits, at };
+    let runtime_ended = |_| Err(Error::lost("the runtime of the store has ended"));
+    runtime.spawn(async move { group.decide().await }).await.unwrap_or_else(runtime_ended)
+}
+
+struct Group<C: Cells> {
+    inner: Arc<Inner<C>>,
+    hits: Vec<Hit>,
+    at: Option<Timestamp>,
+}
+
+impl<C: Cells> Group<C> {
+    /// Makes one call for each hit; `op` gets the cost of the hit.
+    async fn call_each(&self, op: impl Fn(u64) -> CellOp) -> Vec<Result<Decision, Error>> {
+        let calls = self.hits.iter().map(|hit| hit.with_op(op(hit.cost)));
+        self.inner.call_each(calls, self.at).await
+    }
+
+    async fn decide(&self) -> Result<Vec<Decision>, Error> {
+        if !self.likely_fits() {
+            let peeked = all_or_error(self.call_each(|cost| CellOp::Op(Op::Peek(cost))).await)?;
+            if peeked.iter().any(|decision| !decision.allowed()) {
+                return self.deny(&peeked).await;
+            }
+        }
+        let tried = self.call_each(CellOp::TryHit).await;
+        if tried.iter().all(|answer| answer.as_ref().is_ok_and(Decision::allowed)) {
+            return all_or_error(tried);
+        }
+        self.refund(&tried).await;
+        let tried = all_or_error(tried)?;
+        self.deny(&tried).await
+    }
+
+    /// Whether all states are cached and have room: then the peek is left out.
+    fn likely_fits(&self) -> bool {
+        let now = self.at.unwrap_or_else(|| self.inner.clock.now());
+        self.hits.iter().all(|hit| {
+            let Some(mut cell) = self.inner.cache.get(&hit.name) else { return false };
+            let peek = Op::Peek(hit.cost);
+            !cell.contended && hit.call.machine.apply(&mut cell.state, now, peek).allowed()
+        })
+    }
+
+    /// Refunds the hits that were charged before another one was denied or failed.
+    async fn refund(&self, tried: &[Result<Decision, Error>]) {
+        let charged = self.hits.iter().zip(tried).filter_map(|(hit, answer)| {
+            let decision = answer.as_ref().ok().filter(|decision| decision.charged() > 0)?;
+            Some(hit.with_op(CellOp::Op(Op::Refund(decision.receipt()))))
+        });
+        for answer in self.inner.call_each(charged, self.at).await {
+            if let Err(error) = answer {
+                tracing::warn!(%error, "the refund of a hit failed that was charged before another hit of its group was denied");
+            }
+        }
+    }
+
+    /// Charges what the limits charge for denied hits. The limits that denied may have room again
+    /// by now; then the answer is their earlier decision.
+    async fn deny(&self, earlier: &[Decision]) -> Result<Vec<Decision>, Error> {
+        let mut outcomes = all_or_error(self.call_each(CellOp::DenyHit).await)?;
+        if outcomes.iter().all(Decision::allowed) {
+            for (outcome, earlier) in outcomes.iter_mut().zip(earlier) {
+                if !earlier.allowed() {
+                    *outcome = *earlier;
+                }
+            }
+        }
+        Ok(outcomes)
+    }
+}
