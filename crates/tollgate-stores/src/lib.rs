@@ -32,6 +32,7 @@
 mod cluster;
 mod open;
 mod scheme;
+mod settings;
 
 pub use open::{Opening, open};
 pub use scheme::{Scheme, known};

@@ -6,6 +6,7 @@ use tollgate::shared::{AnyStore, Guard, GuardBuilder, InProcess};
 use tollgate::{Atomic, Error, Memory};
 
 use crate::scheme::{known, scheme_of};
+use crate::settings::cut;
 
 /// Opens the store that a URL names, with the defaults of that store.
 ///
@@ -41,6 +42,9 @@ pub async fn open(url: &str) -> Result<AnyStore, Error> {
 /// `replica.peak=5000` and `replica.max_keys=10000`, as in
 /// `replicated+nats://127.0.0.1:4222?replica.nodes=3&replica.missing=share`. For the detection of
 /// missing nodes: `replica.heartbeat=1s`, `replica.memory=15m` and `replica.name=rack1-a`.
+///
+/// The URL of a store that can fail may set `guard.charge_local=false`: see
+/// [`charge_local`](Opening::charge_local).
 #[derive(Clone, Debug)]
 pub struct Opening {
     url: String,
@@ -49,6 +53,7 @@ pub struct Opening {
     pauses: Option<(Duration, Duration)>,
     denials: Option<usize>,
     denials_for: Option<Duration>,
+    charge_local: Option<bool>,
     max_keys: Option<usize>,
     max_limits: Option<usize>,
     prefix: Option<String>,
@@ -66,6 +71,7 @@ impl Opening {
             pauses: None,
             denials: None,
             denials_for: None,
+            charge_local: None,
             max_keys: None,
             max_limits: None,
             prefix: None,
@@ -106,6 +112,14 @@ impl Opening {
     #[must_use]
     pub fn denials_for(mut self, longest: Duration) -> Self {
         self.denials_for = Some(longest);
+        self
+    }
+
+    /// Whether the store is charged for what was admitted without it: see
+    /// [`GuardBuilder::charge_local`]. `guard.charge_local` in the URL goes before this.
+    #[must_use]
+    pub fn charge_local(mut self, charge: bool) -> Self {
+        self.charge_local = Some(charge);
         self
     }
 
@@ -206,23 +220,40 @@ impl Opening {
             )));
         }
         match kind.name {
-            "memory" => self.memory(),
-            "atomic" => self.atomic(),
+            "memory" => return self.memory(),
+            "atomic" => return self.atomic(),
+            _ => {}
+        }
+        let opening = self.with_guard_settings()?;
+        match kind.name {
             #[cfg(feature = "redis")]
-            "redis" => self.redis().await,
+            "redis" => opening.redis().await,
             #[cfg(feature = "memcached")]
-            "memcached" => self.memcached().await,
+            "memcached" => opening.memcached().await,
             #[cfg(feature = "etcd")]
-            "etcd" => self.etcd().await,
+            "etcd" => opening.etcd().await,
             #[cfg(feature = "postgres")]
-            "postgres" => self.postgres().await,
+            "postgres" => opening.postgres().await,
             #[cfg(feature = "durable")]
-            "durable" => self.durable(),
+            "durable" => opening.durable(),
             other => Err(Error::request(format!("store {other:?}: not compiled in"))),
         }
     }
 
-    /// The guard of a store on another server.
+    /// Takes the settings of the guard out of the URL.
+    fn with_guard_settings(mut self) -> Result<Opening, Error> {
+        let (url, settings) = cut(&self.url, "guard.");
+        for setting in settings {
+            self.charge_local = match setting.name {
+                "guard.charge_local" => Some(setting.one_of(&[("true", true), ("false", false)])?),
+                _ => return Err(setting.unknown("guard.charge_local")),
+            };
+        }
+        self.url = url;
+        Ok(self)
+    }
+
+    /// The guard of a store that can fail.
     fn guard(&self, mut guard: GuardBuilder) -> GuardBuilder {
         if let Some(deadline) = self.deadline {
             guard = guard.deadline(deadline);
@@ -238,6 +269,9 @@ impl Opening {
         }
         if let Some(longest) = self.denials_for {
             guard = guard.denials_for(longest);
+        }
+        if let Some(charge) = self.charge_local {
+            guard = guard.charge_local(charge);
         }
         guard
     }

@@ -69,3 +69,17 @@ fn any_store_can_be_leased_from() {
     let refused = SharedLimiter::on(&store, "", "100/hour elastic-window").unwrap_err();
     assert_eq!(refused.kind(), tollgate::ErrorKind::Unsupported);
 }
+
+#[cfg(feature = "redis")]
+#[test]
+fn settings_of_the_guard_are_read_from_the_url() {
+    let at = |query: &str| opened(Opening::new(format!("redis://127.0.0.1:1/{query}")).lazily());
+    assert!(at("?guard.charge_local=false").is_ok());
+    for (query, message) in [
+        ("?guard.charge_local=no", "guard.charge_local \"no\": must be one of true, false"),
+        ("?guard.deadline=1s", "guard.deadline: unknown; known are guard.charge_local"),
+    ] {
+        let error = at(query).unwrap_err().to_string();
+        assert!(error.contains(message), "{error}");
+    }
+}

@@ -4,6 +4,8 @@ mod ask;
 mod bench;
 mod certificates;
 mod check;
+#[cfg(feature = "durable")]
+mod durable;
 mod files;
 mod greeting;
 mod limits;
@@ -58,6 +60,9 @@ enum Command {
     Usage(ask::Ask),
     /// Check configuration files as the server would. Exits with 0 if they are good, 2 if not
     Check(check::Check),
+    /// Check or repair a file of the durable store
+    #[cfg(feature = "durable")]
+    Durable(durable::Durable),
     /// Explain limits in words: what they admit, and at most
     Limits(limits::Limits),
     /// Load a server and say how it did
@@ -84,6 +89,8 @@ pub fn main() -> ExitCode {
         Command::Reset(ask) => ask.run(Asked::Reset),
         Command::Usage(ask) => ask.run(Asked::Usage),
         Command::Check(check) => check.run(),
+        #[cfg(feature = "durable")]
+        Command::Durable(durable) => durable.run(),
         Command::Limits(limits) => limits.run(),
         Command::Bench(bench) => bench.run(),
         Command::Completions(completions) => completions.run(),

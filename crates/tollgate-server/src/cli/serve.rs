@@ -328,6 +328,9 @@ pub(super) fn opening(settings: &StoreSettings) -> Opening {
     if let Some(longest) = settings.denials_for {
         opening = opening.denials_for(longest);
     }
+    if let Some(charge) = settings.charge_local {
+        opening = opening.charge_local(charge);
+    }
     if let Some(keys) = settings.max_keys {
         opening = opening.max_keys(keys);
     }

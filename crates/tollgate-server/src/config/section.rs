@@ -184,24 +184,7 @@ impl<'a> Section<'a> {
 
 /// The name that somebody may have meant.
 fn nearest(text: &str, names: &[&'static str]) -> Option<&'static str> {
-    let far = |name: &&'static str| (distance(text, name), *name);
+    let far = |name: &&'static str| (strsim::levenshtein(text, name), *name);
     let (distance, name) = names.iter().map(far).min()?;
     (distance <= 2 && distance < name.len() / 2 + 1).then_some(name)
-}
-
-/// How many letters have to be changed, put in or left out.
-fn distance(one: &str, other: &str) -> usize {
-    let other: Vec<char> = other.chars().collect();
-    let mut row: Vec<usize> = (0..=other.len()).collect();
-    // Names are short; what is longer than any of them is like none.
-    for (i, a) in one.chars().take(40).enumerate() {
-        let mut corner = row[0];
-        row[0] = i + 1;
-        for (j, b) in other.iter().enumerate() {
-            let here = if a == *b { corner } else { 1 + corner.min(row[j]).min(row[j + 1]) };
-            corner = row[j + 1];
-            row[j + 1] = here;
-        }
-    }
-    row[other.len()]
 }

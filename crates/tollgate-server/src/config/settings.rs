@@ -31,6 +31,7 @@ pub(crate) fn store(mut section: Section<'_>, store: &mut StoreSettings) {
     section.put_some("breaker_longest_pause", &mut store.breaker_longest_pause);
     section.put_some("remember_denials", &mut store.remember_denials);
     section.put_some("denials_for", &mut store.denials_for);
+    section.put_some("charge_local", &mut store.charge_local);
     section.put_some("max_keys", &mut store.max_keys);
     section.put_some("max_limits", &mut store.max_limits);
     section.put("on_failure", &mut store.on_failure);

@@ -136,7 +136,7 @@ pub enum Code {
 /// A period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, prost::Enumeration)]
 #[repr(i32)]
-#[allow(missing_docs)] // the variants are the names
+#[expect(missing_docs, reason = "the names of the variants say what they are")]
 pub enum Unit {
     Unknown = 0,
     Second = 1,

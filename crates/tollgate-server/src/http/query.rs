@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use percent_encoding::percent_decode_str;
+
 use super::problem::Problem;
 
 /// Names and values, decoded, in the order they came.
@@ -25,46 +27,28 @@ pub(super) fn put<T>(place: &mut Option<T>, name: &str, value: T) -> Result<(), 
     }
 }
 
-/// The text of a name or value: `%41` is `A`, `+` is a blank.
+/// Decodes a name or a value to text: `%41` is `A`, `+` is a space.
 pub(super) fn text(encoded: &str) -> Result<Cow<'_, str>, Problem> {
+    let is_escape =
+        |rest: &str| rest.len() >= 2 && rest.bytes().take(2).all(|digit| digit.is_ascii_hexdigit());
     let text = match bytes(encoded) {
-        Cow::Borrowed(_) => return Ok(Cow::Borrowed(encoded)),
-        Cow::Owned(bytes) => String::from_utf8(bytes).ok(),
+        Cow::Borrowed(_) => Some(Cow::Borrowed(encoded)),
+        Cow::Owned(bytes) => String::from_utf8(bytes).ok().map(Cow::Owned),
     };
-    let well_formed = encoded.split('%').skip(1).all(|rest| escaped(rest.as_bytes()).is_some());
-    text.filter(|_| well_formed).map(Cow::Owned).ok_or_else(|| {
+    text.filter(|_| encoded.split('%').skip(1).all(is_escape)).ok_or_else(|| {
         Problem::wrong(format!(
             "query {encoded:?}: % must be followed by two hexadecimal digits of UTF-8"
         ))
     })
 }
 
-/// The bytes of a value, whatever they are. A `%` without two digits stands for itself: a value
-/// that a proxy takes from its client must not be able to make a check fail.
+/// Decodes a value to bytes. A `%` without two digits stands for itself: a value that a proxy takes
+/// from its client must not be able to make a check fail.
 pub(super) fn bytes(encoded: &str) -> Cow<'_, [u8]> {
-    if !encoded.contains(['%', '+']) {
-        return Cow::Borrowed(encoded.as_bytes());
+    if encoded.contains('+') {
+        return Cow::Owned(percent_decode_str(&encoded.replace('+', " ")).collect());
     }
-    let mut bytes = Vec::with_capacity(encoded.len());
-    let mut rest = encoded.as_bytes();
-    while let Some((byte, behind)) = rest.split_first() {
-        rest = behind;
-        bytes.push(match (byte, escaped(behind)) {
-            (b'+', _) => b' ',
-            (b'%', Some(byte)) => {
-                rest = &behind[2..];
-                byte
-            }
-            (byte, _) => *byte,
-        });
-    }
-    Cow::Owned(bytes)
-}
-
-/// The byte that two hexadecimal digits stand for.
-fn escaped(digits: &[u8]) -> Option<u8> {
-    let digit = |at: usize| char::from(*digits.get(at)?).to_digit(16);
-    u8::try_from(digit(0)? * 16 + digit(1)?).ok()
+    percent_decode_str(encoded).into()
 }
 
 #[cfg(test)]

@@ -20,7 +20,6 @@ pub struct Draining {
 
 impl Drain {
     /// Not yet.
-    #[allow(clippy::new_without_default)] // it is one of a pair
     #[must_use]
     pub fn new() -> (Drain, Draining) {
         let (leave, leaves) = watch::channel(false);

@@ -177,7 +177,7 @@ impl Parser {
 /// A number up to the end of its line, and where the next line begins; `Some(None)` if the line has
 /// not ended, `None` if that is no number.
 #[inline]
-#[allow(clippy::option_option)] // three ways: no number, not yet one, a number
+#[expect(clippy::option_option, reason = "three results: no number, incomplete, a number")]
 fn header(bytes: &[u8], from: usize) -> Option<Option<(i64, usize)>> {
     let negative = bytes.get(from) == Some(&b'-');
     let first = from + usize::from(negative);

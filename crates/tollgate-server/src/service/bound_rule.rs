@@ -28,7 +28,7 @@ pub struct BoundRule {
 
 /// A [`Treatment`] on the store.
 #[derive(Debug)]
-#[allow(clippy::large_enum_variant)] // nearly all of them are the large one
+#[expect(clippy::large_enum_variant, reason = "nearly all values are of the large variant")]
 enum Way {
     Limited(Limiter),
     Exempt,

@@ -71,6 +71,8 @@ pub struct StoreSettings {
     pub remember_denials: Option<usize>,
     /// For how long at most.
     pub denials_for: Option<Duration>,
+    /// Whether the store is charged, when it answers again, for what was admitted without it.
+    pub charge_local: Option<bool>,
     /// How many keys a store in process holds.
     pub max_keys: Option<usize>,
     /// How many limits a store in process holds.
@@ -150,6 +152,7 @@ impl Default for StoreSettings {
             breaker_longest_pause: None,
             remember_denials: None,
             denials_for: None,
+            charge_local: None,
             max_keys: None,
             max_limits: None,
             on_failure: OnFailure::Error,

@@ -124,6 +124,56 @@ fn a_store_is_asked_without_a_server() {
 }
 
 #[test]
+fn durable_files_are_checked_and_repaired() {
+    let directory = tollgate_testservers::Directory::new();
+    let path = directory.path().join("counts");
+    let file = path.to_str().unwrap();
+    let url = format!("durable:{file}");
+    for key in 0..200 {
+        let (code, _, error) = run(&["charge", "9/day", &format!("key {key}"), "--store", &url]);
+        assert_eq!(code, 0, "{error}");
+    }
+    let (code, out, error) = run(&["durable", "check", file]);
+    assert_eq!((code, &error[..]), (0, ""));
+    assert!(out.starts_with(&format!("{file}: intact\n")), "{out}");
+    assert!(out.contains("closed it\n  200 keys, 0 of them expired\n  gcra:"), "{out}");
+
+    let mut bytes = std::fs::read(&path).unwrap();
+    let record = bytes.windows(7).rposition(|window| window == b"key 150").unwrap();
+    bytes[record..record + 7].copy_from_slice(b"key 1_0");
+    std::fs::write(&path, &bytes).unwrap();
+    let (code, out, _) = run(&["durable", "check", file, "--json"]);
+    let report: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((code, &report["intact"]), (1, &Value::Bool(false)), "{report}");
+    assert!(report["damage"].as_array().is_some_and(|damage| !damage.is_empty()), "{report}");
+
+    let (code, out, error) = run(&["durable", "repair", file]);
+    assert_eq!((code, &error[..]), (1, ""), "{out}");
+    let repaired = format!("{file}.repaired");
+    assert!(out.starts_with(&format!("{repaired}: ")) && out.contains("damage of the"), "{out}");
+    assert_eq!(run(&["durable", "check", &repaired]).0, 0);
+    let usage = ["usage", "9/day", "key 42", "--store", &format!("durable:{repaired}")];
+    assert_eq!(run(&usage).1, "1 in use\n");
+    assert_eq!(std::fs::read(&path).unwrap(), bytes, "the old file is as it was");
+
+    let again = directory.path().join("again");
+    let to = ["durable", "repair", &repaired, "--to", again.to_str().unwrap()];
+    assert_eq!(run(&to).0, 0);
+    let (code, _, error) = run(&to);
+    assert!(code == 2 && error.contains("exists already"), "{error}");
+    let (code, _, error) = run(&["durable", "check", "/nowhere"]);
+    assert!(code == 2 && error.contains("/nowhere"), "{error}");
+}
+
+#[test]
+fn durable_file_in_use_is_not_checked() {
+    let server = Server::told("[store]\nurl = 'durable:counts'\n");
+    let file = server.path("counts");
+    let (code, _, error) = run(&["durable", "check", file.to_str().unwrap()]);
+    assert!(code == 2 && error.contains("in use"), "{error}");
+}
+
+#[test]
 fn limits_are_explained() {
     let (code, out, _) = run(&["limits", "100/minute burst=20; 5/day moving-window"]);
     assert_eq!(code, 0);

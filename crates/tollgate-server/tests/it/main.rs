@@ -1,5 +1,5 @@
 //! The server as its clients see it.
-#![allow(clippy::unwrap_used, reason = "a test may fail")]
+#![expect(clippy::unwrap_used, reason = "a panic fails the test")]
 
 mod backend;
 mod cli;

@@ -4,8 +4,8 @@ use tollgate::Error;
 use tollgate::shared::AnyStore;
 use tollgate_cluster::Leased;
 
-use super::settings::cut;
 use crate::Opening;
+use crate::settings::cut;
 
 /// Leases from the store of that URL.
 pub(crate) async fn open(opening: Opening, url: &str) -> Result<AnyStore, Error> {

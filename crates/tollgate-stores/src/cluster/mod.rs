@@ -2,7 +2,6 @@
 
 mod leased;
 mod replicated;
-mod settings;
 
 pub(crate) use leased::open as lease;
 pub(crate) use replicated::open as replicate;

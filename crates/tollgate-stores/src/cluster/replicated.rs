@@ -5,8 +5,8 @@ use tollgate::shared::AnyStore;
 use tollgate_cluster::bus;
 use tollgate_cluster::replicated::{OnMissing, Replicated};
 
-use super::settings::cut;
 use crate::Opening;
+use crate::settings::cut;
 
 /// Joins the fleet on the bus of that URL.
 pub(crate) async fn open(opening: &Opening, url: &str) -> Result<AnyStore, Error> {

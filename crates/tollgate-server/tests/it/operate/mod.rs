@@ -5,6 +5,7 @@ mod auth;
 mod beyond;
 mod bounds;
 mod drain;
+mod local;
 mod log;
 mod packaging;
 mod ready;

@@ -97,6 +97,7 @@ fn the_packaged_configuration_shows_the_real_defaults() {
     assert_eq!(store.breaker_longest_pause.take(), Some(longest));
     assert_eq!(store.remember_denials.take(), Some(Guard::DEFAULT_DENIALS));
     assert_eq!(store.denials_for.take(), Some(Guard::DEFAULT_DENIALS_FOR));
+    assert_eq!(store.charge_local.take(), Some(true));
     // What the builders of all stores that share a server begin their keys with.
     assert_eq!(store.prefix.take().as_deref(), Some("tollgate"));
     assert_eq!(settings, Settings::default());

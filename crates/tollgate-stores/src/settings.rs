@@ -1,20 +1,20 @@
-//! `lease.` and `replica.` settings among those of a store.
+//! Settings in the URL of a store whose names begin with `lease.`, `replica.` or `guard.`.
 
-use std::str::FromStr;
-use std::time::Duration;
+#[cfg(feature = "cluster")]
+use std::{str::FromStr, time::Duration};
 
 use tollgate::Error;
 
 /// One setting: `lease.nodes=3`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Setting<'a> {
-    /// With the mode in front.
-    pub(super) name: &'a str,
+pub(crate) struct Setting<'a> {
+    /// With the prefix: `lease.nodes`.
+    pub(crate) name: &'a str,
     value: &'a str,
 }
 
-/// The URL without what begins with `mode`, and that.
-pub(super) fn cut<'a>(url: &'a str, mode: &str) -> (String, Vec<Setting<'a>>) {
+/// The URL without the settings whose names begin with `prefix`, and these settings.
+pub(crate) fn cut<'a>(url: &'a str, prefix: &str) -> (String, Vec<Setting<'a>>) {
     let (rest, fragment) = match url.split_once('#') {
         Some((rest, fragment)) => (rest, format!("#{fragment}")),
         None => (url, String::new()),
@@ -22,7 +22,8 @@ pub(super) fn cut<'a>(url: &'a str, mode: &str) -> (String, Vec<Setting<'a>>) {
     let Some((address, query)) = rest.split_once('?') else {
         return (url.to_owned(), Vec::new());
     };
-    let (own, others): (Vec<_>, Vec<_>) = query.split('&').partition(|pair| pair.starts_with(mode));
+    let (own, others): (Vec<_>, Vec<_>) =
+        query.split('&').partition(|pair| pair.starts_with(prefix));
     let others = if others.is_empty() { String::new() } else { format!("?{}", others.join("&")) };
     let setting = |pair: &'a str| {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
@@ -33,25 +34,28 @@ pub(super) fn cut<'a>(url: &'a str, mode: &str) -> (String, Vec<Setting<'a>>) {
 
 impl Setting<'_> {
     /// A whole number, not zero.
-    pub(super) fn whole<T: FromStr + From<u8> + PartialEq>(self) -> Result<T, Error> {
+    #[cfg(feature = "cluster")]
+    pub(crate) fn whole<T: FromStr + From<u8> + PartialEq>(self) -> Result<T, Error> {
         let number = self.value.parse().ok().filter(|number| *number != T::from(0));
         number.ok_or_else(|| self.wrong("a whole number of at least 1"))
     }
 
     /// `250ms`, `2s`.
-    pub(super) fn span(self) -> Result<Duration, Error> {
+    #[cfg(feature = "cluster")]
+    pub(crate) fn span(self) -> Result<Duration, Error> {
         let Setting { name, value } = self;
         tollgate::span(value)
             .map_err(|error| Error::request(format!("{name} {value:?} is no span: {error}")))
     }
 
     /// A text, not empty.
-    pub(super) fn text(self) -> Result<String, Error> {
+    #[cfg(feature = "cluster")]
+    pub(crate) fn text(self) -> Result<String, Error> {
         if self.value.is_empty() { Err(self.wrong("a text")) } else { Ok(self.value.to_owned()) }
     }
 
     /// One of these words.
-    pub(super) fn one_of<T: Copy>(self, words: &[(&str, T)]) -> Result<T, Error> {
+    pub(crate) fn one_of<T: Copy>(self, words: &[(&str, T)]) -> Result<T, Error> {
         let found = words.iter().find(|(word, _)| *word == self.value);
         found.map(|(_, meaning)| *meaning).ok_or_else(|| {
             let words: Vec<_> = words.iter().map(|(word, _)| *word).collect();
@@ -59,7 +63,7 @@ impl Setting<'_> {
         })
     }
 
-    pub(super) fn unknown(self, known: &str) -> Error {
+    pub(crate) fn unknown(self, known: &str) -> Error {
         Error::request(format!("{}: unknown; known are {known}", self.name))
     }
 
@@ -68,7 +72,7 @@ impl Setting<'_> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "cluster"))]
 mod tests {
     use super::*;
 
