@@ -67,7 +67,7 @@ pub(crate) struct Call {
 
 /// What came of a call.
 #[derive(Debug)]
-pub(crate) enum Outcome {
+pub(crate) enum CallResult {
     Decided(Vec<Decision>),
     /// Nothing was done: it is not as plain as it seemed.
     NotPlain,
@@ -320,18 +320,18 @@ impl<'a> Answer<'a> {
     }
 
     /// What came of the next call.
-    pub(crate) fn next(&mut self, call: &Call) -> Outcome {
+    pub(crate) fn next(&mut self, call: &Call) -> CallResult {
         match self {
             Answer::Steps(rows) => stepped(rows, call),
             Answer::Hits(decisions) => match decisions.next().flatten() {
-                Some(decision) => Outcome::Decided(vec![decision]),
-                None => Outcome::NotPlain,
+                Some(decision) => CallResult::Decided(vec![decision]),
+                None => CallResult::NotPlain,
             },
         }
     }
 }
 
-fn stepped(rows: &mut std::slice::Iter<'_, SimpleQueryRow>, call: &Call) -> Outcome {
+fn stepped(rows: &mut std::slice::Iter<'_, SimpleQueryRow>, call: &Call) -> CallResult {
     let mut decisions = Vec::with_capacity(call.parts.len());
     let (mut spoiled, mut failed) = (0, None);
     for part in &call.parts {
@@ -349,12 +349,13 @@ fn stepped(rows: &mut std::slice::Iter<'_, SimpleQueryRow>, call: &Call) -> Outc
         }
     }
     match (failed, spoiled) {
-        (Some(error), _) => Outcome::Failed(error),
-        (None, 0) => Outcome::Decided(decisions),
-        (None, LOCKED) => Outcome::Locked,
-        _ => {
-            Outcome::Failed(Error::store("the row of the key is not a state of this limit", false))
-        }
+        (Some(error), _) => CallResult::Failed(error),
+        (None, 0) => CallResult::Decided(decisions),
+        (None, LOCKED) => CallResult::Locked,
+        _ => CallResult::Failed(Error::store(
+            "the row of the key is not a state of this limit",
+            false,
+        )),
     }
 }
 

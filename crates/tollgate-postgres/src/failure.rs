@@ -8,9 +8,9 @@ use tollgate::Error;
 #[derive(Debug)]
 pub(crate) enum Verdict {
     /// It was rolled back because of somebody else: ask again.
-    Again(Rolled, String),
+    Retry(RollbackCause, String),
     /// It was rolled back because of one of the calls, which one is not known.
-    OneOfThem(Error),
+    OneCallFailed(Error),
     /// Nobody can be answered for now. Nothing was executed.
     Refused(Error),
     /// It may have been executed.
@@ -19,7 +19,7 @@ pub(crate) enum Verdict {
 
 /// Why a statement was rolled back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Rolled {
+pub(crate) enum RollbackCause {
     /// It waited too long for a lock.
     Lock,
     /// It took too long.
@@ -32,8 +32,8 @@ impl Verdict {
     /// For who does not ask again.
     pub(crate) fn error(self) -> Error {
         match self {
-            Verdict::Again(_, text) => Error::unavailable(text),
-            Verdict::OneOfThem(error) | Verdict::Refused(error) | Verdict::Lost(error) => error,
+            Verdict::Retry(_, text) => Error::unavailable(text),
+            Verdict::OneCallFailed(error) | Verdict::Refused(error) | Verdict::Lost(error) => error,
         }
     }
 }
@@ -48,14 +48,14 @@ pub(crate) fn of_statement(error: &tokio_postgres::Error) -> Verdict {
     }
     let code = db.code();
     if *code == SqlState::LOCK_NOT_AVAILABLE {
-        Verdict::Again(Rolled::Lock, text)
+        Verdict::Retry(RollbackCause::Lock, text)
     } else if *code == SqlState::QUERY_CANCELED {
-        Verdict::Again(Rolled::Timeout, text)
+        Verdict::Retry(RollbackCause::Timeout, text)
     } else if code.code().starts_with("40") {
-        Verdict::Again(Rolled::Conflict, text)
+        Verdict::Retry(RollbackCause::Conflict, text)
     } else if is_exhausted(code) {
         // New keys need room, old ones may not.
-        Verdict::OneOfThem(Error::unavailable(text))
+        Verdict::OneCallFailed(Error::unavailable(text))
     } else if is_wrong_server(code)
         || code.code().starts_with("57")
         || code.code().starts_with("08")
@@ -69,7 +69,7 @@ pub(crate) fn of_statement(error: &tokio_postgres::Error) -> Verdict {
     } else if code.code().starts_with("42") || code.code() == "TG002" {
         Verdict::Refused(Error::store(text, false))
     } else {
-        Verdict::OneOfThem(Error::store(text, false))
+        Verdict::OneCallFailed(Error::store(text, false))
     }
 }
 

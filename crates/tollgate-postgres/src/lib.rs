@@ -77,6 +77,7 @@ mod connection;
 mod failure;
 mod hits;
 mod key;
+mod pace;
 mod queue;
 mod schema;
 mod target;
@@ -91,7 +92,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate::shared::{Ask, Guard, Mode, SharedStore, try_write};
-use tollgate::{Decision, Error, ErrorKind, KeyRef, Limit, OwnedKey, Timestamp};
+use tollgate::{
+    Clock, Decision, Error, ErrorKind, KeyRef, Limit, OwnedKey, SystemClock, Timestamp,
+};
 
 use command::{Act, Call, Part, Rule};
 use key::Keys;
@@ -157,7 +160,7 @@ impl Postgres {
     async fn reachable(&self) -> Result<(), Error> {
         for worker in &self.inner.workers {
             let nothing = Call { parts: Vec::new(), mode: Mode::Each, at: None };
-            worker.ask(vec![nothing]).await?;
+            worker.decide(vec![nothing], Timestamp::MAX).await?;
         }
         Ok(())
     }
@@ -219,17 +222,22 @@ impl Inner {
         in_order().find(|worker| worker.is_up()).unwrap_or(&self.workers[first])
     }
 
-    /// Asks all calls; their decisions in order. Very many go one piece after another.
-    async fn ask(&self, mut calls: Vec<Call>) -> Result<Vec<Decision>, Error> {
+    /// Decides all calls in their order. More than fit one statement go in several, one after
+    /// another.
+    async fn decide(
+        &self,
+        mut calls: Vec<Call>,
+        deadline: Timestamp,
+    ) -> Result<Vec<Decision>, Error> {
         let first = calls.iter().flat_map(|call| &call.parts).next();
         let worker = self.worker(first.map_or(&[], |part| &part.key));
         if calls.len() <= queue::BATCH {
-            return worker.ask(calls).await;
+            return worker.decide(calls, deadline).await;
         }
         let mut decisions = Vec::with_capacity(calls.len());
         while !calls.is_empty() {
             let later = calls.split_off(calls.len().min(queue::BATCH));
-            let piece = worker.ask(std::mem::replace(&mut calls, later)).await;
+            let piece = worker.decide(std::mem::replace(&mut calls, later), deadline).await;
             let first = decisions.is_empty();
             decisions.extend(piece.map_err(|error| if first { error } else { in_part(error) })?);
         }
@@ -261,6 +269,17 @@ impl SharedStore for Postgres {
         mode: Mode,
         at: Option<Timestamp>,
     ) -> impl Future<Output = Result<Vec<Decision>, Error>> + Send + use<> {
+        self.ask_within(asks, mode, at, Duration::MAX)
+    }
+
+    fn ask_within(
+        &self,
+        asks: &[Ask<'_, Prepared>],
+        mode: Mode,
+        at: Option<Timestamp>,
+        deadline: Duration,
+    ) -> impl Future<Output = Result<Vec<Decision>, Error>> + Send + use<> {
+        let deadline = SystemClock::new().now() + deadline;
         let part = |ask: &Ask<'_, Prepared>| ask.prepared.part(ask.key, Act::Op(ask.op));
         let calls = match mode {
             Mode::Together => vec![Call { parts: asks.iter().map(part).collect(), mode, at }],
@@ -271,7 +290,7 @@ impl SharedStore for Postgres {
         let inner = Arc::clone(&self.inner);
         async move {
             command::check_time(at)?;
-            inner.ask(calls).await
+            inner.decide(calls, deadline).await
         }
     }
 
@@ -287,7 +306,7 @@ impl SharedStore for Postgres {
         let inner = Arc::clone(&self.inner);
         async move {
             command::check_time(at)?;
-            let resets = inner.ask(calls).await?;
+            let resets = inner.decide(calls, Timestamp::MAX).await?;
             Ok(resets.iter().any(Decision::allowed))
         }
     }

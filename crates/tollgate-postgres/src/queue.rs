@@ -1,65 +1,80 @@
-//! What waits to be asked, how it becomes statements, and what comes of them.
+//! The calls that wait for a connection: which of them become its next statement, and what their
+//! callers are told. Pure but for the reply channels: the time is an argument.
+//!
+//! Requests are sent in the order of their arrival, with one exception: a request waits while a
+//! statement under way, or a request that waits before it, has one of its keys. So hits on one key
+//! are decided in order even when a statement has to be sent again.
+//!
+//! A request that was sent can be charged though its caller has left. Therefore a request whose
+//! answer would probably come after its deadline is not sent.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
+use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tokio_postgres::SimpleQueryRow;
-use tollgate::{Decision, Error, ErrorKind};
+use tollgate::{Decision, Error, ErrorKind, Timestamp};
 
-use crate::command::{self, Answer, Call, Outcome};
+use crate::command::{self, Answer, Call, CallResult};
 use crate::connection::{Connection, first_value, limited};
-use crate::failure::{self, Rolled, Verdict};
+use crate::failure::{self, RollbackCause, Verdict};
 use crate::hits::Hits;
+use crate::pace::{DEPTH, Pace};
 
-/// Statements are given twice the time after each timeout, up to this.
-const LONGEST: Duration = Duration::from_secs(30);
+/// The timeout of a statement doubles with each retry, up to this.
+const LONGEST_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Parts in one statement: a longer one would hold up others.
 pub(crate) const BATCH: usize = 256;
 
+/// Requests that may wait for keys under way. Further ones wait in the channel.
+const MAX_BLOCKED: usize = 4096;
+
+pub(crate) type Reply<T> = oneshot::Sender<Result<T, Error>>;
+
 #[derive(Debug)]
 pub(crate) enum Job {
-    Ask(Waiting),
-    Run(Running),
+    Decide(Request),
+    Run(Statement),
 }
 
-/// What somebody asks in one go and waits for. It is never divided among statements that run at the
-/// same time, so that its calls are decided in their order.
+/// The calls of one caller. They are never divided among statements that run at the same time, so
+/// that they are decided in their order.
 #[derive(Debug)]
-pub(crate) struct Waiting {
+pub(crate) struct Request {
     calls: Vec<Call>,
-    answer: oneshot::Sender<Result<Vec<Decision>, Error>>,
-    /// What is known so far, for each call.
+    reply: Reply<Vec<Decision>>,
+    /// The decisions known so far, for each call.
     decided: Vec<Option<Vec<Decision>>>,
+    /// When its caller stops waiting.
+    deadline: Timestamp,
     /// How long its statement may take.
     timeout: Duration,
-    /// Somebody else may hold a row of it: it must not make others wait.
+    /// Another session may hold one of its rows: its statement must not wait for rows.
     locked: bool,
-    /// It holds something else than plain hits, or hits of which some may be denied.
+    /// It has calls that are not plain hits, or hits of which only some may be allowed.
     not_plain: bool,
-    /// It may be the one for which others failed.
+    /// It may be the one that made a batch fail: it is sent in a statement of its own.
     alone: bool,
 }
 
-/// A statement of its own, and who waits for it.
+/// A statement that decides nothing, and its caller.
 #[derive(Debug)]
-pub(crate) struct Running {
-    pub(crate) statement: String,
+pub(crate) struct Statement {
+    pub(crate) sql: String,
     pub(crate) timeout: Duration,
-    pub(crate) answer: oneshot::Sender<Result<Option<String>, Error>>,
+    pub(crate) reply: Reply<Option<String>>,
 }
 
-impl Waiting {
-    pub(crate) fn new(
-        calls: Vec<Call>,
-        answer: oneshot::Sender<Result<Vec<Decision>, Error>>,
-    ) -> Self {
+impl Request {
+    pub(crate) fn new(calls: Vec<Call>, deadline: Timestamp, reply: Reply<Vec<Decision>>) -> Self {
         let decided = calls.iter().map(|_| None).collect();
-        Waiting {
+        Request {
             calls,
-            answer,
+            reply,
             decided,
+            deadline,
             timeout: Duration::ZERO,
             locked: false,
             not_plain: false,
@@ -67,25 +82,29 @@ impl Waiting {
         }
     }
 
-    /// What is still to be asked.
+    /// The calls that are not decided yet.
     fn open(&self) -> impl Iterator<Item = &Call> + Clone {
         self.calls.iter().zip(&self.decided).filter(|(_, d)| d.is_none()).map(|(call, _)| call)
+    }
+
+    fn keys(&self) -> impl Iterator<Item = &[u8]> {
+        self.calls.iter().flat_map(|call| &call.parts).map(|part| &part.key[..])
     }
 
     fn parts(&self) -> usize {
         self.calls.iter().map(|call| call.parts.len()).sum()
     }
 
-    /// Takes what came of its open calls. Gives itself back if some of them are still open.
-    fn settle(mut self, answer: &mut Answer) -> Option<Waiting> {
+    /// Takes the results of its open calls. Returns itself if some of them are still open.
+    fn settle(mut self, answer: &mut Answer) -> Option<Request> {
         let open = self.calls.iter().zip(&mut self.decided).filter(|(_, d)| d.is_none());
         let mut failed = None;
         for (call, decided) in open {
             match answer.next(call) {
-                Outcome::Decided(decisions) => *decided = Some(decisions),
-                Outcome::Failed(error) => failed = Some(error),
-                Outcome::Locked => self.locked = true,
-                Outcome::NotPlain => self.not_plain = true,
+                CallResult::Decided(decisions) => *decided = Some(decisions),
+                CallResult::Failed(error) => failed = Some(error),
+                CallResult::Locked => self.locked = true,
+                CallResult::NotPlain => self.not_plain = true,
             }
         }
         if let Some(error) = failed {
@@ -95,12 +114,12 @@ impl Waiting {
         if self.decided.iter().any(Option::is_none) {
             return Some(self);
         }
-        let _ = self.answer.send(Ok(self.decided.into_iter().flatten().flatten().collect()));
+        let _ = self.reply.send(Ok(self.decided.into_iter().flatten().flatten().collect()));
         None
     }
 
     fn fail(self, error: Error) {
-        // What is surely not executed must be true of all its calls.
+        // "Not executed" must be true of all its calls.
         let executed = self.decided.iter().any(Option::is_some);
         let error = match error.kind() {
             ErrorKind::Unavailable if executed => {
@@ -108,52 +127,73 @@ impl Waiting {
             }
             _ => error,
         };
-        let _ = self.answer.send(Err(error));
+        let _ = self.reply.send(Err(error));
     }
 }
 
-/// Calls in the order in which they came.
+/// The jobs of one connection.
 pub(crate) struct Queue {
-    jobs: VecDeque<Job>,
-    /// Calls whose rows somebody else holds: they are looked at again after a pause.
-    locked: Vec<Waiting>,
+    /// In the order of their arrival.
+    waiting: VecDeque<Job>,
+    /// Requests that wait until a statement under way ends, because it may have one of their keys.
+    blocked: VecDeque<Request>,
+    /// Hashes of the keys under way, and of those of blocked requests. Two keys with the same hash
+    /// only wait for each other.
+    keys_under_way: HashSet<u64>,
+    keys_blocked: HashSet<u64>,
+    hasher: RandomState,
+    /// Requests whose rows another session holds: they are sent again after a pause.
+    locked: Vec<Request>,
     timeout: Duration,
+    pace: Pace,
     /// Statements that succeeded.
     answered: u64,
     /// The error of the last statement that was refused.
     refusal: Option<Error>,
 }
 
-/// What goes to the server as one statement.
+/// The next statement to send.
+#[derive(Debug)]
 pub(crate) enum Next {
-    Batch(Vec<Waiting>),
-    Run(Running),
+    Batch(Vec<Request>),
+    Run(Statement),
 }
 
-/// What came of it.
-pub(crate) enum Done {
-    /// With what was asked as plain hits, if all was.
-    Batch(Vec<Waiting>, Option<Hits>, Result<Vec<SimpleQueryRow>, Failure>),
-    Run(Running, Result<Vec<SimpleQueryRow>, Failure>),
+/// How a statement ended.
+pub(crate) enum Ended {
+    /// With the hits, if it was a batch of nothing but plain hits.
+    Batch(Vec<Request>, Option<Hits>, Result<Vec<SimpleQueryRow>, Failure>),
+    Run(Statement, Result<Vec<SimpleQueryRow>, Failure>),
 }
 
-/// An error, and whether the connection is of no more use.
+/// An error, and whether the connection can no longer be used.
 pub(crate) struct Failure {
     verdict: Verdict,
     breaks: bool,
 }
 
 impl Queue {
-    /// `timeout` is what a statement may take at first.
+    /// `timeout` is how long a statement may take at first.
     pub(crate) fn new(timeout: Duration) -> Queue {
-        Queue { jobs: VecDeque::new(), locked: Vec::new(), timeout, answered: 0, refusal: None }
+        Queue {
+            waiting: VecDeque::new(),
+            blocked: VecDeque::new(),
+            keys_under_way: HashSet::new(),
+            keys_blocked: HashSet::new(),
+            hasher: RandomState::new(),
+            locked: Vec::new(),
+            timeout,
+            pace: Pace::default(),
+            answered: 0,
+            refusal: None,
+        }
     }
 
     pub(crate) fn push(&mut self, mut job: Job) {
-        if let Job::Ask(waiting) = &mut job {
-            waiting.timeout = self.timeout;
+        if let Job::Decide(request) = &mut job {
+            request.timeout = self.timeout;
         }
-        self.jobs.push_back(job);
+        self.waiting.push_back(job);
     }
 
     /// How many statements have succeeded so far.
@@ -166,155 +206,210 @@ impl Queue {
         self.refusal.take()
     }
 
-    pub(crate) fn is_ready(&self) -> bool {
-        !self.jobs.is_empty()
-    }
-
-    pub(crate) fn is_locked(&self) -> bool {
+    pub(crate) fn has_locked(&self) -> bool {
         !self.locked.is_empty()
     }
 
-    /// Has the calls whose rows were held looked at again.
-    pub(crate) fn unlock(&mut self) {
+    /// Sends the requests whose rows were locked again.
+    pub(crate) fn retry_locked(&mut self) {
         let locked = std::mem::take(&mut self.locked);
-        self.first(locked);
+        self.push_front(locked);
     }
 
-    /// Puts calls before all others, in their order.
-    fn first(&mut self, waiting: Vec<Waiting>) {
-        for waiting in waiting.into_iter().rev() {
-            self.jobs.push_front(Job::Ask(waiting));
+    /// Puts requests before all others, in their order.
+    fn push_front(
+        &mut self,
+        requests: impl IntoIterator<IntoIter: DoubleEndedIterator<Item = Request>>,
+    ) {
+        for request in requests.into_iter().rev() {
+            self.waiting.push_front(Job::Decide(request));
         }
     }
 
     pub(crate) fn fail_all(&mut self, error: &Error) {
-        self.unlock();
-        for job in self.jobs.drain(..) {
+        self.unblock();
+        self.retry_locked();
+        for job in self.waiting.drain(..) {
             match job {
-                Job::Ask(waiting) => waiting.fail(error.clone()),
-                Job::Run(running) => drop(running.answer.send(Err(error.clone()))),
+                Job::Decide(request) => request.fail(error.clone()),
+                Job::Run(statement) => drop(statement.reply.send(Err(error.clone()))),
             }
         }
     }
 
-    /// The next statement: all calls that wait, up to a bound. Who has left is not asked for.
-    pub(crate) fn next(&mut self) -> Option<Next> {
-        let mut batch: Vec<Waiting> = Vec::new();
+    /// When the next statement may be sent. `None`: not before one under way has ended.
+    pub(crate) fn next_at(&self) -> Option<Timestamp> {
+        if self.blocked.len() >= MAX_BLOCKED { None } else { self.pace.next_at() }
+    }
+
+    /// The next statement, if one may be sent now: all requests that can go, up to a bound.
+    pub(crate) fn next(&mut self, now: Timestamp) -> Option<Next> {
+        if self.next_at().is_none_or(|at| at > now) {
+            return None;
+        }
+        // An idle connection sends all, so that one slow statement does not stop the others for
+        // ever.
+        let answered_at = if self.pace.is_idle() { now } else { self.pace.answered_at(now) };
+        let mut batch: Vec<Request> = Vec::new();
         let mut parts = 0;
-        while let Some(job) = self.jobs.pop_front() {
+        while let Some(job) = self.waiting.pop_front() {
             match job {
-                Job::Ask(waiting) if waiting.answer.is_closed() => {}
-                Job::Run(running) if batch.is_empty() => return Some(Next::Run(running)),
-                Job::Ask(waiting)
+                Job::Run(statement) if batch.is_empty() => {
+                    self.pace.sent(now);
+                    return Some(Next::Run(statement));
+                }
+                Job::Decide(request) if request.reply.is_closed() => {}
+                Job::Decide(request) if request.deadline < answered_at => {
+                    let left = request.deadline.since(now);
+                    let time = answered_at.since(now);
+                    request.fail(Error::overloaded(format!(
+                        "the deadline is in {left:?}, an answer takes {time:?}"
+                    )));
+                }
+                Job::Decide(request) if self.is_blocked(&request) => self.block(request),
+                Job::Decide(request)
                     if batch.is_empty()
-                        || (parts + waiting.parts() <= BATCH
-                            && !waiting.alone
+                        || (parts + request.parts() <= BATCH
+                            && !request.alone
                             && !batch[0].alone) =>
                 {
-                    parts += waiting.parts();
-                    batch.push(waiting);
+                    parts += request.parts();
+                    batch.push(request);
                 }
                 job => {
-                    self.jobs.push_front(job);
+                    self.waiting.push_front(job);
                     break;
                 }
             }
         }
-        (!batch.is_empty()).then_some(Next::Batch(batch))
+        if batch.is_empty() {
+            return None;
+        }
+        let keys = batch.iter().flat_map(Request::keys);
+        self.keys_under_way.extend(keys.map(|key| self.hasher.hash_one(key)));
+        self.pace.sent(now);
+        Some(Next::Batch(batch))
     }
 
-    /// Answers who can be answered, and puts back who is to be asked again. True if the connection
-    /// is broken.
-    pub(crate) fn settle(&mut self, done: Done) -> bool {
-        match done {
-            Done::Run(running, result) => {
-                let breaks = result.as_ref().is_err_and(|failure| failure.breaks);
-                self.answered += u64::from(result.is_ok());
-                if let Err(Failure { verdict: Verdict::Refused(error), .. }) = &result {
-                    self.refusal = Some(error.clone());
-                }
-                let result = result.map(|rows| first_value(&rows));
-                let _ = running.answer.send(result.map_err(|failure| failure.verdict.error()));
-                breaks
+    fn is_blocked(&self, request: &Request) -> bool {
+        let is_taken = |key| {
+            let hash = self.hasher.hash_one(key);
+            self.keys_under_way.contains(&hash) || self.keys_blocked.contains(&hash)
+        };
+        !self.pace.is_idle() && request.keys().any(is_taken)
+    }
+
+    fn block(&mut self, request: Request) {
+        self.keys_blocked.extend(request.keys().map(|key| self.hasher.hash_one(key)));
+        self.blocked.push_back(request);
+    }
+
+    fn unblock(&mut self) {
+        self.keys_blocked.clear();
+        let blocked = std::mem::take(&mut self.blocked);
+        self.push_front(blocked);
+    }
+
+    /// Answers the callers of a statement, or queues their requests again. `took` is the time since
+    /// it was sent. True if the connection is broken.
+    pub(crate) fn settle(&mut self, ended: Ended, took: Duration) -> bool {
+        let (result, breaks) = match &ended {
+            Ended::Batch(_, _, result) | Ended::Run(_, result) => {
+                (result, result.as_ref().is_err_and(|failure| failure.breaks))
             }
-            Done::Batch(batch, hits, Ok(rows)) => {
-                self.answered += 1;
-                self.answer(batch, hits, &rows);
-                false
-            }
-            Done::Batch(batch, _, Err(Failure { verdict, breaks })) => {
-                if let Verdict::Refused(error) = &verdict {
-                    self.refusal = Some(error.clone());
-                }
-                self.failed(batch, verdict);
-                breaks
+        };
+        if let Err(Failure { verdict: Verdict::Refused(error), .. }) = result {
+            self.refusal = Some(error.clone());
+        }
+        self.answered += u64::from(result.is_ok());
+        self.pace.ended(result.is_ok().then_some(took));
+        if let Ended::Batch(batch, ..) = &ended {
+            for key in batch.iter().flat_map(Request::keys) {
+                self.keys_under_way.remove(&self.hasher.hash_one(key));
             }
         }
+        self.unblock();
+        match ended {
+            Ended::Run(statement, result) => {
+                let result = result.map(|rows| first_value(&rows));
+                let _ = statement.reply.send(result.map_err(|failure| failure.verdict.error()));
+            }
+            Ended::Batch(batch, hits, Ok(rows)) => self.answer(batch, hits, &rows),
+            Ended::Batch(batch, _, Err(failure)) => self.failed(batch, failure.verdict),
+        }
+        breaks
     }
 
-    fn answer(&mut self, batch: Vec<Waiting>, hits: Option<Hits>, rows: &[SimpleQueryRow]) {
+    fn answer(&mut self, batch: Vec<Request>, hits: Option<Hits>, rows: &[SimpleQueryRow]) {
         let answer = match hits {
             Some(hits) => Some(Answer::Hits(hits.decisions(rows).into_iter())),
             None => Answer::steps(rows),
         };
-        // Somebody else made one of the keys first.
-        let Some(mut answer) = answer else { return self.first(batch) };
-        let open = batch.into_iter().filter_map(|waiting| waiting.settle(&mut answer));
-        let (locked, open) = open.partition(|waiting| waiting.locked);
-        self.locked.extend::<Vec<_>>(locked);
-        self.first(open);
+        // Another session inserted one of the keys first.
+        let Some(mut answer) = answer else { return self.push_front(batch) };
+        let open = batch.into_iter().filter_map(|request| request.settle(&mut answer));
+        let (locked, open): (Vec<_>, Vec<_>) = open.partition(|request| request.locked);
+        self.locked.extend(locked);
+        self.push_front(open);
     }
 
-    fn failed(&mut self, mut batch: Vec<Waiting>, verdict: Verdict) {
+    fn failed(&mut self, mut batch: Vec<Request>, verdict: Verdict) {
         match verdict {
-            Verdict::Again(rolled, text) => {
-                tracing::debug!(text, "rolled back, asking again");
-                for waiting in &mut batch {
-                    waiting.timeout = (waiting.timeout * 2).min(LONGEST);
-                    waiting.locked |= rolled == Rolled::Lock;
+            Verdict::Retry(cause, text) => {
+                tracing::debug!(text, "statement was rolled back, sending it again");
+                for request in &mut batch {
+                    request.timeout = (request.timeout * 2).min(LONGEST_TIMEOUT);
+                    request.locked |= cause == RollbackCause::Lock;
                 }
-                self.first(batch);
+                self.push_front(batch);
             }
-            Verdict::OneOfThem(_) if batch.len() > 1 => {
-                batch.iter_mut().for_each(|waiting| waiting.alone = true);
-                self.first(batch);
+            Verdict::OneCallFailed(_) if batch.len() > 1 => {
+                batch.iter_mut().for_each(|request| request.alone = true);
+                self.push_front(batch);
             }
-            Verdict::OneOfThem(error) | Verdict::Refused(error) | Verdict::Lost(error) => {
-                batch.into_iter().for_each(|waiting| waiting.fail(error.clone()));
+            Verdict::OneCallFailed(error) | Verdict::Refused(error) | Verdict::Lost(error) => {
+                batch.into_iter().for_each(|request| request.fail(error.clone()));
             }
         }
     }
 }
 
 impl Next {
-    /// `patience` is how long it may be on its way, beside the time that the server may take for
-    /// it. Then the connection is dead.
+    /// Sends the statement and waits for its answer. `silence` is how long the answer may take
+    /// beyond the time that the server has for it and for the statements before it. After that the
+    /// connection is dead.
     pub(crate) async fn execute(
         self,
         connection: &Connection,
         schema: &str,
-        patience: Duration,
-    ) -> Done {
+        silence: Duration,
+    ) -> Ended {
         match self {
-            Next::Run(running) => {
-                let sql = limited(running.timeout, running.timeout, &running.statement);
-                let result = send(connection, running.timeout + patience, &sql).await;
-                Done::Run(running, result)
+            Next::Run(statement) => {
+                let Statement { sql, timeout, .. } = &statement;
+                let sql = limited(*timeout, *timeout, sql);
+                let result =
+                    send(connection, timeout.saturating_mul(DEPTH).saturating_add(silence), &sql)
+                        .await;
+                Ended::Run(statement, result)
             }
             Next::Batch(batch) => {
-                let skip = batch.iter().any(|waiting| waiting.locked);
-                let calls = || batch.iter().flat_map(Waiting::open);
-                let is_plain = !batch.iter().any(|waiting| waiting.locked || waiting.not_plain);
+                let skip_locked = batch.iter().any(|request| request.locked);
+                let calls = || batch.iter().flat_map(Request::open);
+                let is_plain = !batch.iter().any(|request| request.locked || request.not_plain);
                 let hits = is_plain.then(|| Hits::of(schema, calls())).flatten();
                 let statement = match &hits {
                     Some(hits) => hits.statement(),
-                    None => &command::statement(schema, skip, calls()),
+                    None => &command::statement(schema, skip_locked, calls()),
                 };
-                let timeout = batch.iter().map(|w| w.timeout).max().unwrap_or(LONGEST);
-                // So that there is time left to ask for the others, when somebody else holds a row.
+                let timeout = batch.iter().map(|r| r.timeout).max().unwrap_or(LONGEST_TIMEOUT);
+                // Half for locks, so that there is time left to send the other calls again when
+                // another session holds a row.
                 let sql = limited(timeout, timeout / 2, statement);
-                let result = send(connection, timeout + patience, &sql).await;
-                Done::Batch(batch, hits, result)
+                let result =
+                    send(connection, timeout.saturating_mul(DEPTH).saturating_add(silence), &sql)
+                        .await;
+                Ended::Batch(batch, hits, result)
             }
         }
     }
@@ -334,5 +429,132 @@ async fn send(
             let error = Error::lost(format!("silence for {longest:?}"));
             Err(Failure { verdict: Verdict::Lost(error), breaks: true })
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use tollgate::Limit;
+    use tollgate::algorithm::Op;
+    use tollgate::shared::Mode;
+
+    use super::*;
+    use crate::command::{Act, Part, Rule};
+
+    type Replied = oneshot::Receiver<Result<Vec<Decision>, Error>>;
+
+    const MILLI: Duration = Duration::from_millis(1);
+
+    fn at(millis: u64) -> Timestamp {
+        Timestamp::from_micros(millis * 1_000)
+    }
+
+    /// A queue in front of a server that answers after 20 ms.
+    fn queue() -> Queue {
+        let mut queue = Queue::new(100 * MILLI);
+        let _reply = push(&mut queue, &["first"], 1_000);
+        let first = batch(&mut queue, 0);
+        succeed(&mut queue, first);
+        queue
+    }
+
+    fn push(queue: &mut Queue, keys: &[&str], deadline: u64) -> Replied {
+        let rule = Arc::new(Rule::new(&Limit::per_second(5).build().unwrap()));
+        let part = |key: &&str| Part {
+            key: key.as_bytes().to_vec(),
+            rule: Arc::clone(&rule),
+            act: Act::Op(Op::Hit(1)),
+        };
+        let call = |key| Call { parts: vec![part(key)], mode: Mode::Each, at: None };
+        let (reply, replied) = oneshot::channel();
+        let calls = keys.iter().map(call).collect();
+        queue.push(Job::Decide(Request::new(calls, at(deadline), reply)));
+        replied
+    }
+
+    /// The requests that are sent at that time.
+    fn batch(queue: &mut Queue, millis: u64) -> Vec<Request> {
+        match queue.next(at(millis)) {
+            Some(Next::Batch(batch)) => batch,
+            other => panic!("{other:?} instead of a batch"),
+        }
+    }
+
+    fn keys(batch: &[Request]) -> Vec<&str> {
+        batch.iter().flat_map(Request::keys).map(|key| std::str::from_utf8(key).unwrap()).collect()
+    }
+
+    fn succeed(queue: &mut Queue, batch: Vec<Request>) {
+        assert!(!queue.settle(Ended::Batch(batch, None, Ok(Vec::new())), 20 * MILLI));
+    }
+
+    fn roll_back(queue: &mut Queue, batch: Vec<Request>) {
+        let verdict = Verdict::Retry(RollbackCause::Conflict, "rolled back".into());
+        let failure = Failure { verdict, breaks: false };
+        assert!(!queue.settle(Ended::Batch(batch, None, Err(failure)), 20 * MILLI));
+    }
+
+    #[test]
+    fn a_request_that_cannot_be_answered_in_time_is_not_sent() {
+        let mut queue = queue();
+        let _replies = [push(&mut queue, &["under way"], 200)];
+        let under_way = batch(&mut queue, 100);
+        let mut late = push(&mut queue, &["late"], 124);
+        let mut in_time = push(&mut queue, &["in time"], 126);
+        let sent = batch(&mut queue, 105);
+        assert_eq!(keys(&sent), ["in time"]);
+        let error = late.try_recv().unwrap().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "surely not executed: {error}");
+        assert!(in_time.try_recv().is_err(), "no reply yet");
+        succeed(&mut queue, under_way);
+    }
+
+    #[test]
+    fn an_idle_connection_sends_all_so_that_it_sees_when_the_server_is_faster_again() {
+        let mut queue = queue();
+        let _reply = push(&mut queue, &["key"], 110);
+        assert_eq!(keys(&batch(&mut queue, 100)), ["key"]);
+    }
+
+    #[test]
+    fn a_request_whose_caller_has_left_is_not_sent() {
+        let mut queue = queue();
+        drop(push(&mut queue, &["left"], 200));
+        let _reply = push(&mut queue, &["waits"], 200);
+        assert_eq!(keys(&batch(&mut queue, 100)), ["waits"]);
+    }
+
+    #[test]
+    fn the_next_statement_is_sent_before_the_answer_to_the_last_one() {
+        let mut queue = queue();
+        let replies = ["a", "b", "c"].map(|key| {
+            let reply = push(&mut queue, &[key], 500);
+            (reply, queue.next(at(100)).is_some())
+        });
+        assert_eq!(replies.each_ref().map(|(_, sent)| *sent), [true, false, false]);
+        assert_eq!(queue.next_at(), Some(at(105)));
+        assert_eq!(keys(&batch(&mut queue, 105)), ["b", "c"], "they waited and go together");
+    }
+
+    #[test]
+    fn requests_on_one_key_are_sent_in_order_even_when_a_statement_is_sent_again() {
+        let mut queue = queue();
+        let mut replies = vec![push(&mut queue, &["a"], 500)];
+        let first = batch(&mut queue, 100);
+        // The second waits for the first, and the third for the second.
+        for keys in [&["a", "b"][..], &["b"], &["c"]] {
+            replies.push(push(&mut queue, keys, 500));
+        }
+        let other = batch(&mut queue, 110);
+        assert_eq!(keys(&other), ["c"]);
+        roll_back(&mut queue, first);
+        replies.push(push(&mut queue, &["a"], 500));
+        assert_eq!(keys(&batch(&mut queue, 120)), ["a", "a", "b", "b", "a"]);
+        replies.push(push(&mut queue, &["c"], 500));
+        assert!(queue.next(at(130)).is_none(), "c is still under way");
+        succeed(&mut queue, other);
+        assert_eq!(keys(&batch(&mut queue, 130)), ["c"]);
     }
 }

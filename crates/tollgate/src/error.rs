@@ -26,6 +26,7 @@ enum Reason {
     Unsupported { limit: String, why: String },
     Request(String),
     Unavailable(String),
+    Overloaded(String),
     Lost(String),
     Store { what: String, transient: bool },
 }
@@ -86,6 +87,17 @@ impl Error {
         Error(Reason::Unavailable(what.into()))
     }
 
+    /// The store gets more calls than it can answer in time and was not sent this one: for stores.
+    /// [`ErrorKind::Unavailable`], but no breaker opens, because the store answers other calls.
+    ///
+    /// ```
+    /// use tollgate::{Error, ErrorKind};
+    /// assert_eq!(Error::overloaded("300 calls wait").kind(), ErrorKind::Unavailable);
+    /// ```
+    pub fn overloaded(what: impl Into<String>) -> Self {
+        Error(Reason::Overloaded(what.into()))
+    }
+
     /// The store was asked and may have executed the call, but its answer did not come: for stores.
     /// Such a call is never sent again.
     ///
@@ -117,9 +129,10 @@ impl Error {
     #[must_use]
     pub fn detail(&self) -> String {
         match &self.0 {
-            Reason::Unavailable(what) | Reason::Lost(what) | Reason::Store { what, .. } => {
-                what.clone()
-            }
+            Reason::Unavailable(what)
+            | Reason::Overloaded(what)
+            | Reason::Lost(what)
+            | Reason::Store { what, .. } => what.clone(),
             _ => self.to_string(),
         }
     }
@@ -133,7 +146,7 @@ impl Error {
     #[must_use]
     pub fn is_transient(&self) -> bool {
         match self.0 {
-            Reason::Unavailable(_) | Reason::Lost(_) => true,
+            Reason::Unavailable(_) | Reason::Overloaded(_) | Reason::Lost(_) => true,
             Reason::Store { transient, .. } => transient,
             Reason::Limit(_) | Reason::Unsupported { .. } | Reason::Request(_) => false,
         }
@@ -141,7 +154,15 @@ impl Error {
 
     /// Whether the store is to blame, not the call.
     pub(crate) fn is_of_store(&self) -> bool {
-        matches!(self.0, Reason::Unavailable(_) | Reason::Lost(_) | Reason::Store { .. })
+        matches!(
+            self.0,
+            Reason::Unavailable(_) | Reason::Overloaded(_) | Reason::Lost(_) | Reason::Store { .. }
+        )
+    }
+
+    /// Whether the call was not sent because the store gets too many.
+    pub(crate) fn is_overload(&self) -> bool {
+        matches!(self.0, Reason::Overloaded(_))
     }
 
     /// What kind of error it is.
@@ -156,7 +177,7 @@ impl Error {
             Reason::Limit(_) => ErrorKind::Limit,
             Reason::Unsupported { .. } => ErrorKind::Unsupported,
             Reason::Request(_) => ErrorKind::Request,
-            Reason::Unavailable(_) => ErrorKind::Unavailable,
+            Reason::Unavailable(_) | Reason::Overloaded(_) => ErrorKind::Unavailable,
             Reason::Lost(_) => ErrorKind::Lost,
             Reason::Store { .. } => ErrorKind::Store,
         }
@@ -169,6 +190,7 @@ impl fmt::Display for Error {
             Reason::Limit(error) => error.fmt(f),
             Reason::Unsupported { limit, why } => write!(f, "limit {limit}: {why}"),
             Reason::Unavailable(what) => write!(f, "store not available: {what}"),
+            Reason::Overloaded(what) => write!(f, "store not available: it is overloaded: {what}"),
             Reason::Lost(what) => write!(f, "no answer from the store: {what}"),
             Reason::Store { what, .. } => write!(f, "error of the store: {what}"),
             Reason::Request(what) => f.write_str(what),

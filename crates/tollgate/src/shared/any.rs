@@ -42,6 +42,7 @@ trait Erased: Debug + Send + Sync {
         asks: &[Ask<'_, AnyPrepared>],
         mode: Mode,
         at: Option<Timestamp>,
+        deadline: Option<Duration>,
     ) -> Boxed<Result<Vec<Decision>, Error>>;
     fn at_once(
         &self,
@@ -108,13 +109,17 @@ impl<S: SharedStore> Erased for S {
         asks: &[Ask<'_, AnyPrepared>],
         mode: Mode,
         at: Option<Timestamp>,
+        deadline: Option<Duration>,
     ) -> Boxed<Result<Vec<Decision>, Error>> {
         let own = asks
             .iter()
             .map(|&Ask { prepared, key, op }| Ok(Ask { prepared: prepared.of::<S>()?, key, op }));
-        match own.collect::<Result<Vec<_>, _>>() {
-            Ok(asks) => Box::pin(SharedStore::ask(self, &asks, mode, at)),
-            Err(error) => failed(error),
+        match (own.collect::<Result<Vec<_>, _>>(), deadline) {
+            (Ok(asks), None) => Box::pin(SharedStore::ask(self, &asks, mode, at)),
+            (Ok(asks), Some(deadline)) => {
+                Box::pin(SharedStore::ask_within(self, &asks, mode, at, deadline))
+            }
+            (Err(error), _) => failed(error),
         }
     }
 
@@ -217,7 +222,17 @@ impl SharedStore for AnyStore {
         mode: Mode,
         at: Option<Timestamp>,
     ) -> impl Future<Output = Result<Vec<Decision>, Error>> + Send + use<> {
-        self.0.ask(asks, mode, at)
+        self.0.ask(asks, mode, at, None)
+    }
+
+    fn ask_within(
+        &self,
+        asks: &[Ask<'_, AnyPrepared>],
+        mode: Mode,
+        at: Option<Timestamp>,
+        deadline: Duration,
+    ) -> impl Future<Output = Result<Vec<Decision>, Error>> + Send + use<> {
+        self.0.ask(asks, mode, at, Some(deadline))
     }
 
     fn at_once(

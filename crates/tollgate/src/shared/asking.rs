@@ -301,7 +301,7 @@ impl<S: SharedStore> Limits<S> {
         // Ends without a decision, so that what is remembered of the key is dropped.
         let _call = Call::new(self, terms, key);
         let lane = key.with_key(|key| self.lane(key));
-        let begin = || key.with_key(|key| self.store.reset(&self.prepared, key, terms.at));
+        let begin = |_| key.with_key(|key| self.store.reset(&self.prepared, key, terms.at));
         let was_there = guard::call(&self.store, lane, terms.deadline, begin).await?;
         if let Some(fallback) = &self.fallback {
             key.with_key(|key| fallback.reset(key));
@@ -340,13 +340,13 @@ impl<S: SharedStore> Limits<S> {
     ) -> Result<Vec<Decision>, Error> {
         let terms = self.settle(terms, key).await?;
         let lane = key.with_key(|key| self.lane(key));
-        let begin = || {
+        let begin = |deadline| {
             key.with_key(|key| {
                 let ask = |(index, prepared)| Ask { prepared, key, op: op(index) };
                 let asks: Vec<_> = self.prepared.iter().enumerate().map(ask).collect();
                 let several_hits = asks.len() > 1 && matches!(asks[0].op, Op::Hit(_));
                 let mode = if several_hits { Mode::Together } else { Mode::Each };
-                self.store.ask(&asks, mode, terms.at)
+                self.store.ask_within(&asks, mode, terms.at, deadline)
             })
         };
         guard::call(&self.store, lane, terms.deadline, begin).await

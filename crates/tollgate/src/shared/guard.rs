@@ -228,14 +228,14 @@ pub(crate) async fn call<S: SharedStore, T, F>(
     store: &S,
     lane: usize,
     deadline: Duration,
-    begin: impl FnOnce() -> F,
+    begin: impl FnOnce(Duration) -> F,
 ) -> Result<T, Error>
 where
     F: Future<Output = Result<T, Error>>,
 {
     let guard = store.guard();
     let pass = Pass::enter(guard, lane, deadline)?;
-    let result = within(store, deadline, begin()).await;
+    let result = within(store, deadline, begin(deadline)).await;
     // Impatience of a caller says nothing about the store.
     let impatient =
         deadline < guard.deadline && matches!(&result, Err(e) if e.kind() == ErrorKind::Lost);
@@ -297,8 +297,8 @@ impl<'a> Pass<'a> {
                 Ok(()) => Ok(pass(false)),
                 Err(bound) => {
                     guard.counters.shed.add();
-                    Err(Error::unavailable(format!(
-                        "it is overloaded: {bound} calls are under way, as many as it answers within the deadline"
+                    Err(Error::overloaded(format!(
+                        "{bound} calls are under way, as many as it answers within the deadline"
                     )))
                 }
             },
@@ -333,6 +333,11 @@ impl<'a> Pass<'a> {
         };
         let turn = match result {
             Err(error) if !error.is_of_store() => return Turn::Nothing,
+            // The store's client did not send the call, so this says nothing about the store.
+            Err(error) if error.is_overload() => {
+                guard.counters.shed.add();
+                return Turn::Nothing;
+            }
             Err(_) if impatient => Turn::Nothing,
             Err(error) if error.kind() != ErrorKind::Store => {
                 let now = guard.now();

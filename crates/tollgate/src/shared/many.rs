@@ -38,10 +38,10 @@ impl<S: SharedStore> Limits<S> {
         let ask = async |lane: usize, indexes: &[usize]| {
             let owned: Vec<_> = indexes.iter().map(|index| OwnedKey::new(&keys[*index])).collect();
             let prepared = &self.prepared[0];
-            let begin = || {
+            let begin = |deadline| {
                 let ask = |key| Ask { prepared, key: OwnedKey::as_ref(key), op: Op::Hit(1) };
                 let asks: Vec<_> = owned.iter().map(ask).collect();
-                self.store.ask(&asks, Mode::Each, terms.at)
+                self.store.ask_within(&asks, Mode::Each, terms.at, deadline)
             };
             guard::call(&self.store, lane, terms.deadline, begin).await
         };

@@ -91,6 +91,19 @@ pub trait SharedStore: Clone + Debug + Send + Sync + 'static {
         at: Option<Timestamp>,
     ) -> impl Future<Output = Result<Vec<Decision>, Error>> + Send + use<Self>;
 
+    /// [`ask`](SharedStore::ask) for a caller who waits no longer than `deadline`. For stores that
+    /// queue calls: a call that cannot be answered in time need not be sent.
+    fn ask_within(
+        &self,
+        asks: &[Ask<'_, Self::Prepared>],
+        mode: Mode,
+        at: Option<Timestamp>,
+        deadline: Duration,
+    ) -> impl Future<Output = Result<Vec<Decision>, Error>> + Send + use<Self> {
+        let _ = deadline;
+        self.ask(asks, mode, at)
+    }
+
     /// One operation on one key, answered at once where that needs no waiting: in process, or with
     /// an allotment in hand. `None`: [`ask`](SharedStore::ask). Always tried first for a limiter of
     /// one limit.

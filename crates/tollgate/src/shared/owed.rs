@@ -222,12 +222,12 @@ impl<S: SharedStore> Limits<S> {
         units: &[u64],
     ) -> Result<Vec<Decision>, Error> {
         let charges = self.prepared.iter().zip(units).filter(|(_, units)| **units > 0);
-        let begin = || {
+        let begin = |deadline| {
             key.with_key(|key| {
                 let ask =
                     |(prepared, units): (_, &u64)| Ask { prepared, key, op: Op::Charge(*units) };
                 let asks: Vec<_> = charges.map(ask).collect();
-                self.store.ask(&asks, Mode::Each, None)
+                self.store.ask_within(&asks, Mode::Each, None, deadline)
             })
         };
         guard::call(&self.store, lane, deadline, begin).await

@@ -78,7 +78,7 @@ pub async fn hit_all_shared<S: SharedStore>(
     let lane = store.lane(asks[0].prepared, asks[0].key);
     let deadline = items.iter().map(|item| item.limits.deadline).min().unwrap_or_default();
     let terms = Terms { at, deadline };
-    let begin = || store.ask(&asks, Mode::Together, at);
+    let begin = |deadline| store.ask_within(&asks, Mode::Together, at, deadline);
     let sent = store.guard().now();
     let calls: Vec<_> =
         items.iter().map(|item| Call::sent(item.limits, terms, &item.key, sent, None)).collect();
