@@ -97,6 +97,21 @@ fn an_error_about_a_key_does_not_open_the_breaker() {
 }
 
 #[test]
+fn a_call_that_is_not_sent_because_of_overload_does_not_open_the_breaker() {
+    let store = Failing::new();
+    let limiter = store.limiter("100/second");
+    store.is_now(Mood::Overloaded);
+    for _ in 0..10 * FAILURES {
+        let error = store.run(limiter.hit("a")).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unavailable);
+    }
+    store.is_now(Mood::Answers);
+    assert!(store.run(limiter.hit("a")).is_ok());
+    let stats = limiter.store_stats();
+    assert_eq!((stats.shed, stats.unavailable), (u64::from(10 * FAILURES), 0));
+}
+
+#[test]
 fn impatience_of_a_caller_does_not_open_the_breaker() {
     let store = Failing::new();
     let limiter = store.limiter("100/second");

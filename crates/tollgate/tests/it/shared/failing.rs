@@ -20,6 +20,8 @@ pub(crate) enum Mood {
     Silent,
     /// Answers with an error about this key.
     Complains,
+    /// Gets too many calls and executes none.
+    Overloaded,
 }
 
 type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -134,6 +136,7 @@ impl Failing {
         let mut answer = Some(match (mood, executed) {
             (_, Some(result)) => result,
             (Mood::Complains, None) => Err(Error::store("what is this key?", false)),
+            (Mood::Overloaded, None) => Err(Error::overloaded("too many calls")),
             (_, None) => Err(Error::unavailable("not there")),
         });
         let shared = Arc::clone(&self.shared);
