@@ -113,6 +113,6 @@ pub(crate) struct Answer {
 
 impl Answer {
     fn of(decision: &Decision) -> Answer {
-        Answer { allowed: decision.allowed(), window: decision.receipt().mark }
+        Answer { allowed: decision.allowed(), window: decision.headline().receipt().mark }
     }
 }

@@ -75,7 +75,7 @@ impl<S: SharedStore> Hit for AtOnce<S> {
             return Ok(decision.allowed());
         }
         let decisions = self.store.ask(&[Ask { prepared, key, op }], Mode::Each, None).await?;
-        Ok(decisions.iter().all(tollgate::Decision::allowed))
+        Ok(decisions.iter().all(tollgate::Outcome::allowed))
     }
 }
 

@@ -1,7 +1,7 @@
 //! Headers: those of a request as `tollgate-http` reads them, and those of a response.
 
 use actix_web::http::header::{HeaderMap, HeaderName, HeaderValue};
-use tollgate_http::{Decider, Gate, Lines, Outcomes, Pass};
+use tollgate_http::{Decider, Gate, Lines, Pass};
 
 /// actix-web has its own map of headers.
 pub(crate) struct Fields<'a>(pub(crate) &'a HeaderMap);

@@ -43,9 +43,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A handler finds what was decided among the extensions of its request: a
-//! [`Decision`](tollgate::Decision), of the limit that binds if there are several, and then all of
-//! them as a [`PolicyDecision`](tollgate::PolicyDecision).
+//! A handler finds the [`Decision`](tollgate::Decision) among the extensions of its request.
 //!
 //! ```
 //! use actix_web::web::ReqData;
@@ -81,6 +79,5 @@ pub use service::RateLimitService;
 
 pub use tollgate_http::{
     Caller, Chooser, Cidr, CidrError, ClientIp, Decider, Draft, Gate, Head, Headers, KeyBy,
-    OnMissing, Outcomes, Reason, RequestKey, Reset, Response, RuleError, Settle, SettleBy,
-    WrittenIn,
+    OnMissing, Reason, RequestKey, Reset, Response, RuleError, Settle, SettleBy, WrittenIn,
 };

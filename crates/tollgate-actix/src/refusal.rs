@@ -7,6 +7,7 @@ use tollgate_http::{Decider, Pass, Reason};
 
 use crate::fields::tell;
 use crate::rate_limit::RateLimit;
+use tollgate::Decision;
 
 pub(crate) type RefusalFn = dyn Fn(&Refusal<'_>) -> HttpResponse + Send + Sync;
 
@@ -52,7 +53,7 @@ pub struct Refusal<'a> {
 /// ```
 #[must_use]
 #[doc(alias = "429")]
-pub fn too_many_requests<D: Decider>(limiter: &D, outcomes: &D::Outcomes) -> HttpResponse {
+pub fn too_many_requests<D: Decider>(limiter: &D, outcomes: &Decision) -> HttpResponse {
     let (head, body) =
         tollgate_http::too_many_requests::<D, String>(limiter, outcomes).into_parts();
     let mut response = HttpResponse::TooManyRequests();

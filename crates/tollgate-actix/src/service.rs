@@ -11,9 +11,7 @@ use actix_web::http::header::HeaderMap;
 use actix_web::http::{Method, StatusCode};
 use actix_web::rt::time::sleep;
 use actix_web::{Error, HttpMessage, HttpResponse, ResponseError};
-use tollgate_http::{
-    Decider, Gate, Head, Outcomes, Pass, Question, Reason, Response, SettleBy, Verdict,
-};
+use tollgate_http::{Decider, Gate, Head, Pass, Question, Reason, Response, SettleBy, Verdict};
 
 use crate::body::Counted;
 use crate::fields::{Fields, tell};
@@ -113,7 +111,6 @@ where
     D: Decider,
 {
     // For a limiter of one limit the two are one.
-    request.extensions_mut().insert(*pass.outcomes().headline());
     request.extensions_mut().insert(pass.outcomes().clone());
     // The body of an answer to HEAD is made, and not sent.
     let sends_body = request.method() != Method::HEAD;

@@ -52,7 +52,7 @@ macro_rules! as_store {
                 asks: &[tollgate::shared::Ask<'_, $crate::Prepared>],
                 mode: tollgate::shared::Mode,
                 at: Option<tollgate::Timestamp>,
-            ) -> impl Future<Output = Result<Vec<tollgate::Decision>, tollgate::Error>> + Send + use<>
+            ) -> impl Future<Output = Result<Vec<tollgate::Outcome>, tollgate::Error>> + Send + use<>
             {
                 self.0.ask(asks, mode, at)
             }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use foldhash::fast::RandomState;
 use tollgate::algorithm::AnyState;
-use tollgate::{Decision, Error, Timestamp};
+use tollgate::{Error, Outcome, Timestamp};
 
 use crate::cache::{CachedCell, MAX_VALUE_BYTES};
 use crate::cells::{Cell, Cells, Change, Name, Swap, Swapped};
@@ -22,7 +22,7 @@ const MAX_PAUSE_MILLIS: u64 = 16;
 /// than the store's clock.
 const GIVEN_TIME_MARGIN: Duration = Duration::from_secs(60);
 
-type Answer = Result<Vec<Decision>, Error>;
+type Answer = Result<Vec<Outcome>, Error>;
 
 /// The result of applying the jobs to copies of the states. Valid only if the swap succeeds.
 struct Draft {

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use tollgate::algorithm::Op;
-use tollgate::{Decision, Error, Timestamp};
+use tollgate::{Error, Outcome, Timestamp};
 
 use crate::Inner;
 use crate::cells::{Cells, Name};
@@ -35,7 +35,7 @@ pub(crate) async fn hit<C: Cells>(
     inner: Arc<Inner<C>>,
     calls: Vec<(Name, CellCall)>,
     at: Option<Timestamp>,
-) -> Result<Vec<Decision>, Error> {
+) -> Result<Vec<Outcome>, Error> {
     let hit = |(name, call): (Name, CellCall)| {
         let CellOp::Op(Op::Hit(cost)) = call.op else { return None };
         Some(Hit { name, call, cost })
@@ -55,12 +55,12 @@ struct Group<C: Cells> {
 
 impl<C: Cells> Group<C> {
     /// Makes one call for each hit; `op` gets the cost of the hit.
-    async fn call_each(&self, op: impl Fn(u64) -> CellOp) -> Vec<Result<Decision, Error>> {
+    async fn call_each(&self, op: impl Fn(u64) -> CellOp) -> Vec<Result<Outcome, Error>> {
         let calls = self.hits.iter().map(|hit| hit.with_op(op(hit.cost)));
         self.inner.call_each(calls, self.at).await
     }
 
-    async fn decide(&self) -> Result<Vec<Decision>, Error> {
+    async fn decide(&self) -> Result<Vec<Outcome>, Error> {
         if !self.likely_fits() {
             let peeked = all_or_error(self.call_each(|cost| CellOp::Op(Op::Peek(cost))).await)?;
             if peeked.iter().any(|decision| !decision.allowed()) {
@@ -68,7 +68,7 @@ impl<C: Cells> Group<C> {
             }
         }
         let tried = self.call_each(CellOp::TryHit).await;
-        if tried.iter().all(|answer| answer.as_ref().is_ok_and(Decision::allowed)) {
+        if tried.iter().all(|answer| answer.as_ref().is_ok_and(Outcome::allowed)) {
             return all_or_error(tried);
         }
         self.refund(&tried).await;
@@ -87,7 +87,7 @@ impl<C: Cells> Group<C> {
     }
 
     /// Refunds the hits that were charged before another one was denied or failed.
-    async fn refund(&self, tried: &[Result<Decision, Error>]) {
+    async fn refund(&self, tried: &[Result<Outcome, Error>]) {
         let charged = self.hits.iter().zip(tried).filter_map(|(hit, answer)| {
             let decision = answer.as_ref().ok().filter(|decision| decision.charged() > 0)?;
             Some(hit.with_op(CellOp::Op(Op::Refund(decision.receipt()))))
@@ -101,9 +101,9 @@ impl<C: Cells> Group<C> {
 
     /// Charges what the limits charge for denied hits. The limits that denied may have room again
     /// by now; then the answer is their earlier decision.
-    async fn deny(&self, earlier: &[Decision]) -> Result<Vec<Decision>, Error> {
+    async fn deny(&self, earlier: &[Outcome]) -> Result<Vec<Outcome>, Error> {
         let mut outcomes = all_or_error(self.call_each(CellOp::DenyHit).await)?;
-        if outcomes.iter().all(Decision::allowed) {
+        if outcomes.iter().all(Outcome::allowed) {
             for (outcome, earlier) in outcomes.iter_mut().zip(earlier) {
                 if !earlier.allowed() {
                     *outcome = *earlier;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 use tollgate::algorithm::{AnyMachine, AnyState, Op};
-use tollgate::{Decision, Error, Timestamp};
+use tollgate::{Error, Outcome, Timestamp};
 
 /// A limit, prepared for a [`Cas`](crate::Cas).
 #[derive(Clone, Debug)]
@@ -34,7 +34,7 @@ impl CellOp {
         machine: &AnyMachine,
         state: &mut Option<AnyState>,
         now: Timestamp,
-    ) -> Decision {
+    ) -> Outcome {
         match self {
             CellOp::Op(op) => machine.apply(state, now, op),
             CellOp::TryHit(cost) => {
@@ -58,7 +58,7 @@ pub(crate) struct Job {
     pub(crate) calls: Vec<CellCall>,
     /// The time to decide at. `None` for the store's clock.
     pub(crate) at: Option<Timestamp>,
-    pub(crate) reply: oneshot::Sender<Result<Vec<Decision>, Error>>,
+    pub(crate) reply: oneshot::Sender<Result<Vec<Outcome>, Error>>,
 }
 
 /// An operation, with the machine of its limit.
@@ -74,7 +74,7 @@ impl Job {
     }
 
     /// Applies all calls to the states. Several calls are hits: all are charged or none is.
-    pub(crate) fn apply(&self, states: &mut [Option<AnyState>], now: Timestamp) -> Vec<Decision> {
+    pub(crate) fn apply(&self, states: &mut [Option<AnyState>], now: Timestamp) -> Vec<Outcome> {
         let each = self.calls.iter().zip(states);
         if self.calls.len() == 1 {
             return each.map(|(call, state)| call.op.apply(&call.machine, state, now)).collect();

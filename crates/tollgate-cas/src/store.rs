@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tollgate::algorithm::{AnyMachine, Op};
 use tollgate::shared::{Ask, Figure, Guard, Mode, SharedStore, try_write};
-use tollgate::{Decision, Error, ErrorKind, KeyRef, Limit, Timestamp};
+use tollgate::{Error, ErrorKind, KeyRef, Limit, Outcome, Timestamp};
 
 use crate::cells::{Cells, Name};
 use crate::job::{CellCall, CellOp, Job, Prepared};
@@ -17,7 +17,7 @@ use crate::{Cas, Inner, batch, group_hit};
 
 /// A job that was enqueued and has no reply yet.
 pub(crate) struct PendingReply {
-    reply: oneshot::Receiver<Result<Vec<Decision>, Error>>,
+    reply: oneshot::Receiver<Result<Vec<Outcome>, Error>>,
     /// The worker, if this caller polls it.
     worker: Option<InlineWorker>,
 }
@@ -58,7 +58,7 @@ impl<C: Cells> Inner<C> {
         self: &Arc<Self>,
         calls: impl IntoIterator<Item = (Name, CellCall)>,
         at: Option<Timestamp>,
-    ) -> Vec<Result<Decision, Error>> {
+    ) -> Vec<Result<Outcome, Error>> {
         let enqueue = |(name, call)| self.enqueue(Arc::new([name]), vec![call], at, false);
         let pending: Vec<PendingReply> = calls.into_iter().map(enqueue).collect();
         let mut answers = Vec::with_capacity(pending.len());
@@ -119,7 +119,7 @@ impl<C: Cells> Drop for Drain<C> {
 }
 
 impl PendingReply {
-    pub(crate) async fn wait(self) -> Result<Vec<Decision>, Error> {
+    pub(crate) async fn wait(self) -> Result<Vec<Outcome>, Error> {
         if let Some(worker) = &self.worker {
             worker.run().await;
         }
@@ -130,7 +130,7 @@ impl PendingReply {
 
 /// All decisions, or the first error. If some calls were executed, or may have been, the error is
 /// not [`ErrorKind::Unavailable`], which would say that nothing was executed.
-pub(crate) fn all_or_error(answers: Vec<Result<Decision, Error>>) -> Result<Vec<Decision>, Error> {
+pub(crate) fn all_or_error(answers: Vec<Result<Outcome, Error>>) -> Result<Vec<Outcome>, Error> {
     let not_executed = |e: &Error| e.kind() == ErrorKind::Unavailable;
     let some_executed = answers.iter().any(|answer| !answer.as_ref().is_err_and(not_executed));
     let partly_executed = |error: Error| {
@@ -157,7 +157,7 @@ impl<C: Cells> SharedStore for Cas<C> {
         asks: &[Ask<'_, Prepared>],
         mode: Mode,
         at: Option<Timestamp>,
-    ) -> impl Future<Output = Result<Vec<Decision>, Error>> + Send + use<C> {
+    ) -> impl Future<Output = Result<Vec<Outcome>, Error>> + Send + use<C> {
         let call =
             |ask: &Ask<'_, Prepared>| self.inner.call(ask.prepared, ask.key, CellOp::Op(ask.op));
         let mut calls: Vec<(Name, CellCall)> = asks.iter().map(call).collect();

@@ -82,7 +82,7 @@ use std::time::Duration;
 
 use tollgate::algorithm::Op;
 use tollgate::shared::{Ask, Guard, Mode, Place, SharedStore};
-use tollgate::{Decision, Error, ErrorKind, Key, KeyRef, Limit, OwnedKey, Timestamp};
+use tollgate::{Error, ErrorKind, Key, KeyRef, Limit, Outcome, OwnedKey, Timestamp};
 
 use crate::keeper::{Done, Keeper};
 use limits::lock;
@@ -260,7 +260,7 @@ fn each(keeper: &Keeper, asks: &[Ask<'_, Prepared>], now: Timestamp) -> Result<V
 }
 
 /// Waits until all that these decisions stand on is on disk.
-async fn told(done: Result<Vec<Done>, Error>) -> Result<Vec<Decision>, Error> {
+async fn told(done: Result<Vec<Done>, Error>) -> Result<Vec<Outcome>, Error> {
     let done = done?;
     for batch in done.iter().filter_map(|done| done.batch.as_ref()) {
         Written(Arc::clone(batch)).await?;
@@ -287,7 +287,7 @@ impl SharedStore for Durable {
         asks: &[Ask<'_, Prepared>],
         mode: Mode,
         at: Option<Timestamp>,
-    ) -> impl Future<Output = Result<Vec<Decision>, Error>> + Send + use<> {
+    ) -> impl Future<Output = Result<Vec<Outcome>, Error>> + Send + use<> {
         let keeper = &self.inner.keeper;
         let now = at.unwrap_or_else(|| keeper.clock.now());
         let done = match mode {
@@ -311,7 +311,7 @@ impl SharedStore for Durable {
         key: KeyRef<'_>,
         op: Op,
         at: Option<Timestamp>,
-    ) -> Option<Decision> {
+    ) -> Option<Outcome> {
         self.inner.keeper.at_once(prepared, key, op, at)
     }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tollgate::algorithm::{AnyMachine, AnyState, Op};
 use tollgate::shared::Place;
-use tollgate::{Decision, Error, Limit, Source, Timestamp};
+use tollgate::{Error, Limit, Outcome, Source, Timestamp};
 
 use crate::mark::Reserve;
 
@@ -65,7 +65,7 @@ pub(crate) struct Overflow {
 }
 
 impl Overflow {
-    pub(crate) fn act(&self, act: impl FnOnce(&mut Option<AnyState>) -> Decision) -> Decision {
+    pub(crate) fn act(&self, act: impl FnOnce(&mut Option<AnyState>) -> Outcome) -> Outcome {
         let mut state = lock(&self.state);
         let decision = act(&mut state);
         if state.is_some() {
@@ -208,7 +208,7 @@ impl Act {
         machine: &AnyMachine,
         state: &mut Option<AnyState>,
         now: Timestamp,
-    ) -> Decision {
+    ) -> Outcome {
         match self {
             Act::Op(op) => machine.apply(state, now, op),
             Act::Refuse(cost) => machine.refuse(state, now, cost),

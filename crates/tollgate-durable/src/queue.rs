@@ -22,11 +22,11 @@ const SOON_IN_BATCH: usize = 10_000;
 #[derive(Debug)]
 pub(crate) struct Batch {
     number: u64,
-    outcome: Mutex<Outcome>,
+    outcome: Mutex<CommitResult>,
 }
 
 #[derive(Debug, Default)]
-struct Outcome {
+struct CommitResult {
     result: Option<Result<(), Error>>,
     wakers: Vec<Waker>,
 }

@@ -5,55 +5,13 @@ use std::future::{Future, ready};
 use std::time::Duration;
 
 use tollgate::shared::{SharedLimiter, SharedPolicyLimiter, SharedStore};
-use tollgate::{Decision, Error, Key, Limit, Limiter, PolicyDecision, PolicyLimiter, Store};
+use tollgate::{Decision, Error, Key, Limit, Limiter, PolicyLimiter, Store};
 
 use crate::key_by::RequestKey;
-
-/// What a limiter answered: one decision or several.
-pub trait Outcomes: Clone + Send + Sync + 'static {
-    /// The decision of each limit, in order.
-    fn outcomes(&self) -> &[Decision];
-
-    /// The one to show.
-    fn headline_index(&self) -> usize;
-
-    /// Whether all let it pass.
-    fn allowed(&self) -> bool {
-        self.outcomes().iter().all(Decision::allowed)
-    }
-
-    /// The decision to show.
-    fn headline(&self) -> &Decision {
-        &self.outcomes()[self.headline_index()]
-    }
-}
-
-impl Outcomes for Decision {
-    fn outcomes(&self) -> &[Decision] {
-        std::slice::from_ref(self)
-    }
-
-    fn headline_index(&self) -> usize {
-        0
-    }
-}
-
-impl Outcomes for PolicyDecision {
-    fn outcomes(&self) -> &[Decision] {
-        PolicyDecision::outcomes(self)
-    }
-
-    fn headline_index(&self) -> usize {
-        PolicyDecision::headline_index(self)
-    }
-}
 
 /// Something that decides on requests: [`Limiter`], [`PolicyLimiter`], [`SharedLimiter`] and
 /// [`SharedPolicyLimiter`] do.
 pub trait Decider: Clone + Send + Sync + 'static {
-    /// What it answers.
-    type Outcomes: Outcomes;
-
     /// Whether the futures of `hit`, `charge` and `refund` are ready when they are first polled, as
     /// those of in-process stores are: then nothing is boxed.
     const AT_ONCE: bool = false;
@@ -63,11 +21,11 @@ pub trait Decider: Clone + Send + Sync + 'static {
         &self,
         key: &RequestKey,
         cost: u64,
-    ) -> impl Future<Output = Result<Self::Outcomes, Error>> + Send;
+    ) -> impl Future<Output = Result<Decision, Error>> + Send;
 
     /// [`hit`](Decider::hit) without a future, for deciders that are [ready at
     /// once](Decider::AT_ONCE); `None`, as it is unless said otherwise, asks `hit`.
-    fn hit_now<K: Key>(&self, _key: &K, _cost: u64) -> Option<Result<Self::Outcomes, Error>> {
+    fn hit_now<K: Key>(&self, _key: &K, _cost: u64) -> Option<Result<Decision, Error>> {
         None
     }
 
@@ -82,7 +40,7 @@ pub trait Decider: Clone + Send + Sync + 'static {
     fn refund(
         &self,
         key: &RequestKey,
-        outcomes: &Self::Outcomes,
+        decision: &Decision,
         units: u64,
     ) -> impl Future<Output = Result<(), Error>> + Send;
 
@@ -96,14 +54,14 @@ pub trait Decider: Clone + Send + Sync + 'static {
         cost: u64,
         timeout: Duration,
         sleep: impl Fn(Duration) -> F + Send + Sync,
-    ) -> impl Future<Output = Result<Self::Outcomes, Error>> + Send {
+    ) -> impl Future<Output = Result<Decision, Error>> + Send {
         async move {
             let mut left = timeout;
             loop {
-                let outcomes = self.hit(key, cost).await?;
-                let Some(wait) = outcomes.headline().retry_after() else { return Ok(outcomes) };
-                if outcomes.allowed() || wait > left {
-                    return Ok(outcomes);
+                let decision = self.hit(key, cost).await?;
+                let Some(wait) = decision.retry_after() else { return Ok(decision) };
+                if decision.allowed() || wait > left {
+                    return Ok(decision);
                 }
                 left -= wait;
                 sleep(wait).await;
@@ -113,8 +71,6 @@ pub trait Decider: Clone + Send + Sync + 'static {
 }
 
 impl<S: Store> Decider for Limiter<S> {
-    type Outcomes = Decision;
-
     const AT_ONCE: bool = true;
 
     fn hit(
@@ -142,10 +98,10 @@ impl<S: Store> Decider for Limiter<S> {
     fn refund(
         &self,
         key: &RequestKey,
-        outcomes: &Decision,
+        decision: &Decision,
         units: u64,
     ) -> impl Future<Output = Result<(), Error>> + Send {
-        let _ = Limiter::refund(self, key, &outcomes.receipt().at_most(units));
+        let _ = self.refund_part(key, decision, units);
         ready(Ok(()))
     }
 
@@ -165,8 +121,6 @@ impl<S: Store> Decider for Limiter<S> {
 }
 
 impl<S: Store> Decider for PolicyLimiter<S> {
-    type Outcomes = PolicyDecision;
-
     const AT_ONCE: bool = true;
 
     #[inline]
@@ -174,11 +128,11 @@ impl<S: Store> Decider for PolicyLimiter<S> {
         &self,
         key: &RequestKey,
         cost: u64,
-    ) -> impl Future<Output = Result<PolicyDecision, Error>> + Send {
+    ) -> impl Future<Output = Result<Decision, Error>> + Send {
         ready(Ok(self.hit_n(key, cost)))
     }
 
-    fn hit_now<K: Key>(&self, key: &K, cost: u64) -> Option<Result<PolicyDecision, Error>> {
+    fn hit_now<K: Key>(&self, key: &K, cost: u64) -> Option<Result<Decision, Error>> {
         Some(Ok(self.hit_n(key, cost)))
     }
 
@@ -194,10 +148,10 @@ impl<S: Store> Decider for PolicyLimiter<S> {
     fn refund(
         &self,
         key: &RequestKey,
-        outcomes: &PolicyDecision,
+        decision: &Decision,
         units: u64,
     ) -> impl Future<Output = Result<(), Error>> + Send {
-        let _ = self.refund_part(key, outcomes, units);
+        let _ = self.refund_part(key, decision, units);
         ready(Ok(()))
     }
 
@@ -207,8 +161,6 @@ impl<S: Store> Decider for PolicyLimiter<S> {
 }
 
 impl<S: SharedStore> Decider for SharedLimiter<S> {
-    type Outcomes = Decision;
-
     async fn hit(&self, key: &RequestKey, cost: u64) -> Result<Decision, Error> {
         self.hit_n(key, cost).await
     }
@@ -217,8 +169,8 @@ impl<S: SharedStore> Decider for SharedLimiter<S> {
         SharedLimiter::charge(self, key, units).await.map(|_| ())
     }
 
-    async fn refund(&self, key: &RequestKey, outcomes: &Decision, units: u64) -> Result<(), Error> {
-        SharedLimiter::refund(self, key, &outcomes.receipt().at_most(units)).await.map(|_| ())
+    async fn refund(&self, key: &RequestKey, decision: &Decision, units: u64) -> Result<(), Error> {
+        self.refund_part(key, decision, units).await.map(|_| ())
     }
 
     fn limits(&self) -> &[Limit] {
@@ -237,9 +189,7 @@ impl<S: SharedStore> Decider for SharedLimiter<S> {
 }
 
 impl<S: SharedStore> Decider for SharedPolicyLimiter<S> {
-    type Outcomes = PolicyDecision;
-
-    async fn hit(&self, key: &RequestKey, cost: u64) -> Result<PolicyDecision, Error> {
+    async fn hit(&self, key: &RequestKey, cost: u64) -> Result<Decision, Error> {
         self.hit_n(key, cost).await
     }
 
@@ -247,13 +197,8 @@ impl<S: SharedStore> Decider for SharedPolicyLimiter<S> {
         SharedPolicyLimiter::charge(self, key, units).await.map(|_| ())
     }
 
-    async fn refund(
-        &self,
-        key: &RequestKey,
-        outcomes: &PolicyDecision,
-        units: u64,
-    ) -> Result<(), Error> {
-        self.refund_part(key, outcomes, units).await.map(|_| ())
+    async fn refund(&self, key: &RequestKey, decision: &Decision, units: u64) -> Result<(), Error> {
+        self.refund_part(key, decision, units).await.map(|_| ())
     }
 
     fn limits(&self) -> &[Limit] {

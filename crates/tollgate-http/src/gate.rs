@@ -8,12 +8,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use tollgate::Error;
+use tollgate::{Decision, Error};
 
 use crate::callers::{Caller, Callers};
 use crate::chooser::{Choice, Chooser, Chosen, Found};
 use crate::count::{Counted, Stopwatch, unasked};
-use crate::decider::{Decider, Outcomes};
+use crate::decider::Decider;
 use crate::foreseen::Foreseen;
 use crate::head::Head;
 use crate::headers::{Headers, text};
@@ -358,7 +358,7 @@ impl<D: Decider> Gate<D> {
         watch: Stopwatch,
         chosen: &Arc<Chosen<D>>,
         cost: u64,
-        hit: Option<Result<D::Outcomes, Error>>,
+        hit: Option<Result<Decision, Error>>,
         key: impl FnOnce() -> RequestKey,
     ) -> AtOnce<D> {
         if let Some(Ok(outcomes)) = &hit
@@ -486,7 +486,7 @@ impl<D: Decider> Gate<D> {
         chosen: Arc<Chosen<D>>,
         key: RequestKey,
         cost: u64,
-        outcomes: Result<D::Outcomes, Error>,
+        outcomes: Result<Decision, Error>,
     ) -> Verdict<D> {
         let outcomes = match outcomes {
             Ok(outcomes) => outcomes,
@@ -529,7 +529,7 @@ impl<D: Decider> Gate<D> {
     }
 
     #[inline]
-    fn told_of(&self, chosen: &Chosen<D>, outcomes: &D::Outcomes) -> Option<Told> {
+    fn told_of(&self, chosen: &Chosen<D>, outcomes: &Decision) -> Option<Told> {
         let headers = &self.rules.headers;
         if !headers.tells(outcomes.allowed()) {
             return None;

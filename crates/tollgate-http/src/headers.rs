@@ -8,9 +8,8 @@ use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
 use http::HeaderValue;
-use tollgate::Limit;
+use tollgate::{Decision, Limit};
 
-use crate::decider::Outcomes;
 use crate::told::{Field, Figures, Shown};
 
 /// Which headers a response gets.
@@ -152,7 +151,7 @@ impl Headers {
     pub fn write(
         &self,
         limits: &[Limit],
-        outcomes: &impl Outcomes,
+        outcomes: &Decision,
         mut out: impl FnMut(&'static str, String),
     ) {
         self.write_shown(&Shown::new(limits), outcomes, |field, value| {
@@ -166,7 +165,7 @@ impl Headers {
     pub fn write_shown(
         &self,
         shown: &Shown,
-        outcomes: &impl Outcomes,
+        outcomes: &Decision,
         out: impl FnMut(Field, HeaderValue),
     ) {
         if let Some(figures) = Figures::of(self, outcomes) {

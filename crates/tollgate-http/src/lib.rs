@@ -42,7 +42,7 @@ pub use callers::Caller;
 pub use chooser::{Choice, Chooser, Chosen, Resolved};
 pub use cidr::{Cidr, CidrError};
 pub use client_ip::{ClientIp, WrittenIn};
-pub use decider::{Decider, Outcomes};
+pub use decider::Decider;
 pub use foreseen::Foreseen;
 pub use gate::{Gate, OnMissing};
 pub use head::{Head, Lines};

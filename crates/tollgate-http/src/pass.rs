@@ -6,10 +6,10 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use tollgate::Limit;
+use tollgate::{Decision, Limit};
 
 use crate::chooser::Chosen;
-use crate::decider::{Decider, Outcomes};
+use crate::decider::Decider;
 use crate::key_by::RequestKey;
 use crate::settle::Settle;
 
@@ -18,7 +18,7 @@ pub struct Pass<D: Decider> {
     pub(crate) chosen: Arc<Chosen<D>>,
     pub(crate) key: RequestKey,
     pub(crate) cost: u64,
-    pub(crate) outcomes: D::Outcomes,
+    pub(crate) outcomes: Decision,
 }
 
 impl<D: Decider> Clone for Pass<D> {
@@ -47,7 +47,7 @@ impl<D: Decider> Pass<D> {
 
     /// What they said.
     #[must_use]
-    pub fn outcomes(&self) -> &D::Outcomes {
+    pub fn outcomes(&self) -> &Decision {
         &self.outcomes
     }
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use tollgate::{Decision, Limit};
+use tollgate::{Limit, Outcome};
 
 use crate::headers::{name, seconds_up};
 
@@ -22,7 +22,7 @@ const QUOTA_EXCEEDED: &str = "https://iana.org/assignments/http-problem-types#qu
 /// # Ok::<(), tollgate::Error>(())
 /// ```
 #[must_use]
-pub fn problem(status: u16, limits: &[Limit], outcomes: &[Decision]) -> String {
+pub fn problem(status: u16, limits: &[Limit], outcomes: &[Outcome]) -> String {
     let refusing: Vec<_> = limits.iter().zip(outcomes).filter(|(_, d)| !d.allowed()).collect();
     let names: Vec<String> = refusing.iter().map(|(limit, _)| json(&name(limit))).collect();
     // A wait without end is the longest.

@@ -1,8 +1,8 @@
 //! Why a request is refused, for whoever puts that into words.
 
-use tollgate::{Decision, Error, Limit};
+use tollgate::{Error, Limit, Outcome};
 
-use crate::decider::{Decider, Outcomes};
+use crate::decider::Decider;
 use crate::pass::Pass;
 
 /// Why a request is refused.
@@ -18,7 +18,7 @@ pub enum Reason<'a> {
     #[non_exhaustive]
     Denied {
         /// What the limit said, the one with the longest wait if there are several.
-        decision: &'a Decision,
+        decision: &'a Outcome,
         /// Which one.
         limit: Option<&'a Limit>,
     },

@@ -3,9 +3,10 @@
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName};
 use http::{HeaderValue, Response, StatusCode};
 
-use crate::decider::{Decider, Outcomes};
+use crate::decider::Decider;
 use crate::headers::{Headers, seconds_up};
 use crate::told::Shown;
+use tollgate::Decision;
 
 /// The standard response to a denied request, for handlers that ask a limiter themselves: status
 /// 429 with `Retry-After`, `RateLimit` and `RateLimit-Policy`, not to be cached, and a line of
@@ -30,7 +31,7 @@ use crate::told::Shown;
 #[doc(alias = "429")]
 pub fn too_many_requests<D: Decider, B: From<String>>(
     limiter: &D,
-    outcomes: &D::Outcomes,
+    outcomes: &Decision,
 ) -> Response<B> {
     let mut response = Response::new(B::from(text(outcomes)));
     *response.status_mut() = StatusCode::TOO_MANY_REQUESTS;
@@ -45,7 +46,7 @@ pub fn too_many_requests<D: Decider, B: From<String>>(
 }
 
 /// A line for the client.
-pub(crate) fn text(outcomes: &impl Outcomes) -> String {
+pub(crate) fn text(outcomes: &Decision) -> String {
     match outcomes.headline().retry_after() {
         Some(wait) => {
             let seconds = seconds_up(wait).max(1);

@@ -5,9 +5,8 @@
 use std::sync::Arc;
 
 use http::HeaderValue;
-use tollgate::{Decision, Limit, Timestamp};
+use tollgate::{Decision, Limit, Outcome, Timestamp};
 
-use crate::decider::Outcomes;
 use crate::headers::{Draft, Headers, Reset, name, quoted};
 
 /// A header that tells of a decision.
@@ -60,11 +59,7 @@ pub struct Told {
 impl Told {
     /// `None` without a decision.
     #[inline]
-    pub(crate) fn new(
-        headers: &Headers,
-        shown: &Arc<Shown>,
-        outcomes: &impl Outcomes,
-    ) -> Option<Told> {
+    pub(crate) fn new(headers: &Headers, shown: &Arc<Shown>, outcomes: &Decision) -> Option<Told> {
         let figures = Figures::of(headers, outcomes)?;
         Some(Told { shown: Arc::clone(shown), figures })
     }
@@ -96,7 +91,7 @@ pub(crate) struct Figures {
 impl Figures {
     /// `None` without a decision.
     #[inline]
-    pub(crate) fn of(headers: &Headers, outcomes: &impl Outcomes) -> Option<Figures> {
+    pub(crate) fn of(headers: &Headers, outcomes: &Decision) -> Option<Figures> {
         let place = shown_place(outcomes);
         let decision = outcomes.outcomes().get(place)?;
         let now = decision.now();
@@ -143,7 +138,7 @@ impl Figures {
 /// The place of the limit that is shown: the headline. Where several limits have nothing left, it
 /// is the one that takes longest to have a unit again: a client that waits for another is refused.
 #[inline]
-fn shown_place(outcomes: &impl Outcomes) -> usize {
+fn shown_place(outcomes: &Decision) -> usize {
     let place = outcomes.headline_index();
     let all = outcomes.outcomes();
     let several = all.len() > 1 && outcomes.allowed();
@@ -156,7 +151,7 @@ fn shown_place(outcomes: &impl Outcomes) -> usize {
 
 /// The first of the decisions that have nothing left and the longest wait for a unit.
 #[cold]
-fn longest_wait(all: &[Decision]) -> Option<usize> {
+fn longest_wait(all: &[Outcome]) -> Option<usize> {
     let wait = |index: &usize| all[*index].fields().retry_at;
     let empty = (0..all.len()).filter(|index| all[*index].remaining() == 0);
     // `max_by_key` takes the last of equals, so walk backwards.
@@ -167,7 +162,7 @@ fn longest_wait(all: &[Decision]) -> Option<usize> {
 #[cold]
 fn others(
     headers: &Headers,
-    decision: &Decision,
+    decision: &Outcome,
     reset: u64,
     wait: Option<u64>,
 ) -> Box<[(Field, u64)]> {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tokio_postgres::SimpleQueryRow;
 use tollgate::algorithm::{AnyMachine, MAX_UNITS, Op, RemoteStep};
 use tollgate::shared::Mode;
-use tollgate::{Algorithm, Decision, Error, Limit, Receipt, Timestamp};
+use tollgate::{Algorithm, Error, Limit, Outcome, Receipt, Timestamp};
 
 use crate::schema::VERSION;
 
@@ -68,7 +68,7 @@ pub(crate) struct Call {
 /// What came of a call.
 #[derive(Debug)]
 pub(crate) enum CallResult {
-    Decided(Vec<Decision>),
+    Decided(Vec<Outcome>),
     /// Nothing was done: it is not as plain as it seemed.
     NotPlain,
     /// Nothing was done: somebody else holds one of its rows.
@@ -129,7 +129,7 @@ impl Rule {
         act: Act,
         now: Timestamp,
         [flags, charged, a, b, c]: [u64; NUMBERS],
-    ) -> Decision {
+    ) -> Outcome {
         let op = match act {
             Act::Op(op) => op,
             Act::Reset => Op::Set(0),
@@ -309,7 +309,7 @@ pub(crate) enum Answer<'a> {
     /// The rows of an answer of `ask`: one for each step that is not only to try.
     Steps(std::slice::Iter<'a, SimpleQueryRow>),
     /// Of plain hits, one decision for each call.
-    Hits(std::vec::IntoIter<Option<Decision>>),
+    Hits(std::vec::IntoIter<Option<Outcome>>),
 }
 
 impl<'a> Answer<'a> {

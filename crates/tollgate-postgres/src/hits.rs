@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tokio_postgres::SimpleQueryRow;
 use tollgate::algorithm::{AnyMachine, AnyState, Op, Step, gcra};
 use tollgate::shared::Mode;
-use tollgate::{Decision, Timestamp};
+use tollgate::{Outcome, Timestamp};
 
 use crate::command::{Act, Call, Rule, push_name};
 use crate::schema::VERSION;
@@ -54,12 +54,12 @@ impl Group {
         charged: bool,
         state: gcra::GcraState,
         now: Timestamp,
-    ) -> Option<Vec<Decision>> {
+    ) -> Option<Vec<Outcome>> {
         let (machine, mut state) = (self.rule.machine(), Some(AnyState::Gcra(state)));
         if !charged {
             let hit = |cost: &u64| machine.apply(&mut state, now, Op::Hit(*cost));
-            let decisions: Vec<Decision> = self.costs.iter().map(hit).collect();
-            return (!decisions.iter().any(Decision::allowed)).then_some(decisions);
+            let decisions: Vec<Outcome> = self.costs.iter().map(hit).collect();
+            return (!decisions.iter().any(Outcome::allowed)).then_some(decisions);
         }
         // From the state that all have left back to the one that the first has left.
         let mut decisions = Vec::with_capacity(self.costs.len());
@@ -111,7 +111,7 @@ impl Hits {
     }
 
     /// What came of each hit; nothing where it was not charged but might pass.
-    pub(crate) fn decisions(self, rows: &[SimpleQueryRow]) -> Vec<Option<Decision>> {
+    pub(crate) fn decisions(self, rows: &[SimpleQueryRow]) -> Vec<Option<Outcome>> {
         let mut decided: Vec<_> = self.groups.iter().map(|_| None).collect();
         for row in rows {
             let Some((place, charged, state, clock)) = parse(row) else { continue };

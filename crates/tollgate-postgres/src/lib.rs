@@ -92,9 +92,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate::shared::{Ask, Guard, Mode, SharedStore, try_write};
-use tollgate::{
-    Clock, Decision, Error, ErrorKind, KeyRef, Limit, OwnedKey, SystemClock, Timestamp,
-};
+use tollgate::{Clock, Error, ErrorKind, KeyRef, Limit, Outcome, OwnedKey, SystemClock, Timestamp};
 
 use command::{Act, Call, Part, Rule};
 use key::Keys;
@@ -228,7 +226,7 @@ impl Inner {
         &self,
         mut calls: Vec<Call>,
         deadline: Timestamp,
-    ) -> Result<Vec<Decision>, Error> {
+    ) -> Result<Vec<Outcome>, Error> {
         let first = calls.iter().flat_map(|call| &call.parts).next();
         let worker = self.worker(first.map_or(&[], |part| &part.key));
         if calls.len() <= queue::BATCH {
@@ -268,7 +266,7 @@ impl SharedStore for Postgres {
         asks: &[Ask<'_, Prepared>],
         mode: Mode,
         at: Option<Timestamp>,
-    ) -> impl Future<Output = Result<Vec<Decision>, Error>> + Send + use<> {
+    ) -> impl Future<Output = Result<Vec<Outcome>, Error>> + Send + use<> {
         self.ask_within(asks, mode, at, Duration::MAX)
     }
 
@@ -278,7 +276,7 @@ impl SharedStore for Postgres {
         mode: Mode,
         at: Option<Timestamp>,
         deadline: Duration,
-    ) -> impl Future<Output = Result<Vec<Decision>, Error>> + Send + use<> {
+    ) -> impl Future<Output = Result<Vec<Outcome>, Error>> + Send + use<> {
         let deadline = SystemClock::new().now() + deadline;
         let part = |ask: &Ask<'_, Prepared>| ask.prepared.part(ask.key, Act::Op(ask.op));
         let calls = match mode {
@@ -307,7 +305,7 @@ impl SharedStore for Postgres {
         async move {
             command::check_time(at)?;
             let resets = inner.decide(calls, Timestamp::MAX).await?;
-            Ok(resets.iter().any(Decision::allowed))
+            Ok(resets.iter().any(Outcome::allowed))
         }
     }
 

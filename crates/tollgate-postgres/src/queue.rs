@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tokio_postgres::SimpleQueryRow;
-use tollgate::{Decision, Error, ErrorKind, Timestamp};
+use tollgate::{Error, ErrorKind, Outcome, Timestamp};
 
 use crate::command::{self, Answer, Call, CallResult};
 use crate::connection::{Connection, first_value, limited};
@@ -44,9 +44,9 @@ pub(crate) enum Job {
 #[derive(Debug)]
 pub(crate) struct Request {
     calls: Vec<Call>,
-    reply: Reply<Vec<Decision>>,
+    reply: Reply<Vec<Outcome>>,
     /// The decisions known so far, for each call.
-    decided: Vec<Option<Vec<Decision>>>,
+    decided: Vec<Option<Vec<Outcome>>>,
     /// When its caller stops waiting.
     deadline: Timestamp,
     /// How long its statement may take.
@@ -68,7 +68,7 @@ pub(crate) struct Statement {
 }
 
 impl Request {
-    pub(crate) fn new(calls: Vec<Call>, deadline: Timestamp, reply: Reply<Vec<Decision>>) -> Self {
+    pub(crate) fn new(calls: Vec<Call>, deadline: Timestamp, reply: Reply<Vec<Outcome>>) -> Self {
         let decided = calls.iter().map(|_| None).collect();
         Request {
             calls,
@@ -443,7 +443,7 @@ mod tests {
     use super::*;
     use crate::command::{Act, Part, Rule};
 
-    type Replied = oneshot::Receiver<Result<Vec<Decision>, Error>>;
+    type Replied = oneshot::Receiver<Result<Vec<Outcome>, Error>>;
 
     const MILLI: Duration = Duration::from_millis(1);
 

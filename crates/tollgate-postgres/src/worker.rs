@@ -13,7 +13,7 @@ use futures_util::stream::FuturesUnordered;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::MissedTickBehavior;
-use tollgate::{Clock, Decision, Error, SystemClock, Timestamp};
+use tollgate::{Clock, Error, Outcome, SystemClock, Timestamp};
 
 use crate::command::Call;
 use crate::connection::{Connection, Server};
@@ -87,7 +87,7 @@ impl Worker {
         &self,
         calls: Vec<Call>,
         deadline: Timestamp,
-    ) -> Result<Vec<Decision>, Error> {
+    ) -> Result<Vec<Outcome>, Error> {
         self.send(|reply| Job::Decide(Request::new(calls, deadline, reply))).await
     }
 

@@ -4,7 +4,7 @@
 use redis::{Cmd, RedisResult, Value};
 use tollgate::algorithm::{AnyMachine, MAX_UNITS, Op, RemoteStep, gcra};
 use tollgate::shared::Mode;
-use tollgate::{Algorithm, Decision, Error, Limit, Receipt, Timestamp};
+use tollgate::{Algorithm, Error, Limit, Outcome, Receipt, Timestamp};
 
 use crate::failure;
 
@@ -98,7 +98,7 @@ impl Rule {
     }
 
     /// The decision that five numbers of the reply tell.
-    fn decision(&self, act: Act, now: Timestamp, reply: &Reply) -> Decision {
+    fn decision(&self, act: Act, now: Timestamp, reply: &Reply) -> Outcome {
         let &Reply { allowed, has_state, charged, state } = reply;
         let op = match act {
             Act::Op(op) => op,
@@ -173,12 +173,12 @@ impl Call {
     pub(crate) fn decided(
         &self,
         reply: Result<RedisResult<Value>, Error>,
-    ) -> Result<Vec<Decision>, Error> {
+    ) -> Result<Vec<Outcome>, Error> {
         self.decisions(&reply?.map_err(|error| failure::of_command(&error))?)
     }
 
     /// What the reply says: a decision for each part.
-    fn decisions(&self, reply: &Value) -> Result<Vec<Decision>, Error> {
+    fn decisions(&self, reply: &Value) -> Result<Vec<Outcome>, Error> {
         let numbers = numbers(reply).filter(|n| n.len() == 1 + 5 * self.parts.len());
         let numbers = numbers
             .ok_or_else(|| Error::store(format!("not a reply of the script: {reply:?}"), false))?;

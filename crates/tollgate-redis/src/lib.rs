@@ -49,7 +49,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate::shared::{Ask, Guard, Mode, SharedStore, try_write};
-use tollgate::{Decision, Error, ErrorKind, KeyRef, Limit, OwnedKey, Timestamp};
+use tollgate::{Error, ErrorKind, KeyRef, Limit, Outcome, OwnedKey, Timestamp};
 
 use command::{Act, Call, Part, Rule};
 use key::Keyspace;
@@ -224,7 +224,7 @@ impl SharedStore for Redis {
         asks: &[Ask<'_, Prepared>],
         mode: Mode,
         at: Option<Timestamp>,
-    ) -> impl Future<Output = Result<Vec<Decision>, Error>> + Send + use<> {
+    ) -> impl Future<Output = Result<Vec<Outcome>, Error>> + Send + use<> {
         let part =
             |ask: &Ask<'_, Prepared>| self.inner.part(ask.prepared, ask.key, Act::Op(ask.op));
         let parts: Vec<Part> = asks.iter().map(part).collect();
@@ -236,7 +236,7 @@ impl SharedStore for Redis {
                 return inner.servers.run(call).await;
             }
             let count = calls.iter().map(|(indexes, _)| indexes.len()).sum();
-            let mut decisions: Vec<Option<Decision>> = vec![None; count];
+            let mut decisions: Vec<Option<Outcome>> = vec![None; count];
             let answers = inner.servers.run_all(calls.iter().map(|(_, call)| call).collect()).await;
             let surely_not = |e: &Error| e.kind() == ErrorKind::Unavailable;
             let executed = answers.iter().any(|answer| !answer.as_ref().is_err_and(surely_not));
@@ -247,7 +247,7 @@ impl SharedStore for Redis {
                     decisions[*index] = Some(decision);
                 }
             }
-            let all: Option<Vec<Decision>> = decisions.into_iter().collect();
+            let all: Option<Vec<Outcome>> = decisions.into_iter().collect();
             all.ok_or_else(|| Error::store("fewer decisions than keys", false))
         }
     }
@@ -264,7 +264,7 @@ impl SharedStore for Redis {
         async move {
             command::check_time(at)?;
             let resets = inner.servers.run(&call).await?;
-            Ok(resets.iter().any(Decision::allowed))
+            Ok(resets.iter().any(Outcome::allowed))
         }
     }
 

@@ -6,7 +6,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use redis::{Cmd, RedisResult, Value};
-use tollgate::{Decision, Error};
+use tollgate::{Error, Outcome};
 
 use crate::cluster::Cluster;
 use crate::command::Call;
@@ -43,7 +43,7 @@ impl Servers {
     }
 
     /// Runs the script. All keys of the call are in one slot if this is a cluster.
-    pub(crate) async fn run(&self, call: &Call) -> Result<Vec<Decision>, Error> {
+    pub(crate) async fn run(&self, call: &Call) -> Result<Vec<Outcome>, Error> {
         if call.parts.is_empty() {
             return Ok(Vec::new());
         }
@@ -52,7 +52,7 @@ impl Servers {
 
     /// Runs the script for all these calls at once, begun in order: a key that comes twice is
     /// decided in that order.
-    pub(crate) async fn run_all(&self, calls: Vec<&Call>) -> Vec<Result<Vec<Decision>, Error>> {
+    pub(crate) async fn run_all(&self, calls: Vec<&Call>) -> Vec<Result<Vec<Outcome>, Error>> {
         let replies = in_order(calls.iter().map(|call| self.try_to(call))).await;
         calls.iter().zip(replies).map(|(call, reply)| call.decided(reply)).collect()
     }

@@ -3,7 +3,7 @@
 
 use tollgate::algorithm::{AnyMachine, AnyState, Op};
 use tollgate::shared::{Ask, Mode, SharedStore};
-use tollgate::{Decision, Key, Limit, Timestamp};
+use tollgate::{Key, Limit, Outcome, Timestamp};
 
 use crate::ground::Ground;
 use crate::model::same;
@@ -26,7 +26,7 @@ impl<'g, 's, S: Subject> Straight<'g, 's, S> {
         Some(Straight { ground, prepared, limit: limit.clone() })
     }
 
-    pub(crate) fn apply(&self, now: Timestamp, key: impl Key, op: Op) -> Decision {
+    pub(crate) fn apply(&self, now: Timestamp, key: impl Key, op: Op) -> Outcome {
         let answer = key.with_key(|key| {
             let ask = Ask { prepared: &self.prepared, key, op };
             self.ground.store.ask(&[ask], Mode::Each, Some(now))
@@ -58,7 +58,7 @@ impl<'g, 's, S: Subject, K: Key> Beside<'g, 's, S, K> {
         units <= self.store.ground.subject.counts_to(&self.store.limit)
     }
 
-    pub(crate) fn apply(&mut self, now: Timestamp, op: Op) -> Decision {
+    pub(crate) fn apply(&mut self, now: Timestamp, op: Op) -> Outcome {
         let got = self.store.apply(now, &self.key, op);
         let wanted = self.machine.apply(&mut self.state, now, op);
         if let Err(difference) = same(&[got], &[wanted]) {

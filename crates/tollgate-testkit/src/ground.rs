@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tollgate::algorithm::Op;
 use tollgate::shared::{SharedLimiter, SharedPolicyLimiter, SharedStore};
-use tollgate::{Algorithm, Decision, Error, ErrorKind, Key, Limit, Policy, Receipt, Timestamp};
+use tollgate::{Algorithm, Error, ErrorKind, Key, Limit, Outcome, Policy, Receipt, Timestamp};
 
 use crate::random::unique;
 use crate::subject::Subject;
@@ -137,9 +137,9 @@ impl<S: Subject> Limited<'_, S> {
     }
 
     /// An operation, by the call for it.
-    pub(crate) fn apply(&self, now: Timestamp, key: impl Key, op: Op) -> Decision {
+    pub(crate) fn apply(&self, now: Timestamp, key: impl Key, op: Op) -> Outcome {
         let at = self.inner.at(now);
-        self.must(async {
+        let decision = self.must(async {
             match op {
                 Op::Hit(1) => at.hit(key).await,
                 Op::Hit(cost) => at.hit_n(key, cost).await,
@@ -147,27 +147,28 @@ impl<S: Subject> Limited<'_, S> {
                 Op::Peek(cost) => at.peek_n(key, cost).await,
                 Op::Take(cost) => at.take(key, cost).await,
                 Op::Charge(units) => at.charge(key, units).await,
-                Op::Refund(receipt) => at.refund(key, &receipt).await,
+                Op::Refund(receipt) => at.refund_receipts(key, &[receipt]).await,
                 Op::RefundUnits(units) => at.refund_n(key, units).await,
                 Op::Set(units) => at.set(key, units).await,
                 other => Err(Error::request(format!("no call for {other:?}"))),
             }
-        })
+        });
+        *decision.headline()
     }
 
-    pub(crate) fn hit(&self, now: Timestamp, key: impl Key) -> Decision {
+    pub(crate) fn hit(&self, now: Timestamp, key: impl Key) -> Outcome {
         self.apply(now, key, Op::Hit(1))
     }
 
-    pub(crate) fn hit_n(&self, now: Timestamp, key: impl Key, cost: u64) -> Decision {
+    pub(crate) fn hit_n(&self, now: Timestamp, key: impl Key, cost: u64) -> Outcome {
         self.apply(now, key, Op::Hit(cost))
     }
 
-    pub(crate) fn peek(&self, now: Timestamp, key: impl Key) -> Decision {
+    pub(crate) fn peek(&self, now: Timestamp, key: impl Key) -> Outcome {
         self.apply(now, key, Op::Peek(1))
     }
 
-    pub(crate) fn refund(&self, now: Timestamp, key: impl Key, receipt: &Receipt) -> Decision {
+    pub(crate) fn refund(&self, now: Timestamp, key: impl Key, receipt: &Receipt) -> Outcome {
         self.apply(now, key, Op::Refund(*receipt))
     }
 

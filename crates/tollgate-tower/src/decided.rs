@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tollgate::Decision;
-use tollgate_http::{Decider, Outcomes, Pass};
+use tollgate_http::{Decider, Pass};
 
 /// What was decided on a request: an extension of it, of layers that [tell
 /// handlers](crate::RateLimitLayer::tell_handlers). With several limits, the one that binds; with
@@ -17,14 +17,14 @@ use tollgate_http::{Decider, Outcomes, Pass};
 ///     format!("{} of {} left", decided.remaining(), decided.limit())
 /// }
 /// ```
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Decided {
     decision: Decision,
 }
 
 impl Decided {
     pub(crate) fn of<D: Decider>(pass: &Pass<D>) -> Decided {
-        Decided { decision: *pass.outcomes().headline() }
+        Decided { decision: pass.outcomes().clone() }
     }
 
     /// Whether it was allowed. A request that reaches its handler was, unless the gate is a

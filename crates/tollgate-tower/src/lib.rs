@@ -91,8 +91,8 @@ pub use service::RateLimit;
 
 pub use tollgate_http::{
     Caller, Chooser, Cidr, CidrError, ClientIp, Decider, Draft, Gate, Head, Headers, KeyBy,
-    OnMissing, Outcomes, Reason, RequestKey, Reset, Response, RuleError, Settle, SettleBy,
-    WrittenIn, too_many_requests,
+    OnMissing, Reason, RequestKey, Reset, Response, RuleError, Settle, SettleBy, WrittenIn,
+    too_many_requests,
 };
 
 // Here, because this crate can see all that they speak of.

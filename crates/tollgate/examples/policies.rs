@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use tollgate::{Limit, ManualClock, Memory, Policy, PolicyDecision, Timestamp, hit_all};
+use tollgate::{Decision, Limit, ManualClock, Memory, Policy, Timestamp, hit_all};
 
 fn main() -> Result<(), tollgate::Error> {
     let clock = ManualClock::new(Timestamp::from_micros(1_767_225_600_000_000));
@@ -57,7 +57,7 @@ fn main() -> Result<(), tollgate::Error> {
     Ok(())
 }
 
-fn tell(second: u32, policy: &Policy, decision: &PolicyDecision) {
+fn tell(second: u32, policy: &Policy, decision: &Decision) {
     let verdict = if decision.allowed() { "admitted" } else { "refused " };
     let left: Vec<String> = policy
         .limits()

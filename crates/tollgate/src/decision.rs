@@ -1,11 +1,18 @@
-//! The answer: whether it may pass, what is left, and when to come again.
+//! The answer of a limiter: the outcome of each of its limits.
 
+use std::slice;
 use std::time::Duration;
 
-use crate::algorithm::{Fields, Machine, Step, View};
+use crate::algorithm::Fields;
+use crate::error::Error;
+use crate::outcome::{Outcome, Receipt, Source};
 use crate::time::Timestamp;
 
-/// The answer to one operation on one limit. Fields are computed when they are read.
+/// The answer of a limiter: all of its limits were charged, or none was.
+///
+/// A decision has the [outcome](Decision::outcomes) of each limit, and a
+/// [headline](Decision::headline): the outcome to show. Methods that return a single figure return
+/// that of the headline. Figures are computed when they are read.
 ///
 /// The calls that ask must be looked at; those that change something need not:
 ///
@@ -30,248 +37,125 @@ use crate::time::Timestamp;
 /// assert_eq!((decision.limit(), decision.used(), decision.remaining()), (2, 1, 1));
 /// # Ok::<(), tollgate::Error>(())
 /// ```
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Decision {
-    step: Step,
-    source: Source,
-    now: Timestamp,
-    view: View,
-    bound: u64,
+    /// Of all limits together. A group can be denied although each of its outcomes alone would
+    /// pass: where its keys share one overflow state, or another caller was faster.
+    allowed: bool,
+    headline: Outcome,
+    index: usize,
+    /// `None` for a single limit, whose outcome is the headline: nothing on the heap.
+    all: Option<Box<[Outcome]>>,
 }
 
-/// Where a decision came from.
+/// The decision of a single limit.
 ///
 /// ```
-/// use tollgate::{Limit, Memory, Source};
-/// let limiter = Memory::new().limiter(Limit::per_minute(2))?;
-/// assert_eq!(limiter.hit("user:42").source(), Source::Store);
+/// use tollgate::{Decision, Direct};
+/// let decision = Decision::from(Direct::new("2/second")?.hit());
+/// assert!(decision.allowed());
 /// # Ok::<(), tollgate::Error>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Source {
-    /// The store's own state of this key.
-    Store,
-    /// The state that unknown keys share while the store is at its bound.
-    Overflow,
-    /// A denial remembered from the store.
-    DenialCache,
-    /// A local limiter that stands in for the store.
-    Fallback,
-    /// Nobody: the store did not answer and the limiter lets pass what could ever pass.
-    FailOpen,
-    /// Nobody: the store did not answer and the limiter lets nothing pass.
-    FailClosed,
-    /// An allotment drawn from the store.
-    Lease,
-    /// A replica's own count.
-    Replica,
-}
-
-impl Source {
-    /// Its name in answers, metrics and logs.
-    ///
-    /// ```
-    /// assert_eq!(tollgate::Source::DenialCache.name(), "denial_cache");
-    /// ```
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Source::Store => "store",
-            Source::Overflow => "overflow",
-            Source::DenialCache => "denial_cache",
-            Source::Fallback => "fallback",
-            Source::FailOpen => "fail_open",
-            Source::FailClosed => "fail_closed",
-            Source::Lease => "lease",
-            Source::Replica => "replica",
-        }
-    }
-}
-
-/// What a decision charged, and where: give it to `refund` to give the units back.
-///
-/// A receipt knows the units, the instant, the window or entry they went to, and the source. So a
-/// refund never lands in a later window, gives back at most what has not leaked since, and goes to
-/// where it was charged: a fallback or the store. It does *not* know the limit and the key, and the
-/// store does not note that it was used. Therefore:
-///
-/// - Use it once. A second refund with the same receipt gives back units of other hits, as far as
-///   they are in the same window, entry or bucket.
-/// - Use it with the key and the limit that gave it. With another key it takes units of that key.
-/// - Do not use it after `reset`, `set` or `clear`: its own units are gone, and those charged since
-///   in the same place belong to others.
-///
-/// Whatever happens, a key is never given more than it has when it is fresh.
-///
-/// ```
-/// use tollgate::{Limit, Memory};
-/// let limiter = Memory::new().limiter(Limit::per_minute(2))?;
-/// let receipt = limiter.hit("user:42").receipt();
-/// limiter.refund("user:42", &receipt);
-/// assert_eq!(limiter.usage("user:42"), 0);
-/// # Ok::<(), tollgate::Error>(())
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Receipt {
-    /// Units that were charged.
-    pub units: u64,
-    /// When.
-    pub at: Timestamp,
-    /// The window or entry they went to, as the algorithm counts them.
-    pub mark: u64,
-    /// Where: what a fallback charged is given back there.
-    pub source: Source,
-}
-
-impl Receipt {
-    /// A receipt for at most that many of its units.
-    ///
-    /// ```
-    /// use tollgate::{Limit, Memory};
-    /// let limiter = Memory::new().limiter(Limit::per_minute(9))?;
-    /// let receipt = limiter.hit_n("user:42", 5).receipt();
-    /// limiter.refund("user:42", &receipt.at_most(2));
-    /// assert_eq!(limiter.usage("user:42"), 3);
-    /// # Ok::<(), tollgate::Error>(())
-    /// ```
-    #[must_use]
-    pub fn at_most(self, units: u64) -> Receipt {
-        Receipt { units: self.units.min(units), ..self }
+impl From<Outcome> for Decision {
+    #[inline(always)]
+    fn from(outcome: Outcome) -> Decision {
+        Decision { allowed: outcome.allowed(), headline: outcome, index: 0, all: None }
     }
 }
 
 impl Decision {
-    #[inline(always)]
-    pub(crate) fn new<M: Machine>(
-        machine: &M,
-        state: Option<&M::State>,
-        now: Timestamp,
-        step: Step,
-    ) -> Decision {
-        Decision {
-            view: machine.view(state, now, &step),
-            step,
-            source: Source::Store,
-            now,
-            bound: 0,
+    /// The decision that has these outcomes; `None` without outcomes. For callers that decide
+    /// several limits or keys at once and sort the outcomes.
+    ///
+    /// ```
+    /// use tollgate::{Decision, Direct};
+    /// let (many, few) = (Direct::new("9/second")?.hit(), Direct::new("2/second")?.hit());
+    /// let decision = Decision::from_outcomes(vec![many, few]);
+    /// assert_eq!(decision.map(|decision| decision.remaining()), Some(1));
+    /// assert!(Decision::from_outcomes(vec![]).is_none());
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    #[must_use]
+    pub fn from_outcomes(outcomes: Vec<Outcome>) -> Option<Decision> {
+        let allowed = outcomes.iter().all(Outcome::allowed);
+        Decision::of_group(allowed, outcomes)
+    }
+
+    /// The decision of a store that says itself whether all were charged.
+    pub(crate) fn of_group(allowed: bool, outcomes: Vec<Outcome>) -> Option<Decision> {
+        match outcomes[..] {
+            [] => None,
+            [headline] => Some(Decision { allowed, headline, index: 0, all: None }),
+            _ => {
+                let index = headline_index(&outcomes);
+                let headline = outcomes[index];
+                Some(Decision { allowed, headline, index, all: Some(outcomes.into()) })
+            }
         }
     }
 
-    /// The same from another source: for stores that decide some keys in another way than others.
-    ///
-    /// ```
-    /// # use tollgate::{Memory, Source};
-    /// let decision = Memory::new().limiter("1/hour")?.hit("a").with_source(Source::Overflow);
-    /// assert_eq!(decision.source(), Source::Overflow);
-    /// # Ok::<(), tollgate::Error>(())
-    /// ```
-    #[inline]
-    #[must_use]
-    pub fn with_source(self, source: Source) -> Decision {
-        Decision { source, ..self }
-    }
-
-    /// The same with another [bound](Decision::bound): for stores that do not know all.
+    /// Whether every limit let it pass.
     ///
     /// ```
     /// # use tollgate::Memory;
-    /// let decision = Memory::new().limiter("1/hour")?.hit("a").with_bound(3);
-    /// assert_eq!(decision.bound(), Some(3));
+    /// let limiter = Memory::new().policy_limiter("1/second; 3/minute")?;
+    /// assert!(limiter.hit("a").allowed());
+    /// assert!(!limiter.hit("a").allowed());
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    #[must_use]
+    #[inline]
+    pub fn allowed(&self) -> bool {
+        self.allowed
+    }
+
+    /// The outcome of each limit, in the order of the limits. `allowed` of a single outcome tells
+    /// what that limit alone says.
+    ///
+    /// ```
+    /// # use tollgate::Memory;
+    /// let limiter = Memory::new().policy_limiter("1/second; 3/minute")?;
+    /// assert_eq!(limiter.hit("a").outcomes()[1].remaining(), 2);
     /// # Ok::<(), tollgate::Error>(())
     /// ```
     #[inline]
-    #[must_use]
-    pub fn with_bound(self, bound: u64) -> Decision {
-        Decision { bound, ..self }
-    }
-
-    /// Of fields that were computed elsewhere: for stores whose state is too large to send.
-    ///
-    /// ```
-    /// use tollgate::algorithm::{Fields, Step};
-    /// use tollgate::{Decision, Timestamp};
-    /// let step = Step { allowed: true, cost: 1, charged: 1, changed: true };
-    /// let fields =
-    ///     Fields { limit: 5, remaining: 4, used: 1, retry_at: None, fresh_at: None, mark: 0 };
-    /// assert_eq!(Decision::of_fields(step, Timestamp::EPOCH, fields).remaining(), 4);
-    /// ```
-    #[must_use]
-    pub fn of_fields(step: Step, now: Timestamp, fields: Fields) -> Decision {
-        Decision { step, source: Source::Store, now, view: View::Fields(fields), bound: 0 }
-    }
-
-    /// A refusal without a state, until then.
-    pub(crate) fn closed(limit: u64, now: Timestamp, cost: u64, until: Timestamp) -> Decision {
-        let step = Step { allowed: false, cost, charged: 0, changed: false };
-        let retry_at = (cost <= limit).then_some(until);
-        let fields =
-            Fields { limit, remaining: 0, used: limit, retry_at, fresh_at: Some(until), mark: 0 };
-        Decision::of_fields(step, now, fields).with_source(Source::FailClosed)
-    }
-
-    /// A refusal without end of a cost that another limit, of that capacity, could let pass: until
-    /// then.
-    pub(crate) fn not_beyond(self, capacity: u64, until: Timestamp) -> Decision {
-        let fields = self.view.fields(self.now, &self.step);
-        let never = !self.step.allowed && fields.retry_at.is_none();
-        if !never || self.step.cost > capacity {
-            return self;
+    pub fn outcomes(&self) -> &[Outcome] {
+        match &self.all {
+            Some(all) => all,
+            None => slice::from_ref(&self.headline),
         }
-        let fields = Fields { retry_at: Some(until), ..fields };
-        Decision { view: View::Fields(fields), ..self }
     }
 
-    /// What a hit of that cost gets at a later time if nothing else happened since, without the
-    /// store; `None` where that cannot be known: for stores.
+    /// The outcome to show: of the limits that deny, that with the longest wait; else that with the
+    /// least remaining; the first of equals.
     ///
     /// ```
-    /// # use std::time::Duration;
-    /// # use tollgate::{Limit, Memory};
-    /// let denied = Memory::new().limiter(Limit::per_minute(2))?.take("a", 2);
-    /// let later = denied.now() + Duration::from_secs(30);
-    /// assert!(denied.asked_again(later, 1).is_some_and(|decision| decision.allowed()));
+    /// # use tollgate::Memory;
+    /// let limiter = Memory::new().policy_limiter("9/second; 3/minute")?;
+    /// assert_eq!(limiter.hit("a").headline().limit(), 3);
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    #[inline]
+    pub fn headline(&self) -> &Outcome {
+        &self.headline
+    }
+
+    /// Which of the [outcomes](Decision::outcomes) the headline is.
+    ///
+    /// ```
+    /// # use tollgate::Memory;
+    /// let limiter = Memory::new().policy_limiter("9/second; 3/minute")?;
+    /// let index = limiter.hit("a").headline_index();
+    /// assert_eq!(limiter.policy().limits()[index].to_string(), "3/minute");
     /// # Ok::<(), tollgate::Error>(())
     /// ```
     #[must_use]
-    pub fn asked_again(&self, now: Timestamp, cost: u64) -> Option<Decision> {
-        let step = Step { cost, charged: 0, ..self.step };
-        let fields = self.view.fields(now, &step);
-        let allowed = cost <= fields.remaining;
-        if let View::Fields(known) = self.view {
-            // Only the wait of the cost that was asked is known.
-            let same = cost == self.step.cost || allowed || cost > fields.limit;
-            let known_wait = !self.step.allowed || cost == 1;
-            let retry_at = known.retry_at.filter(|_| known_wait && cost <= fields.limit);
-            let view = View::Fields(Fields { retry_at, ..known });
-            let step = Step { allowed, ..step };
-            return same.then_some(Decision {
-                step,
-                source: Source::DenialCache,
-                now,
-                view,
-                ..*self
-            });
-        }
-        Some(Decision { step: Step { allowed, ..step }, source: Source::DenialCache, now, ..*self })
+    #[inline]
+    pub fn headline_index(&self) -> usize {
+        self.index
     }
 
-    /// [`asked_again`](Decision::asked_again) of a refusal that has not ended, for at least its
-    /// cost: no need to look whether it passes.
-    pub(crate) fn refused_again(&self, now: Timestamp, cost: u64) -> Option<Decision> {
-        if matches!(self.view, View::Fields(_)) && cost != self.step.cost {
-            return self.asked_again(now, cost);
-        }
-        let step = Step { cost, charged: 0, ..self.step };
-        Some(Decision { step, source: Source::DenialCache, now, ..*self })
-    }
-
-    /// When this cost passes if nobody else comes; `None` if never, or if it did.
-    pub(crate) fn retry_at(&self) -> Option<Timestamp> {
-        if self.step.allowed { None } else { self.view.fields(self.now, &self.step).retry_at }
-    }
-
-    /// All fields, for who reads several: each of the methods computes what it needs anew.
+    /// All figures of the headline: each of the methods computes what it needs anew.
     ///
     /// ```
     /// # use tollgate::{Limit, Memory};
@@ -282,22 +166,7 @@ impl Decision {
     /// ```
     #[must_use]
     pub fn fields(&self) -> Fields {
-        self.view.fields(self.now, &self.step)
-    }
-
-    /// Whether it may pass.
-    ///
-    /// ```
-    /// # use tollgate::{Limit, Memory};
-    /// let limiter = Memory::new().limiter(Limit::per_minute(1))?;
-    /// assert!(limiter.hit("a").allowed());
-    /// assert!(!limiter.hit("a").allowed());
-    /// # Ok::<(), tollgate::Error>(())
-    /// ```
-    #[must_use]
-    #[inline]
-    pub fn allowed(&self) -> bool {
-        self.step.allowed
+        self.headline.fields()
     }
 
     /// The capacity: the quota, or the burst of a bucket.
@@ -311,7 +180,7 @@ impl Decision {
     #[must_use]
     #[inline]
     pub fn limit(&self) -> u64 {
-        self.view.fields(self.now, &self.step).limit
+        self.headline.limit()
     }
 
     /// The largest cost that would still pass now, after this decision.
@@ -325,7 +194,7 @@ impl Decision {
     #[must_use]
     #[inline]
     pub fn remaining(&self) -> u64 {
-        self.view.fields(self.now, &self.step).remaining
+        self.headline.remaining()
     }
 
     /// Units in use, rounded up: `used + remaining` is the limit unless more was charged than it
@@ -340,11 +209,11 @@ impl Decision {
     #[must_use]
     #[inline]
     pub fn used(&self) -> u64 {
-        self.view.fields(self.now, &self.step).used
+        self.headline.used()
     }
 
     /// How long to wait until this cost passes if nobody else comes: zero when allowed, `None` when
-    /// it can never pass. Exact to the microsecond: refused one before, admitted on it.
+    /// it can never pass. Exact to the microsecond: denied one before, admitted on it.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -359,10 +228,7 @@ impl Decision {
     #[must_use]
     #[inline]
     pub fn retry_after(&self) -> Option<Duration> {
-        if self.step.allowed {
-            return Some(Duration::ZERO);
-        }
-        self.view.fields(self.now, &self.step).retry_at.map(|at| at.since(self.now))
+        self.headline.retry_after()
     }
 
     /// How long until the key is as good as new if nobody comes.
@@ -378,7 +244,7 @@ impl Decision {
     #[must_use]
     #[inline]
     pub fn reset_after(&self) -> Duration {
-        self.expires_at().map_or(Duration::ZERO, |at| at.since(self.now))
+        self.headline.reset_after()
     }
 
     /// When the key is as good as new if nobody comes; `None` if it is.
@@ -392,7 +258,7 @@ impl Decision {
     #[must_use]
     #[inline]
     pub fn expires_at(&self) -> Option<Timestamp> {
-        self.view.fields(self.now, &self.step).fresh_at.filter(|at| *at > self.now)
+        self.headline.expires_at()
     }
 
     /// Units this call charged: the cost of an allowed hit, what a take was granted, nothing for a
@@ -407,7 +273,7 @@ impl Decision {
     #[must_use]
     #[inline]
     pub fn charged(&self) -> u64 {
-        self.step.charged
+        self.headline.charged()
     }
 
     /// The time at which it was decided.
@@ -421,7 +287,7 @@ impl Decision {
     #[must_use]
     #[inline]
     pub fn now(&self) -> Timestamp {
-        self.now
+        self.headline.now()
     }
 
     /// Where the answer came from.
@@ -435,12 +301,11 @@ impl Decision {
     #[must_use]
     #[inline]
     pub fn source(&self) -> Source {
-        self.source
+        self.headline.source()
     }
 
-    /// How many units may have been admitted beyond the limit when this was decided: none where
-    /// every hit is counted in one place or against an allotment from there; what others may have
-    /// admitted unseen for a replica; `None` where the store did not answer and nobody knows.
+    /// How many units may have been admitted beyond the limit when this was decided: see
+    /// [`Outcome::bound`].
     ///
     /// ```
     /// # use tollgate::{Limit, Memory};
@@ -451,24 +316,41 @@ impl Decision {
     #[must_use]
     #[inline]
     pub fn bound(&self) -> Option<u64> {
-        match self.source {
-            Source::FailOpen | Source::Fallback => None,
-            _ => Some(self.bound),
-        }
+        self.headline.bound()
     }
 
-    /// What was charged, for a refund.
+    /// What each limit was charged, for a refund, in the order of the limits.
     ///
     /// ```
-    /// # use tollgate::{Limit, Memory};
-    /// let limiter = Memory::new().limiter(Limit::per_minute(3))?;
-    /// assert_eq!(limiter.hit_n("a", 2).receipt().units, 2);
+    /// # use tollgate::Memory;
+    /// let limiter = Memory::new().policy_limiter("9/second; 3/minute")?;
+    /// assert_eq!(limiter.hit("a").receipts().count(), 2);
     /// # Ok::<(), tollgate::Error>(())
     /// ```
-    #[must_use]
-    #[inline]
-    pub fn receipt(&self) -> Receipt {
-        let mark = self.view.fields(self.now, &self.step).mark;
-        Receipt { units: self.step.charged, at: self.now, mark, source: self.source }
+    pub fn receipts(&self) -> impl Iterator<Item = Receipt> + '_ {
+        self.outcomes().iter().map(Outcome::receipt)
     }
+
+    /// The receipts, split up as the limits are among the keys of an all-or-nothing hit.
+    pub(crate) fn receipts_by_item(&self, limits: &[usize]) -> Result<Vec<Vec<Receipt>>, Error> {
+        let count: usize = limits.iter().sum();
+        if self.outcomes().len() != count {
+            return Err(Error::request(format!(
+                "a decision on {} limits: these items have {count}",
+                self.outcomes().len()
+            )));
+        }
+        let mut receipts = self.receipts();
+        Ok(limits.iter().map(|count| receipts.by_ref().take(*count).collect()).collect())
+    }
+}
+
+fn headline_index(outcomes: &[Outcome]) -> usize {
+    // A wait without end is the longest.
+    let wait = |outcome: &Outcome| outcome.retry_after().map_or((1, Duration::ZERO), |w| (0, w));
+    let denying = (0..outcomes.len()).filter(|index| !outcomes[*index].allowed());
+    // `max_by_key` takes the last of equals, so walk backwards.
+    let longest = denying.rev().max_by_key(|index| wait(&outcomes[*index]));
+    let least = || (0..outcomes.len()).min_by_key(|index| outcomes[*index].remaining());
+    longest.or_else(least).unwrap_or(0)
 }

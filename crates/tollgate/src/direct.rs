@@ -5,9 +5,9 @@ use std::sync::OnceLock;
 use crate::algorithm::Op;
 use crate::atomic::cell::Single;
 use crate::clock::{Clock, SystemClock};
-use crate::decision::{Decision, Receipt};
 use crate::error::Error;
 use crate::limit::Limit;
+use crate::outcome::{Outcome, Receipt};
 use crate::store::{AnyAct, Hit};
 use crate::time::Timestamp;
 use crate::wait::Queue;
@@ -113,7 +113,7 @@ impl<C: Clock> Direct<C> {
     /// assert!(limiter.apply(Timestamp::from_micros(5), Op::Hit(1)).allowed());
     /// # Ok::<(), tollgate::Error>(())
     /// ```
-    pub fn apply(&self, now: Timestamp, op: Op) -> Decision {
+    pub fn apply(&self, now: Timestamp, op: Op) -> Outcome {
         self.state.act(now, AnyAct::Op(op))
     }
 
@@ -133,7 +133,7 @@ impl<C: Clock> Direct<C> {
         self.queue.get_or_init(Queue::default)
     }
 
-    fn now(&self, op: Op) -> Decision {
+    fn now(&self, op: Op) -> Outcome {
         self.apply(self.clock.now(), op)
     }
 
@@ -147,7 +147,7 @@ impl<C: Clock> Direct<C> {
     /// ```
     #[inline]
     #[must_use]
-    pub fn hit(&self) -> Decision {
+    pub fn hit(&self) -> Outcome {
         self.hit_n(1)
     }
 
@@ -159,7 +159,7 @@ impl<C: Clock> Direct<C> {
     /// ```
     #[inline]
     #[must_use]
-    pub fn hit_n(&self, cost: u64) -> Decision {
+    pub fn hit_n(&self, cost: u64) -> Outcome {
         self.state.act(self.clock.now(), Hit(cost))
     }
 
@@ -170,7 +170,7 @@ impl<C: Clock> Direct<C> {
     /// # Ok::<(), tollgate::Error>(())
     /// ```
     #[must_use]
-    pub fn peek(&self) -> Decision {
+    pub fn peek(&self) -> Outcome {
         self.peek_n(1)
     }
 
@@ -181,7 +181,7 @@ impl<C: Clock> Direct<C> {
     /// # Ok::<(), tollgate::Error>(())
     /// ```
     #[must_use]
-    pub fn peek_n(&self, cost: u64) -> Decision {
+    pub fn peek_n(&self, cost: u64) -> Outcome {
         self.now(Op::Peek(cost))
     }
 
@@ -192,7 +192,7 @@ impl<C: Clock> Direct<C> {
     /// # Ok::<(), tollgate::Error>(())
     /// ```
     #[must_use]
-    pub fn take(&self, cost: u64) -> Decision {
+    pub fn take(&self, cost: u64) -> Outcome {
         self.now(Op::Take(cost))
     }
 
@@ -202,7 +202,7 @@ impl<C: Clock> Direct<C> {
     /// assert_eq!(tollgate::Direct::new("3/hour fixed-window")?.charge(5).used(), 5);
     /// # Ok::<(), tollgate::Error>(())
     /// ```
-    pub fn charge(&self, units: u64) -> Decision {
+    pub fn charge(&self, units: u64) -> Outcome {
         self.now(Op::Charge(units))
     }
 
@@ -214,7 +214,7 @@ impl<C: Clock> Direct<C> {
     /// assert_eq!(limiter.refund(&receipt).used(), 0);
     /// # Ok::<(), tollgate::Error>(())
     /// ```
-    pub fn refund(&self, receipt: &Receipt) -> Decision {
+    pub fn refund(&self, receipt: &Receipt) -> Outcome {
         self.now(Op::Refund(*receipt))
     }
 
@@ -226,7 +226,7 @@ impl<C: Clock> Direct<C> {
     /// assert_eq!(limiter.refund_n(2).used(), 1);
     /// # Ok::<(), tollgate::Error>(())
     /// ```
-    pub fn refund_n(&self, units: u64) -> Decision {
+    pub fn refund_n(&self, units: u64) -> Outcome {
         self.now(Op::RefundUnits(units))
     }
 
@@ -236,7 +236,7 @@ impl<C: Clock> Direct<C> {
     /// assert_eq!(tollgate::Direct::new("3/hour fixed-window")?.set(2).remaining(), 1);
     /// # Ok::<(), tollgate::Error>(())
     /// ```
-    pub fn set(&self, units: u64) -> Decision {
+    pub fn set(&self, units: u64) -> Outcome {
         self.now(Op::Set(units))
     }
 
@@ -267,51 +267,51 @@ impl<C: Clock> Direct<C> {
 impl<C: Clock> DirectAt<'_, C> {
     /// See [`Direct::hit`].
     #[must_use]
-    pub fn hit(&self) -> Decision {
+    pub fn hit(&self) -> Outcome {
         self.hit_n(1)
     }
 
     /// See [`Direct::hit_n`].
     #[must_use]
-    pub fn hit_n(&self, cost: u64) -> Decision {
+    pub fn hit_n(&self, cost: u64) -> Outcome {
         self.limiter.apply(self.now, Op::Hit(cost))
     }
 
     /// See [`Direct::peek`].
     #[must_use]
-    pub fn peek(&self) -> Decision {
+    pub fn peek(&self) -> Outcome {
         self.peek_n(1)
     }
 
     /// See [`Direct::peek_n`].
     #[must_use]
-    pub fn peek_n(&self, cost: u64) -> Decision {
+    pub fn peek_n(&self, cost: u64) -> Outcome {
         self.limiter.apply(self.now, Op::Peek(cost))
     }
 
     /// See [`Direct::take`].
     #[must_use]
-    pub fn take(&self, cost: u64) -> Decision {
+    pub fn take(&self, cost: u64) -> Outcome {
         self.limiter.apply(self.now, Op::Take(cost))
     }
 
     /// See [`Direct::charge`].
-    pub fn charge(&self, units: u64) -> Decision {
+    pub fn charge(&self, units: u64) -> Outcome {
         self.limiter.apply(self.now, Op::Charge(units))
     }
 
     /// See [`Direct::refund`].
-    pub fn refund(&self, receipt: &Receipt) -> Decision {
+    pub fn refund(&self, receipt: &Receipt) -> Outcome {
         self.limiter.apply(self.now, Op::Refund(*receipt))
     }
 
     /// See [`Direct::refund_n`].
-    pub fn refund_n(&self, units: u64) -> Decision {
+    pub fn refund_n(&self, units: u64) -> Outcome {
         self.limiter.apply(self.now, Op::RefundUnits(units))
     }
 
     /// See [`Direct::set`].
-    pub fn set(&self, units: u64) -> Decision {
+    pub fn set(&self, units: u64) -> Outcome {
         self.limiter.apply(self.now, Op::Set(units))
     }
 

@@ -40,8 +40,9 @@ mod error;
 mod key;
 mod limit;
 mod limiter;
+mod outcome;
 mod policy;
-mod policy_decision;
+
 mod policy_limiter;
 mod registry;
 #[cfg(feature = "serde")]
@@ -56,7 +57,7 @@ pub use address::client_address;
 #[cfg(not(loom))]
 pub use atomic::Atomic;
 pub use clock::{Clock, ManualClock, SystemClock};
-pub use decision::{Decision, Receipt, Source};
+pub use decision::Decision;
 #[cfg(not(loom))]
 pub use direct::{Direct, DirectAt};
 pub use error::{Error, ErrorKind};
@@ -64,13 +65,14 @@ pub use key::{Form, Key, KeyRef, OwnedKey, Parts, Tagged};
 pub use limit::{Algorithm, Limit, LimitBuilder, LimitError, MAX_QUOTA};
 pub use limiter::{At, Limiter};
 pub use memory::Memory;
+pub use outcome::{Outcome, Receipt, Source};
 pub use policy::{MAX_LIMITS, Policy};
-pub use policy_decision::PolicyDecision;
+
 pub use policy_limiter::{PolicyAt, PolicyLimiter};
 pub use store::{Part, Store};
 pub use text::span;
 pub use time::Timestamp;
-pub use together::{AllDecision, Item, hit_all, hit_all_at, refund_all};
+pub use together::{Item, hit_all, hit_all_at, refund_all};
 
 /// Keys that a store holds unless told otherwise.
 const DEFAULT_MAX_KEYS: usize = 10_000_000;

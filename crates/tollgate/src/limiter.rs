@@ -1,10 +1,11 @@
 //! What users hold: a store and a limit.
 
 use crate::algorithm::Op;
-use crate::decision::{Decision, Receipt};
+use crate::decision::Decision;
 use crate::error::Error;
 use crate::key::Key;
 use crate::limit::Limit;
+use crate::outcome::Receipt;
 use crate::store::Store;
 use crate::time::Timestamp;
 use crate::wait::Queue;
@@ -121,7 +122,7 @@ impl<S: Store> Limiter<S> {
     #[inline(always)]
     #[must_use]
     pub fn hit_n<K: Key>(&self, key: K, cost: u64) -> Decision {
-        self.store.hit_now(&self.prepared, &key, cost)
+        self.store.hit_now(&self.prepared, &key, cost).into()
     }
 
     /// What a hit would get, without charging or pushing anything.
@@ -180,13 +181,37 @@ impl<S: Store> Limiter<S> {
     ///
     /// ```
     /// let limiter = tollgate::Memory::new().limiter("1/hour")?;
-    /// let receipt = limiter.hit("alice").receipt();
-    /// assert_eq!(limiter.refund("alice", &receipt).used(), 0);
+    /// let decision = limiter.hit("alice");
+    /// assert_eq!(limiter.refund("alice", &decision).used(), 0);
     /// # Ok::<(), tollgate::Error>(())
     /// ```
-    #[allow(clippy::let_underscore_must_use)]
-    pub fn refund<K: Key>(&self, key: K, receipt: &Receipt) -> Decision {
-        self.now().refund(key, receipt)
+    pub fn refund<K: Key>(&self, key: K, decision: &Decision) -> Decision {
+        self.now().refund(key, decision)
+    }
+
+    /// Gives back at most that many of the units that a decision charged to each limit.
+    ///
+    /// ```
+    /// let limiter = tollgate::Memory::new().limiter("20/hour")?;
+    /// let decision = limiter.hit_n("alice", 5);
+    /// assert_eq!(limiter.refund_part("alice", &decision, 2).used(), 3);
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    pub fn refund_part<K: Key>(&self, key: K, decision: &Decision, units: u64) -> Decision {
+        self.now().refund_part(key, decision, units)
+    }
+
+    /// Gives back what these [receipts](Decision::receipts) say, one for each limit in order: for
+    /// callers that keep receipts instead of decisions.
+    ///
+    /// ```
+    /// let limiter = tollgate::Memory::new().limiter("1/hour")?;
+    /// let receipts: Vec<_> = limiter.hit("alice").receipts().collect();
+    /// assert_eq!(limiter.refund_receipts("alice", &receipts).used(), 0);
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    pub fn refund_receipts<K: Key>(&self, key: K, receipts: &[Receipt]) -> Decision {
+        self.now().refund_receipts(key, receipts)
     }
 
     /// Gives back that many units, the newest first: a correction by callers who kept no receipt.
@@ -280,7 +305,7 @@ impl<S: Store> At<'_, S> {
     #[inline]
     fn apply<K: Key>(&self, key: &K, op: Op) -> Decision {
         let Limiter { store, prepared, .. } = self.limiter;
-        key.with_key(|key| store.apply(prepared, key, self.now, op))
+        key.with_key(|key| store.apply(prepared, key, self.now, op)).into()
     }
 
     /// See [`Limiter::hit`].
@@ -295,7 +320,7 @@ impl<S: Store> At<'_, S> {
     #[must_use]
     pub fn hit_n<K: Key>(&self, key: K, cost: u64) -> Decision {
         let Limiter { store, prepared, .. } = self.limiter;
-        store.hit(prepared, &key, store.hint(prepared, &key), self.now, cost)
+        store.hit(prepared, &key, store.hint(prepared, &key), self.now, cost).into()
     }
 
     /// See [`Limiter::peek`].
@@ -322,8 +347,20 @@ impl<S: Store> At<'_, S> {
     }
 
     /// See [`Limiter::refund`].
-    pub fn refund<K: Key>(&self, key: K, receipt: &Receipt) -> Decision {
-        self.apply(&key, Op::Refund(*receipt))
+    pub fn refund<K: Key>(&self, key: K, decision: &Decision) -> Decision {
+        self.refund_part(key, decision, u64::MAX)
+    }
+
+    /// See [`Limiter::refund_part`].
+    pub fn refund_part<K: Key>(&self, key: K, decision: &Decision, units: u64) -> Decision {
+        let receipts: Vec<_> = decision.receipts().map(|receipt| receipt.at_most(units)).collect();
+        self.refund_receipts(key, &receipts)
+    }
+
+    /// See [`Limiter::refund_receipts`].
+    pub fn refund_receipts<K: Key>(&self, key: K, receipts: &[Receipt]) -> Decision {
+        let op = receipts.first().map_or(Op::RefundUnits(0), |receipt| Op::Refund(*receipt));
+        self.apply(&key, op)
     }
 
     /// See [`Limiter::refund_n`].
@@ -360,7 +397,8 @@ impl<S: Store> At<'_, S> {
                 *hint = store.hint(prepared, key);
             }
             for (index, (key, hint)) in keys.iter().zip(hints).enumerate() {
-                f(group * AT_ONCE + index, store.hit(prepared, key, hint, self.now, 1));
+                let outcome = store.hit(prepared, key, hint, self.now, 1);
+                f(group * AT_ONCE + index, outcome.into());
             }
         }
     }

@@ -5,8 +5,8 @@ use crate::decision::Decision;
 use crate::error::Error;
 use crate::key::Key;
 use crate::limiter::Limiter;
+use crate::outcome::Outcome;
 use crate::policy::{MAX_LIMITS, Policy};
-use crate::policy_decision::PolicyDecision;
 use crate::store::{Part, Store};
 use crate::time::Timestamp;
 use crate::wait::Queue;
@@ -121,7 +121,7 @@ impl<S: Store> PolicyLimiter<S> {
     ///
     /// See the example of [`PolicyLimiter`].
     #[must_use]
-    pub fn hit<K: Key>(&self, key: K) -> PolicyDecision {
+    pub fn hit<K: Key>(&self, key: K) -> Decision {
         self.hit_n(key, 1)
     }
 
@@ -133,7 +133,7 @@ impl<S: Store> PolicyLimiter<S> {
     /// # Ok::<(), tollgate::Error>(())
     /// ```
     #[must_use]
-    pub fn hit_n<K: Key>(&self, key: K, cost: u64) -> PolicyDecision {
+    pub fn hit_n<K: Key>(&self, key: K, cost: u64) -> Decision {
         self.now().hit_n(key, cost)
     }
 
@@ -146,7 +146,7 @@ impl<S: Store> PolicyLimiter<S> {
     /// assert_eq!(allowed, [true, true, false]);
     /// # Ok::<(), tollgate::Error>(())
     /// ```
-    pub fn hit_each<K: Key>(&self, keys: &[K], f: impl FnMut(usize, PolicyDecision)) {
+    pub fn hit_each<K: Key>(&self, keys: &[K], f: impl FnMut(usize, Decision)) {
         self.now().hit_each(keys, f);
     }
 
@@ -160,7 +160,7 @@ impl<S: Store> PolicyLimiter<S> {
     /// # Ok::<(), tollgate::Error>(())
     /// ```
     #[must_use]
-    pub fn take<K: Key>(&self, key: K, cost: u64) -> PolicyDecision {
+    pub fn take<K: Key>(&self, key: K, cost: u64) -> Decision {
         self.now().take(key, cost)
     }
 
@@ -172,7 +172,7 @@ impl<S: Store> PolicyLimiter<S> {
     /// # Ok::<(), tollgate::Error>(())
     /// ```
     #[must_use]
-    pub fn peek<K: Key>(&self, key: K) -> PolicyDecision {
+    pub fn peek<K: Key>(&self, key: K) -> Decision {
         self.peek_n(key, 1)
     }
 
@@ -184,7 +184,7 @@ impl<S: Store> PolicyLimiter<S> {
     /// # Ok::<(), tollgate::Error>(())
     /// ```
     #[must_use]
-    pub fn peek_n<K: Key>(&self, key: K, cost: u64) -> PolicyDecision {
+    pub fn peek_n<K: Key>(&self, key: K, cost: u64) -> Decision {
         self.now().peek_n(key, cost)
     }
 
@@ -195,7 +195,7 @@ impl<S: Store> PolicyLimiter<S> {
     /// assert_eq!(limiter.charge("alice", 5).headline().used(), 5);
     /// # Ok::<(), tollgate::Error>(())
     /// ```
-    pub fn charge<K: Key>(&self, key: K, units: u64) -> PolicyDecision {
+    pub fn charge<K: Key>(&self, key: K, units: u64) -> Decision {
         self.now().charge(key, units)
     }
 
@@ -207,7 +207,7 @@ impl<S: Store> PolicyLimiter<S> {
     /// assert_eq!(limiter.refund("alice", &decision).headline().used(), 0);
     /// # Ok::<(), tollgate::Error>(())
     /// ```
-    pub fn refund<K: Key>(&self, key: K, decision: &PolicyDecision) -> PolicyDecision {
+    pub fn refund<K: Key>(&self, key: K, decision: &Decision) -> Decision {
         self.refund_part(key, decision, u64::MAX)
     }
 
@@ -220,12 +220,7 @@ impl<S: Store> PolicyLimiter<S> {
     /// assert_eq!(limiter.refund_part("alice", &decision, 2).headline().used(), 3);
     /// # Ok::<(), tollgate::Error>(())
     /// ```
-    pub fn refund_part<K: Key>(
-        &self,
-        key: K,
-        decision: &PolicyDecision,
-        units: u64,
-    ) -> PolicyDecision {
+    pub fn refund_part<K: Key>(&self, key: K, decision: &Decision, units: u64) -> Decision {
         self.now().refund_part(key, decision, units)
     }
 
@@ -237,7 +232,7 @@ impl<S: Store> PolicyLimiter<S> {
     /// assert_eq!(limiter.refund_n("alice", 2).headline().used(), 3);
     /// # Ok::<(), tollgate::Error>(())
     /// ```
-    pub fn refund_n<K: Key>(&self, key: K, units: u64) -> PolicyDecision {
+    pub fn refund_n<K: Key>(&self, key: K, units: u64) -> Decision {
         self.now().refund_n(key, units)
     }
 
@@ -248,7 +243,7 @@ impl<S: Store> PolicyLimiter<S> {
     /// assert_eq!(limiter.set("alice", 2).headline().remaining(), 0);
     /// # Ok::<(), tollgate::Error>(())
     /// ```
-    pub fn set<K: Key>(&self, key: K, units: u64) -> PolicyDecision {
+    pub fn set<K: Key>(&self, key: K, units: u64) -> Decision {
         self.now().set(key, units)
     }
 
@@ -299,60 +294,58 @@ impl<S: Store> PolicyLimiter<S> {
 }
 
 impl<S: Store> PolicyAt<'_, S> {
-    fn each<K: Key>(&self, key: K, op: impl Fn(usize) -> Op) -> PolicyDecision {
+    fn each<K: Key>(&self, key: K, op: impl Fn(usize) -> Op) -> Decision {
         let PolicyLimiter { store, prepared, .. } = self.limiter;
         key.with_key(|key| {
-            collect(|out| {
-                for (index, limit) in prepared.iter().enumerate() {
-                    out(store.apply(limit, key, self.now, op(index)));
-                }
-            })
+            let apply = |(index, limit)| store.apply(limit, key, self.now, op(index));
+            of_policy(Decision::from_outcomes(prepared.iter().enumerate().map(apply).collect()))
         })
     }
 
     /// See [`PolicyLimiter::hit`].
     #[must_use]
-    pub fn hit<K: Key>(&self, key: K) -> PolicyDecision {
+    pub fn hit<K: Key>(&self, key: K) -> Decision {
         self.hit_n(key, 1)
     }
 
     /// See [`PolicyLimiter::hit_n`].
     #[must_use]
-    pub fn hit_n<K: Key>(&self, key: K, cost: u64) -> PolicyDecision {
+    pub fn hit_n<K: Key>(&self, key: K, cost: u64) -> Decision {
         let PolicyLimiter { store, prepared, .. } = self.limiter;
         key.with_key(|key| {
             // A policy has at least one limit; places beyond the last are not used.
             let prepared_at = |index: usize| &prepared[index.min(prepared.len() - 1)];
             let part = |index| Part { prepared: prepared_at(index), key, cost };
             let parts: [Part<'_, S::Prepared>; MAX_LIMITS] = std::array::from_fn(part);
-            collect(|out| {
-                store.hit_together(&parts[..prepared.len()], self.now, out);
-            })
+            let mut outcomes = Vec::with_capacity(prepared.len());
+            let out = &mut |outcome| outcomes.push(outcome);
+            let allowed = store.hit_together(&parts[..prepared.len()], self.now, out);
+            of_policy(Decision::of_group(allowed, outcomes))
         })
     }
 
     /// See [`PolicyLimiter::hit_each`].
-    pub fn hit_each<K: Key>(&self, keys: &[K], mut f: impl FnMut(usize, PolicyDecision)) {
+    pub fn hit_each<K: Key>(&self, keys: &[K], mut f: impl FnMut(usize, Decision)) {
         keys.iter().enumerate().for_each(|(index, key)| f(index, self.hit(key)));
     }
 
     /// See [`PolicyLimiter::peek`].
     #[must_use]
-    pub fn peek<K: Key>(&self, key: K) -> PolicyDecision {
+    pub fn peek<K: Key>(&self, key: K) -> Decision {
         self.peek_n(key, 1)
     }
 
     /// See [`PolicyLimiter::peek_n`].
     #[must_use]
-    pub fn peek_n<K: Key>(&self, key: K, cost: u64) -> PolicyDecision {
+    pub fn peek_n<K: Key>(&self, key: K, cost: u64) -> Decision {
         self.each(key, |_| Op::Peek(cost))
     }
 
     /// See [`PolicyLimiter::take`].
     #[must_use]
-    pub fn take<K: Key>(&self, key: K, cost: u64) -> PolicyDecision {
+    pub fn take<K: Key>(&self, key: K, cost: u64) -> Decision {
         loop {
-            let room = self.peek_n(&key, cost).outcomes().iter().map(Decision::remaining).min();
+            let room = self.peek_n(&key, cost).outcomes().iter().map(Outcome::remaining).min();
             let granted = room.unwrap_or_default().min(cost);
             let decision = self.hit_n(&key, granted.max(cost.min(1)));
             // Denied although there was room: another caller was faster.
@@ -363,22 +356,17 @@ impl<S: Store> PolicyAt<'_, S> {
     }
 
     /// See [`PolicyLimiter::charge`].
-    pub fn charge<K: Key>(&self, key: K, units: u64) -> PolicyDecision {
+    pub fn charge<K: Key>(&self, key: K, units: u64) -> Decision {
         self.each(key, |_| Op::Charge(units))
     }
 
     /// See [`PolicyLimiter::refund`].
-    pub fn refund<K: Key>(&self, key: K, decision: &PolicyDecision) -> PolicyDecision {
+    pub fn refund<K: Key>(&self, key: K, decision: &Decision) -> Decision {
         self.refund_part(key, decision, u64::MAX)
     }
 
     /// See [`PolicyLimiter::refund_part`].
-    pub fn refund_part<K: Key>(
-        &self,
-        key: K,
-        decision: &PolicyDecision,
-        units: u64,
-    ) -> PolicyDecision {
+    pub fn refund_part<K: Key>(&self, key: K, decision: &Decision, units: u64) -> Decision {
         let outcomes = decision.outcomes();
         self.each(key, |index| match outcomes.get(index) {
             Some(outcome) => Op::Refund(outcome.receipt().at_most(units)),
@@ -387,12 +375,12 @@ impl<S: Store> PolicyAt<'_, S> {
     }
 
     /// See [`PolicyLimiter::refund_n`].
-    pub fn refund_n<K: Key>(&self, key: K, units: u64) -> PolicyDecision {
+    pub fn refund_n<K: Key>(&self, key: K, units: u64) -> Decision {
         self.each(key, |_| Op::RefundUnits(units))
     }
 
     /// See [`PolicyLimiter::set`].
-    pub fn set<K: Key>(&self, key: K, units: u64) -> PolicyDecision {
+    pub fn set<K: Key>(&self, key: K, units: u64) -> Decision {
         self.each(key, |_| Op::Set(units))
     }
 
@@ -413,13 +401,7 @@ impl<S: Store> PolicyAt<'_, S> {
     }
 }
 
-/// The decisions that `f` hands out, at least one, as those of a policy.
-fn collect(f: impl FnOnce(&mut dyn FnMut(Decision))) -> PolicyDecision {
-    let mut all: Option<PolicyDecision> = None;
-    f(&mut |decision| match &mut all {
-        Some(all) => all.push(decision),
-        None => all = Some(PolicyDecision::new(decision)),
-    });
-    let Some(all) = all else { unreachable!("a policy has at least one limit") };
-    all
+fn of_policy(decision: Option<Decision>) -> Decision {
+    let Some(decision) = decision else { unreachable!("a policy has at least one limit") };
+    decision
 }

@@ -1,10 +1,10 @@
 //! The contract of an in-process store.
 
 use crate::algorithm::{Machine, Op, Step, hit, refused, step};
-use crate::decision::Decision;
 use crate::error::Error;
 use crate::key::{Key, KeyRef};
 use crate::limit::Limit;
+use crate::outcome::Outcome;
 use crate::time::Timestamp;
 
 /// A store that never waits: every call is a plain function call. Handles are cheap to clone and
@@ -51,8 +51,7 @@ pub trait Store: Clone + Send + Sync + 'static {
     fn prepare(&self, namespace: &str, limit: &Limit) -> Result<Self::Prepared, Error>;
 
     /// One operation on one key.
-    fn apply(&self, prepared: &Self::Prepared, key: KeyRef<'_>, now: Timestamp, op: Op)
-    -> Decision;
+    fn apply(&self, prepared: &Self::Prepared, key: KeyRef<'_>, now: Timestamp, op: Op) -> Outcome;
 
     /// [`Op::Hit`], which a store may do faster than any operation; `hint` is what
     /// [`hint`](Store::hint) said of the key.
@@ -64,14 +63,14 @@ pub trait Store: Clone + Send + Sync + 'static {
         hint: u64,
         now: Timestamp,
         cost: u64,
-    ) -> Decision {
+    ) -> Outcome {
         let _ = hint;
         key.with_key(|key| self.apply(prepared, key, now, Op::Hit(cost)))
     }
 
     /// [`hit`](Store::hit) at the time of the store's clock.
     #[inline(always)]
-    fn hit_now<K: Key + ?Sized>(&self, prepared: &Self::Prepared, key: &K, cost: u64) -> Decision {
+    fn hit_now<K: Key + ?Sized>(&self, prepared: &Self::Prepared, key: &K, cost: u64) -> Outcome {
         let hint = self.hint(prepared, key);
         self.hit(prepared, key, hint, self.now(), cost)
     }
@@ -90,7 +89,7 @@ pub trait Store: Clone + Send + Sync + 'static {
         &self,
         parts: &[Part<'_, Self::Prepared>],
         now: Timestamp,
-        out: &mut dyn FnMut(Decision),
+        out: &mut dyn FnMut(Outcome),
     ) -> bool;
 
     /// Forgets a key; true if its state was not fresh.
@@ -182,12 +181,12 @@ impl Act for AnyAct {
 /// cannot happen where the caller holds locks.
 pub(crate) fn together<P>(
     parts: &[Part<'_, P>],
-    mut act: impl FnMut(&Part<'_, P>, AnyAct) -> Decision,
-    mut undo: impl FnMut(&Part<'_, P>, &Decision),
-    out: &mut dyn FnMut(Decision),
+    mut act: impl FnMut(&Part<'_, P>, AnyAct) -> Outcome,
+    mut undo: impl FnMut(&Part<'_, P>, &Outcome),
+    out: &mut dyn FnMut(Outcome),
 ) -> bool {
-    let refuse_all = |act: &mut dyn FnMut(&Part<'_, P>, AnyAct) -> Decision,
-                      out: &mut dyn FnMut(Decision)| {
+    let refuse_all = |act: &mut dyn FnMut(&Part<'_, P>, AnyAct) -> Outcome,
+                      out: &mut dyn FnMut(Outcome)| {
         for part in parts {
             out(act(part, AnyAct::Refuse(part.cost)));
         }
@@ -214,8 +213,8 @@ pub(crate) fn together<P>(
 
 /// Decisions on the stack, on the heap when there are many.
 struct Charged {
-    first: [Option<Decision>; crate::policy::MAX_LIMITS],
-    more: Vec<Decision>,
+    first: [Option<Outcome>; crate::policy::MAX_LIMITS],
+    more: Vec<Outcome>,
     len: usize,
 }
 
@@ -224,7 +223,7 @@ impl Charged {
         Charged { first: [None; crate::policy::MAX_LIMITS], more: Vec::new(), len: 0 }
     }
 
-    fn push(&mut self, decision: Decision) {
+    fn push(&mut self, decision: Outcome) {
         match self.first.get_mut(self.len) {
             Some(place) => *place = Some(decision),
             None => self.more.push(decision),
@@ -232,11 +231,11 @@ impl Charged {
         self.len += 1;
     }
 
-    fn iter(&self) -> impl Iterator<Item = &Decision> {
+    fn iter(&self) -> impl Iterator<Item = &Outcome> {
         self.first.iter().flatten().chain(&self.more)
     }
 
-    fn get(&self, index: usize) -> &Decision {
+    fn get(&self, index: usize) -> &Outcome {
         match self.first.get(index) {
             Some(Some(decision)) => decision,
             _ => &self.more[index - self.first.len()],

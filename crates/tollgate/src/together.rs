@@ -1,12 +1,9 @@
 //! Several keys, all or nothing.
 
-use std::time::Duration;
-
 use crate::algorithm::Op;
-use crate::decision::{Decision, Receipt};
+use crate::decision::Decision;
 use crate::error::Error;
 use crate::key::{Key, KeyRef, OwnedKey};
-use crate::policy_decision::PolicyDecision;
 use crate::store::{Part, Store};
 
 /// A limit or policy, a key and a cost: one of several that pass together or not at all.
@@ -31,98 +28,6 @@ impl<'a, S: Store> Item<'a, S> {
     }
 }
 
-/// The answer for several keys: all were charged, or none was.
-///
-/// See the example of [`hit_all`].
-#[derive(Clone, Debug)]
-pub struct AllDecision {
-    allowed: bool,
-    outcomes: Vec<Decision>,
-}
-
-impl AllDecision {
-    pub(crate) fn of(outcomes: Vec<Decision>) -> AllDecision {
-        AllDecision { allowed: outcomes.iter().all(Decision::allowed), outcomes }
-    }
-
-    /// Whether all passed.
-    ///
-    /// See the example of [`hit_all`].
-    #[must_use]
-    pub fn allowed(&self) -> bool {
-        self.allowed
-    }
-
-    /// What each limit of each item said, in order. `allowed` of a single outcome tells what that
-    /// limit alone says.
-    ///
-    /// See the example of [`hit_all`].
-    pub fn outcomes(&self) -> &[Decision] {
-        &self.outcomes
-    }
-
-    /// The outcome to show: the denying one with the longest wait, else the one with the least
-    /// remaining; the first of equals.
-    ///
-    /// ```
-    /// use tollgate::{Memory, hit_all};
-    ///
-    /// let store = Memory::new();
-    /// let (small, large) = (store.limiter("2/hour")?, store.limiter("9/hour")?);
-    /// let both = hit_all(&[large.item("192.0.2.1", 1), small.item("alice", 1)])?;
-    /// assert_eq!((both.headline().limit(), both.headline_index()), (2, 1));
-    /// # Ok::<(), tollgate::Error>(())
-    /// ```
-    pub fn headline(&self) -> &Decision {
-        &self.outcomes[self.headline_index()]
-    }
-
-    /// Which of the [outcomes](AllDecision::outcomes) the headline is.
-    ///
-    /// See the example of [`headline`](AllDecision::headline).
-    #[must_use]
-    pub fn headline_index(&self) -> usize {
-        PolicyDecision::headline_of(&self.outcomes)
-    }
-
-    /// What each limit of each item was charged, in the order of the outcomes.
-    ///
-    /// ```
-    /// use tollgate::{Memory, hit_all};
-    ///
-    /// let limiter = Memory::new().limiter("9/hour")?;
-    /// let both = hit_all(&[limiter.item("alice", 1), limiter.item("bob", 2)])?;
-    /// assert_eq!(both.receipts().map(|receipt| receipt.units).collect::<Vec<_>>(), [1, 2]);
-    /// # Ok::<(), tollgate::Error>(())
-    /// ```
-    pub fn receipts(&self) -> impl Iterator<Item = Receipt> + '_ {
-        self.outcomes.iter().map(Decision::receipt)
-    }
-
-    /// Its receipts, split up as the limits are among the items.
-    pub(crate) fn receipts_by_item(&self, limits: &[usize]) -> Result<Vec<Vec<Receipt>>, Error> {
-        let count: usize = limits.iter().sum();
-        if self.outcomes.len() != count {
-            return Err(Error::request(format!(
-                "a decision on {} limits: these items have {count}",
-                self.outcomes.len()
-            )));
-        }
-        let mut receipts = self.receipts();
-        Ok(limits.iter().map(|count| receipts.by_ref().take(*count).collect()).collect())
-    }
-
-    /// The longest wait of those that refuse: zero when allowed, `None` when one of them can never
-    /// pass.
-    ///
-    /// See the example of [`hit_all`].
-    #[must_use]
-    pub fn retry_after(&self) -> Option<Duration> {
-        let mut waits = self.outcomes.iter().map(Decision::retry_after);
-        waits.try_fold(Duration::ZERO, |longest, wait| Some(longest.max(wait?)))
-    }
-}
-
 /// Hits several keys, of any limits and policies of one store: all are charged or none is.
 ///
 /// # Errors
@@ -143,7 +48,7 @@ impl AllDecision {
 /// assert_eq!(accounts.usage("alice"), 1);
 /// # Ok::<(), tollgate::Error>(())
 /// ```
-pub fn hit_all<S: Store>(items: &[Item<'_, S>]) -> Result<AllDecision, Error> {
+pub fn hit_all<S: Store>(items: &[Item<'_, S>]) -> Result<Decision, Error> {
     let Some(first) = items.first() else {
         return Err(Error::request("0 items: an all-or-nothing hit needs at least one"));
     };
@@ -165,7 +70,7 @@ pub fn hit_all<S: Store>(items: &[Item<'_, S>]) -> Result<AllDecision, Error> {
 pub fn hit_all_at<S: Store>(
     items: &[Item<'_, S>],
     now: crate::Timestamp,
-) -> Result<AllDecision, Error> {
+) -> Result<Decision, Error> {
     let Some(first) = items.first() else {
         return Err(Error::request("0 items: an all-or-nothing hit needs at least one"));
     };
@@ -187,8 +92,8 @@ pub fn hit_all_at<S: Store>(
         return Err(counted_twice(key));
     }
     let mut outcomes = Vec::with_capacity(parts.len());
-    let allowed = store.hit_together(&parts, now, &mut |decision| outcomes.push(decision));
-    Ok(AllDecision { allowed, outcomes })
+    let allowed = store.hit_together(&parts, now, &mut |outcome| outcomes.push(outcome));
+    of_items(Decision::of_group(allowed, outcomes))
 }
 
 /// Gives back what [`hit_all`] charged: takes its items, in the same order, and its decision.
@@ -208,13 +113,10 @@ pub fn hit_all_at<S: Store>(
 /// assert!(refund_all(&items[..1], &decision).is_err());
 /// # Ok::<(), tollgate::Error>(())
 /// ```
-pub fn refund_all<S: Store>(
-    items: &[Item<'_, S>],
-    decision: &AllDecision,
-) -> Result<AllDecision, Error> {
+pub fn refund_all<S: Store>(items: &[Item<'_, S>], decision: &Decision) -> Result<Decision, Error> {
     let limits: Vec<usize> = items.iter().map(|item| item.prepared.len()).collect();
     let receipts = decision.receipts_by_item(&limits)?;
-    let mut outcomes = Vec::with_capacity(decision.outcomes.len());
+    let mut outcomes = Vec::with_capacity(decision.outcomes().len());
     for (item, receipts) in items.iter().zip(receipts) {
         let now = item.store.now();
         for (prepared, receipt) in item.prepared.iter().zip(receipts) {
@@ -222,7 +124,12 @@ pub fn refund_all<S: Store>(
             outcomes.push(item.store.apply(prepared, key, now, Op::Refund(receipt)));
         }
     }
-    Ok(AllDecision::of(outcomes))
+    of_items(Decision::from_outcomes(outcomes))
+}
+
+/// The decision on at least one item.
+pub(crate) fn of_items(decision: Option<Decision>) -> Result<Decision, Error> {
+    decision.ok_or_else(|| Error::request("0 items: an all-or-nothing hit needs at least one"))
 }
 
 pub(crate) fn counted_twice(key: KeyRef<'_>) -> Error {

@@ -23,7 +23,7 @@ use crate::key::KeyRef;
 use crate::key::{Key, OwnedKey};
 use crate::limit::Limit;
 use crate::limiter::Limiter;
-use crate::policy_decision::PolicyDecision;
+use crate::outcome::Outcome;
 use crate::policy_limiter::PolicyLimiter;
 use crate::registry::lock;
 use crate::store::Store;
@@ -102,6 +102,20 @@ pub(crate) trait Answer {
     fn pause(&self) -> Option<Duration>;
 }
 
+impl Answer for Outcome {
+    fn allowed(&self) -> bool {
+        Outcome::allowed(self)
+    }
+
+    fn retry_after(&self) -> Option<Duration> {
+        Outcome::retry_after(self)
+    }
+
+    fn pause(&self) -> Option<Duration> {
+        Outcome::retry_after(self).map(|wait| wait.min(self.reset_after()))
+    }
+}
+
 impl Answer for Decision {
     fn allowed(&self) -> bool {
         Decision::allowed(self)
@@ -109,20 +123,6 @@ impl Answer for Decision {
 
     fn retry_after(&self) -> Option<Duration> {
         Decision::retry_after(self)
-    }
-
-    fn pause(&self) -> Option<Duration> {
-        Decision::retry_after(self).map(|wait| wait.min(self.reset_after()))
-    }
-}
-
-impl Answer for PolicyDecision {
-    fn allowed(&self) -> bool {
-        PolicyDecision::allowed(self)
-    }
-
-    fn retry_after(&self) -> Option<Duration> {
-        PolicyDecision::retry_after(self)
     }
 
     fn pause(&self) -> Option<Duration> {
@@ -170,17 +170,17 @@ impl<S: Store> Asked for Limiter<S> {
 
 impl<S: Store> Asked for PolicyLimiter<S> {
     type Error = Infallible;
-    type Answer = PolicyDecision;
+    type Answer = Decision;
 
     fn now(&self) -> Timestamp {
         self.store().now()
     }
 
-    async fn hit(&self, key: &OwnedKey, cost: u64) -> Result<PolicyDecision, Infallible> {
+    async fn hit(&self, key: &OwnedKey, cost: u64) -> Result<Decision, Infallible> {
         Ok(self.hit_n(key, cost))
     }
 
-    async fn peek(&self, key: &OwnedKey, cost: u64) -> Result<PolicyDecision, Infallible> {
+    async fn peek(&self, key: &OwnedKey, cost: u64) -> Result<Decision, Infallible> {
         Ok(self.peek_n(key, cost))
     }
 }
@@ -188,17 +188,17 @@ impl<S: Store> Asked for PolicyLimiter<S> {
 #[cfg(not(loom))]
 impl<C: Clock> Asked for Direct<C> {
     type Error = Infallible;
-    type Answer = Decision;
+    type Answer = Outcome;
 
     fn now(&self) -> Timestamp {
         self.clock().now()
     }
 
-    async fn hit(&self, _key: &OwnedKey, cost: u64) -> Result<Decision, Infallible> {
+    async fn hit(&self, _key: &OwnedKey, cost: u64) -> Result<Outcome, Infallible> {
         Ok(self.hit_n(cost))
     }
 
-    async fn peek(&self, _key: &OwnedKey, cost: u64) -> Result<Decision, Infallible> {
+    async fn peek(&self, _key: &OwnedKey, cost: u64) -> Result<Outcome, Infallible> {
         Ok(self.peek_n(cost))
     }
 }
@@ -393,7 +393,7 @@ impl<S: Store> PolicyLimiter<S> {
         cost: u64,
         timeout: Duration,
         sleep: impl Fn(Duration) -> F,
-    ) -> PolicyDecision {
+    ) -> Decision {
         let Ok(decision) = self.waiting().wait(OwnedKey::new(&key), cost, timeout, sleep).await;
         decision
     }
@@ -410,7 +410,7 @@ impl<S: Store> PolicyLimiter<S> {
     /// # Ok::<(), tollgate::Error>(())
     /// ```
     #[must_use]
-    pub fn wait_blocking<K: Key>(&self, key: K, cost: u64, timeout: Duration) -> PolicyDecision {
+    pub fn wait_blocking<K: Key>(&self, key: K, cost: u64, timeout: Duration) -> Decision {
         let Ok(decision) = self.waiting().wait_blocking(OwnedKey::new(&key), cost, timeout);
         decision
     }
@@ -440,7 +440,7 @@ impl<C: Clock> Direct<C> {
         cost: u64,
         timeout: Duration,
         sleep: impl Fn(Duration) -> F,
-    ) -> Decision {
+    ) -> Outcome {
         let Ok(decision) = self.waiting().wait(OwnedKey::new(&NO_KEY), cost, timeout, sleep).await;
         decision
     }
@@ -456,7 +456,7 @@ impl<C: Clock> Direct<C> {
     /// # Ok::<(), tollgate::Error>(())
     /// ```
     #[must_use]
-    pub fn wait_blocking(&self, cost: u64, timeout: Duration) -> Decision {
+    pub fn wait_blocking(&self, cost: u64, timeout: Duration) -> Outcome {
         let Ok(decision) = self.waiting().wait_blocking(OwnedKey::new(&NO_KEY), cost, timeout);
         decision
     }

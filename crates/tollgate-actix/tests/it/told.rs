@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use actix_web::web::ReqData;
 use actix_web::{HttpResponse, web};
-use tollgate::{Decision, PolicyDecision};
+use tollgate::Decision;
 use tollgate_actix::{RateLimit, Reason};
 use tollgate_http::{Gate, Headers, Reset};
 
@@ -53,7 +53,7 @@ fn of_several_limits_the_one_that_binds_is_shown() {
     let (store, _) = store();
     let limiter = store.policy_limiter("100/hour name=long, 2/minute name=short").unwrap();
     let server = serve(RateLimit::new(limiter), |app| {
-        let left = |binds: ReqData<Decision>, all: ReqData<PolicyDecision>| async move {
+        let left = |binds: ReqData<Decision>, all: ReqData<Decision>| async move {
             assert_eq!(binds.remaining(), all.headline().remaining());
             all.outcomes().iter().map(|one| format!("{} ", one.remaining())).collect::<String>()
         };

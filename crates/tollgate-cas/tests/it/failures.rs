@@ -99,7 +99,7 @@ async fn a_failed_hit_of_a_group_refunds_the_others() {
     let error = policy.hit("key").await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Lost, "one of them was executed: {error}");
     let used = policy.peek("key").await.unwrap();
-    let used: Vec<u64> = used.outcomes().iter().map(tollgate::Decision::used).collect();
+    let used: Vec<u64> = used.outcomes().iter().map(tollgate::Outcome::used).collect();
     assert_eq!(used, [1, 1]);
 }
 

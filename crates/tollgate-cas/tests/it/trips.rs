@@ -43,7 +43,7 @@ async fn a_refund_of_another_process_is_seen_immediately() {
     let (one, other) = (limiter(&store(&cells), "1/hour"), limiter(&store(&cells), "1/hour"));
     let hit = one.hit("key").await.unwrap();
     assert!(!one.hit("key").await.unwrap().allowed());
-    let _ = other.refund("key", &hit.receipt()).await.unwrap();
+    let _ = other.refund("key", &hit).await.unwrap();
     assert!(one.hit("key").await.unwrap().allowed());
 }
 

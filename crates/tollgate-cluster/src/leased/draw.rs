@@ -1,7 +1,7 @@
 //! Draws: one at a time for a key, for all who wait, in a task that nobody can walk away from.
 
 use tollgate::shared::SharedStore;
-use tollgate::{Decision, Error, Receipt, Timestamp};
+use tollgate::{Error, Outcome, Receipt, Timestamp};
 
 use super::holding::Unspent;
 use super::planted::{Fault, planted};
@@ -30,7 +30,7 @@ impl<S: SharedStore> Question<S> {
             let given_back = if planted(Fault::GivenBackToNow) {
                 self.lease.limiter.refund_n(&self.key, units).await
             } else {
-                self.lease.limiter.refund(&self.key, &receipt).await
+                self.lease.limiter.refund_receipts(&self.key, &[receipt]).await
             };
             match given_back {
                 Ok(_) => counters.given_back.add(units),
@@ -78,7 +78,7 @@ impl<S: SharedStore> Drawing<S> {
             }
             Err(_) => inner.counters.failed.add(1),
         }
-        self.settle((draw, waited), sent, answer)
+        self.settle((draw, waited), sent, answer.map(|decision| *decision.headline()))
     }
 
     /// Puts what a draw brought on the desk and tells who waits. True if there must be another.
@@ -86,7 +86,7 @@ impl<S: SharedStore> Drawing<S> {
         &self,
         (draw, waited): (Draw, usize),
         sent: Timestamp,
-        answer: Result<Decision, Error>,
+        answer: Result<Outcome, Error>,
     ) -> bool {
         let question = &self.question;
         let (inner, terms) = (question.inner(), &question.lease.terms);

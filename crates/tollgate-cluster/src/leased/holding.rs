@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use tollgate::algorithm::{Fields, Step};
-use tollgate::{Decision, Receipt, Source, Timestamp};
+use tollgate::{Outcome, Receipt, Source, Timestamp};
 
 use super::terms::Terms;
 
@@ -53,7 +53,7 @@ pub(crate) struct Holding {
 
 #[derive(Debug)]
 struct Last {
-    answer: Decision,
+    answer: Outcome,
     /// Of the answer, when it was given.
     told: Fields,
     sent: Timestamp,
@@ -74,7 +74,7 @@ impl Holding {
         terms: &Terms,
         now: Timestamp,
         cost: u64,
-    ) -> Option<(Decision, bool)> {
+    ) -> Option<(Outcome, bool)> {
         if self.left(now) < cost {
             return Some((self.refusal(now, cost)?, false));
         }
@@ -84,12 +84,12 @@ impl Holding {
     }
 
     /// What a hit would get, if that is known here.
-    pub(crate) fn peek(&self, now: Timestamp, cost: u64) -> Option<Decision> {
+    pub(crate) fn peek(&self, now: Timestamp, cost: u64) -> Option<Outcome> {
         if self.left(now) < cost { None } else { self.decision(now, cost, 0, 0) }
     }
 
     /// Spends up to `most` units; how many there were is what it charged.
-    pub(crate) fn take(&mut self, terms: &Terms, now: Timestamp, most: u64) -> Option<Decision> {
+    pub(crate) fn take(&mut self, terms: &Terms, now: Timestamp, most: u64) -> Option<Outcome> {
         let units = self.left(now).min(most);
         if units == 0 {
             return None;
@@ -99,7 +99,7 @@ impl Holding {
     }
 
     /// The refusal that holds now, if the store has lately had less than this.
-    pub(crate) fn refusal(&self, now: Timestamp, cost: u64) -> Option<Decision> {
+    pub(crate) fn refusal(&self, now: Timestamp, cost: u64) -> Option<Outcome> {
         let last = self.last.as_ref()?;
         let pause = last.pause.filter(|pause| now < *pause)?;
         let at = last.store_time(now);
@@ -113,7 +113,7 @@ impl Holding {
             (cost <= limit).then(|| wait.map_or(asked_again, |retry| retry.max(asked_again)));
         let step = Step { allowed: false, cost, charged: 0, changed: false };
         let fields = Fields { retry_at, ..self.fields(last, now) };
-        Some(Decision::of_fields(step, at, fields).with_source(Source::DenialCache))
+        Some(Outcome::of_fields(step, at, fields).with_source(Source::DenialCache))
     }
 
     /// Units to draw when `needed` more are waited for: as many as are spent in half the life of an
@@ -131,7 +131,7 @@ impl Holding {
         terms: &Terms,
         (sent, now): (Timestamp, Timestamp),
         (want, left): (u64, u64),
-        answer: Decision,
+        answer: Outcome,
     ) -> Vec<Unspent> {
         let draw = answer.receipt();
         let told = answer.fields();
@@ -158,7 +158,7 @@ impl Holding {
         terms: &Terms,
         now: Timestamp,
         receipt: &Receipt,
-    ) -> Option<Decision> {
+    ) -> Option<Outcome> {
         let same = |held: &&mut Allotment| now < held.end && terms.mark(&held.draw) == receipt.mark;
         let held = self.allotments.iter_mut().find(same)?;
         held.left = held.left.saturating_add(receipt.units).min(held.granted);
@@ -242,11 +242,11 @@ impl Holding {
     }
 
     /// `None` before the first draw.
-    fn decision(&self, now: Timestamp, cost: u64, charged: u64, mark: u64) -> Option<Decision> {
+    fn decision(&self, now: Timestamp, cost: u64, charged: u64, mark: u64) -> Option<Outcome> {
         let last = self.last.as_ref()?;
         let step = Step { allowed: true, cost, charged, changed: charged > 0 };
         let fields = Fields { mark, ..self.fields(last, now) };
-        Some(Decision::of_fields(step, last.store_time(now), fields).with_source(Source::Lease))
+        Some(Outcome::of_fields(step, last.store_time(now), fields).with_source(Source::Lease))
     }
 
     /// As the store last said, with what is in hand not yet used.

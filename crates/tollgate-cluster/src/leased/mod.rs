@@ -64,7 +64,7 @@ use std::time::Duration;
 
 use tollgate::algorithm::Op;
 use tollgate::shared::{Ask, Figure, Guard, Mode, SharedLimiter, SharedStore};
-use tollgate::{Clock, Decision, Error, KeyRef, Limit, OwnedKey, Source, Timestamp};
+use tollgate::{Clock, Error, KeyRef, Limit, Outcome, OwnedKey, Source, Timestamp};
 
 use question::Question;
 use stats::Counters;
@@ -216,7 +216,7 @@ impl<S: SharedStore> Leased<S> {
     /// What can be answered from what is in hand. The time is read at the desk: a unit is spent at
     /// that time or not at all.
     #[inline]
-    fn in_hand(&self, lease: &Arc<Lease<S>>, key: KeyRef<'_>, op: Op) -> Option<Decision> {
+    fn in_hand(&self, lease: &Arc<Lease<S>>, key: KeyRef<'_>, op: Op) -> Option<Outcome> {
         let Inner { table, counters, clock, .. } = &*self.inner;
         let terms = &lease.terms;
         let at_the_desk = |desk: &mut Desk| match op {
@@ -269,7 +269,7 @@ impl<S: SharedStore> SharedStore for Leased<S> {
         asks: &[Ask<'_, Prepared<S>>],
         mode: Mode,
         at: Option<Timestamp>,
-    ) -> impl Future<Output = Result<Vec<Decision>, Error>> + Send + use<S> {
+    ) -> impl Future<Output = Result<Vec<Outcome>, Error>> + Send + use<S> {
         // At a time of the caller's there is nothing in hand: the store decides.
         let exact = at.is_some().then(|| {
             let inner: Vec<_> = asks
@@ -300,7 +300,7 @@ impl<S: SharedStore> SharedStore for Leased<S> {
         key: KeyRef<'_>,
         op: Op,
         at: Option<Timestamp>,
-    ) -> Option<Decision> {
+    ) -> Option<Outcome> {
         match at {
             None => self.in_hand(&prepared.0, key, op),
             Some(_) => self.inner.store.at_once(&prepared.0.prepared, key, op, at),

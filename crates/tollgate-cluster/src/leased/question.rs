@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 use tollgate::algorithm::Op;
 use tollgate::shared::{Ask, Mode, SharedStore};
-use tollgate::{Decision, Error, OwnedKey, Source};
+use tollgate::{Error, Outcome, OwnedKey, Source};
 
 use super::table::{Desk, Spot};
 use super::wish::{Waiting, Wish};
@@ -29,7 +29,7 @@ impl<S: SharedStore> Question<S> {
     }
 
     /// One operation, whatever it takes.
-    pub(super) async fn answer(&self, op: Op) -> Result<Decision, Error> {
+    pub(super) async fn answer(&self, op: Op) -> Result<Outcome, Error> {
         if let Some(decision) = self.leased.in_hand(&self.lease, self.key.as_ref(), op) {
             return Ok(decision);
         }
@@ -50,7 +50,7 @@ impl<S: SharedStore> Question<S> {
     }
 
     /// Waits for a draw; begins one if nobody has.
-    pub(super) async fn wait_for(&self, wish: Wish) -> Result<Decision, Error> {
+    pub(super) async fn wait_for(&self, wish: Wish) -> Result<Outcome, Error> {
         let (tell, told) = oneshot::channel();
         let ask = |desk: &mut Desk| {
             // It may have come meanwhile.
@@ -75,7 +75,7 @@ impl<S: SharedStore> Question<S> {
     }
 
     /// There is no room to keep anything for this key: the store decides.
-    async fn exactly(&self, wish: Wish) -> Result<Decision, Error> {
+    async fn exactly(&self, wish: Wish) -> Result<Outcome, Error> {
         let op = match wish {
             Wish::Hit(units) => Op::Hit(units),
             Wish::Take(units) => Op::Take(units),
@@ -84,7 +84,7 @@ impl<S: SharedStore> Question<S> {
         self.pass_on(op).await
     }
 
-    async fn pass_on(&self, op: Op) -> Result<Decision, Error> {
+    async fn pass_on(&self, op: Op) -> Result<Outcome, Error> {
         let ask = Ask { prepared: &self.lease.prepared, key: self.key.as_ref(), op };
         let asked = self.inner().store.ask(&[ask], Mode::Each, None);
         let decisions = asked.await?;

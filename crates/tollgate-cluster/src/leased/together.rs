@@ -3,7 +3,7 @@
 use futures_util::future::try_join_all;
 use tollgate::algorithm::Op;
 use tollgate::shared::{Ask, Mode, SharedStore};
-use tollgate::{Decision, Error};
+use tollgate::{Error, Outcome};
 
 use super::question::Question;
 use super::table::Spot;
@@ -15,7 +15,7 @@ const TRIES: usize = 3;
 /// Each on its own.
 pub(super) async fn each<S: SharedStore>(
     questions: Vec<(Question<S>, Op)>,
-) -> Result<Vec<Decision>, Error> {
+) -> Result<Vec<Outcome>, Error> {
     try_join_all(questions.iter().map(|(question, op)| question.answer(*op))).await
 }
 
@@ -23,7 +23,7 @@ pub(super) async fn each<S: SharedStore>(
 /// spent in one step, or nothing.
 pub(super) async fn together<S: SharedStore>(
     questions: Vec<(Question<S>, Op)>,
-) -> Result<Vec<Decision>, Error> {
+) -> Result<Vec<Outcome>, Error> {
     let can_lease = |(question, op): &(Question<S>, Op)| question.lease.can_lease(cost_of(*op));
     if questions.iter().all(can_lease) {
         for _ in 0..TRIES {
@@ -45,7 +45,7 @@ pub(super) async fn together<S: SharedStore>(
 }
 
 /// Spends all, or says where there is too little.
-fn spend_all<S: SharedStore>(questions: &[(Question<S>, Op)]) -> Result<Vec<Decision>, Vec<usize>> {
+fn spend_all<S: SharedStore>(questions: &[(Question<S>, Op)]) -> Result<Vec<Outcome>, Vec<usize>> {
     let Some((first, _)) = questions.first() else { return Ok(Vec::new()) };
     let inner = first.inner();
     let spots: Vec<Spot<'_>> = questions.iter().map(|(question, _)| question.spot()).collect();
@@ -78,8 +78,8 @@ fn spend_all<S: SharedStore>(questions: &[(Question<S>, Op)]) -> Result<Vec<Deci
 async fn refused<S: SharedStore>(
     questions: &[(Question<S>, Op)],
     lacking: &[usize],
-    fetched: &[Decision],
-) -> Result<Vec<Decision>, Error> {
+    fetched: &[Outcome],
+) -> Result<Vec<Outcome>, Error> {
     let part = async |index: usize| {
         let (question, op) = &questions[index];
         match lacking.iter().position(|lacks| *lacks == index) {
@@ -91,7 +91,7 @@ async fn refused<S: SharedStore>(
 }
 
 /// As the store decides, now.
-async fn exactly<S: SharedStore>(questions: &[(Question<S>, Op)]) -> Result<Vec<Decision>, Error> {
+async fn exactly<S: SharedStore>(questions: &[(Question<S>, Op)]) -> Result<Vec<Outcome>, Error> {
     let Some((first, _)) = questions.first() else { return Ok(Vec::new()) };
     let ask = |(question, op): &'_ (Question<S>, Op)| {
         (question.lease.prepared.clone(), question.key.clone(), *op)

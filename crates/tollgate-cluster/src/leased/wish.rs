@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use tokio::sync::oneshot;
 use tollgate::algorithm::{Fields, Step};
-use tollgate::{Decision, Error, Timestamp};
+use tollgate::{Error, Outcome, Timestamp};
 
 use super::table::Desk;
 use super::terms::Terms;
@@ -36,7 +36,7 @@ impl Wish {
 #[derive(Debug)]
 pub(crate) struct Waiting {
     pub(crate) wish: Wish,
-    pub(crate) tell: oneshot::Sender<Result<Decision, Error>>,
+    pub(crate) tell: oneshot::Sender<Result<Outcome, Error>>,
 }
 
 /// What to draw.
@@ -65,7 +65,7 @@ impl Desk {
         terms: &Terms,
         now: Timestamp,
         wish: Wish,
-    ) -> Option<(Decision, bool)> {
+    ) -> Option<(Outcome, bool)> {
         if !self.waiting.is_empty() {
             return None;
         }
@@ -80,7 +80,7 @@ impl Desk {
         self.waiting.is_empty() && self.holding.peek(now, units).is_some()
     }
 
-    fn serve(&mut self, terms: &Terms, now: Timestamp, wish: Wish) -> Option<(Decision, bool)> {
+    fn serve(&mut self, terms: &Terms, now: Timestamp, wish: Wish) -> Option<(Outcome, bool)> {
         let holding = &mut self.holding;
         let decision = match wish {
             Wish::Hit(units) => return holding.hit(terms, now, units),
@@ -122,7 +122,7 @@ impl Desk {
         terms: &Terms,
         now: Timestamp,
         (draw, waited): (Draw, usize),
-        answer: &Decision,
+        answer: &Outcome,
     ) -> u64 {
         let mut left = answer.charged();
         let empty =
@@ -182,21 +182,21 @@ impl Desk {
 }
 
 /// A part of what a draw was answered, for one who waited for it.
-fn granted(answer: &Decision, cost: u64, charged: u64) -> Decision {
+fn granted(answer: &Outcome, cost: u64, charged: u64) -> Outcome {
     let step = Step { allowed: true, cost, charged, changed: charged > 0 };
-    Decision::of_fields(step, answer.now(), answer.fields())
+    Outcome::of_fields(step, answer.now(), answer.fields())
 }
 
 /// What a draw was answered to one who waited for more than there was. A store tells the wait of
 /// the cost it was asked for; without that, the life of an allotment.
-fn refused(terms: &Terms, answer: &Decision, cost: u64) -> Decision {
+fn refused(terms: &Terms, answer: &Outcome, cost: u64) -> Outcome {
     let again = answer.asked_again(answer.now(), cost).unwrap_or(*answer);
     let known = again.fields();
     let store_wait = known.retry_at.filter(|_| !again.allowed());
     let wait = || store_wait.unwrap_or(answer.now() + terms.life);
     let retry_at = (cost <= known.limit).then(wait);
     let step = Step { allowed: false, cost, charged: 0, changed: false };
-    Decision::of_fields(step, answer.now(), Fields { retry_at, ..known })
+    Outcome::of_fields(step, answer.now(), Fields { retry_at, ..known })
 }
 
 #[cfg(test)]
@@ -208,7 +208,7 @@ mod tests {
 
     use super::*;
 
-    fn wait(desk: &mut Desk, wish: Wish) -> oneshot::Receiver<Result<Decision, Error>> {
+    fn wait(desk: &mut Desk, wish: Wish) -> oneshot::Receiver<Result<Outcome, Error>> {
         let (tell, told) = oneshot::channel();
         desk.waiting.push_back(Waiting { wish, tell });
         told

@@ -22,7 +22,7 @@
 use std::sync::Arc;
 
 use tollgate::algorithm::{AnyState, Op};
-use tollgate::{Decision, Receipt, Timestamp};
+use tollgate::{Outcome, Receipt, Timestamp};
 
 use super::counts::{Actor, Cell, Counts};
 use super::limits::{Held, Prepared};
@@ -105,7 +105,7 @@ impl Entry {
         own: Actor,
         now: Timestamp,
         act: Act,
-    ) -> Decision {
+    ) -> Outcome {
         self.refresh(prepared, own, now);
         let machine = &prepared.rules.machine;
         match act {

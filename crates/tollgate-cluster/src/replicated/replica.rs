@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use foldhash::quality::FixedState;
 use tollgate::algorithm::Op;
-use tollgate::{Decision, Error, KeyRef, Limit, Source, Timestamp};
+use tollgate::{Error, KeyRef, Limit, Outcome, Source, Timestamp};
 
 use super::counts::Actor;
 use super::digest;
@@ -147,7 +147,7 @@ impl Replica {
     /// One operation on one key.
     ///
     /// See the example of [`Replica`].
-    pub fn apply(&self, prepared: &Prepared, key: KeyRef<'_>, op: Op, now: Timestamp) -> Decision {
+    pub fn apply(&self, prepared: &Prepared, key: KeyRef<'_>, op: Op, now: Timestamp) -> Outcome {
         let spot = self.spot(&prepared.held, key);
         let mut shard = lock(&self.shards[spot.shard]);
         self.act(&mut shard, prepared, spot, now, Act::Op(op))
@@ -165,7 +165,7 @@ impl Replica {
     /// assert!(!decisions[1].allowed());
     /// # Ok::<(), tollgate::Error>(())
     /// ```
-    pub fn together(&self, hits: &[(&Prepared, KeyRef<'_>, u64)], now: Timestamp) -> Vec<Decision> {
+    pub fn together(&self, hits: &[(&Prepared, KeyRef<'_>, u64)], now: Timestamp) -> Vec<Outcome> {
         let spots: Vec<_> =
             hits.iter().map(|(prepared, key, _)| self.spot(&prepared.held, *key)).collect();
         let mut order: Vec<_> = spots.iter().map(|spot| spot.shard).collect();
@@ -337,7 +337,7 @@ impl Replica {
         spot: Spot<'_>,
         now: Timestamp,
         act: Act,
-    ) -> Decision {
+    ) -> Outcome {
         let Spot { hash, key, .. } = spot;
         if let Some(number) = shard.find(hash, &prepared.held, key.form() as u8, key.bytes()) {
             let decision = self.decide(shard.entry(number), prepared, now, act);
@@ -368,7 +368,7 @@ impl Replica {
         self.keys.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
     }
 
-    fn act_on_overflow(&self, prepared: &Prepared, now: Timestamp, act: Act) -> Decision {
+    fn act_on_overflow(&self, prepared: &Prepared, now: Timestamp, act: Act) -> Outcome {
         let held = &prepared.held;
         let mut overflow = lock(&held.overflow);
         let entry = overflow.get_or_insert_with(|| Entry::new(Arc::clone(held), &OVERFLOW));
@@ -380,7 +380,7 @@ impl Replica {
         decision.with_source(Source::Overflow)
     }
 
-    fn decide(&self, entry: &mut Entry, prepared: &Prepared, now: Timestamp, act: Act) -> Decision {
+    fn decide(&self, entry: &mut Entry, prepared: &Prepared, now: Timestamp, act: Act) -> Outcome {
         let act = match self.gated(entry, prepared, now, act) {
             Gated::Pass(act) => act,
             Gated::Refuse(refusal) => return refusal,

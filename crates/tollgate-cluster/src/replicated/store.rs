@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tollgate::algorithm::Op;
 use tollgate::shared::{Ask, Figure, Guard, Mode, SharedStore};
-use tollgate::{Decision, Error, KeyRef, Limit, Timestamp};
+use tollgate::{Error, KeyRef, Limit, Outcome, Timestamp};
 
 use super::builder::Builder;
 use super::driver::{self, Shared};
@@ -136,7 +136,7 @@ impl Replicated {
         key: KeyRef<'_>,
         op: Op,
         at: Option<Timestamp>,
-    ) -> Decision {
+    ) -> Outcome {
         let shared = &self.inner.shared;
         let now = at.unwrap_or_else(|| shared.now());
         let decision = shared.replica.apply(prepared, key, op, now);
@@ -148,7 +148,7 @@ impl Replicated {
         &self,
         asks: &[Ask<'_, Prepared>],
         at: Option<Timestamp>,
-    ) -> Result<Vec<Decision>, Error> {
+    ) -> Result<Vec<Outcome>, Error> {
         let hit = |ask: &Ask<'_, Prepared>| match ask.op {
             Op::Hit(cost) => Ok(cost),
             op => Err(Error::request(format!("{op:?}: only hits go together"))),
@@ -175,7 +175,7 @@ impl SharedStore for Replicated {
         asks: &[Ask<'_, Prepared>],
         mode: Mode,
         at: Option<Timestamp>,
-    ) -> impl Future<Output = Result<Vec<Decision>, Error>> + Send + use<> {
+    ) -> impl Future<Output = Result<Vec<Outcome>, Error>> + Send + use<> {
         let each = |ask: &Ask<'_, Prepared>| self.apply(ask.prepared, ask.key, ask.op, at);
         ready(match mode {
             Mode::Each => Ok(asks.iter().map(each).collect()),
@@ -190,7 +190,7 @@ impl SharedStore for Replicated {
         key: KeyRef<'_>,
         op: Op,
         at: Option<Timestamp>,
-    ) -> Option<Decision> {
+    ) -> Option<Outcome> {
         Some(self.apply(prepared, key, op, at))
     }
 

@@ -75,7 +75,7 @@ fn refunds_sets_and_resets_reach_all() {
             let limiters = limiters(&fleet, limit);
             let hit = limiters[0].hit_n("a", 8).await.unwrap();
             all_have(&limiters, "a", 8).await;
-            let back = limiters[0].refund("a", &hit.receipt().at_most(5)).await.unwrap();
+            let back = limiters[0].refund_part("a", &hit, 5).await.unwrap();
             assert_eq!(back.used(), 3, "{limit}");
             all_have(&limiters, "a", 3).await;
             assert!(limiters[1].reset("a").await.unwrap(), "{limit}");
@@ -259,7 +259,7 @@ fn while_peers_are_missing_the_rule_for_that_holds() {
         two.pass(Duration::from_secs(1));
         let hits = |two: &Two, key: &[u8]| {
             let hit = || two.replicas[0].apply(&limit, KeyRef::plain(key), Op::Hit(1), two.now);
-            (0..20).map(|_| hit()).filter(tollgate::Decision::allowed).count()
+            (0..20).map(|_| hit()).filter(tollgate::Outcome::allowed).count()
         };
         assert_eq!(hits(&two, b"before"), 10);
         two.pass_alone(Duration::from_secs(5));

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use tollgate::algorithm::Op;
 use tollgate::shared::{Ask, Guard, Mode, SharedStore};
-use tollgate::{Algorithm, Decision, Error, KeyRef, Limit, Timestamp};
+use tollgate::{Algorithm, Error, KeyRef, Limit, Outcome, Timestamp};
 use tollgate_cluster::bus::InMemory;
 use tollgate_cluster::replicated::{Prepared, Replicated, Settings};
 use tollgate_testkit::{Subject, conformance};
@@ -36,7 +36,7 @@ impl SharedStore for WithoutSliding {
         asks: &[Ask<'_, Prepared>],
         mode: Mode,
         at: Option<Timestamp>,
-    ) -> impl Future<Output = Result<Vec<Decision>, Error>> + Send + use<> {
+    ) -> impl Future<Output = Result<Vec<Outcome>, Error>> + Send + use<> {
         let answer = self.0.ask(asks, mode, at);
         async { Ok(answer.await?.into_iter().map(of_store).collect()) }
     }
@@ -47,7 +47,7 @@ impl SharedStore for WithoutSliding {
         key: KeyRef<'_>,
         op: Op,
         at: Option<Timestamp>,
-    ) -> Option<Decision> {
+    ) -> Option<Outcome> {
         self.0.at_once(prepared, key, op, at).map(of_store)
     }
 
@@ -90,7 +90,7 @@ impl SharedStore for WithoutSliding {
 }
 
 /// The suite compares sources too, and wants a store's.
-fn of_store(decision: Decision) -> Decision {
+fn of_store(decision: Outcome) -> Outcome {
     assert_eq!((decision.source(), decision.bound()), (tollgate::Source::Replica, Some(0)));
     decision.with_source(tollgate::Source::Store)
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use tollgate::algorithm::{AnyMachine, Op};
-use tollgate::{Decision, Error, KeyRef, Timestamp};
+use tollgate::{Error, KeyRef, Outcome, Timestamp};
 
 use super::{Keeper, Prepared};
 use crate::file;
@@ -16,7 +16,7 @@ use crate::table::{Entry, Lookup, Shard};
 /// A decision, and what has to be on disk before it may be told.
 #[derive(Debug)]
 pub(crate) struct Done {
-    pub(crate) decision: Decision,
+    pub(crate) decision: Outcome,
     pub(crate) batch: Option<Arc<Batch>>,
 }
 
@@ -54,7 +54,7 @@ impl Keeper {
         key: KeyRef<'_>,
         op: Op,
         at: Option<Timestamp>,
-    ) -> Option<Decision> {
+    ) -> Option<Outcome> {
         let lookup = self.table.lookup(&prepared.known, key);
         let now = at.unwrap_or_else(|| self.clock.now());
         let mut shard = self.table.shard_of(&lookup);
@@ -249,7 +249,7 @@ impl Keeper {
         prepared: &Prepared,
         lookup: &Lookup<'_>,
         effect: Effect,
-        decision: &Decision,
+        decision: &Outcome,
         waits: bool,
     ) -> Option<Arc<Batch>> {
         let charged = decision.charged();

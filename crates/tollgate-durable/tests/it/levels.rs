@@ -28,7 +28,7 @@ fn a_clean_end_forgets_nothing() {
         }
         let _ = block_on(limiter.hit("cold")).unwrap();
         let back = block_on(limiter.hit_n("given back", 5)).unwrap();
-        let _ = block_on(limiter.refund("given back", &back.receipt())).unwrap();
+        let _ = block_on(limiter.refund("given back", &back)).unwrap();
         let _ = block_on(limiter.hit("reset")).unwrap();
         assert!(block_on(limiter.reset("reset")).unwrap());
         // The last handles close it.

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tollgate::shared::{Ask, Guard, InProcess, Mode, SharedStore};
-use tollgate::{Decision, Error, KeyRef, Limit, Memory, Store, Timestamp};
+use tollgate::{Error, KeyRef, Limit, Memory, Outcome, Store, Timestamp};
 
 #[derive(Clone, Debug)]
 pub(crate) struct Away {
@@ -43,7 +43,7 @@ impl SharedStore for Away {
         asks: &[Ask<'_, Prepared>],
         mode: Mode,
         at: Option<Timestamp>,
-    ) -> impl Future<Output = Result<Vec<Decision>, Error>> + Send + use<> {
+    ) -> impl Future<Output = Result<Vec<Outcome>, Error>> + Send + use<> {
         let away = self.answer();
         let asked = away.is_none().then(|| self.store.ask(asks, mode, at));
         async move {

@@ -5,8 +5,8 @@ use std::time::Duration;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use sfv::{BareItem, List, ListEntry, Parser};
-use tollgate::{Algorithm, Decision, Limit, ManualClock, Memory, Timestamp};
-use tollgate_http::{Draft, Headers, Outcomes, Reset};
+use tollgate::{Algorithm, Decision, Limit, ManualClock, Memory, Outcome, Timestamp};
+use tollgate_http::{Draft, Headers, Reset};
 
 type Member = (String, Vec<(String, i64)>);
 
@@ -29,11 +29,7 @@ fn all() -> Headers {
     Headers::default().three_fields()
 }
 
-fn write(
-    headers: &Headers,
-    limits: &[Limit],
-    outcomes: &impl Outcomes,
-) -> Vec<(&'static str, String)> {
+fn write(headers: &Headers, limits: &[Limit], outcomes: &Decision) -> Vec<(&'static str, String)> {
     let mut written = Vec::new();
     headers.write(limits, outcomes, |name, value| written.push((name, value)));
     written
@@ -199,7 +195,7 @@ proptest! {
             let outcomes = decision.outcomes();
             let shown = &told[0].0;
             if decision.allowed() {
-                let least = outcomes.iter().map(Decision::remaining).min();
+                let least = outcomes.iter().map(Outcome::remaining).min();
                 prop_assert_eq!(number(&written, "ratelimit-remaining"), least);
                 let mut binding = policies.iter().zip(outcomes).filter(|(_, one)| Some(one.remaining()) == least);
                 prop_assert!(binding.any(|(policy, _)| policy.0 == *shown));
@@ -212,7 +208,7 @@ proptest! {
                 prop_assert_eq!(number(&written, "retry-after"), None);
             } else {
                 // Who waits as told waits long enough for all of them.
-                let waits: Option<Vec<_>> = outcomes.iter().filter(|one| !one.allowed()).map(Decision::retry_after).collect();
+                let waits: Option<Vec<_>> = outcomes.iter().filter(|one| !one.allowed()).map(Outcome::retry_after).collect();
                 let longest = waits.map(|waits| waits.into_iter().map(seconds_up).max().unwrap().max(1));
                 prop_assert_eq!(shown, &policies[decision.headline_index()].0);
                 prop_assert_eq!(number(&written, "retry-after"), longest);

@@ -3,13 +3,13 @@
 
 use tollgate::algorithm::{AnyMachine, AnyState, Op};
 use tollgate::shared::{Ask, Mode, SharedStore};
-use tollgate::{Decision, KeyRef, Limit, Timestamp};
+use tollgate::{KeyRef, Limit, Outcome, Timestamp};
 
 use crate::client::{admitted, limiter, patient, run, session};
 use crate::servers::Server;
 
 /// What there is to a decision.
-fn told(decision: &Decision) -> impl PartialEq + std::fmt::Debug + use<> {
+fn told(decision: &Outcome) -> impl PartialEq + std::fmt::Debug + use<> {
     (decision.allowed(), decision.charged(), decision.fields(), decision.now(), decision.source())
 }
 
@@ -52,7 +52,7 @@ fn hits_that_go_together_are_decided_as_one_after_another() {
                 let hit = |(key, cost): &(usize, u64)| {
                     machine.apply(&mut states[*key], at, Op::Hit(*cost))
                 };
-                let wanted: Vec<Decision> = parts.iter().map(hit).collect();
+                let wanted: Vec<Outcome> = parts.iter().map(hit).collect();
                 let [got, wanted] =
                     [got, wanted].map(|all| all.iter().map(told).collect::<Vec<_>>());
                 assert_eq!(got, wanted, "{text}, turn {turn}: {parts:?}");

@@ -41,7 +41,7 @@ fn a_hit_is_one_command_whatever_the_algorithm_and_operation() {
             assert_eq!(admitted(&limited, "key", 50).await, 50);
             assert_eq!(commands(&server), only_evalsha(50), "{algorithm}");
             let taken = limited.take("key", 5).await.unwrap();
-            let _ = limited.refund("key", &taken.receipt()).await.unwrap();
+            let _ = limited.refund("key", &taken).await.unwrap();
             let _ = limited.peek("key").await.unwrap();
             let _ = limited.charge("key", 5).await.unwrap();
             let _ = limited.refund_n("key", 5).await.unwrap();

@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
-use tollgate::{Decision, Limit};
+use tollgate::{Decision, Limit, Outcome};
 
 use crate::seconds::Seconds;
-use crate::service::{Answer, Decisions};
+use crate::service::Answer;
 
 /// A text in quotes. Names are plain nearly always, and then nothing has to be looked up.
 fn quoted(text: &str, out: &mut String) {
@@ -34,13 +34,14 @@ pub(crate) fn answer(answer: &Answer, limits: &[Limit], out: &mut String) {
     out.push_str(",\"verdict\":\"");
     out.push_str(answer.verdict.name());
     out.push('"');
-    if let Some((index, decision)) = answer.decisions.headline() {
+    if let Some(decision) = &answer.decision {
         out.push(',');
-        fields(decision, limits.get(index), out);
+        fields(decision.headline(), limits.get(decision.headline_index()), out);
     }
-    if let Decisions::Several(_) = &answer.decisions {
+    let outcomes = answer.outcomes();
+    if outcomes.len() > 1 {
         out.push_str(",\"limits\":[");
-        for (index, decision) in answer.decisions.outcomes().iter().enumerate() {
+        for (index, decision) in outcomes.iter().enumerate() {
             out.push_str(if index == 0 { "{\"allowed\":" } else { ",{\"allowed\":" });
             flag(decision.allowed(), out);
             out.push(',');
@@ -54,12 +55,13 @@ pub(crate) fn answer(answer: &Answer, limits: &[Limit], out: &mut String) {
 
 /// Units in use: of the limit that binds, and of each where there are several.
 pub(super) fn usage(answer: &Answer, limits: &[Limit], out: &mut String) {
-    let used = answer.decisions.headline().map_or(0, |(_, decision)| decision.used());
+    let used = answer.decision.as_ref().map_or(0, Decision::used);
     out.push_str("{\"used\":");
     number(used, out);
-    if let Decisions::Several(_) = &answer.decisions {
+    let outcomes = answer.outcomes();
+    if outcomes.len() > 1 {
         out.push_str(",\"limits\":[");
-        for (index, decision) in answer.decisions.outcomes().iter().enumerate() {
+        for (index, decision) in outcomes.iter().enumerate() {
             out.push_str(if index == 0 { "{" } else { ",{" });
             named(limits.get(index), out);
             out.push_str("\"limit\":");
@@ -83,7 +85,7 @@ fn named(limit: Option<&Limit>, out: &mut String) {
 }
 
 /// The fields of one decision, without braces.
-pub(super) fn fields(decision: &Decision, limit: Option<&Limit>, out: &mut String) {
+pub(super) fn fields(decision: &Outcome, limit: Option<&Limit>, out: &mut String) {
     named(limit, out);
     // All at once: each alone would compute them anew.
     let all = decision.fields();

@@ -40,8 +40,8 @@ pub(crate) fn answer(answer: &Answer, limits: &[Limit], shown: Option<&Shown>) -
 
 /// `RateLimit`, `RateLimit-Policy` and, on a refusal, `Retry-After`.
 pub(crate) fn rate_limit(answer: &Answer, shown: Option<&Shown>, headers: &mut HeaderMap) {
-    let Some(shown) = shown else { return };
-    Headers::default().write_shown(shown, &answer.decisions, |field, value| {
+    let (Some(shown), Some(decision)) = (shown, &answer.decision) else { return };
+    Headers::default().write_shown(shown, decision, |field, value| {
         headers.insert(HeaderName::from_static(field.name()), value);
     });
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate::{Decision, Timestamp};
+use tollgate::{Decision, Outcome, Timestamp};
 
 use super::reply::Reply;
 use crate::service::{Answer, RequestError, RequestErrorKind};
@@ -33,7 +33,7 @@ impl Shape {
             Shape::Native => native(answer, reply),
             Shape::Passes => reply.integer(i64::from(answer.passes())),
             Shape::Usage => {
-                let used = answer.decisions.headline().map_or(0, |(_, decision)| decision.used());
+                let used = answer.decision.as_ref().map_or(0, Decision::used);
                 reply.count(used);
             }
         }
@@ -42,7 +42,7 @@ impl Shape {
 
 /// 0 for allowed, limit, remaining, seconds until retry or -1, seconds until full.
 fn cell(answer: &Answer, reply: &mut Reply<'_>) {
-    let Some((_, decision)) = answer.decisions.headline() else { return };
+    let Some(decision) = &answer.decision else { return };
     let (fields, now) = (decision.fields(), decision.now());
     let allowed = answer.passes();
     let retry = fields.retry_at.filter(|_| !allowed).map_or(NONE, |at| seconds(at, now));
@@ -57,7 +57,7 @@ fn cell(answer: &Answer, reply: &mut Reply<'_>) {
 /// 1 for allowed, limit, remaining, seconds until full, seconds until retry; -1 where no wait
 /// helps.
 fn crab(answer: &Answer, reply: &mut Reply<'_>) {
-    let Some((_, decision)) = answer.decisions.headline() else { return };
+    let Some(decision) = &answer.decision else { return };
     let (fields, now) = (decision.fields(), decision.now());
     let allowed = answer.passes();
     reply.array(5);
@@ -75,16 +75,16 @@ fn seconds(at: Timestamp, now: Timestamp) -> i64 {
 }
 
 fn native(answer: &Answer, reply: &mut Reply<'_>) {
-    let outcomes = answer.decisions.outcomes();
+    let outcomes = answer.outcomes();
     let several = outcomes.len() > 1;
     reply.map(if several { 11 } else { 10 });
     reply.bulk(b"verdict");
     reply.bulk(answer.verdict.name().as_bytes());
     reply.bulk(b"allowed");
     reply.integer(i64::from(answer.passes()));
-    match answer.decisions.headline() {
-        Some((_, decision)) => {
-            numbers(decision, reply);
+    match &answer.decision {
+        Some(decision) => {
+            numbers(decision.headline(), reply);
             reply.bulk(b"source");
             reply.bulk(decision.source().name().as_bytes());
             reply.bulk(b"bound");
@@ -119,7 +119,7 @@ const NUMBERS: [&[u8]; 6] =
     [b"limit", b"remaining", b"used", b"charged", b"retry_after", b"reset_after"];
 
 /// Times in microseconds.
-fn numbers(decision: &Decision, reply: &mut Reply<'_>) {
+fn numbers(decision: &Outcome, reply: &mut Reply<'_>) {
     let fields = decision.fields();
     let until = |at: Timestamp| micros(at.since(decision.now()));
     let retry = match decision.allowed() {
@@ -160,7 +160,7 @@ pub(super) fn all(answers: &[Answer], reply: &mut Reply<'_>) {
 fn longest(answers: &[Answer]) -> i64 {
     let mut longest = 0;
     for answer in answers.iter().filter(|answer| !answer.passes()) {
-        let wait = answer.decisions.headline().and_then(|(_, decision)| decision.retry_after());
+        let wait = answer.decision.as_ref().and_then(Decision::retry_after);
         match wait {
             Some(wait) => longest = longest.max(micros(wait)),
             None => return NONE,

@@ -1,15 +1,14 @@
 //! What a question is answered with.
 
-use tollgate::{Decision, PolicyDecision};
-use tollgate_http::Outcomes;
+use tollgate::{Decision, Outcome};
 
 /// The answer to one question.
 #[derive(Clone, Debug)]
 pub struct Answer {
     /// How it came about.
     pub verdict: Verdict,
-    /// What the limits said; nothing for keys that are exempt or blocked.
-    pub decisions: Decisions,
+    /// The decision of the limits; `None` for keys that are exempt or blocked.
+    pub decision: Option<Decision>,
 }
 
 /// How an answer came about.
@@ -54,61 +53,15 @@ impl Verdict {
     }
 }
 
-/// What the limits of a rule said, in their order.
-#[derive(Clone, Debug)]
-pub enum Decisions {
-    /// Nothing was asked.
-    None,
-    /// One limit.
-    One(Decision),
-    /// Several.
-    Several(Box<PolicyDecision>),
-}
-
-impl Decisions {
-    pub(crate) fn several(decision: PolicyDecision) -> Decisions {
-        Decisions::Several(Box::new(decision))
-    }
-
-    /// Each of them.
-    pub fn outcomes(&self) -> &[Decision] {
-        match self {
-            Decisions::None => &[],
-            Decisions::One(decision) => std::slice::from_ref(decision),
-            Decisions::Several(decision) => decision.outcomes(),
-        }
-    }
-
-    /// The one to show, and its place.
-    pub fn headline(&self) -> Option<(usize, &Decision)> {
-        match self {
-            Decisions::None => None,
-            Decisions::One(decision) => Some((0, decision)),
-            Decisions::Several(decision) => Some((decision.headline_index(), decision.headline())),
-        }
-    }
-
-    /// Whether all let it pass.
-    #[must_use]
-    pub fn allowed(&self) -> bool {
-        self.outcomes().iter().all(Decision::allowed)
-    }
-}
-
 impl Answer {
     /// Whether it passes.
     #[must_use]
     pub fn passes(&self) -> bool {
         self.verdict.passes()
     }
-}
 
-impl Outcomes for Decisions {
-    fn outcomes(&self) -> &[Decision] {
-        Decisions::outcomes(self)
-    }
-
-    fn headline_index(&self) -> usize {
-        Decisions::headline(self).map_or(0, |(index, _)| index)
+    /// The outcome of each limit, in order; none for keys that are exempt or blocked.
+    pub fn outcomes(&self) -> &[Outcome] {
+        self.decision.as_ref().map_or(&[], Decision::outcomes)
     }
 }

@@ -7,7 +7,7 @@ use tollgate::{Form, Key, KeyRef, Limit, Policy};
 use tollgate_http::Shown;
 
 use super::Defaults;
-use super::answer::{Answer, Decisions, Verdict};
+use super::answer::{Answer, Verdict};
 use super::error::RequestError;
 use super::limiter::{Limiter, Operation};
 use crate::observe::{RuleStats, Scope};
@@ -154,11 +154,11 @@ impl BoundRule {
     ) -> Result<Answer, RequestError> {
         let limiter = match key.with_key(|key| self.limiter_of(key)) {
             Ok(limiter) => limiter,
-            Err(verdict) => return Ok(Answer { verdict, decisions: Decisions::None }),
+            Err(verdict) => return Ok(Answer { verdict, decision: None }),
         };
         let priced = self.priced(&key, operation);
-        let decisions = limiter.ask(key, priced).await?;
-        Ok(Answer { verdict: self.verdict(decisions.allowed()), decisions })
+        let decision = limiter.ask(key, priced).await?;
+        Ok(Answer { verdict: self.verdict(decision.allowed()), decision: Some(decision) })
     }
 
     /// A hit without a future, where nobody has to be waited for; `None` where somebody has, and
@@ -167,11 +167,11 @@ impl BoundRule {
     pub(super) fn hit_now<K: Key + ?Sized>(&self, key: &K, cost: u64) -> Option<Answer> {
         let limiter = match key.with_key(|key| self.limiter_of(key)) {
             Ok(limiter) => limiter,
-            Err(verdict) => return Some(Answer { verdict, decisions: Decisions::None }),
+            Err(verdict) => return Some(Answer { verdict, decision: None }),
         };
         let decision = limiter.hit_now(key, cost.saturating_mul(self.price(key)))?;
         let verdict = self.verdict(decision.allowed());
-        Some(Answer { verdict, decisions: Decisions::One(decision) })
+        Some(Answer { verdict, decision: Some(decision) })
     }
 
     fn verdict(&self, allowed: bool) -> Verdict {

@@ -3,10 +3,8 @@
 use std::time::Duration;
 
 use tollgate::shared::{AnyStore, OnFailure, SharedItem, SharedLimiter, SharedPolicyLimiter};
-use tollgate::{Decision, Error, Key, Limit, Policy, Source};
+use tollgate::{Decision, Error, Key, Limit, Outcome, Policy, Source};
 use tollgate_http::Shown;
-
-use super::answer::Decisions;
 
 /// A policy on the store. One limit alone, the usual case, takes a shorter way.
 #[derive(Clone, Debug)]
@@ -91,20 +89,17 @@ impl Limiter {
     ///
     /// # Errors
     /// When the store does not answer and nothing says what to do then.
-    pub async fn ask<K: Key>(&self, key: K, operation: Operation) -> Result<Decisions, Error> {
+    pub async fn ask<K: Key>(&self, key: K, operation: Operation) -> Result<Decision, Error> {
         match &self.kind {
-            Kind::One(one) => {
-                let decision = match operation {
-                    Operation::Hit(cost) => one.hit_n(key, cost).await,
-                    Operation::Peek(cost) => one.peek_n(key, cost).await,
-                    Operation::Take(cost) => one.take(key, cost).await,
-                    Operation::Charge(units) => one.charge(key, units).await,
-                    Operation::Refund(units) => one.refund_n(key, units).await,
-                    Operation::Set(units) => one.set(key, units).await,
-                    Operation::Usage => one.peek(key).await.and_then(of_store),
-                };
-                decision.map(Decisions::One)
-            }
+            Kind::One(one) => match operation {
+                Operation::Hit(cost) => one.hit_n(key, cost).await,
+                Operation::Peek(cost) => one.peek_n(key, cost).await,
+                Operation::Take(cost) => one.take(key, cost).await,
+                Operation::Charge(units) => one.charge(key, units).await,
+                Operation::Refund(units) => one.refund_n(key, units).await,
+                Operation::Set(units) => one.set(key, units).await,
+                Operation::Usage => one.peek(key).await.and_then(of_store),
+            },
             Kind::Several(several) => {
                 let decision = match operation {
                     Operation::Hit(cost) => several.hit_n(key, cost).await,
@@ -120,13 +115,11 @@ impl Limiter {
                     Operation::Set(units) => several.set(key, units).await,
                     Operation::Usage => several.peek(key).await,
                 };
-                let decisions = decision.map(Decisions::several)?;
+                let decision = decision?;
                 if operation == Operation::Usage {
-                    for decision in decisions.outcomes() {
-                        let _ = of_store(*decision)?;
-                    }
+                    return of_store(decision);
                 }
-                Ok(decisions)
+                Ok(decision)
             }
         }
     }
@@ -174,10 +167,11 @@ impl Limiter {
 
 /// Refuses what a rule for failures made up: it says nothing about the units in use.
 fn of_store(decision: Decision) -> Result<Decision, Error> {
-    match decision.source() {
-        Source::FailOpen | Source::FailClosed | Source::Fallback => {
-            Err(Error::unavailable("nobody else knows how much is in use"))
-        }
-        _ => Ok(decision),
+    let is_made_up = |outcome: &Outcome| {
+        matches!(outcome.source(), Source::FailOpen | Source::FailClosed | Source::Fallback)
+    };
+    if decision.outcomes().iter().any(is_made_up) {
+        return Err(Error::unavailable("nobody else knows how much is in use"));
     }
+    Ok(decision)
 }

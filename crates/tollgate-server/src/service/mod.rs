@@ -10,7 +10,7 @@ mod limiter;
 mod resolve;
 mod together;
 
-pub use answer::{Answer, Decisions, Verdict};
+pub use answer::{Answer, Verdict};
 pub use bound_rule::BoundRule;
 pub use domain::{DescriptorKey, Entry, Match};
 pub use error::{RequestError, RequestErrorKind};

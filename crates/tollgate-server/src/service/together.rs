@@ -1,10 +1,10 @@
 //! Several keys, all or nothing.
 
 use tollgate::shared::hit_all_shared;
-use tollgate::{Decision, Key, KeyRef, PolicyDecision};
+use tollgate::{Decision, Key, KeyRef, Outcome};
 
 use super::Service;
-use super::answer::{Answer, Decisions, Verdict};
+use super::answer::{Answer, Verdict};
 use super::bound_rule::BoundRule;
 use super::error::{RequestError, RequestErrorKind};
 use super::limiter::Operation;
@@ -100,7 +100,7 @@ async fn together<K: Key>(items: &[&Item<'_, K>]) -> Result<Vec<Answer>, Request
                 asked.push(item);
                 answers.push(Err(limits));
             }
-            Err(verdict) => answers.push(Ok(Answer { verdict, decisions: Decisions::None })),
+            Err(verdict) => answers.push(Ok(Answer { verdict, decision: None })),
         }
     }
     let decided = match asked.is_empty() {
@@ -117,11 +117,9 @@ async fn together<K: Key>(items: &[&Item<'_, K>]) -> Result<Vec<Answer>, Request
 }
 
 /// Of what the limits of one rule said.
-fn answer(outcomes: &[Decision]) -> Answer {
-    let decisions = match outcomes {
-        [decision] => Decisions::One(*decision),
-        several => PolicyDecision::of(several).map_or(Decisions::None, Decisions::several),
-    };
-    let verdict = if decisions.allowed() { Verdict::Allowed } else { Verdict::Denied };
-    Answer { verdict, decisions }
+fn answer(outcomes: &[Outcome]) -> Answer {
+    let decision = Decision::from_outcomes(outcomes.to_vec());
+    let allowed = decision.as_ref().is_none_or(Decision::allowed);
+    let verdict = if allowed { Verdict::Allowed } else { Verdict::Denied };
+    Answer { verdict, decision }
 }

@@ -155,7 +155,7 @@ pub fn concurrent_policies_never_pass_a_limit<S: Subject>(subject: &S) {
             let own = ground.again().policy(own).expect("held by every store");
             let at = own.at(START);
             let hits = ground.run(all((0..60).map(|_| at.hit(key))));
-            let passed = |hit: Result<tollgate::PolicyDecision, _>| match hit {
+            let passed = |hit: Result<tollgate::Decision, _>| match hit {
                 Ok(hit) => u64::from(hit.allowed()),
                 Err(error) => panic!("{error}"),
             };
@@ -167,7 +167,7 @@ pub fn concurrent_policies_never_pass_a_limit<S: Subject>(subject: &S) {
             let limiter = ground.policy(policy).expect("held by every store");
             let seen = ground.run(limiter.at(START).peek_n(key, 1));
             let seen = seen.unwrap_or_else(|error| panic!("{error}"));
-            seen.outcomes().iter().map(tollgate::Decision::used).collect::<Vec<_>>()
+            seen.outcomes().iter().map(tollgate::Outcome::used).collect::<Vec<_>>()
         };
         assert_eq!(used(&narrow_first), [first, all, all], "in use");
         assert_eq!(used(&narrow_last), [all, all - first, all], "in use");

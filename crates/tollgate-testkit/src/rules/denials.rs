@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use tollgate::algorithm::{AnyMachine, Op};
-use tollgate::{Algorithm, Decision, Receipt, Source, Timestamp};
+use tollgate::{Algorithm, Outcome, Receipt, Source, Timestamp};
 
 use crate::ground::{Ground, HOUR, Limited, START, TICK, before, limit};
 use crate::model::same_but_source;
@@ -22,7 +22,7 @@ const REMEMBERED: [&str; 7] = [
 ];
 
 /// Takes three units one after the other, and is refused a cost of `cost` a moment later.
-fn denied<S: Subject>(limited: &Limited<'_, S>, key: &str, cost: u64) -> (Timestamp, Decision) {
+fn denied<S: Subject>(limited: &Limited<'_, S>, key: &str, cost: u64) -> (Timestamp, Outcome) {
     for n in 0..3 {
         assert!(limited.hit(START + n * (HOUR / 10), key).allowed(), "{}", limited.limit());
     }
@@ -31,8 +31,8 @@ fn denied<S: Subject>(limited: &Limited<'_, S>, key: &str, cost: u64) -> (Timest
 }
 
 /// What is known of a denial without its state: that it is one, and its times.
-fn same_times(got: &Decision, wanted: &Decision) -> Result<(), String> {
-    let times = |d: &Decision| (d.allowed(), d.limit(), d.retry_after(), d.expires_at());
+fn same_times(got: &Outcome, wanted: &Outcome) -> Result<(), String> {
+    let times = |d: &Outcome| (d.allowed(), d.limit(), d.retry_after(), d.expires_at());
     if times(got) == times(wanted) && got.used() >= wanted.used() {
         return Ok(());
     }
@@ -152,7 +152,7 @@ pub fn giving_back_ends_a_remembered_denial<S: Subject>(subject: &S) {
         let policy = format!("2/hour {algorithm}; 50/second").parse().expect("a policy");
         let policy = ground.policy(&policy);
         let at = policy.as_ref().map(|policy| policy.at(START));
-        type Give<'a> = &'a dyn Fn(&'static str, &Receipt) -> Option<Decision>;
+        type Give<'a> = &'a dyn Fn(&'static str, &Receipt) -> Option<Outcome>;
         let ways: [(&'static str, Give<'_>); 7] = [
             ("refund", &|key, receipt| Some(limited.refund(START, key, receipt))),
             ("refund_n", &|key, _| Some(limited.apply(START, key, Op::RefundUnits(1)))),

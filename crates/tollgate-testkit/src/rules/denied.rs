@@ -1,7 +1,7 @@
 //! What changes nothing leaves nothing behind.
 
 use tollgate::algorithm::Op;
-use tollgate::{Algorithm, Decision, Timestamp};
+use tollgate::{Algorithm, Outcome, Timestamp};
 
 use crate::beside::Straight;
 use crate::ground::{Ground, HOUR, START, TICK, before, limit};
@@ -13,7 +13,7 @@ use crate::subject::Subject;
 fn leaves_no_trace<S: Subject>(
     store: &Straight<'_, '_, S>,
     name: &str,
-    f: impl Fn(&str, Timestamp) -> Option<Decision>,
+    f: impl Fn(&str, Timestamp) -> Option<Outcome>,
 ) {
     let limit = &store.limit;
     let (plain, touched) = (format!("{name} plain"), format!("{name} touched"));

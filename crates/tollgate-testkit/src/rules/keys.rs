@@ -198,8 +198,8 @@ pub fn a_limit_is_one_counter_alone_and_in_policies<S: Subject>(subject: &S) {
     assert!(alone.must(first.hit("key")).allowed());
     assert!(alone.must(second.hit("key")).allowed());
     assert_eq!(alone.usage(START, "key"), 3);
-    let used = |decision: tollgate::PolicyDecision| {
-        decision.outcomes().iter().map(tollgate::Decision::used).collect::<Vec<_>>()
+    let used = |decision: tollgate::Decision| {
+        decision.outcomes().iter().map(tollgate::Outcome::used).collect::<Vec<_>>()
     };
     assert_eq!(used(alone.must(first.peek_n("key", 1))), [3, 2]);
     assert_eq!(used(alone.must(second.peek_n("key", 1))), [2, 3, 1]);

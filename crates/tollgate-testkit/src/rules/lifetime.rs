@@ -132,7 +132,7 @@ pub fn fresh_keys_take_no_room<S: Subject>(subject: &S) {
         check("looked at", limited.must(call.peek("looked at")));
         check("refused", limited.must(call.hit_n("refused", 4)));
         let hit = limited.must(call.hit_n("given back", 2));
-        check("given back", limited.must(call.refund("given back", &hit.receipt())));
+        check("given back", limited.must(call.refund("given back", &hit)));
         let _ = limited.must(call.hit_n("set to nothing", 2));
         check("set to nothing", limited.must(call.set("set to nothing", 0)));
         let _ = limited.must(call.hit_n("reset", 2));

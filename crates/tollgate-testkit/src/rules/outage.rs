@@ -53,7 +53,7 @@ pub fn a_broken_store_gives_errors_in_time<S: Subject>(subject: &S) {
     let limited = limited(&ground, "5/365 days");
     let policy = ground.policy(&"5/365 days; 9/365 days fixed-window".parse().expect("a policy"));
     let policy = policy.expect("held by every store").deadline(SHORT);
-    let receipt = limited.must(limited.inner.within(SLACK).hit("before")).receipt();
+    let decision = limited.must(limited.inner.within(SLACK).hit("before"));
     break_it(subject);
     let (call, run) = (&limited.inner, |what: &str, error: Option<Error>| {
         let error = error.unwrap_or_else(|| panic!("{what} was decided by a broken store"));
@@ -72,7 +72,7 @@ pub fn a_broken_store_gives_errors_in_time<S: Subject>(subject: &S) {
             "peek": call.peek("key"),
             "take": call.take("key", 2),
             "charge": call.charge("key", 1),
-            "refund": call.refund("before", &receipt),
+            "refund": call.refund("before", &decision),
             "refund_n": call.refund_n("key", 1),
             "set": call.set("key", 1),
             "reset": call.reset("key"),

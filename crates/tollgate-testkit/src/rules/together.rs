@@ -1,7 +1,7 @@
 //! Several limits and several keys: all are charged or none is.
 
 use tollgate::shared::hit_all_shared;
-use tollgate::{Decision, ErrorKind, Tagged};
+use tollgate::{Decision, ErrorKind, Outcome, Tagged};
 
 use crate::ground::{Ground, HOUR, START, limit};
 use crate::subject::Subject;
@@ -23,7 +23,7 @@ pub fn all_keys_are_charged_or_none<S: Subject>(subject: &S) {
         assert!(!refused.allowed() && refused.outcomes().len() == keys.len(), "{limit}");
         let _ = limited.hit(START, keys[19]);
         let refused = all(1);
-        let alone: Vec<bool> = refused.outcomes().iter().map(Decision::allowed).collect();
+        let alone: Vec<bool> = refused.outcomes().iter().map(Outcome::allowed).collect();
         assert_eq!(alone, (0..20).map(|n| n < 19).collect::<Vec<_>>(), "{limit}");
         for (n, key) in keys.iter().enumerate() {
             assert_eq!(limited.usage(START, key), if n == 19 { 3 } else { 2 }, "{limit} {key:?}");
@@ -53,17 +53,17 @@ pub fn a_policy_charges_each_limit_once_or_none<S: Subject>(subject: &S) {
         for n in 1..=3 {
             let passed = hit(1);
             assert!(passed.allowed(), "{text}: hit {n}");
-            let used: Vec<u64> = passed.outcomes().iter().map(Decision::used).collect();
+            let used: Vec<u64> = passed.outcomes().iter().map(Outcome::used).collect();
             assert_eq!(used, vec![n; count], "{text}: hit {n}");
         }
         for cost in [1, 2, 1_000] {
             let refused = hit(cost);
             assert!(!refused.allowed(), "{text}: cost {cost}");
-            let used: Vec<u64> = refused.outcomes().iter().map(Decision::used).collect();
+            let used: Vec<u64> = refused.outcomes().iter().map(Outcome::used).collect();
             assert_eq!(used, vec![3; count], "{text}: refused at cost {cost}");
             assert!(refused.receipts().all(|receipt| receipt.units == 0), "{text}");
             let refusing = refused.outcomes().iter().filter(|outcome| !outcome.allowed());
-            let wait = |outcome: &Decision| outcome.retry_after().map_or((1, HOUR), |w| (0, w));
+            let wait = |outcome: &Outcome| outcome.retry_after().map_or((1, HOUR), |w| (0, w));
             let longest = refusing.map(wait).max().expect("one refuses");
             assert_eq!(wait(refused.headline()), longest, "{text}: cost {cost}");
         }
@@ -74,7 +74,7 @@ pub fn a_policy_charges_each_limit_once_or_none<S: Subject>(subject: &S) {
             at.refund("key", &charged).await
         });
         let given_back = answer.unwrap_or_else(|error| panic!("{text}: {error}"));
-        let used: Vec<u64> = given_back.outcomes().iter().map(Decision::used).collect();
+        let used: Vec<u64> = given_back.outcomes().iter().map(Outcome::used).collect();
         assert_eq!(used, vec![0; count], "{text}: refunded");
     }
 }
@@ -90,7 +90,7 @@ pub fn a_denial_charges_the_limits_that_charge_denied<S: Subject>(subject: &S) {
         let used_by = |cost| {
             let decision = ground.run(at.hit_n(algorithm, cost));
             let decision = decision.unwrap_or_else(|error| panic!("{text}: {error}"));
-            decision.outcomes().iter().map(Decision::used).collect::<Vec<u64>>()
+            decision.outcomes().iter().map(Outcome::used).collect::<Vec<u64>>()
         };
         assert_eq!(used_by(1), [1, 1, 1], "{text}");
         assert_eq!(used_by(2), [3, 1, 1], "{text}");

@@ -1,7 +1,7 @@
 //! The timelines of `vectors/`.
 
 use tollgate::algorithm::Op;
-use tollgate::{Decision, Timestamp};
+use tollgate::{Outcome, Timestamp};
 
 use crate::ground::{Ground, Limited};
 use crate::subject::Subject;
@@ -35,7 +35,7 @@ impl<'s, S: Subject> Kept<'s, S> {
 const KEY: &str = "user:42";
 
 impl<S: Subject> Answerer for Kept<'_, S> {
-    fn apply(&mut self, now: Timestamp, op: Op) -> Decision {
+    fn apply(&mut self, now: Timestamp, op: Op) -> Outcome {
         self.limited.apply(now, KEY, op)
     }
 

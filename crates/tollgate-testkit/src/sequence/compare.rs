@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate::{Decision, Error};
+use tollgate::{Error, Outcome};
 
 use crate::ground::DEADLINE;
 
@@ -10,9 +10,9 @@ pub(super) type Checked = Result<(), String>;
 
 /// An answer from memory is of an earlier state: units may have been added since, none given back.
 /// So it is a refusal, as the store's would be, and ends no later.
-pub(super) fn remembered(got: &[Decision], wanted: &[Decision]) -> Checked {
-    let refused = |decisions: &[Decision]| !decisions.iter().all(Decision::allowed);
-    let wait = |decisions: &[Decision]| {
+pub(super) fn remembered(got: &[Outcome], wanted: &[Outcome]) -> Checked {
+    let refused = |decisions: &[Outcome]| !decisions.iter().all(Outcome::allowed);
+    let wait = |decisions: &[Outcome]| {
         decisions.iter().map(|d| d.retry_after().unwrap_or(Duration::MAX)).max()
     };
     if refused(got) && refused(wanted) && wait(got) <= wait(wanted) {

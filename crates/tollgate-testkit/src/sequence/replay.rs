@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tollgate::algorithm::Op;
 use tollgate::shared::{Ask, Mode, SharedPolicyLimiter, SharedStore, hit_all_shared};
-use tollgate::{Decision, Error, Limit, Policy, Receipt, Source, Timestamp};
+use tollgate::{Error, Limit, Outcome, Policy, Receipt, Source, Timestamp};
 
 use super::case::{Amount, Call, Case, LIMITS, On, What};
 use super::compare::{Checked, equal, remembered, told};
@@ -163,7 +163,7 @@ impl<'s, S: Subject> Replay<'s, S> {
         now: Timestamp,
         asks: &[(On, Op)],
         mode: Mode,
-    ) -> Result<Vec<Decision>, Error> {
+    ) -> Result<Vec<Outcome>, Error> {
         let keys: Vec<AnyKey> = asks.iter().map(|(on, _)| AnyKey(on.key)).collect();
         let mut answer = None;
         with_keys(&keys, &mut |keys| {
@@ -233,7 +233,7 @@ impl<'s, S: Subject> Replay<'s, S> {
         self.compare_each(now, &asks, &got)
     }
 
-    fn compare_each(&mut self, now: Timestamp, asks: &[(On, Op)], got: &[Decision]) -> Checked {
+    fn compare_each(&mut self, now: Timestamp, asks: &[(On, Op)], got: &[Outcome]) -> Checked {
         equal(got.len(), asks.len())?;
         for ((on, op), got) in asks.iter().zip(got) {
             let wanted = self.model.apply(on.limit, on.key, now, *op);
@@ -256,6 +256,7 @@ impl<'s, S: Subject> Replay<'s, S> {
             return self.each(now, asks);
         }
         let got = told(self.run(self.limiters[limit].inner.at(now).hit_each(&keys)))?;
+        let got: Vec<Outcome> = got.iter().map(|decision| *decision.headline()).collect();
         self.compare_each(now, asks, &got)
     }
 
@@ -325,7 +326,7 @@ impl<'s, S: Subject> Replay<'s, S> {
         if let (Some(shown), Some(wanted)) = (shown, headline(&wanted)) {
             same(&[shown], std::slice::from_ref(wanted))?;
         }
-        self.charges.push((key, wanted.iter().map(Decision::receipt).collect()));
+        self.charges.push((key, wanted.iter().map(Outcome::receipt).collect()));
         Ok(())
     }
 

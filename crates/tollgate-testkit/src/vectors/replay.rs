@@ -4,14 +4,14 @@ use std::fmt;
 use std::time::Duration;
 
 use tollgate::algorithm::{AnyMachine, AnyState, Op};
-use tollgate::{Algorithm, Decision, Receipt, Source, Timestamp};
+use tollgate::{Algorithm, Outcome, Receipt, Source, Timestamp};
 
 use super::format::{Action, Block, Expected, Retry, show};
 
 /// One key under one limit, seen from outside.
 pub trait Answerer {
     /// One operation.
-    fn apply(&mut self, now: Timestamp, op: Op) -> Decision;
+    fn apply(&mut self, now: Timestamp, op: Op) -> Outcome;
 
     /// Units in use, by the call for it.
     fn usage(&mut self, now: Timestamp) -> u64;
@@ -41,7 +41,7 @@ impl Pure {
 }
 
 impl Answerer for Pure {
-    fn apply(&mut self, now: Timestamp, op: Op) -> Decision {
+    fn apply(&mut self, now: Timestamp, op: Op) -> Outcome {
         self.machine.apply(&mut self.state, now, op)
     }
 
@@ -69,7 +69,7 @@ struct Answer {
 }
 
 impl Answer {
-    fn of(decision: &Decision, algorithm: Algorithm) -> Answer {
+    fn of(decision: &Outcome, algorithm: Algorithm) -> Answer {
         Answer {
             units_lag: algorithm == Algorithm::MovingWindow
                 && decision.source() == Source::DenialCache,

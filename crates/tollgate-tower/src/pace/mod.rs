@@ -20,7 +20,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tollgate::{Clock, Limiter, Memory, SystemClock};
-use tollgate_http::{Decider, Head, Outcomes, RequestKey, asked_wait};
+use tollgate_http::{Decider, Head, RequestKey, asked_wait};
 use tower_layer::Layer;
 use tower_service::Service;
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tollgate::shared::{
     Ask, Guard, InProcess, Mode, SharedLimiter, SharedPolicyLimiter, SharedStore,
 };
-use tollgate::{Decision, Error, KeyRef, Limit, ManualClock, Memory, Store, Timestamp};
+use tollgate::{Error, KeyRef, Limit, ManualClock, Memory, Outcome, Store, Timestamp};
 
 use crate::net::stopped;
 
@@ -59,7 +59,7 @@ impl SharedStore for Flaky {
         asks: &[Ask<'_, Self::Prepared>],
         mode: Mode,
         at: Option<Timestamp>,
-    ) -> impl Future<Output = Result<Vec<Decision>, Error>> + Send + use<> {
+    ) -> impl Future<Output = Result<Vec<Outcome>, Error>> + Send + use<> {
         let asked = self.check_up().map(|()| self.inner.ask(asks, mode, at));
         async move {
             // Never ready when it is first polled.

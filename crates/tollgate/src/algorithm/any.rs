@@ -12,8 +12,8 @@ use super::{
     Machine, Op, Step, elastic_window, fixed_window, fixed_window_per_key, gcra, level,
     moving_window, sliding_window, step,
 };
-use crate::decision::Decision;
 use crate::limit::{Algorithm, Limit};
+use crate::outcome::Outcome;
 use crate::time::Timestamp;
 
 /// The machine of a limit, whatever its algorithm.
@@ -140,10 +140,10 @@ impl AnyMachine {
     /// assert_eq!((decision.allowed(), decision.retry_after(), state), (false, None, None));
     /// # Ok::<(), tollgate::LimitError>(())
     /// ```
-    pub fn apply(&self, state: &mut Option<AnyState>, now: Timestamp, op: Op) -> Decision {
+    pub fn apply(&self, state: &mut Option<AnyState>, now: Timestamp, op: Op) -> Outcome {
         with_state!(self, state, (machine, inner) => {
             let step = step(machine, &mut inner, now, op);
-            Decision::new(machine, inner.as_ref(), now, step)
+            Outcome::new(machine, inner.as_ref(), now, step)
         }, [
             FixedWindow, FixedWindowPerKey, ElasticWindow, MovingWindow, SlidingWindow, TokenBucket,
             LeakyBucket, Gcra
@@ -161,10 +161,10 @@ impl AnyMachine {
     /// assert_eq!(state, None);
     /// # Ok::<(), tollgate::LimitError>(())
     /// ```
-    pub fn refuse(&self, state: &mut Option<AnyState>, now: Timestamp, cost: u64) -> Decision {
+    pub fn refuse(&self, state: &mut Option<AnyState>, now: Timestamp, cost: u64) -> Outcome {
         with_state!(self, state, (machine, inner) => {
             let step = super::refused(machine, &mut inner, now, cost);
-            Decision::new(machine, inner.as_ref(), now, step)
+            Outcome::new(machine, inner.as_ref(), now, step)
         }, [
             FixedWindow, FixedWindowPerKey, ElasticWindow, MovingWindow, SlidingWindow, TokenBucket,
             LeakyBucket, Gcra
@@ -183,14 +183,14 @@ impl AnyMachine {
     /// assert_eq!(decision.remaining(), 3);
     /// # Ok::<(), tollgate::LimitError>(())
     /// ```
-    pub fn decision(&self, state: Option<&AnyState>, now: Timestamp, step: Step) -> Decision {
+    pub fn decision(&self, state: Option<&AnyState>, now: Timestamp, step: Step) -> Outcome {
         macro_rules! of {
             ($($name:ident),+) => {
                 match (self, state) {
                     $((AnyMachine::$name(machine), Some(AnyState::$name(state))) => {
-                        Decision::new(machine, Some(state), now, step)
+                        Outcome::new(machine, Some(state), now, step)
                     })+
-                    $((AnyMachine::$name(machine), _) => Decision::new(machine, None, now, step),)+
+                    $((AnyMachine::$name(machine), _) => Outcome::new(machine, None, now, step),)+
                 }
             };
         }

@@ -22,8 +22,8 @@
 //! could tell whose window it is.
 
 use super::{MAX_UNITS, Machine, Step, View};
-use crate::decision::Receipt;
 use crate::limit::Rate;
+use crate::outcome::Receipt;
 use crate::time::Timestamp;
 
 /// When the window closes if nobody comes, and what was counted in it.

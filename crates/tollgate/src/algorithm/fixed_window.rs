@@ -24,8 +24,8 @@
 //! it.
 
 use super::{MAX_UNITS, Machine, Step, View};
-use crate::decision::Receipt;
 use crate::limit::Rate;
+use crate::outcome::Receipt;
 use crate::time::Timestamp;
 
 /// The window and what was counted in it.

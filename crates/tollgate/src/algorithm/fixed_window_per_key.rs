@@ -22,8 +22,8 @@
 //! counted in it.
 
 use super::{MAX_UNITS, Machine, Step, View};
-use crate::decision::Receipt;
 use crate::limit::Rate;
+use crate::outcome::Receipt;
 use crate::time::Timestamp;
 
 /// When the window opened and what was counted in it.

@@ -31,8 +31,8 @@
 //! **No guard against time going back is needed**: `tat` does not depend on when it was written.
 
 use super::{MAX_UNITS, Machine, Step, View};
-use crate::decision::Receipt;
 use crate::limit::Rate;
+use crate::outcome::Receipt;
 use crate::time::Timestamp;
 
 /// The theoretical arrival time: `tat + part/quota` microseconds.

@@ -10,8 +10,8 @@
 //! so no sum below can wrap a `u128`.
 
 use super::{MAX_UNITS, Machine, Step, View};
-use crate::decision::{Receipt, Source};
 use crate::limit::Rate;
+use crate::outcome::{Receipt, Source};
 use crate::time::Timestamp;
 
 /// The level and the time at which it was so high.

@@ -29,7 +29,7 @@ pub use remote::RemoteStep;
 pub use view::{Fields, View};
 pub(crate) use words::Words;
 
-use crate::decision::{Receipt, Source};
+use crate::outcome::{Receipt, Source};
 use crate::time::Timestamp;
 
 /// Counts saturate here: a thousand times the largest quota.

@@ -28,8 +28,8 @@ use std::collections::VecDeque;
 
 use super::view::Fields;
 use super::{MAX_UNITS, Machine, Step, View};
-use crate::decision::Receipt;
 use crate::limit::Rate;
+use crate::outcome::Receipt;
 use crate::time::Timestamp;
 
 /// The log of a key: entries from oldest to newest.

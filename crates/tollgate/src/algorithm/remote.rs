@@ -5,7 +5,7 @@ use super::{
     AnyMachine, AnyState, Fields, Op, Step, elastic_window, fixed_window, fixed_window_per_key,
     gcra, level, sliding_window,
 };
-use crate::decision::Decision;
+use crate::outcome::Outcome;
 use crate::time::Timestamp;
 
 /// What became of one operation in a store that does the steps itself.
@@ -44,7 +44,7 @@ impl AnyMachine {
     /// assert_eq!((decision.remaining(), decision.reset_after().as_secs()), (2, 59));
     /// # Ok::<(), tollgate::Error>(())
     /// ```
-    pub fn remote_decision(&self, op: Op, now: Timestamp, remote: RemoteStep) -> Decision {
+    pub fn remote_decision(&self, op: Op, now: Timestamp, remote: RemoteStep) -> Outcome {
         let RemoteStep { allowed, charged, state } = remote;
         let cost = match op {
             // What a refused take waits for is the first unit.
@@ -55,7 +55,7 @@ impl AnyMachine {
         let step = Step { allowed, cost, charged, changed: charged > 0 };
         match self {
             AnyMachine::MovingWindow(machine) => {
-                Decision::of_fields(step, now, machine.fields_of(state, now, step))
+                Outcome::of_fields(step, now, machine.fields_of(state, now, step))
             }
             _ => self.decision(state.and_then(|state| self.state_of(state)).as_ref(), now, step),
         }
@@ -185,7 +185,7 @@ mod tests {
                     state: state.as_ref().map(|state| numbers(state, period, now, cost, &machine)),
                 };
                 let got = machine.remote_decision(*op, now, remote);
-                let of = |decision: &Decision| {
+                let of = |decision: &Outcome| {
                     (
                         decision.allowed(),
                         decision.used(),

@@ -28,8 +28,8 @@
 //! if it came with it.
 
 use super::{MAX_UNITS, Machine, Step, View};
-use crate::decision::Receipt;
 use crate::limit::Rate;
+use crate::outcome::Receipt;
 use crate::time::Timestamp;
 
 /// The window that is open, and the counts of it and the one before.

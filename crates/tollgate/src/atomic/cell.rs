@@ -4,9 +4,9 @@ use super::pack::{ByWidth, Pack, Packing, fit, width, with_packed};
 use super::sync::Ordering;
 use super::word::Word;
 use crate::algorithm::{AnyMachine, Op};
-use crate::decision::Decision;
 use crate::error::Error;
 use crate::limit::Limit;
+use crate::outcome::Outcome;
 use crate::store::{Act, AnyAct};
 use crate::time::Timestamp;
 
@@ -31,7 +31,7 @@ impl Single {
     }
 
     #[inline]
-    pub(crate) fn act(&self, now: Timestamp, act: impl Act) -> Decision {
+    pub(crate) fn act(&self, now: Timestamp, act: impl Act) -> Outcome {
         with_packed!(&self.cell, &self.machine, (cell, machine) => self.on(cell, machine, now, act))
     }
 
@@ -42,7 +42,7 @@ impl Single {
         machine: &M,
         now: Timestamp,
         act: A,
-    ) -> Decision {
+    ) -> Outcome {
         let now = self.packing.within(now);
         let mut word = W::load(cell, Ordering::Acquire);
         loop {
@@ -52,7 +52,7 @@ impl Single {
             if step.changed && !A::fits_a_word(step) {
                 fit(machine, &self.packing, before.as_ref(), &mut state, now, &mut step);
             }
-            let decision = Decision::new(machine, state.as_ref(), now, step);
+            let decision = Outcome::new(machine, state.as_ref(), now, step);
             if !step.changed {
                 return decision;
             }

@@ -25,7 +25,7 @@
 //!
 //! A narrow word counts to 4,095 and a time in it lies less than 14 years after the store was made.
 //! A charge that goes beyond what the word can count is cut down to what fits:
-//! [`charged`](crate::Decision::charged) and the receipt say how much that was. Time stands still
+//! [`charged`](crate::Outcome::charged) and the receipt say how much that was. Time stands still
 //! outside of the span that the word can hold, which starts a year before the store was made, and a
 //! warning is logged once: so a store on a clock at 1970 limits hits that are given a time in 2026,
 //! but their keys do not become fresh again. Give the store a clock near the times of its hits.
@@ -53,10 +53,10 @@ use foldhash::quality::RandomState;
 
 use crate::algorithm::{AnyMachine, Op};
 use crate::clock::{Clock, SystemClock};
-use crate::decision::Decision;
 use crate::error::Error;
 use crate::key::{Key, KeyRef, OwnedKey};
 use crate::limit::Limit;
+use crate::outcome::Outcome;
 use crate::registry::Registry;
 use crate::store::{Act, AnyAct, Hit, Part, Store, together};
 use crate::time::Timestamp;
@@ -299,7 +299,7 @@ impl<C: Clock> Inner<C> {
     /// A hit. For the usual limit most are done right here, inlined into the caller: what it does
     /// not read of the decision is never made. All else is a call away.
     #[inline(always)]
-    fn hit(&self, prepared: &Prepared, fingerprint: u64, now: Timestamp, cost: u64) -> Decision {
+    fn hit(&self, prepared: &Prepared, fingerprint: u64, now: Timestamp, cost: u64) -> Outcome {
         if let AnyMachine::Gcra(machine) = &prepared.machine
             && machine.is_whole()
             && let ByWidth::Narrow(kept) = &prepared.known.kept
@@ -311,13 +311,7 @@ impl<C: Clock> Inner<C> {
     }
 
     #[inline(never)]
-    fn act(
-        &self,
-        prepared: &Prepared,
-        fingerprint: u64,
-        now: Timestamp,
-        act: impl Act,
-    ) -> Decision {
+    fn act(&self, prepared: &Prepared, fingerprint: u64, now: Timestamp, act: impl Act) -> Outcome {
         with_packed!(&prepared.known.kept, &prepared.machine, (kept, machine) => {
             act_on(self, kept, machine, fingerprint, now, act)
         })
@@ -441,7 +435,7 @@ impl<C: Clock + 'static> Store for Atomic<C> {
         Ok(Prepared { known, machine })
     }
 
-    fn apply(&self, prepared: &Prepared, key: KeyRef<'_>, now: Timestamp, op: Op) -> Decision {
+    fn apply(&self, prepared: &Prepared, key: KeyRef<'_>, now: Timestamp, op: Op) -> Outcome {
         self.inner.act(prepared, self.inner.fingerprint(key), now, AnyAct::Op(op))
     }
 
@@ -453,7 +447,7 @@ impl<C: Clock + 'static> Store for Atomic<C> {
         fingerprint: u64,
         now: Timestamp,
         cost: u64,
-    ) -> Decision {
+    ) -> Outcome {
         self.inner.hit(prepared, fingerprint, now, cost)
     }
 
@@ -471,12 +465,12 @@ impl<C: Clock + 'static> Store for Atomic<C> {
         &self,
         parts: &[Part<'_, Prepared>],
         now: Timestamp,
-        out: &mut dyn FnMut(Decision),
+        out: &mut dyn FnMut(Outcome),
     ) -> bool {
         let act = |part: &Part<'_, Prepared>, act| {
             self.inner.act(part.prepared, self.inner.fingerprint(part.key), now, act)
         };
-        let undo = |part: &Part<'_, Prepared>, decision: &Decision| {
+        let undo = |part: &Part<'_, Prepared>, decision: &Outcome| {
             // Not as of `now`, which may be long past: what has run off since must not be given
             // back.
             let later = now.max(self.inner.clock.now());

@@ -9,7 +9,7 @@ use super::word::Word;
 use super::{Inner, Kept};
 use crate::algorithm::{Op, Step};
 use crate::clock::Clock;
-use crate::decision::{Decision, Source};
+use crate::outcome::{Outcome, Source};
 use crate::store::{Act, AnyAct, Hit};
 use crate::time::Timestamp;
 
@@ -90,13 +90,13 @@ impl<'a, W: Word, M: Pack<W>, C: Clock> On<'a, W, M, C> {
     }
 
     #[inline(always)]
-    fn decision(&self, (step, state): (Step, Option<M::State>)) -> Decision {
-        Decision::new(self.machine, state.as_ref(), self.now, step)
+    fn decision(&self, (step, state): (Step, Option<M::State>)) -> Outcome {
+        Outcome::new(self.machine, state.as_ref(), self.now, step)
     }
 
     /// The short way of a hit: nothing if there is anything else to do.
     #[inline(always)]
-    pub(super) fn try_hit(&self, fingerprint: u64, cost: u64) -> Option<Decision> {
+    pub(super) fn try_hit(&self, fingerprint: u64, cost: u64) -> Option<Outcome> {
         if self.is_maintenance_due() {
             return None;
         }
@@ -107,7 +107,7 @@ impl<'a, W: Word, M: Pack<W>, C: Clock> On<'a, W, M, C> {
     /// One attempt at the word of a key; nothing if that does not settle it. No loop: what a loop
     /// keeps at hand would cost every hit.
     #[inline(always)]
-    fn try_once(&self, guard: &Guard, fingerprint: u64, act: impl Act) -> Option<Decision> {
+    fn try_once(&self, guard: &Guard, fingerprint: u64, act: impl Act) -> Option<Outcome> {
         let cell = self.kept.table.find(guard, fingerprint)?;
         let word = W::load(cell, Ordering::Acquire);
         if word.is_frozen() || word.payload().is_none() {
@@ -121,7 +121,7 @@ impl<'a, W: Word, M: Pack<W>, C: Clock> On<'a, W, M, C> {
     }
 
     /// For a key without a slot, during a move, and when somebody else was faster.
-    fn act_surely(&self, guard: &Guard, fingerprint: u64, act: AnyAct) -> Decision {
+    fn act_surely(&self, guard: &Guard, fingerprint: u64, act: AnyAct) -> Outcome {
         loop {
             let mut step = |word| self.step(word, act);
             match self.kept.table.update(guard, fingerprint, &|w| self.fate(w), &mut step) {
@@ -138,7 +138,7 @@ impl<'a, W: Word, M: Pack<W>, C: Clock> On<'a, W, M, C> {
     /// Decides on the state that keys without a slot share; nothing if the key got a slot
     /// meanwhile.
     #[cold]
-    fn act_on_overflow(&self, fingerprint: u64, act: AnyAct) -> Option<Decision> {
+    fn act_on_overflow(&self, fingerprint: u64, act: AnyAct) -> Option<Outcome> {
         let cell = &self.kept.table.overflow;
         let mut word = W::load(cell, Ordering::SeqCst);
         let done = loop {
@@ -161,7 +161,7 @@ impl<'a, W: Word, M: Pack<W>, C: Clock> On<'a, W, M, C> {
         Some(decision.with_source(Source::Overflow))
     }
 
-    fn refund_overflow(&self, decision: &Decision) {
+    fn refund_overflow(&self, decision: &Outcome) {
         let cell = &self.kept.table.overflow;
         let mut word = W::load(cell, Ordering::SeqCst);
         while let Next::Put(new) = self.step(word, AnyAct::Op(Op::Refund(decision.receipt()))).0 {
@@ -263,7 +263,7 @@ pub(super) fn act_on<W: Word, M: Pack<W>, C: Clock>(
     fingerprint: u64,
     now: Timestamp,
     act: impl Act,
-) -> Decision {
+) -> Outcome {
     let on = On::new(store, kept, machine, now);
     let guard = pin();
     let decision = match on.try_once(&guard, fingerprint, act) {
@@ -288,7 +288,7 @@ fn act_surely<W: Word, M: Pack<W>, C: Clock>(
     fingerprint: u64,
     now: Timestamp,
     act: AnyAct,
-) -> Decision {
+) -> Outcome {
     On::new(store, kept, machine, now).act_surely(guard, fingerprint, act)
 }
 

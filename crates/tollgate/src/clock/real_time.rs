@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::counter::{Counter, Sources};
 use super::{Processor, SystemClock};
-use crate::{Algorithm, Atomic, Clock, Decision, Direct, Limit, LimitBuilder, Memory, Timestamp};
+use crate::{Algorithm, Atomic, Clock, Direct, Limit, LimitBuilder, Memory, Outcome, Timestamp};
 
 const IDLE: [Duration; 5] = [
     Duration::from_millis(500),
@@ -23,23 +23,23 @@ const TOLERANCE: Duration = Duration::from_millis(2);
 
 /// One limit on one store, for one key.
 trait Subject: Send + Sync {
-    fn hit(&self) -> Decision;
-    fn peek(&self) -> Decision;
+    fn hit(&self) -> Outcome;
+    fn peek(&self) -> Outcome;
     /// Waits for a turn, if the store offers that.
-    fn wait(&self, timeout: Duration) -> Option<Decision>;
+    fn wait(&self, timeout: Duration) -> Option<Outcome>;
 }
 
 macro_rules! keyed_subject {
     ($store:ident) => {
         impl<C: Clock + 'static> Subject for crate::Limiter<$store<C>> {
-            fn hit(&self) -> Decision {
-                crate::Limiter::hit(self, "key")
+            fn hit(&self) -> Outcome {
+                *crate::Limiter::hit(self, "key").headline()
             }
-            fn peek(&self) -> Decision {
-                crate::Limiter::peek(self, "key")
+            fn peek(&self) -> Outcome {
+                *crate::Limiter::peek(self, "key").headline()
             }
-            fn wait(&self, timeout: Duration) -> Option<Decision> {
-                Some(self.wait_blocking("key", 1, timeout))
+            fn wait(&self, timeout: Duration) -> Option<Outcome> {
+                Some(*self.wait_blocking("key", 1, timeout).headline())
             }
         }
     };
@@ -49,13 +49,13 @@ keyed_subject!(Memory);
 keyed_subject!(Atomic);
 
 impl<C: Clock> Subject for Direct<C> {
-    fn hit(&self) -> Decision {
+    fn hit(&self) -> Outcome {
         Direct::hit(self)
     }
-    fn peek(&self) -> Decision {
+    fn peek(&self) -> Outcome {
         Direct::peek(self)
     }
-    fn wait(&self, _: Duration) -> Option<Decision> {
+    fn wait(&self, _: Duration) -> Option<Outcome> {
         None
     }
 }
@@ -89,19 +89,19 @@ fn sleep(span: Duration) {
 
 /// A decision, and between which two instants it was made.
 struct Timed {
-    decision: Decision,
+    decision: Outcome,
     before: Instant,
     after: Instant,
 }
 
-fn timed(call: impl FnOnce() -> Decision) -> Timed {
+fn timed(call: impl FnOnce() -> Outcome) -> Timed {
     let before = real_now();
     let decision = call();
     Timed { decision, before, after: real_now() }
 }
 
 /// How long the key stays locked if nobody hits it: a hit would push the elastic window.
-fn lock(decision: &Decision) -> Duration {
+fn lock(decision: &Outcome) -> Duration {
     decision.retry_after().unwrap().min(decision.reset_after())
 }
 

@@ -17,10 +17,10 @@ pub use list::KeyUsage;
 
 use crate::algorithm::{AnyMachine, Op, with_machine};
 use crate::clock::{Clock, SystemClock};
-use crate::decision::Decision;
 use crate::error::Error;
 use crate::key::{Key, KeyRef, OwnedKey};
 use crate::limit::Limit;
+use crate::outcome::Outcome;
 use crate::registry::{Registry, lock};
 use crate::store::{Act, AnyAct, Hit, Part, Store, together};
 use crate::time::Timestamp;
@@ -236,13 +236,7 @@ impl<C> Inner<C> {
 
     // Always, here and below: with two kinds of clock in one program it would be a call instead.
     #[inline(always)]
-    fn act(
-        &self,
-        lookup: Lookup<'_>,
-        shard: &mut Shard,
-        now: Timestamp,
-        act: impl Act,
-    ) -> Decision {
+    fn act(&self, lookup: Lookup<'_>, shard: &mut Shard, now: Timestamp, act: impl Act) -> Outcome {
         shard.act(lookup, &self.count, &self.hasher, now, act)
     }
 
@@ -298,7 +292,7 @@ impl<C: Clock + 'static> Store for Memory<C> {
         Ok(Prepared { known, machine })
     }
 
-    fn apply(&self, prepared: &Prepared, key: KeyRef<'_>, now: Timestamp, op: Op) -> Decision {
+    fn apply(&self, prepared: &Prepared, key: KeyRef<'_>, now: Timestamp, op: Op) -> Outcome {
         let mut room = None;
         let key = key.shorten(&mut room);
         let hash = key.hash(&self.inner.hasher);
@@ -313,7 +307,7 @@ impl<C: Clock + 'static> Store for Memory<C> {
         _hint: u64,
         now: Timestamp,
         cost: u64,
-    ) -> Decision {
+    ) -> Outcome {
         key.with_key(|key| {
             if key.is_long() {
                 return self.hit_long(prepared, key, Some(now), cost);
@@ -323,7 +317,7 @@ impl<C: Clock + 'static> Store for Memory<C> {
     }
 
     #[inline]
-    fn hit_now<K: Key + ?Sized>(&self, prepared: &Prepared, key: &K, cost: u64) -> Decision {
+    fn hit_now<K: Key + ?Sized>(&self, prepared: &Prepared, key: &K, cost: u64) -> Outcome {
         key.with_key(|key| {
             if key.is_long() {
                 return self.hit_long(prepared, key, None, cost);
@@ -338,7 +332,7 @@ impl<C: Clock + 'static> Store for Memory<C> {
         &self,
         parts: &[Part<'_, Prepared>],
         now: Timestamp,
-        out: &mut dyn FnMut(Decision),
+        out: &mut dyn FnMut(Outcome),
     ) -> bool {
         if parts.iter().any(|part| part.key.is_long()) {
             let keys: Vec<_> = parts.iter().map(|part| OwnedKey::new(&part.key)).collect();
@@ -386,7 +380,7 @@ impl<C: Clock + 'static> Memory<C> {
         key: KeyRef<'_>,
         at: Option<Timestamp>,
         cost: u64,
-    ) -> Decision {
+    ) -> Outcome {
         self.apply(prepared, key, at.unwrap_or_else(|| self.now()), Op::Hit(cost))
     }
 }
@@ -404,7 +398,7 @@ impl<C: Clock> Inner<C> {
         hash: u64,
         now: Timestamp,
         act: impl Act,
-    ) -> Decision {
+    ) -> Outcome {
         let lookup = prepared.lookup(hash, key);
         let decision = self.act(lookup, &mut self.shard(hash), now, act);
         self.clean_if_due(now);
@@ -415,7 +409,7 @@ impl<C: Clock> Inner<C> {
         &self,
         parts: &[Part<'_, Prepared>],
         now: Timestamp,
-        out: &mut dyn FnMut(Decision),
+        out: &mut dyn FnMut(Outcome),
     ) -> bool {
         let index = |part: &Part<'_, Prepared>| self.shard_index(part.key.hash(&self.hasher));
         let Some(first) = parts.first() else { return true };
@@ -441,8 +435,8 @@ impl<C: Clock> Inner<C> {
         &self,
         parts: &[Part<'_, Prepared>],
         now: Timestamp,
-        mut with_shard: impl FnMut(usize, &mut dyn FnMut(&mut Shard) -> Decision) -> Decision,
-        out: &mut dyn FnMut(Decision),
+        mut with_shard: impl FnMut(usize, &mut dyn FnMut(&mut Shard) -> Outcome) -> Outcome,
+        out: &mut dyn FnMut(Outcome),
     ) -> bool {
         let mut one = |part: &Part<'_, Prepared>, act: AnyAct| {
             let hash = part.key.hash(&self.hasher);

@@ -7,9 +7,9 @@ use foldhash::quality::RandomState;
 
 use super::entry::{Entry, Stored, StoredKey, Tables, entry_hash};
 use crate::algorithm::{AnyMachine, AnyState, Op, with_machine};
-use crate::decision::{Decision, Source};
 use crate::key::KeyRef;
 use crate::limit::Limit;
+use crate::outcome::{Outcome, Source};
 use crate::registry::lock;
 use crate::store::{Act, AnyAct};
 use crate::time::Timestamp;
@@ -35,7 +35,7 @@ pub(super) struct Overflow {
 }
 
 impl Overflow {
-    fn act(&self, machine: &AnyMachine, now: Timestamp, act: AnyAct) -> Decision {
+    fn act(&self, machine: &AnyMachine, now: Timestamp, act: AnyAct) -> Outcome {
         let mut state = lock(&self.state);
         let decision = match act {
             AnyAct::Op(op) => machine.apply(&mut state, now, op),
@@ -132,7 +132,7 @@ impl Shard {
         hasher: &RandomState,
         now: Timestamp,
         act: impl Act,
-    ) -> Decision {
+    ) -> Outcome {
         with_machine!(lookup.machine, machine => {
             self.act_with(machine, lookup, count, hasher, now, act)
         })
@@ -147,7 +147,7 @@ impl Shard {
         hasher: &RandomState,
         now: Timestamp,
         act: impl Act,
-    ) -> Decision {
+    ) -> Outcome {
         let number = lookup.known.number;
         let table = M::table(&mut self.tables);
         let Some(entry) =
@@ -158,7 +158,7 @@ impl Shard {
         entry.key.replace_used(true);
         let mut state = Some(M::take(&mut entry.state));
         let step = act.on(machine, &mut state, now);
-        let decision = Decision::new(machine, state.as_ref(), now, step);
+        let decision = Outcome::new(machine, state.as_ref(), now, step);
         match state {
             Some(state) => M::put(&mut entry.state, state),
             None => drop(self.remove::<M>(lookup, count)),
@@ -175,7 +175,7 @@ impl Shard {
         hasher: &RandomState,
         now: Timestamp,
         act: impl Act,
-    ) -> Decision {
+    ) -> Outcome {
         let Lookup { known, key, .. } = lookup;
         let start = now.max(self.floor);
         if count.is_full() {
@@ -190,7 +190,7 @@ impl Shard {
             count.overflowed.fetch_add(1, Ordering::Relaxed);
             return known.overflow.act(lookup.machine, start, act.any());
         }
-        let decision = Decision::new(machine, state.as_ref(), now, step);
+        let decision = Outcome::new(machine, state.as_ref(), now, step);
         if let Some(state) = state.filter(|_| writes) {
             known.keys.fetch_add(1, Ordering::Relaxed);
             let mut key = StoredKey::new(known.number, key);

@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use super::{Ask, Figure, Guard, Mode, SharedStore};
 use crate::algorithm::Op;
-use crate::decision::Decision;
 use crate::error::Error;
 use crate::key::KeyRef;
 use crate::limit::Limit;
+use crate::outcome::Outcome;
 use crate::time::Timestamp;
 
 /// Any [`SharedStore`] behind one type, for programs that learn from their configuration which one
@@ -43,14 +43,14 @@ trait Erased: Debug + Send + Sync {
         mode: Mode,
         at: Option<Timestamp>,
         deadline: Option<Duration>,
-    ) -> Boxed<Result<Vec<Decision>, Error>>;
+    ) -> Boxed<Result<Vec<Outcome>, Error>>;
     fn at_once(
         &self,
         prepared: &AnyPrepared,
         key: KeyRef<'_>,
         op: Op,
         at: Option<Timestamp>,
-    ) -> Option<Decision>;
+    ) -> Option<Outcome>;
     fn reset(
         &self,
         prepared: &[AnyPrepared],
@@ -110,7 +110,7 @@ impl<S: SharedStore> Erased for S {
         mode: Mode,
         at: Option<Timestamp>,
         deadline: Option<Duration>,
-    ) -> Boxed<Result<Vec<Decision>, Error>> {
+    ) -> Boxed<Result<Vec<Outcome>, Error>> {
         let own = asks
             .iter()
             .map(|&Ask { prepared, key, op }| Ok(Ask { prepared: prepared.of::<S>()?, key, op }));
@@ -129,7 +129,7 @@ impl<S: SharedStore> Erased for S {
         key: KeyRef<'_>,
         op: Op,
         at: Option<Timestamp>,
-    ) -> Option<Decision> {
+    ) -> Option<Outcome> {
         SharedStore::at_once(self, prepared.of::<S>().ok()?, key, op, at)
     }
 
@@ -221,7 +221,7 @@ impl SharedStore for AnyStore {
         asks: &[Ask<'_, AnyPrepared>],
         mode: Mode,
         at: Option<Timestamp>,
-    ) -> impl Future<Output = Result<Vec<Decision>, Error>> + Send + use<> {
+    ) -> impl Future<Output = Result<Vec<Outcome>, Error>> + Send + use<> {
         self.0.ask(asks, mode, at, None)
     }
 
@@ -231,7 +231,7 @@ impl SharedStore for AnyStore {
         mode: Mode,
         at: Option<Timestamp>,
         deadline: Duration,
-    ) -> impl Future<Output = Result<Vec<Decision>, Error>> + Send + use<> {
+    ) -> impl Future<Output = Result<Vec<Outcome>, Error>> + Send + use<> {
         self.0.ask(asks, mode, at, Some(deadline))
     }
 
@@ -241,7 +241,7 @@ impl SharedStore for AnyStore {
         key: KeyRef<'_>,
         op: Op,
         at: Option<Timestamp>,
-    ) -> Option<Decision> {
+    ) -> Option<Outcome> {
         self.0.at_once(prepared, key, op, at)
     }
 

@@ -12,10 +12,10 @@ use super::forget::{Call, ForgetAll};
 use super::owed::Owed;
 use super::{Ask, Mode, SharedStore, guard};
 use crate::algorithm::{AnyMachine, Op};
-use crate::decision::{Decision, Receipt, Source};
 use crate::error::Error;
 use crate::key::{Key, KeyRef, ShortKey};
 use crate::limit::{Algorithm, Limit};
+use crate::outcome::{Outcome, Receipt, Source};
 use crate::time::Timestamp;
 
 /// What a limiter knows: its store, its limits there, and what to do when the store fails.
@@ -94,7 +94,7 @@ impl<S: SharedStore> Limits<S> {
         terms: Terms,
         key: &K,
         cost: u64,
-    ) -> Result<Vec<Decision>, Error> {
+    ) -> Result<Vec<Outcome>, Error> {
         let key = &ShortKey::of(key);
         let sent = self.store.guard().now();
         let known = key.with_key(|key| self.recall(&self.question(terms, sent, key, cost)));
@@ -111,7 +111,7 @@ impl<S: SharedStore> Limits<S> {
         terms: Terms,
         key: &K,
         cost: u64,
-    ) -> Result<Decision, Error> {
+    ) -> Result<Outcome, Error> {
         if let Some(decision) = self.hit_now(terms, key, cost) {
             return Ok(decision);
         }
@@ -125,7 +125,7 @@ impl<S: SharedStore> Limits<S> {
         terms: Terms,
         key: &K,
         cost: u64,
-    ) -> Result<Decision, Error> {
+    ) -> Result<Outcome, Error> {
         let key = &ShortKey::of(key);
         let guard = self.store.guard();
         let sent = guard.now();
@@ -158,7 +158,7 @@ impl<S: SharedStore> Limits<S> {
         terms: Terms,
         key: &K,
         cost: u64,
-    ) -> Option<Decision> {
+    ) -> Option<Outcome> {
         if self.is_plain() { self.at_once(terms, key, Op::Hit(cost)) } else { None }
     }
 
@@ -170,7 +170,7 @@ impl<S: SharedStore> Limits<S> {
 
     /// What the store answers without waiting.
     #[inline]
-    fn at_once<K: Key + ?Sized>(&self, terms: Terms, key: &K, op: Op) -> Option<Decision> {
+    fn at_once<K: Key + ?Sized>(&self, terms: Terms, key: &K, op: Op) -> Option<Outcome> {
         let [prepared] = &self.prepared[..] else { return None };
         let decision = key.with_key(|key| {
             let mut room = None;
@@ -184,7 +184,7 @@ impl<S: SharedStore> Limits<S> {
         &self,
         call: Call<'_, S, K>,
         cost: u64,
-    ) -> Result<Vec<Decision>, Error> {
+    ) -> Result<Vec<Outcome>, Error> {
         let (terms, key) = (call.terms, call.key);
         match self.send(terms, key, |_| Op::Hit(cost)).await {
             Ok(decisions) => {
@@ -198,7 +198,7 @@ impl<S: SharedStore> Limits<S> {
         }
     }
 
-    pub(super) fn recall(&self, question: &Question<'_>) -> Result<Vec<Decision>, Option<Epoch>> {
+    pub(super) fn recall(&self, question: &Question<'_>) -> Result<Vec<Outcome>, Option<Epoch>> {
         if !self.remembers {
             return Err(None);
         }
@@ -232,7 +232,7 @@ impl<S: SharedStore> Limits<S> {
         terms: Terms,
         key: &K,
         op: Op,
-    ) -> Result<Vec<Decision>, Error> {
+    ) -> Result<Vec<Outcome>, Error> {
         let key = &ShortKey::of(key);
         let call = Call::new(self, terms, key);
         let result = match self.at_once(terms, key, op) {
@@ -263,7 +263,7 @@ impl<S: SharedStore> Limits<S> {
             Some(decision) => vec![decision],
             None => self.send(terms, key, |_| Op::Peek(1)).await?,
         };
-        Ok(decisions.iter().map(Decision::used).collect())
+        Ok(decisions.iter().map(Outcome::used).collect())
     }
 
     /// Gives back what was charged, where it was charged: one receipt for each limit.
@@ -272,7 +272,7 @@ impl<S: SharedStore> Limits<S> {
         terms: Terms,
         key: &K,
         receipts: &[Receipt],
-    ) -> Result<Vec<Decision>, Error> {
+    ) -> Result<Vec<Outcome>, Error> {
         let key = &ShortKey::of(key);
         let op = |index: usize| receipts.get(index).map_or(Op::RefundUnits(0), |r| Op::Refund(*r));
         match (receipts.first().map(|receipt| receipt.source), &self.fallback) {
@@ -337,7 +337,7 @@ impl<S: SharedStore> Limits<S> {
         terms: Terms,
         key: &K,
         op: impl Fn(usize) -> Op,
-    ) -> Result<Vec<Decision>, Error> {
+    ) -> Result<Vec<Outcome>, Error> {
         let terms = self.settle(terms, key).await?;
         let lane = key.with_key(|key| self.lane(key));
         let begin = |deadline| {

@@ -20,8 +20,8 @@ use std::sync::{Arc, Mutex};
 use foldhash::quality::RandomState;
 use hashbrown::HashTable;
 
-use crate::decision::Decision;
 use crate::key::{KeyRef, OwnedKey};
+use crate::outcome::Outcome;
 use crate::registry::lock;
 use crate::time::Timestamp;
 
@@ -87,7 +87,7 @@ struct Entry {
     /// Whether the time was given, not the store's: the two do not mix.
     given: bool,
     epoch: Epoch,
-    decisions: Box<[Decision]>,
+    decisions: Box<[Outcome]>,
 }
 
 /// A hit, as far as denials are concerned.
@@ -137,12 +137,12 @@ impl Denials {
     }
 
     /// The denial if it is known, as the store would give it now; else the epoch to note.
-    pub(crate) fn recall(&self, question: &Question<'_>) -> Result<Vec<Decision>, Epoch> {
+    pub(crate) fn recall(&self, question: &Question<'_>) -> Result<Vec<Outcome>, Epoch> {
         self.find(question, Entry::answer)
     }
 
     /// [`recall`](Denials::recall) for a single limit, without a list on the heap.
-    pub(crate) fn recall_one(&self, question: &Question<'_>) -> Result<Decision, Epoch> {
+    pub(crate) fn recall_one(&self, question: &Question<'_>) -> Result<Outcome, Epoch> {
         self.find(question, Entry::answer_one)
     }
 
@@ -177,7 +177,7 @@ impl Denials {
     }
 
     /// Remembers a denial of all these limits together, which changed nothing in the store.
-    pub(crate) fn remember(&self, question: &Question<'_>, epoch: Epoch, decisions: &[Decision]) {
+    pub(crate) fn remember(&self, question: &Question<'_>, epoch: Epoch, decisions: &[Outcome]) {
         let &Question { limits, counters, key, cost, at, sent } = question;
         let (Some(first), Some(ends)) = (decisions.first(), ends(decisions)) else { return };
         // Counted from before the store was asked, so rather too early.
@@ -252,13 +252,8 @@ impl Entry {
 
     /// Whether a later denial of the same limits takes the place of this one. The smaller cost
     /// answers for more, so a larger one does only if it has something new to tell.
-    fn is_replaced_by(
-        &self,
-        question: &Question<'_>,
-        epoch: Epoch,
-        decisions: &[Decision],
-    ) -> bool {
-        let is_known = |(old, new): (&Decision, &Decision)| {
+    fn is_replaced_by(&self, question: &Question<'_>, epoch: Epoch, decisions: &[Outcome]) -> bool {
+        let is_known = |(old, new): (&Outcome, &Outcome)| {
             let now = old.asked_again(new.now(), self.cost);
             now.is_some_and(|now| now.used() == new.used())
         };
@@ -285,15 +280,15 @@ impl Entry {
         (cost >= self.cost && now >= first.now() && now < self.ends).then_some(now)
     }
 
-    fn answer_one(&self, question: &Question<'_>) -> Option<Decision> {
+    fn answer_one(&self, question: &Question<'_>) -> Option<Outcome> {
         let now = self.refuses_at(question)?;
         self.decisions.first()?.refused_again(now, question.cost)
     }
 
     /// The decisions as of now.
-    fn answer(&self, question: &Question<'_>) -> Option<Vec<Decision>> {
+    fn answer(&self, question: &Question<'_>) -> Option<Vec<Outcome>> {
         let now = self.refuses_at(question)?;
-        let again = |decision: &Decision| decision.asked_again(now, question.cost);
+        let again = |decision: &Outcome| decision.asked_again(now, question.cost);
         let decisions = self.decisions.iter().map(again).collect::<Option<Vec<_>>>()?;
         let refused = decisions.iter().any(|decision| !decision.allowed());
         refused.then_some(decisions)
@@ -302,7 +297,7 @@ impl Entry {
 
 /// When a refusal ends, by the store's clock: the last of those that refuse. `None` for one without
 /// end, which is no use to remember.
-fn ends(decisions: &[Decision]) -> Option<Timestamp> {
-    let waits = decisions.iter().filter(|decision| !decision.allowed()).map(Decision::retry_at);
+fn ends(decisions: &[Outcome]) -> Option<Timestamp> {
+    let waits = decisions.iter().filter(|decision| !decision.allowed()).map(Outcome::retry_at);
     waits.reduce(|a, b| Some(a?.max(b?))).flatten()
 }

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use crate::algorithm::{AnyMachine, Op};
 use crate::clock::Clock;
-use crate::decision::{Decision, Source};
 use crate::error::Error;
 use crate::key::KeyRef;
 use crate::limit::Limit;
 use crate::memory::{Memory, Prepared};
+use crate::outcome::{Outcome, Source};
 use crate::store::{Part, Store};
 use crate::time::Timestamp;
 
@@ -146,10 +146,10 @@ impl Fallback {
     }
 
     /// Hits all limits or none.
-    pub(crate) fn hit(&self, key: KeyRef<'_>, at: Option<Timestamp>, cost: u64) -> Vec<Decision> {
+    pub(crate) fn hit(&self, key: KeyRef<'_>, at: Option<Timestamp>, cost: u64) -> Vec<Outcome> {
         let parts: Vec<_> = self.parts(key, cost).collect();
         let mut decisions = Vec::with_capacity(parts.len());
-        let out = &mut |decision: Decision| decisions.push(decision.with_source(Source::Fallback));
+        let out = &mut |decision: Outcome| decisions.push(decision.with_source(Source::Fallback));
         self.store.hit_together(&parts, self.now(at), out);
         decisions
     }
@@ -160,7 +160,7 @@ impl Fallback {
         key: KeyRef<'_>,
         at: Option<Timestamp>,
         op: impl Fn(usize) -> Op,
-    ) -> Vec<Decision> {
+    ) -> Vec<Outcome> {
         let now = self.now(at);
         let apply = |(index, local): (usize, &Local)| {
             let decision = self.store.apply(&local.prepared, key, now, op(index));
@@ -182,7 +182,7 @@ impl Fallback {
 
     /// Raises what is used here to the same part of the capacity that is used in the store. Two
     /// callers at once may raise it too far, never too little.
-    pub(crate) fn warm(&self, key: KeyRef<'_>, at: Option<Timestamp>, decisions: &[Decision]) {
+    pub(crate) fn warm(&self, key: KeyRef<'_>, at: Option<Timestamp>, decisions: &[Outcome]) {
         let now = self.now(at);
         for (local, decision) in self.limits.iter().zip(decisions) {
             let part = u128::from(decision.used()) * u128::from(local.capacity);

@@ -3,9 +3,9 @@
 use super::asking::{Limits, Terms};
 use super::denials::Epoch;
 use super::{Guard, SharedStore};
-use crate::decision::{Decision, Source};
 use crate::error::{Error, ErrorKind};
 use crate::key::Key;
+use crate::outcome::{Outcome, Source};
 use crate::time::Timestamp;
 
 /// A call that is on its way to the store. Dropped without a reply it may have changed the key, so
@@ -42,7 +42,7 @@ impl<'a, S: SharedStore, K: Key> Call<'a, S, K> {
 
     /// The store decided on `cost`: a denial that changed nothing is remembered, anything else
     /// drops what was.
-    pub(super) fn decided(mut self, cost: u64, decisions: &[Decision]) {
+    pub(super) fn decided(mut self, cost: u64, decisions: &[Outcome]) {
         self.ended = true;
         let Call { limits, terms, key, sent, epoch, .. } = &self;
         key.with_key(|key| {
@@ -73,8 +73,8 @@ impl<S: SharedStore, K: Key> Drop for Call<'_, S, K> {
 }
 
 /// Whether the store denied it and charged nothing anywhere.
-fn is_plain_denial(decisions: &[Decision]) -> bool {
-    let unchanged = |d: &Decision| d.source() == Source::Store && d.charged() == 0;
+fn is_plain_denial(decisions: &[Outcome]) -> bool {
+    let unchanged = |d: &Outcome| d.source() == Source::Store && d.charged() == 0;
     decisions.iter().all(unchanged) && decisions.iter().any(|decision| !decision.allowed())
 }
 

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use super::{Ask, Guard, Mode, SharedStore};
 use crate::algorithm::Op;
-use crate::decision::Decision;
 use crate::error::Error;
 use crate::key::KeyRef;
 use crate::limit::Limit;
+use crate::outcome::Outcome;
 use crate::store::{Part, Store};
 use crate::time::Timestamp;
 
@@ -77,7 +77,7 @@ impl<S: Store + std::fmt::Debug> SharedStore for InProcess<S> {
         asks: &[Ask<'_, S::Prepared>],
         mode: Mode,
         at: Option<Timestamp>,
-    ) -> impl Future<Output = Result<Vec<Decision>, Error>> + Send + use<S> {
+    ) -> impl Future<Output = Result<Vec<Outcome>, Error>> + Send + use<S> {
         let now = at.unwrap_or_else(|| self.store.now());
         let mut decisions = Vec::with_capacity(asks.len());
         match mode {
@@ -107,7 +107,7 @@ impl<S: Store + std::fmt::Debug> SharedStore for InProcess<S> {
         key: KeyRef<'_>,
         op: Op,
         at: Option<Timestamp>,
-    ) -> Option<Decision> {
+    ) -> Option<Outcome> {
         if let (Op::Hit(cost), None) = (op, at) {
             return Some(self.store.hit_now(prepared, &key, cost));
         }

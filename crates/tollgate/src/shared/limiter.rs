@@ -7,10 +7,11 @@ use super::asking::{Limits, Terms, one};
 use super::failure::OnFailure;
 use super::together::SharedItem;
 use crate::algorithm::Op;
-use crate::decision::{Decision, Receipt};
+use crate::decision::Decision;
 use crate::error::Error;
 use crate::key::Key;
 use crate::limit::Limit;
+use crate::outcome::Receipt;
 use crate::time::Timestamp;
 use crate::wait::Queue;
 
@@ -151,7 +152,7 @@ impl<S: SharedStore> SharedLimiter<S> {
     /// # Errors
     /// When the store does not answer and the limiter has no rule for that.
     pub async fn hit<K: Key>(&self, key: K) -> Result<Decision, Error> {
-        self.limits.hit_one(self.limits.terms(), &key, 1).await
+        self.limits.hit_one(self.limits.terms(), &key, 1).await.map(Decision::from)
     }
 
     /// See [`Limiter::hit_n`](crate::Limiter::hit_n).
@@ -176,7 +177,7 @@ impl<S: SharedStore> SharedLimiter<S> {
     /// ```
     #[inline]
     pub fn hit_now<K: Key + ?Sized>(&self, key: &K, cost: u64) -> Option<Decision> {
-        self.limits.hit_now(self.limits.terms(), key, cost)
+        self.limits.hit_now(self.limits.terms(), key, cost).map(Decision::from)
     }
 
     /// See [`Limiter::peek`](crate::Limiter::peek).
@@ -216,8 +217,33 @@ impl<S: SharedStore> SharedLimiter<S> {
     ///
     /// # Errors
     /// When the store does not answer.
-    pub async fn refund<K: Key>(&self, key: K, receipt: &Receipt) -> Result<Decision, Error> {
-        self.now().refund(key, receipt).await
+    pub async fn refund<K: Key>(&self, key: K, decision: &Decision) -> Result<Decision, Error> {
+        self.now().refund(key, decision).await
+    }
+
+    /// See [`Limiter::refund_part`](crate::Limiter::refund_part).
+    ///
+    /// # Errors
+    /// When the store does not answer.
+    pub async fn refund_part<K: Key>(
+        &self,
+        key: K,
+        decision: &Decision,
+        units: u64,
+    ) -> Result<Decision, Error> {
+        self.now().refund_part(key, decision, units).await
+    }
+
+    /// See [`Limiter::refund_receipts`](crate::Limiter::refund_receipts).
+    ///
+    /// # Errors
+    /// When the store does not answer.
+    pub async fn refund_receipts<K: Key>(
+        &self,
+        key: K,
+        receipts: &[Receipt],
+    ) -> Result<Decision, Error> {
+        self.now().refund_receipts(key, receipts).await
     }
 
     /// See [`Limiter::refund_n`](crate::Limiter::refund_n).
@@ -303,11 +329,11 @@ impl<S: SharedStore> SharedCall<'_, S> {
     /// # Errors
     /// As [`SharedLimiter::hit`].
     pub async fn hit_n<K: Key>(&self, key: K, cost: u64) -> Result<Decision, Error> {
-        self.limiter.limits.hit_one(self.terms, &key, cost).await
+        self.limiter.limits.hit_one(self.terms, &key, cost).await.map(Decision::from)
     }
 
     async fn each<K: Key>(&self, key: K, op: Op) -> Result<Decision, Error> {
-        one(&self.limiter.limits.each(self.terms, &key, op).await?)
+        one(&self.limiter.limits.each(self.terms, &key, op).await?).map(Decision::from)
     }
 
     /// See [`SharedLimiter::peek`].
@@ -346,9 +372,34 @@ impl<S: SharedStore> SharedCall<'_, S> {
     ///
     /// # Errors
     /// When the store does not answer.
-    pub async fn refund<K: Key>(&self, key: K, receipt: &Receipt) -> Result<Decision, Error> {
-        let receipts = std::slice::from_ref(receipt);
-        one(&self.limiter.limits.refund(self.terms, &key, receipts).await?)
+    pub async fn refund<K: Key>(&self, key: K, decision: &Decision) -> Result<Decision, Error> {
+        self.refund_part(key, decision, u64::MAX).await
+    }
+
+    /// See [`SharedLimiter::refund_part`].
+    ///
+    /// # Errors
+    /// When the store does not answer.
+    pub async fn refund_part<K: Key>(
+        &self,
+        key: K,
+        decision: &Decision,
+        units: u64,
+    ) -> Result<Decision, Error> {
+        let receipts: Vec<_> = decision.receipts().map(|receipt| receipt.at_most(units)).collect();
+        self.refund_receipts(key, &receipts).await
+    }
+
+    /// See [`SharedLimiter::refund_receipts`].
+    ///
+    /// # Errors
+    /// When the store does not answer.
+    pub async fn refund_receipts<K: Key>(
+        &self,
+        key: K,
+        receipts: &[Receipt],
+    ) -> Result<Decision, Error> {
+        one(&self.limiter.limits.refund(self.terms, &key, receipts).await?).map(Decision::from)
     }
 
     /// See [`SharedLimiter::refund_n`].
@@ -388,6 +439,7 @@ impl<S: SharedStore> SharedCall<'_, S> {
     /// # Errors
     /// As [`SharedLimiter::hit_each`].
     pub async fn hit_each<K: Key>(&self, keys: &[K]) -> Result<Vec<Decision>, Error> {
-        self.limiter.limits.hit_each(self.terms, keys).await
+        let outcomes = self.limiter.limits.hit_each(self.terms, keys).await?;
+        Ok(outcomes.into_iter().map(Decision::from).collect())
     }
 }

@@ -7,12 +7,12 @@
 /// # use tollgate::shared::InProcess;
 /// # mod mine {
 /// # use std::{future::Future, time::Duration};
-/// # use tollgate::{Decision, Error, KeyRef, Limit, Memory, Timestamp, shared::{Ask, Guard, InProcess, Mode, SharedStore}};
+/// # use tollgate::{Outcome, Error, KeyRef, Limit, Memory, Timestamp, shared::{Ask, Guard, InProcess, Mode, SharedStore}};
 /// # #[derive(Clone, Debug)] pub struct Mine(pub InProcess<Memory>);
 /// # impl SharedStore for Mine {
 /// #     type Prepared = <InProcess<Memory> as SharedStore>::Prepared;
 /// #     fn prepare(&self, n: &str, l: &Limit) -> Result<Self::Prepared, Error> { self.0.prepare(n, l) }
-/// #     fn ask(&self, a: &[Ask<'_, Self::Prepared>], m: Mode, t: Option<Timestamp>) -> impl Future<Output = Result<Vec<Decision>, Error>> + Send + use<> { self.0.ask(a, m, t) }
+/// #     fn ask(&self, a: &[Ask<'_, Self::Prepared>], m: Mode, t: Option<Timestamp>) -> impl Future<Output = Result<Vec<Outcome>, Error>> + Send + use<> { self.0.ask(a, m, t) }
 /// #     fn reset(&self, p: &[Self::Prepared], k: KeyRef<'_>, t: Option<Timestamp>) -> impl Future<Output = Result<bool, Error>> + Send + use<> { self.0.reset(p, k, t) }
 /// #     fn clear(&self, p: &Self::Prepared) -> impl Future<Output = Result<(), Error>> + Send + use<> { self.0.clear(p) }
 /// #     fn check(&self) -> impl Future<Output = Result<(), Error>> + Send + use<> { self.0.check() }

@@ -8,9 +8,9 @@ use super::asking::{Limits, Terms};
 use super::forget::Call;
 use super::{Ask, Mode, SharedStore, guard};
 use crate::algorithm::Op;
-use crate::decision::Decision;
 use crate::error::Error;
 use crate::key::{Key, OwnedKey, ShortKey};
+use crate::outcome::Outcome;
 
 impl<S: SharedStore> Limits<S> {
     /// Hits each key on its own.
@@ -18,10 +18,10 @@ impl<S: SharedStore> Limits<S> {
         &self,
         terms: Terms,
         keys: &[K],
-    ) -> Result<Vec<Decision>, Error> {
+    ) -> Result<Vec<Outcome>, Error> {
         let keys: Vec<_> = keys.iter().map(ShortKey::of).collect();
         let sent = self.store.guard().now();
-        let mut decisions: Vec<Option<Decision>> = vec![None; keys.len()];
+        let mut decisions: Vec<Option<Outcome>> = vec![None; keys.len()];
         let mut sent_calls: Vec<Option<Call<'_, S, ShortKey<'_, K>>>> =
             keys.iter().map(|_| None).collect();
         // Those to ask for, by what fails together.
@@ -67,7 +67,7 @@ impl<S: SharedStore> Limits<S> {
                 }
             }
         }
-        let all: Option<Vec<Decision>> = decisions.into_iter().collect();
+        let all: Option<Vec<Outcome>> = decisions.into_iter().collect();
         all.ok_or_else(|| Error::store("fewer decisions than keys", false))
     }
 }

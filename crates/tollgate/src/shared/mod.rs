@@ -45,10 +45,10 @@ use std::future::Future;
 use std::time::Duration;
 
 use crate::algorithm::Op;
-use crate::decision::Decision;
 use crate::error::Error;
 use crate::key::KeyRef;
 use crate::limit::Limit;
+use crate::outcome::Outcome;
 use crate::time::Timestamp;
 
 /// A store whose answers take time and may not come. Handles are cheap to clone and share one
@@ -89,7 +89,7 @@ pub trait SharedStore: Clone + Debug + Send + Sync + 'static {
         asks: &[Ask<'_, Self::Prepared>],
         mode: Mode,
         at: Option<Timestamp>,
-    ) -> impl Future<Output = Result<Vec<Decision>, Error>> + Send + use<Self>;
+    ) -> impl Future<Output = Result<Vec<Outcome>, Error>> + Send + use<Self>;
 
     /// [`ask`](SharedStore::ask) for a caller who waits no longer than `deadline`. For stores that
     /// queue calls: a call that cannot be answered in time need not be sent.
@@ -99,7 +99,7 @@ pub trait SharedStore: Clone + Debug + Send + Sync + 'static {
         mode: Mode,
         at: Option<Timestamp>,
         deadline: Duration,
-    ) -> impl Future<Output = Result<Vec<Decision>, Error>> + Send + use<Self> {
+    ) -> impl Future<Output = Result<Vec<Outcome>, Error>> + Send + use<Self> {
         let _ = deadline;
         self.ask(asks, mode, at)
     }
@@ -113,7 +113,7 @@ pub trait SharedStore: Clone + Debug + Send + Sync + 'static {
         key: KeyRef<'_>,
         op: Op,
         at: Option<Timestamp>,
-    ) -> Option<Decision> {
+    ) -> Option<Outcome> {
         let _ = (prepared, key, op, at);
         None
     }

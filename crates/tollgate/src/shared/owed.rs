@@ -14,9 +14,9 @@ use super::asking::{Limits, Terms};
 use super::guard::{self, Health};
 use super::{Ask, Guard, Mode, SharedStore};
 use crate::algorithm::{AnyMachine, AnyState, Op};
-use crate::decision::{Decision, Receipt};
 use crate::error::{Error, ErrorKind};
 use crate::key::{Key, KeyRef, OwnedKey};
+use crate::outcome::{Outcome, Receipt};
 use crate::registry::lock;
 use crate::time::Timestamp;
 
@@ -161,10 +161,10 @@ impl Drop for Task {
 impl<S: SharedStore> Limits<S> {
     /// Notes what the fallback charged instead of the store. At a given time nothing is noted: it
     /// is not known when the store will be asked again.
-    pub(super) fn owe(&self, terms: Terms, key: KeyRef<'_>, decisions: &[Decision]) {
+    pub(super) fn owe(&self, terms: Terms, key: KeyRef<'_>, decisions: &[Outcome]) {
         let Some(owed) = &self.owed else { return };
         let (None, Some(first)) = (terms.at, decisions.first()) else { return };
-        let units: Vec<u64> = decisions.iter().map(Decision::charged).collect();
+        let units: Vec<u64> = decisions.iter().map(Outcome::charged).collect();
         owed.add(key, first.now(), &units);
         if owed.wants_task() {
             let task = Task(Arc::clone(owed));
@@ -220,7 +220,7 @@ impl<S: SharedStore> Limits<S> {
         deadline: Duration,
         key: &K,
         units: &[u64],
-    ) -> Result<Vec<Decision>, Error> {
+    ) -> Result<Vec<Outcome>, Error> {
         let charges = self.prepared.iter().zip(units).filter(|(_, units)| **units > 0);
         let begin = |deadline| {
             key.with_key(|key| {

@@ -8,11 +8,11 @@ use super::failure::OnFailure;
 use super::limiter::SharedLimiter;
 use super::together::SharedItem;
 use crate::algorithm::Op;
-use crate::decision::{Decision, Receipt};
+use crate::decision::Decision;
 use crate::error::Error;
 use crate::key::Key;
+use crate::outcome::{Outcome, Receipt};
 use crate::policy::Policy;
-use crate::policy_decision::PolicyDecision;
 use crate::time::Timestamp;
 
 /// Several limits on one key of a shared store, decided together: the calls of
@@ -124,7 +124,7 @@ impl<S: SharedStore> SharedPolicyLimiter<S> {
     ///
     /// # Errors
     /// When the store does not answer and the limiter has no rule for that.
-    pub async fn hit<K: Key>(&self, key: K) -> Result<PolicyDecision, Error> {
+    pub async fn hit<K: Key>(&self, key: K) -> Result<Decision, Error> {
         self.now().hit_n(key, 1).await
     }
 
@@ -132,7 +132,7 @@ impl<S: SharedStore> SharedPolicyLimiter<S> {
     ///
     /// # Errors
     /// As [`hit`](SharedPolicyLimiter::hit).
-    pub async fn hit_n<K: Key>(&self, key: K, cost: u64) -> Result<PolicyDecision, Error> {
+    pub async fn hit_n<K: Key>(&self, key: K, cost: u64) -> Result<Decision, Error> {
         self.now().hit_n(key, cost).await
     }
 
@@ -140,7 +140,7 @@ impl<S: SharedStore> SharedPolicyLimiter<S> {
     ///
     /// # Errors
     /// As [`hit`](SharedPolicyLimiter::hit).
-    pub async fn peek<K: Key>(&self, key: K) -> Result<PolicyDecision, Error> {
+    pub async fn peek<K: Key>(&self, key: K) -> Result<Decision, Error> {
         self.now().peek_n(key, 1).await
     }
 
@@ -148,7 +148,7 @@ impl<S: SharedStore> SharedPolicyLimiter<S> {
     ///
     /// # Errors
     /// As [`hit`](SharedPolicyLimiter::hit).
-    pub async fn peek_n<K: Key>(&self, key: K, cost: u64) -> Result<PolicyDecision, Error> {
+    pub async fn peek_n<K: Key>(&self, key: K, cost: u64) -> Result<Decision, Error> {
         self.now().peek_n(key, cost).await
     }
 
@@ -156,7 +156,7 @@ impl<S: SharedStore> SharedPolicyLimiter<S> {
     ///
     /// # Errors
     /// When the store does not answer and there is no fallback to charge.
-    pub async fn charge<K: Key>(&self, key: K, units: u64) -> Result<PolicyDecision, Error> {
+    pub async fn charge<K: Key>(&self, key: K, units: u64) -> Result<Decision, Error> {
         self.now().charge(key, units).await
     }
 
@@ -165,11 +165,7 @@ impl<S: SharedStore> SharedPolicyLimiter<S> {
     ///
     /// # Errors
     /// When the store does not answer.
-    pub async fn refund<K: Key>(
-        &self,
-        key: K,
-        decision: &PolicyDecision,
-    ) -> Result<PolicyDecision, Error> {
+    pub async fn refund<K: Key>(&self, key: K, decision: &Decision) -> Result<Decision, Error> {
         self.now().refund(key, decision).await
     }
 
@@ -177,7 +173,7 @@ impl<S: SharedStore> SharedPolicyLimiter<S> {
     ///
     /// # Errors
     /// When the store does not answer.
-    pub async fn refund_n<K: Key>(&self, key: K, units: u64) -> Result<PolicyDecision, Error> {
+    pub async fn refund_n<K: Key>(&self, key: K, units: u64) -> Result<Decision, Error> {
         self.now().refund_n(key, units).await
     }
 
@@ -188,9 +184,9 @@ impl<S: SharedStore> SharedPolicyLimiter<S> {
     pub async fn refund_part<K: Key>(
         &self,
         key: K,
-        decision: &PolicyDecision,
+        decision: &Decision,
         units: u64,
-    ) -> Result<PolicyDecision, Error> {
+    ) -> Result<Decision, Error> {
         self.now().refund_part(key, decision, units).await
     }
 
@@ -198,7 +194,7 @@ impl<S: SharedStore> SharedPolicyLimiter<S> {
     ///
     /// # Errors
     /// When the store does not answer.
-    pub async fn set<K: Key>(&self, key: K, units: u64) -> Result<PolicyDecision, Error> {
+    pub async fn set<K: Key>(&self, key: K, units: u64) -> Result<Decision, Error> {
         self.now().set(key, units).await
     }
 
@@ -239,7 +235,7 @@ impl<S: SharedStore> SharedPolicyCall<'_, S> {
     ///
     /// # Errors
     /// As [`SharedPolicyLimiter::hit`].
-    pub async fn hit<K: Key>(&self, key: K) -> Result<PolicyDecision, Error> {
+    pub async fn hit<K: Key>(&self, key: K) -> Result<Decision, Error> {
         self.hit_n(key, 1).await
     }
 
@@ -247,19 +243,19 @@ impl<S: SharedStore> SharedPolicyCall<'_, S> {
     ///
     /// # Errors
     /// As [`SharedPolicyLimiter::hit`].
-    pub async fn hit_n<K: Key>(&self, key: K, cost: u64) -> Result<PolicyDecision, Error> {
-        several(&self.limits.hit(self.terms, &key, cost).await?)
+    pub async fn hit_n<K: Key>(&self, key: K, cost: u64) -> Result<Decision, Error> {
+        several(self.limits.hit(self.terms, &key, cost).await?)
     }
 
-    async fn each<K: Key>(&self, key: K, op: Op) -> Result<PolicyDecision, Error> {
-        several(&self.limits.each(self.terms, &key, op).await?)
+    async fn each<K: Key>(&self, key: K, op: Op) -> Result<Decision, Error> {
+        several(self.limits.each(self.terms, &key, op).await?)
     }
 
     /// See [`SharedPolicyLimiter::peek`].
     ///
     /// # Errors
     /// As [`SharedPolicyLimiter::hit`].
-    pub async fn peek<K: Key>(&self, key: K) -> Result<PolicyDecision, Error> {
+    pub async fn peek<K: Key>(&self, key: K) -> Result<Decision, Error> {
         self.peek_n(key, 1).await
     }
 
@@ -275,7 +271,7 @@ impl<S: SharedStore> SharedPolicyCall<'_, S> {
     ///
     /// # Errors
     /// As [`SharedPolicyLimiter::hit`].
-    pub async fn peek_n<K: Key>(&self, key: K, cost: u64) -> Result<PolicyDecision, Error> {
+    pub async fn peek_n<K: Key>(&self, key: K, cost: u64) -> Result<Decision, Error> {
         self.each(key, Op::Peek(cost)).await
     }
 
@@ -283,7 +279,7 @@ impl<S: SharedStore> SharedPolicyCall<'_, S> {
     ///
     /// # Errors
     /// As [`SharedPolicyLimiter::charge`].
-    pub async fn charge<K: Key>(&self, key: K, units: u64) -> Result<PolicyDecision, Error> {
+    pub async fn charge<K: Key>(&self, key: K, units: u64) -> Result<Decision, Error> {
         self.each(key, Op::Charge(units)).await
     }
 
@@ -291,11 +287,7 @@ impl<S: SharedStore> SharedPolicyCall<'_, S> {
     ///
     /// # Errors
     /// When the store does not answer.
-    pub async fn refund<K: Key>(
-        &self,
-        key: K,
-        decision: &PolicyDecision,
-    ) -> Result<PolicyDecision, Error> {
+    pub async fn refund<K: Key>(&self, key: K, decision: &Decision) -> Result<Decision, Error> {
         self.refund_part(key, decision, u64::MAX).await
     }
 
@@ -303,7 +295,7 @@ impl<S: SharedStore> SharedPolicyCall<'_, S> {
     ///
     /// # Errors
     /// When the store does not answer.
-    pub async fn refund_n<K: Key>(&self, key: K, units: u64) -> Result<PolicyDecision, Error> {
+    pub async fn refund_n<K: Key>(&self, key: K, units: u64) -> Result<Decision, Error> {
         self.each(key, Op::RefundUnits(units)).await
     }
 
@@ -314,18 +306,18 @@ impl<S: SharedStore> SharedPolicyCall<'_, S> {
     pub async fn refund_part<K: Key>(
         &self,
         key: K,
-        decision: &PolicyDecision,
+        decision: &Decision,
         units: u64,
-    ) -> Result<PolicyDecision, Error> {
+    ) -> Result<Decision, Error> {
         let receipts: Vec<Receipt> = decision.receipts().map(|r| r.at_most(units)).collect();
-        several(&self.limits.refund(self.terms, &key, &receipts).await?)
+        several(self.limits.refund(self.terms, &key, &receipts).await?)
     }
 
     /// See [`SharedPolicyLimiter::set`].
     ///
     /// # Errors
     /// When the store does not answer.
-    pub async fn set<K: Key>(&self, key: K, units: u64) -> Result<PolicyDecision, Error> {
+    pub async fn set<K: Key>(&self, key: K, units: u64) -> Result<Decision, Error> {
         self.each(key, Op::Set(units)).await
     }
 
@@ -338,8 +330,9 @@ impl<S: SharedStore> SharedPolicyCall<'_, S> {
     }
 }
 
-/// The decisions of a policy.
-fn several(decisions: &[Decision]) -> Result<PolicyDecision, Error> {
-    PolicyDecision::of(decisions)
-        .ok_or_else(|| Error::store(format!("{} decisions for a policy", decisions.len()), false))
+/// The decision of a policy.
+fn several(outcomes: Vec<Outcome>) -> Result<Decision, Error> {
+    let count = outcomes.len();
+    Decision::from_outcomes(outcomes)
+        .ok_or_else(|| Error::store(format!("{count} decisions for a policy"), false))
 }

@@ -4,9 +4,9 @@ use super::SharedStore;
 use super::asking::{Limits, Terms};
 use super::failure::OnFailure;
 use crate::algorithm::{AnyMachine, Op};
-use crate::decision::{Decision, Source};
 use crate::error::Error;
 use crate::key::{Key, KeyRef};
+use crate::outcome::{Outcome, Source};
 use crate::time::Timestamp;
 
 impl<S: SharedStore> Limits<S> {
@@ -17,7 +17,7 @@ impl<S: SharedStore> Limits<S> {
         terms: Terms,
         key: &K,
         op: Op,
-    ) -> Option<Vec<Decision>> {
+    ) -> Option<Vec<Outcome>> {
         if !error.is_of_store() {
             return None;
         }
@@ -50,21 +50,21 @@ impl<S: SharedStore> Limits<S> {
     }
 
     /// What passes when everything passes that could: a fresh key that stays so.
-    pub(super) fn open(&self, now: Timestamp, op: Op) -> Vec<Decision> {
+    pub(super) fn open(&self, now: Timestamp, op: Op) -> Vec<Outcome> {
         let open = |machine: &AnyMachine| machine.apply(&mut None, now, op);
         self.machines.iter().map(|machine| open(machine).with_source(Source::FailOpen)).collect()
     }
 
     /// Denials until the store is asked again.
-    pub(super) fn closed(&self, now: Timestamp, key: KeyRef<'_>, cost: u64) -> Vec<Decision> {
+    pub(super) fn closed(&self, now: Timestamp, key: KeyRef<'_>, cost: u64) -> Vec<Outcome> {
         let until = now.plus(self.store.guard().pause_left(self.lane(key)));
-        let closed = |machine: &AnyMachine| Decision::closed(machine.capacity(), now, cost, until);
+        let closed = |machine: &AnyMachine| Outcome::closed(machine.capacity(), now, cost, until);
         self.machines.iter().map(closed).collect()
     }
 
     /// A cost beyond the share but not beyond the limit passes again when the store does: that is
     /// no refusal without end.
-    fn not_never(&self, mut decisions: Vec<Decision>, key: KeyRef<'_>) -> Vec<Decision> {
+    fn not_never(&self, mut decisions: Vec<Outcome>, key: KeyRef<'_>) -> Vec<Outcome> {
         let pause = self.store.guard().pause_left(self.lane(key));
         for (decision, machine) in decisions.iter_mut().zip(&self.machines) {
             *decision = decision.not_beyond(machine.capacity(), decision.now().plus(pause));
@@ -74,7 +74,7 @@ impl<S: SharedStore> Limits<S> {
 
     /// Never lowers what the fallback has counted, also after a refund: what it admitted while the
     /// store was away, the store does not know.
-    pub(super) fn warm(&self, key: KeyRef<'_>, at: Option<Timestamp>, decisions: &[Decision]) {
+    pub(super) fn warm(&self, key: KeyRef<'_>, at: Option<Timestamp>, decisions: &[Outcome]) {
         if let Some(fallback) = &self.fallback {
             fallback.warm(key, at, decisions);
         }

@@ -5,12 +5,13 @@ use super::failure::OnFailure;
 use super::forget::Call;
 use super::{Ask, Mode, SharedStore, guard};
 use crate::algorithm::Op;
-use crate::decision::{Decision, Source};
+use crate::decision::Decision;
 use crate::error::Error;
 use crate::key::{Key, OwnedKey};
+use crate::outcome::{Outcome, Source};
 use crate::store::Store;
 use crate::time::Timestamp;
-use crate::together::{AllDecision, counted_twice, twice};
+use crate::together::{counted_twice, of_items, twice};
 
 /// A limit or policy of a shared store, a key and a cost: one of several that pass together or not
 /// at all.
@@ -54,7 +55,7 @@ impl<'a, S: SharedStore> SharedItem<'a, S> {
 pub async fn hit_all_shared<S: SharedStore>(
     items: &[SharedItem<'_, S>],
     at: Option<Timestamp>,
-) -> Result<AllDecision, Error> {
+) -> Result<Decision, Error> {
     let Some(first) = items.first() else {
         return Err(Error::request("0 items: an all-or-nothing hit needs at least one"));
     };
@@ -94,7 +95,7 @@ pub async fn hit_all_shared<S: SharedStore>(
                 call.decided(item.cost, own);
                 rest = others;
             }
-            Ok(AllDecision::of(outcomes))
+            of_items(Decision::from_outcomes(outcomes))
         }
         Err(error) => {
             calls.into_iter().for_each(|call| call.failed(&error));
@@ -135,23 +136,23 @@ async fn settle<S: SharedStore>(
 /// ```
 pub async fn refund_all_shared<S: SharedStore>(
     items: &[SharedItem<'_, S>],
-    decision: &AllDecision,
+    decision: &Decision,
     at: Option<Timestamp>,
-) -> Result<AllDecision, Error> {
+) -> Result<Decision, Error> {
     let limits: Vec<usize> = items.iter().map(|item| item.limits.prepared.len()).collect();
     let mut outcomes = Vec::new();
     for (item, receipts) in items.iter().zip(decision.receipts_by_item(&limits)?) {
         let terms = Terms { at, ..item.limits.terms() };
         outcomes.extend(item.limits.refund(terms, &item.key, &receipts).await?);
     }
-    Ok(AllDecision::of(outcomes))
+    of_items(Decision::from_outcomes(outcomes))
 }
 
 fn without_store<S: SharedStore>(
     error: &Error,
     items: &[SharedItem<'_, S>],
     at: Option<Timestamp>,
-) -> Option<AllDecision> {
+) -> Option<Decision> {
     if !error.is_of_store() {
         return None;
     }
@@ -182,7 +183,7 @@ fn without_store<S: SharedStore>(
             items.iter().flat_map(open).collect()
         }
     };
-    Some(AllDecision::of(outcomes))
+    Decision::from_outcomes(outcomes)
 }
 
 /// Hits those that have a fallback, together; the others are open.
@@ -190,7 +191,7 @@ fn local<S: SharedStore>(
     items: &[SharedItem<'_, S>],
     at: Option<Timestamp>,
     now: Timestamp,
-) -> Vec<Decision> {
+) -> Vec<Outcome> {
     let mut parts = Vec::new();
     for item in items {
         parts.extend(
@@ -198,7 +199,7 @@ fn local<S: SharedStore>(
         );
     }
     let mut decided = Vec::with_capacity(parts.len());
-    let out = &mut |decision: Decision| decided.push(decision.with_source(Source::Fallback));
+    let out = &mut |decision: Outcome| decided.push(decision.with_source(Source::Fallback));
     items[0].limits.store.guard().fallback().hit_together(&parts, now, out);
     let mut decided = decided.into_iter();
     let mut outcomes = Vec::new();

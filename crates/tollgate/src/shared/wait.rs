@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use super::asking::Limits;
 use super::{SharedLimiter, SharedStore};
-use crate::decision::{Decision, Receipt};
+use crate::decision::Decision;
 use crate::error::Error;
 use crate::key::{Key, OwnedKey};
+use crate::outcome::{Outcome, Receipt};
 use crate::time::Timestamp;
 use crate::wait::{Asked, Waiting};
 
@@ -56,7 +57,7 @@ impl<S: SharedStore> Asked for SharedLimiter<S> {
     }
 
     async fn hit(&self, key: &OwnedKey, cost: u64) -> Result<Decision, Error> {
-        InFlight::new(self.limits.clone(), key.clone(), cost).await
+        InFlight::new(self.limits.clone(), key.clone(), cost).await.map(Decision::from)
     }
 
     async fn peek(&self, key: &OwnedKey, cost: u64) -> Result<Decision, Error> {
@@ -64,7 +65,7 @@ impl<S: SharedStore> Asked for SharedLimiter<S> {
     }
 }
 
-type Call = Pin<Box<dyn Future<Output = Result<Decision, Error>> + Send>>;
+type Call = Pin<Box<dyn Future<Output = Result<Outcome, Error>> + Send>>;
 
 /// A hit that is taken back when nobody waits for it any more.
 struct InFlight<S: SharedStore> {
@@ -83,7 +84,7 @@ impl<S: SharedStore> InFlight<S> {
 }
 
 impl<S: SharedStore> Future for InFlight<S> {
-    type Output = Result<Decision, Error>;
+    type Output = Result<Outcome, Error>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let Some(call) = &mut self.call else { return Poll::Pending };

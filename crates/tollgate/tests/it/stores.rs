@@ -204,7 +204,7 @@ macro_rules! conformance {
                 allocation::{
                     keys_take_bounded_room_whatever_their_length,
                     known_keys_are_decided_without_allocation,
-                    policies_are_decided_without_allocation,
+                    policies_are_decided_with_one_allocation,
                 }
                 bound::{
                     a_clean_gives_room_to_newcomers,
@@ -293,9 +293,9 @@ fn public_types_can_be_sent_and_shared() {
     shared::<PolicyLimiter<Memory>>();
     shared::<tollgate::At<'_, Memory>>();
     shared::<tollgate::Item<'_, Memory>>();
-    shared::<tollgate::AllDecision>();
     shared::<tollgate::Decision>();
-    shared::<tollgate::PolicyDecision>();
+    shared::<tollgate::Outcome>();
+    shared::<tollgate::Decision>();
     shared::<tollgate::Receipt>();
     shared::<tollgate::Source>();
     shared::<tollgate::Error>();

@@ -180,12 +180,12 @@ impl Run {
             // What the store admitted itself it admitted at its own time.
             let at = if decision.source() == Source::Lease { sim.now() } else { decision.now() };
             if refunds {
-                return give_back(&limiter, &sim, &decision.receipt()).await;
+                return give_back(&limiter, &sim, &decision.headline().receipt()).await;
             }
             trace.lock().unwrap().push(Admitted {
                 at,
                 units: decision.charged(),
-                mark: decision.receipt().mark,
+                mark: decision.headline().receipt().mark,
             });
         });
     }
@@ -274,7 +274,7 @@ fn refused_by_windows(limit: &Limit, trace: &[Admitted]) -> Option<usize> {
 async fn give_back(limiter: &SharedLimiter<Leased<Far>>, sim: &Sim, receipt: &Receipt) {
     let pause = sim.world().random.below(10_000);
     sim.sleep(pause).await;
-    let _ = limiter.within(Duration::from_secs(60)).refund("key", receipt).await;
+    let _ = limiter.within(Duration::from_secs(60)).refund_receipts("key", &[*receipt]).await;
 }
 
 fn run(seed: u64) -> Result<u64, String> {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tollgate::algorithm::{AnyMachine, AnyState, Op};
 use tollgate::shared::{Ask, Guard, Mode, Place, SharedStore};
-use tollgate::{Clock, Decision, Error, KeyRef, Limit, Timestamp};
+use tollgate::{Clock, Error, KeyRef, Limit, Outcome, Timestamp};
 
 use tollgate_testkit::Random;
 
@@ -244,7 +244,7 @@ impl SharedStore for Far {
         asks: &[Ask<'_, FarPrepared>],
         mode: Mode,
         at: Option<Timestamp>,
-    ) -> impl Future<Output = Result<Vec<Decision>, Error>> + Send + use<> {
+    ) -> impl Future<Output = Result<Vec<Outcome>, Error>> + Send + use<> {
         assert!(at.is_none());
         let (sim, node) = (self.sim.clone(), self.node);
         let asks: Vec<_> = asks
@@ -302,7 +302,7 @@ impl SharedStore for Far {
 }
 
 impl World {
-    fn decide(&mut self, asks: &[(Vec<u8>, AnyMachine, Op)], mode: Mode) -> Vec<Decision> {
+    fn decide(&mut self, asks: &[(Vec<u8>, AnyMachine, Op)], mode: Mode) -> Vec<Outcome> {
         let now = Timestamp::from_micros(self.now);
         let peek = |world: &mut World, (place, machine, op): &(Vec<u8>, AnyMachine, Op)| {
             let Op::Hit(cost) = *op else { return true };

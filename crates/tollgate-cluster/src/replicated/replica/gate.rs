@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tollgate::algorithm::{Fields, Op, Step};
-use tollgate::{Decision, Source, Timestamp};
+use tollgate::{Outcome, Source, Timestamp};
 
 use super::Replica;
 use crate::replicated::entry::{Act, Entry};
@@ -35,7 +35,7 @@ pub(super) fn joining(settings: &Settings) -> u64 {
 /// What comes of a look at the gate.
 pub(super) enum Gated {
     Pass(Act),
-    Refuse(Decision),
+    Refuse(Outcome),
 }
 
 impl Replica {
@@ -75,7 +75,7 @@ impl Replica {
             let remaining = limit - u64::min(used, limit);
             let fresh_at = (used > 0).then_some(until);
             let fields = Fields { limit, remaining, used, retry_at, fresh_at, mark: 0 };
-            Decision::of_fields(step, now, fields)
+            Outcome::of_fields(step, now, fields)
         };
         if gate == CLOSED {
             let refusal = refuse(capacity, capacity, cost, now + AGAIN);

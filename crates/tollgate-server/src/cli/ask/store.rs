@@ -37,8 +37,8 @@ async fn of(
         Asked::Set => Operation::Set(cost),
         Asked::Reset => return Ok(Report(serde_json::json!({"reset": limiter.reset(key).await?}))),
         Asked::Usage => {
-            let decisions = limiter.ask(key, Operation::Usage).await?;
-            let used: Vec<_> = decisions.outcomes().iter().map(tollgate::Decision::used).collect();
+            let decision = limiter.ask(key, Operation::Usage).await?;
+            let used: Vec<_> = decision.outcomes().iter().map(tollgate::Outcome::used).collect();
             let used = match &used[..] {
                 [one] => Value::from(*one),
                 several => Value::from(several),
@@ -46,9 +46,9 @@ async fn of(
             return Ok(Report(serde_json::json!({"used": used})));
         }
     };
-    let decisions = limiter.ask(key, operation).await?;
-    let verdict = if decisions.allowed() { Verdict::Allowed } else { Verdict::Denied };
+    let decision = limiter.ask(key, operation).await?;
+    let verdict = if decision.allowed() { Verdict::Allowed } else { Verdict::Denied };
     let mut json = String::new();
-    answer_json(&Answer { verdict, decisions }, limiter.limits(), &mut json);
+    answer_json(&Answer { verdict, decision: Some(decision) }, limiter.limits(), &mut json);
     Ok(Report(serde_json::from_str(&json)?))
 }

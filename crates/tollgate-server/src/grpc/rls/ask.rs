@@ -2,8 +2,7 @@
 
 use super::Question;
 use crate::service::{
-    Answer, Decisions, DescriptorKey, Item, Match, Operation, RequestError, RequestErrorKind,
-    Service, Verdict,
+    Answer, DescriptorKey, Item, Match, Operation, RequestError, RequestErrorKind, Service, Verdict,
 };
 
 type Hit<'a> = Item<'a, &'a DescriptorKey>;
@@ -28,8 +27,7 @@ pub(super) async fn all(
         match question {
             Question::Free => {}
             Question::Blocked => {
-                let (verdict, decisions) = (Verdict::Blocked, Decisions::None);
-                answers[index] = Some(Answer { verdict, decisions });
+                answers[index] = Some(Answer { verdict: Verdict::Blocked, decision: None });
             }
             Question::Of(found, Operation::Hit(cost)) if question.is_quota() => {
                 quotas.push((index, found, *cost));

@@ -5,8 +5,8 @@ use std::time::Duration;
 use prost_types::value::Kind;
 use prost_types::{ListValue, Struct, Value};
 use serde_json::Value as Json;
-use tollgate::{Decision, Limit, PolicyDecision};
-use tollgate_http::{Field, Outcomes, PROBLEM_JSON, Shown, problem};
+use tollgate::{Decision, Limit, Outcome};
+use tollgate_http::{Field, PROBLEM_JSON, Shown, problem};
 
 use super::super::options::Options;
 use super::super::proto::{
@@ -59,21 +59,21 @@ fn tell(
     {
         // The usual question, by what was made before.
         let shown = found.bound.shown_of(&Question::key(found));
-        if let Some(shown) = shown.filter(|_| !found.bound.is_shadow()) {
-            options.headers.write_shown(shown, &answer.decisions, add);
+        if let Some(shown) = shown.filter(|_| !found.bound.is_shadow())
+            && let Some(decision) = &answer.decision
+        {
+            options.headers.write_shown(shown, decision, add);
         }
         return;
     }
     let (limits, outcomes) = binding(questions.iter().zip(answers));
-    if outcomes.0.is_empty() {
-        return;
-    }
-    options.headers.write_shown(&Shown::new(&limits), &outcomes, &mut add);
-    if options.problem && !outcomes.allowed() {
+    let Some(decision) = Decision::from_outcomes(outcomes) else { return };
+    options.headers.write_shown(&Shown::new(&limits), &decision, &mut add);
+    if options.problem && !decision.allowed() {
         let key = http::header::CONTENT_TYPE.as_str().to_owned();
         let kind = HeaderValue { key, value: PROBLEM_JSON.to_owned() };
         response.response_headers_to_add.push(kind);
-        response.raw_body = problem(TOO_MANY_REQUESTS, &limits, &outcomes.0).into_bytes();
+        response.raw_body = problem(TOO_MANY_REQUESTS, &limits, decision.outcomes()).into_bytes();
     }
 }
 
@@ -110,10 +110,11 @@ fn status(question: &Question, answer: &Option<Answer>) -> DescriptorStatus {
 }
 
 /// The limit of an answer that binds, and what it said.
-fn shown<'a>(question: &'a Question, answer: &'a Answer) -> Option<(&'a Limit, &'a Decision)> {
+fn shown<'a>(question: &'a Question, answer: &'a Answer) -> Option<(&'a Limit, &'a Outcome)> {
     let Question::Of(found, _) = question else { return None };
-    let (place, decision) = answer.decisions.headline()?;
-    Some((found.bound.limits_of(&Question::key(found)).get(place)?, decision))
+    let decision = answer.decision.as_ref()?;
+    let limits = found.bound.limits_of(&Question::key(found));
+    Some((limits.get(decision.headline_index())?, decision.headline()))
 }
 
 /// What blocks is shown as it was written.
@@ -148,7 +149,7 @@ fn name(question: &Question) -> &str {
 
 /// When there is more: what a refused cost waits for, else until the key is as good as new. Who is
 /// refused is never told that it is now.
-fn until_more(decision: &Decision) -> Duration {
+fn until_more(decision: &Outcome) -> Duration {
     match decision.retry_after().filter(|_| !decision.allowed()) {
         Some(wait) => wait.max(Duration::from_secs(1)),
         None => decision.reset_after(),
@@ -165,33 +166,19 @@ fn fitting(number: u64) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }
 
-/// All that was decided together, as headers show it.
-#[derive(Clone)]
-struct All(Vec<Decision>);
-
-impl Outcomes for All {
-    fn outcomes(&self) -> &[Decision] {
-        &self.0
-    }
-
-    fn headline_index(&self) -> usize {
-        PolicyDecision::headline_of(&self.0)
-    }
-}
-
 /// The limits that can refuse, with what they said: headers show nothing of a shadow.
 fn binding<'a>(
     both: impl Iterator<Item = (&'a Question, &'a Option<Answer>)>,
-) -> (Vec<Limit>, All) {
+) -> (Vec<Limit>, Vec<Outcome>) {
     let (mut limits, mut outcomes) = (Vec::new(), Vec::new());
     for (question, answer) in both {
         let (Question::Of(found, _), Some(answer)) = (question, answer) else { continue };
         if !found.bound.is_shadow() {
             limits.extend_from_slice(found.bound.limits_of(&Question::key(found)));
-            outcomes.extend_from_slice(answer.decisions.outcomes());
+            outcomes.extend_from_slice(answer.outcomes());
         }
     }
-    (limits, All(outcomes))
+    (limits, outcomes)
 }
 
 /// How the answer came about, for filters and logs: rules and numbers, and nothing of the keys.

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tollgate::algorithm::{AnyMachine, AnyState, Op, fixed_window_per_key, gcra};
 use tollgate::shared::{Ask, Guard, Mode, SharedStore};
-use tollgate::{Algorithm, Decision, Error, KeyRef, Limit, Timestamp};
+use tollgate::{Algorithm, Error, KeyRef, Limit, Outcome, Timestamp};
 use tollgate_testkit::Subject;
 
 use super::timer;
@@ -105,7 +105,7 @@ impl<const SHARED: bool> SharedStore for Files<SHARED> {
         asks: &[Ask<'_, Prepared>],
         _: Mode,
         at: Option<Timestamp>,
-    ) -> impl Future<Output = Result<Vec<Decision>, Error>> + Send + use<SHARED> {
+    ) -> impl Future<Output = Result<Vec<Outcome>, Error>> + Send + use<SHARED> {
         let now = at.unwrap_or(Timestamp::EPOCH);
         let one = |ask: &Ask<'_, Prepared>| {
             let (path, machine) = (self.file(ask.prepared, ask.key), &ask.prepared.machine);

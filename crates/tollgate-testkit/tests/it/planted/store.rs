@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tollgate::algorithm::{AnyMachine, AnyState, Op};
 use tollgate::shared::{Ask, Guard, Mode, SharedStore};
-use tollgate::{Algorithm, Clock, Decision, Error, KeyRef, Limit, SystemClock, Timestamp};
+use tollgate::{Algorithm, Clock, Error, KeyRef, Limit, Outcome, SystemClock, Timestamp};
 use tollgate_testkit::{Kept, Subject};
 
 use super::fault::{Fault, Place, TICK, identity, one_period, place, written};
@@ -29,7 +29,7 @@ struct World {
     whole_step: Mutex<()>,
     states: Mutex<HashMap<Place, (Timestamp, AnyState)>>,
     /// Denials that a faulty store remembers by itself.
-    denials: Mutex<HashMap<Place, (Decision, Option<AnyState>)>>,
+    denials: Mutex<HashMap<Place, (Outcome, Option<AnyState>)>>,
     latest: AtomicU64,
     handles: AtomicU64,
     broken: AtomicBool,
@@ -93,8 +93,8 @@ impl Handle {
         &self,
         of: &Owned,
         now: Timestamp,
-        f: impl FnOnce(&AnyMachine, &mut Option<AnyState>) -> Decision,
-    ) -> Decision {
+        f: impl FnOnce(&AnyMachine, &mut Option<AnyState>) -> Outcome,
+    ) -> Outcome {
         let Owned { prepared, place, .. } = of;
         let mut state = self.look(prepared, place, now);
         let before = state.clone();
@@ -113,7 +113,7 @@ impl Handle {
         decision
     }
 
-    fn one(&self, of: &Owned, now: Timestamp) -> Decision {
+    fn one(&self, of: &Owned, now: Timestamp) -> Outcome {
         if let Some(remembered) = self.remembered(of, now) {
             return remembered;
         }
@@ -146,7 +146,7 @@ impl Handle {
     }
 
     /// What a store that remembers wrongly says, without looking at the state.
-    fn remembered(&self, of: &Owned, now: Timestamp) -> Option<Decision> {
+    fn remembered(&self, of: &Owned, now: Timestamp) -> Option<Outcome> {
         let Op::Hit(cost) = of.op else { return None };
         let (denied, mut state) = lock(&self.world.denials).get(&of.place).cloned()?;
         let wait = denied.retry_after()?;
@@ -171,7 +171,7 @@ impl Handle {
         Some(if again.allowed() { denied } else { again })
     }
 
-    fn together(&self, all: &[Owned], now: Timestamp) -> Vec<Decision> {
+    fn together(&self, all: &[Owned], now: Timestamp) -> Vec<Outcome> {
         let cost = |of: &Owned| if let Op::Hit(cost) = of.op { cost } else { 0 };
         let ask = |of: &Owned| {
             self.change(of, now, |machine, state| machine.apply(state, now, Op::Peek(cost(of))))
@@ -194,12 +194,12 @@ impl Handle {
         all.iter().map(decide).collect()
     }
 
-    fn decide(&self, all: &[Owned], mode: Mode, now: Timestamp) -> Vec<Decision> {
+    fn decide(&self, all: &[Owned], mode: Mode, now: Timestamp) -> Vec<Outcome> {
         let _whole = self.step();
         if mode == Mode::Together {
             return self.together(all, now);
         }
-        let mut decisions: Vec<Decision> = Vec::new();
+        let mut decisions: Vec<Outcome> = Vec::new();
         for (index, of) in all.iter().enumerate() {
             let same = all[..index].iter().position(|earlier| earlier.place == of.place);
             match same.filter(|_| self.is(Fault::SkipsRepeatedKeys)) {
@@ -216,7 +216,7 @@ impl Handle {
         all: Vec<Owned>,
         mode: Mode,
         now: Timestamp,
-    ) -> Result<Vec<Decision>, Error> {
+    ) -> Result<Vec<Outcome>, Error> {
         match self.fault {
             Some(Fault::AdmitsOnError) => {
                 Ok(all.iter().map(|of| of.prepared.machine.apply(&mut None, now, of.op)).collect())
@@ -261,7 +261,7 @@ impl SharedStore for Handle {
         asks: &[Ask<'_, Prepared>],
         mode: Mode,
         at: Option<Timestamp>,
-    ) -> impl Future<Output = Result<Vec<Decision>, Error>> + Send + use<> {
+    ) -> impl Future<Output = Result<Vec<Outcome>, Error>> + Send + use<> {
         let own = |ask: &Ask<'_, Prepared>| {
             let mut prepared = ask.prepared.clone();
             if self.is(Fault::CountsPoliciesApart) && mode == Mode::Together {

@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use tollgate::shared::{SharedLimiter, SharedPolicyLimiter, SharedStore};
-use tollgate::{Decision, Key as _, Source};
+use tollgate::{Decision, Key as _, Outcome, Source};
 
 use super::failing::{Failing, Mood};
 
 const SECOND: Duration = Duration::from_secs(1);
 
 /// Everything a decision says.
-fn fields(d: &Decision) -> (bool, u64, u64, u64, Option<Duration>, Duration) {
+fn fields(d: &Outcome) -> (bool, u64, u64, u64, Option<Duration>, Duration) {
     (d.allowed(), d.limit(), d.remaining(), d.used(), d.retry_after(), d.reset_after())
 }
 
@@ -26,7 +26,11 @@ fn a_denial_is_answered_from_memory_until_it_ends() {
         store.clock.advance(SECOND);
         let again = store.run(limiter.hit("a")).unwrap();
         assert_eq!(again.source(), Source::DenialCache);
-        assert_eq!(fields(&again), fields(&store.run(limiter.peek("a")).unwrap()), "{limit}");
+        assert_eq!(
+            fields(again.headline()),
+            fields(store.run(limiter.peek("a")).unwrap().headline()),
+            "{limit}"
+        );
         assert_eq!(store.calls(), calls + 1, "only the peek");
         store.clock.advance(again.retry_after().unwrap());
         let at_last = store.run(limiter.hit("a")).unwrap();
@@ -58,10 +62,10 @@ fn a_denial_of_a_long_key_is_remembered_and_forgotten_with_a_refund() {
     let long = "x".repeat(100_000);
     let keys = [(long.clone(), 1), (long, 2)];
     for key in &keys {
-        let receipt = store.run(limiter.hit(key)).unwrap().receipt();
+        let decision = store.run(limiter.hit(key)).unwrap();
         assert_eq!(store.run(limiter.hit(key)).unwrap().source(), Source::Store);
         assert_eq!(store.run(limiter.hit(key)).unwrap().source(), Source::DenialCache);
-        assert_eq!(store.run(limiter.refund(key, &receipt)).unwrap().used(), 0);
+        assert_eq!(store.run(limiter.refund(key, &decision)).unwrap().used(), 0);
         assert!(store.run(limiter.hit(key)).unwrap().allowed());
     }
 }
@@ -77,7 +81,7 @@ fn at_least_the_cost_that_was_denied_is_denied_with_its_own_wait() {
         let remembered = store.run(limiter.hit_n("a", cost)).unwrap();
         assert_eq!(remembered.source(), Source::DenialCache);
         let asked = store.run(limiter.peek_n("a", cost)).unwrap();
-        assert_eq!(fields(&remembered), fields(&asked), "cost {cost}");
+        assert_eq!(fields(remembered.headline()), fields(asked.headline()), "cost {cost}");
     }
     assert_eq!(store.calls(), calls + 4, "only the peeks");
     assert!(store.run(limiter.hit_n("a", 3)).unwrap().allowed(), "a smaller cost may pass");
@@ -101,13 +105,13 @@ fn a_larger_cost_on_a_moving_window_is_asked_for() {
 fn what_gives_units_back_makes_the_store_be_asked_again() {
     let store = Failing::new();
     let limiter = store.limiter("2/hour");
-    let receipt = store.run(limiter.hit_n("a", 2)).unwrap().receipt();
+    let decision = store.run(limiter.hit_n("a", 2)).unwrap();
     let denied = || {
         assert!(!store.run(limiter.hit_n("a", 2)).unwrap().allowed());
         assert_eq!(store.run(limiter.hit_n("a", 2)).unwrap().source(), Source::DenialCache);
     };
     denied();
-    let _ = store.run(limiter.refund("a", &receipt)).unwrap();
+    let _ = store.run(limiter.refund("a", &decision)).unwrap();
     assert!(store.run(limiter.hit_n("a", 2)).unwrap().allowed());
     denied();
     let _ = store.run(limiter.refund_n("a", 2)).unwrap();
@@ -127,9 +131,9 @@ fn what_gives_units_back_makes_the_store_be_asked_again() {
 fn a_refund_through_one_limiter_is_seen_by_another() {
     let store = Failing::new();
     let (one, other) = (store.limiter("1/hour"), store.limiter("1/hour"));
-    let receipt = store.run(one.hit("a")).unwrap().receipt();
+    let decision = store.run(one.hit("a")).unwrap();
     assert!(!store.run(other.hit("a")).unwrap().allowed());
-    let _ = store.run(one.refund("a", &receipt)).unwrap();
+    let _ = store.run(one.refund("a", &decision)).unwrap();
     assert!(store.run(other.hit("a")).unwrap().allowed());
 }
 
@@ -137,14 +141,14 @@ fn a_refund_through_one_limiter_is_seen_by_another() {
 fn a_denial_from_before_a_refund_that_comes_home_after_it_is_not_remembered() {
     let store = Failing::new();
     let limiter = store.limiter("1/hour");
-    let receipt = store.run(limiter.hit("a")).unwrap().receipt();
+    let decision = store.run(limiter.hit("a")).unwrap();
     store.is_now(Mood::Silent);
     let patient = limiter.within(SECOND);
     let mut late = Box::pin(patient.hit("a"));
     let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
     assert!(late.as_mut().poll(&mut cx).is_pending());
     store.is_now(Mood::Answers);
-    let _ = store.run(limiter.refund("a", &receipt)).unwrap();
+    let _ = store.run(limiter.refund("a", &decision)).unwrap();
     assert!(!store.run(late).unwrap().allowed(), "it was decided before the refund");
     assert!(store.run(limiter.hit("a")).unwrap().allowed());
 }

@@ -8,7 +8,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use tollgate::shared::{InProcess, SharedItem, SharedLimiter, SharedPolicyLimiter, hit_all_shared};
-use tollgate::{Algorithm, Decision, Error, ManualClock, Memory, PolicyDecision, Source};
+use tollgate::{Algorithm, Decision, Error, ManualClock, Memory, Outcome, Source};
 
 use super::failing::{Failing, Mood};
 
@@ -90,10 +90,10 @@ impl Subject {
     }
 
     /// What the store itself would say to a hit.
-    fn truth(&self, store: &Failing, key: &str, cost: u64) -> Vec<Decision> {
+    fn truth(&self, store: &Failing, key: &str, cost: u64) -> Vec<Outcome> {
         match self {
             Subject::One(_, one) => {
-                vec![store.run(one.peek_n(key, cost)).expect("the store answers")]
+                store.run(one.peek_n(key, cost)).expect("the store answers").outcomes().to_vec()
             }
             Subject::Several(_, several) => {
                 store.run(several.peek_n(key, cost)).expect("the store answers").outcomes().to_vec()
@@ -108,9 +108,11 @@ impl Subject {
         }
     }
 
-    fn hit(&self, store: &Failing, key: &str, cost: u64) -> Result<Vec<Decision>, Error> {
+    fn hit(&self, store: &Failing, key: &str, cost: u64) -> Result<Vec<Outcome>, Error> {
         match self {
-            Subject::One(one, _) => store.run(one.hit_n(key, cost)).map(|decision| vec![decision]),
+            Subject::One(one, _) => {
+                store.run(one.hit_n(key, cost)).map(|decision| decision.outcomes().to_vec())
+            }
             Subject::Several(several, _) => {
                 store.run(several.hit_n(key, cost)).map(|policy| policy.outcomes().to_vec())
             }
@@ -118,7 +120,7 @@ impl Subject {
     }
 
     /// Any call but a hit that is answered. `last` is the last allowed hit of this limiter and key.
-    fn call(&self, store: &Failing, key: &str, call: Call, last: Option<&[Decision]>) {
+    fn call(&self, store: &Failing, key: &str, call: Call, last: Option<&[Outcome]>) {
         let other = if key == "a" { "b" } else { "a" };
         match (call, self) {
             (Call::LostHit(cost), _) => {
@@ -139,10 +141,16 @@ impl Subject {
             }
             (Call::RefundLast, Subject::One(one, _)) => {
                 let Some([last]) = last else { return };
-                store.run(one.refund(key, &last.receipt())).map(|_| ()).expect("the store answers");
+                store
+                    .run(one.refund_receipts(key, &[last.receipt()]))
+                    .map(|_| ())
+                    .expect("the store answers");
             }
             (Call::RefundLast, Subject::Several(several, _)) => {
-                let Some(last) = last.and_then(PolicyDecision::of) else { return };
+                let Some(last) = last.and_then(|last| Decision::from_outcomes(last.to_vec()))
+                else {
+                    return;
+                };
                 store.run(several.refund(key, &last)).map(|_| ()).expect("the store answers");
             }
             (Call::Peek(cost), _) => call!(store, self, limiter => limiter.peek_n(key, cost)),
@@ -201,11 +209,11 @@ fn walk(
     algorithm: Algorithm,
     timeline: &Timeline,
     others: Others,
-    check: impl Fn(&[Decision], &[Decision]) -> Result<(), TestCaseError>,
+    check: impl Fn(&[Outcome], &[Outcome]) -> Result<(), TestCaseError>,
 ) -> Result<u32, TestCaseError> {
     let store = Failing::with(|guard| guard.open_after(1000));
     let subjects = subjects(&store, algorithm.as_str());
-    let mut last: HashMap<(usize, &str), Vec<Decision>> = HashMap::new();
+    let mut last: HashMap<(usize, &str), Vec<Outcome>> = HashMap::new();
     let mut remembered = 0;
     for (index, first_key, call, pause) in timeline {
         let (subject, key) = (&subjects[*index], if *first_key { "a" } else { "b" });
@@ -218,7 +226,7 @@ fn walk(
                     remembered += 1;
                     check(&hit, &truth)?;
                 }
-                if hit.iter().all(Decision::allowed) {
+                if hit.iter().all(Outcome::allowed) {
                     last.insert((*index, key), hit);
                 }
             }
@@ -234,9 +242,9 @@ fn walk(
 }
 
 /// Of a moving window the log stays in the store: what has left it since is not known.
-fn is_true(said: &Decision, truth: &Decision, algorithm: Algorithm) -> bool {
-    let when = |d: &Decision| (d.allowed(), d.limit(), d.retry_after(), d.reset_after());
-    let units = |d: &Decision| (d.used(), d.remaining());
+fn is_true(said: &Outcome, truth: &Outcome, algorithm: Algorithm) -> bool {
+    let when = |d: &Outcome| (d.allowed(), d.limit(), d.retry_after(), d.reset_after());
+    let units = |d: &Outcome| (d.used(), d.remaining());
     let log_has_moved = algorithm == Algorithm::MovingWindow && said.used() >= truth.used();
     when(said) == when(truth) && (log_has_moved || units(said) == units(truth))
 }
@@ -270,7 +278,8 @@ fn remembered_denials_never_wait_too_long_whatever_other_processes_charge() {
     run(|timeline| {
         for algorithm in REMEMBERED {
             let _ = walk(algorithm, &timeline, Others::AnotherProcess, |said, truth| {
-                let [said, truth] = [said, truth].map(|all| PolicyDecision::of(all).expect("some"));
+                let [said, truth] =
+                    [said, truth].map(|all| Decision::from_outcomes(all.to_vec()).expect("some"));
                 prop_assert!(!said.allowed() && !truth.allowed(), "{algorithm}: {truth:?}");
                 let waits = (said.retry_after(), truth.retry_after());
                 let short_enough = matches!(waits, (Some(said), Some(truth)) if said <= truth);

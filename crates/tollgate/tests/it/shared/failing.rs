@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use tollgate::shared::{Ask, Guard, GuardBuilder, InProcess, Mode, SharedLimiter, SharedStore};
-use tollgate::{Clock, Decision, Error, KeyRef, Limit, ManualClock, Memory, Timestamp};
+use tollgate::{Clock, Error, KeyRef, Limit, ManualClock, Memory, Outcome, Timestamp};
 
 /// How the store answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -170,7 +170,7 @@ impl SharedStore for Failing {
         asks: &[Ask<'_, Self::Prepared>],
         mode: Mode,
         at: Option<Timestamp>,
-    ) -> impl Future<Output = Result<Vec<Decision>, Error>> + Send + use<> {
+    ) -> impl Future<Output = Result<Vec<Outcome>, Error>> + Send + use<> {
         self.answer(self.executes().then(|| now(self.store.ask(asks, mode, at))))
     }
 

@@ -114,9 +114,9 @@ fn what_changes_the_state_is_never_made_up() {
     let store = Failing::new();
     for rule in [OnFailure::Open, OnFailure::Closed, local(2)] {
         let limiter = failing(&store, "3/second", rule);
-        let receipt = store.run(limiter.hit("a")).unwrap().receipt();
+        let decision = store.run(limiter.hit("a")).unwrap();
         store.is_now(Mood::Complains);
-        assert!(store.run(limiter.refund("a", &receipt)).is_err());
+        assert!(store.run(limiter.refund("a", &decision)).is_err());
         assert!(store.run(limiter.refund_n("a", 1)).is_err());
         assert!(store.run(limiter.set("a", 1)).is_err());
         assert!(store.run(limiter.reset("a")).is_err());
@@ -170,12 +170,12 @@ fn others_fill_the_fallback_too() {
 fn a_refund_does_not_wipe_what_the_fallback_admitted() {
     let store = Failing::new();
     let limiter = failing(&store, "100/hour", local(4));
-    let receipt = store.run(limiter.hit("a")).unwrap().receipt();
+    let decision = store.run(limiter.hit("a")).unwrap();
     store.is_now(Mood::Complains);
     let admit = || (0..50).filter(|_| store.run(limiter.hit("a")).unwrap().allowed()).count();
     assert_eq!(admit(), 24);
     store.is_now(Mood::Answers);
-    let _ = store.run(limiter.refund("a", &receipt)).unwrap();
+    let _ = store.run(limiter.refund("a", &decision)).unwrap();
     store.is_now(Mood::Complains);
     assert_eq!(admit(), 0);
 }
@@ -185,14 +185,14 @@ fn what_the_fallback_charged_is_given_back_there() {
     let store = Failing::new();
     let limiter = failing(&store, "8/hour", local(4));
     store.is_now(Mood::Complains);
-    let receipt = store.run(limiter.hit_n("a", 2)).unwrap().receipt();
+    let decision = store.run(limiter.hit_n("a", 2)).unwrap();
     assert!(!store.run(limiter.hit("a")).unwrap().allowed());
-    let _ = store.run(limiter.refund("a", &receipt)).unwrap();
+    let _ = store.run(limiter.refund("a", &decision)).unwrap();
     store.is_now(Mood::Answers);
     assert_eq!(store.run(limiter.usage("a")).unwrap(), 0, "the store was never charged for it");
     let _ = store.run(limiter.charge("a", 8)).unwrap();
     let other = store.limiter("8/hour");
-    let _ = store.run(other.refund("a", &receipt)).unwrap();
+    let _ = store.run(other.refund("a", &decision)).unwrap();
     assert_eq!(store.run(limiter.usage("a")).unwrap(), 8);
 }
 

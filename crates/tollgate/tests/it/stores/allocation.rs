@@ -60,13 +60,15 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
+const RUNS: u64 = 200;
+
 /// How often `f` allocates, run two hundred times after a first one that may. The least of several
 /// rounds: whoever pins an epoch may have to clear away what other tests have left.
 fn allocations(mut f: impl FnMut()) -> u64 {
     f();
     let mut round = || {
         let before = ALLOCATIONS.get();
-        (0..200).for_each(|_| f());
+        (0..RUNS).for_each(|_| f());
         ALLOCATIONS.get() - before
     };
     (0..20).map(|_| round()).min().unwrap_or_default()
@@ -123,7 +125,7 @@ pub(super) fn known_keys_are_decided_without_allocation<S: Subject>() {
                     assert!(
                         hit.used() >= 1 && hit.retry_after() > Some(hit.reset_after() / 1_000_000)
                     );
-                    assert_eq!(hit.receipt().units, 0);
+                    assert_eq!(hit.headline().receipt().units, 0);
                 }),
             ),
         ];
@@ -136,7 +138,8 @@ pub(super) fn known_keys_are_decided_without_allocation<S: Subject>() {
     }
 }
 
-pub(super) fn policies_are_decided_without_allocation<S: Subject>() {
+/// That of the outcomes, in a decision on more than one limit.
+pub(super) fn policies_are_decided_with_one_allocation<S: Subject>() {
     let (store, _) = store::<S>();
     let text = "1000000/hour; 1000000/day fixed-window; 1000000/day sliding-window; 1000000/day \
                 elastic-window; 1000000/day token-bucket; 1000000/day leaky-bucket; 1000000/day; \
@@ -151,7 +154,7 @@ pub(super) fn policies_are_decided_without_allocation<S: Subject>() {
         ("headline", allocations(|| assert_eq!(narrow.hit("key").headline().limit(), 1))),
     ];
     for (what, count) in counts {
-        assert_eq!(count, 0, "{what}");
+        assert_eq!(count, RUNS, "{what}");
     }
 }
 

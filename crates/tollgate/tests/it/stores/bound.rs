@@ -163,7 +163,7 @@ pub(super) fn a_refund_reaches_the_shared_state<S: Subject>() {
     for_each_full_store::<S>(1, |_, limited, _| {
         let hit = limited.hit("newcomer");
         assert_eq!((hit.allowed(), hit.source()), (true, Source::Overflow));
-        assert_eq!(limited.refund("newcomer", &hit.receipt()).used(), 0, "{}", limited.limit());
+        assert_eq!(limited.refund("newcomer", &hit).used(), 0, "{}", limited.limit());
         assert!(limited.hit("another").allowed(), "{}: was given back", limited.limit());
     });
 }

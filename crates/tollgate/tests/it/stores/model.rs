@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use tollgate::algorithm::{AnyMachine, AnyState, Op};
-use tollgate::{Decision, Limit, Receipt, Source, Timestamp};
+use tollgate::{Limit, Outcome, Receipt, Source, Timestamp};
 
 /// Limits and keys go by their index in the test's own lists.
 #[derive(Debug)]
@@ -46,7 +46,7 @@ impl Model {
         self.machines[limit].capacity()
     }
 
-    pub(crate) fn apply(&mut self, limit: usize, key: usize, now: Timestamp, op: Op) -> Decision {
+    pub(crate) fn apply(&mut self, limit: usize, key: usize, now: Timestamp, op: Op) -> Outcome {
         let (machine, state) = self.state(limit, key);
         machine.apply(state, now, op)
     }
@@ -64,7 +64,7 @@ impl Model {
     }
 
     /// All are charged, or each is refused by its own rule.
-    pub(crate) fn together(&mut self, shares: &[Share], now: Timestamp) -> Vec<Decision> {
+    pub(crate) fn together(&mut self, shares: &[Share], now: Timestamp) -> Vec<Outcome> {
         let ask = |s: &Share| self.apply(s.limit, s.key, now, Op::Peek(s.cost)).allowed();
         let pass = shares.iter().map(ask).fold(true, |all, one| all & one);
         let decide = |s: &Share| {
@@ -96,8 +96,8 @@ pub(crate) struct Answer {
     receipt: Option<Receipt>,
 }
 
-impl From<&Decision> for Answer {
-    fn from(decision: &Decision) -> Answer {
+impl From<&Outcome> for Answer {
+    fn from(decision: &Outcome) -> Answer {
         Answer {
             allowed: decision.allowed(),
             limit: decision.limit(),
@@ -116,9 +116,9 @@ impl From<&Decision> for Answer {
 
 /// The outcome to show, by the words of the contract: of those that refuse the one with the longest
 /// wait, else the one with the least remaining; the first of equals.
-pub(crate) fn headline(outcomes: &[Decision]) -> Option<&Decision> {
-    let wait = |d: &Decision| d.retry_after().unwrap_or(Duration::MAX);
-    let mut best: Option<&Decision> = None;
+pub(crate) fn headline(outcomes: &[Outcome]) -> Option<&Outcome> {
+    let wait = |d: &Outcome| d.retry_after().unwrap_or(Duration::MAX);
+    let mut best: Option<&Outcome> = None;
     for outcome in outcomes {
         let better = match best {
             None => true,
@@ -134,7 +134,7 @@ pub(crate) fn headline(outcomes: &[Decision]) -> Option<&Decision> {
 }
 
 /// The decisions of a store and of the definition must agree in every field.
-pub(crate) fn same(got: &[Decision], wanted: &[Decision]) -> Result<(), String> {
+pub(crate) fn same(got: &[Outcome], wanted: &[Outcome]) -> Result<(), String> {
     let got: Vec<Answer> = got.iter().map(Answer::from).collect();
     let wanted: Vec<Answer> = wanted.iter().map(Answer::from).collect();
     if got == wanted { Ok(()) } else { Err(format!("got    {got:?}\nwanted {wanted:?}")) }

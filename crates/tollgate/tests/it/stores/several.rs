@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use tollgate::{AllDecision, Decision, ErrorKind, Item, Limiter, Store, hit_all};
+use tollgate::{Decision, ErrorKind, Item, Limiter, Outcome, Store, hit_all};
 
 use super::{HOUR, Subject, limiter, limiters, policy, store};
 
 /// A list of different places of one store.
-pub(super) fn together<S: Store>(items: &[Item<'_, S>]) -> AllDecision {
+pub(super) fn together<S: Store>(items: &[Item<'_, S>]) -> Decision {
     hit_all(items).unwrap_or_else(|error| panic!("{error}"))
 }
 
@@ -64,7 +64,7 @@ pub(super) fn all_are_charged_or_none<S: Subject>() {
         assert!(!refused.allowed() && refused.outcomes().len() == keys.len(), "{algorithm:?}");
         let _ = limited.hit("key 19");
         let refused = together(&items(1));
-        let alone: Vec<bool> = refused.outcomes().iter().map(Decision::allowed).collect();
+        let alone: Vec<bool> = refused.outcomes().iter().map(Outcome::allowed).collect();
         assert_eq!(alone, (0..20).map(|n| n < 19).collect::<Vec<_>>(), "{algorithm:?}");
         for (n, key) in keys.iter().enumerate() {
             assert_eq!(limited.usage(key), if n == 19 { 3 } else { 2 }, "{algorithm:?} {key}");
@@ -89,7 +89,7 @@ pub(super) fn the_longest_wait_counts<S: Subject>() {
     assert_eq!(refused.retry_after(), Some(24 * HOUR));
     assert_eq!(refused.headline().reset_after(), 24 * HOUR);
     assert_eq!(
-        refused.outcomes().iter().map(Decision::allowed).collect::<Vec<_>>(),
+        refused.outcomes().iter().map(Outcome::allowed).collect::<Vec<_>>(),
         [false, false, true]
     );
     assert_eq!(several.hit_n("key", 2).retry_after(), None);
@@ -154,7 +154,7 @@ pub(super) fn looking_and_being_refused_take_no_room<S: Subject>() {
             mark: 0,
             source: tollgate::Source::Store,
         };
-        assert_eq!(limited.refund("key", &receipt).used(), 0);
+        assert_eq!(limited.refund_receipts("key", &[receipt]).used(), 0);
         assert!(!limited.reset("key"));
         limited.hit_each(&["a", "b"][..0], |_, _| {});
         assert!(!together(&[limited.item("a", 1), limited.item("b", 4)]).allowed());

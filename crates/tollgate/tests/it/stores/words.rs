@@ -7,13 +7,12 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use tollgate::algorithm::{AnyMachine, Op};
 use tollgate::{
-    Algorithm, Atomic, Clock, Decision, Direct, KeyRef, Limit, ManualClock, Memory, Store,
-    Timestamp,
+    Algorithm, Atomic, Clock, Direct, KeyRef, Limit, ManualClock, Memory, Outcome, Store, Timestamp,
 };
 
 use super::START;
 
-type Apply = Box<dyn Fn(Timestamp, Op) -> Decision>;
+type Apply = Box<dyn Fn(Timestamp, Op) -> Outcome>;
 
 fn on_store<S: Store>(store: &S, limit: &Limit) -> Option<Apply> {
     let prepared = store.prepare("", limit).ok()?;

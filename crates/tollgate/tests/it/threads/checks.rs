@@ -76,7 +76,7 @@ pub(super) fn refunds_amid_hits_leave_an_exact_count<S: Subject>() -> Checked {
                     kept += 1;
                 } else {
                     held.fetch_sub(1, Ordering::SeqCst);
-                    let _ = limited.refund("key", &hit.receipt());
+                    let _ = limited.refund("key", &hit);
                 }
             }
             (kept, most)

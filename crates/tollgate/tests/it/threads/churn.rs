@@ -135,7 +135,7 @@ pub(super) fn windows_stay_bounded<S: Subject>(
                 for (limited, windows) in [&aligned, &own].into_iter().zip(&mut windows) {
                     let hit = limited.hit(key);
                     if hit.allowed() {
-                        *windows.entry((key, hit.receipt().mark)).or_insert(0) += 1;
+                        *windows.entry((key, hit.headline().receipt().mark)).or_insert(0) += 1;
                     }
                 }
                 passed[key as usize] += u64::from(bucket.hit(key).allowed());

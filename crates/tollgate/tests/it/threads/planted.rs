@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tollgate::algorithm::{AnyMachine, AnyState, Op};
-use tollgate::{Decision, Error, KeyRef, Limit, Part, Store, Timestamp};
+use tollgate::{Error, KeyRef, Limit, Outcome, Part, Store, Timestamp};
 
 use super::{Checked, checks, churn, groups, holds};
 use crate::stores::{AnyClock, Settings, Subject};
@@ -101,8 +101,8 @@ impl<const RACE: u8> Planted<RACE> {
         prepared: &Prepared,
         key: KeyRef<'_>,
         now: Timestamp,
-        f: impl FnOnce(&AnyMachine, &mut Option<AnyState>, Timestamp) -> Decision,
-    ) -> Decision {
+        f: impl FnOnce(&AnyMachine, &mut Option<AnyState>, Timestamp) -> Outcome,
+    ) -> Outcome {
         let place = prepared.place(key);
         let mut state = self.look(&place);
         let start = if state.is_some() { now } else { now.max(*lock(&self.inner.floor)) };
@@ -127,7 +127,7 @@ impl<const RACE: u8> Store for Planted<RACE> {
         Ok(Prepared { identity, machine: AnyMachine::new(limit) })
     }
 
-    fn apply(&self, prepared: &Prepared, key: KeyRef<'_>, now: Timestamp, op: Op) -> Decision {
+    fn apply(&self, prepared: &Prepared, key: KeyRef<'_>, now: Timestamp, op: Op) -> Outcome {
         self.inner.hits.fetch_add(1, Ordering::Relaxed);
         let _whole = self.step();
         self.change(prepared, key, now, |machine, state, now| machine.apply(state, now, op))
@@ -137,7 +137,7 @@ impl<const RACE: u8> Store for Planted<RACE> {
         &self,
         parts: &[Part<'_, Prepared>],
         now: Timestamp,
-        out: &mut dyn FnMut(Decision),
+        out: &mut dyn FnMut(Outcome),
     ) -> bool {
         let _whole = self.step();
         let asks = |part: &Part<'_, Prepared>| {
