@@ -48,7 +48,7 @@ impl<S: Kept> Single<S> {
     fn open(load: &Load) -> Outcome<Self> {
         let store = S::open(load);
         let limit = Limit::new(load.quota.into(), load.period).burst(load.burst.into());
-        let limiter = Limiter::on(&store, "", limit)?;
+        let limiter = Limiter::new(&store, "", limit)?;
         Ok(Self { store, limiter })
     }
 }

@@ -10,7 +10,7 @@ use redis::aio::MultiplexedConnection;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Runtime;
-use tollgate::shared::{Guard, SharedLimiter, SharedPolicyLimiter};
+use tollgate::shared::{Guard, SharedLimiter};
 use tollgate_redis::Redis;
 
 /// Calls in flight, but for the rows of one caller.
@@ -73,7 +73,7 @@ enum Work {
     Benchmark(Benchmark),
     Plain(MultiplexedConnection, Arc<[String]>),
     Limit(SharedLimiter<Redis>, Arc<[String]>),
-    Policy(SharedPolicyLimiter<Redis>),
+    Policy(SharedLimiter<Redis>),
     Python(Python, &'static str),
 }
 
@@ -190,7 +190,7 @@ pub(crate) fn all(
         add("gcra-keys", "tollgate GCRA", Keys, Ours, limit(&redis, GCRA, &many)?);
         add("denied", "tollgate, asks every time", Denied, Ours, limit(&forgetful, ONCE, &hot)?);
         add("remembered", "tollgate, remembers denials", Denied, Ours, limit(&redis, ONCE, &hot)?);
-        let work = Work::Policy(redis.policy_limiter(POLICY)?);
+        let work = Work::Policy(redis.limiter(POLICY)?);
         add("policy", "tollgate, policy of three limits", Policy, Ours, work);
         for (id, text) in ALGORITHMS {
             add(id, id, Scene::Algorithm, Ours, limit(&redis, text, &hot)?);

@@ -38,7 +38,7 @@ pub(crate) fn contenders(servers: &Servers) -> Outcome<Vec<Contender>> {
         let limiter = Direct(Memory::new().limiter(LIMIT)?);
         add(DURABLE, "Memory", Kind::Other, threads(scene, limiter));
         let memory = InProcess::new(Memory::new());
-        let shared = SharedLimiter::on(&memory, "", LIMIT)?;
+        let shared = SharedLimiter::new(&memory, "", LIMIT)?;
         add(DURABLE, "Memory as a shared store", Kind::Bare, threads(scene, shared));
         add(DURABLE, "durable", Kind::Ours, threads(scene, durable.limiter(LIMIT)?));
         add(AT_ONCE, "Memory, asked at once", Kind::Bare, threads(scene, AtOnce::on(&memory)?));

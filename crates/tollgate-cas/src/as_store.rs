@@ -2,7 +2,7 @@
 
 /// Implements [`SharedStore`](tollgate::shared::SharedStore) for a struct around a
 /// [`Cas`](crate::Cas), such as `struct Memcached(Cas<Servers>)`, and adds `limiter`, `limiter_in`,
-/// `policy_limiter`, `policy_limiter_in` and `clear_namespace`. The struct can then have its own
+/// `limiter`, `limiter_in` and `clear_namespace`. The struct can then have its own
 /// `connect`.
 ///
 /// ```

@@ -22,7 +22,7 @@ pub(crate) type PlanFuture<D> = Pin<Box<dyn Future<Output = Option<D>> + Send>>;
 /// use tollgate_http::Chooser;
 ///
 /// let store = Memory::new();
-/// let chooser = Chooser::one(store.policy_limiter("20/second; 100/minute")?)
+/// let chooser = Chooser::one(store.limiter("20/second; 100/minute")?)
 ///     .on("POST", "/login", store.limiter("5/minute name=login")?)?
 ///     .on("*", "/users/{id}/export", store.limiter("10/hour name=export")?)?
 ///     .unlimited("GET", "/static/*")?;

@@ -4,13 +4,12 @@
 use std::future::{Future, ready};
 use std::time::Duration;
 
-use tollgate::shared::{SharedLimiter, SharedPolicyLimiter, SharedStore};
-use tollgate::{Decision, Error, Key, Limit, Limiter, PolicyLimiter, Store};
+use tollgate::shared::{SharedLimiter, SharedStore};
+use tollgate::{Decision, Error, Key, Limit, Limiter, Store};
 
 use crate::key_by::RequestKey;
 
-/// Something that decides on requests: [`Limiter`], [`PolicyLimiter`], [`SharedLimiter`] and
-/// [`SharedPolicyLimiter`] do.
+/// Something that decides on requests: [`Limiter`] and [`SharedLimiter`] do.
 pub trait Decider: Clone + Send + Sync + 'static {
     /// Whether the futures of `hit`, `charge` and `refund` are ready when they are first polled, as
     /// those of in-process stores are: then nothing is boxed.
@@ -106,7 +105,7 @@ impl<S: Store> Decider for Limiter<S> {
     }
 
     fn limits(&self) -> &[Limit] {
-        std::slice::from_ref(self.limit())
+        Limiter::limits(self)
     }
 
     async fn wait<F: Future<Output = ()> + Send>(
@@ -117,46 +116,6 @@ impl<S: Store> Decider for Limiter<S> {
         sleep: impl Fn(Duration) -> F + Send + Sync,
     ) -> Result<Decision, Error> {
         Ok(Limiter::wait(self, key, cost, timeout, sleep).await)
-    }
-}
-
-impl<S: Store> Decider for PolicyLimiter<S> {
-    const AT_ONCE: bool = true;
-
-    #[inline]
-    fn hit(
-        &self,
-        key: &RequestKey,
-        cost: u64,
-    ) -> impl Future<Output = Result<Decision, Error>> + Send {
-        ready(Ok(self.hit_n(key, cost)))
-    }
-
-    fn hit_now<K: Key>(&self, key: &K, cost: u64) -> Option<Result<Decision, Error>> {
-        Some(Ok(self.hit_n(key, cost)))
-    }
-
-    fn charge(
-        &self,
-        key: &RequestKey,
-        units: u64,
-    ) -> impl Future<Output = Result<(), Error>> + Send {
-        let _ = PolicyLimiter::charge(self, key, units);
-        ready(Ok(()))
-    }
-
-    fn refund(
-        &self,
-        key: &RequestKey,
-        decision: &Decision,
-        units: u64,
-    ) -> impl Future<Output = Result<(), Error>> + Send {
-        let _ = self.refund_part(key, decision, units);
-        ready(Ok(()))
-    }
-
-    fn limits(&self) -> &[Limit] {
-        self.policy().limits()
     }
 }
 
@@ -174,7 +133,7 @@ impl<S: SharedStore> Decider for SharedLimiter<S> {
     }
 
     fn limits(&self) -> &[Limit] {
-        std::slice::from_ref(self.limit())
+        SharedLimiter::limits(self)
     }
 
     async fn wait<F: Future<Output = ()> + Send>(
@@ -185,23 +144,5 @@ impl<S: SharedStore> Decider for SharedLimiter<S> {
         _sleep: impl Fn(Duration) -> F + Send + Sync,
     ) -> Result<Decision, Error> {
         SharedLimiter::wait(self, key, cost, timeout).await
-    }
-}
-
-impl<S: SharedStore> Decider for SharedPolicyLimiter<S> {
-    async fn hit(&self, key: &RequestKey, cost: u64) -> Result<Decision, Error> {
-        self.hit_n(key, cost).await
-    }
-
-    async fn charge(&self, key: &RequestKey, units: u64) -> Result<(), Error> {
-        SharedPolicyLimiter::charge(self, key, units).await.map(|_| ())
-    }
-
-    async fn refund(&self, key: &RequestKey, decision: &Decision, units: u64) -> Result<(), Error> {
-        self.refund_part(key, decision, units).await.map(|_| ())
-    }
-
-    fn limits(&self) -> &[Limit] {
-        self.policy().limits()
     }
 }

@@ -23,7 +23,7 @@ use crate::told::{Field, Figures, Shown};
 /// let mut written = vec![];
 /// Headers::default()
 ///     .x_rate_limit(Reset::Delta)
-///     .write(&[limiter.limit().clone()], &decision, |name, value| written.push(format!("{name}: {value}")));
+///     .write(limiter.limits(), &decision, |name, value| written.push(format!("{name}: {value}")));
 /// assert_eq!(
 ///     written,
 ///     [

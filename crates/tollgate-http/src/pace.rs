@@ -271,7 +271,7 @@ mod tests {
                 _ => Headers::none().x_rate_limit(Reset::UnixTime),
             };
             let mut written = Vec::new();
-            headers.write(&[limiter.limit().clone()], &denied, |name, value| written.push((name, value)));
+            headers.write(limiter.limits(), &denied, |name, value| written.push((name, value)));
             let read = asked_wait(429, &map(&written), denied.now());
             prop_assert_eq!(read, Some(Duration::from_secs(millis.div_ceil(1000))));
         }

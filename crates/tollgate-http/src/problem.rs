@@ -17,7 +17,7 @@ const QUOTA_EXCEEDED: &str = "https://iana.org/assignments/http-problem-types#qu
 /// use tollgate::Memory;
 /// let limiter = Memory::new().limiter("1/minute name=login")?;
 /// limiter.hit("a");
-/// let body = tollgate_http::problem(429, &[limiter.limit().clone()], &[limiter.hit("a")]);
+/// let body = tollgate_http::problem(429, limiter.limits(), limiter.hit("a").outcomes());
 /// assert!(body.contains(r#""violated-policies":["login"]"#), "{body}");
 /// # Ok::<(), tollgate::Error>(())
 /// ```

@@ -203,7 +203,7 @@ fn rate_limit(start: &str, remaining: u64, reset: u64) -> Option<HeaderValue> {
 /// use tollgate_http::{Headers, Shown};
 ///
 /// let limiter = Memory::new().limiter("2/minute fixed-window-per-key name=api")?;
-/// let (headers, shown) = (Headers::default(), Shown::new(&[limiter.limit().clone()]));
+/// let (headers, shown) = (Headers::default(), Shown::new(limiter.limits()));
 /// let mut written = vec![];
 /// headers.write_shown(&shown, &limiter.hit("alice"), |field, value| {
 ///     written.push((field.name(), value));

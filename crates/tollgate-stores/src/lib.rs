@@ -6,7 +6,7 @@
 //! use tollgate::shared::SharedLimiter;
 //!
 //! let store = tollgate_stores::open("memory:").await?;
-//! let limiter = SharedLimiter::on(&store, "", "10/second")?;
+//! let limiter = SharedLimiter::new(&store, "", "10/second")?;
 //! assert!(limiter.hit("user:42").await?.allowed());
 //! # Ok(())
 //! # })

@@ -139,8 +139,8 @@ impl Opening {
     /// use tollgate_stores::Opening;
     ///
     /// let store = Opening::new("memory:").max_limits(1).open().await?;
-    /// let login = SharedLimiter::on(&store, "", "5/minute")?;
-    /// assert!(SharedLimiter::on(&store, "", "10/second").is_err());
+    /// let login = SharedLimiter::new(&store, "", "5/minute")?;
+    /// assert!(SharedLimiter::new(&store, "", "10/second").is_err());
     /// # drop(login);
     /// # Ok::<(), tollgate::Error>(())
     /// # }).unwrap();

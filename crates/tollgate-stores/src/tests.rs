@@ -39,7 +39,7 @@ fn every_store_that_was_compiled_in_is_opened_before_anybody_answers() {
         };
         let store = runtime.block_on(Opening::new(url).lazily().open());
         let store = store.unwrap_or_else(|error| panic!("{scheme:?}: {error}"));
-        let limiter = SharedLimiter::on(&store, "", "1/hour").unwrap();
+        let limiter = SharedLimiter::new(&store, "", "1/hour").unwrap();
         let answered = runtime.block_on(limiter.hit("a")).is_ok();
         let here = matches!(scheme.name, "memory" | "atomic" | "durable");
         assert_eq!(answered, here, "{scheme:?}");
@@ -59,14 +59,14 @@ fn a_store_in_process_takes_no_address() {
 fn any_store_can_be_leased_from() {
     let store = opened(Opening::new("leased+memory:?lease.nodes=2")).unwrap();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
-    let limiter = SharedLimiter::on(&store, "", "100/hour fixed-window").unwrap();
+    let limiter = SharedLimiter::new(&store, "", "100/hour fixed-window").unwrap();
     runtime.block_on(async {
         for _ in 0..100 {
             assert!(limiter.hit("a").await.unwrap().allowed());
         }
         assert!(!limiter.hit("a").await.unwrap().allowed());
     });
-    let refused = SharedLimiter::on(&store, "", "100/hour elastic-window").unwrap_err();
+    let refused = SharedLimiter::new(&store, "", "100/hour elastic-window").unwrap_err();
     assert_eq!(refused.kind(), tollgate::ErrorKind::Unsupported);
 }
 

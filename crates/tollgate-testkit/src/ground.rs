@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use tollgate::algorithm::Op;
-use tollgate::shared::{SharedLimiter, SharedPolicyLimiter, SharedStore};
+use tollgate::shared::{SharedLimiter, SharedStore};
 use tollgate::{Algorithm, Error, ErrorKind, Key, Limit, Outcome, Policy, Receipt, Timestamp};
 
 use crate::random::unique;
@@ -78,13 +78,13 @@ impl<'s, S: Subject> Ground<'s, S> {
 
     /// The limiter of a limit; `None` where the store says that it cannot hold it, and may.
     pub(crate) fn limited(&self, limit: &Limit) -> Option<Limited<'s, S>> {
-        let on = SharedLimiter::on(&self.store, &self.namespace, limit.clone());
+        let on = SharedLimiter::new(&self.store, &self.namespace, limit.clone());
         let inner = self.supported(on, std::slice::from_ref(limit))?.deadline(DEADLINE);
         Some(Limited { subject: self.subject, inner })
     }
 
-    pub(crate) fn policy(&self, policy: &Policy) -> Option<SharedPolicyLimiter<S::Store>> {
-        let on = SharedPolicyLimiter::on(&self.store, &self.namespace, policy.clone());
+    pub(crate) fn policy(&self, policy: &Policy) -> Option<SharedLimiter<S::Store>> {
+        let on = SharedLimiter::new(&self.store, &self.namespace, policy.clone());
         Some(self.supported(on, policy.limits())?.deadline(DEADLINE))
     }
 
@@ -125,7 +125,7 @@ pub(crate) struct Limited<'s, S: Subject> {
 
 impl<S: Subject> Limited<'_, S> {
     pub(crate) fn limit(&self) -> &Limit {
-        self.inner.limit()
+        &self.inner.limits()[0]
     }
 
     pub(crate) fn store_is_that_of(&self, other: &Self) -> bool {

@@ -38,7 +38,7 @@
 //! use tollgate_tower::{Chooser, ClientIp, Gate, KeyBy, RateLimitLayer};
 //!
 //! let store = Memory::new();
-//! let by_route = Chooser::one(store.policy_limiter("20/second; 500/minute")?)
+//! let by_route = Chooser::one(store.limiter("20/second; 500/minute")?)
 //!     .on("*", "/login", store.limiter("5/minute name=login")?)?
 //!     .unlimited("GET", "/static/*")?;
 //! let gate = Gate::choosing(by_route).key(KeyBy::client_ip(ClientIp::behind(["10.0.0.0/8"])?));

@@ -6,14 +6,14 @@
 
 use std::time::Duration;
 
-use tollgate::{Decision, Limit, ManualClock, Memory, Policy, Timestamp, hit_all};
+use tollgate::{Decision, Limit, ManualClock, Memory, Outcome, Policy, Timestamp, hit_all};
 
 fn main() -> Result<(), tollgate::Error> {
     let clock = ManualClock::new(Timestamp::from_micros(1_767_225_600_000_000));
     let store = Memory::builder().clock(clock.clone()).build();
 
     println!("one key, two limits: 3/second to keep it calm, 5/minute to keep it fair");
-    let limiter = store.policy_limiter("3/second; 5/minute fixed-window")?;
+    let limiter = store.limiter("3/second; 5/minute fixed-window")?;
     for (second, hits) in [(0, 4), (1, 4)] {
         for _ in 0..hits {
             tell(second, limiter.policy(), &limiter.hit("alice"));
@@ -28,14 +28,13 @@ fn main() -> Result<(), tollgate::Error> {
         refused.headline().limit(),
         wait(refused.retry_after())
     );
-    let in_use: Vec<u64> = limiter.usage("alice").collect();
-    println!("  in use: {in_use:?}");
+    println!("  in use: {:?}", used(&limiter.peek("alice")));
 
     println!("\na refund, because the work failed after it was admitted");
     let decision = limiter.hit("bob");
-    println!("  after the hit:    {:?} in use", limiter.usage("bob").collect::<Vec<_>>());
+    println!("  after the hit:    {:?} in use", used(&limiter.peek("bob")));
     let _ = limiter.refund("bob", &decision);
-    println!("  after the refund: {:?} in use", limiter.usage("bob").collect::<Vec<_>>());
+    println!("  after the refund: {:?} in use", used(&limiter.peek("bob")));
 
     println!("\nseveral keys: a message counts for its sender and for the room, or for neither");
     let senders = store.limiter(Limit::per_minute(10).name("sender"))?;
@@ -78,4 +77,9 @@ fn wait(retry_after: Option<Duration>) -> String {
         Some(wait) => format!("try again in {wait:?}"),
         None => "this can never pass".to_owned(),
     }
+}
+
+/// Units in use, of each limit.
+fn used(decision: &Decision) -> Vec<u64> {
+    decision.outcomes().iter().map(Outcome::used).collect()
 }

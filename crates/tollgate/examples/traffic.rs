@@ -107,7 +107,7 @@ fn run(limit: &str) -> Result<(), tollgate::Error> {
     let clock = ManualClock::new(START);
     let limiter = Memory::builder().clock(clock.clone()).build().limiter(limit)?;
 
-    println!("every client may do {}: six seconds of traffic\n", limiter.limit());
+    println!("every client may do {}: six seconds of traffic\n", limiter.limits()[0]);
     let mut clients = clients();
     let mut closer_look = Vec::new();
     for tick in 0..TICKS {

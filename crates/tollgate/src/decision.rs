@@ -63,6 +63,26 @@ impl From<Outcome> for Decision {
     }
 }
 
+/// The outcomes of several limits, at least one.
+pub(crate) struct Group {
+    allowed: bool,
+    headline: usize,
+    outcomes: Box<[Outcome]>,
+}
+
+impl Group {
+    pub(crate) fn new(allowed: bool, outcomes: Vec<Outcome>) -> Group {
+        Group { allowed, headline: headline_index(&outcomes), outcomes: outcomes.into() }
+    }
+}
+
+impl From<Group> for Decision {
+    #[inline(always)]
+    fn from(Group { allowed, headline: index, outcomes }: Group) -> Decision {
+        Decision { allowed, headline: outcomes[index], index, all: Some(outcomes) }
+    }
+}
+
 impl Decision {
     /// The decision that has these outcomes; `None` without outcomes. For callers that decide
     /// several limits or keys at once and sort the outcomes.
@@ -86,11 +106,7 @@ impl Decision {
         match outcomes[..] {
             [] => None,
             [headline] => Some(Decision { allowed, headline, index: 0, all: None }),
-            _ => {
-                let index = headline_index(&outcomes);
-                let headline = outcomes[index];
-                Some(Decision { allowed, headline, index, all: Some(outcomes.into()) })
-            }
+            _ => Some(Group::new(allowed, outcomes).into()),
         }
     }
 
@@ -98,7 +114,7 @@ impl Decision {
     ///
     /// ```
     /// # use tollgate::Memory;
-    /// let limiter = Memory::new().policy_limiter("1/second; 3/minute")?;
+    /// let limiter = Memory::new().limiter("1/second; 3/minute")?;
     /// assert!(limiter.hit("a").allowed());
     /// assert!(!limiter.hit("a").allowed());
     /// # Ok::<(), tollgate::Error>(())
@@ -114,7 +130,7 @@ impl Decision {
     ///
     /// ```
     /// # use tollgate::Memory;
-    /// let limiter = Memory::new().policy_limiter("1/second; 3/minute")?;
+    /// let limiter = Memory::new().limiter("1/second; 3/minute")?;
     /// assert_eq!(limiter.hit("a").outcomes()[1].remaining(), 2);
     /// # Ok::<(), tollgate::Error>(())
     /// ```
@@ -131,7 +147,7 @@ impl Decision {
     ///
     /// ```
     /// # use tollgate::Memory;
-    /// let limiter = Memory::new().policy_limiter("9/second; 3/minute")?;
+    /// let limiter = Memory::new().limiter("9/second; 3/minute")?;
     /// assert_eq!(limiter.hit("a").headline().limit(), 3);
     /// # Ok::<(), tollgate::Error>(())
     /// ```
@@ -144,7 +160,7 @@ impl Decision {
     ///
     /// ```
     /// # use tollgate::Memory;
-    /// let limiter = Memory::new().policy_limiter("9/second; 3/minute")?;
+    /// let limiter = Memory::new().limiter("9/second; 3/minute")?;
     /// let index = limiter.hit("a").headline_index();
     /// assert_eq!(limiter.policy().limits()[index].to_string(), "3/minute");
     /// # Ok::<(), tollgate::Error>(())
@@ -323,7 +339,7 @@ impl Decision {
     ///
     /// ```
     /// # use tollgate::Memory;
-    /// let limiter = Memory::new().policy_limiter("9/second; 3/minute")?;
+    /// let limiter = Memory::new().limiter("9/second; 3/minute")?;
     /// assert_eq!(limiter.hit("a").receipts().count(), 2);
     /// # Ok::<(), tollgate::Error>(())
     /// ```

@@ -43,7 +43,6 @@ mod limiter;
 mod outcome;
 mod policy;
 
-mod policy_limiter;
 mod registry;
 #[cfg(feature = "serde")]
 mod serde;
@@ -68,7 +67,6 @@ pub use memory::Memory;
 pub use outcome::{Outcome, Receipt, Source};
 pub use policy::{MAX_LIMITS, Policy};
 
-pub use policy_limiter::{PolicyAt, PolicyLimiter};
 pub use store::{Part, Store};
 pub use text::span;
 pub use time::Timestamp;

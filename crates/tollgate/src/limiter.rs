@@ -1,16 +1,18 @@
-//! What users hold: a store and a limit.
+//! Limiters on in-process stores.
 
 use crate::algorithm::Op;
-use crate::decision::Decision;
+use crate::decision::{Decision, Group};
 use crate::error::Error;
 use crate::key::Key;
 use crate::limit::Limit;
-use crate::outcome::Receipt;
-use crate::store::Store;
+use crate::outcome::{Outcome, Receipt};
+use crate::policy::{MAX_LIMITS, Policy};
+use crate::store::{Part, Store};
 use crate::time::Timestamp;
+use crate::together::Item;
 use crate::wait::Queue;
 
-/// A limit on a store: asks for one key at a time.
+/// One limit or several on a store: all of them are charged, or none is.
 ///
 /// ```
 /// use tollgate::{Limit, Memory};
@@ -22,11 +24,22 @@ use crate::wait::Queue;
 /// }
 /// # Ok::<(), tollgate::Error>(())
 /// ```
+///
+/// ```
+/// let limiter = tollgate::Memory::new().limiter("2/second; 3/minute")?;
+/// let decision = limiter.hit("user:42");
+/// assert!(decision.allowed());
+/// assert_eq!(decision.remaining(), 1);
+/// # Ok::<(), tollgate::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Limiter<S: Store> {
     pub(crate) store: S,
-    pub(crate) prepared: S::Prepared,
-    pub(crate) limit: Limit,
+    /// The first limit and the others. Apart, because most limiters have one limit, and their hits
+    /// are the fast path.
+    first: S::Prepared,
+    rest: Box<[S::Prepared]>,
+    policy: Policy,
     pub(crate) queue: Queue,
 }
 
@@ -48,37 +61,56 @@ pub struct At<'a, S: Store> {
 }
 
 impl<S: Store> Limiter<S> {
-    /// On a store, in a namespace: what `limiter_in` of the stores calls.
+    /// A limiter on a store, in a namespace: `limiter_in` of the stores calls it.
     ///
     /// # Errors
-    /// When the limit is not valid or the store cannot hold it.
+    /// When a limit is not valid or the store cannot hold it.
     ///
     /// ```
     /// use tollgate::{Limit, Limiter, Memory};
-    /// let limiter = Limiter::on(&Memory::new(), "", Limit::per_second(10))?;
+    /// let limiter = Limiter::new(&Memory::new(), "", Limit::per_second(10))?;
     /// assert!(limiter.hit("a").allowed());
     /// # Ok::<(), tollgate::Error>(())
     /// ```
-    pub fn on<L>(store: &S, namespace: &str, limit: L) -> Result<Self, Error>
+    pub fn new<P>(store: &S, namespace: &str, policy: P) -> Result<Self, Error>
     where
-        L: TryInto<Limit>,
-        Error: From<L::Error>,
+        P: TryInto<Policy>,
+        Error: From<P::Error>,
     {
-        let limit = limit.try_into()?;
-        let prepared = store.prepare(namespace, &limit)?;
-        Ok(Limiter { store: store.clone(), prepared, limit, queue: Queue::default() })
+        let policy = policy.try_into()?;
+        let (first, rest) = policy.split_first();
+        let prepare = |limit| store.prepare(namespace, limit);
+        let first = prepare(first)?;
+        let rest = rest.iter().map(prepare).collect::<Result<_, Error>>()?;
+        Ok(Limiter { store: store.clone(), first, rest, policy, queue: Queue::default() })
     }
 
-    /// The limit.
+    /// The limits as a policy.
     ///
     /// ```
-    /// let limiter = tollgate::Memory::new().limiter("5/minute")?;
-    /// assert_eq!(limiter.limit().quota(), 5);
+    /// let limiter = tollgate::Memory::new().limiter("2/second; 3/minute")?;
+    /// assert_eq!(limiter.policy().to_string(), "2/second; 3/minute");
     /// # Ok::<(), tollgate::Error>(())
     /// ```
     #[must_use]
-    pub fn limit(&self) -> &Limit {
-        &self.limit
+    pub fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// The limits, in the order of the outcomes.
+    ///
+    /// ```
+    /// let limiter = tollgate::Memory::new().limiter("5/minute")?;
+    /// assert_eq!(limiter.limits()[0].quota(), 5);
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    #[must_use]
+    pub fn limits(&self) -> &[Limit] {
+        self.policy.limits()
+    }
+
+    pub(crate) fn prepared(&self) -> impl Iterator<Item = &S::Prepared> {
+        std::iter::once(&self.first).chain(&self.rest)
     }
 
     /// The same calls at a given time.
@@ -90,12 +122,32 @@ impl<S: Store> Limiter<S> {
         At { limiter: self, now }
     }
 
+    /// All limits or none, out of line. It returns the parts of a decision: a decision written
+    /// through a pointer would have all of its fields in memory, also those of a single limit.
+    #[cold]
+    #[inline(never)]
+    fn hit_group<K: Key>(&self, key: &K, now: Timestamp, cost: u64) -> Group {
+        let mut outcomes = Vec::with_capacity(1 + self.rest.len());
+        let allowed = key.with_key(|key| {
+            // Places beyond the last limit are not used.
+            let prepared = |index: usize| match index.checked_sub(1) {
+                Some(rest) => self.rest.get(rest).unwrap_or(&self.first),
+                None => &self.first,
+            };
+            let part = |index| Part { prepared: prepared(index), key, cost };
+            let parts: [Part<'_, S::Prepared>; MAX_LIMITS] = std::array::from_fn(part);
+            let out = &mut |outcome: Outcome| outcomes.push(outcome);
+            self.store.hit_together(&parts[..=self.rest.len()], now, out)
+        });
+        Group::new(allowed, outcomes)
+    }
+
     #[inline]
     fn now(&self) -> At<'_, S> {
         self.at(self.store.now())
     }
 
-    /// May this key do one more now? Charges one unit if so.
+    /// May this key do one more now? Charges every limit one unit if all of them let it pass.
     ///
     /// ```
     /// let limiter = tollgate::Memory::new().limiter("1/hour")?;
@@ -122,7 +174,11 @@ impl<S: Store> Limiter<S> {
     #[inline(always)]
     #[must_use]
     pub fn hit_n<K: Key>(&self, key: K, cost: u64) -> Decision {
-        self.store.hit_now(&self.prepared, &key, cost).into()
+        if self.rest.is_empty() {
+            self.store.hit_now(&self.first, &key, cost).into()
+        } else {
+            self.hit_group(&key, self.store.now(), cost).into()
+        }
     }
 
     /// What a hit would get, without charging or pushing anything.
@@ -150,14 +206,19 @@ impl<S: Store> Limiter<S> {
         self.now().peek_n(key, cost)
     }
 
-    /// Charges as much of `cost` as fits, from none to all: [`Decision::charged`] tells how much.
-    /// Denied when that is none; then `retry_after` is the wait for one unit.
+    /// Charges every limit as much of `cost` as fits all of them, from none to all:
+    /// [`Decision::charged`] tells how much. Denied when that is none; then `retry_after` is the
+    /// wait for one unit.
     ///
     /// ```
     /// let limiter = tollgate::Memory::new().limiter("5/hour")?;
     /// assert_eq!(limiter.take("alice", 3).charged(), 3);
     /// assert_eq!(limiter.take("alice", 3).charged(), 2);
     /// assert!(!limiter.take("alice", 3).allowed());
+    ///
+    /// let several = tollgate::Memory::new().limiter("5/hour; 7/day")?;
+    /// let charged = |cost| several.take("alice", cost).charged();
+    /// assert_eq!((charged(3), charged(3), charged(3)), (3, 2, 0));
     /// # Ok::<(), tollgate::Error>(())
     /// ```
     #[must_use]
@@ -165,7 +226,7 @@ impl<S: Store> Limiter<S> {
         self.now().take(key, cost)
     }
 
-    /// Charges without asking; may exceed the limit.
+    /// Charges every limit without asking; may exceed the limit.
     ///
     /// ```
     /// let limiter = tollgate::Memory::new().limiter("5/hour fixed-window")?;
@@ -227,7 +288,7 @@ impl<S: Store> Limiter<S> {
         self.now().refund_n(key, units)
     }
 
-    /// Puts the units in use at `units`, which may exceed the limit.
+    /// Puts the units in use of every limit at `units`, which may exceed the limit.
     ///
     /// ```
     /// let limiter = tollgate::Memory::new().limiter("5/hour fixed-window")?;
@@ -238,7 +299,7 @@ impl<S: Store> Limiter<S> {
         self.now().set(key, units)
     }
 
-    /// Forgets the key; true if it was not fresh.
+    /// Forgets the key in every limit; true if it was not fresh in one of them.
     ///
     /// ```
     /// let limiter = tollgate::Memory::new().limiter("1/hour")?;
@@ -252,7 +313,7 @@ impl<S: Store> Limiter<S> {
         self.now().reset(key)
     }
 
-    /// Units in use now.
+    /// Units in use now; of several limits, those of the headline of a [peek](Limiter::peek).
     ///
     /// ```
     /// let limiter = tollgate::Memory::new().limiter("5/hour fixed-window")?;
@@ -264,7 +325,7 @@ impl<S: Store> Limiter<S> {
         self.peek(key).used()
     }
 
-    /// Forgets all keys of this limit.
+    /// Forgets all keys of every limit.
     ///
     /// ```
     /// let limiter = tollgate::Memory::new().limiter("1/hour")?;
@@ -274,7 +335,7 @@ impl<S: Store> Limiter<S> {
     /// # Ok::<(), tollgate::Error>(())
     /// ```
     pub fn clear(&self) {
-        self.store.clear(&self.prepared);
+        self.prepared().for_each(|prepared| self.store.clear(prepared));
     }
 
     /// Hits many keys, each on its own, and calls `f` with the index and the decision of each.
@@ -293,19 +354,26 @@ impl<S: Store> Limiter<S> {
         self.now().hit_each(keys, f);
     }
 
-    /// This limit, a key and a cost, for [`hit_all`](crate::hit_all).
+    /// This limiter, a key and a cost, for [`hit_all`](crate::hit_all).
     ///
     /// See the example of [`hit_all`](crate::hit_all).
-    pub fn item<K: Key>(&self, key: K, cost: u64) -> crate::together::Item<'_, S> {
-        crate::together::Item::new(&self.store, std::slice::from_ref(&self.prepared), key, cost)
+    pub fn item<K: Key>(&self, key: K, cost: u64) -> Item<'_, S> {
+        Item::new(self, key, cost)
     }
 }
 
 impl<S: Store> At<'_, S> {
-    #[inline]
-    fn apply<K: Key>(&self, key: &K, op: Op) -> Decision {
-        let Limiter { store, prepared, .. } = self.limiter;
-        key.with_key(|key| store.apply(prepared, key, self.now, op)).into()
+    /// One operation on each limit, independent of the others.
+    fn each<K: Key>(&self, key: &K, op: impl Fn(usize) -> Op) -> Decision {
+        let Limiter { store, first, rest, .. } = self.limiter;
+        key.with_key(|key| {
+            if rest.is_empty() {
+                return store.apply(first, key, self.now, op(0)).into();
+            }
+            let apply = |(index, limit)| store.apply(limit, key, self.now, op(index));
+            let outcomes: Vec<_> = self.limiter.prepared().enumerate().map(apply).collect();
+            Group::new(outcomes.iter().all(Outcome::allowed), outcomes).into()
+        })
     }
 
     /// See [`Limiter::hit`].
@@ -319,31 +387,46 @@ impl<S: Store> At<'_, S> {
     #[inline(always)]
     #[must_use]
     pub fn hit_n<K: Key>(&self, key: K, cost: u64) -> Decision {
-        let Limiter { store, prepared, .. } = self.limiter;
-        store.hit(prepared, &key, store.hint(prepared, &key), self.now, cost).into()
+        let Limiter { store, first, rest, .. } = self.limiter;
+        if rest.is_empty() {
+            store.hit(first, &key, store.hint(first, &key), self.now, cost).into()
+        } else {
+            self.limiter.hit_group(&key, self.now, cost).into()
+        }
     }
 
     /// See [`Limiter::peek`].
     #[must_use]
     pub fn peek<K: Key>(&self, key: K) -> Decision {
-        self.apply(&key, Op::Peek(1))
+        self.peek_n(key, 1)
     }
 
     /// See [`Limiter::peek_n`].
     #[must_use]
     pub fn peek_n<K: Key>(&self, key: K, cost: u64) -> Decision {
-        self.apply(&key, Op::Peek(cost))
+        self.each(&key, |_| Op::Peek(cost))
     }
 
     /// See [`Limiter::take`].
     #[must_use]
     pub fn take<K: Key>(&self, key: K, cost: u64) -> Decision {
-        self.apply(&key, Op::Take(cost))
+        if self.limiter.rest.is_empty() {
+            return self.each(&key, |_| Op::Take(cost));
+        }
+        loop {
+            let room = self.peek_n(&key, cost).outcomes().iter().map(Outcome::remaining).min();
+            let granted = room.unwrap_or_default().min(cost);
+            let decision = self.hit_n(&key, granted.max(cost.min(1)));
+            // Denied although there was room: another caller was faster.
+            if decision.allowed() || granted == 0 {
+                return decision;
+            }
+        }
     }
 
     /// See [`Limiter::charge`].
     pub fn charge<K: Key>(&self, key: K, units: u64) -> Decision {
-        self.apply(&key, Op::Charge(units))
+        self.each(&key, |_| Op::Charge(units))
     }
 
     /// See [`Limiter::refund`].
@@ -353,31 +436,39 @@ impl<S: Store> At<'_, S> {
 
     /// See [`Limiter::refund_part`].
     pub fn refund_part<K: Key>(&self, key: K, decision: &Decision, units: u64) -> Decision {
-        let receipts: Vec<_> = decision.receipts().map(|receipt| receipt.at_most(units)).collect();
-        self.refund_receipts(key, &receipts)
+        let outcomes = decision.outcomes();
+        self.each(&key, |index| match outcomes.get(index) {
+            Some(outcome) => Op::Refund(outcome.receipt().at_most(units)),
+            None => Op::RefundUnits(0),
+        })
     }
 
     /// See [`Limiter::refund_receipts`].
     pub fn refund_receipts<K: Key>(&self, key: K, receipts: &[Receipt]) -> Decision {
-        let op = receipts.first().map_or(Op::RefundUnits(0), |receipt| Op::Refund(*receipt));
-        self.apply(&key, op)
+        self.each(&key, |index| match receipts.get(index) {
+            Some(receipt) => Op::Refund(*receipt),
+            None => Op::RefundUnits(0),
+        })
     }
 
     /// See [`Limiter::refund_n`].
     pub fn refund_n<K: Key>(&self, key: K, units: u64) -> Decision {
-        self.apply(&key, Op::RefundUnits(units))
+        self.each(&key, |_| Op::RefundUnits(units))
     }
 
     /// See [`Limiter::set`].
     pub fn set<K: Key>(&self, key: K, units: u64) -> Decision {
-        self.apply(&key, Op::Set(units))
+        self.each(&key, |_| Op::Set(units))
     }
 
     /// See [`Limiter::reset`].
     #[allow(clippy::must_use_candidate)]
     pub fn reset<K: Key>(&self, key: K) -> bool {
-        let Limiter { store, prepared, .. } = self.limiter;
-        key.with_key(|key| store.reset(prepared, key, self.now))
+        let store = &self.limiter.store;
+        key.with_key(|key| {
+            let resets = self.limiter.prepared().map(|limit| store.reset(limit, key, self.now));
+            resets.fold(false, |any, one| any | one)
+        })
     }
 
     /// See [`Limiter::usage`].
@@ -388,17 +479,21 @@ impl<S: Store> At<'_, S> {
     /// See [`Limiter::hit_each`].
     #[inline]
     pub fn hit_each<K: Key>(&self, keys: &[K], mut f: impl FnMut(usize, Decision)) {
-        /// As many as a processor fetches at once.
-        const AT_ONCE: usize = 16;
-        let Limiter { store, prepared, .. } = self.limiter;
-        for (group, keys) in keys.chunks(AT_ONCE).enumerate() {
-            let mut hints = [0; AT_ONCE];
+        /// How many cache lines a processor fetches at the same time.
+        const FETCHED: usize = 16;
+        let Limiter { store, first: prepared, rest, .. } = self.limiter;
+        if !rest.is_empty() {
+            keys.iter().enumerate().for_each(|(index, key)| f(index, self.hit(key)));
+            return;
+        }
+        for (group, keys) in keys.chunks(FETCHED).enumerate() {
+            let mut hints = [0; FETCHED];
             for (hint, key) in hints.iter_mut().zip(keys) {
                 *hint = store.hint(prepared, key);
             }
             for (index, (key, hint)) in keys.iter().zip(hints).enumerate() {
                 let outcome = store.hit(prepared, key, hint, self.now, 1);
-                f(group * AT_ONCE + index, outcome.into());
+                f(group * FETCHED + index, outcome.into());
             }
         }
     }

@@ -69,6 +69,13 @@ impl Policy {
         Ok(Policy { limits: limits.into() })
     }
 
+    pub(crate) fn split_first(&self) -> (&Limit, &[Limit]) {
+        let Some(limits) = self.limits.split_first() else {
+            unreachable!("a policy has at least one limit")
+        };
+        limits
+    }
+
     /// The limits, in the order in which they were given.
     ///
     /// ```
@@ -111,6 +118,12 @@ impl TryFrom<LimitBuilder> for Policy {
     }
 }
 
+impl From<&Limit> for Policy {
+    fn from(limit: &Limit) -> Policy {
+        limit.clone().into()
+    }
+}
+
 /// Whatever takes a policy takes one by reference, too.
 impl From<&Policy> for Policy {
     fn from(policy: &Policy) -> Policy {
@@ -122,7 +135,7 @@ impl From<&Policy> for Policy {
 /// use tollgate::{Limit, Memory};
 ///
 /// let limits = [Limit::per_second(5), Limit::per_minute(100)];
-/// assert!(Memory::new().policy_limiter(limits)?.hit("alice").allowed());
+/// assert!(Memory::new().limiter(limits)?.hit("alice").allowed());
 /// # Ok::<(), tollgate::Error>(())
 /// ```
 impl<L, const N: usize> TryFrom<[L; N]> for Policy
@@ -141,7 +154,7 @@ where
 /// use tollgate::Memory;
 ///
 /// let limits = vec![String::from("5/second"), String::from("100/minute")];
-/// assert!(Memory::new().policy_limiter(limits)?.hit("alice").allowed());
+/// assert!(Memory::new().limiter(limits)?.hit("alice").allowed());
 /// # Ok::<(), tollgate::Error>(())
 /// ```
 impl<L> TryFrom<Vec<L>> for Policy

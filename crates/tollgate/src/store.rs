@@ -247,30 +247,33 @@ impl Charged {
 macro_rules! limiter_methods {
     ($store:ident) => {
         impl<C: $crate::Clock + 'static> $store<C> {
-            /// A limiter on this store: for a [`Limit`](crate::Limit), its builder, or its text.
+            /// A limiter on this store: for a [`Limit`](crate::Limit) or a
+            /// [`Policy`](crate::Policy), a builder, a text, or a list of limits.
             ///
             /// # Errors
-            /// When the limit is not valid, or this store cannot hold it.
+            /// When a limit is not valid, or this store cannot hold it.
             ///
             /// ```
             #[doc = concat!("let store = tollgate::", stringify!($store), "::new();")]
             /// let limiter = store.limiter("10/second burst=20")?;
             /// assert!(limiter.hit("user:42").allowed());
+            /// let several = store.limiter("5/second; 100/minute")?;
+            /// assert!(several.hit("user:42").allowed());
             /// # Ok::<(), tollgate::Error>(())
             /// ```
-            pub fn limiter<L>(&self, limit: L) -> Result<$crate::Limiter<Self>, $crate::Error>
+            pub fn limiter<P>(&self, policy: P) -> Result<$crate::Limiter<Self>, $crate::Error>
             where
-                L: TryInto<$crate::Limit>,
-                $crate::Error: From<L::Error>,
+                P: TryInto<$crate::Policy>,
+                $crate::Error: From<P::Error>,
             {
-                self.limiter_in("", limit)
+                self.limiter_in("", policy)
             }
 
             /// A limiter in a namespace: the same limit and key in another namespace is another
             /// counter.
             ///
             /// # Errors
-            /// When the limit is not valid, or this store cannot hold it.
+            /// When a limit is not valid, or this store cannot hold it.
             ///
             /// ```
             #[doc = concat!("let store = tollgate::", stringify!($store), "::new();")]
@@ -278,60 +281,16 @@ macro_rules! limiter_methods {
             /// assert!(store.limiter_in("umbrella", "1/hour")?.hit("user:42").allowed());
             /// # Ok::<(), tollgate::Error>(())
             /// ```
-            pub fn limiter_in<L>(
+            pub fn limiter_in<P>(
                 &self,
                 namespace: &str,
-                limit: L,
+                policy: P,
             ) -> Result<$crate::Limiter<Self>, $crate::Error>
             where
-                L: TryInto<$crate::Limit>,
-                $crate::Error: From<L::Error>,
-            {
-                $crate::Limiter::on(self, namespace, limit)
-            }
-
-            /// A limiter for several limits on one key.
-            ///
-            /// # Errors
-            /// When the policy is not valid, or this store cannot hold it.
-            ///
-            /// ```
-            #[doc = concat!("let store = tollgate::", stringify!($store), "::new();")]
-            /// assert!(store.policy_limiter("5/second; 100/minute")?.hit("user:42").allowed());
-            /// # Ok::<(), tollgate::Error>(())
-            /// ```
-            pub fn policy_limiter<P>(
-                &self,
-                policy: P,
-            ) -> Result<$crate::PolicyLimiter<Self>, $crate::Error>
-            where
                 P: TryInto<$crate::Policy>,
                 $crate::Error: From<P::Error>,
             {
-                self.policy_limiter_in("", policy)
-            }
-
-            /// A limiter for several limits on one key, in a namespace.
-            ///
-            /// # Errors
-            /// When the policy is not valid, or this store cannot hold it.
-            ///
-            /// ```
-            #[doc = concat!("let store = tollgate::", stringify!($store), "::new();")]
-            /// assert!(store.policy_limiter_in("acme", "5/second;
-            /// 100/minute")?.hit("user:42").allowed());
-            /// # Ok::<(), tollgate::Error>(())
-            /// ```
-            pub fn policy_limiter_in<P>(
-                &self,
-                namespace: &str,
-                policy: P,
-            ) -> Result<$crate::PolicyLimiter<Self>, $crate::Error>
-            where
-                P: TryInto<$crate::Policy>,
-                $crate::Error: From<P::Error>,
-            {
-                $crate::PolicyLimiter::on(self, namespace, policy)
+                $crate::Limiter::new(self, namespace, policy)
             }
         }
     };

@@ -4,31 +4,26 @@ use crate::algorithm::Op;
 use crate::decision::Decision;
 use crate::error::Error;
 use crate::key::{Key, KeyRef, OwnedKey};
+use crate::limiter::Limiter;
 use crate::store::{Part, Store};
 
-/// A limit or policy, a key and a cost: one of several that pass together or not at all.
+/// A limiter, a key and a cost: one of several that pass together or not at all.
 ///
 /// See the example of [`hit_all`].
 #[derive(Debug)]
 pub struct Item<'a, S: Store> {
-    store: &'a S,
-    prepared: &'a [S::Prepared],
+    limiter: &'a Limiter<S>,
     key: OwnedKey,
     cost: u64,
 }
 
 impl<'a, S: Store> Item<'a, S> {
-    pub(crate) fn new<K: Key>(
-        store: &'a S,
-        prepared: &'a [S::Prepared],
-        key: K,
-        cost: u64,
-    ) -> Self {
-        Item { store, prepared, key: OwnedKey::new(&key), cost }
+    pub(crate) fn new<K: Key>(limiter: &'a Limiter<S>, key: K, cost: u64) -> Self {
+        Item { limiter, key: OwnedKey::new(&key), cost }
     }
 }
 
-/// Hits several keys, of any limits and policies of one store: all are charged or none is.
+/// Hits several keys, of any limiters of one store: all are charged or none is.
 ///
 /// # Errors
 /// An empty list, the same key of the same limit twice, or limiters of different stores.
@@ -38,7 +33,7 @@ impl<'a, S: Store> Item<'a, S> {
 ///
 /// let store = Memory::new();
 /// let accounts = store.limiter("2/hour")?;
-/// let addresses = store.policy_limiter("1/second; 9/hour")?;
+/// let addresses = store.limiter("1/second; 9/hour")?;
 ///
 /// let both = || hit_all(&[accounts.item("alice", 1), addresses.item("192.0.2.1", 1)]);
 /// assert!(both()?.allowed());
@@ -52,7 +47,7 @@ pub fn hit_all<S: Store>(items: &[Item<'_, S>]) -> Result<Decision, Error> {
     let Some(first) = items.first() else {
         return Err(Error::request("0 items: an all-or-nothing hit needs at least one"));
     };
-    hit_all_at(items, first.store.now())
+    hit_all_at(items, first.limiter.store.now())
 }
 
 /// [`hit_all`] at a given time.
@@ -74,8 +69,8 @@ pub fn hit_all_at<S: Store>(
     let Some(first) = items.first() else {
         return Err(Error::request("0 items: an all-or-nothing hit needs at least one"));
     };
-    let store = first.store;
-    if let Some(index) = items.iter().position(|item| !store.same_store(item.store)) {
+    let store = &first.limiter.store;
+    if let Some(index) = items.iter().position(|item| !store.same_store(&item.limiter.store)) {
         return Err(Error::request(format!(
             "item {index}: belongs to another store than item 0; an all-or-nothing hit decides within one store"
         )));
@@ -84,7 +79,7 @@ pub fn hit_all_at<S: Store>(
         .iter()
         .flat_map(|item| {
             let part = |prepared| Part { prepared, key: item.key.as_ref(), cost: item.cost };
-            item.prepared.iter().map(part)
+            item.limiter.prepared().map(part)
         })
         .collect();
     let counters = parts.iter().map(|part| (part.key, part.prepared));
@@ -105,7 +100,7 @@ pub fn hit_all_at<S: Store>(
 /// use tollgate::{Memory, hit_all, refund_all};
 ///
 /// let store = Memory::new();
-/// let (accounts, addresses) = (store.limiter("2/hour")?, store.policy_limiter("1/second; 9/hour")?);
+/// let (accounts, addresses) = (store.limiter("2/hour")?, store.limiter("1/second; 9/hour")?);
 /// let items = [accounts.item("alice", 1), addresses.item("192.0.2.1", 1)];
 /// let decision = hit_all(&items)?;
 /// refund_all(&items, &decision)?;
@@ -114,14 +109,15 @@ pub fn hit_all_at<S: Store>(
 /// # Ok::<(), tollgate::Error>(())
 /// ```
 pub fn refund_all<S: Store>(items: &[Item<'_, S>], decision: &Decision) -> Result<Decision, Error> {
-    let limits: Vec<usize> = items.iter().map(|item| item.prepared.len()).collect();
+    let limits: Vec<usize> = items.iter().map(|item| item.limiter.limits().len()).collect();
     let receipts = decision.receipts_by_item(&limits)?;
     let mut outcomes = Vec::with_capacity(decision.outcomes().len());
     for (item, receipts) in items.iter().zip(receipts) {
-        let now = item.store.now();
-        for (prepared, receipt) in item.prepared.iter().zip(receipts) {
+        let store = &item.limiter.store;
+        let now = store.now();
+        for (prepared, receipt) in item.limiter.prepared().zip(receipts) {
             let key = item.key.as_ref();
-            outcomes.push(item.store.apply(prepared, key, now, Op::Refund(receipt)));
+            outcomes.push(store.apply(prepared, key, now, Op::Refund(receipt)));
         }
     }
     of_items(Decision::from_outcomes(outcomes))

@@ -24,7 +24,6 @@ use crate::key::{Key, OwnedKey};
 use crate::limit::Limit;
 use crate::limiter::Limiter;
 use crate::outcome::Outcome;
-use crate::policy_limiter::PolicyLimiter;
 use crate::registry::lock;
 use crate::store::Store;
 use crate::time::Timestamp;
@@ -157,23 +156,6 @@ impl<S: Store> Asked for Limiter<S> {
 
     fn now(&self) -> Timestamp {
         self.store.now()
-    }
-
-    async fn hit(&self, key: &OwnedKey, cost: u64) -> Result<Decision, Infallible> {
-        Ok(self.hit_n(key, cost))
-    }
-
-    async fn peek(&self, key: &OwnedKey, cost: u64) -> Result<Decision, Infallible> {
-        Ok(self.peek_n(key, cost))
-    }
-}
-
-impl<S: Store> Asked for PolicyLimiter<S> {
-    type Error = Infallible;
-    type Answer = Decision;
-
-    fn now(&self) -> Timestamp {
-        self.store().now()
     }
 
     async fn hit(&self, key: &OwnedKey, cost: u64) -> Result<Decision, Infallible> {
@@ -350,8 +332,7 @@ impl<S: Store> Limiter<S> {
     }
 
     fn waiting(&self) -> Waiting<'_, Self> {
-        let limits = std::slice::from_ref(&self.limit);
-        Waiting { limiter: self, limits, queue: &self.queue }
+        Waiting { limiter: self, limits: self.limits(), queue: &self.queue }
     }
 
     /// [`wait`](Limiter::wait) for programs without a runtime: the thread sleeps, for as long as
@@ -369,54 +350,6 @@ impl<S: Store> Limiter<S> {
     pub fn wait_blocking<K: Key>(&self, key: K, cost: u64, timeout: Duration) -> Decision {
         let Ok(decision) = self.waiting().wait_blocking(OwnedKey::new(&key), cost, timeout);
         decision
-    }
-}
-
-impl<S: Store> PolicyLimiter<S> {
-    /// Waits until every limit lets the key do something of that cost, and charges it then. See
-    /// [`Limiter::wait`].
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tollgate::{Limit, Memory};
-    ///
-    /// # async fn example(sleep: impl Fn(Duration) -> std::future::Ready<()>) -> Result<(), tollgate::Error> {
-    /// let limiter = Memory::new().policy_limiter([Limit::per_second(5), Limit::per_hour(100)])?;
-    /// let decision = limiter.wait("user:42", 1, Duration::from_secs(5), sleep).await;
-    /// # Ok(())
-    /// # }
-    /// ```
-    #[must_use]
-    pub async fn wait<K: Key, F: Future>(
-        &self,
-        key: K,
-        cost: u64,
-        timeout: Duration,
-        sleep: impl Fn(Duration) -> F,
-    ) -> Decision {
-        let Ok(decision) = self.waiting().wait(OwnedKey::new(&key), cost, timeout, sleep).await;
-        decision
-    }
-
-    /// [`wait`](PolicyLimiter::wait) for programs without a runtime. See
-    /// [`Limiter::wait_blocking`].
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// let limiter = tollgate::Memory::new().policy_limiter("1000/second burst=1; 9/hour")?;
-    /// for _ in 0..3 {
-    ///     assert!(limiter.wait_blocking("user:42", 1, Duration::from_secs(5)).allowed());
-    /// }
-    /// # Ok::<(), tollgate::Error>(())
-    /// ```
-    #[must_use]
-    pub fn wait_blocking<K: Key>(&self, key: K, cost: u64, timeout: Duration) -> Decision {
-        let Ok(decision) = self.waiting().wait_blocking(OwnedKey::new(&key), cost, timeout);
-        decision
-    }
-
-    fn waiting(&self) -> Waiting<'_, Self> {
-        Waiting { limiter: self, limits: self.policy().limits(), queue: self.queue() }
     }
 }
 

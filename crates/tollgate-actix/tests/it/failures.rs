@@ -15,7 +15,7 @@ fn ok(app: &mut ServiceConfig) {
 
 #[test]
 fn a_store_that_waits_decides_as_one_in_process() {
-    let limiter = SharedLimiter::on(&Away::new(), "", "2/hour").unwrap();
+    let limiter = SharedLimiter::new(&Away::new(), "", "2/hour").unwrap();
     let server = serve(RateLimit::new(limiter), ok);
     assert_eq!([(); 3].map(|()| get(server.address, "/").status), [200, 200, 429]);
 }
@@ -23,7 +23,7 @@ fn a_store_that_waits_decides_as_one_in_process() {
 #[test]
 fn without_a_rule_of_the_limiter_a_store_that_is_away_is_a_503() {
     let store = Away::new();
-    let limiter = SharedLimiter::on(&store, "", "2/hour").unwrap();
+    let limiter = SharedLimiter::new(&store, "", "2/hour").unwrap();
     let server = serve(RateLimit::new(limiter.clone()), ok);
     store.set(true);
     let answer = get(server.address, "/");
@@ -42,7 +42,7 @@ fn a_store_that_is_away_follows_the_rule_of_its_limiter() {
     for (rule, status) in [(OnFailure::Open, 200), (OnFailure::Closed, 429)] {
         let store = Away::new();
         store.set(true);
-        let limiter = SharedLimiter::on(&store, "", "2/hour").unwrap().on_failure(rule).unwrap();
+        let limiter = SharedLimiter::new(&store, "", "2/hour").unwrap().on_failure(rule).unwrap();
         let server = serve(RateLimit::new(limiter), ok);
         assert_eq!([(); 4].map(|()| get(server.address, "/").status), [status; 4], "{rule:?}");
     }

@@ -152,7 +152,7 @@ fn a_body_that_the_client_gives_up_is_settled_with_what_was_sent() {
 #[test]
 fn a_store_that_waits_is_told_of_the_end_of_a_body() {
     let store = Away::new();
-    let limiter = tollgate::shared::SharedLimiter::on(&store, "", "100/hour").unwrap();
+    let limiter = tollgate::shared::SharedLimiter::new(&store, "", "100/hour").unwrap();
     let server = serve(RateLimit::of(Gate::new(limiter).settle(by_kibibyte().minimum(0))), streams);
     assert_eq!(get(server.address, "/whole").status, 200);
     // The first is settled at some time, and these cost nothing in the end.

@@ -51,7 +51,7 @@ fn every_response_tells_of_the_limit_in_structured_fields() {
 #[test]
 fn of_several_limits_the_one_that_binds_is_shown() {
     let (store, _) = store();
-    let limiter = store.policy_limiter("100/hour name=long, 2/minute name=short").unwrap();
+    let limiter = store.limiter("100/hour name=long, 2/minute name=short").unwrap();
     let server = serve(RateLimit::new(limiter), |app| {
         let left = |binds: ReqData<Decision>, all: ReqData<Decision>| async move {
             assert_eq!(binds.remaining(), all.headline().remaining());

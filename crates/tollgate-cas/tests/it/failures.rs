@@ -93,7 +93,7 @@ async fn poll_once_is_pending<F: Future + Unpin>(future: &mut F) -> bool {
 async fn a_failed_hit_of_a_group_refunds_the_others() {
     let cells = Watched::<false>::new();
     let store = store(&cells);
-    let policy = store.policy_limiter("9/hour; 9/day").unwrap();
+    let policy = store.limiter("9/hour; 9/day").unwrap();
     assert!(policy.hit("key").await.unwrap().allowed());
     cells.fail_with(Fault::NotSent);
     let error = policy.hit("key").await.unwrap_err();

@@ -77,7 +77,7 @@ async fn callers_of_one_process_share_a_swap() {
 #[tokio::test]
 async fn a_policy_is_one_swap_on_cells_that_change_together() {
     let cells = Watched::<true>::new();
-    let policy = store(&cells).policy_limiter("2/hour; 5/day fixed-window; 9/day").unwrap();
+    let policy = store(&cells).limiter("2/hour; 5/day fixed-window; 9/day").unwrap();
     for _ in 0..2 {
         assert!(policy.hit("key").await.unwrap().allowed());
         assert_eq!(cells.trips(), (0, 1));
@@ -91,7 +91,7 @@ async fn a_policy_is_one_swap_on_cells_that_change_together() {
 async fn groups_and_single_hits_of_one_process_do_not_race() {
     let cells = Watched::<true>::new();
     let store = store(&cells);
-    let (one, both) = (limiter(&store, "500/hour"), store.policy_limiter("500/hour; 90/day"));
+    let (one, both) = (limiter(&store, "500/hour"), store.limiter("500/hour; 90/day"));
     let both = both.unwrap();
     let _ = both.hit("key").await.unwrap();
     let mut hits = Vec::new();
@@ -112,7 +112,7 @@ async fn groups_and_single_hits_of_one_process_do_not_race() {
 #[tokio::test]
 async fn a_policy_is_one_swap_per_limit_on_cells_that_change_one_at_a_time() {
     let cells = Watched::<false>::new();
-    let policy = store(&cells).policy_limiter("3/hour; 5/day fixed-window").unwrap();
+    let policy = store(&cells).limiter("3/hour; 5/day fixed-window").unwrap();
     assert!(policy.hit("key").await.unwrap().allowed());
     assert_eq!(cells.trips(), (2, 2), "not cached: peeked at, then charged");
     assert!(policy.hit("key").await.unwrap().allowed());

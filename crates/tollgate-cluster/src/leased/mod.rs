@@ -248,7 +248,7 @@ impl<S: SharedStore> SharedStore for Leased<S> {
         let (quota, burst) = (limit.quota(), limit.burst());
         // Plans of different quotas under one name count together and have allotments of their own.
         let name = format!("{}:{namespace}:{quota}:{burst}:{}", namespace.len(), limit.identity());
-        let limiter = SharedLimiter::on(&self.inner.store, namespace, terms.drawn.clone())?;
+        let limiter = SharedLimiter::new(&self.inner.store, namespace, terms.drawn.clone())?;
         let prepared = self.inner.store.prepare(namespace, &terms.drawn)?;
         let mut leases = self.inner.leases();
         if let Some(lease) = leases.by_name.get(&name) {

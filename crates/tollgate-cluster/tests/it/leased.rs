@@ -57,7 +57,7 @@ fn several_limits_are_spent_together() {
     run(async {
         let redis = Engine::redis(&[]);
         let policy = "1000/365 days fixed-window; 300/365 days sliding-window";
-        let limiter = node(&redis).await.policy_limiter(policy).unwrap().deadline(LONG);
+        let limiter = node(&redis).await.limiter(policy).unwrap().deadline(LONG);
         let callers: Vec<_> = (0..8)
             .map(|_| {
                 let limiter = limiter.clone();

@@ -165,7 +165,7 @@ fn limits_that_do_not_merge_are_refused_with_advice() {
 fn policies_and_groups_are_charged_all_or_none() {
     run(async {
         let fleet = fleet(2).await;
-        let policy = fleet[0].policy_limiter("2/minute; 3/hour fixed-window").unwrap();
+        let policy = fleet[0].limiter("2/minute; 3/hour fixed-window").unwrap();
         assert!(policy.hit_n("a", 2).await.unwrap().allowed());
         assert!(!policy.hit("a").await.unwrap().allowed());
         let hour = limiters(&fleet, "3/hour fixed-window");

@@ -71,9 +71,8 @@ fn a_new_key_a_policy_and_a_key_of_others() {
         assert_eq!(admitted(&second, "key", 3).await, 3);
         assert_eq!(since(&member, before), [3, 0, 0]);
 
-        let policy = one
-            .policy_limiter("9/365 days fixed-window-per-key; 8/365 days moving-window")
-            .unwrap();
+        let policy =
+            one.limiter("9/365 days fixed-window-per-key; 8/365 days moving-window").unwrap();
         assert!(policy.hit("key").await.unwrap().allowed());
         let before = requests(&member);
         assert!(policy.hit("key").await.unwrap().allowed());

@@ -128,7 +128,7 @@ fn a_rule_that_no_request_can_reach_is_rejected() {
 #[test]
 fn limiters_and_policies_are_mixed() {
     let store = Memory::new();
-    let chooser = Chooser::one(store.policy_limiter("5/second; 100/minute").unwrap())
+    let chooser = Chooser::one(store.limiter("5/second; 100/minute").unwrap())
         .on("*", "/one", store.limiter("1/minute").unwrap())
         .unwrap();
     let gate = Gate::choosing(chooser).key(KeyBy::everyone());

@@ -218,7 +218,7 @@ fn a_gate_that_waits_lets_pass_what_fits_in_time() {
 #[test]
 fn a_store_that_does_not_answer_is_an_error_and_neither_a_pass_nor_a_refusal() {
     let store = Away::new();
-    let gate = Gate::new(SharedLimiter::on(&store, "", "2/hour").unwrap());
+    let gate = Gate::new(SharedLimiter::new(&store, "", "2/hour").unwrap());
     let headers = AnyLines::default();
     let head = headers.from(address("192.0.2.1"));
     assert!(passes(&gate, &head));
@@ -234,7 +234,7 @@ fn a_store_that_does_not_answer_is_an_error_and_neither_a_pass_nor_a_refusal() {
 fn a_store_that_does_not_answer_follows_the_rule_of_its_limiter() {
     for (rule, pass) in [(OnFailure::Open, true), (OnFailure::Closed, false)] {
         let store = Away::new();
-        let limiter = SharedLimiter::on(&store, "", "1/hour").unwrap().on_failure(rule).unwrap();
+        let limiter = SharedLimiter::new(&store, "", "1/hour").unwrap().on_failure(rule).unwrap();
         let gate = Gate::new(limiter);
         store.set(true);
         let headers = AnyLines::default();
@@ -247,7 +247,7 @@ fn a_store_that_does_not_answer_follows_the_rule_of_its_limiter() {
 #[test]
 fn a_settlement_that_fails_fails_nothing_else() {
     let store = Away::new();
-    let gate = Gate::new(SharedLimiter::on(&store, "", "2/hour").unwrap());
+    let gate = Gate::new(SharedLimiter::new(&store, "", "2/hour").unwrap());
     let headers = AnyLines::default();
     let Some(Verdict::Pass(pass)) = ask(&gate, &headers.from(address("192.0.2.1"))) else {
         panic!()

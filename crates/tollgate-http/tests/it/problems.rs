@@ -17,7 +17,7 @@ proptest! {
         prop_assume!(limits.is_some());
         let policy = Policy::new(limits.unwrap());
         prop_assume!(policy.is_ok());
-        let limiter = Memory::new().policy_limiter(policy.unwrap()).unwrap();
+        let limiter = Memory::new().limiter(policy.unwrap()).unwrap();
         let decision = limiter.hit_n("key", cost);
         let body: Value = serde_json::from_str(&problem(429, limiter.policy().limits(), decision.outcomes())).unwrap();
         prop_assert_eq!(&body["type"], "https://iana.org/assignments/http-problem-types#quota-exceeded");
@@ -33,7 +33,7 @@ fn it_says_how_long_to_wait() {
     let limiter = Memory::new().limiter("1/minute fixed-window-per-key").unwrap();
     let _ = limiter.hit("key");
     let detail = |cost| {
-        let body = problem(429, &[limiter.limit().clone()], limiter.hit_n("key", cost).outcomes());
+        let body = problem(429, limiter.limits(), limiter.hit_n("key", cost).outcomes());
         serde_json::from_str::<Value>(&body).unwrap()["detail"].as_str().unwrap().to_owned()
     };
     assert_eq!(detail(1), "come back in 60 seconds");
@@ -43,7 +43,7 @@ fn it_says_how_long_to_wait() {
 #[test]
 fn a_limit_without_a_name_is_called_what_it_says() {
     let limiter = Memory::new().limiter("1/minute burst=2").unwrap();
-    let body = problem(403, &[limiter.limit().clone()], limiter.hit_n("key", 3).outcomes());
+    let body = problem(403, limiter.limits(), limiter.hit_n("key", 3).outcomes());
     let body: Value = serde_json::from_str(&body).unwrap();
     assert_eq!(body["violated-policies"][0], "1/minute burst=2");
     assert_eq!(body["status"], 403);

@@ -157,7 +157,7 @@ proptest! {
             last = limiter.hit("key");
         }
         prop_assume!(last.remaining() == 0);
-        let written = write(&all(), &[limiter.limit().clone()], &last);
+        let written = write(&all(), limiter.limits(), &last);
         let wait = Duration::from_secs(number(&written, "ratelimit-reset").unwrap());
         let at = |time| limiter.at(time).peek("key").allowed();
         prop_assert!(at(last.now() + wait), "refused after {wait:?}");
@@ -170,7 +170,7 @@ proptest! {
         let _ = limiter.hit("key");
         let denied = limiter.hit("key");
         let headers = Headers::default().jitter(Duration::from_secs(seconds));
-        let told = number(&write(&headers, &[limiter.limit().clone()], &denied), "retry-after").unwrap();
+        let told = number(&write(&headers, limiter.limits(), &denied), "retry-after").unwrap();
         let wait = seconds_up(denied.retry_after().unwrap());
         prop_assert!((wait..=wait + seconds).contains(&told));
     }
@@ -182,7 +182,7 @@ proptest! {
         let policy = tollgate::Policy::new(limits);
         prop_assume!(policy.is_ok());
         let clock = ManualClock::new(Timestamp::from_micros(1_735_689_600_400_000));
-        let limiter = Memory::builder().clock(clock.clone()).build().policy_limiter(policy.unwrap()).unwrap();
+        let limiter = Memory::builder().clock(clock.clone()).build().limiter(policy.unwrap()).unwrap();
         for (wait, cost, _) in acts {
             clock.advance(Duration::from_micros(wait));
             let decision = limiter.hit_n("key", cost);
@@ -238,7 +238,7 @@ fn a_window_is_told_in_whole_seconds_rounded_up() {
 fn a_cost_that_never_fits_has_no_retry_after() {
     let limiter = Memory::new().limiter("5/hour").unwrap();
     let decision = limiter.hit_n("key", 6);
-    let written = write(&all(), &[limiter.limit().clone()], &decision);
+    let written = write(&all(), limiter.limits(), &decision);
     assert_eq!(value(&written, "retry-after"), None);
     assert_eq!(number(&written, "ratelimit-remaining"), Some(5));
 }
@@ -248,7 +248,7 @@ fn only_what_was_asked_for_is_written() {
     let limiter = Memory::new().limiter("1/hour").unwrap();
     let _ = limiter.hit("key");
     let names = |headers: &Headers| {
-        let written = write(headers, &[limiter.limit().clone()], &limiter.hit("key"));
+        let written = write(headers, limiter.limits(), &limiter.hit("key"));
         written.into_iter().map(|(name, _)| name).collect::<Vec<_>>()
     };
     assert_eq!(names(&Headers::none()), [""; 0]);

@@ -40,7 +40,7 @@ fn whatever_is_asked_in_one_go_is_one_statement() {
             assert!(limited.reset("key").await.unwrap());
             wanted += 5 + 3;
         }
-        let policy = store.policy_limiter("50/365 days; 60/364 days; 70/363 days").unwrap();
+        let policy = store.limiter("50/365 days; 60/364 days; 70/363 days").unwrap();
         assert!(policy.hit("key").await.unwrap().allowed());
         calls(&looking, wanted + 1).await;
     });

@@ -58,7 +58,7 @@ fn a_policy_of_three_limits_is_one_command_and_so_is_a_group() {
     run(async {
         let server = Server::start(&[]);
         let store = patient(server.url()).await;
-        let policy = store.policy_limiter("50/365 days; 60/364 days; 70/363 days").unwrap();
+        let policy = store.limiter("50/365 days; 60/364 days; 70/363 days").unwrap();
         assert!(policy.hit("first").await.unwrap().allowed());
         server.ok(&["CONFIG", "RESETSTAT"]);
         for _ in 0..50 {
@@ -79,7 +79,7 @@ fn a_denied_hot_key_costs_no_command() {
         let server = Server::start(&[]);
         let store = patient(server.url()).await;
         let limited = limiter(&store, "3/365 days");
-        let policy = store.policy_limiter("3/365 days; 9/365 days").unwrap();
+        let policy = store.limiter("3/365 days; 9/365 days").unwrap();
         assert_eq!(admitted(&limited, "key", 4).await, 3);
         assert!(!policy.hit("key").await.unwrap().allowed());
         server.ok(&["CONFIG", "RESETSTAT"]);

@@ -1,23 +1,16 @@
-//! One limit or several on the store, with all operations behind one call.
+//! The limits of a rule on the store, with all operations behind one call.
 
 use std::time::Duration;
 
-use tollgate::shared::{AnyStore, OnFailure, SharedItem, SharedLimiter, SharedPolicyLimiter};
+use tollgate::shared::{AnyStore, OnFailure, SharedItem, SharedLimiter};
 use tollgate::{Decision, Error, Key, Limit, Outcome, Policy, Source};
 use tollgate_http::Shown;
 
-/// A policy on the store. One limit alone, the usual case, takes a shorter way.
+/// The limits of a rule on the store.
 #[derive(Clone, Debug)]
 pub struct Limiter {
-    kind: Kind,
-    policy: Policy,
+    shared: SharedLimiter<AnyStore>,
     shown: Shown,
-}
-
-#[derive(Clone, Debug)]
-enum Kind {
-    One(SharedLimiter<AnyStore>),
-    Several(SharedPolicyLimiter<AnyStore>),
 }
 
 /// What is asked of a key.
@@ -51,32 +44,17 @@ impl Limiter {
         on_failure: OnFailure,
         deadline: Option<Duration>,
     ) -> Result<Limiter, Error> {
-        let kind = match policy.limits() {
-            [limit] => {
-                let mut one =
-                    SharedLimiter::on(store, namespace, limit.clone())?.on_failure(on_failure)?;
-                if let Some(deadline) = deadline {
-                    one = one.deadline(deadline);
-                }
-                Kind::One(one)
-            }
-            _ => {
-                let several = SharedPolicyLimiter::on(store, namespace, policy.clone())?;
-                let mut several = several.on_failure(on_failure)?;
-                if let Some(deadline) = deadline {
-                    several = several.deadline(deadline);
-                }
-                Kind::Several(several)
-            }
-        };
-        let shown = Shown::new(policy.limits());
-        Ok(Limiter { kind, policy: policy.clone(), shown })
+        let mut shared = SharedLimiter::new(store, namespace, policy)?.on_failure(on_failure)?;
+        if let Some(deadline) = deadline {
+            shared = shared.deadline(deadline);
+        }
+        Ok(Limiter { shared, shown: Shown::new(policy.limits()) })
     }
 
     /// The limits, in the order of the decisions.
     #[must_use]
     pub fn limits(&self) -> &[Limit] {
-        self.policy.limits()
+        self.shared.limits()
     }
 
     /// What headers say of them whatever is decided.
@@ -90,37 +68,19 @@ impl Limiter {
     /// # Errors
     /// When the store does not answer and nothing says what to do then.
     pub async fn ask<K: Key>(&self, key: K, operation: Operation) -> Result<Decision, Error> {
-        match &self.kind {
-            Kind::One(one) => match operation {
-                Operation::Hit(cost) => one.hit_n(key, cost).await,
-                Operation::Peek(cost) => one.peek_n(key, cost).await,
-                Operation::Take(cost) => one.take(key, cost).await,
-                Operation::Charge(units) => one.charge(key, units).await,
-                Operation::Refund(units) => one.refund_n(key, units).await,
-                Operation::Set(units) => one.set(key, units).await,
-                Operation::Usage => one.peek(key).await.and_then(of_store),
-            },
-            Kind::Several(several) => {
-                let decision = match operation {
-                    Operation::Hit(cost) => several.hit_n(key, cost).await,
-                    Operation::Peek(cost) => several.peek_n(key, cost).await,
-                    Operation::Take(_) => {
-                        return Err(Error::request(format!(
-                            "take: works on one limit, and here are {}",
-                            self.limits().len()
-                        )));
-                    }
-                    Operation::Charge(units) => several.charge(key, units).await,
-                    Operation::Refund(units) => several.refund_n(key, units).await,
-                    Operation::Set(units) => several.set(key, units).await,
-                    Operation::Usage => several.peek(key).await,
-                };
-                let decision = decision?;
-                if operation == Operation::Usage {
-                    return of_store(decision);
-                }
-                Ok(decision)
-            }
+        let shared = &self.shared;
+        match operation {
+            Operation::Hit(cost) => shared.hit_n(key, cost).await,
+            Operation::Peek(cost) => shared.peek_n(key, cost).await,
+            Operation::Take(_) if self.limits().len() > 1 => Err(Error::request(format!(
+                "take: works on one limit, and here are {}",
+                self.limits().len()
+            ))),
+            Operation::Take(cost) => shared.take(key, cost).await,
+            Operation::Charge(units) => shared.charge(key, units).await,
+            Operation::Refund(units) => shared.refund_n(key, units).await,
+            Operation::Set(units) => shared.set(key, units).await,
+            Operation::Usage => shared.peek(key).await.and_then(of_store),
         }
     }
 
@@ -128,10 +88,7 @@ impl Limiter {
     /// then nothing was asked.
     #[inline]
     pub fn hit_now<K: Key + ?Sized>(&self, key: &K, cost: u64) -> Option<Decision> {
-        match &self.kind {
-            Kind::One(one) => one.hit_now(key, cost),
-            Kind::Several(_) => None,
-        }
+        self.shared.hit_now(key, cost)
     }
 
     /// Forgets a key; true if it was not fresh.
@@ -139,10 +96,7 @@ impl Limiter {
     /// # Errors
     /// When the store does not answer.
     pub async fn reset<K: Key>(&self, key: K) -> Result<bool, Error> {
-        match &self.kind {
-            Kind::One(one) => one.reset(key).await,
-            Kind::Several(several) => several.reset(key).await,
-        }
+        self.shared.reset(key).await
     }
 
     /// Forgets all keys.
@@ -150,18 +104,12 @@ impl Limiter {
     /// # Errors
     /// When the store does not answer.
     pub async fn clear(&self) -> Result<(), Error> {
-        match &self.kind {
-            Kind::One(one) => one.clear().await,
-            Kind::Several(several) => several.clear().await,
-        }
+        self.shared.clear().await
     }
 
     /// For decisions over several keys.
     pub fn item<K: Key>(&self, key: K, cost: u64) -> SharedItem<'_, AnyStore> {
-        match &self.kind {
-            Kind::One(one) => one.item(key, cost),
-            Kind::Several(several) => several.item(key, cost),
-        }
+        self.shared.item(key, cost)
     }
 }
 

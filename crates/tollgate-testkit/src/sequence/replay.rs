@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use tollgate::algorithm::Op;
-use tollgate::shared::{Ask, Mode, SharedPolicyLimiter, SharedStore, hit_all_shared};
+use tollgate::shared::{Ask, Mode, SharedLimiter, SharedStore, hit_all_shared};
 use tollgate::{Error, Limit, Outcome, Policy, Receipt, Source, Timestamp};
 
 use super::case::{Amount, Call, Case, LIMITS, On, What};
@@ -31,7 +31,7 @@ struct Replay<'s, S: Subject> {
     limiters: Vec<Limited<'s, S>>,
     prepared: Vec<<S::Store as SharedStore>::Prepared>,
     /// Over all limits of the case whose counters differ, by their index.
-    policy: (SharedPolicyLimiter<S::Store>, Vec<usize>),
+    policy: (SharedLimiter<S::Store>, Vec<usize>),
     model: Model,
     receipts: Vec<(On, Receipt)>,
     /// What policies charged: the key and one receipt for each limit.

@@ -66,7 +66,7 @@ pub fn hasty_guard() -> GuardBuilder {
 /// # Panics
 /// When the text is not a limit, or the store refuses it.
 pub fn limiter<S: SharedStore>(store: &S, limit: &str) -> SharedLimiter<S> {
-    SharedLimiter::on(store, "", limit).unwrap_or_else(|error| panic!("{limit}: {error}"))
+    SharedLimiter::new(store, "", limit).unwrap_or_else(|error| panic!("{limit}: {error}"))
 }
 
 /// Waits for a call that must end, whatever its answer. Waits far beyond any deadline in use,

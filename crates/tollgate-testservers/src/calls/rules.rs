@@ -27,7 +27,7 @@ impl<S: SharedStore> Rules<S> {
     /// When the store cannot hold the limit.
     pub fn on(store: &S) -> Rules<S> {
         let limiter = |on_failure| {
-            let limiter = SharedLimiter::on(store, "", LIMIT);
+            let limiter = SharedLimiter::new(store, "", LIMIT);
             let limiter = limiter.and_then(|limiter| limiter.on_failure(on_failure));
             limiter.unwrap_or_else(|error| panic!("{error}"))
         };

@@ -49,7 +49,7 @@ async fn exactly_the_limit_passes_over_h2() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn exactly_the_least_of_a_policy_passes() {
     const POLICY: &str = "70/day fixed-window-per-key; 50/week fixed-window-per-key";
-    let limiter = || Memory::new().policy_limiter(POLICY).unwrap();
+    let limiter = || Memory::new().limiter(POLICY).unwrap();
     exactly_fifty_of_two_hundred(limiter, Browser::h1).await;
 }
 

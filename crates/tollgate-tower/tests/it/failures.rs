@@ -19,7 +19,7 @@ async fn a_shared_store_limits_and_tells_as_any_other() {
     let store = Flaky::new();
     let app = Router::new()
         .route("/", get(|| async { "hello" }))
-        .layer(RateLimitLayer::new(store.policy_limiter("9/day; 2/week name=week")));
+        .layer(RateLimitLayer::new(store.limiter("9/day; 2/week name=week")));
     let server = serve(app).await;
     let browser = Browser::h1();
     assert_eq!(browser.statuses(server, "/", 2).await, [200, 200]);

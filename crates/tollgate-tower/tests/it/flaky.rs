@@ -5,9 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use tollgate::shared::{
-    Ask, Guard, InProcess, Mode, SharedLimiter, SharedPolicyLimiter, SharedStore,
-};
+use tollgate::shared::{Ask, Guard, InProcess, Mode, SharedLimiter, SharedStore};
 use tollgate::{Error, KeyRef, Limit, ManualClock, Memory, Outcome, Store, Timestamp};
 
 use crate::net::stopped;
@@ -28,11 +26,7 @@ impl Flaky {
     }
 
     pub(crate) fn limiter(&self, limit: &str) -> SharedLimiter<Flaky> {
-        SharedLimiter::on(self, "", limit).unwrap()
-    }
-
-    pub(crate) fn policy_limiter(&self, policy: &str) -> SharedPolicyLimiter<Flaky> {
-        SharedPolicyLimiter::on(self, "", policy).unwrap()
+        SharedLimiter::new(self, "", limit).unwrap()
     }
 
     pub(crate) fn fail(&self, down: bool) {

@@ -241,7 +241,7 @@ async fn reqwest_is_paced_too() {
 async fn a_client_waits_for_the_next_unit_and_not_until_all_are_back() {
     for limit in ["6/minute", "6/minute moving-window", "9/hour; 6/minute"] {
         let time = TokioTime::start();
-        let limiter = Memory::builder().clock(time).build().policy_limiter(limit).unwrap();
+        let limiter = Memory::builder().clock(time).build().limiter(limit).unwrap();
         let gate = Gate::new(limiter).key(KeyBy::everyone());
         let hello = service_fn(|_: Request<()>| async { Ok::<_, Infallible>(Response::new(())) });
         let server = RateLimitLayer::of(gate).layer(hello);

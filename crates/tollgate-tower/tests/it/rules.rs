@@ -125,7 +125,7 @@ async fn a_gate_that_waits_lets_pass_what_comes_in_time() {
     let server = serve(hello(gate)).await;
     assert_eq!(Browser::h1().statuses(server, "/", 5).await, [200; 5]);
 
-    let limiter = Memory::new().policy_limiter("1/50ms; 3/day fixed-window-per-key").unwrap();
+    let limiter = Memory::new().limiter("1/50ms; 3/day fixed-window-per-key").unwrap();
     let gate = Gate::new(limiter).wait(Duration::from_secs(20));
     let server = serve(hello(gate)).await;
     assert_eq!(Browser::h1().statuses(server, "/", 4).await, [200, 200, 200, 429]);
@@ -296,7 +296,7 @@ async fn extensions_of_other_layers_are_seen() {
 
 #[tokio::test]
 async fn a_problem_is_json_that_names_the_policy() {
-    let limiter = stopped().policy_limiter("9/second; 1/hour name=hour");
+    let limiter = stopped().limiter("9/second; 1/hour name=hour");
     let gate = Gate::new(limiter.unwrap()).problem_json().status(403);
     let server = serve(hello(gate)).await;
     let browser = Browser::h1();

@@ -248,7 +248,7 @@ mod tests {
         let shard = store.inner.shard(hash);
         assert_eq!(shard.tables.two.len(), LIMITS, "a policy is one step: one shard has them all");
         let compared = limiters.iter().map(|limiter| {
-            let lookup = limiter.prepared.lookup(hash, key);
+            let lookup = limiter.prepared().next().unwrap().lookup(hash, key);
             let maybe = shard.tables.two.iter_hash(lookup.entry_hash());
             maybe.take_while(|entry| !entry.key.is(lookup.known.number, key)).count()
         });

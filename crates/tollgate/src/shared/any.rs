@@ -21,7 +21,7 @@ use crate::time::Timestamp;
 /// ```
 /// use tollgate::{Memory, shared::{AnyStore, InProcess, SharedLimiter}};
 /// let store = AnyStore::new(InProcess::new(Memory::new()));
-/// let limiter = SharedLimiter::on(&store, "", "10/second")?;
+/// let limiter = SharedLimiter::new(&store, "", "10/second")?;
 /// # Ok::<(), tollgate::Error>(())
 /// ```
 #[derive(Clone)]

@@ -9,9 +9,11 @@ use std::time::Duration;
 use super::denials::{Epoch, Question};
 use super::failure::{Fallback, OnFailure};
 use super::forget::{Call, ForgetAll};
+use super::limiter::decision;
 use super::owed::Owed;
 use super::{Ask, Mode, SharedStore, guard};
 use crate::algorithm::{AnyMachine, Op};
+use crate::decision::Decision;
 use crate::error::Error;
 use crate::key::{Key, KeyRef, ShortKey};
 use crate::limit::{Algorithm, Limit};
@@ -89,7 +91,24 @@ impl<S: SharedStore> Limits<S> {
     }
 
     /// Hits all limits or none.
+    #[inline]
     pub(crate) async fn hit<K: Key>(
+        &self,
+        terms: Terms,
+        key: &K,
+        cost: u64,
+    ) -> Result<Decision, Error> {
+        if let Some(outcome) = self.hit_now(terms, key, cost) {
+            return Ok(outcome.into());
+        }
+        // Apart: a future that may wait is large, and to make it takes longer than a hit on memory.
+        match self.prepared[..] {
+            [_] => self.hit_one(terms, key, cost).await.map(Decision::from),
+            _ => decision(self.hit_several(terms, key, cost).await?),
+        }
+    }
+
+    async fn hit_several<K: Key>(
         &self,
         terms: Terms,
         key: &K,
@@ -104,28 +123,7 @@ impl<S: SharedStore> Limits<S> {
         }
     }
 
-    /// [`hit`](Limits::hit) for a single limit.
-    #[inline]
-    pub(crate) async fn hit_one<K: Key>(
-        &self,
-        terms: Terms,
-        key: &K,
-        cost: u64,
-    ) -> Result<Outcome, Error> {
-        if let Some(decision) = self.hit_now(terms, key, cost) {
-            return Ok(decision);
-        }
-        self.hit_one_with_care(terms, key, cost).await
-    }
-
-    /// The rest of [`hit_one`](Limits::hit_one), apart from it: a future that may wait is large,
-    /// and to make it takes longer than a hit on memory.
-    async fn hit_one_with_care<K: Key>(
-        &self,
-        terms: Terms,
-        key: &K,
-        cost: u64,
-    ) -> Result<Outcome, Error> {
+    async fn hit_one<K: Key>(&self, terms: Terms, key: &K, cost: u64) -> Result<Outcome, Error> {
         let key = &ShortKey::of(key);
         let guard = self.store.guard();
         let sent = guard.now();
@@ -256,14 +254,13 @@ impl<S: SharedStore> Limits<S> {
         }
     }
 
-    /// The units in use in each limit, from the store alone: without it nobody knows them.
-    pub(crate) async fn usage<K: Key>(&self, terms: Terms, key: &K) -> Result<Vec<u64>, Error> {
+    /// How each limit stands, from the store alone: without it nobody knows how much is in use.
+    pub(crate) async fn usage<K: Key>(&self, terms: Terms, key: &K) -> Result<Vec<Outcome>, Error> {
         let key = &ShortKey::of(key);
-        let decisions = match self.at_once(terms, key, Op::Peek(1)) {
-            Some(decision) => vec![decision],
-            None => self.send(terms, key, |_| Op::Peek(1)).await?,
-        };
-        Ok(decisions.iter().map(Outcome::used).collect())
+        match self.at_once(terms, key, Op::Peek(1)) {
+            Some(outcome) => Ok(vec![outcome]),
+            None => self.send(terms, key, |_| Op::Peek(1)).await,
+        }
     }
 
     /// Gives back what was charged, where it was charged: one receipt for each limit.
@@ -361,7 +358,7 @@ fn counter(namespace: &str, limit: &Limit) -> u64 {
 }
 
 /// The decision of a single limit.
-pub(super) fn one<T: Copy>(decisions: &[T]) -> Result<T, Error> {
+fn one<T: Copy>(decisions: &[T]) -> Result<T, Error> {
     match decisions {
         [decision] => Ok(*decision),
         _ => Err(Error::store(format!("{} decisions instead of 1", decisions.len()), false)),

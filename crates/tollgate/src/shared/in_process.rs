@@ -32,7 +32,7 @@ use crate::time::Timestamp;
 /// # }
 /// # block_on(async {
 /// let store = InProcess::new(Memory::new());
-/// let limiter = SharedLimiter::on(&store, "", "1/hour")?;
+/// let limiter = SharedLimiter::new(&store, "", "1/hour")?;
 /// assert!(limiter.hit("alice").await?.allowed());
 /// assert!(!limiter.hit("alice").await?.allowed());
 /// # Ok::<(), tollgate::Error>(())

@@ -1,9 +1,9 @@
-//! What users hold: a shared store and a limit.
+//! Limiters on shared stores.
 
 use std::time::Duration;
 
 use super::SharedStore;
-use super::asking::{Limits, Terms, one};
+use super::asking::{Limits, Terms};
 use super::failure::OnFailure;
 use super::together::SharedItem;
 use crate::algorithm::Op;
@@ -11,11 +11,13 @@ use crate::decision::Decision;
 use crate::error::Error;
 use crate::key::Key;
 use crate::limit::Limit;
-use crate::outcome::Receipt;
+use crate::outcome::{Outcome, Receipt};
+use crate::policy::Policy;
 use crate::time::Timestamp;
 use crate::wait::Queue;
 
-/// A limit on a shared store: the calls of [`Limiter`](crate::Limiter) as futures that may fail.
+/// One limit or several on a shared store: the calls of [`Limiter`](crate::Limiter) as futures that
+/// may fail.
 ///
 /// Every call ends within its deadline. What is answered when the store is not is set by
 /// [`on_failure`](SharedLimiter::on_failure); unless told otherwise it is the error.
@@ -24,7 +26,7 @@ use crate::wait::Queue;
 #[derive(Clone, Debug)]
 pub struct SharedLimiter<S: SharedStore> {
     pub(super) limits: Limits<S>,
-    pub(super) limit: Limit,
+    policy: Policy,
     pub(super) queue: Queue,
 }
 
@@ -38,20 +40,20 @@ pub struct SharedCall<'a, S: SharedStore> {
 }
 
 impl<S: SharedStore> SharedLimiter<S> {
-    /// On a store, in a namespace: what `limiter_in` of the stores calls.
+    /// A limiter on a store, in a namespace: `limiter_in` of the stores calls it.
     ///
     /// # Errors
-    /// When the limit is not valid or the store cannot hold it.
+    /// When a limit is not valid or the store cannot hold it.
     ///
     /// See the example of [`InProcess`](super::InProcess).
-    pub fn on<L>(store: &S, namespace: &str, limit: L) -> Result<Self, Error>
+    pub fn new<P>(store: &S, namespace: &str, policy: P) -> Result<Self, Error>
     where
-        L: TryInto<Limit>,
-        Error: From<L::Error>,
+        P: TryInto<Policy>,
+        Error: From<P::Error>,
     {
-        let limit = limit.try_into()?;
-        let limits = Limits::new(store, namespace, std::slice::from_ref(&limit))?;
-        Ok(SharedLimiter { limits, limit, queue: Queue::default() })
+        let policy = policy.try_into()?;
+        let limits = Limits::new(store, namespace, policy.limits())?;
+        Ok(SharedLimiter { limits, policy, queue: Queue::default() })
     }
 
     /// What to answer when the store does not.
@@ -63,12 +65,12 @@ impl<S: SharedStore> SharedLimiter<S> {
     /// ```
     /// use tollgate::{Memory, shared::{InProcess, OnFailure, Share, SharedLimiter}};
     /// let store = InProcess::new(Memory::new());
-    /// let limiter = SharedLimiter::on(&store, "", "100/minute")?
+    /// let limiter = SharedLimiter::new(&store, "", "100/minute")?
     ///     .on_failure(OnFailure::Local(Share::one_of(4)?))?;
     /// # Ok::<(), tollgate::Error>(())
     /// ```
     pub fn on_failure(self, on_failure: OnFailure) -> Result<Self, Error> {
-        let limits = self.limits.on_failure(std::slice::from_ref(&self.limit), on_failure)?;
+        let limits = self.limits.on_failure(self.policy.limits(), on_failure)?;
         Ok(SharedLimiter { limits, ..self })
     }
 
@@ -78,7 +80,7 @@ impl<S: SharedStore> SharedLimiter<S> {
     /// use std::time::Duration;
     /// use tollgate::{Memory, shared::{InProcess, SharedLimiter}};
     /// let store = InProcess::new(Memory::new());
-    /// let limiter = SharedLimiter::on(&store, "", "100/minute")?.deadline(Duration::from_millis(20));
+    /// let limiter = SharedLimiter::new(&store, "", "100/minute")?.deadline(Duration::from_millis(20));
     /// # Ok::<(), tollgate::Error>(())
     /// ```
     #[must_use]
@@ -87,24 +89,38 @@ impl<S: SharedStore> SharedLimiter<S> {
         self
     }
 
-    /// The limit.
+    /// The limits as a policy.
     ///
     /// ```
     /// use tollgate::{Memory, shared::{InProcess, SharedLimiter}};
-    /// let limiter = SharedLimiter::on(&InProcess::new(Memory::new()), "", "5/minute")?;
-    /// assert_eq!(limiter.limit().quota(), 5);
+    /// let store = InProcess::new(Memory::new());
+    /// let limiter = SharedLimiter::new(&store, "", "5/second; 100/minute")?;
+    /// assert_eq!(limiter.policy().to_string(), "5/second; 100/minute");
     /// # Ok::<(), tollgate::Error>(())
     /// ```
     #[must_use]
-    pub fn limit(&self) -> &Limit {
-        &self.limit
+    pub fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// The limits, in the order of the outcomes.
+    ///
+    /// ```
+    /// use tollgate::{Memory, shared::{InProcess, SharedLimiter}};
+    /// let limiter = SharedLimiter::new(&InProcess::new(Memory::new()), "", "5/minute")?;
+    /// assert_eq!(limiter.limits()[0].quota(), 5);
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    #[must_use]
+    pub fn limits(&self) -> &[Limit] {
+        self.policy.limits()
     }
 
     /// The store.
     ///
     /// ```
     /// use tollgate::{Memory, shared::{InProcess, SharedLimiter, SharedStore}};
-    /// let limiter = SharedLimiter::on(&InProcess::new(Memory::new()), "", "5/minute")?;
+    /// let limiter = SharedLimiter::new(&InProcess::new(Memory::new()), "", "5/minute")?;
     /// assert_eq!(limiter.store().guard().stats().answered, 0);
     /// # Ok::<(), tollgate::Error>(())
     /// ```
@@ -118,7 +134,7 @@ impl<S: SharedStore> SharedLimiter<S> {
     /// ```
     /// # use tollgate::{Memory, shared::{InProcess, SharedLimiter}};
     /// # async fn example() -> Result<(), tollgate::Error> {
-    /// # let limiter = SharedLimiter::on(&InProcess::new(Memory::new()), "", "5/minute")?;
+    /// # let limiter = SharedLimiter::new(&InProcess::new(Memory::new()), "", "5/minute")?;
     /// let decision = limiter.within(std::time::Duration::from_millis(50)).hit("user:42").await?;
     /// # Ok(())
     /// # }
@@ -133,7 +149,7 @@ impl<S: SharedStore> SharedLimiter<S> {
     /// ```
     /// # use tollgate::{Memory, Timestamp, shared::{InProcess, SharedLimiter}};
     /// # async fn example() -> Result<(), tollgate::Error> {
-    /// # let limiter = SharedLimiter::on(&InProcess::new(Memory::new()), "", "5/minute")?;
+    /// # let limiter = SharedLimiter::new(&InProcess::new(Memory::new()), "", "5/minute")?;
     /// let decision = limiter.at(Timestamp::from_micros(1_000_000)).hit("user:42").await?;
     /// # Ok(())
     /// # }
@@ -152,7 +168,7 @@ impl<S: SharedStore> SharedLimiter<S> {
     /// # Errors
     /// When the store does not answer and the limiter has no rule for that.
     pub async fn hit<K: Key>(&self, key: K) -> Result<Decision, Error> {
-        self.limits.hit_one(self.limits.terms(), &key, 1).await.map(Decision::from)
+        self.limits.hit(self.limits.terms(), &key, 1).await
     }
 
     /// See [`Limiter::hit_n`](crate::Limiter::hit_n).
@@ -163,14 +179,14 @@ impl<S: SharedStore> SharedLimiter<S> {
         self.now().hit_n(key, cost).await
     }
 
-    /// [`hit_n`](SharedLimiter::hit_n) without a future, where nobody has to be waited for: a store
-    /// in this process. `None` says that nothing was asked.
+    /// [`hit_n`](SharedLimiter::hit_n) without a future, where the store of a single limit need not
+    /// wait: a store in this process. `None` says that nothing was asked.
     ///
     /// ```
     /// use tollgate::Memory;
     /// use tollgate::shared::{InProcess, SharedLimiter};
     ///
-    /// let limiter = SharedLimiter::on(&InProcess::new(Memory::new()), "", "1/hour")?;
+    /// let limiter = SharedLimiter::new(&InProcess::new(Memory::new()), "", "1/hour")?;
     /// let allowed = limiter.hit_now("alice", 1).map(|decision| decision.allowed());
     /// assert_eq!(allowed, Some(true));
     /// # Ok::<(), tollgate::Error>(())
@@ -279,8 +295,8 @@ impl<S: SharedStore> SharedLimiter<S> {
         self.now().usage(key).await
     }
 
-    /// See [`Limiter::hit_each`](crate::Limiter::hit_each): independent hits of cost 1, in one
-    /// call.
+    /// See [`Limiter::hit_each`](crate::Limiter::hit_each): independent hits of cost 1, in one call
+    /// of the store if there is one limit.
     ///
     /// # Errors
     /// As [`hit`](SharedLimiter::hit); some of the keys may have been charged.
@@ -307,13 +323,16 @@ impl<S: SharedStore> SharedLimiter<S> {
         super::guard::within(store, *deadline, store.check()).await
     }
 
-    /// This limit, a key and a cost, for [`hit_all_shared`](super::hit_all_shared).
+    /// This limiter, a key and a cost, for [`hit_all_shared`](super::hit_all_shared).
     ///
     /// See the example of [`hit_all_shared`](super::hit_all_shared).
     pub fn item<K: Key>(&self, key: K, cost: u64) -> SharedItem<'_, S> {
         SharedItem::new(&self.limits, key, cost)
     }
 }
+
+/// How often a take of several limits tries to be faster than other callers.
+const TAKE_ATTEMPTS: u32 = 16;
 
 impl<S: SharedStore> SharedCall<'_, S> {
     /// See [`SharedLimiter::hit`].
@@ -329,11 +348,11 @@ impl<S: SharedStore> SharedCall<'_, S> {
     /// # Errors
     /// As [`SharedLimiter::hit`].
     pub async fn hit_n<K: Key>(&self, key: K, cost: u64) -> Result<Decision, Error> {
-        self.limiter.limits.hit_one(self.terms, &key, cost).await.map(Decision::from)
+        self.limiter.limits.hit(self.terms, &key, cost).await
     }
 
     async fn each<K: Key>(&self, key: K, op: Op) -> Result<Decision, Error> {
-        one(&self.limiter.limits.each(self.terms, &key, op).await?).map(Decision::from)
+        decision(self.limiter.limits.each(self.terms, &key, op).await?)
     }
 
     /// See [`SharedLimiter::peek`].
@@ -357,7 +376,21 @@ impl<S: SharedStore> SharedCall<'_, S> {
     /// # Errors
     /// As [`SharedLimiter::hit`].
     pub async fn take<K: Key>(&self, key: K, cost: u64) -> Result<Decision, Error> {
-        self.each(key, Op::Take(cost)).await
+        if let [_] = self.limiter.limits() {
+            return self.each(key, Op::Take(cost)).await;
+        }
+        let mut attempts = 0;
+        loop {
+            let room = self.peek_n(&key, cost).await?;
+            let room = room.outcomes().iter().map(Outcome::remaining).min();
+            let granted = room.unwrap_or_default().min(cost);
+            let decision = self.hit_n(&key, granted.max(cost.min(1))).await?;
+            attempts += 1;
+            // Denied although there was room: another caller was faster.
+            if decision.allowed() || granted == 0 || attempts == TAKE_ATTEMPTS {
+                return Ok(decision);
+            }
+        }
     }
 
     /// See [`SharedLimiter::charge`].
@@ -399,7 +432,7 @@ impl<S: SharedStore> SharedCall<'_, S> {
         key: K,
         receipts: &[Receipt],
     ) -> Result<Decision, Error> {
-        one(&self.limiter.limits.refund(self.terms, &key, receipts).await?).map(Decision::from)
+        decision(self.limiter.limits.refund(self.terms, &key, receipts).await?)
     }
 
     /// See [`SharedLimiter::refund_n`].
@@ -431,7 +464,7 @@ impl<S: SharedStore> SharedCall<'_, S> {
     /// # Errors
     /// As [`SharedLimiter::usage`].
     pub async fn usage<K: Key>(&self, key: K) -> Result<u64, Error> {
-        one(&self.limiter.limits.usage(self.terms, &key).await?)
+        Ok(decision(self.limiter.limits.usage(self.terms, &key).await?)?.used())
     }
 
     /// See [`SharedLimiter::hit_each`].
@@ -439,7 +472,19 @@ impl<S: SharedStore> SharedCall<'_, S> {
     /// # Errors
     /// As [`SharedLimiter::hit_each`].
     pub async fn hit_each<K: Key>(&self, keys: &[K]) -> Result<Vec<Decision>, Error> {
-        let outcomes = self.limiter.limits.hit_each(self.terms, keys).await?;
-        Ok(outcomes.into_iter().map(Decision::from).collect())
+        if let [_] = self.limiter.limits() {
+            let outcomes = self.limiter.limits.hit_each(self.terms, keys).await?;
+            return Ok(outcomes.into_iter().map(Decision::from).collect());
+        }
+        let mut decisions = Vec::with_capacity(keys.len());
+        for key in keys {
+            decisions.push(self.hit(key).await?);
+        }
+        Ok(decisions)
     }
+}
+
+/// The decision of a store on all limits of a limiter.
+pub(super) fn decision(outcomes: Vec<Outcome>) -> Result<Decision, Error> {
+    Decision::from_outcomes(outcomes).ok_or_else(|| Error::store("no outcome of any limit", false))
 }

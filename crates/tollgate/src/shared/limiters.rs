@@ -1,7 +1,7 @@
 //! The ways from a store to a limiter.
 
-/// Gives a [`SharedStore`](crate::shared::SharedStore) `limiter`, `limiter_in`, `policy_limiter`
-/// and `policy_limiter_in` of its own, so that its users need not import the trait: for stores.
+/// Gives a [`SharedStore`](crate::shared::SharedStore) `limiter` and `limiter_in` of its own,
+/// so that its users need not import the trait: for stores.
 ///
 /// ```
 /// # use tollgate::shared::InProcess;
@@ -33,16 +33,17 @@
 macro_rules! limiters {
     ($store:ident$(<$parameter:ident: $bound:path>)?) => {
         impl$(<$parameter: $bound>)? $store$(<$parameter>)? {
-            /// A limiter on this store: for a [`Limit`]($crate::Limit), its builder, or its text.
+            /// A limiter on this store: for a [`Limit`]($crate::Limit) or a
+            /// [`Policy`]($crate::Policy), a builder, a text, or a list of limits.
             ///
             /// # Errors
-            /// When the limit is not valid, or the store cannot hold it.
-            pub fn limiter<L>(&self, limit: L) -> Result<$crate::shared::SharedLimiter<Self>, $crate::Error>
+            /// When a limit is not valid, or the store cannot hold it.
+            pub fn limiter<P>(&self, policy: P) -> Result<$crate::shared::SharedLimiter<Self>, $crate::Error>
             where
-                L: TryInto<$crate::Limit>,
-                $crate::Error: From<L::Error>,
+                P: TryInto<$crate::Policy>,
+                $crate::Error: From<P::Error>,
             {
-                self.limiter_in("", limit)
+                self.limiter_in("", policy)
             }
 
             /// A limiter in a namespace: the same limit and key in another namespace is another
@@ -50,47 +51,16 @@ macro_rules! limiters {
             ///
             /// # Errors
             /// As [`limiter`](Self::limiter).
-            pub fn limiter_in<L>(
+            pub fn limiter_in<P>(
                 &self,
                 namespace: &str,
-                limit: L,
+                policy: P,
             ) -> Result<$crate::shared::SharedLimiter<Self>, $crate::Error>
             where
-                L: TryInto<$crate::Limit>,
-                $crate::Error: From<L::Error>,
-            {
-                $crate::shared::SharedLimiter::on(self, namespace, limit)
-            }
-
-            /// A limiter for several limits on one key.
-            ///
-            /// # Errors
-            /// When the policy is not valid, or the store cannot hold it.
-            pub fn policy_limiter<P>(
-                &self,
-                policy: P,
-            ) -> Result<$crate::shared::SharedPolicyLimiter<Self>, $crate::Error>
-            where
                 P: TryInto<$crate::Policy>,
                 $crate::Error: From<P::Error>,
             {
-                self.policy_limiter_in("", policy)
-            }
-
-            /// A limiter for several limits on one key, in a namespace.
-            ///
-            /// # Errors
-            /// As [`policy_limiter`](Self::policy_limiter).
-            pub fn policy_limiter_in<P>(
-                &self,
-                namespace: &str,
-                policy: P,
-            ) -> Result<$crate::shared::SharedPolicyLimiter<Self>, $crate::Error>
-            where
-                P: TryInto<$crate::Policy>,
-                $crate::Error: From<P::Error>,
-            {
-                $crate::shared::SharedPolicyLimiter::on(self, namespace, policy)
+                $crate::shared::SharedLimiter::new(self, namespace, policy)
             }
         }
     };

@@ -1,7 +1,6 @@
 //! Stores that wait: on another process, on a network.
 //!
-//! [`SharedStore`] is the contract, [`SharedLimiter`] and [`SharedPolicyLimiter`] are what users
-//! hold. What happens when the store does not answer is decided here, in one place for all stores:
+//! [`SharedStore`] is the contract, users hold [`SharedLimiter`]s. What happens when the store does not answer is decided here, in one place for all stores:
 //! [`OnFailure`], deadlines and breakers ([`Guard`]).
 
 mod any;
@@ -19,7 +18,6 @@ mod load;
 mod many;
 mod owed;
 mod place;
-mod policy_limiter;
 mod rescue;
 mod stats;
 mod together;
@@ -34,7 +32,6 @@ pub use guard::{Guard, GuardBuilder};
 pub use in_process::InProcess;
 pub use limiter::{SharedCall, SharedLimiter};
 pub use place::Place;
-pub use policy_limiter::{SharedPolicyCall, SharedPolicyLimiter};
 pub use stats::Stats;
 pub use together::{SharedItem, hit_all_shared, refund_all_shared};
 pub use try_write::try_write;

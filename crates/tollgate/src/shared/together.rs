@@ -44,8 +44,8 @@ impl<'a, S: SharedStore> SharedItem<'a, S> {
 ///
 /// # async fn example() -> Result<(), tollgate::Error> {
 /// let store = InProcess::new(Memory::new());
-/// let accounts = SharedLimiter::on(&store, "", "2/hour")?;
-/// let addresses = SharedLimiter::on(&store, "", "1/second")?;
+/// let accounts = SharedLimiter::new(&store, "", "2/hour")?;
+/// let addresses = SharedLimiter::new(&store, "", "1/second")?;
 /// let both = [accounts.item("alice", 1), addresses.item("192.0.2.1", 1)];
 /// assert!(hit_all_shared(&both, None).await?.allowed());
 /// assert!(!hit_all_shared(&both, None).await?.allowed());
@@ -127,7 +127,7 @@ async fn settle<S: SharedStore>(
 /// use tollgate::shared::{InProcess, SharedLimiter, hit_all_shared, refund_all_shared};
 ///
 /// # async fn example() -> Result<(), tollgate::Error> {
-/// let limiter = SharedLimiter::on(&InProcess::new(Memory::new()), "", "9/hour")?;
+/// let limiter = SharedLimiter::new(&InProcess::new(Memory::new()), "", "9/hour")?;
 /// let items = [limiter.item("alice", 1), limiter.item("bob", 2)];
 /// let decision = hit_all_shared(&items, None).await?;
 /// refund_all_shared(&items, &decision, None).await?;

@@ -11,7 +11,7 @@ use super::{SharedLimiter, SharedStore};
 use crate::decision::Decision;
 use crate::error::Error;
 use crate::key::{Key, OwnedKey};
-use crate::outcome::{Outcome, Receipt};
+use crate::outcome::Receipt;
 use crate::time::Timestamp;
 use crate::wait::{Asked, Waiting};
 
@@ -30,7 +30,7 @@ impl<S: SharedStore> SharedLimiter<S> {
     /// use std::time::Duration;
     /// use tollgate::{Memory, shared::{InProcess, SharedLimiter}};
     /// # async fn example() -> Result<(), tollgate::Error> {
-    /// let limiter = SharedLimiter::on(&InProcess::new(Memory::new()), "", "10/second")?;
+    /// let limiter = SharedLimiter::new(&InProcess::new(Memory::new()), "", "10/second")?;
     /// let decision = limiter.wait("user:42", 1, Duration::from_secs(1)).await?;
     /// # Ok(())
     /// # }
@@ -41,8 +41,7 @@ impl<S: SharedStore> SharedLimiter<S> {
         cost: u64,
         timeout: Duration,
     ) -> Result<Decision, Error> {
-        let limits = std::slice::from_ref(&self.limit);
-        let waiting = Waiting { limiter: self, limits, queue: &self.queue };
+        let waiting = Waiting { limiter: self, limits: self.limits(), queue: &self.queue };
         let sleep = |span| self.limits.store.sleep(span);
         waiting.wait(OwnedKey::new(&key), cost, timeout, sleep).await
     }
@@ -57,7 +56,7 @@ impl<S: SharedStore> Asked for SharedLimiter<S> {
     }
 
     async fn hit(&self, key: &OwnedKey, cost: u64) -> Result<Decision, Error> {
-        InFlight::new(self.limits.clone(), key.clone(), cost).await.map(Decision::from)
+        InFlight::new(self.limits.clone(), key.clone(), cost).await
     }
 
     async fn peek(&self, key: &OwnedKey, cost: u64) -> Result<Decision, Error> {
@@ -65,7 +64,7 @@ impl<S: SharedStore> Asked for SharedLimiter<S> {
     }
 }
 
-type Call = Pin<Box<dyn Future<Output = Result<Outcome, Error>> + Send>>;
+type Call = Pin<Box<dyn Future<Output = Result<Decision, Error>> + Send>>;
 
 /// A hit that is taken back when nobody waits for it any more.
 struct InFlight<S: SharedStore> {
@@ -77,14 +76,13 @@ struct InFlight<S: SharedStore> {
 impl<S: SharedStore> InFlight<S> {
     fn new(limits: Limits<S>, key: OwnedKey, cost: u64) -> Self {
         let (asked, asked_key) = (limits.clone(), key.clone());
-        let call: Call =
-            Box::pin(async move { asked.hit_one(asked.terms(), &asked_key, cost).await });
+        let call: Call = Box::pin(async move { asked.hit(asked.terms(), &asked_key, cost).await });
         InFlight { limits, key, call: Some(call) }
     }
 }
 
 impl<S: SharedStore> Future for InFlight<S> {
-    type Output = Result<Outcome, Error>;
+    type Output = Result<Decision, Error>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let Some(call) = &mut self.call else { return Poll::Pending };
@@ -104,8 +102,8 @@ impl<S: SharedStore> Drop for InFlight<S> {
             if let Ok(decision) = call.await
                 && decision.charged() > 0
             {
-                let receipt: Receipt = decision.receipt();
-                if let Err(error) = limits.refund(limits.terms(), &key, &[receipt]).await {
+                let receipts: Vec<Receipt> = decision.receipts().collect();
+                if let Err(error) = limits.refund(limits.terms(), &key, &receipts).await {
                     tracing::warn!(%error, "what a dropped wait charged could not be given back");
                 }
             }

@@ -3,32 +3,32 @@
 use std::future::ready;
 use std::time::Duration;
 
-use tollgate::shared::{InProcess, SharedLimiter, SharedPolicyLimiter};
+use tollgate::shared::{InProcess, SharedLimiter};
 use tollgate::shared::{hit_all_shared, refund_all_shared};
-use tollgate::{Direct, ManualClock, Memory, Timestamp, hit_all, refund_all};
+use tollgate::{Decision, Direct, ManualClock, Memory, Outcome, Timestamp, hit_all, refund_all};
 
 const START: Timestamp = Timestamp::from_micros(1_790_000_000_000_000);
 const SECOND: Duration = Duration::from_secs(1);
 
 #[test]
 fn a_policy_at_a_given_time_answers_as_of_that_time() {
-    let policy = Memory::new().policy_limiter("2/second fixed-window; 3/hour").expect("a policy");
+    let policy = Memory::new().limiter("2/second fixed-window; 3/hour").expect("a policy");
     let (first, later) = (policy.at(START), policy.at(START + SECOND));
     assert!(first.hit_n("a", 2).allowed());
     assert!(!first.peek("a").allowed());
     assert!(later.hit("a").allowed());
-    assert_eq!(later.usage("a").collect::<Vec<_>>(), [1, 3]);
+    assert_eq!(used(&later.peek("a")), [1, 3]);
     assert!(!later.hit("a").allowed());
     later.set("a", 0);
     later.charge("a", 2);
     later.refund_n("a", 1);
-    assert_eq!(later.usage("a").collect::<Vec<_>>(), [1, 1]);
+    assert_eq!(used(&later.peek("a")), [1, 1]);
     assert!(later.reset("a"));
 }
 
 #[test]
 fn a_policy_takes_what_fits_all_of_its_limits() {
-    let policy = Memory::new().policy_limiter("5/hour; 9/day").expect("a policy");
+    let policy = Memory::new().limiter("5/hour; 9/day").expect("a policy");
     let take = |cost| {
         let taken = policy.at(START).take("a", cost);
         (taken.allowed(), taken.receipts().map(|receipt| receipt.units).collect::<Vec<_>>())
@@ -43,7 +43,7 @@ fn a_policy_takes_what_fits_all_of_its_limits() {
 
 #[test]
 fn many_threads_take_no_more_than_the_policy_has() {
-    let policy = Memory::new().policy_limiter("1000/hour; 700/day").expect("a policy");
+    let policy = Memory::new().limiter("1000/hour; 700/day").expect("a policy");
     let (policy, now) = (&policy, START);
     let take_all = move || {
         let mut taken = 0;
@@ -79,7 +79,7 @@ fn a_policy_and_a_limit_without_keys_wait_for_their_turn() {
         ready(())
     };
     let store = Memory::builder().clock(clock.clone()).build();
-    let policy = store.policy_limiter("1/second; 2/minute burst=2").expect("a policy");
+    let policy = store.limiter("1/second; 2/minute burst=2").expect("a policy");
     let direct = Direct::with_clock("1/second", clock.clone()).expect("a limit");
     let elapsed = |since: Timestamp| tollgate::Clock::now(&clock).since(since);
 
@@ -99,7 +99,7 @@ fn a_policy_and_a_limit_without_keys_wait_for_their_turn() {
 fn several_keys_have_a_headline_and_can_be_refunded() {
     let store = Memory::new();
     let accounts = store.limiter("5/hour").expect("a limit");
-    let addresses = store.policy_limiter("3/hour; 9/day").expect("a policy");
+    let addresses = store.limiter("3/hour; 9/day").expect("a policy");
     let items = [accounts.item("alice", 2), addresses.item("192.0.2.1", 3)];
     let both = hit_all(&items).expect("sensible");
     assert_eq!((both.headline_index(), both.headline().limit()), (1, 3));
@@ -110,7 +110,7 @@ fn several_keys_have_a_headline_and_can_be_refunded() {
     assert_eq!(accounts.usage("alice"), 2, "a denial has charged nothing");
     assert!(refund_all(&items, &both).expect("the same items").allowed());
     assert_eq!(accounts.usage("alice"), 0);
-    assert_eq!(addresses.usage("192.0.2.1").collect::<Vec<_>>(), [0, 0]);
+    assert_eq!(used(&addresses.peek("192.0.2.1")), [0, 0]);
     let error = refund_all(&items[..1], &both).expect_err("other items");
     assert_eq!(error.to_string(), "a decision on 3 limits: these items have 1");
 }
@@ -118,13 +118,18 @@ fn several_keys_have_a_headline_and_can_be_refunded() {
 #[test]
 fn several_keys_of_a_shared_store_can_be_refunded() {
     let store = InProcess::new(Memory::new());
-    let accounts = SharedLimiter::on(&store, "", "5/hour").expect("a limit");
-    let addresses = SharedPolicyLimiter::on(&store, "", "3/hour; 9/day").expect("a policy");
+    let accounts = SharedLimiter::new(&store, "", "5/hour").expect("a limit");
+    let addresses = SharedLimiter::new(&store, "", "3/hour; 9/day").expect("a policy");
     let items = [accounts.item("alice", 2), addresses.item("192.0.2.1", 3)];
     let both = ready_now(hit_all_shared(&items, None)).expect("an answer");
     assert!(both.allowed());
     ready_now(refund_all_shared(&items, &both, None)).expect("an answer");
     assert_eq!(ready_now(accounts.usage("alice")).expect("an answer"), 0);
-    assert_eq!(ready_now(addresses.usage("192.0.2.1")).expect("an answer"), [0, 0]);
+    assert_eq!(used(&ready_now(addresses.peek("192.0.2.1")).expect("an answer")), [0, 0]);
     assert!(ready_now(refund_all_shared(&items[1..], &both, None)).is_err());
+}
+
+/// Units in use, of each limit.
+fn used(decision: &Decision) -> Vec<u64> {
+    decision.outcomes().iter().map(Outcome::used).collect()
 }

@@ -5,8 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate::{
-    Algorithm, Atomic, Clock, ErrorKind, Key, Limit, Limiter, ManualClock, Memory, PolicyLimiter,
-    Store, Timestamp,
+    Algorithm, Atomic, Clock, ErrorKind, Key, Limit, Limiter, ManualClock, Memory, Store, Timestamp,
 };
 
 mod allocation;
@@ -154,17 +153,17 @@ pub(crate) fn store<S: Subject>() -> (S, ManualClock) {
 }
 
 pub(crate) fn limiter<S: Subject>(store: &S, text: &str) -> Limiter<S> {
-    Limiter::on(store, "", text).unwrap_or_else(|error| panic!("{text}: {error}"))
+    Limiter::new(store, "", text).unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
-pub(crate) fn policy<S: Subject>(store: &S, text: &str) -> PolicyLimiter<S> {
-    PolicyLimiter::on(store, "", text).unwrap_or_else(|error| panic!("{text}: {error}"))
+pub(crate) fn policy<S: Subject>(store: &S, text: &str) -> Limiter<S> {
+    Limiter::new(store, "", text).unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
 /// One limiter for each algorithm that the store holds, all with this quota and period.
 pub(crate) fn limiters<S: Subject>(store: &S, quota: u64, period: Duration) -> Vec<Limiter<S>> {
     let limit = |algorithm| Limit::new(quota, period).algorithm(algorithm);
-    let all = Algorithm::ALL.map(|algorithm| Limiter::on(store, "", limit(algorithm)));
+    let all = Algorithm::ALL.map(|algorithm| Limiter::new(store, "", limit(algorithm)));
     all.into_iter().filter_map(supported).collect()
 }
 
@@ -290,12 +289,10 @@ fn public_types_can_be_sent_and_shared() {
     shared::<tollgate::Direct>();
     shared::<Limiter<Memory>>();
     shared::<Limiter<Atomic>>();
-    shared::<PolicyLimiter<Memory>>();
     shared::<tollgate::At<'_, Memory>>();
     shared::<tollgate::Item<'_, Memory>>();
     shared::<tollgate::Decision>();
     shared::<tollgate::Outcome>();
-    shared::<tollgate::Decision>();
     shared::<tollgate::Receipt>();
     shared::<tollgate::Source>();
     shared::<tollgate::Error>();

@@ -376,21 +376,21 @@ fn limits_and_policies_are_taken_as_text_and_as_values_owned_and_borrowed() {
         store.limiter(limit.clone()),
         store.limiter(Limit::per_second(5)),
     ] {
-        assert_eq!(limiter.unwrap().limit(), &limit);
+        assert_eq!(limiter.unwrap().limits()[0], limit);
     }
     let (texts, policy) =
         (String::from("5/second; 9/day"), "5/second; 9/day".parse::<Policy>().unwrap());
     for limiter in [
-        store.policy_limiter(&texts),
-        store.policy_limiter(texts.clone()),
-        store.policy_limiter(&policy),
-        store.policy_limiter(["5/second", "9/day"]),
-        store.policy_limiter([limit.clone(), "9/day".parse().unwrap()]),
-        store.policy_limiter(vec![Limit::per_second(5), Limit::per_day(9)]),
-        store.policy_limiter(vec![String::from("5/second"), String::from("9/day")]),
+        store.limiter(&texts),
+        store.limiter(texts.clone()),
+        store.limiter(&policy),
+        store.limiter(["5/second", "9/day"]),
+        store.limiter([limit.clone(), "9/day".parse().unwrap()]),
+        store.limiter(vec![Limit::per_second(5), Limit::per_day(9)]),
+        store.limiter(vec![String::from("5/second"), String::from("9/day")]),
     ] {
         assert_eq!(limiter.unwrap().policy(), &policy);
     }
     let none: [&str; 0] = [];
-    assert!(store.policy_limiter(none).is_err());
+    assert!(store.limiter(none).is_err());
 }

@@ -85,8 +85,8 @@ fn a_free_key_does_not_wait<S: Subject>() {
     let (store, clock) = store::<S>();
     for limited in limiters(&store, 5, HOUR) {
         let decision = wait_through(&limited, &clock, 3, Duration::ZERO);
-        assert_eq!((decision.allowed(), decision.charged()), (true, 3), "{}", limited.limit());
-        assert_eq!((limited.usage("key"), clock.now()), (3, START), "{}", limited.limit());
+        assert_eq!((decision.allowed(), decision.charged()), (true, 3), "{}", limited.limits()[0]);
+        assert_eq!((limited.usage("key"), clock.now()), (3, START), "{}", limited.limits()[0]);
     }
 }
 
@@ -98,8 +98,8 @@ fn a_wait_ends_exactly_when_its_cost_fits<S: Subject>() {
         // A denied attempt pushes an elastic window, to the end that the wait speaks of.
         let fits_at = START + limited.hit_n("key", 3).retry_after().expect("it fits");
         let decision = wait_through(&limited, &clock, 3, 3 * HOUR);
-        assert_eq!((decision.allowed(), decision.charged()), (true, 3), "{}", limited.limit());
-        assert_eq!(clock.now(), fits_at, "{}", limited.limit());
+        assert_eq!((decision.allowed(), decision.charged()), (true, 3), "{}", limited.limits()[0]);
+        assert_eq!(clock.now(), fits_at, "{}", limited.limits()[0]);
     }
 }
 
@@ -110,15 +110,15 @@ fn a_wait_beyond_the_deadline_is_denied_at_once<S: Subject>() {
         assert!(limited.hit_n("key", 5).allowed());
         let needed = limited.hit("key").retry_after().expect("it fits");
         let short = wait_through(&limited, &clock, 1, needed - Duration::from_micros(1));
-        assert_eq!((short.allowed(), short.charged()), (false, 0), "{}", limited.limit());
+        assert_eq!((short.allowed(), short.charged()), (false, 0), "{}", limited.limits()[0]);
         assert_eq!(
             (short.retry_after(), clock.now()),
             (Some(needed), START),
             "{}",
-            limited.limit()
+            limited.limits()[0]
         );
         let enough = wait_through(&limited, &clock, 1, needed);
-        assert!(enough.allowed(), "{}", limited.limit());
+        assert!(enough.allowed(), "{}", limited.limits()[0]);
     }
 }
 
@@ -127,7 +127,7 @@ fn a_cost_that_never_fits_returns_at_once<S: Subject>() {
     for limited in limiters(&store, 5, HOUR) {
         let decision = wait_through(&limited, &clock, 6, Duration::MAX);
         assert_eq!((decision.allowed(), decision.retry_after()), (false, None));
-        assert_eq!((limited.usage("key"), clock.now()), (0, START), "{}", limited.limit());
+        assert_eq!((limited.usage("key"), clock.now()), (0, START), "{}", limited.limits()[0]);
     }
 }
 
@@ -261,8 +261,8 @@ fn an_early_wake_up_sleeps_again<S: Subject>() {
         };
         let future = Box::pin(limited.wait("key", 1, 3 * HOUR, sleep));
         let decision = Waiter { future, bell: Arc::default() }.poll().expect("no sleep is pending");
-        assert!(decision.allowed(), "{}", limited.limit());
-        assert_eq!(clock.now(), START + wait, "{}", limited.limit());
+        assert!(decision.allowed(), "{}", limited.limits()[0]);
+        assert_eq!(clock.now(), START + wait, "{}", limited.limits()[0]);
     }
 }
 

@@ -61,7 +61,7 @@ fn what_a_full_server_refuses_is_not_half_charged() {
         for algorithm in Algorithm::ALL {
             let texts: [String; 3] =
                 std::array::from_fn(|n| format!("{}/365 days {algorithm}", n + 5));
-            let policy = store.policy_limiter(&texts.join("; ")[..]).unwrap();
+            let policy = store.limiter(&texts.join("; ")[..]).unwrap();
             let limits = texts.each_ref().map(|text| limiter(&store, text));
             assert!(policy.hit("known").await.unwrap().allowed());
             fill(&server);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use tollgate::shared::SharedPolicyLimiter;
+use tollgate::shared::SharedLimiter;
 use tollgate::{Algorithm, Error, Tagged};
 use tollgate_redis::Redis;
 
@@ -18,9 +18,9 @@ fn limits() -> Vec<String> {
 }
 
 /// A policy of three of them.
-fn policy(store: &Redis) -> SharedPolicyLimiter<Redis> {
+fn policy(store: &Redis) -> SharedLimiter<Redis> {
     let text = "5/365 days; 6/365 days moving-window; 7/365 days fixed-window-per-key";
-    store.policy_limiter(text).unwrap().deadline(LONG)
+    store.limiter(text).unwrap().deadline(LONG)
 }
 
 /// The slot of a tag and the node that has it.
@@ -119,7 +119,8 @@ fn policies_on_new_subjects_are_decided_while_their_slot_moves() {
         cluster.end_move(slot, home, away);
         for subject in ["before", "new", "newer"] {
             assert_eq!(hits(subject).await, 0);
-            let used = policy.usage(Tagged("tag", subject)).await.unwrap();
+            let decision = policy.peek(Tagged("tag", subject)).await.unwrap();
+            let used: Vec<u64> = decision.outcomes().iter().map(tollgate::Outcome::used).collect();
             assert_eq!(used, [QUOTA, QUOTA, QUOTA], "{subject}");
         }
         assert_eq!(hits("last").await, QUOTA);
@@ -181,7 +182,8 @@ fn policies_on_a_slot_that_moves_are_never_charged_in_part() {
         for subject in 0..SUBJECTS {
             let key = Tagged("tag", subject);
             let mut passed = passed[subject as usize];
-            let used = policy.usage(key).await.unwrap();
+            let decision = policy.peek(key).await.unwrap();
+            let used: Vec<u64> = decision.outcomes().iter().map(tollgate::Outcome::used).collect();
             assert_eq!(used, [passed; 3], "{subject}: what passed is what is in use");
             for _ in 0..QUOTA {
                 passed += u64::from(policy.hit(key).await.unwrap().allowed());

@@ -74,7 +74,7 @@ fn a_reset_removes_what_is_no_state() {
             }
         }
         // In a policy the other limits are reset with it.
-        let policy = store.policy_limiter("5/365 days; 6/365 days").unwrap();
+        let policy = store.limiter("5/365 days; 6/365 days").unwrap();
         assert!(policy.hit("both").await.unwrap().allowed());
         server.ok(&["SET", &key_of(&store, "6/365 days", "both"), "what is this"]);
         assert!(policy.reset("both").await.unwrap());
@@ -113,7 +113,7 @@ fn a_group_with_a_spoiled_key_charges_none_of_the_others() {
         for algorithm in Algorithm::ALL {
             let texts: [String; 3] =
                 std::array::from_fn(|n| format!("{}/365 days {algorithm}", n + 5));
-            let policy = store.policy_limiter(&texts.join("; ")[..]).unwrap();
+            let policy = store.limiter(&texts.join("; ")[..]).unwrap();
             let limits = texts.each_ref().map(|text| limiter(&store, text));
             for spoiled in 0..3 {
                 let subject = format!("{algorithm}{spoiled}");
@@ -143,7 +143,7 @@ fn spoiled_keys_follow_the_rule_of_the_limiter_and_open_no_breaker() {
         let server = Server::start(&[]);
         let store = hasty(server.url()).await;
         let rules = Rules::on(&store);
-        let text = rules.error.limit().to_string();
+        let text = rules.error.limits()[0].to_string();
         wrong_type(&server, &key_of(&store, &text, "spoiled"), Algorithm::Gcra);
         rules.hold_without_the_store("spoiled").await;
         for _ in 0..50 {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate::shared::{SharedLimiter, SharedPolicyLimiter, SharedStore};
+use tollgate::shared::{SharedLimiter, SharedStore};
 use tollgate::{Decision, Key as _, Outcome, Source};
 
 use super::failing::{Failing, Mood};
@@ -189,7 +189,7 @@ fn a_raised_quota_is_not_bound_by_the_denials_of_the_old_one() {
 #[test]
 fn a_policy_is_remembered_as_a_whole() {
     let store = Failing::new();
-    let policy = SharedPolicyLimiter::on(&store, "", "2/minute; 5/hour").unwrap();
+    let policy = SharedLimiter::new(&store, "", "2/minute; 5/hour").unwrap();
     assert!(store.run(policy.hit_n("a", 2)).unwrap().allowed());
     assert!(!store.run(policy.hit("a")).unwrap().allowed());
     let calls = store.calls();
@@ -201,7 +201,7 @@ fn a_policy_is_remembered_as_a_whole() {
         assert_eq!(remembered.source(), Source::DenialCache);
         assert_eq!(fields(remembered), fields(asked));
     }
-    let mixed = SharedPolicyLimiter::on(&store, "", "1/minute; 5/hour elastic-window").unwrap();
+    let mixed = SharedLimiter::new(&store, "", "1/minute; 5/hour elastic-window").unwrap();
     let calls = store.calls();
     for _ in 0..4 {
         let _ = store.run(mixed.hit("a")).unwrap();
@@ -236,7 +236,7 @@ fn a_reset_by_another_process_is_seen_after_two_seconds() {
     let limiter = store.limiter("1/hour");
     assert!(store.run(limiter.hit("a")).unwrap().allowed());
     assert!(!store.run(limiter.hit("a")).unwrap().allowed());
-    let elsewhere = SharedLimiter::on(store.directly(), "", "1/hour").unwrap();
+    let elsewhere = SharedLimiter::new(store.directly(), "", "1/hour").unwrap();
     assert!(store.run(elsewhere.reset("a")).unwrap());
     store.clock.advance(2 * SECOND - Duration::from_micros(1));
     assert_eq!(store.run(limiter.hit("a")).unwrap().source(), Source::DenialCache);

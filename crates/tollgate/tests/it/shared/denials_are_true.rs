@@ -7,7 +7,7 @@ use std::time::Duration;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
-use tollgate::shared::{InProcess, SharedItem, SharedLimiter, SharedPolicyLimiter, hit_all_shared};
+use tollgate::shared::{InProcess, SharedItem, SharedLimiter, hit_all_shared};
 use tollgate::{Algorithm, Decision, Error, ManualClock, Memory, Outcome, Source};
 
 use super::failing::{Failing, Mood};
@@ -50,7 +50,7 @@ fn any_call() -> impl Strategy<Value = Call> {
 /// A limiter behind the guard that remembers denials, and the same one past it.
 enum Subject {
     One(SharedLimiter<Failing>, SharedLimiter<Direct>),
-    Several(SharedPolicyLimiter<Failing>, SharedPolicyLimiter<Direct>),
+    Several(SharedLimiter<Failing>, SharedLimiter<Direct>),
 }
 
 type Direct = InProcess<Memory<ManualClock>>;
@@ -69,17 +69,13 @@ macro_rules! call {
 
 impl Subject {
     fn one(store: &Failing, limit: &str) -> Subject {
-        let direct = SharedLimiter::on(store.directly(), "", limit).expect("the store answers");
+        let direct = SharedLimiter::new(store.directly(), "", limit).expect("the store answers");
         Subject::One(store.limiter(limit), direct)
     }
 
     fn several(store: &Failing, policy: &str) -> Subject {
-        let direct =
-            SharedPolicyLimiter::on(store.directly(), "", policy).expect("the store answers");
-        Subject::Several(
-            SharedPolicyLimiter::on(store, "", policy).expect("the store answers"),
-            direct,
-        )
+        let direct = SharedLimiter::new(store.directly(), "", policy).expect("the store answers");
+        Subject::Several(SharedLimiter::new(store, "", policy).expect("the store answers"), direct)
     }
 
     fn item<'a>(&'a self, key: &'a str, cost: u64) -> SharedItem<'a, Failing> {

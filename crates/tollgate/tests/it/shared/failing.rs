@@ -76,7 +76,7 @@ impl Failing {
     }
 
     pub(crate) fn limiter(&self, limit: &str) -> SharedLimiter<Failing> {
-        SharedLimiter::on(self, "", limit).unwrap_or_else(|error| panic!("{limit}: {error}"))
+        SharedLimiter::new(self, "", limit).unwrap_or_else(|error| panic!("{limit}: {error}"))
     }
 
     /// The same counters without a guard that remembers anything: another process, or the truth.

@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate::shared::{
-    OnFailure, Share, SharedLimiter, SharedPolicyLimiter, SharedStore, hit_all_shared,
-};
+use tollgate::shared::{OnFailure, Share, SharedLimiter, SharedStore, hit_all_shared};
 use tollgate::{ErrorKind, Source};
 
 use super::failing::{Failing, Mood, PAUSE};
@@ -63,7 +61,7 @@ fn closed_lets_nothing_pass_and_says_when_it_asks_again() {
 fn closed_says_how_long_the_breaker_stays_open() {
     let store = Failing::new();
     let limiter = failing(&store, "3/second", OnFailure::Closed);
-    let policy = SharedPolicyLimiter::on(&store, "", "3/second; 9/minute").unwrap();
+    let policy = SharedLimiter::new(&store, "", "3/second; 9/minute").unwrap();
     let policy = policy.on_failure(OnFailure::Closed).unwrap();
     store.is_now(Mood::Away);
     // Failures over a span of time open the breaker; each probe that fails doubles its pause.
@@ -96,7 +94,7 @@ fn usage_is_an_error_without_the_store_whatever_the_rule() {
     let store = Failing::new();
     for rule in [OnFailure::Error, OnFailure::Open, OnFailure::Closed, local(2)] {
         let limiter = failing(&store, "3/second", rule);
-        let policy = SharedPolicyLimiter::on(&store, "", "3/second; 9/minute").unwrap();
+        let policy = SharedLimiter::new(&store, "", "3/second; 9/minute").unwrap();
         let policy = policy.on_failure(rule).unwrap();
         for mood in [Mood::Away, Mood::Silent, Mood::Complains] {
             store.is_now(mood);
@@ -234,7 +232,7 @@ fn the_store_is_charged_for_keys_that_nobody_asks_for() {
     let limiter = failing(&store, "100/365 days", local(1));
     let usage = || {
         store
-            .run(SharedLimiter::on(store.directly(), "", "100/365 days").unwrap().usage("a"))
+            .run(SharedLimiter::new(store.directly(), "", "100/365 days").unwrap().usage("a"))
             .unwrap()
     };
     store.is_now(Mood::Complains);
@@ -264,7 +262,7 @@ fn only_units_that_still_count_are_charged_to_the_store() {
 #[test]
 fn each_limit_of_a_policy_and_each_key_of_a_group_is_charged_to_the_store() {
     let store = Failing::new();
-    let policy = SharedPolicyLimiter::on(&store, "", "40/365 days; 80/364 days").unwrap();
+    let policy = SharedLimiter::new(&store, "", "40/365 days; 80/364 days").unwrap();
     let policy = policy.on_failure(local(1)).unwrap();
     let limiter = failing(&store, "90/365 days", local(1));
     store.is_now(Mood::Complains);
@@ -301,7 +299,7 @@ fn shares_are_parts_of_the_whole() {
 fn policies_follow_the_same_rules() {
     let store = Failing::new();
     let on = |rule| {
-        SharedPolicyLimiter::on(&store, "", "4/second; 8/minute").unwrap().on_failure(rule).unwrap()
+        SharedLimiter::new(&store, "", "4/second; 8/minute").unwrap().on_failure(rule).unwrap()
     };
     store.is_now(Mood::Complains);
     assert!(store.run(on(OnFailure::Error).hit("a")).is_err());

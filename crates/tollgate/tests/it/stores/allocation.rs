@@ -85,7 +85,7 @@ pub(super) fn known_keys_are_decided_without_allocation<S: Subject>() {
     let (store, clock) = store::<S>();
     for algorithm in Algorithm::ALL {
         let limit = Limit::new(1_000_000, 24 * HOUR).algorithm(algorithm);
-        let Some(wide) = supported(Limiter::on(&store, "", limit.clone())) else { continue };
+        let Some(wide) = supported(Limiter::new(&store, "", limit.clone())) else { continue };
         let narrow = limiter(&store, &limit.name("narrow").build().expect("valid").to_string());
         // Beyond the limit, so that what leaks meanwhile lets nothing pass.
         assert!(narrow.charge("key", 1_100_000).used() > 0);

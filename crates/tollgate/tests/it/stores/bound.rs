@@ -38,12 +38,12 @@ pub(super) fn known_keys_stay_exact_and_unknown_ones_share_one_state<S: Subject>
         for key in 100..103 {
             let hit = limited.hit(key);
             assert_eq!((hit.allowed(), hit.source()), (true, Source::Overflow), "{key}");
-            assert_eq!(hit.used(), key - 99, "{}: together", limited.limit());
+            assert_eq!(hit.used(), key - 99, "{}: together", limited.limits()[0]);
         }
-        assert!(!limited.hit(200).allowed(), "{}", limited.limit());
+        assert!(!limited.hit(200).allowed(), "{}", limited.limits()[0]);
         for key in 0..ROOM {
             let hit = limited.hit(key);
-            assert_eq!((hit.used(), hit.source()), (2, Source::Store), "{}", limited.limit());
+            assert_eq!((hit.used(), hit.source()), (2, Source::Store), "{}", limited.limits()[0]);
         }
         assert_eq!(store.entries(), ROOM as usize);
         assert!(store.hits_at_the_bound() >= 3);
@@ -52,23 +52,23 @@ pub(super) fn known_keys_stay_exact_and_unknown_ones_share_one_state<S: Subject>
 
 pub(super) fn a_hit_refused_at_the_bound_says_so<S: Subject>() {
     for_each_full_store::<S>(3, |store, limited, _| {
-        assert_eq!(admitted(limited, "newcomer", 5), 3, "{}", limited.limit());
-        assert_eq!(limited.hit("other").source(), Source::Overflow, "{}", limited.limit());
-        assert_eq!(limited.peek(0).source(), Source::Store, "{}", limited.limit());
-        assert_eq!(store.hits_at_the_bound(), 6, "{}: denied hits count", limited.limit());
+        assert_eq!(admitted(limited, "newcomer", 5), 3, "{}", limited.limits()[0]);
+        assert_eq!(limited.hit("other").source(), Source::Overflow, "{}", limited.limits()[0]);
+        assert_eq!(limited.peek(0).source(), Source::Store, "{}", limited.limits()[0]);
+        assert_eq!(store.hits_at_the_bound(), 6, "{}: denied hits count", limited.limits()[0]);
     });
 }
 
 pub(super) fn a_peek_at_the_bound_tells_what_a_hit_would_get<S: Subject>() {
     for_each_full_store::<S>(3, |_, limited, _| {
-        assert!(limited.hit_n("newcomer", 2).allowed(), "{}", limited.limit());
+        assert!(limited.hit_n("newcomer", 2).allowed(), "{}", limited.limits()[0]);
         for cost in 1..=3 {
             let peek = limited.peek_n("other", cost);
-            assert_eq!(peek.used(), 2, "{}", limited.limit());
-            assert_eq!(peek.allowed(), cost == 1, "{}: cost {cost}", limited.limit());
+            assert_eq!(peek.used(), 2, "{}", limited.limits()[0]);
+            assert_eq!(peek.allowed(), cost == 1, "{}: cost {cost}", limited.limits()[0]);
         }
-        assert_eq!(limited.hit("other").used(), 3, "{}", limited.limit());
-        assert!(!limited.peek("third").allowed(), "{}", limited.limit());
+        assert_eq!(limited.hit("other").used(), 3, "{}", limited.limits()[0]);
+        assert!(!limited.peek("third").allowed(), "{}", limited.limits()[0]);
     });
 }
 
@@ -82,11 +82,11 @@ pub(super) fn endless_fresh_keys_neither_grow_the_store_nor_push_others_out<S: S
                 clock.advance(Duration::from_micros(1));
             }
         }
-        assert_eq!(gained, 3, "{}", limited.limit());
-        assert_eq!(store.entries(), ROOM as usize, "{}", limited.limit());
+        assert_eq!(gained, 3, "{}", limited.limits()[0]);
+        assert_eq!(store.entries(), ROOM as usize, "{}", limited.limits()[0]);
         for key in 0..ROOM {
-            assert_eq!(limited.usage(key), 1, "{}: an honest key", limited.limit());
-            assert_eq!(admitted(limited, key, 5), 2, "{}: an honest key", limited.limit());
+            assert_eq!(limited.usage(key), 1, "{}: an honest key", limited.limits()[0]);
+            assert_eq!(admitted(limited, key, 5), 2, "{}: an honest key", limited.limits()[0]);
         }
     });
 }
@@ -97,10 +97,14 @@ pub(super) fn a_newcomer_starts_from_what_the_others_used<S: Subject>() {
         assert!(limited.reset(0));
         store.sweep();
         assert_eq!(store.entries(), ROOM as usize - 1, "a slot is free");
-        assert_eq!(limited.peek("attacker").used(), 2, "{}: as a hit would", limited.limit());
+        assert_eq!(limited.peek("attacker").used(), 2, "{}: as a hit would", limited.limits()[0]);
         let hit = limited.hit("attacker");
-        assert_eq!((hit.used(), hit.source()), (3, Source::Store), "{}", limited.limit());
-        assert!(!limited.hit("attacker").allowed(), "{}: a slot gives no unit", limited.limit());
+        assert_eq!((hit.used(), hit.source()), (3, Source::Store), "{}", limited.limits()[0]);
+        assert!(
+            !limited.hit("attacker").allowed(),
+            "{}: a slot gives no unit",
+            limited.limits()[0]
+        );
         assert_eq!(store.entries(), ROOM as usize);
     });
 }
@@ -109,21 +113,21 @@ pub(super) fn a_clean_gives_room_to_newcomers<S: Subject>() {
     for_each_full_store::<S>(3, |store, limited, clock| {
         assert_eq!(admitted(limited, "newcomer", 5), 3);
         clock.advance(2 * HOUR);
-        assert_eq!(store.sweep(), ROOM as usize, "{}", limited.limit());
+        assert_eq!(store.sweep(), ROOM as usize, "{}", limited.limits()[0]);
         let hit = limited.hit("newcomer");
-        assert_eq!((hit.used(), hit.source()), (1, Source::Store), "{}", limited.limit());
+        assert_eq!((hit.used(), hit.source()), (1, Source::Store), "{}", limited.limits()[0]);
         assert_eq!(store.entries(), 1);
     });
 }
 
 pub(super) fn a_peek_ahead_of_time_leaves_the_shared_state<S: Subject>() {
     for_each_full_store::<S>(3, |store, limited, _| {
-        assert_eq!(admitted(limited, "newcomer", 5), 3, "{}", limited.limit());
-        assert!(limited.at(START + 10 * HOUR).peek("other").allowed(), "{}", limited.limit());
-        assert!(!limited.hit("third").allowed(), "{}: was looked at only", limited.limit());
+        assert_eq!(admitted(limited, "newcomer", 5), 3, "{}", limited.limits()[0]);
+        assert!(limited.at(START + 10 * HOUR).peek("other").allowed(), "{}", limited.limits()[0]);
+        assert!(!limited.hit("third").allowed(), "{}: was looked at only", limited.limits()[0]);
         assert!(limited.reset(0));
         store.sweep();
-        assert!(!limited.hit("fourth").allowed(), "{}: with a slot", limited.limit());
+        assert!(!limited.hit("fourth").allowed(), "{}: with a slot", limited.limits()[0]);
     });
 }
 
@@ -163,17 +167,17 @@ pub(super) fn a_refund_reaches_the_shared_state<S: Subject>() {
     for_each_full_store::<S>(1, |_, limited, _| {
         let hit = limited.hit("newcomer");
         assert_eq!((hit.allowed(), hit.source()), (true, Source::Overflow));
-        assert_eq!(limited.refund("newcomer", &hit).used(), 0, "{}", limited.limit());
-        assert!(limited.hit("another").allowed(), "{}: was given back", limited.limit());
+        assert_eq!(limited.refund("newcomer", &hit).used(), 0, "{}", limited.limits()[0]);
+        assert!(limited.hit("another").allowed(), "{}: was given back", limited.limits()[0]);
     });
 }
 
 pub(super) fn a_refused_group_leaves_the_shared_state_as_it_was<S: Subject>() {
     for_each_full_store::<S>(1, |_, limited, _| {
         let both = together(&[limited.item("a", 1), limited.item("b", 1)]);
-        assert!(!both.allowed(), "{}: one state cannot take both", limited.limit());
-        assert!(limited.hit("c").allowed(), "{}: none was charged", limited.limit());
-        assert!(!limited.hit("d").allowed(), "{}", limited.limit());
+        assert!(!both.allowed(), "{}: one state cannot take both", limited.limits()[0]);
+        assert!(limited.hit("c").allowed(), "{}: none was charged", limited.limits()[0]);
+        assert!(!limited.hit("d").allowed(), "{}", limited.limits()[0]);
     });
 }
 

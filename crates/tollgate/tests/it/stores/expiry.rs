@@ -13,7 +13,7 @@ pub(super) fn only_fresh_states_are_cleaned<S: Subject>() {
     for quota in [1, 3, 7] {
         let (store, clock) = store::<S>();
         for limited in limiters(&store, quota, HOUR) {
-            let text = limited.limit().to_string();
+            let text = limited.limits()[0].to_string();
             for taken in 1..=quota {
                 clock.set(START);
                 let hit = limited.hit_n("key", taken);
@@ -33,7 +33,7 @@ pub(super) fn only_fresh_states_are_cleaned<S: Subject>() {
 pub(super) fn a_state_that_has_run_out_acts_as_a_fresh_one<S: Subject>() {
     let (store, clock) = store::<S>();
     for limited in limiters(&store, 3, HOUR) {
-        let text = limited.limit().to_string();
+        let text = limited.limits()[0].to_string();
         for later in [0, 1, 17, 1_000_000] {
             clock.set(START);
             limited.clear();

@@ -145,8 +145,8 @@ pub(super) fn keys_in_use_outlive_their_age<S: Subject>() {
         second += 1;
         if second % 90 == 0 {
             for limited in &all {
-                assert!(!limited.hit("denied").allowed(), "{} at {second}", limited.limit());
-                assert_eq!(limited.peek("peeked").used(), 1, "{} at {second}", limited.limit());
+                assert!(!limited.hit("denied").allowed(), "{} at {second}", limited.limits()[0]);
+                assert_eq!(limited.peek("peeked").used(), 1, "{} at {second}", limited.limits()[0]);
             }
         }
     });
@@ -177,7 +177,7 @@ pub(super) fn limits_that_were_used_once_are_forgotten<S: Subject>() {
     let use_once = |from: u32| {
         for number in from..from + 6 * PER_PERIOD {
             let tenant = format!("tenant {number}");
-            let once = Limiter::on(&store, &tenant, "1/minute").expect("there is room");
+            let once = Limiter::new(&store, &tenant, "1/minute").expect("there is room");
             assert!(once.hit("key").allowed());
             clock.advance(period / PER_PERIOD);
         }
@@ -205,7 +205,7 @@ pub(super) fn no_limit_in_use_is_dropped_at_the_bound<S: Subject>() {
     let third = limiter(&store, "8/hour");
     assert_eq!(store.known_limits(), 3);
 
-    let refused = Limiter::on(&store, "", "9/hour").expect_err("all three are in use");
+    let refused = Limiter::new(&store, "", "9/hour").expect_err("all three are in use");
     assert!(refused.to_string().contains("3 limits") && refused.to_string().contains("max_limits"));
     assert_eq!(limiter(&store, "5/hour").usage("key"), 1, "a limit that is known is accepted");
     assert!(held.hit("key").allowed() && third.hit("key").allowed());

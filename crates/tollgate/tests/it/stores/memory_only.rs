@@ -224,13 +224,13 @@ fn keys_lists_what_is_not_fresh_with_limit_and_namespace() {
     for limited in limiters(&store, 5, HOUR) {
         assert!(limited.hit_n(("user", 7), 3).allowed());
     }
-    let there = Limiter::on(&store, "there", "5/second").unwrap();
+    let there = Limiter::new(&store, "there", "5/second").unwrap();
     assert!(there.hit("short").allowed());
     let mut keys = store.keys();
     assert_eq!(keys.len(), 9);
     keys.retain(|usage| usage.namespace() == "there");
     assert_eq!(keys.len(), 1);
-    assert_eq!((keys[0].used(), keys[0].limit()), (1, there.limit()));
+    assert_eq!((keys[0].used(), keys[0].limit()), (1, &there.limits()[0]));
     assert_eq!(keys[0].key().to_string(), "short");
     clock.advance(Duration::from_secs(1));
     let keys = store.keys();
@@ -248,8 +248,8 @@ fn keys_lists_what_is_not_fresh_with_limit_and_namespace() {
 #[test]
 fn busiest_comes_first() {
     let (store, _) = store::<MemoryAtStart>();
-    let limited = Limiter::on(&store, "", "1000/hour fixed-window-per-key").unwrap();
-    let other = Limiter::on(&store, "", "1000/hour moving-window").unwrap();
+    let limited = Limiter::new(&store, "", "1000/hour fixed-window-per-key").unwrap();
+    let other = Limiter::new(&store, "", "1000/hour moving-window").unwrap();
     for key in 1..=300_u64 {
         assert!(limited.hit_n(key, key * 7 % 307).allowed());
     }
@@ -266,16 +266,16 @@ fn busiest_comes_first() {
 fn a_limit_that_nobody_holds_is_forgotten_only_without_keys() {
     let (store, clock) = store::<MemoryAtStart>();
     for n in 1..=1_000_u64 {
-        let limited = Limiter::on(&store, "", format!("{n}/minute").as_str()).unwrap();
+        let limited = Limiter::new(&store, "", format!("{n}/minute").as_str()).unwrap();
         assert!(limited.hit_n("key", n).allowed());
         store.clean();
     }
     for n in 1..=1_000_u64 {
-        let limited = Limiter::on(&store, "", format!("{n}/minute").as_str()).unwrap();
+        let limited = Limiter::new(&store, "", format!("{n}/minute").as_str()).unwrap();
         assert_eq!(limited.usage("key"), n);
     }
     clock.advance(HOUR);
     assert_eq!(store.clean(), 1_000);
-    let limited = Limiter::on(&store, "", "7/hour").unwrap();
+    let limited = Limiter::new(&store, "", "7/hour").unwrap();
     assert_eq!(limited.usage("key"), 0, "the number of a forgotten limit starts fresh");
 }

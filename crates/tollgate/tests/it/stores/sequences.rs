@@ -7,8 +7,7 @@ use std::time::Duration;
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
 use tollgate::algorithm::Op;
 use tollgate::{
-    Decision, Limit, Limiter, ManualClock, Outcome, Policy, PolicyLimiter, Receipt, Timestamp,
-    hit_all_at,
+    Decision, Limit, Limiter, ManualClock, Outcome, Policy, Receipt, Timestamp, hit_all_at,
 };
 
 use super::calls::{Amount, AnyKey, Call, Case, LIMITS, On, any_case};
@@ -23,7 +22,7 @@ struct Replay<S: Subject> {
     limits: Vec<Limit>,
     limiters: Vec<Limiter<S>>,
     /// Over all limits of the case whose counters differ, by their index.
-    policy: (PolicyLimiter<S>, Vec<usize>),
+    policy: (Limiter<S>, Vec<usize>),
     receipts: Vec<(On, Receipt)>,
     policy_decisions: Vec<(usize, Decision)>,
     /// Never back, and with sweeps: those may change no answer.
@@ -35,20 +34,20 @@ impl<S: Subject> Replay<S> {
         let clock = ManualClock::new(START);
         let store = S::build(Settings::new(clock.clone()));
         let parse = |index: &usize| LIMITS[*index].parse::<Limit>().expect(LIMITS[*index]);
-        let on = |limit: Limit| supported(Limiter::on(&store, "ns", limit));
+        let on = |limit: Limit| supported(Limiter::new(&store, "ns", limit));
         let mut limiters: Vec<_> = case.limits.iter().map(parse).filter_map(on).collect();
         if forward {
             // A store that holds two quotas of one name cleans by the one that came last.
             let mut seen = HashSet::new();
-            limiters.retain(|limited| seen.insert(limited.limit().identity()));
+            limiters.retain(|limited| seen.insert(limited.limits()[0].identity()));
         }
-        let limits: Vec<Limit> = limiters.iter().map(|l| l.limit().clone()).collect();
+        let limits: Vec<Limit> = limiters.iter().map(|l| l.limits()[0].clone()).collect();
 
         let model = Model::new(&limits);
         let first = |i: &usize| !(0..*i).any(|earlier| model.same_counter(earlier, *i));
         let of_policy: Vec<usize> = (0..limits.len()).filter(first).collect();
         let policy = Policy::new(of_policy.iter().map(|i| limits[*i].clone())).ok()?;
-        let policy = supported(PolicyLimiter::on(&store, "ns", policy))?;
+        let policy = supported(Limiter::new(&store, "ns", policy))?;
         let (receipts, policy_decisions) = (Vec::new(), Vec::new());
         Some(Replay {
             policy: (policy, of_policy),

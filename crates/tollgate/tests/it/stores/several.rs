@@ -58,7 +58,7 @@ pub(super) fn all_are_charged_or_none<S: Subject>() {
         // More keys than a policy has limits.
         let keys: Vec<String> = (0..20).map(|n| format!("key {n}")).collect();
         let items = |cost| -> Vec<_> { keys.iter().map(|key| limited.item(key, cost)).collect() };
-        let algorithm = limited.limit().algorithm();
+        let algorithm = limited.limits()[0].algorithm();
         assert!(together(&items(2)).allowed(), "{algorithm:?}");
         let refused = together(&items(2));
         assert!(!refused.allowed() && refused.outcomes().len() == keys.len(), "{algorithm:?}");
@@ -101,7 +101,7 @@ pub(super) fn a_denial_charges_the_limits_that_charge_denied<S: Subject>() {
     for (n, algorithm) in counted.into_iter().enumerate() {
         let text = format!("9/hour {algorithm} charge-denied; 1/day; 5/hour {algorithm}");
         let several = policy(&store, &text);
-        let used = || several.usage(n).collect::<Vec<_>>();
+        let used = || used(&several.peek(n));
         assert!(several.hit(n).allowed());
         let refused = several.hit_n(n, 2);
         assert!(!refused.allowed());
@@ -175,7 +175,7 @@ pub(super) fn clear_forgets_the_keys_of_one_limit<S: Subject>() {
     for (n, limited) in all.iter().enumerate() {
         limited.clear();
         for (m, other) in all.iter().enumerate() {
-            assert_eq!(other.usage(7), u64::from(m > n), "{:?}", other.limit());
+            assert_eq!(other.usage(7), u64::from(m > n), "{:?}", other.limits()[0]);
         }
     }
     all.iter().for_each(|limited| assert!(limited.hit(7).allowed()));
@@ -187,7 +187,7 @@ pub(super) fn clear_forgets_the_keys_of_one_limit<S: Subject>() {
 
 pub(super) fn clear_namespace_forgets_the_limits_of_one_namespace<S: Subject>() {
     let (store, _) = store::<S>();
-    let on = |namespace, limit| Limiter::on(&store, namespace, limit).expect(limit);
+    let on = |namespace, limit| Limiter::new(&store, namespace, limit).expect(limit);
     let cleared =
         [on("a", "1/hour"), on("a", "1/day fixed-window"), on("a", "1/day sliding-window")];
     let kept = [on("", "1/hour"), on("b", "1/hour"), on("a\0", "1/hour")];
@@ -197,4 +197,9 @@ pub(super) fn clear_namespace_forgets_the_limits_of_one_namespace<S: Subject>() 
     store.forget_namespace("a");
     cleared.iter().for_each(|limited| assert!(limited.hit(3).allowed()));
     kept.iter().for_each(|limited| assert!(!limited.hit(3).allowed()));
+}
+
+/// Units in use, of each limit.
+fn used(decision: &Decision) -> Vec<u64> {
+    decision.outcomes().iter().map(Outcome::used).collect()
 }

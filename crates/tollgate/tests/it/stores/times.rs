@@ -47,10 +47,10 @@ fn wait_of<S: Subject>(limited: &Limiter<S>, key: impl Key) -> Duration {
 
 pub(super) fn no_more_than_the_burst_at_one_instant<S: Subject>() {
     for_each_limit::<S>(|limited, _| {
-        assert_eq!(admitted(limited, "one by one", 10), QUOTA, "{}", limited.limit());
-        assert_eq!(limited.take("taken", 10).charged(), QUOTA as u64, "{}", limited.limit());
-        assert!(!limited.hit_n("at once", 6).allowed(), "{}", limited.limit());
-        assert!(limited.hit_n("at once", 5).allowed(), "{}", limited.limit());
+        assert_eq!(admitted(limited, "one by one", 10), QUOTA, "{}", limited.limits()[0]);
+        assert_eq!(limited.take("taken", 10).charged(), QUOTA as u64, "{}", limited.limits()[0]);
+        assert!(!limited.hit_n("at once", 6).allowed(), "{}", limited.limits()[0]);
+        assert!(limited.hit_n("at once", 5).allowed(), "{}", limited.limits()[0]);
     });
 }
 
@@ -62,12 +62,12 @@ pub(super) fn retry_after_is_exact<S: Subject>() {
             admitted(limited, key, QUOTA);
             let refused = limited.hit_n(key, cost);
             let wait = refused.retry_after().expect("a cost that fits");
-            assert!(!refused.allowed() && wait > Duration::ZERO, "{}", limited.limit());
-            assert!(wait <= 2 * limited.limit().period(), "{}: {wait:?}", limited.limit());
+            assert!(!refused.allowed() && wait > Duration::ZERO, "{}", limited.limits()[0]);
+            assert!(wait <= 2 * limited.limits()[0].period(), "{}: {wait:?}", limited.limits()[0]);
             clock.set(back(START + wait, Duration::from_micros(1)));
-            assert!(!limited.peek_n(key, cost).allowed(), "{} early", limited.limit());
+            assert!(!limited.peek_n(key, cost).allowed(), "{} early", limited.limits()[0]);
             clock.set(START + wait);
-            assert!(limited.hit_n(key, cost).allowed(), "{} in time", limited.limit());
+            assert!(limited.hit_n(key, cost).allowed(), "{} in time", limited.limits()[0]);
         }
     });
 }
@@ -75,7 +75,7 @@ pub(super) fn retry_after_is_exact<S: Subject>() {
 pub(super) fn a_jump_back_admits_nothing_and_locks_no_longer<S: Subject>() {
     for_each_limit::<S>(|limited, clock| {
         for (n, jump) in JUMPS.into_iter().enumerate() {
-            let limit = limited.limit();
+            let limit = &limited.limits()[0];
             // All was taken: nothing comes back by a jump, nor by the way forward to where it
             // began.
             clock.set(START);
@@ -108,7 +108,7 @@ pub(super) fn a_jump_back_admits_nothing_and_locks_no_longer<S: Subject>() {
 pub(super) fn a_jump_forward_and_back_locks_no_longer<S: Subject>() {
     for_each_limit::<S>(|limited, clock| {
         for (n, jump) in JUMPS.into_iter().enumerate() {
-            let limit = limited.limit();
+            let limit = &limited.limits()[0];
             clock.set(START + jump);
             assert_eq!(admitted(limited, n, 10), QUOTA, "{limit}");
             let own_wait = wait_of(limited, n);
@@ -127,7 +127,7 @@ pub(super) fn a_jump_forward_and_back_locks_no_longer<S: Subject>() {
 pub(super) fn a_clean_ahead_of_a_jump_back_locks_no_longer<S: Subject>() {
     for jump in JUMPS {
         for_each_limit_and_store::<S>(|store, limited, clock| {
-            let limit = limited.limit();
+            let limit = &limited.limits()[0];
             assert_eq!(admitted(limited, "key", 10), QUOTA, "{limit}");
             clock.advance(jump);
             let gone = store.sweep();

@@ -14,7 +14,7 @@ pub(super) fn one_key_admits_exactly_the_limit<S: Subject>() -> Checked {
         for key in 0..5 {
             let admitted =
                 on_threads(4, |_| (0..QUOTA / 2).filter(|_| limited.hit(key).allowed()).count());
-            let what = format!("{} admitted", limited.limit());
+            let what = format!("{} admitted", limited.limits()[0]);
             expect_equal(&what, admitted.iter().sum(), QUOTA)?;
             expect_equal(&what, limited.usage(key), QUOTA as u64)?;
         }
@@ -51,7 +51,7 @@ pub(super) fn fresh_keys_admit_exactly_one<S: Subject>() -> Checked {
             (0..KEYS).map(hit).collect::<Vec<bool>>()
         });
         let wrong = (0..KEYS).filter(|key| admitted[0][*key] == admitted[1][*key]).count();
-        let what = format!("{}: keys not admitted exactly once", limited.limit());
+        let what = format!("{}: keys not admitted exactly once", limited.limits()[0]);
         expect_equal(&what, wrong, 0)?;
     }
     Ok(())
@@ -84,10 +84,10 @@ pub(super) fn refunds_amid_hits_leave_an_exact_count<S: Subject>() -> Checked {
         let results = on_threads(3, run);
         let most = results.iter().map(|(_, most)| *most).max().unwrap_or_default();
         if most > QUOTA as i64 {
-            return Err(format!("{}: {most} held at once", limited.limit()));
+            return Err(format!("{}: {most} held at once", limited.limits()[0]));
         }
         let kept = results.iter().map(|(kept, _)| kept).sum();
-        let what = format!("{}: used after all refunds", limited.limit());
+        let what = format!("{}: used after all refunds", limited.limits()[0]);
         expect_equal(&what, limited.usage("key"), kept)?;
     }
     Ok(())
@@ -101,7 +101,11 @@ pub(super) fn takes_share_out_exactly_the_limit<S: Subject>() -> Checked {
             let taken = on_threads(3, |index| {
                 (0..100).map(|_| limited.take(key, 3 + index as u64).charged()).sum::<u64>()
             });
-            expect_equal(&format!("{} shared out", limited.limit()), taken.iter().sum(), QUOTA)?;
+            expect_equal(
+                &format!("{} shared out", limited.limits()[0]),
+                taken.iter().sum(),
+                QUOTA,
+            )?;
         }
     }
     Ok(())
@@ -201,9 +205,13 @@ pub(super) fn forgetting_amid_hits_gives_at_most_the_limit_each_time<S: Subject>
         // What the last time has left.
         let rest = (0..2 * QUOTA).filter(|_| limited.hit("key").allowed()).count() as u64;
         if admitted + rest > QUOTA * (TIMES + 1) {
-            return Err(format!("{}: {admitted} and {rest} admitted", limited.limit()));
+            return Err(format!("{}: {admitted} and {rest} admitted", limited.limits()[0]));
         }
-        expect_equal(&format!("{}: used at last", limited.limit()), limited.usage("key"), QUOTA)?;
+        expect_equal(
+            &format!("{}: used at last", limited.limits()[0]),
+            limited.usage("key"),
+            QUOTA,
+        )?;
     }
     Ok(())
 }

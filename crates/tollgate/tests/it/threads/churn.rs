@@ -96,7 +96,7 @@ pub(super) fn cleaning_loses_nothing<S: Subject>() -> Checked {
         *total.entry(place).or_insert(0) += count;
     }
     for ((at, key), count) in total {
-        let what = format!("{} of key {key}: used", long[at].limit());
+        let what = format!("{} of key {key}: used", long[at].limits()[0]);
         expect_equal(&what, long[at].usage(key), count)?;
     }
     Ok(())
@@ -117,7 +117,7 @@ pub(super) fn windows_stay_bounded<S: Subject>(
     let period = Duration::from_millis(period_ms);
     let on = |algorithm| {
         let limit = Limit::new(QUOTA, period).algorithm(algorithm);
-        supported(Limiter::on(&store, "", limit))
+        supported(Limiter::new(&store, "", limit))
     };
     let (Some(aligned), Some(own), Some(bucket)) =
         (on(Algorithm::FixedWindow), on(Algorithm::FixedWindowPerKey), on(Algorithm::Gcra))
