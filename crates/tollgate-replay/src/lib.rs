@@ -1,0 +1,52 @@
+//! Runs limits on the requests of access logs: if this limit had held last week, whom would it have
+//! denied?
+//!
+//! ```text
+//! files ──▶ lines ──▶ format ──▶ requests ──▶ order ──▶ limiters ──▶ report
+//!           input     format     requests     order     run          report/
+//!           gzip,     pattern,   start, key,  by start  production   text, JSON,
+//!           zstd      json, csv  cost         time      algorithms   HTML
+//! ```
+//!
+//! - A log says when a request *ended*. Where it also says how long the request took, the replay
+//!   computes the start, and puts requests into the order of their starts within a window.
+//! - A log that states whole seconds is replayed twice: with all requests of a second at its start,
+//!   and spread evenly over it. The truth lies between the two.
+//! - The decisions are those of a [`Memory`](tollgate::Memory) store whose clock is the log's: the
+//!   code that a server runs.
+//! - Memory is bounded: ten million keys, lines of a mebibyte, and the requests within the window.
+//!
+//! The command `tollgate replay` is made of this crate.
+
+#![forbid(unsafe_code)]
+
+mod columns;
+mod demand;
+mod filter;
+mod format;
+mod input;
+mod json;
+mod key;
+mod keys;
+mod order;
+mod pattern;
+mod replay;
+mod report;
+mod requests;
+mod role;
+mod row;
+mod run;
+mod time;
+mod timeline;
+
+pub use filter::Filter;
+pub use format::Format;
+pub use input::BytesRead;
+pub use key::{KeyPart, PathTemplates};
+pub use replay::{Progress, Replay};
+pub use report::{AffectedKey, CandidateReport, DemandReport, Report, SpreadReport};
+pub use requests::{LineCounts, Reading};
+pub use role::{Role, Unit};
+pub use run::{Candidate, KeyDenials, Treatment};
+pub use time::{Stamp, parse_time};
+pub use timeline::{Step, Timeline};
