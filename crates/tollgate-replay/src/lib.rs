@@ -44,7 +44,7 @@ pub use format::Format;
 pub use input::BytesRead;
 pub use key::{KeyPart, PathTemplates};
 pub use replay::{Progress, Replay};
-pub use report::{AffectedKey, CandidateReport, DemandReport, Report, SpreadReport};
+pub use report::{AffectedKey, CandidateReport, DemandReport, Report, SpreadReport, grouped};
 pub use requests::{LineCounts, Reading};
 pub use role::{Role, Unit};
 pub use run::{Candidate, KeyDenials, Treatment};

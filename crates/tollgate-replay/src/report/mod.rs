@@ -204,8 +204,13 @@ fn percent(part: u64, whole: u64) -> String {
     }
 }
 
-/// A number with commas: 1,234,567.
-fn grouped(number: u64) -> String {
+/// A number with commas.
+///
+/// ```
+/// assert_eq!(tollgate_replay::grouped(1_234_567), "1,234,567");
+/// ```
+#[must_use]
+pub fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::new();
     for (index, digit) in digits.chars().enumerate() {

@@ -12,6 +12,7 @@ mod limits;
 mod node;
 mod output;
 mod ports;
+mod replay;
 mod serve;
 mod shell;
 mod stop;
@@ -65,6 +66,8 @@ enum Command {
     Durable(durable::Durable),
     /// Explain limits in words: what they admit, and at most
     Limits(limits::Limits),
+    /// Whom would a limit have affected? Replays access logs
+    Replay(Box<replay::ReplayCommand>),
     /// Load a server and say how it did
     Bench(bench::Bench),
     /// Completions for a shell, on the output
@@ -92,6 +95,7 @@ pub fn main() -> ExitCode {
         #[cfg(feature = "durable")]
         Command::Durable(durable) => durable.run(),
         Command::Limits(limits) => limits.run(),
+        Command::Replay(replay) => replay.run(),
         Command::Bench(bench) => bench.run(),
         Command::Completions(completions) => completions.run(),
         Command::Man(man) => man.run(),

@@ -7,12 +7,15 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use tollgate::{Algorithm, Clock as _, Limit, LimitBuilder, Policy, SystemClock};
+use tollgate::{Algorithm, Clock as _, Limit, Policy, SystemClock};
 use tollgate_http::ClientIp;
-use tollgate_replay::{Candidate, Filter, Format, KeyPart, PathTemplates, Progress, Replay};
+use tollgate_replay::{
+    Candidate, Filter, Format, KeyPart, PathTemplates, Progress, Replay, grouped,
+};
 
+use super::ERROR;
 use super::output::say;
-use super::{ERROR, bench::grouped};
+use crate::auth::Token;
 use crate::config::Files;
 use crate::rules::{Pattern, Rule, Treatment};
 use crate::settings::span;
@@ -166,7 +169,7 @@ impl ReplayCommand {
         if self.anonymise {
             match &self.salt {
                 Some(salt) => report.anonymise(salt.as_bytes()),
-                None => report.anonymise(&crate::auth::random_bytes::<32>()?),
+                None => report.anonymise(Token::new()?.reveal().as_bytes()),
             }
         }
         if let Some(file) = &self.html {
@@ -228,9 +231,9 @@ fn unknown_format(name: &str) -> String {
 /// The policy with another algorithm, where its limits can have it.
 fn with_algorithm(policy: &Policy, algorithm: Algorithm) -> Option<Policy> {
     let limits = policy.limits().iter().map(|limit| {
-        let keeps_burst = algorithm.is_bucket();
-        let builder = LimitBuilder::from(limit.clone()).algorithm(algorithm);
-        if keeps_burst { builder } else { builder.burst(limit.quota()) }.build()
+        let changed = Limit::new(limit.quota(), limit.period()).algorithm(algorithm);
+        // Windows have no burst.
+        changed.clone().burst(limit.burst()).build().or_else(|_| changed.build())
     });
     let limits: Vec<Limit> = limits.collect::<Result<_, _>>().ok()?;
     Policy::new(limits).ok()

@@ -9,9 +9,10 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tollgate::{Clock as _, SystemClock, Timestamp};
+use tollgate_replay::grouped;
 
 use super::failure::Failure;
-use super::tally::{Tally, grouped};
+use super::tally::Tally;
 use super::wire::Wire;
 use super::{Bench, Protocol, grpc, text};
 use crate::cli::output;

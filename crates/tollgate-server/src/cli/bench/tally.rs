@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::time::Duration;
+use tollgate_replay::grouped;
 
 use super::failure::{Failure, Failures};
 use super::wire::Outcome;
@@ -184,19 +185,6 @@ impl fmt::Display for Tally {
         }
         Ok(())
     }
-}
-
-/// Digits in groups of three.
-pub(super) fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut out = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
 }
 
 /// A span as people say it.

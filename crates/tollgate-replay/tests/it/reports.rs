@@ -1,0 +1,79 @@
+//! What people and programs read.
+
+use crate::logs::{Log, combined_line, replay, report};
+
+const SECRET_KEY: &str = "203.0.113.77";
+
+fn log() -> Log {
+    let mut lines: Vec<_> = (0..50).map(|at| combined_line(at, SECRET_KEY, "")).collect();
+    lines.push("nonsense".to_owned());
+    Log::lines(&lines)
+}
+
+#[test]
+fn text_names_counts_keys_and_unreadable_lines() {
+    let log = log();
+    let report = report(&[&log], &["10/minute", "20/minute fixed-window"]);
+    let text = report.to_text();
+    for part in [
+        "51 lines (combined), 1 keys, from 2026-10-10 12:00:00 to 2026-10-10 12:00:49 UTC",
+        "1 lines could not be read",
+        ":51: \"nonsense\"",
+        "denied          32 of 50 requests (64.00 %)",
+        SECRET_KEY,
+        "Side by side",
+        "20/minute fixed-window",
+    ] {
+        assert!(text.contains(part), "{part:?} is missing:\n{text}");
+    }
+    assert!(report.demand_to_text().contains("50 per 1 minute"), "{}", report.demand_to_text());
+}
+
+#[test]
+fn json_has_the_same_figures() {
+    let log = log();
+    let report = report(&[&log], &["10/minute"]);
+    let json: serde_json::Value = serde_json::from_str(&report.to_json()).unwrap();
+    let limit = &json["limits"][0];
+    assert_eq!(limit["denied"], report.candidates[0].early.denied);
+    assert_eq!(limit["worst"][0]["key"], SECRET_KEY);
+    assert_eq!(json["unreadable"], 1);
+    assert_eq!(json["demand"][0]["highest"], 50);
+}
+
+#[test]
+fn html_loads_nothing_and_shows_no_markup_of_keys() {
+    let line = combined_line(1, "192.0.2.1", "").replace(" - - ", " - <script>alert(1)</script> ");
+    let log = Log::lines(&[&line, &line, &line]);
+    let mut replay = replay(&[&log], &["1/hour"]);
+    replay.reading.key = tollgate_replay::KeyPart::parse("user").unwrap();
+    let html = replay.run(|_| {}).unwrap().to_html();
+    assert!(html.contains("&lt;script&gt;"));
+    for forbidden in ["<script", "http://", "https://", "src=", "url(", "@import"] {
+        assert!(!html.contains(forbidden), "{forbidden}");
+    }
+}
+
+#[test]
+fn anonymous_reports_hold_no_key() {
+    let log = log();
+    let mut report = report(&[&log], &["10/minute"]);
+    report.anonymise(b"salt");
+    for text in [report.to_text(), report.demand_to_text(), report.to_json(), report.to_html()] {
+        assert!(!text.contains(SECRET_KEY), "{text}");
+        assert!(text.contains("key-"), "{text}");
+    }
+    assert!(!report.to_text().contains("nonsense"), "a line may hold a key");
+}
+
+#[test]
+fn a_log_without_any_readable_line_is_told_apart() {
+    let good = combined_line(1, "192.0.2.1", "");
+    let log = Log::lines(&["x", "y"]);
+    let mut replay = replay(&[&log], &["1/hour"]);
+    let error = replay.run(|_| {}).unwrap_err();
+    assert!(error.contains("no known format"), "{error}");
+    replay.format = tollgate_replay::Format::named("combined");
+    assert!(replay.run(|_| {}).unwrap().nothing_readable());
+    assert!(!report(&[&Log::lines(&[good])], &["1/hour"]).nothing_readable());
+}
