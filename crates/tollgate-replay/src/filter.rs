@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+type Accepts = dyn Fn(&[u8]) -> bool + Send + Sync;
+
 /// A condition on the value of one field.
 ///
 /// ```
@@ -13,7 +15,7 @@ use std::sync::Arc;
 #[derive(Clone)]
 pub struct Filter {
     field: String,
-    accepts: Arc<dyn Fn(&[u8]) -> bool + Send + Sync>,
+    accepts: Arc<Accepts>,
 }
 
 impl fmt::Debug for Filter {

@@ -75,8 +75,7 @@ impl PathTemplates {
             let (mut want, mut have) = (template.split('/'), path.split('/'));
             loop {
                 match (want.next(), have.next()) {
-                    (None, None) => return true,
-                    (Some("**"), _) => return true,
+                    (None, None) | (Some("**"), _) => return true,
                     (Some(want), Some(have))
                         if want == have
                             || (want.starts_with('{')

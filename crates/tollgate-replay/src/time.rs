@@ -127,10 +127,10 @@ fn epoch(text: &[u8]) -> Option<Stamp> {
     }
     let number = Reader(whole).number(whole.len())?;
     const LARGEST: u64 = 100_000_000_000;
-    let unit = match number {
-        0..LARGEST => 1_000_000,
-        ..100_000_000_000_000 => 1_000,
-        ..100_000_000_000_000_000 => 1,
+    let unit = match number / LARGEST {
+        0 => 1_000_000,
+        1..1_000 => 1_000,
+        1_000..1_000_000 => 1,
         _ => return Some(Stamp { micros: number / 1_000, whole_second: false }),
     };
     let fraction = if point.is_none() { 0 } else { Reader(decimals).fraction()? };
