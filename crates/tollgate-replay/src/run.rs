@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-use tollgate::{Error, ManualClock, Memory, Policy, PolicyLimiter, Timestamp};
+use tollgate::{Error, Limiter, ManualClock, Memory, Policy, Timestamp};
 
 use crate::keys::MAX_KEYS;
 use crate::order::Hit;
@@ -100,7 +100,7 @@ pub(crate) struct Tally {
 pub(crate) struct Run {
     clock: Arc<ManualClock>,
     store: Memory<Arc<ManualClock>>,
-    policies: Vec<(Policy, PolicyLimiter<Memory<Arc<ManualClock>>>)>,
+    policies: Vec<(Policy, Limiter<Memory<Arc<ManualClock>>>)>,
     /// What to do with each key, by its number.
     treatments: Vec<Option<Known>>,
     tally: Tally,
@@ -177,7 +177,7 @@ impl Run {
                 let index = match found {
                     Some(index) => index,
                     None => {
-                        let limiter = self.store.policy_limiter(policy.clone())?;
+                        let limiter = self.store.limiter(policy.clone())?;
                         self.policies.push((policy, limiter));
                         self.policies.len() - 1
                     }

@@ -22,7 +22,7 @@ proptest! {
         let log = Log::lines(&lines);
         let report = report(&[&log], &[limit]);
 
-        let limiter = Memory::new().policy_limiter(limit).unwrap();
+        let limiter = Memory::new().limiter(limit).unwrap();
         let denied = hits.iter().filter(|(at, client)| {
             let now = Timestamp::from_micros(1_767_225_600_000_000 + at);
             !limiter.at(now).hit(u64::from(*client)).allowed()
