@@ -136,10 +136,10 @@ impl DemandReport {
         for (thousandths, quota) in &self.suggested {
             let _ = write!(
                 out,
-                "<tr><td>{}.{} %</td><td>{} per {span}</td></tr>",
+                "<tr><td>{}.{} %</td><td><code>{}</code></td></tr>",
                 thousandths / 10,
                 thousandths % 10,
-                grouped(*quota)
+                super::quota(*quota, self.span)
             );
         }
         out.push_str("</tbody></table>");

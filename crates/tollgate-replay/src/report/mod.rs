@@ -198,7 +198,8 @@ fn percent(part: u64, whole: u64) -> String {
     }
     let hundredths = u128::from(part) * 10_000 / u128::from(whole);
     match hundredths {
-        0 if part > 0 => "< 0.01 %".to_owned(),
+        0 if part == 0 => "0 %".to_owned(),
+        0 => "< 0.01 %".to_owned(),
         10_000 => "100 %".to_owned(),
         _ => format!("{}.{:02} %", hundredths / 100, hundredths % 100),
     }
@@ -262,6 +263,15 @@ fn span(micros: u64) -> String {
     }
 }
 
+/// A quota as the text of a limit: `2/minute`, `2 per 90 seconds`.
+fn quota(units: u64, micros: u64) -> String {
+    let span = span(micros);
+    match span.strip_prefix("1 ") {
+        Some(unit) => format!("{units}/{unit}"),
+        None => format!("{units} per {span}"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -272,10 +282,12 @@ mod tests {
         assert_eq!(percent(1, 1_000_000), "< 0.01 %");
         assert_eq!(percent(999_999, 1_000_000), "99.99 %");
         assert_eq!(percent(5, 5), "100 %");
-        assert_eq!(percent(0, 0), "0 %");
+        assert_eq!([percent(0, 0), percent(0, 9)], ["0 %", "0 %"]);
         assert_eq!([1, 1_000, 1_234_567].map(grouped), ["1", "1,000", "1,234,567"]);
         assert_eq!(span(90_000_000), "90 seconds");
         assert_eq!(span(1_500_000), "1500 ms");
+        assert_eq!(quota(2, 60_000_000), "2/minute");
+        assert!(quota(2, 1_500_000).parse::<tollgate::Limit>().is_ok());
     }
 
     proptest::proptest! {

@@ -164,7 +164,7 @@ impl DemandReport {
         );
         for (thousandths, quota) in &self.suggested {
             let share = format!("{}.{} %", thousandths / 10, thousandths % 10);
-            let _ = writeln!(out, "  {share:>8}  {} per {}", grouped(*quota), span(self.span));
+            let _ = writeln!(out, "  {share:>8}  {}", super::quota(*quota, self.span));
         }
     }
 }

@@ -26,7 +26,7 @@ fn text_names_counts_keys_and_unreadable_lines() {
     ] {
         assert!(text.contains(part), "{part:?} is missing:\n{text}");
     }
-    assert!(report.demand_to_text().contains("50 per 1 minute"), "{}", report.demand_to_text());
+    assert!(report.demand_to_text().contains("50/minute"), "{}", report.demand_to_text());
 }
 
 #[test]
