@@ -65,7 +65,7 @@ DECLARE
   receipt bigint;
   mark bigint;
   has boolean;
-  -- What each algorithm says of it.
+  -- Set by the algorithm.
   fits boolean;
   room bigint;
   used bigint;
@@ -75,7 +75,7 @@ DECLARE
   w bigint;
   level numeric;
   fresh_at bigint;
-  -- What comes of it.
+  -- The result of the step.
   act integer;
   dirty boolean;
   -- Of the group that is under way.
@@ -152,7 +152,7 @@ BEGIN
       b := all_b[place];
       c := all_c[place];
     END IF;
-    -- What cannot be decided spoils its whole group.
+    -- A step that cannot be decided makes its whole group undecided.
     IF flags > 0 OR verb >= TRY THEN
       IF verb = TRY AND NOT asking THEN
         refused := false;
@@ -190,7 +190,7 @@ BEGIN
       IF room > 0 THEN
         amount := least(room, amount);
       ELSE
-        -- What it waits for is the first unit.
+        -- It waits for the first unit.
         amount := 1;
         IF NOT denies THEN act := ATTEMPT; END IF;
       END IF;

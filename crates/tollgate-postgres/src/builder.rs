@@ -41,7 +41,7 @@ pub struct PostgresBuilder {
     guard: GuardBuilder,
 }
 
-/// Without the address, which may hold a password.
+/// Omits the address, which may contain a password.
 impl std::fmt::Debug for PostgresBuilder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("PostgresBuilder").field("schema", &self.schema).finish_non_exhaustive()
@@ -70,51 +70,50 @@ impl PostgresBuilder {
         self
     }
 
-    /// Whether tables that are made survive a crash. Default [`Tables::Unlogged`]. Tables that are
-    /// there stay as they are.
+    /// Whether new tables survive a crash. Default [`Tables::Unlogged`]. Existing tables stay as
+    /// they are.
     pub fn tables(mut self, tables: Tables) -> Self {
         self.tables = tables;
         self
     }
 
-    /// Whether to make schema, tables and functions when they are missing. Default true. Without, a
-    /// migration of yours has to: see [`schema`](crate::schema()).
+    /// Whether to create a missing schema, with tables and functions. Default true. If false, your
+    /// migrations must: see [`schema`](crate::schema()).
     pub fn create(mut self, create: bool) -> Self {
         self.create = create;
         self
     }
 
-    /// How often the next few rows are looked at for states that have run out, in all processes
+    /// How often a slice of the rows is searched for states that have run out, by all processes
     /// together. Default 1 second; zero is never: then call [`Postgres::clean`].
     pub fn clean_period(mut self, period: Duration) -> Self {
         self.clean_period = period;
         self
     }
 
-    /// How many connections there are, at least one. Default 2: while the server works on one
-    /// batch, another one is done by another of its processes. Each key has its connection, and
-    /// what waits for one of them goes in one statement, so more than a few only make batches
-    /// smaller.
+    /// The number of connections, at least one. Default 2: two processes of the server work at the
+    /// same time. Each key has its connection, and calls that wait for a connection go in one
+    /// statement, so more than a few connections only make batches smaller.
     pub fn connections(mut self, connections: usize) -> Self {
         self.connections = connections.max(1);
         self
     }
 
-    /// How long one attempt to connect may take. Default 2 seconds. It goes on in the background:
-    /// no call waits longer than its deadline.
+    /// How long one attempt to connect may take. Default 2 seconds. It runs in the background: no
+    /// call waits longer than its deadline.
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout = timeout;
         self
     }
 
-    /// Certificates, in PEM form, of those who may sign the server's, instead of those that the
+    /// Root certificates for the server's certificate, in PEM form, instead of those that the
     /// system trusts.
     pub fn root_certificates(mut self, pem: impl Into<Vec<u8>>) -> Self {
         self.certificates.roots = Some(pem.into());
         self
     }
 
-    /// A certificate and its key, in PEM form, to show to the server.
+    /// The client's certificate and its key, in PEM form.
     pub fn client_certificate(
         mut self,
         certificate: impl Into<Vec<u8>>,
@@ -130,7 +129,7 @@ impl PostgresBuilder {
         self
     }
 
-    /// The store, connected.
+    /// Connects and returns the store.
     ///
     /// # Errors
     /// When the address or the name of the schema is wrong, the server cannot be reached, or it has
@@ -145,7 +144,7 @@ impl PostgresBuilder {
         Ok(store)
     }
 
-    /// The store at once; it connects with the first call, or when it is time to clean. For
+    /// Returns the store without waiting. It connects with the first call or the first cleaning. For
     /// services that must start without their database. Call it inside a tokio runtime.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! Forgetting: what has run out, and what is cleared.
+//! Deletes states that have run out, and all keys with a prefix.
 
 use std::time::Duration;
 
@@ -7,16 +7,16 @@ use tollgate::Error;
 use crate::command;
 use crate::worker::{WeakWorker, Worker};
 
-/// Rows that are looked at in one statement, so that nobody waits long behind it.
+/// Rows that one statement examines. Other statements wait behind it, so it must be short.
 const SLICE: usize = 200;
 
-/// When a part of a slice had run out that is not smaller than this, the next slice follows soon.
+/// When at least so many rows of a slice had run out, the next slice follows after [`SOON`].
 const MANY: usize = SLICE / 4;
 
-/// How soon.
 const SOON: Duration = Duration::from_millis(10);
 
-/// One slice, unless one was done by anybody less than `every` ago: how many rows went.
+/// Cleans one slice, unless any process cleaned one less than `every` ago. Returns the number of
+/// deleted rows.
 async fn slice(
     worker: &Worker,
     schema: &str,
@@ -27,7 +27,7 @@ async fn slice(
     number(worker.run(sql, timeout).await?)
 }
 
-/// Cleans slice by slice, for as long as somebody holds the store.
+/// Cleans slice by slice until the store is dropped.
 pub(crate) async fn keep_clean(
     worker: WeakWorker,
     schema: String,
@@ -50,15 +50,14 @@ pub(crate) async fn keep_clean(
     }
 }
 
-/// Cleans all there is, whoever else is at it; how many rows went.
+/// Cleans all rows, even if other processes clean too. Returns the number of deleted rows.
 pub(crate) async fn clean(
     worker: &Worker,
     schema: &str,
     timeout: Duration,
 ) -> Result<usize, Error> {
     let mut gone = 0;
-    // Slices go round: the first one may begin anywhere, and the last one begins at the start
-    // again.
+    // Slices go round: the first one can begin anywhere, so one more is needed to reach all rows.
     let rows =
         number(worker.run(format!("SELECT count(*) FROM {schema}.counters"), timeout).await?)?;
     for _ in 0..=rows.unwrap_or(0) / SLICE + 1 {
@@ -67,7 +66,7 @@ pub(crate) async fn clean(
     Ok(gone)
 }
 
-/// Forgets all keys that begin so.
+/// Deletes all keys with this prefix.
 pub(crate) async fn clear(
     worker: &Worker,
     schema: &str,

@@ -1,4 +1,4 @@
-//! What goes to the function `ask` and what comes back: see `sql/ask.sql`.
+//! The arguments and the result of the SQL function `ask`: see `sql/ask.sql`.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt::Write;
@@ -11,10 +11,10 @@ use tollgate::{Algorithm, Error, Limit, Outcome, Receipt, Timestamp};
 
 use crate::schema::VERSION;
 
-/// Times up to here stay exact together with all that a limit may add: the year 75,000.
+/// The latest time that stays exact when a limit's longest span is added: the year 75,000.
 const LATEST: u64 = 1 << 61;
 
-/// Numbers in the answer for each step, beside the time.
+/// Numbers in a result row, without the time.
 const NUMBERS: usize = 5;
 
 /// Flags of a step.
@@ -23,14 +23,14 @@ const HAS_STATE: u64 = 2;
 const NOT_A_STATE: u64 = 4;
 const LOCKED: u64 = 8;
 
-/// The flags of the only row when nothing was done.
+/// The flags of the only row when nothing was executed and the batch must be sent again.
 const AGAIN: &str = "16";
 
 /// Verbs of steps that no [`Op`] has.
 const TRY: u8 = 8;
 const TOGETHER: u8 = 9;
 
-/// A limit as the function wants it.
+/// A limit as the function takes it.
 #[derive(Clone, Debug)]
 pub(crate) struct Rule {
     machine: AnyMachine,
@@ -42,14 +42,14 @@ pub(crate) struct Rule {
     charge_denied: bool,
 }
 
-/// What is done with one key.
+/// The operation on one key.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Act {
     Op(Op),
     Reset,
 }
 
-/// One part of a call: a key as it stands in the table, the rule and what to do.
+/// One part of a call: a key of the table, the rule and the operation.
 #[derive(Clone, Debug)]
 pub(crate) struct Part {
     pub(crate) key: Vec<u8>,
@@ -57,7 +57,7 @@ pub(crate) struct Part {
     pub(crate) act: Act,
 }
 
-/// What is decided in one step: one part, or several together.
+/// Parts that are decided in one step: a single one, or several all or nothing.
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
     pub(crate) parts: Vec<Part>,
@@ -65,13 +65,13 @@ pub(crate) struct Call {
     pub(crate) at: Option<Timestamp>,
 }
 
-/// What came of a call.
+/// The result of a call.
 #[derive(Debug)]
 pub(crate) enum CallResult {
     Decided(Vec<Outcome>),
-    /// Nothing was done: it is not as plain as it seemed.
+    /// Nothing was executed: `hits` cannot decide it, `ask` can.
     NotPlain,
-    /// Nothing was done: somebody else holds one of its rows.
+    /// Nothing was executed: another session holds one of its rows.
     Locked,
     Failed(Error),
 }
@@ -110,12 +110,12 @@ impl Rule {
         self.quota
     }
 
-    /// The most that can pass at once.
+    /// The largest cost that can ever be allowed.
     pub(crate) fn capacity(&self) -> u64 {
         self.machine.capacity()
     }
 
-    /// The time that units are worth, where time is what is counted.
+    /// The time that units are worth, for algorithms that count time.
     pub(crate) fn worth(&self, units: u64) -> (u64, u64) {
         match &self.machine {
             AnyMachine::Gcra(gcra) => gcra.time_of(units),
@@ -123,7 +123,7 @@ impl Rule {
         }
     }
 
-    /// The decision that five numbers of the answer tell.
+    /// The decision in the five numbers of a result row.
     fn decision(
         &self,
         act: Act,
@@ -144,8 +144,7 @@ impl Rule {
 }
 
 impl Part {
-    /// The number of what is to be done, of how many units, and the receipt that they are given
-    /// back with.
+    /// The number of the operation, its units, and the receipt of a refund.
     fn verb(&self) -> (u8, u64, Option<Receipt>) {
         match self.act {
             Act::Op(Op::Hit(cost)) => (1, cost, None),
@@ -159,8 +158,8 @@ impl Part {
         }
     }
 
-    /// Whether it can leave a state where there is none. A hit that can never pass leaves none
-    /// unless it is charged all the same.
+    /// Whether it can create a state. A hit that can never be allowed creates none unless denied
+    /// hits are charged.
     fn makes(&self) -> bool {
         match self.act {
             Act::Op(Op::Hit(cost)) => {
@@ -173,7 +172,7 @@ impl Part {
     }
 }
 
-/// A batch of calls on its way into the arguments of the function: a list for each.
+/// The arguments of the function for a batch of calls: one list each.
 #[derive(Debug, Default)]
 struct Arguments {
     lists: [String; 16],
@@ -187,7 +186,7 @@ impl Arguments {
         let units = units.min(MAX_UNITS);
         let (worth, worth_part) = rule.worth(units);
         let (tolerance, tolerance_part) = rule.worth(rule.burst);
-        // Without a receipt: the newest units.
+        // -1: a refund without a receipt, of the newest units.
         let none = |number: Option<u64>| {
             Item::Number(number.map_or(-1, |number| number.min(LATEST * 2 - 1) as i64))
         };
@@ -231,7 +230,7 @@ enum Item {
     False,
 }
 
-/// The statement that asks all calls in order.
+/// The statement that decides all calls in order.
 pub(crate) fn statement<'a>(
     schema: &str,
     skip: bool,
@@ -257,7 +256,7 @@ pub(crate) fn statement<'a>(
                     arguments.push(place(part), part, part.verb().0, *at);
                 }
             }
-            // Ask all, then charge all or refuse all.
+            // First test all, then charge all or refuse all.
             Mode::Together => {
                 for (verb, part) in [TRY, TOGETHER]
                     .iter()
@@ -277,12 +276,12 @@ pub(crate) fn statement<'a>(
     text
 }
 
-/// Adds a key to a list of keys, which stands in `E'{…}'`.
+/// Appends a key to a list of keys inside of `E'{…}'`.
 pub(crate) fn push_name(key: &[u8], names: &mut String) {
     if !names.is_empty() {
         names.push(',');
     }
-    // Backslashes twice over: for the text, and for the list in it.
+    // Backslashes are escaped twice: for the string, and for the list in it.
     names.push_str("\"\\\\\\\\x");
     hex(key, names);
     names.push('"');
@@ -304,22 +303,22 @@ pub(crate) fn bytes(bytes: &[u8]) -> String {
     text
 }
 
-/// What came of the calls of a statement, one after the other.
+/// The results of the calls of a statement, in order.
 pub(crate) enum Answer<'a> {
-    /// The rows of an answer of `ask`: one for each step that is not only to try.
+    /// The rows that `ask` returned: one for each step that does more than test.
     Steps(std::slice::Iter<'a, SimpleQueryRow>),
     /// Of plain hits, one decision for each call.
     Hits(std::vec::IntoIter<Option<Outcome>>),
 }
 
 impl<'a> Answer<'a> {
-    /// `None` if nothing was done and all is to be asked again.
+    /// `None` if nothing was executed and the batch must be sent again.
     pub(crate) fn steps(rows: &'a [SimpleQueryRow]) -> Option<Answer<'a>> {
         let again = rows.first().and_then(|row| row.get(0)) == Some(AGAIN);
         (!again).then(|| Answer::Steps(rows.iter()))
     }
 
-    /// What came of the next call.
+    /// The result of the next call.
     pub(crate) fn next(&mut self, call: &Call) -> CallResult {
         match self {
             Answer::Steps(rows) => stepped(rows, call),
@@ -359,8 +358,7 @@ fn stepped(rows: &mut std::slice::Iter<'_, SimpleQueryRow>, call: &Call) -> Call
     }
 }
 
-/// What stands in a row; nothing where there is no state. The numbers of a row that is not a state
-/// may be anything.
+/// The numbers of a row; 0 for absent ones. A row that is not a state may have any numbers.
 fn numbers(row: &SimpleQueryRow) -> Result<[u64; NUMBERS + 1], Error> {
     let mut numbers = [0; NUMBERS + 1];
     for (index, number) in numbers.iter_mut().enumerate() {
@@ -370,7 +368,7 @@ fn numbers(row: &SimpleQueryRow) -> Result<[u64; NUMBERS + 1], Error> {
     Ok(numbers)
 }
 
-/// Refuses a time that the function cannot reckon with.
+/// Refuses a time with which the function cannot compute exactly.
 pub(crate) fn check_time(at: Option<Timestamp>) -> Result<(), Error> {
     match at {
         Some(at) if at.as_micros() > LATEST => Err(Error::request(format!(

@@ -1,4 +1,4 @@
-//! One connection: made, looked at, used.
+//! One connection: opened, checked, used.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ pub(crate) struct Server {
     pub(crate) target: Target,
     pub(crate) schema: String,
     pub(crate) tables: Tables,
-    /// Whether to make schema and tables that are missing.
+    /// Whether to create a missing schema and missing tables.
     pub(crate) create: bool,
     pub(crate) connect_timeout: Duration,
 }
@@ -27,7 +27,7 @@ pub(crate) struct Server {
 #[derive(Clone)]
 pub(crate) struct Connection {
     client: Arc<Client>,
-    /// Gone when the connection has ended.
+    /// Its sender is dropped when the connection has ended.
     alive: watch::Receiver<()>,
     _task: Arc<Task>,
 }
@@ -41,7 +41,7 @@ impl Drop for Task {
 }
 
 impl Server {
-    /// A connection to a database that has the tables, or within the time the reason why not.
+    /// Connects to a database that has the tables, or returns in time why it cannot.
     pub(crate) async fn connect(&self) -> Result<Connection, Error> {
         let late = |_| {
             let name = self.target.name();
@@ -63,13 +63,13 @@ impl Server {
         };
         let task = Arc::new(Task(tokio::spawn(driver).abort_handle()));
         let connection = Connection { client: Arc::new(client), alive, _task: task };
-        self.look(&connection).await?;
+        self.check(&connection).await?;
         Ok(connection)
     }
 
-    /// Whether the server writes and the tables are there, of the right version; makes them if told
-    /// so.
-    async fn look(&self, connection: &Connection) -> Result<(), Error> {
+    /// Checks that the server writes and that it has the tables, in the right version. Creates them
+    /// if it may.
+    async fn check(&self, connection: &Connection) -> Result<(), Error> {
         let name = self.target.name();
         let failed = |error: &tokio_postgres::Error| failure::of_connect(name, error);
         let read_only = connection.value("SELECT current_setting('transaction_read_only')").await;
@@ -82,10 +82,10 @@ impl Server {
         let mut found = connection.value(&version).await;
         let missing = |error: &tokio_postgres::Error| error.code().is_some_and(failure::is_missing);
         if self.create && found.as_ref().is_err_and(missing) {
-            tracing::info!(schema = self.schema, "making the tables");
+            tracing::info!(schema = self.schema, "creating the tables");
             let made = connection.value(&schema::schema(&self.schema, self.tables)?).await;
             found = connection.value(&version).await;
-            // Somebody else may have been faster; else this is why they are not there.
+            // Another process may have created them first. If not, this is why they are missing.
             if let (Err(error), true) = (&made, found.is_err()) {
                 return Err(failed(error));
             }
@@ -107,7 +107,7 @@ impl Server {
         Err(Error::store(format!("{name}: {what}"), false))
     }
 
-    /// Makes tables that somebody has dropped, if it may make any. Their counts are lost.
+    /// Creates tables again that were dropped, if it may. Their counts are lost.
     async fn restore_tables(&self, connection: &Connection) -> Result<(), Error> {
         let (name, schema) = (self.target.name(), &self.schema);
         let failed = |error: tokio_postgres::Error| failure::of_connect(name, &error);
@@ -124,9 +124,9 @@ impl Server {
                 false,
             ));
         }
-        tracing::error!(schema, "a table was dropped: making it again, its counts are lost");
+        tracing::error!(schema, "a table was dropped: creating it again, its counts are lost");
         let made = connection.value(&schema::missing_tables(schema, self.tables)).await;
-        // Somebody else may have been faster; else this is why they are not there.
+        // Another process may have created them first. If not, this is why they are missing.
         let found = connection.value(&all).await.map_err(failed)?;
         match made {
             Err(error) if found.as_deref() != Some("t") => Err(failed(error)),
@@ -136,13 +136,13 @@ impl Server {
 }
 
 impl Connection {
-    /// Waits until it has ended, though nobody uses it.
+    /// Waits until it has ended, even while it is not used.
     pub(crate) async fn ended(&self) {
         let mut alive = self.alive.clone();
         while alive.changed().await.is_ok() {}
     }
 
-    /// All rows that come of a text of statements, which is one transaction.
+    /// All rows that a string of statements returns, which is one transaction.
     pub(crate) async fn rows(
         &self,
         sql: &str,
@@ -165,9 +165,9 @@ pub(crate) fn first_value(rows: &[SimpleQueryRow]) -> Option<String> {
     rows.first().and_then(|row| row.get(0)).map(str::to_owned)
 }
 
-/// What a statement begins with: it sees what others have committed, and ends by itself when nobody
-/// waits for it any more. Nothing of it outlives the transaction, so that a pooler may give the
-/// next one another session.
+/// Sets the isolation level and the timeouts of a statement, so that it sees what others have
+/// committed and ends when its callers have left. The settings end with the transaction, so that a
+/// pooler may run the next one in another session.
 pub(crate) fn limited(timeout: Duration, lock_timeout: Duration, statement: &str) -> String {
     let millis = |span: Duration| span.as_millis().max(1);
     format!(

@@ -1,17 +1,17 @@
-//! What an error of PostgreSQL means: whether the statement may have been executed, whether it is
-//! worth asking again, and whether the connection is of use.
+//! Classifies errors of PostgreSQL: whether the statement may have been executed, whether to send
+//! it again, and whether the connection can still be used.
 
 use tokio_postgres::error::{DbError, Severity, SqlState};
 use tollgate::Error;
 
-/// What to do with the calls of a statement that failed.
+/// The meaning of a failed statement for its calls.
 #[derive(Debug)]
 pub(crate) enum Verdict {
-    /// It was rolled back because of somebody else: ask again.
+    /// It was rolled back because of another session: send it again.
     Retry(RollbackCause, String),
-    /// It was rolled back because of one of the calls, which one is not known.
+    /// It was rolled back because of one of its calls. Which one is not known.
     OneCallFailed(Error),
-    /// Nobody can be answered for now. Nothing was executed.
+    /// Nothing was executed, and no other call would be at the moment.
     Refused(Error),
     /// It may have been executed.
     Lost(Error),
@@ -24,12 +24,12 @@ pub(crate) enum RollbackCause {
     Lock,
     /// It took too long.
     Timeout,
-    /// It got in the way of others.
+    /// It conflicted with other transactions.
     Conflict,
 }
 
 impl Verdict {
-    /// For who does not ask again.
+    /// The error for a caller that does not send it again.
     pub(crate) fn error(self) -> Error {
         match self {
             Verdict::Retry(_, text) => Error::unavailable(text),
@@ -42,7 +42,7 @@ impl Verdict {
 pub(crate) fn of_statement(error: &tokio_postgres::Error) -> Verdict {
     let text = message(error);
     let Some(db) = error.as_db_error() else { return Verdict::Lost(Error::lost(text)) };
-    // Whatever ends the session may do so after the commit: while it waits for a replica.
+    // A session can end after the commit, while it waits for a replica.
     if is_fatal(db) {
         return Verdict::Lost(Error::lost(text));
     }
@@ -54,7 +54,7 @@ pub(crate) fn of_statement(error: &tokio_postgres::Error) -> Verdict {
     } else if code.code().starts_with("40") {
         Verdict::Retry(RollbackCause::Conflict, text)
     } else if is_exhausted(code) {
-        // New keys need room, old ones may not.
+        // New keys need room, old ones perhaps not.
         Verdict::OneCallFailed(Error::unavailable(text))
     } else if is_wrong_server(code)
         || code.code().starts_with("57")
@@ -77,8 +77,7 @@ pub(crate) fn of_statement(error: &tokio_postgres::Error) -> Verdict {
 pub(crate) fn of_connect(server: &str, error: &tokio_postgres::Error) -> Error {
     let text = format!("{server}: {}", message(error));
     match error.code() {
-        // Waiting does not help against a wrong password, a database that is not there, or missing
-        // rights.
+        // A wrong password, a missing database and missing rights do not go away by waiting.
         Some(code)
             if ["28", "3D", "42", "3F"].iter().any(|class| code.code().starts_with(class)) =>
         {
@@ -88,14 +87,14 @@ pub(crate) fn of_connect(server: &str, error: &tokio_postgres::Error) -> Error {
     }
 }
 
-/// Whether the connection is of no more use, leads to a server that does not write, or to a
-/// database that has to be looked at anew.
+/// Whether the connection must be replaced: it ended, its server does not write, or the tables of
+/// its database must be checked again.
 pub(crate) fn breaks(error: &tokio_postgres::Error) -> bool {
     let Some(db) = error.as_db_error() else { return true };
     is_fatal(db) || is_wrong_server(db.code()) || is_missing(db.code())
 }
 
-/// Table, function or schema are not there.
+/// A table, function or schema is missing.
 pub(crate) fn is_missing(code: &SqlState) -> bool {
     [
         SqlState::UNDEFINED_TABLE,
@@ -120,7 +119,7 @@ fn is_fatal(db: &DbError) -> bool {
     matches!(db.parsed_severity(), Some(Severity::Fatal | Severity::Panic) | None)
 }
 
-/// One line: what PostgreSQL says, or what is behind the error.
+/// One line: the message of PostgreSQL, or the source of the error.
 pub(crate) fn message(error: &tokio_postgres::Error) -> String {
     let text = match error.as_db_error() {
         Some(db) => format!("{} (SQLSTATE {})", db.message(), db.code().code()),

@@ -1,4 +1,4 @@
-//! Plain hits, which go the short way: see `sql/hits.sql`.
+//! Plain hits, which a faster SQL function decides: see `sql/hits.sql`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -15,13 +15,13 @@ use crate::schema::VERSION;
 /// The end of time in SQL. Beyond it nothing is a state.
 const LATEST: u64 = (1 << 62) - 1;
 
-/// A batch of nothing but plain hits, in the order in which they were asked.
+/// A batch of nothing but plain hits, in the order of their arrival.
 #[derive(Debug)]
 pub(crate) struct Hits {
     statement: String,
     /// One for each key, in the order of the keys.
     groups: Vec<Group>,
-    /// Of each hit, the group.
+    /// The group of each hit.
     places: Vec<usize>,
 }
 
@@ -35,12 +35,12 @@ struct Group {
 }
 
 impl Group {
-    /// Whether the lists of arguments have one element for both.
+    /// Whether both can share one element of the argument lists.
     fn is_like(&self, other: &Group) -> bool {
         Arc::ptr_eq(&self.rule, &other.rule) && self.at == other.at && self.total == other.total
     }
 
-    /// One more hit, if it can be charged together with the others.
+    /// Adds a hit. `None` if it cannot be charged together with the others.
     fn add(&mut self, rule: &Arc<Rule>, at: Option<Timestamp>, cost: u64) -> Option<()> {
         self.total += cost;
         self.costs.push(cost);
@@ -48,7 +48,7 @@ impl Group {
         (as_others && self.total <= rule.capacity()).then_some(())
     }
 
-    /// The decision of each hit, or none if they are to be asked one after another.
+    /// The decision of each hit. `None` if `ask` must decide them one after another.
     fn decisions(
         &self,
         charged: bool,
@@ -61,7 +61,7 @@ impl Group {
             let decisions: Vec<Outcome> = self.costs.iter().map(hit).collect();
             return (!decisions.iter().any(Outcome::allowed)).then_some(decisions);
         }
-        // From the state that all have left back to the one that the first has left.
+        // Backwards from the state after all hits to the state after the first one.
         let mut decisions = Vec::with_capacity(self.costs.len());
         for (later, cost) in self.costs.iter().copied().enumerate().rev() {
             let step = Step { allowed: true, cost, charged: cost, changed: true };
@@ -76,8 +76,8 @@ impl Group {
 }
 
 impl Hits {
-    /// Nothing if there is anything else among the calls, or hits on one key that must be looked at
-    /// one by one.
+    /// `None` if there are other calls among them, or hits on one key that cannot be charged
+    /// together.
     pub(crate) fn of<'a>(
         schema: &str,
         calls: impl Iterator<Item = &'a Call> + Clone,
@@ -110,7 +110,7 @@ impl Hits {
         &self.statement
     }
 
-    /// What came of each hit; nothing where it was not charged but might pass.
+    /// The decision of each hit. `None` where it was not charged but may be allowed.
     pub(crate) fn decisions(self, rows: &[SimpleQueryRow]) -> Vec<Option<Outcome>> {
         let mut decided: Vec<_> = self.groups.iter().map(|_| None).collect();
         for row in rows {
@@ -130,7 +130,7 @@ impl Hits {
     }
 }
 
-/// A hit that can pass, on the algorithm of the short way.
+/// The key, rule and cost of a plain hit: on GCRA, with a cost that can be allowed.
 fn plain(call: &Call) -> Option<(&[u8], &Arc<Rule>, u64)> {
     match (&call.parts[..], call.mode) {
         ([part], Mode::Each) => match (part.act, part.rule.machine()) {
@@ -178,7 +178,7 @@ fn statement(schema: &str, keys: &BTreeMap<&[u8], (usize, Group)>) -> String {
     text
 }
 
-/// Place, whether it was charged, state and time. Nothing if that is not a state.
+/// Place, whether it was charged, state and time. `None` if that is not a state.
 fn parse(row: &SimpleQueryRow) -> Option<(usize, bool, gcra::GcraState, Timestamp)> {
     let number = |index| row.get(index)?.parse::<u64>().ok();
     let place = usize::try_from(number(0)?).ok()?.checked_sub(1)?;

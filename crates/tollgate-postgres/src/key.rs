@@ -1,19 +1,19 @@
-//! What stands in the column `key`.
+//! The values of the column `key`.
 
 use sha2::{Digest, Sha256};
 use tollgate::shared::Place;
 use tollgate::{KeyRef, Limit};
 
-/// Parts of a key up to this length stand as they are. Three of them fit an index, which takes up
+/// Parts of a key up to this length are stored unchanged. Three of them fit an index, which takes up
 /// to 2,700 bytes.
 const LONGEST: usize = 800;
 
-/// Begins a part that stands for a longer one. Other parts begin with a length or a form, which are
-/// smaller.
+/// The first byte of a part that was shortened. Other parts begin with a length or a form, which
+/// are smaller.
 const SHORTENED: u8 = 0xff;
 
 /// The keys of one limit in one namespace: [`Place`], with parts that are too long for an index
-/// replaced by their SHA-256. For two of `n` such parts to be taken for one has a probability below
+/// replaced by their SHA-256. The probability that two of `n` such parts are confused is below
 /// n² / 2^257.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Keys {
@@ -29,7 +29,7 @@ impl Keys {
         Keys { place, prefix }
     }
 
-    /// How all keys of the limit begin.
+    /// The common prefix of all keys of the limit.
     pub(crate) fn prefix(&self) -> &[u8] {
         &self.prefix
     }
@@ -41,7 +41,7 @@ impl Keys {
     }
 }
 
-/// How all keys of a namespace begin.
+/// The common prefix of all keys of a namespace.
 pub(crate) fn namespace_prefix(namespace: &str) -> Vec<u8> {
     let mut out = Vec::new();
     shorten(&Place::of_namespace(namespace), &mut out);
@@ -55,12 +55,11 @@ fn shorten(part: &[u8], out: &mut Vec<u8>) {
     }
     out.push(SHORTENED);
     out.extend_from_slice(&Sha256::digest(part));
-    // So that no part consists of 0xff alone, and what comes after all keys that begin so can be
-    // named.
+    // No part consists of 0xff alone, so there is a smallest key after all keys with this prefix.
     out.push(0);
 }
 
-/// The first bytes that come after all that begin with these, which are not all 0xff.
+/// The smallest key after all keys with this prefix, which must not be all 0xff.
 pub(crate) fn after(prefix: &[u8]) -> Vec<u8> {
     let mut after = prefix.to_vec();
     while let Some(last) = after.pop() {

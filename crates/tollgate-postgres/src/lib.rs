@@ -24,31 +24,34 @@
 //! float, one file of this crate for each algorithm. It takes a batch: it locks the rows of all
 //! keys in the order of the keys, does the steps one after another, writes what has changed and
 //! answers with what each step did and the state it left, from which this process computes the
-//! fields of a decision. So what waits at the same time is one statement, one round trip and one
-//! transaction, however many callers, keys and limits; hits on one key in it are decided one after
-//! another; a group is all or nothing within it.
+//! fields of a decision. So calls that wait at the same time share one statement, one round trip
+//! and one transaction, however many callers, keys and limits there are. Hits on one key in it are
+//! decided one after another; a group is all or nothing within it.
 //!
 //! Each step costs the server several microseconds that way. So a batch of nothing but hits on
 //! GCRA, the usual one, goes to another function, `hits`: one `UPDATE` that charges all hits on a
-//! key as one where all fit, and leaves alone what does not. Who asked tells a denial from the
-//! state, and asks again by `ask` where some hits of a key fit and others do not.
+//! key as one where all fit, and charges nothing where they do not. This process recognizes denials
+//! by the returned state, and sends hits again to `ask` if only some hits on a key fit.
 //!
-//! The other ways were to decide here: read the rows, and write them back if nobody else had
-//! (optimistic), or hold their locks meanwhile. Both need two round trips, and the second one lets
-//! a process that is stopped in between hold up all others; both send the log of a moving window to
-//! and fro. Their gain, one definition of each algorithm, is bought back by the test suite of all
-//! stores, which holds this one equal on random sequences.
+//! The alternatives decide in this process: read the rows and write them back if they are unchanged
+//! (optimistic), or lock them meanwhile. Both need two round trips and transfer the log of a moving
+//! window, and with locks a process that stops in between blocks all others. They would need one
+//! definition of each algorithm instead of two; the test suite of all stores compares the two on
+//! random sequences.
 //!
 //! No two batches can wait for each other: rows that exist are locked in the order of their keys,
-//! then missing ones are made in that order, and who makes rows waits only for others who make
-//! rows. If somebody else was faster with one of them, nothing is done and the batch is asked
-//! again.
+//! then missing ones are inserted in that order, and a batch that inserts rows waits only for others
+//! that insert rows. If another session inserted one of them first, nothing is executed and the
+//! batch is sent again.
+//!
+//! Up to four statements are under way on a connection, so that a server far away is not idle for a
+//! round trip after each batch. A call waits while a statement under way has one of its keys.
 //!
 //! # What it costs
 //!
 //! | | |
 //! | --- | --- |
-//! | round trips | one for each batch; a lone hit is a batch of one |
+//! | round trips | one for each batch; a single hit is a batch of one |
 //! | bytes | about 400 for each statement, and for each hit about 100 and twice the length of its key; back about 70 |
 //! | a row | 36 bytes of header, 32 of numbers, and the key (namespace, limit, subject: some 60 bytes); the key once more in the index |
 //! | a moving window | one row of the log for each hit that counts: a hit reads two and writes one of them, however many there are. Giving back from the middle touches all later ones |
@@ -66,9 +69,10 @@
 //! # Deadlines
 //!
 //! Each statement carries `statement_timeout` and `lock_timeout` from the deadline of the
-//! [`Guard`], so that nothing waits in the server for callers who have left. What was rolled back
-//! is surely not executed: it is asked again as long as somebody waits for it, with twice the time.
-//! A row that somebody else holds fails only the callers who want that row.
+//! [`Guard`], so that nothing waits in the server for callers who have left. A statement that was
+//! rolled back is not executed: it is sent again until its callers have left, with twice the time.
+//! A row that another session holds fails only the calls about that row. A call whose answer would
+//! probably come after its deadline is not sent.
 
 mod builder;
 mod clean;
@@ -111,12 +115,12 @@ struct Inner {
     schema: String,
     /// One for each connection.
     workers: Vec<Worker>,
-    /// Which of them a key goes to: always the same, so that hits on one key go together and no two
-    /// connections want the same row.
-    choice: RandomState,
+    /// Chooses the worker of a key: always the same, so that hits on one key go together and two
+    /// connections do not compete for a row.
+    hasher: RandomState,
     guard: Guard,
-    /// What a statement may take that is no decision.
-    patience: Duration,
+    /// The timeout of statements that decide nothing.
+    statement_timeout: Duration,
     runtime: tokio::runtime::Handle,
 }
 
@@ -148,11 +152,13 @@ impl Postgres {
         schema: String,
         workers: Vec<Worker>,
         guard: Guard,
-        patience: Duration,
+        statement_timeout: Duration,
         runtime: tokio::runtime::Handle,
     ) -> Postgres {
-        let choice = RandomState::new();
-        Postgres { inner: Arc::new(Inner { schema, workers, choice, guard, patience, runtime }) }
+        let hasher = RandomState::new();
+        Postgres {
+            inner: Arc::new(Inner { schema, workers, hasher, guard, statement_timeout, runtime }),
+        }
     }
 
     async fn reachable(&self) -> Result<(), Error> {
@@ -168,26 +174,26 @@ impl Postgres {
     /// # Errors
     /// When the server does not answer; some keys may be gone.
     pub async fn clear_namespace(&self, namespace: &str) -> Result<(), Error> {
-        let Inner { schema, patience, .. } = &*self.inner;
+        let Inner { schema, statement_timeout, .. } = &*self.inner;
         let prefix = key::namespace_prefix(namespace);
-        let cleared = clean::clear(self.inner.worker(&prefix), schema, &prefix, *patience).await;
-        // However it ended, some keys may be fresh now.
+        let cleared =
+            clean::clear(self.inner.worker(&prefix), schema, &prefix, *statement_timeout).await;
+        // Even after an error some keys may be deleted.
         self.inner.guard.forget_denials();
         cleared
     }
 
-    /// Forgets all states that have run out, in slices; how many. It is done in the background too:
-    /// see [`PostgresBuilder::clean_period`].
+    /// Deletes all states that have run out, in slices. Returns how many. It also happens in the
+    /// background: see [`PostgresBuilder::clean_period`].
     ///
     /// # Errors
     /// When the server does not answer.
     pub async fn clean(&self) -> Result<usize, Error> {
-        let Inner { schema, patience, .. } = &*self.inner;
-        clean::clean(self.inner.worker(&[]), schema, *patience).await
+        let Inner { schema, statement_timeout, .. } = &*self.inner;
+        clean::clean(self.inner.worker(&[]), schema, *statement_timeout).await
     }
 
-    /// The key under which a subject of a limit stands in the table `counters`, for those who look
-    /// with `psql`.
+    /// The key of a subject of a limit in the table `counters`, for use with `psql`.
     ///
     /// # Errors
     /// When the limit is not valid.
@@ -213,9 +219,9 @@ impl Prepared {
 }
 
 impl Inner {
-    /// The one of this key, or who comes next that has a connection.
+    /// The worker of this key, or the next one that has a connection.
     fn worker(&self, key: &[u8]) -> &Worker {
-        let first = self.choice.hash_one(key) as usize % self.workers.len();
+        let first = self.hasher.hash_one(key) as usize % self.workers.len();
         let in_order = || self.workers[first..].iter().chain(&self.workers[..first]);
         in_order().find(|worker| worker.is_up()).unwrap_or(&self.workers[first])
     }
@@ -243,7 +249,7 @@ impl Inner {
     }
 }
 
-/// The error of a part of a call whose other parts were executed, or may have been.
+/// The error of a later part of a call, when earlier parts were executed.
 fn in_part(error: Error) -> Error {
     match error.kind() {
         ErrorKind::Unavailable => {
@@ -312,8 +318,13 @@ impl SharedStore for Postgres {
     fn clear(&self, prepared: &Prepared) -> impl Future<Output = Result<(), Error>> + Send + use<> {
         let (inner, keys) = (Arc::clone(&self.inner), Arc::clone(&prepared.keys));
         async move {
-            clean::clear(inner.worker(keys.prefix()), &inner.schema, keys.prefix(), inner.patience)
-                .await
+            clean::clear(
+                inner.worker(keys.prefix()),
+                &inner.schema,
+                keys.prefix(),
+                inner.statement_timeout,
+            )
+            .await
         }
     }
 
@@ -338,7 +349,7 @@ impl SharedStore for Postgres {
     }
 
     fn sleep(&self, span: Duration) -> impl Future<Output = ()> + Send + use<> {
-        // Whoever polls it need not be on that runtime.
+        // The caller may poll it outside of that runtime.
         let _on_it = self.inner.runtime.enter();
         tokio::time::sleep(span)
     }

@@ -1,14 +1,13 @@
-//! What stands in the database: tables and functions, as SQL.
+//! The tables and functions in the database, as SQL.
 
 use tollgate::Error;
 
-/// The version of the layout and of what the functions are called with.
+/// The version of the tables and of the functions' arguments.
 pub(crate) const VERSION: i32 = 1;
 
 const MOVING_WINDOW: &str = "4";
 
-/// The algorithms in the order of their numbers, and the file of each. The level of both buckets is
-/// one.
+/// The algorithms in the order of their numbers, and the file of each. Both buckets share one.
 const ALGORITHMS: [(&str, &str); 8] = [
     ("1", include_str!("../sql/fixed_window.sql")),
     ("2", include_str!("../sql/fixed_window_per_key.sql")),
@@ -27,18 +26,18 @@ const ALGORITHMS: [(&str, &str); 8] = [
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tables {
-    /// Nothing is written ahead, so a hit waits for no disk. After a crash the tables are empty,
-    /// and so they are on a standby that takes over: at most one more limit per key is admitted. A
-    /// clean restart keeps them.
+    /// There is no write-ahead log, so a hit waits for no disk. The tables are empty after a crash
+    /// and on a standby that takes over: at most one more limit per key is admitted. A clean
+    /// restart keeps them.
     #[default]
     Unlogged,
-    /// As any other table: what was decided survives a crash, and replicas have it. Each batch
-    /// waits for the log to reach the disk, as `synchronous_commit` says.
+    /// As any other table: counts survive a crash, and replicas have them. Each batch waits until
+    /// the log is on the disk, as `synchronous_commit` says.
     Logged,
 }
 
-/// The SQL that makes everything this store needs in a schema of that name, for your migrations:
-/// run it once, as whoever shall own it.
+/// The SQL that creates everything this store needs in a schema of that name, for your migrations:
+/// run it once, as the owner to be.
 ///
 /// # Errors
 /// When the name is not made of lower case letters, digits and underscores.
@@ -66,7 +65,7 @@ pub fn schema(name: &str, tables: Tables) -> Result<String, Error> {
     Ok(text.replace("{version}", &VERSION.to_string()))
 }
 
-/// The SQL that makes the tables of a schema that are missing.
+/// The SQL that creates missing tables of a schema.
 pub(crate) fn missing_tables(name: &str, tables: Tables) -> String {
     tables_sql(tables).replace("{schema}", name).replace("{version}", &VERSION.to_string())
 }
@@ -79,12 +78,12 @@ fn tables_sql(tables: Tables) -> String {
     include_str!("../sql/tables.sql").replace("{create}", create)
 }
 
-/// One section of each algorithm's file, as the branches of a `CASE`: what it says of a state, and
-/// (after a line that says so) how it acts on it.
+/// One section of each algorithm's file, as the branches of a `CASE`. The first section reads a
+/// state; the second one, after the line `-- act`, changes it.
 fn sections(number: usize, indent: usize) -> String {
     let mut text = String::new();
     let indent = " ".repeat(indent);
-    // The one that is asked for most is looked at first.
+    // The usual algorithm first: `CASE` tests one after the other.
     for (code, file) in ALGORITHMS.iter().rev() {
         let section = file.split("-- act\n").nth(number);
         text.push_str(&format!("{indent}WHEN {code} THEN\n"));
@@ -95,7 +94,7 @@ fn sections(number: usize, indent: usize) -> String {
     text
 }
 
-/// Refuses what would have to be quoted.
+/// Refuses names that would have to be quoted.
 pub(crate) fn check_name(name: &str) -> Result<(), Error> {
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
     let starts = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_');

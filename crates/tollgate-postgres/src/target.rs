@@ -15,13 +15,13 @@ use tollgate::Error;
 /// Certificates in PEM form.
 #[derive(Clone, Default)]
 pub(crate) struct Certificates {
-    /// Who may sign the server's; those that the system trusts if there are none.
+    /// Roots for the server's certificate. Those that the system trusts if absent.
     pub(crate) roots: Option<Vec<u8>>,
-    /// What is shown to the server, and its key.
+    /// The client's certificate and its key.
     pub(crate) client: Option<(Vec<u8>, Vec<u8>)>,
 }
 
-/// Where the server is and how to talk to it.
+/// The address of the server, and TLS.
 #[derive(Clone)]
 pub(crate) struct Target {
     pub(crate) config: Config,
@@ -41,7 +41,7 @@ impl Target {
         certificates: &Certificates,
         timeout: Duration,
     ) -> Result<Target, Error> {
-        // TLS verifies always here: there is no weaker kind to tell these from.
+        // `require` verifies too: TLS always does here.
         let plain = url
             .replace("sslmode=verify-full", "sslmode=require")
             .replace("sslmode=verify-ca", "sslmode=require");
@@ -74,13 +74,13 @@ impl Target {
         Ok(Target { config, tls: connector(certificates)?, name })
     }
 
-    /// For messages: without user and password.
+    /// The name for messages, without user and password.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
 }
 
-/// A host that is this machine.
+/// Whether the host is this machine.
 fn is_local(host: &Host) -> bool {
     match host {
         Host::Tcp(name) => {
@@ -104,7 +104,7 @@ fn connector(certificates: &Certificates) -> Result<MakeRustlsConnect, Error> {
                 store.add(certificate).map_err(|error| wrong("root certificates", &error))?;
             }
         }
-        // Without any, no certificate of a server is believed.
+        // Without roots, no certificate of a server is accepted.
         None => {
             store.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         }

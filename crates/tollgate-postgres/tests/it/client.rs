@@ -1,4 +1,4 @@
-//! What tests do with a store.
+//! Helpers that connect stores.
 
 use tollgate::shared::GuardBuilder;
 
@@ -23,7 +23,7 @@ pub(crate) async fn connect(url: impl Into<String>, guard: GuardBuilder) -> Post
     store.unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// A session of somebody else, who only wants to look, or to get in the way.
+/// A session of another client, which inspects the database or holds locks.
 pub(crate) async fn session(url: &str) -> tokio_postgres::Client {
     let connected = tokio_postgres::connect(url, tokio_postgres::NoTls).await;
     let (client, driver) = connected.unwrap_or_else(|error| panic!("{url}: {error}"));

@@ -12,7 +12,7 @@ use tollgate_testkit::{Kept, Subject, conformance};
 use crate::client::{LONG, runtime, session};
 use crate::servers::{Certificates, Pooler, Server, Shape, Together};
 
-/// How a process reaches a store.
+/// The address of a store, for other processes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Address {
     pub(crate) url: String,
@@ -179,8 +179,7 @@ impl Subject for OnPostgres {
 
 conformance!(one_server, OnPostgres::one_server, lifetime, processes, outage);
 
-/// The rules that could fail by the way to the server: answers, callers at the same time, several
-/// processes.
+/// The rules that may depend on the connection: answers, concurrent callers, several processes.
 macro_rules! some_rules {
     ($name:ident, $make:expr) => {
         mod $name {

@@ -1,5 +1,4 @@
-//! Plain hits, which go the short way: held equal to the definition where several of them on one
-//! key are decided in one step.
+//! Plain hits: several hits on one key are decided in one step, and equal the definition.
 
 use tollgate::algorithm::{AnyMachine, AnyState, Op};
 use tollgate::shared::{Ask, Mode, SharedStore};
@@ -8,12 +7,12 @@ use tollgate::{KeyRef, Limit, Outcome, Timestamp};
 use crate::client::{admitted, limiter, patient, run, session};
 use crate::servers::Server;
 
-/// What there is to a decision.
-fn told(decision: &Outcome) -> impl PartialEq + std::fmt::Debug + use<> {
+/// Everything that a caller can read of a decision.
+fn public_parts(decision: &Outcome) -> impl PartialEq + std::fmt::Debug + use<> {
     (decision.allowed(), decision.charged(), decision.fields(), decision.now(), decision.source())
 }
 
-/// Numbers that look random, the same in every run.
+/// Pseudorandom numbers, the same in every run.
 fn numbers(seed: u64) -> impl FnMut(u64) -> u64 {
     let mut state = seed;
     move |below| {
@@ -54,7 +53,7 @@ fn hits_that_go_together_are_decided_as_one_after_another() {
                 };
                 let wanted: Vec<Outcome> = parts.iter().map(hit).collect();
                 let [got, wanted] =
-                    [got, wanted].map(|all| all.iter().map(told).collect::<Vec<_>>());
+                    [got, wanted].map(|all| all.iter().map(public_parts).collect::<Vec<_>>());
                 assert_eq!(got, wanted, "{text}, turn {turn}: {parts:?}");
             }
         }

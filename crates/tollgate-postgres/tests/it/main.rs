@@ -1,11 +1,10 @@
 //! PostgreSQL under test: real servers, started and stopped by the tests on free ports of the
 //! loopback.
 //!
-//! Without PostgreSQL on this machine the whole binary is skipped, with a line that says so; where
+//! If PostgreSQL is not installed, the whole binary is skipped, with a line that says so; where
 //! `TOLLGATE_NO_SKIP` is set that is a failure.
 
-// In helpers of tests as in tests.
-#![allow(clippy::unwrap_used)]
+#![expect(clippy::unwrap_used, reason = "helpers of tests may panic as tests may")]
 
 mod client;
 mod conformance;

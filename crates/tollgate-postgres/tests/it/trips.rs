@@ -1,4 +1,4 @@
-//! One statement: what the server counts as calls of the function.
+//! The number of statements, as the server counts calls of the function.
 
 use tollgate::shared::hit_all_shared;
 use tollgate::{Algorithm, Source};
@@ -6,7 +6,7 @@ use tollgate::{Algorithm, Source};
 use crate::client::{admitted, eventually, limiter, patient, run, session, stats};
 use crate::servers::{Server, Shape};
 
-/// A server that counts.
+/// A server that counts calls of functions.
 fn server() -> Server {
     Server::shaped(&Shape { settings: vec!["track_functions=pl".into()], ..Shape::default() })
 }
@@ -14,7 +14,7 @@ fn server() -> Server {
 /// How often the functions that decide have been called.
 const CALLS: &str = "SELECT coalesce(sum(calls), 0)::bigint FROM pg_stat_user_functions WHERE funcname IN ('ask', 'hits')";
 
-/// That they have been called so often: the server counts a little later.
+/// Waits until the server has counted so many calls. It counts a little later.
 async fn calls(looking: &tokio_postgres::Client, calls: i64) {
     eventually(&format!("{calls} calls"), || async {
         looking.query_one(CALLS, &[]).await.unwrap().get::<_, i64>(0) == calls
@@ -23,12 +23,12 @@ async fn calls(looking: &tokio_postgres::Client, calls: i64) {
 }
 
 #[test]
-fn whatever_is_asked_in_one_go_is_one_statement() {
+fn one_call_is_one_statement() {
     run(async {
         let server = server();
         let store = patient(server.url()).await;
         let looking = session(&server.url()).await;
-        // Of each connection one, to see whether it works.
+        // One for each connection, which `connect` sends.
         let mut wanted = 2;
         for algorithm in Algorithm::ALL {
             let limited = limiter(&store, &format!("100/365 days {algorithm}"));
@@ -52,7 +52,7 @@ fn hits_that_wait_at_the_same_time_go_together() {
         let server = server();
         let store = patient(server.url()).await;
         let limited = limiter(&store, "1000/365 days");
-        // All are handed in before the task of the store gets its turn.
+        // All calls are queued before the task of the store runs.
         let set = tokio::task::LocalSet::new();
         set.run_until(async {
             let hit = |_| {

@@ -227,6 +227,11 @@ mod tests {
         /// What one call takes in the store.
         work: u64,
         free_at: u64,
+        /// What a batch of calls takes in the store beside its calls, the least time between two
+        /// batches, and when the last one left. 0: each call goes alone.
+        batch_work: u64,
+        batch_gap: u64,
+        last_batch: u64,
         /// Of calls under way: when they entered and when the answer comes.
         calls: VecDeque<(u64, u64)>,
         now: u64,
@@ -247,6 +252,9 @@ mod tests {
                 distance,
                 work,
                 free_at: 0,
+                batch_work: 0,
+                batch_gap: 0,
+                last_batch: 0,
                 calls: VecDeque::new(),
                 now: 0,
             }
@@ -262,7 +270,12 @@ mod tests {
                     count.refused += 1;
                     continue;
                 }
-                self.free_at = self.free_at.max(self.now + self.distance / 2) + self.work;
+                if self.now > self.last_batch {
+                    self.last_batch = self.now.max(self.last_batch + self.batch_gap);
+                    self.free_at = self.free_at.max(self.last_batch + self.distance / 2);
+                    self.free_at += self.batch_work;
+                }
+                self.free_at += self.work;
                 self.calls.push_back((self.now, self.free_at + self.distance / 2));
             }
             count
@@ -305,6 +318,27 @@ mod tests {
             let later = world.offer(seconds, 50);
             assert!(later.answered >= all * 9 / 10, "{deadline} {distance}: {later:?} of {all}");
             assert!(later.late <= all / 50, "{deadline} {distance}: {later:?} of {all}");
+        }
+    }
+
+    #[test]
+    fn at_twice_its_capacity_a_store_that_takes_batches_answers_as_many_as_before() {
+        // Almost 20,000 calls a second. A call waits until its batch leaves, even if there are few.
+        for batch_gap in [5, 10, 15] {
+            let mut world = World::new(60 * MILLI, 20 * MILLI, 50);
+            (world.batch_work, world.batch_gap) = (200, batch_gap * MILLI);
+            // Pauses of the machine make calls late, but the store is as fast as before.
+            for _ in 0..4 {
+                world.free_at = world.now + 70 * MILLI;
+                world.offer(100 * MILLI, 60);
+            }
+            world.offer(2_000 * MILLI, 60);
+            let below = world.offer(1_000 * MILLI, 60);
+            assert_eq!(below.refused, 0, "{batch_gap} ms: {below:?}");
+            world.offer(1_000 * MILLI, 25);
+            let overload = world.offer(2_000 * MILLI, 25);
+            assert!(overload.answered >= 36_000, "{batch_gap} ms: {overload:?} of 40,000");
+            assert!(overload.late <= 800, "{batch_gap} ms: {overload:?} of 40,000");
         }
     }
 

@@ -1,4 +1,4 @@
-//! Rows and tables that somebody else holds, and batches that want the same rows.
+//! Rows and tables that another session holds, and batches with the same rows.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::client::{LONG, admitted, connect, eventually, in_time, limiter, patie
 use crate::servers::Server;
 
 #[test]
-fn a_row_that_somebody_holds_fails_only_its_own_callers() {
+fn a_row_that_another_session_holds_fails_only_its_own_callers() {
     run(async {
         let server = Server::start();
         let guard = Guard::builder().deadline(Duration::from_secs(2)).open_after(1_000_000);
@@ -20,7 +20,7 @@ fn a_row_that_somebody_holds_fails_only_its_own_callers() {
         holder.batch_execute("BEGIN").await.unwrap();
         let lock = "SELECT FROM tollgate.counters WHERE key = $1 FOR UPDATE";
         assert_eq!(holder.query(lock, &[&key]).await.unwrap().len(), 1);
-        // Together in one batch: one of them must wait in vain, the others must not.
+        // In one batch: the calls about the locked row must fail, the others must not.
         let calls = (0..32).map(|n| {
             let limited = limited.clone();
             let key = if n % 8 == 0 { "held" } else { "free" };
@@ -44,7 +44,7 @@ fn a_row_that_somebody_holds_fails_only_its_own_callers() {
 }
 
 #[test]
-fn who_waits_for_a_row_gets_it() {
+fn a_call_that_waits_for_a_row_is_decided() {
     run(async {
         let server = Server::start();
         let store = patient(server.url()).await;
@@ -67,7 +67,7 @@ fn who_waits_for_a_row_gets_it() {
 }
 
 #[test]
-fn a_table_that_somebody_holds_is_an_error_in_time_and_leaves_no_statement_behind() {
+fn a_locked_table_is_an_error_in_time_and_leaves_no_statement_behind() {
     run(async {
         let server = Server::start();
         let store =
@@ -94,7 +94,7 @@ fn a_table_that_somebody_holds_is_an_error_in_time_and_leaves_no_statement_behin
 }
 
 #[test]
-fn batches_that_want_the_same_keys_in_opposite_orders_never_wait_for_each_other() {
+fn batches_with_the_same_keys_in_opposite_orders_never_wait_for_each_other() {
     run(async {
         let server = Server::start();
         let keys: Vec<String> = (0..24).map(|n| format!("key {n}")).collect();

@@ -1,4 +1,4 @@
-//! What can go wrong with a server, and what callers see of it.
+//! Failures of the server, and the answers that callers get.
 
 mod cleaning;
 mod database;

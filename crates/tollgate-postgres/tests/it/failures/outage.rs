@@ -1,4 +1,4 @@
-//! Servers that are killed, frozen or out of reach, and what they have lost when they are back.
+//! Servers that are killed, frozen or out of reach, and the counts they lose.
 
 use tollgate::ErrorKind;
 use tollgate_postgres::{Postgres, Tables};
@@ -68,7 +68,7 @@ fn a_frozen_server_opens_the_breaker_and_a_thawed_one_closes_it() {
         server.thaw();
         answers(&limited, "key").await;
         eventually("the breaker closes", || async { stats(&store).closed > 0 }).await;
-        // What ran late counts: what is left is what passes.
+        // Calls that were executed late are charged, so fewer are left.
         let other = patient(server.url()).await;
         let used = limiter(&other, "20/365 days").usage("key").await.unwrap();
         assert!((5..=5 + lost).contains(&used), "{used} in use, 5 admitted and {lost} lost");
@@ -77,7 +77,7 @@ fn a_frozen_server_opens_the_breaker_and_a_thawed_one_closes_it() {
 }
 
 #[test]
-fn a_line_that_is_cut_is_given_up_and_another_one_found() {
+fn a_silent_connection_is_replaced() {
     run(async {
         let server = Server::start();
         let line = Line::to(server.port);
@@ -95,7 +95,7 @@ fn a_line_that_is_cut_is_given_up_and_another_one_found() {
 }
 
 #[test]
-fn a_session_that_is_ended_by_somebody_is_made_again() {
+fn a_session_that_the_server_ends_is_replaced() {
     run(async {
         let server = Server::start();
         let store = hasty(server.url()).await;

@@ -1,6 +1,6 @@
 //! PgBouncer before a server.
 
-use super::server::{as_whom, own};
+use super::server::{own, unprivileged};
 use super::{Process, Server, eventually, free_port};
 
 /// A pooler in transaction mode, with fewer sessions than it is given connections.
@@ -15,7 +15,7 @@ impl Pooler {
     pub(crate) fn start() -> Pooler {
         let server = Server::start();
         let port = free_port();
-        let whole = as_whom("pgbouncer".to_owned());
+        let whole = unprivileged("pgbouncer".to_owned());
         drop(Process::new("pgbouncer", "pgbouncer"));
         let mut process = Process::new(&whole[0][..], "pgbouncer");
         let dir = process.dir().to_owned();

@@ -6,7 +6,7 @@ use std::sync::Mutex;
 
 use super::{Process, eventually, free_port};
 
-/// How a server is set up.
+/// The settings of a server.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Shape {
     /// Further settings, as `name=value`.
@@ -52,7 +52,7 @@ impl Server {
         server
     }
 
-    /// Where its data are.
+    /// The directory of its data.
     pub(crate) fn data(&self) -> PathBuf {
         self.process.dir().join("data")
     }
@@ -77,7 +77,7 @@ impl Server {
         let settings: Vec<String> =
             settings.iter().map(ToString::to_string).chain(self.settings.clone()).collect();
         let pid_file = data.join("postmaster.pid");
-        let mut arguments = as_whom(bin("postgres"));
+        let mut arguments = unprivileged(bin("postgres"));
         if let Some(bytes) = self.largest_file {
             let limit = ["prlimit".to_owned(), format!("--fsize={bytes}")];
             let program = arguments.len() - 1;
@@ -162,7 +162,7 @@ fn signal(name: &str, pids: &[String]) {
     let _ = Command::new("kill").args(["-s", name]).args(pids).stderr(Stdio::null()).status();
 }
 
-/// Where the programs of the server are: the newest that is installed.
+/// The path of a program of the server, of the newest installed version.
 pub(crate) fn bin(program: &str) -> String {
     let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     let newest = versions.filter_map(|dir| dir.file_name().to_str()?.parse::<u32>().ok()).max();
@@ -172,18 +172,18 @@ pub(crate) fn bin(program: &str) -> String {
     }
 }
 
-/// What is run: the server refuses to be root.
+/// The executable to start: `setpriv` if this user is root, because the server refuses to be root.
 fn program() -> String {
-    // So that a missing server is noticed, and not only a missing way to become somebody else.
+    // A missing server must be reported, not only a missing `setpriv`.
     drop(Process::new(bin("postgres"), "postgresql"));
-    as_whom(bin("postgres")).swap_remove(0)
+    unprivileged(bin("postgres")).swap_remove(0)
 }
 
-/// A program and how to run it as somebody else than root.
-pub(crate) fn as_whom(program: String) -> Vec<String> {
+/// The command line that runs a program, as another user if this one is root.
+pub(crate) fn unprivileged(program: String) -> Vec<String> {
     if is_root() {
-        let become_it = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"];
-        become_it.iter().map(ToString::to_string).chain([program]).collect()
+        let setpriv = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"];
+        setpriv.iter().map(ToString::to_string).chain([program]).collect()
     } else {
         vec![program]
     }
@@ -215,7 +215,7 @@ fn template() -> PathBuf {
         let making = tollgate_testservers::Directory::new();
         own(making.path());
         let data = making.path().join("data");
-        let whole = as_whom(bin("initdb"));
+        let whole = unprivileged(bin("initdb"));
         let mut initdb = Command::new(&whole[0]);
         initdb.args(&whole[1..]).arg("-D").arg(&data).current_dir("/");
         initdb.args([
