@@ -71,7 +71,7 @@ impl<S: SharedStore> AtOnce<S> {
 impl<S: SharedStore> Hit for AtOnce<S> {
     async fn hit(&self, _number: usize, key: &str) -> Outcome<bool> {
         let (prepared, key, op) = (&self.prepared, KeyRef::plain(key.as_bytes()), Op::Hit(1));
-        if let Some(decision) = self.store.at_once(prepared, key, op, None) {
+        if let Some(decision) = self.store.try_now(prepared, key, op, None) {
             return Ok(decision.allowed());
         }
         let decisions = self.store.ask(&[Ask { prepared, key, op }], Mode::Each, None).await?;

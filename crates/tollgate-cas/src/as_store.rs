@@ -79,14 +79,6 @@ macro_rules! as_store {
                 self.0.check()
             }
 
-            fn same_counter(&self, a: &$crate::Prepared, b: &$crate::Prepared) -> bool {
-                self.0.same_counter(a, b)
-            }
-
-            fn same_store(&self, other: &Self) -> bool {
-                self.0.same_store(&other.0)
-            }
-
             fn guard(&self) -> &tollgate::shared::Guard {
                 self.0.guard()
             }

@@ -215,14 +215,6 @@ impl<C: Cells> SharedStore for Cas<C> {
         }
     }
 
-    fn same_counter(&self, a: &Prepared, b: &Prepared) -> bool {
-        a.place == b.place
-    }
-
-    fn same_store(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.inner, &other.inner)
-    }
-
     fn guard(&self) -> &Guard {
         &self.inner.guard
     }

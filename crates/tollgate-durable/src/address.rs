@@ -76,7 +76,7 @@ fn number(name: &str, value: &str) -> Result<usize, Error> {
 /// `500ms`, and with blanks as a URL has them: `2+seconds`.
 fn span(text: &str) -> Result<Duration, Error> {
     let text = text.replace("%20", " ").replace('+', " ");
-    tollgate::span(&text)
+    tollgate::text::span(&text)
         .map_err(|error| Error::request(format!("interval {text:?} is no span: {error}")))
 }
 

@@ -6,7 +6,8 @@ use std::ops::Bound;
 use std::sync::{Mutex, OnceLock, PoisonError, RwLock, TryLockError};
 
 use redb::{Database, ReadableDatabase, ReadableTable, ReadableTableMetadata, TableDefinition};
-use tollgate::{Error, Form, KeyRef, Timestamp};
+use tollgate::key::Form;
+use tollgate::{Error, KeyRef, Timestamp};
 
 use crate::limits::lock;
 use crate::opening::{self, Identity, Medium, caught, damaged, open};

@@ -29,10 +29,6 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    pub(crate) fn is(&self, other: &Prepared) -> bool {
-        Arc::ptr_eq(&self.known, &other.known)
-    }
-
     pub(crate) fn prefix(&self) -> &[u8] {
         self.known.place.prefix()
     }

@@ -305,14 +305,14 @@ impl SharedStore for Durable {
     }
 
     #[inline]
-    fn at_once(
+    fn try_now(
         &self,
         prepared: &Prepared,
         key: KeyRef<'_>,
         op: Op,
         at: Option<Timestamp>,
     ) -> Option<Outcome> {
-        self.inner.keeper.at_once(prepared, key, op, at)
+        self.inner.keeper.try_now(prepared, key, op, at)
     }
 
     fn reset(
@@ -342,14 +342,6 @@ impl SharedStore for Durable {
         let is_open = self.inner.keeper.is_open();
         let batch = is_open.map(|()| self.inner.keeper.queue.anything());
         async move { Written(batch?).await }
-    }
-
-    fn same_counter(&self, a: &Prepared, b: &Prepared) -> bool {
-        a.is(b)
-    }
-
-    fn same_store(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.inner, &other.inner)
     }
 
     fn guard(&self) -> &Guard {

@@ -8,7 +8,8 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use tollgate::{Clock, Error, Form, KeyRef, SystemClock, Timestamp};
+use tollgate::key::Form;
+use tollgate::{Clock, Error, KeyRef, SystemClock, Timestamp};
 
 use crate::limits::{Known, lock};
 use crate::mark::Queued;

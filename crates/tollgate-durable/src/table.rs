@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use foldhash::quality::RandomState;
 use hashbrown::HashTable;
 use tollgate::algorithm::AnyState;
-use tollgate::{Form, KeyRef, Timestamp};
+use tollgate::key::Form;
+use tollgate::{KeyRef, Timestamp};
 
 use crate::limits::{Known, lock};
 use crate::mark::Mark;

@@ -374,7 +374,7 @@ fn with_parts<R>(parts: &[RequestKey], f: impl FnOnce(KeyRef<'_>) -> R) -> R {
 /// A key whose parts are framed already.
 #[derive(Clone)]
 pub(crate) struct Framed {
-    form: tollgate::Form,
+    form: tollgate::key::Form,
     bytes: Vec<u8>,
 }
 
@@ -389,7 +389,7 @@ impl Framed {
     pub(crate) fn of(key: &RequestKey) -> Framed {
         match key {
             RequestKey::Bytes(bytes) => {
-                Framed { form: tollgate::Form::Plain, bytes: bytes.to_vec() }
+                Framed { form: tollgate::key::Form::Plain, bytes: bytes.to_vec() }
             }
             RequestKey::Address(address) => {
                 address.with_key(|key| Framed { form: key.form(), bytes: key.bytes().to_vec() })

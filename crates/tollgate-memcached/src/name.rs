@@ -15,7 +15,8 @@
 //! their own.
 
 use sha2::{Digest, Sha256};
-use tollgate::{Error, Form, KeyRef};
+use tollgate::key::Form;
+use tollgate::{Error, KeyRef};
 
 const VERSION: &str = "1";
 

@@ -3,7 +3,8 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use tollgate::{Error, Form, KeyRef};
+use tollgate::key::Form;
+use tollgate::{Error, KeyRef};
 
 const PORT: u16 = 11211;
 

@@ -336,14 +336,6 @@ impl SharedStore for Postgres {
         }
     }
 
-    fn same_counter(&self, a: &Prepared, b: &Prepared) -> bool {
-        a.keys == b.keys
-    }
-
-    fn same_store(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.inner, &other.inner)
-    }
-
     fn guard(&self) -> &Guard {
         &self.inner.guard
     }

@@ -14,7 +14,8 @@
 //! Nothing runs together: up to the first `}` is the subject, then comes what belongs to its tag up
 //! to the next `:`, the namespace up to the next, and the rest is the identity of the limit.
 
-use tollgate::{Error, Form, KeyRef};
+use tollgate::key::Form;
+use tollgate::{Error, KeyRef};
 
 const VERSION: &str = "1";
 

@@ -285,14 +285,6 @@ impl SharedStore for Redis {
         }
     }
 
-    fn same_counter(&self, a: &Prepared, b: &Prepared) -> bool {
-        a.end == b.end
-    }
-
-    fn same_store(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.inner, &other.inner)
-    }
-
     fn guard(&self) -> &Guard {
         &self.inner.guard
     }

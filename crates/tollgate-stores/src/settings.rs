@@ -44,7 +44,7 @@ impl Setting<'_> {
     #[cfg(feature = "cluster")]
     pub(crate) fn span(self) -> Result<Duration, Error> {
         let Setting { name, value } = self;
-        tollgate::span(value)
+        tollgate::text::span(value)
             .map_err(|error| Error::request(format!("{name} {value:?} is no span: {error}")))
     }
 

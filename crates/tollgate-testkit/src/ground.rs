@@ -129,7 +129,7 @@ impl<S: Subject> Limited<'_, S> {
     }
 
     pub(crate) fn store_is_that_of(&self, other: &Self) -> bool {
-        self.inner.store().same_store(other.inner.store())
+        std::ptr::eq(self.inner.store().guard(), other.inner.store().guard())
     }
 
     pub(crate) fn must<T>(&self, future: impl Future<Output = Result<T, Error>>) -> T {

@@ -28,8 +28,13 @@ pub mod atomic;
 #[cfg(loom)]
 #[path = "atomic/model.rs"]
 mod atomic;
+pub mod key;
+pub mod limiter;
 pub mod memory;
 pub mod shared;
+pub mod store;
+pub mod text;
+pub mod together;
 
 mod address;
 mod clock;
@@ -37,19 +42,14 @@ mod decision;
 #[cfg(not(loom))]
 mod direct;
 mod error;
-mod key;
 mod limit;
-mod limiter;
 mod outcome;
 mod policy;
 
 mod registry;
 #[cfg(feature = "serde")]
 mod serde;
-mod store;
-mod text;
 mod time;
-mod together;
 mod wait;
 
 pub use address::client_address;
@@ -60,17 +60,16 @@ pub use decision::Decision;
 #[cfg(not(loom))]
 pub use direct::{Direct, DirectAt};
 pub use error::{Error, ErrorKind};
-pub use key::{Form, Key, KeyRef, OwnedKey, Parts, Tagged};
+pub use key::{Key, KeyRef, OwnedKey, Parts, Tagged};
 pub use limit::{Algorithm, Limit, LimitBuilder, LimitError, MAX_QUOTA};
-pub use limiter::{At, Limiter};
+pub use limiter::Limiter;
 pub use memory::Memory;
 pub use outcome::{Outcome, Receipt, Source};
 pub use policy::{MAX_LIMITS, Policy};
 
-pub use store::{Part, Store};
-pub use text::span;
+pub use store::Store;
 pub use time::Timestamp;
-pub use together::{Item, hit_all, hit_all_at, refund_all};
+pub use together::{hit_all, hit_all_at, refund_all};
 
 /// Keys that a store holds unless told otherwise.
 const DEFAULT_MAX_KEYS: usize = 10_000_000;

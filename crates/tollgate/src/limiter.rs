@@ -1,5 +1,7 @@
 //! Limiters on in-process stores.
 
+use std::sync::Arc;
+
 use crate::algorithm::Op;
 use crate::decision::{Decision, Group};
 use crate::error::Error;
@@ -9,7 +11,7 @@ use crate::outcome::{Outcome, Receipt};
 use crate::policy::{MAX_LIMITS, Policy};
 use crate::store::{Part, Store};
 use crate::time::Timestamp;
-use crate::together::Item;
+use crate::together::{Counter, Item};
 use crate::wait::Queue;
 
 /// One limit or several on a store: all of them are charged, or none is.
@@ -35,6 +37,7 @@ use crate::wait::Queue;
 #[derive(Clone, Debug)]
 pub struct Limiter<S: Store> {
     pub(crate) store: S,
+    namespace: Arc<str>,
     /// The first limit and the others. Apart, because most limiters have one limit, and their hits
     /// are the fast path.
     first: S::Prepared,
@@ -82,7 +85,8 @@ impl<S: Store> Limiter<S> {
         let prepare = |limit| store.prepare(namespace, limit);
         let first = prepare(first)?;
         let rest = rest.iter().map(prepare).collect::<Result<_, Error>>()?;
-        Ok(Limiter { store: store.clone(), first, rest, policy, queue: Queue::default() })
+        let (store, namespace) = (store.clone(), namespace.into());
+        Ok(Limiter { store, namespace, first, rest, policy, queue: Queue::default() })
     }
 
     /// The limits as a policy.
@@ -107,6 +111,11 @@ impl<S: Store> Limiter<S> {
     #[must_use]
     pub fn limits(&self) -> &[Limit] {
         self.policy.limits()
+    }
+
+    /// What names the counter of each limit.
+    pub(crate) fn counters(&self) -> impl Iterator<Item = Counter<'_>> {
+        self.limits().iter().map(|limit| Counter { namespace: &self.namespace, limit })
     }
 
     pub(crate) fn prepared(&self) -> impl Iterator<Item = &S::Prepared> {

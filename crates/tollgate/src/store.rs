@@ -98,9 +98,6 @@ pub trait Store: Clone + Send + Sync + 'static {
     /// Forgets all keys of a limit.
     fn clear(&self, prepared: &Self::Prepared);
 
-    /// Whether two prepared limits count in the same place.
-    fn same_counter(&self, a: &Self::Prepared, b: &Self::Prepared) -> bool;
-
     /// Whether two handles are of one store.
     fn same_store(&self, other: &Self) -> bool;
 }

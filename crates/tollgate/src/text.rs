@@ -217,7 +217,7 @@ fn needs_escape(c: char) -> bool {
 ///
 /// ```
 /// use std::time::Duration;
-/// use tollgate::span;
+/// use tollgate::text::span;
 ///
 /// assert_eq!(span("500ms"), Ok(Duration::from_millis(500)));
 /// assert_eq!(span("2 hours"), span("120m"));

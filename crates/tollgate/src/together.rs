@@ -4,6 +4,7 @@ use crate::algorithm::Op;
 use crate::decision::Decision;
 use crate::error::Error;
 use crate::key::{Key, KeyRef, OwnedKey};
+use crate::limit::Limit;
 use crate::limiter::Limiter;
 use crate::store::{Part, Store};
 
@@ -82,8 +83,10 @@ pub fn hit_all_at<S: Store>(
             item.limiter.prepared().map(part)
         })
         .collect();
-    let counters = parts.iter().map(|part| (part.key, part.prepared));
-    if let Some(key) = twice(counters, |a, b| store.same_counter(a, b)) {
+    let counters = items
+        .iter()
+        .flat_map(|item| item.limiter.counters().map(|counter| (item.key.as_ref(), counter)));
+    if let Some(key) = twice(counters) {
         return Err(counted_twice(key));
     }
     let mut outcomes = Vec::with_capacity(parts.len());
@@ -134,17 +137,28 @@ pub(crate) fn counted_twice(key: KeyRef<'_>) -> Error {
     ))
 }
 
-/// The first key that stands twice in one counter.
-pub(crate) fn twice<'a, P: 'a>(
-    counters: impl Iterator<Item = (KeyRef<'a>, &'a P)>,
-    same_counter: impl Fn(&P, &P) -> bool,
+/// What names a counter of a store, together with the key.
+#[derive(Clone, Copy)]
+pub(crate) struct Counter<'a> {
+    pub(crate) namespace: &'a str,
+    pub(crate) limit: &'a Limit,
+}
+
+impl Counter<'_> {
+    fn is(&self, other: &Counter<'_>) -> bool {
+        self.namespace == other.namespace && self.limit.identity() == other.limit.identity()
+    }
+}
+
+/// The first key that comes twice in one counter.
+pub(crate) fn twice<'a>(
+    counters: impl Iterator<Item = (KeyRef<'a>, Counter<'a>)>,
 ) -> Option<KeyRef<'a>> {
     let mut by_key: Vec<_> = counters.collect();
     by_key.sort_unstable_by_key(|(key, _)| (key.bytes(), key.form() as u8));
     by_key.chunk_by(|a, b| a.0 == b.0).find_map(|same| {
-        let is_twice = |(index, (key, prepared)): (usize, &(KeyRef<'a>, &'a P))| {
-            let mut before = same[..index].iter();
-            before.any(|(_, other)| same_counter(other, prepared)).then_some(*key)
+        let is_twice = |(index, (key, counter)): (usize, &(KeyRef<'a>, Counter<'a>))| {
+            same[..index].iter().any(|(_, other)| other.is(counter)).then_some(*key)
         };
         same.iter().enumerate().find_map(is_twice)
     })

@@ -294,7 +294,7 @@ impl<S: SharedStore> SharedStore for Leased<S> {
     }
 
     #[inline]
-    fn at_once(
+    fn try_now(
         &self,
         prepared: &Prepared<S>,
         key: KeyRef<'_>,
@@ -303,7 +303,7 @@ impl<S: SharedStore> SharedStore for Leased<S> {
     ) -> Option<Outcome> {
         match at {
             None => self.in_hand(&prepared.0, key, op),
-            Some(_) => self.inner.store.at_once(&prepared.0.prepared, key, op, at),
+            Some(_) => self.inner.store.try_now(&prepared.0.prepared, key, op, at),
         }
     }
 
@@ -337,14 +337,6 @@ impl<S: SharedStore> SharedStore for Leased<S> {
 
     fn check(&self) -> impl Future<Output = Result<(), Error>> + Send + use<S> {
         self.inner.store.check()
-    }
-
-    fn same_counter(&self, a: &Prepared<S>, b: &Prepared<S>) -> bool {
-        self.inner.store.same_counter(&a.0.prepared, &b.0.prepared)
-    }
-
-    fn same_store(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.inner, &other.inner)
     }
 
     fn guard(&self) -> &Guard {

@@ -184,7 +184,7 @@ impl SharedStore for Replicated {
     }
 
     #[inline]
-    fn at_once(
+    fn try_now(
         &self,
         prepared: &Prepared,
         key: KeyRef<'_>,
@@ -221,14 +221,6 @@ impl SharedStore for Replicated {
 
     fn warnings(&self) -> Vec<String> {
         self.inner.shared.replica.warnings(self.inner.shared.now())
-    }
-
-    fn same_counter(&self, a: &Prepared, b: &Prepared) -> bool {
-        Arc::ptr_eq(&a.held, &b.held)
-    }
-
-    fn same_store(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.inner, &other.inner)
     }
 
     fn guard(&self) -> &Guard {

@@ -41,14 +41,14 @@ impl SharedStore for WithoutSliding {
         async { Ok(answer.await?.into_iter().map(of_store).collect()) }
     }
 
-    fn at_once(
+    fn try_now(
         &self,
         prepared: &Prepared,
         key: KeyRef<'_>,
         op: Op,
         at: Option<Timestamp>,
     ) -> Option<Outcome> {
-        self.0.at_once(prepared, key, op, at).map(of_store)
+        self.0.try_now(prepared, key, op, at).map(of_store)
     }
 
     fn reset(
@@ -66,14 +66,6 @@ impl SharedStore for WithoutSliding {
 
     fn check(&self) -> impl Future<Output = Result<(), Error>> + Send + use<> {
         self.0.check()
-    }
-
-    fn same_counter(&self, a: &Prepared, b: &Prepared) -> bool {
-        self.0.same_counter(a, b)
-    }
-
-    fn same_store(&self, other: &Self) -> bool {
-        self.0.same_store(&other.0)
     }
 
     fn guard(&self) -> &Guard {

@@ -48,7 +48,7 @@ impl Effect {
 impl Keeper {
     /// One operation, if it can be answered without waiting.
     #[inline]
-    pub(crate) fn at_once(
+    pub(crate) fn try_now(
         &self,
         prepared: &Prepared,
         key: KeyRef<'_>,

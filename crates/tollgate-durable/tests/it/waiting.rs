@@ -19,10 +19,10 @@ fn open(level: Level) -> (Disk, Durable) {
     (disk, store)
 }
 
-fn at_once(store: &Durable, limit: &str, op: Op) -> bool {
+fn try_now(store: &Durable, limit: &str, op: Op) -> bool {
     let limit: Limit = limit.parse().unwrap();
     let prepared = store.prepare("", &limit).unwrap();
-    "key".with_key(|key| store.at_once(&prepared, key, op, None)).is_some()
+    "key".with_key(|key| store.try_now(&prepared, key, op, None)).is_some()
 }
 
 #[test]
@@ -30,31 +30,31 @@ fn a_key_within_its_reserve_is_answered_at_once() {
     let (_disk, store) = open(Level::Reserve);
     let limit = "800/day";
     for _ in 0..10 {
-        assert!(at_once(&store, limit, Op::Hit(1)), "a new key");
+        assert!(try_now(&store, limit, Op::Hit(1)), "a new key");
     }
     block_on(store.flush()).unwrap();
     for hit in 1..=10 {
-        assert!(at_once(&store, limit, Op::Hit(1)), "hit {hit} of the ten that are reserved");
+        assert!(try_now(&store, limit, Op::Hit(1)), "hit {hit} of the ten that are reserved");
     }
-    assert!(!at_once(&store, limit, Op::Hit(1)), "the reserve is gone");
-    assert!(at_once(&store, limit, Op::Peek(1)));
-    assert!(at_once(&store, limit, Op::Hit(800)), "a refusal never waits");
+    assert!(!try_now(&store, limit, Op::Hit(1)), "the reserve is gone");
+    assert!(try_now(&store, limit, Op::Peek(1)));
+    assert!(try_now(&store, limit, Op::Hit(800)), "a refusal never waits");
     let limiter = store.limiter(limit).unwrap();
     assert!(block_on(limiter.hit("key")).unwrap().allowed());
-    assert!(at_once(&store, limit, Op::Hit(1)), "a new reserve");
-    assert!(!at_once(&store, limit, Op::Set(3)), "what is set is on disk when it is answered");
+    assert!(try_now(&store, limit, Op::Hit(1)), "a new reserve");
+    assert!(!try_now(&store, limit, Op::Set(3)), "what is set is on disk when it is answered");
 }
 
 #[test]
 fn at_the_level_sync_only_what_changes_nothing_is_answered_at_once() {
     let (_disk, store) = open(Level::Sync);
-    assert!(!at_once(&store, "2/day", Op::Hit(1)));
-    assert!(at_once(&store, "2/day", Op::Hit(3)));
+    assert!(!try_now(&store, "2/day", Op::Hit(1)));
+    assert!(try_now(&store, "2/day", Op::Hit(3)));
     let limiter = store.limiter("2/day").unwrap();
     assert!(block_on(limiter.hit("key")).unwrap().allowed());
-    assert!(!at_once(&store, "2/day", Op::Hit(1)));
-    assert!(at_once(&store, "2/day", Op::Peek(1)));
-    assert!(at_once(&store, "2/day", Op::Hit(2)));
+    assert!(!try_now(&store, "2/day", Op::Hit(1)));
+    assert!(try_now(&store, "2/day", Op::Peek(1)));
+    assert!(try_now(&store, "2/day", Op::Hit(2)));
 }
 
 #[test]
@@ -62,7 +62,7 @@ fn levels_without_waits_answer_everything_at_once() {
     for level in [Level::None, Level::Interval] {
         let (_disk, store) = open(level);
         for op in [Op::Hit(1), Op::Charge(9), Op::Take(4), Op::Set(1), Op::RefundUnits(1)] {
-            assert!(at_once(&store, "2/day", op), "{level} {op:?}");
+            assert!(try_now(&store, "2/day", op), "{level} {op:?}");
         }
     }
 }

@@ -82,14 +82,6 @@ impl SharedStore for Away {
         ready(self.answer().unwrap_or(Ok(())))
     }
 
-    fn same_counter(&self, a: &Prepared, b: &Prepared) -> bool {
-        self.store.same_counter(a, b)
-    }
-
-    fn same_store(&self, other: &Self) -> bool {
-        self.store.same_store(&other.store)
-    }
-
     fn guard(&self) -> &Guard {
         self.store.guard()
     }

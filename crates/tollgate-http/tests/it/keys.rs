@@ -3,7 +3,8 @@
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use tollgate::{Form, Key};
+use tollgate::Key;
+use tollgate::key::Form;
 use tollgate_http::{Head, KeyBy, RequestKey};
 
 use crate::heads::{AnyLines, address};

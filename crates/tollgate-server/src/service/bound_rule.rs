@@ -2,8 +2,9 @@
 
 use std::sync::{Arc, OnceLock};
 
+use tollgate::key::Form;
 use tollgate::shared::{AnyStore, SharedItem};
-use tollgate::{Form, Key, KeyRef, Limit, Policy};
+use tollgate::{Key, KeyRef, Limit, Policy};
 use tollgate_http::Shown;
 
 use super::Defaults;

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use foldhash::fast::RandomState;
-use tollgate::{Form, Key, KeyRef, Parts};
+use tollgate::key::Form;
+use tollgate::{Key, KeyRef, Parts};
 
 use super::binding::Binding;
 use super::bound_rule::BoundRule;

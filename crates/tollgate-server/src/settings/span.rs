@@ -18,7 +18,7 @@ use serde::{Deserialize, Deserializer};
 /// # Errors
 /// When it is none.
 pub fn parse(text: &str) -> Result<Duration, String> {
-    tollgate::span(text).map_err(|error| format!("{text:?} is no span: {error}"))
+    tollgate::text::span(text).map_err(|error| format!("{text:?} is no span: {error}"))
 }
 
 pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {

@@ -82,14 +82,6 @@ impl SharedStore for Flaky {
         self.inner.check()
     }
 
-    fn same_counter(&self, a: &Self::Prepared, b: &Self::Prepared) -> bool {
-        self.inner.same_counter(a, b)
-    }
-
-    fn same_store(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.down, &other.down)
-    }
-
     fn guard(&self) -> &Guard {
         self.inner.guard()
     }

@@ -493,10 +493,6 @@ impl<C: Clock + 'static> Store for Atomic<C> {
         prepared.known.clear();
     }
 
-    fn same_counter(&self, a: &Prepared, b: &Prepared) -> bool {
-        Arc::ptr_eq(&a.known, &b.known)
-    }
-
     fn same_store(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.inner, &other.inner)
     }

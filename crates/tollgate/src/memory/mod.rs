@@ -361,10 +361,6 @@ impl<C: Clock + 'static> Store for Memory<C> {
         self.inner.clear(&prepared.known);
     }
 
-    fn same_counter(&self, a: &Prepared, b: &Prepared) -> bool {
-        Arc::ptr_eq(&a.known, &b.known)
-    }
-
     fn same_store(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.inner, &other.inner)
     }

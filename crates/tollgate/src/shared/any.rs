@@ -44,7 +44,7 @@ trait Erased: Debug + Send + Sync {
         at: Option<Timestamp>,
         deadline: Option<Duration>,
     ) -> Boxed<Result<Vec<Outcome>, Error>>;
-    fn at_once(
+    fn try_now(
         &self,
         prepared: &AnyPrepared,
         key: KeyRef<'_>,
@@ -59,9 +59,6 @@ trait Erased: Debug + Send + Sync {
     ) -> Boxed<Result<bool, Error>>;
     fn clear(&self, prepared: &AnyPrepared) -> Boxed<Result<(), Error>>;
     fn check(&self) -> Boxed<Result<(), Error>>;
-    fn same_counter(&self, a: &AnyPrepared, b: &AnyPrepared) -> bool;
-    fn same_store(&self, other: &dyn Any) -> bool;
-    fn as_any(&self) -> &dyn Any;
     fn guard(&self) -> &Guard;
     fn lane(&self, prepared: &AnyPrepared, key: KeyRef<'_>) -> usize;
     fn suspect(&self);
@@ -123,14 +120,14 @@ impl<S: SharedStore> Erased for S {
         }
     }
 
-    fn at_once(
+    fn try_now(
         &self,
         prepared: &AnyPrepared,
         key: KeyRef<'_>,
         op: Op,
         at: Option<Timestamp>,
     ) -> Option<Outcome> {
-        SharedStore::at_once(self, prepared.of::<S>().ok()?, key, op, at)
+        SharedStore::try_now(self, prepared.of::<S>().ok()?, key, op, at)
     }
 
     fn reset(
@@ -155,21 +152,6 @@ impl<S: SharedStore> Erased for S {
 
     fn check(&self) -> Boxed<Result<(), Error>> {
         Box::pin(SharedStore::check(self))
-    }
-
-    fn same_counter(&self, a: &AnyPrepared, b: &AnyPrepared) -> bool {
-        match (a.of::<S>(), b.of::<S>()) {
-            (Ok(a), Ok(b)) => SharedStore::same_counter(self, a, b),
-            _ => false,
-        }
-    }
-
-    fn same_store(&self, other: &dyn Any) -> bool {
-        other.downcast_ref::<S>().is_some_and(|other| SharedStore::same_store(self, other))
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
     }
 
     fn guard(&self) -> &Guard {
@@ -235,14 +217,14 @@ impl SharedStore for AnyStore {
         self.0.ask(asks, mode, at, Some(deadline))
     }
 
-    fn at_once(
+    fn try_now(
         &self,
         prepared: &AnyPrepared,
         key: KeyRef<'_>,
         op: Op,
         at: Option<Timestamp>,
     ) -> Option<Outcome> {
-        self.0.at_once(prepared, key, op, at)
+        self.0.try_now(prepared, key, op, at)
     }
 
     fn reset(
@@ -263,14 +245,6 @@ impl SharedStore for AnyStore {
 
     fn check(&self) -> impl Future<Output = Result<(), Error>> + Send + use<> {
         self.0.check()
-    }
-
-    fn same_counter(&self, a: &AnyPrepared, b: &AnyPrepared) -> bool {
-        self.0.same_counter(a, b)
-    }
-
-    fn same_store(&self, other: &Self) -> bool {
-        self.0.same_store(other.0.as_any())
     }
 
     fn guard(&self) -> &Guard {

@@ -18,13 +18,16 @@ use crate::error::Error;
 use crate::key::{Key, KeyRef, ShortKey};
 use crate::limit::{Algorithm, Limit};
 use crate::outcome::{Outcome, Receipt, Source};
+use crate::policy::Policy;
 use crate::time::Timestamp;
+use crate::together::Counter;
 
 /// What a limiter knows: its store, its limits there, and what to do when the store fails.
 #[derive(Clone, Debug)]
 pub(crate) struct Limits<S: SharedStore> {
     pub(crate) store: S,
     namespace: Box<str>,
+    pub(super) policy: Policy,
     pub(crate) prepared: Box<[S::Prepared]>,
     pub(super) machines: Box<[AnyMachine]>,
     /// Stands for these limits among remembered denials; shared by clones.
@@ -48,8 +51,9 @@ pub(crate) struct Terms {
 }
 
 impl<S: SharedStore> Limits<S> {
-    pub(crate) fn new(store: &S, namespace: &str, limits: &[Limit]) -> Result<Self, Error> {
+    pub(crate) fn new(store: &S, namespace: &str, policy: Policy) -> Result<Self, Error> {
         static NUMBERS: AtomicU64 = AtomicU64::new(0);
+        let limits = policy.limits();
         let prepare = |limit| store.prepare(namespace, limit);
         let holds =
             |limit: &Limit| limit.algorithm() != Algorithm::ElasticWindow && !limit.charge_denied();
@@ -65,18 +69,20 @@ impl<S: SharedStore> Limits<S> {
             on_failure: OnFailure::Error,
             fallback: None,
             owed: None,
+            policy,
         })
     }
 
-    pub(crate) fn on_failure(
-        mut self,
-        limits: &[Limit],
-        on_failure: OnFailure,
-    ) -> Result<Self, Error> {
+    /// What names the counter of each limit.
+    pub(super) fn counters(&self) -> impl Iterator<Item = Counter<'_>> {
+        self.policy.limits().iter().map(|limit| Counter { namespace: &self.namespace, limit })
+    }
+
+    pub(crate) fn on_failure(mut self, on_failure: OnFailure) -> Result<Self, Error> {
         self.fallback = match on_failure {
             OnFailure::Local(share) => {
                 let store = self.store.guard().fallback();
-                Some(Fallback::new(store, &self.namespace, limits, share)?)
+                Some(Fallback::new(store, &self.namespace, self.policy.limits(), share)?)
             }
             OnFailure::Error | OnFailure::Open | OnFailure::Closed => None,
         };
@@ -141,7 +147,7 @@ impl<S: SharedStore> Limits<S> {
         }
         let call = Call::sent(self, terms, key, sent, epoch);
         if !self.is_plain()
-            && let Some(decision) = self.at_once(terms, key, Op::Hit(cost))
+            && let Some(decision) = self.try_now(terms, key, Op::Hit(cost))
         {
             call.decided(cost, &[decision]);
             return Ok(decision);
@@ -157,7 +163,7 @@ impl<S: SharedStore> Limits<S> {
         key: &K,
         cost: u64,
     ) -> Option<Outcome> {
-        if self.is_plain() { self.at_once(terms, key, Op::Hit(cost)) } else { None }
+        if self.is_plain() { self.try_now(terms, key, Op::Hit(cost)) } else { None }
     }
 
     /// Whether the decision of the store has no effect beside it: no denials are remembered, and no
@@ -168,11 +174,11 @@ impl<S: SharedStore> Limits<S> {
 
     /// What the store answers without waiting.
     #[inline]
-    fn at_once<K: Key + ?Sized>(&self, terms: Terms, key: &K, op: Op) -> Option<Outcome> {
+    fn try_now<K: Key + ?Sized>(&self, terms: Terms, key: &K, op: Op) -> Option<Outcome> {
         let [prepared] = &self.prepared[..] else { return None };
         let decision = key.with_key(|key| {
             let mut room = None;
-            self.store.at_once(prepared, key.shorten(&mut room), op, terms.at)
+            self.store.try_now(prepared, key.shorten(&mut room), op, terms.at)
         })?;
         self.store.guard().counters.answered.add();
         Some(decision)
@@ -233,7 +239,7 @@ impl<S: SharedStore> Limits<S> {
     ) -> Result<Vec<Outcome>, Error> {
         let key = &ShortKey::of(key);
         let call = Call::new(self, terms, key);
-        let result = match self.at_once(terms, key, op) {
+        let result = match self.try_now(terms, key, op) {
             Some(decision) => Ok(vec![decision]),
             None => self.send(terms, key, |_| op).await,
         };
@@ -257,7 +263,7 @@ impl<S: SharedStore> Limits<S> {
     /// How each limit stands, from the store alone: without it nobody knows how much is in use.
     pub(crate) async fn usage<K: Key>(&self, terms: Terms, key: &K) -> Result<Vec<Outcome>, Error> {
         let key = &ShortKey::of(key);
-        match self.at_once(terms, key, Op::Peek(1)) {
+        match self.try_now(terms, key, Op::Peek(1)) {
             Some(outcome) => Ok(vec![outcome]),
             None => self.send(terms, key, |_| Op::Peek(1)).await,
         }

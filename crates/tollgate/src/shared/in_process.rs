@@ -101,7 +101,7 @@ impl<S: Store + std::fmt::Debug> SharedStore for InProcess<S> {
     }
 
     #[inline]
-    fn at_once(
+    fn try_now(
         &self,
         prepared: &S::Prepared,
         key: KeyRef<'_>,
@@ -136,14 +136,6 @@ impl<S: Store + std::fmt::Debug> SharedStore for InProcess<S> {
 
     fn check(&self) -> impl Future<Output = Result<(), Error>> + Send + use<S> {
         ready(Ok(()))
-    }
-
-    fn same_counter(&self, a: &S::Prepared, b: &S::Prepared) -> bool {
-        self.store.same_counter(a, b)
-    }
-
-    fn same_store(&self, other: &Self) -> bool {
-        self.store.same_store(&other.store)
     }
 
     fn guard(&self) -> &Guard {

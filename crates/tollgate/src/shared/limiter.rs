@@ -26,7 +26,6 @@ use crate::wait::Queue;
 #[derive(Clone, Debug)]
 pub struct SharedLimiter<S: SharedStore> {
     pub(super) limits: Limits<S>,
-    policy: Policy,
     pub(super) queue: Queue,
 }
 
@@ -51,9 +50,8 @@ impl<S: SharedStore> SharedLimiter<S> {
         P: TryInto<Policy>,
         Error: From<P::Error>,
     {
-        let policy = policy.try_into()?;
-        let limits = Limits::new(store, namespace, policy.limits())?;
-        Ok(SharedLimiter { limits, policy, queue: Queue::default() })
+        let limits = Limits::new(store, namespace, policy.try_into()?)?;
+        Ok(SharedLimiter { limits, queue: Queue::default() })
     }
 
     /// What to answer when the store does not.
@@ -70,7 +68,7 @@ impl<S: SharedStore> SharedLimiter<S> {
     /// # Ok::<(), tollgate::Error>(())
     /// ```
     pub fn on_failure(self, on_failure: OnFailure) -> Result<Self, Error> {
-        let limits = self.limits.on_failure(self.policy.limits(), on_failure)?;
+        let limits = self.limits.on_failure(on_failure)?;
         Ok(SharedLimiter { limits, ..self })
     }
 
@@ -100,7 +98,7 @@ impl<S: SharedStore> SharedLimiter<S> {
     /// ```
     #[must_use]
     pub fn policy(&self) -> &Policy {
-        &self.policy
+        &self.limits.policy
     }
 
     /// The limits, in the order of the outcomes.
@@ -113,7 +111,7 @@ impl<S: SharedStore> SharedLimiter<S> {
     /// ```
     #[must_use]
     pub fn limits(&self) -> &[Limit] {
-        self.policy.limits()
+        self.limits.policy.limits()
     }
 
     /// The store.

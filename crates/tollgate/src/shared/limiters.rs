@@ -16,8 +16,6 @@
 /// #     fn reset(&self, p: &[Self::Prepared], k: KeyRef<'_>, t: Option<Timestamp>) -> impl Future<Output = Result<bool, Error>> + Send + use<> { self.0.reset(p, k, t) }
 /// #     fn clear(&self, p: &Self::Prepared) -> impl Future<Output = Result<(), Error>> + Send + use<> { self.0.clear(p) }
 /// #     fn check(&self) -> impl Future<Output = Result<(), Error>> + Send + use<> { self.0.check() }
-/// #     fn same_counter(&self, a: &Self::Prepared, b: &Self::Prepared) -> bool { self.0.same_counter(a, b) }
-/// #     fn same_store(&self, o: &Self) -> bool { self.0.same_store(&o.0) }
 /// #     fn guard(&self) -> &Guard { self.0.guard() }
 /// #     fn sleep(&self, s: Duration) -> impl Future<Output = ()> + Send + use<> { self.0.sleep(s) }
 /// #     fn spawn(&self, t: impl Future<Output = ()> + Send + 'static) { self.0.spawn(t) }

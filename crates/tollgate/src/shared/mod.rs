@@ -49,7 +49,7 @@ use crate::outcome::Outcome;
 use crate::time::Timestamp;
 
 /// A store whose answers take time and may not come. Handles are cheap to clone and share one
-/// connection and one [`Guard`].
+/// connection and one [`Guard`]: two handles with the same guard are of one store.
 ///
 /// What it must hold to:
 ///
@@ -104,7 +104,7 @@ pub trait SharedStore: Clone + Debug + Send + Sync + 'static {
     /// One operation on one key, answered at once where that needs no waiting: in process, or with
     /// an allotment in hand. `None`: [`ask`](SharedStore::ask). Always tried first for a limiter of
     /// one limit.
-    fn at_once(
+    fn try_now(
         &self,
         prepared: &Self::Prepared,
         key: KeyRef<'_>,
@@ -132,12 +132,6 @@ pub trait SharedStore: Clone + Debug + Send + Sync + 'static {
     /// Can the store decide? Stores that wait end this with [`try_write`], because one that is full
     /// or read-only still answers questions.
     fn check(&self) -> impl Future<Output = Result<(), Error>> + Send + use<Self>;
-
-    /// Whether two prepared limits count in the same place.
-    fn same_counter(&self, a: &Self::Prepared, b: &Self::Prepared) -> bool;
-
-    /// Whether two handles are of one store.
-    fn same_store(&self, other: &Self) -> bool;
 
     /// What stands between callers and this store, shared by all its handles.
     fn guard(&self) -> &Guard;

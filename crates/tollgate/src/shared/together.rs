@@ -60,7 +60,9 @@ pub async fn hit_all_shared<S: SharedStore>(
         return Err(Error::request("0 items: an all-or-nothing hit needs at least one"));
     };
     let store = &first.limits.store;
-    if let Some(index) = items.iter().position(|item| !store.same_store(&item.limits.store)) {
+    if let Some(index) =
+        items.iter().position(|item| !std::ptr::eq(store.guard(), item.limits.store.guard()))
+    {
         return Err(Error::request(format!(
             "item {index}: belongs to another store than item 0; an all-or-nothing hit decides within one store"
         )));
@@ -72,8 +74,10 @@ pub async fn hit_all_shared<S: SharedStore>(
             item.limits.prepared.iter().map(ask)
         })
         .collect();
-    let counters = asks.iter().map(|ask| (ask.key, ask.prepared));
-    if let Some(key) = twice(counters, |a, b| store.same_counter(a, b)) {
+    let counters = items
+        .iter()
+        .flat_map(|item| item.limits.counters().map(|counter| (item.key.as_ref(), counter)));
+    if let Some(key) = twice(counters) {
         return Err(counted_twice(key));
     }
     let lane = store.lane(asks[0].prepared, asks[0].key);

@@ -289,8 +289,8 @@ fn public_types_can_be_sent_and_shared() {
     shared::<tollgate::Direct>();
     shared::<Limiter<Memory>>();
     shared::<Limiter<Atomic>>();
-    shared::<tollgate::At<'_, Memory>>();
-    shared::<tollgate::Item<'_, Memory>>();
+    shared::<tollgate::limiter::At<'_, Memory>>();
+    shared::<tollgate::together::Item<'_, Memory>>();
     shared::<tollgate::Decision>();
     shared::<tollgate::Outcome>();
     shared::<tollgate::Receipt>();
@@ -306,7 +306,7 @@ fn public_types_can_be_sent_and_shared() {
     shared::<ManualClock>();
     shared::<tollgate::SystemClock>();
     shared::<tollgate::KeyRef<'_>>();
-    shared::<tollgate::Form>();
+    shared::<tollgate::key::Form>();
     shared::<tollgate::Tagged<&str, u64>>();
     shared::<tollgate::algorithm::AnyMachine>();
     shared::<tollgate::algorithm::AnyState>();

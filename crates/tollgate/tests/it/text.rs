@@ -6,7 +6,8 @@ use std::time::Duration;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
-use tollgate::{Algorithm, Limit, LimitError, Policy, span};
+use tollgate::text::span;
+use tollgate::{Algorithm, Limit, LimitError, Policy};
 
 #[cfg(feature = "serde")]
 mod as_serde;

@@ -280,14 +280,6 @@ impl SharedStore for Far {
         std::future::ready(Ok(()))
     }
 
-    fn same_counter(&self, a: &FarPrepared, b: &FarPrepared) -> bool {
-        a.place == b.place
-    }
-
-    fn same_store(&self, _: &Self) -> bool {
-        true
-    }
-
     fn guard(&self) -> &Guard {
         &self.guard
     }

@@ -137,14 +137,6 @@ impl<const SHARED: bool> SharedStore for Files<SHARED> {
         ready(Ok(()))
     }
 
-    fn same_counter(&self, a: &Prepared, b: &Prepared) -> bool {
-        a.name == b.name
-    }
-
-    fn same_store(&self, other: &Self) -> bool {
-        self.folder == other.folder
-    }
-
     fn guard(&self) -> &Guard {
         &self.guard
     }

@@ -320,15 +320,6 @@ impl SharedStore for Handle {
         async move { if broken { Err(Error::unavailable("connection refused")) } else { Ok(()) } }
     }
 
-    fn same_counter(&self, a: &Prepared, b: &Prepared) -> bool {
-        a.identity == b.identity
-    }
-
-    fn same_store(&self, other: &Self) -> bool {
-        let itself = !self.is(Fault::TakesClonesForOthers) || std::ptr::eq(self, other);
-        itself && Arc::ptr_eq(&self.world, &other.world)
-    }
-
     fn guard(&self) -> &Guard {
         &self.guard
     }

@@ -194,14 +194,6 @@ impl SharedStore for Failing {
         self.answer(self.executes().then_some(Ok(())))
     }
 
-    fn same_counter(&self, a: &Self::Prepared, b: &Self::Prepared) -> bool {
-        self.store.same_counter(a, b)
-    }
-
-    fn same_store(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.shared, &other.shared)
-    }
-
     fn guard(&self) -> &Guard {
         &self.shared.guard
     }

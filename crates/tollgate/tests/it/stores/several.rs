@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use tollgate::{Decision, ErrorKind, Item, Limiter, Outcome, Store, hit_all};
+use tollgate::together::Item;
+use tollgate::{Decision, ErrorKind, Limiter, Outcome, Store, hit_all};
 
 use super::{HOUR, Subject, limiter, limiters, policy, store};
 

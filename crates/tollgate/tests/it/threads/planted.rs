@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tollgate::algorithm::{AnyMachine, AnyState, Op};
-use tollgate::{Error, KeyRef, Limit, Outcome, Part, Store, Timestamp};
+use tollgate::store::Part;
+use tollgate::{Error, KeyRef, Limit, Outcome, Store, Timestamp};
 
 use super::{Checked, checks, churn, groups, holds};
 use crate::stores::{AnyClock, Settings, Subject};
@@ -168,10 +169,6 @@ impl<const RACE: u8> Store for Planted<RACE> {
     fn clear(&self, prepared: &Prepared) {
         let _whole = self.step();
         lock(&self.inner.states).retain(|(identity, _), _| *identity != prepared.identity);
-    }
-
-    fn same_counter(&self, a: &Prepared, b: &Prepared) -> bool {
-        a.identity == b.identity
     }
 
     fn same_store(&self, other: &Self) -> bool {
