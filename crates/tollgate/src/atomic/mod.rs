@@ -33,6 +33,14 @@
 //! Several limits and several keys are asked first, then charged in order; when one of them was
 //! lost to another caller meanwhile, what was charged is given back. That may deny too much for a
 //! moment and never admits too much.
+//!
+//! # The bound on keys
+//!
+//! As in [`Memory`](crate::Memory), keys without a slot share one overflow state per limit once the
+//! store holds `max_keys`, and a new slot starts with a copy of that state. Two callers with the
+//! same new key could meet here: one claims a slot, the other charges the overflow state. The first
+//! looks at the overflow state after its claim, the second looks for a slot after its charge, all
+//! in one order (`SeqCst`). So at least one of them sees the other.
 
 mod builder;
 mod era;

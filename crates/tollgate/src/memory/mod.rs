@@ -1,4 +1,22 @@
 //! The store that keeps keys: all eight algorithms, exact under any number of threads.
+//!
+//! # Layout
+//!
+//! The hash of the key alone picks one of 256 shards, each behind a lock. All limits of a key are
+//! therefore in one shard, and a policy is one step under one lock. Several keys lock their shards
+//! in order. Inside a shard an entry is found by the hash of the key and the number of the limit
+//! (`entry.rs`), and there is one table for each size of state.
+//!
+//! Cleaning takes one shard at a time (`clean.rs`). A state that is dropped because it equals a
+//! fresh one raises the floor of its shard to the time at which it became fresh. A caller that read
+//! the clock before that time and arrives later starts at the floor.
+//!
+//! # The bound on keys
+//!
+//! With `max_keys` entries in the store, keys that have an entry keep their exact states. All other
+//! keys of a limit share one overflow state. A key that gets an entry while the overflow state is
+//! not fresh starts with a copy of it. So a client with endless new keys neither fills the memory,
+//! nor evicts other keys, nor gains a unit.
 
 mod builder;
 mod clean;

@@ -1,5 +1,6 @@
 //! One test binary: each module holds the tests of one concern.
 
+mod architecture;
 mod plain_calls;
 mod properties;
 mod readme;

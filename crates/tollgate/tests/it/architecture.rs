@@ -1,0 +1,60 @@
+//! Every path in ARCHITECTURE.md exists, and every function named after a path is in that file.
+
+use std::path::{Path, PathBuf};
+
+const PAGE: &str = include_str!("../../../../ARCHITECTURE.md");
+
+/// The texts between backticks on one line of the page, and what stands before each.
+fn quoted(line: &str) -> Vec<(&str, &str)> {
+    let parts: Vec<&str> = line.split('`').collect();
+    parts.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect()
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// The file or directory of a text that is a path: below `crates/`, or below the root.
+fn path_of(text: &str) -> Option<PathBuf> {
+    let extensions = [".rs", ".lua", ".sql", ".md", ".toml", "/"];
+    let is_path = text.contains('/') && extensions.iter().any(|end| text.ends_with(end));
+    let below = |directory: &str| Some(root().join(directory).join(text));
+    let candidates = [below("crates"), below("")];
+    is_path.then(|| candidates.into_iter().flatten().find(|path| path.exists()).unwrap_or_default())
+}
+
+#[test]
+fn every_path_in_architecture_exists() {
+    let mut paths = 0;
+    for line in PAGE.lines() {
+        for (_, text) in quoted(line) {
+            if let Some(path) = path_of(text) {
+                paths += 1;
+                assert!(path.exists(), "ARCHITECTURE.md names {text}, which does not exist");
+            }
+        }
+    }
+    assert!(paths > 100, "{paths} paths found: the search for them is wrong");
+}
+
+/// A path is followed by functions like this: `file.rs` (`one`, `another`).
+#[test]
+fn every_function_in_architecture_is_in_its_file() {
+    let mut functions = 0;
+    let page = PAGE.replace('\n', " ");
+    let mut file = None;
+    for (before, text) in quoted(&page) {
+        if let Some(path) = path_of(text) {
+            file = path.is_file().then_some((text, path));
+        } else if matches!(before.trim_start(), "(" | ",")
+            && let Some((name, path)) = &file
+        {
+            functions += 1;
+            let source = std::fs::read_to_string(path).expect("a readable file");
+            assert!(source.contains(text), "ARCHITECTURE.md names {text} in {name}: not found");
+        } else {
+            file = None;
+        }
+    }
+    assert!(functions > 30, "{functions} functions found: the search for them is wrong");
+}
