@@ -110,7 +110,11 @@ impl RepairReport {
 /// # Ok::<(), tollgate::Error>(())
 /// ```
 pub fn check_file(path: impl AsRef<Path>) -> Result<FileReport, Error> {
-    let opened = Opened::new(path.as_ref())?;
+    check_at(path.as_ref(), SystemClock::new().now())
+}
+
+fn check_at(path: &Path, now: Timestamp) -> Result<FileReport, Error> {
+    let opened = Opened::new(path)?;
     let mut report = FileReport {
         bytes: opened.bytes,
         format: opened.format,
@@ -119,7 +123,7 @@ pub fn check_file(path: impl AsRef<Path>) -> Result<FileReport, Error> {
         ..FileReport::default()
     };
     let limits = opened.content.limits()?;
-    let (now, mut keys_of) = (SystemClock::new().now(), HashMap::new());
+    let mut keys_of = HashMap::new();
     let (mut unreadable, mut without_limit) = (0_u64, 0_u64);
     opened.content.each(|name, bytes| {
         let Some(expires) = expiry(name, bytes) else {
@@ -181,19 +185,22 @@ pub fn check_file(path: impl AsRef<Path>) -> Result<FileReport, Error> {
 /// # }).unwrap();
 /// ```
 pub fn repair_file(old: impl AsRef<Path>, new: impl AsRef<Path>) -> Result<RepairReport, Error> {
-    let (old, new) = (old.as_ref(), new.as_ref());
+    repair_at(old.as_ref(), new.as_ref(), SystemClock::new().now())
+}
+
+fn repair_at(old: &Path, new: &Path, now: Timestamp) -> Result<RepairReport, Error> {
     if new.exists() {
         return Err(Error::request(format!("{}: it exists already", new.display())));
     }
     let opened = Opened::new(old)?;
-    let result = copy(opened, new);
+    let result = copy(opened, new, now);
     if result.is_err() {
         let _ = fs::remove_file(new);
     }
     result
 }
 
-fn copy(opened: Opened, new: &Path) -> Result<RepairReport, Error> {
+fn copy(opened: Opened, new: &Path, now: Timestamp) -> Result<RepairReport, Error> {
     let medium = Medium::Path(new.into());
     let mut report = RepairReport {
         damage: opened.damage,
@@ -203,7 +210,7 @@ fn copy(opened: Opened, new: &Path) -> Result<RepairReport, Error> {
     let limits = opened.content.limits()?;
     let mut writer = CopyWriter { database: opening::open(&medium)?, medium, batch: Vec::new() };
     writer.write_limits(&limits)?;
-    let (now, mut with_keys) = (SystemClock::new().now(), HashMap::new());
+    let mut with_keys = HashMap::new();
     let mut failure = Ok(());
     opened.content.each(|name, bytes| match expiry(name, bytes) {
         None => {}
@@ -384,5 +391,39 @@ impl CopyWriter {
         self.write()?;
         opening::close(self.database);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tollgate_testkit::block_on;
+    use tollgate_testservers::Directory;
+
+    use super::*;
+    use crate::Durable;
+
+    #[test]
+    fn expired_records_are_counted_and_not_copied() {
+        let directory = Directory::new();
+        let path = directory.path().join("limits");
+        let store = Durable::open(path.display().to_string()).unwrap();
+        for limit in ["5/hour fixed-window-per-key", "5/365 days"] {
+            let _ = block_on(store.limiter(limit).unwrap().hit("user:42")).unwrap();
+        }
+        block_on(store.flush()).unwrap();
+        let copy = directory.path().join("copy");
+        fs::copy(&path, &copy).unwrap();
+        store.close().unwrap();
+
+        let now = SystemClock::new().now();
+        assert!(!check_at(&copy, now).unwrap().closed, "nobody closed what was copied");
+        assert_eq!(check_at(&path, now).unwrap().expired, 0);
+        let tomorrow = now + Duration::from_secs(24 * 60 * 60);
+        let report = check_at(&path, tomorrow).unwrap();
+        assert_eq!((report.keys, report.expired), (2, 1));
+        let report = repair_at(&path, &directory.path().join("new"), tomorrow).unwrap();
+        assert_eq!((report.keys, report.expired, report.lost()), (1, 1, Some(0)));
     }
 }

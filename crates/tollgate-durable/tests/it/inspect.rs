@@ -60,25 +60,6 @@ fn intact_file_is_described_and_copied_whole() {
 }
 
 #[test]
-fn expired_records_are_counted_and_not_copied() {
-    let directory = Directory::new();
-    let path = directory.path().join("limits");
-    let store = open(&path).unwrap();
-    let limiter = store.limiter("5/millisecond fixed-window").unwrap();
-    let _ = block_on(limiter.hit("expired")).unwrap();
-    let _ = block_on(store.limiter("5/365 days").unwrap().hit("live")).unwrap();
-    block_on(store.flush()).unwrap();
-    let copy = directory.path().join("copy");
-    std::fs::copy(&path, &copy).unwrap();
-    let report = check_file(&copy).unwrap();
-    assert!(!report.closed, "the store was not closed when its file was copied");
-    assert!(report.is_intact() && report.expired <= 1, "{report:?}");
-    let new = directory.path().join("new");
-    let report = repair_file(&copy, &new).unwrap();
-    assert_eq!((report.keys, report.lost()), (1, Some(0)), "{report:?}");
-}
-
-#[test]
 fn truncated_file_gives_up_what_is_left_of_it() {
     let directory = Directory::new();
     let path = used(&directory);
