@@ -1,10 +1,15 @@
-//! A storage backend chosen at run time, which holds its writes back until the database is checked.
+//! A storage backend chosen at run time, which holds its writes back until the database is checked,
+//! and which can say before a commit that the file cannot grow.
 
+use std::fs;
 use std::io;
 use std::ops::Bound;
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+use redb::backends::FileBackend;
 use redb::{BackendError, StorageBackend};
+
+use crate::limits::lock;
 
 /// A [`StorageBackend`] that writes nothing until [`Backend::write_through`]: opening a database
 /// writes to it, and a file that turns out to be damaged or foreign must stay as it is.
@@ -14,8 +19,23 @@ pub(crate) struct Backend(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     inner: Box<dyn StorageBackend>,
+    /// The same file, to allocate room on the disk.
+    file: Option<fs::File>,
     /// `None` once writes go through.
     held: RwLock<Option<Held>>,
+    growth: Mutex<Growth>,
+}
+
+/// redb can abort a transaction for which the file grew, but no longer uses a file after an error
+/// of the disk. So while a transaction is put together, growth that fails is only pretended. Then
+/// [`Backend::put_together`] has the error, and the transaction must be aborted.
+#[derive(Debug, Default)]
+struct Growth {
+    may_pretend: bool,
+    /// The length that redb was told.
+    pretended: Option<u64>,
+    /// Why the file did not grow, or a page could not be written.
+    no_room: Option<io::Error>,
 }
 
 /// Changes in their order. There are few: a check reads everything and writes the header.
@@ -36,9 +56,33 @@ enum Change {
 
 impl Backend {
     pub(crate) fn new(inner: impl StorageBackend) -> io::Result<Backend> {
+        Backend::with(Box::new(inner), None)
+    }
+
+    pub(crate) fn of_file(file: fs::File) -> Result<Backend, redb::DatabaseError> {
+        let same = file.try_clone()?;
+        Ok(Backend::with(Box::new(FileBackend::new(file)?), Some(same))?)
+    }
+
+    fn with(inner: Box<dyn StorageBackend>, file: Option<fs::File>) -> io::Result<Backend> {
         let len = inner.len()?;
         let held = RwLock::new(Some(Held { len, valid: len, ..Held::default() }));
-        Ok(Backend(Arc::new(Shared { inner: Box::new(inner), held })))
+        Ok(Backend(Arc::new(Shared { inner, file, held, growth: Mutex::default() })))
+    }
+
+    /// Runs `work`, which changes pages in memory, and returns the error if the file could not grow
+    /// for it.
+    pub(crate) fn put_together<T>(&self, work: impl FnOnce() -> T) -> (T, Option<io::Error>) {
+        lock(&self.0.growth).may_pretend = true;
+        let result = work();
+        let mut growth = lock(&self.0.growth);
+        growth.may_pretend = false;
+        (result, growth.no_room.take())
+    }
+
+    /// Why the disk took no more, if that was the last error.
+    pub(crate) fn no_room(&self) -> Option<io::Error> {
+        lock(&self.0.growth).no_room.take()
     }
 
     /// Writes what was held back, in order; from now on all writes go through.
@@ -70,7 +114,7 @@ impl Backend {
         pass_on: impl FnOnce(&dyn StorageBackend) -> io::Result<()>,
     ) -> io::Result<()> {
         if self.held().is_none() {
-            return pass_on(&*self.0.inner);
+            return self.0.noted(pass_on(&*self.0.inner));
         }
         if let Some(held) = &mut *self.held_mut() {
             let change = change(held);
@@ -78,6 +122,72 @@ impl Backend {
         }
         Ok(())
     }
+}
+
+impl Shared {
+    /// Remembers that the disk took no more.
+    fn noted(&self, result: io::Result<()>) -> io::Result<()> {
+        if let Err(error) = &result
+            && is_no_room(error)
+        {
+            lock(&self.growth).no_room = Some(io::Error::new(error.kind(), error.to_string()));
+        }
+        result
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        lock(&self.growth).pretended.map_or_else(|| self.inner.len(), Ok)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        let before = self.inner.len()?;
+        let result = if len > before { self.grow(before, len) } else { self.inner.set_len(len) };
+        let mut growth = lock(&self.growth);
+        growth.pretended = None;
+        match result {
+            Err(error) if growth.may_pretend && is_no_room(&error) => {
+                growth.pretended = Some(len);
+                growth.no_room = Some(error);
+                Ok(())
+            }
+            result => {
+                drop(growth);
+                self.noted(result)
+            }
+        }
+    }
+
+    /// Grows the file by room that the disk has: otherwise a page that redb takes for free could be
+    /// refused when it is written.
+    fn grow(&self, before: u64, len: u64) -> io::Result<()> {
+        if let Some(file) = &self.file
+            && let Err(error) = allocate(file, before, len - before)
+            && is_no_room(&error)
+        {
+            // A part of it may have been allocated.
+            self.inner.set_len(before)?;
+            return Err(error);
+        }
+        self.inner.set_len(len)
+    }
+}
+
+/// Whether the disk takes no more, while what is there can be used.
+fn is_no_room(error: &io::Error) -> bool {
+    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
+}
+
+/// Not every system and file system can.
+#[cfg(target_os = "linux")]
+fn allocate(file: &fs::File, offset: u64, len: u64) -> io::Result<()> {
+    use rustix::fs::{FallocateFlags, fallocate};
+    Ok(fallocate(file, FallocateFlags::empty(), offset, len)?)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn allocate(_: &fs::File, _: u64, _: u64) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
 }
 
 impl Held {
@@ -118,7 +228,7 @@ impl StorageBackend for Backend {
     fn len(&self) -> io::Result<u64> {
         match &*self.held() {
             Some(held) => Ok(held.len),
-            None => self.0.inner.len(),
+            None => self.0.len(),
         }
     }
 
@@ -135,7 +245,7 @@ impl StorageBackend for Backend {
             held.valid = held.valid.min(len);
             Change::SetLen(len)
         };
-        self.change(hold, |inner| inner.set_len(len))
+        self.change(hold, |_| self.0.set_len(len))
     }
 
     fn sync_data(&self) -> io::Result<()> {

@@ -5,13 +5,17 @@ use std::fmt;
 use std::ops::Bound;
 use std::sync::{Mutex, OnceLock, PoisonError, RwLock, TryLockError};
 
-use redb::{Database, ReadableDatabase, ReadableTable, ReadableTableMetadata, TableDefinition};
+use redb::{
+    Database, ReadableDatabase, ReadableTable, ReadableTableMetadata, TableDefinition,
+    WriteTransaction,
+};
 use tollgate::key::Form;
 use tollgate::{Error, KeyRef, Timestamp};
 
 use crate::limits::lock;
-use crate::opening::{self, Identity, Medium, caught, damaged, open};
+use crate::opening::{self, Identity, Medium, Opened, caught, damaged, open};
 use crate::record::Record;
+use crate::spare;
 
 /// Records, by the number of their place and their key.
 pub(crate) const KEYS: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("tollgate keys");
@@ -26,10 +30,19 @@ pub(crate) type Change = (Vec<u8>, Option<Vec<u8>>);
 pub(crate) struct File {
     medium: Medium,
     identity: Option<Identity>,
-    database: RwLock<Option<Database>>,
+    opened: RwLock<Option<Opened>>,
     /// Set once damage is found. Nothing is read or written from then on.
     damage: OnceLock<Error>,
     places: Mutex<Places>,
+}
+
+/// Why a transaction is not on disk.
+#[derive(Debug)]
+pub(crate) enum CommitError {
+    /// The disk is full. What needs no more room can still be written.
+    NoRoom(Error),
+    /// The file has to be opened anew.
+    Disk(Error),
 }
 
 /// The numbers of places.
@@ -65,12 +78,13 @@ impl fmt::Debug for File {
 
 impl File {
     pub(crate) fn open(medium: Medium) -> Result<File, Error> {
-        let database = open(&medium)?;
+        let opened = open(&medium)?;
         let identity = Identity::of(&medium)
             .map_err(|error| Error::unavailable(format!("{medium}: {error}")))?;
-        let database = RwLock::new(Some(database));
+        let is_spare_there = spare::is_laid_in(&opened.database);
+        let opened = RwLock::new(Some(opened));
         let file =
-            File { medium, identity, database, damage: OnceLock::new(), places: Mutex::default() };
+            File { medium, identity, opened, damage: OnceLock::new(), places: Mutex::default() };
         let numbers = file.with(|database| {
             let mut numbers = HashMap::new();
             for place in database.begin_read()?.open_table(PLACES)?.iter()? {
@@ -80,6 +94,10 @@ impl File {
             Ok(numbers)
         })?;
         lock(&file.places).numbers = numbers;
+        // On a full disk the store works without.
+        if !is_spare_there && let Err(CommitError::Disk(error)) = file.lay_in_spare() {
+            return Err(error);
+        }
         Ok(file)
     }
 
@@ -109,20 +127,27 @@ impl File {
 
     /// Does something with the database; its errors name the file.
     fn with<T>(&self, f: impl FnOnce(&Database) -> Result<T, redb::Error>) -> Result<T, Error> {
+        self.with_opened(|opened| f(&opened.database))
+    }
+
+    fn with_opened<T>(
+        &self,
+        f: impl FnOnce(&Opened) -> Result<T, redb::Error>,
+    ) -> Result<T, Error> {
         self.is_whole()?;
-        let database = match self.database.try_read() {
-            Ok(database) => database,
+        let opened = match self.opened.try_read() {
+            Ok(opened) => opened,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             // That may take long, and a caller may be on a thread that serves others.
             Err(TryLockError::WouldBlock) => {
                 return Err(Error::unavailable(format!("{} is being opened anew", self.medium)));
             }
         };
-        let Some(database) = &*database else {
+        let Some(opened) = &*opened else {
             return Err(Error::unavailable(format!("{} is not open", self.medium)));
         };
         // A page that was damaged after it was checked makes redb panic, in the caller's task.
-        match caught(|| f(database)) {
+        match caught(|| f(opened)) {
             Ok(Ok(result)) => Ok(result),
             Ok(Err(redb::Error::Corrupted(what))) | Err(what) => {
                 Err(self.damage.get_or_init(|| damaged(&self.medium, what)).clone())
@@ -199,48 +224,94 @@ impl File {
     }
 
     /// All changes in one transaction; on disk when this returns.
-    pub(crate) fn commit(&self, changes: &[Change]) -> Result<(), Error> {
-        self.is_in_place()?;
+    pub(crate) fn commit<'c>(
+        &self,
+        changes: impl ExactSizeIterator<Item = &'c Change>,
+    ) -> Result<(), CommitError> {
         let new = lock(&self.places).new.clone();
-        self.with(|database| {
-            let transaction = database.begin_write()?;
-            {
-                for (prefix, number) in &new {
-                    transaction.open_table(PLACES)?.insert(&prefix[..], number)?;
-                }
-                if changes.is_empty() {
-                    // Something has to be written, else nothing would be asked of the disk.
-                    let mut about = transaction.open_table(ABOUT)?;
-                    let checks = about.get("checks")?.map_or(0, |checks| checks.value());
-                    about.insert("checks", checks.wrapping_add(1))?;
-                }
-                let mut table = transaction.open_table(KEYS)?;
-                for (name, record) in changes {
-                    match record {
-                        Some(record) => drop(table.insert(&name[..], &record[..])?),
-                        None => drop(table.remove(&name[..])?),
-                    }
+        self.transact(|transaction| {
+            for (prefix, number) in &new {
+                transaction.open_table(PLACES)?.insert(&prefix[..], number)?;
+            }
+            if changes.len() == 0 {
+                // Something has to be written, else nothing would be asked of the disk.
+                let mut about = transaction.open_table(ABOUT)?;
+                let checks = about.get("checks")?.map_or(0, |checks| checks.value());
+                about.insert("checks", checks.wrapping_add(1))?;
+            }
+            let mut table = transaction.open_table(KEYS)?;
+            for (name, record) in changes {
+                match record {
+                    Some(record) => drop(table.insert(&name[..], &record[..])?),
+                    None => drop(table.remove(&name[..])?),
                 }
             }
-            Ok(transaction.commit()?)
+            Ok(())
         })?;
         lock(&self.places).new.drain(..new.len());
         Ok(())
+    }
+
+    /// Room for a full disk: see [`spare`].
+    pub(crate) fn lay_in_spare(&self) -> Result<(), CommitError> {
+        self.transact(spare::lay_in)
+    }
+
+    pub(crate) fn release_spare(&self) -> Result<(), CommitError> {
+        self.transact(spare::release)
+    }
+
+    /// All that `work` does in one transaction; on disk when this returns.
+    fn transact(
+        &self,
+        work: impl FnOnce(&WriteTransaction) -> Result<(), redb::Error>,
+    ) -> Result<(), CommitError> {
+        self.is_in_place().map_err(CommitError::Disk)?;
+        let mut no_room = None;
+        let result = self.with_opened(|Opened { database, backend }| {
+            let transact = || -> Result<(), redb::Error> {
+                let transaction = database.begin_write()?;
+                let (worked, refused) = backend.put_together(|| work(&transaction));
+                match (worked, refused) {
+                    (Ok(()), None) => Ok(transaction.commit()?),
+                    (worked, refused) => {
+                        no_room = refused;
+                        worked.and(Ok(transaction.abort()?))
+                    }
+                }
+            };
+            let result = transact();
+            // The commit itself takes pages, too.
+            no_room = backend.no_room().or(no_room.take());
+            result
+        });
+        let failed = result.is_err();
+        match (result, no_room) {
+            (Ok(()), None) => Ok(()),
+            (Err(error), None) => Err(CommitError::Disk(error)),
+            (_, Some(error)) => {
+                if failed {
+                    self.reopen().map_err(CommitError::Disk)?;
+                }
+                let what = format!("{} has no room for new keys: {error}", self.medium);
+                Err(CommitError::NoRoom(Error::store(what, true)))
+            }
+        }
     }
 
     /// After a failure nothing works until the file is opened anew.
     pub(crate) fn reopen(&self) -> Result<(), Error> {
         self.is_in_place()?;
         self.is_whole()?;
-        let mut database = self.database.write().unwrap_or_else(PoisonError::into_inner);
+        let mut opened = self.opened.write().unwrap_or_else(PoisonError::into_inner);
         // It holds the lock on the file.
-        database.take().into_iter().for_each(opening::close);
-        *database = Some(open(&self.medium)?);
+        opened.take().into_iter().for_each(|opened| opening::close(opened.database));
+        *opened = Some(open(&self.medium)?);
         Ok(())
     }
 
     pub(crate) fn close(&self) {
-        let mut database = self.database.write().unwrap_or_else(PoisonError::into_inner);
-        database.take().into_iter().for_each(opening::close);
+        let mut opened = self.opened.write().unwrap_or_else(PoisonError::into_inner);
+        opened.take().into_iter().for_each(|opened| opening::close(opened.database));
     }
 }

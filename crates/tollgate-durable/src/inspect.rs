@@ -208,7 +208,8 @@ fn copy(opened: Opened, new: &Path, now: Timestamp) -> Result<RepairReport, Erro
         ..RepairReport::default()
     };
     let limits = opened.content.limits()?;
-    let mut writer = CopyWriter { database: opening::open(&medium)?, medium, batch: Vec::new() };
+    let mut writer =
+        CopyWriter { database: opening::open(&medium)?.database, medium, batch: Vec::new() };
     writer.write_limits(&limits)?;
     let mut with_keys = HashMap::new();
     let mut failure = Ok(());

@@ -4,7 +4,7 @@ mod deciding;
 
 pub(crate) use deciding::Done;
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -46,19 +46,31 @@ pub(crate) struct Keeper {
     /// Whether the file had records when it was opened: then a key that is not in memory may be
     /// there.
     inherits: bool,
-    /// No call is answered any more: the store is closed, or its disk has failed and its level
-    /// needs one.
-    refuses: AtomicBool,
+    /// A [`DiskState`].
+    disk: AtomicU8,
     trouble: Mutex<Trouble>,
     /// What is being cleared: the file is not asked for it.
     clears: Mutex<Vec<Box<[u8]>>>,
     clearing: AtomicUsize,
 }
 
+/// What calls need to know of the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DiskState {
+    /// It works, or the level needs none.
+    Works,
+    /// It has no room for keys that the file does not know.
+    Full,
+    /// No call is answered any more: the disk has failed, or the store is closed.
+    Fails,
+}
+
 #[derive(Debug, Default)]
 struct Trouble {
     /// Why the last batch could not be written.
     disk: Option<Error>,
+    /// Why new keys could not.
+    no_room: Option<Error>,
     closed: Option<Result<(), Error>>,
     is_closed: bool,
 }
@@ -81,7 +93,7 @@ impl Keeper {
             file,
             queue: Queue::new(),
             clean_period,
-            refuses: AtomicBool::new(false),
+            disk: AtomicU8::new(DiskState::Works as u8),
             trouble: Mutex::default(),
             clears: Mutex::default(),
             clearing: AtomicUsize::new(0),
@@ -122,9 +134,20 @@ impl Keeper {
         }
     }
 
+    #[inline]
+    fn disk(&self) -> DiskState {
+        const WORKS: u8 = DiskState::Works as u8;
+        const FULL: u8 = DiskState::Full as u8;
+        match self.disk.load(Ordering::Relaxed) {
+            WORKS => DiskState::Works,
+            FULL => DiskState::Full,
+            _ => DiskState::Fails,
+        }
+    }
+
     /// Whether the calls are answered.
     fn answers(&self) -> Result<(), Error> {
-        if !self.refuses.load(Ordering::Relaxed) {
+        if self.disk() != DiskState::Fails {
             return Ok(());
         }
         let trouble = lock(&self.trouble);
@@ -132,6 +155,13 @@ impl Keeper {
             Some(error) if !trouble.is_closed => Err(error.clone()),
             _ => Err(Error::unavailable("it is closed")),
         }
+    }
+
+    /// The error of a key that the file has no room for. It is about this key: all others are
+    /// answered, so it opens no breaker.
+    fn no_room(&self) -> Error {
+        let error = lock(&self.trouble).no_room.clone();
+        error.unwrap_or_else(|| Error::store("the file had no room for new keys", true))
     }
 
     /// What [`check`](tollgate::shared::SharedStore::check) says before it asks the disk.
@@ -152,15 +182,42 @@ impl Keeper {
             _ => {}
         }
         trouble.disk = result.err();
-        let failed = trouble.disk.is_some() && self.level.waits();
-        self.refuses.store(failed || trouble.is_closed, Ordering::Relaxed);
+        self.tell(&trouble);
+    }
+
+    /// Whether there is room for new keys, and why not.
+    pub(crate) fn no_room_is(&self, error: Option<Error>) {
+        let mut trouble = lock(&self.trouble);
+        match (&error, &trouble.no_room) {
+            (Some(error), None) => {
+                let goes_on = !self.level.waits();
+                tracing::warn!(%error, goes_on, "no room for the states of new keys");
+            }
+            (None, Some(_)) => tracing::info!("there is room for new keys again"),
+            _ => {}
+        }
+        trouble.no_room = error;
+        self.tell(&trouble);
+    }
+
+    /// Tells callers.
+    fn tell(&self, trouble: &Trouble) {
+        let needs_disk = self.level.waits();
+        let state = match trouble {
+            Trouble { is_closed: true, .. } => DiskState::Fails,
+            Trouble { disk: Some(_), .. } if needs_disk => DiskState::Fails,
+            Trouble { no_room: Some(_), .. } if needs_disk => DiskState::Full,
+            _ => DiskState::Works,
+        };
+        self.disk.store(state as u8, Ordering::Relaxed);
     }
 
     /// From now on no call is answered; false if that was so before.
     pub(crate) fn refuse_all(&self) -> bool {
         let mut trouble = lock(&self.trouble);
-        self.refuses.store(true, Ordering::Relaxed);
-        !std::mem::replace(&mut trouble.is_closed, true)
+        let was_closed = std::mem::replace(&mut trouble.is_closed, true);
+        self.tell(&trouble);
+        !was_closed
     }
 
     pub(crate) fn closed_with(&self, result: Result<(), Error>) {
@@ -187,6 +244,13 @@ impl Keeper {
     pub(crate) fn again(&self, lookup: &Lookup<'_>) {
         if let Some(entry) = self.table.shard_of(lookup).find(lookup) {
             self.queue.soon(lookup, entry, None);
+        }
+    }
+
+    /// The key counts as queued, or not any more.
+    pub(crate) fn set_queued(&self, lookup: &Lookup<'_>, queued: Queued) {
+        if let Some(entry) = self.table.shard_of(lookup).find(lookup) {
+            entry.mark.queued = queued;
         }
     }
 

@@ -65,6 +65,7 @@ mod opening;
 mod pages;
 mod queue;
 mod record;
+mod spare;
 mod table;
 mod timer;
 mod writer;
@@ -86,7 +87,7 @@ use tollgate::{Error, ErrorKind, Key, KeyRef, Limit, Outcome, OwnedKey, Timestam
 
 use crate::keeper::{Done, Keeper};
 use limits::lock;
-use queue::{Batch, Written};
+use queue::{Batch, BatchResult, Written};
 use timer::Timer;
 use writer::Writer;
 
@@ -169,7 +170,7 @@ impl Durable {
     /// ```
     pub async fn flush(&self) -> Result<(), Error> {
         self.inner.keeper.is_open()?;
-        Written(self.inner.keeper.queue.everything()).await
+        all_of(Written(self.inner.keeper.queue.everything()).await)
     }
 
     /// Forgets all keys of all limits in a namespace, in slices.
@@ -177,7 +178,8 @@ impl Durable {
     /// # Errors
     /// When the disk fails; some keys may be gone.
     pub async fn clear_namespace(&self, namespace: &str) -> Result<(), Error> {
-        let cleared = Written(self.inner.keeper.clear(&Place::of_namespace(namespace))?).await;
+        let cleared = Written(self.inner.keeper.clear(&Place::of_namespace(namespace))?);
+        let cleared = all_of(cleared.await);
         // However it ended, some keys may be fresh now.
         self.inner.guard.forget_denials();
         cleared
@@ -247,6 +249,7 @@ impl Drop for Inner {
 
 fn each(keeper: &Keeper, asks: &[Ask<'_, Prepared>], now: Timestamp) -> Result<Vec<Done>, Error> {
     let mut done = Vec::with_capacity(asks.len());
+    keeper.have_room(asks.iter().map(|ask| (ask.prepared, ask.key, ask.op)), now)?;
     for ask in asks {
         let one = keeper.apply(ask.prepared, ask.key, ask.op, now);
         done.push(one.map_err(|error| match error.kind() {
@@ -262,13 +265,24 @@ fn each(keeper: &Keeper, asks: &[Ask<'_, Prepared>], now: Timestamp) -> Result<V
 /// Waits until all that these decisions stand on is on disk.
 async fn told(done: Result<Vec<Done>, Error>) -> Result<Vec<Outcome>, Error> {
     let done = done?;
-    for batch in done.iter().filter_map(|done| done.batch.as_ref()) {
-        Written(Arc::clone(batch)).await?;
+    for Done { batch, has_record, .. } in &done {
+        let Some(batch) = batch else { continue };
+        let no_room = Written(Arc::clone(batch)).await?;
+        if let Some(error) = no_room.filter(|_| !has_record) {
+            // It is charged in memory.
+            return Err(Error::lost(error.detail()));
+        }
     }
     Ok(done.into_iter().map(|done| done.decision).collect())
 }
 
-async fn all_written(batches: Vec<Arc<Batch>>) -> Result<(), Error> {
+/// An error also if there was no room for new keys.
+fn all_of(written: BatchResult) -> Result<(), Error> {
+    written?.map_or(Ok(()), Err)
+}
+
+/// Waits until records are taken out, which needs no room.
+async fn taken_out(batches: Vec<Arc<Batch>>) -> Result<(), Error> {
     for batch in batches {
         Written(batch).await?;
     }
@@ -328,20 +342,20 @@ impl SharedStore for Durable {
         async move {
             let resets = resets?;
             let was_there = resets.iter().any(|(was_there, _)| *was_there);
-            all_written(resets.into_iter().filter_map(|(_, batch)| batch).collect()).await?;
+            taken_out(resets.into_iter().filter_map(|(_, batch)| batch).collect()).await?;
             Ok(was_there)
         }
     }
 
     fn clear(&self, prepared: &Prepared) -> impl Future<Output = Result<(), Error>> + Send + use<> {
         let walk = self.inner.keeper.clear(prepared.prefix());
-        async move { Written(walk?).await }
+        async move { all_of(Written(walk?).await) }
     }
 
     fn check(&self) -> impl Future<Output = Result<(), Error>> + Send + use<> {
         let is_open = self.inner.keeper.is_open();
         let batch = is_open.map(|()| self.inner.keeper.queue.anything());
-        async move { Written(batch?).await }
+        async move { all_of(Written(batch?).await) }
     }
 
     fn guard(&self) -> &Guard {

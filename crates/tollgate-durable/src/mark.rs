@@ -52,6 +52,8 @@ pub(crate) struct Mark {
     is_new: bool,
     /// Whether there may be a record in the file.
     pub(crate) on_disk: bool,
+    /// Whether there surely is one, so that the next one takes its place.
+    pub(crate) has_record: bool,
     pub(crate) queued: Queued,
 }
 
@@ -74,13 +76,16 @@ impl Mark {
             latest: now,
             is_new: true,
             on_disk: false,
+            has_record: false,
             queued: Queued::No,
         }
     }
 
     /// Of a key that was read from the file: its reserve counts as charged.
     pub(crate) fn read(record: &Record) -> Mark {
-        Mark { is_new: false, on_disk: true, spent: record.reserve, ..Mark::new(record.at) }
+        let (on_disk, has_record) = (true, true);
+        let spent = record.reserve;
+        Mark { is_new: false, on_disk, has_record, spent, ..Mark::new(record.at) }
     }
 
     pub(crate) fn is_new(&self) -> bool {
@@ -97,7 +102,8 @@ impl Mark {
 
     /// The state was fresh before what happens now: what the file says is of no account any more.
     pub(crate) fn begin_anew(&mut self, now: Timestamp) {
-        *self = Mark { on_disk: self.on_disk, queued: self.queued, ..Mark::new(now) };
+        let Mark { on_disk, has_record, queued, .. } = *self;
+        *self = Mark { on_disk, has_record, queued, ..Mark::new(now) };
     }
 
     /// Units were charged.
@@ -156,5 +162,12 @@ impl Mark {
         let in_time = self.latest <= at + SPEAKS_FOR;
         self.left = if in_time { reserve.saturating_sub(self.spent) } else { 0 };
         self.is_new = false;
+        self.has_record = true;
+    }
+
+    /// There is no record of the key any more.
+    pub(crate) fn taken_out(&mut self) {
+        self.on_disk = false;
+        self.has_record = false;
     }
 }

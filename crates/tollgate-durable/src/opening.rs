@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use redb::backends::FileBackend;
 use redb::{
     Builder, Database, DatabaseError, ReadableDatabase, StorageBackend, StorageError, TableError,
     TableHandle,
@@ -93,25 +92,31 @@ impl OpenError {
     }
 }
 
+/// A database, and where its bytes go.
+pub(crate) struct Opened {
+    pub(crate) database: Database,
+    pub(crate) backend: Backend,
+}
+
 /// Opens the database. A file that is refused is left as it is.
-pub(crate) fn open(medium: &Medium) -> Result<Database, Error> {
-    let database = match medium {
+pub(crate) fn open(medium: &Medium) -> Result<Opened, Error> {
+    let opened = match medium {
         Medium::Path(path) if !path.exists() => create(medium, path),
         Medium::Path(path) => {
-            existing(medium, path).and_then(|backend| open_checked(medium, &backend))
+            existing(medium, path).and_then(|backend| open_checked(medium, backend))
         }
         Medium::Backend(make) => make()
             .map_err(|error| refused(medium, DatabaseError::from(error)))
-            .and_then(|backend| open_checked(medium, &backend)),
+            .and_then(|backend| open_checked(medium, backend)),
     };
-    database.map_err(|error| error.into_error(medium))
+    opened.map_err(|error| error.into_error(medium))
 }
 
 /// The bytes of a file that must be there.
 pub(crate) fn existing(medium: &Medium, path: &Path) -> Result<Backend, OpenError> {
     let open = || -> Result<Backend, DatabaseError> {
         let file = OpenOptions::new().read(true).write(true).open(path)?;
-        Ok(Backend::new(FileBackend::new(file)?)?)
+        Backend::of_file(file)
     };
     let backend = open().map_err(|error| refused(medium, error))?;
     if backend.len().is_ok_and(|len| len == 0) {
@@ -121,26 +126,26 @@ pub(crate) fn existing(medium: &Medium, path: &Path) -> Result<Backend, OpenErro
 }
 
 /// A new file gets its name when it is complete: a crash on the way leaves no empty file behind.
-fn create(medium: &Medium, path: &Path) -> Result<Database, OpenError> {
+fn create(medium: &Medium, path: &Path) -> Result<Opened, OpenError> {
     let mut unfinished = path.as_os_str().to_owned();
     unfinished.push(format!(".{}.new", std::process::id()));
     let unfinished = PathBuf::from(unfinished);
     let backend = || -> Result<Backend, DatabaseError> {
         let mut options = OpenOptions::new();
         let file = options.read(true).write(true).create(true).truncate(true).open(&unfinished)?;
-        Ok(Backend::new(FileBackend::new(file)?)?)
+        Backend::of_file(file)
     };
-    let database = backend()
+    let opened = backend()
         .map_err(|error| refused(medium, error))
-        .and_then(|backend| open_checked(medium, &backend))
-        .and_then(|database| {
+        .and_then(|backend| open_checked(medium, backend))
+        .and_then(|opened| {
             let named = give_name(&unfinished, path);
             named.map_err(|error| refused(medium, DatabaseError::from(error)))?;
-            Ok(database)
+            Ok(opened)
         });
     // Where a hard link was made, or something failed.
     let _ = fs::remove_file(&unfinished);
-    database
+    opened
 }
 
 /// The file gets its name unless another process was faster.
@@ -159,20 +164,20 @@ fn give_name(unfinished: &Path, path: &Path) -> io::Result<()> {
 
 /// Opens the database. Writes nothing before all its pages have the checksums that their parents
 /// state.
-fn open_checked(medium: &Medium, backend: &Backend) -> Result<Database, OpenError> {
-    let Loaded { mut database, recovered } = load(medium, backend)?;
+fn open_checked(medium: &Medium, backend: Backend) -> Result<Opened, OpenError> {
+    let Loaded { mut database, recovered } = load(medium, &backend)?;
     let result = caught(|| {
         // After a crash redb itself has checked all pages.
         if !recovered {
             check(&mut database, medium)?;
         }
-        recognize(&database, medium, backend)
+        recognize(&database, medium, &backend)
     });
     if let Err(error) = result.unwrap_or_else(|panic| Err(OpenError::Damaged(panic))) {
         close(database);
         return Err(error);
     }
-    Ok(database)
+    Ok(Opened { database, backend })
 }
 
 pub(crate) struct Loaded {

@@ -28,16 +28,19 @@ pub(crate) struct Batch {
 
 #[derive(Debug, Default)]
 struct CommitResult {
-    result: Option<Result<(), Error>>,
+    result: Option<BatchResult>,
     wakers: Vec<Waker>,
 }
+
+/// How a batch ended: all of it is on disk, or all but new keys for which there is no room.
+pub(crate) type BatchResult = Result<Option<Error>, Error>;
 
 impl Batch {
     fn new(number: u64) -> Arc<Batch> {
         Arc::new(Batch { number, outcome: Mutex::default() })
     }
 
-    pub(crate) fn finish(&self, result: Result<(), Error>) {
+    pub(crate) fn finish(&self, result: BatchResult) {
         let mut outcome = lock(&self.outcome);
         outcome.result = Some(result);
         let wakers = std::mem::take(&mut outcome.wakers);
@@ -51,7 +54,7 @@ impl Batch {
 pub(crate) struct Written(pub(crate) Arc<Batch>);
 
 impl Future for Written {
-    type Output = Result<(), Error>;
+    type Output = BatchResult;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut outcome = lock(&self.0.outcome);
@@ -174,6 +177,11 @@ impl Queue {
     /// All that has time is written within that time.
     pub(crate) fn again_within(&self, within: Duration) {
         self.hurry(&mut lock(&self.todo), Some(within));
+    }
+
+    /// What has time is not written before that time.
+    pub(crate) fn put_off(&self, time: Duration) {
+        lock(&self.todo).soon_due = Some(self.clock.now() + time);
     }
 
     fn hurry(&self, todo: &mut Todo, within: Option<Duration>) {

@@ -5,31 +5,50 @@ use std::time::Duration;
 
 use tollgate::{Error, Timestamp};
 
-use crate::file::{self, Change};
+use crate::file::{self, Change, CommitError};
 use crate::keeper::Keeper;
 use crate::limits::Rule;
 use crate::mark::{Queued, Reserve};
-use crate::queue::{Batch, Goal, Name, Walk, Work};
+use crate::queue::{Batch, BatchResult, Goal, Name, Walk, Work};
 use crate::record::Record;
-use crate::table::Lookup;
+use crate::spare;
 
 /// When to try again after the disk has failed.
 const TRY_AGAIN: Duration = Duration::from_millis(200);
+/// When to try again whether there is room for new keys.
+const TRY_ROOM_AGAIN: Duration = Duration::from_secs(1);
 /// Shards that are cleaned, and records that are looked at, before the next batch has its turn.
 const SHARDS_IN_TURN: usize = 16;
 const RECORDS_IN_TURN: usize = 10_000;
 /// A transaction holds in memory what it changes.
 const CHANGES_IN_TRANSACTION: usize = 100_000;
 
-/// A key whose record was written, as it was then; `None` if it was taken out.
-type Receipt = (Name, Option<(Timestamp, u64)>);
+/// A change to be written.
+struct Item {
+    change: Change,
+    /// Of which key it is the state; `None` for a record that memory does not know.
+    key: Option<Name>,
+    /// When the record was made and its reserve; `None` if it is taken out.
+    written: Option<(Timestamp, u64)>,
+    /// Whether the file surely gets one record more.
+    is_new: bool,
+}
 
 pub(crate) struct Writer {
     keeper: Arc<Keeper>,
     /// Whether the file must be opened anew before anything is written.
     failed: bool,
+    full: Option<Full>,
     clean_due: Timestamp,
     clean_cursor: usize,
+}
+
+/// The disk is full.
+struct Full {
+    error: Error,
+    /// New keys, to be written when there is room.
+    new_keys: Vec<Name>,
+    tried: Timestamp,
 }
 
 /// Whoever needs the disk must know when nobody writes any more.
@@ -48,7 +67,7 @@ impl Drop for Gone {
 impl Writer {
     pub(crate) fn new(keeper: Arc<Keeper>) -> Writer {
         let clean_due = keeper.queue.now_by_the_clock() + keeper.clean_period;
-        Writer { keeper, failed: false, clean_due, clean_cursor: 0 }
+        Writer { keeper, failed: false, full: None, clean_due, clean_cursor: 0 }
     }
 
     pub(crate) fn run(mut self) {
@@ -65,8 +84,10 @@ impl Writer {
 
     fn batch(&mut self, batch: &Batch, names: Vec<Name>, anyway: bool) {
         let result = self.write(names, None, anyway);
-        if result.is_err() {
-            self.keeper.queue.again_within(TRY_AGAIN);
+        match (&result, &self.full) {
+            (Err(_), _) => self.keeper.queue.put_off(TRY_AGAIN),
+            (Ok(_), Some(_)) => self.keeper.queue.again_within(TRY_ROOM_AGAIN),
+            (Ok(_), None) => {}
         }
         // What could not be written may be there all the same, and is in memory.
         batch.finish(result.map_err(|error| Error::lost(error.to_string())));
@@ -74,42 +95,22 @@ impl Writer {
 
     /// Writes what these keys are now; `reserve` instead of what their limits get. With nothing to
     /// write the disk is asked only `anyway`.
-    fn write(
-        &mut self,
-        names: Vec<Name>,
-        reserve: Option<Reserve>,
-        anyway: bool,
-    ) -> Result<(), Error> {
+    fn write(&mut self, names: Vec<Name>, reserve: Option<Reserve>, anyway: bool) -> BatchResult {
+        self.try_room();
         let now = self.keeper.clock.now();
-        let (mut changes, mut receipts) = (Vec::new(), Vec::new());
-        for name in names {
-            if let Some((change, written)) = self.change(&name.lookup(), now, reserve) {
-                changes.push(change);
-                receipts.push((name, written));
-            }
+        let mut items: Vec<Item> =
+            names.into_iter().filter_map(|name| self.item(name, now, reserve)).collect();
+        if !items.is_empty() || anyway || self.failed {
+            // Neighbours lie on one page.
+            items.sort_unstable_by(|one, other| one.change.cmp(&other.change));
+            self.commit(items)?;
         }
-        if changes.is_empty() && !anyway && !self.failed {
-            return Ok(());
-        }
-        // Neighbours lie on one page.
-        changes.sort_unstable();
-        let result = self.commit(&changes);
-        for (name, written) in receipts {
-            match &result {
-                Ok(()) => self.written((name, written)),
-                Err(_) => self.keeper.again(&name.lookup()),
-            }
-        }
-        result
+        Ok(self.full.as_ref().map(|full| full.error.clone()))
     }
 
     /// What is to be written of a key, if anything.
-    fn change(
-        &self,
-        lookup: &Lookup<'_>,
-        now: Timestamp,
-        reserve: Option<Reserve>,
-    ) -> Option<(Change, Option<(Timestamp, u64)>)> {
+    fn item(&self, key: Name, now: Timestamp, reserve: Option<Reserve>) -> Option<Item> {
+        let lookup = &key.lookup();
         let Rule { machine, reserve: of_limit } = lookup.known.latest();
         let mut shard = self.keeper.table.shard_of(lookup);
         let entry = shard.find(lookup)?;
@@ -123,29 +124,33 @@ impl Writer {
         let new_number = || file.new_number(lookup.known.place.prefix());
         let number = || limits.number(lookup.known, new_number);
         let name = || file::name(number(), lookup.key);
-        match &entry.state {
+        let is_new = !entry.mark.has_record;
+        let (change, written) = match &entry.state {
             Some(state) if is_live => {
                 let record: Record = entry.mark.record(state, reserve.unwrap_or(of_limit));
                 drop(shard);
                 let written = (record.at, record.reserve);
                 let name = name();
                 let bytes = record.to_bytes(&machine, &name);
-                Some(((name, Some(bytes)), Some(written)))
+                ((name, Some(bytes)), Some(written))
             }
-            _ if entry.mark.on_disk => Some(((name(), None), None)),
+            _ if entry.mark.on_disk => ((name(), None), None),
             None => {
                 self.keeper.table.remove(&mut shard, lookup);
-                None
+                return None;
             }
-            Some(_) => None,
-        }
+            Some(_) => return None,
+        };
+        let is_new = is_new && written.is_some();
+        Some(Item { change, key: Some(key), written, is_new })
     }
 
-    fn written(&self, (name, written): Receipt) {
-        let lookup = name.lookup();
+    fn written(&self, item: &Item) {
+        let Some(key) = &item.key else { return };
+        let lookup = key.lookup();
         let mut shard = self.keeper.table.shard_of(&lookup);
         let Some(entry) = shard.find(&lookup) else { return };
-        match written {
+        match item.written {
             Some((at, reserve)) => {
                 entry.mark.written(at, reserve);
                 if entry.mark.has_outrun() {
@@ -153,7 +158,7 @@ impl Writer {
                 }
             }
             None => {
-                entry.mark.on_disk = false;
+                entry.mark.taken_out();
                 if entry.state.is_none() && entry.mark.queued == Queued::No {
                     self.keeper.table.remove(&mut shard, &lookup);
                 }
@@ -161,19 +166,87 @@ impl Writer {
         }
     }
 
-    fn commit(&mut self, changes: &[Change]) -> Result<(), Error> {
-        let file = &self.keeper.file;
-        let reopened = if self.failed { file.reopen() } else { Ok(()) };
-        let slices = || -> Result<(), Error> {
-            if changes.is_empty() {
-                return file.commit(changes);
-            }
-            changes.chunks(CHANGES_IN_TRANSACTION).try_for_each(|slice| file.commit(slice))
-        };
-        let result = reopened.and_then(|()| slices());
+    /// Writes all of it, but for new keys if there is no room for them.
+    fn commit(&mut self, mut items: Vec<Item>) -> Result<(), Error> {
+        let reopened = if self.failed { self.keeper.file.reopen() } else { Ok(()) };
+        let result = reopened.and_then(|()| self.commit_slices(&mut items));
         self.failed = result.is_err();
+        for key in items.iter().filter_map(|item| item.key.as_ref()) {
+            self.keeper.again(&key.lookup());
+        }
         self.keeper.disk_is(result.clone());
         result
+    }
+
+    /// Takes out of `items` what was written.
+    fn commit_slices(&mut self, items: &mut Vec<Item>) -> Result<(), Error> {
+        let mut most = CHANGES_IN_TRANSACTION;
+        loop {
+            if self.full.is_some() {
+                self.put_new_keys_aside(items);
+                most = most.min(spare::CHANGES);
+            }
+            let slice = items.len().min(most);
+            match self.keeper.file.commit(items[..slice].iter().map(|item| &item.change)) {
+                Ok(()) => items.drain(..slice).for_each(|item| self.written(&item)),
+                Err(CommitError::NoRoom(error)) if self.full.is_none() => self.fill(error)?,
+                Err(CommitError::NoRoom(_)) if slice > 1 => most = slice / 2,
+                Err(CommitError::NoRoom(error)) => {
+                    return Err(Error::unavailable(error.detail()));
+                }
+                Err(CommitError::Disk(error)) => return Err(error),
+            }
+            if items.is_empty() {
+                return Ok(());
+            }
+        }
+    }
+
+    fn put_new_keys_aside(&mut self, items: &mut Vec<Item>) {
+        let Some(full) = &mut self.full else { return };
+        for item in items.extract_if(.., |item| item.is_new) {
+            if let Some(key) = item.key {
+                // As long as it is, it is not queued twice.
+                self.keeper.set_queued(&key.lookup(), Queued::Soon);
+                full.new_keys.push(key);
+            }
+        }
+    }
+
+    /// The file cannot grow: from now on only keys that it knows are written.
+    fn fill(&mut self, error: Error) -> Result<(), Error> {
+        match self.keeper.file.release_spare() {
+            // Without it there may be room for a few keys at a time.
+            Ok(()) | Err(CommitError::NoRoom(_)) => {}
+            Err(CommitError::Disk(error)) => return Err(error),
+        }
+        self.keeper.no_room_is(Some(error.clone()));
+        let tried = self.keeper.queue.now_by_the_clock();
+        self.full = Some(Full { error, new_keys: Vec::new(), tried });
+        Ok(())
+    }
+
+    /// If the disk is full: whether there is room again.
+    fn try_room(&mut self) {
+        let now = self.keeper.queue.now_by_the_clock();
+        let Some(full) = &mut self.full else { return };
+        if self.failed || now < full.tried + TRY_ROOM_AGAIN {
+            return;
+        }
+        full.tried = now;
+        match self.keeper.file.lay_in_spare() {
+            Ok(()) => {
+                for key in std::mem::take(&mut full.new_keys) {
+                    self.keeper.set_queued(&key.lookup(), Queued::No);
+                    self.keeper.again(&key.lookup());
+                }
+                self.full = None;
+                self.keeper.no_room_is(None);
+                self.keeper.queue.again_within(Duration::ZERO);
+            }
+            Err(CommitError::NoRoom(_)) => {}
+            Err(CommitError::Disk(_)) => self.failed = true,
+        }
     }
 
     /// One slice of a walk.
@@ -181,7 +254,7 @@ impl Writer {
         match self.slice(&mut walk) {
             Ok(true) => {
                 self.keeper.walked(&walk);
-                walk.batch.finish(Ok(()));
+                walk.batch.finish(Ok(None));
             }
             Ok(false) => self.keeper.queue.walk_on(walk),
             Err(error) => {
@@ -206,10 +279,15 @@ impl Writer {
         let goes = |(name, expires): &(Vec<u8>, Timestamp)| {
             is_meant(name, *expires) && !self.keeper.knows(name)
         };
-        let change = |(name, _): &(Vec<u8>, Timestamp)| (name.clone(), None);
-        let changes: Vec<Change> = names.iter().filter(|name| goes(name)).map(change).collect();
-        if !changes.is_empty() {
-            self.commit(&changes)?;
+        let taken_out = |(name, _): &(Vec<u8>, Timestamp)| Item {
+            change: (name.clone(), None),
+            key: None,
+            written: None,
+            is_new: false,
+        };
+        let items: Vec<Item> = names.iter().filter(|name| goes(name)).map(taken_out).collect();
+        if !items.is_empty() {
+            self.commit(items)?;
         }
         let at_end = names.len() < RECORDS_IN_TURN;
         walk.cursor = names.into_iter().next_back().map(|(name, _)| name).unwrap_or_default();
@@ -241,8 +319,12 @@ impl Writer {
     /// Writes everything as it is, without a reserve, and lets the file go.
     fn close(mut self) {
         self.keeper.queue_reserves();
-        let (names, walks) = self.keeper.queue.last();
-        let result = self.write(names, Some(Reserve::NOTHING), false);
+        let (mut names, walks) = self.keeper.queue.last();
+        if let Some(full) = &mut self.full {
+            names.append(&mut full.new_keys);
+        }
+        let written = self.write(names, Some(Reserve::NOTHING), false);
+        let result = written.and_then(|no_room| no_room.map_or(Ok(()), Err));
         if let Err(error) = &result {
             tracing::warn!(%error, "closed without writing the last states");
         }

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use tollgate::algorithm::{AnyMachine, Op};
 use tollgate::{Error, KeyRef, Outcome, Timestamp};
 
-use super::{Keeper, Prepared};
+use super::{DiskState, Keeper, Prepared};
 use crate::file;
 use crate::limits::{Act, lock};
 use crate::mark::{Mark, Queued};
@@ -18,6 +18,8 @@ use crate::table::{Entry, Lookup, Shard};
 pub(crate) struct Done {
     pub(crate) decision: Outcome,
     pub(crate) batch: Option<Arc<Batch>>,
+    /// Whether the file had a record of the key before.
+    pub(crate) has_record: bool,
 }
 
 /// What an act may do to a state, as far as the file is concerned.
@@ -58,7 +60,7 @@ impl Keeper {
         let lookup = self.table.lookup(&prepared.known, key);
         let now = at.unwrap_or_else(|| self.clock.now());
         let mut shard = self.table.shard_of(&lookup);
-        if self.refuses.load(Ordering::Relaxed) {
+        if self.disk() != DiskState::Works {
             return None;
         }
         let machine = &prepared.rule.machine;
@@ -96,6 +98,8 @@ impl Keeper {
         parts: &[(&Prepared, KeyRef<'_>, u64)],
         now: Timestamp,
     ) -> Result<Vec<Done>, Error> {
+        let hits = parts.iter().map(|(prepared, key, cost)| (*prepared, *key, Op::Hit(*cost)));
+        self.have_room(hits, now)?;
         let lookups: Vec<Lookup<'_>> = parts
             .iter()
             .map(|(prepared, key, _)| self.table.lookup(&prepared.known, *key))
@@ -181,6 +185,9 @@ impl Keeper {
         act: Act,
         may_wait: bool,
     ) -> Result<Option<Done>, Error> {
+        if self.disk() == DiskState::Full {
+            self.has_room(shard, prepared, lookup, now, act)?;
+        }
         let floor = shard.floor;
         match shard.find(lookup) {
             Some(entry) => Ok(self.act_on(entry, floor, prepared, lookup, now, act, may_wait)),
@@ -208,9 +215,10 @@ impl Keeper {
         if waits && !may_wait {
             return None;
         }
+        let has_record = entry.mark.has_record;
         let decision = act.on(machine, &mut entry.state, now);
         let batch = self.note(entry, prepared, lookup, effect, &decision, waits);
-        Some(Done { decision, batch })
+        Some(Done { decision, batch, has_record })
     }
 
     /// Whether the answer may be told before anything else is written.
@@ -320,7 +328,7 @@ impl Keeper {
         let in_overflow = || {
             self.table.overflowed.fetch_add(1, Ordering::Relaxed);
             let decision = lookup.known.overflow().act(|state| act.on(machine, state, start));
-            Ok(Some(Done { decision, batch: None }))
+            Ok(Some(Done { decision, batch: None, has_record: false }))
         };
         if self.table.is_full() {
             return in_overflow();
@@ -330,14 +338,58 @@ impl Keeper {
         let decision = act.on(machine, &mut state, start);
         let changes = !was_there || !matches!(effect, Effect::None);
         if state.is_none() || !changes {
-            return Ok(Some(Done { decision, batch: None }));
+            return Ok(Some(Done { decision, batch: None, has_record: false }));
         }
         if !self.table.take_room() {
             return in_overflow();
         }
         let entry = self.table.insert(shard, *lookup, state, Mark::new(start));
         let batch = self.note(entry, prepared, lookup, effect, &decision, waits);
-        Ok(Some(Done { decision, batch }))
+        Ok(Some(Done { decision, batch, has_record: false }))
+    }
+
+    /// [`has_room`](Keeper::has_room) for several operations, before the first of them changes
+    /// anything.
+    pub(crate) fn have_room<'k>(
+        &self,
+        mut ops: impl Iterator<Item = (&'k Prepared, KeyRef<'k>, Op)>,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        if self.disk() != DiskState::Full {
+            return Ok(());
+        }
+        ops.try_for_each(|(prepared, key, op)| {
+            let lookup = self.table.lookup(&prepared.known, key);
+            let mut shard = self.table.shard_of(&lookup);
+            self.has_room(&mut shard, prepared, &lookup, now, Act::Op(op))
+        })
+    }
+
+    /// An error if the act needs a record, and the file has none that it would replace. The disk is
+    /// full.
+    #[cold]
+    fn has_room(
+        &self,
+        shard: &mut Shard,
+        prepared: &Prepared,
+        lookup: &Lookup<'_>,
+        now: Timestamp,
+        act: Act,
+    ) -> Result<(), Error> {
+        let machine = &prepared.rule.machine;
+        if !matches!(Effect::of(act, machine), Effect::Charge(1..) | Effect::Replace) {
+            return Ok(());
+        }
+        if shard.find(lookup).is_none() {
+            let _ = self.read(shard, prepared, lookup, now)?;
+        }
+        let is_refused = match (shard.find(lookup), act) {
+            (Some(entry), _) if entry.mark.has_record => return Ok(()),
+            (Some(entry), _) => is_refused(entry, machine, act, now),
+            (None, Act::Op(Op::Hit(cost))) => cost > machine.capacity(),
+            (None, _) => false,
+        };
+        if is_refused { Ok(()) } else { Err(self.no_room()) }
     }
 
     fn may_be_in_the_file(&self, lookup: &Lookup<'_>) -> bool {

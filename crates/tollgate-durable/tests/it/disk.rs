@@ -13,6 +13,8 @@ use tollgate_durable::{Durable, DurableBuilder};
 pub(crate) struct Disk {
     bytes: Arc<Mutex<Vec<u8>>>,
     broken: Arc<AtomicBool>,
+    /// The most bytes that fit, if there is a bound.
+    room: Option<usize>,
     syncs: Arc<AtomicU64>,
     /// Whoever holds it, nothing gets onto the disk meanwhile.
     gate: Arc<Gate>,
@@ -52,6 +54,11 @@ impl Disk {
         Durable::builder("a disk in memory").backend(move || Ok(disk.clone()))
     }
 
+    /// A disk on which so many bytes fit.
+    pub(crate) fn with_room(bytes: usize) -> Disk {
+        Disk { room: Some(bytes), ..Disk::default() }
+    }
+
     pub(crate) fn fail(&self, broken: bool) {
         self.broken.store(broken, Ordering::SeqCst);
     }
@@ -64,10 +71,14 @@ impl Disk {
 
     fn bytes<T>(&self, f: impl FnOnce(&mut Vec<u8>) -> T) -> io::Result<T> {
         if self.broken.load(Ordering::SeqCst) {
-            return Err(io::Error::new(io::ErrorKind::StorageFull, "no space left on device"));
+            return Err(no_space());
         }
         Ok(f(&mut self.bytes.lock().unwrap_or_else(PoisonError::into_inner)))
     }
+}
+
+fn no_space() -> io::Error {
+    io::Error::new(io::ErrorKind::StorageFull, "no space left on device")
 }
 
 fn range(offset: u64, len: usize) -> std::ops::Range<usize> {
@@ -85,7 +96,11 @@ impl StorageBackend for Disk {
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        self.bytes(|bytes| bytes.resize(usize::try_from(len).unwrap(), 0))
+        let len = usize::try_from(len).unwrap();
+        if self.room.is_some_and(|room| len > room) {
+            return Err(no_space());
+        }
+        self.bytes(|bytes| bytes.resize(len, 0))
     }
 
     fn sync_data(&self) -> io::Result<()> {

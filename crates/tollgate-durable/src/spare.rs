@@ -1,0 +1,36 @@
+//! Room in the file that is given up when the disk is full.
+//!
+//! redb never changes a page in place: also a commit that only changes known keys needs free pages,
+//! and when there are none the file has to grow. So the file holds a table that says nothing. When
+//! the file cannot grow, that table is deleted, and its pages are enough for commits of known keys:
+//! each such commit frees as many pages as it takes.
+
+use redb::{ReadableDatabase, ReadableTableMetadata, TableDefinition, WriteTransaction};
+
+const SPARE: TableDefinition<'_, u32, &[u8]> = TableDefinition::new("tollgate spare");
+
+/// Each value has a page of its own, so that they need no place side by side.
+const PAGES: u32 = 160;
+const VALUE: &[u8] = &[0xff; 3_000];
+
+/// So many changes fit into the spare room: each may need a page of records and some above it.
+pub(crate) const CHANGES: usize = 32;
+
+pub(crate) fn lay_in(transaction: &WriteTransaction) -> Result<(), redb::Error> {
+    let mut table = transaction.open_table(SPARE)?;
+    for page in 0..PAGES {
+        table.insert(page, VALUE)?;
+    }
+    Ok(())
+}
+
+pub(crate) fn release(transaction: &WriteTransaction) -> Result<(), redb::Error> {
+    transaction.delete_table(SPARE)?;
+    Ok(())
+}
+
+pub(crate) fn is_laid_in(database: &redb::Database) -> bool {
+    let len =
+        || -> Result<u64, redb::Error> { Ok(database.begin_read()?.open_table(SPARE)?.len()?) };
+    len().is_ok_and(|len| len == u64::from(PAGES))
+}
