@@ -1,7 +1,7 @@
 //! tollgate as a server: rules from a file, decisions over HTTP, gRPC and RESP, on any store.
 //!
-//! The binary `tollgate` is what people use; this library is its inside, for tests and benchmarks.
-//! The way of a question:
+//! People use the binary `tollgate`. This library holds its code for tests and benchmarks. The path
+//! of a question:
 //!
 //! ```text
 //! port ──▶ net ──▶ resp | http | grpc ──▶ Service::ask ──▶ rule ──▶ limiter on the store ──▶ Answer ──▶ the same way back

@@ -1,4 +1,4 @@
-//! Spans as programs read them.
+//! Durations as decimal seconds.
 
 use std::fmt;
 use std::time::Duration;
@@ -10,19 +10,19 @@ pub(crate) fn unix_now() -> u64 {
     SystemClock::new().now().as_micros() / 1_000_000
 }
 
-/// A span in seconds, with as many decimals as there are.
+/// A duration in seconds, with as many decimals as it needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Seconds(pub(crate) Duration);
 
 impl Seconds {
-    /// Not by `write!`, which takes as long as a decision.
+    /// `write!` would take as long as a decision.
     pub(crate) fn push_to(self, out: &mut String) {
         let mut digits = itoa::Buffer::new();
         out.push_str(digits.format(self.0.as_secs()));
         let nanos = self.0.subsec_nanos();
         if nanos > 0 {
             out.push('.');
-            // A leading one keeps the zeros behind the point.
+            // The leading one keeps the zeros after the decimal point.
             out.push_str(digits.format(1_000_000_000 + nanos)[1..].trim_end_matches('0'));
         }
     }

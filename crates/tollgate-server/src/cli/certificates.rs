@@ -1,5 +1,4 @@
-//! Certificates of a running server: loaded again when their files change, with warnings before
-//! they expire.
+//! Reloads certificates when their files change, and warns before they expire.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,13 +16,14 @@ const LOOK: Duration = Duration::from_secs(5);
 /// How often the log warns of a certificate that expires soon.
 const WARN: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Loads certificates that have changed: within [`LOOK`], and at once on `SIGHUP`. Warns of those
-/// that expire soon: now, once a day, on `SIGHUP`, and when they are new. Never returns.
+/// Loads certificates that have changed: within [`LOOK`], and immediately on `SIGHUP`. Warns of
+/// certificates that expire soon: when called, once a day, on `SIGHUP`, and when they are new.
+/// Never returns.
 pub(super) async fn look_after(certificates: Vec<(Protocol, Arc<Tls>)>, service: Arc<Service>) {
     let mut hangups = signal(SignalKind::hangup()).ok();
     let mut daily = tokio::time::interval(WARN);
     loop {
-        // The first tick of the interval comes at once.
+        // The first tick of the interval comes immediately.
         let warn = tokio::select! {
             _ = daily.tick() => true,
             () = hangup(&mut hangups) => true,
@@ -38,7 +38,7 @@ pub(super) async fn look_after(certificates: Vec<(Protocol, Arc<Tls>)>, service:
     }
 }
 
-/// Whether there is a new certificate.
+/// Loads a changed certificate; true if there was one.
 async fn reload(protocol: Protocol, tls: &Arc<Tls>) -> bool {
     let (port, tls) = (protocol.name(), Arc::clone(tls));
     match tokio::task::spawn_blocking(move || tls.reload()).await {
@@ -48,9 +48,9 @@ async fn reload(protocol: Protocol, tls: &Arc<Tls>) -> bool {
         }
         Ok(Ok(false)) => {}
         Ok(Err(error)) => {
-            tracing::error!(port, %error, "the new certificate is no good: the old one stays");
+            tracing::error!(port, %error, "the new certificate is not valid: the old one stays in use");
         }
-        Err(error) => tracing::error!(port, %error, "certificates were not looked at"),
+        Err(error) => tracing::error!(port, %error, "certificates could not be checked"),
     }
     false
 }
@@ -94,7 +94,7 @@ mod tests {
     use crate::service::Defaults;
     use crate::settings::StoreSettings;
 
-    /// What was written to the log.
+    /// The lines of the log.
     #[derive(Clone, Debug, Default)]
     struct Log(Arc<Mutex<Vec<u8>>>);
 

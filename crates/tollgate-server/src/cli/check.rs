@@ -26,7 +26,7 @@ pub(super) struct Check {
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
 
-    /// For programs: one object for all files
+    /// Print JSON: one object for all files
     #[arg(long)]
     json: bool,
 
@@ -34,7 +34,7 @@ pub(super) struct Check {
     reading: Reading,
 }
 
-/// What there is to say about one file.
+/// The result for one file.
 #[derive(Debug, Serialize)]
 struct Checked {
     file: String,
@@ -62,7 +62,7 @@ impl Check {
     }
 }
 
-/// Does all that the server does before it listens, but for asking its store.
+/// Does all that the server does before it listens, except that it does not ask the store.
 async fn checked(files: &Files) -> Checked {
     let file = files.path.display().to_string();
     let found = match files.load() {
@@ -103,7 +103,7 @@ async fn put_on_store(file: &str, config: &Config) -> Result<(), Problems> {
     };
     let store = opening(&settings.store).open().await.map_err(|error| wrong(error.to_string()))?;
     let result = Service::new(store.clone(), Defaults::from(&settings.store), rules).map(drop);
-    // Replicas that have met this process would miss it.
+    // Replicas that have met this process would report it as missing.
     let _ = tokio::time::timeout(LEAVE, store.leave()).await;
     result
 }
@@ -126,7 +126,7 @@ impl Checked {
     }
 }
 
-/// Columns as wide as they need to be.
+/// Formats rows with columns as wide as needed.
 fn table(rows: &[Row]) -> String {
     let name = |row: &Row| match (&row.namespace[..], &row.domain[..]) {
         ("", "") => row.name.clone(),

@@ -1,16 +1,16 @@
-//! How many files the process may have open: every connection is one.
+//! The limit on open files: every connection is one.
 
 use rustix::process::{Resource, getrlimit, setrlimit};
 
 use crate::settings::ConnectionSettings;
 
-/// Files that are no connections of clients: listeners, connections to the store, the log, rules
-/// that are read again.
+/// Files other than client connections: listeners, connections to the store, the log, rules that
+/// are read again.
 const OTHERS: usize = 100;
 
-/// Raises the number of open files as far as the system allows, and lowers the bounds on
-/// connections where they still do not fit. Otherwise clients could use up all files, and then
-/// nobody could connect to the admin port either.
+/// Raises the limit on open files as far as the system allows. If the bounds on connections still
+/// do not fit, lowers them. Otherwise clients could use up all files, and then nobody could connect
+/// to the admin port.
 pub(super) fn bounded(connections: &ConnectionSettings) -> ConnectionSettings {
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
@@ -34,7 +34,7 @@ pub(super) fn bounded(connections: &ConnectionSettings) -> ConnectionSettings {
     ConnectionSettings { max, max_admin, ..connections.clone() }
 }
 
-/// The most connections of clients and of operators that so many files leave room for.
+/// Bounds on connections that fit this many open files.
 fn fitting(files: usize, connections: &ConnectionSettings) -> (usize, usize) {
     let quarter = files / 4;
     let max_admin = connections.max_admin.min(quarter);

@@ -1,4 +1,4 @@
-//! What the server says when it has started.
+//! The message that the server prints when it has started.
 
 use std::fmt::{self, Write as _};
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use tollgate::shared::without_secrets;
 use super::ports::Place;
 use crate::rules::RuleSet;
 
-/// Where everything is, and what to try first.
+/// The addresses of all ports, and commands to try first.
 #[derive(Debug)]
 pub(super) struct Greeting<'a> {
     pub(super) ports: &'a [Place],
@@ -79,14 +79,14 @@ fn counted(count: usize, what: &str) -> String {
     format!("{count} {what}{plural}")
 }
 
-/// Where counts are, and whether they outlive this process.
+/// Where counts are kept, and whether they outlive this process.
 fn kept(url: &str) -> &'static str {
     let scheme = url.split_once(':').map_or(url, |(scheme, _)| scheme);
     match scheme {
         "memory" | "atomic" => "counts are in this process and end with it",
         "durable" => "counts are in this file, for this process alone, and outlive it",
         _ if scheme.starts_with("replicated+") => {
-            "counts are in this process and are told to the others on this bus"
+            "counts are in this process and are sent to the others over this bus"
         }
         _ if scheme.starts_with("leased+") => {
             "counts are shared by all who use it; each takes allotments in advance"
@@ -107,7 +107,7 @@ mod tests {
             ("redis://host/", "shared by all"),
             ("redis+cluster://host/", "shared by all"),
             ("leased+redis://host/", "allotments"),
-            ("replicated+nats://host", "on this bus"),
+            ("replicated+nats://host", "over this bus"),
         ] {
             assert!(kept(url).contains(says), "{url}: {}", kept(url));
         }

@@ -1,4 +1,4 @@
-//! `tollgate limits`: what a limit means, in words.
+//! `tollgate limits`: explains limits in words.
 
 use std::error::Error;
 use std::fmt::Write as _;
@@ -18,7 +18,7 @@ pub(super) struct Limits {
     #[arg(required = true)]
     limits: Vec<String>,
 
-    /// JSON instead of words
+    /// Print JSON instead of words
     #[arg(long)]
     json: bool,
 }
@@ -82,7 +82,7 @@ fn words(limit: &Limit) -> String {
     out
 }
 
-/// What it lets pass, in a sentence.
+/// What the limit admits, in one sentence.
 fn admits(limit: &Limit) -> String {
     let (n, p, b) = (limit.quota(), Span(limit.period()), limit.burst());
     match limit.algorithm() {
@@ -108,7 +108,7 @@ fn admits(limit: &Limit) -> String {
     }
 }
 
-/// The most that hits can get in any span.
+/// The most units that the limit can admit in a span of time.
 fn bound(limit: &Limit) -> String {
     let (n, p, b) = (limit.quota(), Span(limit.period()), limit.burst());
     match limit.algorithm() {
@@ -129,7 +129,7 @@ fn bound(limit: &Limit) -> String {
     }
 }
 
-/// A span as people say it.
+/// A duration in words.
 struct Span(Duration);
 
 impl std::fmt::Display for Span {
@@ -158,7 +158,7 @@ impl std::fmt::Display for Span {
     }
 }
 
-/// With up to three decimals.
+/// A number with up to three decimals.
 fn decimal(
     f: &mut std::fmt::Formatter<'_>,
     nanos: u128,

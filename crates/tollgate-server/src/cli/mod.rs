@@ -26,7 +26,7 @@ use clap::{Parser, Subcommand};
 
 use ask::Asked;
 
-/// Exit code of a command that ended with an error; 1 is a denial.
+/// Exit code of a command that failed. 1 is a denial.
 const ERROR: u8 = 2;
 
 #[derive(Debug, Parser)]
@@ -43,21 +43,21 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Start the server. What `tollgate` does without a command.
+    /// Start the server. This is the default without a command.
     Serve(Box<serve::Serve>),
     /// Decide and charge. Exits with 0 if it is allowed, 1 if it is denied, 2 on an error
     Hit(ask::Ask),
-    /// Would a hit pass? Nothing is charged
+    /// Ask whether a hit would pass, without charging
     Peek(ask::Ask),
-    /// Charge without asking
+    /// Charge without checking the limit
     Charge(ask::Ask),
-    /// Give back
+    /// Give units back
     Refund(ask::Ask),
-    /// Put the units in use of a key at --cost, which must be given
+    /// Set the units in use of a key to --cost, which is required
     Set(ask::Ask),
     /// Forget a key
     Reset(ask::Ask),
-    /// Units of a key in use
+    /// Print the units in use of a key
     Usage(ask::Ask),
     /// Check configuration files as the server would. Exits with 0 if they are good, 2 if not
     Check(check::Check),
@@ -66,15 +66,15 @@ enum Command {
     Durable(durable::Durable),
     /// Explain limits in words: what they admit, and at most
     Limits(limits::Limits),
-    /// Whom would a limit have affected? Replays access logs
+    /// Replay access logs to find which clients a limit would have denied
     Replay(Box<replay::ReplayCommand>),
-    /// Load a server and say how it did
+    /// Load a server and report how it answered
     Bench(bench::Bench),
-    /// Completions for a shell, on the output
+    /// Print completions for a shell
     Completions(shell::Completions),
-    /// The manual page, on the output
+    /// Print the manual page
     Man(shell::Man),
-    /// Make a token, and the hash of it that the server is told
+    /// Create a token and its hash for the configuration
     Token(token::Token),
 }
 
@@ -110,7 +110,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Arguments in which nobody names a command are those of `serve`.
+/// Without a command, the arguments are those of `serve`.
 fn with_a_command(mut arguments: Vec<OsString>) -> Vec<OsString> {
     let serves = match arguments.get(1).and_then(|first| OsStr::to_str(first)) {
         None => arguments.len() < 2,

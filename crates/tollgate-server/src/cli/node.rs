@@ -2,8 +2,8 @@
 
 use crate::settings::Settings;
 
-/// Host name and ports: the same after a restart, and different for each server of one machine.
-/// `None` if every port is chosen by the system.
+/// The host name and the ports: the same after a restart, and different for each server of one
+/// machine. `None` if the system chooses every port.
 pub(super) fn name(settings: &Settings) -> Option<String> {
     let addresses = [settings.http, settings.grpc, settings.resp, settings.admin];
     let ports: Vec<_> = addresses

@@ -1,4 +1,4 @@
-//! From settings to ports: addresses, certificates, tokens and room.
+//! Opens ports from settings: addresses, certificates, tokens and bounds on connections.
 
 use std::error::Error;
 use std::net::SocketAddr;
@@ -12,7 +12,7 @@ use crate::service::Service;
 use crate::settings::{ConnectionSettings, Settings};
 use crate::telemetry::Tracer;
 
-/// Where a port is.
+/// The address of a port.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
     pub(super) name: &'static str,
@@ -20,7 +20,7 @@ pub(super) struct Place {
     pub(super) tls: bool,
 }
 
-/// Everything that ports have in common.
+/// The state that all ports share.
 #[derive(Debug)]
 pub(super) struct Ports<'a> {
     settings: &'a Settings,
@@ -28,11 +28,11 @@ pub(super) struct Ports<'a> {
     service: &'a Arc<Service>,
     tracer: Option<Tracer>,
     pub(super) gates: Gates,
-    /// For who asks, and for who operates.
+    /// The bounds on connections: one for HTTP, gRPC and RESP together, one for the admin port.
     rooms: [Arc<Room>; 2],
-    /// Where each port is.
+    /// The address of each port.
     pub(super) places: Vec<Place>,
-    /// Certificates that are to be looked after.
+    /// Certificates to reload when their files change.
     pub(super) certificates: Vec<(Protocol, Arc<Tls>)>,
 }
 
@@ -58,7 +58,7 @@ impl<'a> Ports<'a> {
         }
     }
 
-    /// Listens, if it is to.
+    /// Listens on the port, unless it is off.
     pub(super) async fn open(
         &mut self,
         protocol: Protocol,
@@ -101,8 +101,7 @@ impl<'a> Ports<'a> {
         Ok(Some(Arc::new(tls)))
     }
 
-    /// A port that other machines can reach asks who they are, unless somebody said that it need
-    /// not.
+    /// A port that other machines can reach needs tokens, unless `allow_anonymous` is set.
     fn reachable(
         &self,
         protocol: Protocol,

@@ -1,4 +1,4 @@
-//! `tollgate replay`: whom a limit would have affected, by an access log.
+//! `tollgate replay`: finds in access logs which clients a limit would have denied.
 
 use std::error::Error;
 use std::io::{IsTerminal as _, Write as _};
@@ -60,7 +60,7 @@ pub(super) struct ReplayCommand {
     #[arg(long, value_name = "CIDR", value_delimiter = ',')]
     trusted_proxies: Vec<String>,
 
-    /// How many of your proxies stand in front: the client is the address that the outermost wrote
+    /// The number of your proxies in front: the client is the address that the outermost wrote
     #[arg(long, value_name = "N", conflicts_with = "trusted_proxies")]
     proxy_hops: Option<usize>,
 
@@ -89,11 +89,11 @@ pub(super) struct ReplayCommand {
     #[arg(long, value_name = "FORMAT")]
     format: Option<String>,
 
-    /// Says which field has a meaning, such as client=real_ip or end=written_at
+    /// Tells which field has a meaning, such as client=real_ip or end=written_at
     #[arg(long, value_name = "ROLE=NAME")]
     field: Vec<String>,
 
-    /// How much later than its neighbours a request may stand in the log
+    /// How much later than its neighbours a request may be in the log
     #[arg(long, value_name = "SPAN", value_parser = span::parse, default_value = "5m")]
     window: Duration,
 
@@ -128,7 +128,7 @@ forwarded, request, method, path, status, limited. In JSON a name is a path: req
 
 Exits with 0 unless a log cannot be read at all.";
 
-/// `FIELD=PATTERN` or `FIELD!=PATTERN`.
+/// Parses `FIELD=PATTERN` or `FIELD!=PATTERN`.
 fn filter(text: &str) -> Result<Filter, String> {
     let (field, pattern) = text
         .split_once('=')
@@ -228,7 +228,7 @@ fn unknown_format(name: &str) -> String {
     )
 }
 
-/// The policy with another algorithm, where its limits can have it.
+/// The policy with another algorithm, or `None` if its limits cannot have it.
 fn with_algorithm(policy: &Policy, algorithm: Algorithm) -> Option<Policy> {
     let limits = policy.limits().iter().map(|limit| {
         let changed = Limit::new(limit.quota(), limit.period()).algorithm(algorithm);
@@ -239,7 +239,7 @@ fn with_algorithm(policy: &Policy, algorithm: Algorithm) -> Option<Policy> {
     Policy::new(limits).ok()
 }
 
-/// The rules of a file that limit, as candidates.
+/// The rules of a file that have limits, as candidates.
 fn rules(file: &Path, names: &[String]) -> Result<Vec<Candidate>, Box<dyn Error>> {
     let config = Files::at(file).load()?;
     let wanted = |rule: &Rule| names.is_empty() || names.contains(&rule.name);
@@ -267,12 +267,12 @@ fn candidate(rule: &Rule) -> Option<Candidate> {
     }))
 }
 
-/// The progress of a replay, on a terminal.
+/// The progress line of a replay on a terminal.
 struct ProgressLine {
     clock: SystemClock,
     began: tollgate::Timestamp,
     shown: tollgate::Timestamp,
-    /// The bytes of all logs; `None` if one is no file.
+    /// The bytes of all logs; `None` if one of them is not a regular file.
     total: Option<u64>,
     shows: bool,
 }
@@ -286,7 +286,7 @@ impl ProgressLine {
         ProgressLine { clock, began, shown: began, total, shows }
     }
 
-    /// At most five times a second.
+    /// Prints at most five times a second.
     fn show(&mut self, progress: Progress) {
         let now = self.clock.now();
         if !self.shows || now.since(self.shown) < Duration::from_millis(200) {

@@ -33,15 +33,15 @@ use crate::settings::{
 use crate::telemetry::{self, Tracer};
 use crate::{admin, grpc, http, resp};
 
-/// How long the store may take to hear that this process leaves.
+/// How long the store may take to give back what this process holds when the server stops.
 pub(super) const LEAVE: Duration = Duration::from_secs(2);
 
-/// How long the store may take to answer for the first time: it has to be connected to.
+/// How long the store may take for its first answer, which includes connecting.
 const FIRST_ANSWER: Duration = Duration::from_secs(1);
 
 #[derive(Args, Debug)]
 pub(super) struct Serve {
-    /// The configuration file, TOML or YAML; flags and the environment go over what it says
+    /// The configuration file, TOML or YAML; flags and the environment override it
     #[arg(long, short, value_name = "FILE", env = "TOLLGATE_CONFIG")]
     config: Option<PathBuf>,
 
@@ -52,10 +52,10 @@ pub(super) struct Serve {
     over: Over,
 }
 
-/// How files of rules are read.
+/// Options for reading rule files.
 #[derive(Args, Clone, Copy, Debug)]
 pub(super) struct Reading {
-    /// One domain may be in several files; in a file: merge_domains = true
+    /// Let several files define the same domain; in a file: merge_domains = true
     #[arg(long, env = "TOLLGATE_MERGE_DOMAINS", value_parser = FalseyValueParser::new())]
     merge_domains: bool,
 }
@@ -66,68 +66,67 @@ impl Reading {
     }
 }
 
-/// What the command line and the environment say instead of the file.
+/// Settings that the command line and the environment override.
 #[derive(Args, Clone, Debug)]
 struct Over {
-    /// Where HTTP/JSON and the checks for proxies are answered [default: 127.0.0.1:8080]
+    /// Address of the HTTP port, with the checks for proxies [default: 127.0.0.1:8080]
     #[arg(long, value_name = "ADDR|off", env = "TOLLGATE_HTTP")]
     http: Option<Address>,
 
-    /// Where Envoy's rate limit service is [default: 127.0.0.1:8081]
+    /// Address of Envoy's rate limit service [default: 127.0.0.1:8081]
     #[arg(long, value_name = "ADDR|off", env = "TOLLGATE_GRPC")]
     grpc: Option<Address>,
 
-    /// Where Redis' protocol is spoken [default: 127.0.0.1:6380]
+    /// Address of the port for Redis' protocol [default: 127.0.0.1:6380]
     #[arg(long, value_name = "ADDR|off", env = "TOLLGATE_RESP")]
     resp: Option<Address>,
 
-    /// Where metrics, health and the busiest keys are [default: 127.0.0.1:8082]
+    /// Address of the admin port: metrics, health, busiest keys [default: 127.0.0.1:8082]
     #[arg(long, value_name = "ADDR|off", env = "TOLLGATE_ADMIN")]
     admin: Option<Address>,
 
-    /// Where the counts are: memory: in this process, redis://host:port/0 for many machines,
-    /// leased+redis:// for hot keys on them [default: memory:]
+    /// The store: memory: is in this process, redis://host:port/0 is shared by many machines,
+    /// leased+redis:// is for hot keys on them [default: memory:]
     #[arg(long, value_name = "URL", env = "TOLLGATE_STORE", hide_env_values = true)]
     store: Option<String>,
 
-    /// How many threads answer [default: one for each core but one]
+    /// The number of worker threads [default: one less than the number of cores]
     #[arg(long, value_name = "N", env = "TOLLGATE_THREADS")]
     threads: Option<Threads>,
 
-    /// The certificate of all ports and those between it and an authority, PEM; read again when it
-    /// changes
+    /// The certificate chain of all ports, PEM; read again when it changes
     #[arg(long, value_name = "FILE", env = "TOLLGATE_TLS_CERTIFICATE")]
     tls_certificate: Option<PathBuf>,
 
-    /// The key of the certificate, PEM
+    /// The private key of the certificate, PEM
     #[arg(long, value_name = "FILE", env = "TOLLGATE_TLS_KEY")]
     tls_key: Option<PathBuf>,
 
-    /// Authorities of clients, PEM: a client must show a certificate of theirs
+    /// CA certificates of clients, PEM: a client must present a certificate signed by one of them
     #[arg(long, value_name = "FILE", env = "TOLLGATE_TLS_CLIENT_CA")]
     tls_client_ca: Option<PathBuf>,
 
-    /// Who asks must show the token of this hash; `tollgate token` makes both
+    /// Admit only clients that show the token of this hash; `tollgate token` makes both
     #[arg(long, value_name = "HASH", env = "TOLLGATE_TOKEN_HASH", hide_env_values = true)]
     token_hash: Option<String>,
 
-    /// Who looks at metrics must show the token of this hash
+    /// Admit only clients with the token of this hash to the admin port
     #[arg(long, value_name = "HASH", env = "TOLLGATE_ADMIN_TOKEN_HASH", hide_env_values = true)]
     admin_token_hash: Option<String>,
 
-    /// Let ports that other machines can reach be open to everybody
+    /// Let ports that other machines can reach admit clients without a token
     #[arg(long, env = "TOLLGATE_ALLOW_ANONYMOUS", value_parser = FalseyValueParser::new())]
     allow_anonymous: bool,
 
-    /// How much is in the log: error, warn, info, debug, trace or off [default: info]
+    /// The log level: error, warn, info, debug, trace or off [default: info]
     #[arg(long, value_name = "LEVEL", env = "TOLLGATE_LOG")]
     log_level: Option<LogLevel>,
 
-    /// How a line of the log looks [default: text]
+    /// The format of log lines [default: text]
     #[arg(long, value_name = "FORMAT", env = "TOLLGATE_LOG_FORMAT")]
     log_format: Option<LogFormat>,
 
-    /// Where traces go, by OTLP over HTTP: http://127.0.0.1:4318
+    /// The collector of traces, OTLP over HTTP: http://127.0.0.1:4318
     #[arg(long, value_name = "URL", env = "OTEL_EXPORTER_OTLP_ENDPOINT")]
     traces: Option<String>,
 }
@@ -156,8 +155,8 @@ impl Over {
         Ok(())
     }
 
-    /// Read here and not by the parser of arguments, which would repeat what is no hash: it may be
-    /// the token itself.
+    /// Parses the hashes here and not in the argument parser. That would print a text that is not a
+    /// hash, and the text may be the token itself.
     fn put_tokens(&self, auth: &mut AuthSettings) -> Result<(), String> {
         for (flag, hash, tokens) in [
             ("--token-hash", &self.token_hash, &mut auth.tokens),
@@ -232,7 +231,7 @@ impl Serve {
         let store = opening.open().await?;
         let service = Arc::new(Service::new(store, Defaults::from(&settings.store), rules)?);
         let (drain, draining) = Drain::new();
-        // Before a port is open: whoever sees one may send a signal.
+        // Before a port is open, because a client that sees the port may send a signal.
         let (stop, hangup) = (Stop::new()?, signal(SignalKind::hangup())?);
         let mut tasks = JoinSet::new();
         let mut ports = Ports::new(settings, &connections, &service, tracer);
@@ -252,7 +251,7 @@ impl Serve {
         }
         let Ports { places, certificates, gates, .. } = ports;
         if places.is_empty() {
-            return Err("every port is off: nobody could ask anything".into());
+            return Err("every port is off: there is nothing to serve".into());
         }
         tokio::spawn(look_after(certificates, Arc::clone(&service)));
         let path = files.as_ref().map(|files| &files.path);
@@ -270,17 +269,18 @@ impl Serve {
         supervisor::tell(supervisor::READY);
         stop.drain(&drain, delay).await;
         while tasks.join_next().await.is_some() {}
-        // Nobody asks any more: what this process holds for others is theirs.
+        // There are no more callers, so other nodes get what this process still holds.
         let left = tokio::time::timeout(LEAVE, service.store().leave()).await;
         if left.is_err() {
-            tracing::warn!("the store did not take back what was held of it within {LEAVE:?}");
+            tracing::warn!("the store did not take back unused units within {LEAVE:?}");
         }
         Ok(())
     }
 }
 
-/// Asks the store for the first time, and says in the log how it is; while it is away, what came of
-/// it in the end. The server starts without it: rules may say what to answer then.
+/// Asks the store for the first time and logs the result. If the store does not answer, a task asks
+/// on and logs when it does. The server starts without the store, because `on_failure` says what to
+/// answer then.
 async fn first_answer(service: &Arc<Service>, url: &str) -> bool {
     let url = without_secrets(url);
     let asked = tokio::time::timeout(FIRST_ANSWER, service.store().check()).await;

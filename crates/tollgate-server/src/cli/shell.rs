@@ -11,7 +11,7 @@ use super::output::say;
 
 #[derive(Args, Debug)]
 pub(super) struct Completions {
-    /// For which shell
+    /// The shell
     shell: Shell,
 }
 
@@ -26,7 +26,7 @@ impl Completions {
 
 #[derive(Args, Debug)]
 pub(super) struct Man {
-    /// A directory for a page of each command, instead of the main page on the output
+    /// A directory for one page per command, instead of the main page on standard output
     #[arg(long, value_name = "DIR")]
     to: Option<std::path::PathBuf>,
 }

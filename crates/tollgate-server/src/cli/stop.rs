@@ -1,4 +1,4 @@
-//! Signals: the first lets everybody finish, the second does not.
+//! Signals that stop the server: the first drains it, the second ends it immediately.
 
 use std::time::Duration;
 
@@ -7,8 +7,8 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use super::{ERROR, supervisor};
 use crate::net::Drain;
 
-/// What comes this soon after the first signal is the same word: `timeout` sends one to a process
-/// and one to its group, a terminal one to all of it.
+/// Signals that arrive this soon after the first are repetitions of it: `timeout` sends one to a
+/// process and one to its group, a terminal sends one to the whole group.
 const ECHO: Duration = Duration::from_millis(100);
 
 /// The signals that end the server.
@@ -19,7 +19,7 @@ pub(super) struct Stop {
 }
 
 impl Stop {
-    /// Listens for them from now on.
+    /// Starts to listen for the signals.
     pub(super) fn new() -> std::io::Result<Stop> {
         Ok(Stop { term: signal(SignalKind::terminate())?, int: signal(SignalKind::interrupt())? })
     }
@@ -31,13 +31,13 @@ impl Stop {
         }
     }
 
-    /// Waits for the first, then says for that long that it is not ready, then begins to drain.
-    /// Whoever asks twice is not kept waiting.
+    /// Waits for the first signal, reports "not ready" for `delay`, then begins to drain. A second
+    /// signal ends the process.
     pub(super) async fn drain(mut self, drain: &Drain, delay: Duration) {
         self.told().await;
         supervisor::tell(supervisor::STOPPING);
         drain.leave();
-        tracing::info!(delay = ?delay, "told to stop: what was asked is answered first");
+        tracing::info!(delay = ?delay, "stopping: open requests are answered first");
         tokio::spawn(async move {
             let echo = tokio::time::timeout(ECHO, async {
                 loop {
@@ -46,7 +46,7 @@ impl Stop {
             });
             let Err(_) = echo.await;
             self.told().await;
-            tracing::warn!("told to stop twice: ended at once");
+            tracing::warn!("second signal: the process ends immediately");
             std::process::exit(ERROR.into());
         });
         tokio::time::sleep(delay).await;

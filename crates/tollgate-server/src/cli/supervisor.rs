@@ -1,17 +1,17 @@
-//! What started the server wants to know how it is: systemd, by one datagram.
+//! Reports the state of the server to systemd, by one datagram.
 
 use std::env;
 use std::io;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
-/// It is ready.
+/// The server is ready.
 pub(super) const READY: &str = "READY=1";
 
-/// It is on its way out.
+/// The server is stopping.
 pub(super) const STOPPING: &str = "STOPPING=1";
 
-/// Tells systemd, if that started us and asked (`Type=notify`).
+/// Reports a state, if systemd started the process with `Type=notify`.
 pub(super) fn tell(state: &str) {
     let Some(socket) = env::var_os("NOTIFY_SOCKET") else { return };
     let sent = match socket.as_encoded_bytes() {
@@ -20,7 +20,7 @@ pub(super) fn tell(state: &str) {
     }
     .and_then(|address| send(&address, state));
     if let Err(error) = sent {
-        tracing::warn!(%error, state, "systemd could not be told");
+        tracing::warn!(%error, state, "systemd could not be notified");
     }
 }
 

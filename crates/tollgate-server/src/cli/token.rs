@@ -14,15 +14,15 @@ const LONGEST: u64 = 4096;
 
 #[derive(Args, Debug)]
 pub(super) struct Token {
-    /// Who will have it: its name in the configuration
+    /// The name of the owner in the configuration
     #[arg(default_value = "client")]
     name: String,
 
-    /// Hash a token that is there already, read from standard input
+    /// Hash an existing token, read from standard input
     #[arg(long)]
     hash: bool,
 
-    /// For programs: an object with the token and its hash
+    /// Print JSON: an object with the token and its hash
     #[arg(long)]
     json: bool,
 }

@@ -1,4 +1,4 @@
-//! Any part of a tree as anything that serde can make: a section of settings is one struct.
+//! Deserializes a part of a tree with serde, so that a section of settings is one struct.
 
 use serde::de::value::StringDeserializer;
 use serde::de::{
@@ -11,13 +11,13 @@ use super::problem::Place;
 use super::tree::{Name, Node, Value};
 use super::value::Wrong;
 
-/// A node as what it is to be.
+/// Deserializes a node.
 pub(crate) fn from_node<T: DeserializeOwned>(node: &Node) -> Result<T, Wrong> {
     T::deserialize(node)
         .map_err(|error| Wrong { at: error.at.unwrap_or(node.at), message: error.message })
 }
 
-/// What is wrong, and where as soon as somebody knows.
+/// A message, and the place of the mistake once it is known.
 #[derive(Debug)]
 pub(crate) struct Misread {
     at: Option<Place>,
@@ -68,7 +68,7 @@ impl<'de> Deserializer<'de> for &'de Node {
 
     fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Misread> {
         match &self.value {
-            // In YAML a text needs no quotes, whatever it looks like.
+            // YAML strings need no quotes.
             Value::Plain(text) | Value::Text(text) => {
                 visitor.visit_str(text).map_err(|error: Misread| error.or_at(self.at))
             }
@@ -112,7 +112,7 @@ impl<'de> Deserializer<'de> for &'de Node {
     }
 }
 
-/// A number or a truth if it looks like one.
+/// Visits a number or a boolean if the text looks like one, else a string.
 fn plain<'de, V: Visitor<'de>>(text: &str, visitor: V) -> Result<V::Value, Misread> {
     if let Ok(number) = text.parse() {
         return visitor.visit_u64(number);

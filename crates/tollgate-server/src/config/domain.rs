@@ -1,4 +1,5 @@
-//! Descriptors: those of Envoy's own server, and ours, which are the same with any limit.
+//! Reads descriptors. Files of Envoy's own server and ours have the same form, but ours take any
+//! limit.
 
 use std::collections::HashMap;
 
@@ -11,7 +12,7 @@ use super::tree::{Node, Value, quoted};
 use super::value::{Wrong, text_of};
 use crate::rules::{Descriptor, EnvoyOptions, Pattern, Rate, Rule, Treatment, Unit};
 
-/// A list of descriptors.
+/// Reads a list of descriptors.
 pub(crate) fn read(section: &mut Section<'_>, above: &str) -> Vec<Descriptor> {
     let path = section.path("descriptors");
     let (mut all, mut seen) = (Vec::new(), HashMap::new());
@@ -62,7 +63,7 @@ fn one(mut section: Section<'_>, above: &str) -> Option<Descriptor> {
     whole.then_some(descriptor)
 }
 
-/// What a descriptor is called where nobody has given it a name: the way to it.
+/// The name of a descriptor without a `name`: its path.
 fn named(descriptor: &Descriptor, above: &str) -> String {
     let mut name = above.to_owned();
     if !name.is_empty() {
@@ -76,8 +77,7 @@ fn named(descriptor: &Descriptor, above: &str) -> String {
     name
 }
 
-/// The longest name of a limit, and how much of a longer one is kept beside what tells it from
-/// others.
+/// The longest name of a limit. A longer path is cut to this length and ends with a hash.
 const LONGEST: usize = 200;
 const KEPT: usize = 160;
 
@@ -99,7 +99,7 @@ fn rule(section: &mut Section<'_>, path: &str) -> Option<Rule> {
     let mut name = None;
     let (node, treatment) = match (rate, limit) {
         (Some(rate), Some(_)) => {
-            section.wrong_here("rate_limit and limit: one of them says how much, not both");
+            section.wrong_here("rate_limit and limit: only one of them is allowed");
             (rate, None)
         }
         (Some(node), None) => (node, rate_limit(section, node, charge, &mut envoy, &mut name)),
@@ -139,10 +139,10 @@ fn rule(section: &mut Section<'_>, path: &str) -> Option<Rule> {
     rule::checked(section, &section.path("limit"), node, rule)
 }
 
-/// Asks for what belongs to a rule although there is none, and says so where something is there.
+/// Reads the options of a rule in a descriptor without a limit, and reports the ones that are set.
 fn without_limit(section: &mut Section<'_>) {
     for name in ["shadow_mode", "quota_mode", "shadow", "detailed_metric", "value_to_metric"] {
-        // An inner node may say how its value is counted: nothing to warn of.
+        // An inner node may say how its value is counted, so this needs no warning.
         if section.value(name) == Some(true) && !name.ends_with("_metric") {
             let at = section.place(name);
             section.warn(name, at, "there is no limit here, so this does nothing");
@@ -178,8 +178,8 @@ fn metadata(section: &mut Section<'_>) -> Option<serde_json::Map<String, serde_j
     }
 }
 
-/// `rate_limit` of Envoy's server: so many requests in each unit, in windows that begin with the
-/// unit.
+/// Reads `rate_limit` of Envoy's server: a number of requests per unit, in windows that are aligned
+/// to the unit.
 fn rate_limit(
     parent: &Section<'_>,
     node: &Node,
@@ -244,7 +244,8 @@ fn per_unit(
     let algorithm = algorithm.unwrap_or(Algorithm::FixedWindow);
     let mut limit = Limit::new(requests.into(), unit.period()).algorithm(algorithm);
     if charge.is_none() && algorithm.can_charge_denied() {
-        // Envoy's server counts what it refuses. Costs that are reported at the end depend on it.
+        // Envoy's server counts denied hits too. Costs that are reported after the request rely on
+        // it.
         limit = limit.charge_denied();
     }
     match limit.build() {
@@ -256,7 +257,7 @@ fn per_unit(
     }
 }
 
-/// A domain in a file: its name, its descriptors, where it stands.
+/// A domain of a file: its name, its descriptors and its place.
 #[derive(Debug)]
 pub(crate) struct DomainSection {
     pub(crate) name: String,

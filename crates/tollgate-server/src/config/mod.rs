@@ -1,11 +1,11 @@
-//! The configuration file: TOML or YAML, into [`Settings`] and a [`RuleSet`].
+//! Reads the configuration file (TOML or YAML) into [`Settings`] and a [`RuleSet`].
 //!
 //! ```text
 //! text ──▶ toml_tree | yaml_tree ──▶ tree (every part knows its place) ──▶ sections ──▶ Config, or all that is wrong with it
 //! ```
 //!
-//! A section of settings is one struct that serde reads (`section.rs`); sections of rules are read
-//! by hand, because there a limit that makes no sense is to be shown by its line.
+//! A section of settings is one struct that serde reads (`section.rs`). Sections of rules are read
+//! by hand, because an error in a limit must name its line and column.
 
 mod de;
 mod domain;
@@ -32,31 +32,32 @@ use problem::{Place, Scribe};
 use section::Section;
 use tree::Node;
 
-/// What a file says, together with those that it includes.
+/// The content of a configuration file and of the files that it includes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Config {
     /// Everything that is not a rule.
     pub settings: Settings,
     /// The rules.
     pub rules: RuleSet,
-    /// What works, but perhaps not as it was meant.
+    /// Settings that are valid but probably not meant.
     pub warnings: Vec<Problem>,
-    /// All files and directories that it was read from.
+    /// All files and directories that were read.
     pub sources: Vec<PathBuf>,
 }
 
-/// Where a configuration is: a file and what it includes, or a directory whose every file is rules.
+/// The place of a configuration: a file and its includes, or a directory in which every file holds
+/// rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Files {
     /// The file, or the directory.
     pub path: PathBuf,
-    /// One domain may be in several files, whatever the file says. A directory has nowhere to say
-    /// it.
+    /// Lets several files define the same domain, whatever the file says. A directory has no main
+    /// file that could say so.
     pub merge_domains: bool,
 }
 
 impl Files {
-    /// At this path.
+    /// The configuration at this path.
     ///
     /// ```
     /// let files = tollgate_server::config::Files::at("/etc/tollgate/tollgate.toml");
@@ -66,10 +67,10 @@ impl Files {
         Files { path: path.into(), merge_domains: false }
     }
 
-    /// Reads them.
+    /// Reads the files.
     ///
     /// # Errors
-    /// Everything that is wrong with them, by file and line.
+    /// All mistakes, each with file and line.
     pub fn load(&self) -> Result<Config, Problems> {
         let mut reading = Reading { merge_domains: self.merge_domains, ..Reading::default() };
         if self.path.is_dir() {
@@ -81,7 +82,7 @@ impl Files {
     }
 }
 
-/// Reads the text of a file; its name tells the format. It cannot include others.
+/// Reads the text of a file. The format follows from the name. The text cannot include other files.
 ///
 /// ```
 /// let config = tollgate_server::config::read("[limits]\nlogin = '5/minute'", "tollgate.toml")?;
@@ -90,17 +91,17 @@ impl Files {
 /// ```
 ///
 /// # Errors
-/// Everything that is wrong with it, by line.
+/// All mistakes, each with its line.
 pub fn read(text: &str, name: &str) -> Result<Config, Problems> {
     let mut reading = Reading::default();
     reading.main_text(text, &Arc::from(name), None);
     reading.end()
 }
 
-/// Where a rule or a domain stands.
+/// The file and the place of a rule or a domain.
 type Standing = (Arc<str>, Place);
 
-/// Files while they are read.
+/// The state while files are read.
 #[derive(Debug, Default)]
 struct Reading {
     config: Config,
@@ -124,7 +125,7 @@ impl Reading {
         }
     }
 
-    /// The main file: settings, rules and what else to read.
+    /// Reads the main file: settings, rules and includes.
     fn main_text(&mut self, text: &str, file: &Arc<str>, path: Option<&Path>) {
         let mut includes = Vec::new();
         self.parsed(text, file, |reading, scribe, mut root| {
@@ -144,7 +145,7 @@ impl Reading {
         }
     }
 
-    /// A file of rules: ours, or one of Envoy's server.
+    /// Reads a file of rules, in our form or in that of Envoy's server.
     fn rule_file(&mut self, path: &Path) {
         self.config.sources.push(path.to_owned());
         let file: Arc<str> = path.display().to_string().into();
@@ -157,7 +158,7 @@ impl Reading {
         }
     }
 
-    /// The tree of a text to whoever reads it, then what is wrong with it.
+    /// Parses a text, passes the tree to `read`, then collects the problems.
     fn parsed(
         &mut self,
         text: &str,
@@ -180,7 +181,7 @@ impl Reading {
         self.config.warnings.extend(warnings);
     }
 
-    /// `domain:` and `descriptors:`, as Envoy's server has them.
+    /// Reads `domain:` and `descriptors:` as Envoy's server has them.
     fn envoy(&mut self, tree: &Node, scribe: &Scribe) {
         let Some(mut root) = Section::of(tree, String::new(), scribe) else { return };
         let at = root.place("domain");
@@ -193,7 +194,7 @@ impl Reading {
         self.domain(DomainSection { name, descriptors, at }, scribe);
     }
 
-    /// `[limits]`, `[namespaces]` and `[domains]`.
+    /// Reads `[limits]`, `[namespaces]` and `[domains]`.
     fn rules(&mut self, root: &mut Section<'_>, scribe: &Scribe) {
         self.limits(root, "", scribe);
         for (name, node) in root.entries("namespaces") {
@@ -261,7 +262,7 @@ impl Reading {
     }
 }
 
-/// Settings: a new section is a struct with serde, and a line here.
+/// Reads the settings. A new section is a struct with serde and a line here.
 fn settings_of(root: &mut Section<'_>, all: &mut Settings) {
     if let Some(section) = root.section("server") {
         settings::server(section, all);
@@ -279,7 +280,7 @@ fn settings_of(root: &mut Section<'_>, all: &mut Settings) {
     root.put_section("traces", &mut all.traces);
 }
 
-/// Whether a file is one of Envoy's server.
+/// Whether this is a file for Envoy's server.
 fn envoy_root(tree: &Node) -> bool {
     match &tree.value {
         tree::Value::Table(table) => {

@@ -1,4 +1,4 @@
-//! What is wrong with a file, and where.
+//! Problems of configuration files, with their places.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -16,16 +16,16 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// The beginning of a text.
+    /// The start of a text.
     pub(crate) const START: Place = Place { line: 1, column: 1 };
 
-    /// Further to the right on the same line.
+    /// The place so many characters to the right on the same line.
     pub(crate) fn right(self, characters: usize) -> Place {
         Place { column: self.column + characters, ..self }
     }
 }
 
-/// One thing that is wrong: file, line, column, what and why.
+/// One mistake: file, line, column, and a message that states the value and the rule.
 ///
 /// ```
 /// use tollgate_server::config;
@@ -39,16 +39,16 @@ impl Place {
 pub struct Problem {
     /// The file.
     pub file: String,
-    /// The line, from 1; 0 where the whole file is meant.
+    /// The line, from 1; 0 if the problem concerns the whole file.
     pub line: usize,
-    /// The column in characters, from 1; 0 where the whole file is meant.
+    /// The column in characters, from 1; 0 if the problem concerns the whole file.
     pub column: usize,
-    /// What is wrong and what is expected.
+    /// The message: the value and what is expected.
     pub message: String,
 }
 
 impl Problem {
-    /// About a rule that no store can hold, or not this one.
+    /// The problem of a rule that this store cannot hold.
     pub(crate) fn of_rule(rule: &Rule, why: &impl fmt::Display) -> Problem {
         let SourceLocation { file, line, column, path } = &rule.location;
         let message = match &path[..] {
@@ -58,7 +58,7 @@ impl Problem {
         Problem { file: file.to_string(), line: *line, column: *column, message }
     }
 
-    /// About a file as a whole.
+    /// The problem of a whole file.
     pub(crate) fn of_file(file: &Arc<str>, message: impl Into<String>) -> Problem {
         Problem { file: file.to_string(), line: 0, column: 0, message: message.into() }
     }
@@ -75,7 +75,7 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Everything that is wrong, one problem to a line.
+/// All problems, one per line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct Problems(pub Vec<Problem>);
@@ -94,7 +94,7 @@ impl fmt::Display for Problems {
 
 impl std::error::Error for Problems {}
 
-/// Who writes down what is wrong with one file while it is read, so that all of it is said at once.
+/// Collects the problems of one file while it is read, so that all of them are reported together.
 #[derive(Debug)]
 pub(crate) struct Scribe {
     file: Arc<str>,
@@ -116,17 +116,17 @@ impl Scribe {
         Problem { file: self.file.to_string(), line, column, message: message.into() }
     }
 
-    /// Which file.
+    /// The file.
     pub(crate) fn file(&self) -> &Arc<str> {
         &self.file
     }
 
-    /// This makes the file useless.
+    /// Adds an error: the file cannot be used.
     pub(crate) fn wrong(&self, at: Place, message: impl Into<String>) {
         self.problems.borrow_mut().push(self.problem(at, message));
     }
 
-    /// This works, but perhaps not as it was meant.
+    /// Adds a warning: the setting works but is probably not meant.
     pub(crate) fn warn(&self, at: Place, message: impl Into<String>) {
         self.warnings.borrow_mut().push(self.problem(at, message));
     }
@@ -135,7 +135,7 @@ impl Scribe {
         !self.problems.borrow().is_empty()
     }
 
-    /// Problems and warnings, in the order of the file.
+    /// Errors and warnings in the order of the file.
     pub(crate) fn into_parts(self) -> (Vec<Problem>, Vec<Problem>) {
         let sorted = |list: RefCell<Vec<Problem>>| {
             let mut list = list.into_inner();

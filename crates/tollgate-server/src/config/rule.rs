@@ -1,11 +1,11 @@
-//! Sections of rules: a limit and what some keys get instead.
+//! Reads sections of rules: a limit, and other treatment for some keys.
 
 use super::section::Section;
 use super::tree::{Node, Value};
 use super::value::text_of;
 use crate::rules::{Pattern, Patterns, Rule, Treatment};
 
-/// The section of a limit, or its text alone.
+/// Reads the section of a rule, or its limit as plain text.
 pub(crate) fn read(parent: &Section<'_>, path: &str, name: &str, node: &Node) -> Option<Rule> {
     if !matches!(node.value, Value::Table(_)) {
         let treatment = parent.convert_at(path, node)?;
@@ -23,7 +23,7 @@ pub(crate) fn read(parent: &Section<'_>, path: &str, name: &str, node: &Node) ->
     rule
 }
 
-/// What a rule may say beside its limit.
+/// Reads the options of a rule.
 pub(crate) fn options(section: &mut Section<'_>, mut rule: Rule) -> Rule {
     section.put("shadow", &mut rule.shadow);
     section.put("cost", &mut rule.cost);
@@ -43,7 +43,7 @@ fn patterns(section: &mut Section<'_>, name: &'static str) -> Patterns<u64> {
         .collect()
 }
 
-/// Keys that are blocked, exempt, or have limits of their own, in this order.
+/// Reads keys that are blocked, exempt or have limits of their own, in this order.
 fn keys(section: &mut Section<'_>) -> Patterns<Treatment> {
     let mut keys: Vec<(Pattern, Treatment)> = Vec::new();
     for (name, treatment) in [("blocked", Treatment::Blocked), ("exempt", Treatment::Exempt)] {
@@ -76,7 +76,7 @@ fn keys(section: &mut Section<'_>) -> Patterns<Treatment> {
     keys.into_iter().collect()
 }
 
-/// The rule with its place, if its limits can have its name.
+/// Adds the location to a rule, if its limits can take its name.
 pub(crate) fn checked(
     section: &Section<'_>,
     path: &str,

@@ -1,4 +1,4 @@
-//! A table that is read name by name; what nobody asked for is unknown.
+//! A table that is read name by name. Names that were never read are unknown and reported.
 
 use std::sync::Arc;
 
@@ -15,14 +15,14 @@ use crate::rules::SourceLocation;
 pub(crate) struct Section<'a> {
     scribe: &'a Scribe,
     table: &'a Table,
-    /// Where it begins.
+    /// The start of the table.
     pub(crate) at: Place,
     path: String,
     asked: Vec<&'static str>,
 }
 
 impl<'a> Section<'a> {
-    /// Of a node, unless it is no table: then that is written down.
+    /// The section of a node. Reports a problem if the node is not a table.
     pub(crate) fn of(node: &'a Node, path: String, scribe: &'a Scribe) -> Option<Section<'a>> {
         match &node.value {
             Value::Table(table) => {
@@ -36,7 +36,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// The whole name of something in it.
+    /// The full path of a name in this table.
     pub(crate) fn path(&self, name: &str) -> String {
         let bare = !name.is_empty()
             && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte));
@@ -44,25 +44,25 @@ impl<'a> Section<'a> {
         if self.path.is_empty() { name } else { format!("{}.{name}", self.path) }
     }
 
-    /// What stands at a name, unless it is nothing.
+    /// The node of a name, unless it is null.
     pub(crate) fn node(&mut self, name: &'static str) -> Option<&'a Node> {
         self.asked.push(name);
         let (_, node) = self.table.iter().find(|(other, _)| other.text == name)?;
         (!matches!(node.value, Value::Nothing)).then_some(node)
     }
 
-    /// Whether a name is there.
+    /// Whether the table has this name.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.table.iter().any(|(other, _)| other.text == name)
     }
 
-    /// The value of a name, if it is there and makes sense.
+    /// The value of a name, if it exists and is valid.
     pub(crate) fn value<T: FromNode>(&mut self, name: &'static str) -> Option<T> {
         let node = self.node(name)?;
         self.convert(name, node)
     }
 
-    /// A node as a value; what is wrong with it is written down under this name.
+    /// Converts a node. Reports a problem under this name.
     pub(crate) fn convert<T: FromNode>(&self, name: &str, node: &Node) -> Option<T> {
         T::from_node(node)
             .map_err(|wrong| {
@@ -71,38 +71,38 @@ impl<'a> Section<'a> {
             .ok()
     }
 
-    /// The same for a name that may have dots.
+    /// Converts a node whose name may contain dots.
     pub(crate) fn convert_in<T: FromNode>(&self, name: &str, node: &Node) -> Option<T> {
         let path =
             if self.path.is_empty() { name.to_owned() } else { format!("{}.{name}", self.path) };
         self.convert_at(&path, node)
     }
 
-    /// The same for a whole path.
+    /// Converts a node under a full path.
     pub(crate) fn convert_at<T: FromNode>(&self, path: &str, node: &Node) -> Option<T> {
         T::from_node(node).map_err(|wrong| self.wrong_at(path, wrong.at, &wrong.message)).ok()
     }
 
-    /// Writes down what is wrong with something, by its whole path.
+    /// Reports a problem under a full path.
     pub(crate) fn wrong_at(&self, path: &str, at: Place, message: &str) {
         self.scribe.wrong(at, format!("{path}: {message}"));
     }
 
-    /// Puts the value of a name where it belongs, if it is there.
+    /// Stores the value of a name in `place`, if the table has it.
     pub(crate) fn put<T: FromNode>(&mut self, name: &'static str, place: &mut T) {
         if let Some(value) = self.value(name) {
             *place = value;
         }
     }
 
-    /// The same where there may be none.
+    /// Stores the value of a name in an optional field.
     pub(crate) fn put_some<T: FromNode>(&mut self, name: &'static str, place: &mut Option<T>) {
         if let Some(value) = self.value(name) {
             *place = Some(value);
         }
     }
 
-    /// Puts a section that is one struct where it belongs, if it is there.
+    /// Deserializes a section into a struct, if the table has it.
     pub(crate) fn put_section<T: DeserializeOwned>(&mut self, name: &'static str, place: &mut T) {
         let Some(node) = self.node(name) else { return };
         match de::from_node(node) {
@@ -111,19 +111,19 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// A table in it.
+    /// A table inside this table.
     pub(crate) fn section(&mut self, name: &'static str) -> Option<Section<'a>> {
         let node = self.node(name)?;
         Section::of(node, self.path(name), self.scribe)
     }
 
-    /// A table in it whose names are free: each with its value and the whole name.
+    /// The entries of a table with free names, each with its value and its full path.
     pub(crate) fn entries(&mut self, name: &'static str) -> Vec<(&'a Name, &'a Node)> {
         let Some(section) = self.section(name) else { return Vec::new() };
         section.table.iter().map(|(name, node)| (name, node)).collect()
     }
 
-    /// A list in it; one value alone is a list of one.
+    /// A list. A single value is a list of one.
     pub(crate) fn list(&mut self, name: &'static str) -> &'a [Node] {
         match self.node(name) {
             None => &[],
@@ -132,17 +132,17 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// A table in a table whose names are free.
+    /// A table inside a table with free names.
     pub(crate) fn inner(&self, node: &'a Node, path: String) -> Option<Section<'a>> {
         Section::of(node, path, self.scribe)
     }
 
-    /// Writes down what is wrong with a name.
+    /// Reports a problem of a name.
     pub(crate) fn wrong(&self, name: &str, at: Place, message: impl AsRef<str>) {
         self.scribe.wrong(at, format!("{}: {}", self.path(name), message.as_ref()));
     }
 
-    /// Writes down what is wrong with the table as a whole.
+    /// Reports a problem of the table as a whole.
     pub(crate) fn wrong_here(&self, message: impl AsRef<str>) {
         let message = message.as_ref();
         let path = &self.path;
@@ -151,24 +151,24 @@ impl<'a> Section<'a> {
         self.scribe.wrong(self.at, message);
     }
 
-    /// Writes down what may not be as it was meant.
+    /// Reports a warning.
     pub(crate) fn warn(&self, name: &str, at: Place, message: &str) {
         self.scribe.warn(at, format!("{}: {message}", self.path(name)));
     }
 
-    /// Where a name stands.
+    /// The place of a name.
     pub(crate) fn place(&self, name: &str) -> Place {
         let found = self.table.iter().find(|(other, _)| other.text == name);
         found.map_or(self.at, |(name, _)| name.at)
     }
 
-    /// Where something is written, by its whole path.
+    /// The location of a path.
     pub(crate) fn location(&self, path: &str, at: Place) -> SourceLocation {
         let Place { line, column } = at;
         SourceLocation { file: Arc::clone(self.scribe.file()), line, column, path: path.into() }
     }
 
-    /// Nothing more is asked for: every other name is unknown.
+    /// Ends the section: every name that was not read is reported as unknown.
     pub(crate) fn end(self) {
         for (name, _) in self.table {
             if !self.asked.contains(&&name.text[..]) {
@@ -182,7 +182,7 @@ impl<'a> Section<'a> {
     }
 }
 
-/// The name that somebody may have meant.
+/// The known name that is closest to a misspelled one.
 fn nearest(text: &str, names: &[&'static str]) -> Option<&'static str> {
     let far = |name: &&'static str| (strsim::levenshtein(text, name), *name);
     let (distance, name) = names.iter().map(far).min()?;

@@ -1,4 +1,4 @@
-//! Sections of settings: where the server listens and where its counts are.
+//! Reads sections of settings: the ports and the store.
 
 use std::net::SocketAddr;
 

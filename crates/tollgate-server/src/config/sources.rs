@@ -1,4 +1,4 @@
-//! Which files are read.
+//! Finds the files to read.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -7,13 +7,13 @@ use super::Reading;
 use super::problem::{Place, Problem};
 use crate::rules::Pattern;
 
-/// How the name of a file ends, behind its last dot.
+/// The extension of a file name, after its last dot.
 pub(crate) fn extension(file: &str) -> &str {
     Path::new(file).extension().and_then(|extension| extension.to_str()).unwrap_or_default()
 }
 
 impl Reading {
-    /// Every file of a directory that looks like rules, in the order of their names.
+    /// Reads every file of a directory that looks like rules, in the order of the names.
     pub(super) fn directory(&mut self, directory: &Path) {
         self.config.sources.push(directory.to_owned());
         match files(directory, None) {
@@ -25,7 +25,8 @@ impl Reading {
         }
     }
 
-    /// A file, a directory, or a name with `*` in its last part; seen from where the main file is.
+    /// Reads an include: a file, a directory, or a name with `*` in its last part, relative to the
+    /// main file.
     pub(super) fn include(
         &mut self,
         pattern: &str,
@@ -38,7 +39,7 @@ impl Reading {
             let message = format!("include: {pattern:?}: {message}");
             self.problems.push(Problem { file: file.to_string(), line, column, message });
         };
-        let Some(main) = main else { return wrong("there is no file to look from".to_owned()) };
+        let Some(main) = main else { return wrong("an include needs a main file".to_owned()) };
         let path = main.parent().unwrap_or(Path::new("")).join(pattern);
         if path.is_dir() {
             return self.directory(&path);
@@ -62,7 +63,8 @@ impl Reading {
     }
 }
 
-/// Files of a directory by name, hidden ones left out: Kubernetes keeps what it mounts in such.
+/// The files of a directory by name. Hidden files are skipped: Kubernetes keeps the old versions of
+/// mounted files there.
 fn files(directory: &Path, pattern: Option<&Pattern>) -> std::io::Result<Vec<PathBuf>> {
     let place = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
     let mut files = Vec::new();

@@ -1,4 +1,4 @@
-//! What files say, and what is said about those that make no sense.
+//! Files and the results or problems that they give.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ fn problems(text: &str, name: &str) -> Vec<String> {
     problems.iter().map(ToString::to_string).collect()
 }
 
-/// Holds each text against what is to be said about it; the differences are shown all at once.
+/// Compares the problems of each text with the expected ones, and shows all differences together.
 fn all_said(files: &[(&str, &[&str])], name: &str) {
     let said = files.iter().map(|(text, _)| problems(text, name)).collect::<Vec<_>>();
     let different = said.iter().zip(files).filter(|(said, (_, expected))| said != expected);
@@ -189,7 +189,7 @@ auth:
     assert_eq!(read("", "t.yaml").unwrap(), read("", "t.toml").unwrap());
 }
 
-/// Each bad file with everything that is said about it.
+/// Each invalid file with all of its problems.
 #[test]
 fn what_is_wrong_is_said_with_its_place() {
     let toml: &[(&str, &[&str])] = &[
@@ -312,7 +312,7 @@ fn what_is_wrong_is_said_with_its_place() {
         ("[limits\nx = 1", &["t.toml:1:8: unclosed table, expected `]`"]),
         (
             "include = ['x.yaml']",
-            &["t.toml:1:13: include: \"x.yaml\": there is no file to look from"],
+            &["t.toml:1:13: include: \"x.yaml\": an include needs a main file"],
         ),
         (
             "[namespaces.'~x'.limits]\na = '1/s'",
@@ -323,7 +323,7 @@ fn what_is_wrong_is_said_with_its_place() {
         (
             "[[domains.shop.descriptors]]\nkey = 'a'\nlimit = '5/minute'\nrate_limit = { unit = 'day' }",
             &[
-                "t.toml:1:1: domains.shop.descriptors[0]: rate_limit and limit: one of them says how much, not both",
+                "t.toml:1:1: domains.shop.descriptors[0]: rate_limit and limit: only one of them is allowed",
             ],
         ),
     ];
@@ -527,7 +527,7 @@ fn files_are_included_and_directories_read() {
     assert_eq!(names, ["/a", "/b", "n/c"]);
     assert_eq!(config.rules.domains.len(), 1);
 
-    // As rules only: settings belong to one file.
+    // An included file may hold rules only: settings belong in the main file.
     let problems = |path: &Path| {
         let error = Files::at(path).load().unwrap_err();
         error.to_string().replace(&format!("{}/", dir.path().display()), "")
@@ -545,7 +545,7 @@ fn files_are_included_and_directories_read() {
         problems(&main),
         "rules/shop.yaml:1:1: domain \"shop\": written twice, first in rules/again.yaml:1; merge_domains = true or --merge-domains allows it"
     );
-    // A directory has no main file: there the one who reads it says so.
+    // A directory has no main file, so the caller decides.
     let directory = Files::at(dir.path().join("rules"));
     assert!(directory.load().is_err());
     let merged = Files { merge_domains: true, ..directory };
@@ -564,7 +564,7 @@ fn files_are_included_and_directories_read() {
     write("main.toml", "include = ['nowhere.yaml', 'none/*.yaml']");
     assert!(problems(&main).starts_with("main.toml:1:13: include: \"nowhere.yaml\": no such file\nmain.toml:1:29: include: \"none/*.yaml\": "));
 
-    // A directory in place of a file, as Envoy's server has it.
+    // A directory in place of a file, as Envoy's server allows it.
     std::fs::remove_file(dir.path().join("rules/again.yaml")).unwrap();
     let config = Files::at(dir.path().join("rules")).load().unwrap();
     assert_eq!((config.rules.len(), config.settings), (1, Settings::default()));
@@ -587,7 +587,7 @@ fn long_ways_to_a_descriptor_have_short_names_that_differ() {
     assert_eq!(file("1"), file("1"));
 }
 
-/// Pieces that files are made of, so that random ones get further than the first line.
+/// Pieces of files, so that random texts get further than the first line.
 fn pieces() -> impl Strategy<Value = String> {
     let piece = prop::sample::select(vec![
         "[limits.a]\n",
@@ -647,7 +647,7 @@ proptest! {
     fn no_text_makes_it_panic(text in pieces(), name in prop::sample::select(vec!["t.toml", "t.yaml"])) {
         if let Err(Problems(problems)) = read(&text, name) {
             prop_assert!(!problems.is_empty());
-            // For YAML a carriage return alone ends a line too.
+            // In YAML a single carriage return ends a line too.
             let lines = text.split(['\n', '\r']).count() + 1;
             for problem in problems {
                 prop_assert!((1..=lines).contains(&problem.line), "{problem} in {text:?}");

@@ -1,4 +1,4 @@
-//! TOML, into a tree.
+//! Parses TOML into a tree.
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -6,7 +6,7 @@ use toml::de::{DeTable, DeValue};
 use super::problem::{Place, Scribe};
 use super::tree::{Lines, Name, Node, Table, Value};
 
-/// The tree of a text, or nothing and the reason written down.
+/// The tree of a text. Reports a problem and returns `None` if the text is not valid.
 pub(crate) fn tree(text: &str, scribe: &Scribe) -> Option<Node> {
     let lines = Lines::new(text);
     let (root, errors) = DeTable::parse_recoverable(text);
@@ -20,7 +20,7 @@ pub(crate) fn tree(text: &str, scribe: &Scribe) -> Option<Node> {
 
 fn table(table: &DeTable<'_>, lines: &Lines<'_>) -> Table {
     let mut entries: Vec<_> = table.iter().collect();
-    // As they were written, which matters for patterns.
+    // In the order of the file, which matters for patterns.
     entries.sort_by_key(|(name, _)| name.span().start);
     let entries = entries.into_iter().map(|(name, value)| {
         let at = lines.place(name.span().start);
@@ -52,7 +52,7 @@ fn node(spanned: &Spanned<DeValue<'_>>, name: Place, lines: &Lines<'_>) -> Node 
             let nodes = array.iter().map(|item| node(item, lines.place(item.span().start), lines));
             Node::new(at, Value::List(nodes.collect()))
         }
-        // A table under a header begins where its name does.
+        // The place of a table with a header is the place of its name.
         DeValue::Table(inner) => Node::new(name, Value::Table(table(inner, lines))),
     }
 }

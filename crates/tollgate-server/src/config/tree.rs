@@ -1,30 +1,30 @@
-//! A file as a tree whose every part knows its place, whatever it was written in.
+//! A file as a tree of nodes with their places, for TOML and YAML alike.
 
 use super::problem::Place;
 
-/// A value and where it stands.
+/// A value and its place.
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
     pub(crate) at: Place,
     pub(crate) value: Value,
-    /// Whether the text begins exactly at `at` and stands there as it is: then a place inside it
-    /// can be shown.
+    /// Whether the text starts exactly at `at` and is written there without escapes. Then a place
+    /// inside it can be shown.
     pub(crate) verbatim: bool,
 }
 
-/// What can stand in a file.
+/// The kinds of values in a file.
 #[derive(Clone, Debug)]
 pub(crate) enum Value {
     Nothing,
-    /// Without quotes: a number, a truth, or in YAML a text too. As it was written.
+    /// An unquoted scalar as it was written: a number, a boolean, or in YAML a string.
     Plain(String),
-    /// A text.
+    /// A quoted string.
     Text(String),
     List(Vec<Node>),
     Table(Table),
 }
 
-/// Names and values, as they were written.
+/// Names and values in the order of the file.
 pub(crate) type Table = Vec<(Name, Node)>;
 
 /// A name in a table.
@@ -39,7 +39,7 @@ impl Node {
         Node { at, value, verbatim: false }
     }
 
-    /// What it is, for messages.
+    /// The kind of the value, for messages.
     pub(crate) fn kind(&self) -> String {
         match &self.value {
             Value::Nothing => "nothing".to_owned(),
@@ -51,12 +51,12 @@ impl Node {
     }
 }
 
-/// The value of a name.
+/// Finds the value of a name.
 pub(crate) fn find<'a>(table: &'a Table, name: &str) -> Option<&'a Node> {
     table.iter().find(|(other, _)| other.text == name).map(|(_, node)| node)
 }
 
-/// A piece of a file as messages show it: not too long.
+/// A piece of a file for messages, cut if it is long.
 pub(crate) fn shown(text: &str) -> String {
     const LONGEST: usize = 60;
     match text.char_indices().nth(LONGEST) {
@@ -65,12 +65,12 @@ pub(crate) fn shown(text: &str) -> String {
     }
 }
 
-/// The same in quotes.
+/// The piece in quotes.
 pub(crate) fn quoted(text: &str) -> String {
     format!("{:?}", shown(text))
 }
 
-/// Where the lines of a text begin, to turn offsets into places.
+/// The starts of all lines of a text, to turn offsets into places.
 #[derive(Debug)]
 pub(crate) struct Lines<'a> {
     text: &'a str,
@@ -92,7 +92,7 @@ impl<'a> Lines<'a> {
         Place { line, column: before.chars().count() + 1 }
     }
 
-    /// The text from one byte to another.
+    /// The text of a range of bytes.
     pub(crate) fn slice(&self, span: std::ops::Range<usize>) -> &'a str {
         self.text.get(span).unwrap_or_default()
     }

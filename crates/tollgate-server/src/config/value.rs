@@ -1,4 +1,4 @@
-//! Values of a file as what they mean.
+//! Converts nodes into typed values.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::tree::{Name, Node, Value, find, quoted};
 use crate::rules::{Pattern, Treatment, Unit};
 use crate::settings::{Address, Threads, span};
 
-/// What is wrong with a value, and where.
+/// A mistake in a value, and its place.
 #[derive(Debug)]
 pub(crate) struct Wrong {
     pub(crate) at: Place,
@@ -27,7 +27,7 @@ impl Wrong {
         Wrong::new(node, format!("expected {what}, found {}", node.kind()))
     }
 
-    /// A limit that makes no sense; where its text says so, the place in it.
+    /// A limit that does not parse, with the place of the error inside its text if that is known.
     fn limit(node: &Node, text: &str, error: &LimitError) -> Wrong {
         let position = error.position().filter(|_| node.verbatim).unwrap_or(0);
         let before = text.get(..position).unwrap_or_default().chars().count();
@@ -35,12 +35,12 @@ impl Wrong {
     }
 }
 
-/// What can be read from a node.
+/// Conversion from a node.
 pub(crate) trait FromNode: Sized {
     fn from_node(node: &Node) -> Result<Self, Wrong>;
 }
 
-/// The text of a node; a number is a text too.
+/// The text of a node. A number counts as text.
 pub(crate) fn text_of(node: &Node) -> Result<&str, Wrong> {
     match &node.value {
         Value::Plain(text) | Value::Text(text) => Ok(text),
@@ -62,7 +62,7 @@ impl FromNode for Pattern {
 
 impl FromNode for bool {
     fn from_node(node: &Node) -> Result<Self, Wrong> {
-        // YAML had many words for it, and files of Envoy's server may still use them.
+        // YAML has several spellings of booleans, and files of Envoy's server may use them.
         match &node.value {
             Value::Plain(text) => match &text.to_ascii_lowercase()[..] {
                 "true" | "yes" | "on" | "y" => Ok(true),
@@ -137,7 +137,7 @@ impl FromNode for OnFailure {
     }
 }
 
-/// A list of their names, `[]` for none.
+/// Reads a list of header names, `[]` for none.
 impl FromNode for Headers {
     fn from_node(node: &Node) -> Result<Self, Wrong> {
         let known = "expected a list of ratelimit, ratelimit-limit, x-ratelimit, x-ratelimit-unix, retry-after";
@@ -202,7 +202,7 @@ impl FromNode for Policy {
     }
 }
 
-/// A limit as a table: quota and period, and what else it has to say.
+/// Reads a limit written as a table: quota, period and options.
 fn from_table(node: &Node) -> Result<Limit, Wrong> {
     let Value::Table(table) = &node.value else { return Err(Wrong::expected(node, "a limit")) };
     let (Some(quota), Some(period)) = (find(table, "quota"), find(table, "period")) else {
@@ -226,7 +226,7 @@ fn from_table(node: &Node) -> Result<Limit, Wrong> {
     limit.build().map_err(|error| Wrong::new(node, error.to_string()))
 }
 
-/// The words for keys that no limit is asked about.
+/// Reads the words for keys that are not limited: `exempt` and `blocked`.
 impl FromNode for Treatment {
     fn from_node(node: &Node) -> Result<Self, Wrong> {
         match &node.value {
@@ -237,7 +237,7 @@ impl FromNode for Treatment {
     }
 }
 
-/// Anything, as JSON has it.
+/// Converts any node to JSON.
 impl FromNode for serde_json::Value {
     fn from_node(node: &Node) -> Result<Self, Wrong> {
         use serde_json::Value as Json;

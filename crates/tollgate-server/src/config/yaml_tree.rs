@@ -1,4 +1,4 @@
-//! YAML, into a tree.
+//! Parses YAML into a tree.
 
 use std::collections::HashMap;
 
@@ -7,10 +7,11 @@ use granit_parser::{Event, Parser, ScalarStyle, Span, Tag};
 use super::problem::{Place, Scribe};
 use super::tree::{Name, Node, Table, Value, find, quoted};
 
-/// How many parts of a file aliases may repeat: a few lines of them can mean billions.
+/// The most nodes that aliases may repeat. A few lines of aliases can otherwise expand to billions
+/// of nodes.
 const MOST: usize = 200_000;
 
-/// The tree of a text, or nothing and the reason written down.
+/// The tree of a text. Reports a problem and returns `None` if the text is not valid.
 pub(crate) fn tree(text: &str, scribe: &Scribe) -> Option<Node> {
     let mut builder = Builder {
         text,
@@ -45,7 +46,7 @@ type Refused = (Place, String);
 struct Builder<'a> {
     text: &'a str,
     scribe: &'a Scribe,
-    /// How many parts there are so far, and how many of them aliases brought.
+    /// The number of nodes so far, and how many of them came from aliases.
     parts: usize,
     repeated: usize,
     anchors: HashMap<usize, (Node, usize)>,
@@ -53,18 +54,18 @@ struct Builder<'a> {
     root: Option<Node>,
 }
 
-/// A list or a table whose end has not come yet.
+/// A list or a table that is not closed yet.
 struct Open {
     at: Place,
     anchor: usize,
-    /// How many parts there were before it.
+    /// The number of nodes before it.
     before: usize,
     inside: Inside,
 }
 
 enum Inside {
     List(Vec<Node>),
-    /// So far, the name whose value comes next, and in which lines the names were.
+    /// The entries so far, the name whose value comes next, and the line of each name.
     Table(Table, Option<Name>, HashMap<String, usize>),
 }
 
@@ -95,7 +96,7 @@ impl Builder<'_> {
             Event::SequenceEnd | Event::MappingEnd => self.end(),
             Event::Alias(anchor) => {
                 let Some((node, parts)) = self.anchors.get(&anchor).cloned() else {
-                    return Err((at, "an alias inside of what it stands for".to_owned()));
+                    return Err((at, "an alias inside the value that it refers to".to_owned()));
                 };
                 self.repeat(parts, at)?;
                 self.put(Node { at, ..node })
@@ -182,7 +183,7 @@ impl Builder<'_> {
                         let message = format!("{text}: written twice, first in line {line}");
                         self.scribe.wrong(name.at, message);
                     }
-                    // A table begins where its name does, as it does in TOML.
+                    // The place of a table is that of its name, as in TOML.
                     let at = if matches!(node.value, Value::Table(_)) { name.at } else { node.at };
                     table.push((name, Node { at, ..node }));
                 }
@@ -204,10 +205,10 @@ fn known(tag: &Tag) -> Option<&str> {
     tag.core_suffix()
 }
 
-/// What brings in the names of another table.
+/// The key that merges another table.
 const MERGE: &str = "<<";
 
-/// The table with what its `<<` bring in, where it does not say so itself.
+/// The table with the entries of its `<<` tables. Its own entries have priority.
 fn merged(table: Table) -> Result<Table, Refused> {
     if find(&table, MERGE).is_none() {
         return Ok(table);

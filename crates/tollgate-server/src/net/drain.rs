@@ -1,17 +1,18 @@
-//! Stopping without dropping anybody. First the server is on its way out and says so to who asks
-//! for its health, while all is answered as before; then ports take no more connections, and
-//! connections answer what they have read and end.
+//! Stops the server without dropping requests. First it reports that it is not ready, and answers
+//! as before. Then ports accept no more connections, and open connections answer the requests that
+//! they have read and close.
 
 use tokio::sync::watch;
 
-/// Who says when to stop.
+/// Tells all connections when to stop.
 #[derive(Debug)]
 pub struct Drain {
     leaves: watch::Sender<bool>,
     begins: watch::Sender<bool>,
 }
 
-/// Who is told. Of each of the two apart: who waits for the second is not woken by the first.
+/// Receives what [`Drain`] tells. The two steps have a channel each, so that a task that waits for
+/// the second is not woken by the first.
 #[derive(Clone, Debug)]
 pub struct Draining {
     leaves: watch::Receiver<bool>,
@@ -19,7 +20,7 @@ pub struct Draining {
 }
 
 impl Drain {
-    /// Not yet.
+    /// A pair in the state before a stop.
     #[must_use]
     pub fn new() -> (Drain, Draining) {
         let (leave, leaves) = watch::channel(false);
@@ -27,12 +28,12 @@ impl Drain {
         (Drain { leaves: leave, begins: begin }, Draining { leaves, begins })
     }
 
-    /// Soon: all is answered as before, but nobody new should come.
+    /// The first step: the server is not ready for new clients, and answers as before.
     pub fn leave(&self) {
         self.leaves.send_replace(true);
     }
 
-    /// Now.
+    /// The second step: connections close.
     pub fn begin(&self) {
         self.leave();
         self.begins.send_replace(true);
@@ -40,7 +41,7 @@ impl Drain {
 }
 
 impl Draining {
-    /// Comes back when nobody new should come any more.
+    /// Returns when the server is not ready for new clients.
     pub async fn left(&mut self) {
         let _ = self.leaves.wait_for(|left| *left).await;
     }
@@ -51,13 +52,13 @@ impl Draining {
         !*self.leaves.borrow()
     }
 
-    /// Comes back when it is time to stop.
+    /// Returns when connections should close.
     pub async fn begun(&mut self) {
-        // Whoever could say so is gone: then it is time as well.
+        // If the sender is gone, it is time to stop as well.
         let _ = self.begins.wait_for(|begun| *begun).await;
     }
 
-    /// Whether it is.
+    /// Whether connections should close.
     #[must_use]
     pub fn has_begun(&self) -> bool {
         *self.begins.borrow()

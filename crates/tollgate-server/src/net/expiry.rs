@@ -1,4 +1,4 @@
-//! When a certificate expires, and what to say about it.
+//! When a certificate expires, and the warning about it.
 
 use std::fmt;
 use std::path::Path;
@@ -10,7 +10,7 @@ use x509_cert::time::Time;
 
 const DAY: u64 = 24 * 60 * 60;
 
-/// How long before a certificate expires we begin to warn, in seconds.
+/// Warnings start this long before a certificate expires, in seconds.
 const SOON: u64 = 30 * DAY;
 
 /// The last second in which a certificate is valid.
@@ -18,7 +18,7 @@ const SOON: u64 = 30 * DAY;
 pub(crate) struct Expiry(Time);
 
 impl Expiry {
-    /// Reads the first certificate of a PEM file: the others are those of authorities.
+    /// Reads the first certificate of a PEM file. The others are intermediate certificates.
     pub(crate) fn read(path: &Path) -> Result<Expiry, String> {
         let pem = super::tls::read(path)?;
         let certificates = super::tls::certificates(path, &pem)?;
@@ -31,7 +31,7 @@ impl Expiry {
         Ok(Expiry(certificate.tbs_certificate.validity.not_after))
     }
 
-    /// In seconds since the Unix epoch.
+    /// The time in seconds since the Unix epoch.
     pub(crate) fn unix_seconds(self) -> u64 {
         self.0.to_unix_duration().as_secs()
     }

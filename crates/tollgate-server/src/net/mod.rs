@@ -1,4 +1,4 @@
-//! Ports: listening, connections, TLS, and their end.
+//! Ports: listening, connections, TLS, draining.
 
 mod drain;
 mod expiry;

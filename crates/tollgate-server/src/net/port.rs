@@ -1,4 +1,4 @@
-//! A port that is listened on.
+//! A listening port.
 
 use std::future::Future;
 use std::io::{self, ErrorKind};
@@ -17,19 +17,19 @@ use crate::observe::{PortStats, Protocol};
 use crate::service::Service;
 use crate::telemetry::{Seldom, Tracer};
 
-/// How long to wait when the system has no room for another connection.
+/// The pause when the system has no room for another connection.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// After that long without a word the system asks whether the other machine is still there.
+/// Silence after which the system starts to probe the connection.
 const KEEPALIVE: Duration = Duration::from_secs(60);
 
-/// How long a client may take for its part of the greeting of TLS.
+/// The default time for the TLS handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 
-/// How long a request may take to arrive.
+/// The default time for a request to arrive.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A port that is listened on.
+/// A listening port.
 #[derive(Debug)]
 pub struct Port {
     name: &'static str,
@@ -41,7 +41,7 @@ pub struct Port {
     tracer: Option<Tracer>,
 }
 
-/// How connections are taken.
+/// How connections are handled.
 #[derive(Clone, Debug)]
 struct Manner {
     tls: Option<Arc<Tls>>,
@@ -51,17 +51,17 @@ struct Manner {
     counts: Option<(Arc<Service>, Protocol)>,
 }
 
-/// A connection that is counted, until it is dropped.
+/// Counts an open connection until it is dropped.
 struct Counted {
     counts: Option<(Arc<Service>, Protocol)>,
     _seat: Option<Seat>,
 }
 
 impl Port {
-    /// Listens. `name` is what it is called in the log.
+    /// Listens. `name` is the name of the port in the log.
     ///
     /// # Errors
-    /// When somebody else does, or it is not allowed.
+    /// When the address is in use or not permitted.
     pub async fn bind(
         name: &'static str,
         address: SocketAddr,
@@ -74,7 +74,7 @@ impl Port {
         Ok(Port { name, listener, grace, patience, manner, gate, tracer: None })
     }
 
-    /// Speaks TLS, with clients who take no longer than that to begin.
+    /// Speaks TLS. A handshake may take this long.
     #[must_use]
     pub fn tls(mut self, tls: Option<Arc<Tls>>, handshake: Duration) -> Port {
         self.manner.tls = tls;
@@ -82,21 +82,21 @@ impl Port {
         self
     }
 
-    /// Takes no more connections than there is room for.
+    /// Bounds the number of connections.
     #[must_use]
     pub fn seats(mut self, seats: Seats) -> Port {
         self.manner.seats = Some(seats);
         self
     }
 
-    /// Ends connections on which nothing arrives for so long.
+    /// Closes connections on which nothing arrives for this long.
     #[must_use]
     pub fn idle(mut self, timeout: Option<Duration>) -> Port {
         self.manner.idle = timeout;
         self
     }
 
-    /// Waits that long for a request that has begun.
+    /// Sets how long a request may take to arrive.
     #[must_use]
     pub fn patient_for(mut self, patience: Duration) -> Port {
         self.patience = patience;
@@ -109,49 +109,49 @@ impl Port {
         self.patience
     }
 
-    /// Counts connections where the service counts the rest.
+    /// Counts connections in the statistics of the service.
     #[must_use]
     pub fn counted(mut self, service: Arc<Service>, protocol: Protocol) -> Port {
         self.manner.counts = Some((service, protocol));
         self
     }
 
-    /// Lets only those in who show a token.
+    /// Admits only clients with a token.
     #[must_use]
     pub fn guarded(mut self, gate: Arc<Gate>) -> Port {
         self.gate = gate;
         self
     }
 
-    /// Requests leave traces.
+    /// Sends traces of requests.
     #[must_use]
     pub fn traced(mut self, tracer: Option<Tracer>) -> Port {
         self.tracer = tracer;
         self
     }
 
-    /// Who may ask.
+    /// The gate, which admits clients by their token.
     #[must_use]
     pub fn gate(&self) -> Arc<Gate> {
         Arc::clone(&self.gate)
     }
 
-    /// Where requests leave traces, if they do.
+    /// The tracer, if there is one.
     #[must_use]
     pub fn tracer(&self) -> Option<Tracer> {
         self.tracer.clone()
     }
 
-    /// Where it listens.
+    /// The address of the port.
     ///
     /// # Errors
-    /// When the system does not say.
+    /// When the system cannot tell the address.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }
 
-    /// Lets `handle` talk to everybody who connects, until it is time to stop; then waits for those
-    /// who still talk, for as long as the grace lasts.
+    /// Runs `handle` for each connection until it is time to stop. Then waits for open connections,
+    /// for as long as the grace period lasts.
     pub async fn serve<F, T>(self, mut draining: Draining, handle: F)
     where
         F: Fn(Stream, SocketAddr, Draining) -> T + Send + Sync + 'static,
@@ -168,7 +168,8 @@ impl Port {
                 Ok((socket, peer)) => {
                     self.take(socket, peer, &draining, &handle, &mut connections);
                 }
-                // One client who went before it was taken: the next may be there.
+                // The client closed the connection before it was accepted. The next one may be
+                // waiting.
                 Err(error) if is_of_the_client(&error) => {}
                 Err(error) => {
                     self.complain(&error);
@@ -177,7 +178,7 @@ impl Port {
             }
             while connections.try_join_next().is_some() {}
         }
-        // Those whom the system has let in already are not sent away.
+        // Connections that the system has already accepted are served.
         while let Some(Ok((socket, peer))) = self.listener.accept().now_or_never() {
             self.take(socket, peer, &draining, &handle, &mut connections);
         }
@@ -186,7 +187,7 @@ impl Port {
         if tokio::time::timeout(self.grace, all).await.is_err() {
             tracing::warn!(
                 port = self.name,
-                "connections were still open after the grace and are cut"
+                "connections were still open after the grace period and are closed"
             );
         }
     }
@@ -207,16 +208,16 @@ impl Port {
             Err(too_many) => return self.manner.refuse(self.name, &format!("too many {too_many}")),
         };
         let counted = Counted::new(self.manner.counts.clone(), seat);
-        // A whole answer is one write: nothing to wait for.
+        // Each response is one write, so Nagle's delay would not help.
         let _ = socket.set_nodelay(true);
-        // Machines that are gone without a word do not keep their place for ever.
+        // Finds machines that vanished without closing their connections.
         let _ = SockRef::from(&socket)
             .set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE).with_interval(KEEPALIVE));
         let (draining, idle) = (draining.clone(), self.manner.idle);
         let handle = Arc::clone(handle);
         let Some(tls) = &self.manner.tls else {
-            // The talk begins inside: one that is carried in would have its room twice, on every
-            // connection.
+            // The future is created inside the task. Moved into it, it would need its space twice
+            // for each connection.
             connections.spawn(async move {
                 handle(Stream::from(socket).idle_for(idle), peer, draining).await;
                 drop(counted);
@@ -225,7 +226,7 @@ impl Port {
         };
         let (tls, name, manner) = (Arc::clone(tls), self.name, self.manner.clone());
         connections.spawn(async move {
-            // Boxed: what the greeting needs is not kept while they talk.
+            // Boxed, so that the memory of the handshake is freed before requests are served.
             match Box::pin(tls.accept(socket, manner.handshake)).await {
                 Ok(stream) => handle(Stream::from(stream).idle_for(idle), peer, draining).await,
                 Err(error) => manner.refuse(name, &format!("no TLS: {error}")),
@@ -237,7 +238,7 @@ impl Port {
     fn complain(&self, error: &io::Error) {
         static SELDOM: Seldom = Seldom::new();
         if let Some(untold) = SELDOM.may() {
-            tracing::warn!(port = self.name, %error, untold, "a connection could not be taken");
+            tracing::warn!(port = self.name, %error, untold, "a connection could not be accepted");
         }
     }
 }

@@ -1,22 +1,23 @@
-//! How many connections there may be.
+//! Bounds on the number of connections.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// How many connections there may be at a time.
+/// The bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Most {
-    /// On all ports that share the room.
+    /// The most connections on all ports that share the room.
     pub all: usize,
-    /// On each of them.
+    /// The most connections on each of these ports.
     pub port: Option<usize>,
-    /// From one address; IPv6 by its /64, which is what one customer has.
+    /// The most connections from one address. An IPv6 /64 counts as one address, because one
+    /// customer has all of it.
     pub peer: Option<usize>,
 }
 
-/// Room for connections, which ports share.
+/// Counts connections for several ports together.
 #[derive(Debug)]
 pub struct Room {
     most: Most,
@@ -24,29 +25,29 @@ pub struct Room {
     peers: Mutex<HashMap<IpAddr, usize>>,
 }
 
-/// The room of one port.
+/// The bounds of one port.
 #[derive(Clone, Debug)]
 pub struct Seats {
     room: Arc<Room>,
     taken: Arc<AtomicUsize>,
 }
 
-/// The place of one connection, given back when dropped.
+/// The permit of one connection, returned when dropped.
 #[derive(Debug)]
 pub struct Seat {
     seats: Seats,
-    /// Only where connections are counted by address.
+    /// Only set where connections are counted by address.
     peer: Option<IpAddr>,
 }
 
 impl Room {
-    /// For so many.
+    /// A room with these bounds.
     #[must_use]
     pub fn new(most: Most) -> Arc<Room> {
         Arc::new(Room { most, taken: AtomicUsize::new(0), peers: Mutex::default() })
     }
 
-    /// For one more port.
+    /// The bounds of one more port.
     #[must_use]
     pub fn seats(self: &Arc<Self>) -> Seats {
         Seats { room: Arc::clone(self), taken: Arc::default() }
@@ -54,10 +55,10 @@ impl Room {
 }
 
 impl Seats {
-    /// A place for somebody from there; otherwise what there is too much of.
+    /// A permit for a connection from this address.
     ///
     /// # Errors
-    /// When there is no room.
+    /// Which bound was reached.
     pub fn take(&self, from: IpAddr) -> Result<Seat, &'static str> {
         let Most { all, port, peer } = self.room.most;
         if !up(&self.room.taken, all) {
@@ -67,7 +68,7 @@ impl Seats {
             down(&self.room.taken);
             return Err("connections on this port");
         }
-        // From here on dropping it gives back what was taken.
+        // From here on, dropping the permit returns what was taken.
         let mut seat = Seat { seats: self.clone(), peer: None };
         if let Some(most) = peer {
             let from = one_peer(from);

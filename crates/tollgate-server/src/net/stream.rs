@@ -1,4 +1,4 @@
-//! A connection, in the clear or not, that is not waited for without end.
+//! A connection with or without TLS, with a timeout on everything that waits for the client.
 
 use std::io;
 use std::pin::Pin;
@@ -10,10 +10,10 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep};
 use tokio_rustls::server::TlsStream;
 
-/// How long a client may take to make room for the next bytes of its answers.
+/// How long a client may leave responses unread.
 const UNREAD: Duration = Duration::from_secs(30);
 
-/// How long a closed connection still reads what its client sends.
+/// How long a closed connection still reads what the client sends.
 const LINGER: Duration = Duration::from_secs(1);
 
 /// A connection.
@@ -29,26 +29,26 @@ pub struct Stream {
 
 #[derive(Debug)]
 enum Bytes {
-    /// In the clear.
+    /// Without TLS.
     Plain(TcpStream),
-    /// Boxed: those in the clear are many and small.
+    /// Boxed, because connections without TLS are many and should be small.
     Tls(Box<TlsStream<TcpStream>>),
 }
 
-/// Ends a connection on which nothing arrives.
+/// Closes a connection on which nothing arrives.
 #[derive(Debug)]
 struct Idle {
     timeout: Duration,
-    /// Something arrived since the timer was set: it is only looked at when the timer ends, so that
-    /// reading costs nothing.
+    /// Whether something arrived since the timer was set. It is read only when the timer ends, so
+    /// that reading from the socket costs nothing extra.
     active: bool,
     timer: Pin<Box<Sleep>>,
 }
 
-/// Ends a connection whose first words do not come.
+/// Closes a connection whose first bytes do not arrive in time.
 #[derive(Debug)]
 struct Begins {
-    /// Bytes that are still to come.
+    /// Bytes that are still missing.
     missing: usize,
     timer: Pin<Box<Sleep>>,
 }
@@ -70,8 +70,8 @@ impl Stream {
         Stream { bytes, idle: None, begins: None, unread: None, linger: None }
     }
 
-    /// Ends, as if the client had gone, when nothing arrives for that long; after twice as long at
-    /// the latest.
+    /// Ends the connection, as if the client had closed it, when nothing arrives for this long;
+    /// after twice this time at the latest.
     #[must_use]
     pub fn idle_for(mut self, timeout: Option<Duration>) -> Stream {
         self.idle = timeout.map(|timeout| {
@@ -81,7 +81,8 @@ impl Stream {
         self
     }
 
-    /// Ends, as if the client had gone, when its first bytes do not come in that time.
+    /// Ends the connection, as if the client had closed it, when its first bytes do not arrive in
+    /// this time.
     #[must_use]
     pub fn begins_within(mut self, patience: Duration, bytes: usize) -> Stream {
         let timer = Box::pin(tokio::time::sleep(patience));
@@ -89,7 +90,7 @@ impl Stream {
         self
     }
 
-    /// After reading: whether it is time to end.
+    /// Called after reading. Whether it is time to close.
     fn is_over(&mut self, cx: &mut Context<'_>, read: Option<usize>) -> bool {
         if let Some(begins) = &mut self.begins {
             begins.missing = begins.missing.saturating_sub(read.unwrap_or(0));
@@ -109,7 +110,7 @@ impl Stream {
         }
     }
 
-    /// A client that reads nothing, although something is there for it, is cut.
+    /// Closes the connection of a client that does not read its responses.
     fn written<T>(
         &mut self,
         cx: &mut Context<'_>,
@@ -155,7 +156,7 @@ impl Bytes {
 }
 
 impl Idle {
-    /// Whether it is time to end.
+    /// Whether it is time to close.
     fn is_over(&mut self, cx: &mut Context<'_>) -> bool {
         while self.timer.as_mut().poll(cx).is_ready() {
             if !self.active {
@@ -181,7 +182,7 @@ impl AsyncRead for Stream {
         }
         let count = read.is_ready().then(|| buffer.filled().len() - before);
         if self.is_over(cx, count) {
-            // The end, whatever came.
+            // Reports the end of the stream and ignores the bytes.
             buffer.set_filled(before);
             return Poll::Ready(Ok(()));
         }
@@ -204,7 +205,7 @@ impl AsyncWrite for Stream {
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flushed = match &mut self.bytes {
-            // Nothing is kept back: no reason to look at the timer.
+            // Nothing is buffered, so the timer need not be checked.
             Bytes::Plain(_) => return Poll::Ready(Ok(())),
             Bytes::Tls(tls) => Pin::new(tls).poll_flush(cx),
         };

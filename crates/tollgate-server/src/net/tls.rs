@@ -1,4 +1,4 @@
-//! Certificates: read from files, and read again when the files change.
+//! Certificates that are read from files, and read again when the files change.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -16,14 +16,14 @@ use tokio_rustls::server::TlsStream;
 
 use super::Expiry;
 
-/// Where certificates are, in PEM form.
+/// The files of a certificate, PEM.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsFiles {
-    /// The certificate and those between it and an authority.
+    /// The certificate and its intermediate certificates.
     pub certificate: PathBuf,
-    /// Its key.
+    /// The private key.
     pub key: PathBuf,
-    /// Authorities of clients: with these a client must show a certificate.
+    /// CA certificates of clients. If set, a client must present a certificate.
     pub client_ca: Option<PathBuf>,
 }
 
@@ -33,18 +33,18 @@ pub struct Tls {
     files: TlsFiles,
     protocols: Vec<Vec<u8>>,
     in_use: ArcSwap<InUse>,
-    /// What was read last, good or not.
+    /// The files as they were read last, valid or not.
     read: Mutex<Contents>,
 }
 
-/// What new connections get.
+/// The configuration for new connections.
 #[derive(Debug)]
 struct InUse {
     config: Arc<ServerConfig>,
     expiry: Result<Expiry, String>,
 }
 
-/// What is in the files.
+/// The contents of the files.
 #[derive(Debug, PartialEq, Eq)]
 struct Contents {
     certificate: Vec<u8>,
@@ -56,7 +56,7 @@ impl Tls {
     /// Reads the files. `protocols` are those that a client may choose from (ALPN).
     ///
     /// # Errors
-    /// When a file cannot be read, or they do not belong together.
+    /// When a file cannot be read, or the files do not belong together.
     pub fn load(files: TlsFiles, protocols: &[&str]) -> Result<Tls, String> {
         let protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect::<Vec<_>>();
         let contents = Contents::read(&files)?;
@@ -64,12 +64,11 @@ impl Tls {
         Ok(Tls { files, protocols, in_use: ArcSwap::from_pointee(in_use), read: contents.into() })
     }
 
-    /// Reads the files again if they have changed; whether they had. Connections that are open stay
-    /// as they are.
+    /// Reads the files again; true if they had changed. Open connections keep their certificate.
     ///
     /// # Errors
-    /// When the new files are no good: the old certificate stays, and the same files are not
-    /// complained of again.
+    /// When the new files are not valid. The old certificate stays, and the same files are reported
+    /// only once.
     pub fn reload(&self) -> Result<bool, String> {
         let contents = Contents::read(&self.files)?;
         let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
@@ -82,7 +81,7 @@ impl Tls {
         Ok(true)
     }
 
-    /// Whether clients must show a certificate.
+    /// Whether clients must present a certificate.
     #[must_use]
     pub fn asks_clients(&self) -> bool {
         self.files.client_ca.is_some()
@@ -98,10 +97,11 @@ impl Tls {
         self.in_use.load().expiry.clone()
     }
 
-    /// Makes a connection one of TLS.
+    /// Does the TLS handshake.
     ///
     /// # Errors
-    /// When the client does something else, shows no certificate that it should, or takes too long.
+    /// When the handshake fails, the client presents no certificate although it must, or it takes
+    /// too long.
     pub async fn accept(
         &self,
         socket: TcpStream,
@@ -156,7 +156,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<u8>, String> {
     std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// At least one.
+/// The certificates of a file, at least one.
 pub(super) fn certificates(
     path: &Path,
     pem: &[u8],

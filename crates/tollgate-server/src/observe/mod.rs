@@ -1,5 +1,5 @@
-//! What the server has seen: counts by rule, busiest keys, how long answers took. Bounded, whatever
-//! clients send: labels are rules and ports, never keys.
+//! Statistics of the server: counts by rule, busiest keys, response times. Their size is bounded,
+//! whatever clients send: labels are rules and ports, never keys.
 
 mod port;
 mod rule;
@@ -17,10 +17,10 @@ use tollgate::KeyRef;
 
 use crate::service::Verdict;
 
-/// Everything that is counted.
+/// All statistics.
 #[derive(Debug, Default)]
 pub struct Observer {
-    /// By namespace, domain and name.
+    /// The counts by namespace, domain and name.
     rules: Mutex<BTreeMap<[String; 3], Arc<RuleStats>>>,
     busiest: Sketch,
     denied: Sketch,
@@ -28,25 +28,25 @@ pub struct Observer {
     unknown_domains: AtomicU64,
 }
 
-/// The ports that answer questions, in the order of their stats.
+/// The ports, in the order of their statistics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
     /// HTTP and JSON.
     Http,
-    /// Envoy's.
+    /// Envoy's rate limit service.
     Grpc,
-    /// Redis'.
+    /// Redis' protocol.
     Resp,
-    /// What operators look at.
+    /// The admin port.
     Admin,
 }
 
 impl Protocol {
-    /// All of them.
+    /// All ports.
     pub const ALL: [Protocol; 4] =
         [Protocol::Http, Protocol::Grpc, Protocol::Resp, Protocol::Admin];
 
-    /// Its name in settings, metrics and logs.
+    /// The name in settings, metrics and logs.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -59,7 +59,7 @@ impl Protocol {
 }
 
 impl Observer {
-    /// The counts of a rule, which go on when rules are replaced.
+    /// The counts of a rule. They continue when rules are replaced.
     pub fn rule(&self, scope: Scope<'_>, name: &str) -> Arc<RuleStats> {
         let mut rules = self.rules.lock().unwrap_or_else(PoisonError::into_inner);
         let new = RuleStats::new(scope, name);
@@ -67,7 +67,7 @@ impl Observer {
         Arc::clone(rules.entry(key).or_insert_with(|| Arc::new(new)))
     }
 
-    /// Forgets the counts of rules that are no more.
+    /// Drops the counts of rules that no longer exist.
     pub fn retain(&self, is_rule: impl Fn(&RuleStats) -> bool) {
         let mut rules = self.rules.lock().unwrap_or_else(PoisonError::into_inner);
         rules.retain(|_, stats| is_rule(stats));
@@ -80,7 +80,7 @@ impl Observer {
         rules.values().map(Arc::clone).collect()
     }
 
-    /// Notes a hit.
+    /// Counts a hit.
     #[inline]
     pub fn saw(&self, rule: &Arc<RuleStats>, key: KeyRef<'_>, verdict: Verdict) {
         rule.saw(verdict);
@@ -90,30 +90,30 @@ impl Observer {
         }
     }
 
-    /// Keys with the most hits, the busiest first.
+    /// The keys with the most hits, the busiest first.
     #[must_use]
     pub fn busiest(&self, most: usize) -> Vec<Seen> {
         self.busiest.top(most)
     }
 
-    /// Keys that were denied most often.
+    /// The keys that were denied most often.
     #[must_use]
     pub fn most_denied(&self, most: usize) -> Vec<Seen> {
         self.denied.top(most)
     }
 
-    /// Somebody asked about a domain that no rule knows.
+    /// Counts a request for a domain that has no rules.
     pub fn unknown_domain(&self) {
         self.unknown_domains.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How often that was.
+    /// The number of such requests.
     #[must_use]
     pub fn unknown_domains(&self) -> u64 {
         self.unknown_domains.load(Ordering::Relaxed)
     }
 
-    /// What happened on a port.
+    /// The statistics of a port.
     #[must_use]
     pub fn port(&self, protocol: Protocol) -> &PortStats {
         &self.ports[protocol as usize]

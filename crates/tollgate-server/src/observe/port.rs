@@ -1,4 +1,4 @@
-//! What happened on a port.
+//! Statistics of a port.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -10,13 +10,13 @@ pub struct PortStats {
     closed: AtomicU64,
     refused: AtomicU64,
     wrong: AtomicU64,
-    /// In seconds since the Unix epoch; 0 without a certificate.
+    /// Seconds since the Unix epoch; 0 without a certificate.
     certificate_expiry: AtomicU64,
-    /// How long requests took.
+    /// Response times.
     pub spans: Spans,
 }
 
-/// A histogram of spans, in powers of two of a microsecond.
+/// A histogram of response times, with a bucket per power of two of a microsecond.
 #[derive(Debug, Default)]
 pub struct Spans {
     buckets: [AtomicU64; Spans::BUCKETS],
@@ -24,28 +24,28 @@ pub struct Spans {
 }
 
 impl PortStats {
-    /// A connection begins.
+    /// Counts an accepted connection.
     pub fn open(&self) {
         self.opened.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// It ends.
+    /// Counts a closed connection.
     pub fn close(&self) {
         self.closed.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// One was not taken, because there are too many or without a certificate; or a request came
-    /// without a right token.
+    /// Counts a rejected connection (a bound was reached, or no certificate was presented) or a
+    /// request without a valid token.
     pub fn refuse(&self) {
         self.refused.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A request made no sense.
+    /// Counts an invalid request.
     pub fn wrong(&self) {
         self.wrong.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Notes when the certificate of the port expires, in seconds since the Unix epoch.
+    /// Sets when the certificate of the port expires, in seconds since the Unix epoch.
     pub fn set_certificate_expiry(&self, expiry: Option<u64>) {
         self.certificate_expiry.store(expiry.unwrap_or(0), Ordering::Relaxed);
     }
@@ -56,12 +56,12 @@ impl PortStats {
         Some(self.certificate_expiry.load(Ordering::Relaxed)).filter(|expiry| *expiry > 0)
     }
 
-    /// Connections taken since the start, those that are open, those refused, and requests without
-    /// sense.
+    /// The numbers of accepted, open and rejected connections, and of invalid requests.
     #[must_use]
     pub fn counts(&self) -> (u64, u64, u64, u64) {
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        // Closed first: what is closed between the two loads must not count below nothing.
+        // `closed` is loaded first: a connection that closes between the two loads must not give a
+        // negative number.
         let closed = load(&self.closed);
         let opened = load(&self.opened);
         (opened, opened.saturating_sub(closed), load(&self.refused), load(&self.wrong))
@@ -69,10 +69,10 @@ impl PortStats {
 }
 
 impl Spans {
-    /// The last is for everything longer than half a second.
+    /// The last bucket is for everything longer than half a second.
     pub const BUCKETS: usize = 21;
 
-    /// Notes one.
+    /// Counts one response time.
     pub fn saw(&self, span: Duration) {
         let micros = u64::try_from(span.as_micros()).unwrap_or(u64::MAX);
         let bucket =
@@ -81,8 +81,8 @@ impl Spans {
         self.micros.fetch_add(micros, Ordering::Relaxed);
     }
 
-    /// The longest span of each bucket in microseconds and how many are in it, and the sum of all
-    /// in microseconds.
+    /// The upper end of each bucket in microseconds with its count, and the sum of all times in
+    /// microseconds.
     #[must_use]
     pub fn counts(&self) -> (Vec<(u64, u64)>, u64) {
         let bucket = |(index, count): (usize, &AtomicU64)| {

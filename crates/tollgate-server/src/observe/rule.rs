@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::service::Verdict;
 
-/// Where a rule is. A domain may have the name of a namespace, and is another place.
+/// The place of a rule. A domain and a namespace of the same name are different places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Scope<'a> {
     /// A namespace of rules that clients ask for by name.
@@ -13,7 +13,7 @@ pub enum Scope<'a> {
     Domain(&'a str),
 }
 
-/// How the hits of a rule ended.
+/// The results of the hits of a rule.
 #[derive(Debug, Default)]
 pub struct RuleStats {
     namespace: Box<str>,
@@ -44,7 +44,7 @@ impl RuleStats {
         &self.domain
     }
 
-    /// What it is called.
+    /// The name of the rule.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
@@ -54,18 +54,18 @@ impl RuleStats {
         self.verdicts[verdict as usize].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Notes that the store did not answer.
+    /// Counts a call that the store did not answer.
     pub fn failed(&self) {
         self.errors.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Hits that ended so.
+    /// The number of hits with this verdict.
     #[must_use]
     pub fn count(&self, verdict: Verdict) -> u64 {
         self.verdicts[verdict as usize].load(Ordering::Relaxed)
     }
 
-    /// Questions that the store did not answer.
+    /// The number of questions that the store did not answer.
     #[must_use]
     pub fn errors(&self) -> u64 {
         self.errors.load(Ordering::Relaxed)

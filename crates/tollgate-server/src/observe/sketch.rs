@@ -1,9 +1,8 @@
-//! The keys that come most often, in bounded memory: space-saving (Metwally, Agrawal, El Abbadi,
-//! 2005).
+//! The most frequent keys, in bounded memory: space-saving (Metwally, Agrawal, El Abbadi, 2005).
 //!
-//! A key that is not among those kept takes the place of the one with the fewest hits, and its
-//! count goes on from there: that much it may be overestimated, and says so. A key that has more
-//! than 1/[`ROOM`] of all hits of its shard is always among them.
+//! A new key replaces the key with the fewest hits and continues its count. So a count may be too
+//! high by that much, and the sketch reports by how much. A key that has more than 1/[`ROOM`] of
+//! all hits of its shard is always kept.
 
 use std::sync::{Arc, Mutex, TryLockError};
 
@@ -13,30 +12,30 @@ use tollgate::{KeyRef, OwnedKey};
 
 use super::RuleStats;
 
-/// Many and small: what a hit looks at is a few cache lines.
+/// Many small shards, so that a hit touches few cache lines.
 const SHARDS: usize = 64;
 
 /// Keys in one shard.
 const ROOM: usize = 16;
 
-/// Counts of the keys that come most often. Two threads at once in one shard: one of them is not
-/// counted, because nobody waits for statistics.
+/// Counts of the most frequent keys. If two threads meet in one shard, one of them is not counted,
+/// because no hit waits for statistics.
 #[derive(Debug)]
 pub struct Sketch {
     hasher: RandomState,
     shards: Box<[Mutex<Shard>]>,
 }
 
-/// What every hit looks at lies together: hashes and counts, at the same place as the entry they
-/// are of.
+/// The fields that every hit reads are next to each other: hashes and counts, at the same index as
+/// their entry.
 #[derive(Debug, Default)]
 struct Shard {
     hashes: [u64; ROOM],
     counts: [u64; ROOM],
     entries: Vec<Entry>,
-    /// No count is below it.
+    /// No count is lower.
     fewest: u64,
-    /// Where to look for one that has no more: those before it have.
+    /// Where to search for a key with the fewest hits; the keys before it have more.
     hand: usize,
 }
 
@@ -54,14 +53,14 @@ pub struct Seen {
     pub namespace: String,
     /// The domain of the rule; empty for rules that clients ask for by name.
     pub domain: String,
-    /// Which rule; empty for limits that came with requests.
+    /// The rule; empty for limits that came with requests.
     pub rule: String,
-    /// The key; what is no text is shown as such, and what is longer than [`KeyRef::LONGEST`] by
-    /// its digest, as stores keep it.
+    /// The key. Bytes that are not text are escaped, and a key longer than [`KeyRef::LONGEST`] is
+    /// shown as its digest, as stores keep it.
     pub key: String,
-    /// How often, at most.
+    /// The number of hits, at most.
     pub count: u64,
-    /// By how much that may be too many.
+    /// How much the number may be too high.
     pub over: u64,
 }
 
@@ -87,7 +86,7 @@ impl Sketch {
         shard.saw(hash, rule, key);
     }
 
-    /// Those that came most often, the first most often.
+    /// The most frequent keys, the most frequent first.
     #[must_use]
     pub fn top(&self, most: usize) -> Vec<Seen> {
         let mut all = Vec::new();
@@ -132,7 +131,7 @@ impl Shard {
         (self.hashes[index], self.counts[index]) = (hash, self.fewest + 1);
     }
 
-    /// The place of a key with the fewest hits, when all are taken. Counts only grow, so the hand
+    /// The index of a key with the fewest hits in a full shard. Counts only grow, so the search
     /// goes round once for each number of hits.
     fn rarest(&mut self) -> usize {
         while self.counts[self.hand] > self.fewest {
@@ -146,7 +145,7 @@ impl Shard {
     }
 }
 
-/// Writes a key as people read it; where another was written before, because most keys come once
+/// Writes a key as readable text. Reuses the memory of the old text, because most keys come once
 /// and go.
 fn text(key: KeyRef<'_>, into: &mut String) {
     into.clear();
@@ -186,7 +185,7 @@ mod tests {
         assert!(top.iter().all(|seen| seen.count - seen.over <= 2_000 && seen.count >= 2_000));
     }
 
-    /// What space-saving promises, which fails if it is not the rarest key that goes.
+    /// The promise of space-saving. It fails if another key than the rarest is replaced.
     #[test]
     fn a_count_is_never_too_low_and_says_how_much_too_high() {
         let (sketch, rule) =

@@ -1,8 +1,7 @@
-//! Rules that change while the server runs: when a file changes, or when somebody says so
-//! (`SIGHUP`).
+//! Replaces the rules of a running server when a file changes or on `SIGHUP`.
 //!
-//! A new configuration is read and put on the store as a whole before it takes the place of the old
-//! one, so that a question meets one or the other and a broken file changes nothing.
+//! A new configuration is read and prepared on the store as a whole before it replaces the old one.
+//! So a question meets one or the other, and a broken file changes nothing.
 
 mod status;
 mod watch;
@@ -20,20 +19,20 @@ use crate::service::{Defaults, Service};
 use crate::settings::{AuthSettings, Settings};
 use watch::Watch;
 
-/// Puts what the command line says over what a file says.
+/// Applies the command line to the settings of a file.
 type Over = dyn Fn(&mut Settings) -> Result<(), String> + Send + Sync;
 
-/// Who looks after the configuration of a running server.
+/// Replaces the configuration of a running server.
 pub struct Reloader {
     files: Files,
     over: Box<Over>,
     service: Arc<Service>,
     gates: Option<Gates>,
-    /// What the server was started with: ports and stores stay as they were.
+    /// The settings at the start: ports and stores stay as they were.
     running: Settings,
-    /// What is in force.
+    /// The configuration in force.
     config: Config,
-    /// What was wrong the last time, so that it is said once.
+    /// The last error, so that it is logged once.
     error: Option<String>,
 }
 
@@ -43,20 +42,20 @@ impl fmt::Debug for Reloader {
     }
 }
 
-/// What became of a file that was looked at.
+/// The result of a reload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It says what it said before.
+    /// The configuration has not changed.
     Same,
-    /// Its rules are in force.
+    /// The new rules are in force.
     Replaced,
-    /// It makes no sense, and what was in force stays.
+    /// The new configuration is not valid. The old one stays in force.
     Refused,
 }
 
 impl Reloader {
-    /// For a server that was started with this configuration. `over` puts what the command line
-    /// says over what a file says.
+    /// For a server that was started with this configuration. `over` applies the command line to
+    /// the settings of a file.
     pub fn new(
         files: Files,
         config: Config,
@@ -68,7 +67,7 @@ impl Reloader {
         Reloader { files, over, service, gates: None, running, config, error: None }
     }
 
-    /// Tokens are replaced along with the rules.
+    /// Replaces tokens along with the rules.
     #[must_use]
     pub fn with_gates(mut self, gates: Gates) -> Reloader {
         self.gates = Some(gates);
@@ -76,7 +75,7 @@ impl Reloader {
     }
 
     /// Reads the files again and puts their rules in force, unless something is wrong with them.
-    /// What came of it is in [`Service::reloads`] and in the log.
+    /// The result is in [`Service::reloads`] and in the log.
     pub fn reload(&mut self) -> Outcome {
         match self.read() {
             Ok(config) if config == self.config && self.error.is_none() => Outcome::Same,
@@ -86,7 +85,8 @@ impl Reloader {
     }
 
     fn read(&self) -> Result<Config, String> {
-        // Who writes a file in place empties it first: that is not meant.
+        // A program that writes a file in place empties it first. An empty file is not meant as a
+        // configuration.
         let empty =
             std::fs::metadata(&self.files.path).is_ok_and(|file| file.is_file() && file.len() == 0);
         if empty && !self.config.rules.is_empty() {
@@ -132,15 +132,15 @@ impl Reloader {
             for line in error.lines() {
                 tracing::error!("{line}");
             }
-            tracing::error!("the configuration makes no sense: the old rules stay");
+            tracing::error!("the configuration is not valid: the old rules stay in force");
             self.service.reloads().failed(&error);
             self.error = Some(error);
         }
         Outcome::Refused
     }
 
-    /// Reloads whenever a file changes and whenever it is told to, by a signal that was listened
-    /// for before any port was open. Never comes back.
+    /// Reloads whenever a file changes and on every signal. The caller listens for the signal
+    /// before it opens a port. Never returns.
     pub async fn run(mut self, mut told: Signal) {
         let mut watch = Watch::new();
         loop {
@@ -148,10 +148,10 @@ impl Reloader {
                 tokio::task::block_in_place(|| self.reload());
             }
             tokio::select! {
-                _ = told.recv() => tracing::info!("told to read the configuration again"),
+                _ = told.recv() => tracing::info!("SIGHUP: the configuration is read again"),
                 () = watch.changed() => {}
             }
-            // Files and many rules take their time; the other threads answer meanwhile.
+            // Reading files and preparing rules takes time. Other threads answer meanwhile.
             tokio::task::block_in_place(|| self.reload());
         }
     }

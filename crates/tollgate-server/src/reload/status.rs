@@ -1,4 +1,4 @@
-//! How reloading goes.
+//! The state of reloading.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -6,25 +6,24 @@ use serde::Serialize;
 
 use crate::seconds::unix_now;
 
-/// What became of changes of the configuration since the server started; for metrics and for
-/// people.
+/// The results of reloads since the server started, for metrics and for people.
 #[derive(Debug)]
 pub struct Reloads {
     status: Mutex<ReloadStatus>,
 }
 
-/// The same at one moment. Times are seconds since the Unix epoch.
+/// A snapshot. Times are seconds since the Unix epoch.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ReloadStatus {
-    /// How often new rules were put in force.
+    /// The number of times that new rules were put in force.
     pub succeeded: u64,
-    /// How often they were refused.
+    /// The number of times that new rules were rejected.
     pub failed: u64,
-    /// When rules were last put in force: at the start, if never since.
+    /// When rules were last put in force; the start of the server counts.
     pub last_success: u64,
-    /// When they were last refused.
+    /// When rules were last rejected.
     pub last_failure: Option<u64>,
-    /// Why, if the newest configuration is not in force.
+    /// The error, if the newest configuration is not in force.
     pub error: Option<String>,
     /// Settings of the newest configuration that need a restart.
     pub needs_restart: Vec<&'static str>,
@@ -46,7 +45,7 @@ impl Default for Reloads {
 }
 
 impl Reloads {
-    /// How it is now.
+    /// A snapshot.
     #[must_use]
     pub fn status(&self) -> ReloadStatus {
         self.status.lock().unwrap_or_else(PoisonError::into_inner).clone()

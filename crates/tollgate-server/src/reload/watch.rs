@@ -1,4 +1,4 @@
-//! Files that change, told by the kernel.
+//! Watches files for changes.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -8,17 +8,17 @@ use std::time::Duration;
 use notify::{Event, RecommendedWatcher, RecursiveMode, Watcher};
 use tokio::sync::Notify;
 
-/// A change is over when nothing happened for so long.
+/// A change is complete after this much silence.
 const QUIET: Duration = Duration::from_millis(100);
 
-/// How often that may begin anew, in files that never rest.
+/// The most waits for silence, for files that never rest.
 const ROUNDS: usize = 20;
 
-/// How many links are followed on the way to a file; the kernel has the same bound.
+/// The most symbolic links on the path to a file, as in the kernel.
 const LINKS: usize = 40;
 
-/// Whoever waits for files to change. Directories are watched and not files: editors, and
-/// Kubernetes with its links, put another file in the place of the old one.
+/// Waits for files to change. It watches directories, not files: editors, and Kubernetes with its
+/// symbolic links, replace a file by another one.
 #[derive(Debug)]
 pub(super) struct Watch {
     watcher: Option<RecommendedWatcher>,
@@ -31,19 +31,19 @@ impl Watch {
         let happened = Arc::new(Notify::new());
         let tell = Arc::clone(&happened);
         let watcher = notify::recommended_watcher(move |event: notify::Result<Event>| {
-            // Reading is an event too: our own.
+            // Reading is an event too, and we read the files ourselves.
             if !event.is_ok_and(|event| event.kind.is_access()) {
                 tell.notify_one();
             }
         });
         let watcher = watcher.inspect_err(|error| {
-            tracing::warn!(%error, "files cannot be watched: SIGHUP still works");
+            tracing::warn!(%error, "files cannot be watched; SIGHUP still works");
         });
         Watch { watcher: watcher.ok(), watched: BTreeSet::new(), happened }
     }
 
-    /// Watches these files from now on, and no others; true if some of that is new, and may have
-    /// changed before.
+    /// Watches exactly these files from now on. Returns true if some of them were not watched
+    /// before, and may have changed unseen.
     pub(super) fn look_at(&mut self, sources: &[PathBuf]) -> bool {
         let Some(watcher) = &mut self.watcher else { return false };
         let wanted: BTreeSet<_> = sources.iter().flat_map(|path| directories(path)).collect();
@@ -66,8 +66,7 @@ impl Watch {
         new
     }
 
-    /// Comes back when something has changed and is quiet again. What a directory that was replaced
-    /// held is looked at anew.
+    /// Returns after a change, when it is complete. A directory that was replaced is watched again.
     pub(super) async fn changed(&mut self) {
         self.happened.notified().await;
         for _ in 0..ROUNDS {
@@ -75,7 +74,7 @@ impl Watch {
                 break;
             }
         }
-        // A directory that is gone and came back is another one: watch it anew.
+        // A directory that was deleted and created again is a new one and must be watched again.
         let gone = |path: &&PathBuf| !path.is_dir();
         let gone: Vec<_> = self.watched.iter().filter(gone).cloned().collect();
         for path in gone {
@@ -84,8 +83,8 @@ impl Watch {
     }
 }
 
-/// The directories in which something must change for a path to lead to something else: that of
-/// each link on the way, and that where the way ends.
+/// The directories to watch for a path: that of each symbolic link on the way, and that of the
+/// final file.
 fn directories(path: &Path) -> BTreeSet<PathBuf> {
     let mut found = BTreeSet::new();
     let mut path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
@@ -107,7 +106,7 @@ fn directories(path: &Path) -> BTreeSet<PathBuf> {
     found
 }
 
-/// The first part of a path that is a link, and where it leads.
+/// The first part of a path that is a symbolic link, and its target.
 fn first_link(path: &Path) -> Option<(PathBuf, PathBuf)> {
     let mut here = PathBuf::new();
     path.components().find_map(|part| {

@@ -18,11 +18,11 @@ const fn known(name: &'static str, arity: i64, key: usize, summary: &'static str
 pub(super) const ALL: &[Known] = &[
     known("CL.THROTTLE", -5, 1, "CL.THROTTLE key max_burst count period [quantity]: as redis-cell"),
     known("THROTTLE", -5, 1, "THROTTLE key max_burst count period [quantity]: as throttlecrab"),
-    known("TG.ALLOW", -3, 2, "TG.ALLOW limit key [COST n] [NAMESPACE ns]: a hit, told as 1 or 0"),
+    known("TG.ALLOW", -3, 2, "TG.ALLOW limit key [COST n] [NAMESPACE ns]: a hit, as 1 or 0"),
     known("TG.HIT", -3, 2, "TG.HIT limit key [COST n] [NAMESPACE ns]: decide and charge"),
     known("TG.PEEK", -3, 2, "TG.PEEK limit key [COST n] [NAMESPACE ns]: would a hit pass?"),
     known("TG.TAKE", -3, 2, "TG.TAKE limit key [COST n] [NAMESPACE ns]: as much as fits"),
-    known("TG.CHARGE", -3, 2, "TG.CHARGE limit key [COST n] [NAMESPACE ns]: charge unasked"),
+    known("TG.CHARGE", -3, 2, "TG.CHARGE limit key [COST n] [NAMESPACE ns]: charge unchecked"),
     known("TG.REFUND", -3, 2, "TG.REFUND limit key [COST n] [NAMESPACE ns]: give back"),
     known(
         "TG.SET",
@@ -42,7 +42,7 @@ pub(super) const ALL: &[Known] = &[
         "TG.EACH",
         -5,
         0,
-        "TG.EACH items limit key cost [limit key cost ...] [NAMESPACE ns]: each for itself",
+        "TG.EACH items limit key cost [limit key cost ...] [NAMESPACE ns]: each on its own",
     ),
     known("AUTH", -2, 0, "AUTH [user] secret"),
     known(

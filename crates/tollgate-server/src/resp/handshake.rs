@@ -156,7 +156,7 @@ fn client(session: &mut Session, command: Command<'_, '_>, reply: &mut Reply<'_>
         (b"INFO", 2) | (b"LIST", _) => reply.verbatim(&about(session)),
         (b"NO-EVICT" | b"NO-TOUCH", 3) if is(2, b"ON") || is(2, b"OFF") => reply.ok(),
         (b"TRACKING", _) if is(2, b"OFF") => reply.ok(),
-        (b"TRACKING", _) => reply.error("ERR", "nothing is kept that could be tracked"),
+        (b"TRACKING", _) => reply.error("ERR", "tracking is not supported"),
         (b"REPLY", 3) if is(2, b"ON") => reply.ok(),
         (other, _) => subcommand("CLIENT", other, reply),
     }

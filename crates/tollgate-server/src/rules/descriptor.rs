@@ -4,29 +4,30 @@ use super::{Pattern, Rule};
 
 /// One node of the tree of a domain.
 ///
-/// An entry of a request meets, among the nodes of its level with its key, the one of the same
-/// value; else the first pattern that matches, as they were written; else the one without a value.
+/// An entry of a request is compared with the nodes of its level that have its key: first the node
+/// with the same value, then the first pattern that matches, in the order of the file, then the
+/// node without a value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Descriptor {
     /// The key of an entry.
     pub key: String,
-    /// Its value; `None` for any, each with a counter of its own.
+    /// The value; `None` for any value, each with its own counter.
     pub value: Option<Pattern>,
-    /// What holds for descriptors that end here.
+    /// The rule for descriptors that end here.
     pub rule: Option<Rule>,
-    /// One counter for all values that the pattern matches.
+    /// All values that the pattern matches share one counter.
     pub shared: bool,
-    /// What may follow.
+    /// The nodes for the next entry.
     pub descriptors: Vec<Descriptor>,
 }
 
 impl Descriptor {
-    /// Of a key and a value, with nothing to say yet.
+    /// A node with a key and a value, without a rule.
     pub fn new(key: impl Into<String>, value: Option<Pattern>) -> Descriptor {
         Descriptor { key: key.into(), value, rule: None, shared: false, descriptors: Vec::new() }
     }
 
-    /// How many rules there are in it and below.
+    /// The number of rules in this node and below.
     #[must_use]
     pub fn rules(&self) -> usize {
         usize::from(self.rule.is_some())

@@ -26,13 +26,13 @@ pub struct RuleSet {
 }
 
 impl RuleSet {
-    /// How many rules there are, by name and in domains.
+    /// The number of rules, by name and in domains.
     #[must_use]
     pub fn len(&self) -> usize {
         self.limits.len() + self.domains.values().flatten().map(Descriptor::rules).sum::<usize>()
     }
 
-    /// Whether there are none.
+    /// Whether the set is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0

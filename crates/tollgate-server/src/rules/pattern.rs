@@ -1,4 +1,4 @@
-//! Which keys a part of a rule is for.
+//! Patterns of keys.
 
 use std::collections::HashMap;
 
@@ -15,12 +15,12 @@ use foldhash::fast::RandomState;
 pub struct Pattern(Box<str>);
 
 impl Pattern {
-    /// Of its text.
+    /// A pattern from its text.
     pub fn new(text: impl Into<Box<str>>) -> Pattern {
         Pattern(text.into())
     }
 
-    /// Whether it has no `*`.
+    /// Whether the pattern has no `*`.
     #[must_use]
     pub fn is_exact(&self) -> bool {
         !self.0.contains('*')
@@ -32,7 +32,7 @@ impl Pattern {
         &self.0
     }
 
-    /// Whether a key is one of those.
+    /// Whether the pattern matches a key.
     #[must_use]
     pub fn matches(&self, key: &[u8]) -> bool {
         let Some((first, rest)) = self.0.split_once('*') else { return self.0.as_bytes() == key };
@@ -87,19 +87,19 @@ impl<T> FromIterator<(Pattern, T)> for Patterns<T> {
 }
 
 impl<T> Patterns<T> {
-    /// Whether there are none.
+    /// Whether there are no patterns.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.exact.is_empty() && self.wild.is_empty()
     }
 
-    /// How many there are.
+    /// The number of patterns.
     #[must_use]
     pub fn len(&self) -> usize {
         self.exact.len() + self.wild.len()
     }
 
-    /// All of them: exact ones in the order of their texts, then those with `*` as they were
+    /// All patterns: exact ones in the order of their texts, then those with `*` as they were
     /// written.
     pub fn iter(&self) -> impl Iterator<Item = (String, &T)> {
         let text = |key: &[u8]| String::from_utf8_lossy(key).into_owned();
@@ -109,7 +109,7 @@ impl<T> Patterns<T> {
         exact.into_iter().chain(wild)
     }
 
-    /// The value of the first that matches.
+    /// The value of the first pattern that matches.
     #[must_use]
     pub fn find(&self, key: &[u8]) -> Option<&T> {
         if self.is_empty() {
@@ -120,7 +120,7 @@ impl<T> Patterns<T> {
         })
     }
 
-    /// All values, changed.
+    /// Converts all values.
     ///
     /// # Errors
     /// The first error of `f`.

@@ -7,53 +7,53 @@ use tollgate::{Limit, LimitBuilder, LimitError, Policy};
 
 use super::{EnvoyOptions, Patterns, SourceLocation};
 
-/// A limit with a name, and what operators want to be different for some keys.
+/// A named limit, and other treatment for some keys.
 ///
-/// Where a key has several parts, patterns are for the last one: for a descriptor that is the value
-/// of its last entry.
+/// If a key has several parts, patterns are compared with the last one. For a descriptor that is
+/// the value of its last entry.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rule {
-    /// In metrics and headers, and in the identity of its counters: a quota can change and the
+    /// The name in metrics, headers and the identity of the counters: the quota can change and the
     /// counts stay.
     pub name: String,
-    /// What most keys get.
+    /// The treatment of keys that no pattern matches.
     pub treatment: Treatment,
-    /// What some keys get instead.
+    /// The treatment of keys that match a pattern.
     pub keys: Patterns<Treatment>,
-    /// Decides and counts, and never refuses.
+    /// A shadow rule decides and counts, but never denies.
     pub shadow: bool,
-    /// How many units one hit of cost 1 takes.
+    /// The units that a hit of cost 1 takes.
     pub cost: u64,
-    /// How many it takes for some keys instead.
+    /// The units for keys that match a pattern.
     pub costs: Patterns<u64>,
-    /// What to answer when the store does not, instead of what holds for all rules.
+    /// The answer without the store. Overrides the default of all rules.
     pub on_failure: Option<OnFailure>,
-    /// How long the store may take, instead of what holds for all rules.
+    /// The deadline of the store. Overrides the default of all rules.
     pub deadline: Option<Duration>,
-    /// What only rules of domains say.
+    /// Options that only rules of domains have.
     pub envoy: EnvoyOptions,
-    /// Where it is written.
+    /// The place of the rule in its file.
     pub location: SourceLocation,
 }
 
-/// What happens to a key.
+/// The treatment of a key.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Treatment {
-    /// It is limited.
+    /// The key is limited.
     Limited(Policy),
     /// Always allowed, never counted.
     Exempt,
-    /// Always refused, never counted.
+    /// Always denied, never counted.
     Blocked,
 }
 
 impl Rule {
-    /// A rule with nothing special.
+    /// A rule without options.
     pub fn new(name: impl Into<String>, policy: Policy) -> Rule {
         Rule::treating(name, Treatment::Limited(policy))
     }
 
-    /// The same for a treatment that may be no limit at all.
+    /// A rule with any treatment, also one without a limit.
     pub fn treating(name: impl Into<String>, treatment: Treatment) -> Rule {
         Rule {
             name: name.into(),
@@ -73,7 +73,7 @@ impl Rule {
     /// change and the counts stay.
     ///
     /// # Errors
-    /// When the name is too long, or two limits would count in one place.
+    /// When the name is too long, or two limits would share a counter.
     pub fn named(&self, policy: &Policy) -> Result<Policy, LimitError> {
         let limit = |limit: &Limit| match limit.name() {
             Some(_) => Ok(limit.clone()),

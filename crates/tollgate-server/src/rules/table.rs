@@ -1,32 +1,32 @@
-//! Rules as people want to see them: one to a line.
+//! Rules as rows of a table for people.
 
 use serde::Serialize;
 use tollgate::shared::OnFailure;
 
 use super::{Descriptor, Rule, RuleSet, Treatment};
 
-/// A rule in a few words.
+/// A rule as a row.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Row {
-    /// Its namespace; empty for the one without a name.
+    /// Its namespace; empty for the default namespace.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub namespace: String,
-    /// Its domain, if descriptors lead to it.
+    /// Its domain, if it belongs to one.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub domain: String,
-    /// The way to it, if descriptors lead to it.
+    /// The path of its descriptor, if it belongs to a domain.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub descriptor: String,
     /// Its name.
     pub name: String,
     /// Its limit as text, or `exempt`, or `blocked`.
     pub limit: String,
-    /// What else it says.
+    /// Its options as words.
     pub options: Vec<String>,
 }
 
 impl RuleSet {
-    /// All rules, one after the other.
+    /// All rules as rows.
     #[must_use]
     pub fn rows(&self) -> Vec<Row> {
         let mut rows = Vec::new();

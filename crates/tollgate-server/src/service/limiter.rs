@@ -119,7 +119,7 @@ fn of_store(decision: Decision) -> Result<Decision, Error> {
         matches!(outcome.source(), Source::FailOpen | Source::FailClosed | Source::Fallback)
     };
     if decision.outcomes().iter().any(is_made_up) {
-        return Err(Error::unavailable("nobody else knows how much is in use"));
+        return Err(Error::unavailable("only the store knows the units in use"));
     }
     Ok(decision)
 }

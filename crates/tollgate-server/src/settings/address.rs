@@ -1,11 +1,11 @@
-//! Where a port listens, as people write it.
+//! The text form of the address of a port.
 
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::str::FromStr;
 
-/// An address to listen on, or `off`. A port alone is one of this machine, which nobody else can
-/// reach.
+/// An address to listen on, or `off`. A port alone listens on the loopback address, which no other
+/// machine can reach.
 ///
 /// ```
 /// use tollgate_server::settings::Address;
@@ -18,7 +18,7 @@ use std::str::FromStr;
 pub struct Address(Option<SocketAddr>);
 
 impl Address {
-    /// Where to listen; `None` for nowhere.
+    /// The address; `None` for `off`.
     #[must_use]
     pub fn socket(self) -> Option<SocketAddr> {
         self.0

@@ -1,17 +1,17 @@
-//! Who may ask.
+//! Tokens of clients.
 
 use serde::Deserialize;
 
 use crate::auth::Tokens;
 
-/// Tokens, by the name of their owner: only their hashes, as `tollgate token` makes them.
+/// Tokens by the name of their owner. Only hashes are stored, as `tollgate token` prints them.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields, default)]
 pub struct AuthSettings {
-    /// Of who may ask: on HTTP, gRPC and RESP.
+    /// Tokens for the HTTP, gRPC and RESP ports.
     pub tokens: Tokens,
-    /// Of who may see metrics and busiest keys.
+    /// Tokens for the admin port.
     pub admin_tokens: Tokens,
-    /// Ports that other machines can reach may be open to everybody.
+    /// Lets ports that other machines can reach admit clients without a token.
     pub allow_anonymous: bool,
 }

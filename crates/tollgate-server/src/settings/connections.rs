@@ -1,4 +1,4 @@
-//! How many connections, and for how long.
+//! Bounds on connections and their timeouts.
 
 use std::time::Duration;
 
@@ -11,27 +11,29 @@ use crate::net::Most;
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields, default)]
 pub struct ConnectionSettings {
-    /// The most on HTTP, gRPC and RESP together.
+    /// The most connections on HTTP, gRPC and RESP together.
     pub max: usize,
-    /// The most on each of them.
+    /// The most connections on each of these ports.
     pub max_per_port: Option<usize>,
-    /// The most from one address.
+    /// The most connections from one address.
     pub max_per_peer: Option<usize>,
-    /// The most on the admin port, which has room of its own: health is seen when the rest is full.
+    /// The most connections on the admin port. They are counted apart, so that health checks pass
+    /// when the other ports are full.
     pub max_admin: usize,
-    /// A connection on which nothing arrives for so long is ended.
+    /// A connection is closed when nothing has arrived for this long.
     #[serde(with = "span::optional")]
     pub idle_timeout: Option<Duration>,
-    /// How long a client may take for its part of the greeting of TLS.
+    /// The time a client has for the TLS handshake.
     #[serde(with = "span")]
     pub handshake_timeout: Duration,
-    /// How long a request may take to arrive, from its first byte or the end of the one before.
+    /// The time a request has to arrive, from its first byte or from the end of the previous
+    /// request.
     #[serde(with = "span")]
     pub request_timeout: Duration,
-    /// How long connections may go on when the server is told to stop.
+    /// The time that open connections have to end after the server was told to stop.
     #[serde(with = "span")]
     pub grace: Duration,
-    /// How long the server says that it is not ready before it stops, so that load balancers
+    /// How long the server reports that it is not ready before it stops, so that load balancers
     /// notice.
     #[serde(with = "span")]
     pub drain_delay: Duration,
@@ -54,13 +56,13 @@ impl Default for ConnectionSettings {
 }
 
 impl ConnectionSettings {
-    /// For the ports that answer questions.
+    /// The bounds of the HTTP, gRPC and RESP ports.
     #[must_use]
     pub fn most(&self) -> Most {
         Most { all: self.max, port: self.max_per_port, peer: self.max_per_peer }
     }
 
-    /// For the admin port.
+    /// The bounds of the admin port.
     #[must_use]
     pub fn most_admin(&self) -> Most {
         Most { all: self.max_admin, port: None, peer: None }

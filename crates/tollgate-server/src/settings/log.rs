@@ -1,4 +1,4 @@
-//! The log and traces.
+//! Settings of the log and of traces.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,18 +7,17 @@ use clap::ValueEnum;
 use serde::Deserialize;
 use tracing_subscriber::EnvFilter;
 
-/// What is in the log.
+/// Settings of the log.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields, default)]
 pub struct LogSettings {
-    /// Which lines are written.
+    /// The levels that are written.
     pub level: LogLevel,
-    /// How a line looks.
+    /// The format of a line.
     pub format: LogFormat,
 }
 
-/// Which lines are written: `off`, `error`, `warn`, `info`, `debug` or `trace`, and other levels
-/// for parts of the program.
+/// A level (`off`, `error`, `warn`, `info`, `debug` or `trace`), and other levels for modules.
 ///
 /// ```
 /// use tollgate_server::settings::LogLevel;
@@ -32,10 +31,10 @@ pub struct LogLevel(String);
 impl LogLevel {
     const KNOWN: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
-    /// The filter. Parts that name no level of their own are written at `info`.
+    /// The filter. Modules without a level are written at `info`.
     #[must_use]
     pub fn filter(&self) -> EnvFilter {
-        // The last directive for the same part holds.
+        // The last directive for a module has priority.
         EnvFilter::new(format!("info,{}", self.0))
     }
 }
@@ -43,8 +42,8 @@ impl LogLevel {
 impl FromStr for LogLevel {
     type Err = String;
 
-    /// Stricter than `EnvFilter`, which takes a word that is no level for the name of a part and
-    /// then writes nothing else.
+    /// Stricter than `EnvFilter`, which takes a misspelled level for the name of a module and then
+    /// writes nothing else.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let is_level =
             |level: &str| LogLevel::KNOWN.iter().any(|known| known.eq_ignore_ascii_case(level));
@@ -82,27 +81,27 @@ impl fmt::Display for LogLevel {
     }
 }
 
-/// How a line of the log looks.
+/// The format of a log line.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum LogFormat {
     /// For people.
     #[default]
     Text,
-    /// For programs: an object a line.
+    /// JSON, one object per line.
     Json,
 }
 
-/// Where traces go.
+/// Settings of traces.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields, default)]
 pub struct TraceSettings {
-    /// A collector that takes OTLP over HTTP; without one there are no traces.
+    /// The URL of a collector that accepts OTLP over HTTP; without one there are no traces.
     pub endpoint: Option<String>,
-    /// How many of those requests are traced that are not part of a trace: 1.0 is all, 0.01 one of
-    /// a hundred.
+    /// The share of requests that are traced if they do not belong to a trace already: 1.0 is all,
+    /// 0.01 one of a hundred.
     pub sample: f64,
-    /// What this server is called in traces.
+    /// The service name of this server in traces.
     pub service: String,
 }
 

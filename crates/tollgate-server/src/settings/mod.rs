@@ -1,4 +1,4 @@
-//! How the server is set up, whoever says so: the file, the environment or the command line.
+//! The settings of the server, from the file, the environment and the command line.
 
 mod address;
 mod auth;
@@ -26,25 +26,25 @@ use crate::observe::Protocol;
 /// Everything that is not a rule.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
-    /// Where each protocol is spoken; `None`: nowhere.
+    /// The address of the HTTP port; `None` if it is off.
     pub http: Option<SocketAddr>,
-    /// Envoy's rate limit service.
+    /// The address of Envoy's rate limit service; `None` if it is off.
     pub grpc: Option<SocketAddr>,
-    /// Redis' protocol.
+    /// The address of the RESP port; `None` if it is off.
     pub resp: Option<SocketAddr>,
-    /// Metrics, health, busiest keys.
+    /// The address of the admin port; `None` if it is off.
     pub admin: Option<SocketAddr>,
-    /// How many threads answer.
+    /// The number of worker threads.
     pub threads: Threads,
-    /// How Envoy is answered.
+    /// Options of the gRPC port.
     pub envoy: grpc::Options,
-    /// Where the counts are.
+    /// The store.
     pub store: StoreSettings,
     /// Certificates.
     pub tls: TlsSettings,
-    /// Who may ask.
+    /// Tokens.
     pub auth: AuthSettings,
-    /// How many connections, and for how long.
+    /// Bounds on connections.
     pub connections: ConnectionSettings,
     /// The log.
     pub log: LogSettings,
@@ -52,32 +52,32 @@ pub struct Settings {
     pub traces: TraceSettings,
 }
 
-/// Where the counts are and what holds when they cannot be reached.
+/// The store, and the answers while it is not available.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoreSettings {
-    /// See `tollgate-stores`.
+    /// The URL: see `tollgate-stores`.
     pub url: String,
-    /// How keys begin, on a store that others use too.
+    /// The prefix of all keys, for a store that other programs use too.
     pub prefix: Option<String>,
-    /// How long the store may take.
+    /// The deadline of a call.
     pub deadline: Option<Duration>,
-    /// How many failures in a row open the breaker.
+    /// The number of failures in a row that opens the breaker.
     pub breaker_failures: Option<u32>,
-    /// How long the breaker stays open before the store is asked again.
+    /// How long the breaker first stays open.
     pub breaker_pause: Option<Duration>,
-    /// How long at most, when the store still does not answer.
+    /// How long the breaker stays open at most.
     pub breaker_longest_pause: Option<Duration>,
-    /// How many denials are remembered.
+    /// The most denials that are remembered.
     pub remember_denials: Option<usize>,
-    /// For how long at most.
+    /// How long a denial is remembered at most.
     pub denials_for: Option<Duration>,
-    /// Whether the store is charged, when it answers again, for what was admitted without it.
+    /// Whether units that were admitted while the store was away are charged to it later.
     pub charge_local: Option<bool>,
-    /// How many keys a store in process holds.
+    /// The most keys of an in-process store.
     pub max_keys: Option<usize>,
-    /// How many limits a store in process holds.
+    /// The most limits of an in-process store.
     pub max_limits: Option<usize>,
-    /// What to answer when the store does not.
+    /// The answer without the store, for rules that have no answer of their own.
     pub on_failure: OnFailure,
 }
 
@@ -102,7 +102,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Where a protocol is spoken; `None`: nowhere.
+    /// The address of a port; `None` if it is off.
     #[must_use]
     pub fn address(&self, protocol: Protocol) -> Option<SocketAddr> {
         match protocol {
@@ -115,10 +115,10 @@ impl Settings {
 }
 
 impl Settings {
-    /// What of other settings a running server cannot take on.
+    /// Names the settings that differ and need a restart.
     #[must_use]
     pub fn fixed_differences(&self, other: &Settings) -> Vec<&'static str> {
-        // What to answer when the store does not answer belongs to the rules.
+        // `on_failure` belongs to the rules, which are replaced without a restart.
         let store = |settings: &Settings| StoreSettings {
             on_failure: OnFailure::default(),
             ..settings.store.clone()

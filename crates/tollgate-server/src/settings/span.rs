@@ -1,11 +1,11 @@
-//! Spans of time as limits have them: `500ms`, `10s`, `2 hours`.
+//! Durations in the text form of limits: `500ms`, `10s`, `2 hours`.
 
 use std::time::Duration;
 
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 
-/// Reads a span.
+/// Parses a duration.
 ///
 /// ```
 /// use std::time::Duration;
@@ -16,7 +16,7 @@ use serde::{Deserialize, Deserializer};
 /// ```
 ///
 /// # Errors
-/// When it is none.
+/// When the text is not a duration.
 pub fn parse(text: &str) -> Result<Duration, String> {
     tollgate::text::span(text).map_err(|error| format!("{text:?} is no span: {error}"))
 }

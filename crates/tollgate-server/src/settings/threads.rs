@@ -1,9 +1,9 @@
-//! How many threads answer.
+//! The number of worker threads.
 
 use std::num::NonZeroUsize;
 use std::str::FromStr;
 
-/// How many threads answer, from 1 to 1024.
+/// The number of worker threads, from 1 to 1024.
 ///
 /// ```
 /// use tollgate_server::settings::Threads;
@@ -17,21 +17,21 @@ pub struct Threads(usize);
 impl Threads {
     const MOST: usize = 1024;
 
-    /// How many.
+    /// The number.
     #[must_use]
     pub fn count(self) -> usize {
         self.0
     }
 
-    /// One for each core but one: that is left to the network and to who asks, who is often on the
-    /// same machine. A thread that shares a core with them makes both wait.
+    /// One thread per core but one. The last core is left to the network and to clients, which
+    /// often run on the same machine. A thread that shares a core with them makes both wait.
     #[must_use]
     pub fn on(cores: usize) -> Threads {
         Threads(cores.saturating_sub(1).clamp(1, Threads::MOST))
     }
 }
 
-/// As many as this machine is best used with.
+/// The best number for this machine.
 impl Default for Threads {
     fn default() -> Self {
         Threads::on(std::thread::available_parallelism().map_or(1, NonZeroUsize::get))

@@ -1,4 +1,4 @@
-//! Certificates of ports.
+//! Certificates of the ports.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use serde::Deserialize;
 use crate::net::TlsFiles;
 use crate::observe::Protocol;
 
-/// Certificates, for all ports and for single ones. Files in PEM form.
+/// Certificates for all ports and for single ports, as PEM files.
 ///
 /// ```
 /// use tollgate_server::observe::Protocol;
@@ -26,38 +26,38 @@ use crate::observe::Protocol;
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields, default)]
 pub struct TlsSettings {
-    /// The certificate and those between it and an authority.
+    /// The certificate and its intermediate certificates.
     pub certificate: Option<PathBuf>,
-    /// Its key.
+    /// The private key.
     pub key: Option<PathBuf>,
-    /// Authorities of clients: with these a client must show a certificate.
+    /// Certificate authorities of clients. If set, a client must present a certificate.
     pub client_ca: Option<PathBuf>,
-    /// What is different for HTTP.
+    /// Settings of the HTTP port.
     pub http: PortTlsSettings,
-    /// For gRPC.
+    /// Settings of the gRPC port.
     pub grpc: PortTlsSettings,
-    /// For RESP.
+    /// Settings of the RESP port.
     pub resp: PortTlsSettings,
-    /// For the admin port.
+    /// Settings of the admin port.
     pub admin: PortTlsSettings,
 }
 
-/// What is different for one port.
+/// Settings of one port that override those of all ports.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields, default)]
 pub struct PortTlsSettings {
-    /// In the clear, whatever holds for the others.
+    /// Turns TLS off for this port.
     pub off: bool,
     /// Another certificate.
     pub certificate: Option<PathBuf>,
-    /// Its key.
+    /// Its private key.
     pub key: Option<PathBuf>,
-    /// Other authorities of clients.
+    /// Other certificate authorities of clients.
     pub client_ca: Option<PathBuf>,
 }
 
 impl TlsSettings {
-    /// The files of a port; `None` if it is in the clear.
+    /// The files of a port; `None` if it has no TLS.
     ///
     /// # Errors
     /// When something is missing.
@@ -81,8 +81,7 @@ impl TlsSettings {
         }
     }
 
-    /// The certificate of a port, whether or not its key is here too: that may be a flag or in the
-    /// environment.
+    /// The certificate of a port. Its key may be given elsewhere, by a flag or the environment.
     pub(crate) fn certificate(&self, protocol: Protocol) -> Option<&Path> {
         let port = self.port(protocol);
         self.pair(port).0.as_deref().filter(|_| !port.off)
@@ -97,7 +96,7 @@ impl TlsSettings {
         }
     }
 
-    /// A certificate and its key come from the same place.
+    /// The certificate and the key are taken from the same level.
     fn pair<'a>(&'a self, port: &'a PortTlsSettings) -> (&'a Option<PathBuf>, &'a Option<PathBuf>) {
         match (&port.certificate, &port.key) {
             (None, None) => (&self.certificate, &self.key),

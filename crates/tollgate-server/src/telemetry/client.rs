@@ -1,4 +1,4 @@
-//! How traces are sent: the client that is here for other reasons, in place of one more.
+//! Sends traces with hyper, which the server uses anyway, instead of one more HTTP client.
 
 use std::time::Duration;
 
@@ -11,13 +11,13 @@ use hyper_util::rt::TokioExecutor;
 use opentelemetry_http::{HttpClient, HttpError};
 use tokio::runtime::Handle;
 
-/// The longest answer of a collector that is read, in bytes.
+/// The most bytes of a collector's answer that are read.
 const MAX_ANSWER: usize = 64 * 1024;
 
 /// How long a collector may take.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Sends on the runtime of the server; the thread that gathers spans waits.
+/// Sends on the runtime of the server, while the exporter's thread waits.
 #[derive(Clone, Debug)]
 pub(super) struct Sender {
     runtime: Handle,
@@ -40,7 +40,7 @@ impl HttpClient for Sender {
             let body = Limited::new(body, MAX_ANSWER).collect().await?.to_bytes();
             Ok::<_, HttpError>(Response::from_parts(head, body))
         };
-        // The timer too belongs to the runtime: this thread is none of it.
+        // The timer belongs to the runtime too, and this thread is not part of the runtime.
         self.runtime.spawn(async move { tokio::time::timeout(TIMEOUT, sent).await }).await??
     }
 }

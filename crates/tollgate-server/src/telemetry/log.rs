@@ -1,4 +1,4 @@
-//! The log, to standard error.
+//! The log on standard error.
 
 use std::io::IsTerminal;
 
@@ -7,21 +7,21 @@ use crate::observe::RuleStats;
 use crate::service::Verdict;
 use crate::settings::{LogFormat, LogSettings};
 
-/// Begins to write the log.
+/// Starts the log.
 pub fn start(settings: &LogSettings) {
     let LogSettings { level, format } = settings;
     let log = tracing_subscriber::fmt()
         .with_env_filter(level.filter())
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal());
-    // Somebody else writes one already: in tests, then that one is as good.
+    // In tests another one may already be set, which serves as well.
     let _ = match format {
         LogFormat::Text => log.try_init(),
         LogFormat::Json => log.json().flatten_event(true).try_init(),
     };
 }
 
-/// Somebody was denied: by which rule, not who. One line a second at most.
+/// Logs a denial with its rule, never with the key. At most one line a second.
 pub(crate) fn denied(rule: &RuleStats, verdict: Verdict) {
     static SELDOM: Seldom = Seldom::new();
     if !tracing::enabled!(tracing::Level::DEBUG) {

@@ -1,4 +1,4 @@
-//! What operators read: the log, and traces. Never a key, never a token.
+//! Log and traces. They never contain a key or a token.
 
 mod client;
 mod log;

@@ -1,14 +1,14 @@
-//! Lines that could come by the thousand.
+//! Limits log lines that could come by the thousand.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// How long one line stands for all like it.
+/// The least time between two lines.
 const APART: Duration = Duration::from_secs(1);
 
-/// Lets one line into the log a second, so that nobody fills a disk by connecting.
+/// Lets one line per second into the log, so that clients cannot fill a disk.
 ///
 /// ```
 /// use tollgate_server::telemetry::Seldom;
@@ -20,13 +20,13 @@ const APART: Duration = Duration::from_secs(1);
 pub struct Seldom(Mutex<(Option<Instant>, u64)>);
 
 impl Seldom {
-    /// None was written yet.
+    /// A value that has let no line pass yet.
     #[must_use]
     pub const fn new() -> Seldom {
         Seldom(Mutex::new((None, 0)))
     }
 
-    /// Whether a line may be written; if so, how many were not since the last.
+    /// `None` if the line must be dropped, else the number of lines dropped since the last one.
     pub fn may(&self) -> Option<u64> {
         self.may_at(Instant::now())
     }

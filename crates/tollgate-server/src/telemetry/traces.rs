@@ -19,25 +19,25 @@ use tokio::runtime::Handle;
 use super::client::Sender;
 use crate::settings::TraceSettings;
 
-/// How long the last spans may take to go out when the server ends.
+/// How long the last spans may take when the server ends.
 const FLUSH: Duration = Duration::from_secs(5);
 
-/// Where requests leave traces.
+/// Creates spans and sends them.
 #[derive(Clone, Debug)]
 pub struct Tracer {
     provider: SdkTracerProvider,
     tracer: SdkTracer,
 }
 
-/// One request; it ends when it is dropped.
+/// The span of one request. It ends when it is dropped.
 #[derive(Debug)]
 pub struct Span(opentelemetry_sdk::trace::Span);
 
 impl Tracer {
-    /// To the collector that is set, on this runtime; `None` if there is none.
+    /// Sends to the collector of the settings on this runtime; `None` if no collector is set.
     ///
     /// # Errors
-    /// When its address is none that can be used.
+    /// When the URL of the collector is not valid.
     pub fn start(settings: &TraceSettings, runtime: Handle) -> Result<Option<Tracer>, String> {
         let Some(endpoint) = &settings.endpoint else { return Ok(None) };
         if !endpoint.starts_with("http://") {
@@ -68,8 +68,7 @@ impl Tracer {
         Ok(Some(Tracer { provider, tracer }))
     }
 
-    /// A request with these headers begins; if they name a trace (`traceparent`), it is part of
-    /// that.
+    /// A span for a request. It joins the trace that the headers name (`traceparent`).
     #[must_use]
     pub fn request(&self, name: impl Into<Cow<'static, str>>, headers: &HeaderMap) -> Span {
         let parent = TraceContextPropagator::new().extract(&HeaderExtractor(headers));
@@ -77,14 +76,14 @@ impl Tracer {
         Span(self.tracer.build_with_context(builder, &parent))
     }
 
-    /// A command begins that is part of no trace.
+    /// A span for a command, which belongs to no trace.
     #[must_use]
     pub fn command(&self, name: &'static str) -> Span {
         let builder = SpanBuilder::from_name(name).with_kind(SpanKind::Server);
         Span(self.tracer.build_with_context(builder, &Context::new()))
     }
 
-    /// Sends what is left. Waits for it: not for a thread of the runtime.
+    /// Sends the remaining spans and waits. Must not be called on a thread of the runtime.
     pub fn finish(&self) {
         if let Err(error) = self.provider.shutdown_with_timeout(FLUSH) {
             tracing::warn!(%error, "the last traces could not be sent");
@@ -93,12 +92,12 @@ impl Tracer {
 }
 
 impl Span {
-    /// Notes something about it; never a key, never a token.
+    /// Adds an attribute; never a key, never a token.
     pub fn note(&mut self, name: &'static str, value: impl Into<opentelemetry::Value>) {
         self.0.set_attribute(KeyValue::new(name, value));
     }
 
-    /// It went wrong, on our side.
+    /// Marks the span as failed because of the server.
     pub fn failed(&mut self, what: impl Into<Cow<'static, str>>) {
         self.0.set_status(Status::error(what));
     }

@@ -23,14 +23,14 @@ use crate::cli::output::with_causes;
 #[derive(Debug)]
 pub(super) struct Client {
     requests: SendRequest<Full<Bytes>>,
-    /// As the user wrote it, for errors.
+    /// The URL as the user wrote it, for errors.
     url: String,
     host: String,
     token: Option<String>,
 }
 
 impl Client {
-    /// To `http://host:port` or `https://host:port`.
+    /// Connects to `http://host:port` or `https://host:port`.
     pub(super) async fn connect(to: &To) -> Result<Client, Box<dyn Error>> {
         let url = &to.server[..];
         let wrong = |why: &str| {
@@ -62,7 +62,7 @@ impl Client {
         Ok(Client { requests, url, host: format!("{host}:{port}"), token })
     }
 
-    /// Sends a request and reads the whole answer.
+    /// Sends a request and reads the whole response.
     pub(super) async fn post(
         &mut self,
         path: &str,
@@ -92,7 +92,7 @@ where
     Ok(requests)
 }
 
-/// What an error of HTTP most likely means: another protocol is spoken there, or TLS.
+/// The most likely meaning of an HTTP error: the port has another protocol, or TLS.
 fn no_answer(url: &str, error: &hyper::Error) -> String {
     if error.is_parse() {
         return format!(
@@ -118,7 +118,7 @@ fn no_tls(url: &str, error: &std::io::Error) -> String {
     format!("server {url:?}: {error}")
 }
 
-/// Which servers to trust, and what to show them.
+/// The TLS settings: which servers to trust, and the client certificate.
 fn tls(to: &To) -> Result<ClientConfig, Box<dyn Error>> {
     let config = trusting(to.ca.as_deref())?;
     let (Some(cert), Some(key)) = (&to.cert, &to.client_key) else {

@@ -1,4 +1,4 @@
-//! `tollgate hit` and its like: one question, to a server or straight to a store.
+//! `tollgate hit` and similar commands: one question to a server or directly to a store.
 
 mod client;
 mod report;
@@ -18,7 +18,7 @@ use crate::settings::span;
 use client::Client;
 use report::Report;
 
-/// What can be asked of a key.
+/// The operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Asked {
     Hit,
@@ -31,7 +31,7 @@ pub(super) enum Asked {
 }
 
 impl Asked {
-    /// The path of the HTTP port.
+    /// The path on the HTTP port.
     fn path(self) -> &'static str {
         match self {
             Asked::Hit => "/v1/hit",
@@ -50,7 +50,7 @@ pub(super) struct Ask {
     /// The name of a rule of the server, or a limit as text: 10/second, "100/minute burst=20"
     limit: String,
 
-    /// Whose; several make a key of several parts
+    /// The key; several make one key of several parts
     #[arg(required = true)]
     key: Vec<String>,
 
@@ -58,19 +58,19 @@ pub(super) struct Ask {
     #[arg(long, short)]
     cost: Option<u64>,
 
-    /// Where the rule or the counter is
+    /// The namespace of the rule or the counter
     #[arg(long, default_value = "")]
     namespace: String,
 
     #[command(flatten)]
     to: To,
 
-    /// JSON instead of a line for people
+    /// Print JSON instead of a line for people
     #[arg(long)]
     json: bool,
 }
 
-/// Whom to ask.
+/// The server or store that is asked.
 #[derive(Args, Debug)]
 pub(super) struct To {
     /// The server's HTTP port
@@ -82,28 +82,27 @@ pub(super) struct To {
     )]
     server: String,
 
-    /// The token that the server wants
+    /// The token for the server
     #[arg(long, value_name = "TOKEN", env = "TOLLGATE_TOKEN", hide_env_values = true)]
     token: Option<String>,
 
-    /// A file with the certificate that the server's is to be checked by, instead of those the
-    /// system trusts
+    /// A file with the CA certificates to trust for the server, PEM, instead of those of the system
     #[arg(long, value_name = "FILE", env = "TOLLGATE_CA")]
     ca: Option<PathBuf>,
 
-    /// A file with a certificate that is shown to the server, PEM; with --key
+    /// A file with a client certificate, PEM; needs --key
     #[arg(long, value_name = "FILE", env = "TOLLGATE_CERT", requires = "client_key")]
     cert: Option<PathBuf>,
 
-    /// The key of that certificate, PEM
+    /// The private key of the client certificate, PEM
     #[arg(long = "key", value_name = "FILE", env = "TOLLGATE_KEY", requires = "cert")]
     client_key: Option<PathBuf>,
 
-    /// How long the answer may take: 500ms, 10s
+    /// The longest time to wait for the answer: 500ms, 10s
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = span::parse)]
     timeout: Duration,
 
-    /// A store to ask instead, without a server; then the limit is text
+    /// Ask this store directly, without a server; the limit must be text
     #[arg(long, value_name = "URL", hide_env_values = true)]
     store: Option<String>,
 }
@@ -113,7 +112,7 @@ impl Ask {
         self.cost.unwrap_or(1)
     }
 
-    /// Asks. The exit code says what came out: 0 allowed, 1 denied.
+    /// Asks, and returns the exit code: 0 allowed, 1 denied.
     pub(super) fn run(&self, asked: Asked) -> Result<ExitCode, Box<dyn Error>> {
         if asked == Asked::Set && self.cost.is_none() {
             return Err("set: --cost is missing: how many units are in use from now on".into());

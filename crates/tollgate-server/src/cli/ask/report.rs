@@ -1,10 +1,10 @@
-//! What came out, for people.
+//! Prints an answer for people.
 
 use std::fmt;
 
 use serde_json::Value;
 
-/// An answer of the HTTP port, or one of that shape.
+/// An answer of the HTTP port, or JSON of the same form.
 #[derive(Debug)]
 pub(super) struct Report(pub(super) Value);
 

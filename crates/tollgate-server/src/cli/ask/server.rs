@@ -1,4 +1,4 @@
-//! A question to a server.
+//! Asks a server.
 
 use std::error::Error;
 

@@ -1,4 +1,4 @@
-//! A question to a store, without a server between.
+//! Asks a store directly, without a server.
 
 use std::error::Error;
 

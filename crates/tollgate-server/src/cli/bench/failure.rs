@@ -10,14 +10,14 @@ const LONGEST: usize = 200;
 /// Why a request failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Failure {
-    /// What failures are counted by: `HTTP 401`, `connection refused`.
+    /// Failures are counted by kind: `HTTP 401`, `connection refused`.
     pub(super) kind: String,
     pub(super) text: String,
 }
 
 impl Failure {
     pub(super) fn new(kind: impl Into<String>, text: &str) -> Failure {
-        // The text may come from the server, and is shown on a terminal in one line.
+        // The text may come from the server and is printed on a terminal in one line.
         let plain = text.chars().map(|c| if c.is_control() { ' ' } else { c });
         Failure { kind: kind.into(), text: plain.take(LONGEST).collect() }
     }

@@ -24,7 +24,7 @@ use crate::grpc::proto::{
 };
 use crate::grpc::{SHOULD_RATE_LIMIT, call};
 
-/// What all requests of a load have in common.
+/// The part that all requests of a load have in common.
 #[derive(Debug)]
 pub(super) struct Question {
     uri: Uri,
@@ -36,8 +36,8 @@ pub(super) struct Question {
 }
 
 impl Question {
-    /// A limit that starts with a digit is sent with each request; any other is the key of a
-    /// descriptor, which the server has a rule for.
+    /// A limit that starts with a digit is sent with each request. Any other text is the key of a
+    /// descriptor for which the server has a rule.
     pub(super) fn new(bench: &Bench) -> Result<Question, String> {
         let is_text = bench.limit.trim_start().starts_with(|c: char| c.is_ascii_digit());
         let (name, limit) = match is_text {
@@ -133,7 +133,7 @@ fn limit_override(text: &str) -> Result<RateLimitOverride, String> {
     })
 }
 
-/// No rule was found: the server then shows no limit and nothing that remains.
+/// Whether no rule was found. The server then reports no limit and nothing remaining.
 fn is_unlimited(status: &DescriptorStatus) -> bool {
     status.code == i32::from(Code::Ok)
         && status.current_limit.is_none()
@@ -157,7 +157,7 @@ impl Connection {
     ) -> Result<Connection, Failure> {
         let opened = handshake(TokioExecutor::new(), TokioIo::new(socket)).await;
         let (requests, connection) = opened.map_err(|error| http_failure(&question, &error))?;
-        // Its errors are those of the requests.
+        // Errors of the connection appear as errors of its requests.
         tokio::spawn(connection);
         Ok(Connection { requests, question })
     }
@@ -166,7 +166,7 @@ impl Connection {
         self.requests.is_closed()
     }
 
-    /// Sends so many requests at once and reads their responses, in any order.
+    /// Sends this many requests together and reads their responses in any order.
     pub(super) async fn ask(
         &mut self,
         bench: &Bench,

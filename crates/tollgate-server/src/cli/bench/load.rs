@@ -1,4 +1,4 @@
-//! The load: connections that ask as fast as they are answered.
+//! The load: connections that send the next questions as soon as the last are answered.
 
 use std::error::Error;
 use std::io::{IsTerminal as _, Write as _};
@@ -17,13 +17,13 @@ use super::wire::Wire;
 use super::{Bench, Protocol, grpc, text};
 use crate::cli::output;
 
-/// How long after the end of the load responses are waited for.
+/// How long responses are awaited after the end of the load.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// How long a connection that failed waits before it connects again.
+/// How long a connection waits after a failure before it connects again.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// What all connections share.
+/// The state that all connections share.
 #[derive(Debug)]
 struct Load {
     bench: Bench,
@@ -77,7 +77,8 @@ async fn connect(bench: &Bench) -> Result<TcpStream, Failure> {
     socket.await.map_err(|error| Failure::io(address, &error))
 }
 
-/// Writes a line each second until the load is to end. On a terminal each replaces the one before.
+/// Prints a progress line each second until the load ends. On a terminal each line replaces the
+/// previous one.
 async fn progress(load: &Load, begin: Timestamp, span: Duration) {
     let terminal = std::io::stderr().is_terminal();
     let mut before = 0;
@@ -144,7 +145,8 @@ enum Connection {
 }
 
 impl Connection {
-    /// Whether the server ended it between requests, as servers of gRPC do politely.
+    /// Whether the server closed the connection between requests. gRPC servers do that without an
+    /// error.
     fn is_closed(&self) -> bool {
         matches!(self, Connection::Grpc(connection) if connection.is_closed())
     }
@@ -155,9 +157,9 @@ struct Worker {
     load: Arc<Load>,
     keys: Keys,
     tally: Tally,
-    /// Requests that were sent and have no response yet.
+    /// Requests without a response so far.
     waiting: u64,
-    /// Requests and errors that the progress has been told.
+    /// The counts of requests and errors that were added to the progress.
     published: (u64, u64),
 }
 
@@ -187,7 +189,7 @@ impl Worker {
         }
     }
 
-    /// Asks over one connection, until it ends or the load does.
+    /// Asks over one connection until it closes or the load ends.
     async fn use_connection(&mut self, socket: Option<TcpStream>) -> Result<(), Failure> {
         let load = Arc::clone(&self.load);
         let bench = &load.bench;
@@ -213,7 +215,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Counts all requests that wait as failed; one, if the connection failed before any was sent.
+    /// Counts all waiting requests as failed; one, if the connection failed before any was sent.
     fn fail(&mut self, failure: Failure) {
         self.tally.fail(failure, self.waiting.max(1));
         self.waiting = 0;
@@ -228,7 +230,7 @@ impl Worker {
     }
 }
 
-/// Random enough keys, by a linear congruence: the load must not wait for its dice.
+/// Keys from a linear congruential generator: random enough, and cheap.
 #[derive(Debug)]
 pub(super) struct Keys(u64);
 

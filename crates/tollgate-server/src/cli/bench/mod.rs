@@ -16,16 +16,16 @@ use clap::{Args, ValueEnum};
 
 #[derive(Args, Clone, Debug)]
 pub(super) struct Bench {
-    /// How to talk to the server; grpc is Envoy's rate limit service
+    /// The protocol; grpc is Envoy's rate limit service
     #[arg(long, value_enum, default_value_t = Protocol::Resp)]
     protocol: Protocol,
 
-    /// Where it listens [default: 127.0.0.1:6380 for resp, 127.0.0.1:8080 for http, 127.0.0.1:8081
-    /// for grpc]
+    /// The address of the server [default: 127.0.0.1:6380 for resp, 127.0.0.1:8080 for http,
+    /// 127.0.0.1:8081 for grpc]
     #[arg(long, value_name = "ADDR")]
     address: Option<SocketAddr>,
 
-    /// The token that the server wants
+    /// The token for the server
     #[arg(long, value_name = "TOKEN", env = "TOLLGATE_TOKEN", hide_env_values = true)]
     token: Option<String>,
 
@@ -34,15 +34,15 @@ pub(super) struct Bench {
     #[arg(long, default_value = "1000000/second")]
     limit: String,
 
-    /// The domain of the requests, for grpc
+    /// The domain of the requests; only for grpc
     #[arg(long, value_name = "NAME", default_value = "bench")]
     domain: String,
 
-    /// How many different keys, taken at random
+    /// The number of different keys, chosen at random
     #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..))]
     keys: u64,
 
-    /// Connections at once
+    /// The number of connections
     #[arg(long, short, default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..))]
     connections: u16,
 
@@ -50,15 +50,15 @@ pub(super) struct Bench {
     #[arg(long, short = 'P', default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1000))]
     pipeline: u16,
 
-    /// For how long, in seconds
+    /// The duration in seconds
     #[arg(long, short, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=3600))]
     seconds: u64,
 
-    /// JSON instead of a table
+    /// Print JSON instead of a table
     #[arg(long)]
     json: bool,
 
-    /// No progress on standard error
+    /// Print no progress on standard error
     #[arg(long, short)]
     quiet: bool,
 }
@@ -71,7 +71,7 @@ enum Protocol {
 }
 
 impl Bench {
-    /// Loads the server. It is an error if a request failed, or none was answered.
+    /// Runs the load. Returns an error if a request failed or none was answered.
     pub(super) fn run(&self) -> Result<ExitCode, Box<dyn Error>> {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
         let span = Duration::from_secs(self.seconds);
@@ -97,7 +97,7 @@ impl Bench {
         self.address.unwrap_or_else(|| ([127, 0, 0, 1], port).into())
     }
 
-    /// How many requests a connection sends before it waits for their responses.
+    /// The number of requests that a connection sends before it waits for their responses.
     fn depth(&self) -> u16 {
         if self.protocol == Protocol::Http { 1 } else { self.pipeline }
     }

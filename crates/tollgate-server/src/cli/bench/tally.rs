@@ -1,4 +1,4 @@
-//! What a load gave: counts, and how long answers took.
+//! The results of a load: counts and response times.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,23 +7,23 @@ use tollgate_replay::grouped;
 use super::failure::{Failure, Failures};
 use super::wire::Outcome;
 
-/// Sixteen steps to each power of two of a microsecond: 6 % at most between what is shown and what
-/// was.
+/// Sixteen buckets per power of two of a microsecond, so that a printed time is at most 6 % too
+/// high.
 const STEPS: u32 = 4;
 const BUCKETS: usize = 40 << STEPS;
 
-/// Counts of one connection, or of all.
+/// The counts of one connection, or of all.
 #[derive(Clone, Debug)]
 pub(super) struct Tally {
     allowed: u64,
     denied: u64,
     errors: u64,
-    /// Requests that got no response; they are among the errors.
+    /// Requests without a response; they are also counted as errors.
     unanswered: u64,
     failures: Failures,
     buckets: Vec<u64>,
     longest: u64,
-    /// How long the load went on.
+    /// The duration of the load.
     span: Duration,
 }
 
@@ -43,7 +43,7 @@ impl Default for Tally {
 }
 
 impl Tally {
-    /// Of a load that went on so long.
+    /// Empty counts for a load of this duration.
     pub(super) fn over(span: Duration) -> Tally {
         Tally { span, ..Tally::default() }
     }
@@ -61,7 +61,7 @@ impl Tally {
         self.longest = self.longest.max(micros);
     }
 
-    /// Counts requests that got no response.
+    /// Counts requests without a response.
     pub(super) fn fail(&mut self, failure: Failure, requests: u64) {
         self.errors += requests;
         self.unanswered += requests;
@@ -80,7 +80,7 @@ impl Tally {
         self.longest = self.longest.max(other.longest);
     }
 
-    /// All requests, answered or not.
+    /// The number of requests, answered or not.
     pub(super) fn requests(&self) -> u64 {
         self.allowed + self.denied + self.errors
     }
@@ -99,7 +99,7 @@ impl Tally {
         u64::try_from(per_second).unwrap_or(u64::MAX)
     }
 
-    /// The span in microseconds that so many of ten thousand answers did not exceed.
+    /// The time in microseconds that this many of ten thousand responses did not exceed.
     pub(super) fn quantile(&self, of_ten_thousand: u64) -> u64 {
         let rank = (self.answers() * of_ten_thousand).div_ceil(10_000);
         let mut below = 0;
@@ -124,7 +124,7 @@ impl Tally {
     }
 }
 
-/// Which bucket a span is in.
+/// The bucket of a response time.
 fn bucket(micros: u64) -> usize {
     let (step, most) = (1_u64 << STEPS, u64::from(STEPS));
     if micros < step {
@@ -134,7 +134,7 @@ fn bucket(micros: u64) -> usize {
     ((power + 1) * step + (micros >> power) - step) as usize
 }
 
-/// The longest span of a bucket.
+/// The longest response time in a bucket.
 fn highest(bucket: usize) -> u64 {
     let (bucket, step) = (bucket as u64, 1_u64 << STEPS);
     if bucket < step {
@@ -144,7 +144,7 @@ fn highest(bucket: usize) -> u64 {
     ((bucket % step + step + 1) << power) - 1
 }
 
-/// How wide the longest bar is.
+/// The width of the longest bar.
 const BAR: u64 = 40;
 
 impl fmt::Display for Tally {
@@ -172,7 +172,7 @@ impl fmt::Display for Tally {
             writeln!(f, "  {name:<6}{:>10}", spoken(self.quantile(of)))?;
         }
         writeln!(f, "  {:<6}{:>10}\n", "max", spoken(self.longest))?;
-        // One line for each power of two.
+        // One line per power of two.
         let powers: Vec<u64> =
             self.buckets.chunks(1 << STEPS).map(|chunk| chunk.iter().sum()).collect();
         let most = powers.iter().copied().max().unwrap_or(0).max(1);
@@ -187,7 +187,7 @@ impl fmt::Display for Tally {
     }
 }
 
-/// A span as people say it.
+/// A response time with its unit.
 pub(super) fn spoken(micros: u64) -> String {
     match micros {
         0..1_000 => format!("{micros} us"),

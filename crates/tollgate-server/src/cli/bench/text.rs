@@ -20,7 +20,7 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// Logs in, where the protocol does that once.
+    /// Connects, and logs in if the protocol does that once per connection.
     pub(super) async fn open(
         wire: Wire,
         bench: &Bench,
@@ -44,7 +44,7 @@ impl Connection {
         Ok(connection)
     }
 
-    /// Sends so many requests and reads their responses.
+    /// Sends this many requests and reads their responses.
     pub(super) async fn ask(
         &mut self,
         bench: &Bench,

@@ -1,18 +1,18 @@
-//! RESP and HTTP requests as bytes, and what the responses mean. By hand: the load must cost less
-//! than the server.
+//! Encodes RESP and HTTP requests and decodes the responses. Written by hand, because the load must
+//! cost less than the server.
 
 use std::io::Write as _;
 
 use super::failure::Failure;
 
-/// A protocol whose messages are written and read here.
+/// A protocol that this file encodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wire {
     Resp,
     Http,
 }
 
-/// What a response said.
+/// The result of a response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     Allowed,
@@ -20,7 +20,7 @@ pub(super) enum Outcome {
     Error(Failure),
 }
 
-/// An outcome and how many bytes the response has; `None` if it is not all there.
+/// The result and the length of a response in bytes; `None` if the response is not complete.
 type Answer = Option<(Outcome, usize)>;
 
 /// Appends one question.
@@ -46,16 +46,16 @@ pub(super) fn question(wire: Wire, limit: &str, token: Option<&str>, key: u64, o
     };
 }
 
-/// What logs in, on a connection that does that once.
+/// The login of a protocol that logs in once per connection.
 pub(super) fn greeting(wire: Wire, token: Option<&str>) -> Option<Vec<u8>> {
     let token = token.filter(|_| wire == Wire::Resp)?;
     Some(format!("*2\r\n$4\r\nAUTH\r\n${}\r\n{token}\r\n", token.len()).into_bytes())
 }
 
-/// The first answer in these bytes.
+/// Decodes the first response in these bytes.
 ///
 /// # Errors
-/// When they are of another protocol.
+/// When the bytes are not of this protocol.
 pub(super) fn answer(wire: Wire, bytes: &[u8]) -> Result<Answer, Failure> {
     match wire {
         Wire::Resp => match bytes.first() {

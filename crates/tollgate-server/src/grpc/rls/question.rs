@@ -67,7 +67,7 @@ fn check(options: &Options, request: &RateLimitRequest) -> Result<(), RequestErr
         return Err(RequestError::invalid("domain \"\": must not be empty"));
     }
     if count == 0 || count > most {
-        let text = format!("descriptors: {count}, and there must be from 1 to {most}");
+        let text = format!("descriptors: {count}; expected 1 to {most}");
         return Err(RequestError::invalid(text));
     }
     for (index, descriptor) in request.descriptors.iter().enumerate() {

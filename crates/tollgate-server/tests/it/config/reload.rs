@@ -69,7 +69,7 @@ fn a_limit_that_the_store_cannot_hold_is_refused_too() {
 fn hangup_reads_again() {
     let server = Server::told(&api(3));
     server.process.signal("HUP");
-    server.logged("told to read the configuration again");
+    server.logged("SIGHUP: the configuration is read again");
     server.put("tollgate.toml", &api(4));
     server.process.signal("HUP");
     server.eventually_has("api", 4);

@@ -164,7 +164,7 @@ async fn a_system_without_room_for_files_is_waited_for() {
     for _ in 0..100 {
         held.push(TcpStream::connect(server.resp).await.unwrap());
     }
-    eventually("it is in the log", || server.log().contains("a connection could not be taken"));
+    eventually("it is in the log", || server.log().contains("a connection could not be accepted"));
     assert!(server.process.ended().is_none());
     drop(held);
     server.answers(None, None).await;
