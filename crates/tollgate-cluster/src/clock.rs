@@ -1,12 +1,12 @@
-//! The clock by which allotments end: one that goes on while the machine is suspended.
+//! The clock by which allotments end. It also counts the time for which the machine is suspended.
 
 use tollgate::{Clock, Timestamp};
 
-/// Time since this machine was started, suspended or not. Only spans of it mean something.
+/// Time since this machine was started, suspended or not. Only differences are meaningful.
 ///
 /// On Linux it is `CLOCK_BOOTTIME`. Elsewhere it is [`SystemClock`](tollgate::SystemClock), which
-/// on some systems stands still during suspend: there an allotment may be spent after the machine
-/// has woken up, once.
+/// on some systems stands still during suspend. There an expired allotment may be spent once after
+/// the machine has resumed.
 ///
 /// ```
 /// use tollgate::Clock;

@@ -1,4 +1,4 @@
-//! A number that grows.
+//! A counter that only grows.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

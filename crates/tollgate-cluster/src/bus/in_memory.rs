@@ -24,7 +24,7 @@ use crate::replicated::{Actor, Outgoing};
 pub struct InMemory(Arc<Mutex<HashMap<Actor, Sender<Event>>>>);
 
 impl InMemory {
-    /// A bus without anybody on it.
+    /// A bus without members.
     ///
     /// See the example of [`InMemory`].
     #[must_use]
@@ -37,7 +37,7 @@ impl InMemory {
         members.retain(|_, events| !events.is_closed());
         for (actor, events) in &*members {
             if *actor != from && to.is_none_or(|to| to == *actor) {
-                // A full line loses messages, as any bus may.
+                // A full channel drops messages, as any bus may.
                 let _ = events.try_send(Event::Message(bytes.clone()));
             }
         }

@@ -1,8 +1,8 @@
-//! What carries messages between replicas.
+//! Buses, which carry messages between replicas.
 //!
-//! A [`Bus`] is an engine that exists: NATS (feature `nats`), Redis or Valkey pub/sub (feature
-//! `redis`), or nothing but this process ([`InMemory`]). It may lose, double and reorder messages;
-//! replicas mend that. It connects again by itself and says when it has.
+//! A [`Bus`] is an existing messaging system: NATS (feature `nats`), Redis or Valkey pub/sub
+//! (feature `redis`), or channels within this process ([`InMemory`]). It may lose, duplicate and
+//! reorder messages; replicas tolerate that. It reconnects by itself and reports when it has.
 
 mod in_memory;
 #[cfg(feature = "nats")]
@@ -22,16 +22,17 @@ use tokio::sync::mpsc;
 
 use crate::replicated::{Actor, Outgoing};
 
-/// So many messages may wait on either side of a line. What finds no place is lost, as on any bus.
+/// The most messages that wait in each direction of a line. Further messages are dropped, as on any
+/// bus.
 const WAITING: usize = 4096;
 
-/// How channels and subjects begin unless told otherwise: replicas of one prefix are one fleet.
+/// The default prefix of channels and subjects. Replicas with one prefix are one fleet.
 #[cfg(any(feature = "nats", feature = "redis"))]
 const PREFIX: &str = "tollgate";
 
 /// Carries messages to all replicas, or to one.
 ///
-/// A bus of your own spawns a task that empties [`Far::outgoing`] and fills [`Far::events`]:
+/// Your own bus spawns a task that empties [`Far::outgoing`] and fills [`Far::events`]:
 ///
 /// ```
 /// use tollgate_cluster::bus::{Bus, Event, Line};
@@ -52,7 +53,7 @@ const PREFIX: &str = "tollgate";
 /// }
 /// ```
 pub trait Bus: Send + 'static {
-    /// Joins under this name, for as long as the line is held. Called on a tokio runtime.
+    /// Joins under this name until the line is dropped. Called on a tokio runtime.
     fn join(self, actor: Actor) -> Line;
 }
 
@@ -61,9 +62,9 @@ pub trait Bus: Send + 'static {
 /// See the example of [`Bus`].
 #[derive(Debug)]
 pub struct Line {
-    /// What is put here is carried.
+    /// Messages to send.
     pub outgoing: mpsc::Sender<Outgoing>,
-    /// What others have sent, and how the connection fares.
+    /// Messages of others, and changes of the connection.
     pub events: mpsc::Receiver<Event>,
 }
 
@@ -72,23 +73,23 @@ pub struct Line {
 /// See the example of [`Bus`].
 #[derive(Debug)]
 pub struct Far {
-    /// What is to be carried; ends when the replica leaves.
+    /// Messages to send; ends when the replica leaves.
     pub outgoing: mpsc::Receiver<Outgoing>,
-    /// Where messages go that have arrived.
+    /// The channel for messages that have arrived.
     pub events: mpsc::Sender<Event>,
 }
 
-/// What happens on a bus.
+/// An event on a bus.
 ///
 /// See the example of [`Bus`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {
-    /// The bus can be used, for the first time or again: something may have been missed.
+    /// The bus is connected, for the first time or again. Messages may have been missed.
     Connected,
-    /// It cannot be used for the time being.
+    /// The bus is disconnected.
     Disconnected,
-    /// A message, perhaps one's own.
+    /// A message, possibly of this replica itself.
     Message(Vec<u8>),
 }
 

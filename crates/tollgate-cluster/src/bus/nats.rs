@@ -10,7 +10,7 @@ use tollgate::Error;
 use super::{Bus, Event, Far, Line, PREFIX};
 use crate::replicated::{Actor, Outgoing};
 
-/// A server that says nothing for two of these is left.
+/// The client pings at this interval. A server that is silent for two of them is given up.
 const PING: Duration = Duration::from_secs(1);
 
 /// How long the next attempt to connect waits.
@@ -18,7 +18,7 @@ fn pause(attempts: usize) -> Duration {
     Duration::from_millis(50 << attempts.min(5))
 }
 
-/// Messages over NATS. User and password stand in the URL (`nats://user:password@host:4222`),
+/// Messages over NATS. The URL contains user and password (`nats://user:password@host:4222`),
 /// `tls://` asks for TLS, and several servers of a cluster are separated by commas.
 ///
 /// ```
@@ -36,16 +36,16 @@ pub struct Nats {
 }
 
 impl Nats {
-    /// By URL.
+    /// A bus from its URL.
     ///
     /// # Errors
-    /// When it is none.
+    /// When the URL is not valid.
     ///
     /// See the example of [`Nats`].
     pub fn new(url: &str) -> Result<Nats, Error> {
         let server = |url: &str| {
             url.parse().map_err(|error| {
-                // The address may hold a password: it is not repeated.
+                // The URL may contain a password, so the error does not show it.
                 Error::request(format!("the url of a NATS server: {error}"))
             })
         };
@@ -53,7 +53,7 @@ impl Nats {
         Ok(Nats { servers, prefix: PREFIX.to_owned(), roots: None })
     }
 
-    /// How subjects begin, `tollgate` unless told otherwise: replicas of one prefix are one fleet.
+    /// The prefix of all subjects, by default `tollgate`. Replicas with one prefix are one fleet.
     ///
     /// ```
     /// # use tollgate_cluster::bus::Nats;
@@ -79,7 +79,7 @@ impl Nats {
         self
     }
 
-    /// Connects in the background, for as long as it takes. What becomes of it goes to `states`.
+    /// Connects in the background, for as long as it takes, and reports the state to `states`.
     async fn connect(&self, states: Sender<Event>) -> Result<Client, String> {
         let mut options = ConnectOptions::new()
             .retry_on_initial_connect()
@@ -89,7 +89,7 @@ impl Nats {
                 let states = states.clone();
                 async move {
                     let event = match event {
-                        // Messages were thrown away: what is missing must be found.
+                        // The client dropped messages, so replicas must compare their counts.
                         async_nats::Event::Connected | async_nats::Event::SlowConsumer(_) => {
                             Event::Connected
                         }
@@ -142,8 +142,8 @@ impl Nats {
                 event = message(&mut to_all) => event,
                 event = message(&mut to_me) => event,
                 outgoing = far.outgoing.recv() => match outgoing {
-                    // A client that is not connected keeps what it is given: it would come late and
-                    // all at once.
+                    // A client without a connection would queue the messages and send them all
+                    // late.
                     Some(Outgoing { to, bytes }) if connected => {
                         let subject = to.map_or_else(|| all.clone(), one);
                         let _ = client.publish(subject, bytes.into()).await;
@@ -151,7 +151,7 @@ impl Nats {
                     }
                     Some(_) => continue,
                     None => {
-                        // The last word was a goodbye.
+                        // The last message was a goodbye.
                         let _ = tokio::time::timeout(PING, client.flush()).await;
                         return;
                     }
@@ -167,7 +167,7 @@ impl Nats {
 async fn message(subscriber: &mut Subscriber) -> Event {
     match subscriber.next().await {
         Some(message) => Event::Message(message.payload.to_vec()),
-        // The client is gone, and so is who would wait here.
+        // The client is gone, and with it everybody who could wait here.
         None => std::future::pending().await,
     }
 }

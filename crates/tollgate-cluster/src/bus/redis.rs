@@ -11,20 +11,20 @@ use tollgate::Error;
 use super::{Bus, Event, Far, Line, PREFIX};
 use crate::replicated::{Actor, Outgoing};
 
-/// The server is asked so often whether it is there.
+/// The server is pinged at this interval.
 const PING: Duration = Duration::from_secs(1);
 
-/// A server that has not answered for so long is left.
+/// A server that has not answered for this long is given up.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The longest pause between attempts to connect.
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
-/// So many messages are sent at once.
+/// The most messages that are sent together.
 const BATCH: usize = 64;
 
-/// Messages over pub/sub of Redis or Valkey. The URL is that of the server,
-/// `redis://user:password@host:6379` or `rediss://` for TLS. Nothing is stored there.
+/// Messages over pub/sub of Redis or Valkey. The URL names the server:
+/// `redis://user:password@host:6379`, or `rediss://` for TLS. Nothing is stored there.
 ///
 /// ```
 /// # async fn example() -> Result<(), tollgate::Error> {
@@ -42,10 +42,10 @@ pub struct RedisPubSub {
 }
 
 impl RedisPubSub {
-    /// By URL.
+    /// A bus from its URL.
     ///
     /// # Errors
-    /// When it is none.
+    /// When the URL is not valid.
     ///
     /// See the example of [`RedisPubSub`].
     pub fn new(url: &str) -> Result<RedisPubSub, Error> {
@@ -55,7 +55,7 @@ impl RedisPubSub {
         Ok(RedisPubSub { info, prefix: PREFIX.to_owned(), roots: None })
     }
 
-    /// How channels begin, `tollgate` unless told otherwise: replicas of one prefix are one fleet.
+    /// The prefix of all channels, by default `tollgate`. Replicas with one prefix are one fleet.
     ///
     /// ```
     /// # use tollgate_cluster::bus::RedisPubSub;
@@ -83,7 +83,7 @@ impl RedisPubSub {
 
     fn client(&self) -> Result<Client, RedisError> {
         if rustls::crypto::CryptoProvider::get_default().is_none() {
-            // Somebody else may have been faster, which is as good.
+            // Another part of the program may have installed one already, which works as well.
             let _ = rustls::crypto::ring::default_provider().install_default();
         }
         match &self.roots {
@@ -144,8 +144,8 @@ impl RedisPubSub {
         Ok((sender, sink, stream))
     }
 
-    /// Carries messages until the line breaks, and says why; `None` when nobody is there any more
-    /// to carry for.
+    /// Carries messages until the connection breaks, and returns the reason; `None` when the
+    /// replica has left.
     async fn talk(
         &self,
         (mut sender, mut sink, mut stream): (MultiplexedConnection, PubSubSink, PubSubStream),
@@ -193,7 +193,7 @@ impl RedisPubSub {
     }
 }
 
-/// Lets go of what is to be carried while there is no way to; false when nobody is there any more.
+/// Drops outgoing messages while there is no connection; false when the replica has left.
 async fn throw_away(far: &mut Far, pause: Duration) -> bool {
     let over = sleep(pause);
     tokio::pin!(over);

@@ -5,7 +5,7 @@ use tollgate::Error;
 use super::{Bus, InMemory, Line};
 use crate::replicated::Actor;
 
-/// Any bus of this crate, for programs that learn from their configuration which it is.
+/// Any bus of this crate, for programs that read from their configuration which one to use.
 ///
 /// See [`open`].
 #[derive(Debug)]
@@ -22,10 +22,10 @@ pub enum AnyBus {
 }
 
 /// The bus of a URL: `nats://`, `tls://` (NATS with TLS), `redis://`, `rediss://`. The prefix of
-/// its subjects or channels stands behind a `#`: `nats://127.0.0.1:4222#shop`.
+/// its subjects or channels follows a `#`: `nats://127.0.0.1:4222#shop`.
 ///
 /// # Errors
-/// When nothing here speaks it.
+/// When the scheme is unknown or was not compiled in.
 ///
 /// ```
 /// let error = tollgate_cluster::bus::open("carrier-pigeon://roof").unwrap_err();

@@ -1,4 +1,4 @@
-//! How allotments are drawn.
+//! Settings of a leased store.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
@@ -44,8 +44,8 @@ impl<S: SharedStore> LeasedBuilder<S> {
     }
 
     /// The longest life of an allotment; those of short limits are shorter. Default one second. A
-    /// node that crashes loses what it has in hand: in a bucket until that has refilled, in a
-    /// window until the window ends, however long that is.
+    /// node that crashes loses its allotments: in a bucket until it has refilled, in a window until
+    /// the window ends, however long that is.
     ///
     /// See the example of [`LeasedBuilder`].
     pub fn longest(mut self, longest: Duration) -> Self {
@@ -55,7 +55,7 @@ impl<S: SharedStore> LeasedBuilder<S> {
 
     /// How far apart the clocks are by which the store counts: for stores that use the clocks of
     /// their callers, such as Memcached and etcd. Default none. Buckets give up what flows back in
-    /// it, and allotments end so much before their windows.
+    /// this time, and allotments end this much before their windows.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -68,9 +68,9 @@ impl<S: SharedStore> LeasedBuilder<S> {
         self
     }
 
-    /// About how many nodes are at work: none draws more than half of the rest divided by them.
-    /// Default 8. Too many cost round trips, too few leave units with nodes that do not need them,
-    /// until they are given back; the limit holds either way.
+    /// About how many nodes are running: none draws more than half of the rest divided by them.
+    /// Default 8. Too high a number costs round trips; too low a number leaves units with nodes
+    /// that do not need them, until they are given back. The limit holds either way.
     ///
     /// See the example of [`LeasedBuilder`].
     pub fn nodes(mut self, nodes: u32) -> Self {
@@ -78,8 +78,7 @@ impl<S: SharedStore> LeasedBuilder<S> {
         self
     }
 
-    /// Of how many keys something is kept at once; others are asked of the store each time. Default
-    /// 100,000.
+    /// The most keys with allotments. Hits on other keys go to the store. Default 100,000.
     ///
     /// ```
     /// # use tollgate::{Memory, shared::InProcess};
@@ -91,7 +90,7 @@ impl<S: SharedStore> LeasedBuilder<S> {
         self
     }
 
-    /// The clock by which allotments end: for tests. It must go on during suspend.
+    /// The clock by which allotments end, for tests. It must count suspended time.
     ///
     /// ```
     /// # use tollgate::{ManualClock, Memory, Timestamp, shared::InProcess};
@@ -104,14 +103,14 @@ impl<S: SharedStore> LeasedBuilder<S> {
         self
     }
 
-    /// The store.
+    /// Builds the store.
     ///
     /// See the example of [`LeasedBuilder`].
     #[must_use]
     pub fn build(self) -> Leased<S> {
         let LeasedBuilder { store, longest, skew, nodes, max_keys, clock } = self;
-        // What is refused is remembered with what is in hand, and no longer than that lives: others
-        // may give back.
+        // The holding remembers denials itself, and no longer than its allotments live, because
+        // other nodes may give units back.
         let guard = Guard::builder()
             .name(store.guard().name())
             .deadline(store.guard().deadline())

@@ -1,4 +1,5 @@
-//! Draws: one at a time for a key, for all who wait, in a task that nobody can walk away from.
+//! Draws: one at a time for a key, for all waiting callers, in a spawned task that no caller can
+//! cancel.
 
 use tollgate::shared::SharedStore;
 use tollgate::{Error, Outcome, Receipt, Timestamp};
@@ -9,20 +10,20 @@ use super::question::Question;
 use super::wish::Draw;
 
 impl<S: SharedStore> Question<S> {
-    /// Begins to draw. The desk says already that somebody does.
+    /// Starts to draw. The desk is already marked as drawing.
     pub(super) fn draw(self) {
         let store = self.inner().store.clone();
         self.leased.look_after();
         store.spawn(Drawing { question: self, at_work: true }.until_nobody_waits());
     }
 
-    /// As [`draw`](Question::draw), and the question goes on.
+    /// As [`draw`](Question::draw), but keeps the question.
     pub(super) fn begin(&self) {
         self.leased.question(&self.lease, self.key.as_ref()).draw();
     }
 
-    /// Gives back what will not be spent, with the receipt of its draw: the store gives back no
-    /// more than what of it is still there.
+    /// Gives back units that will not be spent, with the receipt of their draw. The store gives
+    /// back no more than what is left of that draw.
     pub(super) async fn give_back(&self, unspent: Vec<Unspent>) {
         let counters = &self.inner().counters;
         for Unspent { units, draw, .. } in unspent {
@@ -43,11 +44,11 @@ impl<S: SharedStore> Question<S> {
     }
 }
 
-/// The one who draws for a key. Dropped before its end, as by a runtime that is shut down, it
-/// leaves the desk to others.
+/// A draw in progress. If it is dropped before its end, as when a runtime shuts down, another
+/// caller may draw.
 struct Drawing<S: SharedStore> {
     question: Question<S>,
-    /// Not any more once the desk says that nobody draws: then another one may.
+    /// False once the desk is marked as not drawing: from then on another task may draw.
     at_work: bool,
 }
 
@@ -57,7 +58,7 @@ impl<S: SharedStore> Drawing<S> {
         self.at_work = false;
     }
 
-    /// True if there must be another.
+    /// Draws once. True if another draw is needed.
     async fn draw_once(&self) -> bool {
         let question = &self.question;
         let (inner, lease) = (question.inner(), &question.lease);
@@ -65,7 +66,7 @@ impl<S: SharedStore> Drawing<S> {
             .table
             .find(question.spot(), |desk| desk.next_draw(inner.nodes, inner.clock.now()));
         let Some((draw, waited)) = next else { return false };
-        // Before it is sent: the life of what it brings is counted from here.
+        // Read before the draw is sent: the life of the allotment is counted from here.
         let sent = inner.clock.now();
         let answer = match draw {
             Draw::Any(units) => lease.limiter.take(&question.key, units).await,
@@ -81,7 +82,8 @@ impl<S: SharedStore> Drawing<S> {
         self.settle((draw, waited), sent, answer.map(|decision| *decision.headline()))
     }
 
-    /// Puts what a draw brought on the desk and tells who waits. True if there must be another.
+    /// Puts the drawn units on the desk and answers waiting callers. True if another draw is
+    /// needed.
     fn settle(
         &self,
         (draw, waited): (Draw, usize),

@@ -1,5 +1,5 @@
-//! What a node has in hand of one key: pure functions of what is asked, what the store answered,
-//! and the node's own time.
+//! The allotments of a node for one key: pure functions of what callers ask, what the store
+//! answered, and the node's own time.
 
 use std::collections::VecDeque;
 
@@ -8,21 +8,21 @@ use tollgate::{Outcome, Receipt, Source, Timestamp};
 
 use super::terms::Terms;
 
-/// What part of the allotments is left when the next one is fetched.
+/// The next allotment is fetched when this part of the allotments is left.
 const LOW: u64 = 4;
 
-/// A store that has nothing is asked again after this part of the life of an allotment: what flows
-/// back meanwhile is drawn at once.
+/// A store that had nothing is asked again after this part of the life of an allotment. Units that
+/// flow back meanwhile are then drawn together.
 const PACE: u32 = 8;
 
-/// Units that one draw got and that may be spent until it ends.
+/// Units of one draw that may be spent until the allotment ends.
 #[derive(Debug)]
 struct Allotment {
     granted: u64,
     left: u64,
     sent: Timestamp,
     end: Timestamp,
-    /// What the store charged. Its `at` is the store's time.
+    /// The receipt of the draw. Its `at` is the store's time.
     draw: Receipt,
 }
 
@@ -30,34 +30,34 @@ struct Allotment {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Unspent {
     pub(crate) units: u64,
-    /// What the store charged for them and those that were spent.
+    /// The receipt of the whole draw, with the spent units.
     pub(crate) draw: Receipt,
     /// The store's time, or a little later.
     pub(crate) now: Timestamp,
 }
 
-/// What a node has in hand of one key. Times are those of the node, unless said otherwise.
+/// The allotments of a node for one key. Times are those of the node, unless stated otherwise.
 #[derive(Debug, Default)]
 pub(crate) struct Holding {
-    /// The one that ends first is spent first. Never more than a few.
+    /// Ordered by their ends: the first one is spent first. Never more than a few.
     allotments: VecDeque<Allotment>,
-    /// What the last draw was answered, and when it was sent.
+    /// The answer to the last draw.
     last: Option<Last>,
-    /// Units that the next draw asks for, by what was spent of the last ones.
+    /// The size of the next draw, from how fast the last ones were spent.
     size: u64,
     /// Whether a draw is under way.
     pub(crate) drawing: bool,
-    /// Whether something was spent since the last time somebody looked.
+    /// Whether something was spent since the last sweep.
     pub(crate) used: bool,
 }
 
 #[derive(Debug)]
 struct Last {
     answer: Outcome,
-    /// Of the answer, when it was given.
+    /// The fields of the answer at its time.
     told: Fields,
     sent: Timestamp,
-    /// Until when the store is not asked again: it had less than was wanted.
+    /// The store had less than was asked for. It is not asked again before this time.
     pause: Option<Timestamp>,
 }
 
@@ -67,8 +67,8 @@ impl Holding {
         self.allotments.iter().filter(|held| now < held.end).map(|held| held.left).sum()
     }
 
-    /// Spends `cost` units, or refuses while the store is known to have nothing; true with it when
-    /// more is to be fetched. `None`: the store has to be asked.
+    /// Spends `cost` units, or denies while the store is known to have nothing. The flag is true if
+    /// more should be fetched. `None`: the store has to be asked.
     pub(crate) fn hit(
         &mut self,
         terms: &Terms,
@@ -83,12 +83,12 @@ impl Holding {
         Some((decision, self.low(terms, now)))
     }
 
-    /// What a hit would get, if that is known here.
+    /// What a hit would get, if the holding can tell.
     pub(crate) fn peek(&self, now: Timestamp, cost: u64) -> Option<Outcome> {
         if self.left(now) < cost { None } else { self.decision(now, cost, 0, 0) }
     }
 
-    /// Spends up to `most` units; how many there were is what it charged.
+    /// Spends up to `most` units. The outcome says how many were charged.
     pub(crate) fn take(&mut self, terms: &Terms, now: Timestamp, most: u64) -> Option<Outcome> {
         let units = self.left(now).min(most);
         if units == 0 {
@@ -98,12 +98,12 @@ impl Holding {
         self.decision(now, most, units, mark)
     }
 
-    /// The refusal that holds now, if the store has lately had less than this.
+    /// A denial, if the store has lately had less than this cost.
     pub(crate) fn refusal(&self, now: Timestamp, cost: u64) -> Option<Outcome> {
         let last = self.last.as_ref()?;
         let pause = last.pause.filter(|pause| now < *pause)?;
         let at = last.store_time(now);
-        // Nobody need come before the store is asked again.
+        // Callers need not come back before the store is asked again.
         let asked_again = last.store_time(pause);
         let again = last.answer.asked_again(at, cost.saturating_sub(self.left(now)));
         let known = again.as_ref().unwrap_or(&last.answer);
@@ -116,16 +116,16 @@ impl Holding {
         Some(Outcome::of_fields(step, at, fields).with_source(Source::DenialCache))
     }
 
-    /// Units to draw when `needed` more are waited for: as many as are spent in half the life of an
-    /// allotment, as long as that is a fair part of the rest.
+    /// Units to draw when callers wait for `needed` units: as many as are spent in half the life of
+    /// an allotment, as long as that is a fair part of the rest.
     pub(crate) fn want(&self, nodes: u64, needed: u64) -> u64 {
         let fair = self.last.as_ref().map_or(1, |last| last.told.remaining / (2 * nodes));
         self.size.min(fair).max(needed).max(1)
     }
 
-    /// What a draw of `want` units brought, sent at `sent`; `left` of it is still there. What has
-    /// ended meanwhile, or came too late to be spent, is returned as by
-    /// [`surrender`](Holding::surrender).
+    /// Adds the answer to a draw of `want` units that was sent at `sent`; `left` of it is not
+    /// promised to callers. Returns what has ended meanwhile or came too late to be spent, as
+    /// [`surrender`](Holding::surrender) does.
     pub(crate) fn drawn(
         &mut self,
         terms: &Terms,
@@ -151,8 +151,7 @@ impl Holding {
         self.surrender(now, false)
     }
 
-    /// Puts units back that were spent from a living allotment with that mark; `None` if there is
-    /// none any more.
+    /// Puts spent units back into the living allotment with that mark; `None` if it has ended.
     pub(crate) fn put_back(
         &mut self,
         terms: &Terms,
@@ -165,7 +164,7 @@ impl Holding {
         self.peek(now, 0)
     }
 
-    /// Takes out what has ended, or all of it.
+    /// Removes allotments that have ended, or all.
     pub(crate) fn surrender(&mut self, now: Timestamp, all: bool) -> Vec<Unspent> {
         let mut unspent = Vec::new();
         let mut ended_full = false;
@@ -187,20 +186,20 @@ impl Holding {
         unspent
     }
 
-    /// Nothing in hand, nothing under way, nothing to remember.
+    /// Whether there are no allotments, no draw and nothing to remember.
     pub(crate) fn is_idle(&self, now: Timestamp) -> bool {
         let pausing =
             self.last.as_ref().and_then(|last| last.pause).is_some_and(|pause| now < pause);
         self.allotments.is_empty() && !self.drawing && !pausing && !self.used
     }
 
-    /// Forgets what was drawn: it belongs to a count that somebody has put anew.
+    /// Forgets all allotments: an operator has reset or set the counter that they belong to.
     pub(crate) fn forget(&mut self) {
         let drawing = self.drawing;
         *self = Holding { drawing, ..Holding::default() };
     }
 
-    /// A draw within half the life of the one before it, which was answered in full, makes the next
+    /// A draw within half the life of the previous one, which was answered in full, makes the next
     /// larger.
     fn grow(&mut self, terms: &Terms, now: Timestamp) {
         let Some(last) = &self.last else { return };
@@ -209,7 +208,7 @@ impl Holding {
         }
     }
 
-    /// Whether the next allotment is to be fetched: a quarter is left, it will not last, and the
+    /// Whether to fetch the next allotment: at most a quarter is left, it will not last, and the
     /// store has some.
     fn low(&self, terms: &Terms, now: Timestamp) -> bool {
         let Some(last) = &self.last else { return false };
@@ -224,8 +223,8 @@ impl Holding {
             && last.told.remaining > 0
     }
 
-    /// Takes units from the allotments that end first. They are there. Returns what tells the first
-    /// of them.
+    /// Takes units, which must be there, from the allotments that end first. Returns the mark of
+    /// the first of them.
     fn spend(&mut self, terms: &Terms, now: Timestamp, mut units: u64) -> u64 {
         self.used = true;
         let mut mark = None;
@@ -249,7 +248,7 @@ impl Holding {
         Some(Outcome::of_fields(step, last.store_time(now), fields).with_source(Source::Lease))
     }
 
-    /// As the store last said, with what is in hand not yet used.
+    /// The fields as the store last reported them, plus the allotments.
     fn fields(&self, last: &Last, now: Timestamp) -> Fields {
         let told = last.told;
         let remaining = told.remaining.saturating_add(self.left(now)).min(told.limit);

@@ -1,20 +1,20 @@
 //! Allotments drawn from a shared store and spent without a round trip.
 //!
-//! [`Leased`] stands before any [`SharedStore`] and is one itself. A hit takes units that this node
-//! has already drawn; only when none are in hand is the store asked, for as many as will soon be
-//! needed. Never more is admitted than the limit allows, by all nodes together: the argument for
-//! each algorithm is in `terms.rs`, and rests on this:
+//! [`Leased`] wraps any [`SharedStore`] and is one itself. A hit takes units that this node has
+//! already drawn. Only when none are left is the store asked, for as many as will soon be needed.
+//! All nodes together never admit more than the limit allows. The proof for each algorithm is in
+//! `terms.rs`. It assumes:
 //!
 //! - The store loses no write. One that fails over and forgets draws lets them be drawn again: at
 //!   most the limit more for a key.
-//! - The clocks of nodes and store run at the same pace but for a thousandth, and go on during
-//!   suspend ([`BootClock`]). Where the store uses the clocks of its callers (Memcached, etcd, a
+//! - The clocks of nodes and store differ in speed by less than a thousandth, and count suspended
+//!   time ([`BootClock`]). Where the store uses the clocks of its callers (Memcached, etcd, a
 //!   durable file), they are no more than [`LeasedBuilder::skew`] apart.
-//! - All nodes lease. One that asks for a bucket's limit exactly, beside them, has the whole burst:
+//! - All nodes lease. A node that uses a bucket's limit without leasing has the whole burst; then
 //!   what flows back in the life of an allotment may be admitted too much.
 //! - A hit that was given back counts as never made.
 //!
-//! Beyond that, and never more than that, may be admitted:
+//! If an assumption fails, at most this may be admitted beyond the limit:
 //!
 //! | when | at most |
 //! | --- | --- |
@@ -24,19 +24,19 @@
 //! | clocks further apart than `skew` by a span s | what flows in s, of a bucket; what is admitted in s otherwise |
 //! | a node's machine is copied or its clock stands still | what that node has in hand |
 //!
-//! What goes wrong otherwise admits too little, never too much. A node that crashes loses what it
-//! has in hand, and a draw whose answer is lost is charged and not spent: these units count until
-//! the window ends in which they were drawn, or until the bucket has refilled.
+//! Every other failure admits too little, never too much. A node that crashes loses its allotments,
+//! and a draw whose answer is lost is charged and not spent. These units count until the window
+//! ends in which they were drawn, or until the bucket has refilled.
 //!
 //! # What it costs
 //!
-//! An allotment lives no longer than [`LeasedBuilder::longest`]. A bucket gives up a tenth of its
-//! burst for that (and its allotments live as long as that tenth takes to flow back), a moving
-//! window is a hundredth longer. Windows give up nothing. `usage` counts what is drawn, not what is
-//! spent.
+//! An allotment lives no longer than [`LeasedBuilder::longest`]. For that, a bucket gives up a
+//! tenth of its burst (its allotments live as long as that tenth takes to flow back), and a moving
+//! window is a hundredth longer. Windows give up nothing. `usage` counts units that were drawn, not
+//! units that were spent.
 //!
-//! `set`, `reset` and `clear` cannot call back what other nodes have in hand: until that has ended,
-//! so much more may pass.
+//! `set`, `reset` and `clear` cannot recall the allotments of other nodes. Until these have ended,
+//! that much more may pass.
 
 mod builder;
 mod draw;
@@ -75,7 +75,7 @@ use wish::Wish;
 #[cfg(doc)]
 use crate::BootClock;
 
-/// A store of which allotments are drawn. A handle: clones share everything.
+/// A store from which allotments are drawn. A handle: clones share everything.
 ///
 /// ```
 /// # tokio_test(async {
@@ -110,20 +110,20 @@ struct Inner<S: SharedStore> {
     guard: Guard,
     clock: Arc<dyn Clock>,
     counters: Counters,
-    /// Whether somebody looks after allotments that end.
+    /// Whether a task looks after allotments that end.
     swept: AtomicBool,
 }
 
-/// The limits that are in use, and some that were.
+/// The limits in use, and some that were used.
 struct Leases<S: SharedStore> {
     by_name: HashMap<String, Arc<Lease<S>>>,
     /// The number of the next new limit. Numbers are not used again.
     next: usize,
-    /// At so many limits the unused ones are forgotten before one more is added.
+    /// When there are this many limits, unused ones are forgotten before one more is added.
     forget_at: usize,
 }
 
-/// Unused limits are not looked for among fewer limits than this.
+/// With fewer limits than this, none are forgotten.
 const FORGET_AT_LEAST: usize = 64;
 
 impl<S: SharedStore> Leases<S> {
@@ -131,12 +131,13 @@ impl<S: SharedStore> Leases<S> {
         Leases { by_name: HashMap::new(), next: 0, forget_at: FORGET_AT_LEAST }
     }
 
-    /// Forgets limits that have neither a limiter nor a desk, which lets the store behind forget
-    /// them. Only a caller that holds a lease can open a desk for it, so none is opened meanwhile.
+    /// Forgets limits that have neither a limiter nor a desk, so that the store behind can forget
+    /// them too. Only a caller that holds a lease can open a desk for it, so none is opened
+    /// meanwhile.
     fn forget_unused(&mut self) {
         self.by_name
             .retain(|_, lease| Arc::strong_count(lease) > 1 || Arc::strong_count(&lease.desks) > 1);
-        // Doubling makes the search cheap for each new limit.
+        // Doubling keeps the search cheap for each new limit.
         self.forget_at = FORGET_AT_LEAST.max(self.by_name.len() * 2);
     }
 }
@@ -153,18 +154,19 @@ pub struct Prepared<S: SharedStore>(Arc<Lease<S>>);
 
 #[derive(Debug)]
 struct Lease<S: SharedStore> {
-    /// Stands for the limit in the table.
+    /// The number of the limit in the table.
     number: usize,
     /// Each desk of the limit holds a reference: a limit with desks is not forgotten.
     desks: Arc<()>,
     terms: Terms,
-    /// On the limit that is drawn from, with the deadline and the breakers of the store itself.
+    /// A limiter on the limit that is drawn from, with the deadline and the breakers of the store
+    /// itself.
     limiter: SharedLimiter<S>,
     prepared: S::Prepared,
 }
 
 impl<S: SharedStore> Lease<S> {
-    /// Whether allotments serve a hit of so many units.
+    /// Whether a hit of this many units can be served from allotments.
     fn can_lease(&self, units: u64) -> bool {
         !self.terms.life.is_zero() && (1..=self.terms.drawn.burst()).contains(&units)
     }
@@ -173,7 +175,7 @@ impl<S: SharedStore> Lease<S> {
 tollgate::limiters!(Leased<S: SharedStore>);
 
 impl<S: SharedStore> Leased<S> {
-    /// Leases from this store, with the defaults.
+    /// Leases from this store with the default settings.
     ///
     /// See the example of [`Leased`].
     #[must_use]
@@ -181,7 +183,7 @@ impl<S: SharedStore> Leased<S> {
         Leased::builder(store).build()
     }
 
-    /// Leases from this store.
+    /// A builder for leasing from this store.
     ///
     /// See the example of [`LeasedBuilder`].
     pub fn builder(store: S) -> LeasedBuilder<S> {
@@ -201,7 +203,7 @@ impl<S: SharedStore> Leased<S> {
         &self.inner.store
     }
 
-    /// What was saved, drawn and given back.
+    /// Counts of draws, saved round trips and units given back.
     ///
     /// See the example of [`Leased`].
     #[must_use]
@@ -213,8 +215,8 @@ impl<S: SharedStore> Leased<S> {
         Question { leased: self.clone(), lease: Arc::clone(lease), key: OwnedKey::new(&key) }
     }
 
-    /// What can be answered from what is in hand. The time is read at the desk: a unit is spent at
-    /// that time or not at all.
+    /// Answers from allotments if possible. The clock is read while the desk is locked, because a
+    /// unit is spent at that time or not at all.
     #[inline]
     fn in_hand(&self, lease: &Arc<Lease<S>>, key: KeyRef<'_>, op: Op) -> Option<Outcome> {
         let Inner { table, counters, clock, .. } = &*self.inner;
@@ -246,7 +248,7 @@ impl<S: SharedStore> SharedStore for Leased<S> {
     fn prepare(&self, namespace: &str, limit: &Limit) -> Result<Prepared<S>, Error> {
         let terms = Terms::new(limit, self.inner.longest, self.inner.skew)?;
         let (quota, burst) = (limit.quota(), limit.burst());
-        // Plans of different quotas under one name count together and have allotments of their own.
+        // Plans with different quotas under one name share a counter and have separate allotments.
         let name = format!("{}:{namespace}:{quota}:{burst}:{}", namespace.len(), limit.identity());
         let limiter = SharedLimiter::new(&self.inner.store, namespace, terms.drawn.clone())?;
         let prepared = self.inner.store.prepare(namespace, &terms.drawn)?;
@@ -270,7 +272,7 @@ impl<S: SharedStore> SharedStore for Leased<S> {
         mode: Mode,
         at: Option<Timestamp>,
     ) -> impl Future<Output = Result<Vec<Outcome>, Error>> + Send + use<S> {
-        // At a time of the caller's there is nothing in hand: the store decides.
+        // Calls with a time of their own cannot use allotments: the store decides.
         let exact = at.is_some().then(|| {
             let inner: Vec<_> = asks
                 .iter()

@@ -1,13 +1,13 @@
-//! Mistakes that the simulation must catch. Outside of tests nothing is ever planted.
+//! Deliberate mistakes that the simulation must catch. They exist in tests only.
 
 /// A mistake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// Buckets and moving windows are drawn from as they are.
+    /// Buckets and moving windows give up nothing for the life of allotments.
     NothingGivenUp,
-    /// The life of an allotment is counted from when the answer came.
+    /// The life of an allotment is counted from the arrival of the answer.
     CountedFromAnswer,
-    /// What is given back goes to whatever window is open now.
+    /// Units are given back to the window that is open now.
     GivenBackToNow,
 }
 
@@ -16,13 +16,13 @@ thread_local! {
     static PLANTED: std::cell::Cell<Option<Fault>> = const { std::cell::Cell::new(None) };
 }
 
-/// Whether this mistake is to be made.
+/// Whether to make this mistake.
 #[cfg(test)]
 pub(crate) fn planted(fault: Fault) -> bool {
     PLANTED.get() == Some(fault)
 }
 
-/// Whether this mistake is to be made.
+/// Whether to make this mistake.
 #[cfg(not(test))]
 pub(crate) const fn planted(_: Fault) -> bool {
     false

@@ -1,4 +1,4 @@
-//! A question that what is in hand does not answer.
+//! Operations that the allotments of this node cannot answer.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::table::{Desk, Spot};
 use super::wish::{Waiting, Wish};
 use super::{Inner, Lease, Leased};
 
-/// Something asked of one key of one limit, for as long as it takes.
+/// An operation on one key of one limit, with all that a future needs to answer it.
 #[derive(Debug)]
 pub(super) struct Question<S: SharedStore> {
     pub(super) leased: Leased<S>,
@@ -28,7 +28,7 @@ impl<S: SharedStore> Question<S> {
         Spot { limit: self.lease.number, key: self.key.as_ref() }
     }
 
-    /// One operation, whatever it takes.
+    /// Answers one operation, however long it takes.
     pub(super) async fn answer(&self, op: Op) -> Result<Outcome, Error> {
         if let Some(decision) = self.leased.in_hand(&self.lease, self.key.as_ref(), op) {
             return Ok(decision);
@@ -49,11 +49,11 @@ impl<S: SharedStore> Question<S> {
         }
     }
 
-    /// Waits for a draw; begins one if nobody has.
+    /// Waits for a draw; starts one if none is in progress.
     pub(super) async fn wait_for(&self, wish: Wish) -> Result<Outcome, Error> {
         let (tell, told) = oneshot::channel();
         let ask = |desk: &mut Desk| {
-            // It may have come meanwhile.
+            // A draw may have ended meanwhile.
             let now = self.inner().clock.now();
             if let Some((decision, low)) = desk.ask(&self.lease.terms, now, wish) {
                 return (Some(decision), low);
@@ -74,7 +74,7 @@ impl<S: SharedStore> Question<S> {
         told.await.unwrap_or_else(|_| Err(Error::unavailable("nobody draws from it any more")))
     }
 
-    /// There is no room to keep anything for this key: the store decides.
+    /// There is no room for this key, so the store decides.
     async fn exactly(&self, wish: Wish) -> Result<Outcome, Error> {
         let op = match wish {
             Wish::Hit(units) => Op::Hit(units),

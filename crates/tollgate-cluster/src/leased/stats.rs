@@ -1,4 +1,4 @@
-//! What leasing saves and holds, as counters.
+//! Counters of leasing.
 
 use tollgate::shared::Figure;
 
@@ -6,14 +6,14 @@ use crate::counter::Counter;
 
 macro_rules! stats {
     ($($(#[$doc:meta])+ $name:ident,)+) => {
-        /// What happened to the allotments of a node since its store was made.
+        /// Counters since the store was made.
         ///
         /// See [`Leased::stats`](super::Leased::stats).
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         #[non_exhaustive]
         pub struct LeaseStats {
             $($(#[$doc])+ pub $name: u64,)+
-            /// Keys of which something is in hand, or lately was.
+            /// Keys with allotments, now or lately.
             pub keys: u64,
         }
 
@@ -31,24 +31,24 @@ macro_rules! stats {
 }
 
 stats! {
-    /// Calls that were answered from what was in hand: round trips saved, but for the draws.
+    /// Calls that were answered from allotments: round trips saved, apart from the draws.
     in_hand,
-    /// Of these, hits that were refused because the store had lately had nothing.
+    /// Hits among these that were denied because the store had lately had nothing.
     refused,
     /// Draws that the store answered.
     draws,
-    /// Draws that it did not.
+    /// Draws that failed.
     failed,
-    /// Units that were drawn: over `draws` it is the size of an allotment.
+    /// Units that were drawn. Divided by `draws` this is the size of an allotment.
     drawn,
-    /// Units that were given back because they were not spent.
+    /// Unspent units that were given back.
     given_back,
-    /// Units that were not spent and that the store has no use for any more.
+    /// Unspent units that the store could no longer use.
     ended,
 }
 
 impl LeaseStats {
-    /// Calls on the store that were not needed because of allotments.
+    /// Calls on the store that allotments saved.
     ///
     /// ```
     /// # use tollgate::{Memory, shared::InProcess};

@@ -1,4 +1,4 @@
-//! What has ended, and what lies idle, is given back.
+//! Gives back allotments that have ended or are idle.
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
@@ -13,19 +13,19 @@ use super::holding::Unspent;
 use super::table::Entry;
 use super::{Inner, Lease, Leased};
 
-/// How often somebody looks, in parts of the longest life.
+/// The interval between sweeps, in parts of the longest life.
 const LOOKS: u32 = 4;
 
-/// And no more often than this.
+/// The shortest interval between sweeps.
 const SHORTEST: Duration = Duration::from_millis(10);
 
-/// Of so many keys at once something is given back.
+/// The most keys for which units are given back concurrently.
 const AT_ONCE: usize = 64;
 
 type Collected<S> = (Arc<Lease<S>>, OwnedKey, Vec<Unspent>);
 
 impl<S: SharedStore> Leased<S> {
-    /// Gives back what has ended or lies idle, or all that is in hand.
+    /// Gives back allotments that have ended or are idle, or all of them.
     pub(super) async fn give_back(&self, all: bool) {
         let questions = stream::iter(self.collect(all));
         let give_back = async |(lease, key, unspent): Collected<S>| {
@@ -34,7 +34,7 @@ impl<S: SharedStore> Leased<S> {
         questions.for_each_concurrent(AT_ONCE, give_back).await;
     }
 
-    /// Sees to it that somebody looks after what ends.
+    /// Makes sure that a task sweeps.
     pub(super) fn look_after(&self) {
         if self.inner.swept.swap(true, Ordering::SeqCst) {
             return;
@@ -49,8 +49,8 @@ impl<S: SharedStore> Leased<S> {
         store.spawn(look(weak, sleep));
     }
 
-    /// What is unspent and has ended or lies idle, or all of it. Desks at which nothing goes on are
-    /// closed.
+    /// Collects units that are unspent and have ended or are idle, or all of them. Removes desks
+    /// that are not needed any more.
     fn collect(&self, all: bool) -> Vec<Collected<S>> {
         let leases = self.inner.leases_in_use();
         let now = self.inner.clock.now();
@@ -73,14 +73,14 @@ impl<S: SharedStore> Leased<S> {
 }
 
 impl<S: SharedStore> Inner<S> {
-    /// All limits that are in use, by their numbers. The others are forgotten.
+    /// All limits in use, by their numbers. Forgets the others.
     fn leases_in_use(&self) -> HashMap<usize, Arc<Lease<S>>> {
         let mut leases = self.leases();
         leases.forget_unused();
         leases.by_name.values().map(|lease| (lease.number, Arc::clone(lease))).collect()
     }
 
-    /// Those of which the store has a use. The others are counted as ended.
+    /// The units that the store can still use. The others are counted as ended.
     pub(super) fn useful(&self, lease: &Lease<S>, unspent: Vec<Unspent>) -> Vec<Unspent> {
         let useful = |unspent: &Unspent| lease.terms.can_give_back(unspent);
         let (useful, ended): (Vec<_>, Vec<_>) = unspent.into_iter().partition(useful);
@@ -89,7 +89,7 @@ impl<S: SharedStore> Inner<S> {
     }
 }
 
-/// Looks again and again, as long as there is something to look at.
+/// Sweeps at intervals as long as there are desks.
 async fn look<S: SharedStore, F: Future<Output = ()>>(weak: Weak<Inner<S>>, sleep: impl Fn() -> F) {
     loop {
         sleep().await;
@@ -99,7 +99,7 @@ async fn look<S: SharedStore, F: Future<Output = ()>>(weak: Weak<Inner<S>>, slee
         let Inner { table, swept, .. } = &*leased.inner;
         if table.len() == 0 {
             swept.store(false, Ordering::SeqCst);
-            // Whoever opened a desk meanwhile thought that it is looked after.
+            // A caller that opened a desk meanwhile relied on this task.
             if table.len() == 0 || swept.swap(true, Ordering::SeqCst) {
                 return;
             }

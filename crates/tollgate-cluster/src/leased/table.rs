@@ -1,4 +1,4 @@
-//! Where a node finds what it has in hand of a key, and who waits for more.
+//! The table from keys to their allotments and waiting callers.
 
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, Hasher};
@@ -14,7 +14,7 @@ use super::wish::Waiting;
 
 const SHARDS: usize = 64;
 
-/// One key of one limit: what is in hand, and who waits.
+/// One key of one limit: its allotments and the callers that wait for more.
 #[derive(Debug, Default)]
 pub(crate) struct Desk {
     pub(crate) holding: Holding,
@@ -47,7 +47,7 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// For at most so many keys.
+    /// A table for at most this many keys.
     pub(crate) fn new(most: usize) -> Table {
         Table {
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
@@ -61,7 +61,7 @@ impl Table {
         self.desks.load(Ordering::Relaxed)
     }
 
-    /// Works at a desk, if it is there.
+    /// Runs `work` on the desk of a key, if there is one.
     #[inline]
     pub(crate) fn find<R>(&self, spot: Spot<'_>, work: impl FnOnce(&mut Desk) -> R) -> Option<R> {
         let hash = self.hash(spot);
@@ -70,8 +70,8 @@ impl Table {
         Some(work(&mut entry.desk))
     }
 
-    /// Works at a desk, which is opened if there is room for one more. An open desk keeps a
-    /// reference to the `desks` of its limit.
+    /// Runs `work` on the desk of a key, which is created if there is room for one more. A desk
+    /// keeps a reference to the `desks` of its limit.
     pub(crate) fn open<R>(
         &self,
         spot: Spot<'_>,
@@ -98,8 +98,8 @@ impl Table {
         Some(work(&mut opened.get_mut().desk))
     }
 
-    /// Works at several desks at once, if all are there: nobody else works at one of them
-    /// meanwhile. The same spot may come twice.
+    /// Runs `work` on several desks, if all of them exist, while their shards are locked. The same
+    /// spot may appear twice.
     pub(crate) fn find_all<R>(
         &self,
         spots: &[Spot<'_>],
@@ -113,7 +113,7 @@ impl Table {
         work(&mut Desks { spots, hashes, shards })
     }
 
-    /// Goes over all desks, shard by shard; closes those for which `keep` says no.
+    /// Visits all desks, shard by shard, and removes those for which `keep` returns false.
     pub(crate) fn sweep(&self, mut keep: impl FnMut(&mut Entry) -> bool) {
         for index in 0..self.shards.len() {
             let mut shard = self.lock(index);
@@ -158,7 +158,7 @@ impl Entry {
     }
 }
 
-/// Several desks, held together.
+/// Several locked desks.
 #[derive(Debug)]
 pub(crate) struct Desks<'a> {
     spots: &'a [Spot<'a>],

@@ -1,4 +1,4 @@
-//! What a limit becomes when it is leased, and when an allotment ends.
+//! How a limit changes when it is leased, and when an allotment ends.
 //!
 //! Claim: the hits that all nodes admit, at the times at which they admit them, are hits that the
 //! exact limit would have admitted. A node spends a unit at a time `s` between its draw `d` and the
@@ -29,10 +29,10 @@ use tollgate::{Algorithm, Error, Limit, LimitBuilder, Receipt, Source, Timestamp
 use super::holding::Unspent;
 use super::planted::{Fault, planted};
 
-/// The part of a bucket's burst that is given up for the life of an allotment.
+/// A bucket gives up one part in so many of its burst for the life of an allotment.
 const OF_BURST: u64 = 10;
 
-/// The part of a moving window by which it is longer for the life of an allotment.
+/// A moving window becomes longer by one part in so many for the life of an allotment.
 const OF_WINDOW: u32 = 100;
 
 /// Clocks run fast or slow by less than a thousandth.
@@ -41,10 +41,10 @@ const DRIFT: u64 = 1_000;
 /// How a limit is leased.
 #[derive(Clone, Debug)]
 pub(crate) struct Terms {
-    /// What allotments are drawn from.
+    /// The limit from which allotments are drawn.
     pub(crate) drawn: Limit,
-    /// The longest life of an allotment by the store's clock; zero where nothing can be kept and
-    /// every hit is the store's.
+    /// The longest life of an allotment by the store's clock. Zero: nothing can be leased, and the
+    /// store decides on every hit.
     pub(crate) life: Duration,
     skew: Duration,
     algorithm: Algorithm,
@@ -53,8 +53,8 @@ pub(crate) struct Terms {
 }
 
 impl Terms {
-    /// For allotments that live no longer than `longest`, on a store whose time is `skew` apart at
-    /// the most, asked from here and from there.
+    /// For allotments that live no longer than `longest`. `skew` is the most by which the clocks of
+    /// the store's callers differ.
     pub(crate) fn new(limit: &Limit, longest: Duration, skew: Duration) -> Result<Terms, Error> {
         let refuse = |why| Err(Error::unsupported(limit, why));
         if limit.charge_denied() {
@@ -88,14 +88,13 @@ impl Terms {
         })
     }
 
-    /// Until when what a draw got may be spent, by the clock that said `sent` before the draw was
-    /// sent.
+    /// The end of the allotment of a draw, by the clock that read `sent` before the draw was sent.
     ///
-    /// The store counted from a later moment on, so this end is never the later one, whatever the
-    /// way took.
+    /// The store counts from a later moment. So this end is not too late, however long the request
+    /// took.
     pub(crate) fn end(&self, sent: Timestamp, draw: &Receipt) -> Timestamp {
         let life = match self.window_end(draw) {
-            // The store's time is whole microseconds: it was up to one later when it counted.
+            // The store's time is in whole microseconds, so it was up to one later when it counted.
             Some(end) => {
                 let open = end.since(draw.at).saturating_sub(self.skew + Duration::from_micros(1));
                 self.life.min(open)
@@ -106,7 +105,7 @@ impl Terms {
         Timestamp::from_micros(sent.as_micros().saturating_add(micros - micros.div_ceil(DRIFT)))
     }
 
-    /// When the window ends that a draw was charged to, by the store's clock.
+    /// The end of the window that a draw was charged to, by the store's clock.
     pub(crate) fn window_end(&self, draw: &Receipt) -> Option<Timestamp> {
         let period = u64::try_from(self.period.as_micros()).unwrap_or(u64::MAX);
         let micros = match self.algorithm {
@@ -119,8 +118,8 @@ impl Terms {
         Some(Timestamp::from_micros(micros))
     }
 
-    /// Whether the store has a use for these units: less has flowed back since, or their window is
-    /// still open.
+    /// Whether the store can use these units: less has flowed back since, or their window is still
+    /// open.
     pub(crate) fn can_give_back(&self, unspent: &Unspent) -> bool {
         let Unspent { units, draw, now } = *unspent;
         let flowed = u128::from(self.quota) * now.since(draw.at).as_micros();
@@ -132,13 +131,13 @@ impl Terms {
         }
     }
 
-    /// What tells the draw that a unit came from: enough to give it back.
+    /// A number that identifies the draw of a unit, so that the unit can be given back.
     pub(crate) fn mark(&self, draw: &Receipt) -> u64 {
-        // GCRA finds what a receipt charged by its time.
+        // GCRA finds the charge of a receipt by its time.
         if self.algorithm == Algorithm::Gcra { draw.at.as_micros() } else { draw.mark }
     }
 
-    /// A receipt of units that were spent from an allotment, as the store wants it.
+    /// The receipt for the store of units that were spent from an allotment.
     pub(crate) fn receipt(&self, receipt: &Receipt) -> Receipt {
         let at = match self.algorithm {
             Algorithm::Gcra => Timestamp::from_micros(receipt.mark),
@@ -152,8 +151,8 @@ fn refuse_unknown(limit: &Limit, algorithm: Algorithm) -> Result<Terms, Error> {
     Err(Error::unsupported(limit, format!("nobody has shown how {algorithm} can be leased")))
 }
 
-/// A moving window over `period + life`. The period is part of where a limit is counted: all nodes
-/// must have the same.
+/// A moving window over `period + life`. The period is part of the identity of the counter, so all
+/// nodes must have the same.
 fn longer(limit: &Limit, longest: Duration, skew: Duration) -> Result<(Limit, Duration), Error> {
     let life = whole_micros(longest.min(limit.period() / OF_WINDOW));
     let builder = Limit::new(limit.quota(), limit.period() + life + skew);
@@ -177,8 +176,8 @@ fn smaller(limit: &Limit, longest: Duration, skew: Duration) -> Result<(Limit, D
     Ok((named(builder, limit)?, life))
 }
 
-/// With a name, so that it is counted in one place whatever was given up. What had none gets that
-/// of its identity.
+/// Names the limit, so that its counter does not depend on how much was given up. A limit without a
+/// name gets its identity as name.
 fn named(builder: LimitBuilder, limit: &Limit) -> Result<Limit, Error> {
     let name = limit.name().map_or_else(|| limit.identity(), str::to_owned);
     Ok(builder.name(name).build()?)
@@ -238,7 +237,7 @@ mod tests {
         };
         let sent = Timestamp::from_micros(500);
         let end = |text: &str, receipt| terms(text).end(sent, &receipt).as_micros();
-        // One microsecond and a thousandth less than what is left of the window.
+        // One microsecond and a thousandth less than the rest of the window.
         assert_eq!(end("10/minute fixed-window", draw(179_000_000, 2)), 500 + 999_000 - 1);
         assert_eq!(end("10/minute fixed-window", draw(179_990_000, 2)), 500 + 9_999 - 10);
         assert_eq!(end("10/minute sliding-window", draw(69_990_000, 10_000_000)), 500 + 9_999 - 10);

@@ -1,4 +1,4 @@
-//! Several questions at once.
+//! Several operations in one call.
 
 use futures_util::future::try_join_all;
 use tollgate::algorithm::Op;
@@ -9,18 +9,18 @@ use super::question::Question;
 use super::table::Spot;
 use super::wish::Wish;
 
-/// How often others may spend what was fetched before the store decides.
+/// How often other callers may spend the fetched units before the store decides.
 const TRIES: usize = 3;
 
-/// Each on its own.
+/// Each operation on its own.
 pub(super) async fn each<S: SharedStore>(
     questions: Vec<(Question<S>, Op)>,
 ) -> Result<Vec<Outcome>, Error> {
     try_join_all(questions.iter().map(|(question, op)| question.answer(*op))).await
 }
 
-/// Hits that are all charged or none is. What is missing in hand is fetched first; then all is
-/// spent in one step, or nothing.
+/// Charges all hits or none. Missing units are fetched first; then all are spent in one step, or
+/// nothing is.
 pub(super) async fn together<S: SharedStore>(
     questions: Vec<(Question<S>, Op)>,
 ) -> Result<Vec<Outcome>, Error> {
@@ -44,7 +44,7 @@ pub(super) async fn together<S: SharedStore>(
     exactly(&questions).await
 }
 
-/// Spends all, or says where there is too little.
+/// Spends all, or returns which parts have too little.
 fn spend_all<S: SharedStore>(questions: &[(Question<S>, Op)]) -> Result<Vec<Outcome>, Vec<usize>> {
     let Some((first, _)) = questions.first() else { return Ok(Vec::new()) };
     let inner = first.inner();
@@ -74,7 +74,7 @@ fn spend_all<S: SharedStore>(questions: &[(Question<S>, Op)]) -> Result<Vec<Outc
     Ok(spent.into_iter().map(|(decision, _)| decision).collect())
 }
 
-/// The parts of a group of which some were refused. Nothing was spent.
+/// The outcomes of a group of which some were denied. Nothing was spent.
 async fn refused<S: SharedStore>(
     questions: &[(Question<S>, Op)],
     lacking: &[usize],
@@ -90,7 +90,7 @@ async fn refused<S: SharedStore>(
     try_join_all((0..questions.len()).map(part)).await
 }
 
-/// As the store decides, now.
+/// The store decides now.
 async fn exactly<S: SharedStore>(questions: &[(Question<S>, Op)]) -> Result<Vec<Outcome>, Error> {
     let Some((first, _)) = questions.first() else { return Ok(Vec::new()) };
     let ask = |(question, op): &'_ (Question<S>, Op)| {
@@ -105,7 +105,7 @@ async fn exactly<S: SharedStore>(questions: &[(Question<S>, Op)]) -> Result<Vec<
     asked.await
 }
 
-/// Of a hit.
+/// The cost of a hit.
 fn cost_of(op: Op) -> u64 {
     if let Op::Hit(cost) = op { cost } else { 0 }
 }

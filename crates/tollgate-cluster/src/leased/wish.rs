@@ -1,4 +1,4 @@
-//! Who waits for a draw, and what becomes of them when it is there.
+//! Callers that wait for a draw, and their answers.
 
 use std::collections::VecDeque;
 
@@ -9,14 +9,14 @@ use tollgate::{Error, Outcome, Timestamp};
 use super::table::Desk;
 use super::terms::Terms;
 
-/// What somebody waits for.
+/// What a caller waits for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Wish {
     /// All of these units.
     Hit(u64),
-    /// Any of these units.
+    /// As many of these units as possible.
     Take(u64),
-    /// That so many are in hand, without spending them.
+    /// This many units as allotments, without spending them.
     Fetch(u64),
 }
 
@@ -27,7 +27,7 @@ impl Wish {
         }
     }
 
-    /// Fewer do not help.
+    /// The least number of units that helps.
     fn least(self) -> u64 {
         if let Wish::Take(_) = self { 1 } else { self.units() }
     }
@@ -39,13 +39,12 @@ pub(crate) struct Waiting {
     pub(crate) tell: oneshot::Sender<Result<Outcome, Error>>,
 }
 
-/// What to draw.
+/// The size of a draw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Draw {
-    /// As much of it as there is.
+    /// As much of it as the store has.
     Any(u64),
-    /// All of it or nothing: one caller's large hit must not leave others without the little that
-    /// is there.
+    /// All of it or nothing: one caller's large hit must not take the few units that others need.
     Whole(u64),
 }
 
@@ -58,7 +57,8 @@ impl Draw {
 }
 
 impl Desk {
-    /// Answers from what is in hand, unless others came first. True if the asker has to fetch more.
+    /// Answers from the allotments, unless other callers wait already. The flag is true if the
+    /// caller has to start a draw.
     #[inline]
     pub(crate) fn ask(
         &mut self,
@@ -70,12 +70,12 @@ impl Desk {
             return None;
         }
         let (decision, low) = self.serve(terms, now, wish)?;
-        // Whoever sees it low first fetches.
+        // The first caller that sees few units left starts a draw.
         self.holding.drawing |= low;
         Some((decision, low))
     }
 
-    /// Whether so many units are there, for who comes now.
+    /// Whether this many units are there for a new caller.
     pub(crate) fn has(&self, now: Timestamp, units: u64) -> bool {
         self.waiting.is_empty() && self.holding.peek(now, units).is_some()
     }
@@ -95,7 +95,7 @@ impl Desk {
         Some((decision?, false))
     }
 
-    /// What to draw for those who wait, or ahead of them, and how many wait for it.
+    /// The next draw for waiting callers, or ahead of them, and how many callers it serves.
     pub(crate) fn next_draw(&mut self, nodes: u64, now: Timestamp) -> (Draw, usize) {
         self.waiting.retain(|waiting| !waiting.tell.is_closed());
         let left = self.holding.left(now);
@@ -115,8 +115,8 @@ impl Desk {
         }
     }
 
-    /// Tells those for whom a draw was made: for them it is the store's own decision, however late
-    /// it comes. Returns what is left of it.
+    /// Answers the callers for whom a draw was made. For them it is the store's own decision,
+    /// however late it arrives. Returns the rest of the draw.
     pub(crate) fn tell_first(
         &mut self,
         terms: &Terms,
@@ -143,7 +143,7 @@ impl Desk {
                 others.push_back(waiting);
                 continue;
             };
-            // Gone meanwhile: nothing was admitted.
+            // The caller is gone, so nothing was admitted.
             if waiting.tell.send(Ok(decision)).is_ok() {
                 left -= decision.charged();
             }
@@ -153,8 +153,8 @@ impl Desk {
         left
     }
 
-    /// Tells those who wait, in order, as far as what is in hand or a refusal goes. True if
-    /// somebody still waits.
+    /// Answers waiting callers in order, as far as the allotments or a denial go. True if a caller
+    /// still waits.
     pub(crate) fn tell(&mut self, terms: &Terms, now: Timestamp) -> bool {
         while let Some(first) = self.waiting.pop_front() {
             if first.tell.is_closed() {
@@ -173,7 +173,7 @@ impl Desk {
         false
     }
 
-    /// Tells all who wait that there was no answer.
+    /// Answers all waiting callers with an error.
     pub(crate) fn fail(&mut self, error: &Error) {
         for waiting in self.waiting.drain(..) {
             let _ = waiting.tell.send(Err(error.clone()));
@@ -181,14 +181,14 @@ impl Desk {
     }
 }
 
-/// A part of what a draw was answered, for one who waited for it.
+/// A part of the answer to a draw, for one waiting caller.
 fn granted(answer: &Outcome, cost: u64, charged: u64) -> Outcome {
     let step = Step { allowed: true, cost, charged, changed: charged > 0 };
     Outcome::of_fields(step, answer.now(), answer.fields())
 }
 
-/// What a draw was answered to one who waited for more than there was. A store tells the wait of
-/// the cost it was asked for; without that, the life of an allotment.
+/// The answer for a caller who waited for more than there was. A store reports the wait for the
+/// cost that it was asked for; for another cost the wait is the life of an allotment.
 fn refused(terms: &Terms, answer: &Outcome, cost: u64) -> Outcome {
     let again = answer.asked_again(answer.now(), cost).unwrap_or(*answer);
     let known = again.fields();
@@ -214,7 +214,7 @@ mod tests {
         told
     }
 
-    /// A store with five units, asked by a draw whose answer comes when its life is long over.
+    /// A store with five units. The answer to the draw comes when its life is long over.
     #[test]
     fn who_waited_is_told_what_the_store_said_however_late() {
         let limit: Limit = "5/minute fixed-window".parse().unwrap();

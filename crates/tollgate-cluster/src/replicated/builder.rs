@@ -1,4 +1,4 @@
-//! How a replicated store is made.
+//! Builder of a replicated store.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::settings::{OnMissing, Settings};
 use super::store::Replicated;
 use crate::bus::Bus;
 
-/// Makes a [`Replicated`].
+/// Builds a [`Replicated`].
 ///
 /// ```
 /// # async fn example() -> Result<(), tollgate::Error> {
@@ -41,7 +41,7 @@ impl<B: Bus> Builder<B> {
         Builder { bus, settings: Settings::default(), clock: None }
     }
 
-    /// All settings at once.
+    /// Replaces all settings.
     ///
     /// See [`Settings`].
     pub fn settings(mut self, settings: Settings) -> Self {
@@ -49,7 +49,7 @@ impl<B: Bus> Builder<B> {
         self
     }
 
-    /// How often changes are sent, 20 ms unless told otherwise; at least a millisecond.
+    /// How often changes are sent. Default 20 ms, at least a millisecond.
     ///
     /// See the example of [`Builder`].
     pub fn flush(mut self, flush: Duration) -> Self {
@@ -57,7 +57,7 @@ impl<B: Bus> Builder<B> {
         self
     }
 
-    /// What to do while peers are missing, [`OnMissing::GoOn`] unless told otherwise.
+    /// What to do while peers are missing. Default [`OnMissing::GoOn`].
     ///
     /// See the example of [`Builder`].
     pub fn on_missing(mut self, on_missing: OnMissing) -> Self {
@@ -65,9 +65,8 @@ impl<B: Bus> Builder<B> {
         self
     }
 
-    /// How often this node sends a sign of life, 1 s unless told otherwise; from the flush interval
-    /// to a minute. A peer that has been silent for three of them is missing. Give all nodes the
-    /// same.
+    /// How often this node sends a heartbeat, from the flush interval to a minute. Default 1 s. A
+    /// peer that has been silent for three of them is missing. Use the same on all nodes.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -79,8 +78,8 @@ impl<B: Bus> Builder<B> {
         self
     }
 
-    /// How long a silent peer counts as missing, 15 minutes unless told otherwise; at least three
-    /// heartbeats. After that it is forgotten, as one that left.
+    /// How long a silent peer counts as missing, at least three heartbeats. Default 15 minutes.
+    /// After that it is forgotten, as if it had left.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -93,7 +92,7 @@ impl<B: Bus> Builder<B> {
     }
 
     /// The name of this node: the same after each restart, and different on each node. A node that
-    /// crashed and is started again replaces its earlier start at once. Without a name the earlier
+    /// crashed and starts again replaces its earlier start immediately. Without a name the earlier
     /// start is missing for as long as [`memory`](Builder::memory) says.
     ///
     /// ```
@@ -105,8 +104,8 @@ impl<B: Bus> Builder<B> {
         self
     }
 
-    /// How many nodes there usually are: until the counts of the others have been fetched, the
-    /// store keeps to its share.
+    /// The usual number of nodes. Until a new replica has fetched the counts of the others, it
+    /// keeps to its share of the limit.
     ///
     /// See the example of [`Builder`].
     pub fn nodes(mut self, nodes: u32) -> Self {
@@ -114,8 +113,8 @@ impl<B: Bus> Builder<B> {
         self
     }
 
-    /// The most units a second that all nodes together are offered for one key, if that is known:
-    /// makes the bounds of decisions smaller.
+    /// The most units per second that all nodes together are offered for one key, if that is known.
+    /// It makes the bounds of decisions smaller.
     ///
     /// ```
     /// # use tollgate_cluster::{bus::InMemory, replicated::Replicated};
@@ -126,8 +125,7 @@ impl<B: Bus> Builder<B> {
         self
     }
 
-    /// The most keys, a million unless told otherwise: beyond it unknown keys share one counter for
-    /// each limit.
+    /// The most keys. Default one million. Unknown keys beyond it share one counter for each limit.
     ///
     /// ```
     /// # use tollgate_cluster::{bus::InMemory, replicated::Replicated};
@@ -138,7 +136,7 @@ impl<B: Bus> Builder<B> {
         self
     }
 
-    /// The most limits, 100,000 by default, those that other nodes use included. Beyond it a new
+    /// The most limits, including those that other nodes use. Default 100,000. Beyond it a new
     /// limit is refused until an unused one has been forgotten, which takes some seconds.
     ///
     /// ```
@@ -150,7 +148,7 @@ impl<B: Bus> Builder<B> {
         self
     }
 
-    /// A clock of your own. It must tell the time of day, the same on all nodes.
+    /// Another clock. It must tell the time of day, the same on all nodes.
     ///
     /// ```
     /// # use tollgate_cluster::{bus::InMemory, replicated::Replicated};
@@ -161,12 +159,12 @@ impl<B: Bus> Builder<B> {
         self
     }
 
-    /// Starts it on the tokio runtime of the caller, and waits until the counts of those who are
-    /// there have been fetched, or nobody is. If the bus cannot be reached it starts all the same,
-    /// after twice the time to join, keeps to its share, and joins when it can.
+    /// Starts the replica on the caller's tokio runtime. Waits until the counts of the present
+    /// peers have been fetched, or no peer answers. If the bus cannot be reached, it starts after
+    /// twice the time to join, keeps to its share, and joins when it can.
     ///
     /// # Errors
-    /// When a setting makes no sense.
+    /// When the settings contradict each other.
     ///
     /// See the example of [`Builder`].
     pub async fn start(self) -> Result<Replicated, Error> {
@@ -181,7 +179,7 @@ impl<B: Bus> Builder<B> {
     }
 }
 
-/// A name that nobody else has: two keys of the system's random numbers.
+/// A random name: two hash keys from the system's random numbers.
 fn new_name() -> Actor {
     let half = || RandomState::new().hash_one(std::process::id());
     half() ^ half().rotate_left(32)

@@ -1,4 +1,4 @@
-//! The counts of one key, and how those of two replicas become one.
+//! The counts of one key, and how the counts of two replicas merge.
 
 use tollgate::Timestamp;
 
@@ -7,15 +7,15 @@ use super::slot::{Kind, Slot};
 /// One start of one process: a random number that is never used again.
 pub type Actor = u64;
 
-/// What one actor has counted in one slot. Every field only grows, so two versions merge by the
-/// larger of each.
+/// The units that one actor has counted in one slot. Every field only grows, so two versions merge
+/// by the larger value of each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Count {
     /// Units charged.
     pub(crate) charged: u64,
-    /// Of these, units that the actor has given back.
+    /// Units among these that the actor has given back.
     pub(crate) refunded: u64,
-    /// Of these, units that anybody has forgotten by a reset.
+    /// Units among these that any actor has forgotten by a reset.
     pub(crate) forgotten: u64,
 }
 
@@ -25,7 +25,7 @@ impl Count {
         self.charged.saturating_sub(self.refunded).saturating_sub(self.forgotten)
     }
 
-    /// Takes over what is larger in another version; whether anything was.
+    /// Takes the larger values of another version; true if one changed.
     fn merge(&mut self, other: Count) -> bool {
         let before = *self;
         self.charged = self.charged.max(other.charged);
@@ -34,8 +34,9 @@ impl Count {
         *self != before
     }
 
-    /// For the actor itself: more can have been given back and forgotten, by a refund and a reset
-    /// that crossed, than was charged. The next units must not vanish in that gap.
+    /// For the actor itself: a refund and a reset that cross can give back and forget more units
+    /// than were charged. The charge is raised to their sum, so that the next units do not vanish
+    /// in the gap.
     fn close_gap(&mut self) -> bool {
         let least = self.refunded.saturating_add(self.forgotten);
         let gap = self.charged < least;
@@ -44,7 +45,7 @@ impl Count {
     }
 }
 
-/// A count and whose it is.
+/// A count with its slot and actor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cell {
     pub(crate) slot: Slot,
@@ -52,9 +53,8 @@ pub(crate) struct Cell {
     pub(crate) count: Count,
 }
 
-/// All counts of a key, by slot and actor, the slot that ends first in front. A merge takes the
-/// larger of each count, so it does not matter in which order, how often and by which way counts
-/// arrive.
+/// All counts of a key, by slot and actor, ordered by the ends of the slots. A merge takes the
+/// larger of each count, so order, repetition and route of arrival do not matter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts(Vec<Cell>);
 
@@ -85,7 +85,7 @@ impl Counts {
         count.charged = count.charged.saturating_add(units);
     }
 
-    /// Gives back at most so many units of what the actor itself has in a slot; how many.
+    /// Gives back up to so many units of what the actor itself has in a slot. Returns how many.
     pub(crate) fn refund(&mut self, slot: Slot, actor: Actor, units: u64) -> u64 {
         let Ok(index) = self.find(slot, actor) else { return 0 };
         let count = &mut self.0[index].count;
@@ -94,14 +94,14 @@ impl Counts {
         back
     }
 
-    /// Forgets all units that are known, whoever counted them.
+    /// Forgets all known units, whoever counted them.
     pub(crate) fn forget(&mut self) {
         for Cell { count, .. } in &mut self.0 {
             count.forgotten = count.forgotten.saturating_add(count.units());
         }
     }
 
-    /// Takes over what is larger in `cell`. `own` is the actor that keeps these counts.
+    /// Merges a cell. `own` is the actor that keeps these counts.
     pub(crate) fn merge(&mut self, cell: Cell, own: Actor) -> Merged {
         let count = self.count_mut(cell.slot, cell.actor);
         let forgotten = count.forgotten;
@@ -110,7 +110,7 @@ impl Counts {
         Merged { changed, reset: count.forgotten > forgotten, gap }
     }
 
-    /// Takes out the counts of dead slots, oldest first.
+    /// Removes the counts of dead slots, oldest first.
     pub(crate) fn take_dead(
         &mut self,
         kind: Kind,
@@ -126,14 +126,14 @@ impl Counts {
     }
 }
 
-/// What a merge did.
+/// The result of a merge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Merged {
     /// Whether anything was new.
     pub(crate) changed: bool,
     /// Whether units were forgotten.
     pub(crate) reset: bool,
-    /// Whether the own count had to be raised, and others must hear of it.
+    /// Whether the own count was raised, so that others must be told.
     pub(crate) gap: bool,
 }
 

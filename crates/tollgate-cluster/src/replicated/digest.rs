@@ -7,8 +7,8 @@ use super::entry::Entry;
 use super::message::PARTS;
 use super::slot::Kind;
 
-/// FNV-1a with a last stir. All replicas must agree on it, so it is written down here and is no
-/// hasher of a library that may change.
+/// FNV-1a with a final mixing step. All replicas must agree on it, so it is written here instead of
+/// taken from a library that may change.
 fn hash_bytes(mut hash: u64, bytes: &[u8]) -> u64 {
     for byte in bytes {
         hash = (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
@@ -16,7 +16,7 @@ fn hash_bytes(mut hash: u64, bytes: &[u8]) -> u64 {
     stir(hash ^ bytes.len() as u64)
 }
 
-/// The finish of SplitMix64.
+/// The last step of SplitMix64.
 pub(crate) fn stir(mut z: u64) -> u64 {
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -33,7 +33,7 @@ pub(crate) fn part_of(entry: &Entry) -> usize {
     (hash_of(entry) % PARTS as u64) as usize
 }
 
-/// Adds the counts of an entry that are alive at a time. Adding them again would take them out.
+/// Adds the counts of an entry that are alive at a time. Adding them twice removes them.
 pub(crate) fn add(digests: &mut [u64; PARTS], entry: &Entry, at: Timestamp) {
     let key = hash_of(entry);
     let digest = &mut digests[(key % PARTS as u64) as usize];

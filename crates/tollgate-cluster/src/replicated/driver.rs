@@ -1,4 +1,4 @@
-//! The one task that ties a replica to its bus.
+//! The task that connects a replica to its bus.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -16,12 +16,12 @@ const LONGEST_GOODBYE: Duration = Duration::from_secs(1);
 
 /// The task is awake.
 const AWAKE: u8 = 0;
-/// It sleeps and nothing is untold: the next change wakes it.
+/// The task sleeps and has nothing to send: the next change wakes it.
 const IDLE: u8 = 1;
-/// It sleeps until it tells: only a limit that is nearly reached wakes it.
+/// The task sleeps until the next flush: only a limit that is nearly reached wakes it.
 const SLOW: u8 = 2;
 
-/// What callers and the task share.
+/// The state that callers and the task share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) replica: Replica,
@@ -50,7 +50,7 @@ impl Shared {
         self.clock.now()
     }
 
-    /// Called after every change: wakes the task if it would come too late.
+    /// Called after every change. Wakes the task if it would send too late.
     #[inline]
     pub(crate) fn changed(&self) {
         let sleep = self.sleep.load(Ordering::SeqCst);
@@ -64,7 +64,7 @@ impl Shared {
         }
     }
 
-    /// Until it has the counts of those who were there before.
+    /// Waits until the counts of the peers have been fetched.
     pub(crate) async fn wait_ready(&self) {
         let _ = self.ready.subscribe().wait_for(|ready| *ready).await;
     }
@@ -73,7 +73,7 @@ impl Shared {
         let _ = self.ended.subscribe().wait_for(|ended| *ended).await;
     }
 
-    /// Whether nothing has changed since the task looked last: then it may sleep.
+    /// Whether nothing has changed since the last look of the task, so that it may sleep.
     fn may_sleep(&self) -> bool {
         let sleep = if self.replica.has_untold() { SLOW } else { IDLE };
         self.sleep.store(sleep, Ordering::SeqCst);
@@ -88,13 +88,13 @@ impl Shared {
     }
 }
 
-/// Runs until it is told to stop.
+/// Runs until the replica is stopped.
 pub(crate) async fn run(shared: Arc<Shared>, mut line: Line) {
     let Shared { replica, ready, .. } = &*shared;
     let mut gone = false;
     loop {
         let now = shared.now();
-        // Looked at before the next tick is asked for: what changes after that wakes.
+        // Checked before the next tick is computed: any later change wakes the task.
         let may_sleep = shared.may_sleep();
         let wait = replica.next_tick().since(now);
         let wait = if may_sleep { wait } else { wait.min(replica.shortest_pause()) };
@@ -125,7 +125,8 @@ pub(crate) async fn run(shared: Arc<Shared>, mut line: Line) {
         let _ = outgoing.send(message).await;
     }
     drop(outgoing);
-    // The bus ends when everything is sent: a process that ends before would not be heard.
+    // The bus ends when everything is sent. A process that exits before would lose its last
+    // messages.
     let sent = async { while events.recv().await.is_some() {} };
     let _ = tokio::time::timeout(LONGEST_GOODBYE, sent).await;
     shared.ended.send_replace(true);
@@ -144,7 +145,7 @@ fn hear(shared: &Shared, event: Event) -> Vec<Outgoing> {
 
 fn send(line: &Line, out: Vec<Outgoing>) {
     for message in out {
-        // A bus that is too slow loses messages; comparing finds what is missing.
+        // A bus that is too slow loses messages. Comparing digests finds what is missing.
         if let Err(TrySendError::Full(_)) = line.outgoing.try_send(message) {
             tracing::debug!("the bus of a replica is full: a message is lost");
         }

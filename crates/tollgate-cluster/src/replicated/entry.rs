@@ -28,30 +28,29 @@ use super::counts::{Actor, Cell, Counts};
 use super::limits::{Held, Prepared};
 use super::slot::{Kind, Slot};
 
-/// What is done with a state: an operation, or the part of one limit in a hit that another one
-/// refuses.
+/// An operation on a state, or the part of one limit in a hit that another limit denies.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Act {
     Op(Op),
     Refuse(u64),
 }
 
-/// What others have not been told.
+/// The counts that other replicas have not been told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Untold {
     Nothing,
     /// Own counts, from this slot on.
     From(Slot),
-    /// Counts of anybody: units were forgotten.
+    /// Counts of any actor, because units were forgotten.
     All,
 }
 
 /// The level that dead slots of a bucket have left.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Carry {
-    /// When it is drained.
+    /// When the bucket is drained.
     pub(crate) until: Timestamp,
-    /// Slots that were dead at this time are in it.
+    /// Slots that were dead at this time are included.
     pub(crate) folded: Timestamp,
 }
 
@@ -64,13 +63,13 @@ pub(crate) struct Entry {
     pub(crate) counts: Counts,
     pub(crate) carry: Carry,
     pub(crate) untold: Untold,
-    /// Whether it is in the list of those that have something untold.
+    /// Whether the entry is in the list of entries with untold counts.
     pub(crate) listed: bool,
     state: Option<AnyState>,
-    /// Whether the state stands for all counts.
+    /// Whether the state reflects all counts.
     derived: bool,
-    /// Whether the state was never derived, but stepped by own operations alone: then receipts are
-    /// of this very state.
+    /// Whether the state was never derived, but stepped by own operations alone. Then receipts
+    /// refer to this very state.
     exact: bool,
     /// Units that peers are known to have in the slot that was current when the state was derived.
     known: (Slot, u64),
@@ -92,13 +91,13 @@ impl Entry {
         }
     }
 
-    /// The time that counts: never before the own newest slot, so that a clock that was set back
-    /// counts on in that slot.
+    /// The time to count at: never before the own newest slot, so that a clock that was set back
+    /// keeps counting in that slot.
     fn time(&self, own: Actor, now: Timestamp) -> Timestamp {
         self.counts.newest(own).map_or(now, |slot| slot.start().max(now))
     }
 
-    /// One operation.
+    /// Does one operation.
     pub(crate) fn apply(
         &mut self,
         prepared: &Prepared,
@@ -147,13 +146,13 @@ impl Entry {
             self.tell_from(slot);
         }
         if self.held.kind == Kind::Sliding {
-            // Its windows are the clock's: those of a state that a hit opened are not.
+            // Replicas use the windows of the clock. The state of this hit may have opened another
+            // one.
             self.derived = false;
         }
     }
 
-    /// Takes a refund out of the own counts: others cannot be told of less than they have counted
-    /// themselves.
+    /// Takes a refund out of the own counts. A replica cannot lower the counts of others.
     fn give_back(&mut self, prepared: &Prepared, own: Actor, now: Timestamp, op: Op) {
         let (slots, mut units) = match op {
             Op::Refund(receipt) => (vec![self.slot_of(prepared, &receipt)], receipt.units),
@@ -174,7 +173,7 @@ impl Entry {
         self.counts.is_empty() && self.state.is_none()
     }
 
-    /// The slot that a receipt speaks of.
+    /// The slot of a receipt.
     fn slot_of(&self, prepared: &Prepared, receipt: &Receipt) -> Slot {
         match self.held.kind {
             Kind::Fixed => Slot { number: receipt.mark, span: prepared.rules.span },
@@ -183,7 +182,8 @@ impl Entry {
         }
     }
 
-    /// Where units are given back without a receipt, the newest first: all that may still count.
+    /// The own slots from which units without a receipt are given back, the newest first: all that
+    /// may still count.
     fn own_slots(&self, prepared: &Prepared, own: Actor, now: Timestamp) -> Vec<Slot> {
         let newest_first = self.counts.cells().iter().rev().filter(|cell| cell.actor == own);
         let slots = newest_first.map(|cell| cell.slot);
@@ -195,7 +195,7 @@ impl Entry {
         }
     }
 
-    /// Forgets all units; true if there were any that mattered.
+    /// Forgets all units; true if some of them mattered.
     pub(crate) fn reset(&mut self, prepared: &Prepared, own: Actor, now: Timestamp) -> bool {
         self.refresh(prepared, own, now);
         let fresh_at = prepared.rules.machine.fresh_at(self.state.as_ref());
@@ -219,7 +219,7 @@ impl Entry {
         };
     }
 
-    /// What others have not been told, and now are.
+    /// Returns the untold counts, and marks them as told.
     pub(crate) fn tell(&mut self, own: Actor, now: Timestamp) -> Vec<Cell> {
         self.listed = false;
         let untold = std::mem::replace(&mut self.untold, Untold::Nothing);
@@ -232,7 +232,7 @@ impl Entry {
         self.counts.cells().iter().filter(|cell| wanted(cell)).copied().collect()
     }
 
-    /// Takes over what is new in a count; whether anything was.
+    /// Merges a count; true if something was new.
     pub(crate) fn merge(&mut self, cell: Cell, own: Actor) -> bool {
         let merged = self.counts.merge(cell, own);
         if merged.changed {
@@ -247,7 +247,7 @@ impl Entry {
         merged.changed
     }
 
-    /// Takes over the level that a peer's dead slots have left.
+    /// Merges the level that a peer's dead slots have left.
     pub(crate) fn merge_carry(&mut self, carry: Carry) {
         if carry.folded > self.carry.folded {
             self.fold(carry.folded);
@@ -263,7 +263,7 @@ impl Entry {
         slot.is_dead(self.held.kind, self.carry.folded.max(now))
     }
 
-    /// Lets go of dead slots. Those of a bucket leave a level.
+    /// Drops dead slots. Those of a bucket are added to the carried level.
     fn fold(&mut self, time: Timestamp) {
         let bucket = self.held.kind == Kind::Bucket;
         let rules = if bucket { self.held.rules() } else { None };
@@ -277,7 +277,7 @@ impl Entry {
         }
     }
 
-    /// Makes the state stand for all counts at this time.
+    /// Derives the state from all counts at this time.
     fn refresh(&mut self, prepared: &Prepared, own: Actor, now: Timestamp) {
         let time = self.time(own, now);
         let oldest = self.counts.cells().first();
@@ -311,12 +311,12 @@ impl Entry {
         self.state = state;
         self.exact = false;
         self.known = (current, known);
-        // Slots that lie ahead count otherwise when their time has come.
+        // Slots ahead of the clock count differently when their time has come.
         self.derived = !ahead && kind != Kind::Sliding;
     }
 
-    /// Units of the current slot that are known of peers, where those of a slot bound what peers
-    /// may have admitted.
+    /// Units that peers are known to have in the current slot, for limits where that bounds what
+    /// peers may have admitted.
     pub(crate) fn known(&self, prepared: &Prepared, now: Timestamp) -> u64 {
         let (slot, units) = self.known;
         let same = self.held.kind != Kind::Bucket && slot == prepared.slot(now);
@@ -341,7 +341,7 @@ impl Entry {
         (units.unwrap_or(u64::MAX), first.map(Timestamp::from_micros))
     }
 
-    /// Whether nothing of it matters any more. Lets go of dead slots first.
+    /// Whether nothing of the entry matters any more. Drops dead slots first.
     pub(crate) fn is_over(&mut self, now: Timestamp) -> bool {
         self.fold(now);
         let rules = self.held.rules();

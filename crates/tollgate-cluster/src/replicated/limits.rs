@@ -1,4 +1,4 @@
-//! The limits that a replica knows: those it decides, and those it has only heard of.
+//! The limits of a replica: those that it decides, and those that only other replicas use.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -13,25 +13,24 @@ use super::entry::Entry;
 use super::lock;
 use super::slot::{Kind, Slot};
 
-/// Where the counts of a limit stand. The same on every replica, whatever quota the limit has
-/// there.
+/// The counter of a limit. It is the same on every replica, whatever quota the limit has there.
 #[derive(Debug)]
 pub(crate) struct Held {
-    /// Stands for it in hashes of keys.
+    /// Identifies the limit in hashes of keys.
     pub(crate) number: u64,
     pub(crate) kind: Kind,
-    /// How its keys begin, as [`Place::prefix`] has it.
+    /// The prefix of its keys, as [`Place::prefix`] has it.
     pub(crate) prefix: Box<[u8]>,
-    /// Starts of processes that may have served what counts now, this one included. Renewed with
-    /// every tick.
+    /// The number of process starts that may have served what counts now, with this one. Updated
+    /// with every tick.
     pub(crate) starts: AtomicU64,
-    /// The longest that counts of it live, in microseconds.
+    /// The longest life of its counts, in microseconds.
     pub(crate) longest: AtomicU64,
-    /// How it was last prepared here; `None` if it was only heard of.
+    /// The rules with which it was last prepared here; `None` if only others use it.
     last: Mutex<Option<Rules>>,
-    /// What unknown keys share while there is no room for them.
+    /// The entry that unknown keys share while there is no room for them.
     pub(crate) overflow: Mutex<Option<Entry>>,
-    /// Whether there is such a thing: while it matters, unknown keys stay with it.
+    /// Whether `overflow` exists. While it matters, unknown keys stay with it.
     pub(crate) overflows: AtomicBool,
 }
 
@@ -49,32 +48,32 @@ impl Held {
         }
     }
 
-    /// How it was last prepared here.
+    /// The rules with which it was last prepared here.
     pub(crate) fn rules(&self) -> Option<Rules> {
         *lock(&self.last)
     }
 
-    /// Takes note that slots of that length are in use.
+    /// Notes that slots of this length are in use.
     pub(crate) fn note_span(&self, span: u64) {
         let longest = span.saturating_add(self.kind.life(span));
         self.longest.fetch_max(longest, Ordering::Relaxed);
     }
 }
 
-/// What a limit says, as far as deciding needs it.
+/// The parts of a limit that decide.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rules {
     pub(crate) machine: AnyMachine,
     quota: u64,
-    /// How long its slots are, in microseconds.
+    /// The length of its slots in microseconds.
     pub(crate) span: u64,
     /// How far back its units matter, in microseconds.
     pub(crate) reach: u64,
 }
 
 impl Rules {
-    /// The level after one more slot has been charged to one that is drained at `carry`, as the
-    /// time at which it is drained.
+    /// The level after one more slot has been added to a bucket that is drained at `carry`, as the
+    /// time at which it is then drained.
     pub(crate) fn fold(&self, carry: Timestamp, cell: &Cell) -> Timestamp {
         let at = cell.slot.last();
         let mut state = self.owing(carry, at);
@@ -116,7 +115,7 @@ impl Prepared {
     }
 }
 
-/// All limits, by their place.
+/// All limits by their place.
 #[derive(Debug, Default)]
 pub(crate) struct Limits(Mutex<Known>);
 
@@ -127,7 +126,7 @@ struct Known {
 }
 
 impl Known {
-    /// The limit at a place, which is added if it is not there.
+    /// The limit at a place. Adds it if it is new.
     fn entry(&mut self, place: (Kind, Box<[u8]>)) -> Arc<Held> {
         let held = self.by_place.entry(place).or_insert_with_key(|(kind, prefix)| {
             let number = self.next;
@@ -167,8 +166,8 @@ impl Limits {
         Ok(Prepared { held, rules })
     }
 
-    /// The limit at that place, of which another replica has told. Replicas keep to bounds of
-    /// their own, so no bound holds here: a limit that is left out would admit too much.
+    /// The limit at a place that another replica has named. Replicas have their own bounds, so no
+    /// bound applies here: a limit that is left out would admit too much.
     pub(crate) fn held(&self, kind: Kind, prefix: &[u8]) -> Arc<Held> {
         self.known().entry((kind, prefix.into()))
     }
@@ -179,7 +178,7 @@ impl Limits {
         all
     }
 
-    /// Forgets limits that nobody holds and no key has.
+    /// Forgets limits that have neither a limiter nor keys.
     pub(crate) fn forget_unused(&self) {
         let unused = |held: &Arc<Held>| {
             Arc::strong_count(held) == 1 && !held.overflows.load(Ordering::Relaxed)

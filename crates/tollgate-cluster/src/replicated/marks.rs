@@ -1,4 +1,4 @@
-//! Which shards have something untold.
+//! Marks the shards that have untold counts.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -9,7 +9,7 @@ pub(crate) struct Marks([AtomicU64; 4]);
 impl Marks {
     pub(crate) fn mark(&self, number: usize) {
         let (word, bit) = (&self.0[number / 64 % 4], 1 << (number % 64));
-        // Mostly it is marked already, and many threads read it.
+        // Usually the bit is set already, and many threads read it.
         if word.load(Ordering::Relaxed) & bit == 0 {
             word.fetch_or(bit, Ordering::Release);
         }
@@ -19,7 +19,7 @@ impl Marks {
         self.0.iter().any(|word| word.load(Ordering::Acquire) != 0)
     }
 
-    /// Takes all marks away; whose they were.
+    /// Clears all marks, and returns the numbers that had one.
     pub(crate) fn take(&self) -> Vec<usize> {
         let mut numbers = Vec::new();
         for (index, word) in self.0.iter().enumerate() {

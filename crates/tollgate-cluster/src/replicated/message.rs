@@ -1,10 +1,10 @@
-//! What replicas say to each other.
+//! The messages of replicas.
 //!
 //! A message is one byte of version and then [`Message`] in the format of
 //! [postcard](https://postcard.jamesmunns.com/wire-format): integers are varints, bytes and lists
-//! have their length in front, an enum begins with the number of its variant. All counts are
-//! cumulative, so that a message may be lost, doubled or late. Who cannot read a message ignores
-//! it.
+//! start with their length, an enum starts with the number of its variant. All counts are
+//! cumulative, so a message may be lost, duplicated or late. A replica ignores messages that it
+//! cannot read.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,16 +13,16 @@ use super::counts::Actor;
 /// The version of the format.
 const VERSION: u8 = 2;
 
-/// No longer name of a node is sent or kept, in bytes.
+/// The longest name of a node that is sent or kept, in bytes.
 pub(crate) const LONGEST_NAME: usize = 128;
 
-/// No larger message is read.
+/// The largest message that is read.
 const LARGEST: usize = 1 << 20;
 
-/// Messages with counts are cut at about so many bytes.
+/// Messages with counts are split at about this size.
 pub(crate) const FULL: usize = 32 * 1024;
 
-/// Keys are compared in so many parts.
+/// The number of parts into which keys are divided for comparison.
 pub const PARTS: usize = 64;
 
 /// One message.
@@ -35,45 +35,45 @@ pub const PARTS: usize = 64;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Message {
-    /// Who says it.
+    /// The sender.
     pub from: Actor,
-    /// What.
+    /// The content.
     pub body: Body,
 }
 
-/// What a message says.
+/// The content of a message.
 ///
 /// See [`Message`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Body {
-    /// A sign of life, sent every heartbeat, with the name of the node: empty if it has none.
+    /// A heartbeat with the name of the node, which may be empty.
     Hello(String),
     /// Counts that have changed.
     Delta(Tallies),
-    /// Digests of all parts at a time, in microseconds since the Unix epoch.
+    /// Digests of all parts at a time.
     Digests {
-        /// The time.
+        /// The time in microseconds since the Unix epoch.
         at: u64,
         /// One for each part.
         parts: Vec<u64>,
-        /// Whether to send one's own back where they differ.
+        /// Whether the receiver should answer with its own digests where they differ.
         back: bool,
     },
-    /// Send me these parts, one bit for each.
+    /// Asks for these parts, one bit for each.
     Ask(u64),
-    /// Counts that were asked for, and whether these are the last.
+    /// Counts that were asked for, and whether they are the last ones.
     Answer(Tallies, bool),
-    /// I leave.
+    /// The sender leaves.
     Bye,
 }
 
-/// Counts of keys. Who counted is said once.
+/// Counts of keys, with a common list of actors.
 ///
 /// See [`Message`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tallies {
-    /// Who has counted: `actor` of a [`Tally`] is a place in this list.
+    /// The actors: `actor` of a [`Tally`] is an index into this list.
     pub actors: Vec<Actor>,
     /// The limits.
     pub limits: Vec<LimitTally>,
@@ -102,23 +102,23 @@ pub struct KeyTally {
     /// Its form and its bytes.
     #[serde(with = "bytes")]
     pub key: Vec<u8>,
-    /// Of a bucket that is not drained by slots that are gone: when it will be, and when they were
-    /// gone, in microseconds.
+    /// For a bucket that dead slots have left undrained: when it is drained, and when these slots
+    /// were dead, in microseconds.
     pub carry: Option<(u64, u64)>,
     /// The counts.
     pub tallies: Vec<Tally>,
 }
 
-/// What one actor has counted in one slot.
+/// The units that one actor has counted in one slot.
 ///
 /// See [`Message`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tally {
-    /// The place of the actor in the list of actors.
+    /// The index of the actor in the list of actors.
     pub actor: u32,
     /// The length of the slot in microseconds.
     pub span: u64,
-    /// The number of the slot: so many of its length since the Unix epoch.
+    /// The number of the slot, counted in its length since the Unix epoch.
     pub slot: u64,
     /// Units charged.
     pub charged: u64,
@@ -129,17 +129,16 @@ pub struct Tally {
 }
 
 impl Message {
-    /// As bytes.
+    /// Encodes the message.
     ///
     /// See the example of [`Message`].
     #[must_use]
     pub fn write(&self) -> Vec<u8> {
-        // Writing to memory cannot fail; a message that could not be written would be one that
-        // nobody reads.
+        // Writing to memory cannot fail. An empty message is ignored by its readers.
         postcard::to_extend(self, vec![VERSION]).unwrap_or_default()
     }
 
-    /// Of bytes; `None` if they are no message, or one of another version.
+    /// Decodes a message; `None` if the bytes are no message, or one of another version.
     ///
     /// See the example of [`Message`].
     #[must_use]
@@ -153,7 +152,7 @@ impl Message {
     }
 }
 
-/// Bytes as bytes, not as a list of numbers.
+/// Serializes bytes as bytes, not as a list of numbers.
 mod bytes {
     use serde::de::{Deserializer, Error, Visitor};
     use serde::ser::Serializer;
@@ -241,7 +240,7 @@ mod tests {
         }
     }
 
-    /// A list that claims to be as long as can be takes no room for it.
+    /// A list that claims to be as long as possible allocates nothing.
     #[test]
     fn a_claimed_length_takes_no_room() {
         for variant in [1, 2, 4] {

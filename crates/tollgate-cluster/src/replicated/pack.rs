@@ -1,4 +1,4 @@
-//! Counts as messages of a bearable size.
+//! Splits counts into messages of moderate size.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use super::limits::Held;
 use super::message::{FULL, KeyTally, LimitTally, Tallies, Tally};
 use super::slot::{Kind, Slot};
 
-/// Collects counts and cuts them into messages.
+/// Collects counts and splits them into messages.
 #[derive(Debug, Default)]
 pub(crate) struct Packer {
     full: Vec<Tallies>,
@@ -24,7 +24,7 @@ impl Packer {
         if cells.is_empty() && carry.is_none() {
             return;
         }
-        // About what it takes; an actor and a slot of a bucket are the long ones.
+        // An estimate; the actor and the slot of a bucket are the long fields.
         let size = entry.key.len() + 24 * cells.len() + 24;
         if self.size > 0 && self.size + size > FULL {
             self.cut();
@@ -79,7 +79,7 @@ impl Packer {
     }
 }
 
-/// The count of a tally; `None` if it makes no sense.
+/// The count of a tally; `None` if it is not valid.
 pub(crate) fn cell(tally: &Tally, actors: &[Actor]) -> Option<Cell> {
     let actor = *actors.get(tally.actor as usize)?;
     let slot = Slot { number: tally.slot, span: tally.span };

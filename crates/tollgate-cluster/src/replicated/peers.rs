@@ -1,4 +1,4 @@
-//! Which other nodes exist, and which of them are silent.
+//! The other nodes, and which of them are silent.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -7,14 +7,14 @@ use tollgate::Timestamp;
 
 use super::counts::Actor;
 
-/// A process other than this one, as far as messages tell.
+/// Another process, as far as messages tell.
 #[derive(Clone, Debug)]
 struct Peer {
-    /// The name of its node; empty if it has none, or has not said it yet.
+    /// The name of its node; empty if it has none or has not sent it yet.
     node: String,
-    /// When a message of it last arrived. Counts of it that others tell are no sign of life.
+    /// When its last message arrived. Its counts in messages of other peers are no sign of life.
     last: Timestamp,
-    /// Until when it has served, by its messages and its counts.
+    /// Until when it has served, as its messages and its counts show.
     served: Timestamp,
     presence: Presence,
 }
@@ -24,7 +24,7 @@ enum Presence {
     Here,
     /// It has been silent for too long.
     Missing,
-    /// It said goodbye, its node was started anew, or only its counts were ever heard.
+    /// It said goodbye, its node started again, or only its counts were ever received.
     Gone,
 }
 
@@ -59,7 +59,7 @@ impl Peers {
         Peers { own: own.to_owned(), by_actor: BTreeMap::new() }
     }
 
-    /// Notes a message of a peer; true if the peer was not here before.
+    /// Notes a message of a peer; true if the peer was not present before.
     pub(crate) fn heard(&mut self, actor: Actor, now: Timestamp) -> bool {
         let peer = self.by_actor.entry(actor).or_insert_with(|| Peer::unheard(now));
         peer.last = now;
@@ -67,8 +67,8 @@ impl Peers {
         std::mem::replace(&mut peer.presence, Presence::Here) != Presence::Here
     }
 
-    /// Notes the name of a peer's node; true if another running process has that name already:
-    /// this one, whose own earlier starts cannot speak any more.
+    /// Notes the name of a peer's node; true if another running process has that name already. The
+    /// own earlier starts do not count.
     pub(crate) fn named(&mut self, actor: Actor, node: &str) -> bool {
         if let Some(peer) = self.by_actor.get_mut(&actor)
             && peer.node != node
@@ -78,7 +78,7 @@ impl Peers {
         !node.is_empty() && node == self.own
     }
 
-    /// Notes that counts of an actor were heard from another peer: it has served until then.
+    /// Notes counts of an actor that another peer sent: the actor has served until then.
     pub(crate) fn served(&mut self, actor: Actor, until: Timestamp) {
         let peer = self.by_actor.entry(actor).or_insert_with(|| Peer::unheard(until));
         peer.served = peer.served.max(until);
@@ -90,7 +90,7 @@ impl Peers {
         }
     }
 
-    /// The bus is lost: no peer can be heard.
+    /// The bus is disconnected, so no peer can be heard.
     pub(crate) fn cut_off(&mut self) {
         for peer in self.by_actor.values_mut().filter(|peer| peer.presence == Presence::Here) {
             peer.presence = Presence::Missing;
@@ -98,7 +98,7 @@ impl Peers {
     }
 
     /// Marks peers as missing that have been silent for `patience`, and forgets those that have
-    /// been for longer than `memory`. A silent start of a node that was started anew is not
+    /// been for longer than `memory`. If a node has started again, its silent earlier start is not
     /// missing.
     pub(crate) fn look(&mut self, now: Timestamp, patience: Duration, memory: Duration) {
         self.by_actor.retain(|_, peer| now.since(peer.served) <= memory);
@@ -118,7 +118,7 @@ impl Peers {
         }
     }
 
-    /// When the first of those that are here will have been silent for `patience`.
+    /// When the first of the present peers will have been silent for `patience`.
     pub(crate) fn next_look(&self, patience: Duration) -> Option<Timestamp> {
         let here = self.by_actor.values().filter(|peer| peer.presence == Presence::Here);
         here.map(|peer| peer.last + patience).min()
@@ -128,8 +128,8 @@ impl Peers {
         self.by_actor.values().filter(|peer| peer.presence == Presence::Here).count()
     }
 
-    /// Nodes that are silent and were so for at most `memory`. Several silent starts of one node
-    /// are one missing node, silent since the last of them.
+    /// Nodes that have been silent for at most `memory`. Several silent starts of one node are one
+    /// missing node, silent since the last of them.
     pub(crate) fn missing(&self, now: Timestamp, memory: Duration) -> Vec<Missing> {
         let mut silences = BTreeMap::new();
         for (actor, peer) in &self.by_actor {
@@ -142,13 +142,13 @@ impl Peers {
         silences.into_iter().map(|(label, silence)| Missing { label, silence }).collect()
     }
 
-    /// How many have been there within the last `span` microseconds.
+    /// The number of actors that served within the last `span` microseconds.
     pub(crate) fn within(&self, now: Timestamp, span: u64) -> usize {
         let recent = |peer: &&Peer| peer.served.as_micros().saturating_add(span) >= now.as_micros();
         self.by_actor.values().filter(recent).count()
     }
 
-    /// The longest silence of those that are here.
+    /// The longest silence of a present peer.
     pub(crate) fn longest_silence(&self, now: Timestamp) -> Duration {
         let here = self.by_actor.values().filter(|peer| peer.presence == Presence::Here);
         here.map(|peer| now.since(peer.last)).max().unwrap_or_default()

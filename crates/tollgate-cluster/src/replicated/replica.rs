@@ -32,10 +32,10 @@ const SHARDS: usize = 256;
 /// The key that unknown keys share while there is no room. No form of a key has this number.
 const OVERFLOW: [u8; 1] = [u8::MAX];
 
-/// Decides for one process, and agrees with its peers by messages. It does no I/O and reads no
-/// clock: who holds it passes the time, carries the messages, and calls [`tick`](Replica::tick)
-/// when it asks for it. [`Replicated`](super::Replicated) does all that; this is for tests and
-/// other ways of transport.
+/// Decides for one process, and synchronizes with its peers by messages. It does no I/O and reads
+/// no clock: the owner passes the time, carries the messages, and calls [`tick`](Replica::tick)
+/// when it is due. [`Replicated`](super::Replicated) does all that; this type is for tests and
+/// other transports.
 ///
 /// ```
 /// use tollgate::{KeyRef, Timestamp, algorithm::Op};
@@ -70,23 +70,23 @@ pub struct Replica {
     keys: AtomicUsize,
     peers: Mutex<Peers>,
     plan: Mutex<Plan>,
-    /// What hits must keep to besides the limit: see [`gate`].
+    /// The share of the limit that hits must keep to: see [`gate`].
     gate: AtomicU64,
-    /// Microseconds for which something may have gone unheard of peers that are here.
+    /// For how many microseconds messages of present peers may have been missed.
     lag: AtomicU64,
     /// Whether the bus is connected.
     connected: AtomicBool,
-    /// Whether somebody else is here.
+    /// Whether any peer is present.
     accompanied: AtomicBool,
-    /// Whether a limit is nearly reached and others should know at once.
+    /// Whether a limit is nearly reached, so that others should be told immediately.
     hurried: AtomicBool,
-    /// Shards that have something untold, and whether an overflow has.
+    /// Shards that have untold counts, and whether an overflow entry has.
     untold: Marks,
     untold_overflow: AtomicBool,
     counters: Counters,
 }
 
-/// Where a key lies.
+/// The place of a key.
 #[derive(Clone, Copy)]
 struct Spot<'a> {
     hash: u64,
@@ -120,7 +120,7 @@ impl Replica {
         }
     }
 
-    /// Its name.
+    /// The random name of this start.
     ///
     /// ```
     /// # use tollgate_cluster::replicated::{Replica, Settings};
@@ -134,8 +134,8 @@ impl Replica {
     /// Accepts a limit in a namespace.
     ///
     /// # Errors
-    /// When its counts do not merge: elastic windows, windows of a key's own, and `charge_denied`;
-    /// and at [`Settings::max_limits`].
+    /// When its counts do not merge (elastic windows, windows that start with a key's first hit,
+    /// `charge_denied`), and at [`Settings::max_limits`].
     ///
     /// See the example of [`Replica`].
     pub fn prepare(&self, namespace: &str, limit: &Limit) -> Result<Prepared, Error> {
@@ -153,7 +153,7 @@ impl Replica {
         self.act(&mut shard, prepared, spot, now, Act::Op(op))
     }
 
-    /// Hits all or none; no two may have the same limit and key.
+    /// Hits all or none. No two hits may have the same limit and key.
     ///
     /// ```
     /// # use tollgate::{KeyRef, Timestamp};
@@ -191,7 +191,7 @@ impl Replica {
             if decisions.len() == hits.len() {
                 return decisions;
             }
-            // The overflow is not behind these locks: somebody came between.
+            // The overflow entry has a lock of its own, so another caller came between.
             for (index, decision) in decisions.drain(..).enumerate() {
                 let _ = act(index, Act::Op(Op::Refund(decision.receipt())));
             }
@@ -199,8 +199,7 @@ impl Replica {
         all.map(|index| act(index, Act::Refuse(hits[index].2))).collect()
     }
 
-    /// Forgets a key; true if its state was not fresh. Peers forget what they have heard of the
-    /// counts that are known here.
+    /// Forgets a key; true if its state was not fresh. Peers forget the counts that are known here.
     ///
     /// ```
     /// # use tollgate::{KeyRef, Timestamp, algorithm::Op};
@@ -223,7 +222,7 @@ impl Replica {
         was_there
     }
 
-    /// Forgets all keys of a limit, here and with the peers, as [`reset`](Replica::reset) does.
+    /// Forgets all keys of a limit, here and on the peers, as [`reset`](Replica::reset) does.
     ///
     /// ```
     /// # use tollgate::{KeyRef, Timestamp, algorithm::Op};
@@ -252,7 +251,7 @@ impl Replica {
         }
     }
 
-    /// How it stands.
+    /// The statistics.
     ///
     /// ```
     /// # use tollgate::Timestamp;
@@ -288,8 +287,8 @@ impl Replica {
         }
     }
 
-    /// Digests of all counts that are alive at a time, in parts: equal on replicas that know the
-    /// same.
+    /// Digests of all counts that are alive at a time, in parts. They are equal on replicas with
+    /// equal counts.
     ///
     /// ```
     /// # use tollgate::Timestamp;
@@ -325,11 +324,11 @@ impl Replica {
         hasher.write_u8(form);
         hasher.write(bytes);
         let hash = hasher.finish();
-        // The table of the shard looks at the highest and the lowest bits.
+        // The table of the shard uses the highest and the lowest bits.
         Spot { hash, shard: (hash >> 32) as usize % SHARDS, key }
     }
 
-    /// One operation behind the lock of its shard.
+    /// Does one operation under the lock of its shard.
     fn act(
         &self,
         shard: &mut Shard,
@@ -350,7 +349,7 @@ impl Replica {
         let mut entry = Entry::new(Arc::clone(&prepared.held), &[]);
         let decision = self.decide(&mut entry, prepared, now, act);
         if entry.is_untouched() {
-            // A key that is only looked at, or refused, takes no room.
+            // A key that was only peeked at or denied needs no entry.
             return decision;
         }
         if !self.take_room() {
@@ -398,8 +397,9 @@ impl Replica {
         decision.with_source(Source::Replica).with_bound(bound)
     }
 
-    /// What others may have admitted unseen: all that each start can have admitted by itself, less
-    /// what is known of it; at most what was offered while it could go unheard.
+    /// The most units that others may have admitted unseen: all that each start can have admitted
+    /// alone, less what is known of it, and at most what was offered while messages could be
+    /// missed.
     fn unseen(&self, held: &Held, capacity: u64, known: u64) -> u64 {
         let others = held.starts.load(Ordering::Relaxed).saturating_sub(1);
         let most = others.saturating_mul(capacity).saturating_sub(known);

@@ -1,4 +1,4 @@
-//! How a replica behaves.
+//! Settings of a replica.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use tollgate::Error;
 
 use super::message::LONGEST_NAME;
 
-/// What a replica does while peers are missing that were here.
+/// What a replica does while peers are missing.
 ///
 /// ```
 /// use tollgate_cluster::replicated::OnMissing;
@@ -15,17 +15,18 @@ use super::message::LONGEST_NAME;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OnMissing {
-    /// It goes on with what it knows: while a fleet is split, each part admits the whole limit.
+    /// It decides with the counts that it has: while a fleet is split, each part admits the whole
+    /// limit.
     #[default]
     GoOn,
-    /// It keeps to its share: its own units to the limit divided by the number of nodes that were
-    /// here last, and at least one unit.
+    /// It keeps to its share: its own units may reach the limit divided by the number of nodes that
+    /// were present last, and at least one unit.
     Share,
     /// It admits nothing.
     Closed,
 }
 
-/// How a replica behaves. Times are of its own clock.
+/// Settings of a replica. Times are of its own clock.
 ///
 /// ```
 /// let settings = tollgate_cluster::replicated::Settings::default();
@@ -34,35 +35,35 @@ pub enum OnMissing {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Settings {
-    /// What has changed is sent so often.
+    /// The interval at which changes are sent.
     pub flush: Duration,
-    /// And so often when a limit is nearly reached.
+    /// The interval while a limit is nearly reached.
     pub hurry: Duration,
-    /// How often it sends a sign of life. A peer that has been silent for three of them is missing.
+    /// The interval of heartbeats. A peer that has been silent for three of them is missing.
     pub heartbeat: Duration,
-    /// Digests are compared about so often.
+    /// About the interval at which digests are compared.
     pub compare: Duration,
-    /// A newcomer waits so long for somebody to be there.
+    /// How long a new replica waits for the first peer.
     pub join: Duration,
-    /// How long a silent peer counts as missing. After that it is forgotten, as one that left.
+    /// How long a silent peer counts as missing. After that it is forgotten, as if it had left.
     pub memory: Duration,
-    /// What it does while peers are missing.
+    /// The rule while peers are missing.
     pub on_missing: OnMissing,
     /// The name of this node, the same after each restart and different on each node. A new start
-    /// of a name replaces the earlier one at once; without a name, a process that crashed is
-    /// missing for as long as `memory` says.
+    /// with the same name replaces the earlier one immediately. Without a name, a process that
+    /// crashed is missing for as long as `memory` says.
     pub node: String,
-    /// How many nodes there usually are: until a newcomer has the counts of others it keeps to its
+    /// The usual number of nodes. Until a new replica has the counts of others it keeps to its
     /// share.
     pub nodes: u32,
-    /// The most units that all nodes together are offered in a second for one key, if that is
-    /// known: makes bounds smaller.
+    /// The most units per second that all nodes together are offered for one key, if that is known.
+    /// It makes bounds smaller.
     pub peak: Option<u64>,
-    /// The most keys that it counts.
+    /// The most keys.
     pub max_keys: usize,
-    /// With so many limits, a new one is refused until an unused one has been forgotten.
+    /// The most limits. Beyond it, a new limit is refused until an unused one has been forgotten.
     pub max_limits: usize,
-    /// Every key is looked at so often, whether it can be forgotten.
+    /// How often each key is checked for removal.
     pub clean: Duration,
 }
 
@@ -92,7 +93,7 @@ impl Settings {
         self.heartbeat * 3
     }
 
-    /// Refuses settings that make no sense together.
+    /// Refuses settings that contradict each other.
     pub(crate) fn check(&self) -> Result<(), Error> {
         let Settings { flush, heartbeat, memory, .. } = self;
         let refuse = |what: String| Err(Error::request(what));

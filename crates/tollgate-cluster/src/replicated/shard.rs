@@ -7,13 +7,13 @@ use hashbrown::HashTable;
 use super::entry::Entry;
 use super::limits::Held;
 
-/// The keys of a shard. Entries have numbers, so that lists of them need no keys.
+/// The keys of a shard. Entries have numbers, so that lists of entries need no keys.
 #[derive(Debug, Default)]
 pub(crate) struct Shard {
     entries: Vec<Option<(u64, Entry)>>,
     free: Vec<u32>,
     index: HashTable<u32>,
-    /// Entries that have something untold.
+    /// Entries with untold counts.
     pub(crate) untold: Vec<u32>,
 }
 
@@ -51,7 +51,7 @@ impl Shard {
         number
     }
 
-    /// Takes out entries that are over; how many.
+    /// Removes entries that are over, and returns how many.
     pub(crate) fn remove_if(&mut self, mut over: impl FnMut(&mut Entry) -> bool) -> usize {
         let mut removed = 0;
         for (number, place) in (0u32..).zip(&mut self.entries) {
@@ -69,7 +69,7 @@ impl Shard {
         removed
     }
 
-    /// The entry of a number that may have been taken out since.
+    /// The entry with this number, if it was not removed.
     pub(crate) fn entry_if_there(&mut self, number: u32) -> Option<&mut Entry> {
         self.entries.get_mut(number as usize)?.as_mut().map(|(_, entry)| entry)
     }

@@ -1,31 +1,31 @@
-//! How time is cut into slots: each count belongs to one, and its slot is part of its name.
+//! Slots: the parts of time to which counts belong. The slot is part of the name of a count.
 
 use std::time::Duration;
 
 use tollgate::{Algorithm, Error, Limit, Timestamp};
 
-/// Buckets and moving windows are cut into about so many slots.
+/// About how many slots a bucket or a moving window has.
 const SLOTS: u64 = 50;
 
-/// No slot of a bucket or moving window is shorter, in microseconds: what changes faster than
-/// messages travel is not worth a message.
+/// The shortest slot of a bucket or moving window, in microseconds. Faster changes are not worth a
+/// message each.
 const SHORTEST: u64 = 1_000;
 
-/// How long counts of a bucket are kept apart at least, in microseconds, so that late messages
+/// How long the counts of a bucket are kept apart at least, in microseconds, so that late messages
 /// still find their slot.
 const BUCKET_LIFE: u64 = 1_000_000;
 
-/// What becomes of the slots of a limit.
+/// How the slots of a limit end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Kind {
-    /// The window itself, and nothing after it.
+    /// The slot is the window, and does not matter after it.
     Fixed,
-    /// The window, and the one after it in which it fades.
+    /// The slot is the window, and fades in the next one.
     Sliding,
-    /// Parts of a period. Each counts until all of it is a period old.
+    /// The slot is a part of a period. It counts until all of it is a period old.
     Moving,
-    /// Parts of the time in which the bucket drains. What is older lives on in the level that it
-    /// left.
+    /// The slot is a part of the time in which the bucket drains. Older slots are added to the
+    /// level that they leave.
     Bucket,
 }
 
@@ -55,10 +55,10 @@ impl Kind {
         }
     }
 
-    /// How long a slot of a limit is, in microseconds.
+    /// The length of a slot of a limit, in microseconds.
     ///
-    /// A bucket's is a power of two, so that a small change of the quota leaves it as it is;
-    /// between a 64th and a 32nd of the time to drain.
+    /// The slot of a bucket is a power of two, so that a small change of the quota leaves it as it
+    /// is; it is between a 64th and a 32nd of the time to drain.
     pub(crate) fn span(self, limit: &Limit) -> u64 {
         let period = micros(limit.period());
         match self {
@@ -71,7 +71,7 @@ impl Kind {
         }
     }
 
-    /// For how long after its end a slot counts, or is kept apart, in microseconds.
+    /// How long after its end a slot counts, or is kept apart, in microseconds.
     pub(crate) fn life(self, span: u64) -> u64 {
         match self {
             Kind::Fixed => 0,
@@ -82,8 +82,7 @@ impl Kind {
         }
     }
 
-    /// How far back the units of a limit matter, in microseconds: what a share of the limit looks
-    /// at.
+    /// How far back the units of a limit matter, in microseconds.
     pub(crate) fn reach(self, limit: &Limit) -> u64 {
         match self {
             Kind::Fixed => 0,
@@ -103,10 +102,10 @@ fn drain(limit: &Limit) -> u64 {
     u64::try_from(whole.div_ceil(u128::from(limit.quota()))).unwrap_or(u64::MAX)
 }
 
-/// A part of time: `span` microseconds from a multiple of it on. Ordered by their ends.
+/// A part of time: `span` microseconds that start at a multiple of `span`. Ordered by their ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Slot {
-    /// Slots of this length since the Unix epoch.
+    /// The number of slots of this length since the Unix epoch.
     pub(crate) number: u64,
     pub(crate) span: u64,
 }
@@ -135,9 +134,9 @@ impl Slot {
         self.end().saturating_add(kind.life(self.span)) <= now.as_micros()
     }
 
-    /// When its units are charged in a derived state: as late as they can have been admitted, but
-    /// never ahead of `now`. Windows are charged at their start, which puts them where the clock
-    /// has them.
+    /// The time at which its units are charged in a derived state: as late as they can have been
+    /// admitted, but never later than `now`. Windows are charged at their start, which places them
+    /// where the clock has them.
     pub(crate) fn charged_at(self, kind: Kind, now: Timestamp) -> Timestamp {
         match kind {
             Kind::Fixed | Kind::Sliding => self.start(),
@@ -145,8 +144,8 @@ impl Slot {
         }
     }
 
-    /// Whether its units count already. A window counts when it has begun. What a faster clock
-    /// counted ahead in a moving window or bucket was admitted all the same.
+    /// Whether its units count already. A window counts when it has begun. Units that a faster
+    /// clock counted ahead in a moving window or bucket were admitted all the same.
     pub(crate) fn counts(self, kind: Kind, now: Timestamp) -> bool {
         match kind {
             Kind::Fixed | Kind::Sliding => self.start() <= now,

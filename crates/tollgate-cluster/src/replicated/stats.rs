@@ -1,4 +1,4 @@
-//! What a replica has done, as numbers.
+//! Statistics of a replica.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use tollgate::shared::Figure;
 
 use crate::counter::Counter;
 
-/// What a replica has done since it was started, and how it stands.
+/// Counts since the replica was started, and its present state.
 ///
 /// ```
 /// # async fn example() -> Result<(), tollgate::Error> {
@@ -19,17 +19,18 @@ use crate::counter::Counter;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ReplicaStats {
-    /// Peers that are here.
+    /// Present peers.
     pub peers: u64,
-    /// Nodes that were here and have been silent for too long.
+    /// Missing nodes.
     pub missing: u64,
-    /// The longest silence of a peer that is here.
+    /// The longest silence of a present peer.
     pub lag: Duration,
-    /// The largest bound of a decision on any limit now: what may have been admitted beyond it.
+    /// The largest bound of a decision on any limit now: the units that may have been admitted too
+    /// much.
     pub bound: u64,
     /// Keys that are counted.
     pub keys: u64,
-    /// Whether the counts of those who were there before have been fetched.
+    /// Whether the counts of the peers have been fetched.
     pub ready: bool,
     /// Whether the bus is connected.
     pub connected: bool,
@@ -41,15 +42,15 @@ pub struct ReplicaStats {
     pub received: u64,
     /// Bytes received.
     pub received_bytes: u64,
-    /// Messages that could not be read, or were of another version.
+    /// Messages that could not be read, or had another version.
     pub ignored: u64,
-    /// Counts that lay too far ahead: somebody's clock is wrong.
+    /// Counts that were too far ahead, because a clock is wrong.
     pub ahead: u64,
     /// Counts that were new.
     pub merged: u64,
     /// Parts that differed from a peer's.
     pub mismatched: u64,
-    /// Counts of new keys that found no room.
+    /// Counts of new keys for which there was no room.
     pub no_room: u64,
 }
 

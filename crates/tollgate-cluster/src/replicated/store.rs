@@ -15,8 +15,8 @@ use super::limits::Prepared;
 use super::stats::ReplicaStats;
 use crate::bus::{Bus, Line};
 
-/// A store that decides in this process for a whole fleet, and agrees with the others by messages.
-/// Handles are cheap to clone. The last one says goodbye.
+/// A store that decides in this process for a whole fleet, and synchronizes with the others by
+/// messages. Handles are cheap to clone. The last handle says goodbye when it is dropped.
 ///
 /// ```
 /// # tokio::runtime::Runtime::new()?.block_on(async {
@@ -60,7 +60,7 @@ impl Drop for Inner {
 tollgate::limiters!(Replicated);
 
 impl Replicated {
-    /// A builder, for a replica on that bus.
+    /// A builder for a replica on that bus.
     ///
     /// See the example of [`Builder`].
     pub fn builder<B: Bus>(bus: B) -> Builder<B> {
@@ -75,7 +75,7 @@ impl Replicated {
         Replicated { inner: Arc::new(Inner { shared, guard, runtime: Handle::current() }) }
     }
 
-    /// Waits until the counts of those who were there before have been fetched, or nobody is there.
+    /// Waits until the counts of the peers have been fetched, or no peer answers.
     ///
     /// ```
     /// # async fn example() -> Result<(), tollgate::Error> {
@@ -90,7 +90,7 @@ impl Replicated {
         self.inner.shared.wait_ready().await;
     }
 
-    /// What it has done, and how it stands.
+    /// Counts, and the present state.
     ///
     /// See the example of [`ReplicaStats`].
     #[must_use]
@@ -99,7 +99,7 @@ impl Replicated {
         replica.stats(self.inner.shared.now())
     }
 
-    /// Digests of all that it counts now: equal on replicas that know the same.
+    /// Digests of all its counts now. They are equal on replicas with equal counts.
     ///
     /// ```
     /// # async fn example() -> Result<(), tollgate::Error> {
@@ -114,8 +114,8 @@ impl Replicated {
         self.inner.shared.replica.digests(self.inner.shared.now())
     }
 
-    /// Tells the others everything, says goodbye, and waits until that is under way. Other handles
-    /// still decide, alone.
+    /// Sends all counts to the others, says goodbye, and waits until the messages are sent. Other
+    /// handles still decide, alone.
     ///
     /// ```
     /// # async fn example() -> Result<(), tollgate::Error> {

@@ -1,8 +1,8 @@
-//! Nodes that lease from one store through a bad network, by seed: whatever happens, what they
-//! admit the exact limit would have admitted.
+//! Simulated nodes that lease from one store through an unreliable network, by seed. Whatever
+//! happens, the exact limit would have admitted the hits that they admit.
 //!
-//! Everything is the code that runs in production, but for the store, the network and the time.
-//! `TOLLGATE_SIM_SEEDS=100000` runs that many, `TOLLGATE_SIM_SEED=17` that one.
+//! Only the store, the network and the time are simulated; the rest is production code.
+//! `TOLLGATE_SIM_SEEDS=100000` runs that many seeds, `TOLLGATE_SIM_SEED=17` runs that one.
 
 mod world;
 
@@ -32,7 +32,7 @@ const LEASABLE: [Algorithm; 7] = [
     Algorithm::Gcra,
 ];
 
-/// What a seed draws.
+/// The parameters that a seed chooses.
 #[derive(Clone, Debug)]
 struct Plan {
     limit: Limit,
@@ -40,7 +40,7 @@ struct Plan {
     told_nodes: u32,
     longest: Duration,
     weather: Weather,
-    /// Millionths by which the clock of each node is wrong.
+    /// The error of each node's clock in millionths.
     drifts: Vec<i64>,
     /// Units offered per period by all nodes, in percent of the quota.
     load: u64,
@@ -79,7 +79,7 @@ impl Plan {
     }
 }
 
-/// A hit that passed: when, how many units, and the window or draw they came from.
+/// An admitted hit: its time, its units, and the window or draw they came from.
 #[derive(Clone, Copy, Debug)]
 struct Admitted {
     at: Timestamp,
@@ -110,7 +110,7 @@ impl Run {
         run
     }
 
-    /// A node that knows nothing.
+    /// A node without any state.
     fn start(&self, node: usize) -> SharedLimiter<Leased<Far>> {
         let begin = self.sim.world().random.below(1 << 40);
         let clock = NodeClock::new(&self.sim, begin, self.plan.drifts[node]);
@@ -122,7 +122,7 @@ impl Run {
         leased.limiter(self.plan.limit.clone()).unwrap()
     }
 
-    /// All of it: load, and what goes wrong meanwhile.
+    /// Runs the load with its disturbances.
     fn play(&mut self) {
         let limit = self.plan.limit.clone();
         let period = u64::try_from(limit.period().as_micros()).unwrap();
@@ -131,8 +131,8 @@ impl Run {
         let gap = (period / per_period).max(1);
         let terms = Terms::new(&limit, self.plan.longest, Duration::ZERO).unwrap();
         let life = u64::try_from(terms.life.as_micros()).unwrap();
-        // The worst for a bucket: some are drawn while it is full, kept for almost their life, and
-        // spent with all the rest.
+        // The worst case for a bucket: some units are drawn while it is full, kept for almost their
+        // life, and spent with all the rest.
         let (few, refill) = (self.plan.few, period * limit.burst() / limit.quota());
         let gust = few + 2 * limit.burst();
         let hits = if self.plan.gusts { (4 * gust).min(4_000) } else { hits };
@@ -142,7 +142,7 @@ impl Run {
                 let pause = match (self.plan.gusts, hit % gust, random.below(20)) {
                     (true, 0, _) => refill + random.below(refill),
                     (true, at, _) if at == few => life * random.between(50..=99) / 100,
-                    // Otherwise mostly steady, sometimes many at once, sometimes nothing for long.
+                    // Otherwise mostly a steady load, sometimes bursts, sometimes long pauses.
                     (true, ..) | (false, _, 0..8) => 0,
                     (false, _, 8..19) => random.below(gap * 3 + 1),
                     (false, ..) => random.below(period + 1),
@@ -177,7 +177,7 @@ impl Run {
             if !decision.allowed() || decision.charged() == 0 {
                 return;
             }
-            // What the store admitted itself it admitted at its own time.
+            // Hits that the store admitted itself were admitted at the store's time.
             let at = if decision.source() == Source::Lease { sim.now() } else { decision.now() };
             if refunds {
                 return give_back(&limiter, &sim, &decision.headline().receipt()).await;
@@ -190,7 +190,7 @@ impl Run {
         });
     }
 
-    /// Crashes, stops, cuts, and what mends them.
+    /// Crashes, stops and cut lines, and their repair.
     fn disturb(&mut self, node: usize) {
         if !self.plan.faults {
             return;
@@ -215,7 +215,7 @@ impl Run {
         }
     }
 
-    /// Fails if the exact limit would have refused one of the hits.
+    /// Fails if the exact limit would have denied one of the hits.
     fn check(&self, seed: u64) -> Result<u64, String> {
         let mut trace = self.trace.lock().unwrap().clone();
         trace.sort_by_key(|hit| hit.at);
@@ -237,15 +237,15 @@ impl Run {
     }
 }
 
-/// The first hit that the exact limit refuses.
+/// The first hit that the exact limit denies.
 fn refused_by_machine(limit: &Limit, trace: &[Admitted]) -> Option<usize> {
     let machine = AnyMachine::new(limit);
     let mut state = None;
     trace.iter().position(|hit| !machine.apply(&mut state, hit.at, Op::Hit(hit.units)).allowed())
 }
 
-/// The same where windows begin with the first draw, which may come before the first hit: in the
-/// windows that the store opened.
+/// The same for windows that begin with the first draw, which may come before the first hit: checks
+/// the windows that the store opened.
 fn refused_by_windows(limit: &Limit, trace: &[Admitted]) -> Option<usize> {
     let period = u64::try_from(limit.period().as_micros()).unwrap();
     let mut windows: HashMap<u64, u64> = HashMap::new();
@@ -270,7 +270,7 @@ fn refused_by_windows(limit: &Limit, trace: &[Admitted]) -> Option<usize> {
     })
 }
 
-/// Gives back what a hit charged, a little later: it counts as if it had never been.
+/// Gives back what a hit charged a little later. The hit then counts as never made.
 async fn give_back(limiter: &SharedLimiter<Leased<Far>>, sim: &Sim, receipt: &Receipt) {
     let pause = sim.world().random.below(10_000);
     sim.sleep(pause).await;

@@ -1,4 +1,4 @@
-//! A store, its network and the time, all made up: nothing here happens but by the seed.
+//! A simulated store, network and clock. Everything follows from the seed.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::future::{Future, poll_fn};
@@ -13,7 +13,7 @@ use tollgate::{Clock, Error, KeyRef, Limit, Outcome, Timestamp};
 
 use tollgate_testkit::Random;
 
-/// What the network does, in microseconds and percent.
+/// The behaviour of the network, in microseconds and percent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Weather {
     pub(crate) delay: u64,
@@ -34,7 +34,7 @@ pub(crate) struct World {
     pub(crate) cut: Vec<bool>,
 }
 
-/// Shared by everything in one run.
+/// The state of one run.
 #[derive(Clone)]
 pub(crate) struct Sim {
     world: Arc<Mutex<World>>,
@@ -66,7 +66,7 @@ impl Sim {
         self.spawned.lock().unwrap().push((node, Box::pin(task)));
     }
 
-    /// Until that much later.
+    /// Sleeps for this long.
     pub(crate) fn sleep(&self, micros: u64) -> impl Future<Output = ()> + Send + use<> {
         let sim = self.clone();
         let mut until = None;
@@ -88,26 +88,26 @@ impl std::fmt::Debug for Sim {
     }
 }
 
-/// Runs what was woken, in order; time moves only when nothing was.
+/// Runs tasks that were woken, in order. Time moves only when no task can run.
 #[derive(Default)]
 pub(crate) struct Executor {
     tasks: HashMap<u64, (usize, Task)>,
     next: u64,
     ready: Arc<Ready>,
-    /// Nodes whose tasks stand still.
+    /// Nodes whose tasks are suspended.
     stopped: Vec<usize>,
-    /// What was woken of theirs.
+    /// Tasks of suspended nodes that were woken.
     held_back: Vec<u64>,
 }
 
 impl Executor {
-    /// Ends all tasks of a node, as its death would.
+    /// Ends all tasks of a node, as its crash would.
     pub(crate) fn kill(&mut self, sim: &Sim, node: usize) {
         self.admit(sim);
         self.tasks.retain(|_, (of, _)| *of != node);
     }
 
-    /// Lets a node stand still, or go on.
+    /// Suspends or resumes a node.
     pub(crate) fn stop_or_go_on(&mut self, node: usize) {
         match self.stopped.iter().position(|stopped| *stopped == node) {
             Some(at) => drop(self.stopped.swap_remove(at)),
@@ -129,7 +129,7 @@ impl Executor {
         }
     }
 
-    /// Runs everything up to that time.
+    /// Runs everything up to this time.
     pub(crate) fn run_until(&mut self, sim: &Sim, until: u64) {
         loop {
             self.run_ready(sim);
@@ -215,7 +215,7 @@ impl Far {
         Far { sim: sim.clone(), node, guard: Arc::new(guard.build()) }
     }
 
-    /// One way through the network; false if it gets lost there.
+    /// One trip through the network; false if the message is lost.
     async fn way(sim: Sim, node: usize) -> bool {
         let (delay, lost) = {
             let world = &mut *sim.world();
@@ -227,7 +227,7 @@ impl Far {
     }
 }
 
-/// What never comes back.
+/// A future that never ends.
 async fn lost<T>() -> T {
     std::future::pending().await
 }
@@ -314,7 +314,7 @@ impl World {
     }
 }
 
-/// The clock of a node: begins anywhere, and runs fast or slow by so many millionths.
+/// The clock of a node: starts anywhere, and runs fast or slow by so many millionths.
 #[derive(Debug)]
 pub(crate) struct NodeClock {
     sim: Sim,

@@ -1,9 +1,10 @@
-//! Telling, hearing and comparing counts.
+//! Sends, receives and compares counts.
 //!
-//! What has changed is told to all every `flush`, at once when a limit is nearly reached. Counts
-//! are cumulative: what was lost is said again with the next change. What no change follows is
-//! found by comparing digests; who sees a difference asks for the parts that differ. A newcomer
-//! asks two peers for everything; peers that meet, for the first time or again, compare at once.
+//! Changes are sent to all every `flush`, and immediately when a limit is nearly reached. Counts
+//! are cumulative, so the next change repeats what a lost message said. If no change follows,
+//! comparing digests finds the difference, and the replica that sees it asks for the parts that
+//! differ. A new replica asks two peers for everything. Peers that meet, for the first time or
+//! again, compare immediately.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -22,27 +23,27 @@ use crate::replicated::message::{Body, KeyTally, LONGEST_NAME, Message, PARTS, T
 use crate::replicated::pack::{Packer, cell};
 use crate::replicated::slot::Kind;
 
-/// Counts that lie further ahead are of a clock that is wrong.
+/// Counts that are further ahead come from a wrong clock.
 const MAX_AHEAD: Duration = Duration::from_secs(10);
 
-/// A newcomer asks so many peers for everything.
+/// The number of peers that a new replica asks for everything.
 const ASKED: usize = 2;
 
-/// A newcomer waits for answers for so many times the time it waits for somebody to be there.
+/// How long a new replica waits for answers, in multiples of the time to join.
 const ANSWER_WAITS: u32 = 8;
 
-/// A message on its way.
+/// A message to send.
 ///
 /// See the example of [`Replica`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outgoing {
-    /// To whom; `None` is everybody.
+    /// The receiver; `None` is everybody.
     pub to: Option<Actor>,
     /// The message.
     pub bytes: Vec<u8>,
 }
 
-/// What is due when.
+/// The times at which things are due.
 #[derive(Debug)]
 pub(super) struct Plan {
     now: Timestamp,
@@ -57,15 +58,15 @@ pub(super) struct Plan {
     join: Join,
     warned: bool,
     warned_name: bool,
-    /// Missing nodes, as far as they were logged.
+    /// Missing nodes that were logged.
     pub(super) missing: BTreeSet<String>,
 }
 
 #[derive(Debug)]
 enum Join {
-    /// There was no connection yet.
+    /// The bus was never connected.
     Apart,
-    /// Waits for others to be there until then, and for the answers of those it has asked.
+    /// Waits for peers until then, and for the answers of those that it has asked.
     Asking {
         until: Timestamp,
         asked: BTreeSet<Actor>,
@@ -101,7 +102,7 @@ impl Plan {
         matches!(self.join, Join::Ready)
     }
 
-    /// Between three and five quarters of a span, so that not all compare at the same time.
+    /// Between three and five quarters of a span, so that replicas do not compare at the same time.
     fn about(&mut self, span: Duration) -> Duration {
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let sixteenths = 12 + (stir(self.random) % 9) as u32;
@@ -110,7 +111,7 @@ impl Plan {
 }
 
 impl Replica {
-    /// The bus can be used, for the first time or again: others are told, and counts are compared.
+    /// The bus is connected, for the first time or again: peers are told, and counts are compared.
     ///
     /// See the example of [`Replica`].
     pub fn connected(&self, now: Timestamp) -> Vec<Outgoing> {
@@ -128,8 +129,8 @@ impl Replica {
         vec![self.to_all(self.hello()), self.to_all(self.digests_at(now, true))]
     }
 
-    /// The bus is lost: no peer can be heard, so all that were here are missing at once. They are
-    /// here again as soon as they are heard.
+    /// The bus is disconnected. No peer can be heard, so all present peers are missing immediately.
+    /// They are present again as soon as a message arrives.
     ///
     /// ```
     /// # use tollgate::Timestamp;
@@ -152,7 +153,7 @@ impl Replica {
         Body::Hello(self.settings.node.clone())
     }
 
-    /// Goodbye, with all that is untold.
+    /// Goodbye, with all untold counts.
     ///
     /// ```
     /// # use tollgate::Timestamp;
@@ -166,8 +167,8 @@ impl Replica {
         out
     }
 
-    /// Whether [`tick`](Replica::tick) should be called sooner than it said: a limit is nearly
-    /// reached.
+    /// Whether [`tick`](Replica::tick) should be called sooner than it said, because a limit is
+    /// nearly reached.
     ///
     /// ```
     /// # use tollgate_cluster::replicated::{Replica, Settings};
@@ -194,27 +195,27 @@ impl Replica {
         next
     }
 
-    /// Whether anything has changed that nobody was told.
+    /// Whether there are untold changes.
     pub(crate) fn has_untold(&self) -> bool {
         self.untold.any() || self.untold_overflow.load(Ordering::Acquire)
     }
 
-    /// The shortest time between tellings.
+    /// The shortest time between two flushes.
     pub(crate) fn shortest_pause(&self) -> Duration {
         self.settings.hurry.min(self.settings.flush)
     }
 
-    /// Whether the counts of those who were there before have been fetched.
+    /// Whether the counts of the present peers have been fetched.
     pub(crate) fn is_ready(&self) -> bool {
         lock(&self.plan).is_ready()
     }
 
-    /// How long to wait between tellings.
+    /// The time to the next flush.
     fn pause(&self) -> Duration {
         if self.is_hurried() { self.shortest_pause() } else { self.settings.flush }
     }
 
-    /// Does what is due.
+    /// Does everything that is due.
     ///
     /// See the example of [`Replica`].
     #[must_use]
@@ -268,7 +269,7 @@ impl Replica {
         }
     }
 
-    /// Sees who is there, and what follows.
+    /// Updates the list of peers and all that depends on it.
     fn look_around(&self, ready: bool, now: Timestamp) {
         let limits = self.limits.all();
         let longest = limits.iter().map(|held| held.longest.load(Ordering::Relaxed)).max();
@@ -307,7 +308,7 @@ impl Replica {
         self.limits.forget_unused();
     }
 
-    /// Everything untold.
+    /// Messages with all untold counts.
     fn tell(&self, now: Timestamp) -> Vec<Outgoing> {
         self.hurried.store(false, Ordering::Release);
         let mut packer = Packer::default();
@@ -328,13 +329,13 @@ impl Replica {
             }
         }
         if !self.accompanied.load(Ordering::Relaxed) {
-            // Nobody is there; who comes asks for everything.
+            // There are no peers, and a new one asks for everything.
             return Vec::new();
         }
         packer.finish().into_iter().map(|tallies| self.to_all(Body::Delta(tallies))).collect()
     }
 
-    /// Takes a message, and says what to answer.
+    /// Handles a message, and returns the answers.
     ///
     /// See the example of [`Replica`].
     pub fn receive(&self, bytes: &[u8], now: Timestamp) -> Vec<Outgoing> {
@@ -374,7 +375,7 @@ impl Replica {
         out
     }
 
-    /// Takes note of who speaks. Peers that meet greet and compare.
+    /// Notes the sender of a message. Peers that meet greet each other and compare.
     fn hear(&self, from: Actor, body: &Body, now: Timestamp) -> Vec<Outgoing> {
         if !lock(&self.peers).heard(from, now) {
             return Vec::new();
@@ -398,7 +399,7 @@ impl Replica {
         out
     }
 
-    /// Notes the name of a peer's node: it may be a new start of one that is missing.
+    /// Notes the name of a peer's node, which may be a new start of a missing one.
     fn note_name(&self, from: Actor, node: &str, now: Timestamp) {
         if node.len() > LONGEST_NAME {
             return;
@@ -428,7 +429,7 @@ impl Replica {
         self.go_on_joining(&mut plan, now);
     }
 
-    /// Asks for parts that differ.
+    /// Asks for the parts that differ.
     fn compare(&self, from: Actor, at: Timestamp, parts: &[u64], back: bool) -> Vec<Outgoing> {
         if parts.len() != PARTS || !self.is_ready() {
             return Vec::new();

@@ -1,5 +1,5 @@
-//! What hits must keep to besides the limit: a share of it while others are missing or not heard
-//! yet, or nothing at all.
+//! The share of the limit that hits must keep to: all of it, a part while others are missing or not
+//! heard yet, or nothing.
 
 use std::sync::atomic::Ordering;
 
@@ -17,29 +17,29 @@ use crate::replicated::settings::{OnMissing, Settings};
 /// The whole limit.
 const OPEN: u64 = 0;
 
-/// Nothing. Any other number is that of the nodes that share the limit.
+/// Nothing passes. Any other number is the number of nodes that share the limit.
 const CLOSED: u64 = u64::MAX;
 
-/// When to come again while nothing passes.
+/// When a client should retry while nothing passes.
 const AGAIN: Duration = Duration::from_secs(1);
 
 fn share(nodes: u64) -> u64 {
     if nodes > 1 { nodes } else { OPEN }
 }
 
-/// For a newcomer that has heard of nobody.
+/// For a new replica that has heard of nobody.
 pub(super) fn joining(settings: &Settings) -> u64 {
     share(u64::from(settings.nodes))
 }
 
-/// What comes of a look at the gate.
+/// The result of the gate.
 pub(super) enum Gated {
     Pass(Act),
     Refuse(Outcome),
 }
 
 impl Replica {
-    /// Sets what hits must keep to.
+    /// Sets the share that hits must keep to.
     pub(super) fn set_gate(&self, ready: bool, peers: &Peers, now: Timestamp) {
         let missing = peers.missing(now, self.settings.memory).len() as u64;
         let nodes = 1 + peers.here() as u64 + missing;
@@ -52,7 +52,7 @@ impl Replica {
         self.gate.store(gate, Ordering::Relaxed);
     }
 
-    /// What may go on to the machine, or the refusal.
+    /// The operation for the machine, or a denial.
     pub(super) fn gated(
         &self,
         entry: &Entry,

@@ -1,4 +1,4 @@
-//! What is wrong with a replica: its bus is lost, or nodes are missing.
+//! The health of a replica: its bus is disconnected, or nodes are missing.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
@@ -12,7 +12,7 @@ use crate::replicated::lock;
 use crate::replicated::peers::Missing;
 use crate::replicated::settings::OnMissing;
 
-/// So many missing nodes are named in a text.
+/// The most missing nodes that a text names.
 const NAMED: usize = 5;
 
 impl Replica {
@@ -20,11 +20,11 @@ impl Replica {
         self.connected.load(Ordering::Relaxed)
     }
 
-    /// Whether requests should be sent to this node: not without its bus, nor while it refuses
+    /// Whether requests should be sent to this node: not without its bus, nor while it denies
     /// everything because nodes are missing.
     ///
     /// # Errors
-    /// Says which of the two it is.
+    /// The reason.
     ///
     /// See the example of [`disconnected`](Replica::disconnected).
     pub fn check(&self, now: Timestamp) -> Result<(), Error> {
@@ -44,9 +44,9 @@ impl Replica {
         Ok(())
     }
 
-    /// What is wrong although requests are still decided: a lost bus, how many nodes are missing,
-    /// and what this node does meanwhile. Names are only logged: anybody may read the health of a
-    /// server.
+    /// Problems that do not stop decisions: a disconnected bus, how many nodes are missing, and
+    /// what this node does meanwhile. Names are only logged, because anybody may read the health of
+    /// a server.
     ///
     /// ```
     /// # use tollgate::Timestamp;
@@ -80,7 +80,7 @@ impl Replica {
         lock(&self.peers).missing(now, self.settings.memory)
     }
 
-    /// Logs which nodes have become missing and which no longer are.
+    /// Logs which nodes have become missing and which are no longer missing.
     pub(super) fn log_missing(&self, plan: &mut Plan, missing: Vec<Missing>) {
         for Missing { label, silence } in &missing {
             if !plan.missing.contains(label) {
