@@ -15,13 +15,24 @@ use tollgate_testkit::{Kept, Subject};
 use super::fault::{Fault, Place, TICK, identity, one_period, place, written};
 use super::timer;
 
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Handle {
     fault: Option<Fault>,
     world: Arc<World>,
     guard: Arc<Guard>,
     /// Which handle it is, from 0.
     number: u64,
+}
+
+/// A clone shares the guard: that is how limiters see that two handles are of one store.
+impl Clone for Handle {
+    fn clone(&self) -> Self {
+        let guard = match self.fault {
+            Some(Fault::TakesClonesForOthers) => Arc::new(Guard::builder().build()),
+            _ => Arc::clone(&self.guard),
+        };
+        Handle { fault: self.fault, world: Arc::clone(&self.world), guard, number: self.number }
+    }
 }
 
 #[derive(Debug, Default)]
