@@ -1,4 +1,4 @@
-//! What proxies hand requests on to.
+//! The backend behind proxies.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -18,7 +18,7 @@ pub(crate) fn start() -> SocketAddr {
 fn answer(mut stream: &TcpStream) {
     // Header values need not be text.
     for line in BufReader::new(stream).split(b'\n').map_while(Result::ok) {
-        // The end of a request: none of them has a body.
+        // The end of a request. The tests send no bodies.
         if line == b"\r" {
             let body = "x".repeat(100);
             let head = "HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n";

@@ -1,4 +1,4 @@
-//! The command line, as scripts use it.
+//! The command line as scripts use it.
 
 use std::process::Command;
 
@@ -8,7 +8,7 @@ use tollgate_testservers::{Certificates, free_port};
 
 use crate::server::Server;
 
-/// Exit code, output, errors.
+/// Exit code, standard output, standard error.
 fn run(arguments: &[&str]) -> (i32, String, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_tollgate")).args(arguments).output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
@@ -70,7 +70,7 @@ fn what_goes_wrong_is_said_and_is_no_denial() {
 
 #[test]
 fn a_server_that_does_not_answer_is_not_waited_for() {
-    // The system lets clients in, and nobody takes them.
+    // The system accepts connections, and no program answers.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", silent.local_addr().unwrap());
     let (code, out, error) = run(&["hit", "1/day", "bob", "--server", &url, "--timeout", "300ms"]);
@@ -109,7 +109,7 @@ fn a_reader_that_stops_is_no_error() {
     std::fs::write(&file, format!("[limits]\n{}", rules.concat())).unwrap();
     let binary = env!("CARGO_BIN_EXE_tollgate");
     for command in [format!("check {}", file.display()), "completions bash".into(), "man".into()] {
-        // The status of the first command of the pipe, and what it complains of.
+        // The exit status of the first command of the pipe, and its errors.
         let script = format!("set -o pipefail; {binary} {command} | head -c 1 > /dev/null");
         let output = Command::new("bash").args(["-c", &script]).output().unwrap();
         let error = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -189,7 +189,7 @@ fn limits_are_explained() {
 /// The token is "secret".
 const TOKENS: &str = "[auth.tokens]\nshop = 'sha256:2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b'\n";
 
-/// Loads for a second over two connections.
+/// Loads the server for a second over two connections.
 fn bench(protocol: &str, address: std::net::SocketAddr, more: &[&str]) -> (i32, Value, String) {
     let address = address.to_string();
     let load = ["bench", "--protocol", protocol, "--address", &address];
@@ -223,7 +223,7 @@ fn a_load_of_grpc_asks_a_rule_of_a_domain() {
     let (code, json, error) = ask("user");
     assert_eq!((code, &json["allowed"]), (0, &1.into()), "{json} {error}");
     assert!(json["denied"].as_u64().is_some_and(|denied| denied > 0), "{json}");
-    // A limit that comes with the request counts by itself.
+    // A limit that comes with the request has its own counter.
     let (code, json, error) = ask("2/365 days");
     assert_eq!((code, &json["allowed"]), (0, &2.into()), "{json} {error}");
     let (code, json, _) = ask("nobody");
@@ -271,7 +271,7 @@ fn errors_of_a_load_are_in_its_table() {
 
 #[test]
 fn a_load_ends_though_the_server_is_silent() {
-    // The system lets clients in, and nobody takes them.
+    // The system accepts connections, and no program answers.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let (code, json, _) = bench("http", silent.local_addr().unwrap(), &[]);
     assert_eq!((code, &json["answers"]), (2, &0.into()), "{json}");

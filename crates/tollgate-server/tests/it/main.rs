@@ -1,4 +1,4 @@
-//! The server as its clients see it.
+//! Tests of the server from outside.
 #![expect(clippy::unwrap_used, reason = "a panic fails the test")]
 
 mod backend;

@@ -1,11 +1,11 @@
-//! What README shows is what the server answers.
+//! The examples in README give the output that README shows.
 
 use crate::server::Server;
 use crate::{http, resp};
 
 const README: &str = include_str!("../../../../README.md");
 
-/// What follows a program's name in the one line that calls it, and the lines after it.
+/// The arguments of a program in the one line that calls it, and the lines after it.
 fn shown(program: &str) -> (&'static str, Vec<&'static str>) {
     let mut lines = README.lines();
     let call = lines.find_map(|line| line.strip_prefix("$ ")?.strip_prefix(program));

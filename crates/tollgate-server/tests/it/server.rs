@@ -1,4 +1,4 @@
-//! The real binary on free ports, with files of its own and a log that can be read.
+//! The real binary on free ports, with its own files and a log that tests can read.
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
@@ -8,7 +8,7 @@ use std::process::Command;
 
 use tollgate_testservers::{Process, eventually, free_port};
 
-/// A running `tollgate serve`, gone when dropped.
+/// A running `tollgate serve`, killed when dropped.
 pub(crate) struct Server {
     pub(crate) process: Process,
     pub(crate) http: SocketAddr,
@@ -18,24 +18,25 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Not started yet: files may be put in its directory.
+    /// A server that is not started yet: tests may write files into its directory.
     pub(crate) fn new() -> Server {
         let local = || SocketAddr::from(([127, 0, 0, 1], free_port()));
         let process = Process::new(env!("CARGO_BIN_EXE_tollgate"), "tollgate");
         Server { process, http: local(), grpc: local(), resp: local(), admin: local() }
     }
 
-    /// With these arguments behind `serve`, and all ports open.
+    /// Starts a server with these arguments and all ports open.
     pub(crate) fn start(arguments: &[&str]) -> Server {
         Server::new().run(arguments, |_| {})
     }
 
-    /// With this text as `tollgate.toml`.
+    /// Starts a server with this text as `tollgate.toml`.
     pub(crate) fn told(config: &str) -> Server {
         Server::with(config, &[], |_| {})
     }
 
-    /// With this text as `tollgate.toml`, more arguments, and whatever else the command needs.
+    /// Starts a server with this text as `tollgate.toml`, more arguments, and other changes of the
+    /// command.
     pub(crate) fn with(
         config: &str,
         arguments: &[&str],
@@ -46,14 +47,14 @@ impl Server {
         server.run(&[&["--config", "tollgate.toml"], arguments].concat(), more)
     }
 
-    /// Starts it, and waits until it is ready. Ports that the arguments do not name are where they
-    /// are to be.
+    /// Starts the server and waits until it is ready. Ports without an argument are chosen by the
+    /// system.
     pub(crate) fn run(mut self, arguments: &[&str], more: impl FnOnce(&mut Command)) -> Server {
         self.launch(arguments, more);
         self
     }
 
-    /// As [`run`](Server::run), after an end to what ran before on the same ports.
+    /// As [`run`](Server::run), after the previous process on the same ports was stopped.
     pub(crate) fn launch(&mut self, arguments: &[&str], more: impl FnOnce(&mut Command)) {
         let (said, log, ports) = (self.path("said"), self.path("log"), self.ports());
         self.process.start(|command| {

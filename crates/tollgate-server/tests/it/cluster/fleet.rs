@@ -1,4 +1,4 @@
-//! Three servers, each with a line of its own to one engine.
+//! Three servers, each with its own proxied connection to one engine.
 
 use tokio::runtime::Runtime;
 use tollgate_testservers::Engine;
@@ -16,7 +16,8 @@ pub(crate) struct Fleet {
 }
 
 impl Fleet {
-    /// With one rule, `api`. The store's URL is made of the port of a line to the engine.
+    /// Starts the fleet with one rule, `api`. `url` makes the URL of the store from the port of a
+    /// proxy to the engine.
     pub(crate) fn start(engine: Engine, limit: &str, url: impl Fn(u16) -> String) -> Fleet {
         let runtime = tollgate_testservers::calls::runtime();
         let entered = runtime.enter();
@@ -26,18 +27,18 @@ impl Fleet {
         Fleet { engine, lines, nodes, _runtime: runtime }
     }
 
-    /// As `kill -9`, and a new start on the same ports.
+    /// Kills a node as `kill -9` does.
     pub(crate) fn kill(&mut self, index: usize) {
         self.nodes[index].process.kill();
         self.start_again(index);
     }
 
-    /// Starts a node that was killed, on the same ports.
+    /// Starts a killed node again on the same ports.
     pub(crate) fn start_again(&mut self, index: usize) {
         self.nodes[index].launch(&["--config", "tollgate.toml"], |_| {});
     }
 
-    /// What a node says is used of the key that is hit.
+    /// The units in use that a node reports for the key of the test.
     pub(crate) fn usage(&self, index: usize) -> u64 {
         let answer = super::load::ask(self.nodes[index].http, "GET /v1/usage").unwrap_or_default();
         let used = answer.split_once("\"used\":").map(|(_, rest)| rest);
@@ -47,7 +48,7 @@ impl Fleet {
             .unwrap_or_else(|| panic!("{answer}"))
     }
 
-    /// A number that a node tells of its store.
+    /// A statistic of a node's store.
     pub(crate) fn figure(&self, index: usize, name: &str) -> u64 {
         let metrics = self.nodes[index].admin("/metrics");
         let line = metrics.lines().find_map(|line| line.strip_prefix(&format!("{name} ")));

@@ -1,4 +1,4 @@
-//! Allotments: never more passes than the limit allows, whatever breaks.
+//! Leases never admit more than the limit, whatever fails.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ fn load(fleet: &Fleet) -> Load {
     Load::start(&servers, 2)
 }
 
-/// A window that does not end: the total is the limit, to the unit.
+/// A window that does not end in the test, so that the total is exactly the limit.
 #[test]
 fn three_servers_admit_exactly_the_limit() {
     let fleet = Fleet::start(Engine::redis(&[]), "3000/365 days fixed-window", leased);
@@ -31,7 +31,7 @@ fn three_servers_admit_exactly_the_limit() {
     assert!(saved > 1_500, "{saved} of 3000");
 }
 
-/// Lines are late, drip, hear nothing and are severed; nodes and the store stand still; a node
+/// Connections are delayed, slowed, silenced and cut; nodes and the store are suspended; a node
 /// dies.
 #[test]
 fn whatever_breaks_no_more_than_the_limit_passes() {
@@ -63,7 +63,7 @@ fn whatever_breaks_no_more_than_the_limit_passes() {
     some_pass(&load);
     let passed = load.end();
     assert!(passed <= 3_000, "{passed}");
-    // What a dead node had in hand is lost, and no more than that.
+    // The allotments of a dead node are lost, and no more than that.
     fleet.kill(0);
     let more = Load::start(&[fleet.nodes[0].http, fleet.nodes[2].http], 2);
     eventually("nothing is left", || more.refused() > 200);
@@ -71,7 +71,7 @@ fn whatever_breaks_no_more_than_the_limit_passes() {
     assert!((2_000..=3_000).contains(&total), "{total}");
 }
 
-/// A bucket: never more than its burst and what has flowed back since.
+/// A bucket admits at most its burst and what has flowed back since.
 #[test]
 fn a_bucket_gives_no_more_than_burst_and_rate() {
     let mut fleet = Fleet::start(Engine::redis(&[]), "300/second burst=200", leased);
@@ -92,7 +92,7 @@ fn a_bucket_gives_no_more_than_burst_and_rate() {
     eventually("a new store answers", || hit(fleet.nodes[0].http) == Some(true));
 }
 
-/// A server that ends in order gives back what it has in hand.
+/// A server that stops in order gives its allotments back.
 #[test]
 fn a_server_that_leaves_gives_back() {
     let mut fleet = Fleet::start(Engine::redis(&[]), "1000/365 days fixed-window", leased);

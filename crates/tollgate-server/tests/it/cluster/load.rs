@@ -1,4 +1,4 @@
-//! Callers that count what passes.
+//! Callers that count admitted hits.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Threads that hit as fast as they are answered, until they are told to end.
+/// Threads that hit as fast as they are answered, until they are stopped.
 pub(crate) struct Load {
     threads: Vec<JoinHandle<()>>,
     counts: Arc<Counts>,
@@ -21,7 +21,7 @@ struct Counts {
 }
 
 impl Load {
-    /// So many callers at each of these servers, of one key.
+    /// Starts this many callers for each server, all on one key.
     pub(crate) fn start(servers: &[SocketAddr], callers: usize) -> Load {
         let counts = Arc::new(Counts::default());
         let caller = |server: SocketAddr| {
@@ -48,7 +48,7 @@ impl Load {
         self.counts.refused.load(Ordering::Relaxed)
     }
 
-    /// Ends it; how many passed.
+    /// Stops the callers. Returns the number of admitted hits.
     pub(crate) fn end(self) -> u64 {
         self.counts.over.store(true, Ordering::Relaxed);
         for thread in self.threads {
@@ -58,17 +58,17 @@ impl Load {
     }
 }
 
-/// One hit: whether it passed, `None` if nobody decided.
+/// One hit: whether it was admitted; `None` without a decision.
 pub(crate) fn hit(server: SocketAddr) -> Option<bool> {
     let answer = ask(server, "POST /v1/hit")?;
     let passed = answer.contains("\"allowed\":true");
     (passed || answer.contains("\"allowed\":false")).then_some(passed)
 }
 
-/// What a server says about the key.
+/// A figure of the server's answer about the key.
 pub(crate) fn ask(server: SocketAddr, what: &str) -> Option<String> {
     let mut stream = TcpStream::connect(server).ok()?;
-    // A server that stands still would keep a caller for ever.
+    // Without a timeout, a suspended server would block the caller for ever.
     stream.set_read_timeout(Some(Duration::from_secs(2))).ok()?;
     let request =
         format!("{what}?limit=api&key=k HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");

@@ -1,4 +1,4 @@
-//! Replicas while nodes or the bus are missing: what passes, and what operators are told.
+//! Replicas while nodes or the bus are missing: what they admit, and what operators see.
 
 use tollgate_testservers::{Engine, eventually};
 
@@ -6,14 +6,14 @@ use super::fleet::{Fleet, NODES};
 use super::load::{Load, hit};
 use super::replicated::{all, exhaust, meet};
 
-/// Not divisible by the nodes: shares are rounded down.
+/// Not divisible by the number of nodes, because shares are rounded down.
 const LIMIT: &str = "1000/365 days fixed-window";
 const L: u64 = 1_000;
 
 /// The longest silence of a peer is three of these.
 const HEARTBEAT: &str = "replica.heartbeat=300ms";
 
-/// So long that no peer becomes missing by its silence.
+/// So long that no peer becomes missing by silence.
 const SLOW_HEARTBEAT: &str = "replica.heartbeat=60s";
 
 fn fleet(settings: &str) -> Fleet {
@@ -50,7 +50,7 @@ fn closed_nodes_open_when_a_killed_one_is_started_again() {
         let ready = fleet.nodes[node].admin("/ready");
         assert!(ready.starts_with("HTTP/1.1 503") && ready.contains("missing nodes: 1"), "{ready}");
         fleet.nodes[node].logged("a node is missing");
-        // Its name, which is for operators only, is made of its ports.
+        // The name of a node, which only operators see, contains its ports.
         let port = fleet.nodes[0].http.port().to_string();
         fleet.nodes[node].logged(&port);
         assert!(!ready.contains(&port), "{port}: {ready}");
@@ -72,7 +72,7 @@ fn a_node_that_crashes_again_and_again_takes_no_share_from_the_others() {
         fleet.kill(0);
         meet(&fleet);
     }
-    // Until after the last of the killed starts is silent for too long.
+    // Until the last killed process has been silent for too long.
     for node in [1, 2] {
         eventually("only running nodes count", || {
             let peers = fleet.figure(node, "tollgate_store_replica_peers");
@@ -132,7 +132,7 @@ fn a_server_that_ends_in_order_is_not_missing() {
     let mut fleet = fleet(&format!("replica.missing=closed&{SLOW_HEARTBEAT}&replica.memory=3m"));
     fleet.nodes[0].process.signal("TERM");
     assert_eq!(fleet.nodes[0].code(), Some(0));
-    // Its goodbye is the last that could be heard of it.
+    // Its goodbye is its last message.
     for node in [1, 2] {
         eventually("it has left", || {
             fleet.figure(node, "tollgate_store_replica_peers") == NODES as u64 - 2

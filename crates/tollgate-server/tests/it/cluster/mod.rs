@@ -1,5 +1,5 @@
-//! Several servers with one limit, under more load than it allows, while everything around them
-//! breaks. What passes is counted outside.
+//! Several servers share one limit, under more load than it allows, while connections and processes
+//! fail. The clients count what was admitted.
 
 mod fleet;
 mod leased;

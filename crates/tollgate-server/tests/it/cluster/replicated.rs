@@ -1,4 +1,4 @@
-//! Replicas: what passes obeys the bound, whatever breaks, and all agree when it is mended.
+//! Replicas keep to their bound, whatever fails, and agree when everything works again.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ pub(super) fn all(fleet: &Fleet) -> Load {
     Load::start(&servers, 2)
 }
 
-/// All nodes hear of all others.
+/// Waits until every node has heard of every other.
 pub(super) fn meet(fleet: &Fleet) {
     eventually("all meet", || {
         (0..NODES)
@@ -32,7 +32,7 @@ pub(super) fn meet(fleet: &Fleet) {
     });
 }
 
-/// All nodes say that the same is used.
+/// Waits until all nodes report the same usage, and returns it.
 fn agree(fleet: &Fleet) -> u64 {
     let mut used = Vec::new();
     eventually("all agree", || {
@@ -67,8 +67,8 @@ fn servers_over_redis_obey_the_bound_and_agree() {
     obey_the_bound_and_agree(Engine::redis(&[]), redis);
 }
 
-/// Split by a cut line, by a node and a bus that stand still, and by a bus that is killed: each
-/// part admits at most the limit; after it is mended all agree.
+/// Splits the fleet by a cut connection, by a suspended node, by a suspended bus and by a killed
+/// bus. Each part admits at most the limit, and afterwards all agree.
 #[test]
 fn a_split_admits_the_limit_in_each_part_and_heals() {
     let mut fleet = Fleet::start(Engine::nats(&[]), LIMIT, nats);
@@ -94,8 +94,8 @@ fn a_split_admits_the_limit_in_each_part_and_heals() {
     assert_eq!(agree(&fleet), passed);
 }
 
-/// One that is killed takes with it what nobody has heard; its successor learns the rest, and
-/// admits no more once it has.
+/// A killed node loses what no other node has heard. Its successor learns the rest, and then admits
+/// no more.
 #[test]
 fn a_successor_learns_what_was_counted() {
     let mut fleet = Fleet::start(Engine::nats(&[]), LIMIT, nats);

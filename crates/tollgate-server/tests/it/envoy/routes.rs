@@ -1,5 +1,5 @@
-//! The routes of the guide, with the server there. One Envoy for all of them: it takes a while to
-//! start.
+//! The routes of the guide with a running server. One Envoy for all tests, because it starts
+//! slowly.
 
 use super::*;
 
@@ -43,7 +43,7 @@ fn several_descriptors_are_decided_together(edge: &Edge) {
     assert_eq!(search("bob").status(), 200, "another key");
 }
 
-/// This Envoy lets pass what tollgate does not decide on.
+/// This Envoy lets requests pass on which tollgate does not decide.
 fn large_and_odd_values_are_limited_too(edge: &Edge) {
     let file = edge.tollgate.dir().join("header");
     let header = format!("@{}", file.display());
@@ -53,14 +53,14 @@ fn large_and_odd_values_are_limited_too(edge: &Edge) {
         let statuses: Vec<_> = (0..6).map(|_| status()).collect();
         assert_eq!(statuses, [200, 200, 200, 200, 200, 429], "{:?}", &value[..2]);
     }
-    // Trace headers of clients are handed on to tollgate by an Envoy that traces.
+    // An Envoy that traces passes trace headers of clients on to tollgate.
     std::fs::write(&file, format!("x-api-key: alice\nbaggage: {}", "x".repeat(50_000))).unwrap();
     assert_eq!(edge.curl("/search", &["-H", &header]).status(), 429);
 }
 
 fn a_descriptor_costs_what_it_says_and_a_part_comes_back_at_the_end(edge: &Edge) {
-    // 20 units, 5 for each, 2 of them given back when the response is through: the second call
-    // comes after curl has ended.
+    // 20 units; each request takes 5 and gives 2 back when its response is complete. The second
+    // call to tollgate comes after curl has ended.
     let mut left = 20;
     while left >= 5 {
         let answer = edge.get("/export");
@@ -77,8 +77,8 @@ fn a_descriptor_costs_what_it_says_and_a_part_comes_back_at_the_end(edge: &Edge)
 }
 
 fn what_is_known_at_the_end_counts_for_the_next(edge: &Edge) {
-    // 250 bytes, and each response has 100: after the third none is left, and more than that is
-    // used. The charge comes behind the response, so a fourth may slip through before it.
+    // 250 bytes, and each response has 100. After the third response the limit is exceeded.
+    // Responses are charged at their end, so a fourth may pass before that.
     let first = edge.get("/download");
     assert_eq!(
         (first.status(), first.header("x-ratelimit-remaining")),

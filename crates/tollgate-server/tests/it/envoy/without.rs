@@ -1,9 +1,9 @@
-//! The server, or its store, is not there: Envoy does what it was told, and never takes silence for
-//! a yes.
+//! Without the server or its store, Envoy follows its settings, and never takes silence for
+//! permission.
 
 use super::*;
 
-/// A store that nobody listens on.
+/// The URL of a store without a server.
 fn no_store() -> [String; 2] {
     ["--store".to_owned(), format!("redis://127.0.0.1:{}", free_port())]
 }

@@ -56,7 +56,7 @@ async fn a_rule_that_charges_counts_what_does_not_fit_whatever_its_algorithm() {
         assert_eq!(client.left(cost(25, user())).await, (true, 0), "{algorithm}");
         assert_eq!(client.left(cost(0, user())).await, (false, 0), "{algorithm}");
         assert_eq!(client.left(refund(4, user())).await, (true, 0), "{algorithm}: 28 of 10");
-        // It tells of what is over: charged although another rule refuses.
+        // Reports a limit that is exceeded: it was charged although another rule denies.
         let other = on([("user", "b")]);
         client.ask([on([("ip", "x")])]).await;
         let answer = client.ask([on([("ip", "x")]), cost(4, other.clone())]).await;
@@ -73,7 +73,7 @@ async fn a_refund_gives_back_and_never_more_than_was_taken() {
     assert_eq!(client.left(refund(1_000_000_000, user())).await, (true, 5));
     assert_eq!(client.left(refund(1, user())).await, (true, 5));
     assert_eq!(client.left(refund(0, user())).await, (true, 5));
-    // Without a cost of its own, a refund has that of the request.
+    // A refund without a cost of its own has the cost of the request.
     assert_eq!(client.left(cost(3, user())).await, (true, 2));
     let bare = RateLimitDescriptor { is_negative_hits: true, ..user() };
     assert_eq!(client.left(bare).await, (true, 3));

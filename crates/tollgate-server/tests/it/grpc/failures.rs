@@ -1,4 +1,4 @@
-//! When the store does not answer.
+//! Answers while the store does not respond.
 
 use super::*;
 use tollgate::shared::OnFailure;
@@ -44,7 +44,7 @@ async fn a_rule_may_say_what_holds_without_the_store() {
     }
 }
 
-/// A store that takes connections and says nothing.
+/// A store that accepts connections and never responds.
 async fn silent() -> (tokio::net::TcpListener, Opening) {
     let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let url = format!("redis://{}", listener.local_addr().unwrap());

@@ -1,4 +1,4 @@
-//! What the proxy hands on to its clients.
+//! Headers that the proxy passes on to its clients.
 
 use super::*;
 use tollgate_http::{Headers, Reset};

@@ -1,4 +1,4 @@
-//! Bytes that no honest client sends: the connection may end, the server goes on.
+//! Bytes that no correct client sends. The connection may end, the server must continue.
 
 use super::*;
 use http_body_util::{BodyExt, Full, StreamBody};
@@ -18,12 +18,12 @@ async fn server() -> Server {
     Server::with(vec![each("user", "1000/day")], options).await
 }
 
-/// Honest clients are served.
+/// Correct clients are served.
 async fn still_answers(server: &Server) {
     assert!(server.client().await.left(on([("user", "a")])).await.0);
 }
 
-/// Sends a request over HTTP/2, whatever is in it.
+/// Sends a request over HTTP/2 with any contents.
 async fn send<B>(
     server: &Server,
     build: impl FnOnce(http::request::Builder) -> http::Request<B>,
@@ -40,7 +40,7 @@ where
     sender.send_request(build(request.header("content-type", "application/grpc"))).await.unwrap()
 }
 
-/// The gRPC status of a body: before or behind a message.
+/// The gRPC status of the answer to a body, in the headers or in the trailers.
 async fn status(server: &Server, body: Vec<u8>) -> String {
     let response =
         send(server, |request| request.body(Full::new(Bytes::from(body))).unwrap()).await;
@@ -96,7 +96,7 @@ async fn frames_that_are_none_have_a_status() {
     still_answers(&server).await;
 }
 
-/// A proxy may let a request pass that has no decision, and its values are headers of clients.
+/// A proxy may let a request pass without a decision, and its values are headers of clients.
 #[tokio::test]
 async fn values_of_any_size_and_bytes_are_decided_on() {
     let server = Server::start(vec![each("user", "1/day")]).await;
@@ -195,7 +195,7 @@ async fn other_paths_methods_and_types_are_told_so() {
 #[tokio::test]
 async fn random_bytes_end_the_connection_and_nothing_else() {
     let server = server().await;
-    // A generator of its own: the same bytes in every run.
+    // A local generator gives the same bytes in every run.
     let mut state = 0x2545_f491_4f6c_dd1d_u64;
     let mut byte = || {
         state ^= state << 13;

@@ -1,5 +1,5 @@
-//! The gRPC port, asked by a client that is not ours (tonic's). The server runs in the test's
-//! process, so that rules and options are at hand.
+//! The gRPC port, tested with tonic's client. The server runs in the test's process, so that tests
+//! can set rules and options.
 
 mod answers;
 mod costs;
@@ -77,7 +77,7 @@ impl Server {
 /// Asks as Envoy does.
 struct Client {
     asks: tonic::client::Grpc<Channel>,
-    /// A server whose drain is gone stops.
+    /// The server stops when its drain is dropped.
     _serves: Arc<Drain>,
 }
 
@@ -101,7 +101,7 @@ impl Client {
         self.send(Request::new(request(descriptors))).await
     }
 
-    /// The answer, which is well-formed whatever was asked.
+    /// The answer. It must be well-formed for every request.
     async fn ask(
         &mut self,
         descriptors: impl IntoIterator<Item = RateLimitDescriptor>,
@@ -117,7 +117,7 @@ impl Client {
         answer
     }
 
-    /// Units left after this, and whether it passed.
+    /// Whether the hit was allowed, and the units left.
     async fn left(&mut self, descriptor: RateLimitDescriptor) -> (bool, u32) {
         let answer = self.ask([descriptor]).await;
         (answer.overall_code == i32::from(Code::Ok), answer.statuses[0].limit_remaining)

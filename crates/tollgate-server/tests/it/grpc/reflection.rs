@@ -7,7 +7,7 @@ use prost_types::{FieldDescriptorProto, FileDescriptorProto, FileDescriptorSet};
 use tonic::codegen::tokio_stream::{self, StreamExt};
 use tonic_reflection::pb::{v1, v1alpha};
 
-/// The messages of a version are the same, in modules of their own.
+/// The messages of both versions are equal, in different modules.
 macro_rules! ask {
     ($version:ident, $channel:expr, $request:expr) => {{
         use $version::server_reflection_client::ServerReflectionClient;
@@ -51,7 +51,7 @@ async fn both_versions_list_and_describe_the_services() {
     assert_eq!(file.service[0].method[0].name(), "ShouldRateLimit");
 }
 
-/// Writes every field of a message, with made-up values, from its description alone.
+/// Writes every field of a message with generated values, from its description alone.
 fn made_up(files: &FileDescriptorSet, name: &str, out: &mut Vec<u8>) {
     let message = find(files, name);
     for field in &message.field {
@@ -128,7 +128,7 @@ fn the_messages_are_those_of_the_description() {
     made_up(&files, ".envoy.service.ratelimit.v3.RateLimitResponse", &mut bytes);
     let response = RateLimitResponse::decode(&bytes[..]).unwrap();
     assert_eq!(response.statuses[0].current_limit.clone().unwrap().name, "name");
-    // A raw value is the one field that is never sent: texts do.
+    // A raw value is the one field that is never sent; strings are sent instead.
     let raw = response.encode_to_vec();
     let headers = 2 * (b"bytes".len() + 2);
     assert_eq!(raw.len() + headers, bytes.len(), "no other field is missing");

@@ -1,4 +1,4 @@
-//! The binary is told to stop while it is asked.
+//! Stops the binary under load.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -8,7 +8,7 @@ use tollgate_testservers::{Engine, eventually};
 
 const LIMIT: u32 = 1_000_000_000;
 
-/// What is asked too late may have been charged: here nothing is too late.
+/// A call that ends after its deadline may have been charged, so deadlines are long here.
 fn start(store: &Engine) -> Tollgate {
     Tollgate::with("[store]\ndeadline = \"30s\"\n", &["--store", &store.url()], |_| {})
 }
@@ -18,7 +18,7 @@ fn asks(grpc: SocketAddr) -> tonic::client::Grpc<Channel> {
     tonic::client::Grpc::new(endpoint.connect_lazy())
 }
 
-/// What is charged is in the store, and outlives the server.
+/// Charged units are in the store, which outlives the server.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_charged_was_answered() {
     let store = Engine::redis(&[]);

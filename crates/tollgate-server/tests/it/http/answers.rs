@@ -1,4 +1,4 @@
-//! What is asked is answered.
+//! Answers of the HTTP port.
 
 use std::thread;
 
@@ -72,7 +72,8 @@ fn a_check_without_a_key_says_why() {
     let reason = "no key: header x-api-key is missing or empty";
     assert_eq!((reply.status, reply.header("x-tollgate-reason")), (403, Some(reason)));
     assert!(reply.json()["detail"].as_str().unwrap().starts_with(reason), "{reply:?}");
-    // A proxy that takes the key from a parameter of its client: none, and bytes that are no text.
+    // A proxy takes the key from a parameter of its client: an empty one, and bytes that are not
+    // text.
     assert_eq!(client.get("/v1/check?limit=9/day&key=").status, 429);
     assert_eq!(client.get("/v1/check?limit=9/day&key=%ff%zz").status, 200);
     assert_eq!(client.get(&format!("{path}&on_missing=share")).status, 200);
@@ -101,7 +102,7 @@ fn a_policy_tells_of_all_its_limits() {
         (&answer["limits"][0]["remaining"], &answer["limits"][1]["remaining"]),
         (&json!(0), &json!(8))
     );
-    // The parts of a key never run together.
+    // The parts of a key are never joined.
     let other = question.replace(r#"["tenant","bob"]"#, r#""tenantbob""#);
     assert_eq!(client.post("/v1/hit", &other).status, 200);
     assert_eq!(client.post("/v1/hit", question).status, 429);
@@ -206,7 +207,7 @@ fn a_store_that_does_not_answer_is_an_error_and_no_decision() {
     let refused = client.post("/v1/hit?limit=1/day&key=a", "");
     assert_eq!(refused.status, 503);
     let ready = Client::new(server.admin).get("/ready");
-    // Where the store is goes to the log alone.
+    // Only the log shows the address of the store.
     assert!(!refused.body.contains("127.0.0.1") && !ready.body.contains("127.0.0.1"), "{ready:?}");
     server.logged("127.0.0.1:1");
     assert_eq!((ready.status, &ready.json()["ready"]), (503, &json!(false)));
@@ -243,7 +244,7 @@ fn operators_see_what_happened() {
     ] {
         assert!(metrics.lines().any(|known| known == line), "{line}\n{metrics}");
     }
-    // Whoever the clients are, they are no labels.
+    // Keys never appear as labels.
     assert!(!metrics.contains("\"a\""), "{metrics}");
     let keys = admin.get("/keys?top=1").json();
     assert_eq!(

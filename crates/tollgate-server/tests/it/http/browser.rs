@@ -1,4 +1,4 @@
-//! What a web page can make a real browser send to a port of this machine.
+//! Requests that a web page can make a real browser send to a port of this machine.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener};
@@ -10,8 +10,7 @@ use tollgate_testservers::{PATIENCE, Process};
 use super::Client;
 use crate::server::Server;
 
-/// A page that tries every way to use up limits, each on a key of its own, and tells when it is
-/// done.
+/// A page that tries every way to use up limits, each on its own key, and reports when it is done.
 const PAGE: &str = r#"<!doctype html><html><body>
 <iframe name="frame"></iframe>
 <form id="form" method="post" enctype="text/plain" target="frame" action="SERVER/v1/hit?limit=9/day&key=form"></form>
@@ -36,7 +35,7 @@ const loaded = (element) => new Promise((done) => element.onload = element.onerr
 
 const KEYS: [&str; 6] = ["form", "image", "query", "body", "fetched", "preflight"];
 
-/// Answers every request with a page, and tells when the page asks for `/done`.
+/// Serves a page for every request, and reports when the page requests `/done`.
 fn site(page: String) -> (SocketAddr, mpsc::Receiver<()>) {
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let address = listener.local_addr().unwrap();
@@ -80,14 +79,14 @@ fn a_web_page_cannot_use_up_limits() {
         let used = client.get(&format!("/v1/usage?limit=9/day&key={key}")).json();
         assert_eq!(used["used"], 0, "{key}");
     }
-    // All of them came here.
+    // All requests arrived at this server.
     let metrics = server.admin("/metrics");
     let refused = "tollgate_connections_refused_total{port=\"http\"} ";
     let refused = metrics.lines().find_map(|line| line.strip_prefix(refused)).unwrap();
     assert!(refused.parse::<usize>().unwrap() >= KEYS.len(), "{refused}");
 }
 
-/// The name is the attacker's and leads to this machine, so that the page is of the same origin.
+/// The attacker's name resolves to this machine, so the page has the same origin.
 #[test]
 fn a_name_that_was_made_to_point_here_is_refused() {
     let server = Server::start(&[]);

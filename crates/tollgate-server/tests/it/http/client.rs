@@ -1,4 +1,4 @@
-//! A client that sends just what it is told.
+//! A client that sends exactly the bytes it is given.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -35,7 +35,7 @@ impl Client {
         self.stream.get_mut().write_all(bytes)
     }
 
-    /// The next answer; `None` if there is none any more.
+    /// The next answer; `None` at the end of the connection.
     pub(crate) fn read(&mut self) -> Option<Reply> {
         let mut line = String::new();
         self.stream.read_line(&mut line).ok().filter(|length| *length > 0)?;

@@ -1,4 +1,4 @@
-//! What the guide to the HTTP API shows is what the server answers.
+//! The answers in the guide to the HTTP API are those of the server.
 
 use std::process::Command;
 
@@ -6,14 +6,14 @@ use crate::server::Server;
 
 const GUIDE: &str = include_str!("../../../../../guides/http-api.md");
 
-/// Blocks of the guide in a language.
+/// Code blocks of the guide in a language.
 fn blocks(language: &str) -> impl Iterator<Item = &'static str> {
     let fence = format!("```{language}\n");
     let blocks: Vec<_> = GUIDE.split(&fence).skip(1).collect();
     blocks.into_iter().map(|rest| rest.split_once("```").unwrap().0)
 }
 
-/// The same with 0 for every time: it depends on how long the commands before took.
+/// The text with 0 for every time, because times depend on the speed of the machine.
 fn without_times(text: &str) -> String {
     let mut text = text.replace('\r', "");
     for name in ["\"retry_after\":", "\"reset_after\":", ";t="] {

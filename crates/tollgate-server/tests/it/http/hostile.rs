@@ -1,4 +1,4 @@
-//! Clients that mean no good.
+//! Malicious and broken clients.
 
 use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;

@@ -1,4 +1,4 @@
-//! The HTTP port, over sockets.
+//! The HTTP port over sockets.
 
 mod answers;
 mod browser;

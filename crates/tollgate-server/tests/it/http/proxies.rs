@@ -1,5 +1,4 @@
-//! Real proxies in front, with the configurations of the guide as they are: only ports are
-//! replaced.
+//! Real proxies with the configurations of the guide; only ports are replaced.
 
 use std::net::{SocketAddr, TcpStream};
 
@@ -11,7 +10,7 @@ use crate::server::Server;
 
 const GUIDE: &str = include_str!("../../../../../guides/nginx-and-haproxy.md");
 
-/// A tollgate, a backend, and the address of the proxy between them.
+/// A tollgate server, a backend, and the address of the proxy between them.
 struct Edge {
     server: Server,
     backend: SocketAddr,
@@ -24,7 +23,7 @@ impl Edge {
         Edge { server: Server::start(&[]), backend: backend::start(), front }
     }
 
-    /// Blocks of the guide in a language, with the ports of this test.
+    /// Code blocks of the guide in a language, with the ports of this test.
     fn blocks(&self, language: &str) -> Vec<String> {
         let fence = format!("```{language}\n");
         let rest = GUIDE.split(&fence).skip(1);
@@ -50,7 +49,8 @@ impl Edge {
         self.status(b"")
     }
 
-    /// Three pass, then the limit of the guide is reached, whatever the client sends.
+    /// Three requests pass, then the limit of the guide is reached, whatever headers the client
+    /// sends.
     fn limits(&self) {
         eventually("the proxy listens", || TcpStream::connect(self.front).is_ok());
         assert_eq!([self.get(), self.get(), self.get(), self.get()], [200, 200, 200, 429]);
@@ -58,7 +58,7 @@ impl Edge {
         assert!(refused.header("ratelimit").is_some_and(|value| value.contains("r=0")));
         let retry: u64 = refused.header("retry-after").unwrap().parse().unwrap();
         assert!((1..=20).contains(&retry), "{refused:?}");
-        // What the proxy takes, as large as it takes it.
+        // The largest header that the proxy accepts.
         let large = format!("x-large: {}\r\n", "x".repeat(7_000));
         let many: String = (0..90).map(|index| format!("x-{index}: 1\r\n")).collect();
         for headers in [
@@ -80,7 +80,7 @@ fn nginx(config: &str) -> Process {
     let dir = nginx.dir().to_owned();
     std::fs::write(dir.join("nginx.conf"), config).unwrap();
     nginx.start(|command| {
-        // One process: workers would outlive a master that is killed.
+        // A single process: workers would outlive a killed master.
         command.args(["-g", "master_process off;", "-c", "nginx.conf", "-p"]).arg(&dir);
     });
     nginx
@@ -91,7 +91,7 @@ fn nginx_limits_and_fails_closed() {
     let mut edge = Edge::new();
     let _nginx = nginx(&edge.blocks("nginx")[0]);
     edge.limits();
-    // More than a hundred headers and the most bytes that nginx takes.
+    // More than a hundred headers, and as many bytes as nginx accepts.
     let many: String = (0..400).map(|index| format!("x-{index}: 1\r\n")).collect();
     assert_eq!(edge.status(many.as_bytes()), 429);
     let large = format!("x-large: {}\r\n", "x".repeat(8_000)).repeat(3);

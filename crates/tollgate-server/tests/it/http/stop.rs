@@ -1,4 +1,4 @@
-//! Told to stop, the server answers what it was asked.
+//! A server that stops answers the requests that it has received.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -22,8 +22,7 @@ fn a_server_that_stops_answers_every_request_it_has_read() {
                     if client.send(request).is_err() {
                         return;
                     }
-                    // The end of a connection between two requests is no lost request; half an
-                    // answer would be one.
+                    // A connection may end between two requests. Half an answer would be an error.
                     let Some(reply) = client.read() else { return };
                     assert_eq!(reply.status, 200);
                     asked.fetch_add(1, Ordering::Relaxed);

@@ -76,7 +76,7 @@ async fn a_client_of_redis_shows_it_in_every_way_it_knows() {
         assert!(said.starts_with(expected) && said.contains("-NOAUTH"), "{first}: {said}");
         assert!(!said.contains("*5\r\n"));
     }
-    // Six wrong words, and each time a question without a right one.
+    // Six wrong tokens, and each time a question without a valid one.
     let said = server.admin("/metrics");
     let counted = "tollgate_connections_refused_total{port=\"resp\"} 12\n";
     assert!(said.contains(counted), "{said}");

@@ -1,13 +1,13 @@
-//! What strangers cannot do: take all connections, wait without end, break anything with bytes.
+//! Clients cannot take all connections, wait without end, or break anything with bytes.
 
 use std::time::Duration;
 
 use super::*;
 
-/// Whether the other side ends it, whatever it says before.
+/// Whether the other side closes the connection, whatever it sends before.
 async fn ended(mut io: impl AsyncRead + Unpin) -> bool {
     let mut said = Vec::new();
-    // Cut or ended: both are an end.
+    // A reset and an orderly close both count.
     tokio::time::timeout(Duration::from_secs(20), io.read_to_end(&mut said)).await.is_ok()
 }
 
@@ -18,7 +18,7 @@ async fn there_is_room_for_so_many_and_operators_have_their_own() {
     for address in [server.resp, server.http, server.grpc] {
         held.push(TcpStream::connect(address).await.unwrap());
     }
-    // One answer each: they have been taken, not only let in by the system.
+    // One answer on each, to show that the server has accepted them.
     held[0].write_all(b"PING\r\n").await.unwrap();
     held[0].read_exact(&mut [0; 7]).await.unwrap();
     let full = async || {
@@ -48,8 +48,8 @@ async fn who_says_nothing_is_sent_away_where_that_is_set() {
     for (port, address) in server.ports() {
         assert!(ended(TcpStream::connect(address).await.unwrap()).await, "{port}");
     }
-    // Who talks is not: twenty times in a stretch that is longer than the timeout, with pauses that
-    // are far from it on a slow machine too.
+    // An active connection is not idle: twenty commands in a time longer than the timeout. The
+    // pauses are much shorter than the timeout even on a slow machine.
     let server = Server::told("[connections]\nidle_timeout = '900ms'\n");
     let mut talks = TcpStream::connect(server.resp).await.unwrap();
     for _ in 0..20 {
@@ -67,7 +67,7 @@ async fn who_never_ends_its_greeting_of_tls_is_sent_away() {
         certificates.name("server.crt"),
         certificates.name("server.key")
     ));
-    // The first bytes of a greeting of a client.
+    // The first bytes of a TLS ClientHello.
     let half = [0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc];
     for (port, address) in server.ports() {
         for said in [&b""[..], &half] {
@@ -99,7 +99,7 @@ async fn a_request_that_comes_byte_by_byte_is_not_waited_for() {
                 }
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
-            // Enough said: the rest is waiting.
+            // The rest of the request never comes.
             std::future::pending::<()>().await;
         });
         assert!(ended(reads).await, "{port}");
@@ -116,7 +116,7 @@ async fn random_bytes_end_a_connection_and_nothing_else() {
         certificates.name("server.crt"),
         certificates.name("server.key")
     );
-    // A generator of its own: the same bytes in every run.
+    // A local generator gives the same bytes in every run.
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut byte = || {
         state ^= state << 13;
@@ -168,11 +168,11 @@ async fn a_system_without_room_for_files_is_waited_for() {
     assert!(server.process.ended().is_none());
     drop(held);
     server.answers(None, None).await;
-    // One line a second, not one for each try.
+    // One line per second, not one for each attempt.
     assert!(server.log().lines().count() < 40, "{}", server.log());
 }
 
-/// With as many open files as clients can use up, unless the server keeps some for operators.
+/// Clients could use up all open files, unless the server keeps some for operators.
 #[tokio::test]
 async fn clients_cannot_use_up_the_files_that_operators_need() {
     let server = Server::with("", &[], |command| {
@@ -199,7 +199,7 @@ async fn clients_cannot_use_up_the_files_that_operators_need() {
         let said = server.admin(path);
         assert!(said.starts_with("HTTP/1.1 200"), "{path}: {said}");
     }
-    // The configuration is not another one for that: a reload has nothing to say.
+    // The configuration is unchanged, so a reload has nothing to report.
     server.put("tollgate.toml", "[limits]\napi = '3/day'\n");
     server.process.signal("HUP");
     server.logged("new rules are in force");

@@ -1,4 +1,4 @@
-//! The end: nobody who was heard goes without an answer.
+//! Every request that the server has received is answered before it ends.
 
 use std::os::unix::net::UnixDatagram;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use super::*;
 
-/// What the clients of a test have seen.
+/// What the clients of a test have observed.
 #[derive(Default)]
 struct Seen {
     answered: AtomicUsize,
-    /// The server is about to be told.
+    /// The server is about to be stopped.
     told: AtomicBool,
 }
 
@@ -24,8 +24,8 @@ impl Seen {
     }
 }
 
-/// One question after the other on one connection, until the server ends it: never in the middle of
-/// an answer, and never before the answer to a question that it had before it was told to stop.
+/// Asks on one connection until the server closes it: never in the middle of an answer, and never
+/// before the answer to a question that arrived before the stop.
 async fn talks(address: SocketAddr, question: String, end: &'static str, seen: Arc<Seen>) {
     let mut socket = TcpStream::connect(address).await.unwrap();
     loop {
@@ -54,7 +54,7 @@ async fn talks(address: SocketAddr, question: String, end: &'static str, seen: A
     }
 }
 
-/// The same by gRPC, where the server says up to which question it answers.
+/// The same over gRPC, where the server announces the last request that it will answer.
 async fn calls(address: SocketAddr, seen: Arc<Seen>) {
     let io = TokioIo::new(TcpStream::connect(address).await.unwrap());
     let (mut sender, connection) =
@@ -109,7 +109,7 @@ async fn it_is_not_ready_before_it_stops_and_a_second_word_ends_it() {
     eventually("it has heard", || server.log().contains("told to stop"));
     assert!(ready().await.starts_with("HTTP/1.1 503 "));
     server.answers(None, None).await;
-    // What comes at once with the first is not a second one.
+    // A signal right after the first does not count as a second one.
     eventually("a second word ends it", || {
         server.process.signal("INT");
         server.process.ended().is_some()
@@ -120,7 +120,7 @@ async fn it_is_not_ready_before_it_stops_and_a_second_word_ends_it() {
 #[tokio::test]
 async fn one_word_said_twice_at_once_is_one() {
     let mut server = Server::told("");
-    // Heard, and not answered before its body is there.
+    // The server has the head of the request, and cannot answer before the body.
     let mut asked = TcpStream::connect(server.http).await.unwrap();
     let head =
         "POST /v1/hit HTTP/1.1\r\nhost: x\r\ncontent-length: 29\r\nexpect: 100-continue\r\n\r\n";

@@ -42,7 +42,7 @@ fn a_wrong_level_is_refused_by_serve_and_by_check() {
     }
 }
 
-/// A domain and a namespace may have one name, and rules of one name in them.
+/// A domain and a namespace may have the same name, and contain rules of the same name.
 #[tokio::test]
 async fn a_domain_and_a_namespace_of_one_name_are_counted_apart() {
     let config = "[namespaces.shop.limits]\nuser = '9/day'\n\

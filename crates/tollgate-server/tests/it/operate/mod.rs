@@ -1,5 +1,4 @@
-//! What operators rely on: TLS, tokens, bounds, the log, traces and the end, on every port of the
-//! real binary.
+//! TLS, tokens, bounds, the log, traces and shutdown, on every port of the real binary.
 
 mod auth;
 mod beyond;
@@ -31,11 +30,11 @@ use tollgate_testservers::{Certificates, eventually, free_port};
 
 use crate::server::Server;
 
-/// What a client sends over HTTP.
+/// An HTTP request.
 const HIT: &str = "POST /v1/hit?limit=1000000/day&key=somebody HTTP/1.1\r\nhost: x\r\n";
 
 impl Server {
-    /// Every port answers an honest client.
+    /// Every port answers a correct client.
     async fn answers(&self, tls: Option<&Arc<ClientConfig>>, token: Option<&str>) {
         for (port, address) in self.ports() {
             let answer = ask(port, address, tls, token).await;
@@ -44,7 +43,7 @@ impl Server {
     }
 }
 
-/// A connection, in the clear or not.
+/// A connection with or without TLS.
 trait Io: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Io for T {}
 
@@ -59,7 +58,7 @@ async fn connect(
     Ok(Box::new(connector.connect(name, socket).await?))
 }
 
-/// Whom a client trusts, and what it shows.
+/// The trusted certificates and the certificate of a client.
 fn trusting(certificates: &Certificates, shows: bool, protocols: &[&str]) -> Arc<ClientConfig> {
     let pem = |name: &str| CertificateDer::from_pem_file(certificates.file(name)).unwrap();
     let mut roots = RootCertStore::empty();
@@ -79,7 +78,7 @@ fn trusting(certificates: &Certificates, shows: bool, protocols: &[&str]) -> Arc
     Arc::new(config)
 }
 
-/// One honest question on any port: `answered`, `unauthorized`, or what else came of it.
+/// One valid question on any port: `answered`, `unauthorized`, or the error.
 async fn ask(
     port: &str,
     address: SocketAddr,
@@ -126,13 +125,13 @@ async fn ask(
     }
 }
 
-/// Sends it all and reads until the other side ends it.
+/// Sends a text and reads until the other side closes the connection.
 async fn exchange(mut io: Box<dyn Io>, text: &str) -> std::io::Result<String> {
     io.write_all(text.as_bytes()).await?;
     io.flush().await?;
     let mut said = Vec::new();
     match io.read_to_end(&mut said).await {
-        // Said, and cut without the farewell of TLS.
+        // Answered, and closed without TLS's close_notify.
         Err(error) if said.is_empty() => Err(error),
         _ => Ok(String::from_utf8_lossy(&said).into_owned()),
     }
@@ -196,7 +195,7 @@ async fn call(
     Ok(status.to_str().unwrap().to_owned())
 }
 
-/// The binary, to its end: its exit code, and what it said on both outputs.
+/// Runs the binary to its end: its exit code and its outputs.
 fn run(arguments: &[&str]) -> (Option<i32>, String, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_tollgate")).args(arguments).output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();

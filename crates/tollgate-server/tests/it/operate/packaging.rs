@@ -1,4 +1,4 @@
-//! What is in `packaging/` fits the binary.
+//! The files in `packaging/` fit the binary.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ fn text(path: &str) -> String {
     std::fs::read_to_string(repository(path)).unwrap()
 }
 
-/// Names of metrics in a text.
+/// The names of metrics in a text.
 fn metrics(text: &str) -> BTreeSet<String> {
     let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
     let ours = |word: &&str| word.starts_with("tollgate_") || word.starts_with("process_");
@@ -43,7 +43,7 @@ fn systemd_understands_the_unit() {
     assert!(unit.contains("Type=notify\n") && unit.contains("KillSignal=SIGTERM\n"));
     let Ok(version) = Command::new("systemd-analyze").arg("--version").output() else { return };
     assert!(version.status.success());
-    // Where the binary is not installed that is all it may complain of.
+    // Where the binary is not installed, that is the only problem.
     let path = repository("packaging/systemd/tollgate.service");
     let said = Command::new("systemd-analyze").arg("verify").arg(path).output().unwrap();
     let said = String::from_utf8_lossy(&said.stderr).into_owned();
@@ -52,7 +52,7 @@ fn systemd_understands_the_unit() {
     assert!(wrong.is_empty(), "{wrong:?}");
 }
 
-/// It is read, and then there is nothing to do.
+/// The file can be read, and no problem is reported.
 fn is_read(path: &Path) {
     let mut arguments = vec!["serve", "--config", path.to_str().unwrap()];
     for port in ["--http", "--grpc", "--resp", "--admin"] {
@@ -68,7 +68,7 @@ fn the_configuration_that_is_packaged_is_read() {
     is_read(&repository("packaging/tollgate.toml"));
 }
 
-/// The packaged file with those commented lines in force that are settings and that `wanted` picks.
+/// The packaged file with those commented settings enabled that `wanted` picks.
 fn with_comments(wanted: impl Fn(&str) -> bool) -> String {
     let is_setting = |line: &str| {
         let name = line.split([' ', '=']).next().unwrap_or_default();
@@ -83,7 +83,7 @@ fn with_comments(wanted: impl Fn(&str) -> bool) -> String {
     lines.map(|line| line + "\n").collect()
 }
 
-/// Everything in the packaged file is the default, unless its comment calls it an example.
+/// Every setting in the packaged file is the default, unless its comment calls it an example.
 #[test]
 fn the_packaged_configuration_shows_the_real_defaults() {
     let shown = with_comments(|line| !line.contains("# an example"));
@@ -98,7 +98,7 @@ fn the_packaged_configuration_shows_the_real_defaults() {
     assert_eq!(store.remember_denials.take(), Some(Guard::DEFAULT_DENIALS));
     assert_eq!(store.denials_for.take(), Some(Guard::DEFAULT_DENIALS_FOR));
     assert_eq!(store.charge_local.take(), Some(true));
-    // What the builders of all stores that share a server begin their keys with.
+    // The default prefix of all stores on a shared server.
     assert_eq!(store.prefix.take().as_deref(), Some("tollgate"));
     assert_eq!(settings, Settings::default());
 }

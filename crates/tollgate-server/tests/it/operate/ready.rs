@@ -1,4 +1,4 @@
-//! `/ready` with real stores that answer but cannot be written to, or do not answer at all.
+//! `/ready` with real stores that are read-only or do not answer at all.
 
 use tollgate_testservers::Engine;
 
@@ -16,7 +16,7 @@ fn redis_cli(redis: &Engine, command: &[&str]) {
     assert!(said.starts_with("OK"), "{command:?}: {said}");
 }
 
-/// Hits and `/ready` agree: both work, or neither does and the log has this reason.
+/// Hits and `/ready` agree: both work, or both fail and the log has this reason.
 async fn agrees(server: &Server, reason: Option<&str>) {
     let hit = ask("http", server.http, None, None).await;
     let ready = server.admin("/ready");

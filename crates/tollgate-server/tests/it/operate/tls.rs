@@ -1,4 +1,5 @@
-//! TLS on every port, with certificates of clients and without, replaced while it runs.
+//! TLS on every port, with and without client certificates, which are replaced while the server
+//! runs.
 
 use tollgate::{Clock as _, SystemClock};
 
@@ -22,7 +23,7 @@ fn protocols(port: &str) -> &'static [&'static str] {
     }
 }
 
-/// What comes of one question by a client that trusts these.
+/// The result of one question by a client that trusts these certificates.
 async fn asked(
     (port, address): (&str, SocketAddr),
     certificates: &Certificates,
@@ -50,7 +51,7 @@ async fn every_port_speaks_tls_and_nothing_else() {
 async fn with_an_authority_of_clients_only_its_clients_are_answered() {
     let (certificates, strangers) = (Certificates::new(), Certificates::new());
     let server = Server::told(&config(&certificates, true));
-    // These show a certificate of another authority, and trust the server all the same.
+    // Clients with a certificate of another authority, which trust the server.
     std::fs::copy(certificates.file("ca.crt"), strangers.file("ca.crt")).unwrap();
     for port in server.ports() {
         let answer = asked(port, &certificates, true).await;
@@ -103,7 +104,7 @@ async fn a_new_certificate_is_taken_and_a_broken_one_is_not() {
     let server = Server::told(&config(&certificates, false));
     let mut open = connect(server.resp, Some(&trusting(&certificates, false, &[]))).await.unwrap();
     let replace = |name: &str| {
-        // As one step, as everybody who replaces certificates does it.
+        // Renamed in one step, as tools that replace certificates do.
         std::fs::copy(others.file(name), certificates.file("new")).unwrap();
         std::fs::rename(certificates.file("new"), certificates.file(name)).unwrap();
     };
@@ -125,7 +126,7 @@ async fn a_new_certificate_is_taken_and_a_broken_one_is_not() {
         assert!(asked(port, &certificates, false).await.is_err());
     }
 
-    // Who was there before still is.
+    // Open connections stay open.
     open.write_all(b"PING\r\n").await.unwrap();
     let mut said = [0; 7];
     open.read_exact(&mut said).await.unwrap();

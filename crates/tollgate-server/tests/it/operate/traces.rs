@@ -1,4 +1,4 @@
-//! Traces as a collector gets them.
+//! Traces as a collector receives them.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
@@ -6,7 +6,7 @@ use std::sync::Mutex;
 
 use super::*;
 
-/// Takes what is sent to it.
+/// Keeps the traces that it receives.
 struct Collector {
     address: SocketAddr,
     bodies: Arc<Mutex<Vec<Vec<u8>>>>,
@@ -32,7 +32,7 @@ impl Collector {
     }
 }
 
-/// Answers requests of one connection.
+/// Answers the requests of one connection.
 fn take(mut socket: &std::net::TcpStream, taken: &Mutex<Vec<Vec<u8>>>) {
     let mut reader = BufReader::new(socket);
     loop {
@@ -95,7 +95,7 @@ async fn requests_are_spans_and_part_of_the_trace_of_who_asked() {
 #[tokio::test]
 async fn every_command_of_a_pipeline_is_a_span_by_a_name_that_is_known() {
     let collector = Collector::start();
-    // Nobody answers at the store, so commands wait together.
+    // The store does not answer, so commands wait together.
     let config = format!(
         "[traces]\nendpoint = 'http://{}'\n[store]\nurl = 'redis://127.0.0.1:{}/'\n",
         collector.address,

@@ -1,4 +1,4 @@
-//! A client that knows the protocol and nothing else, so that tests see what is on the wire.
+//! A client that implements only the protocol, so that tests see the bytes on the wire.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -7,7 +7,7 @@ use tollgate_testservers::PATIENCE;
 
 pub(crate) struct Client {
     stream: TcpStream,
-    /// Read, and not yet used.
+    /// Bytes that were read and not decoded yet.
     rest: Vec<u8>,
 }
 
@@ -77,7 +77,7 @@ impl Client {
         self.stream.write_all(bytes).unwrap();
     }
 
-    /// One command given as words between blanks, and its answer.
+    /// Sends one command, given as words, and reads the answer.
     pub(crate) fn ask(&mut self, words: &str) -> Value {
         let words: Vec<&[u8]> = words.split(' ').map(str::as_bytes).collect();
         self.ask_of(&words)
@@ -92,7 +92,7 @@ impl Client {
         self.try_answer().expect("an answer before the end")
     }
 
-    /// `None` if the connection has ended.
+    /// `None` if the connection was closed.
     pub(crate) fn try_answer(&mut self) -> Option<Value> {
         loop {
             if let Some((value, length)) = decode(&self.rest) {
@@ -109,7 +109,7 @@ impl Client {
         }
     }
 
-    /// What one read of the socket brings.
+    /// The bytes of one read.
     pub(crate) fn read_once(&mut self) -> Vec<u8> {
         let mut bytes = vec![0; 1 << 20];
         let count = self.stream.read(&mut bytes).unwrap();
@@ -117,7 +117,7 @@ impl Client {
         bytes
     }
 
-    /// Whether the server has ended the connection, after answers that are not looked at.
+    /// Whether the server has closed the connection, after any answers.
     pub(crate) fn ends(&mut self) -> bool {
         while self.try_answer().is_some() {}
         true

@@ -1,4 +1,4 @@
-//! Clients that others wrote.
+//! Third-party clients.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -6,7 +6,7 @@ use std::sync::Mutex;
 
 use crate::server::Server;
 
-/// What a program prints.
+/// The output of a program.
 fn said(command: &mut Command) -> String {
     let output = command.stdin(Stdio::null()).output().unwrap();
     let (out, err) =
@@ -15,8 +15,8 @@ fn said(command: &mut Command) -> String {
     out.into_owned()
 }
 
-/// Whether a program can be run; if not, the test ends with a line that says so, or fails where
-/// nothing may be skipped.
+/// Whether a program is installed. If not, prints that the test is skipped, or fails where tests
+/// may not be skipped.
 fn is_there(program: &str, package: &str) -> bool {
     let mut look = Command::new(program);
     look.arg("--version").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
@@ -33,7 +33,7 @@ fn is_there(program: &str, package: &str) -> bool {
     false
 }
 
-/// A directory for what a test downloads, kept from run to run.
+/// A directory for downloads, kept between runs.
 fn kept(name: &str) -> PathBuf {
     let dir = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
     std::fs::create_dir_all(&dir).unwrap();
@@ -55,7 +55,7 @@ fn redis_cli() {
             .starts_with("verdict allowed\nallowed 1\nlimit 5\n")
     );
     assert_eq!(cli(&["-u", &format!("redis://user:secret@127.0.0.1:{port}/0"), "PING"]), "PONG\n");
-    // Its pipe reads all answers and compares their number.
+    // Its pipe mode reads all answers and compares their number.
     let lines = "CL.THROTTLE pipe 999 1 60\n".repeat(500);
     let script = format!("printf '%s' \"$LINES\" | redis-cli -p {port} --pipe");
     let piped = said(Command::new("sh").args(["-c", &script]).env("LINES", lines));
@@ -102,7 +102,7 @@ for protocol in (2, 3):
 print("fine")
 "#;
 
-/// Of redis-py, in an environment of its own.
+/// redis-py in its own virtual environment.
 #[test]
 fn redis_py() {
     static INSTALL: Mutex<()> = Mutex::new(());

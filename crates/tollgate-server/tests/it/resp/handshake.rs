@@ -1,4 +1,4 @@
-//! What clients say first.
+//! Commands that clients send when they connect.
 
 use super::here::Here;
 use super::{Client, Value};
@@ -19,7 +19,7 @@ fn hello_chooses_the_version() {
     assert!(client.ask("HELLO 4").error().starts_with("NOPROTO"));
     assert!(client.ask("HELLO three").error().starts_with("NOPROTO"));
     assert!(client.ask("HELLO 3 NONSENSE").error().contains("HELLO option"));
-    // What was refused has changed nothing.
+    // A rejected command has changed nothing.
     assert!(matches!(client.ask("HELLO"), Value::Array(_)));
 }
 

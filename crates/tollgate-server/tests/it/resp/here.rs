@@ -1,4 +1,4 @@
-//! The port in the test's own process: rules, stores and the clock are at hand.
+//! The port in the test's own process, so that tests can set rules, stores and the clock.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use tollgate_server::rules::{Pattern, Rule, RuleSet, Treatment};
 use tollgate_server::service::{Defaults, Service};
 use tollgate_stores::Opening;
 
-/// A port served by a runtime of its own; it ends when dropped.
+/// A port with its own runtime; it stops when dropped.
 pub(crate) struct Here {
     pub(crate) address: SocketAddr,
     pub(crate) service: Arc<Service>,
@@ -27,7 +27,7 @@ impl Here {
         Here::in_runtime(store, tokio::runtime::Builder::new_multi_thread())
     }
 
-    /// Whenever nobody has anything to do, the time jumps to what is waited for next.
+    /// A runtime with paused time: when no task can run, time jumps to the next timer.
     pub(crate) fn without_patience() -> Here {
         let mut builder = tokio::runtime::Builder::new_current_thread();
         builder.start_paused(true);
@@ -51,8 +51,8 @@ impl Here {
     }
 }
 
-/// `api`: five in a minute, nobody for `mallory`, anything for `root`; `login` in namespace `web`;
-/// `quiet` in shadow mode; `two` of two limits.
+/// `api`: five per minute, blocked for `mallory`, exempt for `root`; `login` in namespace `web`;
+/// `quiet` in shadow mode; `two` with two limits.
 fn rules() -> RuleSet {
     let policy = |text: &str| -> Policy { text.parse().unwrap() };
     let mut api = Rule::new("api", policy("5/minute"));

@@ -1,4 +1,4 @@
-//! Clients that are broken, or mean it.
+//! Broken and malicious clients.
 
 use std::io::Write;
 
@@ -64,7 +64,7 @@ fn what_makes_no_sense_is_counted() {
 fn what_is_too_large_is_refused_before_it_is_there() {
     let here = Here::start();
     let mut client = Client::connect(here.address);
-    // A line without end: it may be refused while it is still being sent.
+    // A line without end. The server may reject it while it is still being sent.
     let _ = client.stream().write_all(&vec![b'x'; 200 << 10]);
     assert!(
         client.try_answer().is_none_or(|answer| answer.error().contains("too big inline request"))
@@ -107,7 +107,7 @@ fn an_idle_connection_stays() {
     let here = Here::without_patience();
     let mut client = Client::connect(here.address);
     assert_eq!(client.ask("PING"), pong());
-    // Time jumps as soon as nobody has anything to do; a second connection has shown that it did.
+    // Time jumps when no task can run, and a second connection shows that it did.
     let mut other = Client::connect(here.address);
     other.send(b"PIN");
     assert_eq!(other.try_answer(), None);

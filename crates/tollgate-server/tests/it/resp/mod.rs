@@ -1,4 +1,4 @@
-//! The RESP port: asked byte by byte, and by clients that others wrote.
+//! The RESP port, tested byte by byte and with third-party clients.
 
 mod client;
 mod clients;

@@ -1,4 +1,4 @@
-//! Our own commands.
+//! tollgate's own commands.
 
 use super::here::Here;
 use super::{Client, Value};
@@ -47,7 +47,7 @@ fn who_only_wants_to_know_whether_it_passes_is_told_one_or_nothing() {
     ] {
         assert_eq!(client.ask(command), Value::Integer(passes), "{command}");
     }
-    // A broken question is no answer.
+    // An invalid question gets an error, not an answer.
     assert!(client.ask("TG.ALLOW nobody key").error().starts_with("UNKNOWN limit"));
 }
 
@@ -74,7 +74,7 @@ fn rules_go_by_name_and_namespace() {
     assert!(unknown.error().starts_with("UNKNOWN limit \"login\""), "{unknown:?}");
     let wrong = client.ask("TG.HIT 10/fortnight alice");
     assert!(wrong.error().starts_with("ERR limit"), "{wrong:?}");
-    // A limit by its text has counters of its own.
+    // A limit given as text has its own counters.
     assert_eq!(numbers(&client.ask("TG.HIT 5/minute alice")), [1, 5, 4, 1, 1]);
 }
 

@@ -1,4 +1,4 @@
-//! The parser on its own: whatever way bytes arrive, they mean the same.
+//! The parser alone: bytes mean the same in whatever pieces they arrive.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -41,7 +41,7 @@ fn word() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![vec(any::<u8>(), 0..20), Just(b"$1\r\n".to_vec()), Just(b"*1\r\n".to_vec())]
 }
 
-/// Bytes that look like the protocol more often than chance would have it.
+/// Random bytes that resemble the protocol.
 fn noise() -> impl Strategy<Value = Vec<u8>> {
     let part = prop_oneof![
         vec(any::<u8>(), 0..4),

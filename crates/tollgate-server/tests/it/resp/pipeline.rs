@@ -1,4 +1,4 @@
-//! Many commands at once.
+//! Pipelines.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -69,7 +69,7 @@ fn who_sends_all_before_reading_anything_gets_all_answers() {
 fn who_never_reads_is_not_read_from_without_end() {
     let here = Here::start();
     let client = Client::connect(here.address);
-    // Answers of 64 KiB each: the server stops reading when enough of them wait, and then the
+    // Answers of 64 KiB each. When enough of them wait, the server stops reading, and then the
     // socket is full.
     let echo = command(&[b"ECHO", &[b'x'; 64 << 10]]);
     client.stream().set_write_timeout(Some(std::time::Duration::from_secs(1))).unwrap();

@@ -1,4 +1,4 @@
-//! The end of the server: whoever was heard is answered.
+//! A server that stops answers every command that it has received.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -59,7 +59,7 @@ fn under_load_every_answer_is_whole_and_every_charge_is_answered() {
     eventually("there is load", || answered.load(Ordering::Relaxed) > 1_000);
     server.process.signal("TERM");
     let most = threads.into_iter().map(|thread| thread.join().unwrap()).max().unwrap();
-    // Each charge got its own number: if the highest equals the count of answers, none was lost.
+    // Each charge got its own number. If the highest equals the number of answers, none was lost.
     assert_eq!(usize::try_from(most).unwrap(), answered.load(Ordering::Relaxed));
     assert_eq!(server.code(), Some(0));
 }

@@ -1,4 +1,4 @@
-//! On a store elsewhere.
+//! Commands on a remote store.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -13,7 +13,7 @@ use super::client::command;
 use super::here::Here;
 use super::{Client, Value};
 
-/// A Redis behind a gate that keeps answers back until so many questions have come.
+/// A Redis behind a proxy that holds answers back until a number of calls have arrived.
 struct Gated {
     _redis: Engine,
     port: u16,
@@ -40,7 +40,7 @@ impl Gate {
         drop(self.more.wait_timeout_while(asked, Duration::from_secs(5), wait).unwrap());
     }
 
-    /// From now on nothing is answered before so many more were asked.
+    /// From now on, nothing is answered until this many more calls have arrived.
     fn want(&self, count: usize) {
         let asked = self.asked.lock().unwrap();
         self.wanted.store(*asked + count, Ordering::Release);
@@ -92,13 +92,13 @@ fn a_pipeline_waits_for_the_store_once() {
     let redis = Gated::start();
     let here = redis.here();
     let mut client = Client::connect(here.address);
-    // The script is loaded with the first.
+    // The first call loads the script.
     client.send(&hit("warm"));
     client.answer();
     redis.gate.want(16);
     client.send(&(0..16).flat_map(|n| hit(&format!("key {n}"))).collect::<Vec<_>>());
     for _ in 0..16 {
-        // One after the other they would wait at the gate for those that have not been asked.
+        // Calls that were sent one after the other would wait for calls that were not sent yet.
         assert_eq!(client.answer().integers()[..3], [0, 10, 9]);
     }
     assert_eq!(*redis.gate.asked.lock().unwrap(), redis.gate.wanted.load(Ordering::Acquire));
@@ -118,7 +118,7 @@ fn commands_on_one_key_keep_their_order() {
     client.send(&pipeline);
     let left: Vec<i64> = keys.iter().map(|_| client.answer().integers()[2]).collect();
     assert_eq!(left, [9, 9, 8, 9, 7, 8]);
-    // Keys of different nodes could not go together; here there is one.
+    // Keys of different nodes could not be combined, but here there is only one node.
     assert_eq!(client.answer().field("allowed").integer(), 1);
     assert_eq!(client.answer(), Value::Simple("PONG".to_owned()));
     let Value::Array(each) = client.answer() else { panic!("no array") };

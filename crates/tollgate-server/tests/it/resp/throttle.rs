@@ -1,4 +1,4 @@
-//! redis-cell's and throttlecrab's commands.
+//! The commands of redis-cell and throttlecrab.
 
 use super::Client;
 use super::here::Here;
@@ -75,9 +75,9 @@ fn wrong_numbers_are_errors_and_never_decisions() {
     }
     assert!(client.ask("THROTTLE key 1 1 1 -1").error().contains("must not be negative"));
     assert!(client.ask("CL.THROTTLE key 1 1").error().contains("wrong number of arguments"));
-    // Whatever was wrong, the connection goes on.
+    // The connection stays usable after every error.
     assert_eq!(client.ask("CL.THROTTLE key 0 1 60").integers(), [0, 1, 0, -1, 60]);
-    // A quantity beyond all bounds is a denial that no wait helps.
+    // A quantity above every limit is denied, and no wait helps.
     let huge = client.ask("CL.THROTTLE key 0 1 60 9223372036854775807");
     assert_eq!(huge.integers()[..4], [1, 1, 0, -1]);
 }
