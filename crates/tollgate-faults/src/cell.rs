@@ -1,4 +1,4 @@
-//! One cell of the matrix: callers hit a limit, a fault begins and ends, and what they saw is
+//! One cell of the matrix: callers hit a limit, a fault begins and ends, and the results are
 //! compared with what is allowed.
 
 use std::sync::Arc;
@@ -14,25 +14,24 @@ use crate::durable;
 use crate::ground::{Ground, is_whole};
 use crate::matrix::{Fault, Store};
 
-/// How long a call may take.
+/// The deadline of a call.
 pub(crate) const DEADLINE: Duration = Duration::from_millis(150);
 
-/// Callers on each node, and how long each waits between two calls: together they call often enough
-/// to use up the limit several times over.
+/// Callers on each node, and the pause of each between two calls: together they call often enough
+/// to use up the limit several times.
 pub(crate) const CALLERS: usize = 4;
 pub(crate) const PAUSE: Duration = Duration::from_millis(4);
 
-/// When a call is given up that should have ended long ago, and when a store that should have
-/// recovered.
+/// The most time for a call to end, and for a store to recover.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// How long a cell takes, and how late a call may be.
+/// The duration of a cell, and how late a call may be.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Size {
-    /// Before the fault, and after the recovery.
+    /// The time before the fault and after the recovery.
     pub(crate) calm: Duration,
     pub(crate) fault: Duration,
-    /// What a call may take beyond its deadline on a busy machine.
+    /// The time that a call may take beyond its deadline on a busy machine.
     pub(crate) slack: Duration,
 }
 
@@ -43,7 +42,7 @@ impl Size {
         slack: Duration::from_secs(5),
     };
 
-    /// Replicas get a fault that is long enough for them to miss each other.
+    /// For replicas the fault is long enough that they notice each other's absence.
     pub(crate) fn full(store: Store) -> Size {
         let fault = if store.is_replicated() { 4 } else { 2 };
         let fault = Duration::from_secs(fault);
@@ -64,7 +63,7 @@ pub(crate) struct Row {
     pub(crate) longest: Duration,
     pub(crate) recovery: Option<Duration>,
     pub(crate) note: String,
-    /// Of the last call that failed.
+    /// The error of the last call that failed.
     pub(crate) error: Option<String>,
     pub(crate) failures: Vec<String>,
 }
@@ -94,7 +93,7 @@ pub(crate) async fn run(store: Store, fault: Fault, size: Size) -> Row {
     judge(store, fault, size, &counts, note)
 }
 
-/// Waits until every node has an answer again, or the patience is over.
+/// Waits until every node gets answers again, or the time is over.
 pub(crate) async fn recovered(counts: &Shared) {
     let begin = Instant::now();
     while counts.lock().recovery().is_none() && begin.elapsed() < PATIENCE {
@@ -133,7 +132,7 @@ async fn call(
 
 pub(crate) fn answer(hit: Result<Decision, Error>) -> Answer {
     match hit {
-        // Leases remember denials; such an answer does not say that the store is back.
+        // Leases remember denials. Such an answer does not show that the store is back.
         Ok(hit) if hit.source() == Source::DenialCache => Answer::Remembered,
         Ok(hit) if !matches!(hit.source(), Source::Store | Source::Lease | Source::Replica) => {
             Answer::Failed(format!("answered by {}", hit.source().name()))

@@ -1,4 +1,4 @@
-//! What callers saw.
+//! The results of calls.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -21,7 +21,7 @@ pub(crate) struct Counts {
     pub(crate) admitted: u64,
     pub(crate) errors: u64,
     pub(crate) longest: Duration,
-    /// Of the last call that failed.
+    /// The error of the last call that failed.
     pub(crate) error: Option<String>,
     first: Option<Instant>,
     last: Option<Instant>,
@@ -67,7 +67,7 @@ impl Counts {
     }
 }
 
-/// Counts that many callers write to.
+/// Counts that many callers add to.
 #[derive(Clone, Debug)]
 pub(crate) struct Shared(Arc<Mutex<Counts>>);
 
@@ -81,8 +81,8 @@ impl Shared {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes in an answer that came just now. `is_whole` says whether the node has what it needs of
-    /// the store again.
+    /// Adds an answer. `is_whole` says whether the node has recovered everything that it needs of
+    /// the store.
     pub(crate) fn note(&self, node: usize, began: Instant, answer: Answer, is_whole: bool) {
         self.lock().note(node, began, answer, is_whole);
     }

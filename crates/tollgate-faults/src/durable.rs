@@ -1,6 +1,6 @@
-//! The durable store decides in the process that uses it. So the callers are a process of their own
-//! here, which can be killed: this program, started as `tollgate-faults hits URL`. It writes a line
-//! for each answer.
+//! The durable store decides in the process that uses it. So its callers run in a separate process
+//! that can be killed: this program, started as `tollgate-faults hits URL`. It writes a line for
+//! each answer.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};
@@ -17,14 +17,14 @@ use crate::counts::{Answer, Shared};
 use crate::matrix::{Fault, LIMIT, NODES};
 use crate::server::limit_files;
 
-/// A process that hits, killed when it is dropped.
+/// A process that sends hits, killed when dropped.
 struct Hits(Child);
 
 impl Hits {
-    /// Starts it; its answers are counted as they come.
+    /// Starts the process, and counts its answers as they come.
     fn start(url: &str, counts: &Shared) -> Hits {
         let program = std::env::current_exe().unwrap_or_else(|error| panic!("{error}"));
-        // Without the signal that would end the process when it writes to a full disk.
+        // Ignores the signal that would end the process when it writes to a full disk.
         let mut command = Command::new("sh");
         command.args(["-c", "trap '' XFSZ; exec \"$0\" hits \"$1\""]).arg(program).arg(url);
         let mut child = command
@@ -50,7 +50,7 @@ impl Drop for Hits {
     }
 }
 
-/// Takes in a line: how long a call took in microseconds, a letter, and the error if it failed.
+/// Reads a line: the duration of a call in microseconds, a letter, and the error if it failed.
 fn note(counts: &Shared, line: &str) {
     let mut words = line.splitn(3, ' ');
     let micros = words.next().and_then(|micros| micros.parse().ok());
@@ -58,7 +58,7 @@ fn note(counts: &Shared, line: &str) {
         (Some("admitted"), _) => Answer::Admitted,
         (Some("denied"), _) => Answer::Denied,
         (Some("failed"), error) => Answer::Failed(error.unwrap_or_default().to_owned()),
-        // Cut off by the kill.
+        // The kill cut this line off.
         _ => return,
     };
     let took = Duration::from_micros(micros.unwrap_or(0));
@@ -75,7 +75,7 @@ pub(crate) async fn run(fault: Fault, size: Size) -> Shared {
     }
     sleep(size.calm).await;
     match fault {
-        // It restarts at once: there is no server whose absence could be noticed.
+        // It restarts immediately, because there is no server whose absence could be noticed.
         Fault::Kill => {
             block_in_place(|| drop(hits));
             counts.fault_ended();
@@ -95,12 +95,12 @@ pub(crate) async fn run(fault: Fault, size: Size) -> Shared {
     counts
 }
 
-/// In the process that hits.
+/// The main function of the process that sends hits.
 pub(crate) async fn hit(url: &str) {
     let guard = Durable::usual_guard().deadline(DEADLINE);
     let store = Durable::builder(url).guard(guard).open().unwrap_or_else(|error| panic!("{error}"));
     let limiter = store.limiter(LIMIT).unwrap_or_else(|error| panic!("{LIMIT}: {error}"));
-    // A crash may forget a key that is new: it is on the disk before the callers begin.
+    // A crash may forget a new key, so the key is on disk before the callers begin.
     hit_once(&limiter).await;
     store.flush().await.unwrap_or_else(|error| panic!("{error}"));
     let callers = (0..CALLERS * NODES).map(|_| tokio::spawn(call(limiter.clone())));

@@ -1,5 +1,5 @@
-//! One store with its server, the line to it and the nodes that use it; and how each fault begins
-//! and ends there.
+//! A store with its server, the proxy to it and its nodes, and how each fault begins and ends
+//! there.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,7 +20,7 @@ use crate::server::{Kind, Server};
 /// How much later packets arrive, in both directions.
 const DELAY: Duration = Duration::from_millis(30);
 
-/// The limit of the calls that overload a store: never used up.
+/// The limit of the calls that overload a store. It is never used up.
 const FLOODED: &str = "100000/365 days";
 
 /// A clock that a fault sets ahead.
@@ -87,8 +87,8 @@ impl Ground {
         }
     }
 
-    /// Ends what [`begin`](Ground::begin) began, and comes back when nothing of it is left. Says
-    /// what is worth a note.
+    /// Ends the fault that [`begin`](Ground::begin) began, and returns when nothing of it is left.
+    /// Returns a note for the table.
     pub(crate) async fn end(&mut self, fault: Fault) -> String {
         match fault {
             Fault::Kill => block_in_place(|| self.server.run()),
@@ -102,7 +102,7 @@ impl Ground {
             Fault::Skew => self.set_skew(Duration::ZERO),
             Fault::Memory => block_in_place(|| self.server.say("CONFIG SET maxmemory 0")),
             Fault::Disk => block_in_place(|| self.free_disk()),
-            // It is for the store to put back what it needs.
+            // The store itself restores what it needs.
             Fault::ScriptFlush | Fault::DropTable => {}
         }
         String::new()
@@ -113,7 +113,7 @@ impl Ground {
         self.skewed.ahead_micros.store(micros, Ordering::Relaxed);
     }
 
-    /// etcd counts its room itself; the others are refused by the system.
+    /// etcd counts its space itself. For the other stores the system rejects writes.
     fn fill_disk(&self) {
         if self.server.kind != Kind::Etcd {
             return self.server.limit_files(true);
@@ -126,7 +126,7 @@ impl Ground {
     fn free_disk(&mut self) {
         if self.server.kind != Kind::Etcd {
             self.server.limit_files(false);
-            // What could not write its log may have ended.
+            // A server that could not write its log may have ended.
             return self.server.run();
         }
         let revision = self.server.revision();
@@ -136,7 +136,7 @@ impl Ground {
     }
 }
 
-/// Whether a node has what it needs beside answers: replicas need their peers.
+/// Whether a node has what it needs besides answers: replicas need their peers.
 pub(crate) fn is_whole(store: &AnyStore) -> bool {
     let figures = store.figures();
     let value = |name| figures.iter().find(|figure| figure.name == name).map(|figure| figure.value);
@@ -144,13 +144,13 @@ pub(crate) fn is_whole(store: &AnyStore) -> bool {
         && value("replica_peers").is_none_or(|peers| peers + 1 == NODES as u64)
 }
 
-/// Under overload one: two would race for the hot key over the slow line, and what is measured
-/// would be their lost races.
+/// One node under overload: two would compete for the same keys over the slow connection, and lost
+/// swaps would be measured.
 fn nodes_of(fault: Fault) -> usize {
     if fault == Fault::Overload { 1 } else { NODES }
 }
 
-/// Servers listen before they answer.
+/// Retries, because servers listen before they answer.
 async fn open_at_last(store: Store, port: u16, clock: Option<Skewed>) -> AnyStore {
     let begin = Instant::now();
     loop {
@@ -164,7 +164,7 @@ async fn open_at_last(store: Store, port: u16, clock: Option<Skewed>) -> AnyStor
 
 async fn open(store: Store, port: u16, clock: Option<Skewed>) -> Result<AnyStore, Error> {
     let url = store.url(port);
-    // Denials are not remembered: each call is for the store.
+    // Denials are not remembered, so that each call reaches the store.
     let guard = Guard::builder().deadline(DEADLINE).remember_denials(0);
     match (store, clock) {
         (Store::Memcached, Some(clock)) => {
@@ -179,7 +179,7 @@ async fn open(store: Store, port: u16, clock: Option<Skewed>) -> Result<AnyStore
     }
 }
 
-/// Bytes that a connection takes in a second when the store is to be slower than this machine.
+/// Bytes per second for a connection to a store that must be slower than this machine.
 fn bytes_per_second(store: Store) -> u32 {
     match store {
         Store::Postgres => 40_000,
@@ -189,7 +189,7 @@ fn bytes_per_second(store: Store) -> u32 {
     }
 }
 
-/// Finds out how many calls the store can decide, and offers it twice as many.
+/// Measures how many calls the store can decide, and offers twice as many.
 async fn overload(store: AnyStore, span: Duration) -> String {
     let flooded = limiter(&store, FLOODED);
     let peak = busy(&flooded, span / 2).await;

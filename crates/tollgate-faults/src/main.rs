@@ -1,9 +1,8 @@
 //! Every store under every fault. `cargo xtask faults` runs it.
 //!
 //! Each cell of the matrix starts the real server, lets callers of two nodes hit one limit for some
-//! seconds, and lets the fault begin and end meanwhile. It fails when more was admitted than the
-//! limit allows, when a call took longer than its deadline, and when the store does not answer
-//! again.
+//! seconds, and makes the fault begin and end meanwhile. A cell fails if more was admitted than the
+//! limit allows, if a call took longer than its deadline, or if the store does not answer again.
 
 mod cell;
 mod counts;
@@ -81,8 +80,7 @@ fn parse(arguments: &[String]) -> Result<Arguments, String> {
     Ok(parsed)
 }
 
-/// The cells that the arguments choose. With a filter, the quick form of a cell is any cell, made
-/// short.
+/// The cells that the arguments choose. With a filter, any cell can have the quick form.
 fn cells(arguments: &Arguments) -> Result<Vec<(Store, Fault)>, String> {
     let all =
         || Store::ALL.iter().flat_map(|store| store.faults().into_iter().map(|f| (*store, f)));

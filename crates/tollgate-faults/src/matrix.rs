@@ -1,15 +1,15 @@
-//! Which stores meet which faults, and how much they may admit meanwhile.
+//! The stores, their faults, and how much they may admit meanwhile.
 
 use std::time::Duration;
 
 use crate::server::Kind;
 
-/// What every cell of the matrix limits to: so many a second, and so many at once.
+/// The limit of every cell: the rate per second, and the burst.
 pub(crate) const RATE: u64 = 200;
 pub(crate) const BURST: u64 = 100;
 pub(crate) const LIMIT: &str = "200/second burst=100";
 
-/// Processes that share the store, each with connections of its own.
+/// Processes that share the store, each with its own connections.
 pub(crate) const NODES: usize = 2;
 
 /// How far the clock of a node is ahead when it is skewed.
@@ -29,27 +29,27 @@ pub(crate) enum Store {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// `kill -9`, and a start on what is left of the data.
+    /// `kill -9`, and a restart with the data that are left.
     Kill,
     /// `SIGSTOP` and `SIGCONT`.
     Stop,
-    /// Connections are accepted, and nothing is answered.
+    /// Connections are accepted, but there are no responses.
     BlackHole,
     /// Each packet arrives later.
     Delay,
-    /// Connections are ended, and so is each new one.
+    /// All connections are reset, also new ones.
     Reset,
     /// Twice as many calls as the store can decide.
     Overload,
     /// The clock of one node is ahead.
     Skew,
-    /// The server may use no more memory.
+    /// The server has reached its memory limit.
     Memory,
-    /// Nothing can be written to the disk.
+    /// The disk is full.
     Disk,
     /// Redis forgets its scripts.
     ScriptFlush,
-    /// The table is gone.
+    /// The table is dropped.
     DropTable,
 }
 
@@ -78,7 +78,7 @@ impl Store {
         }
     }
 
-    /// The server behind it; the durable store has none.
+    /// The server of the store; the durable store has none.
     pub(crate) fn server(self) -> Option<Kind> {
         match self {
             Store::Redis | Store::Leased | Store::ReplicatedRedis => Some(Kind::Redis),
@@ -111,7 +111,7 @@ impl Store {
         matches!(self, Store::ReplicatedNats | Store::ReplicatedRedis)
     }
 
-    /// The faults that it can meet.
+    /// The faults of a store.
     pub(crate) fn faults(self) -> Vec<Fault> {
         let own: &[Fault] = match self {
             Store::Redis => &[Fault::Overload, Fault::Memory, Fault::ScriptFlush],
@@ -126,21 +126,21 @@ impl Store {
         [&all, own].concat()
     }
 
-    /// Whether its counts are gone after the fault, by design: Redis and Memcached have them in
-    /// memory here, and PostgreSQL in a table that does not survive a crash.
+    /// Whether the counts are lost by the fault, by design: Redis and Memcached keep them in memory
+    /// here, and PostgreSQL in a table that does not survive a crash.
     fn forgets(self, fault: Fault) -> bool {
         match fault {
             Fault::Kill => {
                 matches!(self, Store::Redis | Store::Leased | Store::Memcached | Store::Postgres)
             }
             Fault::DropTable => true,
-            // It cannot write its log, which ends it.
+            // It cannot write its log, and ends.
             Fault::Disk => self == Store::Postgres,
             _ => false,
         }
     }
 
-    /// The most that may be admitted in a span with that fault in it, and by which rule.
+    /// The most that may be admitted in a span that contains the fault, and the rule for it.
     pub(crate) fn allowed(self, fault: Fault, span: Duration) -> (u64, &'static str) {
         let flows = |span: Duration| {
             u64::try_from(span.as_micros()).unwrap_or(u64::MAX).saturating_mul(RATE) / 1_000_000
@@ -176,7 +176,7 @@ impl Fault {
     }
 }
 
-/// The cells of the quick run: each store once or twice, and faults that need no long wait.
+/// The cells of the quick run: each store once or twice, with faults that need no long wait.
 pub(crate) const QUICK: [(Store, Fault); 10] = [
     (Store::Redis, Fault::Kill),
     (Store::Redis, Fault::ScriptFlush),

@@ -1,4 +1,4 @@
-//! The table.
+//! The table of results.
 
 use std::process::Command;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! The servers that stores need: real processes that can be killed, frozen and filled.
+//! The servers of the stores: real processes that can be killed, suspended and filled.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
@@ -16,7 +16,7 @@ pub(crate) enum Kind {
     Postgres,
 }
 
-/// A server on a free port with data of its own. Stopped and forgotten when dropped.
+/// A server on a free port with its own data. Stopped and deleted when dropped.
 #[derive(Debug)]
 pub(crate) struct Server {
     pub(crate) kind: Kind,
@@ -43,13 +43,13 @@ impl Server {
         server
     }
 
-    /// Starts it on the data that are there, and waits until it listens.
+    /// Starts the server with the existing data, and waits until it listens.
     pub(crate) fn run(&mut self) {
         let arguments = self.arguments();
         let pid_file = self.data().join("postmaster.pid");
         eventually("the server listens", || {
             if self.process.id().is_none() || self.process.ended().is_some() {
-                // PostgreSQL does not start while it believes that a killed one still runs.
+                // PostgreSQL does not start while it believes that a killed server still runs.
                 let _ = std::fs::remove_file(&pid_file);
                 self.process.start(|command| {
                     as_postgres(command, self.kind).args(&arguments);
@@ -97,14 +97,14 @@ impl Server {
         succeeds(initdb.args(["-U", "postgres", "--auth=trust", "--no-sync", "--locale=C"]));
     }
 
-    /// All its processes end at once, as if the machine had lost its power.
+    /// Kills all its processes at the same time, as a power failure does.
     pub(crate) fn kill(&mut self) {
         let children = self.children();
         self.process.kill();
         send("KILL", &children);
     }
 
-    /// It keeps its connections and says nothing.
+    /// Suspends it: it keeps its connections and does not respond.
     pub(crate) fn freeze(&self) {
         self.process.freeze();
         send("STOP", &self.children());
@@ -115,9 +115,9 @@ impl Server {
         send("CONT", &self.children());
     }
 
-    /// No file of it can grow, as on a full disk, until this is called with `false`.
+    /// Keeps its files from growing, as on a full disk, until it is called with `false`.
     pub(crate) fn limit_files(&self, full: bool) {
-        // First the process that new ones inherit their limits from.
+        // The parent first, because new processes inherit its limits.
         self.process.id().iter().for_each(|pid| limit_files(&pid.to_string(), full));
         self.children().iter().for_each(|pid| limit_files(pid, full));
     }
@@ -132,7 +132,8 @@ impl Server {
         children.unwrap_or_default().split_whitespace().map(str::to_owned).collect()
     }
 
-    /// One command of a protocol of lines, and the first line of the answer: Redis, Memcached.
+    /// Sends one command of a line protocol (Redis, Memcached) and reads the first line of the
+    /// answer.
     pub(crate) fn say(&self, command: &str) {
         let said = || {
             let mut stream = TcpStream::connect(("127.0.0.1", self.port))?;
@@ -145,7 +146,7 @@ impl Server {
         assert!(line.starts_with("+OK"), "{command}: {line}");
     }
 
-    /// One statement for PostgreSQL.
+    /// Runs one statement in PostgreSQL.
     pub(crate) fn sql(&self, statement: &str) {
         let url = format!("postgres://postgres@127.0.0.1:{}/postgres", self.port);
         succeeds(Command::new(postgres_program("psql")).args([&url, "-c", statement]));
@@ -171,7 +172,7 @@ impl Server {
 }
 
 impl Drop for Server {
-    /// PostgreSQL is asked to end, so that it leaves no shared memory behind.
+    /// PostgreSQL is shut down in order, so that it leaves no shared memory behind.
     fn drop(&mut self) {
         if self.kind == Kind::Postgres && self.process.ended().is_none() {
             self.thaw();
@@ -181,14 +182,14 @@ impl Drop for Server {
     }
 }
 
-/// Lets no file of a process grow, or lets them grow again.
+/// Keeps the files of a process from growing, or lets them grow again.
 pub(crate) fn limit_files(pid: &str, full: bool) {
     let size = if full { "--fsize=4096:unlimited" } else { "--fsize=unlimited:unlimited" };
     // A process of PostgreSQL may have ended by now.
     silent(Command::new("prlimit").args(["--pid", pid, size]));
 }
 
-/// PostgreSQL refuses to be root.
+/// PostgreSQL refuses to run as root.
 fn as_postgres(command: &mut Command, kind: Kind) -> &mut Command {
     if kind == Kind::Postgres && is_root() {
         let program = command.get_program().to_owned();
@@ -205,7 +206,7 @@ fn is_root() -> bool {
     Command::new("id").arg("-u").output().is_ok_and(|id| id.stdout == b"0\n")
 }
 
-/// Where a program of the newest PostgreSQL is: Debian keeps them out of the PATH.
+/// The path of a program of the newest PostgreSQL: Debian keeps these programs out of the PATH.
 pub(crate) fn postgres_program(program: &str) -> String {
     let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     let newest = versions.filter_map(|dir| dir.file_name().to_str()?.parse::<u32>().ok()).max();

@@ -116,21 +116,21 @@ impl Opening {
     }
 
     /// Whether the store is charged for what was admitted without it: see
-    /// [`GuardBuilder::charge_local`]. `guard.charge_local` in the URL goes before this.
+    /// [`GuardBuilder::charge_local`]. `guard.charge_local` in the URL has priority.
     #[must_use]
     pub fn charge_local(mut self, charge: bool) -> Self {
         self.charge_local = Some(charge);
         self
     }
 
-    /// How many keys an in-process store holds.
+    /// The most keys of an in-process store.
     #[must_use]
     pub fn max_keys(mut self, keys: usize) -> Self {
         self.max_keys = Some(keys);
         self
     }
 
-    /// How many limits an in-process store holds: see
+    /// The most limits of an in-process store: see
     /// [`MemoryBuilder::max_limits`](tollgate::memory::MemoryBuilder::max_limits).
     ///
     /// ```
@@ -151,7 +151,7 @@ impl Opening {
         self
     }
 
-    /// Prefix of all keys, in a store that others use too.
+    /// The prefix of all keys, for a store that other programs use too.
     #[must_use]
     pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
         self.prefix = Some(prefix.into());

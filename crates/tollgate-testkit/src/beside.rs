@@ -1,5 +1,5 @@
-//! One limit of a store and the definition of it, side by side: every answer must be the same in
-//! every field.
+//! One limit of a store and its definition, side by side: every answer must be the same in every
+//! field.
 
 use tollgate::algorithm::{AnyMachine, AnyState, Op};
 use tollgate::shared::{Ask, Mode, SharedStore};
@@ -9,7 +9,7 @@ use crate::ground::Ground;
 use crate::model::same;
 use crate::subject::Subject;
 
-/// Asks the store itself, whatever a limiter would remember.
+/// Asks the store directly, without what a limiter would remember.
 #[derive(Debug)]
 pub(crate) struct Straight<'g, 's, S: Subject> {
     ground: &'g Ground<'s, S>,
@@ -18,7 +18,7 @@ pub(crate) struct Straight<'g, 's, S: Subject> {
 }
 
 impl<'g, 's, S: Subject> Straight<'g, 's, S> {
-    /// `None` where the store cannot hold the limit, and says so.
+    /// `None` if the store refuses the limit, and may refuse it.
     pub(crate) fn new(ground: &'g Ground<'s, S>, limit: &Limit) -> Option<Self> {
         ground.limited(limit)?;
         let prepared = ground.store.prepare(&ground.namespace, limit);
@@ -53,7 +53,7 @@ impl<'g, 's, S: Subject, K: Key> Beside<'g, 's, S, K> {
         Some(Beside { store, key, machine: AnyMachine::new(limit), state: None })
     }
 
-    /// Whether the store can count up to there.
+    /// Whether the store can count this far.
     pub(crate) fn counts(&self, units: u64) -> bool {
         units <= self.store.ground.subject.counts_to(&self.store.limit)
     }

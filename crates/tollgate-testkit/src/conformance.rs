@@ -1,11 +1,11 @@
-//! The macro that makes tests of the rules.
+//! The macro that turns the rules into tests.
 
-/// All rules as tests of a store, in a module of that name: `conformance!(name, || subject)`. The
-/// subject is made anew for each test.
+/// Makes all rules tests of a store, in a module of that name: `conformance!(name, || subject)`.
+/// The subject is created anew for each test.
 ///
-/// Capabilities that a store has are claimed behind it: `conformance!(name, || subject, lifetime,
-/// processes, outage)`. For one that is not claimed there is a test `not_claimed_...` that says so,
-/// and fails if the subject could.
+/// The capabilities of a store are claimed after it: `conformance!(name, || subject, lifetime,
+/// processes, outage)`. For a capability that is not claimed there is a test `not_claimed_...`,
+/// which fails if the subject has the capability.
 ///
 /// See the example at the top of the crate.
 #[macro_export]

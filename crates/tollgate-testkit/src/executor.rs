@@ -1,4 +1,4 @@
-//! The little of a runtime that the suite needs: to wait for one future, or for many at once.
+//! A minimal executor for the suite: it waits for one future, or for many concurrently.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -32,7 +32,7 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// All of them in flight at once; their results in order.
+/// Polls all futures concurrently, and returns their results in order.
 pub(crate) async fn all<F: Future>(futures: impl IntoIterator<Item = F>) -> Vec<F::Output> {
     let mut running: Vec<_> = futures.into_iter().map(|f| (Box::pin(f), None)).collect();
     poll_fn(|context| {

@@ -1,5 +1,4 @@
-//! The ground a rule stands on: a namespace of its own on the store, and calls that must be
-//! answered.
+//! The setting of a rule: its own namespace on the store, and calls that must be answered.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,7 +12,8 @@ use tollgate::{Algorithm, Error, ErrorKind, Key, Limit, Outcome, Policy, Receipt
 use crate::random::unique;
 use crate::subject::Subject;
 
-/// A Monday in 2026: no rule begins at the epoch, where a lost time would go unseen.
+/// A Monday in 2026. Rules do not begin at the epoch, where a time lost by the store would not be
+/// noticed.
 pub(crate) const START: Timestamp = Timestamp::from_micros(1_790_000_000_123_457);
 
 pub(crate) const TICK: Duration = Duration::from_micros(1);
@@ -21,7 +21,7 @@ pub(crate) const HOUR: Duration = Duration::from_secs(3600);
 pub(crate) const DAY: Duration = Duration::from_secs(86_400);
 pub(crate) const YEAR: Duration = Duration::from_secs(365 * 86_400);
 
-/// Long enough for a slow machine: the suite asks whether answers are right, not how fast they are.
+/// Long enough for a slow machine: the suite checks answers, not speed.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(10);
 
 pub(crate) fn before(time: Timestamp, span: Duration) -> Timestamp {
@@ -57,7 +57,7 @@ impl<'s, S: Subject> Ground<'s, S> {
         Ground { subject: self.subject, store: self.store.clone(), namespace: unused() }
     }
 
-    /// The same ground through a handle of its own.
+    /// The same namespace through another handle.
     pub(crate) fn again(&self) -> Self {
         Ground::at(self.subject, &self.namespace)
     }
@@ -76,7 +76,7 @@ impl<'s, S: Subject> Ground<'s, S> {
         self.subject.block_on(future)
     }
 
-    /// The limiter of a limit; `None` where the store says that it cannot hold it, and may.
+    /// The limiter of a limit; `None` if the store refuses the limit, and may refuse it.
     pub(crate) fn limited(&self, limit: &Limit) -> Option<Limited<'s, S>> {
         let on = SharedLimiter::new(&self.store, &self.namespace, limit.clone());
         let inner = self.supported(on, std::slice::from_ref(limit))?.deadline(DEADLINE);
@@ -100,14 +100,14 @@ impl<'s, S: Subject> Ground<'s, S> {
         }
     }
 
-    /// One limiter for each algorithm that the store holds.
+    /// One limiter for each algorithm that the store supports.
     pub(crate) fn of_all(&self, quota: u64, period: Duration) -> Vec<Limited<'s, S>> {
         let limit = |algorithm| Limit::new(quota, period).algorithm(algorithm).build();
         let held = |algorithm| self.limited(&limit(algorithm).expect("a valid limit"));
         Algorithm::ALL.into_iter().filter_map(held).collect()
     }
 
-    /// The same from texts, each with all algorithms that it does not refuse.
+    /// The same from texts, each with all algorithms that it allows.
     pub(crate) fn of_texts<'t>(
         &self,
         texts: impl IntoIterator<Item = &'t str>,
@@ -136,7 +136,7 @@ impl<S: Subject> Limited<'_, S> {
         self.subject.block_on(future).unwrap_or_else(|error| panic!("{}: {error}", self.limit()))
     }
 
-    /// An operation, by the call for it.
+    /// An operation, by the corresponding method.
     pub(crate) fn apply(&self, now: Timestamp, key: impl Key, op: Op) -> Outcome {
         let at = self.inner.at(now);
         let decision = self.must(async {
@@ -186,7 +186,7 @@ impl<S: Subject> Limited<'_, S> {
     }
 }
 
-/// Runs `f` on that many threads at once and hands back what each returns.
+/// Runs `f` on this many threads concurrently, and returns their results.
 pub(crate) fn on_threads<T: Send>(count: usize, f: impl Fn(usize) -> T + Sync) -> Vec<T> {
     let barrier = Barrier::new(count);
     thread::scope(|scope| {

@@ -1,7 +1,7 @@
-//! The conformance suite of tollgate: what every store must hold to, as tests that anybody's store
-//! can run.
+//! The conformance suite of tollgate: the rules that every store must obey, as tests for any store.
 //!
-//! A store in process is one line; one that waits brings a handle and its runtime:
+//! An in-process store needs one line. A store that waits for a server provides a handle and its
+//! runtime:
 //!
 //! ```
 //! # mod example {
@@ -21,30 +21,29 @@
 //! # }
 //! ```
 //!
-//! Each rule becomes a test of its own, so that a failure is named after the rule that was broken.
-//! The subject is made anew for each of them, and each rule counts in a namespace that nobody else
-//! uses: a server may be shared between tests, except by those of the claim `outage`, which break
-//! it.
+//! Each rule becomes its own test, so that a failure has the name of the broken rule. The subject
+//! is created anew for each rule, and each rule counts in its own namespace. So tests may share a
+//! server, except those of the claim `outage`, which break it.
 //!
 //! # Claims
 //!
-//! What not every store can show is claimed in the macro, `conformance!(my_store, MyTests::start,
-//! lifetime, processes, outage)`, and served by methods of [`Subject`]. What is not claimed shows
-//! as a test `not_claimed_...`.
+//! Capabilities that not every store has are claimed in the macro, `conformance!(my_store,
+//! MyTests::start, lifetime, processes, outage)`, and need methods of [`Subject`]. A capability
+//! that is not claimed shows as a test `not_claimed_...`.
 //!
 //! # What the suite asks of the store it runs on
 //!
-//! - Most rules give the time of each call, from 2025 to about 2040, and let it stand still, jump
-//!   and go back. While a time is given, a store must not let its own clock free a state during the
-//!   test: a TTL gets a minute or more on top. What a store does by its own clock alone is held to
-//!   by `lifetime`.
-//! - A store that cleans up as it answers is built so that it does not: a clean at a time ahead is
-//!   remembered when the time goes back.
+//! - Most rules pass the time of each call, from 2025 to about 2040. The time stands still, jumps
+//!   and goes back. While times are passed, a store must not free a state by its own clock during
+//!   the test: its TTLs need a minute or more on top. The claim `lifetime` tests what a store does
+//!   by its own clock.
+//! - A store that cleans up during calls must be built without cleaning: a clean at a later time
+//!   would be remembered when the time goes back.
 //! - Several keys in one call have one tag ([`Tagged`](tollgate::Tagged)), so that clusters can
 //!   decide them.
-//! - Deadlines are ten seconds, but in `outage`.
+//! - Deadlines are ten seconds, except in `outage`.
 //!
-//! Random rules print the seed of what failed: set [`TOLLGATE_TESTKIT_SEED`](SEED) to run it again,
+//! Random rules print the seed of a failure: set [`TOLLGATE_TESTKIT_SEED`](SEED) to run it again,
 //! and [`TOLLGATE_TESTKIT_CASES`](CASES) to multiply the number of cases in soak runs.
 //!
 //! # The rules
@@ -60,8 +59,8 @@
 //!   the same through limiters, as users call them
 //! - [`a_denied_hit_leaves_the_state_equal`](rules::denied::a_denied_hit_leaves_the_state_equal):
 //!   seen through every field for many costs at many later times
-//! - [`a_peek_changes_nothing`](rules::denied::a_peek_changes_nothing): nor does it push an elastic
-//!   window
+//! - [`a_peek_changes_nothing`](rules::denied::a_peek_changes_nothing): it does not push an elastic
+//!   window either
 //!
 //! Time:
 //!
@@ -95,13 +94,13 @@
 //! - [`namespaces_never_share_a_counter`](rules::keys::namespaces_never_share_a_counter): whatever
 //!   they are called
 //! - [`different_limits_never_share_a_counter`](rules::keys::different_limits_never_share_a_counter):
-//!   alike in all but one thing
+//!   limits that differ in one property
 //! - [`a_limit_is_one_counter_alone_and_in_policies`](rules::keys::a_limit_is_one_counter_alone_and_in_policies):
-//!   one counter for one limit
+//!   through any limiter
 //! - [`a_changed_quota_keeps_the_counters_of_a_named_limit`](rules::keys::a_changed_quota_keeps_the_counters_of_a_named_limit):
 //!   raised and lowered between calls
 //!
-//! Several at once:
+//! Several keys or limits in one call:
 //!
 //! - [`all_keys_are_charged_or_none`](rules::together::all_keys_are_charged_or_none): twenty keys
 //!   in one call
@@ -114,7 +113,7 @@
 //! - [`requests_without_sense_are_errors`](rules::together::requests_without_sense_are_errors): and
 //!   charge nothing
 //!
-//! Callers at once:
+//! Concurrent callers:
 //!
 //! - [`concurrent_callers_admit_exactly_the_limit`](rules::concurrent::concurrent_callers_admit_exactly_the_limit):
 //!   one key, threads with handles of their own, calls in flight together
@@ -125,18 +124,18 @@
 //! - [`refunds_amid_hits_leave_an_exact_count`](rules::concurrent::refunds_amid_hits_leave_an_exact_count):
 //!   nothing is left, nothing too much is held
 //! - [`concurrent_policies_never_pass_a_limit`](rules::concurrent::concurrent_policies_never_pass_a_limit):
-//!   that share limits
+//!   policies with common limits
 //! - [`concurrent_groups_never_pass_a_limit`](rules::concurrent::concurrent_groups_never_pass_a_limit):
-//!   of keys in different orders
+//!   groups of keys in different orders
 //!
 //! Remembered denials:
 //!
 //! - [`a_remembered_denial_answers_as_the_store_would`](rules::denials::a_remembered_denial_answers_as_the_store_would):
-//!   until the very microsecond at which it ends
+//!   until the microsecond at which it ends
 //! - [`a_smaller_cost_is_not_denied_from_memory`](rules::denials::a_smaller_cost_is_not_denied_from_memory):
 //!   it may fit
 //! - [`a_remembered_denial_knows_of_later_charges`](rules::denials::a_remembered_denial_knows_of_later_charges):
-//!   those of this process
+//!   of this process
 //! - [`giving_back_ends_a_remembered_denial`](rules::denials::giving_back_ends_a_remembered_denial):
 //!   refund, set, reset, clear
 //! - [`denials_that_change_the_state_are_never_remembered`](rules::denials::denials_that_change_the_state_are_never_remembered):
@@ -148,8 +147,8 @@
 //!   TTLs cover the refill, not only the period
 //! - [`state_does_not_live_for_ever`](rules::lifetime::state_does_not_live_for_ever): at most twice
 //!   that and an hour
-//! - [`fresh_keys_take_no_room`](rules::lifetime::fresh_keys_take_no_room): looked at, refused,
-//!   given back
+//! - [`fresh_keys_take_no_room`](rules::lifetime::fresh_keys_take_no_room): after a peek, a denial
+//!   or a full refund
 //!
 //! Claim `processes`:
 //!
@@ -162,9 +161,9 @@
 //!   every operation, never a decision
 //! - [`without_the_store_the_rule_of_the_limiter_holds`](rules::outage::without_the_store_the_rule_of_the_limiter_holds):
 //!   error, open, closed, a local share
-//! - [`a_mended_store_answers_again`](rules::outage::a_mended_store_answers_again): by itself
+//! - [`a_mended_store_answers_again`](rules::outage::a_mended_store_answers_again): without help
 //! - [`an_unavailable_call_was_not_executed`](rules::outage::an_unavailable_call_was_not_executed):
-//!   what may have been is `Lost`
+//!   a call that may have been executed is `Lost`
 
 mod beside;
 mod conformance;

@@ -6,16 +6,16 @@ use std::time::Duration;
 use tollgate::algorithm::{AnyMachine, AnyState, Op};
 use tollgate::{Limit, Outcome, Receipt, Source, Timestamp};
 
-/// Limits and keys go by their index in the test's own lists.
+/// Identifies limits and keys by their index in the lists of the test.
 #[derive(Debug)]
 pub(crate) struct Model {
     machines: Vec<AnyMachine>,
-    /// The first limit of the same identity: its counter.
+    /// For each limit the first limit with the same identity: its counter.
     counters: Vec<usize>,
     states: HashMap<(usize, usize), Option<AnyState>>,
 }
 
-/// One limit's share of a hit on several.
+/// The part of one limit in a hit on several.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Share {
     pub(crate) limit: usize,
@@ -58,8 +58,8 @@ impl Model {
         fresh_at.is_some_and(|at| at > now)
     }
 
-    /// A state that was fresh at the latest time seen may have been forgotten, so nothing is said
-    /// about the time before it was: the latest of these.
+    /// A state that was fresh at the latest time seen may have been forgotten, so earlier times are
+    /// not compared. Returns the latest of these times.
     pub(crate) fn forgotten_until(&self, latest: Timestamp) -> Timestamp {
         let fresh_at = |(&(counter, _), state): (&(usize, usize), &Option<AnyState>)| {
             let of_counter = |limit: &usize| self.counters[*limit] == counter;
@@ -75,7 +75,7 @@ impl Model {
         self.states.retain(|(of, _), _| *of != counter);
     }
 
-    /// All are charged, or each is refused by its own rule.
+    /// Charges all, or lets each be denied by its own rule.
     pub(crate) fn together(&mut self, shares: &[Share], now: Timestamp) -> Vec<Outcome> {
         let ask = |s: &Share| self.apply(s.limit, s.key, now, Op::Peek(s.cost)).allowed();
         let pass = shares.iter().map(ask).fold(true, |all, one| all & one);
@@ -99,14 +99,14 @@ pub(crate) struct Answer {
     remaining: u64,
     used: u64,
     retry_after: Option<Duration>,
-    /// When one unit passes again, where an allowed step left nothing.
+    /// When one more unit passes, after an allowed step that left nothing.
     next_unit_at: Option<Timestamp>,
     reset_after: Duration,
     expires_at: Option<Timestamp>,
     charged: u64,
     now: Timestamp,
     source: Source,
-    /// Where nothing was charged, what the receipt says is of no meaning.
+    /// A receipt that charged nothing is not compared.
     receipt: Option<Receipt>,
 }
 
@@ -134,8 +134,8 @@ fn next_unit_at(decision: &Outcome) -> Option<Timestamp> {
     decision.fields().retry_at.filter(|_| left_nothing)
 }
 
-/// The outcome to show, by the words of the contract: of those that refuse the one with the longest
-/// wait, else the one with the least remaining; the first of equals.
+/// The headline as the contract defines it: of the denials the one with the longest wait, else the
+/// outcome with the least remaining; the first of equals.
 pub(crate) fn headline(outcomes: &[Outcome]) -> Option<&Outcome> {
     let wait = |d: &Outcome| d.retry_after().unwrap_or(Duration::MAX);
     let mut best: Option<&Outcome> = None;
@@ -160,7 +160,7 @@ pub(crate) fn same(got: &[Outcome], wanted: &[Outcome]) -> Result<(), String> {
     if got == wanted { Ok(()) } else { Err(format!("got    {got:?}\nwanted {wanted:?}")) }
 }
 
-/// The same, whoever answered: a remembered denial and the store's own.
+/// Compares all fields but the source: a remembered denial and one of the store.
 pub(crate) fn same_but_source(got: &Outcome, wanted: &Outcome) -> Result<(), String> {
     let got = Answer { source: wanted.source(), ..Answer::from(got) };
     let wanted = Answer::from(wanted);

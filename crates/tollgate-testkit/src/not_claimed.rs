@@ -1,12 +1,12 @@
-//! What a store does not claim, as tests that say so: a capability that is there must be claimed,
-//! else its rules would not run.
+//! Tests for capabilities that a store does not claim. A store that has the capability must claim
+//! it, else its rules would not run.
 
 use tollgate::Key;
 
 use crate::ground::{Ground, limit};
 use crate::subject::Subject;
 
-/// Claim `lifetime`.
+/// For the claim `lifetime`.
 pub fn lifetime<S: Subject>(subject: &S) {
     let ground = Ground::new(subject);
     let limit = limit("1/hour");
@@ -14,12 +14,12 @@ pub fn lifetime<S: Subject>(subject: &S) {
     assert_eq!(kept, None, "Subject::kept can tell: claim `lifetime`");
 }
 
-/// Claim `processes`.
+/// For the claim `processes`.
 pub fn processes<S: Subject>(subject: &S) {
     assert_eq!(subject.address(), None, "Subject::address is there: claim `processes`");
 }
 
-/// Claim `outage`.
+/// For the claim `outage`.
 pub fn outage<S: Subject>(subject: &S) {
     assert!(!subject.break_store(), "Subject::break_store works: claim `outage`");
 }

@@ -1,4 +1,4 @@
-//! Numbers that look random and can be had again: by the seed that a failure prints.
+//! Pseudo-random numbers, repeatable by the seed that a failure prints.
 
 use std::hash::{BuildHasher, RandomState};
 use std::ops::RangeInclusive;
@@ -19,7 +19,7 @@ pub(crate) fn seed() -> u64 {
     from_environment(SEED).unwrap_or_else(unique)
 }
 
-/// `usual` times what the environment asks for.
+/// `usual`, multiplied as the environment asks.
 pub(crate) fn cases(usual: u64) -> u64 {
     usual * from_environment(CASES).unwrap_or(1)
 }
@@ -40,7 +40,7 @@ pub(crate) fn unique() -> u64 {
 pub struct Random(u64);
 
 impl Random {
-    /// All that this seed makes.
+    /// The sequence of this seed.
     #[must_use]
     pub fn new(seed: u64) -> Random {
         Random(seed)
@@ -66,7 +66,7 @@ impl Random {
         range.start() + self.below(range.end() - range.start() + 1)
     }
 
-    /// True so many times out of a hundred.
+    /// True in this many percent of calls.
     pub fn percent(&mut self, percent: u64) -> bool {
         self.below(100) < percent
     }
@@ -80,7 +80,7 @@ impl Random {
         self.below(len as u64) as usize
     }
 
-    /// Picks by weight: the index of the weight it fell on.
+    /// Chooses an index with a probability in proportion to its weight.
     pub(crate) fn weighted(&mut self, weights: &[u64]) -> usize {
         let mut rest = self.below(weights.iter().sum());
         for (index, weight) in weights.iter().enumerate() {

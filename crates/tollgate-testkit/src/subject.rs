@@ -1,4 +1,4 @@
-//! What a store brings to be tested.
+//! The trait that adapts a store to the suite.
 
 use std::future::Future;
 use std::time::Duration;
@@ -8,20 +8,20 @@ use tollgate::{KeyRef, Limit};
 
 use crate::executor;
 
-/// A store under test. Two methods are enough for most rules; the others have defaults and belong
-/// to capabilities that a line of [`conformance!`](crate::conformance) claims.
+/// A store under test. Two methods are enough for most rules. The others have defaults and belong
+/// to capabilities that are claimed in [`conformance!`](crate::conformance).
 ///
 /// See the example at the top of the crate.
 pub trait Subject: Send + Sync + Sized + 'static {
     /// The store.
     type Store: SharedStore;
 
-    /// Another handle of the same store: what one of them counts, all see. A new connection where
+    /// Another handle of the same store: all handles see the same counts. A new connection where
     /// there are connections.
     fn store(&self) -> Self::Store;
 
-    /// Runs a future to its end; several threads call it at once. The default parks the thread:
-    /// override it where the store's timer needs the context of its runtime
+    /// Runs a future to its end. Several threads call it concurrently. The default parks the
+    /// thread; override it where the store's timer needs the context of its runtime
     /// (`self.runtime.block_on(future)`).
     fn block_on<F: Future>(&self, future: F) -> F::Output {
         executor::block_on(future)
@@ -35,20 +35,20 @@ pub trait Subject: Send + Sync + Sized + 'static {
         false
     }
 
-    /// Up to how many units a counter of this limit is exact; beyond, it may saturate.
+    /// Up to how many units a counter of this limit is exact. Beyond it may saturate.
     fn counts_to(&self, limit: &Limit) -> u64 {
         let _ = limit;
         u64::MAX
     }
 
-    /// Claim `lifetime`: for how long the store will keep the state of a key if nobody comes, asked
-    /// right after a call on it. `None` if it cannot tell.
+    /// Claim `lifetime`: how long the store will keep the state of a key without further calls,
+    /// asked right after a call. `None` if it cannot tell.
     fn kept(&self, namespace: &str, limit: &Limit, key: KeyRef<'_>) -> Option<Kept> {
         let _ = (namespace, limit, key);
         None
     }
 
-    /// Claim `processes`: how another process finds this very store. It is passed in an environment
+    /// Claim `processes`: how another process finds this store. It is passed in an environment
     /// variable.
     fn address(&self) -> Option<String> {
         None
@@ -61,29 +61,28 @@ pub trait Subject: Send + Sync + Sized + 'static {
         None
     }
 
-    /// Claim `outage`: makes the store stop answering (kill it, stop it, cut the line); true if it
-    /// does.
+    /// Claim `outage`: makes the store stop answering (kills it, suspends it, cuts the connection).
+    /// Returns true if it did.
     fn break_store(&self) -> bool {
         false
     }
 
-    /// Claim `outage`: makes it answer again. It may have lost its states.
+    /// Claim `outage`: makes the store answer again. It may have lost its states.
     fn mend_store(&self) {}
 }
 
 /// For how long a store keeps the state of a key. TTLs count from when they are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kept {
-    /// There is none.
+    /// There is no state.
     Nothing,
-    /// For that much longer.
+    /// For that long.
     For(Duration),
     /// Without end.
     ForEver,
 }
 
-/// A [`Subject`] that is nothing but a store: all handles are clones of it, and it needs no
-/// runtime.
+/// A [`Subject`] for a store that needs no runtime: all handles are clones of it.
 ///
 /// ```
 /// use tollgate::{Memory, shared::InProcess};

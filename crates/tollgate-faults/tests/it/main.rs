@@ -1,4 +1,4 @@
-//! The quick cells of the matrix, each a test: what is admitted stays within the limit, and the
+//! The quick cells of the matrix, one test each: what is admitted stays within the limit, and the
 //! store answers again.
 
 use std::process::{Command, ExitStatus};

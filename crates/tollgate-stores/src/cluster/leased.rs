@@ -1,4 +1,4 @@
-//! `leased+` in front of the URL of a store.
+//! Opens `leased+` URLs.
 
 use tollgate::Error;
 use tollgate::shared::AnyStore;

@@ -1,4 +1,4 @@
-//! `replicated+` in front of the URL of a bus.
+//! Opens `replicated+` URLs.
 
 use tollgate::Error;
 use tollgate::shared::AnyStore;

@@ -1,5 +1,5 @@
-//! Exact totals under concurrent callers: threads with handles of their own, and calls in flight
-//! together on each.
+//! Exact totals under concurrent callers: threads with their own handles, each with several calls
+//! in flight.
 
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
@@ -12,7 +12,7 @@ use crate::subject::Subject;
 
 const THREADS: usize = 3;
 
-/// Calls that each thread has in flight at once.
+/// Calls that each thread has in flight.
 const IN_FLIGHT: u64 = 8;
 
 /// How many of `tries` hits pass, [`IN_FLIGHT`] of them at a time.
@@ -32,7 +32,7 @@ pub(super) fn admitted_together<S: Subject>(
     admitted
 }
 
-/// Many callers on one key: exactly the limit passes, and that is what is in use afterwards.
+/// Many callers on one key: exactly the limit passes, and afterwards exactly that is in use.
 pub fn concurrent_callers_admit_exactly_the_limit<S: Subject>(subject: &S) {
     const QUOTA: u64 = 150;
     let ground = Ground::new(subject);
@@ -85,7 +85,7 @@ pub fn fresh_keys_admit_exactly_one<S: Subject>(subject: &S) {
     }
 }
 
-/// Callers that take what they can get share out exactly the limit.
+/// Callers that take as much as fits get exactly the limit together.
 pub fn takes_share_out_exactly_the_limit<S: Subject>(subject: &S) {
     const QUOTA: u64 = 200;
     let ground = Ground::new(subject);
@@ -106,10 +106,10 @@ pub fn takes_share_out_exactly_the_limit<S: Subject>(subject: &S) {
     }
 }
 
-/// Callers that hit and give back: never more than the limit is held at once, and nothing is in use
-/// at the end.
+/// Callers that hit and give back: never more than the limit is held at any moment, and nothing is
+/// in use at the end.
 pub fn refunds_amid_hits_leave_an_exact_count<S: Subject>(subject: &S) {
-    // Fewer than there are threads, so that two of them can be wrong at once.
+    // A quota below the number of threads, so that two threads can be wrong at the same time.
     const QUOTA: u64 = 1;
     let ground = Ground::new(subject);
     for limited in ground.of_all(QUOTA, YEAR) {
@@ -121,8 +121,8 @@ pub fn refunds_amid_hits_leave_an_exact_count<S: Subject>(subject: &S) {
             for _ in 0..60 {
                 let hit = own.hit(START, "key");
                 if hit.allowed() {
-                    // Counted after the charge and until before the refund: never above what is
-                    // charged.
+                    // Counted from after the charge until before the refund, so it is never above
+                    // what is charged.
                     most = most.max(held.fetch_add(1, Ordering::SeqCst) + 1);
                     std::thread::yield_now();
                     held.fetch_sub(1, Ordering::SeqCst);
@@ -137,8 +137,8 @@ pub fn refunds_amid_hits_leave_an_exact_count<S: Subject>(subject: &S) {
     }
 }
 
-/// Callers of policies that share limits: none of them is passed, each counts what was admitted,
-/// and what was refused for a moment is not lost.
+/// Callers of policies with common limits: no limit is exceeded, each counts what was admitted, and
+/// units of a denied hit are given back.
 pub fn concurrent_policies_never_pass_a_limit<S: Subject>(subject: &S) {
     let ground = Ground::new(subject);
     let policy = |text: &str| text.parse::<Policy>().expect(text);
@@ -183,8 +183,8 @@ pub fn concurrent_policies_never_pass_a_limit<S: Subject>(subject: &S) {
     }
 }
 
-/// Groups of keys in different orders, and single hits in between: no limit is passed, and nothing
-/// stays charged that was refused.
+/// Groups of keys in different orders, with single hits between: no limit is exceeded, and a denied
+/// group leaves nothing charged.
 pub fn concurrent_groups_never_pass_a_limit<S: Subject>(subject: &S) {
     const QUOTA: u64 = 60;
     const ORDERS: [[u64; 3]; THREADS] = [[1, 2, 3], [3, 2, 1], [2, 3, 1]];
@@ -197,7 +197,7 @@ pub fn concurrent_groups_never_pass_a_limit<S: Subject>(subject: &S) {
             let items: Vec<_> = ORDERS[index].iter().map(of).collect();
             let mut used = [0_u64; 3];
             for n in 0..QUOTA {
-                // Pairs as well, and single hits that get in between.
+                // Pairs and single hits come between.
                 let group = if n % 4 == 0 { &items[..2] } else { &items[..] };
                 let passed = own.must(hit_all_shared(group, Some(START))).allowed();
                 for key in ORDERS[index].iter().take(group.len()) {

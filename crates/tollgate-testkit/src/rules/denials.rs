@@ -1,5 +1,5 @@
-//! Denials that a limiter remembers are those that the store would give. Where a store's guard
-//! remembers none, the same must hold.
+//! A limiter remembers only denials that the store would give. A guard that remembers none must
+//! obey the same rules.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::ground::{Ground, HOUR, Limited, START, TICK, before, limit};
 use crate::model::same_but_source;
 use crate::subject::Subject;
 
-/// All algorithms whose denials hold until their time.
+/// All algorithms whose denials hold until their end.
 const REMEMBERED: [&str; 7] = [
     "gcra",
     "fixed-window",
@@ -21,7 +21,7 @@ const REMEMBERED: [&str; 7] = [
     "leaky-bucket",
 ];
 
-/// Takes three units one after the other, and is refused a cost of `cost` a moment later.
+/// Takes three units one after the other, and is denied `cost` a moment later.
 fn denied<S: Subject>(limited: &Limited<'_, S>, key: &str, cost: u64) -> (Timestamp, Outcome) {
     for n in 0..3 {
         assert!(limited.hit(START + n * (HOUR / 10), key).allowed(), "{}", limited.limit());
@@ -30,7 +30,7 @@ fn denied<S: Subject>(limited: &Limited<'_, S>, key: &str, cost: u64) -> (Timest
     (now, limited.hit_n(now, key, cost))
 }
 
-/// What is known of a denial without its state: that it is one, and its times.
+/// Compares what can be known of a denial without its state: the verdict and the times.
 fn same_times(got: &Outcome, wanted: &Outcome) -> Result<(), String> {
     let times = |d: &Outcome| (d.allowed(), d.limit(), d.retry_after(), d.expires_at());
     if times(got) == times(wanted) && got.used() >= wanted.used() {
@@ -39,8 +39,8 @@ fn same_times(got: &Outcome, wanted: &Outcome) -> Result<(), String> {
     Err(format!("got    {got:?}\nwanted {wanted:?}"))
 }
 
-/// Asked again and again for the same cost and for more: every field is that of the store, until
-/// the very microsecond at which it would pass.
+/// The same cost and larger ones, asked repeatedly: every field is that of the store, until the
+/// microsecond at which the cost would pass.
 pub fn a_remembered_denial_answers_as_the_store_would<S: Subject>(subject: &S) {
     let ground = Ground::new(subject);
     for algorithm in REMEMBERED {
@@ -65,8 +65,8 @@ pub fn a_remembered_denial_answers_as_the_store_would<S: Subject>(subject: &S) {
                     let got = limited.hit_n(time, &key, cost);
                     let source = matches!(got.source(), Source::Store | Source::DenialCache);
                     assert!(source, "{limit}: from {:?}", got.source());
-                    // The log of a moving window stays in the store: what of it has left since is
-                    // not known here.
+                    // The log of a moving window stays in the store, so the limiter does not know
+                    // which entries have left it.
                     let log = limit.algorithm() == Algorithm::MovingWindow;
                     let same = if log && got.source() == Source::DenialCache {
                         same_times(&got, &wanted)
@@ -86,7 +86,7 @@ pub fn a_remembered_denial_answers_as_the_store_would<S: Subject>(subject: &S) {
     }
 }
 
-/// A smaller cost than the one that was denied is asked of the store.
+/// The store is asked about a smaller cost than the denied one.
 pub fn a_smaller_cost_is_not_denied_from_memory<S: Subject>(subject: &S) {
     let ground = Ground::new(subject);
     for limited in ground.of_all(3, HOUR) {
@@ -98,8 +98,8 @@ pub fn a_smaller_cost_is_not_denied_from_memory<S: Subject>(subject: &S) {
     }
 }
 
-/// A remembered denial knows of what this process has charged since: by hits of a smaller cost,
-/// takes, charges, and groups.
+/// A remembered denial takes account of what this process has charged since: by hits of a smaller
+/// cost, takes, charges, and groups.
 pub fn a_remembered_denial_knows_of_later_charges<S: Subject>(subject: &S) {
     let ground = Ground::new(subject);
     for algorithm in REMEMBERED {
@@ -141,8 +141,8 @@ pub fn a_remembered_denial_knows_of_later_charges<S: Subject>(subject: &S) {
     }
 }
 
-/// A refund, with or without a receipt, a set, a reset and a clear through this handle are seen at
-/// once.
+/// A refund, with or without a receipt, a set, a reset and a clear through this handle take effect
+/// immediately.
 pub fn giving_back_ends_a_remembered_denial<S: Subject>(subject: &S) {
     let ground = Ground::new(subject);
     for algorithm in REMEMBERED {
@@ -183,8 +183,8 @@ pub fn giving_back_ends_a_remembered_denial<S: Subject>(subject: &S) {
     }
 }
 
-/// Every attempt on an elastic window and on a limit that charges denied hits reaches the store:
-/// they change its state.
+/// Every attempt on an elastic window and on a limit that charges denied hits reaches the store,
+/// because it changes the state.
 pub fn denials_that_change_the_state_are_never_remembered<S: Subject>(subject: &S) {
     let ground = Ground::new(subject);
     let texts = [
@@ -206,7 +206,7 @@ pub fn denials_that_change_the_state_are_never_remembered<S: Subject>(subject: &
             }
         }
     }
-    // In a policy with one of them neither.
+    // The same in a policy with such a limit.
     for text in ["1/hour; 50/day elastic-window", "1/hour; 50/day fixed-window charge-denied"] {
         let Some(policy) = ground.policy(&text.parse().expect("a policy")) else { continue };
         for n in 0..5_u32 {

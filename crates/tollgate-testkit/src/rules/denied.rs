@@ -1,4 +1,4 @@
-//! What changes nothing leaves nothing behind.
+//! Calls that must leave no trace in the state.
 
 use tollgate::algorithm::Op;
 use tollgate::{Algorithm, Outcome, Timestamp};
@@ -8,8 +8,8 @@ use crate::ground::{Ground, HOUR, START, TICK, before, limit};
 use crate::model::same;
 use crate::subject::Subject;
 
-/// Two keys with the same history, and `f` done to the second: whoever asks later, for whatever
-/// cost, must not see a difference.
+/// Compares two keys with the same history after `f` was done to the second: no later call, at any
+/// cost, may show a difference.
 fn leaves_no_trace<S: Subject>(
     store: &Straight<'_, '_, S>,
     name: &str,
@@ -38,12 +38,12 @@ fn leaves_no_trace<S: Subject>(
     }
 }
 
-/// A denied hit costs nothing and changes nothing: seen through every field, for many costs and at
+/// A denied hit costs nothing and changes nothing, compared in every field, for many costs and at
 /// many later times.
 pub fn a_denied_hit_leaves_the_state_equal<S: Subject>(subject: &S) {
     let ground = Ground::new(subject);
     for algorithm in Algorithm::ALL {
-        // Its windows are pushed by every attempt, by definition.
+        // Every attempt pushes its window, by definition.
         if algorithm == Algorithm::ElasticWindow {
             continue;
         }
@@ -62,7 +62,7 @@ pub fn a_denied_hit_leaves_the_state_equal<S: Subject>(subject: &S) {
     }
 }
 
-/// A peek changes nothing, whatever it is told, and pushes no elastic window.
+/// A peek changes nothing, whatever its cost, and pushes no elastic window.
 pub fn a_peek_changes_nothing<S: Subject>(subject: &S) {
     let ground = Ground::new(subject);
     for algorithm in Algorithm::ALL {

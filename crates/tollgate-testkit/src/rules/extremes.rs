@@ -1,4 +1,4 @@
-//! The smallest and the largest of everything, beside the pure functions.
+//! The smallest and largest limits and costs, compared with the pure functions.
 
 use tollgate::algorithm::{MAX_UNITS, Op};
 use tollgate::{Algorithm, Timestamp};
@@ -7,8 +7,8 @@ use crate::beside::Beside;
 use crate::ground::{DAY, Ground, HOUR, START, TICK, YEAR, before, limit};
 use crate::subject::Subject;
 
-/// Quotas and periods at their bounds, and products that leave no room in 53 or 64 bits. For
-/// buckets with a burst, too.
+/// Quotas and periods at their bounds, with products that nearly fill 53 or 64 bits. Also used with
+/// bursts.
 const ANY: [&str; 10] = [
     "1/millisecond",
     "1000000000000/millisecond",
@@ -48,7 +48,7 @@ fn texts() -> Vec<String> {
 }
 
 /// Extreme limits answer as the definition in every field: whole capacities, single units, and all
-/// but one, now, a moment and years later.
+/// but one, now, a moment later and years later.
 pub fn extreme_limits_equal_the_definition<S: Subject>(subject: &S) {
     let ground = Ground::new(subject);
     for text in texts() {
@@ -77,8 +77,8 @@ pub fn extreme_limits_equal_the_definition<S: Subject>(subject: &S) {
     }
 }
 
-/// Charges, sets and refunds of any size saturate: no wrap, no error, and the key comes back when
-/// its time has come.
+/// Charges, sets and refunds of any size saturate: they do not wrap, cause no error, and the key is
+/// free again at the right time.
 pub fn counts_saturate<S: Subject>(subject: &S) {
     let ground = Ground::new(subject);
     for text in texts() {

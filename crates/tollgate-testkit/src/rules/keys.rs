@@ -8,22 +8,22 @@ use crate::ground::{Ground, Limited, START, limit};
 use crate::random::{Random, SEED, cases, seed};
 use crate::subject::Subject;
 
-/// What separates, escapes, tags, matches or ends something in some store.
+/// Texts that separate, escape, tag, match or end something in some store.
 const TEXTS: [&str; 40] = [
     "", "\0", "\0\0", " ", "  ", "a", "A", "a ", " a", "\n", "\r\n", "a\nb", "\t", ":", "::",
     "a:b", "a::b", "/", "a/b", "a_b", "{", "}", "{}", "{a}", "{a}b", "a{b}", "{a:b}", "%", "%%",
     "%3A", "%3a", "a%3Ab", "%00", "*", "?", "[a]", "\\", "'", "\"", "ключ",
 ];
 
-/// Hits a key for the first time: it must pass. And again: it must not.
+/// The first hit of a key must pass, the second must not.
 fn is_a_key_of_its_own<S: Subject>(limited: &Limited<'_, S>, key: impl Key) {
     let name = key.with_key(|key| format!("{key:?}"));
     assert!(limited.hit(START, &key).allowed(), "{name} was hit before");
     assert!(!limited.hit(START, &key).allowed(), "{name} was not remembered");
 }
 
-/// Keys of any bytes and any form are keys of their own: empty, with zeros, separators and bytes
-/// that are no text; tuples that look alike; tagged.
+/// Keys of any bytes and any form never share a counter: empty, with zeros, separators and bytes
+/// that are not text; tuples that look alike; tagged.
 pub fn different_keys_never_share_a_counter<S: Subject>(subject: &S) {
     let ground = Ground::new(subject);
     for one in ground.of_texts(["1/hour", "1/hour moving-window", "1/hour sliding-window"]) {
@@ -52,7 +52,7 @@ pub fn different_keys_never_share_a_counter<S: Subject>(subject: &S) {
         is_a_key_of_its_own(&one, Tagged("c", ("a", "b")));
         is_a_key_of_its_own(&one, Tagged("a", Tagged("b", "c")));
         is_a_key_of_its_own(&one, Tagged(Tagged("a", "b"), "c"));
-        // The bytes of a tuple, as one part.
+        // The bytes of a tuple as a single part.
         is_a_key_of_its_own(&one, ("a", "c").with_key(|key| key.bytes().to_vec()));
     }
 }
@@ -65,7 +65,7 @@ pub fn random_keys_never_share_a_counter<S: Subject>(subject: &S) {
     let one = ground.limited(&limit("1/hour")).expect("GCRA of one an hour is held by every store");
     for n in 0..cases(300) {
         let (a, b) = alike(&mut random);
-        // A name of its own instead of a fresh store.
+        // The number makes the name unique, in place of a fresh store.
         assert!(one.hit(START, (n, &a.0, &a.1)).allowed(), "{a:?}; {SEED}={seed}");
         let apart = one.hit(START, (n, &b.0, &b.1)).allowed();
         assert_eq!(apart, a != b, "{a:?} and {b:?}; {SEED}={seed}");
@@ -74,8 +74,8 @@ pub fn random_keys_never_share_a_counter<S: Subject>(subject: &S) {
 
 type Pair = (Vec<u8>, Vec<u8>);
 
-/// Two pairs that may be one when they are joined: a separator inside of the one stands between the
-/// parts of the other.
+/// Two pairs that become equal when they are joined naively: one has inside a part what separates
+/// the parts of the other.
 fn alike(random: &mut Random) -> (Pair, Pair) {
     let separator: &[u8] = [&b""[..], b":", b"/", b"\0", b"_", b", "][random.index(5)];
     let piece = |random: &mut Random| {
@@ -88,7 +88,7 @@ fn alike(random: &mut Random) -> (Pair, Pair) {
     ((joined(x, y), z.clone()), (x.clone(), joined(y, z)))
 }
 
-/// Keys around the lengths at which something changes, and long ones, differ in any byte.
+/// Long keys, and keys around the lengths at which their storage changes, differ in any byte.
 pub fn long_keys_differ_in_any_byte<S: Subject>(subject: &S) {
     let ground = Ground::new(subject);
     let one = ground.limited(&limit("1/hour")).expect("GCRA of one an hour is held by every store");
@@ -110,7 +110,7 @@ pub fn long_keys_differ_in_any_byte<S: Subject>(subject: &S) {
     }
 }
 
-/// `42`, `"42"`, `Some(42)` and the bytes of it are one key, wherever they come from.
+/// `42`, `"42"`, `Some(42)` and the bytes `42` are one key.
 pub fn integers_and_addresses_are_their_text<S: Subject>(subject: &S) {
     let ground = Ground::new(subject);
     let one = ground.limited(&limit("1/hour")).expect("GCRA of one an hour is held by every store");
@@ -145,7 +145,7 @@ pub fn namespaces_never_share_a_counter<S: Subject>(subject: &S) {
         let again = ground.again().limited(&mine).expect("held a moment ago");
         assert!(!again.hit(START, "key").allowed(), "{name:?} twice is one");
     }
-    // What ends one of them could begin the other.
+    // The end of one could be the start of the other.
     let pairs =
         [("a", "b:c"), ("a:b", "c"), ("a/b", "c"), ("a", "b/c"), ("a}", "{b"), ("a", "}{b")];
     for (name, key) in pairs {
@@ -154,7 +154,8 @@ pub fn namespaces_never_share_a_counter<S: Subject>(subject: &S) {
     }
 }
 
-/// Limits that differ in anything count apart, unless it is the quota of a limit with a name.
+/// Limits that differ in any property have different counters, except for the quota of a limit with
+/// a name.
 pub fn different_limits_never_share_a_counter<S: Subject>(subject: &S) {
     let ground = Ground::new(subject);
     let texts = [
@@ -185,7 +186,7 @@ pub fn different_limits_never_share_a_counter<S: Subject>(subject: &S) {
     }
 }
 
-/// A limit counts in one place, alone and in every policy that has it.
+/// A limit has one counter, alone and in every policy that contains it.
 pub fn a_limit_is_one_counter_alone_and_in_policies<S: Subject>(subject: &S) {
     let ground = Ground::new(subject);
     let policy = |text: &str| ground.policy(&text.parse().expect("a policy"));
@@ -208,7 +209,7 @@ pub fn a_limit_is_one_counter_alone_and_in_policies<S: Subject>(subject: &S) {
     assert!(!alone.must(first.hit("key")).allowed());
 }
 
-/// The quota of a limit with a name is raised and lowered between calls, and the counters stay.
+/// The counters stay when the quota of a named limit is raised and lowered between calls.
 pub fn a_changed_quota_keeps_the_counters_of_a_named_limit<S: Subject>(subject: &S) {
     let ground = Ground::new(subject);
     let windows = [
@@ -230,7 +231,7 @@ pub fn a_changed_quota_keeps_the_counters_of_a_named_limit<S: Subject>(subject: 
         assert_eq!((seen.used(), seen.remaining()), (5, 0), "{algorithm} lowered");
         assert!(!small.hit(START, "key").allowed(), "{algorithm} lowered");
     }
-    // A bucket keeps its level, or the time to which it is spoken for.
+    // A bucket keeps its level, or the time until which it is in use.
     for (algorithm, used) in [("token-bucket", 3), ("leaky-bucket", 3), ("gcra", 6)] {
         let small = ground.limited(&limit(&format!("3/hour {algorithm} name=plan")));
         let large = ground.limited(&limit(&format!("6/hour {algorithm} burst=8 name=plan")));

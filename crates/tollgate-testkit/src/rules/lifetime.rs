@@ -8,8 +8,8 @@ use tollgate::{Clock, Decision, Error, Key, SystemClock};
 use crate::ground::{Ground, HOUR, Limited};
 use crate::subject::{Kept, Subject};
 
-/// Where libraries forgot too early: below a second, beyond thirty days, where the refill takes
-/// longer than the period.
+/// Cases in which libraries forgot too early: periods below a second, periods beyond thirty days,
+/// refills longer than the period.
 const LIMITS: [&str; 22] = [
     "5/millisecond",
     "5/100 ms fixed-window",
@@ -35,11 +35,11 @@ const LIMITS: [&str; 22] = [
     "1/36500 days burst=10",
 ];
 
-/// What no store need be able to count down from.
+/// Beyond this, no store must be able to count down.
 const LONGEST_TTL: Duration = Duration::from_secs(100 * 365 * 24 * 3_600);
 
-/// What is kept after a call, by the store's own clock, and how long the call and the asking took
-/// together.
+/// The remaining lifetime after a call, by the store's own clock, and how long the call and the
+/// question took together.
 fn after<S: Subject>(
     ground: &Ground<'_, S>,
     limited: &Limited<'_, S>,
@@ -54,7 +54,7 @@ fn after<S: Subject>(
     (decision, kept, clock.now().since(begin))
 }
 
-/// The calls that leave a state behind, each on a key of its own.
+/// The calls that leave a state behind, each on its own key.
 fn for_each_state<S: Subject>(subject: &S, check: impl Fn(&str, &Decision, Kept, Duration)) {
     let ground = Ground::new(subject);
     for limited in ground.of_texts(LIMITS) {
@@ -79,7 +79,7 @@ fn for_each_state<S: Subject>(subject: &S, check: impl Fn(&str, &Decision, Kept,
             let (decision, kept, took) = after(&ground, &limited, key, done);
             check(&format!("{limit}: {key}"), &decision, kept, took);
         }
-        // Denied, then given back in part: the state that is left counts.
+        // Denied, then partly given back: the remaining state counts.
         let (decision, kept, took) = after(&ground, &limited, "drained", call.hit("drained"));
         check(&format!("{limit}: denied"), &decision, kept, took);
         let back = call.refund_n("taken", capacity / 2);
@@ -89,7 +89,7 @@ fn for_each_state<S: Subject>(subject: &S, check: impl Fn(&str, &Decision, Kept,
 }
 
 /// A TTL covers the time until the state equals a fresh one: the refill of a bucket, both windows
-/// of a sliding one, what was charged beyond the limit.
+/// of a sliding window, units charged beyond the limit.
 pub fn state_lives_until_it_equals_a_fresh_one<S: Subject>(subject: &S) {
     for_each_state(subject, |what, decision, kept, took| {
         let needed = decision.reset_after();
@@ -98,13 +98,13 @@ pub fn state_lives_until_it_equals_a_fresh_one<S: Subject>(subject: &S) {
             Kept::For(span) => span,
             Kept::ForEver => return,
         };
-        // Whatever passed meanwhile has passed for the TTL, too.
+        // The TTL has counted down by the same time.
         assert!(kept + took >= needed, "{what}: kept for {kept:?}, needed for {needed:?}");
     });
 }
 
-/// And it ends: within twice that time and an hour, which leaves room for rounding, clocks and
-/// coarse timers. What matters for more than a century may stay.
+/// The lifetime ends: within twice the needed time and an hour, which leaves room for rounding,
+/// clocks and coarse timers. A state that matters for more than a century may stay.
 pub fn state_does_not_live_for_ever<S: Subject>(subject: &S) {
     for_each_state(subject, |what, decision, kept, _| {
         let most = decision.reset_after() * 2 + HOUR;
@@ -116,15 +116,15 @@ pub fn state_does_not_live_for_ever<S: Subject>(subject: &S) {
     });
 }
 
-/// Nothing is kept of a key that was only looked at or refused, or that is fresh again by a refund,
-/// a set, a reset or a clear.
+/// Nothing is kept of a key that was only peeked at or denied, or that is fresh again after a
+/// refund, a set, a reset or a clear.
 pub fn fresh_keys_take_no_room<S: Subject>(subject: &S) {
     let ground = Ground::new(subject);
     for limited in ground.of_all(3, HOUR) {
         let (call, limit) = (&limited.inner, limited.limit());
         let check = |key: &str, done: Decision| {
             let (done, kept, _) = after(&ground, &limited, key, std::future::ready(Ok(done)));
-            // A window stays open when all was given back, until it ends.
+            // After a full refund a window stays open until it ends.
             if done.expires_at().is_none() {
                 assert_eq!(kept, Kept::Nothing, "{limit}: {key}");
             }

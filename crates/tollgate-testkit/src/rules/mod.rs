@@ -1,5 +1,5 @@
-//! The rules, one function each. [`conformance!`](crate::conformance) makes a test of each of them;
-//! here they are for whoever wants to run one by hand.
+//! The rules, one function each. [`conformance!`](crate::conformance) makes a test of each; they
+//! are public so that a rule can be run by hand.
 
 pub mod concurrent;
 pub mod denials;

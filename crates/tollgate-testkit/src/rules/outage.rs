@@ -8,17 +8,17 @@ use tollgate::{Clock, Error, ErrorKind, Source, SystemClock, Tagged};
 use crate::ground::{Ground, Limited, START, YEAR, limit, on_threads};
 use crate::subject::Subject;
 
-/// What a call may take while the store is broken.
+/// The deadline while the store is broken.
 const SHORT: Duration = Duration::from_millis(100);
 
-/// What a slow machine may add to it.
+/// The delay that a slow machine may add.
 const SLACK: Duration = Duration::from_secs(2);
 
 fn break_it<S: Subject>(subject: &S) {
     assert!(subject.break_store(), "`outage` is claimed, but Subject::break_store does nothing");
 }
 
-/// A limiter with a short deadline, after one answer of the store that works.
+/// A limiter with a short deadline, after one successful call.
 fn limited<'s, S: Subject>(ground: &Ground<'s, S>, text: &str) -> Limited<'s, S> {
     let limited = ground.limited(&limit(text)).expect("held by every store");
     assert!(limited.must(limited.inner.hit("before")).allowed(), "the store works at first");
@@ -34,7 +34,7 @@ fn within_the_deadline<T>(what: &str, call: impl FnOnce() -> T) -> T {
     result
 }
 
-/// Waits until the store answers again, breaker and connection included.
+/// Waits until the store answers again, with its breaker closed and its connection restored.
 fn until_it_answers<S: Subject>(limited: &Limited<'_, S>) {
     let clock = SystemClock::new();
     let begin = clock.now();
@@ -46,8 +46,8 @@ fn until_it_answers<S: Subject>(limited: &Limited<'_, S>) {
     }
 }
 
-/// Every operation on a broken store is an error within its deadline, and an error of the store;
-/// none is a decision. Again and again: the breaker changes nothing about it.
+/// Every operation on a broken store is an error of the store within its deadline, never a
+/// decision. An open breaker does not change that.
 pub fn a_broken_store_gives_errors_in_time<S: Subject>(subject: &S) {
     let ground = Ground::new(subject);
     let limited = limited(&ground, "5/365 days");
@@ -87,8 +87,8 @@ pub fn a_broken_store_gives_errors_in_time<S: Subject>(subject: &S) {
     subject.mend_store();
 }
 
-/// What a limiter is to do without its store is done: error, open, closed, or a share of the limit.
-/// The decisions say so.
+/// A limiter without its store follows its rule: error, open, closed, or a share of the limit. The
+/// decisions name it as their source.
 pub fn without_the_store_the_rule_of_the_limiter_holds<S: Subject>(subject: &S) {
     let ground = Ground::new(subject);
     let limited = limited(&ground, "8/365 days");
@@ -110,7 +110,7 @@ pub fn without_the_store_the_rule_of_the_limiter_holds<S: Subject>(subject: &S) 
         assert_eq!((refused.allowed(), refused.source()), (false, Source::FailClosed));
         assert!(refused.retry_after().is_some(), "closed for now, not for ever");
     }
-    // What could never pass does not pass without the store either.
+    // A cost above the capacity does not pass without the store either.
     assert!(!run(&open, 9).allowed());
     let shares: Vec<bool> = (0..6).map(|_| run(&local, 1)).map(|d| d.allowed()).collect();
     assert_eq!(shares, [true, true, false, false, false, false], "two of eight");
@@ -120,7 +120,7 @@ pub fn without_the_store_the_rule_of_the_limiter_holds<S: Subject>(subject: &S) 
     subject.mend_store();
 }
 
-/// Once mended the store answers again by itself, and exactly.
+/// A repaired store answers again without help, and exactly.
 pub fn a_mended_store_answers_again<S: Subject>(subject: &S) {
     let ground = Ground::new(subject);
     let limited = limited(&ground, "5/365 days");
@@ -138,7 +138,7 @@ pub fn a_mended_store_answers_again<S: Subject>(subject: &S) {
     assert_eq!(admitted.count(), 5);
 }
 
-/// An error says whether the call may have been executed: what was
+/// An error says whether the call may have been executed: a call that is
 /// [`Unavailable`](ErrorKind::Unavailable) was not. Callers run while the store breaks.
 pub fn an_unavailable_call_was_not_executed<S: Subject>(subject: &S) {
     let ground = Ground::new(subject);

@@ -18,8 +18,8 @@ const CHILDREN: usize = 3;
 const QUOTA: u64 = 150;
 const FRESH_KEYS: u64 = 100;
 
-/// Their totals are exact whether or not the processes meet in time: together they try three times
-/// as often as passes.
+/// Totals are exact whether or not the processes overlap in time: together they try three times as
+/// many hits as pass.
 const LIMITS: [&str; 8] = [
     "150/365 days",
     "150/365 days token-bucket",
@@ -31,11 +31,12 @@ const LIMITS: [&str; 8] = [
     "150/365 days moving-window",
 ];
 
-/// What a child says of each limit, then of the fresh keys.
+/// A child prints this, then what passed of each limit and of the fresh keys.
 const SAYS: &str = "tollgate-testkit admitted:";
 
-/// Processes on one key admit exactly the limit together, and on fresh keys with a limit of one
-/// exactly one each. `test` is the path of the test that runs this rule, `make` its subject.
+/// Several processes on one key admit exactly the limit together, and on fresh keys with a limit of
+/// one exactly one each. `test` is the path of the test that runs this rule, `make` creates its
+/// subject.
 pub fn several_processes_admit_exactly_the_limit<S: Subject>(test: &str, make: impl FnOnce() -> S) {
     if let (Ok(address), Ok(namespace)) = (std::env::var(ADDRESS), std::env::var(NAMESPACE)) {
         let subject = S::connect(&address).expect("an address of Subject::address");
@@ -70,7 +71,7 @@ pub fn several_processes_admit_exactly_the_limit<S: Subject>(test: &str, make: i
 }
 
 fn start(test: &str, address: &str, namespace: &str) -> Child {
-    // Without the name of the binary's crate, as the test runner knows it.
+    // Without the name of the crate, as the test runner knows it.
     let test = test.split_once("::").map_or(test, |(_, path)| path);
     let binary = std::env::current_exe().expect("the path of this test");
     Command::new(binary)
@@ -82,7 +83,7 @@ fn start(test: &str, address: &str, namespace: &str) -> Child {
         .expect("a child process")
 }
 
-/// In a child: what passes of each limit and of the fresh keys.
+/// In a child: how many hits pass of each limit and of the fresh keys.
 fn admitted<S: Subject>(ground: &Ground<'_, S>) -> String {
     let mut counts = Vec::new();
     for text in LIMITS {

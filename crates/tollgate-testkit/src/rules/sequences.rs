@@ -4,7 +4,7 @@
 use crate::sequence::{Way, for_any_case};
 use crate::subject::Subject;
 
-/// Straight to the store, at times that go forward, stand still and go back: single operations,
+/// Directly on the store, at times that go forward, stand still and go back: single operations,
 /// several in one call, policies, several keys.
 pub fn random_sequences_equal_the_definition<S: Subject>(subject: &S) {
     for_any_case(subject, 150, Way::Store);

@@ -27,13 +27,12 @@ fn for_each_limit<S: Subject>(subject: &S, check: impl Fn(&Limited<'_, S>)) {
     }
 }
 
-/// How long one more of a drained key has to wait at that time.
+/// The wait for one more unit of a drained key at that time.
 fn wait_at<S: Subject>(limited: &Limited<'_, S>, now: Timestamp, key: impl Key) -> Duration {
     limited.peek(now, key).retry_after().expect("one fits")
 }
 
-/// Periods of 1 ms, 100 ms, 1.5 s, 31 days and a year: the burst passes at one instant, and no
-/// more.
+/// Periods of 1 ms, 100 ms, 1.5 s, 31 days and a year: exactly the burst passes at one instant.
 pub fn no_more_than_the_burst_at_one_instant<S: Subject>(subject: &S) {
     for_each_limit(subject, |limited| {
         let limit = limited.limit();
@@ -45,7 +44,8 @@ pub fn no_more_than_the_burst_at_one_instant<S: Subject>(subject: &S) {
     });
 }
 
-/// Refused one microsecond before `retry_after`, admitted on it, for any cost and period.
+/// A hit is denied one microsecond before `retry_after` and admitted at it, for any cost and
+/// period.
 pub fn retry_after_is_exact<S: Subject>(subject: &S) {
     for_each_limit(subject, |limited| {
         let limit = limited.limit();
@@ -57,7 +57,7 @@ pub fn retry_after_is_exact<S: Subject>(subject: &S) {
             assert!(!refused.allowed() && wait > Duration::ZERO, "{limit}");
             assert!(wait <= 2 * limit.period(), "{limit}: {wait:?}");
             let early = limited.apply(before(START + wait, TICK), key, Op::Peek(cost));
-            // A hit then would push an elastic window once more.
+            // This hit would push an elastic window once more.
             let pushed = limit.algorithm() == Algorithm::ElasticWindow;
             let left = if pushed { limit.period() } else { TICK };
             assert_eq!(
@@ -71,8 +71,8 @@ pub fn retry_after_is_exact<S: Subject>(subject: &S) {
     });
 }
 
-/// A clock that jumps back by a second, a day, a year: nothing more is admitted, then or on the way
-/// forward, and nothing is locked for longer than the jump and the limit's own wait.
+/// A clock that jumps back by a second, a day, a year: nothing more is admitted, at once or on the
+/// way forward, and no key is locked for longer than the jump and the limit's own wait.
 pub fn a_jump_back_admits_nothing_and_locks_no_longer<S: Subject>(subject: &S) {
     for_each_limit(subject, |limited| {
         for (n, jump) in JUMPS.into_iter().enumerate() {
@@ -85,11 +85,11 @@ pub fn a_jump_back_admits_nothing_and_locks_no_longer<S: Subject>(subject: &S) {
             let wait = wait_at(limited, earlier, all);
             assert!(wait <= jump + own_wait, "{limit} back by {jump:?} waits {wait:?}");
             assert_eq!(limited.admitted(START, all, 2), 0, "{limit} back and forth by {jump:?}");
-            // The hits above have pushed an elastic window to here, too.
+            // The hits above have pushed an elastic window to here.
             let free = START + own_wait;
             assert!(limited.hit(free, all).allowed(), "{limit} locked after {jump:?}");
 
-            // Some was taken: no more than the rest.
+            // Part of the limit was taken: only the rest passes.
             assert!(limited.hit_n(START, some, 2).allowed(), "{limit}");
             let more = limited.admitted(earlier, some, QUOTA);
             assert!(more <= QUOTA - 2, "{limit} back by {jump:?}: {more} more");
@@ -99,7 +99,7 @@ pub fn a_jump_back_admits_nothing_and_locks_no_longer<S: Subject>(subject: &S) {
     });
 }
 
-/// A clock that was ahead by a second, a day, a year and comes back: the same.
+/// A clock that was ahead by a second, a day, a year and comes back: the same rules.
 pub fn a_jump_forward_and_back_locks_no_longer<S: Subject>(subject: &S) {
     for_each_limit(subject, |limited| {
         for (n, jump) in JUMPS.into_iter().enumerate() {
@@ -115,7 +115,7 @@ pub fn a_jump_forward_and_back_locks_no_longer<S: Subject>(subject: &S) {
     });
 }
 
-/// Without a given time the store's own clock decides, for all handles alike.
+/// Without a time of the caller, the store's own clock decides for all handles.
 pub fn all_handles_go_by_the_clock_of_the_store<S: Subject>(subject: &S) {
     const YEARLY: &str = "1/365 days fixed-window-per-key";
     let ground = Ground::new(subject);

@@ -6,13 +6,13 @@ use tollgate::{Decision, ErrorKind, Outcome, Tagged};
 use crate::ground::{Ground, HOUR, START, limit};
 use crate::subject::Subject;
 
-/// Twenty keys at once: all pass, or one refuses and none is charged.
+/// Twenty keys in one call: all pass, or one denies and none is charged.
 pub fn all_keys_are_charged_or_none<S: Subject>(subject: &S) {
     let ground = Ground::new(subject);
     for limited in ground.of_all(3, HOUR) {
         let limit = limited.limit();
-        // More keys than a policy has limits, and a tag so that every store can decide them at
-        // once.
+        // More keys than a policy has limits, with one tag so that every store can decide them
+        // together.
         let keys: Vec<_> = (0..20).map(|n| Tagged("tag", n)).collect();
         let all = |cost| {
             let items: Vec<_> = keys.iter().map(|key| limited.inner.item(key, cost)).collect();
@@ -31,7 +31,7 @@ pub fn all_keys_are_charged_or_none<S: Subject>(subject: &S) {
     }
 }
 
-/// A policy charges each of its limits once, or none; the wait is the longest of those that refuse.
+/// A policy charges each of its limits once, or none. The wait is the longest of the denials.
 pub fn a_policy_charges_each_limit_once_or_none<S: Subject>(subject: &S) {
     let ground = Ground::new(subject);
     let texts = [
@@ -67,7 +67,7 @@ pub fn a_policy_charges_each_limit_once_or_none<S: Subject>(subject: &S) {
             let longest = refusing.map(wait).max().expect("one refuses");
             assert_eq!(wait(refused.headline()), longest, "{text}: cost {cost}");
         }
-        // What was charged is given back in all limits.
+        // A refund gives the units back in all limits.
         let answer = ground.run(async {
             at.reset("key").await?;
             let charged = at.hit_n("key", 2).await?;
@@ -79,8 +79,8 @@ pub fn a_policy_charges_each_limit_once_or_none<S: Subject>(subject: &S) {
     }
 }
 
-/// In a refused policy or group the limits that charge denied hits are charged all the same,
-/// whichever limit refused; the others are not.
+/// In a denied policy or group the limits that charge denied hits are charged all the same,
+/// whichever limit denied; the others are not.
 pub fn a_denial_charges_the_limits_that_charge_denied<S: Subject>(subject: &S) {
     let ground = Ground::new(subject);
     for algorithm in ["fixed-window", "fixed-window-per-key", "elastic-window"] {
@@ -103,7 +103,7 @@ pub fn a_denial_charges_the_limits_that_charge_denied<S: Subject>(subject: &S) {
     }
 }
 
-/// Many keys in one call are hit each on its own, a key that comes twice included.
+/// Many keys in one call are hit independently, also a key that appears twice.
 pub fn many_keys_are_hit_each_on_its_own<S: Subject>(subject: &S) {
     let ground = Ground::new(subject);
     for limited in ground.of_all(2, HOUR) {
@@ -117,8 +117,8 @@ pub fn many_keys_are_hit_each_on_its_own<S: Subject>(subject: &S) {
     }
 }
 
-/// An empty list, one key of one limit twice and limiters of two stores are errors of the call;
-/// nothing is charged.
+/// An empty list, the same key of one limit twice and limiters of two stores are errors of the
+/// call, and nothing is charged.
 pub fn requests_without_sense_are_errors<S: Subject>(subject: &S) {
     let ground = Ground::new(subject);
     let one = ground.limited(&limit("9/hour name=a"));
@@ -132,7 +132,7 @@ pub fn requests_without_sense_are_errors<S: Subject>(subject: &S) {
         assert_eq!(error.kind(), ErrorKind::Request, "{error}");
     }
     assert_eq!(one.usage(START, key), 0, "nothing was charged");
-    // Close to it, but with sense: through another handle, and two keys that only look alike.
+    // Similar calls that are valid: through another handle, and two keys that only look alike.
     let again = ground.within("").limited(&limit("9/day")).expect("held by every store");
     assert!(one.store_is_that_of(&again), "a clone of a handle must know it");
     let items = [item(), one.inner.item(Tagged("tag", ("key", "")), 1), again.inner.item(key, 1)];

@@ -7,7 +7,7 @@ use crate::ground::{Ground, Limited};
 use crate::subject::Subject;
 use crate::vectors::{self, Answerer, Block};
 
-/// Every step of every vector is answered as it is written, by a fresh key of the store.
+/// A fresh key of the store answers every step of every vector as written.
 pub fn vectors_are_answered_as_written<S: Subject>(subject: &S) {
     let ground = Ground::new(subject);
     let mut failures: Vec<String> = Vec::new();

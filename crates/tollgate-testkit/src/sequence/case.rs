@@ -1,4 +1,4 @@
-//! Random calls: what is asked of which limit and key, and when.
+//! Random calls: an operation, its limit and key, and its time.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use tollgate::algorithm::Op;
 use super::keys::AnyKey;
 use crate::random::Random;
 
-/// Limits of all kinds, two of some names among them.
+/// Limits of all kinds. Some share a name.
 pub(super) const LIMITS: [&str; 34] = [
     "5/second",
     "7/second burst=3",
@@ -49,9 +49,9 @@ pub(super) const LIMITS: [&str; 34] = [
 /// One call, on limits of the case by their index.
 #[derive(Clone, Debug)]
 pub(super) enum Call {
-    /// Operations of their own, in one call where there is one.
+    /// Independent operations, sent as one call where there is such a call.
     Each(Vec<(On, What)>),
-    /// By the receipt of an earlier decision, counted from the newest.
+    /// A refund by the receipt of an earlier decision, counted from the newest.
     Refund(usize),
     /// Hits of cost 1 on many keys of a limit.
     HitEach(usize, Vec<usize>),
@@ -101,7 +101,7 @@ impl What {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Amount {
     Units(u64),
-    /// Of the capacity.
+    /// A part of the capacity.
     Quarters(u64),
     MoreThanFits,
     Most,
@@ -135,7 +135,7 @@ impl Tick {
 }
 
 impl Tick {
-    /// Both, one after the other.
+    /// Both moves, one after the other.
     pub(super) fn and(self, next: Tick) -> Tick {
         match (self, next) {
             (Tick::Ahead(a), Tick::Ahead(b)) => Tick::Ahead(a + b),
@@ -148,7 +148,7 @@ impl Tick {
     }
 }
 
-/// Limits by their index in [`LIMITS`], and what is called when.
+/// The limits by their index in [`LIMITS`], and the calls with their times.
 #[derive(Clone, Debug)]
 pub(crate) struct Case {
     pub(super) limits: Vec<usize>,
@@ -175,7 +175,7 @@ fn any_tick(random: &mut Random) -> Tick {
         1 => Tick::Ahead(random.below(3_000)),
         2 => Tick::Ahead(random.below(SECOND)),
         3 => Tick::Ahead(random.below(120 * SECOND)),
-        // A few years in a long case: some stores hold no more.
+        // At most a few years in a long case: some stores cannot count further.
         4 => Tick::Ahead(random.below(20 * 86_400 * SECOND)),
         5 => Tick::Back(random.below(2 * SECOND)),
         _ => Tick::Back(random.below(100 * SECOND)),
@@ -205,7 +205,7 @@ fn any_what(random: &mut Random) -> What {
     }
 }
 
-/// Few keys come often, so that calls meet.
+/// A few keys are frequent, so that calls meet on them.
 fn any_key(random: &mut Random) -> usize {
     match random.weighted(&[3, 1, 1]) {
         0 => 0,

@@ -1,4 +1,4 @@
-//! What an answer is held against.
+//! Compares answers with the expected ones.
 
 use std::time::Duration;
 
@@ -8,8 +8,8 @@ use crate::ground::DEADLINE;
 
 pub(super) type Checked = Result<(), String>;
 
-/// An answer from memory is of an earlier state: units may have been added since, none given back.
-/// So it is a refusal, as the store's would be, and ends no later.
+/// A remembered denial belongs to an earlier state: units may have been added since, none given
+/// back. So it must be a denial that ends no later than the store's.
 pub(super) fn remembered(got: &[Outcome], wanted: &[Outcome]) -> Checked {
     let refused = |decisions: &[Outcome]| !decisions.iter().all(Outcome::allowed);
     let wait = |decisions: &[Outcome]| {

@@ -1,4 +1,4 @@
-//! One key of each kind, and many at once as stores want them.
+//! One key of each kind, and many keys as stores want them.
 
 use tollgate::{Key, KeyRef, Tagged};
 
@@ -30,7 +30,7 @@ impl Key for AnyKey {
     }
 }
 
-/// Calls `f` with all these keys at once.
+/// Calls `f` with all these keys.
 pub(crate) fn with_keys(keys: &[AnyKey], f: &mut dyn FnMut(&[KeyRef<'_>])) {
     fn next(keys: &[AnyKey], known: Vec<KeyRef<'_>>, f: &mut dyn FnMut(&[KeyRef<'_>])) {
         let Some((first, rest)) = keys.split_first() else { return f(&known) };

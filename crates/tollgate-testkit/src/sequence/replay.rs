@@ -1,4 +1,4 @@
-//! A case on a store and on the model side by side.
+//! Runs a case on a store and on the model side by side.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -14,13 +14,13 @@ use crate::ground::{Ground, Limited, START, limit};
 use crate::model::{Model, Share, headline, same};
 use crate::subject::Subject;
 
-/// Which way the calls take.
+/// How the calls reach the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
-    /// Straight to the store: nothing but its own answers, at times that also go back.
+    /// Directly: only the store's own answers, at times that also go back.
     Store,
-    /// Through limiters, as users do: with remembered denials where the store has them, at times
-    /// that only go forward.
+    /// Through limiters, as users call them: with remembered denials where the store has them, at
+    /// times that only go forward.
     Limiters,
 }
 
@@ -30,22 +30,22 @@ struct Replay<'s, S: Subject> {
     limits: Vec<Limit>,
     limiters: Vec<Limited<'s, S>>,
     prepared: Vec<<S::Store as SharedStore>::Prepared>,
-    /// Over all limits of the case whose counters differ, by their index.
+    /// A policy of all limits of the case whose counters differ, with their indexes.
     policy: (SharedLimiter<S::Store>, Vec<usize>),
     model: Model,
     receipts: Vec<(On, Receipt)>,
-    /// What policies charged: the key and one receipt for each limit.
+    /// The charges of policies: the key and one receipt for each limit.
     charges: Vec<(usize, Vec<Receipt>)>,
 }
 
-/// Runs a case on a ground of its own; the first answer that differs is the error.
+/// Runs a case in its own namespace. The error is the first answer that differs.
 pub(crate) fn replay<S: Subject>(on: &Ground<'_, S>, case: &Case, way: Way) -> Checked {
     let Some(mut replay) = Replay::new(on.fresh(), case, way) else { return Ok(()) };
     let (mut now, mut latest) = (START, START);
     for (index, (tick, call)) in case.calls.iter().enumerate() {
         let next = tick.from(now);
         now = match way {
-            // Back, but not to before something may have been forgotten.
+            // Time goes back, but not to before something may have been forgotten.
             Way::Store if next < now => next.max(replay.model.forgotten_until(latest)).min(now),
             Way::Limiters => next.max(now),
             Way::Store => next,
@@ -64,8 +64,8 @@ impl<'s, S: Subject> Replay<'s, S> {
         let of_index = |index: &usize| ground.limited(&limit(LIMITS[*index]));
         let mut limiters: Vec<_> = case.limits.iter().filter_map(of_index).collect();
         if way == Way::Limiters {
-            // What is remembered of one quota is not corrected by what another of the same name
-            // lets leak.
+            // A denial remembered for one quota is not corrected when another quota of the same
+            // name lets units leak.
             let mut seen = HashSet::new();
             limiters.retain(|limited| seen.insert(limited.limit().identity()));
         }
@@ -81,8 +81,8 @@ impl<'s, S: Subject> Replay<'s, S> {
         Some(Replay { ground, way, limits, limiters, prepared, policy, model, receipts, charges })
     }
 
-    /// Some limits of the case may not be there, where the store does not hold them. Of those that
-    /// are, some calls would count further than the store can.
+    /// The store may refuse some limits of the case. On the others, some calls would count further
+    /// than the store can.
     fn can(&mut self, on: On, now: Timestamp, op: Op) -> bool {
         let Some(limit) = self.limits.get(on.limit) else { return false };
         let most = self.ground.subject.counts_to(limit);
@@ -173,7 +173,7 @@ impl<'s, S: Subject> Replay<'s, S> {
                 op: *op,
             };
             let asks: Vec<_> = keys.iter().zip(asks).map(ask).collect();
-            // The keys are gone before it is polled.
+            // The keys are dropped before the future is polled.
             answer = Some(self.ground.store.ask(&asks, mode, Some(now)));
         });
         self.run(async {
@@ -198,7 +198,7 @@ impl<'s, S: Subject> Replay<'s, S> {
         })
     }
 
-    /// One call is for what lies in one part of the store.
+    /// The parts that one call may contain: those in one part of the store.
     fn in_one_lane(&self, asks: &[(On, Op)]) -> Vec<(On, Op)> {
         let lane = |(on, _): &(On, Op)| {
             let mut lane = 0;
@@ -214,8 +214,8 @@ impl<'s, S: Subject> Replay<'s, S> {
 
     fn each(&mut self, now: Timestamp, asks: &[(On, Op)]) -> Checked {
         let mut asks = self.in_one_lane(asks);
-        // What the earlier ones of this call add is not known yet: no more than one of each counter
-        // that cannot count without end.
+        // The effect of the earlier parts of this call is not known yet: at most one of each
+        // counter that cannot count without end.
         asks.retain(|(on, op)| self.can(*on, now, *op));
         if asks
             .iter()
@@ -260,7 +260,7 @@ impl<'s, S: Subject> Replay<'s, S> {
         self.compare_each(now, asks, &got)
     }
 
-    /// Items of different counters only; the others are errors, which another rule asks for.
+    /// Only items of different counters. The others are errors, which another rule tests.
     fn together(&mut self, now: Timestamp, items: &[(On, Amount)]) -> Checked {
         let mut shares: Vec<Share> = Vec::new();
         for (on, amount) in items {
@@ -370,8 +370,8 @@ impl<'s, S: Subject> Replay<'s, S> {
             (On { limit: *limit, key }, Op::Refund(*receipt))
         };
         let asks: Vec<_> = limits.zip(&receipts).map(ask).collect();
-        // Through a policy limiter it goes by the decision, which must not outlive its own call
-        // here: limit by limit is the same.
+        // A policy limiter refunds by the decision, which does not outlive its own call here.
+        // Refunding limit by limit is equivalent.
         let got = match self.way {
             Way::Store => told(self.in_store(now, &asks, Mode::Each))?,
             Way::Limiters => asks

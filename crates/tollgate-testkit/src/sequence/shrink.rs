@@ -1,4 +1,4 @@
-//! Runs random cases, and cuts one that fails down to what is needed for it.
+//! Runs random cases, and shrinks one that fails.
 
 use super::case::Case;
 use super::replay::{Way, replay};
@@ -6,8 +6,8 @@ use crate::ground::Ground;
 use crate::random::{Random, SEED, cases, seed};
 use crate::subject::Subject;
 
-/// Runs that many random cases and tells of the first that fails: its seed, its calls, and what
-/// differed.
+/// Runs this many random cases, and reports the first that fails: its seed, its calls, and the
+/// difference.
 pub(crate) fn for_any_case<S: Subject>(subject: &S, usual: u64, way: Way) {
     let first = seed();
     let ground = Ground::new(subject);
@@ -32,7 +32,7 @@ fn shrunk<S: Subject>(
     for index in (0..case.calls.len()).rev() {
         let mut less = case.clone();
         let (tick, _) = less.calls.remove(index);
-        // Its time still passes.
+        // The time of the call still passes.
         if let Some((next, _)) = less.calls.get_mut(index) {
             *next = tick.and(*next);
         }

@@ -9,13 +9,13 @@
 //! ```
 //!
 //! - `limit TEXT` begins a block: a fresh key under this limit. Blank lines and lines that begin
-//!   with `#` say nothing to the machine.
+//!   with `#` are ignored.
 //! - `at TIME OPERATION -> allow|deny FIELDS`. Times count from [`EPOCH`] and may go back. Only the
 //!   fields that are written are checked: `used N`, `left N`, `retry DURATION|never`, `reset
 //!   DURATION`, each at most once.
 //! - Operations: `hit [N]`, `peek [N]`, `take N`, `charge N`, `set N`, `refund N`, `refund @LINE`
-//!   (by the receipt of the block's LINE-th `at`, from 1), `usage`, `reset`. What decides nothing
-//!   is written with `allow`.
+//!   (by the receipt of the block's LINE-th `at`, from 1), `usage`, `reset`. Operations that decide
+//!   nothing are written with `allow`.
 //! - Durations are a number and `us ms s m h d`; seconds may have up to six decimals.
 
 use std::fmt;
@@ -23,14 +23,14 @@ use std::time::Duration;
 
 use tollgate::{Limit, Timestamp};
 
-/// Where the times of all vectors count from: 2026-01-01T00:00:00Z, a Thursday.
+/// The start of the times of all vectors: 2026-01-01T00:00:00Z, a Thursday.
 pub const EPOCH: Timestamp = Timestamp::from_micros(1_767_225_600_000_000);
 
-/// A limit and what a fresh key sees under it.
+/// A limit and the steps of a fresh key under it.
 #[derive(Clone, Debug)]
 #[allow(missing_docs)] // the names are the words of the format
 pub struct Block {
-    /// Where it stands: the file's name and the line of `limit`.
+    /// The place of the block: the file's name and the line of `limit`.
     pub place: Place,
     pub limit: Limit,
     pub steps: Vec<Step>,
@@ -57,13 +57,13 @@ pub enum Action {
     Set(u64),
     /// Units without a receipt.
     Refund(u64),
-    /// By the receipt of that step of the block, from 0.
+    /// A refund by the receipt of that step of the block, from 0.
     RefundOf(usize),
     Usage,
     Reset,
 }
 
-/// What the line says about the answer; `None` where it says nothing.
+/// The expected fields of the answer; `None` where the line names none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)] // the names are the words of the format
 pub struct Expected {
@@ -74,7 +74,7 @@ pub struct Expected {
     pub reset: Option<Duration>,
 }
 
-/// A wait, or that none would help.
+/// A wait, or `never` if no wait helps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // the names are the words of the format
 pub enum Retry {
@@ -105,7 +105,7 @@ impl fmt::Display for Place {
 /// Reads the blocks of a file; `file` is for messages only.
 ///
 /// # Errors
-/// The first line that is not understood: its place, what was found and what was expected.
+/// The first line that cannot be parsed: its place, what was found and what was expected.
 pub fn read(file: &str, text: &str) -> Result<Vec<Block>, String> {
     let mut blocks: Vec<Block> = Vec::new();
     for (index, line) in text.lines().enumerate() {
@@ -135,7 +135,7 @@ fn expected(found: &str, what: &str) -> String {
     format!("found {found:?}, expected {what}")
 }
 
-/// What follows `at`. `before` is how many steps the block has, for receipts.
+/// Parses what follows `at`. `before` is the number of steps before it, for receipts.
 fn step(rest: &str, before: usize) -> Result<(Timestamp, Action, Expected), String> {
     let (asked, answer) =
         rest.split_once("->").ok_or_else(|| expected(rest, "-> and an answer"))?;
@@ -227,12 +227,12 @@ fn duration(word: &str) -> Result<Duration, String> {
         return Err(wrong());
     }
     let micros = number(whole).map_err(|_| wrong())?.checked_mul(scale).ok_or_else(wrong)?;
-    // Decimals are of a second: "5" is "500000".
+    // Decimals are parts of a second: "5" is "500000".
     let part = number(&format!("{decimals:0<6}")).map_err(|_| wrong())?;
     Ok(Duration::from_micros(micros.saturating_add(part)))
 }
 
-/// A duration as it is written in vectors, exactly.
+/// A duration in the exact notation of vectors.
 pub fn show(span: Duration) -> String {
     let micros = span.as_micros();
     match micros {

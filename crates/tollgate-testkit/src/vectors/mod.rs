@@ -1,5 +1,5 @@
-//! Vectors: timelines that people read and every store replays. They stand in `vectors/` of this
-//! crate, in the format that [`read`] tells.
+//! Vectors: timelines that people read and every store replays. They are in `vectors/` of this
+//! crate, in the format of [`read`].
 
 mod format;
 mod replay;
@@ -13,8 +13,8 @@ macro_rules! files {
     };
 }
 
-/// All files: their names and their text. First one for each algorithm, then what other limiters
-/// were recorded to answer.
+/// All files with their names: first one for each algorithm, then recorded answers of other
+/// limiters.
 pub const FILES: [(&str, &str); 12] = files![
     "elastic_window.txt",
     "fixed_window.txt",
@@ -33,7 +33,7 @@ pub const FILES: [(&str, &str); 12] = files![
 /// The blocks of all files.
 ///
 /// # Panics
-/// Never: the files are part of the crate and its tests read them.
+/// Never: the files are part of the crate, and its tests read them.
 ///
 /// ```
 /// assert!(tollgate_testkit::vectors::all().len() > 50);

@@ -8,24 +8,25 @@ use tollgate::{Algorithm, Outcome, Receipt, Source, Timestamp};
 
 use super::format::{Action, Block, Expected, Retry, show};
 
-/// One key under one limit, seen from outside.
+/// One key under one limit, as its users see it.
 pub trait Answerer {
     /// One operation.
     fn apply(&mut self, now: Timestamp, op: Op) -> Outcome;
 
-    /// Units in use, by the call for it.
+    /// Units in use, by the method for it.
     fn usage(&mut self, now: Timestamp) -> u64;
 
     /// Forgets the key; true if it was not fresh.
     fn reset(&mut self, now: Timestamp) -> bool;
 
-    /// Up to here `used` must be exact; beyond, at least this. For stores that pack counts.
+    /// Up to this number `used` must be exact; beyond it, `used` must be at least this. For stores
+    /// that pack counts.
     fn counts_to(&self) -> u64 {
         u64::MAX
     }
 }
 
-/// A key of the pure functions.
+/// A key that the pure functions decide on.
 #[derive(Debug)]
 pub struct Pure {
     machine: AnyMachine,
@@ -55,7 +56,7 @@ impl Answerer for Pure {
     }
 }
 
-/// What was answered, in the words of the format.
+/// An answer in the words of the format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Answer {
     allowed: bool,
@@ -63,8 +64,8 @@ struct Answer {
     left: u64,
     retry: Retry,
     reset: Duration,
-    /// Whether the units may lag behind: a remembered denial of a moving window does not know what
-    /// has left the log since.
+    /// Whether the units may lag behind: a remembered denial of a moving window does not know which
+    /// entries have left the log since.
     units_lag: bool,
 }
 
@@ -121,8 +122,8 @@ impl fmt::Display for Expected {
 /// Replays a block on a fresh key.
 ///
 /// # Errors
-/// The first step that was answered otherwise: its place, what was asked, expected and found. Later
-/// steps stand on it and say no more.
+/// The first step with another answer: its place, the question, the expected and the actual answer.
+/// Later steps depend on it and are not checked.
 pub fn replay(block: &Block, subject: &mut dyn Answerer) -> Result<(), String> {
     let mut receipts: Vec<Receipt> = Vec::new();
     for step in &block.steps {
@@ -135,7 +136,7 @@ pub fn replay(block: &Block, subject: &mut dyn Answerer) -> Result<(), String> {
             Action::Set(units) => Op::Set(units),
             Action::Refund(units) => Op::RefundUnits(units),
             Action::RefundOf(index) => Op::Refund(receipts[index]),
-            // A cost of nothing: the fields as they are, and no wait.
+            // A cost of zero: the fields as they are, without a wait.
             Action::Usage | Action::Reset => Op::Peek(0),
         };
         if action == Action::Reset {

@@ -1,5 +1,5 @@
-//! Stores with a planted fault. Every fault must be caught by the rule that is named for it, else
-//! the rule proves nothing; the same store without one is the counter-proof.
+//! Stores with a planted fault. The rule that is named for a fault must catch it, else the rule
+//! proves nothing. The same store without a fault must pass.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::OnceLock;
@@ -18,7 +18,7 @@ mod timer;
 
 conformance!(without_a_fault, || Planted::new(None), lifetime, outage);
 
-/// One test for each fault and each rule that must see it.
+/// One test for each fault and each rule that must catch it.
 macro_rules! caught {
     ($($fault:ident by $($module:ident::$rule:ident),+;)+) => {
         $(#[allow(non_snake_case)]
@@ -118,7 +118,7 @@ caught! {
     ExecutesThoughUnavailable by outage::an_unavailable_call_was_not_executed;
 }
 
-/// Whether the rule about processes fails. A child only counts; its parent judges.
+/// Whether the rule about processes fails. A child only counts; its parent compares.
 fn processes_are_caught<const SHARED: bool>(test: &str) -> Option<bool> {
     let made = OnceLock::new();
     let make = || made.get_or_init(Files::<SHARED>::new).clone();

@@ -1,4 +1,4 @@
-//! The in-process stores hold every rule.
+//! The in-process stores obey every rule.
 
 use std::time::Duration;
 
@@ -6,13 +6,13 @@ use tollgate::shared::{AnyStore, Guard, InProcess, SharedStore};
 use tollgate::{Algorithm, Atomic, Limit, ManualClock, Memory, Timestamp};
 use tollgate_testkit::{OneStore, Subject, conformance};
 
-/// The time that the rules begin at, on a clock that stands still: what is given is the only time.
+/// A clock that stands still at the start time of the rules, so that only passed times count.
 fn clock() -> ManualClock {
     ManualClock::new(Timestamp::from_micros(1_790_000_000_000_000))
 }
 
-/// The rules let the time go back. Who cleans at a time ahead remembers that it was there, so the
-/// suite runs without cleaning.
+/// The rules let the time go back. A clean at a later time would be remembered, so the suite runs
+/// without cleaning.
 const NEVER: Duration = Duration::MAX;
 
 conformance!(memory, || {
@@ -27,8 +27,8 @@ conformance!(memory_chosen_at_run_time, || {
     OneStore::new(AnyStore::new(InProcess::new(memory)))
 });
 
-/// Its states are of a fixed size: a log has no place there, and counts are sure to be exact up to
-/// sixteen times the capacity.
+/// States have a fixed size: logs are not supported, and counts are exact at least up to sixteen
+/// times the capacity.
 struct OnAtomic(InProcess<Atomic<ManualClock>>);
 
 impl Subject for OnAtomic {

@@ -1,16 +1,16 @@
-//! The vectors themselves: they are well-formed, and the pure functions answer them. The stores
-//! replay them in the suite.
+//! The vectors themselves are well-formed, and the pure functions answer them. The stores replay
+//! them in the suite.
 
 use tollgate::Algorithm;
 use tollgate_testkit::vectors::{self, Block, EPOCH, Pure, read, replay, show};
 
-/// Every block must hold; all that do not are told.
+/// Every block must hold. Prints all that do not.
 fn assert_all_hold(blocks: &[Block], mut run: impl FnMut(&Block) -> Result<(), String>) {
     let failures: Vec<String> = blocks.iter().filter_map(|block| run(block).err()).collect();
     assert!(failures.is_empty(), "{} blocks fail:\n{}", failures.len(), failures.join("\n"));
 }
 
-/// Those that were written for this project, not recorded from others.
+/// The vectors that were written for this project, not recorded from others.
 fn our_own() -> Vec<Block> {
     let recorded = |block: &Block| block.place.file.starts_with("recorded/");
     vectors::all().into_iter().filter(|block| !recorded(block)).collect()
@@ -21,7 +21,7 @@ fn pure_functions_answer_as_the_vectors_say() {
     assert_all_hold(&vectors::all(), |block| replay(block, &mut Pure::new(&block.limit)));
 }
 
-/// A file that nobody lists would never be replayed.
+/// A file that is not listed would never be replayed.
 #[test]
 fn every_file_is_listed() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("vectors");

@@ -1,4 +1,4 @@
-//! What a store answers when it gets more calls than it can.
+//! Tests a store that gets more calls than it can answer.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,20 +9,20 @@ use tollgate::shared::{SharedLimiter, SharedStore};
 
 use super::limiter;
 
-/// Never used up.
+/// A limit that is never used up.
 const LIMIT: &str = "100000/365 days";
 
-/// So many that hits on one key at the same time are rare.
+/// So many that hits on one key rarely coincide.
 const KEYS: u64 = 1_000;
 
-/// Callers that keep a store busy without any of them being late.
+/// Callers that keep a store busy without being late.
 const CALLERS: u64 = 48;
 
 /// How long the store is busy, and how long it is overloaded.
 const BUSY: Duration = Duration::from_millis(1_500);
 const OVERLOADED: Duration = Duration::from_secs(5);
 
-/// How often callers come while it is overloaded.
+/// The interval at which calls start while the store is overloaded.
 const TICK: Duration = Duration::from_millis(2);
 
 /// Offers a store twice as many hits as it can decide. It must not collapse: it answers at least 40
@@ -47,9 +47,9 @@ pub async fn overload<S: SharedStore>(far: &S, near: &S) {
     let told = format!(
         "{peak}/s at most; then of {offered} hits in {OVERLOADED:?} {answered} were answered ({rate}/s), {charged} charged"
     );
-    // A store without a bound answers less than a quarter and loses more than half of what it
-    // charges. How near a store comes to its peak on a quiet machine is for `cargo xtask faults` to
-    // tell.
+    // A store that does not bound its calls answers less than a quarter, and more than half of what
+    // it charges is not answered. `cargo xtask faults` shows how near a store comes to its peak on
+    // a quiet machine.
     assert!(rate * 5 >= peak * 2, "{told}");
     assert!(lost * 5 <= charged, "{told}");
 }
@@ -59,7 +59,7 @@ fn per_second(count: u64, span: Duration) -> u64 {
 }
 
 fn key(n: u64) -> u64 {
-    // In no order.
+    // A permutation of the numbers.
     n.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32
 }
 
@@ -70,7 +70,7 @@ async fn charge_all<S: SharedStore>(limiter: &SharedLimiter<S>) {
     }
 }
 
-/// Units charged on all keys, when no more are being charged.
+/// Units charged on all keys, once no more are being charged.
 async fn charged<S: SharedStore>(limiter: &SharedLimiter<S>) -> u64 {
     let mut last = None;
     loop {
@@ -86,7 +86,7 @@ async fn charged<S: SharedStore>(limiter: &SharedLimiter<S>) -> u64 {
     }
 }
 
-/// Hits many keys by callers who each wait for their answer, and tells how many were answered in a
+/// Hits many keys by callers who each wait for their answer, and returns how many were answered per
 /// second.
 ///
 /// # Panics
@@ -102,8 +102,8 @@ pub async fn busy<S: SharedStore>(limiter: &SharedLimiter<S>, span: Duration) ->
                 if limiter.hit(key(n) % KEYS).await.is_ok() {
                     answered += 1;
                 } else {
-                    // A call can fail without a wait: in a loop it would take the thread from the
-                    // others.
+                    // A call can fail without waiting. Without this pause the loop would block the
+                    // thread.
                     tokio::time::sleep(TICK).await;
                 }
             }
@@ -117,8 +117,8 @@ pub async fn busy<S: SharedStore>(limiter: &SharedLimiter<S>, span: Duration) ->
     per_second(answered, span)
 }
 
-/// Hits many keys so many times a second, whatever becomes of the hits, and tells how many were
-/// answered, of how many.
+/// Hits many keys at a fixed rate, whatever the results, and returns how many of the hits were
+/// answered.
 pub async fn flood<S: SharedStore>(
     limiter: &SharedLimiter<S>,
     rate: u64,

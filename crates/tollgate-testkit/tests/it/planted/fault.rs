@@ -1,4 +1,4 @@
-//! What a store can get wrong, and how it shows in states and places.
+//! Faults of stores, and their effect on states and places.
 
 use std::time::Duration;
 
@@ -7,27 +7,27 @@ use tollgate::{KeyRef, Limit, Timestamp};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// A call looks up, decides and puts back, and somebody else may come between.
+    /// A call reads, decides and writes, and another call may come between.
     Racy,
-    /// Each connection has its own idea of the world.
+    /// Each handle has its own states.
     CountsForEachHandle,
     /// A TTL of one period, however long the refill takes.
     ShortTtl,
     NoTtl,
     KeepsFreshKeys,
-    /// To milliseconds.
+    /// Rounds times to milliseconds.
     RoundsTimes,
-    /// To whole units.
+    /// Rounds levels to whole units.
     RoundsLevels,
-    /// `<=` instead of `<` where a state runs out: one microsecond early.
+    /// `<=` instead of `<` where a state expires: one microsecond early.
     WrongBoundary,
-    /// The part of a microsecond that GCRA carries.
+    /// Drops the part of a microsecond that GCRA carries.
     ForgetsTheRest,
     /// Writes a bucket's time although it has gone back.
     ForgetsTheGuard,
     CountsIn32Bits,
     CountsInFloats,
-    /// What Lua does with a product.
+    /// Computes a level in doubles, as Lua does.
     LevelsInDoubles,
     ChargesDenied,
     PeeksPush,
@@ -36,9 +36,9 @@ pub(crate) enum Fault {
     ForgetsChargeDenied,
     SkipsRepeatedKeys,
     TakesClonesForOthers,
-    /// The parts of a key with a colon between them.
+    /// Joins the parts of a key with a colon.
     JoinsParts,
-    /// Namespace and key with a colon between them.
+    /// Joins namespace and key with a colon.
     JoinsNamespaces,
     CutsLongKeys,
     ForgetsPeriods,
@@ -48,7 +48,7 @@ pub(crate) enum Fault {
     TagsIntegers,
     ClockOfEachHandle,
     AdmitsTheBurstTwice,
-    /// Lives at the latest time that anybody gave.
+    /// Uses the latest time that any caller passed.
     TrustsTheLatestTime,
     RemembersBeyondRefunds,
     RemembersTooLong,
@@ -57,12 +57,12 @@ pub(crate) enum Fault {
     ResetsInVain,
     AdmitsOnError,
     DeniesOnError,
-    /// Holds up the thread, deadline or not.
+    /// Blocks the thread, with or without a deadline.
     BlocksOnError,
     ExecutesThoughUnavailable,
 }
 
-/// Where the state of a key is put.
+/// The place of a key's state.
 pub(crate) type Place = (String, Vec<u8>);
 
 pub(crate) fn identity(fault: Option<Fault>, namespace: &str, limit: &Limit) -> String {
@@ -84,13 +84,13 @@ pub(crate) fn place(fault: Option<Fault>, identity: &str, key: KeyRef<'_>) -> Pl
     let key = match fault {
         Some(Fault::JoinsParts) => key.parts().collect::<Vec<_>>().join(&b':'),
         Some(Fault::JoinsNamespaces) => {
-            // The namespace is the end of the identity: now nothing keeps the two apart.
+            // The namespace becomes the end of the identity, so nothing separates the two.
             let (identity, namespace) = identity.split_once(' ').unwrap_or((identity, ""));
             return (identity.to_owned(), [namespace.as_bytes(), key.bytes()].concat());
         }
         Some(Fault::CutsLongKeys) => exact().into_iter().take(250).collect(),
         Some(Fault::TagsIntegers) if key.bytes().iter().all(u8::is_ascii_digit) => {
-            // Text and integers differ in some other library by how they came.
+            // In another library, text and integers differ by their type.
             static CALLS: std::sync::atomic::AtomicU8 = std::sync::atomic::AtomicU8::new(0);
             vec![CALLS.fetch_add(1, std::sync::atomic::Ordering::Relaxed)]
         }
@@ -99,7 +99,7 @@ pub(crate) fn place(fault: Option<Fault>, identity: &str, key: KeyRef<'_>) -> Pl
     (identity.to_owned(), key)
 }
 
-/// What is left of a state that was written and read again.
+/// A state after it was written and read again.
 pub(crate) fn written(
     fault: Option<Fault>,
     limit: &Limit,
@@ -156,7 +156,7 @@ fn rounded(state: AnyState) -> AnyState {
     }
 }
 
-/// Until when a state is kept by a store that counts its TTL from the period.
+/// How long a store keeps a state that counts its TTL from the period.
 pub(crate) fn one_period(written: Timestamp, limit: &Limit) -> Timestamp {
     written + limit.period()
 }

@@ -1,4 +1,4 @@
-//! A store that several processes share: one file for each key, behind a lock file. It holds two
+//! A store that several processes share: one file for each key, with a lock file. It supports two
 //! algorithms, which is enough to count.
 
 use std::fs;
@@ -15,8 +15,8 @@ use tollgate_testkit::Subject;
 
 use super::timer;
 
-/// Whether processes wait for each other, or each counts on its own and only knows the others'
-/// keys.
+/// `SHARED`: processes wait for each other. Otherwise each counts alone and only knows the keys of
+/// the others.
 #[derive(Clone, Debug)]
 pub(crate) struct Files<const SHARED: bool> {
     folder: PathBuf,
@@ -39,7 +39,7 @@ impl<const SHARED: bool> Files<SHARED> {
         Files::at(folder)
     }
 
-    /// For the test that made it, at its end.
+    /// For the test that created the files, at its end.
     pub(crate) fn remove(&self) {
         fs::remove_dir_all(&self.folder).expect("the folder that was made");
     }
@@ -52,7 +52,7 @@ impl<const SHARED: bool> Files<SHARED> {
         let own = if SHARED { 0 } else { std::process::id() };
         let text = format!("{own} {} {:?} {:?}", prepared.name, key.form(), key.bytes());
         let hex: String = text.bytes().map(|byte| format!("{byte:02x}")).collect();
-        // File names are short: the ends of long ones differ.
+        // File names are short, so only the ends of long keys are used. They differ.
         self.folder.join(&hex[hex.len().saturating_sub(200)..])
     }
 

@@ -1,5 +1,5 @@
-//! A store of states in a map, exact or with one fault. It behaves as a remote one: calls can fail
-//! and hang, and it has a timer.
+//! A store of states in a map, exact or with one fault. It behaves as a remote store: calls can
+//! fail and hang, and it has a timer.
 
 use std::collections::HashMap;
 use std::future::{Future, pending};
@@ -20,7 +20,7 @@ pub(crate) struct Handle {
     fault: Option<Fault>,
     world: Arc<World>,
     guard: Arc<Guard>,
-    /// Which handle it is, from 0.
+    /// The number of the handle, from 0.
     number: u64,
 }
 

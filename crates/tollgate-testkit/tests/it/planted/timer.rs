@@ -7,7 +7,7 @@ use std::task::{Poll, Waker};
 use std::thread;
 use std::time::Duration;
 
-/// Ready after that time. The thread starts when somebody waits.
+/// Ready after that time. The thread starts when the future is first polled.
 pub(crate) fn sleep(span: Duration) -> impl Future<Output = ()> + Send {
     let over = Arc::new(AtomicBool::new(false));
     let waker: Arc<Mutex<Option<Waker>>> = Arc::default();
@@ -28,12 +28,12 @@ pub(crate) fn sleep(span: Duration) -> impl Future<Output = ()> + Send {
                 }
             });
         }
-        // It may have ended between the two looks.
+        // It may have ended between the two checks.
         if over.load(Ordering::Acquire) { Poll::Ready(()) } else { Poll::Pending }
     })
 }
 
-/// Nobody unparks the threads of this file, but they may wake up all the same.
+/// Nobody unparks the threads of this file, but they may wake up spuriously.
 pub(crate) fn pause(span: Duration) {
     use tollgate::Clock;
     let clock = tollgate::SystemClock::new();
