@@ -1,5 +1,5 @@
-//! What a clock costs a hit, and how far it is from the operating system's: `cargo xtask bench
-//! clock`.
+//! The cost of reading a clock in a hit, and its difference from the operating system's clock:
+//! `cargo xtask bench clock`.
 #![allow(
     clippy::disallowed_methods,
     clippy::float_arithmetic,
@@ -14,13 +14,13 @@ use std::time::{Duration, Instant, SystemTime};
 
 use tollgate::{Atomic, Clock, Direct, Limit, ManualClock, Memory, SystemClock, Timestamp};
 
-/// Short, so that some rounds are not disturbed by other processes.
+/// Short, so that other processes leave some rounds undisturbed.
 const HITS: u32 = 10_000;
 const ROUNDS: usize = 2_000;
 const STORES: [&str; 3] = ["Atomic", "Memory", "Direct"];
 const CLOCKS: [&str; 4] = ["none", "operating system", "quanta", "SystemClock"];
 
-/// The operating system's clock, read each time.
+/// The operating system's clock, read for each hit.
 #[derive(Clone, Copy, Debug)]
 struct Os {
     start: Instant,
@@ -62,7 +62,7 @@ impl Clock for Quanta {
     }
 }
 
-/// A limit that admits everything, so that all hits do the same.
+/// A limit that admits everything, so that all hits take the same path.
 fn limit() -> Limit {
     Limit::per_second(1_000_000).burst(1_000_000_000).build().unwrap()
 }
@@ -130,7 +130,7 @@ fn cost() {
     }
 }
 
-/// Valgrind hides the vDSO: to it, the operating system's clock is one system call.
+/// Valgrind hides the vDSO, so reading the operating system's clock appears as one system call.
 fn instructions(store: &str, clock: &str) -> String {
     let count = || {
         let output = Command::new("valgrind")
@@ -147,11 +147,12 @@ fn instructions(store: &str, clock: &str) -> String {
     count().map_or("no valgrind".to_owned(), |all| format!("{all:.0}"))
 }
 
-/// How far the clocks are from the operating system's after idle time, and how that adds up.
+/// The difference of the clocks from the operating system's after idle time, and whether it adds
+/// up.
 fn error() {
     let (os, quanta, ours) = (Os::new(), Quanta::new(), SystemClock::new());
     let ahead = |clock: &dyn Clock| {
-        // The closest of several: another process may come between the two readings.
+        // The smallest of several: another process may run between the two readings.
         let one = || {
             let (before, told, after) = (os.now(), clock.now(), os.now());
             let middle = u64::midpoint(before.as_micros(), after.as_micros());
@@ -203,7 +204,7 @@ fn main() {
     let arguments: Vec<String> = std::env::args().collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         [_, "count", store, clock] => counted(&*hits(store, clock)),
-        // Only built, when the tests are run.
+        // Built but not run when the tests are run.
         [_, rest @ ..] if rest.contains(&"--test") || !rest.contains(&"--bench") => {}
         _ => {
             let start = Instant::now();

@@ -1,5 +1,5 @@
-//! What keeps a store small: a hard bound on keys, cleaning without a thread, and a look at who is
-//! busy.
+//! How a store stays small: a hard bound on keys, cleaning without a thread, and a list of the
+//! busiest keys.
 //!
 //! ```text
 //! cargo run --example housekeeping
@@ -20,8 +20,8 @@ fn main() -> Result<(), tollgate::Error> {
         .clock(clock.clone())
         .max_keys(1_000)
         .clean_period(Duration::from_secs(30))
-        // Each key that is forgotten is reported once: here the last count of every window goes to
-        // the books.
+        // Each forgotten key is reported once. Here the last count of every window is added to the
+        // books.
         .before_clean(move |batch| {
             keys.fetch_add(batch.len() as u64, Ordering::Relaxed);
             units.fetch_add(batch.iter().map(Expired::value).sum(), Ordering::Relaxed);

@@ -13,11 +13,10 @@ use tollgate::{Algorithm, Limit, Memory, Timestamp};
 /// 2026-01-01T00:00:00Z: a whole second, where windows of the clock start.
 const START: Timestamp = Timestamp::from_micros(1_767_225_600_000_000);
 const QUOTA: u64 = 5;
-/// Milliseconds that are shown.
+/// The span that is shown, in milliseconds.
 const END: u64 = 9_000;
 
-/// A stretch of the traffic: what it is, from when to when (in milliseconds) and when its hits
-/// come.
+/// A phase of the traffic: its name, its start and end in milliseconds, and the times of its hits.
 struct Phase {
     name: &'static str,
     detail: &'static str,
@@ -43,8 +42,8 @@ fn traffic() -> Vec<Phase> {
     ]
 }
 
-/// What one algorithm made of the traffic: phase by phase, each hit with its time and whether it
-/// was admitted.
+/// The result of one algorithm: for each phase the hits with their times and whether they were
+/// admitted.
 struct Lane {
     algorithm: Algorithm,
     phases: Vec<Vec<(u64, bool)>>,
@@ -79,7 +78,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// One character for 100 ms: the digit is how many were admitted, `x` that all were refused.
+/// One character for 100 ms: a digit is the number of admitted hits, `x` means that all were
+/// denied.
 fn text(traffic: &[Phase], lanes: &[Lane]) -> String {
     const CELL: u64 = 100;
     let mut text = format!("{:<22}", format!("{QUOTA}/second"));
@@ -117,7 +117,8 @@ const TOP: u64 = 112;
 const LANE: u64 = 50;
 const WIDTH: u64 = 1_120;
 
-/// Pixels of a time in tenths, as SVG wants them: the whole picture is drawn in integers.
+/// The position of a time in tenths of a pixel, as SVG wants it: the picture is computed in
+/// integers.
 fn x(millis: u64) -> String {
     let tenths = LEFT * 10 + millis * (WIDTH - LEFT - RIGHT) * 10 / END;
     format!("{}.{}", tenths / 10, tenths % 10)
@@ -221,7 +222,7 @@ fn draw_lane(svg: &mut String, lane: &Lane, traffic: &[Phase], top: u64) {
     };
     let _ = writeln!(svg, "<path class=\"line\" d=\"M 24 {top} H {far}\"/>");
     let _ = writeln!(svg, "<text class=\"name\" x=\"24\" y=\"{}\">{name}</text>", base - 6);
-    // One path for all of a kind keeps the file small.
+    // One path for all marks of a kind keeps the file small.
     let (mut yes, mut no) = (String::new(), String::new());
     for &(at, admitted) in lane.phases.iter().flatten() {
         let _ = match admitted {

@@ -5,8 +5,8 @@
 //! cargo run --release --example traffic -- "5/second moving-window"
 //! ```
 //!
-//! The time is simulated: the clock is moved by hand, so the six seconds are over at once and every
-//! run prints the same.
+//! The time is simulated: the program moves the clock, so the six seconds pass immediately and
+//! every run prints the same.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -19,13 +19,14 @@ const START: Timestamp = Timestamp::from_micros(1_767_225_600_000_000);
 const TICK: Duration = Duration::from_millis(100);
 const TICKS: u32 = 60;
 
-/// When a client comes, and with what.
+/// The times and costs of a client's hits.
 enum Habit {
     /// One hit every so many ticks.
     Every { ticks: u32, cost: u64 },
-    /// So many hits at once at these ticks.
+    /// Several hits at these ticks.
     Bursts { hits: u32, at: &'static [u32] },
-    /// As fast as it may: after each answer it asks when the next hit will pass, and comes then.
+    /// As fast as allowed: after each answer it computes when the next hit will pass, and sends it
+    /// then.
     Obedient { back_at: Timestamp },
 }
 
@@ -33,9 +34,9 @@ struct Client {
     name: &'static str,
     about: &'static str,
     habit: Habit,
-    /// What it got, tick by tick.
+    /// The answers, tick by tick.
     got: Vec<Got>,
-    /// `None` once it was told that it can never pass.
+    /// `None` after an answer that said that it can never pass.
     longest_wait: Option<Duration>,
 }
 
@@ -50,7 +51,7 @@ impl Client {
         Client { name, about, habit, got: Vec::new(), longest_wait: Some(Duration::ZERO) }
     }
 
-    /// What it asks for at this tick: how many hits, and of which cost.
+    /// The hits of a tick: how many, and their cost.
     fn demand(&self, tick: u32, now: Timestamp) -> (u32, u64) {
         match self.habit {
             Habit::Every { ticks, cost } => (u32::from(tick.is_multiple_of(ticks)), cost),

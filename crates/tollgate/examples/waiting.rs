@@ -1,11 +1,11 @@
-//! Waiting for a turn instead of being refused: on a thread, and on any async runtime.
+//! Waits for a turn instead of being denied: on a thread, and on any async runtime.
 //!
 //! ```text
 //! cargo run --example waiting
 //! ```
 //!
-//! The async part runs on an executor of a few lines whose clock jumps to the next timer, so two
-//! seconds are over at once. With tokio you would pass `tokio::time::sleep` where this passes
+//! The async part runs on an executor of a few lines whose clock jumps to the next timer, so that
+//! two seconds pass immediately. With tokio you would pass `tokio::time::sleep` where this passes
 //! `timers.sleep`.
 
 use std::cell::RefCell;
@@ -63,7 +63,7 @@ fn task<'a, S: Store>(
     })
 }
 
-/// Timers on a clock that is moved by hand.
+/// Timers on a manual clock.
 struct Timers {
     clock: ManualClock,
     at: RefCell<Vec<Timestamp>>,
@@ -76,7 +76,8 @@ impl Timers {
         poll_fn(move |_| if self.clock.now() >= until { Poll::Ready(()) } else { Poll::Pending })
     }
 
-    /// Polls all tasks until each is done; when none gets on, puts the clock at the next timer.
+    /// Polls all tasks until each is done. When no task can continue, sets the clock to the next
+    /// timer.
     fn run<'a>(&self, tasks: impl IntoIterator<Item = Task<'a>>) {
         let mut tasks: Vec<Task<'a>> = tasks.into_iter().collect();
         let mut context = Context::from_waker(Waker::noop());

@@ -6,10 +6,10 @@ use std::net::{IpAddr, Ipv6Addr};
 ///
 /// - An IPv4 address stands for itself, also when it comes as IPv6 (`::ffff:192.0.2.1`), as it does
 ///   on a socket that listens on `[::]`. Otherwise one client would have two counters.
-/// - An IPv6 address stands for its network: the first `ipv6_prefix` bits, the others cleared. A
-///   customer of an access provider has at least a /64, which is 2^64 addresses. Whoever limits
-///   single IPv6 addresses limits nobody. Take 64, or 56 or 48 if such clients are still too many.
-///   More than 128 bits count as 128: every address for itself.
+/// - An IPv6 address stands for its network: the first `ipv6_prefix` bits; the others are cleared.
+///   A customer of an access provider has at least a /64, which is 2^64 addresses, so a limit on
+///   single IPv6 addresses is no limit. Use 64, or 56 or 48 if such clients are still too many.
+///   More than 128 bits count as 128: every address by itself.
 ///
 /// ```
 /// use std::net::IpAddr;

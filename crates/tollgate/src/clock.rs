@@ -31,7 +31,7 @@ pub use manual::ManualClock;
 /// }
 /// ```
 pub trait Clock: Send + Sync + std::fmt::Debug {
-    /// The time now. It should never go back; if it does, nothing more is admitted for that.
+    /// The time now. It should never go back. If it does, no additional hit is admitted.
     fn now(&self) -> Timestamp;
 }
 
@@ -45,9 +45,9 @@ impl<C: Clock + ?Sized> Clock for Arc<C> {
 /// The time of this machine: starts at the wall clock's, then never goes back. All clocks of a
 /// process tell the same time.
 ///
-/// Setting the date moves nothing. On Linux and Android, time during which the machine is suspended
-/// counts; elsewhere the operating system decides that. Two threads may see times out of order by a
-/// microsecond or two, because a processor may read its counter a little early.
+/// Setting the date does not change it. On Linux and Android it counts time during which the
+/// machine is suspended; elsewhere that depends on the operating system. Two threads may see times
+/// out of order by a microsecond or two, because a processor may read its counter a little early.
 ///
 /// ```
 /// use tollgate::{Clock, SystemClock};
@@ -75,7 +75,7 @@ impl SystemClock {
         SystemClock { process: PROCESS.get_or_init(ProcessClock::start) }
     }
 
-    /// A clock that nobody else keeps up to date by reading it.
+    /// A clock of its own, which reads of other clocks do not update.
     #[cfg(test)]
     fn apart() -> Self {
         SystemClock { process: Box::leak(Box::new(ProcessClock::start())) }
@@ -163,10 +163,10 @@ impl Sources for Processor {
     }
 }
 
-/// The operating system's clock that never goes back, moved to the wall time of its start.
+/// The operating system's monotonic clock, offset to the wall time of its start.
 #[derive(Clone, Copy, Debug)]
 struct OsClock {
-    /// Wall time less [`os_time`], in microseconds.
+    /// Wall time minus [`os_time`], in microseconds.
     ahead: u64,
 }
 
@@ -175,7 +175,7 @@ impl OsClock {
     fn start() -> OsClock {
         let (os, wall) = (os_time(), SystemTime::now());
         let since_epoch = wall.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        // In 2255 at the latest, so that there is room for centuries more.
+        // At most the year 2255, so that centuries remain.
         OsClock { ahead: micros_up(since_epoch).min(1 << 53).saturating_sub(whole_micros(os)) }
     }
 
@@ -188,7 +188,7 @@ fn whole_micros(span: Duration) -> u64 {
     span.as_secs() * 1_000_000 + u64::from(span.subsec_micros())
 }
 
-/// Time since the start of the machine, also while it was suspended.
+/// Time since the machine was started, with suspended time.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn os_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);

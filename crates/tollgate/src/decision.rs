@@ -14,7 +14,8 @@ use crate::time::Timestamp;
 /// [headline](Decision::headline): the outcome to show. Methods that return a single figure return
 /// that of the headline. Figures are computed when they are read.
 ///
-/// The calls that ask must be looked at; those that change something need not:
+/// Methods that ask return a value that must be used. For methods that change something this is
+/// optional:
 ///
 /// ```compile_fail
 /// #![deny(unused_must_use)]
@@ -39,12 +40,12 @@ use crate::time::Timestamp;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Decision {
-    /// Of all limits together. A group can be denied although each of its outcomes alone would
-    /// pass: where its keys share one overflow state, or another caller was faster.
+    /// Whether all limits together allow it. A group can be denied although each outcome alone
+    /// allows: if its keys share one overflow state, or another caller was faster.
     allowed: bool,
     headline: Outcome,
     index: usize,
-    /// `None` for a single limit, whose outcome is the headline: nothing on the heap.
+    /// `None` for a single limit, whose outcome is the headline, so that nothing is allocated.
     all: Option<Box<[Outcome]>>,
 }
 
@@ -85,7 +86,7 @@ impl From<Group> for Decision {
 
 impl Decision {
     /// The decision that has these outcomes; `None` without outcomes. For callers that decide
-    /// several limits or keys at once and sort the outcomes.
+    /// several limits or keys in one call and sort the outcomes themselves.
     ///
     /// ```
     /// use tollgate::{Decision, Direct};
@@ -101,7 +102,7 @@ impl Decision {
         Decision::of_group(allowed, outcomes)
     }
 
-    /// The decision of a store that says itself whether all were charged.
+    /// The decision of a store that reports whether all were charged.
     pub(crate) fn of_group(allowed: bool, outcomes: Vec<Outcome>) -> Option<Decision> {
         match outcomes[..] {
             [] => None,
@@ -110,7 +111,7 @@ impl Decision {
         }
     }
 
-    /// Whether every limit let it pass.
+    /// Whether every limit allows it.
     ///
     /// ```
     /// # use tollgate::Memory;
@@ -125,8 +126,8 @@ impl Decision {
         self.allowed
     }
 
-    /// The outcome of each limit, in the order of the limits. `allowed` of a single outcome tells
-    /// what that limit alone says.
+    /// The outcome of each limit, in the order of the limits. `allowed` of a single outcome is the
+    /// verdict of that limit alone.
     ///
     /// ```
     /// # use tollgate::Memory;
@@ -142,8 +143,8 @@ impl Decision {
         }
     }
 
-    /// The outcome to show: of the limits that deny, that with the longest wait; else that with the
-    /// least remaining; the first of equals.
+    /// The outcome to show: of the limits that deny, the one with the longest wait; otherwise the
+    /// one with the least remaining; the first of equals.
     ///
     /// ```
     /// # use tollgate::Memory;
@@ -156,7 +157,7 @@ impl Decision {
         &self.headline
     }
 
-    /// Which of the [outcomes](Decision::outcomes) the headline is.
+    /// The index of the headline among the [outcomes](Decision::outcomes).
     ///
     /// ```
     /// # use tollgate::Memory;
@@ -171,7 +172,8 @@ impl Decision {
         self.index
     }
 
-    /// All figures of the headline: each of the methods computes what it needs anew.
+    /// All figures of the headline. Cheaper than several single methods, each of which computes
+    /// what it needs.
     ///
     /// ```
     /// # use tollgate::{Limit, Memory};
@@ -263,7 +265,7 @@ impl Decision {
         self.headline.reset_after()
     }
 
-    /// When the key is as good as new if nobody comes; `None` if it is.
+    /// When the key is as good as new if nobody comes; `None` if it is as good as new already.
     ///
     /// ```
     /// # use tollgate::{Limit, Memory, Timestamp};
@@ -306,7 +308,7 @@ impl Decision {
         self.headline.now()
     }
 
-    /// Where the answer came from.
+    /// The source of the headline.
     ///
     /// ```
     /// # use tollgate::{Limit, Memory, Source};
@@ -347,7 +349,7 @@ impl Decision {
         self.outcomes().iter().map(Outcome::receipt)
     }
 
-    /// The receipts, split up as the limits are among the keys of an all-or-nothing hit.
+    /// The receipts, grouped by the keys of an all-or-nothing hit.
     pub(crate) fn receipts_by_item(&self, limits: &[usize]) -> Result<Vec<Vec<Receipt>>, Error> {
         let count: usize = limits.iter().sum();
         if self.outcomes().len() != count {

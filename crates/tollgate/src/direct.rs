@@ -12,11 +12,11 @@ use crate::store::{AnyAct, Hit};
 use crate::time::Timestamp;
 use crate::wait::Queue;
 
-/// A limit on everything: for a global limit, or one that you keep beside the thing it limits. No
-/// keys, no locks, one word.
+/// A limit on everything: a global limit, or one stored next to the thing that it limits. No keys,
+/// no locks, one word.
 ///
-/// It holds what [`Atomic`](crate::Atomic) holds: all algorithms but the moving window, in words of
-/// the same size ([how far they count](crate::atomic)).
+/// It supports what [`Atomic`](crate::Atomic) supports: all algorithms but the moving window, in
+/// words of the same size ([how far they count](crate::atomic)).
 ///
 /// ```
 /// use tollgate::{Direct, Limit};
@@ -30,7 +30,7 @@ pub struct Direct<C = SystemClock> {
     clock: C,
     limit: Limit,
     state: Single,
-    /// Made when somebody waits for the first time.
+    /// Created on the first wait.
     queue: OnceLock<Queue>,
 }
 

@@ -1,11 +1,11 @@
-//! What can go wrong. A denial is a value, never an error; an error is never a decision.
+//! Errors. A denial is a value, never an error, and an error is never a decision.
 
 use std::convert::Infallible;
 use std::fmt;
 
 use crate::limit::LimitError;
 
-/// Why something could not be prepared or asked: the value and the rule.
+/// The reason why a limit could not be prepared or a call failed: the value and the rule.
 ///
 /// ```
 /// use tollgate::{Atomic, ErrorKind};
@@ -40,11 +40,11 @@ enum Reason {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// A limit or policy breaks a rule.
+    /// A limit or policy that breaks a rule.
     Limit,
     /// A valid limit that this store cannot hold.
     Unsupported,
-    /// A call that makes no sense, such as the same key twice in one all-or-nothing hit.
+    /// An invalid call, such as the same key twice in one all-or-nothing hit.
     Request,
     /// A shared store that could not be asked. It has surely not executed the call.
     Unavailable,
@@ -69,7 +69,7 @@ impl Error {
         Error(Reason::Unsupported { limit: limit.to_string(), why: why.into() })
     }
 
-    /// A call that makes no sense: for stores.
+    /// An invalid call: for stores.
     ///
     /// ```
     /// assert_eq!(tollgate::Error::request("0 items").kind(), tollgate::ErrorKind::Request);
@@ -87,8 +87,9 @@ impl Error {
         Error(Reason::Unavailable(what.into()))
     }
 
-    /// The store gets more calls than it can answer in time and was not sent this one: for stores.
-    /// [`ErrorKind::Unavailable`], but no breaker opens, because the store answers other calls.
+    /// The store has more calls than it can answer in time, and this one was not sent: for stores.
+    /// The kind is [`ErrorKind::Unavailable`], but the breaker stays closed, because the store
+    /// answers other calls.
     ///
     /// ```
     /// use tollgate::{Error, ErrorKind};
@@ -108,8 +109,9 @@ impl Error {
         Error(Reason::Lost(what.into()))
     }
 
-    /// The store answered with an error of its own: for stores. `transient` if it may go away by
-    /// itself, as keys on their way between two nodes do and a wrong password does not.
+    /// The store answered with an error of its own: for stores. `transient` if it may disappear
+    /// without help: an error about keys that move between two nodes may, a wrong password does
+    /// not.
     ///
     /// ```
     /// assert!(!tollgate::Error::store("wrong password", false).is_transient());
@@ -118,8 +120,7 @@ impl Error {
         Error(Reason::Store { what: what.into(), transient })
     }
 
-    /// What happened, without the words that stand for the kind: for an error that is made of
-    /// another one.
+    /// The message without the words for the kind: for an error that is made from another one.
     ///
     /// ```
     /// let refused = tollgate::Error::unavailable("connection refused");
@@ -137,7 +138,7 @@ impl Error {
         }
     }
 
-    /// Whether the same call may succeed later without anybody mending anything.
+    /// Whether the same call may succeed later without any repair.
     ///
     /// ```
     /// # use tollgate::Atomic;
@@ -152,7 +153,7 @@ impl Error {
         }
     }
 
-    /// Whether the store is to blame, not the call.
+    /// Whether the store is the cause, not the call.
     pub(crate) fn is_of_store(&self) -> bool {
         matches!(
             self.0,
@@ -160,12 +161,12 @@ impl Error {
         )
     }
 
-    /// Whether the call was not sent because the store gets too many.
+    /// Whether the call was not sent because the store is overloaded.
     pub(crate) fn is_overload(&self) -> bool {
         matches!(self.0, Reason::Overloaded(_))
     }
 
-    /// What kind of error it is.
+    /// The kind of the error.
     ///
     /// ```
     /// # use tollgate::{Atomic, ErrorKind};
@@ -198,7 +199,7 @@ impl fmt::Display for Error {
     }
 }
 
-/// The message, because this is what a `main` that returns an error prints.
+/// Prints the message, because a `main` that returns an error prints its `Debug` form.
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)

@@ -14,11 +14,13 @@
 //!   burst=20"`), from serde.
 //! - [`Memory`] keeps keys and holds all eight algorithms; [`Atomic`] keeps fingerprints and is for
 //!   many keys at high speed in little memory; [`Direct`] is one limit without keys.
-//! - A [`Decision`] tells everything about the answer from the one step that made it. A denial is a
+//! - A [`Decision`] has all figures of the answer, from the one step that decided. A denial is a
 //!   value, never an error.
-//! - Time is an argument below the surface: [`Limiter::at`] passes it, a [`Clock`] can be replaced.
+//! - Time is an argument below the public surface: [`Limiter::at`] passes it, and a [`Clock`] can
+//!   be replaced.
 //!
-//! Which algorithm and which store: see the guides. What each algorithm promises: [`algorithm`].
+//! The guides help to choose an algorithm and a store. [`algorithm`] states what each algorithm
+//! guarantees.
 
 #![deny(unsafe_code)]
 
@@ -71,13 +73,13 @@ pub use store::Store;
 pub use time::Timestamp;
 pub use together::{hit_all, hit_all_at, refund_all};
 
-/// Keys that a store holds unless told otherwise.
+/// The default bound on the keys of a store.
 const DEFAULT_MAX_KEYS: usize = 10_000_000;
 
-/// Limits that a store knows unless told otherwise.
+/// The default bound on the limits of a store.
 const DEFAULT_MAX_LIMITS: usize = 100_000;
 
-/// How often a store cleans unless told otherwise.
+/// The default interval of cleaning.
 const DEFAULT_CLEAN_PERIOD: std::time::Duration = std::time::Duration::from_secs(60);
 
 #[cfg(doctest)]

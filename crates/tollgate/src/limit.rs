@@ -1,4 +1,4 @@
-//! What is allowed: a limit as plain data.
+//! Limits as plain data.
 
 mod algorithm;
 mod error;
@@ -9,7 +9,7 @@ pub use algorithm::Algorithm;
 pub(crate) use error::Kind;
 pub use error::LimitError;
 
-/// The largest quota, burst and cost that a limit can speak of: 10^12.
+/// The largest quota, burst and cost: 10^12.
 pub const MAX_QUOTA: u64 = 1_000_000_000_000;
 const MIN_PERIOD: u64 = 1_000;
 const YEAR: u64 = 365 * 24 * 3600 * 1_000_000;
@@ -17,8 +17,7 @@ const MAX_PERIOD: u64 = 100 * YEAR;
 const MAX_REFILL: u64 = 1_000 * YEAR;
 const MAX_NAME: usize = 200;
 
-/// How much of something a key may do: a quota per period, counted by an [`Algorithm`]. Plain data,
-/// valid by construction.
+/// A quota per period, counted by an [`Algorithm`]. Plain data, always valid.
 ///
 /// ```
 /// use tollgate::{Algorithm, Limit};
@@ -111,7 +110,7 @@ impl Limit {
         Limit::new(quota, Duration::from_secs(86_400))
     }
 
-    /// How hits are counted.
+    /// The algorithm.
     ///
     /// ```
     /// # use tollgate::{Algorithm, Limit};
@@ -146,7 +145,7 @@ impl Limit {
         Duration::from_micros(self.rate.period)
     }
 
-    /// The most units at one instant; the quota unless said otherwise.
+    /// The most units at one instant; by default the quota.
     ///
     /// ```
     /// assert_eq!(tollgate::Limit::per_second(7).build()?.burst(), 7);
@@ -179,9 +178,9 @@ impl Limit {
         self.name.as_deref()
     }
 
-    /// What names the counters of this limit in every store. A limit with a name is known by name,
-    /// algorithm and period, so that its quota can be changed and the counters stay; one without a
-    /// name by its whole definition.
+    /// The name of the counters of this limit in every store. A limit with a name is identified by
+    /// name, algorithm and period, so that its quota can be changed and the counters stay. A limit
+    /// without a name is identified by its whole definition.
     ///
     /// ```
     /// use tollgate::Limit;
@@ -195,7 +194,7 @@ impl Limit {
     pub fn identity(&self) -> String {
         let Rate { algorithm, quota, period, burst, charge_denied } = self.rate;
         match &self.name {
-            // The name comes last, so that whatever it holds cannot be taken for another part.
+            // The name comes last, so that its characters cannot be mistaken for another part.
             Some(name) => format!("{algorithm}:{period}:n:{name}"),
             None => format!("{algorithm}:{period}:q:{quota}:{burst}:{}", u8::from(charge_denied)),
         }
@@ -206,8 +205,8 @@ impl Limit {
     }
 }
 
-/// A limit being described; [`LimitBuilder::build`] checks it. Everything that takes a limit takes
-/// a builder too.
+/// A limit that is not checked yet; [`LimitBuilder::build`] checks it. Every function that takes a
+/// limit takes a builder too.
 ///
 /// It is `const`, and so is [its check](LimitBuilder::assert_valid):
 ///
@@ -241,7 +240,7 @@ impl LimitBuilder {
         self
     }
 
-    /// The most units at one instant, for the algorithms with a burst; the quota unless said.
+    /// The most units at one instant, for the algorithms with a burst; by default the quota.
     ///
     /// ```
     /// # use tollgate::Limit;
@@ -267,8 +266,8 @@ impl LimitBuilder {
         self
     }
 
-    /// Gives it a name: the name, the algorithm and the period then name its counters, and the
-    /// quota may change.
+    /// Gives the limit a name: the name, the algorithm and the period then identify its counters,
+    /// and the quota may change.
     ///
     /// ```
     /// # use tollgate::Limit;
@@ -296,7 +295,7 @@ impl LimitBuilder {
         }
     }
 
-    /// Itself, if the numbers keep their rules: in a constant, a mistake stops the compiler.
+    /// The builder itself, if its numbers are valid. In a constant, a mistake is a compiler error.
     ///
     /// # Panics
     /// If [`LimitBuilder::check`] would return an error.
@@ -342,7 +341,7 @@ impl LimitBuilder {
         }
     }
 
-    /// The limit, if every value keeps its rule.
+    /// The limit, if every value is valid.
     ///
     /// # Errors
     /// The first value that breaks a rule, and the rule.
@@ -393,7 +392,7 @@ impl From<Limit> for LimitBuilder {
     }
 }
 
-/// Whatever takes a limit takes one by reference, too.
+/// Functions that take a limit take a reference too.
 impl From<&Limit> for Limit {
     fn from(limit: &Limit) -> Limit {
         limit.clone()

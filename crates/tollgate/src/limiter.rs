@@ -38,8 +38,8 @@ use crate::wait::Queue;
 pub struct Limiter<S: Store> {
     pub(crate) store: S,
     namespace: Arc<str>,
-    /// The first limit and the others. Apart, because most limiters have one limit, and their hits
-    /// are the fast path.
+    /// The first limit. The others are stored apart, because most limiters have one limit, and
+    /// their hits are the fast path.
     first: S::Prepared,
     rest: Box<[S::Prepared]>,
     policy: Policy,
@@ -64,7 +64,7 @@ pub struct At<'a, S: Store> {
 }
 
 impl<S: Store> Limiter<S> {
-    /// A limiter on a store, in a namespace: `limiter_in` of the stores calls it.
+    /// A limiter on a store, in a namespace. The methods `limiter_in` of the stores call it.
     ///
     /// # Errors
     /// When a limit is not valid or the store cannot hold it.
@@ -113,7 +113,7 @@ impl<S: Store> Limiter<S> {
         self.policy.limits()
     }
 
-    /// What names the counter of each limit.
+    /// The identity of each counter.
     pub(crate) fn counters(&self) -> impl Iterator<Item = Counter<'_>> {
         self.limits().iter().map(|limit| Counter { namespace: &self.namespace, limit })
     }
@@ -131,14 +131,14 @@ impl<S: Store> Limiter<S> {
         At { limiter: self, now }
     }
 
-    /// All limits or none, out of line. It returns the parts of a decision: a decision written
+    /// Hits all limits or none; not inlined. It returns the parts of a decision. A decision written
     /// through a pointer would have all of its fields in memory, also those of a single limit.
     #[cold]
     #[inline(never)]
     fn hit_group<K: Key>(&self, key: &K, now: Timestamp, cost: u64) -> Group {
         let mut outcomes = Vec::with_capacity(1 + self.rest.len());
         let allowed = key.with_key(|key| {
-            // Places beyond the last limit are not used.
+            // Indexes beyond the last limit are not used.
             let prepared = |index: usize| match index.checked_sub(1) {
                 Some(rest) => self.rest.get(rest).unwrap_or(&self.first),
                 None => &self.first,
@@ -215,9 +215,9 @@ impl<S: Store> Limiter<S> {
         self.now().peek_n(key, cost)
     }
 
-    /// Charges every limit as much of `cost` as fits all of them, from none to all:
-    /// [`Decision::charged`] tells how much. Denied when that is none; then `retry_after` is the
-    /// wait for one unit.
+    /// Charges every limit as much of `cost` as fits all of them, from none to all.
+    /// [`Decision::charged`] is the number of units. Denied if that is zero; then `retry_after` is
+    /// the wait for one unit.
     ///
     /// ```
     /// let limiter = tollgate::Memory::new().limiter("5/hour")?;
@@ -235,7 +235,7 @@ impl<S: Store> Limiter<S> {
         self.now().take(key, cost)
     }
 
-    /// Charges every limit without asking; may exceed the limit.
+    /// Charges every limit without checking; may exceed the limit.
     ///
     /// ```
     /// let limiter = tollgate::Memory::new().limiter("5/hour fixed-window")?;
@@ -246,7 +246,7 @@ impl<S: Store> Limiter<S> {
         self.now().charge(key, units)
     }
 
-    /// Gives back what a decision charged, as far as it is still there: never into another window,
+    /// Gives back what a decision charged, as far as it is still in use: never into another window,
     /// never beyond fresh.
     ///
     /// ```
@@ -271,8 +271,8 @@ impl<S: Store> Limiter<S> {
         self.now().refund_part(key, decision, units)
     }
 
-    /// Gives back what these [receipts](Decision::receipts) say, one for each limit in order: for
-    /// callers that keep receipts instead of decisions.
+    /// Gives back the units of these [receipts](Decision::receipts), one for each limit in order:
+    /// for callers that keep receipts instead of decisions.
     ///
     /// ```
     /// let limiter = tollgate::Memory::new().limiter("1/hour")?;
@@ -285,7 +285,7 @@ impl<S: Store> Limiter<S> {
     }
 
     /// Gives back that many units, the newest first: a correction by callers who kept no receipt.
-    /// It may take units of others. Prefer [`refund`](Limiter::refund).
+    /// It may take units of other hits. Prefer [`refund`](Limiter::refund).
     ///
     /// ```
     /// let limiter = tollgate::Memory::new().limiter("5/hour fixed-window")?;
@@ -297,7 +297,7 @@ impl<S: Store> Limiter<S> {
         self.now().refund_n(key, units)
     }
 
-    /// Puts the units in use of every limit at `units`, which may exceed the limit.
+    /// Sets the units in use of every limit to `units`, which may exceed the limit.
     ///
     /// ```
     /// let limiter = tollgate::Memory::new().limiter("5/hour fixed-window")?;
@@ -347,9 +347,9 @@ impl<S: Store> Limiter<S> {
         self.prepared().for_each(|prepared| self.store.clear(prepared));
     }
 
-    /// Hits many keys, each on its own, and calls `f` with the index and the decision of each.
-    /// Faster than one by one on [`Atomic`](crate::Atomic) with many keys, because the memory of
-    /// all is fetched together.
+    /// Hits many keys independently, and calls `f` with the index and the decision of each. On
+    /// [`Atomic`](crate::Atomic) with many keys this is faster than separate hits, because the
+    /// memory of all keys is fetched together.
     ///
     /// ```
     /// let limiter = tollgate::Memory::new().limiter("1/hour")?;

@@ -1,4 +1,4 @@
-//! The answer of one limit: whether it may pass, what is left, and when to come again.
+//! The answer of one limit: whether a hit may pass, what is left, and when to retry.
 
 use std::time::Duration;
 
@@ -7,8 +7,8 @@ use crate::time::Timestamp;
 
 /// The answer of one limit to one operation on one key. Figures are computed when they are read.
 ///
-/// Stores answer with outcomes. A [`Decision`](crate::Decision) is what a limiter makes of those of
-/// all its limits.
+/// Stores return outcomes. A limiter combines those of all its limits into a
+/// [`Decision`](crate::Decision).
 ///
 /// ```
 /// use tollgate::{Direct, Limit};
@@ -28,7 +28,7 @@ pub struct Outcome {
     bound: u64,
 }
 
-/// Where an outcome came from.
+/// The origin of an outcome.
 ///
 /// ```
 /// use tollgate::{Limit, Memory, Source};
@@ -41,24 +41,24 @@ pub struct Outcome {
 pub enum Source {
     /// The store's own state of this key.
     Store,
-    /// The state that unknown keys share while the store is at its bound.
+    /// The state that unknown keys share while the store is at its bound on keys.
     Overflow,
-    /// A denial remembered from the store.
+    /// A remembered denial of the store.
     DenialCache,
-    /// A local limiter that stands in for the store.
+    /// A local limiter that replaces the store while it does not answer.
     Fallback,
-    /// Nobody: the store did not answer and the limiter lets pass what could ever pass.
+    /// No state: the store did not answer, and the limiter allows every cost within the capacity.
     FailOpen,
-    /// Nobody: the store did not answer and the limiter lets nothing pass.
+    /// No state: the store did not answer, and the limiter denies everything.
     FailClosed,
     /// An allotment drawn from the store.
     Lease,
-    /// A replica's own count.
+    /// The counts of a replica.
     Replica,
 }
 
 impl Source {
-    /// Its name in answers, metrics and logs.
+    /// The name in answers, metrics and logs.
     ///
     /// ```
     /// assert_eq!(tollgate::Source::DenialCache.name(), "denial_cache");
@@ -78,12 +78,12 @@ impl Source {
     }
 }
 
-/// What a limit charged, and where: give it to `refund_receipts` to give the units back.
+/// The units that a limit charged and where. Pass it to `refund_receipts` to give the units back.
 ///
-/// A receipt knows the units, the instant, the window or entry they went to, and the source. So a
-/// refund never lands in a later window, gives back at most what has not leaked since, and goes to
-/// where it was charged: a fallback or the store. It does *not* know the limit and the key, and the
-/// store does not note that it was used. Therefore:
+/// A receipt contains the units, the instant, the window or entry that was charged, and the source.
+/// So a refund never affects a later window, gives back at most what has not leaked since, and goes
+/// to where it was charged: a fallback or the store. It does *not* contain the limit and the key,
+/// and the store does not record that it was used. Therefore:
 ///
 /// - Use it once. A second refund with the same receipt gives back units of other hits, as far as
 ///   they are in the same window, entry or bucket.
@@ -91,7 +91,7 @@ impl Source {
 /// - Do not use it after `reset`, `set` or `clear`: its own units are gone, and those charged since
 ///   in the same place belong to others.
 ///
-/// Whatever happens, a key is never given more than it has when it is fresh.
+/// In no case does a key get more than it has when it is fresh.
 ///
 /// ```
 /// use tollgate::{Limit, Memory};
@@ -105,11 +105,11 @@ impl Source {
 pub struct Receipt {
     /// Units that were charged.
     pub units: u64,
-    /// When.
+    /// The time of the charge.
     pub at: Timestamp,
-    /// The window or entry they went to, as the algorithm counts them.
+    /// The window or entry that was charged, as the algorithm counts them.
     pub mark: u64,
-    /// Where: what a fallback charged is given back there.
+    /// The source: what a fallback charged is given back to it.
     pub source: Source,
 }
 
@@ -148,7 +148,7 @@ impl Outcome {
         }
     }
 
-    /// The same from another source: for stores that decide some keys in another way than others.
+    /// The same outcome with another source: for stores that decide some keys in a different way.
     ///
     /// ```
     /// # use tollgate::{Direct, Source};
@@ -162,7 +162,8 @@ impl Outcome {
         Outcome { source, ..self }
     }
 
-    /// The same with another [bound](Outcome::bound): for stores that do not know all.
+    /// The same outcome with another [bound](Outcome::bound): for stores that do not know all
+    /// counts.
     ///
     /// ```
     /// # use tollgate::Direct;
@@ -176,7 +177,7 @@ impl Outcome {
         Outcome { bound, ..self }
     }
 
-    /// Of fields that were computed elsewhere: for stores whose state is too large to send.
+    /// An outcome from computed fields: for stores whose state is too large to send.
     ///
     /// ```
     /// use tollgate::algorithm::{Fields, Step};
@@ -191,7 +192,7 @@ impl Outcome {
         Outcome { step, source: Source::Store, now, view: View::Fields(fields), bound: 0 }
     }
 
-    /// A refusal without a state, until then.
+    /// A denial without a state, until `until`.
     pub(crate) fn closed(limit: u64, now: Timestamp, cost: u64, until: Timestamp) -> Outcome {
         let step = Step { allowed: false, cost, charged: 0, changed: false };
         let retry_at = (cost <= limit).then_some(until);
@@ -200,8 +201,8 @@ impl Outcome {
         Outcome::of_fields(step, now, fields).with_source(Source::FailClosed)
     }
 
-    /// A refusal without end of a cost that another limit, of that capacity, could let pass: until
-    /// then.
+    /// Turns a denial without end into one until `until`, if another limit with that capacity could
+    /// admit the cost.
     pub(crate) fn not_beyond(self, capacity: u64, until: Timestamp) -> Outcome {
         let fields = self.view.fields(self.now, &self.step);
         let never = !self.step.allowed && fields.retry_at.is_none();
@@ -212,8 +213,8 @@ impl Outcome {
         Outcome { view: View::Fields(fields), ..self }
     }
 
-    /// What a hit of that cost gets at a later time if nothing else happened since, without the
-    /// store; `None` where that cannot be known: for stores.
+    /// The outcome of a hit of that cost at a later time if nothing else has happened since,
+    /// without the store; `None` if that cannot be computed: for stores.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -229,7 +230,7 @@ impl Outcome {
         let fields = self.view.fields(now, &step);
         let allowed = cost <= fields.remaining;
         if let View::Fields(known) = self.view {
-            // Only the wait of the cost that was asked is known.
+            // Fields contain only the wait of the cost that was asked.
             let same = cost == self.step.cost || allowed || cost > fields.limit;
             let known_wait = !self.step.allowed || cost == 1;
             let retry_at = known.retry_at.filter(|_| known_wait && cost <= fields.limit);
@@ -246,8 +247,8 @@ impl Outcome {
         Some(Outcome { step: Step { allowed, ..step }, source: Source::DenialCache, now, ..*self })
     }
 
-    /// [`asked_again`](Outcome::asked_again) of a refusal that has not ended, for at least its
-    /// cost: no need to look whether it passes.
+    /// [`asked_again`](Outcome::asked_again) for a denial that has not ended and at least the
+    /// denied cost: it is surely still denied.
     pub(crate) fn refused_again(&self, now: Timestamp, cost: u64) -> Option<Outcome> {
         if matches!(self.view, View::Fields(_)) && cost != self.step.cost {
             return self.asked_again(now, cost);
@@ -256,12 +257,12 @@ impl Outcome {
         Some(Outcome { step, source: Source::DenialCache, now, ..*self })
     }
 
-    /// When this cost passes if nobody else comes; `None` if never, or if it did.
+    /// When this cost passes if nobody else comes; `None` if never, or if it was allowed.
     pub(crate) fn retry_at(&self) -> Option<Timestamp> {
         if self.step.allowed { None } else { self.view.fields(self.now, &self.step).retry_at }
     }
 
-    /// All fields, for who reads several: each of the methods computes what it needs anew.
+    /// All fields, for callers that read several: each single method computes what it needs anew.
     ///
     /// ```
     /// # use tollgate::{Direct, Limit};
@@ -275,7 +276,7 @@ impl Outcome {
         self.view.fields(self.now, &self.step)
     }
 
-    /// Whether it may pass.
+    /// Whether the hit may pass.
     ///
     /// ```
     /// # use tollgate::{Direct, Limit};
@@ -334,7 +335,7 @@ impl Outcome {
     }
 
     /// How long to wait until this cost passes if nobody else comes: zero when allowed, `None` when
-    /// it can never pass. Exact to the microsecond: refused one before, admitted on it.
+    /// it can never pass. Exact to the microsecond: denied one microsecond before, admitted at it.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -371,7 +372,7 @@ impl Outcome {
         self.expires_at().map_or(Duration::ZERO, |at| at.since(self.now))
     }
 
-    /// When the key is as good as new if nobody comes; `None` if it is.
+    /// When the key is as good as new if nobody comes; `None` if it is as good as new already.
     ///
     /// ```
     /// # use tollgate::{Direct, Limit, Timestamp};
@@ -414,7 +415,7 @@ impl Outcome {
         self.now
     }
 
-    /// Where the answer came from.
+    /// The source of the outcome.
     ///
     /// ```
     /// # use tollgate::{Direct, Limit, Source};
@@ -428,9 +429,10 @@ impl Outcome {
         self.source
     }
 
-    /// How many units may have been admitted beyond the limit when this was decided: none where
-    /// every hit is counted in one place or against an allotment from there; what others may have
-    /// admitted unseen for a replica; `None` where the store did not answer and nobody knows.
+    /// How many units may have been admitted beyond the limit at the time of this decision. Zero
+    /// where every hit is counted in one place or against an allotment. For a replica, what other
+    /// nodes may have admitted unseen. `None` where the store did not answer, because then nobody
+    /// knows.
     ///
     /// ```
     /// # use tollgate::{Direct, Limit};
@@ -447,7 +449,7 @@ impl Outcome {
         }
     }
 
-    /// What was charged, for a refund.
+    /// The receipt of the charge, for a refund.
     ///
     /// ```
     /// # use tollgate::{Direct, Limit};

@@ -4,8 +4,8 @@ use std::slice;
 
 use crate::limit::{Limit, LimitBuilder, LimitError};
 
-/// The most limits a policy may hold: enough for second, minute, hour and day twice over, and few
-/// enough that every store can decide them in one step.
+/// The most limits of a policy: enough for second, minute, hour and day twice, and few enough that
+/// every store can decide them in one step.
 ///
 /// ```
 /// use tollgate::{Limit, Policy};
@@ -29,7 +29,7 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// A policy of these limits; builders and texts will do.
+    /// A policy of these limits, builders or texts.
     ///
     /// # Errors
     /// A limit that breaks a rule, no limit at all, more than [`MAX_LIMITS`], or two limits with
@@ -55,7 +55,7 @@ impl Policy {
         Policy::checked(limits).map_err(|(_, error)| error)
     }
 
-    /// On error also the index of the limit that was one too many.
+    /// An error comes with the index of the limit that broke a rule.
     pub(crate) fn checked(limits: Vec<Limit>) -> Result<Policy, (usize, LimitError)> {
         if limits.is_empty() || limits.len() > MAX_LIMITS {
             return Err((MAX_LIMITS, LimitError::count(limits.len())));
@@ -124,7 +124,7 @@ impl From<&Limit> for Policy {
     }
 }
 
-/// Whatever takes a policy takes one by reference, too.
+/// Functions that take a policy take a reference too.
 impl From<&Policy> for Policy {
     fn from(policy: &Policy) -> Policy {
         policy.clone()

@@ -1,5 +1,4 @@
-//! The limits that a store knows. Each (namespace, limit identity) has a number until it is
-//! forgotten.
+//! The limits of a store. Each (namespace, limit identity) has a number until it is forgotten.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,7 +8,7 @@ use crate::error::Error;
 use crate::limit::Limit;
 use crate::time::Timestamp;
 
-/// Locks, also after a panic elsewhere: what we guard is consistent between any two statements.
+/// Locks, also after a panic elsewhere: the guarded data is consistent between any two statements.
 pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -17,7 +16,7 @@ pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// Namespace and identity of a limit.
 type Name = (Box<str>, String);
 
-/// Named entries of type `E`, each made once, and at most `max` of them.
+/// Numbered entries of type `E`, one per name, and at most `max` of them.
 #[derive(Debug)]
 pub(crate) struct Registry<E> {
     inner: Mutex<Inner<E>>,
@@ -33,7 +32,7 @@ struct Inner<E> {
     free: Vec<u32>,
 }
 
-/// The store knows as many limits as it may.
+/// The store has as many limits as it may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Full {
     max: usize,
@@ -53,7 +52,8 @@ impl<E> Registry<E> {
         Registry { inner: Mutex::new(inner), max, clean_due: AtomicU64::new(0) }
     }
 
-    /// The entry of this limit, made by `make` with its number if it is new; and whether it is.
+    /// The entry of this limit. If it is new, `make` creates it with its number. The flag tells
+    /// whether it is new.
     pub(crate) fn entry(
         &self,
         namespace: &str,
@@ -90,7 +90,7 @@ impl<E> Registry<E> {
         lock(&self.inner).by_name.len()
     }
 
-    /// All numbers are below it.
+    /// All numbers are below this one.
     pub(crate) fn numbers(&self) -> usize {
         lock(&self.inner).by_number.len()
     }
@@ -108,7 +108,7 @@ impl<E> Registry<E> {
         in_namespace.map(|(_, entry)| Arc::clone(entry)).collect()
     }
 
-    /// Forgets the entry of this number if nobody holds it and `unused` gives it up.
+    /// Forgets the entry of this number if nobody else holds it and `unused` returns true.
     pub(crate) fn forget(&self, number: usize, unused: impl Fn(&E) -> bool) {
         // One reference by name and one by number.
         const OURS: usize = 2;

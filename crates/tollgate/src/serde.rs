@@ -30,7 +30,7 @@ impl Serialize for Policy {
     }
 }
 
-/// From its word.
+/// Reads the name.
 impl<'de> Deserialize<'de> for Algorithm {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Algorithm, D::Error> {
         struct Word;
@@ -51,7 +51,7 @@ impl<'de> Deserialize<'de> for Algorithm {
     }
 }
 
-/// From text, or from a map with `quota` and `period` and, if need be, `algorithm`, `burst`,
+/// Reads text, or a map with `quota` and `period` and optionally `algorithm`, `burst`,
 /// `charge_denied` and `name`. The period is text such as `"2 hours"` or a number of seconds.
 ///
 /// ```
@@ -87,7 +87,7 @@ impl<'de> Deserialize<'de> for Limit {
     }
 }
 
-/// From text, from the map of one limit, or from a sequence of limits, each as text or as a map.
+/// Reads text, the map of one limit, or a sequence of limits, each as text or as a map.
 ///
 /// ```
 /// # use tollgate::Policy;
@@ -128,8 +128,8 @@ impl<'de> Deserialize<'de> for Policy {
     }
 }
 
-/// Formats that do not describe themselves cannot tell text from a map: there it is always text, as
-/// it was written.
+/// Formats that are not self-describing cannot distinguish text from a map. There a limit is always
+/// text.
 fn either<'de, D, V>(deserializer: D, visitor: V) -> Result<V::Value, D::Error>
 where
     D: Deserializer<'de>,
@@ -193,7 +193,7 @@ impl<'de> Deserialize<'de> for Period {
             }
 
             fn visit_i64<E: Error>(self, seconds: i64) -> Result<Period, E> {
-                // Some formats, TOML among them, hand over every integer as signed.
+                // Some formats, TOML among them, pass every integer as signed.
                 let whole = u64::try_from(seconds).map_err(|_| {
                     E::custom(format!("period of {seconds} seconds: must not be negative"))
                 })?;

@@ -114,7 +114,7 @@ from_texts! {
     Policy: &str, &String, String;
 }
 
-/// Reads the word for it, in any case and with `_` for `-` if need be.
+/// Reads the name, in any case and with `_` for `-`.
 ///
 /// ```
 /// use tollgate::Algorithm;
@@ -201,19 +201,19 @@ fn write_name(f: &mut fmt::Formatter<'_>, name: &str) -> fmt::Result {
     f.write_char('"')
 }
 
-/// A name of these needs no quotes.
+/// Characters of a name that need no quotes.
 fn bare(c: char) -> bool {
     c.is_ascii_alphanumeric() || "._:/@-".contains(c)
 }
 
-/// Would break a line or turn the reading order of a log or terminal.
+/// Characters that would break a line or change the reading direction in a log or terminal.
 fn needs_escape(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// Reads a span of time as limits have it: `[COUNT] UNIT`, with the units and the freedom of the
-/// text form of a [`Limit`].
+/// Reads a duration as limits have it: `[COUNT] UNIT`, with the units and the tolerance of the text
+/// form of a [`Limit`].
 ///
 /// ```
 /// use std::time::Duration;
@@ -228,7 +228,7 @@ fn needs_escape(c: char) -> bool {
 /// ```
 ///
 /// # Errors
-/// When it is none, or longer than 2^64 microseconds, some 584,000 years.
+/// When the text is not a duration, or one longer than 2^64 microseconds, some 584,000 years.
 pub fn span(text: &str) -> Result<Duration, LimitError> {
     let mut scanner = Scanner::new(text);
     let span = scanner.span("a span of less than 2^64 microseconds")?;
@@ -237,7 +237,7 @@ pub fn span(text: &str) -> Result<Duration, LimitError> {
     Ok(span)
 }
 
-/// What is wrong with a text, and where.
+/// A mistake in a text, and its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Problem {
     position: usize,
@@ -253,7 +253,7 @@ impl Problem {
         Problem::at(position, format!("found {}, expected {expected}", Shown(found)))
     }
 
-    /// In bytes from the start of the whole text.
+    /// Bytes from the start of the whole text.
     pub(crate) const fn position(&self) -> usize {
         self.position
     }
@@ -265,7 +265,7 @@ impl fmt::Display for Problem {
     }
 }
 
-/// A piece of the text as messages quote it: short, because the text may come from anyone.
+/// A piece of the text for messages. It is cut, because the text may come from anyone.
 struct Shown<'a>(&'a str);
 
 impl fmt::Display for Shown<'_> {

@@ -24,8 +24,7 @@ impl Timestamp {
     /// The Unix epoch.
     pub const EPOCH: Timestamp = Timestamp(0);
 
-    /// The latest point in time there is: 2^62 - 1 microseconds, so that sums of two never overflow
-    /// a `u64`.
+    /// The latest point in time: 2^62 - 1 microseconds, so that sums of two never overflow a `u64`.
     pub const MAX: Timestamp = Timestamp((1 << 62) - 1);
 
     /// The time that many microseconds after the Unix epoch, at most [`Timestamp::MAX`].
@@ -40,8 +39,8 @@ impl Timestamp {
         if micros > Self::MAX.0 { Self::latest() } else { Timestamp(micros) }
     }
 
-    /// Apart and cold, so that the comparison above is a branch never taken instead of a step on
-    /// the way of every hit.
+    /// Not inlined and cold, so that the comparison above is a branch that is never taken on the
+    /// hit path.
     #[cold]
     const fn latest() -> Self {
         Self::MAX
@@ -120,8 +119,8 @@ impl From<SystemTime> for Timestamp {
     }
 }
 
-/// A time that the platform cannot hold becomes the end of the year 9999. Windows, for example,
-/// ends before the year 31,000.
+/// A time that the platform cannot represent becomes the end of the year 9999. On Windows, for
+/// example, times end before the year 31,000.
 ///
 /// ```
 /// use std::time::SystemTime;

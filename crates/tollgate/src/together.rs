@@ -137,7 +137,7 @@ pub(crate) fn counted_twice(key: KeyRef<'_>) -> Error {
     ))
 }
 
-/// What names a counter of a store, together with the key.
+/// The identity of a counter of a store, without the key.
 #[derive(Clone, Copy)]
 pub(crate) struct Counter<'a> {
     pub(crate) namespace: &'a str,
@@ -150,7 +150,7 @@ impl Counter<'_> {
     }
 }
 
-/// The first key that comes twice in one counter.
+/// The first key that appears twice for one counter.
 pub(crate) fn twice<'a>(
     counters: impl Iterator<Item = (KeyRef<'a>, Counter<'a>)>,
 ) -> Option<KeyRef<'a>> {

@@ -1,8 +1,8 @@
-//! Waiting for a turn: oldest first within the process, with a deadline, on anybody's timer.
+//! Waiting for a turn: oldest first within the process, with a deadline, on any timer.
 //!
-//! Who waits holds no reservation. The first in the queue of a key sleeps until its cost fits and
-//! hits again; the others wait for those before them. Dropping the future takes nothing and lets
-//! the next one on.
+//! A waiting caller holds no reservation. The first in the queue of a key sleeps until its cost
+//! fits and hits again; the others wait for those before them. Dropping the future takes nothing
+//! and lets the next one continue.
 
 use std::collections::{HashMap, VecDeque};
 use std::convert::Infallible;
@@ -28,7 +28,7 @@ use crate::registry::lock;
 use crate::store::Store;
 use crate::time::Timestamp;
 
-/// Who waits for which key.
+/// The waiting callers of each key.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Queue {
     waiting: Arc<Mutex<HashMap<OwnedKey, VecDeque<Arc<Ticket>>>>>,
@@ -65,9 +65,9 @@ impl Place<'_> {
         first.is_some_and(|first| Arc::ptr_eq(first, &self.ticket))
     }
 
-    /// Ready when this is the first in the line.
+    /// Ready when this is the first in the queue.
     fn poll_first(&self, cx: &Context<'_>) -> Poll<()> {
-        // Set before the look, so that who leaves after it wakes us.
+        // Set before the check, so that a caller who leaves after the check wakes this one.
         *lock(&self.ticket.waker) = Some(cx.waker().clone());
         if self.is_first() { Poll::Ready(()) } else { Poll::Pending }
     }
@@ -89,15 +89,15 @@ impl Drop for Place<'_> {
     }
 }
 
-/// What a wait needs of an answer.
+/// The parts of an answer that a wait needs.
 pub(crate) trait Answer {
     fn allowed(&self) -> bool;
 
-    /// Until it passes, if nobody else comes; `None` if never.
+    /// The wait until it passes, if nobody else comes; `None` if never.
     fn retry_after(&self) -> Option<Duration>;
 
-    /// Until it is worth to try again. A denied hit would push an elastic window, so there it is
-    /// the end of the state.
+    /// The wait until the next attempt is worthwhile. A denied hit would push an elastic window, so
+    /// there it is the end of the state.
     fn pause(&self) -> Option<Duration>;
 }
 
@@ -130,7 +130,7 @@ impl Answer for Decision {
     }
 }
 
-/// What a wait needs of a limiter: its calls, and the clock of this process.
+/// The calls and the clock of a limiter that a wait needs.
 pub(crate) trait Asked: Sync {
     type Error;
     type Answer: Answer;
@@ -188,7 +188,7 @@ impl<C: Clock> Asked for Direct<C> {
 /// Waiting for a turn on a limiter of any store.
 pub(crate) struct Waiting<'a, A> {
     pub(crate) limiter: &'a A,
-    /// All that must let it pass.
+    /// The limits that must all admit it.
     pub(crate) limits: &'a [Limit],
     pub(crate) queue: &'a Queue,
 }
@@ -234,9 +234,9 @@ impl<A: Asked> Waiting<'_, A> {
         Ok(decision)
     }
 
-    /// What somebody is told who would have to wait behind others: a denial, also when the own cost
-    /// alone would fit, and how long it would take at least. As far as all of them together fit the
-    /// capacity that is exact; what goes beyond comes at the rate of the quota.
+    /// The denial for a caller who would have to wait behind others, also when its cost alone would
+    /// fit, with the least wait. As far as all costs together fit the capacity that wait is exact;
+    /// the rest is computed with the rate of the quota.
     async fn peek_with_those_ahead(
         &self,
         key: &OwnedKey,
@@ -282,20 +282,20 @@ impl<A: Asked> Waiting<'_, A> {
             }
             let now = self.limiter.now();
             let left = until.get().map_or(Duration::ZERO, |until: Timestamp| until.since(now));
-            // Only ever woken early: by a place in the line, or for nothing.
+            // The thread wakes early only for its place in the queue, or spuriously.
             std::thread::park_timeout(left.max(Duration::from_micros(1)));
         }
     }
 }
 
-/// The one key of a limit without keys.
+/// The key of a limit without keys.
 #[cfg(not(loom))]
 const NO_KEY: KeyRef<'_> = KeyRef::plain(b"");
 
 impl<S: Store> Limiter<S> {
-    /// Waits until the key may do something of that cost, and charges it then; at once the denial
-    /// when that would take longer than `timeout`. Among those who wait for one key on this limiter
-    /// and its clones the oldest comes first; a plain hit does not queue.
+    /// Waits until the key may do something of that cost, and charges it then. Returns the denial
+    /// immediately if that would take longer than `timeout`. Among those who wait for one key on
+    /// this limiter and its clones the oldest comes first; a plain hit does not queue.
     ///
     /// `sleep` is the timer of your runtime, `tokio::time::sleep` for instance. The wait holds no
     /// reservation: dropping it takes nothing.
@@ -335,8 +335,8 @@ impl<S: Store> Limiter<S> {
         Waiting { limiter: self, limits: self.limits(), queue: &self.queue }
     }
 
-    /// [`wait`](Limiter::wait) for programs without a runtime: the thread sleeps, for as long as
-    /// the store's clock says; a clock that stands still keeps it waiting.
+    /// [`wait`](Limiter::wait) for programs without a runtime: the thread sleeps by the store's
+    /// clock. A clock that stands still keeps it waiting.
     ///
     /// ```
     /// use std::time::Duration;

@@ -1,18 +1,18 @@
-//! The time between two readings of the operating system's clock, by the processor's counter.
+//! The processor's counter gives the time between two readings of the operating system's clock.
 //!
-//! The counter only fills gaps of one [`SPAN`]: after that the operating system's clock is read
-//! again, and it alone says what time it is. So no error of the counter adds up: whatever it does
-//! (run at a wrong speed, stand still or begin anew in a suspend), one span later the time is right
-//! again, within two spans. It goes back only if the counter does, and then by a span at most.
+//! The counter only fills gaps of one [`SPAN`]. Then the operating system's clock is read again,
+//! and it alone defines the time. So errors of the counter do not add up: whatever it does (run at
+//! a wrong speed, stand still or restart in a suspend), the time is right again within two spans.
+//! It goes back only if the counter does, and then by a span at most.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How long a line is used, in microseconds.
+/// How long a line is valid, in microseconds.
 pub(super) const SPAN: u64 = 1_000;
 
-/// Counters may differ between cores, and a processor may read its counter a little early. A line
-/// holds for that part of a span before its first reading, too.
+/// Counters may differ between cores, and a processor may read its counter a little early. So a
+/// line is also valid for this part of a span before its first reading.
 const EARLY: u64 = 64;
 
 /// A counter and the operating system's clock.
@@ -33,7 +33,7 @@ pub(super) struct Speed {
 }
 
 impl Speed {
-    /// Of a counter that makes 2^40 ticks in that many microseconds.
+    /// The speed of a counter that makes 2^40 ticks in that many microseconds.
     pub(super) fn new(micros: u64) -> Speed {
         Speed { micros, span: (SPAN << 40) / micros.max(1) }
     }
@@ -47,14 +47,14 @@ impl Speed {
 /// The time as a function of the counter, for a [`SPAN`] of ticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Line {
-    /// The first reading of the counter for which it holds.
+    /// The first reading of the counter for which the line is valid.
     first: u64,
-    /// The time when the counter was zero, had it always run at this speed. Wraps.
+    /// The time when the counter was zero, if it had always run at this speed. Wraps.
     zero: u64,
 }
 
 impl Line {
-    /// The line on which the counter and the operating system's clock were read.
+    /// The line through one reading of the counter and of the operating system's clock.
     fn through(speed: Speed, ticks: u64, os_micros: u64) -> Line {
         Line {
             first: ticks.wrapping_sub(speed.span / EARLY),
@@ -62,20 +62,20 @@ impl Line {
         }
     }
 
-    /// The time at this reading of the counter, if the line holds for it.
+    /// The time at this reading of the counter, if the line is valid for it.
     #[inline(always)]
     fn at(self, speed: Speed, ticks: u64) -> Option<u64> {
         let holds = ticks.wrapping_sub(self.first) < speed.span;
         holds.then(|| self.zero.wrapping_add(speed.micros(ticks)))
     }
 
-    /// Nobody was told a later time than this by the line.
+    /// The latest time that the line can give.
     fn end(self, speed: Speed) -> u64 {
         self.zero.wrapping_add(speed.micros(self.first.wrapping_add(speed.span)))
     }
 
-    /// The line that holds from now on, and the time to tell now. If the counter was too fast, the
-    /// time stands still at the end of the line until the operating system's clock has passed it.
+    /// The next line, and the time now. If the counter was too fast, the time stands still at the
+    /// end of the old line until the operating system's clock has passed it.
     fn next(self, speed: Speed, ticks: u64, os_micros: u64) -> (Line, u64) {
         if let Some(micros) = self.at(speed, ticks) {
             return (self, micros);
@@ -137,16 +137,16 @@ impl<S: Sources> Counter<S> {
         Line { first, zero: self.zero.load(Ordering::Relaxed) }
     }
 
-    /// Reads the operating system's clock, because `seen` does not hold any more.
+    /// Reads the operating system's clock, because `seen` is no longer valid.
     #[cold]
     #[inline(never)]
     fn replace(&self, seen: Line) -> u64 {
-        // Nobody waits for a thread that was interrupted here.
+        // If the thread that replaces the line was interrupted, other threads do not wait for it.
         let Ok(_replacing) = self.replacing.try_lock() else {
             return self.sources.os_micros().max(seen.end(self.speed));
         };
-        // The counter first: an interruption between the two makes the line late to end, never
-        // behind the times that others are told meanwhile.
+        // The counter is read first. An interruption between the two readings makes the new line
+        // end late, but never lets it start before times that other threads got meanwhile.
         let ticks = self.sources.ticks();
         let (line, micros) = self.line().next(self.speed, ticks, self.sources.os_micros());
         self.zero.store(line.zero, Ordering::Relaxed);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::Clock;
 use crate::time::{Timestamp, micros_up};
 
-/// A clock that stands still until it is told to move: for tests, yours too.
+/// A clock that stands still until the program moves it, for tests.
 ///
 /// ```
 /// use std::time::Duration;
@@ -27,7 +27,7 @@ pub struct ManualClock {
 }
 
 impl ManualClock {
-    /// A clock that says `now`. Clones share the time.
+    /// A clock that stands at `now`. Clones share the time.
     ///
     /// ```
     /// # use tollgate::{Clock, ManualClock, Timestamp};
@@ -51,7 +51,7 @@ impl ManualClock {
         self.micros.fetch_add(micros_up(span), Ordering::SeqCst);
     }
 
-    /// Puts it at a time, which may lie before the one it told.
+    /// Sets the time, also to an earlier one.
     ///
     /// ```
     /// # use tollgate::{Clock, ManualClock, Timestamp};

@@ -1,6 +1,6 @@
-//! What stores answer after real time has passed. These tests are about the real clock, so they
-//! sleep. All cases sleep at the same time, each with a clock of its own: the reads of one case
-//! must not hide a mistake in the first read of another.
+//! Tests of the stores' answers after real time has passed. They are about the real clock, so they
+//! sleep. All cases sleep at the same time, each with its own clock: the readings of one case must
+//! not hide a mistake in the first reading of another.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,7 +25,7 @@ const TOLERANCE: Duration = Duration::from_millis(2);
 trait Subject: Send + Sync {
     fn hit(&self) -> Outcome;
     fn peek(&self) -> Outcome;
-    /// Waits for a turn, if the store offers that.
+    /// Waits for a turn, if the store supports that.
     fn wait(&self, timeout: Duration) -> Option<Outcome>;
 }
 
@@ -60,7 +60,7 @@ impl<C: Clock> Subject for Direct<C> {
     }
 }
 
-/// This limit on each store that holds it, each with a clock of its own.
+/// This limit on each store that supports it, each with its own clock.
 fn subjects<C: Clock + 'static>(
     limit: &LimitBuilder,
     mut clock: impl FnMut() -> C,
@@ -87,7 +87,7 @@ fn sleep(span: Duration) {
     std::thread::sleep(span);
 }
 
-/// A decision, and between which two instants it was made.
+/// A decision, and the instants before and after it.
 struct Timed {
     decision: Outcome,
     before: Instant,
@@ -100,13 +100,13 @@ fn timed(call: impl FnOnce() -> Outcome) -> Timed {
     Timed { decision, before, after: real_now() }
 }
 
-/// How long the key stays locked if nobody hits it: a hit would push the elastic window.
+/// How long the key stays locked without further hits. A hit would push the elastic window.
 fn lock(decision: &Outcome) -> Duration {
     decision.retry_after().unwrap().min(decision.reset_after())
 }
 
-/// Uses up the limit, waits, and holds the answer to the time that really passed: the wait that
-/// was announced is shorter by just that. `extra` is what passed without this process noticing.
+/// Uses up the limit, lets real time pass, and checks that the announced wait is shorter by exactly
+/// that time. `extra` is time that passed unnoticed by this process.
 fn announced_wait_shrinks_by_real_time(subject: &dyn Subject, gap: &Gap) {
     while subject.hit().allowed() {}
     let first = timed(|| subject.peek());
@@ -126,8 +126,8 @@ fn announced_wait_shrinks_by_real_time(subject: &dyn Subject, gap: &Gap) {
     }
 }
 
-/// Uses up the limit of two, waits until it is fresh again, and hits from `threads` threads: two
-/// pass.
+/// Uses up a limit of two, waits until it is fresh again, and hits from `threads` threads: exactly
+/// two pass.
 fn two_pass_after_the_gap(subject: &dyn Subject, gap: &Gap, threads: usize, period: Duration) {
     while subject.hit().allowed() {}
     gap.pass();
@@ -139,7 +139,7 @@ fn two_pass_after_the_gap(subject: &dyn Subject, gap: &Gap, threads: usize, peri
     });
     let after = (real_now(), SystemClock::new().now());
     assert!(admitted >= 2, "{admitted} of 2 admitted");
-    // More may pass when the machine is slow, or at the edge of a window of the wall clock.
+    // More may pass when the machine is slow, or when a window of the wall clock ends.
     let window = |now: Timestamp| now.as_micros() / period.as_micros() as u64;
     if after.0 - before.0 < period / 10 && window(before.1) == window(after.1) {
         assert_eq!(admitted, 2);
@@ -153,7 +153,7 @@ enum Gap {
 }
 
 impl Gap {
-    /// What passed beyond what `Instant` tells.
+    /// Time that passed beyond what `Instant` shows.
     fn pass(&self) -> Duration {
         match self {
             Gap::Sleep(span) => {
@@ -178,7 +178,7 @@ enum Suspend {
     BeginsAnew,
 }
 
-/// The real sources, and what a suspend that did not happen would have added to them.
+/// The real sources, plus what a simulated suspend adds to them.
 struct Suspendable {
     real: Processor,
     ticks: AtomicU64,
@@ -216,7 +216,7 @@ impl SuspendedClock {
         let sources = self.0.sources();
         sources.os_micros.fetch_add(span.as_micros() as u64, Ordering::SeqCst);
         match how {
-            // Some three ticks in a nanosecond.
+            // About three ticks per nanosecond.
             Suspend::GoesOn => {
                 sources.ticks.fetch_add(span.as_nanos() as u64 * 3, Ordering::SeqCst)
             }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// How hits are counted. The guide "choose an algorithm" helps to choose; every module in
-/// [`crate::algorithm`] tells its story.
+/// [`crate::algorithm`] explains its algorithm.
 ///
 /// ```
 /// use tollgate::Algorithm;
@@ -49,7 +49,7 @@ impl Algorithm {
         Algorithm::Gcra,
     ];
 
-    /// The word for it in text, configuration and identities.
+    /// The name in text, configuration and identities.
     ///
     /// ```
     /// assert_eq!(tollgate::Algorithm::Gcra.as_str(), "gcra");

@@ -1,4 +1,4 @@
-//! Why a limit was refused.
+//! Errors of limits.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -7,7 +7,7 @@ use super::{Algorithm, Limit, MAX_NAME, MAX_QUOTA};
 use crate::policy::MAX_LIMITS;
 use crate::text::Problem;
 
-/// Why a limit was refused: the value and the rule it breaks.
+/// The reason why a limit is not valid: the value and the rule that it breaks.
 ///
 /// ```
 /// let error = tollgate::Limit::per_second(1).burst(u64::MAX).build().unwrap_err();
@@ -23,9 +23,9 @@ enum Reason {
         value: u128,
         algorithm: Algorithm,
     },
-    /// This many limits in one policy.
+    /// A policy with this many limits.
     Count(usize),
-    /// This limit, or one with its identity, stands in the policy already.
+    /// The policy already contains this limit, or one with its identity.
     Twice(Box<str>),
     Text(Problem),
 }
@@ -59,7 +59,7 @@ impl LimitError {
         LimitError(Reason::Twice(limit.to_string().into()))
     }
 
-    /// Which rule a value broke.
+    /// The rule that a value broke.
     pub(crate) const fn broken(&self) -> Option<Kind> {
         match self.0 {
             Reason::Value { kind, .. } => Some(kind),
@@ -82,7 +82,7 @@ impl LimitError {
     }
 }
 
-/// So that what takes limits or builders takes both with one bound.
+/// Lets functions accept limits and builders with one bound.
 impl From<Infallible> for LimitError {
     fn from(never: Infallible) -> LimitError {
         match never {}
@@ -127,7 +127,7 @@ impl fmt::Display for LimitError {
     }
 }
 
-/// The message, because this is what a `main` that returns an error prints.
+/// Prints the message, because a `main` that returns an error prints its `Debug` form.
 impl fmt::Debug for LimitError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)

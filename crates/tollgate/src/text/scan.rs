@@ -1,4 +1,4 @@
-//! From text to limits.
+//! Parses limits.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ const NAME: &str = "a name: letters, digits and . _ : / @ -, or anything in doub
 const ESCAPE: &str = "one of \\\" \\\\ \\n \\r \\t \\u{HEX}";
 pub(super) const END: &str = "the end of the text";
 
-/// Reads a text from left to right; a copy of it looks ahead.
+/// Reads a text from left to right. A copy of the scanner looks ahead.
 #[derive(Clone, Copy)]
 pub(super) struct Scanner<'a> {
     text: &'a str,
@@ -65,7 +65,7 @@ impl<'a> Scanner<'a> {
         self.take(in_word)
     }
 
-    /// The word or character here is not what was expected.
+    /// The error for an unexpected word or character.
     fn unexpected(&self, expected: &str) -> LimitError {
         let rest = self.rest();
         let word = rest.find(|c| !in_word(c)).unwrap_or(rest.len());
@@ -96,8 +96,7 @@ impl<'a> Scanner<'a> {
         if self.eat(&['/']) {
             return Ok(());
         }
-        // Only these letters and not a whole word: nothing need stand between `per` and what
-        // follows.
+        // Compares only these letters and not a whole word: no blank is needed after `per`.
         match self.rest().get(..3) {
             Some(per) if per.eq_ignore_ascii_case("per") => {
                 self.at += per.len();
@@ -107,7 +106,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// `longest` is what is expected instead of more microseconds than can be counted.
+    /// `longest` is the expectation in the error for more microseconds than can be counted.
     pub(super) fn span(&mut self, longest: &str) -> Result<Duration, LimitError> {
         let start = self.at;
         let mut count = 1;
@@ -122,7 +121,7 @@ impl<'a> Scanner<'a> {
             .ok_or_else(|| Problem::found(start, &self.text[start..self.at], longest))
     }
 
-    /// Microseconds.
+    /// The length of a unit in microseconds.
     fn unit(&mut self) -> Result<u64, LimitError> {
         let here = *self;
         let found = self.word();
@@ -220,8 +219,7 @@ impl<'a> Scanner<'a> {
     }
 }
 
-/// Where the values of a limit stand, so that a broken rule can be shown in the text; also which
-/// options were there.
+/// The places of the values of a limit, for errors, and which options were written.
 #[derive(Default)]
 struct Places {
     quota: usize,
@@ -280,7 +278,7 @@ fn in_word(c: char) -> bool {
     c.is_alphanumeric() || c == '-' || c == '_'
 }
 
-/// Words are the same in any case, and with `_` for `-`.
+/// Words are equal in any case, and with `_` for `-`.
 fn same_word(word: &str) -> String {
     word.replace('_', "-").to_ascii_lowercase()
 }

@@ -9,7 +9,7 @@ use super::{Counter, EARLY, SPAN, Sources, Speed};
 const TICKS: u64 = 2_600;
 const DAY: u64 = 86_400_000_000;
 
-/// Sources that move as they are told.
+/// Sources that the test moves.
 #[derive(Default)]
 struct Moved {
     ticks: AtomicU64,
@@ -26,7 +26,7 @@ impl Sources for Moved {
     }
 }
 
-/// A clock that takes its counter to be faster than it is by that many millionths.
+/// A clock that overestimates the speed of its counter by that many millionths.
 fn clock(error: i64) -> Counter<Moved> {
     let sources = Moved::default();
     sources.ticks.store(1 << 44, Ordering::SeqCst);
@@ -42,14 +42,14 @@ impl Counter<Moved> {
         self.sources.os_micros.fetch_add(micros, Ordering::SeqCst);
     }
 
-    /// How far the time told is ahead of the operating system's.
+    /// How far the clock is ahead of the operating system's.
     fn ahead(&self) -> i64 {
         let told = self.micros();
         told.wrapping_sub(self.sources.os_micros()).cast_signed()
     }
 }
 
-/// A span between two reads: from nothing to years, most of them short.
+/// A span between two reads: from zero to years, most of them short.
 fn micros() -> impl Strategy<Value = u64> {
     prop_oneof![0..5_u64, 0..2 * SPAN, 0..1_000 * SPAN, 0..1_000 * DAY]
 }
@@ -77,7 +77,7 @@ proptest! {
         }
     }
 
-    /// Whatever the counter does: a suspend in which it stood still, went on or began anew.
+    /// The counter stands still, goes on or restarts during a suspend.
     #[test]
     fn no_counter_leads_the_time_astray(
         steps in prop::collection::vec((any::<i64>(), 0..i64::BITS, micros()), 1..100),
@@ -90,7 +90,7 @@ proptest! {
             let told = clock.micros();
             prop_assert!(told + SPAN >= latest, "back by {}", latest - told);
             latest = latest.max(told);
-            // A millisecond later it is about right again.
+            // After a millisecond the time is nearly right again.
             clock.pass((SPAN * TICKS) as i64, SPAN);
             prop_assert!(clock.ahead().abs() <= 2 * SPAN as i64, "{}", clock.ahead());
         }
@@ -110,7 +110,7 @@ proptest! {
         }
     }
 
-    /// A core whose counter lags tells an earlier time, by no more than it lags.
+    /// A core whose counter lags gives an earlier time, by no more than it lags.
     #[test]
     fn cores_may_differ_a_little(
         steps in prop::collection::vec((0..SPAN / EARLY - 1, micros()), 1..100),
@@ -126,8 +126,8 @@ proptest! {
     }
 }
 
-/// A processor may read its counter before it has read what another thread wrote, hence the two
-/// microseconds.
+/// A processor may read its counter before it has read what another thread wrote. That explains the
+/// tolerance of two microseconds.
 #[test]
 fn threads_see_each_others_time() {
     let clock = super::super::SystemClock::apart();
