@@ -74,7 +74,7 @@ pub struct KeyRef<'a> {
 /// How the bytes of a key are to be read. Two keys of different forms are different keys.
 ///
 /// ```
-/// use tollgate::{Form, Key};
+/// use tollgate::{Key, key::Form};
 /// assert_eq!("a".with_key(|key| key.form()), Form::Plain);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -95,7 +95,7 @@ impl Form {
     /// The form of that number, for stores that write keys down as `form as u8` and bytes.
     ///
     /// ```
-    /// use tollgate::Form;
+    /// use tollgate::key::Form;
     /// assert_eq!(Form::from_byte(Form::Tuple as u8), Some(Form::Tuple));
     /// assert_eq!(Form::from_byte(200), None);
     /// ```
@@ -135,7 +135,7 @@ impl<'a> KeyRef<'a> {
     /// How the bytes are to be read.
     ///
     /// ```
-    /// assert_eq!(tollgate::KeyRef::plain(b"").form(), tollgate::Form::Plain);
+    /// assert_eq!(tollgate::KeyRef::plain(b"").form(), tollgate::key::Form::Plain);
     /// ```
     #[must_use]
     pub const fn form(self) -> Form {
@@ -186,7 +186,7 @@ impl<'a> KeyRef<'a> {
     /// The parts of a key of several, as keys themselves: nothing for a plain key or a digest.
     ///
     /// ```
-    /// use tollgate::{Form, Key};
+    /// use tollgate::{Key, key::Form};
     /// let forms = ("a", ("b", "c")).with_key(|key| key.inner().map(|key| key.form()).collect::<Vec<_>>());
     /// assert_eq!(forms, [Form::Plain, Form::Tuple]);
     /// ```

@@ -20,7 +20,7 @@ impl<'a> KeyRef<'a> {
     /// for a billion of them. No two such keys are known to anybody.
     ///
     /// ```
-    /// use tollgate::{Form, Key, KeyRef, OwnedKey};
+    /// use tollgate::{Key, KeyRef, OwnedKey, key::Form};
     ///
     /// let longest = "x".repeat(KeyRef::LONGEST);
     /// assert_eq!(OwnedKey::new(&longest).as_ref().form(), Form::Plain);
