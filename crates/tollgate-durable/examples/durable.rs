@@ -1,6 +1,7 @@
 //! Limits that outlive the program.
 //!
-//! Run it twice within a minute: the second run finds what the first has used. Kill it, too.
+//! Run it twice within a minute: the second run continues with the counts of the first, also if the
+//! first was killed.
 //!
 //! ```sh
 //! DURABLE_PATH=/tmp/limits cargo run -p tollgate-durable --example durable
@@ -14,7 +15,7 @@ fn main() -> Result<(), tollgate::Error> {
     let store = Durable::open(path)?;
     let limiter = store.limiter("10/minute fixed-window-per-key")?;
 
-    // Any executor will do; the store needs no runtime.
+    // Any executor works, because the store needs no runtime.
     tollgate_testkit::block_on(async {
         for request in 1..=6 {
             let decision = limiter.hit("user:42").await?;

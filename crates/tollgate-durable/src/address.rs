@@ -1,4 +1,4 @@
-//! Where the file is, as text: a path, or `durable:path?level=reserve&interval=1s`.
+//! The address of a file: a path, or `durable:path?level=reserve&interval=1s`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use tollgate::Error;
 
 use crate::level::Level;
 
-/// What an address says.
+/// The parts of an address.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Address {
     pub(crate) path: PathBuf,
@@ -20,7 +20,7 @@ pub(crate) struct Address {
 const SCHEME: &str = "durable:";
 
 impl Address {
-    /// Without the scheme everything is a path.
+    /// A text without the scheme is a path.
     pub(crate) fn parse(text: &str) -> Result<Address, Error> {
         let Some(rest) = text.strip_prefix(SCHEME) else {
             return Address::at(text, text);
@@ -73,14 +73,14 @@ fn number(name: &str, value: &str) -> Result<usize, Error> {
     value.parse().map_err(|_| Error::request(format!("{name}={value}: expected a number")))
 }
 
-/// `500ms`, and with blanks as a URL has them: `2+seconds`.
+/// Parses `500ms`, or `2+seconds` with a blank as a URL encodes it.
 fn span(text: &str) -> Result<Duration, Error> {
     let text = text.replace("%20", " ").replace('+', " ");
     tollgate::text::span(&text)
         .map_err(|error| Error::request(format!("interval {text:?} is no span: {error}")))
 }
 
-/// `%20` and the like as what they stand for.
+/// Decodes `%20` and similar escapes.
 fn unescape(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

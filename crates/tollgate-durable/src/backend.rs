@@ -1,5 +1,5 @@
-//! A storage backend chosen at run time, which holds its writes back until the database is checked,
-//! and which can say before a commit that the file cannot grow.
+//! A storage backend chosen at run time. It holds its writes back until the database is checked,
+//! and reports before a commit that the file cannot grow.
 
 use std::fs;
 use std::io;
@@ -11,15 +11,15 @@ use redb::{BackendError, StorageBackend};
 
 use crate::limits::lock;
 
-/// A [`StorageBackend`] that writes nothing until [`Backend::write_through`]: opening a database
-/// writes to it, and a file that turns out to be damaged or foreign must stay as it is.
+/// A [`StorageBackend`] that writes nothing until [`Backend::write_through`]. Opening a database
+/// writes to it, and a damaged or foreign file must stay as it is.
 #[derive(Clone, Debug)]
 pub(crate) struct Backend(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
     inner: Box<dyn StorageBackend>,
-    /// The same file, to allocate room on the disk.
+    /// The same file, to allocate space on the disk.
     file: Option<fs::File>,
     /// `None` once writes go through.
     held: RwLock<Option<Held>>,
@@ -28,22 +28,22 @@ struct Shared {
 
 /// redb can abort a transaction for which the file grew, but no longer uses a file after an error
 /// of the disk. So while a transaction is put together, growth that fails is only pretended. Then
-/// [`Backend::put_together`] has the error, and the transaction must be aborted.
+/// [`Backend::put_together`] returns the error, and the transaction must be aborted.
 #[derive(Debug, Default)]
 struct Growth {
     may_pretend: bool,
-    /// The length that redb was told.
+    /// The length that redb believes.
     pretended: Option<u64>,
     /// Why the file did not grow, or a page could not be written.
     no_room: Option<io::Error>,
 }
 
-/// Changes in their order. There are few: a check reads everything and writes the header.
+/// The changes in their order. There are few: a check reads everything and writes only the header.
 #[derive(Debug, Default)]
 struct Held {
     changes: Vec<Change>,
     len: u64,
-    /// So many bytes of the inner backend are still valid.
+    /// This many bytes of the inner backend are still valid.
     valid: u64,
 }
 
@@ -80,12 +80,12 @@ impl Backend {
         (result, growth.no_room.take())
     }
 
-    /// Why the disk took no more, if that was the last error.
+    /// Why the disk rejected a write for lack of space, if that was the last error.
     pub(crate) fn no_room(&self) -> Option<io::Error> {
         lock(&self.0.growth).no_room.take()
     }
 
-    /// Writes what was held back, in order; from now on all writes go through.
+    /// Writes what was held back, in order. From now on all writes go through.
     pub(crate) fn write_through(&self) -> io::Result<()> {
         let mut held = self.held_mut();
         for change in held.as_ref().map_or(&[][..], |held| &held.changes) {
@@ -125,7 +125,7 @@ impl Backend {
 }
 
 impl Shared {
-    /// Remembers that the disk took no more.
+    /// Notes that the disk is full.
     fn noted(&self, result: io::Result<()>) -> io::Result<()> {
         if let Err(error) = &result
             && is_no_room(error)
@@ -157,14 +157,14 @@ impl Shared {
         }
     }
 
-    /// Grows the file by room that the disk has: otherwise a page that redb takes for free could be
-    /// refused when it is written.
+    /// Grows the file and allocates the space on the disk. Otherwise the system could reject a page
+    /// that redb believes free when it is written.
     fn grow(&self, before: u64, len: u64) -> io::Result<()> {
         if let Some(file) = &self.file
             && let Err(error) = allocate(file, before, len - before)
             && is_no_room(&error)
         {
-            // A part of it may have been allocated.
+            // Part of it may have been allocated.
             self.inner.set_len(before)?;
             return Err(error);
         }
@@ -172,13 +172,13 @@ impl Shared {
     }
 }
 
-/// Whether the disk takes no more, while what is there can be used.
+/// Whether the error means that the disk is full; existing pages can still be used.
 fn is_no_room(error: &io::Error) -> bool {
     use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
     matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
 }
 
-/// Not every system and file system can.
+/// Not every system and file system supports this.
 #[cfg(target_os = "linux")]
 fn allocate(file: &fs::File, offset: u64, len: u64) -> io::Result<()> {
     use rustix::fs::{FallocateFlags, fallocate};

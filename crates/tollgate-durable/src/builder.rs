@@ -1,4 +1,4 @@
-//! Where the states are kept, and how well.
+//! Settings of a durable store.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -70,36 +70,36 @@ impl DurableBuilder {
         self
     }
 
-    /// How often states are written that nobody waits for. Default 1 second, at least a
+    /// How often states are written for which no call waits. Default 1 second, at least a
     /// millisecond.
     pub fn interval(mut self, interval: Duration) -> Self {
         self.interval = Some(interval);
         self
     }
 
-    /// The most keys in memory, over all limits; ten million unless said. At the bound known keys
-    /// keep their exact states and unknown ones share one state per limit, which is not kept.
+    /// The most keys in memory, over all limits. Default ten million. At the bound known keys keep
+    /// their exact states, and unknown ones share one state per limit, which is not written to the
+    /// file.
     pub fn max_keys(mut self, max_keys: usize) -> Self {
         self.max_keys = Some(max_keys);
         self
     }
 
-    /// The most limits in memory, over all namespaces: 100,000 by default. A limit that has no
-    /// limiter and no key in memory is forgotten after a clean period. At the bound a new limit
-    /// takes the place of an unused one; if there is none, preparing it is an error.
+    /// The most limits in memory, over all namespaces. Default 100,000. A limit that has no limiter
+    /// and no key in memory is forgotten after a clean period. At the bound a new limit replaces an
+    /// unused one; if there is none, preparing it is an error.
     pub fn max_limits(mut self, max_limits: usize) -> Self {
         self.max_limits = Some(max_limits);
         self
     }
 
-    /// How often states that have run out are forgotten, in memory and in the file; a minute unless
-    /// said.
+    /// How often expired states are removed from memory and the file. Default one minute.
     pub fn clean_period(mut self, period: Duration) -> Self {
         self.clean_period = period;
         self
     }
 
-    /// Tells the time by another clock: for tests.
+    /// Uses another clock, for tests.
     pub fn clock(mut self, clock: impl Clock + 'static) -> Self {
         self.clock = Time::Given(Arc::new(clock));
         self
@@ -111,8 +111,8 @@ impl DurableBuilder {
         self
     }
 
-    /// Another place for the bytes than a file, made anew whenever the file would be opened: for
-    /// tests of disks that fail.
+    /// Stores the bytes elsewhere than in a file. The backend is created anew whenever the file
+    /// would be opened. For tests of disks that fail.
     #[doc(hidden)]
     pub fn backend<B: redb::StorageBackend>(
         mut self,
@@ -122,11 +122,11 @@ impl DurableBuilder {
         self
     }
 
-    /// The store. The file is made if it is not there; its directory must be.
+    /// Opens the store. A missing file is created, a missing directory is not.
     ///
     /// # Errors
-    /// When the address is wrong, or the file cannot be used: it is not one of tollgate, torn, of a
-    /// newer version, in use or not writable. It is left as it is then.
+    /// When the address is not valid, or the file cannot be used: it belongs to another program, is
+    /// damaged, of a newer version, in use or not writable. Then the file is not changed.
     pub fn open(self) -> Result<Durable, Error> {
         let address = Address::parse(&self.address)?;
         let level = self.level.or(address.level).unwrap_or_default();
@@ -142,8 +142,8 @@ impl DurableBuilder {
 }
 
 impl Durable {
-    /// The guard of a store unless it gets another: calls may take a second, because a disk may;
-    /// denials are not remembered, because memory knows them.
+    /// The default guard. Calls may take a second, because a disk may. Denials are not remembered,
+    /// because memory has them.
     ///
     /// ```
     /// let guard = tollgate_durable::Durable::usual_guard().open_after(10);

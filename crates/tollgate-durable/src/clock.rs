@@ -1,11 +1,10 @@
-//! Whose time it is.
+//! The clock of a store.
 
 use std::sync::Arc;
 
 use tollgate::{Clock, SystemClock, Timestamp};
 
-/// This machine's clock, known as such when the code is compiled because every hit reads it; or
-/// another one.
+/// This machine's clock, known to the compiler because every hit reads it; or another clock.
 #[derive(Clone, Debug)]
 pub(crate) enum Time {
     System(SystemClock),

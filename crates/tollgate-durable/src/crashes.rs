@@ -1,5 +1,5 @@
-//! What a crash leaves, for every algorithm: never more room than without it, and less only by the
-//! reserve.
+//! The states that a crash leaves, for every algorithm: never more room than without the crash, and
+//! less room only by the reserve.
 
 use std::time::Duration;
 
@@ -18,9 +18,9 @@ enum Event {
     Hit(u64),
     Charge(u64),
     GiveBack(u64),
-    /// A record is made and on its way.
+    /// Makes a record, which is then on its way.
     Make,
-    /// It is on disk.
+    /// The record arrives on disk.
     Arrive,
 }
 
@@ -54,7 +54,7 @@ fn limit() -> impl Strategy<Value = Limit> {
     )
 }
 
-/// A key, what is on disk of it, and what is on its way there.
+/// A key, its record on disk, and the record on its way.
 struct Key {
     machine: AnyMachine,
     pushes: bool,
@@ -66,14 +66,14 @@ struct Key {
     on_its_way: Option<Record>,
     /// Charged since the last record was made.
     since: u64,
-    /// When something was last charged.
+    /// When units were last charged.
     last: Timestamp,
-    /// The file does not speak for what was charged: the key was new, or a refused attempt was
-    /// counted.
+    /// The file does not cover the charged units: the key was new, or a denied attempt was counted.
     exempt: bool,
     /// The same for the record on its way.
     unspoken: bool,
-    /// Since the record on disk was made, and since the one on its way was.
+    /// Whether units were given back since the record on disk was made, and since the record on its
+    /// way was made.
     gave_back: [bool; 2],
 }
 
@@ -116,8 +116,8 @@ impl Key {
         }
     }
 
-    /// A charge as the store does it: at once where the record covers it or the key is fresh, else
-    /// on disk before it is answered.
+    /// Charges as the store does: immediately where the record covers it or the key is fresh, else
+    /// after it is on disk.
     fn charge(&mut self, op: Op, units: u64) {
         let is_fresh = self.machine.fresh_at(self.state.as_ref()).is_none_or(|at| at <= self.now);
         let mut waits = false;
@@ -140,7 +140,7 @@ impl Key {
             self.make();
             self.arrive();
         } else if waits && decision.charged() > 0 || self.pushes {
-            // Counted or pushed without being waited for.
+            // Counted or pushed without waiting for the disk.
             (self.exempt, self.unspoken) = (true, true);
         }
     }
@@ -163,7 +163,7 @@ impl Key {
         self.machine.apply(&mut state.cloned(), at, Op::Peek(1)).remaining()
     }
 
-    /// A crash now, and a start after `down`; whichever record survived.
+    /// A crash now, and a restart after `down`, with either record.
     fn crash(&self, down: Duration, later: &[u64]) -> Result<bool, TestCaseError> {
         let start = self.now + down;
         let mut spoken_for = false;
@@ -203,13 +203,13 @@ proptest! {
         let down = Duration::from_micros(down);
         for event in &events {
             key.after(event);
-            // Exactly at the start, and at odd times after it.
+            // Exactly at the start, and at irregular times after it.
             key.crash(down, &[0, 1, spans[0], spans[1], spans[2] * 1_000])?;
         }
     }
 }
 
-/// The property above would hold of a store that never speaks for a key.
+/// The property above would also hold for a store whose records never cover a key.
 #[test]
 fn most_keys_are_spoken_for() {
     let limit: Limit = "100/hour".parse().unwrap();
@@ -227,8 +227,7 @@ fn most_keys_are_spoken_for() {
     assert_eq!(spoken_for, 46, "all from the first record on");
 }
 
-/// A hot key asks for a few records, a cold one loses next to nothing, and a limit of one loses
-/// nothing.
+/// A hot key needs few records, a cold key loses next to nothing, and a limit of one loses nothing.
 #[test]
 fn the_reserve_follows_the_use() {
     let writes = |text: &str, hits: u32, every: u64| {
@@ -248,10 +247,10 @@ fn the_reserve_follows_the_use() {
         }
         (records, last.map_or(0, |record| record.reserve))
     };
-    // A thousand a second for ten seconds: some twenty records instead of ten thousand.
+    // A thousand per second for ten seconds: about twenty records instead of ten thousand.
     let (records, reserve) = writes("1000/second burst=2000", 10_000, 1_000);
     assert!((10..60).contains(&records) && reserve > 500, "{records} records, {reserve} reserved");
-    // Once in ten seconds: one at a time.
+    // One hit in ten seconds: one unit at a time.
     let (_, reserve) = writes("1000/hour", 50, 10_000_000);
     assert!(reserve <= 2, "{reserve} reserved");
     assert_eq!(writes("1/hour", 5, 10).1, 0);

@@ -1,4 +1,5 @@
-//! The file: a redb database with one table of records and one that says what it is.
+//! The file: a redb database with a table of records, a table of places, and a table that
+//! identifies it.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -19,19 +20,19 @@ use crate::spare;
 
 /// Records, by the number of their place and their key.
 pub(crate) const KEYS: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("tollgate keys");
-/// The numbers of places, by how the names of a [`Place`](tollgate::shared::Place) begin.
+/// The numbers of places, by the prefix of the names of a [`Place`](tollgate::shared::Place).
 pub(crate) const PLACES: TableDefinition<'_, &[u8], u32> = TableDefinition::new("tollgate places");
-/// `format`: the version of what is written here.
+/// `format`: the version of the file format.
 pub(crate) const ABOUT: TableDefinition<'_, &str, u64> = TableDefinition::new("tollgate");
-/// A change of one record: what it is to be, or `None` to take it out.
+/// A change of one record: its new value, or `None` to delete it.
 pub(crate) type Change = (Vec<u8>, Option<Vec<u8>>);
 
-/// An open file. After a failure it is opened anew.
+/// An open file. After a failure it is reopened.
 pub(crate) struct File {
     medium: Medium,
     identity: Option<Identity>,
     opened: RwLock<Option<Opened>>,
-    /// Set once damage is found. Nothing is read or written from then on.
+    /// Set when damage is found. Nothing is read or written from then on.
     damage: OnceLock<Error>,
     places: Mutex<Places>,
 }
@@ -39,9 +40,9 @@ pub(crate) struct File {
 /// Why a transaction is not on disk.
 #[derive(Debug)]
 pub(crate) enum CommitError {
-    /// The disk is full. What needs no more room can still be written.
+    /// The disk is full. Changes that need no more space can still be written.
     NoRoom(Error),
-    /// The file has to be opened anew.
+    /// The file has to be reopened.
     Disk(Error),
 }
 
@@ -49,7 +50,7 @@ pub(crate) enum CommitError {
 #[derive(Default)]
 struct Places {
     numbers: HashMap<Box<[u8]>, u32>,
-    /// Not in the file yet.
+    /// Places that are not in the file yet.
     new: Vec<(Box<[u8]>, u32)>,
 }
 
@@ -62,7 +63,7 @@ pub(crate) fn name(number: u32, key: KeyRef<'_>) -> Vec<u8> {
     name
 }
 
-/// What a name is made of.
+/// The parts of a name.
 pub(crate) fn parts(name: &[u8]) -> Option<(u32, KeyRef<'_>)> {
     let (number, key) = name.split_first_chunk()?;
     let (form, bytes) = key.split_first()?;
@@ -94,19 +95,19 @@ impl File {
             Ok(numbers)
         })?;
         lock(&file.places).numbers = numbers;
-        // On a full disk the store works without.
+        // On a full disk the store works without the spare pages.
         if !is_spare_there && let Err(CommitError::Disk(error)) = file.lay_in_spare() {
             return Err(error);
         }
         Ok(file)
     }
 
-    /// The number of the place whose names begin so.
+    /// The number of the place with this prefix.
     pub(crate) fn number(&self, prefix: &[u8]) -> Option<u32> {
         lock(&self.places).numbers.get(prefix).copied()
     }
 
-    /// The same; a new one if there is none, written with the next commit.
+    /// The number of the place with this prefix. A new number is written with the next commit.
     pub(crate) fn new_number(&self, prefix: &[u8]) -> u32 {
         let mut places = lock(&self.places);
         if let Some(number) = places.numbers.get(prefix) {
@@ -118,14 +119,14 @@ impl File {
         number
     }
 
-    /// The numbers of all places that begin so.
+    /// The numbers of all places with this prefix.
     pub(crate) fn numbers(&self, prefix: &[u8]) -> HashSet<u32> {
         let places = lock(&self.places);
         let begin = places.numbers.iter().filter(|(place, _)| place.starts_with(prefix));
         begin.map(|(_, number)| *number).collect()
     }
 
-    /// Does something with the database; its errors name the file.
+    /// Runs code on the database; its errors name the file.
     fn with<T>(&self, f: impl FnOnce(&Database) -> Result<T, redb::Error>) -> Result<T, Error> {
         self.with_opened(|opened| f(&opened.database))
     }
@@ -138,7 +139,7 @@ impl File {
         let opened = match self.opened.try_read() {
             Ok(opened) => opened,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            // That may take long, and a caller may be on a thread that serves others.
+            // Reopening may take long, and the caller may be on a thread that serves others.
             Err(TryLockError::WouldBlock) => {
                 return Err(Error::unavailable(format!("{} is being opened anew", self.medium)));
             }
@@ -146,7 +147,7 @@ impl File {
         let Some(opened) = &*opened else {
             return Err(Error::unavailable(format!("{} is not open", self.medium)));
         };
-        // A page that was damaged after it was checked makes redb panic, in the caller's task.
+        // A page that is damaged after the check makes redb panic, in the caller's task.
         match caught(|| f(opened)) {
             Ok(Ok(result)) => Ok(result),
             Ok(Err(redb::Error::Corrupted(what))) | Err(what) => {
@@ -160,7 +161,7 @@ impl File {
         self.damage.get().map_or(Ok(()), |damage| Err(damage.clone()))
     }
 
-    /// An error if the file was deleted or replaced: whatever is written then is lost.
+    /// An error if the file was deleted or replaced, because later writes would be lost.
     pub(crate) fn is_in_place(&self) -> Result<(), Error> {
         let now = Identity::of(&self.medium);
         let what = match now {
@@ -175,7 +176,7 @@ impl File {
         )))
     }
 
-    /// How many records there are.
+    /// The number of records.
     pub(crate) fn len(&self) -> Result<u64, Error> {
         self.with(|database| Ok(database.begin_read()?.open_table(KEYS)?.len()?))
     }
@@ -193,7 +194,7 @@ impl File {
         })
     }
 
-    /// Until when the file keeps the record of this name.
+    /// When the record of this name expires.
     pub(crate) fn expiry(&self, name: &[u8]) -> Result<Option<Timestamp>, Error> {
         self.with(|database| {
             let table = database.begin_read()?.open_table(KEYS)?;
@@ -201,7 +202,7 @@ impl File {
         })
     }
 
-    /// Names behind `after`, with the time at which each expires.
+    /// Names after `after`, with the time at which each expires.
     pub(crate) fn names(
         &self,
         after: &[u8],
@@ -214,7 +215,7 @@ impl File {
                 table.range::<&[u8]>((Bound::Excluded(after), Bound::Unbounded))?.take(most)
             {
                 let (name, record) = record?;
-                // A damaged record stays, so that its key gets errors and is not forgotten.
+                // A damaged record stays, so that its key gets errors instead of being forgotten.
                 let expires = Record::expiry_in(name.value(), record.value());
                 let expires = expires.unwrap_or(Timestamp::MAX);
                 names.push((name.value().to_vec(), expires));
@@ -223,7 +224,7 @@ impl File {
         })
     }
 
-    /// All changes in one transaction; on disk when this returns.
+    /// Commits all changes in one transaction. They are on disk when this returns.
     pub(crate) fn commit<'c>(
         &self,
         changes: impl ExactSizeIterator<Item = &'c Change>,
@@ -234,7 +235,7 @@ impl File {
                 transaction.open_table(PLACES)?.insert(&prefix[..], number)?;
             }
             if changes.len() == 0 {
-                // Something has to be written, else nothing would be asked of the disk.
+                // Without a write, redb would not use the disk.
                 let mut about = transaction.open_table(ABOUT)?;
                 let checks = about.get("checks")?.map_or(0, |checks| checks.value());
                 about.insert("checks", checks.wrapping_add(1))?;
@@ -252,7 +253,7 @@ impl File {
         Ok(())
     }
 
-    /// Room for a full disk: see [`spare`].
+    /// Reserves pages for a full disk: see [`spare`].
     pub(crate) fn lay_in_spare(&self) -> Result<(), CommitError> {
         self.transact(spare::lay_in)
     }
@@ -261,7 +262,7 @@ impl File {
         self.transact(spare::release)
     }
 
-    /// All that `work` does in one transaction; on disk when this returns.
+    /// Does `work` in one transaction. It is on disk when this returns.
     fn transact(
         &self,
         work: impl FnOnce(&WriteTransaction) -> Result<(), redb::Error>,
@@ -281,7 +282,7 @@ impl File {
                 }
             };
             let result = transact();
-            // The commit itself takes pages, too.
+            // The commit itself needs pages too.
             no_room = backend.no_room().or(no_room.take());
             result
         });
@@ -299,12 +300,12 @@ impl File {
         }
     }
 
-    /// After a failure nothing works until the file is opened anew.
+    /// After a failure nothing works until the file is reopened.
     pub(crate) fn reopen(&self) -> Result<(), Error> {
         self.is_in_place()?;
         self.is_whole()?;
         let mut opened = self.opened.write().unwrap_or_else(PoisonError::into_inner);
-        // It holds the lock on the file.
+        // The old handle holds the lock on the file.
         opened.take().into_iter().for_each(|opened| opening::close(opened.database));
         *opened = Some(open(&self.medium)?);
         Ok(())

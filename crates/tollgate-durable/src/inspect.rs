@@ -12,7 +12,7 @@ use crate::opening::{self, Loaded, Medium, OpenError, caught};
 use crate::pages::{self, Pages};
 use crate::record::Record;
 
-/// Records that are written in one transaction.
+/// The number of records in one transaction.
 const RECORDS_IN_TRANSACTION: usize = 100_000;
 
 /// The result of [`check_file`].
@@ -30,14 +30,14 @@ pub struct FileReport {
     pub limits: Vec<LimitReport>,
     /// The number of readable records, one for each key of each limit.
     pub keys: u64,
-    /// How many of them have run out. The store that uses the file takes them out once a minute.
+    /// The number of expired records. The store that uses the file removes them once a minute.
     pub expired: u64,
-    /// What is wrong, one sentence each. A store opens the file only if this is empty.
+    /// The damage, one sentence each. A store opens the file only if this is empty.
     pub damage: Vec<String>,
 }
 
 impl FileReport {
-    /// True if no damage was found: [`Durable::open`](crate::Durable::open) takes the file.
+    /// True if no damage was found: [`Durable::open`](crate::Durable::open) accepts the file.
     #[must_use]
     pub fn is_intact(&self) -> bool {
         self.damage.is_empty()
@@ -60,22 +60,22 @@ pub struct LimitReport {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RepairReport {
-    /// What is wrong with the old file. Empty if it is intact: then the new one is a full copy.
+    /// The damage of the old file. Empty if it is intact: then the new file is a full copy.
     pub damage: Vec<String>,
     /// The number of limits that have keys in the new file.
     pub limits: u64,
     /// The number of records in the new file.
     pub keys: u64,
-    /// Records that were left out because they have run out.
+    /// Expired records, which were left out.
     pub expired: u64,
-    /// Records that are readable, but their limit is not known any more.
+    /// Readable records whose limit is no longer known.
     pub without_limit: u64,
     /// How many records the old file had, if that is still readable.
     pub expected: Option<u64>,
 }
 
 impl RepairReport {
-    /// At least so many records are lost; `None` if nobody knows how many there were. A record may
+    /// The least number of lost records; `None` if it is unknown how many there were. A record may
     /// also have been saved from an older copy on a freed page: see [`repair_file`].
     #[must_use]
     pub fn lost(&self) -> Option<u64> {
@@ -83,14 +83,14 @@ impl RepairReport {
     }
 }
 
-/// Checks a file of a [`Durable`](crate::Durable) store without changing it: all its pages, and
-/// all records. Blocks until all of it is read.
+/// Checks all pages and records of a file of a [`Durable`](crate::Durable) store without changing
+/// it. Blocks until everything is read.
 ///
 /// Damage is not an error but a line of the report.
 ///
 /// # Errors
-/// When the file cannot be checked: it is not there, in use by a store, not accessible, of a newer
-/// version of tollgate, or of another program.
+/// When the file cannot be checked: it does not exist, is in use by a store, not accessible, of a
+/// newer version of tollgate, or of another program.
 ///
 /// ```
 /// # use tollgate_durable::{Durable, check_file};
@@ -154,19 +154,20 @@ fn check_at(path: &Path, now: Timestamp) -> Result<FileReport, Error> {
 }
 
 /// Copies every readable record of a file into a new one, which must not exist yet. The old file
-/// stays as it is. Blocks until all of it is read and written.
+/// stays as it is. Blocks until everything is read and written.
 ///
-/// An intact file is copied as it is. Of a damaged one all pages are searched, used and freed
+/// An intact file is copied as it is. In a damaged file all pages are searched, used and freed
 /// ones, because the tree that leads to them may be broken. Each record has a checksum, so no copy
-/// holds a wrong count. But it can be older than it should: if the last record of a key is
-/// damaged, an earlier one may be found, and a key that was reset may be back. So a key may get
-/// back what it used since its earlier record, and a lost key is fresh.
+/// holds a wrong count. But a copy can be too old: if the last record of a key is damaged, an
+/// earlier one may be found, and a key that was reset may be back. So a key may get back what it
+/// used since its earlier record, and a lost key is fresh.
 ///
-/// Records of format 1 that were never written again have no checksum. They are copied from an
-/// intact file only.
+/// Records of format 1 that were never written again have no checksum. They are copied only from an
+/// intact file.
 ///
 /// # Errors
-/// As [`check_file`], and when `new` exists or cannot be written. It is removed then.
+/// As [`check_file`], and when `new` exists or cannot be written. An incomplete new file is
+/// removed.
 ///
 /// ```
 /// # use tollgate_durable::{Durable, repair_file};
@@ -232,7 +233,7 @@ fn copy(opened: Opened, new: &Path, now: Timestamp) -> Result<RepairReport, Erro
     Ok(report)
 }
 
-/// When a record runs out; `None` if it is damaged.
+/// When a record expires; `None` if it is damaged.
 fn expiry(name: &[u8], bytes: &[u8]) -> Option<Timestamp> {
     let _ = Record::from_bytes(name, bytes)?;
     Record::expiry_in(name, bytes)
@@ -248,7 +249,7 @@ struct Opened {
     content: Content,
 }
 
-/// Where the records are read from.
+/// The source of the records.
 enum Content {
     Intact(Medium, Database),
     /// All pages of a damaged file.

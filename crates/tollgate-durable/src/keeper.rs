@@ -1,4 +1,4 @@
-//! What the callers and the writer share: keys in memory, the file, and what is to be written.
+//! The state that callers and the writer share: keys in memory, the file, and the queue of writes.
 
 mod deciding;
 
@@ -24,7 +24,7 @@ use crate::table::{Entry, Lookup, Table};
 pub struct Prepared {
     known: Arc<Known>,
     rule: Rule,
-    /// An attempt that is refused changes the state.
+    /// A denied attempt changes the state.
     pushes: bool,
 }
 
@@ -43,23 +43,23 @@ pub(crate) struct Keeper {
     pub(crate) file: File,
     pub(crate) queue: Queue,
     pub(crate) clean_period: Duration,
-    /// Whether the file had records when it was opened: then a key that is not in memory may be
-    /// there.
+    /// Whether the file had records when it was opened: then a key that is not in memory may be in
+    /// the file.
     inherits: bool,
     /// A [`DiskState`].
     disk: AtomicU8,
     trouble: Mutex<Trouble>,
-    /// What is being cleared: the file is not asked for it.
+    /// Prefixes that are being cleared: the file is not read for them.
     clears: Mutex<Vec<Box<[u8]>>>,
     clearing: AtomicUsize,
 }
 
-/// What calls need to know of the disk.
+/// The state of the disk, as far as calls need it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DiskState {
-    /// It works, or the level needs none.
+    /// The disk works, or the level needs none.
     Works,
-    /// It has no room for keys that the file does not know.
+    /// The disk has no room for keys that are not in the file.
     Full,
     /// No call is answered any more: the disk has failed, or the store is closed.
     Fails,
@@ -69,7 +69,7 @@ pub(crate) enum DiskState {
 struct Trouble {
     /// Why the last batch could not be written.
     disk: Option<Error>,
-    /// Why new keys could not.
+    /// Why new keys could not be written.
     no_room: Option<Error>,
     closed: Option<Result<(), Error>>,
     is_closed: bool,
@@ -109,7 +109,7 @@ impl Keeper {
         Ok(Prepared { known, rule, pushes: limit.algorithm() == Algorithm::ElasticWindow })
     }
 
-    /// Forgets all keys whose names begin so.
+    /// Forgets all keys with this prefix.
     pub(crate) fn clear(&self, prefix: &[u8]) -> Result<Arc<Batch>, Error> {
         self.answers()?;
         lock(&self.clears).push(prefix.into());
@@ -124,7 +124,7 @@ impl Keeper {
         Ok(self.queue.walk(Goal::Cleared(prefix.into())))
     }
 
-    /// A walk has ended.
+    /// Called at the end of a walk.
     pub(crate) fn walked(&self, walk: &Walk) {
         let Goal::Cleared(cleared) = &walk.goal else { return };
         let mut clears = lock(&self.clears);
@@ -145,7 +145,7 @@ impl Keeper {
         }
     }
 
-    /// Whether the calls are answered.
+    /// Whether calls are answered.
     fn answers(&self) -> Result<(), Error> {
         if self.disk() != DiskState::Fails {
             return Ok(());
@@ -157,20 +157,20 @@ impl Keeper {
         }
     }
 
-    /// The error of a key that the file has no room for. It is about this key: all others are
-    /// answered, so it opens no breaker.
+    /// The error of a key for which the file has no room. It concerns only this key, and all others
+    /// are answered, so it opens no breaker.
     fn no_room(&self) -> Error {
         let error = lock(&self.trouble).no_room.clone();
         error.unwrap_or_else(|| Error::store("the file had no room for new keys", true))
     }
 
-    /// What [`check`](tollgate::shared::SharedStore::check) says before it asks the disk.
+    /// The part of [`check`](tollgate::shared::SharedStore::check) that needs no disk access.
     pub(crate) fn is_open(&self) -> Result<(), Error> {
         let is_closed = lock(&self.trouble).is_closed;
         if is_closed { Err(Error::unavailable("it is closed")) } else { Ok(()) }
     }
 
-    /// How the last batch went.
+    /// Notes the result of the last batch.
     pub(crate) fn disk_is(&self, result: Result<(), Error>) {
         let mut trouble = lock(&self.trouble);
         match (&result, &trouble.disk) {
@@ -185,7 +185,7 @@ impl Keeper {
         self.tell(&trouble);
     }
 
-    /// Whether there is room for new keys, and why not.
+    /// Notes whether there is room for new keys.
     pub(crate) fn no_room_is(&self, error: Option<Error>) {
         let mut trouble = lock(&self.trouble);
         match (&error, &trouble.no_room) {
@@ -200,7 +200,7 @@ impl Keeper {
         self.tell(&trouble);
     }
 
-    /// Tells callers.
+    /// Publishes the state of the disk to callers.
     fn tell(&self, trouble: &Trouble) {
         let needs_disk = self.level.waits();
         let state = match trouble {
@@ -212,7 +212,7 @@ impl Keeper {
         self.disk.store(state as u8, Ordering::Relaxed);
     }
 
-    /// From now on no call is answered; false if that was so before.
+    /// From now on no call is answered; false if that was so already.
     pub(crate) fn refuse_all(&self) -> bool {
         let mut trouble = lock(&self.trouble);
         let was_closed = std::mem::replace(&mut trouble.is_closed, true);
@@ -232,7 +232,7 @@ impl Keeper {
         self.inherits
     }
 
-    /// Whether memory has an entry of this name.
+    /// Whether memory has an entry with this name.
     pub(crate) fn knows(&self, name: &[u8]) -> bool {
         let Some((number, key)) = file::parts(name) else { return false };
         let Some(known) = self.limits.numbered(number) else { return false };
@@ -240,14 +240,14 @@ impl Keeper {
         self.table.shard_of(&lookup).find(&lookup).is_some()
     }
 
-    /// A key that could not be written.
+    /// Queues a key again that could not be written.
     pub(crate) fn again(&self, lookup: &Lookup<'_>) {
         if let Some(entry) = self.table.shard_of(lookup).find(lookup) {
             self.queue.soon(lookup, entry, None);
         }
     }
 
-    /// The key counts as queued, or not any more.
+    /// Marks a key as queued or not queued.
     pub(crate) fn set_queued(&self, lookup: &Lookup<'_>, queued: Queued) {
         if let Some(entry) = self.table.shard_of(lookup).find(lookup) {
             entry.mark.queued = queued;
@@ -274,7 +274,7 @@ impl Keeper {
         shard.floor = floor;
     }
 
-    /// All keys whose records hold a reserve are to be written without.
+    /// Queues all keys whose records have a reserve, to be written without it.
     pub(crate) fn queue_reserves(&self) {
         for index in 0..self.table.shards() {
             let mut shard = self.table.shard(index);

@@ -17,15 +17,15 @@ use tollgate::Error;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Level {
-    /// Nothing until the store is closed: a crash forgets all since it was opened.
+    /// Nothing until the store is closed: a crash forgets everything since it was opened.
     None,
-    /// Nothing; what has changed is written once in an interval. A crash forgets at most that.
+    /// Nothing. Changes are written once per interval. A crash forgets at most one interval.
     Interval,
-    /// What the key may have used, ahead of time. A crash forgets only keys that were new within
+    /// Units that the key may use, ahead of time. A crash forgets only keys that were new within
     /// the last interval.
     #[default]
     Reserve,
-    /// All that was charged.
+    /// Everything that was charged.
     Sync,
 }
 
@@ -73,19 +73,18 @@ impl Keeping {
         self.level == Level::Sync
     }
 
-    /// The interval for which keys get a reserve, if they do.
+    /// The interval for which keys get a reserve; `None` if they get none.
     #[inline]
     pub(crate) fn reserves_for(&self) -> Option<Duration> {
         (self.level == Level::Reserve).then_some(self.interval)
     }
 
-    /// Within which time something is written that nobody waits for; `None` when the store is
-    /// closed.
+    /// The longest delay of writes for which no call waits; `None` when the store is closed.
     pub(crate) fn later(&self) -> Option<Duration> {
         (self.level != Level::None).then_some(self.interval)
     }
 
-    /// The same for something that somebody may wait for soon.
+    /// The longest delay of writes for which a call may wait soon.
     pub(crate) fn soon(&self) -> Option<Duration> {
         self.later().map(|interval| interval / 8)
     }

@@ -1,5 +1,5 @@
-//! A store of [`tollgate`] that outlives the process: memory decides, a file keeps. Nothing else
-//! has to be installed.
+//! A store of [`tollgate`] that outlives the process: memory decides, a file keeps. It needs no
+//! other software.
 //!
 //! ```
 //! use tollgate_durable::Durable;
@@ -27,27 +27,27 @@
 //! | `reserve`, the default | seldom: when a key has used what was reserved for it | nothing is forgotten of a key that has a record; a key that was fresh may be forgotten for an interval. A key has up to its reserve less than it should |
 //! | `sync` | always when something is charged; concurrent ones together | nothing is forgotten |
 //!
-//! A clean end ([`Durable::close`], or dropping the last handle) forgets nothing at any level.
+//! An orderly end ([`Durable::close`], or dropping the last handle) forgets nothing at any level.
 //!
-//! The reserve of a key is what it used of late in two intervals; at most an eighth of what the
-//! limit lets pass at once, or what it lets pass in one interval if that is more. So a limit of
-//! less than eight has none: its hits wait for the disk, but for the first one of a fresh key, and
-//! lose nothing. Elastic windows have none either.
+//! The reserve of a key is what it lately used in two intervals, and at most an eighth of what the
+//! limit admits at one instant, or what it admits in one interval if that is more. So a limit below
+//! eight has no reserve: its hits wait for the disk, except the first hit of a fresh key, and lose
+//! nothing. Elastic windows have none either.
 //!
-//! What a refused attempt changes (the end of an elastic window, the count of a limit with
-//! `charge-denied`) is written without being waited for: a crash may forget an interval of it.
+//! Changes by denied attempts (the end of an elastic window, the count of a limit with
+//! `charge-denied`) are written without waiting: a crash may forget an interval of them.
 //!
 //! # Time
 //!
-//! The clock is this process's. While it runs it never goes back; if the wall clock went back from
-//! one run to the next, the states keep it from admitting more, and nothing is locked for longer
-//! than the jump plus the limit's own wait.
+//! The clock is this process's. While the process runs it never goes back. If the wall clock went
+//! back from one run to the next, the states keep it from admitting more, and nothing is locked for
+//! longer than the jump plus the limit's own wait.
 //!
 //! # Cost
 //!
-//! A hit that does not wait is a look-up in memory and no system call. One that does waits for one
-//! commit, about one `fdatasync`, or two if one was just under way. The first call on a key that
-//! the file may know (only after a start with a file that was not empty) reads the file.
+//! A hit that does not wait is a look-up in memory without a system call. A hit that waits takes
+//! one commit, about one `fdatasync`, or two if one was just in progress. The first call on a key
+//! that may be in the file (only after a start with a non-empty file) reads the file.
 
 mod address;
 mod backend;
@@ -122,7 +122,7 @@ impl Durable {
         Durable::builder(address).open()
     }
 
-    /// A store with settings of your own. They go before those of the address.
+    /// A builder with other settings. They override those of the address.
     ///
     /// See the example of [`DurableBuilder`].
     pub fn builder(address: impl Into<String>) -> DurableBuilder {
@@ -140,8 +140,8 @@ impl Durable {
         Ok(Durable { inner: Arc::new(inner) })
     }
 
-    /// Writes everything and lets the file go; calls are refused from now on. Blocks for as long as
-    /// that takes. A second call does nothing and says the same.
+    /// Writes everything and closes the file. Later calls get an error. Blocks until this is done.
+    /// A second call does nothing and returns the same result.
     ///
     /// # Errors
     /// When the last states could not be written.
@@ -152,10 +152,10 @@ impl Durable {
         self.inner.keeper.how_it_closed()
     }
 
-    /// Waits until all that has changed so far is on disk.
+    /// Waits until all changes so far are on disk.
     ///
     /// # Errors
-    /// When it could not be written.
+    /// When they could not be written.
     ///
     /// ```
     /// # use tollgate_durable::{Durable, Level};
@@ -180,13 +180,13 @@ impl Durable {
     pub async fn clear_namespace(&self, namespace: &str) -> Result<(), Error> {
         let cleared = Written(self.inner.keeper.clear(&Place::of_namespace(namespace))?);
         let cleared = all_of(cleared.await);
-        // However it ended, some keys may be fresh now.
+        // Whatever the result, some keys may be fresh now.
         self.inner.guard.forget_denials();
         cleared
     }
 
-    /// How many keys are in memory, over all limits. Those that the file alone knows come when they
-    /// are first asked for.
+    /// The number of keys in memory, over all limits. Keys that are only in the file are read when
+    /// they are first used.
     #[must_use]
     pub fn len(&self) -> usize {
         self.inner.keeper.table.len()
@@ -198,15 +198,15 @@ impl Durable {
         self.len() == 0
     }
 
-    /// How many hits were decided on a state that unknown keys share, because the store was at its
-    /// bound. Should stay zero.
+    /// The number of hits that were decided on a state that unknown keys share, because the store
+    /// was at its bound. It should stay zero.
     #[must_use]
     pub fn overflowed(&self) -> usize {
         self.inner.keeper.table.overflowed.load(Ordering::Relaxed)
     }
 
-    /// Until when the file keeps the state of a key, `None` if it has none: for those who look
-    /// after it. Writes first what has changed.
+    /// When the record of a key in the file expires, `None` if it has none. First writes pending
+    /// changes.
     ///
     /// # Errors
     /// When the limit is not valid, or the disk fails.
@@ -233,7 +233,7 @@ impl Inner {
         self.keeper.refuse_all();
         self.keeper.queue.stop();
         let Some(writer) = lock(&self.writer).take() else { return };
-        // The last handle may be dropped by the writer itself, with somebody's future.
+        // The writer itself may drop the last handle, with the future of a caller.
         if writer.thread().id() != std::thread::current().id() && writer.join().is_err() {
             tracing::warn!("the writer panicked");
         }
@@ -262,7 +262,7 @@ fn each(keeper: &Keeper, asks: &[Ask<'_, Prepared>], now: Timestamp) -> Result<V
     Ok(done)
 }
 
-/// Waits until all that these decisions stand on is on disk.
+/// Waits until everything that these decisions depend on is on disk.
 async fn told(done: Result<Vec<Done>, Error>) -> Result<Vec<Outcome>, Error> {
     let done = done?;
     for Done { batch, has_record, .. } in &done {
@@ -276,12 +276,12 @@ async fn told(done: Result<Vec<Done>, Error>) -> Result<Vec<Outcome>, Error> {
     Ok(done.into_iter().map(|done| done.decision).collect())
 }
 
-/// An error also if there was no room for new keys.
+/// The result, with missing room for new keys as an error.
 fn all_of(written: BatchResult) -> Result<(), Error> {
     written?.map_or(Ok(()), Err)
 }
 
-/// Waits until records are taken out, which needs no room.
+/// Waits until records are deleted, which needs no room.
 async fn taken_out(batches: Vec<Arc<Batch>>) -> Result<(), Error> {
     for batch in batches {
         Written(batch).await?;

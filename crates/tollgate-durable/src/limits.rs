@@ -1,4 +1,4 @@
-//! The limits that a store knows.
+//! The limits of a store.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,23 +11,23 @@ use tollgate::{Error, Limit, Outcome, Source, Timestamp};
 
 use crate::mark::Reserve;
 
-/// Locks, also after a panic elsewhere: what we guard is consistent between any two statements.
+/// Locks, also after a panic elsewhere: the guarded data is consistent between any two statements.
 pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A limit in a namespace, shared by all who prepared it and by its keys.
+/// A limit in a namespace, shared by its limiters and its keys.
 #[derive(Debug)]
 pub(crate) struct Known {
     pub(crate) place: Place,
-    /// Stands for the place in the names of records, once there is one.
+    /// The number of the place in the names of records, once it has one.
     number: OnceLock<u32>,
-    /// As it was prepared last: a named limit may change its quota.
+    /// The limit as it was prepared last: a named limit may change its quota.
     latest: Mutex<Rule>,
     overflow: Overflow,
 }
 
-/// What a limit says, and what may be reserved for it.
+/// The numbers of a limit, and its reserve.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rule {
     pub(crate) machine: AnyMachine,
@@ -35,7 +35,7 @@ pub(crate) struct Rule {
 }
 
 impl Rule {
-    /// `interval` is that of commits if keys get a reserve.
+    /// `interval` is the interval of commits if keys get a reserve.
     pub(crate) fn new(limit: &Limit, interval: Option<Duration>) -> Rule {
         let reserve = interval.map_or(Reserve::NOTHING, |interval| Reserve::of(limit, interval));
         Rule { machine: AnyMachine::new(limit), reserve }
@@ -59,7 +59,7 @@ impl Known {
 /// The state that keys without an entry share while the store is at its bound. It is never written.
 #[derive(Debug, Default)]
 pub(crate) struct Overflow {
-    /// Whether `state` was ever written: spares the lock to all who never meet the bound.
+    /// Whether `state` was ever written. It spares the lock for stores that never reach the bound.
     used: AtomicBool,
     state: Mutex<Option<AnyState>>,
 }
@@ -74,7 +74,7 @@ impl Overflow {
         decision.with_source(Source::Overflow)
     }
 
-    /// The state that a key starts from which gets an entry now.
+    /// The state with which a key starts that gets an entry now.
     pub(crate) fn copy(&self, machine: &AnyMachine, now: Timestamp) -> Option<AnyState> {
         if !self.used.load(Ordering::Acquire) {
             return None;
@@ -97,7 +97,7 @@ impl Overflow {
 pub(crate) struct Limits {
     entries: Mutex<Entries>,
     max: usize,
-    /// How often unused limits are looked for to make room for a new one.
+    /// How often unused limits are removed to make room for a new one.
     pause: Duration,
 }
 
@@ -105,7 +105,7 @@ pub(crate) struct Limits {
 struct Entries {
     by_prefix: HashMap<Box<[u8]>, Arc<Known>>,
     by_number: HashMap<u32, Weak<Known>>,
-    /// When unused limits may be looked for again to make room.
+    /// When unused limits may next be removed to make room.
     forget_due: Timestamp,
 }
 
@@ -171,14 +171,14 @@ impl Limits {
         lock(&self.entries).by_number.get(&number)?.upgrade()
     }
 
-    /// All whose names begin so.
+    /// All limits with this prefix.
     pub(crate) fn beginning(&self, prefix: &[u8]) -> Vec<Arc<Known>> {
         let entries = lock(&self.entries);
         let begin = entries.by_prefix.iter().filter(|(name, _)| name.starts_with(prefix));
         begin.map(|(_, known)| Arc::clone(known)).collect()
     }
 
-    /// Forgets limits that nobody holds: no limiter, no key.
+    /// Forgets limits that have neither a limiter nor a key.
     pub(crate) fn forget(&self, now: Timestamp) {
         lock(&self.entries).forget(now);
     }
@@ -193,8 +193,8 @@ impl Entries {
     }
 }
 
-/// What one call does to a state: an operation, or the part of one limit in a hit that another one
-/// refuses.
+/// The effect of one call on a state: an operation, or the part of one limit in a hit that another
+/// limit denies.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Act {
     Op(Op),

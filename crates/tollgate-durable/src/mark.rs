@@ -1,9 +1,9 @@
-//! What is known of a key's record in the file: how much may still be charged before the next one
-//! must be there.
+//! What memory knows of a key's record in the file: how many units may be charged before the next
+//! record must be on disk.
 //!
-//! A key without a record that speaks for it is *new*: it may be charged at once, and a crash
-//! before its first record forgets it. A key with one is *covered* while its reserve lasts. Each
-//! new record gets a reserve by how fast the last one went: about what two intervals between
+//! A key without a valid record is *new*: it may be charged immediately, and a crash before its
+//! first record forgets it. A key with one is *covered* while its reserve lasts. The reserve of
+//! each new record follows from how fast the last one was used: about what two intervals between
 //! commits need, but never more than a small part of the limit.
 
 use std::time::Duration;
@@ -13,10 +13,10 @@ use tollgate::{Limit, Timestamp};
 
 use crate::record::{Record, SPEAKS_FOR};
 
-/// How much may be reserved for a key.
+/// The bound on the reserve of a key.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reserve {
-    /// Units. Zero: everything that is charged has to be written first.
+    /// Units. Zero: every charge must be written first.
     pub(crate) most: u64,
     pub(crate) interval: Duration,
 }
@@ -24,8 +24,8 @@ pub(crate) struct Reserve {
 impl Reserve {
     pub(crate) const NOTHING: Reserve = Reserve { most: 0, interval: Duration::from_secs(1) };
 
-    /// An eighth of what a key can take at once, or what it gets in one interval if that is more:
-    /// then a crash costs it that interval.
+    /// An eighth of what a key can take at one instant, or what it gets in one interval if that is
+    /// more: then a crash costs it that interval.
     pub(crate) fn of(limit: &Limit, interval: Duration) -> Reserve {
         if limit.algorithm() == tollgate::Algorithm::ElasticWindow {
             return Reserve { most: 0, interval };
@@ -38,36 +38,36 @@ impl Reserve {
     }
 }
 
-/// What is known of a key's record.
+/// The state of a key's record.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mark {
     /// Units charged since the last record was made.
     spent: u64,
     /// Units that may be charged before the next record is on disk, if the key is not new.
     left: u64,
-    /// When the last record was made that is on disk; of a new key, when it was first seen.
+    /// When the last record on disk was made; of a new key, when it was first used.
     at: Timestamp,
     /// When the key was last used.
     latest: Timestamp,
     is_new: bool,
     /// Whether there may be a record in the file.
     pub(crate) on_disk: bool,
-    /// Whether there surely is one, so that the next one takes its place.
+    /// Whether there is surely one, so that the next record replaces it.
     pub(crate) has_record: bool,
     pub(crate) queued: Queued,
 }
 
-/// Whether a key is to be written.
+/// Whether a key is queued for writing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Queued {
     No,
     Soon,
-    /// With the batch of this number.
+    /// In the batch of this number.
     Now(u64),
 }
 
 impl Mark {
-    /// Of a key that has never been written.
+    /// The mark of a key that has never been written.
     pub(crate) fn new(now: Timestamp) -> Mark {
         Mark {
             spent: 0,
@@ -81,7 +81,7 @@ impl Mark {
         }
     }
 
-    /// Of a key that was read from the file: its reserve counts as charged.
+    /// The mark of a key that was read from the file: its reserve counts as charged.
     pub(crate) fn read(record: &Record) -> Mark {
         let (on_disk, has_record) = (true, true);
         let spent = record.reserve;
@@ -92,15 +92,15 @@ impl Mark {
         self.is_new
     }
 
-    /// Whether a charge of so many units would survive a crash, or is of a new key.
+    /// Whether a charge of this many units would survive a crash, or the key is new.
     pub(crate) fn covers(&self, units: u64, now: Timestamp) -> bool {
-        // Whole microseconds: a hit has no time to spare for durations.
+        // Whole microseconds, because durations would slow down each hit.
         const SPAN: u64 = SPEAKS_FOR.as_micros() as u64;
         let until = self.at.as_micros() + SPAN;
         self.is_new || units <= self.left && now.as_micros() <= until
     }
 
-    /// The state was fresh before what happens now: what the file says is of no account any more.
+    /// The state was fresh before this operation, so the record does not matter any more.
     pub(crate) fn begin_anew(&mut self, now: Timestamp) {
         let Mark { on_disk, has_record, queued, .. } = *self;
         *self = Mark { on_disk, has_record, queued, ..Mark::new(now) };
@@ -113,19 +113,19 @@ impl Mark {
         self.latest = self.latest.max(now);
     }
 
-    /// The state was replaced: no reserve speaks for it.
+    /// The state was replaced: no reserve is valid.
     pub(crate) fn replaced(&mut self, now: Timestamp) {
         self.left = 0;
         self.latest = self.latest.max(now);
     }
 
-    /// Whether half of the reserve is gone: time for the next.
+    /// Whether half of the reserve is used, so that the next record is due.
     pub(crate) fn runs_low(&self) -> bool {
         !self.is_new && self.spent > self.left
     }
 
-    /// Whether what was charged is not on disk, although the key is not new: it was charged while
-    /// its first record was on its way, or by attempts that were refused.
+    /// Whether charged units are not on disk although the key is not new: they were charged while
+    /// its first record was on its way, or by denied attempts.
     pub(crate) fn has_outrun(&self) -> bool {
         !self.is_new && self.spent > 0 && self.left == 0
     }
@@ -135,7 +135,7 @@ impl Mark {
         !self.is_new && self.left.saturating_add(self.spent) > 0
     }
 
-    /// The record to write now. Until it is on disk both it and the one before must cover what is
+    /// The next record. Until it is on disk, both it and the previous one must cover what is
     /// charged.
     pub(crate) fn record(&mut self, state: &AnyState, reserve: Reserve) -> Record {
         let units = self.reserve(reserve).min(reserve.most);
@@ -149,14 +149,14 @@ impl Mark {
         if self.is_new {
             return self.spent;
         }
-        // At most four times what was spent, so that a key in a hurry gets twice the reserve of
-        // which half is gone, and not more for a burst.
+        // At most four times what was spent: a fast key, of whose reserve half is used, gets twice
+        // the reserve, and a burst does not get more.
         let elapsed = self.latest.since(self.at).max(interval / 2).as_micros().max(1);
         let wanted = u128::from(self.spent) * 2 * interval.as_micros() / elapsed;
         u64::try_from(wanted).unwrap_or(u64::MAX)
     }
 
-    /// The last record that was made is on disk, with this time and reserve.
+    /// The last record is on disk, with this time and reserve.
     pub(crate) fn written(&mut self, at: Timestamp, reserve: u64) {
         self.at = at;
         let in_time = self.latest <= at + SPEAKS_FOR;
@@ -165,7 +165,7 @@ impl Mark {
         self.has_record = true;
     }
 
-    /// There is no record of the key any more.
+    /// The record was deleted.
     pub(crate) fn taken_out(&mut self) {
         self.on_disk = false;
         self.has_record = false;

@@ -1,4 +1,4 @@
-//! Opens a file, checks all of it first, and refuses one that is damaged or not ours.
+//! Opens a file after checking all of it. Rejects a file that is damaged or of another program.
 
 use std::fmt;
 use std::fs::{self, OpenOptions};
@@ -22,13 +22,13 @@ use crate::file::{ABOUT, KEYS, PLACES};
 const FORMAT: u64 = 2;
 const OLDEST_FORMAT: u64 = 1;
 
-/// Pages that are kept in memory. Keys that are in use are not read from there.
+/// The cache for pages. Keys in use are not read from there.
 const CACHE: usize = 64 << 20;
 
-/// redb reports its progress with this number if it goes back to the commit before the last one.
+/// redb reports this progress if it goes back to the commit before the last one.
 const ROLLED_BACK: f64 = 0.3;
 
-/// Where the bytes go.
+/// The medium of the bytes.
 #[derive(Clone)]
 pub(crate) enum Medium {
     Path(PathBuf),
@@ -44,7 +44,7 @@ impl fmt::Display for Medium {
     }
 }
 
-/// Any backend, to be made anew whenever the file is opened.
+/// A backend that is created anew whenever the file is opened.
 pub(crate) fn medium<B: StorageBackend>(
     make: impl Fn() -> io::Result<B> + Send + Sync + 'static,
 ) -> Medium {
@@ -60,7 +60,7 @@ pub(crate) fn caught<T>(f: impl FnOnce() -> T) -> Result<T, String> {
     })
 }
 
-/// The error of a damaged file: it names the way out.
+/// The error of a damaged file. It names the repair command.
 pub(crate) fn damaged(medium: &Medium, what: impl fmt::Display) -> Error {
     Error::store(
         format!(
@@ -73,9 +73,9 @@ pub(crate) fn damaged(medium: &Medium, what: impl fmt::Display) -> Error {
 /// Why a file cannot be opened.
 #[derive(Debug)]
 pub(crate) enum OpenError {
-    /// Its bytes are not what was written.
+    /// The bytes are not what was written.
     Damaged(String),
-    /// It is in use, of a newer version, of another program, or not accessible.
+    /// The file is in use, of a newer version, of another program, or not accessible.
     Refused(Error),
 }
 
@@ -92,13 +92,13 @@ impl OpenError {
     }
 }
 
-/// A database, and where its bytes go.
+/// A database and its backend.
 pub(crate) struct Opened {
     pub(crate) database: Database,
     pub(crate) backend: Backend,
 }
 
-/// Opens the database. A file that is refused is left as it is.
+/// Opens the database. A rejected file is not changed.
 pub(crate) fn open(medium: &Medium) -> Result<Opened, Error> {
     let opened = match medium {
         Medium::Path(path) if !path.exists() => create(medium, path),
@@ -112,7 +112,7 @@ pub(crate) fn open(medium: &Medium) -> Result<Opened, Error> {
     opened.map_err(|error| error.into_error(medium))
 }
 
-/// The bytes of a file that must be there.
+/// The backend of an existing file.
 pub(crate) fn existing(medium: &Medium, path: &Path) -> Result<Backend, OpenError> {
     let open = || -> Result<Backend, DatabaseError> {
         let file = OpenOptions::new().read(true).write(true).open(path)?;
@@ -125,7 +125,7 @@ pub(crate) fn existing(medium: &Medium, path: &Path) -> Result<Backend, OpenErro
     Ok(backend)
 }
 
-/// A new file gets its name when it is complete: a crash on the way leaves no empty file behind.
+/// A new file gets its name when it is complete, so that a crash leaves no empty file behind.
 fn create(medium: &Medium, path: &Path) -> Result<Opened, OpenError> {
     let mut unfinished = path.as_os_str().to_owned();
     unfinished.push(format!(".{}.new", std::process::id()));
@@ -143,12 +143,12 @@ fn create(medium: &Medium, path: &Path) -> Result<Opened, OpenError> {
             named.map_err(|error| refused(medium, DatabaseError::from(error)))?;
             Ok(opened)
         });
-    // Where a hard link was made, or something failed.
+    // After a hard link or an error, the temporary name remains.
     let _ = fs::remove_file(&unfinished);
     opened
 }
 
-/// The file gets its name unless another process was faster.
+/// Gives the file its name, unless another process was faster.
 fn give_name(unfinished: &Path, path: &Path) -> io::Result<()> {
     match fs::hard_link(unfinished, path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Err(error),
@@ -157,17 +157,16 @@ fn give_name(unfinished: &Path, path: &Path) -> io::Result<()> {
         Ok(()) => {}
     }
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-    // The name, too, has to survive a power failure. Some systems cannot sync directories.
+    // The name must survive a power failure too. Some systems cannot sync directories.
     let _ = fs::File::open(parent.unwrap_or(Path::new("."))).and_then(|parent| parent.sync_all());
     Ok(())
 }
 
-/// Opens the database. Writes nothing before all its pages have the checksums that their parents
-/// state.
+/// Opens the database. Writes nothing until the checksums of all pages are verified.
 fn open_checked(medium: &Medium, backend: Backend) -> Result<Opened, OpenError> {
     let Loaded { mut database, recovered } = load(medium, &backend)?;
     let result = caught(|| {
-        // After a crash redb itself has checked all pages.
+        // After a crash redb itself has verified all pages.
         if !recovered {
             check(&mut database, medium)?;
         }
@@ -210,7 +209,7 @@ pub(crate) fn close(database: Database) {
     }
 }
 
-/// Compares all pages with their checksums.
+/// Verifies the checksums of all pages.
 pub(crate) fn check(database: &mut Database, medium: &Medium) -> Result<(), OpenError> {
     match database.check_integrity() {
         Ok(true) => Ok(()),
@@ -276,7 +275,7 @@ fn failed(medium: &Medium, error: &redb::Error) -> OpenError {
     OpenError::Refused(Error::unavailable(format!("{medium}: {error}")))
 }
 
-/// Writes what was held back if this version can read the file. Gives a new file its tables.
+/// Writes what was held back if this version can read the file. Creates the tables of a new file.
 fn recognize(database: &Database, medium: &Medium, backend: &Backend) -> Result<(), OpenError> {
     let is_current = known_format(database, medium)? == Some(FORMAT);
     backend.write_through().map_err(|error| failed(medium, &error.into()))?;
@@ -312,7 +311,7 @@ fn begin(database: &Database) -> Result<(), redb::Error> {
     Ok(transaction.commit()?)
 }
 
-/// Tells files apart that have had the same name.
+/// Distinguishes files that have had the same name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Identity {
     #[cfg(unix)]
@@ -322,7 +321,7 @@ pub(crate) struct Identity {
 }
 
 impl Identity {
-    /// Of the file that has this name now.
+    /// The identity of the file that has this name now.
     pub(crate) fn of(medium: &Medium) -> io::Result<Option<Identity>> {
         let Medium::Path(path) = medium else { return Ok(None) };
         let metadata = fs::metadata(path)?;

@@ -6,8 +6,8 @@
 //! the page), then all keys and all values. Every number has its lowest byte first.
 //!
 //! A freed page keeps its bytes until it is used again, so one key may have several records. The
-//! one that was made last counts. Each record proves itself by its checksum; a record without one
-//! (of format 1) cannot be told from damage and is left out.
+//! last one counts. Each record has a checksum. A record without one (of format 1) cannot be
+//! distinguished from damage and is left out.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -21,10 +21,10 @@ const PAGE: usize = 4096;
 const LEAF: u8 = 1;
 const HEAD: usize = 4;
 const END: usize = 4;
-/// A page that claims to be longer is damaged.
+/// A longer page is damaged.
 const LONGEST: usize = 64 << 20;
 
-/// What the pages of a file hold.
+/// The contents of the pages of a file.
 #[derive(Debug, Default)]
 pub(crate) struct Pages {
     /// Prefixes of counters by their numbers. A number that two prefixes claim is left out.
@@ -56,8 +56,8 @@ pub(crate) fn read(path: &Path) -> io::Result<Pages> {
 }
 
 impl Pages {
-    /// Keeps the record that was made last. If two were made at the same time, the one with the
-    /// larger reserve: it admits less.
+    /// Keeps the record that was made last. Of two made at the same time, keeps the one with the
+    /// larger reserve, because it admits less.
     fn add(&mut self, name: &[u8], bytes: &[u8]) {
         let Some(record) = Record::from_checked_bytes(name, bytes) else { return };
         let kept = self.records.get(name).and_then(|kept| Record::from_checked_bytes(name, kept));
@@ -94,7 +94,7 @@ impl Leaf {
         if bytes.first() != Some(&LEAF) {
             return Ok(None);
         }
-        // A page of many records or of a long one goes on behind the first 4096 bytes.
+        // A page of many records, or of a long one, continues after the first 4096 bytes.
         let ends = HEAD + 2 * END * Leaf::count(&bytes);
         grow(file, &mut bytes, ends.min(room))?;
         let end = Leaf::end(&bytes, 2 * Leaf::count(&bytes) - 1).unwrap_or(0);

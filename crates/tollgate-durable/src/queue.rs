@@ -1,5 +1,4 @@
-//! What is to be written: keys that somebody waits for, keys that have time, and whole places to
-//! clear.
+//! The queue of the writer: keys for which calls wait, keys that can wait, and places to clear.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -15,11 +14,11 @@ use crate::limits::{Known, lock};
 use crate::mark::Queued;
 use crate::table::{Entry, Lookup};
 
-/// Keys with time that go into one batch beside those that somebody waits for: so few that nobody
-/// waits long.
+/// The most keys without waiting calls in a batch with waiting calls. So few that no call waits
+/// long.
 const SOON_IN_BATCH: usize = 10_000;
 
-/// What is written in one transaction. Whoever waits for a key waits for its batch.
+/// The keys of one transaction. A call that waits for a key waits for its batch.
 #[derive(Debug)]
 pub(crate) struct Batch {
     number: u64,
@@ -32,7 +31,8 @@ struct CommitResult {
     wakers: Vec<Waker>,
 }
 
-/// How a batch ended: all of it is on disk, or all but new keys for which there is no room.
+/// The result of a batch: everything is on disk, or everything except new keys for which there is
+/// no room.
 pub(crate) type BatchResult = Result<Option<Error>, Error>;
 
 impl Batch {
@@ -49,7 +49,7 @@ impl Batch {
     }
 }
 
-/// Ends when a batch is on disk, or cannot be written.
+/// A future that ends when a batch is on disk, or cannot be written.
 #[derive(Debug)]
 pub(crate) struct Written(pub(crate) Arc<Batch>);
 
@@ -89,35 +89,35 @@ impl Name {
     }
 }
 
-/// Records gone through in slices, to take some out.
+/// A scan over the records in slices, to delete some.
 #[derive(Debug)]
 pub(crate) struct Walk {
     pub(crate) goal: Goal,
-    /// The last name that was looked at.
+    /// The last name that was visited.
     pub(crate) cursor: Vec<u8>,
     pub(crate) batch: Arc<Batch>,
 }
 
-/// Which records go.
+/// Which records to delete.
 #[derive(Debug)]
 pub(crate) enum Goal {
-    /// What has expired and memory does not know.
+    /// Expired records whose keys are not in memory.
     Expired,
-    /// All that memory does not know of the places that begin so.
+    /// Records of the places with this prefix whose keys are not in memory.
     Cleared(Box<[u8]>),
 }
 
-/// What the writer does next.
+/// The next task of the writer.
 #[derive(Debug)]
 pub(crate) enum Work {
-    /// `anyway`: even if there is nothing to write.
+    /// `anyway`: commit even without changes.
     Write {
         batch: Arc<Batch>,
         names: Vec<Name>,
         anyway: bool,
     },
     Walk(Walk),
-    /// Nothing for now.
+    /// Nothing now.
     Rest,
     Stop,
 }
@@ -136,11 +136,11 @@ struct Todo {
     now: Vec<Name>,
     soon: VecDeque<Name>,
     soon_due: Option<Timestamp>,
-    /// Somebody waits for the batch that is gathering.
+    /// Whether a call waits for the batch that is being collected.
     wanted: bool,
-    /// It is written even if there is nothing to write.
+    /// Whether to commit it even without changes.
     anyway: bool,
-    /// All that has time goes with it.
+    /// Whether all keys that can wait go with it.
     all: bool,
     walks: VecDeque<Walk>,
     stop: bool,
@@ -163,7 +163,7 @@ impl Queue {
         Queue { clock: SystemClock::new(), todo: Mutex::new(todo), changed: Condvar::new() }
     }
 
-    /// The key is written within that time, `None` when the store is closed.
+    /// Queues the key to be written within that time; `None` when the store is closed.
     pub(crate) fn soon(&self, lookup: &Lookup<'_>, entry: &mut Entry, within: Option<Duration>) {
         if entry.mark.queued != Queued::No {
             return;
@@ -174,12 +174,12 @@ impl Queue {
         self.hurry(&mut todo, within);
     }
 
-    /// All that has time is written within that time.
+    /// Queues all keys that can wait, within that time.
     pub(crate) fn again_within(&self, within: Duration) {
         self.hurry(&mut lock(&self.todo), Some(within));
     }
 
-    /// What has time is not written before that time.
+    /// Delays the keys that can wait until that time.
     pub(crate) fn put_off(&self, time: Duration) {
         lock(&self.todo).soon_due = Some(self.clock.now() + time);
     }
@@ -192,11 +192,11 @@ impl Queue {
         }
     }
 
-    /// The key is written with the batch that is returned.
+    /// Adds the key to the next batch, which is returned.
     pub(crate) fn now(&self, lookup: &Lookup<'_>, entry: &mut Entry) -> Arc<Batch> {
         let mut todo = lock(&self.todo);
         if let Queued::Now(number) = entry.mark.queued {
-            // Its record is not made yet, so it will be of what the key is now.
+            // The record is not made yet, so it will have the present state.
             let batch = if number == todo.gathering.number { &todo.gathering } else { &todo.taken };
             return Arc::clone(batch);
         }
@@ -207,7 +207,7 @@ impl Queue {
         Arc::clone(&todo.gathering)
     }
 
-    /// A batch is written even if there is nothing to write.
+    /// Requests a batch even without changes.
     pub(crate) fn anything(&self) -> Arc<Batch> {
         let mut todo = lock(&self.todo);
         todo.wanted = true;
@@ -216,7 +216,7 @@ impl Queue {
         Arc::clone(&todo.gathering)
     }
 
-    /// All that has time is written with the batch that is returned.
+    /// Requests a batch with all keys that can wait.
     pub(crate) fn everything(&self) -> Arc<Batch> {
         let mut todo = lock(&self.todo);
         todo.wanted = true;
@@ -225,7 +225,7 @@ impl Queue {
         Arc::clone(&todo.gathering)
     }
 
-    /// Goes through all records.
+    /// Starts a scan of all records.
     pub(crate) fn walk(&self, goal: Goal) -> Arc<Batch> {
         let batch = Batch::new(0);
         self.walk_on(Walk { goal, cursor: Vec::new(), batch: Arc::clone(&batch) });
@@ -242,7 +242,7 @@ impl Queue {
         self.changed.notify_one();
     }
 
-    /// What to do next. Waits for it, but no longer than until `rest`.
+    /// The next task. Waits for it until `rest` at the latest.
     pub(crate) fn next(&self, rest: Timestamp) -> Work {
         let mut todo = lock(&self.todo);
         loop {
@@ -265,7 +265,7 @@ impl Queue {
         }
     }
 
-    /// What is left when the store is closed.
+    /// The remaining work when the store is closed.
     pub(crate) fn last(&self) -> (Vec<Name>, Vec<Walk>) {
         let mut todo = lock(&self.todo);
         todo.all = true;

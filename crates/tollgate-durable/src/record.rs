@@ -1,26 +1,26 @@
-//! What the file holds of a key: a state, and the units that may have been charged since without
+//! The record of a key in the file: a state, and the units that may have been charged since without
 //! being written.
 //!
-//! A record speaks for a key from the time at which it was made until [`SPEAKS_FOR`] later. After a
-//! crash nobody knows what of its reserve was charged in that span and when; charging all of it at
+//! A record covers a key from the time at which it was made until [`SPEAKS_FOR`] later. After a
+//! crash it is unknown what of its reserve was charged in that span and when. Charging all of it at
 //! the end of the span, or now if that is earlier, leaves no more room at any later time than what
 //! really happened:
 //!
-//! - Buckets and GCRA: a later charge leaks later, and what is fresh before it forgets less.
+//! - Buckets and GCRA: a later charge leaks later, and a state that became fresh before it only
+//!   lost room.
 //! - Windows: the charge is counted in the window that is open then; what was charged in an earlier
 //!   one is no longer counted.
 //! - Moving window: one entry, not older than any that was made.
 //!
-//! The elastic window is the exception: every attempt pushes its end, so a charge at one later time
-//! would miss that it never closed in between. It gets no reserve.
+//! The elastic window is the exception: every attempt pushes its end, and one later charge would
+//! miss that the window never closed in between. It gets no reserve.
 
 use std::time::Duration;
 
 use tollgate::Timestamp;
 use tollgate::algorithm::{AnyMachine, AnyState, Op};
 
-/// For how long a record speaks for its key. A reserve that was not used within that time is gone
-/// with it.
+/// How long a record covers its key. A reserve that is not used within that time is lost.
 pub(crate) const SPEAKS_FOR: Duration = Duration::from_secs(600);
 
 /// The last known state of a key and what may have been charged since.
@@ -39,14 +39,14 @@ const HEAD: usize = 24;
 const HAS_CHECKSUM: u64 = 1 << 63;
 
 impl Record {
-    /// The state that a crash leaves, at `now`; `None` if that is fresh. A clock that went back
-    /// meanwhile is taken to stand at the record's time.
+    /// The state after a crash, at `now`; `None` if it is fresh. A clock that went back meanwhile
+    /// counts as standing at the record's time.
     pub(crate) fn restored(self, machine: &AnyMachine, now: Timestamp) -> Option<AnyState> {
         let state = self.charged(machine, now);
         state.filter(|state| machine.fresh_at(Some(state)).is_some_and(|at| at > now))
     }
 
-    /// From when on the record says nothing.
+    /// When the record becomes meaningless.
     pub(crate) fn expires(&self, machine: &AnyMachine) -> Timestamp {
         let state = self.clone().charged(machine, Timestamp::MAX);
         machine.fresh_at(state.as_ref()).unwrap_or(self.at)
@@ -61,8 +61,8 @@ impl Record {
         state
     }
 
-    /// Three words, the lowest byte first (when it expires, its time, its reserve), then the state
-    /// and a checksum of the key's name and all of that.
+    /// Encodes three words, the lowest byte first (when it expires, its time, its reserve), then
+    /// the state, and a checksum of the key's name and all of that.
     pub(crate) fn to_bytes(&self, machine: &AnyMachine, name: &[u8]) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(HEAD + 28);
         let at = self.at.as_micros() | HAS_CHECKSUM;
@@ -75,7 +75,7 @@ impl Record {
         bytes
     }
 
-    /// What [`to_bytes`](Record::to_bytes) wrote; `None` if it was not that.
+    /// Decodes the bytes of [`to_bytes`](Record::to_bytes); `None` for other bytes.
     pub(crate) fn from_bytes(name: &[u8], bytes: &[u8]) -> Option<Record> {
         let bytes = verified(name, bytes)?;
         let at = Timestamp::from_micros(word(bytes, 1)? & !HAS_CHECKSUM);
@@ -83,7 +83,7 @@ impl Record {
         Some(Record { at, reserve: word(bytes, 2)?, state })
     }
 
-    /// The same, but only if a checksum proves it.
+    /// The same, but only with a valid checksum.
     pub(crate) fn from_checked_bytes(name: &[u8], bytes: &[u8]) -> Option<Record> {
         let has_checksum = word(bytes, 1)? & HAS_CHECKSUM != 0;
         has_checksum.then(|| Record::from_bytes(name, bytes)).flatten()
@@ -95,7 +95,7 @@ impl Record {
     }
 }
 
-/// The record without its checksum, if that is right.
+/// The record without its checksum, if the checksum is valid.
 fn verified<'a>(name: &[u8], bytes: &'a [u8]) -> Option<&'a [u8]> {
     if word(bytes, 1)? & HAS_CHECKSUM == 0 {
         return Some(bytes);

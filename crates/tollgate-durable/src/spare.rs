@@ -1,7 +1,7 @@
-//! Room in the file that is given up when the disk is full.
+//! Spare pages in the file, for a full disk.
 //!
-//! redb never changes a page in place: also a commit that only changes known keys needs free pages,
-//! and when there are none the file has to grow. So the file holds a table that says nothing. When
+//! redb never changes a page in place. Even a commit that only changes known keys needs free pages,
+//! and when there are none the file has to grow. So the file holds a table without meaning. When
 //! the file cannot grow, that table is deleted, and its pages are enough for commits of known keys:
 //! each such commit frees as many pages as it takes.
 
@@ -9,11 +9,12 @@ use redb::{ReadableDatabase, ReadableTableMetadata, TableDefinition, WriteTransa
 
 const SPARE: TableDefinition<'_, u32, &[u8]> = TableDefinition::new("tollgate spare");
 
-/// Each value has a page of its own, so that they need no place side by side.
+/// Each value has its own page, so that the pages need not be adjacent.
 const PAGES: u32 = 160;
 const VALUE: &[u8] = &[0xff; 3_000];
 
-/// So many changes fit into the spare room: each may need a page of records and some above it.
+/// The number of changes that fit into the spare pages: each may need a page of records and some
+/// above it.
 pub(crate) const CHANGES: usize = 32;
 
 pub(crate) fn lay_in(transaction: &WriteTransaction) -> Result<(), redb::Error> {

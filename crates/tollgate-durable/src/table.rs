@@ -1,5 +1,5 @@
-//! The keys in memory, in shards by the hash of the key alone: all limits of one key lie behind one
-//! lock.
+//! The keys in memory, in shards by the hash of the key alone, so that all limits of one key are
+//! behind one lock.
 
 use std::hash::{BuildHasher, Hasher};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,17 +14,17 @@ use tollgate::{KeyRef, Timestamp};
 use crate::limits::{Known, lock};
 use crate::mark::Mark;
 
-/// With a million keys each holds some four thousand: none is locked for long, however much there
-/// is to clean.
+/// With a million keys each shard has about four thousand, so that cleaning never locks one for
+/// long.
 const SHARDS: usize = 256;
 
-/// A key of a limit: its state and what is known of its record.
+/// A key of a limit: its state and its mark.
 #[derive(Debug)]
 pub(crate) struct Entry {
     known: Arc<Known>,
     form: Form,
     key: Box<[u8]>,
-    /// `None` while its record has yet to be taken out of the file.
+    /// `None` until its record is deleted from the file.
     pub(crate) state: Option<AnyState>,
     pub(crate) mark: Mark,
 }
@@ -52,12 +52,12 @@ impl Entry {
 #[derive(Debug, Default)]
 pub(crate) struct Shard {
     table: HashTable<Entry>,
-    /// The latest time at which a state that was dropped became fresh. Who read the clock before
-    /// that and arrives after it starts here.
+    /// The latest time at which a removed state became fresh. A caller that read the clock before
+    /// that and arrives later starts at the floor.
     pub(crate) floor: Timestamp,
 }
 
-/// A cache line of its own, so that the lock of one shard does not slow its neighbour.
+/// A separate cache line, so that the lock of one shard does not slow its neighbour.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct OwnLine<T>(T);
@@ -72,12 +72,12 @@ pub(crate) struct Table {
     pub(crate) overflowed: AtomicUsize,
 }
 
-/// Which key of which limit, with its hash.
+/// A key of a limit, with its hash.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lookup<'a> {
     pub(crate) known: &'a Arc<Known>,
     pub(crate) key: KeyRef<'a>,
-    /// Of the key alone: it chooses the shard.
+    /// The hash of the key alone: it chooses the shard.
     pub(crate) hash: u64,
 }
 
@@ -106,8 +106,7 @@ impl Table {
 
     #[inline]
     pub(crate) fn shard_index(&self, hash: u64) -> usize {
-        // Not the bits by which hashbrown places and tells entries: the lowest and the highest
-        // seven.
+        // Avoids the bits that hashbrown uses: the lowest ones and the highest seven.
         (hash >> 44) as usize % SHARDS
     }
 
@@ -139,12 +138,12 @@ impl Table {
         self.keys.fetch_update(Ordering::Relaxed, Ordering::Relaxed, room).is_ok()
     }
 
-    /// Takes room for one key beyond the bound: for keys that the file knows.
+    /// Takes room for one key beyond the bound: for keys that are in the file.
     pub(crate) fn make_room(&self) {
         self.keys.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Puts a key that has room and is not there.
+    /// Inserts a key that has room and is not in the table.
     pub(crate) fn insert<'s>(
         &self,
         shard: &'s mut Shard,
@@ -167,7 +166,7 @@ impl Table {
         }
     }
 
-    /// Takes out all entries of a shard that `goes` points out.
+    /// Removes all entries of a shard for which `goes` returns true.
     pub(crate) fn remove_where(&self, shard: &mut Shard, mut goes: impl FnMut(&mut Entry) -> bool) {
         let before = shard.table.len();
         shard.table.retain(|entry| !goes(entry));
@@ -204,8 +203,8 @@ fn hash(hasher: &RandomState, key: KeyRef<'_>) -> u64 {
 /// many different hashes, so it is found without comparing it with its siblings.
 #[inline]
 fn entry_hash(key_hash: u64, known: &Arc<Known>) -> u64 {
-    // 2^64 by the golden ratio: spreads the address over the lowest and the highest bits, which is
-    // what hashbrown looks at.
+    // 2^64 divided by the golden ratio: spreads the address over the lowest and the highest bits,
+    // which hashbrown uses.
     let spread = (Arc::as_ptr(known) as u64 >> 4).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     key_hash ^ spread
 }
@@ -220,7 +219,7 @@ mod tests {
     use super::*;
     use crate::limits::{Limits, Rule};
 
-    /// What a hit costs does not depend on how many limits count the same key.
+    /// The cost of a hit does not depend on how many limits count the same key.
     #[test]
     fn one_key_under_many_limits_is_found_without_comparing_them_all() {
         const LIMITS: usize = 10_000;
@@ -246,7 +245,7 @@ mod tests {
             maybe.take_while(|entry| !entry.is(known, key)).count()
         });
         let wrong: usize = compared.sum();
-        // A table compares what has the same seven bits of the hash, within a group or two.
+        // A table compares entries whose hashes have the same seven bits, within a group or two.
         assert!(wrong < LIMITS, "{wrong} entries compared in vain to find {LIMITS}");
     }
 }

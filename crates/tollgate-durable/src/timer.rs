@@ -1,5 +1,5 @@
-//! The little of a runtime that a store needs which brings none: one thread that wakes who sleeps
-//! and runs tasks to their end.
+//! A minimal runtime for a store that has none: one thread that wakes sleeping futures and runs
+//! tasks to their end.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::future::Future;
@@ -14,7 +14,7 @@ use tollgate::{Clock, SystemClock, Timestamp};
 
 use crate::limits::lock;
 
-/// A handle of the thread, which ends when it is told to.
+/// A handle of the thread, which ends when it is stopped.
 #[derive(Clone)]
 pub(crate) struct Timer {
     shared: Arc<Shared>,
@@ -29,7 +29,7 @@ struct Shared {
 #[derive(Default)]
 struct Todo {
     sleepers: BTreeMap<(Timestamp, u64), Waker>,
-    /// Tells sleepers of one time apart.
+    /// Distinguishes sleepers with the same time.
     next: u64,
     ready: VecDeque<Arc<Task>>,
     stop: bool,
@@ -58,7 +58,7 @@ impl Timer {
         Ok(timer)
     }
 
-    /// Nobody sleeps any more; tasks that are under way are dropped.
+    /// Ends the thread. Unfinished tasks are dropped.
     pub(crate) fn stop(&self) {
         lock(&self.shared.todo).stop = true;
         self.shared.changed.notify_one();
@@ -88,7 +88,7 @@ impl Shared {
             }
             if let Some(task) = todo.ready.pop_front() {
                 drop(todo);
-                // A task that panics ends, and nobody else's deadline with it.
+                // A task that panics ends. The timers of other callers continue.
                 if catch_unwind(AssertUnwindSafe(|| task.run())).is_err() {
                     tracing::warn!("a task panicked");
                 }

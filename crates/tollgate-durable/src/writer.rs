@@ -1,4 +1,4 @@
-//! The thread that writes: one batch after the other, each in one transaction.
+//! The writer thread: it commits one batch after the other, each in one transaction.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,30 +13,30 @@ use crate::queue::{Batch, BatchResult, Goal, Name, Walk, Work};
 use crate::record::Record;
 use crate::spare;
 
-/// When to try again after the disk has failed.
+/// The pause after a failure of the disk.
 const TRY_AGAIN: Duration = Duration::from_millis(200);
-/// When to try again whether there is room for new keys.
+/// The interval of checks for new room on a full disk.
 const TRY_ROOM_AGAIN: Duration = Duration::from_secs(1);
-/// Shards that are cleaned, and records that are looked at, before the next batch has its turn.
+/// The number of shards to clean and of records to visit before the next batch.
 const SHARDS_IN_TURN: usize = 16;
 const RECORDS_IN_TURN: usize = 10_000;
-/// A transaction holds in memory what it changes.
+/// A transaction keeps its changes in memory.
 const CHANGES_IN_TRANSACTION: usize = 100_000;
 
-/// A change to be written.
+/// A change to write.
 struct Item {
     change: Change,
-    /// Of which key it is the state; `None` for a record that memory does not know.
+    /// The key of the state; `None` for a record whose key is not in memory.
     key: Option<Name>,
-    /// When the record was made and its reserve; `None` if it is taken out.
+    /// When the record was made and its reserve; `None` for a deletion.
     written: Option<(Timestamp, u64)>,
-    /// Whether the file surely gets one record more.
+    /// Whether the file surely gets one more record.
     is_new: bool,
 }
 
 pub(crate) struct Writer {
     keeper: Arc<Keeper>,
-    /// Whether the file must be opened anew before anything is written.
+    /// Whether the file must be reopened before anything is written.
     failed: bool,
     full: Option<Full>,
     clean_due: Timestamp,
@@ -46,12 +46,12 @@ pub(crate) struct Writer {
 /// The disk is full.
 struct Full {
     error: Error,
-    /// New keys, to be written when there is room.
+    /// New keys, to write when there is room.
     new_keys: Vec<Name>,
     tried: Timestamp,
 }
 
-/// Whoever needs the disk must know when nobody writes any more.
+/// Tells callers when the writer has ended.
 struct Gone(Arc<Keeper>);
 
 impl Drop for Gone {
@@ -89,26 +89,26 @@ impl Writer {
             (Ok(_), Some(_)) => self.keeper.queue.again_within(TRY_ROOM_AGAIN),
             (Ok(_), None) => {}
         }
-        // What could not be written may be there all the same, and is in memory.
+        // A failed write may have reached the disk, and it is in memory.
         batch.finish(result.map_err(|error| Error::lost(error.to_string())));
     }
 
-    /// Writes what these keys are now; `reserve` instead of what their limits get. With nothing to
-    /// write the disk is asked only `anyway`.
+    /// Writes the present states of these keys, with `reserve` instead of that of their limits.
+    /// Without changes it commits only if `anyway` is set.
     fn write(&mut self, names: Vec<Name>, reserve: Option<Reserve>, anyway: bool) -> BatchResult {
         self.try_room();
         let now = self.keeper.clock.now();
         let mut items: Vec<Item> =
             names.into_iter().filter_map(|name| self.item(name, now, reserve)).collect();
         if !items.is_empty() || anyway || self.failed {
-            // Neighbours lie on one page.
+            // Neighbours are on one page.
             items.sort_unstable_by(|one, other| one.change.cmp(&other.change));
             self.commit(items)?;
         }
         Ok(self.full.as_ref().map(|full| full.error.clone()))
     }
 
-    /// What is to be written of a key, if anything.
+    /// The change for a key, if there is one.
     fn item(&self, key: Name, now: Timestamp, reserve: Option<Reserve>) -> Option<Item> {
         let lookup = &key.lookup();
         let Rule { machine, reserve: of_limit } = lookup.known.latest();
@@ -166,7 +166,7 @@ impl Writer {
         }
     }
 
-    /// Writes all of it, but for new keys if there is no room for them.
+    /// Writes everything, except new keys if there is no room for them.
     fn commit(&mut self, mut items: Vec<Item>) -> Result<(), Error> {
         let reopened = if self.failed { self.keeper.file.reopen() } else { Ok(()) };
         let result = reopened.and_then(|()| self.commit_slices(&mut items));
@@ -178,7 +178,7 @@ impl Writer {
         result
     }
 
-    /// Takes out of `items` what was written.
+    /// Removes from `items` what was written.
     fn commit_slices(&mut self, items: &mut Vec<Item>) -> Result<(), Error> {
         let mut most = CHANGES_IN_TRANSACTION;
         loop {
@@ -206,17 +206,17 @@ impl Writer {
         let Some(full) = &mut self.full else { return };
         for item in items.extract_if(.., |item| item.is_new) {
             if let Some(key) = item.key {
-                // As long as it is, it is not queued twice.
+                // While it is queued it is not queued again.
                 self.keeper.set_queued(&key.lookup(), Queued::Soon);
                 full.new_keys.push(key);
             }
         }
     }
 
-    /// The file cannot grow: from now on only keys that it knows are written.
+    /// The file cannot grow: from now on only keys that are in the file are written.
     fn fill(&mut self, error: Error) -> Result<(), Error> {
         match self.keeper.file.release_spare() {
-            // Without it there may be room for a few keys at a time.
+            // Without the spare pages there may be room for a few keys at a time.
             Ok(()) | Err(CommitError::NoRoom(_)) => {}
             Err(CommitError::Disk(error)) => return Err(error),
         }
@@ -226,7 +226,7 @@ impl Writer {
         Ok(())
     }
 
-    /// If the disk is full: whether there is room again.
+    /// On a full disk, checks for new room.
     fn try_room(&mut self) {
         let now = self.keeper.queue.now_by_the_clock();
         let Some(full) = &mut self.full else { return };
@@ -264,7 +264,7 @@ impl Writer {
         }
     }
 
-    /// True when it has come to its end.
+    /// True at the end of the walk.
     fn slice(&mut self, walk: &mut Walk) -> Result<bool, Error> {
         let names = self.keeper.file.names(&walk.cursor, RECORDS_IN_TURN)?;
         let now = self.keeper.clock.now();
@@ -294,9 +294,9 @@ impl Writer {
         Ok(at_end)
     }
 
-    /// Forgets states that equal a fresh one, in some of the shards.
+    /// Forgets fresh states in some of the shards.
     fn clean(&mut self) {
-        // A store without traffic notices here.
+        // A store without traffic notices a replaced file here.
         if let Err(error) = self.keeper.file.is_in_place() {
             self.failed = true;
             self.keeper.disk_is(Err(error));
@@ -316,7 +316,7 @@ impl Writer {
         }
     }
 
-    /// Writes everything as it is, without a reserve, and lets the file go.
+    /// Writes everything without a reserve, and closes the file.
     fn close(mut self) {
         self.keeper.queue_reserves();
         let (mut names, walks) = self.keeper.queue.last();

@@ -16,7 +16,7 @@ use tollgate_etcd::Etcd;
 async fn main() -> Result<(), tollgate::Error> {
     let url = std::env::var("ETCD_URL").unwrap_or_else(|_| "etcd://127.0.0.1:2379".into());
     let store = Etcd::connect(url).await?;
-    // Rather nobody than too many: without a majority of its members, nobody may.
+    // Closed on failure: without a majority of the members, no request passes.
     let limiter = store.limiter("5/minute")?.on_failure(OnFailure::Closed)?;
 
     for attempt in 1..=8 {

@@ -1,4 +1,4 @@
-//! How to reach etcd and what to do when it does not answer.
+//! Settings of an etcd store.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,7 +40,7 @@ pub struct EtcdBuilder {
     clock: Arc<dyn Clock>,
 }
 
-/// Without the address, which may hold a password.
+/// Leaves out the address, which may contain a password.
 impl std::fmt::Debug for EtcdBuilder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("EtcdBuilder").field("prefix", &self.prefix).finish_non_exhaustive()
@@ -60,8 +60,8 @@ impl EtcdBuilder {
         }
     }
 
-    /// What all keys begin with, before a slash. Default `tollgate`. A user needs leave to read and
-    /// write what begins so.
+    /// The prefix of all keys, followed by a slash. Default `tollgate`. The user needs permission
+    /// to read and write keys with this prefix.
     ///
     /// See the example of [`EtcdBuilder`].
     pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
@@ -69,9 +69,9 @@ impl EtcdBuilder {
         self
     }
 
-    /// How long an attempt to connect may take, with all members together, and the longest that any
-    /// request may. Default 2 seconds. It goes on in the background: no call waits longer than its
-    /// deadline.
+    /// How long an attempt to connect may take, with all members together, and the longest time of
+    /// any request. Default 2 seconds. Connecting continues in the background: no call waits longer
+    /// than its deadline.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -82,8 +82,7 @@ impl EtcdBuilder {
         self
     }
 
-    /// Certificates, in PEM form, of those who may sign the members', instead of those that the
-    /// system trusts.
+    /// Certificates of authorities to trust, PEM, instead of those of the system.
     ///
     /// ```no_run
     /// # fn example() -> std::io::Result<()> {
@@ -96,7 +95,7 @@ impl EtcdBuilder {
         self
     }
 
-    /// A certificate and its key, in PEM form, to show to the members.
+    /// A client certificate and its key, PEM.
     ///
     /// ```no_run
     /// # fn example() -> std::io::Result<()> {
@@ -122,8 +121,8 @@ impl EtcdBuilder {
         self
     }
 
-    /// How far the clocks of two machines may be apart. Default 10 seconds. Up to this the clock
-    /// that is furthest ahead is followed; a state that was written further ahead is an error, not
+    /// How far the clocks of two machines may be apart. Default 10 seconds. Within this, the clock
+    /// that is furthest ahead is followed. A state that was written further ahead is an error, not
     /// a decision.
     ///
     /// ```
@@ -135,7 +134,7 @@ impl EtcdBuilder {
         self
     }
 
-    /// Another clock than that of this machine: for tests.
+    /// Another clock, for tests.
     ///
     /// ```
     /// let clock = tollgate::ManualClock::new(tollgate::Timestamp::EPOCH);
@@ -146,10 +145,10 @@ impl EtcdBuilder {
         self
     }
 
-    /// The store, connected.
+    /// Connects and returns the store.
     ///
     /// # Errors
-    /// When the address is wrong, or no member can be reached.
+    /// When the address is not valid, or no member can be reached.
     ///
     /// See the example of [`EtcdBuilder`].
     pub async fn connect(self) -> Result<Etcd, Error> {
@@ -158,8 +157,8 @@ impl EtcdBuilder {
         Ok(store)
     }
 
-    /// The store at once; it connects with the first call. For services that must start without
-    /// etcd. Call it inside a tokio runtime.
+    /// Returns the store immediately; it connects with the first call. For services that must start
+    /// without etcd. Call it inside a tokio runtime.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -170,7 +169,7 @@ impl EtcdBuilder {
     /// ```
     ///
     /// # Errors
-    /// When the address is wrong, or there is no runtime.
+    /// When the address is not valid, or there is no runtime.
     pub fn connect_later(self) -> Result<Etcd, Error> {
         let target = Target::parse(&self.url, &self.certificates, self.connect_timeout)?;
         let runtime = tokio::runtime::Handle::try_current()

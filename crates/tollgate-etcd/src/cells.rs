@@ -1,4 +1,4 @@
-//! Cells in etcd: a key each, changed by transactions that compare its revision.
+//! Cells in etcd: one key each, changed by transactions that compare its revision.
 
 use std::sync::Arc;
 
@@ -14,20 +14,20 @@ use crate::messages::{
     RangeResponse, Request, RequestOp, Response, ResponseOp, TxnRequest, TxnResponse,
 };
 
-/// Keys in one slice when many are forgotten.
+/// Keys per slice when many are deleted.
 const SLICE: i64 = 1_000;
 
 #[derive(Debug)]
 pub(crate) struct EtcdCells {
     members: Arc<Members>,
     leases: Arc<Leases>,
-    /// What all keys begin with.
+    /// The prefix of all keys.
     prefix: Vec<u8>,
 }
 
 /// The revision of the last write, and its lease. A cluster that has lost everything counts its
-/// revisions from one again, but a lease is never the same: an old version is not taken for a new
-/// one.
+/// revisions from one again, but a lease id is never used twice: so an old version never matches a
+/// new one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Version {
     revision: i64,
@@ -39,7 +39,7 @@ impl EtcdCells {
         EtcdCells { members, leases: Arc::default(), prefix }
     }
 
-    /// The leases of what is put, in order of the swaps; none for the others.
+    /// The leases of the values to put, in the order of the swaps.
     async fn leases(&self, swaps: &[Swap<'_, Version>]) -> Result<Vec<i64>, Error> {
         let mut leases = Vec::with_capacity(swaps.len());
         for swap in swaps {
@@ -135,7 +135,7 @@ fn range(name: &Name) -> RangeRequest {
     RangeRequest { key: name.bytes().to_vec(), ..RangeRequest::default() }
 }
 
-/// Where what begins so ends.
+/// The end of the range of keys with this prefix.
 fn after(place: &[u8]) -> Vec<u8> {
     let mut end = place.to_vec();
     while let Some(last) = end.pop() {
@@ -144,11 +144,12 @@ fn after(place: &[u8]) -> Vec<u8> {
             return end;
         }
     }
-    // There is nothing behind: to the end of all keys.
+    // No key is after the range: to the end of all keys.
     vec![0]
 }
 
-/// If all versions are as expected, all changes; else, unless nobody expects that, what there is.
+/// A transaction: if all versions are as expected, everything changes. Otherwise it returns the
+/// cells, unless the caller is sure of the versions.
 fn txn(swaps: &[Swap<'_, Version>], leases: &[i64], sure: bool) -> TxnRequest {
     let compare = swaps.iter().flat_map(compares).collect();
     let change = |(swap, lease): (&Swap<'_, Version>, &i64)| {
@@ -164,7 +165,7 @@ fn txn(swaps: &[Swap<'_, Version>], leases: &[i64], sure: bool) -> TxnRequest {
         }
     };
     let success: Vec<_> = swaps.iter().zip(leases).filter_map(change).map(op).collect();
-    // Without a write or a read in it, a member would decide by what it has, which may be old.
+    // Without a write or a read in it, a member would compare with its own data, which may be old.
     let look = !sure || success.is_empty();
     let looks = swaps.iter().filter(|_| look).map(|swap| op(Request::Range(range(swap.name))));
     TxnRequest { compare, success, failure: looks.collect() }

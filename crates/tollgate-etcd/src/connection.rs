@@ -1,4 +1,4 @@
-//! One connection to one member, logged in.
+//! A connection to one member, logged in.
 
 use std::sync::Arc;
 
@@ -20,13 +20,13 @@ use crate::target::chain;
 pub(crate) struct Connection {
     channel: Channel,
     token: Option<MetadataValue<Ascii>>,
-    /// Whether nobody expects an answer any more.
+    /// Set when callers should stop waiting for answers.
     dead: Arc<watch::Sender<bool>>,
 }
 
 impl Connection {
-    /// Connects, logs in, and makes sure that the member belongs to a cluster that answers: it
-    /// reads `key`, as of now.
+    /// Connects, logs in, and checks that the member belongs to a cluster that answers, by a
+    /// linearizable read of `key`.
     pub(crate) async fn open(
         member: &Endpoint,
         login: Option<&AuthenticateRequest>,
@@ -46,7 +46,7 @@ impl Connection {
         Ok(connection)
     }
 
-    /// An answer, unless the connection is [given up](Connection::bury) before it comes.
+    /// The answer, unless the connection is [given up](Connection::bury) before it comes.
     pub(crate) async fn send<C: Call>(&self, message: C) -> Result<C::Answer, Failure> {
         let mut dead = self.dead.subscribe();
         tokio::select! {
@@ -59,12 +59,12 @@ impl Connection {
         }
     }
 
-    /// It keeps its line and says nothing: who waits for an answer need not wait any longer.
+    /// The connection is silent: callers stop waiting for its answers.
     pub(crate) fn bury(&self) {
         self.dead.send_replace(true);
     }
 
-    /// Can it read a key, as of now? That takes a quorum.
+    /// Checks with a linearizable read, which needs a quorum.
     pub(crate) async fn check(&self, key: &[u8]) -> Result<(), Failure> {
         let read = RangeRequest { key: key.to_vec(), keys_only: true, ..RangeRequest::default() };
         self.send(read).await.map(drop)
@@ -73,12 +73,12 @@ impl Connection {
     async fn unary<C: Call>(&self, message: C) -> Result<C::Answer, Status> {
         let mut request = Request::new(message);
         let metadata = request.metadata_mut();
-        // A member that has lost its leader says so at once, and surely executes nothing.
+        // A member that has lost its leader reports that immediately, and surely executes nothing.
         metadata.insert("hasleader", MetadataValue::from_static("true"));
         if let Some(token) = &self.token {
             metadata.insert("token", token.clone());
         }
-        // A long list of long keys is a large answer, and one that was asked for.
+        // A long list of long keys is a large answer that was requested.
         let mut grpc = Grpc::new(self.channel.clone()).max_decoding_message_size(usize::MAX);
         grpc.ready().await.map_err(|error| Status::from_error(Box::new(error)))?;
         let path = PathAndQuery::from_static(C::PATH);

@@ -1,8 +1,8 @@
-//! What an error of etcd means: whether the request may have been executed, and what helps.
+//! Classifies errors of etcd: whether the request may have been executed, and what to do next.
 //!
-//! The codes of gRPC are too coarse for that (a request that timed out in the middle of its way and
-//! one that nobody took on are both `Unavailable`), so it goes by etcd's messages, which clients of
-//! all languages compare.
+//! The codes of gRPC are too coarse: a request that timed out halfway and one that was never
+//! accepted are both `Unavailable`. So this compares etcd's messages, as clients in all languages
+//! do.
 
 use std::error::Error as _;
 
@@ -12,7 +12,7 @@ use tonic::{Code, ConnectError, Status};
 
 use crate::target::chain;
 
-/// An error, and what may help against it.
+/// An error, and what to do next.
 #[derive(Clone, Debug)]
 pub(crate) struct Failure {
     pub(crate) error: Error,
@@ -21,11 +21,11 @@ pub(crate) struct Failure {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Remedy {
-    /// This connection, or this member, is of no use now.
+    /// This connection, or this member, cannot be used now.
     NextMember,
-    /// The token has run out, or the member has forgotten it. The request was refused.
+    /// The token has expired, or the member has forgotten it. The request was not executed.
     Login,
-    /// The lease has run out. The request was refused.
+    /// The lease has expired. The request was not executed.
     NewLease,
     None,
 }
@@ -44,7 +44,7 @@ impl From<Failure> for Error {
 
 /// The error of a request.
 pub(crate) fn of_status(status: &Status) -> Failure {
-    // What etcd says has nothing behind it; what the line does, has.
+    // An error of etcd itself has no source; an error of the connection has one.
     if let Some(source) = status.source() {
         let text = chain(source);
         let error =
@@ -76,7 +76,7 @@ pub(crate) fn of_status(status: &Status) -> Failure {
     }
 }
 
-/// The error of an attempt to connect: whatever happened, nothing was executed.
+/// The error of an attempt to connect: nothing was executed.
 pub(crate) fn of_connect(member: &Uri, failure: &Failure) -> Error {
     let text =
         format!("{}: {}", member.authority().map_or("", |at| at.as_str()), failure.error.detail());
@@ -86,7 +86,8 @@ pub(crate) fn of_connect(member: &Uri, failure: &Failure) -> Error {
     }
 }
 
-/// What etcd checks before it proposes a request has codes of its own. After that nobody knows.
+/// Checks before a request is proposed have their own codes. With any other code the request may
+/// have been executed.
 fn of_code(status: &Status) -> Failure {
     let text = match status.message() {
         "" => status.code().description(),

@@ -1,10 +1,10 @@
-//! Leases, so that nothing lives for ever.
+//! Leases, so that no key lives for ever.
 //!
-//! A lease of its own for every key would cost a commit of its own for every hit. So keys share: a
-//! write takes the lease that ends first among those that end late enough, unless that is more than
-//! about twice as late. Else a new one is granted, for one and a half of the time that is needed:
-//! it serves keys that need as long until a third of it is over, and windows until half of them is.
-//! So a process has a few leases for each power of two of the lives in use.
+//! A separate lease for every key would cost an additional commit for every hit. So keys share
+//! leases: a write takes the lease that ends first among those that end late enough, unless that is
+//! more than about twice as late. Otherwise a new one is granted, for one and a half of the time
+//! that is needed. It serves keys that need as long until a third of it is over, and windows until
+//! half of it is over. So a process has a few leases for each power of two of the lives in use.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,18 +16,18 @@ use crate::failure::Failure;
 use crate::members::Members;
 use crate::messages::LeaseGrantRequest;
 
-/// What a new lease has beyond one and a half of the life that is asked for: leases for lives of
+/// Added to one and a half of the requested life of a new lease, so that leases for lives of
 /// seconds serve for a minute.
 const ROOM: Duration = Duration::from_secs(60);
 
-/// What a lease may have beyond twice the life that is asked for.
+/// A lease may last this much longer than twice the requested life.
 const MOST_ROOM: Duration = Duration::from_secs(240);
 
-/// What lives longer, more than a century, has no lease: etcd grants at most 9,000,000,000 seconds.
+/// A longer life, more than a century, gets no lease: etcd grants at most 9,000,000,000 seconds.
 const LONGEST: Duration = Duration::from_secs(4_000_000_000);
 
-/// Keys under one lease. When it ends, etcd deletes all its keys in one step, and nobody is served
-/// meanwhile.
+/// The most keys under one lease. When it ends, etcd deletes all its keys in one step and serves no
+/// requests meanwhile.
 const KEYS: u32 = 10_000;
 
 /// No lease, in requests.
@@ -36,14 +36,14 @@ pub(crate) const NONE: i64 = 0;
 #[derive(Debug, Default)]
 pub(crate) struct Leases {
     known: Mutex<Known>,
-    /// One grant at a time: who comes meanwhile takes what it brings.
+    /// One grant at a time: callers that arrive meanwhile use its lease.
     granting: tokio::sync::Mutex<()>,
     clock: SystemClock,
 }
 
 impl Leases {
     /// A lease that lasts at least for that life, and at most for twice that and five minutes.
-    /// Mostly one that is there. `on` is what the key has now.
+    /// Usually an existing one. `on` is the present lease of the key.
     pub(crate) async fn lasting(
         self: &Arc<Self>,
         members: &Arc<Members>,
@@ -56,7 +56,7 @@ impl Leases {
         if let Some(id) = self.known().take(self.clock.now(), life, on) {
             return Ok(id);
         }
-        // A caller that walks away lets it end: the next one has it.
+        // The grant continues if the caller is dropped, and the next caller uses it.
         let (leases, members_too) = (Arc::clone(self), Arc::clone(members));
         let grant = async move { leases.grant(&members_too, life, on).await };
         let granted = members.runtime.spawn(grant).await;
@@ -76,8 +76,8 @@ impl Leases {
         Ok(id)
     }
 
-    /// One of these has ended before its time: etcd has lost it, and others as well, unless
-    /// somebody has found that out already.
+    /// One of these leases has ended before its time: etcd has lost it, and probably others.
+    /// Forgets all, unless another caller did that already.
     pub(crate) fn forget(&self, ids: &[i64]) {
         let mut known = self.known();
         if known.0.values().any(|lease| ids.contains(&lease.id)) {
@@ -90,8 +90,8 @@ impl Leases {
     }
 }
 
-/// Leases by when they end at the earliest, by the clock of this process: counted from before they
-/// were asked for.
+/// Leases by their earliest end, by the clock of this process: counted from before they were
+/// requested.
 #[derive(Debug, Default)]
 struct Known(BTreeMap<Timestamp, Lease>);
 
@@ -116,12 +116,12 @@ impl Known {
     }
 }
 
-/// For how long a lease is granted to who needs it for that life, in whole seconds.
+/// The time for which a lease is granted to a caller who needs it for that life, in whole seconds.
 fn span(life: Duration) -> Duration {
     Duration::from_secs((life + life / 2 + ROOM).as_secs())
 }
 
-/// Whatever became of a lease, the write that needs it has not been sent.
+/// The grant failed, so the write that needs the lease was not sent.
 fn not_written(failure: Failure) -> Error {
     match failure.error.kind() {
         ErrorKind::Lost => Error::unavailable(format!("no lease: {}", failure.error.detail())),
@@ -135,8 +135,8 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    /// Writes of these lives (in seconds) at these times: how many leases were granted, and how
-    /// many there were at most at one time.
+    /// For writes of these lives (in seconds) at these times: how many leases were granted, and how
+    /// many existed at the same time at most.
     fn granted(writes: impl IntoIterator<Item = (u64, u64)>) -> (usize, usize) {
         let (mut known, mut ends, mut most) = (Known::default(), Vec::new(), 0);
         for (at, life) in writes {
@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn keys_that_live_as_long_share_a_lease_for_half_of_that() {
-        // One write a second for an hour.
+        // One write per second for an hour.
         assert_eq!(granted((0..3_600).map(|at| (at, 60))).0, 40);
         assert_eq!(granted((0..3_600).map(|at| (at, 3_600))).0, 2);
         let (_, most) = granted((0..400_000).step_by(60).map(|at| (at, 24 * 3_600)));
@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn lives_of_all_lengths_share_what_there_is() {
-        // From a second to 36 days, in no order.
+        // From a second to 36 days, in mixed order.
         let lives = (0..100_000_u64).map(|at| (at, 1 + (at * 7_919 % 100_003).pow(3) % 3_145_728));
         let (_, most) = granted(lives);
         assert!(most <= 60, "{most} at a time");
@@ -183,7 +183,7 @@ mod tests {
     fn a_lease_that_has_many_keys_gets_no_more() {
         let keys = u64::from(KEYS);
         assert_eq!(granted((0..keys * 2 + 1).map(|_| (0, 60))).0, 3);
-        // But those that it has may stay.
+        // The present lease of a key may stay.
         let (mut known, now) = (Known::default(), Timestamp::EPOCH);
         known.add(now, span(SECOND), 7);
         for _ in 0..KEYS * 2 {

@@ -14,8 +14,8 @@
 //! # }
 //! ```
 //!
-//! For rare and precious limits: sign-ups, password resets, payments. Every algorithm and every
-//! operation is there, with the answers of the in-process stores.
+//! For rare and precious limits: sign-ups, password resets, payments. It supports every algorithm
+//! and every operation, with the answers of the in-process stores.
 //!
 //! | address | what |
 //! | --- | --- |
@@ -25,28 +25,29 @@
 //!
 //! # What a hit costs
 //!
-//! One transaction, which etcd commits: it is on the disks of a majority before the answer comes.
-//! It goes through if the key still has the revision that this process saw last. Where another
-//! process has been there meanwhile, the first try brings what is there and a second is needed. A
-//! new key is one transaction too. A refused hit is a read, without a commit, and nothing at all
-//! once its denial is remembered. With a key of 60 bytes (prefix, namespace and limit included)
-//! about 250 bytes go out and 70 come back, beside what HTTP/2 adds. What waits for one key in this
-//! process is decided in one transaction, so many callers on one key are many times as fast as one.
+//! A hit is one transaction, which is on the disks of a majority before the answer comes. It
+//! succeeds if the key still has the revision that this process saw last. If another process has
+//! changed the key, the first transaction returns the new value and a second is needed. A new key
+//! takes one transaction too. A denied hit is a read without a commit, and needs no request once
+//! its denial is remembered. With a key of 60 bytes (prefix, namespace and limit included) a hit
+//! sends about 250 bytes and receives 70, besides the overhead of HTTP/2. Calls that wait for one
+//! key in this process are decided in one transaction, so many callers on one key are many times as
+//! fast as one.
 //!
-//! Keys go away with leases that they share; every now and then (after a minute at the earliest, or
-//! 10,000 keys) a new one is granted, which is one more commit for the hit that needs it.
+//! Keys expire with leases that they share. Now and then (after a minute at the earliest, or 10,000
+//! keys) a new one is granted, which is one more commit for the hit that needs it.
 //!
 //! # Whose clock
 //!
-//! This machine's: etcd does not tell its own. All machines follow the clock that is furthest
-//! ahead, so each gets its share. A clock that is `s` ahead gets what the limit gives in `s` too
-//! early, once. A state that was written more than [`max_skew`](EtcdBuilder::max_skew) ahead of the
-//! clock here is an error, not a decision.
+//! The clock is this machine's: etcd does not reveal its own. All machines follow the clock that is
+//! furthest ahead, so each gets its share. A clock that is `s` ahead gets what the limit gives in
+//! `s` too early, once. A state that was written more than [`max_skew`](EtcdBuilder::max_skew)
+//! ahead of the local clock is an error, not a decision.
 //!
 //! # What can be lost
 //!
-//! Nothing that was answered, whatever crashes, as long as a majority of the members has its disks.
-//! Without a majority there are no decisions: what happens then is for the limiter to say, see
+//! An answered hit is never forgotten, whatever crashes, as long as a majority of the members keeps
+//! its disks. Without a majority there are no decisions, and the rule of the limiter applies: see
 //! [`OnFailure`](tollgate::shared::OnFailure).
 //!
 //! The messages are written by hand: the build needs no `protoc`.
@@ -76,24 +77,24 @@ pub struct Etcd(Cas<EtcdCells>);
 tollgate_cas::as_store!(Etcd, EtcdCells);
 
 impl Etcd {
-    /// Connects, with the defaults.
+    /// Connects with the default settings.
     ///
     /// # Errors
-    /// When the address is wrong, or no member can be reached.
+    /// When the address is not valid, or no member can be reached.
     ///
     /// See the example of [the crate](crate).
     pub async fn connect(url: impl Into<String>) -> Result<Etcd, Error> {
         Etcd::builder(url).connect().await
     }
 
-    /// A store with settings of your own.
+    /// A builder with other settings.
     ///
     /// See the example of [`EtcdBuilder`].
     pub fn builder(url: impl Into<String>) -> EtcdBuilder {
         EtcdBuilder::new(url.into())
     }
 
-    /// The key under which a subject of a limit stands in etcd, for those who look with `etcdctl`.
+    /// The key in etcd of a subject of a limit, for use with `etcdctl`.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -117,7 +118,7 @@ impl Etcd {
         Ok(cells.name(&place, OwnedKey::new(&subject).as_ref()))
     }
 
-    /// Whether it can be asked; nothing is executed.
+    /// Whether the cluster can be asked; nothing is executed.
     async fn reachable(&self) -> Result<(), Error> {
         self.0.cells().check().await.map_err(|error| match error.kind() {
             ErrorKind::Lost => Error::unavailable(error.detail()),

@@ -1,8 +1,8 @@
-//! The members of a cluster, and the connection to one of them: made again, to another where there
-//! is one, whenever it breaks.
+//! The members of a cluster, and the connection to one of them. When it breaks it is made again, to
+//! another member if there is one.
 //!
-//! A task looks after the connection; callers only look at what it has. While there is none they
-//! are told why at once: nobody waits for a cluster that is known to be away.
+//! A task maintains the connection, and callers only use it. While there is none, callers
+//! immediately get the reason: no call waits for a cluster that is known to be away.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::failure::{self, Failure, Remedy};
 use crate::messages::Call;
 use crate::target::Target;
 
-/// The first pause after all members have been tried in vain, and the longest.
+/// The first pause after all members have failed, and the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
@@ -26,7 +26,7 @@ const PING: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(crate) struct Members {
     target: Target,
-    /// A key that may be read, to see whether a member can.
+    /// A key for test reads of a member.
     probe: Vec<u8>,
     connect_timeout: Duration,
     link: watch::Sender<Link>,
@@ -36,14 +36,14 @@ pub(crate) struct Members {
 
 #[derive(Clone, Debug)]
 enum Link {
-    /// An attempt is under way, beginning with that member: the first, or after a connection that
-    /// worked.
+    /// An attempt to connect is in progress, starting with that member: the first attempt, or one
+    /// after a connection that worked.
     Connecting(usize),
     Up(Up),
     Down(Error),
 }
 
-/// A connection, the member it leads to, and which one in the order of time it is.
+/// A connection, its member, and its number in order of time.
 #[derive(Clone, Debug)]
 struct Up {
     connection: Connection,
@@ -63,7 +63,7 @@ impl Members {
         Arc::new(Members { target, probe, connect_timeout, link, supervised, runtime })
     }
 
-    /// Sends a request, and once more if it was surely not executed and another connection may
+    /// Sends a request, and a second time if it was surely not executed and another connection may
     /// help.
     pub(crate) async fn send<C: Call>(
         self: &Arc<Self>,
@@ -88,7 +88,8 @@ impl Members {
             let _on_it = self.runtime.enter();
             tokio::time::timeout(self.connect_timeout, up.connection.send(message))
         };
-        // Nobody's deadline, but somebody's turn: what waits for the same key waits for this.
+        // This bounds the time of a request without a caller's deadline: other calls for the same
+        // key wait for it.
         let answer = answer.await.unwrap_or_else(|_| {
             up.connection.bury();
             let error = Error::lost(format!("none within {:?}", self.connect_timeout));
@@ -102,7 +103,7 @@ impl Members {
         answer
     }
 
-    /// Can it answer? Not for longer than connecting may take.
+    /// Checks whether the cluster answers, for no longer than connecting may take.
     pub(crate) async fn check(self: &Arc<Self>) -> Result<(), Error> {
         let check = async {
             let up = self.up().await?;
@@ -111,7 +112,7 @@ impl Members {
         self.in_time(check).await
     }
 
-    /// A call that has no deadline of a caller, and may take as long as connecting may.
+    /// A call without a caller's deadline. It may take as long as connecting may.
     pub(crate) async fn in_time<T>(
         &self,
         call: impl Future<Output = Result<T, Error>>,
@@ -124,7 +125,7 @@ impl Members {
         limited.await.map_err(late)?
     }
 
-    /// Finds out whether a connection that looks alive is.
+    /// Tests a connection that seems to work.
     pub(crate) async fn suspect(&self) {
         let Link::Up(up) = self.link.borrow().clone() else { return };
         let answer = tokio::time::timeout(PING, up.connection.check(&self.probe)).await;
@@ -150,8 +151,8 @@ impl Members {
         }
     }
 
-    /// Gives up the connection of that number, if it is still the one: the task makes another,
-    /// beginning with that member.
+    /// Gives up the connection of that number, if it is still in use. The task makes another,
+    /// starting with that member.
     fn is_broken(&self, number: u64, next: usize) {
         self.link.send_if_modified(|link| {
             let current = matches!(link, Link::Up(up) if up.number == number);
@@ -162,7 +163,7 @@ impl Members {
         });
     }
 
-    /// Starts the task that looks after the connection, once.
+    /// Starts the task that maintains the connection, once.
     fn supervise(self: &Arc<Self>) {
         let mut supervised = self.supervised.lock().unwrap_or_else(PoisonError::into_inner);
         if !std::mem::replace(&mut *supervised, true) {
@@ -170,7 +171,8 @@ impl Members {
         }
     }
 
-    /// The first member that answers, beginning with that one. Each has an equal part of the time.
+    /// Connects to the first member that answers, starting with `from`. Each gets an equal part of
+    /// the time.
     async fn connect(&self, from: usize) -> Result<(Connection, usize), Error> {
         let mut last = Error::unavailable("no members");
         let part = self.connect_timeout / u32::try_from(self.target.len()).unwrap_or(u32::MAX);
@@ -190,8 +192,7 @@ impl Members {
     }
 }
 
-/// Connects, waits until the connection is broken, and connects again, for as long as somebody
-/// holds the members.
+/// Connects, waits until the connection breaks, and connects again, until the members are dropped.
 async fn supervise(members: Weak<Members>) {
     let (mut pause, mut from) = (FIRST_PAUSE, 0);
     for number in 0.. {
@@ -203,7 +204,7 @@ async fn supervise(members: Weak<Members>) {
                 pause = FIRST_PAUSE;
                 let mut link = strong.link.subscribe();
                 drop(strong);
-                // An error when nobody holds the members any more.
+                // An error means that the members were dropped.
                 match link.wait_for(|link| !matches!(link, Link::Up(_))).await.as_deref() {
                     Ok(Link::Connecting(next)) => from = *next,
                     Ok(_) => {}

@@ -1,11 +1,11 @@
-//! The messages of etcd v3 that this store sends and reads, by hand: a build needs no `protoc`.
-//! Fields and methods that nobody here looks at are left out; a decoder skips them.
+//! The messages of etcd v3 that this store uses, written by hand so that a build needs no `protoc`.
+//! Fields and methods that are not used are left out; a decoder skips them.
 //!
 //! The numbers are those of etcd's `rpc.proto` and `kv.proto`, which never change.
 
 use prost::{Message, Oneof};
 
-/// A request, the method it is for, and what answers it.
+/// A request, its method, and its response.
 pub(crate) trait Call: Message + 'static {
     const PATH: &'static str;
     type Answer: Message + Default + 'static;
@@ -46,7 +46,8 @@ pub(crate) struct KeyValue {
     pub(crate) lease: i64,
 }
 
-/// Without a `range_end` it is about one key, else about all from `key` to before that.
+/// Without a `range_end` it is about one key, otherwise about all keys from `key` to before
+/// `range_end`.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct RangeRequest {
     #[prost(bytes = "vec", tag = "1")]
@@ -139,7 +140,7 @@ pub(crate) enum Compared {
     Lease(i64),
 }
 
-/// That something of a key equals this. A key that is not there has the revision 0.
+/// A comparison of a property of a key. A missing key has the revision 0.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Compare {
     #[prost(enumeration = "CompareTarget", tag = "2")]
@@ -150,7 +151,7 @@ pub(crate) struct Compare {
     pub(crate) value: Option<Compared>,
 }
 
-/// If all hold, one list is done, else the other: in one revision.
+/// If all comparisons hold, the first list is executed, otherwise the second: in one revision.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct TxnRequest {
     #[prost(message, repeated, tag = "1")]
@@ -171,7 +172,7 @@ pub(crate) struct TxnResponse {
     pub(crate) responses: Vec<ResponseOp>,
 }
 
-/// Seconds; with the id 0 etcd chooses one.
+/// The life in seconds. With the id 0, etcd chooses an id.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct LeaseGrantRequest {
     #[prost(int64, tag = "1")]

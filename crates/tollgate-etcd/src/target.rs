@@ -1,4 +1,4 @@
-//! Where the members of a cluster are, and how to log in.
+//! The addresses of the members of a cluster, and the login.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,21 +8,20 @@ use tonic::transport::{Certificate, ClientTlsConfig, Endpoint, Identity};
 
 use crate::messages::AuthenticateRequest;
 
-/// Where etcd listens unless told otherwise.
+/// The default port of etcd.
 const PORT: u16 = 2379;
 
-/// So that no firewall forgets a line that is rarely used.
+/// Keeps firewalls from dropping a connection that is rarely used.
 const KEEP_ALIVE: Duration = Duration::from_secs(30);
 
-/// What an address names: members in the order in which they are tried, and a login for all of
-/// them.
+/// An address: members in the order in which they are tried, and one login for all of them.
 #[derive(Clone)]
 pub(crate) struct Target {
     members: Vec<Endpoint>,
     login: Option<AuthenticateRequest>,
 }
 
-/// The addresses only: passwords are nobody's business.
+/// Only the addresses, without passwords.
 impl fmt::Debug for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.members.iter().map(Endpoint::uri)).finish()
@@ -38,8 +37,7 @@ pub(crate) struct Certificates {
 
 impl Certificates {
     fn tls(&self, host: &str) -> ClientTlsConfig {
-        // The brackets around an IPv6 address belong to the address, not to the name in a
-        // certificate.
+        // The brackets around an IPv6 address are not part of the name in a certificate.
         let host = host.trim_start_matches('[').trim_end_matches(']');
         let tls = ClientTlsConfig::new().domain_name(host);
         let tls = match &self.roots {
@@ -98,7 +96,7 @@ impl Target {
         self.members.len()
     }
 
-    /// The members from that one on, once round.
+    /// The members from that index on, once around.
     pub(crate) fn from(&self, index: usize) -> impl Iterator<Item = (usize, &Endpoint)> {
         let indexes = (index..index + self.len()).map(|index| index % self.len());
         indexes.map(|index| (index, &self.members[index]))
@@ -131,7 +129,7 @@ fn member(
     endpoint.tls_config(tls).map_err(wrong)
 }
 
-/// An error with what lies behind it, in one line.
+/// An error with its causes in one line.
 pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
@@ -145,7 +143,7 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     text.replace(['\r', '\n'], " ")
 }
 
-/// `%20` and the like as what they stand for; `None` if that is no text.
+/// Decodes `%20` and similar escapes; `None` if the result is not text.
 fn decoded(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();
@@ -160,7 +158,7 @@ fn decoded(text: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// For messages.
+/// The URL for messages.
 fn without_password(url: &str) -> String {
     match (url.split_once("://"), url.rsplit_once('@')) {
         (Some((scheme, _)), Some((_, rest))) => format!("{scheme}://…@{rest}"),

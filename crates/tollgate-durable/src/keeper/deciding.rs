@@ -1,4 +1,4 @@
-//! The way of a call: the step in memory, and whether it may be told before something is on disk.
+//! Decides calls: the step in memory, and whether the answer has to wait for the disk.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,7 +13,7 @@ use crate::mark::{Mark, Queued};
 use crate::queue::Batch;
 use crate::table::{Entry, Lookup, Shard};
 
-/// A decision, and what has to be on disk before it may be told.
+/// A decision, and the batches that must be on disk before it may be returned.
 #[derive(Debug)]
 pub(crate) struct Done {
     pub(crate) decision: Outcome,
@@ -22,15 +22,15 @@ pub(crate) struct Done {
     pub(crate) has_record: bool,
 }
 
-/// What an act may do to a state, as far as the file is concerned.
+/// The possible effect of an act on a state, as far as the file is concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Effect {
     None,
-    /// Adds at most so many units.
+    /// Adds at most this many units.
     Charge(u64),
     GiveBack,
     Replace,
-    /// The part in a refusal: it may push or count, and nobody is let through for it.
+    /// The part of a limit in a denial: it may push or count, but nothing is admitted.
     Refuse,
 }
 
@@ -65,7 +65,7 @@ impl Keeper {
         }
         let machine = &prepared.rule.machine;
         let effect = Effect::of(Act::Op(op), machine);
-        // The way of nearly all: a key in memory, and no wait. All others take the long way.
+        // The fast path of nearly all calls: a key in memory, and no wait.
         if let Some(entry) = shard.find(&lookup)
             && entry.state.is_some()
             && (!self.level.waits() || self.passes(entry, machine, effect, now))
@@ -125,7 +125,7 @@ impl Keeper {
             hits.push(hit);
         }
         if let Some(lost) = hits.iter().position(|hit| !hit.decision.allowed()) {
-            // Only on states that keys without an entry share: somebody else came between.
+            // Only on states that keys without an entry share: another caller came between.
             for part in (0..hits.len()).filter(|part| *part != lost) {
                 let receipt = hits[part].decision.receipt();
                 let _ = act(part, Act::Op(Op::Refund(receipt)))?;
@@ -138,7 +138,7 @@ impl Keeper {
         Ok(hits)
     }
 
-    /// Forgets a key; whether its state was not fresh.
+    /// Forgets a key; true if its state was not fresh.
     pub(crate) fn reset(
         &self,
         prepared: &Prepared,
@@ -161,7 +161,7 @@ impl Keeper {
         Ok((fresh_at.is_some_and(|at| at > now), batch))
     }
 
-    /// [`act`](Keeper::act) that may wait.
+    /// [`act`](Keeper::act) for calls that may wait.
     fn must(
         &self,
         shard: &mut Shard,
@@ -174,8 +174,8 @@ impl Keeper {
         done.ok_or_else(|| Error::unavailable("it would have to wait"))
     }
 
-    /// One act on a key whose shard is locked. Without `may_wait` nothing is done, and there is no
-    /// answer, where it would have to wait.
+    /// One act on a key whose shard is locked. Without `may_wait`, an act that would have to wait
+    /// does nothing and returns no answer.
     fn act(
         &self,
         shard: &mut Shard,
@@ -221,7 +221,7 @@ impl Keeper {
         Some(Done { decision, batch, has_record })
     }
 
-    /// Whether the answer may be told before anything else is written.
+    /// Whether the answer may be returned before anything else is written.
     #[inline]
     fn passes(
         &self,
@@ -249,7 +249,7 @@ impl Keeper {
         }
     }
 
-    /// What was done, for the file.
+    /// Notes an act for the file.
     #[inline]
     fn note(
         &self,
@@ -316,7 +316,7 @@ impl Keeper {
         let waits = match effect {
             Effect::None | Effect::Refuse | Effect::GiveBack => false,
             Effect::Replace => self.level.waits(),
-            // More than the capacity never passes.
+            // A cost above the capacity never passes.
             Effect::Charge(units) if matches!(act, Act::Op(Op::Hit(_))) => {
                 self.level.is_sync() && units <= machine.capacity()
             }
@@ -365,8 +365,7 @@ impl Keeper {
         })
     }
 
-    /// An error if the act needs a record, and the file has none that it would replace. The disk is
-    /// full.
+    /// An error if the disk is full, and the act needs a record where the file has none to replace.
     #[cold]
     fn has_room(
         &self,
@@ -400,7 +399,7 @@ impl Keeper {
                 || !lock(&self.clears).iter().any(|cleared| prefix.starts_with(cleared)))
     }
 
-    /// Brings a key from the file into memory, if it is there.
+    /// Reads a key from the file into memory, if it is there.
     fn read<'s>(
         &self,
         shard: &'s mut Shard,
@@ -425,7 +424,7 @@ impl Keeper {
     }
 }
 
-/// Whether it is a hit that is refused: nobody is let through, so there is nothing to wait for.
+/// Whether it is a hit that is denied. A denial admits nothing, so it need not wait for the disk.
 fn is_refused(entry: &mut Entry, machine: &AnyMachine, act: Act, now: Timestamp) -> bool {
     match act {
         Act::Op(Op::Hit(cost)) => !machine.apply(&mut entry.state, now, Op::Peek(cost)).allowed(),

@@ -1,4 +1,4 @@
-//! The suite of every store, at every level.
+//! The conformance suite at every level.
 
 use std::time::Duration;
 
@@ -13,13 +13,13 @@ use crate::disk::Disk;
 /// A store under test.
 struct OnDisk {
     store: Durable,
-    /// None: it is on a file, in this directory.
+    /// `None`: the store is in a file, in this directory.
     disk: Option<Disk>,
     _directory: Option<Directory>,
     tells_lifetimes: bool,
 }
 
-/// The suite passes times of its own, so nothing is cleaned by the clock.
+/// The suite passes its own times, so the clock must not clean.
 fn open(builder: DurableBuilder) -> Durable {
     let builder = builder.clean_period(Duration::from_secs(3600));
     builder.open().unwrap_or_else(|error| panic!("{error}"))
@@ -61,7 +61,7 @@ impl Subject for OnDisk {
     fn break_store(&self) -> bool {
         let Some(disk) = &self.disk else { return false };
         disk.fail(true);
-        // It is noticed when something is written.
+        // The error appears with the next write.
         block_on(self.store.check()).expect_err("a broken disk");
         true
     }

@@ -1,5 +1,4 @@
-//! A whole store that loses its memory at any moment, at the default level: only what is on its
-//! disk is left.
+//! A store that loses its memory at any moment, at the default level. Only its disk remains.
 
 use std::time::Duration;
 
@@ -13,7 +12,7 @@ use crate::disk::Disk;
 
 const START: Timestamp = Timestamp::from_micros(1_790_000_000_123_457);
 
-/// Commits come only when something waits for one, or is told to be written.
+/// Commits happen only when a call waits for one or a test requests one.
 fn open(disk: &Disk, clock: &ManualClock, level: Level) -> Durable {
     let builder = disk.builder().level(level).clock(clock.clone());
     let store = builder.interval(Duration::from_secs(20)).open();
@@ -39,12 +38,11 @@ fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
-/// What the limit says without a crash, of everything that was answered.
+/// The answers of the limit without a crash, for everything that was answered.
 struct Truth {
     machine: AnyMachine,
     state: Option<AnyState>,
-    /// Something was charged to a fresh key, or an elastic window was pushed, since the last
-    /// commit.
+    /// Since the last commit a fresh key was charged or an elastic window was pushed.
     forgettable: bool,
 }
 
@@ -102,8 +100,7 @@ proptest! {
                     truth.forgettable = false;
                 }
                 Event::Crash => {
-                    // The old store is still there, and closes onto a disk that nobody looks at any
-                    // more.
+                    // The old store still exists, and closes onto a disk that is not used any more.
                     let after = open(&disk.as_it_is(), &clock, level);
                     let limiter = after.limiter(limit.clone()).unwrap();
                     for span in [0, 1, period / 3, period, period * 2] {
@@ -169,7 +166,7 @@ fn the_wall_clock_may_have_gone_back() {
         let store = open(&disk, &clock, Level::Reserve);
         let limiter = store.limiter(limit).unwrap();
         assert!(!block_on(limiter.hit("key")).unwrap().allowed(), "{algorithm}");
-        // No longer than the jump and the limit's own wait: two windows of the sliding one.
+        // No longer than the jump and the limit's own wait: two windows of the sliding window.
         clock.advance(hour + Duration::from_secs(120));
         assert!(block_on(limiter.hit("key")).unwrap().allowed(), "{algorithm}");
         store.close().unwrap();

@@ -1,4 +1,4 @@
-//! Damaged files: an error that names the file, or no effect at all, and never a panic.
+//! Damaged files cause an error that names the file, or have no effect, and never cause a panic.
 
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ pub(crate) fn open(path: &Path) -> Result<Durable, tollgate::Error> {
     Durable::open(path.display().to_string())
 }
 
-/// Stores keep digests of longer keys.
+/// Longer than keys that are stored as they are: the store keeps digests.
 pub(crate) fn key(number: usize) -> String {
     format!("{number:0250}")
 }
@@ -32,7 +32,7 @@ pub(crate) fn used(directory: &Directory) -> PathBuf {
     path
 }
 
-/// Numbers that look random, the same ones for each seed.
+/// Pseudo-random numbers, the same for each seed.
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
@@ -43,7 +43,7 @@ impl Random {
     }
 }
 
-/// Damages bytes that are in use: zeros are mostly free space.
+/// Damages bytes in use: zeros are mostly free space.
 pub(crate) fn damage(bytes: &mut [u8], random: &mut Random, overwrites: bool) {
     if overwrites {
         let pages: Vec<usize> = (0..bytes.len() / PAGE)
@@ -103,7 +103,7 @@ fn damage_under_a_running_process_gives_errors() {
         let mut random = Random(seed);
         (0..20).for_each(|_| damage(&mut bytes, &mut random, seed % 2 == 0));
         let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
-        // All but the header, which is not read again.
+        // Everything except the header, which is not read again.
         file.write_all_at(&bytes[PAGE..], PAGE as u64).unwrap();
         for number in 0..KEYS {
             errors += usize::from(block_on(limiter.charge(key(number), 1)).is_err());
@@ -155,7 +155,7 @@ fn a_file_that_is_deleted_or_replaced_is_noticed() {
             assert!(error.contains(what), "{error}");
             assert!(error.contains(&path.display().to_string()), "{error}");
             assert_eq!(path.exists(), replaced, "a new file was begun");
-            // Back in its place it is used again.
+            // The file is used again when it is back in its place.
             std::fs::rename(&aside, &path).unwrap();
             block_on(store.check()).unwrap();
         }

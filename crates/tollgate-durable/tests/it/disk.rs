@@ -1,4 +1,4 @@
-//! A disk in memory that fails when it is told to.
+//! A disk in memory that fails on request.
 
 use std::io;
 use std::ops::Bound;
@@ -16,7 +16,7 @@ pub(crate) struct Disk {
     /// The most bytes that fit, if there is a bound.
     room: Option<usize>,
     syncs: Arc<AtomicU64>,
-    /// Whoever holds it, nothing gets onto the disk meanwhile.
+    /// While it is held, nothing reaches the disk.
     gate: Arc<Gate>,
 }
 
@@ -37,7 +37,7 @@ impl Drop for Held {
 }
 
 impl Disk {
-    /// Nothing gets onto the disk until the answer is dropped.
+    /// Nothing reaches the disk until the returned value is dropped.
     pub(crate) fn hold(&self) -> Held {
         *self.gate.shut.lock().unwrap_or_else(PoisonError::into_inner) = true;
         Held(Arc::clone(&self.gate))
@@ -48,13 +48,13 @@ impl Disk {
         self.syncs.load(Ordering::SeqCst)
     }
 
-    /// A store that keeps its states here.
+    /// A store on this disk.
     pub(crate) fn builder(&self) -> DurableBuilder {
         let disk = self.clone();
         Durable::builder("a disk in memory").backend(move || Ok(disk.clone()))
     }
 
-    /// A disk on which so many bytes fit.
+    /// A disk with room for this many bytes.
     pub(crate) fn with_room(bytes: usize) -> Disk {
         Disk { room: Some(bytes), ..Disk::default() }
     }
@@ -63,7 +63,7 @@ impl Disk {
         self.broken.store(broken, Ordering::SeqCst);
     }
 
-    /// Another disk with what is on this one: what a crash leaves.
+    /// Another disk with the same contents: what a crash leaves.
     pub(crate) fn as_it_is(&self) -> Disk {
         let bytes = self.bytes.lock().unwrap_or_else(PoisonError::into_inner).clone();
         Disk { bytes: Arc::new(Mutex::new(bytes)), ..Disk::default() }

@@ -1,4 +1,4 @@
-//! Files that cannot be used: each gets an error that says why, and is left as it is.
+//! Files that cannot be used cause an error that says why, and are not changed.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -24,7 +24,7 @@ fn used(directory: &Directory) -> PathBuf {
     path
 }
 
-/// The file is refused with these words, and not touched.
+/// The file is rejected with these words, and not changed.
 fn is_refused(path: &Path, words: &str) {
     let before = std::fs::read(path).ok();
     let error = open(path).expect_err("a file that cannot be used");
@@ -100,7 +100,7 @@ fn one_store_owns_a_file() {
     let error = open(&path).expect_err("a file that is in use");
     assert_eq!(error.kind(), ErrorKind::Unavailable);
     assert!(error.to_string().contains("is in use"), "{error}");
-    // Another process is refused, too.
+    // Another process is rejected too.
     let test = "files::a_process_that_wants_a_file";
     let tried = Command::new(std::env::current_exe().unwrap())
         .args([test, "--exact", "--nocapture"])
@@ -115,7 +115,7 @@ fn one_store_owns_a_file() {
 
 const WANTED: &str = "TOLLGATE_DURABLE_WANTED";
 
-/// In the process that [`one_store_owns_a_file`] starts; else there is nothing to want.
+/// Runs in the process that [`one_store_owns_a_file`] starts; otherwise it does nothing.
 #[test]
 fn a_process_that_wants_a_file() {
     if let Some(path) = std::env::var_os(WANTED) {

@@ -1,4 +1,4 @@
-//! A file that cannot grow: the system refuses to allocate, as on a full disk.
+//! A file that cannot grow: the system rejects allocations, as on a full disk.
 
 use std::process::Command;
 
@@ -10,7 +10,7 @@ use tollgate_testservers::{Directory, eventually};
 
 use crate::disk::Disk;
 
-/// Set for the process without room.
+/// Set for the process with limited space.
 const ADDRESS: &str = "TOLLGATE_DURABLE_FULL";
 
 const LIMIT: &str = "1000000/365 days";
@@ -22,8 +22,8 @@ fn key(number: u64) -> String {
     format!("{number:0250}")
 }
 
-/// In the process without room: fills the file with fresh keys, then hits known ones beside fresh
-/// ones, and goes on when there is room again. It says how far it came.
+/// In the process with limited space: fills the file with fresh keys, then hits known and fresh
+/// keys, and continues when there is room again. It prints its progress.
 #[test]
 fn a_process_without_room() {
     let Ok(address) = std::env::var(ADDRESS) else { return };
@@ -34,7 +34,7 @@ fn a_process_without_room() {
     block_on(store.flush()).unwrap();
     let told = fill(&store, &limiter);
     for round in 0..ROUNDS {
-        // Each round one key that was never seen, beside known ones.
+        // Each round hits one new key beside known ones.
         let error = hit(1_000_000 + round).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Store, "{error}");
         assert!(error.is_transient() && error.to_string().contains("no room"), "{error}");
@@ -58,7 +58,7 @@ fn a_process_without_room() {
     store.close().unwrap();
 }
 
-/// Hits fresh keys until one gets an error; how many were answered by then.
+/// Hits fresh keys until one gets an error. Returns how many were answered.
 fn fill(store: &Durable, limiter: &SharedLimiter<Durable>) -> u64 {
     let say = |error: &Error| format!("{:?}: {error}", error.kind());
     for number in KNOWN..100_000 {
@@ -67,7 +67,7 @@ fn fill(store: &Durable, limiter: &SharedLimiter<Durable>) -> u64 {
             return number;
         }
         if number % 10 == 0 {
-            // Without it the level `reserve` would be far ahead of its file.
+            // Without it, the level `reserve` would be far ahead of its file.
             let _ = block_on(store.flush());
         }
     }
@@ -111,7 +111,7 @@ fn on_a_full_disk_keys_in_the_file_are_answered_at_the_level_reserve() {
     known_keys_are_answered("reserve&interval=20ms");
 }
 
-/// What is free at the end depends on the keys and on how many were written together.
+/// The free space at the end depends on the keys and on how many were written together.
 #[test]
 fn whatever_filled_the_file_known_keys_go_on() {
     for (len, together) in [(8, 300), (31, 60), (100, 30), (177, 5), (250, 2), (250, 90)] {

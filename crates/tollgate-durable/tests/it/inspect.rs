@@ -1,4 +1,4 @@
-//! The check of a file that no store uses, and the copy of what is readable of it.
+//! Checks files, and copies the readable records of damaged ones.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ fn units(number: usize) -> u64 {
     number as u64 % 5 + 1
 }
 
-/// What each key has used in this file.
+/// The usage of each key in this file.
 fn usages(path: &Path) -> Vec<u64> {
     let store = open(path).unwrap();
     let limiter = store.limiter("9/365 days").unwrap();
@@ -23,12 +23,12 @@ fn usages(path: &Path) -> Vec<u64> {
     usages
 }
 
-/// The new file opens, and no key has more room than it had. Returns how many keys were lost.
+/// The new file opens, and no key has more room than before. Returns how many keys were lost.
 fn is_usable(new: &Path, context: &str) -> usize {
     assert!(check_file(new).unwrap().is_intact(), "{context}");
     let mut lost = 0;
     for (number, usage) in usages(new).into_iter().enumerate() {
-        // One more where a record with a reserve was found, which was made before the last one.
+        // One more where an earlier record with a reserve was found.
         let saved = units(number)..=units(number) + 1;
         assert!(usage == 0 || saved.contains(&usage), "{context}: key {number} has used {usage}");
         lost += usize::from(usage == 0);
@@ -97,7 +97,7 @@ fn flipped_bits_and_overwritten_pages_cost_few_records() {
         let saved = repair_file(&path, &new).unwrap();
         assert!(std::fs::read(&path).unwrap() == bytes, "seed {seed}: the old file was changed");
         assert_eq!(saved.damage.is_empty(), opens, "seed {seed}: {saved:?}");
-        // Where the page of the only limit is lost, nobody knows whose the records are.
+        // Where the page of the only limit is lost, the limit of the records is unknown.
         if saved.without_limit == 0 {
             let fresh = is_usable(&new, &format!("seed {seed}"));
             assert_eq!(saved.keys, (KEYS - fresh) as u64, "seed {seed}: {saved:?}");

@@ -1,5 +1,5 @@
-//! Processes that are killed at any moment, over and over on one file: it opens every time, and
-//! holds at least what they were told.
+//! Processes that are killed at any moment, repeatedly on one file: it opens every time, and
+//! contains at least what they were told.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
@@ -23,13 +23,13 @@ const LIMITS: [&str; 6] = [
 const KEYS: [&str; 2] = ["alice", "bob"];
 const KILLS: u32 = 12;
 
-/// Which limit and key, one line for each hit that was admitted.
+/// The limit and the key: one line for each admitted hit.
 fn line(limit: usize, key: usize) -> String {
     format!("admitted {limit} {key}\n")
 }
 
-/// In the process that is killed: hits as fast as it can and says what was admitted, each after it
-/// was answered.
+/// In the process that is killed: hits as fast as possible, and prints each admitted hit after its
+/// answer.
 #[test]
 fn a_process_that_will_be_killed() {
     let Ok(address) = std::env::var(ADDRESS) else { return };
@@ -39,7 +39,7 @@ fn a_process_that_will_be_killed() {
     let say = |text: &str| {
         let mut out = std::io::stdout().lock();
         if out.write_all(text.as_bytes()).and_then(|()| out.flush()).is_err() {
-            // Nobody is there to kill it.
+            // No process is left to kill this one.
             std::process::exit(1);
         }
     };
@@ -66,7 +66,7 @@ fn a_process_that_will_be_killed() {
     });
 }
 
-/// Starts a process and kills it after so many lines; counts what it said, to its last word.
+/// Starts a process, kills it after this many lines, and counts all of its lines.
 fn kill_after(lines: usize, address: &str, told: &mut [[u64; KEYS.len()]; LIMITS.len()]) {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["killed::a_process_that_will_be_killed", "--exact", "--nocapture"])
@@ -77,7 +77,7 @@ fn kill_after(lines: usize, address: &str, told: &mut [[u64; KEYS.len()]; LIMITS
     let mut seen = 0;
     for said in BufReader::new(child.stdout.take().unwrap()).lines() {
         let said = said.unwrap();
-        // Not of the runner of tests; the last one may be cut off.
+        // Skips the output of the test runner; the last line may be cut off.
         let mut words = said.split(' ').skip_while(|word| !word.ends_with("admitted")).skip(1);
         let mut number = || words.next().and_then(|word| word.parse::<usize>().ok());
         if let (Some(limit), Some(key)) = (number(), number()) {
@@ -108,7 +108,7 @@ fn survives(level: Level, seed: u64, reserve: u64) {
                 let used = block_on(store.limiter(*text).unwrap().usage(name)).unwrap();
                 let told = told[limit][key];
                 assert!(used >= told, "kill {kill}, {text}, {name}: {used} used, {told} told");
-                // One hit may have been under way, and a reserve counts as used.
+                // One hit may have been in progress, and a reserve counts as used.
                 let most = told + u64::from(kill) * (1 + reserve);
                 assert!(used <= most, "kill {kill}, {text}, {name}: {used} used, {told} told");
             }

@@ -1,4 +1,4 @@
-//! What each level keeps, from one run to the next and over a crash.
+//! What each level keeps, from one run to the next and after a crash.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ fn a_clean_end_forgets_nothing() {
         let _ = block_on(limiter.refund("given back", &back)).unwrap();
         let _ = block_on(limiter.hit("reset")).unwrap();
         assert!(block_on(limiter.reset("reset")).unwrap());
-        // The last handles close it.
+        // The last handles close the store.
         drop((limiter, store));
         let store = open();
         let left = ["hot", "cold", "given back", "reset"].map(|key| used(&store, "1000/day", key));
@@ -116,7 +116,7 @@ fn what_has_run_out_leaves_memory_and_file() {
     };
     assert!(kept(&store, "one").is_some());
     drop((limiter, store));
-    // The next run knows one of them, and nobody asks for the other.
+    // The next run uses one of the keys, and not the other.
     let store = open();
     assert_eq!(used(&store, "5/minute", "one"), 1);
     assert!(kept(&store, "two").is_some());

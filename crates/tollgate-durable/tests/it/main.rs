@@ -1,5 +1,5 @@
-//! Durable stores under test: on files, on a disk that fails when told to, and in processes that
-//! are killed.
+//! Tests of durable stores: on files, on a disk that fails on request, and in processes that are
+//! killed.
 
 // In helpers of tests as in tests.
 #![allow(clippy::unwrap_used)]

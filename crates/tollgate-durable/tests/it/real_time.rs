@@ -1,6 +1,6 @@
-//! What the store answers after real time has passed. The subject is the real clock, so this
-//! sleeps. The clock is one for the whole process and is kept up to date by whoever reads it, so
-//! each idle time has a process of its own; all of them sleep at the same time.
+//! The store's answers after real time has passed. The subject is the real clock, so these tests
+//! sleep. The whole process has one clock, and every reader keeps it up to date. So each idle time
+//! has its own process, and all processes sleep at the same time.
 
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use crate::disk::Disk;
 
 const IDLE_MILLIS: [u64; 5] = [500, 1_000, 2_500, 5_000, 10_000];
 
-/// Tells a child how long it is to idle.
+/// Tells a child how long to idle.
 const VARIABLE: &str = "TOLLGATE_TEST_IDLE_MILLIS";
 
 #[test]

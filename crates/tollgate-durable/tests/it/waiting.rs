@@ -1,4 +1,4 @@
-//! Who waits, for what, and for how long.
+//! Which calls wait, for what, and for how long.
 
 use std::future::Future;
 use std::sync::mpsc;
@@ -83,7 +83,7 @@ fn callers_that_wait_at_the_same_time_share_a_commit() {
                 done.send(block_on(limiter.hit(key)).unwrap().allowed()).unwrap();
             });
         }
-        // All of them have asked, and nobody is answered before it is on disk.
+        // All calls were sent, and none is answered before it is on disk.
         tollgate_testservers::eventually("all are in memory", || store.len() == 32);
         assert!(finished.try_recv().is_err());
         drop(held);
@@ -107,7 +107,7 @@ fn a_disk_that_hangs_is_given_up_at_the_deadline() {
     let open = limiter.clone().on_failure(OnFailure::Open).unwrap();
     assert_eq!(block_on(open.hit("other")).unwrap().source(), Source::FailOpen);
     drop(held);
-    // What was given up was charged all the same.
+    // A call that was given up was charged all the same.
     let patient = limiter.deadline(Duration::from_secs(30));
     assert_eq!(block_on(patient.usage("key")).unwrap(), 1);
 }
@@ -122,7 +122,7 @@ fn tasks_and_timers_run_without_a_runtime() {
         tell.send(()).unwrap();
     });
     told.recv_timeout(Duration::from_secs(30)).unwrap();
-    // One that is dropped leaves nothing behind, one of no length is over.
+    // A sleep that is dropped leaves nothing behind, and one of length zero is over.
     let mut nothing = Box::pin(store.sleep(Duration::ZERO));
     let mut context = Context::from_waker(Waker::noop());
     assert_eq!(nothing.as_mut().poll(&mut context), Poll::Ready(()));

@@ -1,4 +1,4 @@
-//! etcd without the store: what tests look at behind its back.
+//! A bare etcd client for what tests check without the store.
 
 use http::uri::PathAndQuery;
 use prost::Message;
@@ -57,7 +57,7 @@ struct LeaseLeasesResponse {
 #[derive(Clone, PartialEq, Message)]
 struct Nothing {}
 
-/// A connection of a test's own.
+/// A connection of a test.
 #[derive(Clone, Debug)]
 pub(crate) struct Bare(Channel);
 
@@ -90,14 +90,14 @@ impl Bare {
         let Nothing {} = self.call("/etcdserverpb.KV/Put", put).await;
     }
 
-    /// Seconds that a lease has left; negative if it has ended.
+    /// The remaining seconds of a lease; negative if it has ended.
     pub(crate) async fn seconds_left(&self, id: i64) -> i64 {
         let path = "/etcdserverpb.Lease/LeaseTimeToLive";
         let answer: LeaseTimeToLiveResponse = self.call(path, LeaseRequest { id }).await;
         answer.ttl
     }
 
-    /// All leases there are.
+    /// All leases.
     pub(crate) async fn leases(&self) -> Vec<i64> {
         let answer: LeaseLeasesResponse =
             self.call("/etcdserverpb.Lease/LeaseLeases", Nothing {}).await;

@@ -1,4 +1,4 @@
-//! What tests do with a store.
+//! Stores with settings for tests.
 
 use tollgate::shared::GuardBuilder;
 

@@ -1,4 +1,4 @@
-//! The suite of every store, on etcd in all the ways it can be reached.
+//! The conformance suite on etcd, over all kinds of connections.
 
 use std::any::Any;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use crate::bare::Bare;
 use crate::client::{LONG, runtime};
 use crate::servers::{Certificates, Cluster, Member, Together};
 
-/// How a process reaches a store: the address, and where the certificates are.
+/// How a process reaches a store: the address, and the directory of the certificates.
 #[derive(Clone, Debug)]
 struct Address {
     url: String,
@@ -105,7 +105,7 @@ impl OnEtcd {
         OnEtcd::new(Address { url, certificates: None }, member)
     }
 
-    /// On a member of its own, to be broken.
+    /// On a separate member that may be broken.
     fn broken_by(outage: Outage) -> OnEtcd {
         let member = Member::start(&[]);
         let address = Address { url: member.url(), certificates: None };
@@ -168,11 +168,11 @@ impl Subject for OnEtcd {
     }
 }
 
-// Shared among the rules, so nothing is broken there: the rules of outages have members of their
-// own.
+// This member is shared among the rules, so it is never broken: the rules of outages have their own
+// members.
 conformance!(one_member, OnEtcd::one_member, lifetime, processes);
 
-/// Some rules on another set-up: those for which it may make a difference.
+/// The rules for which another set-up may make a difference.
 macro_rules! some_rules {
     ($name:ident, $make:expr; $($module:ident::$rule:ident),+ $(,)?) => {
         mod $name {

@@ -27,7 +27,7 @@ fn keys_share_a_few_leases() {
                 }
             }
         }
-        // From seconds to two days: one for each power of two beyond a minute, at most.
+        // From seconds to two days: at most one for each power of two beyond a minute.
         assert!(leases.len() <= 14, "{leases:?}");
         assert_eq!(leases, bare.leases().await.into_iter().collect());
     });
@@ -53,7 +53,7 @@ fn a_lease_that_has_gone_is_granted_anew() {
         assert_eq!(admitted(&limited, "key", 2).await, 2);
         let [lease] = bare.leases().await[..] else { panic!("one lease") };
         bare.revoke(lease).await;
-        // Its keys are gone with it. Nobody sees an error.
+        // Its keys are gone with it. No call gets an error.
         assert_eq!(admitted(&limited, "key", 7).await, 5);
         assert_eq!(admitted(&limited, "other", 7).await, 5);
         let [anew] = bare.leases().await[..] else { panic!("one lease") };
@@ -75,7 +75,7 @@ fn a_state_that_needs_longer_gets_a_lease_that_lasts() {
                 (bare.seconds_left(lease).await, i64::try_from(used).unwrap() * 3_600);
             assert!((needed..=2 * needed + 3_600).contains(&left), "{left} s left of {needed}");
         }
-        // And back: a long lease does not keep what is soon over.
+        // A long lease does not keep a state that ends soon.
         let _ = limited.set("key", 1).await.unwrap();
         let lease = bare.read(key.clone()).await.unwrap().lease;
         assert!(bare.seconds_left(lease).await <= 3 * 3_600);

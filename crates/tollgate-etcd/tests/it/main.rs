@@ -1,7 +1,8 @@
-//! etcd under test: real members, started and stopped by the tests on free ports of the loopback.
+//! Tests of the etcd store with real members, which the tests start and stop on free ports of the
+//! loopback.
 //!
-//! Without `etcd` on this machine the whole binary is skipped, with a line that says so; where
-//! `TOLLGATE_NO_SKIP` is set that is a failure.
+//! Without `etcd` on this machine the whole binary is skipped with a message. If `TOLLGATE_NO_SKIP`
+//! is set, that is a failure.
 
 // In helpers of tests as in tests.
 #![allow(clippy::unwrap_used)]

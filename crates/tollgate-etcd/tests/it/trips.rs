@@ -1,4 +1,4 @@
-//! What a hit costs: the requests that etcd counts.
+//! The cost of a hit: the requests that etcd counts.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -8,7 +8,7 @@ use tollgate::{Algorithm, Source};
 use crate::client::{admitted, limiter, patient, run};
 use crate::servers::Member;
 
-/// Requests that were answered so far: transactions, reads, leases granted.
+/// Requests so far: transactions, reads, leases granted.
 fn requests(member: &Member) -> [u64; 3] {
     let mut stream = TcpStream::connect(("127.0.0.1", member.port)).unwrap();
     stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").unwrap();
@@ -37,7 +37,7 @@ fn a_hit_is_one_transaction_whatever_the_algorithm() {
         assert_eq!(admitted(&warm, "first", 1).await, 1);
         for algorithm in Algorithm::ALL {
             let limited = limiter(&store, &format!("100/365 days {algorithm}"));
-            // The lease of so long a life.
+            // A lease for such a long life.
             assert!(limited.charge("first", 50).await.is_ok());
             assert_eq!(admitted(&limited, "key", 1).await, 1);
             let before = requests(&member);
@@ -46,7 +46,8 @@ fn a_hit_is_one_transaction_whatever_the_algorithm() {
             let _ = limited.take("key", 1).await.unwrap();
             let [transactions, reads, leases] = since(&member, before);
             assert_eq!((transactions, reads), (42, 0), "{algorithm}");
-            // A bucket that fills lives longer: a lease each time it is twice as full.
+            // The state of a bucket that fills lives longer: a new lease each time its life
+            // doubles.
             assert!(leases <= 6, "{algorithm}: {leases} leases");
         }
     });
@@ -63,7 +64,7 @@ fn a_new_key_a_policy_and_a_key_of_others() {
         let before = requests(&member);
         assert_eq!(admitted(&first, "key", 1).await, 1);
         assert_eq!(since(&member, before), [1, 0, 0], "a new key");
-        // The other process does not know it yet: it looks, and then it knows.
+        // The other process does not know the cell yet: it reads it first.
         assert_eq!(admitted(&second, "key", 1).await, 1);
         let [transactions, reads, _] = since(&member, before);
         assert!(transactions + reads <= 1 + 3, "a key of others: {transactions} and {reads}");

@@ -1,4 +1,4 @@
-//! What etcd forgets of its past is nothing that the store needs.
+//! The store does not need anything that a compaction removes.
 
 use crate::client::{admitted, limiter, patient, run};
 use crate::servers::Member;
@@ -11,7 +11,7 @@ fn compaction_changes_nothing() {
         let (one, two) = (limiter(&one, "40/365 days"), limiter(&two, "40/365 days"));
         for round in 0..5 {
             assert_eq!(admitted(&one, "key", 4).await, 4);
-            // The revision that the first has seen last is the newest, or long gone.
+            // The revision that the first store saw last is the newest, or was compacted long ago.
             if round % 2 == 0 {
                 assert_eq!(admitted(&two, "key", 1).await, 1);
             }

@@ -1,4 +1,4 @@
-//! What is wrong is said at once, clearly, and without secrets.
+//! Errors of connecting come immediately, are clear, and contain no secrets.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ fn a_wrong_password_or_user_or_none_is_an_error_that_will_not_pass() {
             (format!("alice:{SECRET}@"), "authentication failed"),
             (format!("nobody:{SECRET}@"), "authentication failed"),
             (String::new(), "user name is empty"),
-            // Who may log in and may not read the keys.
+            // A user who may log in but not read the keys.
             ("bob:bob@".to_owned(), "permission denied"),
         ] {
             let error = refused(Etcd::builder(format!("etcd://{login}{at}"))).await;
@@ -37,7 +37,7 @@ fn a_wrong_password_or_user_or_none_is_an_error_that_will_not_pass() {
             assert!(error.to_string().contains(says), "{error}");
             assert!(error.to_string().contains(&at), "{error}");
         }
-        // And afterwards, where nobody waited for the connection.
+        // Later calls get the same error, where no caller waited for the connection.
         let url = format!("etcd://alice:{SECRET}@{at}");
         let store = Etcd::builder(url).guard(hasty_guard()).connect_later().unwrap();
         Rules::on(&store).hold_without_the_store("key").await;
@@ -68,7 +68,7 @@ fn without_a_member_connecting_fails_in_time_and_later_goes_on_by_itself() {
         assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
         assert!(error.to_string().contains(&nobody_too.to_string()), "{error}");
 
-        // Somebody listens and says nothing.
+        // A server that accepts connections and never responds.
         let mut member = Member::start(&[]);
         member.freeze();
         let silent = Etcd::builder(member.url()).connect_timeout(Duration::from_millis(300));
@@ -76,7 +76,7 @@ fn without_a_member_connecting_fails_in_time_and_later_goes_on_by_itself() {
         assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
         member.thaw();
 
-        // The first of two is never there.
+        // The first of two members never answers.
         let url = format!("etcd://127.0.0.1:{nobody},{}", member.address());
         member.kill();
         let store = Etcd::builder(url).guard(hasty_guard()).connect_later().unwrap();
@@ -96,7 +96,7 @@ fn addresses_that_are_none_are_refused_before_anything_is_sent() {
             assert_eq!(error.kind(), ErrorKind::Request, "{error}");
         }
     });
-    // Nor does it work without a runtime.
+    // Without a runtime there is an error too.
     let error = Etcd::builder("etcd://a").connect_later().unwrap_err();
     assert!(error.to_string().contains("tokio runtime"), "{error}");
 }
@@ -132,7 +132,7 @@ fn who_cannot_trust_or_is_not_trusted_does_not_connect() {
         let tls = showing(tls.root_certificates(read(&certificates, "ca.crt")), &certificates);
         let store = tls.connect().await.unwrap();
         assert_eq!(admitted(&limiter(&store, "1/hour"), "key", 2).await, 1);
-        // What is no certificate is said before anything is sent.
+        // An invalid certificate is reported before anything is sent.
         let nonsense = builder(member.url()).root_certificates("nonsense");
         let nonsense = showing(nonsense, &certificates).client_certificate("nonsense", "nonsense");
         let error = refused(nonsense).await;

@@ -1,4 +1,4 @@
-//! A line that is cut: nobody hears anything, and nobody is told.
+//! A cut connection: no bytes arrive, and no side notices.
 
 use tollgate_testservers::calls::Line;
 

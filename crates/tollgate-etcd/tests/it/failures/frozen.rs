@@ -1,4 +1,4 @@
-//! A member that keeps its connections and says nothing.
+//! A member that keeps its connections and does not respond.
 
 use tollgate::ErrorKind;
 use tollgate::shared::{Guard, OnFailure};
@@ -101,7 +101,7 @@ fn what_has_no_deadline_of_a_caller_ends_all_the_same() {
         assert!(in_time(limited.clear()).await.is_err());
         assert!(in_time(store.clear_namespace("")).await.is_err());
         assert!(in_time(limited.reset("key")).await.is_err());
-        // Nobody to ask: the error, or what the limiter is told to do.
+        // No member answers: the caller gets the error, or the rule of the limiter applies.
         assert!(in_time(limited.wait("key", 1, LONG)).await.is_err());
         let open = limited.clone().on_failure(OnFailure::Open).unwrap();
         assert!(in_time(open.wait("key", 1, LONG)).await.unwrap().allowed());

@@ -1,5 +1,4 @@
-//! Tokens that end: a member that is restarted has forgotten them, and so has one whose users were
-//! changed.
+//! Tokens that end: a restarted member has forgotten them, and so has one whose users were changed.
 
 use crate::client::{LONG, admitted, answers, hasty, limiter, run, stats};
 use crate::servers::Member;
@@ -18,7 +17,7 @@ fn a_token_that_is_not_valid_any_more_is_renewed_and_nobody_notices() {
         let limited = limiter(&store, LIMIT);
         let mut passed = admitted(&limited, "key", 5).await;
         for _ in 0..3 {
-            // Enabled again, it knows no tokens.
+            // After authentication was enabled again, it has no tokens.
             member.ctl(&["auth", "disable"]);
             member.run_without_user(&["auth", "enable"]);
             let burst = (0..5).map(|_| {

@@ -1,5 +1,5 @@
-//! What goes wrong with members. In each case: no panic, no call that hangs past its deadline, the
-//! chosen rule holds, and with a healthy store never more is admitted than the limit.
+//! Failures of members. In each case: no panic, no call hangs past its deadline, the chosen rule
+//! applies, and with a healthy store never more is admitted than the limit.
 
 mod compaction;
 mod connecting;
@@ -22,7 +22,7 @@ use tollgate_etcd::Etcd;
 
 use crate::client::in_time;
 
-/// Callers that hit one key until they are told to stop, whatever happens.
+/// Callers that hit one key until they are stopped, whatever happens.
 struct Load {
     passed: Arc<AtomicU64>,
     ended: Arc<AtomicBool>,
@@ -44,7 +44,7 @@ impl Load {
         self.passed.load(Ordering::Relaxed)
     }
 
-    /// How many have passed.
+    /// Stops the callers. Returns the number of admitted hits.
     async fn end(self) -> u64 {
         self.ended.store(true, Ordering::Relaxed);
         for caller in self.callers {

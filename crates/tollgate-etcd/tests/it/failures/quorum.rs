@@ -1,4 +1,4 @@
-//! Members of three that go away.
+//! Loss of one or two of three members.
 
 use super::Load;
 use crate::client::{
@@ -73,7 +73,7 @@ fn without_a_majority_there_are_no_decisions_and_with_one_again() {
             member.kill();
         }
         Rules::on(&store).hold_without_the_store("away").await;
-        // It may read what it has, but must not: it may be old.
+        // It could answer from its own data, but must not, because they may be old.
         assert!(in_time(limited.within(LONG / 4).usage("key")).await.is_err());
         cluster.members[1].restart();
         answers(&limited, "key").await;

@@ -1,4 +1,4 @@
-//! A member whose room is used up.
+//! A member whose storage quota is used up.
 
 use tollgate::ErrorKind;
 
@@ -21,7 +21,7 @@ fn a_full_etcd_gives_errors_and_never_a_decision() {
             assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
             assert!(error.to_string().contains("disarm the alarm"), "{error}");
         }
-        // It can still tell what is in use, but a check finds out that nothing can be charged.
+        // It can still report usage, but a check finds that nothing can be charged.
         let patient = limiter(&store, "3/365 days").deadline(LONG);
         let error = in_time(patient.check()).await.unwrap_err();
         assert!(error.to_string().contains("disarm the alarm"), "{error}");

@@ -1,4 +1,4 @@
-//! A member that is killed and comes back: with what it knew, or without.
+//! A killed member that comes back, with its data or without.
 
 use tollgate::ErrorKind;
 
@@ -37,7 +37,7 @@ fn a_member_that_has_lost_everything_is_used_as_it_is() {
         let mut member = Member::start(&[]);
         let store = hasty(member.url()).await;
         let limited = limiter(&store, "5/365 days");
-        // Versions and leases that the next life knows nothing of.
+        // Versions and leases that do not exist after the restart.
         for key in ["a", "b", "c"] {
             assert_eq!(admitted(&limited, key, 3).await, 3);
         }
@@ -65,7 +65,7 @@ fn a_revision_of_a_former_life_is_not_taken_for_one_of_this() {
         assert_eq!(admitted(&limited, "key", 1).await, 1);
         let former = bare.read(key.clone()).await.unwrap().revision;
         member.restart_empty();
-        // Somebody else is there first, and gets the same revision for another state.
+        // Another process comes first, and gets the same revision for another state.
         let other = limiter(&patient(member.url()).await, "5/365 days");
         let _ = other.charge("key", 4).await.unwrap();
         answers(&limited, "other").await;

@@ -1,4 +1,4 @@
-//! Keys that hold something else than a state, and clocks that differ.
+//! Keys with other values than states, and clocks that differ.
 
 use std::time::Duration;
 

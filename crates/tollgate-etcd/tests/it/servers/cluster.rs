@@ -25,14 +25,14 @@ impl Cluster {
         format!("etcd://{}", addresses.join(","))
     }
 
-    /// The same, with that member first: it is the one that is used as long as it works.
+    /// The same, with that member first: it is used as long as it works.
     pub(crate) fn url_from(&self, first: usize) -> String {
         let order = (first..first + self.members.len()).map(|index| index % self.members.len());
         let addresses: Vec<String> = order.map(|index| self.members[index].address()).collect();
         format!("etcd://{}", addresses.join(","))
     }
 
-    /// Who leads now.
+    /// The index of the leader.
     pub(crate) fn leader(&self) -> usize {
         let mut leader = None;
         eventually("somebody leads", || {

@@ -15,12 +15,12 @@ pub(crate) struct Member {
     scheme: &'static str,
     cluster: String,
     args: Vec<String>,
-    /// What `etcdctl` needs to talk to it.
+    /// The arguments for `etcdctl`.
     ctl: Vec<String>,
 }
 
 impl Member {
-    /// A cluster of one, with more arguments than the usual ones.
+    /// A cluster of one, with additional arguments.
     pub(crate) fn start(args: &[&str]) -> Member {
         let mut member = Member::new(0);
         member.args.extend(args.iter().map(ToString::to_string));
@@ -28,7 +28,7 @@ impl Member {
         member
     }
 
-    /// A cluster of one that speaks nothing but TLS, and asks for the certificate of who connects.
+    /// A cluster of one that accepts only TLS, with client certificates.
     pub(crate) fn start_tls(certificates: &Certificates) -> Member {
         let mut member = Member::new(0);
         member.scheme = "https";
@@ -50,8 +50,7 @@ impl Member {
         member
     }
 
-    /// Where only users may, and one of them, `alice`, may read and write what begins with
-    /// `tollgate/`.
+    /// A cluster of one with users. `alice` may read and write keys that begin with `tollgate/`.
     pub(crate) fn start_with_users(args: &[&str]) -> Member {
         let mut member = Member::start(args);
         member.ctl(&["user", "add", "root:root"]);
@@ -72,10 +71,10 @@ impl Member {
         member
     }
 
-    /// Not started, and in no cluster yet.
+    /// A member that is not started, and in no cluster yet.
     pub(super) fn new(number: usize) -> Member {
         let process = Process::new("etcd", "etcd-server");
-        // The tests need it as well, and skip without it.
+        // The tests need this program too, and are skipped without it.
         drop(Process::new("etcdctl", "etcd-client"));
         let data = Data::new(process.dir());
         let name = format!("member{number}");
@@ -94,7 +93,7 @@ impl Member {
         }
     }
 
-    /// How others of its cluster know it.
+    /// Its name and address for other members.
     pub(super) fn known_as(&self) -> String {
         format!("{}=http://127.0.0.1:{}", self.name, self.peer)
     }
@@ -104,7 +103,7 @@ impl Member {
         self.answers();
     }
 
-    /// Starts it in a cluster of these.
+    /// Starts it in a cluster of these members.
     pub(super) fn join(&mut self, cluster: String) {
         self.cluster = cluster;
         self.launch();
@@ -122,13 +121,13 @@ impl Member {
         });
     }
 
-    /// Starts it again where it was, with what it knew.
+    /// Starts it again with its data.
     pub(crate) fn restart(&mut self) {
         self.launch();
         self.answers();
     }
 
-    /// The same without what it knew.
+    /// Starts it again without its data.
     pub(crate) fn restart_empty(&mut self) {
         self.process.kill();
         self.data.empty();
@@ -148,7 +147,7 @@ impl Member {
         format!("127.0.0.1:{}", self.port)
     }
 
-    /// What `etcdctl` says; it must succeed.
+    /// The output of `etcdctl`, which must succeed.
     pub(crate) fn ctl(&self, args: &[&str]) -> String {
         let output = self.run_ctl(args);
         let error = String::from_utf8_lossy(&output.stderr);
@@ -161,7 +160,7 @@ impl Member {
         self.run_ctl(args).status.success()
     }
 
-    /// The same as [`ctl`](Member::ctl) while nobody needs a login.
+    /// The same as [`ctl`](Member::ctl) while no login is needed.
     pub(crate) fn run_without_user(&self, args: &[&str]) {
         let mut command = Command::new("etcdctl");
         command.env("ETCDCTL_API", "3").args(["--endpoints", &self.address()]).args(args);
@@ -176,7 +175,7 @@ impl Member {
         output.unwrap_or_else(|error| panic!("etcdctl: {error}"))
     }
 
-    /// What `endpoint status` says, column by column.
+    /// The output of `endpoint status`, column by column.
     pub(crate) fn status(&self) -> Vec<String> {
         let line = self.ctl(&["endpoint", "status"]);
         line.split(", ").map(ToOwned::to_owned).collect()
@@ -194,12 +193,12 @@ impl Member {
         number.and_then(|number| number.parse().ok()).unwrap_or_else(|| panic!("{json}"))
     }
 
-    /// Not a word more from it, as if the machine had lost its power.
+    /// Kills it as a power failure does.
     pub(crate) fn kill(&mut self) {
         self.process.kill();
     }
 
-    /// It keeps its connections and says nothing.
+    /// Suspends it: it keeps its connections and does not respond.
     pub(crate) fn freeze(&self) {
         self.process.freeze();
     }
@@ -209,8 +208,8 @@ impl Member {
     }
 }
 
-/// Where a member keeps its data: in memory where there is such a place, because this etcd cannot
-/// be told not to wait for the disk.
+/// The data directory of a member, in memory where possible, because this etcd cannot be told not
+/// to wait for the disk.
 #[derive(Debug)]
 struct Data(PathBuf);
 
