@@ -1,9 +1,8 @@
 //! A macro for stores that wrap a [`Cas`](crate::Cas) in a type of their own.
 
 /// Implements [`SharedStore`](tollgate::shared::SharedStore) for a struct around a
-/// [`Cas`](crate::Cas), such as `struct Memcached(Cas<Servers>)`, and adds `limiter`, `limiter_in`,
-/// `limiter`, `limiter_in` and `clear_namespace`. The struct can then have its own
-/// `connect`.
+/// [`Cas`](crate::Cas), such as `struct Memcached(Cas<Servers>)`, and adds `limiter`, `limiter_in`
+/// and `clear_namespace`. The struct can then have its own `connect`.
 ///
 /// ```
 /// use tollgate_cas::{Cas, Table};

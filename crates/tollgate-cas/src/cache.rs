@@ -29,7 +29,7 @@ pub(crate) struct CachedCell<V> {
 }
 
 impl<V> CachedCell<V> {
-    /// A cell that does not exist, or that is not cell.
+    /// A cell that does not exist, or that is not cached.
     pub(crate) fn absent() -> CachedCell<V> {
         CachedCell { state: None, written: Timestamp::EPOCH, version: None, contended: false }
     }
@@ -38,7 +38,7 @@ impl<V> CachedCell<V> {
 #[derive(Debug)]
 pub(crate) struct CellCache<V> {
     shards: Box<[Mutex<Generations<V>>]>,
-    /// Most cells in one generation of one shard.
+    /// The most cells in one generation of one shard.
     capacity: usize,
 }
 

@@ -1,4 +1,4 @@
-//! A limit that all processes of a service share, on servers that they have already.
+//! A limit that all processes of a service share, on existing Memcached servers.
 //!
 //! Run it in two terminals against the same server: together they get ten per second.
 //!
@@ -17,7 +17,7 @@ async fn main() -> Result<(), tollgate::Error> {
     let url = std::env::var("MEMCACHED_URL");
     let url = url.unwrap_or_else(|_| "memcached://127.0.0.1:11211".into());
     let store = Memcached::connect(url).await?;
-    // Two processes: each goes on with its half while Memcached is away.
+    // Two processes: each continues with half of the limit while Memcached is away.
     let on_failure = OnFailure::Local(Share::one_of(2)?);
     let limiter = store.limiter("10/second")?.on_failure(on_failure)?;
 

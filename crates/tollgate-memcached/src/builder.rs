@@ -1,4 +1,4 @@
-//! How to reach Memcached and what to do when it does not answer.
+//! Settings of a Memcached store.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,7 +42,7 @@ pub struct MemcachedBuilder {
     guard: GuardBuilder,
 }
 
-/// Without the address, which may hold a password.
+/// Leaves out the address, which may contain a password.
 impl std::fmt::Debug for MemcachedBuilder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("MemcachedBuilder").field("prefix", &self.prefix).finish_non_exhaustive()
@@ -62,36 +62,36 @@ impl MemcachedBuilder {
         }
     }
 
-    /// What all keys begin with. Default `tollgate`. Up to 32 bytes of printable ASCII without
+    /// The prefix of all keys. Default `tollgate`. Up to 32 bytes of printable ASCII without
     /// blanks.
     pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
         self.prefix = prefix.into();
         self
     }
 
-    /// How long one attempt to connect may take. Default 2 seconds. It goes on in the background:
+    /// How long one attempt to connect may take. Default 2 seconds. It continues in the background:
     /// no call waits longer than its deadline.
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout = timeout;
         self
     }
 
-    /// How far the clocks of your machines may be apart. Default 10 seconds. Up to this the clock
-    /// that is furthest ahead is followed; a state that was written further ahead is an error, not
+    /// How far the clocks of your machines may be apart. Default 10 seconds. Within this, the clock
+    /// that is furthest ahead is followed. A state that was written further ahead is an error, not
     /// a decision.
     pub fn max_skew(mut self, max_skew: Duration) -> Self {
         self.max_skew = max_skew;
         self
     }
 
-    /// Another clock than that of this machine: for tests.
+    /// Another clock, for tests.
     pub fn clock(mut self, clock: impl Clock + 'static) -> Self {
         self.clock = Arc::new(clock);
         self
     }
 
-    /// How many states are remembered, so that a hit on them is one round trip. Default 100,000,
-    /// some 200 bytes each.
+    /// How many states are cached, so that a hit on them is one round trip. Default 100,000, some
+    /// 200 bytes each.
     pub fn remember(mut self, states: usize) -> Self {
         self.remember = states;
         self
@@ -103,10 +103,10 @@ impl MemcachedBuilder {
         self
     }
 
-    /// The store, connected.
+    /// Connects and returns the store.
     ///
     /// # Errors
-    /// When the address or the prefix is wrong, or a server cannot be reached.
+    /// When the address or the prefix is not valid, or a server cannot be reached.
     pub async fn connect(self) -> Result<Memcached, Error> {
         let connect_timeout = self.connect_timeout;
         let store = self.connect_later()?;
@@ -117,11 +117,11 @@ impl MemcachedBuilder {
         Ok(store)
     }
 
-    /// The store at once; it connects in the background. For services that must start without
-    /// Memcached. Call it inside a tokio runtime.
+    /// Returns the store immediately; it connects in the background. For services that must start
+    /// without Memcached. Call it inside a tokio runtime.
     ///
     /// # Errors
-    /// When the address or the prefix is wrong, or there is no runtime.
+    /// When the address or the prefix is not valid, or there is no runtime.
     pub fn connect_later(self) -> Result<Memcached, Error> {
         let names = Names::new(&self.prefix)?;
         let Target { addresses, login } = Target::parse(&self.url)?;

@@ -1,48 +1,48 @@
-//! What is said to a server: meta commands. Each ends with its mark, `O`.
+//! Encodes meta commands. Each ends with its opaque token, `O`.
 
 use std::time::Duration;
 
 use tollgate::Timestamp;
 
-/// What an item may become in a store that holds another one.
+/// The item that a `set` may replace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Expected {
-    /// No item of that name.
+    /// There must be no item of that name.
     Nothing,
-    /// An item of this version.
+    /// The item must have this version.
     Cas(u64),
 }
 
-/// Longer spans are read as times, in seconds.
+/// The server reads larger numbers as points in time, in seconds.
 const MONTH: u64 = 30 * 24 * 3600;
 
-/// The last time that a server can read, in seconds since 1970: in January 2038.
+/// The last point in time that a server can read, in seconds since 1970: in January 2038.
 const LAST: u64 = i32::MAX as u64;
 
-/// What a server's clock, which ticks once a second, may end too early, and what rounding takes, in
-/// seconds.
+/// Added to a TTL in seconds: the server's clock ticks once a second and may end it too early, and
+/// rounding takes some.
 const TICKS: u64 = 2;
 
-/// What the clocks of server and client may be apart where a time is told instead of a span, in
-/// seconds.
+/// Added where a point in time is sent instead of a span, in seconds: the clocks of server and
+/// client may differ.
 const APART: u64 = 60;
 
-/// The `T` of an item that must live for so long.
+/// The `T` of an item that must live for this long.
 pub(crate) fn ttl(keep: Duration, now: Timestamp) -> u64 {
     let span = keep.as_secs().saturating_add(u64::from(keep.subsec_nanos() > 0) + TICKS);
     if span <= MONTH {
         return span;
     }
-    // Beyond the last time it ends then: see `holds`.
+    // An item that should live longer ends at the last point in time: see `holds`.
     (now.as_micros() / 1_000_000).saturating_add(span).saturating_add(APART).min(LAST)
 }
 
-/// Whether an item can be told to live for so long.
+/// Whether an item can live for this long.
 pub(crate) fn holds(keep: Duration, now: Timestamp) -> bool {
     ttl(keep, now) < LAST
 }
 
-/// `ms`: put a value.
+/// `ms`: writes a value.
 pub(crate) fn set(
     out: &mut Vec<u8>,
     name: &[u8],
@@ -57,7 +57,7 @@ pub(crate) fn set(
     number(out, b" T", ttl);
     number(out, b" c O", opaque.into());
     match expected {
-        // Mode `add`.
+        // The mode `add`.
         Expected::Nothing => out.extend_from_slice(b" ME"),
         Expected::Cas(cas) => number(out, b" C", cas),
     }
@@ -66,7 +66,7 @@ pub(crate) fn set(
     out.extend_from_slice(b"\r\n");
 }
 
-/// `mg`: the value and its version.
+/// `mg`: reads the value and its version.
 pub(crate) fn get(out: &mut Vec<u8>, name: &[u8], opaque: u32) {
     out.extend_from_slice(b"mg ");
     out.extend_from_slice(name);
@@ -74,7 +74,7 @@ pub(crate) fn get(out: &mut Vec<u8>, name: &[u8], opaque: u32) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// `md`: forget an item, of one version or of any.
+/// `md`: deletes an item, of one version or of any.
 pub(crate) fn delete(out: &mut Vec<u8>, name: &[u8], cas: Option<u64>, opaque: u32) {
     out.extend_from_slice(b"md ");
     out.extend_from_slice(name);
@@ -85,17 +85,18 @@ pub(crate) fn delete(out: &mut Vec<u8>, name: &[u8], cas: Option<u64>, opaque: u
     out.extend_from_slice(b"\r\n");
 }
 
-/// `mn`: are you there?
+/// `mn`: does nothing, and gets an answer.
 pub(crate) fn nothing(out: &mut Vec<u8>, _opaque: u32) {
     out.extend_from_slice(b"mn\r\n");
 }
 
-/// Figures.
+/// `stats`: asks for statistics.
 pub(crate) fn stats(out: &mut Vec<u8>, _opaque: u32) {
     out.extend_from_slice(b"stats\r\n");
 }
 
-/// Text and a number. By hand, because formatting takes as long as the rest of a command.
+/// Appends a text and a number. Written by hand, because formatting takes as long as the rest of a
+/// command.
 fn number(out: &mut Vec<u8>, text: &[u8], mut number: u64) {
     let mut digits = [0; 20];
     let mut start = digits.len();

@@ -1,6 +1,7 @@
-//! One connection. Callers put their requests into one buffer, which is written for all of them at
-//! once, and replies go to who waits longest: servers answer in order. Each request has a mark that
-//! comes back with most replies: a reply that belongs to another request ends the connection.
+//! One connection. Callers put their requests into one buffer, which is written for all of them in
+//! one call. Replies go to the caller that has waited longest, because servers answer in order.
+//! Each request has an opaque token that comes back with most replies. A reply with the token of
+//! another request ends the connection.
 
 use std::collections::VecDeque;
 use std::io;
@@ -12,13 +13,14 @@ use tollgate::Error;
 
 use crate::reply::Reply;
 
-/// Requests that wait for an answer. More are refused: a server that is so far behind is not there.
+/// The most requests that wait for an answer. Further ones are rejected, because a server that is
+/// so far behind cannot be used.
 const MOST: usize = 100_000;
 
-/// What is read at once, in bytes.
+/// The most bytes of one read.
 const READ: usize = 64 * 1024;
 
-/// Writes a request, with its mark.
+/// A function that writes a request with its opaque token.
 type Write<'a> = dyn Fn(&mut Vec<u8>, u32) + 'a;
 
 /// An answer that is awaited.
@@ -26,9 +28,9 @@ pub(crate) type Pending = oneshot::Receiver<Result<Reply, Error>>;
 
 #[derive(Debug)]
 pub(crate) struct Connection {
-    /// No other connection to this server has it.
+    /// Each connection to this server has another number.
     pub(crate) number: u64,
-    /// The largest item that the server takes, in bytes.
+    /// The largest item that the server accepts, in bytes.
     pub(crate) largest: usize,
     line: Mutex<Line>,
     to_write: Notify,
@@ -39,7 +41,7 @@ pub(crate) struct Connection {
 struct Line {
     out: Vec<u8>,
     waiting: VecDeque<Waiting>,
-    /// How many of those that wait, from the first, may have been sent.
+    /// The number of waiting requests, from the first, that may have been sent.
     sent: usize,
     next: u32,
     ended: bool,
@@ -61,8 +63,8 @@ impl Connection {
         self.line.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends requests, each written by a function that is told its mark, one right behind the
-    /// other.
+    /// Sends requests one right after the other. Each function writes one of them with the opaque
+    /// token that it gets.
     pub(crate) fn send<const N: usize>(
         &self,
         writes: [&Write<'_>; N],
@@ -90,12 +92,13 @@ impl Connection {
         Ok(pending)
     }
 
-    /// Ends it, from outside.
+    /// Ends the connection from outside.
     pub(crate) fn end(&self) {
         self.to_end.notify_one();
     }
 
-    /// Reads and writes until that fails; then everybody who waits is told. The error says why.
+    /// Reads and writes until that fails, then answers all waiting callers with an error. Returns
+    /// the reason.
     pub(crate) async fn run(
         &self,
         reader: impl AsyncRead + Unpin,
@@ -120,7 +123,7 @@ impl Connection {
         let mut bytes = Vec::new();
         loop {
             self.to_write.notified().await;
-            // Callers that are ready too go first: then one write is for all of them.
+            // Lets other callers that are ready add their requests, so that one write serves all.
             tokio::task::yield_now().await;
             bytes.clear();
             {
@@ -164,7 +167,7 @@ impl Connection {
     fn answer(&self, replies: &mut Vec<Reply>) -> Result<(), String> {
         let mut line = self.line();
         for reply in replies.drain(..) {
-            // A request that was not understood may have been taken for several.
+            // The server may have read a request that it did not understand as several.
             let confused = matches!(reply, Reply::Refused(_));
             let own = |waiting: &Waiting| reply.opaque().is_none_or(|o| o == waiting.opaque);
             if !line.waiting.front().is_some_and(own) {

@@ -1,4 +1,4 @@
-//! All names that a server has, as it lists them: `lru_crawler metadump`.
+//! Lists all names on a server with `lru_crawler metadump`.
 
 use std::time::Duration;
 
@@ -8,10 +8,10 @@ use tollgate::Error;
 use crate::name;
 use crate::server::Way;
 
-/// By the table of items, which misses none; older servers know only the way by their queues.
+/// The table of items misses none. Older servers support only a list by queues.
 const WAYS: [&str; 2] = ["hash", "all"];
 
-/// How often a server that lists for somebody else is asked again, and after which pause.
+/// How often a server that is busy with another list is asked again, and the pause.
 const TRIES: u32 = 100;
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -21,7 +21,7 @@ const SILENCE: Duration = Duration::from_secs(10);
 /// The rest of a list.
 pub(crate) struct Listed {
     reader: Box<dyn AsyncRead + Send + Unpin>,
-    // The server goes on only while somebody listens.
+    // The server continues only while the connection is open.
     _writer: Box<dyn AsyncWrite + Send + Unpin>,
     bytes: Vec<u8>,
     start: usize,
@@ -29,7 +29,7 @@ pub(crate) struct Listed {
     server: String,
 }
 
-/// Asks for the list.
+/// Requests the list.
 pub(crate) async fn list(way: &Way) -> Result<Listed, Error> {
     let server = way.address.to_string();
     let mut answer = String::new();
@@ -58,7 +58,7 @@ pub(crate) async fn list(way: &Way) -> Result<Listed, Error> {
 }
 
 impl Listed {
-    /// The next names that begin so, at most as many; none when the list has ended.
+    /// The next names with this prefix, at most `most`; none at the end of the list.
     pub(crate) async fn next(&mut self, place: &[u8], most: usize) -> Result<Vec<Vec<u8>>, Error> {
         let mut names = Vec::new();
         while !self.ended && names.len() < most {
@@ -72,11 +72,11 @@ impl Listed {
         Ok(names)
     }
 
-    /// The next line, which stays.
+    /// The next line, without consuming it.
     async fn peek(&mut self) -> Result<Vec<u8>, Error> {
         let start = self.start;
         let line = self.line().await?;
-        // Nothing was dropped: it is the first.
+        // Nothing was consumed: the line is the first.
         self.start = start;
         Ok(line)
     }
@@ -109,7 +109,7 @@ impl Listed {
     }
 }
 
-/// Of `key=<escaped> exp=…`.
+/// The name in `key=<escaped> exp=...`.
 fn name_in(line: &[u8]) -> Option<Vec<u8>> {
     let name = line.strip_prefix(b"key=")?.split(|byte| *byte == b' ').next()?;
     name::unescape(name)

@@ -23,18 +23,18 @@
 //! | `memcached://user:password@host:port` | servers that were started with `-Y` |
 //! | `unix:///path/to/socket` | one server on this machine |
 //!
-//! - **Whose clock**: the client's. All machines follow the clock that is furthest ahead, so each
-//!   gets its share. A clock that is `s` ahead gets what the limit gives in `s` too early, once. A
-//!   state from more than [`max_skew`](MemcachedBuilder::max_skew), 10 seconds, ahead is an error.
-//! - **What a crash loses**: everything. A server that starts again is empty: every key that it
-//!   held gets its whole limit once more. So does a key that is evicted to make room; that is
-//!   warned of.
-//! - **What a hit costs**: one round trip and some 70 bytes beside the name of its key, if this
-//!   process was the last to write it; two and 190 if not. A policy is one round trip for all its
-//!   limits, if this process was the last to write them; two if not.
+//! - **Clock**: the clients'. All machines follow the clock that is furthest ahead, so each gets
+//!   its share. A clock that is `s` ahead gets what the limit gives in `s` too early, once. A state
+//!   from more than [`max_skew`](MemcachedBuilder::max_skew), 10 seconds, ahead is an error.
+//! - **After a crash** everything is lost. A server that starts again is empty: every key that it
+//!   held gets its whole limit once more. So does a key that is evicted to make room; the log warns
+//!   of evictions.
+//! - **Cost of a hit**: one round trip and some 70 bytes besides the name of its key, if this
+//!   process was the last to write it; otherwise two round trips and 190 bytes. A policy takes one
+//!   round trip for all its limits, if this process was the last to write them; otherwise two.
 //!
-//! How a hit is decided is told in [`tollgate_cas`], what happens when a server does not answer in
-//! [`tollgate::shared`].
+//! [`tollgate_cas`] describes how a hit is decided, [`tollgate::shared`] what happens when a server
+//! does not answer.
 
 mod builder;
 mod command;
@@ -64,15 +64,15 @@ pub struct Memcached(Cas<Servers>);
 tollgate_cas::as_store!(Memcached, Servers);
 
 impl Memcached {
-    /// Connects, with the defaults.
+    /// Connects with the default settings.
     ///
     /// # Errors
-    /// When the address is wrong, or a server cannot be reached.
+    /// When the address is not valid, or a server cannot be reached.
     pub async fn connect(url: impl Into<String>) -> Result<Memcached, Error> {
         Memcached::builder(url).connect().await
     }
 
-    /// A store with settings of your own.
+    /// A builder with other settings.
     pub fn builder(url: impl Into<String>) -> MemcachedBuilder {
         MemcachedBuilder::new(url.into())
     }
@@ -81,7 +81,7 @@ impl Memcached {
         self.0.check().await
     }
 
-    /// The name under which a key of a limit stands in Memcached, for those who look themselves.
+    /// The name in Memcached of a key of a limit, to look it up by hand.
     ///
     /// # Errors
     /// When the limit is not valid.

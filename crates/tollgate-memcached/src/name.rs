@@ -1,18 +1,18 @@
-//! Names as they stand in Memcached: `prefix:1:namespace|limit|subject`.
+//! Names of items in Memcached: `prefix:1:namespace|limit|subject`.
 //!
 //! - `1` is the version of this format.
 //! - A tuple is `(part,part)`, a tagged key `(tag~key)`.
-//! - `None` is `#()`: not the tuple of one empty part, which is `()`.
+//! - `None` is `#()`, which differs from `()`, the tuple of one empty part.
 //! - The digest of a key that is longer than [`KeyRef::LONGEST`] is `#` and its 32 bytes in
 //!   hexadecimal.
-//! - Bytes that are not printable ASCII, blanks and `% # ( ) , ~` are written `%XX`, so is `|` in a
-//!   namespace and a limit.
-//! - Memcached takes 250 bytes. A part that is too long for that is `#` and the first 128 bits of
-//!   its SHA-256 instead: two of `n` such keys meet with a probability of `n^2 / 2^129`, which for
-//!   a billion of them is 10^-21.
+//! - Bytes that are not printable ASCII, blanks and `% # ( ) , ~` are written `%XX`; in a namespace
+//!   and a limit `|` is too.
+//! - Memcached accepts 250 bytes. A part that is too long for that is replaced by `#` and the first
+//!   128 bits of its SHA-256. Two of `n` such keys collide with a probability of `n^2 / 2^129`,
+//!   which for a billion of them is 10^-21.
 //!
-//! So nothing runs together, and all names of a limit, as all of a namespace, have a beginning of
-//! their own.
+//! So different parts are never joined to equal names, and all names of a limit or a namespace have
+//! a common prefix that no other name has.
 
 use sha2::{Digest, Sha256};
 use tollgate::key::Form;
@@ -20,16 +20,16 @@ use tollgate::{Error, KeyRef};
 
 const VERSION: &str = "1";
 
-/// What Memcached takes.
+/// The longest name that Memcached accepts.
 pub(crate) const LONGEST: usize = 250;
 
-/// Up to this size a part stands as it is, in bytes. The subject gets what is left, which is always
+/// Up to this size a part is stored unchanged, in bytes. The subject gets the rest, which is always
 /// enough for a hash.
 const LONGEST_PREFIX: usize = 32;
 const LONGEST_NAMESPACE: usize = 48;
 const LONGEST_LIMIT: usize = 80;
 
-/// How names begin.
+/// Makes names with a prefix.
 #[derive(Clone, Debug)]
 pub(crate) struct Names {
     start: Box<str>,
@@ -51,7 +51,7 @@ impl Names {
         Ok(Names { start: format!("{prefix}:{VERSION}:").into() })
     }
 
-    /// How the names of a limit begin, or those of a namespace.
+    /// The prefix of the names of a limit, or of a namespace.
     pub(crate) fn place(&self, namespace: &str, identity: Option<&str>) -> Vec<u8> {
         let mut place = self.start.as_bytes().to_vec();
         part(namespace, LONGEST_NAMESPACE, &mut place);
@@ -76,7 +76,7 @@ impl Names {
     }
 }
 
-/// Escaped text up to a size, beyond it a hash; then what ends it.
+/// Appends the text, escaped, or its hash if it is too long; then its end mark.
 fn part(text: &str, longest: usize, out: &mut Vec<u8>) {
     let start = out.len();
     escape(text.as_bytes(), b"|", out);
@@ -136,7 +136,7 @@ fn write_hash(hash: Sha256, out: &mut Vec<u8>) {
     }
 }
 
-/// The bytes behind `%XX`, as the server lists names; `None` if that is not how they are written.
+/// Decodes `%XX` in names of a list; `None` if they are not valid.
 pub(crate) fn unescape(text: &[u8]) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text;

@@ -1,14 +1,14 @@
-//! What a server says: one reply after the other, read from the bytes that have come so far.
+//! Parses replies, one after the other, from the bytes that have arrived so far.
 
 use std::fmt;
 
-/// The longest line that is no value, in bytes. Stats have many, each of them short.
+/// The longest line that is not a value, in bytes. Stats have many lines, each of them short.
 const LONGEST_LINE: usize = 2048;
 
-/// The largest value, in bytes: more than a server can be told to hold in one item.
+/// The largest value, in bytes. A server cannot hold more in one item.
 const LARGEST_VALUE: usize = 1 << 30;
 
-/// All that `stats` may say, in bytes.
+/// The longest answer to `stats`, in bytes.
 const LONGEST_STATS: usize = 1 << 20;
 
 /// One reply.
@@ -20,30 +20,30 @@ pub enum Reply {
     Value(Vec<u8>, Flags),
     /// `EN` or `NF`: there is no such item.
     Nothing(Flags),
-    /// `NS` or `EX`: not stored, there is another one.
+    /// `NS` or `EX`: not stored, because the item has another version.
     NotStored(Flags),
-    /// `MN`: heard.
+    /// `MN`: the answer to a no-op.
     Heard,
     /// `STAT` lines: names and values.
     Stats(Vec<(String, String)>),
-    /// `STORED`, `OK` and other words that nobody looks into.
+    /// `STORED`, `OK` and other words whose meaning does not matter.
     Word(String),
-    /// `SERVER_ERROR`: why the server could not.
+    /// `SERVER_ERROR`: the server could not execute the command, and why.
     ServerError(String),
-    /// `CLIENT_ERROR` or `ERROR`: it did not understand, or does not want to.
+    /// `CLIENT_ERROR` or `ERROR`: the server did not understand or rejected the command.
     Refused(String),
 }
 
-/// What came with a reply.
+/// The flags of a reply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flags {
     /// `c`: the version of the item.
     pub cas: Option<u64>,
-    /// `O`: the mark of the request, given back.
+    /// `O`: the opaque token of the request.
     pub opaque: Option<u32>,
 }
 
-/// Bytes that are no reply.
+/// Bytes that are not a reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Malformed(String);
 
@@ -54,10 +54,10 @@ impl fmt::Display for Malformed {
 }
 
 impl Reply {
-    /// The first reply in these bytes and how long it is; `None` if it is not complete yet.
+    /// The first reply in these bytes, and its length; `None` if it is not complete yet.
     ///
     /// # Errors
-    /// When it will never be one.
+    /// When the bytes cannot become a reply.
     pub fn parse(input: &[u8]) -> Result<Option<(Reply, usize)>, Malformed> {
         let Some((line, after)) = first_line(input)? else { return Ok(None) };
         let (word, rest) = split_word(line);
@@ -77,7 +77,7 @@ impl Reply {
         Ok(Some((reply, after)))
     }
 
-    /// The mark that came back, where one did.
+    /// The opaque token, if the reply has one.
     pub(crate) fn opaque(&self) -> Option<u32> {
         match self {
             Reply::Done(flags)
@@ -90,7 +90,7 @@ impl Reply {
 }
 
 impl Flags {
-    /// Those that nobody asked for are passed over.
+    /// Parses flags. Flags that were not requested are skipped.
     fn parse(mut rest: &[u8]) -> Result<Flags, Malformed> {
         let mut flags = Flags::default();
         while !rest.is_empty() {
@@ -106,7 +106,7 @@ impl Flags {
     }
 }
 
-/// A line without its end, and where the next one begins.
+/// The first line without its end, and where the next one begins.
 fn first_line(input: &[u8]) -> Result<Option<(&[u8], usize)>, Malformed> {
     match input.iter().take(LONGEST_LINE).position(|byte| *byte == b'\n') {
         Some(end) => {
@@ -118,7 +118,7 @@ fn first_line(input: &[u8]) -> Result<Option<(&[u8], usize)>, Malformed> {
     }
 }
 
-/// `VA <size> <flags>`, and the value behind it.
+/// `VA <size> <flags>`, and the value after it.
 fn value(input: &[u8], rest: &[u8], start: usize) -> Result<Option<(Reply, usize)>, Malformed> {
     let (size, flags) = split_word(rest);
     let flags = Flags::parse(flags)?;
@@ -182,7 +182,7 @@ mod tests {
         Flags { cas: Some(cas), opaque: Some(opaque) }
     }
 
-    /// As a server of version 1.6.18 wrote them.
+    /// Replies of a server of version 1.6.18.
     fn examples() -> Vec<(&'static [u8], Reply)> {
         let stat = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         vec![

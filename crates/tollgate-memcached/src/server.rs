@@ -1,8 +1,8 @@
-//! One server and the connection to it, made again whenever it breaks.
+//! One server, and the connection to it, which is made again whenever it breaks.
 //!
-//! One task looks after it: it connects, reads and writes until that fails, and connects again.
-//! While there is no connection callers are told why at once: nobody waits for a server that is
-//! known to be away.
+//! A task maintains the connection: it connects, reads and writes until that fails, and connects
+//! again. While there is no connection, callers immediately get the reason: no call waits for a
+//! server that is known to be away.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// How long a suspected connection may take to answer.
 const PING: Duration = Duration::from_secs(1);
 
-/// How often the server is asked whether it has thrown something out.
+/// How often the server is asked whether it has evicted items.
 const LOOK: Duration = Duration::from_secs(10);
 
 /// A server.
@@ -38,7 +38,7 @@ pub(crate) struct Server {
     runtime: tokio::runtime::Handle,
 }
 
-/// How to get there.
+/// How to connect to the server.
 #[derive(Clone, Debug)]
 pub(crate) struct Way {
     pub(crate) address: Address,
@@ -48,7 +48,7 @@ pub(crate) struct Way {
 
 #[derive(Clone, Debug)]
 enum Link {
-    /// An attempt is under way, the first or after a connection that worked.
+    /// An attempt is in progress: the first, or one after a connection that worked.
     Connecting,
     Up(Arc<Connection>),
     Down(Error),
@@ -85,7 +85,7 @@ impl Server {
         }
     }
 
-    /// Can it answer?
+    /// Checks whether the server answers.
     pub(crate) async fn check(&self) -> Result<(), Error> {
         let [pending] = self.connection().await?.send([&command::nothing])?;
         match answer(pending).await? {
@@ -118,7 +118,7 @@ pub(crate) async fn answer(pending: Pending) -> Result<Reply, Error> {
         Reply::ServerError(why) if why.starts_with("object too large") => {
             Err(Error::store(format!("{why}; the server takes larger ones with -I"), false))
         }
-        // Of a proxy, say: nobody knows.
+        // The error may come from a proxy, so the request may have been executed.
         Reply::ServerError(why) => Err(Error::lost(why)),
         Reply::Refused(why) => Err(Error::store(why, false)),
         reply => Ok(reply),
@@ -161,7 +161,7 @@ async fn look_after(way: Way, link: watch::Sender<Link>) {
     }
 }
 
-/// Warns, once, of a server that throws out what may still count. Never ends.
+/// Warns, once, when a server evicts items that may still count. Never ends.
 async fn watch_evictions(connection: &Connection, server: &str, warned: &mut bool) {
     while !*warned {
         if let Ok([pending]) = connection.send([&command::stats])
@@ -181,8 +181,8 @@ async fn watch_evictions(connection: &Connection, server: &str, warned: &mut boo
 }
 
 impl Way {
-    /// A stream, logged in, to a server that can do what is needed; and the largest item that it
-    /// takes.
+    /// A stream to the server, logged in, after a check that the server supports what is needed;
+    /// and the size of its largest item.
     async fn connect(&self) -> Result<(Stream, usize), Error> {
         let failed =
             |error: std::io::Error| Error::unavailable(format!("{}: {error}", self.address));
@@ -210,7 +210,7 @@ impl Way {
         Ok((stream, largest.unwrap_or(1 << 20)))
     }
 
-    /// A connection that nothing was said on.
+    /// A new connection without a login.
     async fn open(&self) -> std::io::Result<Stream> {
         match &self.address {
             Address::Tcp(host, port) => {
@@ -226,7 +226,7 @@ impl Way {
         }
     }
 
-    /// A connection of one's own, for what takes long.
+    /// A separate connection, for what takes long.
     pub(crate) async fn own_connection(&self) -> Result<Stream, Error> {
         let connected = tokio::time::timeout(self.connect_timeout, self.connect()).await;
         let late = |_| {
@@ -236,7 +236,7 @@ impl Way {
         Ok(connected.unwrap_or_else(late)?.0)
     }
 
-    /// One question and its answer, on a connection where nothing else is asked.
+    /// Sends one command and reads its answer, on a connection that is used for nothing else.
     async fn ask(&self, (reader, writer): &mut Stream, command: &[u8]) -> Result<Reply, Error> {
         let failed = |why: String| Error::unavailable(format!("{}: {why}", self.address));
         writer.write_all(command).await.map_err(|error| failed(error.to_string()))?;
@@ -263,7 +263,7 @@ impl Way {
         }
     }
 
-    /// Waiting does not help.
+    /// An error that waiting does not help against.
     fn cannot(&self, why: &str) -> Error {
         Error::store(format!("{}: {why}", self.address), false)
     }

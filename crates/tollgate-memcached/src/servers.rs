@@ -14,13 +14,13 @@ use crate::reply::{Flags, Reply};
 use crate::server::{Server, answer, unexpected};
 use crate::target::Lanes;
 
-/// What an item takes beside its name and value, at most, in bytes.
+/// The most bytes that an item takes besides its name and value.
 const ITEM: usize = 128;
 
-/// Items forgotten in one go.
+/// Items deleted in one step.
 const SLICE: usize = 1000;
 
-/// One server or several, each with the keys that are its own.
+/// One server or several, each with its own keys.
 #[derive(Debug)]
 pub(crate) struct Servers {
     pub(crate) names: Names,
@@ -29,9 +29,8 @@ pub(crate) struct Servers {
     pub(crate) clock: SystemClock,
 }
 
-/// The CAS number of an item, and on which connection it was heard: a server that was started again
-/// counts from one again, and such a number means another item then. It cannot have been without
-/// the connection having broken.
+/// The CAS number of an item, and the connection on which it was read. A restarted server counts
+/// from one again, so the same number may mean another item; but then the connection has broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Version {
     connection: u64,
@@ -54,7 +53,7 @@ impl Servers {
         let name = swap.name.bytes();
         let size = name.len() + value.len() + ITEM;
         if size > connection.largest {
-            // Sent nevertheless it would remove the item that is there.
+            // If it were sent, it would remove the existing item.
             return Err(Error::store(
                 format!(
                     "key {}: a state of {} bytes, the server takes items up to {}; it takes larger ones with -I",
@@ -187,8 +186,7 @@ impl Cells for Servers {
         }
     }
 
-    /// Memcached cannot be asked for names that begin so: it lists all that it has, on a connection
-    /// of its own.
+    /// Memcached cannot list names by prefix: it lists all, on a separate connection.
     async fn forget(&self, place: &[u8]) -> Result<(), Error> {
         for server in &self.servers {
             let mut listed = dump::list(&server.way).await?;

@@ -1,4 +1,4 @@
-//! Where the servers are, and which of them has a key.
+//! The addresses of the servers, and the choice of a server for a key.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use tollgate::{Error, KeyRef};
 
 const PORT: u16 = 11211;
 
-/// What a URL names: servers, and how to log in to them.
+/// The servers of a URL, and the login.
 #[derive(Clone, Debug)]
 pub(crate) struct Target {
     pub(crate) addresses: Vec<Address>,
@@ -21,14 +21,14 @@ pub(crate) enum Address {
     Unix(PathBuf),
 }
 
-/// A user and a password, as a server that was started with `-Y` wants them.
+/// A user and a password, for servers that were started with `-Y`.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Login {
     pub(crate) user: String,
     pub(crate) password: String,
 }
 
-/// Passwords are nobody's business.
+/// Leaves out the password.
 impl fmt::Debug for Login {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Login({})", self.user)
@@ -109,7 +109,7 @@ impl Login {
         };
         let (user, password) = text.split_once(':').ok_or("a user without a password")?;
         let login = Login { user: plain(user)?, password: plain(password)? };
-        // They are sent as one line.
+        // The login is sent as one line.
         if login.user.contains([' ', '\r', '\n']) || login.password.contains(['\r', '\n']) {
             return Err("a user with a blank, or a line end");
         }
@@ -117,8 +117,8 @@ impl Login {
     }
 }
 
-/// Which of several servers has the keys of a subject: the one that scores highest. When one is
-/// added or taken away, only the keys that move to it or were on it move.
+/// Chooses the server of a subject: the one with the highest score. When a server is added or
+/// removed, only the keys that move to it or were on it move.
 ///
 /// All limits of a key, and all keys of a tag, are on one server.
 #[derive(Debug)]
@@ -146,7 +146,7 @@ impl Lanes {
     }
 }
 
-/// FNV-1a: the same in every process, whatever its version.
+/// FNV-1a: the same in every process and every version.
 const FNV: u64 = 0xcbf2_9ce4_8422_2325;
 
 fn fnv(hash: u64, bytes: &[u8]) -> u64 {
@@ -155,7 +155,7 @@ fn fnv(hash: u64, bytes: &[u8]) -> u64 {
         .fold(hash, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3))
 }
 
-/// The end of SplitMix64: every bit depends on every other.
+/// The last step of SplitMix64: every bit depends on every other.
 fn mix(mut x: u64) -> u64 {
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

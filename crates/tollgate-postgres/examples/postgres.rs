@@ -23,7 +23,7 @@ async fn main() -> Result<(), tollgate::Error> {
     let url = std::env::var("POSTGRES_URL");
     let url = url.unwrap_or_else(|_| "postgres://postgres@127.0.0.1/postgres".into());
     let store = Postgres::connect(url).await?;
-    // Two processes: each goes on with its half while the database is away.
+    // Two processes: each continues with half of the limit while the database is away.
     let on_failure = OnFailure::Local(Share::one_of(2)?);
     let limiter = store.limiter("10/second")?.on_failure(on_failure)?;
 

@@ -1,4 +1,4 @@
-//! What tests do with a store.
+//! Stores with settings for tests.
 
 use tollgate::Key;
 use tollgate::shared::GuardBuilder;
@@ -19,12 +19,12 @@ pub(crate) async fn hasty(url: impl Into<String>) -> Memcached {
 }
 
 pub(crate) async fn connect(url: impl Into<String>, guard: GuardBuilder) -> Memcached {
-    // Without the check of `connect`, which writes a key of its own.
+    // Without the check of `connect`, which writes a key.
     let store = Memcached::builder(url).connect_timeout(LONG).guard(guard).connect_later();
     store.unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// The name of a key as the server has it.
+/// The name of a key on the server.
 pub(crate) fn key_of(store: &Memcached, limit: &str, key: impl Key) -> String {
     let name = store.key_of("", limit, key).unwrap_or_else(|error| panic!("{error}"));
     String::from_utf8(name).unwrap_or_else(|error| panic!("{error}"))

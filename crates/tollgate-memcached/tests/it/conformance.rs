@@ -1,4 +1,4 @@
-//! The suite of every store, on one server and on three.
+//! The conformance suite on one server and on three.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -74,7 +74,7 @@ impl Subject for OnMemcached {
         self.runtime.block_on(future)
     }
 
-    /// Memcached knows no time after January 2038.
+    /// Memcached does not support times after January 2038.
     fn refuses(&self, limit: &Limit) -> bool {
         let units = limit.burst().max(limit.quota());
         let span = u128::from(units) * limit.period().as_micros() / u128::from(limit.quota());
@@ -129,10 +129,10 @@ impl Subject for OnMemcached {
 }
 
 conformance!(one_server, OnMemcached::one_server, lifetime, processes, outage);
-// Shared among the rules, so nothing is broken there.
+// The rules share these servers, so they are never broken.
 conformance!(three_servers, OnMemcached::three_servers, lifetime, processes);
 
-/// The rules of an outage once more, on a server that keeps its connections and says nothing.
+/// The rules of an outage again, on a server that keeps its connections and does not respond.
 mod frozen {
     use tollgate_testkit::rules::outage;
 

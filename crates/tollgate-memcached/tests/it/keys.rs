@@ -1,4 +1,4 @@
-//! Names, and forgetting many of them.
+//! Names, and deleting many of them.
 
 use crate::client::{LONG, admitted, key_of, limiter, patient, run};
 use crate::server::Server;
@@ -25,7 +25,7 @@ fn clear_forgets_the_keys_of_its_limit_and_no_others() {
         let one = limiter(&store, "1/hour");
         let other = limiter(&store, "1/hour name=other");
         let shop = store.limiter_in("shop", "1/hour").unwrap().deadline(LONG);
-        // More than go in one slice, and some too long for a name.
+        // More than one slice, and some too long for a name.
         let keys: Vec<String> = (0..2500).map(|n| format!("{n}{}", "x".repeat(n / 7))).collect();
         for limiter in [&one, &other, &shop] {
             let hits = limiter.hit_each(&keys).await.unwrap();

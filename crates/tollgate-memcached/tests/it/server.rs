@@ -24,7 +24,7 @@ impl Server {
         server
     }
 
-    /// On a socket, and on no port.
+    /// On a Unix socket, without a port.
     pub(crate) fn start_with_socket() -> (Server, PathBuf) {
         let process = Process::new("memcached", "memcached");
         let socket = process.dir().join("socket");
@@ -54,11 +54,11 @@ impl Server {
         format!("memcached://127.0.0.1:{}", self.port)
     }
 
-    /// Empty, on the same port.
+    /// Starts it again, empty, on the same port.
     pub(crate) fn restart(&mut self) {
         let port = self.port.to_string();
         self.process.start(|command| {
-            // It does not run as root unless told so; others it does not ask.
+            // As root the server runs only with this option; other users ignore it.
             command.args(["-u", "root", "-U", "0", "-l", "127.0.0.1", "-p", &port]);
             command.args(&self.options);
         });
@@ -77,7 +77,7 @@ impl Server {
         self.process.thaw();
     }
 
-    /// One command, and the first line of its answer.
+    /// Sends one command, and returns the first line of its answer.
     pub(crate) fn says(&self, command: &str) -> String {
         says(self.port, command)
     }

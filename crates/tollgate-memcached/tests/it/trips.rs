@@ -1,4 +1,4 @@
-//! One round trip: what the server counts as commands.
+//! The number of commands that the server counts: one round trip per hit.
 
 use tollgate::Algorithm;
 
@@ -43,7 +43,7 @@ fn many_callers_on_one_key_share_writes() {
         let (writes, reads) = commands(&server);
         assert!(writes < 640 && reads <= 1, "{writes} writes, {reads} reads");
         assert_eq!(limiter.usage("key").await.unwrap(), 640);
-        // The other one is the test's; those of earlier questions may not have been closed yet.
+        // The other one is the test's. Connections of earlier commands may not be closed yet.
         eventually("one connection", || async { server.stat("curr_connections") == 2 }).await;
     });
 }

@@ -1,4 +1,4 @@
-//! The suite of every store, on PostgreSQL in the ways it can be reached.
+//! The conformance suite on PostgreSQL, over all kinds of connections.
 
 use std::any::Any;
 use std::sync::{Mutex, PoisonError};
@@ -26,7 +26,7 @@ impl Address {
         Address { url, ..Address::default() }
     }
 
-    /// All fields; none of them has a bar in it.
+    /// All fields, joined by bars; no field contains a bar.
     fn text(&self) -> String {
         let (certificate, key) = self.client.clone().unwrap_or_default();
         let tables = if self.tables == Tables::Logged { "logged" } else { "" };
@@ -73,7 +73,7 @@ impl OnPostgres {
         OnPostgres { address, store, runtime, server: None, _kept: Box::new(kept) }
     }
 
-    /// On a server of its own for each rule, so that it can be broken.
+    /// On a separate server for each rule, so that it can be broken.
     fn one_server() -> OnPostgres {
         let server = Server::start();
         let address = Address::at(server.url());
@@ -88,8 +88,7 @@ impl OnPostgres {
         OnPostgres::new(Address::at(pooler.url()), pooler)
     }
 
-    /// Over TLS with a certificate of the client, on tables that are logged, and with another
-    /// isolation than usual.
+    /// Over TLS with a client certificate, on logged tables, and with an unusual isolation level.
     fn over_tls() -> OnPostgres {
         static SERVER: Together<(Server, Certificates)> = Together::new();
         let started = SERVER.or_start(|| {
@@ -113,7 +112,7 @@ impl OnPostgres {
     }
 }
 
-/// A server that only those with a certificate may come to, by the name in it.
+/// A server that admits only clients with a certificate, under the name in it.
 pub(crate) fn tls(certificates: &Certificates) -> Shape {
     let names = ["ca.crt", "server.crt", "server.key"];
     Shape {

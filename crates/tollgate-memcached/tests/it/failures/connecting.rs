@@ -1,4 +1,4 @@
-//! Servers that are not there, or do not let us in.
+//! Servers that are not running, or reject the login.
 
 use tollgate::ErrorKind;
 use tollgate_memcached::Memcached;

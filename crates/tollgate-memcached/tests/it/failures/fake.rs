@@ -1,13 +1,13 @@
-//! Something that lets clients in like Memcached and then answers as a test wants it.
+//! A fake server that accepts logins like Memcached and then answers as a test wants.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 
-/// What it answers to a command, and whether it hangs up after that.
+/// Its answer to a command, and whether it then closes the connection.
 pub(crate) type Script = dyn Fn(&str) -> (Vec<u8>, bool) + Send + Sync;
 
-/// Starts it. Its address.
+/// Starts it and returns its address.
 pub(crate) fn start(script: impl Fn(&str) -> (Vec<u8>, bool) + Send + Sync + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -45,7 +45,7 @@ fn serve(stream: &TcpStream, script: &Script) {
     }
 }
 
-/// The mark of a command.
+/// The opaque token of a command.
 pub(crate) fn mark(command: &str) -> &str {
     command.split(' ').find(|word| word.starts_with('O')).unwrap_or("O0")
 }

@@ -1,4 +1,4 @@
-//! Answers that are cut off, are none, or belong to something else: never a decision.
+//! Answers that are cut off, not valid, or belong to another request are never a decision.
 
 use tollgate::ErrorKind;
 use tollgate_memcached::Memcached;
@@ -6,8 +6,8 @@ use tollgate_memcached::Memcached;
 use super::fake::{mark, start};
 use crate::client::{fails_by_the_store, limiter, patient, run};
 
-/// What a hit and a peek get, each as the first on its connection, from a server that answers
-/// everything so.
+/// The results of a hit and a peek, each as the first on its connection, from a server that always
+/// answers with `script`.
 async fn ask(script: impl Fn(&str) -> (Vec<u8>, bool) + Send + Sync + 'static) -> [ErrorKind; 2] {
     let url = start(script);
     let (one, other) = (patient(&url[..]).await, patient(&url[..]).await);
@@ -43,7 +43,7 @@ fn an_answer_to_another_question_is_an_answer_lost() {
     });
 }
 
-/// The right mark, and still no answer to what was asked.
+/// The right token, but an answer that does not fit the command.
 #[test]
 fn an_answer_without_sense_is_an_error() {
     run(async {

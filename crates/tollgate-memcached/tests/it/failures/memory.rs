@@ -13,7 +13,7 @@ use tracing::span;
 use crate::client::{eventually, fails_by_the_store, key_of, limiter, patient, run};
 use crate::server::Server;
 
-/// Puts large items there until they do not fit any more.
+/// Stores large items until no more fit.
 fn fill(server: &Server) {
     let mut stream = TcpStream::connect(("127.0.0.1", server.port)).unwrap();
     let value = vec![b'x'; 100_000];
@@ -49,8 +49,8 @@ fn without_memory_it_is_an_error_and_no_decision() {
     });
 }
 
-/// A server told to take less dies, so the log is put there by hand, nearly as long as an item can
-/// be.
+/// A server with a lower bound on item sizes crashes, so the test writes a log that is nearly as
+/// long as an item can be.
 #[test]
 fn a_log_that_grows_too_large_is_an_error_and_what_is_there_stays() {
     const LIMIT: &str = "1000000/hour moving-window";
@@ -131,7 +131,7 @@ fn a_server_that_evicts_is_warned_of_once() {
     let mut server = Server::start(&["-m", "2"]);
     fill(&server);
     assert!(server.stat("evictions") > 0, "more was put there than it holds");
-    // On this thread, so that what is logged is logged here.
+    // On this thread, so that its log subscriber sees the warnings.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let _logged = tracing::subscriber::set_default(Warnings(&WARNED));
     runtime.block_on(async {

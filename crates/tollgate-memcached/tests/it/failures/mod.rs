@@ -1,4 +1,4 @@
-//! What goes wrong, beside the rules of an outage in the suite.
+//! Failures that the rules of an outage in the suite do not cover.
 
 mod connecting;
 mod fake;

@@ -1,4 +1,4 @@
-//! One server of three is away: what is on the others does not notice.
+//! One server of three is away. Keys on the others are not affected.
 
 use tollgate::ErrorKind;
 
@@ -33,7 +33,7 @@ fn keys_of_the_others_are_answered() {
             }
         }
         assert_eq!(failed, shares[1]);
-        // And comes back, empty.
+        // It comes back empty.
         servers[1].restart();
         for key in &keys {
             answers(&limiter, key).await;

@@ -1,4 +1,4 @@
-//! A server that starts again is empty, and counts its versions from one again.
+//! A restarted server is empty, and counts its versions from one again.
 
 use crate::client::{admitted, answers, hasty, limiter, patient, run};
 use crate::server::Server;
@@ -15,8 +15,8 @@ fn after_a_restart_each_key_gets_its_limit_once_more_and_no_more() {
     });
 }
 
-/// What is remembered has a version that the new server gives to another state of the same key. It
-/// must not be taken for it.
+/// A cached cell has a version that the new server gives to another state of the same key. It must
+/// not match.
 #[test]
 fn a_version_of_a_server_that_is_gone_is_never_believed() {
     run(async {

@@ -1,4 +1,4 @@
-//! Values that somebody else has written.
+//! Values that other programs have written.
 
 use tollgate::ErrorKind;
 

@@ -1,4 +1,4 @@
-//! States that have run out go, and nothing else does.
+//! Cleaning deletes expired states, and nothing else.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -14,7 +14,7 @@ async fn count(client: &tokio_postgres::Client, what: &str) -> i64 {
     client.query_one(&format!("SELECT count(*) FROM tollgate.{what}"), &[]).await.unwrap().get(0)
 }
 
-/// As if that much time had passed for the rows that there are.
+/// Makes existing rows look that much older.
 const AGE: &str = "UPDATE tollgate.counters SET expires = expires - 3600000000::bigint * 3";
 
 #[test]
@@ -74,8 +74,8 @@ fn cleaning_amid_hits_loses_none() {
     run(async {
         let server = Server::start();
         let store = patient(server.url()).await;
-        // A bucket that is full again all the time, so that its row is forgotten and made again;
-        // nothing that it should hold may be lost.
+        // A bucket that becomes full again and again, so that its row is deleted and created
+        // repeatedly; no charged unit may be lost.
         let limited = limiter(&store, "1000/second burst=1000000");
         let lasting = limiter(&store, "1000000/365 days");
         let (gone, done) = (Cell::new(0), Cell::new(false));
@@ -92,7 +92,7 @@ fn cleaning_amid_hits_loses_none() {
         let looking = session(&server.url()).await;
         let cleaning = async {
             while !done.get() {
-                // The one that is refilled looks as if it had run out just now.
+                // Makes the refilled bucket look as if it had expired just now.
                 let sql = "UPDATE tollgate.counters SET expires = 1 WHERE a < extract(epoch FROM clock_timestamp()) * 1000000 AND b = 0";
                 looking.batch_execute(sql).await.unwrap();
                 gone.set(gone.get() + store.clean().await.unwrap());

@@ -1,4 +1,4 @@
-//! Servers that answer, but not as one would wish.
+//! Servers that answer, but are not set up as expected.
 
 use tollgate::ErrorKind;
 use tollgate::shared::Guard;
@@ -48,7 +48,7 @@ fn without_rights_the_error_says_so_and_granted_ones_are_enough() {
         let error = refused(url.clone()).await;
         assert_eq!(error.kind(), ErrorKind::Store);
         assert!(error.to_string().contains("permission denied"), "{error}");
-        // The way of a migration: somebody else owns it all.
+        // As in a migration: another user owns everything.
         admin.batch_execute(&schema("tollgate", Tables::Logged).unwrap()).await.unwrap();
         let error = refused(url.clone()).await;
         assert!(error.to_string().contains("permission denied"), "{error}");
@@ -73,7 +73,7 @@ fn a_missing_schema_is_made_or_named() {
         let error = builder.connect().await.map(drop).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Store);
         assert!(error.to_string().contains("schema tollgate is missing"), "{error}");
-        // All at once, in two schemas: nobody fails because another one was faster.
+        // All at the same time, in two schemas: none fails because another one was faster.
         let connect = |n: usize| {
             let builder = Postgres::builder(server.url()).schema(["one", "two"][n % 2]);
             let builder = builder.guard(Guard::builder().deadline(LONG));
@@ -133,7 +133,7 @@ fn a_table_that_nobody_makes_again_causes_few_connections() {
             let _ = admin.query("SELECT pg_stat_clear_snapshot()", &[]).await;
             admin.query_one(sql, &[]).await.unwrap().get::<_, i64>(0)
         };
-        // A function that is missing is found by the statements only.
+        // Only statements find a missing function.
         let rename = "ALTER FUNCTION tollgate.hits RENAME TO gone";
         admin.batch_execute(rename).await.unwrap();
         let before = opened().await;
@@ -173,7 +173,7 @@ fn a_newer_schema_is_refused_when_connecting_and_later() {
             .replace("has version 1", "has version 2")
             .replace("CREATE FUNCTION", "CREATE OR REPLACE FUNCTION");
         let newer = format!("UPDATE tollgate.meta SET version = 2; {newer}");
-        // What is left is the comment of the next function.
+        // The rest is the comment of the next function.
         admin.batch_execute(&newer).await.unwrap();
         let [hit, peek] = [limited.hit("key").await, limited.peek("key").await];
         for error in [hit.unwrap_err(), peek.unwrap_err(), refused(server.url()).await] {
@@ -277,7 +277,7 @@ fn a_row_that_is_not_a_state_fails_only_its_own_callers() {
                 assert_eq!(admin.execute(spoil, &[&key, &value]).await.unwrap(), 1);
                 let (bad, good) = tokio::join!(limited.hit("bad"), limited.peek("good"));
                 assert!(good.unwrap().allowed(), "{limit} {value}");
-                // What could be a state of a far future is one.
+                // Values that could be a state of a far future are accepted.
                 assert!(
                     bad.is_err_and(|error| error.kind() == ErrorKind::Store)
                         || value == i64::MAX / 2,

@@ -1,9 +1,9 @@
-//! PgBouncer before a server.
+//! PgBouncer in front of a server.
 
 use super::server::{own, unprivileged};
 use super::{Process, Server, eventually, free_port};
 
-/// A pooler in transaction mode, with fewer sessions than it is given connections.
+/// A pooler in transaction mode with fewer sessions than connections.
 #[derive(Debug)]
 pub(crate) struct Pooler {
     _process: Process,

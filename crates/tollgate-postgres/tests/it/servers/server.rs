@@ -11,15 +11,15 @@ use super::{Process, eventually, free_port};
 pub(crate) struct Shape {
     /// Further settings, as `name=value`.
     pub(crate) settings: Vec<String>,
-    /// The file that says who may come in.
+    /// The file that controls access.
     pub(crate) access: Option<String>,
-    /// Files that go to the directory of the data, for the server alone to read.
+    /// Files for the data directory, readable only by the server.
     pub(crate) files: Vec<(PathBuf, &'static str)>,
-    /// No file of it may grow beyond so many bytes.
+    /// The size beyond which its files cannot grow.
     pub(crate) largest_file: Option<u64>,
 }
 
-/// A server with data of its own, stopped and forgotten when dropped.
+/// A server with its own data, stopped and deleted when dropped.
 #[derive(Debug)]
 pub(crate) struct Server {
     process: Process,
@@ -65,7 +65,7 @@ impl Server {
         format!("postgres://{user}@127.0.0.1:{}/{database}", self.port)
     }
 
-    /// Starts it on the data that are there, once those before it have let go of them.
+    /// Starts it with the existing data, once earlier processes have released them.
     pub(crate) fn run(&mut self) {
         let (data, port) = (self.data(), self.port.to_string());
         let settings = [
@@ -92,7 +92,7 @@ impl Server {
                     command.args(["-c", setting]);
                 }
             });
-            // Its last line says so when it takes connections.
+            // Its last line says when it accepts connections.
             eventually("the server starts or ends", || {
                 let says = std::fs::read_to_string(&pid_file).unwrap_or_default();
                 says.contains("ready") || !self.is_running()
@@ -105,7 +105,7 @@ impl Server {
         self.process.id().is_some() && self.process.ended().is_none()
     }
 
-    /// As if the machine had lost its power.
+    /// Kills it as a power failure does.
     pub(crate) fn kill(&mut self) {
         let children = self.children();
         self.process.kill();
