@@ -16,7 +16,7 @@ use tollgate_redis::Redis;
 async fn main() -> Result<(), tollgate::Error> {
     let url = std::env::var("REDIS_URL").unwrap_or_else(|_| "redis://127.0.0.1/".into());
     let store = Redis::connect(url).await?;
-    // Two processes: each goes on with its half while Redis is away.
+    // Two processes: each continues with half of the limit while Redis is away.
     let on_failure = OnFailure::Local(Share::one_of(2)?);
     let limiter = store.limiter("10/second")?.on_failure(on_failure)?;
 

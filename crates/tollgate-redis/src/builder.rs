@@ -1,4 +1,4 @@
-//! How to reach Redis and what to do when it does not answer.
+//! Settings of a Redis store.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ pub struct RedisBuilder {
     guard: GuardBuilder,
 }
 
-/// Without the address, which may hold a password.
+/// Leaves out the address, which may contain a password.
 impl std::fmt::Debug for RedisBuilder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("RedisBuilder").field("prefix", &self.prefix).finish_non_exhaustive()
@@ -54,27 +54,26 @@ impl RedisBuilder {
         }
     }
 
-    /// What all keys begin with. Default `tollgate`. Printable ASCII without blanks and braces.
+    /// The prefix of all keys. Default `tollgate`. Printable ASCII without blanks and braces.
     pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
         self.prefix = prefix.into();
         self
     }
 
-    /// How long one attempt to connect may take. Default 2 seconds. It goes on in the background:
+    /// How long one attempt to connect may take. Default 2 seconds. It continues in the background:
     /// no call waits longer than its deadline.
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout = timeout;
         self
     }
 
-    /// Certificates, in PEM form, of those who may sign the server's, instead of those that the
-    /// system trusts.
+    /// Certificates of authorities to trust, PEM, instead of those of the system.
     pub fn root_certificates(mut self, pem: impl Into<Vec<u8>>) -> Self {
         self.certificates.roots = Some(pem.into());
         self
     }
 
-    /// A certificate and its key, in PEM form, to show to the server.
+    /// A client certificate and its key, PEM.
     pub fn client_certificate(
         mut self,
         certificate: impl Into<Vec<u8>>,
@@ -90,10 +89,10 @@ impl RedisBuilder {
         self
     }
 
-    /// The store, connected.
+    /// Connects and returns the store.
     ///
     /// # Errors
-    /// When the address or the prefix is wrong, or the server cannot be reached.
+    /// When the address or the prefix is not valid, or the server cannot be reached.
     pub async fn connect(self) -> Result<Redis, Error> {
         let connect_timeout = self.connect_timeout;
         let store = self.connect_later()?;
@@ -104,11 +103,11 @@ impl RedisBuilder {
         Ok(store)
     }
 
-    /// The store at once; it connects with the first call. For services that must start without
-    /// Redis. Call it inside a tokio runtime.
+    /// Returns the store immediately; it connects with the first call. For services that must start
+    /// without Redis. Call it inside a tokio runtime.
     ///
     /// # Errors
-    /// When the address or the prefix is wrong, or there is no runtime.
+    /// When the address or the prefix is not valid, or there is no runtime.
     pub fn connect_later(self) -> Result<Redis, Error> {
         let keyspace = Keyspace::new(&self.prefix)?;
         let target = Target::parse(&self.url, &self.certificates)?;

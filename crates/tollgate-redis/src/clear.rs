@@ -1,4 +1,5 @@
-//! Forgetting many keys: `SCAN` and `UNLINK`, slice by slice, so that nobody else waits long.
+//! Deletes many keys with `SCAN` and `UNLINK`, slice by slice, so that other commands do not wait
+//! long.
 
 use std::sync::Arc;
 
@@ -10,10 +11,10 @@ use crate::key::Keyspace;
 use crate::node::Node;
 use crate::servers::Servers;
 
-/// Keys that a server looks at before it lets others in.
+/// Keys that a server scans before it serves other commands.
 const SLICE: usize = 1000;
 
-/// Removes the keys that match the pattern and whose end is right.
+/// Deletes the keys that match the pattern and whose end is right.
 pub(crate) async fn clear(
     servers: &Servers,
     keyspace: &Keyspace,
@@ -26,7 +27,7 @@ pub(crate) async fn clear(
             let (next, mut keys) = scan(&node, &cursor, pattern).await?;
             keys.retain(|key| keyspace.end_of(key).is_some_and(&is_meant));
             for key in keys {
-                // One by one: in a cluster they are in different slots, and may have moved.
+                // One by one, because in a cluster they are in different slots, and may have moved.
                 let mut unlink = redis::cmd("UNLINK");
                 unlink.arg(&key[..]);
                 let unlinked = node.in_time(servers.send(&key, &unlink)).await?;

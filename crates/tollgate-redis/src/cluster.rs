@@ -1,7 +1,7 @@
-//! A cluster: which node has which slot, and what to do when that has changed.
+//! A cluster client: it knows the node of each slot, and follows changes.
 //!
-//! By hand, because the client of the `redis` crate sends a command again when a connection breaks
-//! under it, and a hit may then count twice.
+//! Written by hand, because the cluster client of the `redis` crate sends a command again when a
+//! connection breaks under it, and then a hit may count twice.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,14 +17,14 @@ use crate::node::Node;
 use crate::servers::in_order;
 use crate::target::{Finder, Server};
 
-/// How often a command follows a redirection before it gives up.
+/// The most redirections that a command follows.
 const REDIRECTIONS: usize = 5;
 
-/// How often a command is sent again whose keys are being moved, and how long it waits before that.
+/// How often a command is sent again while its keys move, and the pause before each time.
 const TRIES: usize = 5;
 const TRY_AGAIN: Duration = Duration::from_millis(1);
 
-/// The least time between two looks at the map of slots.
+/// The least time between two reads of the slot map.
 const REFRESH_PAUSE: Duration = Duration::from_millis(100);
 
 #[derive(Debug)]
@@ -41,7 +41,7 @@ type Address = (String, u16);
 #[derive(Debug, Default)]
 struct Map {
     nodes: HashMap<Address, Arc<Node>>,
-    /// The node of each slot; empty before the first look.
+    /// The node of each slot; empty before the first read.
     slots: Vec<Option<Arc<Node>>>,
 }
 
@@ -66,7 +66,7 @@ impl Cluster {
         map.slots.get(usize::from(slot)).cloned().flatten()
     }
 
-    /// The node at an address, known or new.
+    /// The node at an address. Adds it if it is new.
     fn node_at(&self, host: &str, port: u16) -> Arc<Node> {
         let mut map = self.map.write().unwrap_or_else(PoisonError::into_inner);
         self.node_in(&mut map, host, port)
@@ -98,9 +98,9 @@ impl Cluster {
         map.nodes.values().cloned().collect()
     }
 
-    /// Sends a command to the node that has its keys, which are in one slot, wherever that is now.
-    /// `command` makes it: with all its keys or, if true, as one that names only the first of them
-    /// to Redis.
+    /// Sends a command to the node that has the slot of its keys, also after the slot has moved.
+    /// `command` makes it: with all its keys, or (if called with true) with only the first of them
+    /// named to Redis.
     pub(crate) async fn send(
         self: &Arc<Self>,
         keys: &[&[u8]],
@@ -116,7 +116,7 @@ impl Cluster {
             }
         };
         let mut cmd = command(false);
-        // The node that said who to ask instead, where one did.
+        // The node that redirected the command to another one.
         let mut giver: Option<Arc<Node>> = None;
         let (mut redirections, mut tries) = (0, 0);
         loop {
@@ -147,12 +147,12 @@ impl Cluster {
                         self.refresh_soon();
                     }
                 }
-                // Some keys of the slot are here and some there, or some are nowhere: nothing was
-                // executed.
+                // Some keys of the slot have moved and some have not, or some do not exist: nothing
+                // was executed.
                 ErrorKind::Server(ServerErrorKind::TryAgain) if tries < TRIES => {
                     tries += 1;
                     match giver.take() {
-                        // What is not there is nowhere: new keys are made where the slot goes to.
+                        // Keys that the old node does not have are created on the new node.
                         Some(last) if gave_all(&last, keys).await? => {
                             cmd = command(true);
                             giver = Some(last);
@@ -186,7 +186,7 @@ impl Cluster {
         }
     }
 
-    /// Looks at the map of slots in the background, unless somebody does.
+    /// Reads the slot map in the background, unless a task does already.
     fn refresh_soon(self: &Arc<Self>) {
         if self.refreshing.swap(true, Ordering::AcqRel) {
             return;
@@ -201,7 +201,7 @@ impl Cluster {
         });
     }
 
-    /// Asks the nodes, known ones and seeds, until one tells who has which slot.
+    /// Asks the nodes, known ones and seeds, until one returns the slot map.
     async fn refresh(self: &Arc<Self>) -> Result<(), Error> {
         let mut last = Error::unavailable("no node of the cluster to ask");
         let mut nodes = self.known();
@@ -242,16 +242,17 @@ impl Cluster {
             }
         }
         map.slots = slots;
-        // Nodes that serve nothing any more are let go, and their connections with them.
+        // Drops nodes that serve no slots any more, with their connections.
         let Map { nodes, slots } = &mut *map;
         nodes.retain(|_, node| slots.iter().flatten().any(|serving| Arc::ptr_eq(serving, node)));
     }
 }
 
-/// Whether a node that gives a slot away has none of these keys any more. What it does not have it
-/// will not get: it sends everybody on.
+/// Whether the node from which a slot moves has none of these keys any more. It will not get new
+/// ones, because it redirects all commands for them.
 async fn gave_all(giver: &Arc<Node>, keys: &[&[u8]]) -> Result<bool, Error> {
-    // Asked one by one: of several, before Redis 7, it says the same whether it has some or none.
+    // One by one: asked about several keys, Redis before version 7 gives the same answer whether it
+    // has some or none.
     let exists = |key: &&[u8]| {
         let mut cmd = redis::cmd("EXISTS");
         cmd.arg(*key);

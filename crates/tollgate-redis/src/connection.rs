@@ -1,8 +1,9 @@
-//! One multiplexed connection that gathers what its callers send.
+//! A multiplexed connection that gathers the commands of its callers.
 //!
-//! The task of a connection runs as soon as the first caller has something to send, and would write
-//! each command on its own: with many callers in flight, a system call for each is half of what a
-//! hit costs here. So it lets the callers go first that are ready too, and writes for all of them.
+//! The task of a connection runs as soon as the first caller has a command, and would write each
+//! command separately. With many callers in flight, a system call for each is half of the cost of a
+//! hit on the client. So the task lets other callers that are ready add their commands, and writes
+//! all of them together.
 
 use std::io;
 use std::pin::Pin;
@@ -18,7 +19,7 @@ use tokio::task::AbortHandle;
 #[derive(Clone)]
 pub(crate) struct Connection {
     requests: MultiplexedConnection,
-    /// Where it is not the crate that looks after it.
+    /// `None` where the crate spawns the task.
     _task: Option<Arc<Task>>,
 }
 
@@ -31,7 +32,7 @@ impl Drop for Task {
 }
 
 impl Connection {
-    /// With TLS it is the crate that makes the stream: there nothing is gathered.
+    /// With TLS the crate creates the stream, so commands are not gathered there.
     pub(crate) async fn open(client: &Client, config: AsyncConnectionConfig) -> RedisResult<Self> {
         match client.get_connection_info().addr() {
             ConnectionAddr::Tcp(host, port) => {
@@ -67,13 +68,13 @@ impl Connection {
         self.requests.send_packed_command(cmd).await
     }
 
-    /// Gives the reply of the last of two commands.
+    /// Sends two commands, and returns the reply of the second.
     pub(crate) async fn send_two(&mut self, both: &Pipeline) -> RedisResult<Vec<Value>> {
         self.requests.send_packed_commands(both, 1, 1).await
     }
 }
 
-/// A stream that lets other tasks go first before it writes.
+/// A stream that lets other tasks run before it writes.
 struct Gathering<S> {
     stream: S,
     let_others_go: bool,

@@ -1,4 +1,4 @@
-//! What an error of Redis means: whether the script may have run, and whether the error will pass.
+//! Classifies errors of Redis: whether the script may have run, and whether the error is transient.
 
 use redis::{ErrorKind, RedisError, ServerErrorKind};
 use tollgate::Error;
@@ -7,7 +7,7 @@ use tollgate::Error;
 pub(crate) fn of_command(error: &RedisError) -> Error {
     let text = message(error);
     match error.kind() {
-        // Refused before a script ran, or by its first write, which is before any other.
+        // Rejected before a script ran, or at its first write, which comes before all others.
         ErrorKind::Server(
             ServerErrorKind::BusyLoading
             | ServerErrorKind::ClusterDown
@@ -25,7 +25,7 @@ pub(crate) fn of_command(error: &RedisError) -> Error {
         ErrorKind::AuthenticationFailed | ErrorKind::InvalidClientConfig => {
             Error::store(text, false)
         }
-        // The script is refused as a whole when it comes to its first write.
+        // A script fails as a whole at its first write.
         _ if ["OOM", "BUSY", "NOREPLICAS", "MISCONF", "READONLY"]
             .iter()
             .any(|c| says(error, c)) =>
@@ -47,7 +47,7 @@ pub(crate) fn of_connect(server: &str, error: &RedisError) -> Error {
     Error::unavailable(text)
 }
 
-/// Whether the connection is of no more use, or leads to the wrong server.
+/// Whether the connection cannot be used any more, or leads to the wrong server.
 pub(crate) fn breaks(error: &RedisError) -> bool {
     let wrong_server = matches!(error.kind(), ErrorKind::Server(ServerErrorKind::ReadOnly))
         || says(error, "READONLY");
@@ -58,14 +58,14 @@ pub(crate) fn is_no_script(error: &RedisError) -> bool {
     matches!(error.kind(), ErrorKind::Server(ServerErrorKind::NoScript))
 }
 
-/// Whether the server gave this code, as its own or (before Redis 7) as that of a command inside
-/// the script.
+/// Whether the server returned this code, as its own or (before Redis 7) as that of a command
+/// inside the script.
 fn says(error: &RedisError, code: &str) -> bool {
     let inside = || error.detail().is_some_and(|text| text.contains(&format!("-{code} ")));
     error.code() == Some(code) || inside()
 }
 
-/// One line.
+/// The message in one line.
 fn message(error: &RedisError) -> String {
     error.to_string().replace(['\r', '\n'], " ")
 }

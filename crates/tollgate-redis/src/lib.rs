@@ -16,8 +16,8 @@
 //! ```
 //!
 //! Every call is one script in one round trip, whatever the algorithm and however many limits a
-//! policy has. The time is the server's. A hit that is certain to be refused is answered from
-//! memory; a server that does not answer costs microseconds: see [`tollgate::shared`].
+//! policy has. The time is the server's. A hit that is certain to be denied is answered from
+//! memory, and when the server does not answer a call takes microseconds: see [`tollgate::shared`].
 //!
 //! Addresses:
 //!
@@ -55,10 +55,10 @@ use command::{Act, Call, Part, Rule};
 use key::Keyspace;
 use servers::Servers;
 
-/// Breakers of a cluster: each stands for a stretch of slots, which one node has.
+/// The number of breakers of a cluster: each is for a range of slots, which usually one node has.
 const CLUSTER_LANES: usize = 64;
 
-/// Keys in one call of the script: a longer one would hold up others.
+/// The most keys in one call of the script. A longer call would delay others.
 const KEYS_IN_CALL: usize = 100;
 
 /// A Redis or Valkey server, a primary behind sentinels, or a cluster. A handle: clones share one
@@ -81,7 +81,7 @@ struct Inner {
 /// A limit as [`Redis`] holds it.
 #[derive(Clone, Debug)]
 pub struct Prepared {
-    /// What its keys end with.
+    /// The end of its keys.
     end: Arc<str>,
     rule: Arc<Rule>,
 }
@@ -89,15 +89,15 @@ pub struct Prepared {
 tollgate::limiters!(Redis);
 
 impl Redis {
-    /// Connects, with the defaults.
+    /// Connects with the default settings.
     ///
     /// # Errors
-    /// When the address is wrong, or the server cannot be reached.
+    /// When the address is not valid, or the server cannot be reached.
     pub async fn connect(url: impl Into<String>) -> Result<Redis, Error> {
         Redis::builder(url).connect().await
     }
 
-    /// A store with settings of your own.
+    /// A builder with other settings.
     pub fn builder(url: impl Into<String>) -> RedisBuilder {
         RedisBuilder::new(url.into())
     }
@@ -115,8 +115,7 @@ impl Redis {
         self.inner.servers.reachable().await
     }
 
-    /// Forgets all keys of all limits in a namespace. Goes through all keys of the database in
-    /// slices.
+    /// Forgets all keys of all limits in a namespace. Scans all keys of the database in slices.
     ///
     /// # Errors
     /// When a server does not answer; some keys may be gone.
@@ -127,13 +126,12 @@ impl Redis {
         pattern.push(b'*');
         let is_meant = |end: &[u8]| end.starts_with(start.as_bytes());
         let cleared = clear::clear(servers, keyspace, &pattern, is_meant).await;
-        // However it ended, some keys may be fresh now.
+        // Whatever the result, some keys may be fresh now.
         self.inner.guard.forget_denials();
         cleared
     }
 
-    /// The key under which a subject of a limit stands in Redis, for those who look with
-    /// `redis-cli`.
+    /// The key in Redis of a subject of a limit, for use with `redis-cli`.
     ///
     /// # Errors
     /// When the limit is not valid.
@@ -157,7 +155,7 @@ impl Inner {
         Part { key: self.keyspace.key(key, &prepared.end), rule: Arc::clone(&prepared.rule), act }
     }
 
-    /// The calls that do all parts, and which parts each does.
+    /// Groups the parts into calls, with the parts of each call.
     fn calls(
         &self,
         parts: Vec<Part>,
@@ -189,7 +187,7 @@ impl Inner {
     }
 }
 
-/// Two keys of a group that do not live together.
+/// The error for two keys of a group that are in different slots.
 fn apart(parts: &[Part]) -> Error {
     let slot = |part: &Part| key::slot(&part.key);
     let other = parts.iter().find(|part| slot(part) != slot(&parts[0])).unwrap_or(&parts[0]);
@@ -201,7 +199,7 @@ fn apart(parts: &[Part]) -> Error {
     ))
 }
 
-/// The error of a part of a call whose other parts were executed, or may have been.
+/// The error of a part of a call, when other parts were executed or may have been.
 fn in_part(error: Error) -> Error {
     match error.kind() {
         ErrorKind::Unavailable => {
@@ -303,7 +301,7 @@ impl SharedStore for Redis {
     }
 
     fn sleep(&self, span: Duration) -> impl Future<Output = ()> + Send + use<> {
-        // Whoever polls it need not be on that runtime.
+        // The caller may poll it outside of that runtime.
         let _on_it = self.inner.runtime.enter();
         tokio::time::sleep(span)
     }

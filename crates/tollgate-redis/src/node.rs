@@ -1,7 +1,7 @@
-//! One server and the connection to it, made again whenever it breaks.
+//! One server, and the connection to it, which is made again whenever it breaks.
 //!
-//! A task looks after the connection; callers only look at what it has. While there is none they
-//! are told why at once: nobody waits for a server that is known to be away.
+//! A task maintains the connection, and callers only use it. While there is none, callers
+//! immediately get the reason: no call waits for a server that is known to be away.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
@@ -15,14 +15,14 @@ use crate::failure;
 use crate::script;
 use crate::target::Finder;
 
-/// Requests that wait to be written; more wait for room.
+/// Requests that wait to be written. Further callers wait for room.
 const BUFFER: usize = 4096;
 
 /// The first pause after an attempt to connect has failed, and the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// How often a call waits until another has sent the script, before it sends the text itself.
+/// How often a call waits for another one to load the script before it sends the text itself.
 const SCRIPT_WAITS: usize = 3;
 
 /// How long a suspected connection may take to answer a ping.
@@ -43,11 +43,12 @@ pub(crate) struct Node {
 struct ScriptLoads {
     /// Whether a caller is sending the text of the script now.
     under_way: bool,
-    /// How many callers have sent it, or have given up.
+    /// The number of callers that have sent it, or have given up.
     ended: u64,
 }
 
-/// Held while the text of the script is sent. Wakes those that wait, also if the caller gives up.
+/// Held while the text of the script is sent. Dropping it wakes the waiting callers, also if this
+/// caller gave up.
 struct LoadingScript<'a>(&'a Node);
 
 impl Drop for LoadingScript<'_> {
@@ -61,7 +62,7 @@ impl Drop for LoadingScript<'_> {
 
 #[derive(Clone)]
 enum Link {
-    /// An attempt is under way, the first or after a connection that worked.
+    /// An attempt is in progress: the first, or one after a connection that worked.
     Connecting,
     Up(Connection, u64),
     Down(Error),
@@ -108,12 +109,12 @@ impl Node {
         }
     }
 
-    /// Sends a command, after `ASKING` in the same write where that is wanted. The outer error is
-    /// of a command that was not sent.
+    /// Sends a command, preceded by `ASKING` in the same write if required. The outer error means
+    /// that the command was not sent.
     ///
-    /// A server that has just started, or whose scripts were flushed, does not know the script: it
+    /// A server that has just started, or whose scripts were flushed, does not have the script: it
     /// executed nothing. Then one caller sends the text of the script, and all others wait for that
-    /// and send their command again. So the text goes once, however many calls are in flight.
+    /// and send their commands again. So the text is sent once, however many calls are in flight.
     pub(crate) async fn send(
         self: &Arc<Self>,
         cmd: &Cmd,
@@ -128,13 +129,13 @@ impl Node {
             if let Some(_loading) = self.load_script(ended) {
                 return self.send_once(&script::with_text(cmd), asking).await;
             }
-            // Never an error: the node has the sender.
+            // This cannot fail, because the node owns the sender.
             let _ = self.script_loads.subscribe().wait_for(|loads| loads.ended != ended).await;
         }
         self.send_once(&script::with_text(cmd), asking).await
     }
 
-    /// Makes the caller the one that sends the text of the script, unless another does or has done
+    /// Makes this caller the one that sends the text of the script, unless another does or has done
     /// so since `ended` was read.
     fn load_script(&self, ended: u64) -> Option<LoadingScript<'_>> {
         let begins = self.script_loads.send_if_modified(|loads| {
@@ -164,7 +165,7 @@ impl Node {
         Ok(result)
     }
 
-    /// The same for a command that is no decision, and so has no deadline of a caller.
+    /// The same for commands that decide nothing and have no caller's deadline.
     pub(crate) async fn send_in_time(
         self: &Arc<Self>,
         cmd: &Cmd,
@@ -191,7 +192,7 @@ impl Node {
         }
     }
 
-    /// Gives up the connection of that number, if it is still the one: the task makes another.
+    /// Gives up the connection of that number, if it is still in use. The task makes another.
     fn is_broken(&self, number: u64) {
         self.link.send_if_modified(|link| {
             let current = matches!(link, Link::Up(_, current) if *current == number);
@@ -202,7 +203,7 @@ impl Node {
         });
     }
 
-    /// Finds out whether a connection that looks alive is.
+    /// Tests a connection that seems to work.
     pub(crate) async fn suspect(self: &Arc<Self>) {
         let Link::Up(mut connection, number) = self.link.borrow().clone() else { return };
         let ping = redis::cmd("PING");
@@ -213,7 +214,7 @@ impl Node {
         }
     }
 
-    /// Starts the task that looks after the connection, once.
+    /// Starts the task that maintains the connection, once.
     fn supervise(self: &Arc<Self>) {
         let mut supervised = self.supervised.lock().unwrap_or_else(PoisonError::into_inner);
         if !std::mem::replace(&mut *supervised, true) {
@@ -226,7 +227,7 @@ impl Node {
             let client: Client = self.finder.client(self.connect_timeout).await?;
             let config = AsyncConnectionConfig::new()
                 .set_connection_timeout(Some(self.connect_timeout))
-                // Deadlines are the guard's.
+                // The guard has the deadlines.
                 .set_response_timeout(None)
                 .set_pipeline_buffer_size(BUFFER);
             let connection = Connection::open(&client, config).await;
@@ -242,8 +243,7 @@ impl Node {
     }
 }
 
-/// Connects, waits until the connection is broken, and connects again, for as long as somebody
-/// holds the node.
+/// Connects, waits until the connection breaks, and connects again, until the node is dropped.
 async fn supervise(node: Weak<Node>) {
     let mut pause = FIRST_PAUSE;
     for number in 0.. {
@@ -256,7 +256,7 @@ async fn supervise(node: Weak<Node>) {
                 let mut link = strong.link.subscribe();
                 let server = strong.finder.to_string();
                 drop(strong);
-                // An error when nobody holds the node any more.
+                // An error means that the node was dropped.
                 if link.wait_for(|link| !matches!(link, Link::Up(..))).await.is_err() {
                     return;
                 }

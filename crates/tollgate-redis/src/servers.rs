@@ -1,4 +1,4 @@
-//! One server, a primary behind sentinels, or a cluster: where a call of the script goes.
+//! One server, a primary behind sentinels, or a cluster: chooses where a call of the script goes.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -50,8 +50,8 @@ impl Servers {
         call.decided(self.try_to(call).await)
     }
 
-    /// Runs the script for all these calls at once, begun in order: a key that comes twice is
-    /// decided in that order.
+    /// Runs the script for all these calls concurrently. They are started in order, so a key that
+    /// appears twice is decided in that order.
     pub(crate) async fn run_all(&self, calls: Vec<&Call>) -> Vec<Result<Vec<Outcome>, Error>> {
         let replies = in_order(calls.iter().map(|call| self.try_to(call))).await;
         calls.iter().zip(replies).map(|(call, reply)| call.decided(reply)).collect()
@@ -67,7 +67,7 @@ impl Servers {
         }
     }
 
-    /// Sends a command with one key to who has it.
+    /// Sends a command with one key to the server that has it.
     pub(crate) async fn send(&self, key: &[u8], cmd: &Cmd) -> Result<RedisResult<Value>, Error> {
         match self {
             Servers::One(node) => node.send(cmd, false).await,
@@ -75,7 +75,7 @@ impl Servers {
         }
     }
 
-    /// All that hold keys.
+    /// All servers that have keys.
     pub(crate) async fn primaries(&self) -> Result<Vec<Arc<Node>>, Error> {
         match self {
             Servers::One(node) => Ok(vec![Arc::clone(node)]),
@@ -83,8 +83,8 @@ impl Servers {
         }
     }
 
-    /// Whether there is somebody to talk to: the server, or a node of the cluster that tells who
-    /// has which slot. A cluster of which one node is down is no reason not to start.
+    /// Whether a server answers: the server, or a node of the cluster that returns the slot map. A
+    /// program can start while one node of a cluster is down.
     pub(crate) async fn reachable(&self) -> Result<(), Error> {
         match self {
             Servers::One(_) => self.check().await,
@@ -111,7 +111,8 @@ impl Servers {
     }
 }
 
-/// All at once. They are begun in order, and so sent in order where they take the same connection.
+/// Runs all calls concurrently. They are started in order, so they are sent in order if they use
+/// the same connection.
 pub(crate) async fn in_order<F: Future>(calls: impl Iterator<Item = F>) -> Vec<F::Output> {
     let mut calls: Vec<_> = calls.map(|call| (Box::pin(call), None)).collect();
     poll_fn(|cx| {

@@ -1,4 +1,4 @@
-//! Where the servers are: addresses, what they belong to, and how to log in.
+//! The addresses of the servers, their roles, and the login.
 
 use std::fmt;
 use std::time::Duration;
@@ -11,12 +11,12 @@ use tollgate::Error;
 
 use crate::failure;
 
-/// What a URL names.
+/// The servers that a URL names.
 #[derive(Clone, Debug)]
 pub(crate) enum Target {
     /// One server.
     Server(Server),
-    /// The primary that sentinels know by a name.
+    /// The primary that sentinels know under a name.
     Sentinel { sentinels: Vec<Server>, name: String, primary: Server },
     /// A cluster, known by some of its nodes.
     Cluster(Vec<Server>),
@@ -35,7 +35,7 @@ impl fmt::Debug for Server {
     }
 }
 
-/// The address only: passwords are nobody's business.
+/// Only the address, without passwords.
 impl fmt::Display for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.info.addr().fmt(f)
@@ -62,8 +62,8 @@ impl Certificates {
 }
 
 impl Target {
-    /// `redis://`, `rediss://`, `unix://`, and with `+cluster` or `+sentinel` behind the scheme
-    /// several addresses separated by commas.
+    /// Parses `redis://`, `rediss://`, `unix://`. With `+cluster` or `+sentinel` after the scheme,
+    /// several addresses are separated by commas.
     pub(crate) fn parse(url: &str, certificates: &Certificates) -> Result<Target, Error> {
         let wrong = |what: &str| {
             Error::request(format!(
@@ -102,7 +102,7 @@ impl Target {
                 if name.is_empty() {
                     return Err(wrong("no name of a primary"));
                 }
-                // The login is the server's; sentinels are asked without one.
+                // The login is for the server. Sentinels are asked without one.
                 let sentinel = |address| {
                     let address: &str = address;
                     let port = if address.contains(':') { "" } else { ":26379" };
@@ -140,7 +140,7 @@ impl Server {
         Server { info: self.info.clone().set_addr(addr), tls: self.tls.clone() }
     }
 
-    /// The host, for nodes that tell only their port.
+    /// The host, for nodes that report only their port.
     pub(crate) fn host(&self) -> &str {
         match self.info.addr() {
             ConnectionAddr::Tcp(host, _) | ConnectionAddr::TcpTls { host, .. } => host,
@@ -182,8 +182,8 @@ impl fmt::Display for Finder {
 }
 
 impl Finder {
-    /// Whoever has to be asked is given an equal part of the time, so that there is some left for
-    /// the next, and to connect.
+    /// Each sentinel gets an equal part of the time, so that some is left for the next one, and for
+    /// connecting.
     pub(crate) async fn client(&self, time: Duration) -> Result<Client, Error> {
         let (sentinels, name, primary) = match self {
             Finder::Fixed(server) => return server.client(),
@@ -218,15 +218,15 @@ async fn ask_sentinel(sentinel: &Server, name: &str) -> Result<(String, u16), Er
     })
 }
 
-/// rustls wants to be told once who does its arithmetic.
+/// Installs the cryptography provider of rustls.
 fn install_provider() {
     if rustls::crypto::CryptoProvider::get_default().is_none() {
-        // Somebody else may be first: as good.
+        // Another part of the program may have installed one, which works as well.
         let _ = rustls::crypto::ring::default_provider().install_default();
     }
 }
 
-/// For messages.
+/// The URL for messages.
 fn without_password(url: &str) -> String {
     match (url.split_once("://"), url.rsplit_once('@')) {
         (Some((scheme, _)), Some((_, rest))) => format!("{scheme}://…@{rest}"),

@@ -16,7 +16,7 @@ pub(crate) struct Columns {
     quotes: bool,
 }
 
-/// The name of a date and a time that stand beside each other.
+/// The name of a date and a time in adjacent columns.
 pub(crate) const DATE_TIME: &str = "date_time";
 
 impl Columns {
@@ -48,7 +48,7 @@ impl Columns {
 
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         let joined = self.date_and_time.map(|_| DATE_TIME);
-        // A time of day alone is no time.
+        // A time of day alone is not enough.
         let alone = move |name: &&str| joined.is_none() || *name != "time";
         self.names.iter().map(|(name, _)| &name[..]).filter(alone).chain(joined)
     }

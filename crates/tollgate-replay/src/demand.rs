@@ -1,8 +1,8 @@
-//! How much each key asked for: the most units in any span of a given length.
+//! The demand of each key: the most units in any span of a given length.
 //!
-//! The span slides in steps of a 64th of its length, so a peak is that of a span which may be
-//! longer by one step: never too small, and too large only where a key has a second burst right
-//! after a full span. What is kept are the units of the keys in each step of the current span.
+//! The span slides in steps of a 64th of its length, so the measured span may be longer by one
+//! step. The peak is never too small, and too large only where a key has a second burst right after
+//! a full span. Memory holds the units of the keys in each step of the current span.
 
 use std::collections::{HashMap, VecDeque};
 

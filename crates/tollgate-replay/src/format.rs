@@ -172,7 +172,7 @@ impl Format {
         matches!(self.syntax, Syntax::Json(_))
     }
 
-    /// Says which fields are wanted: the one of each name goes to the column of that index.
+    /// Sets which fields are wanted: the field of each name goes to the column of that index.
     pub(crate) fn assign(&mut self, wanted: &[String]) {
         let column = |name: &str| wanted.iter().position(|wanted| wanted == name);
         match &mut self.syntax {
@@ -184,7 +184,7 @@ impl Format {
         }
     }
 
-    /// Takes a line apart; false if it does not have this form.
+    /// Parses a line; false if it does not have this form.
     pub(crate) fn read(&self, line: &[u8], row: &mut Row) -> bool {
         match &self.syntax {
             Syntax::Text(pattern) => pattern.read(line, row),
@@ -193,8 +193,7 @@ impl Format {
         }
     }
 
-    /// Whether a line says something about the log and is no request: a comment, or the header of a
-    /// CSV file.
+    /// Whether a line is no request: a comment, or the header of a CSV file.
     pub(crate) fn is_header(&self, line: &[u8]) -> bool {
         match &self.syntax {
             Syntax::Columns(columns) => {

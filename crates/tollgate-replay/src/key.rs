@@ -1,4 +1,4 @@
-//! What is limited: the parts of a request that make its key.
+//! The parts of a request that make its key.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -96,7 +96,7 @@ pub(crate) fn address(text: &[u8]) -> Option<IpAddr> {
     plain.parse().ok().or_else(|| text.parse::<SocketAddr>().ok().map(|address| address.ip()))
 }
 
-/// The address that stands for the client, by the rules of the middleware.
+/// The address of the client by the rules of the middleware.
 ///
 /// A log without the address of the peer, such as Envoy's, has it at the end of `X-Forwarded-For`,
 /// where the proxy that wrote the log put it.

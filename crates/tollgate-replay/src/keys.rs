@@ -4,7 +4,7 @@ use foldhash::quality::RandomState;
 use hashbrown::HashTable;
 use std::hash::BuildHasher;
 
-/// How many keys a replay tells apart.
+/// The most different keys in a replay.
 pub(crate) const MAX_KEYS: usize = 10_000_000;
 
 /// Keys and their numbers, in the order in which they came.

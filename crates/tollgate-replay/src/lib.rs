@@ -1,5 +1,5 @@
-//! Runs limits on the requests of access logs: if this limit had held last week, whom would it have
-//! denied?
+//! Runs limits on the requests of access logs: which clients would this limit have denied last
+//! week?
 //!
 //! ```text
 //! files ──▶ lines ──▶ format ──▶ requests ──▶ order ──▶ limiters ──▶ report
@@ -10,13 +10,13 @@
 //!
 //! - A log says when a request *ended*. Where it also says how long the request took, the replay
 //!   computes the start, and puts requests into the order of their starts within a window.
-//! - A log that states whole seconds is replayed twice: with all requests of a second at its start,
-//!   and spread evenly over it. The truth lies between the two.
-//! - The decisions are those of a [`Memory`](tollgate::Memory) store whose clock is the log's: the
-//!   code that a server runs.
+//! - A log with whole seconds is replayed twice: with all requests of a second at its start, and
+//!   spread evenly over it. The real result lies between the two.
+//! - The decisions are those of a [`Memory`](tollgate::Memory) store whose clock is the log's, so
+//!   the same code decides as in a server.
 //! - Memory is bounded: ten million keys, lines of a mebibyte, and the requests within the window.
 //!
-//! The command `tollgate replay` is made of this crate.
+//! The command `tollgate replay` uses this crate.
 
 #![forbid(unsafe_code)]
 

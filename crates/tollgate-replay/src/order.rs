@@ -1,8 +1,9 @@
 //! Puts requests into the order in which they began.
 //!
-//! Servers write a line when a request ends, so a long request stands behind shorter ones that
-//! began after it. A request is handed on when the log has gone on for longer than the window; one
-//! that comes later than that is late, and is handed on at the time that the replay has reached.
+//! Servers write a line when a request ends, so a long request comes after shorter ones that began
+//! later. A request is passed on when the log has advanced beyond it by more than the window. A
+//! request that comes later than that is late, and is passed on at the time that the replay has
+//! reached.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -52,7 +53,7 @@ impl Order {
         self.waiting.push(Reverse(hit));
     }
 
-    /// The next request that nothing earlier can precede any more; at the `end` any.
+    /// The next request that no earlier one can precede any more; at the `end` any request.
     pub(crate) fn pop(&mut self, end: bool) -> Option<Hit> {
         let Reverse(first) = self.waiting.peek()?;
         if !end && first.at.saturating_add(self.window) > self.newest {

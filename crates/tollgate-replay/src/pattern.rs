@@ -78,7 +78,7 @@ impl Pattern {
         }
     }
 
-    /// Takes a line apart; false if it does not have this form.
+    /// Parses a line; false if it does not have this form.
     pub(crate) fn read(&self, line: &[u8], row: &mut Row) -> bool {
         let Some(mut rest) = line.strip_prefix(&self.start[..]) else { return false };
         for field in &self.fields {
@@ -103,7 +103,7 @@ impl Field {
         self.end = literal.as_bytes().to_vec();
     }
 
-    /// How long the field at the start of this text is.
+    /// The length of the field at the start of this text.
     fn length(&self, text: &[u8]) -> Option<usize> {
         match &self.end[..] {
             // The last field of the pattern: up to a blank, as the line may go on.
@@ -115,8 +115,8 @@ impl Field {
     }
 }
 
-/// Where the quote is that ends a quoted field: one before which no odd number of backslashes
-/// stands, with the rest of `end` behind it.
+/// The place of the quote that ends a quoted field: one after an even number of backslashes,
+/// followed by the rest of `end`.
 fn end_of_quoted(text: &[u8], end: &[u8]) -> Option<usize> {
     let mut from = 0;
     loop {
@@ -129,7 +129,7 @@ fn end_of_quoted(text: &[u8], end: &[u8]) -> Option<usize> {
     }
 }
 
-/// Without the escapes that servers write: `\"`, `\\` and `\x22`.
+/// Removes the escapes that servers write: `\"`, `\\` and `\x22`.
 fn unescaped(value: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(value.len());
     let mut rest = value;

@@ -32,14 +32,14 @@ pub struct Replay {
     pub format: Option<Format>,
     /// How lines become requests.
     pub reading: Reading,
-    /// How much later than its neighbours a request may stand in a log.
+    /// How much later than its neighbours a request may be in a log.
     pub window: Duration,
     /// Further spans for which to measure the demand of the keys.
     pub demand: Vec<Duration>,
     bytes_read: BytesRead,
 }
 
-/// How far a replay is.
+/// The progress of a replay.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Progress {
     /// Lines so far.
@@ -121,7 +121,7 @@ impl Log {
     }
 }
 
-/// Everything that grows while requests come.
+/// The state that grows with each request.
 struct State<'a> {
     candidates: &'a [Candidate],
     keys: Keys,
@@ -196,7 +196,7 @@ impl<'a> State<'a> {
             let spread = hit.at + index as u64 * 1_000_000 / count.max(1);
             self.decide(*hit, hit.at, spread)?;
         }
-        // Keeps the room.
+        // Keeps the allocated memory.
         self.second = hits;
         self.second.clear();
         Ok(())

@@ -1,4 +1,4 @@
-//! From the lines of a log to requests: when each began, its key and its cost.
+//! Turns the lines of a log into requests: the start, the key and the cost of each.
 
 use std::fmt;
 use std::io;
@@ -47,7 +47,7 @@ impl Default for Reading {
 }
 
 impl Reading {
-    /// Says that a field has the meaning of a role: `client=real_ip`.
+    /// Sets the field that has the meaning of a role: `client=real_ip`.
     ///
     /// # Errors
     /// When there is no such role.
@@ -71,7 +71,7 @@ pub(crate) struct Request {
     pub(crate) cost: u64,
 }
 
-/// What was in the lines that were read.
+/// Counts of the lines that were read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LineCounts {
     /// All lines but headers and empty ones.
@@ -142,15 +142,15 @@ pub(crate) struct Requests {
     key_fields: Vec<Option<usize>>,
     filter_columns: Vec<Option<usize>>,
     counts: LineCounts,
-    /// The text of the last time that was read and what it meant: neighbours often share it.
+    /// The text of the last time that was read, and its value: neighbours often share it.
     last_time: (Vec<u8>, Option<crate::Stamp>),
 }
 
-/// How many lines are looked at to detect a format.
+/// The number of lines that are examined to detect a format.
 const SAMPLE: usize = 100;
 
 impl Requests {
-    /// Begins to read. Without a format it is detected.
+    /// Starts to read. Without a format it is detected.
     pub(crate) fn new(
         mut lines: Lines,
         format: Option<Format>,
@@ -211,7 +211,7 @@ impl Requests {
             roles.extend(column(name).map(|column| (*role, column)));
         }
         for (name, role) in Role::known() {
-            // Said by the user for this role: usual names do not count.
+            // The user has set a field for this role, so the usual names do not apply.
             if !reading.fields.iter().any(|(said, _)| said.is_like(role)) {
                 roles.extend(column(name).map(|column| (role, column)));
             }

@@ -1,6 +1,6 @@
-//! What a value means for a replay, and the names by which logs call it.
+//! The meanings of values, and the names that logs give them.
 
-/// What a value means for a replay.
+/// The meaning of a value in a replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Role {

@@ -1,4 +1,4 @@
-//! What tests do with a store.
+//! Stores with settings for tests.
 
 use tollgate::Key;
 use tollgate::shared::GuardBuilder;
@@ -24,7 +24,7 @@ pub(crate) async fn connect(url: impl Into<String>, guard: GuardBuilder) -> Redi
     store.unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// The key of a subject as `redis-cli` wants it.
+/// The key of a subject, for `redis-cli`.
 pub(crate) fn key_of(store: &Redis, limit: &str, subject: impl Key) -> String {
     let key = store.key_of("", limit, subject).unwrap_or_else(|error| panic!("{error}"));
     String::from_utf8(key).unwrap_or_else(|error| panic!("{error}"))

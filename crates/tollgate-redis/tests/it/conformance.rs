@@ -1,4 +1,4 @@
-//! The suite of every store, on Redis in all the ways it can be reached.
+//! The conformance suite on Redis, over all kinds of connections.
 
 use std::any::Any;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use tollgate_testkit::{Kept, Subject, conformance};
 use crate::client::{LONG, runtime};
 use crate::servers::{Certificates, Cluster, Sentinels, Server, Together, start_tls, tls_cli_args};
 
-/// How a process reaches a store, and how `redis-cli` does.
+/// How a process and `redis-cli` reach a store.
 #[derive(Clone, Debug, Default)]
 struct Address {
     url: String,
@@ -233,6 +233,6 @@ conformance!(unix_socket, OnRedis::on_a_unix_socket, lifetime, processes, outage
 conformance!(login_and_database, OnRedis::with_login_and_database, lifetime, processes, outage);
 conformance!(tls, || OnRedis::over_tls(false), lifetime, processes, outage);
 conformance!(tls_with_client_certificate, || OnRedis::over_tls(true), lifetime, processes, outage);
-// Shared among the rules, so nothing is broken there: `failures/` does that.
+// The rules share this cluster, so they must not break it. `failures/` breaks others.
 conformance!(cluster, OnRedis::on_a_cluster, lifetime, processes);
 conformance!(sentinels, OnRedis::behind_sentinels, lifetime, processes);

@@ -13,12 +13,11 @@ fn milliseconds_left(server: &Server, key: &str) -> i64 {
     left.parse().unwrap_or_else(|error| panic!("{left}: {error}"))
 }
 
-/// Between that and a little more: the suite asks for no exact number, this store promises a second
-/// beyond what matters.
+/// This store promises a second more than needed. The suite only checks a range.
 fn lives_for(server: &Server, store: &Redis, text: &str, seconds: i64) {
     let left = milliseconds_left(server, &key_of(store, text, "key"));
     let most = seconds * 1_000 + 2_000;
-    // Asked a moment later: less by what a slow machine takes.
+    // Read a moment later, so less remains on a slow machine.
     assert!((seconds * 1_000 - 20_000..=most).contains(&left), "{text}: {left} ms left");
 }
 
@@ -82,7 +81,7 @@ fn a_state_that_is_over_but_still_there_counts_as_none() {
             let (limited, key) = (limiter(&store, &text), key_of(&store, &text, "key"));
             let _ = limited.charge("key", 2).await.unwrap();
             assert_eq!(server.cli(&["PERSIST", &key]), "1", "{text}: kept for a second more");
-            // redis-cli has taken longer than the window.
+            // redis-cli took longer than the window.
             let hit = limited.hit("key").await.unwrap();
             assert_eq!((hit.allowed(), hit.used()), (true, 1), "{text}");
         }

@@ -1,7 +1,8 @@
-//! Redis under test: real servers, started and stopped by the tests on free ports of the loopback.
+//! Tests of the Redis store with real servers, which the tests start and stop on free ports of the
+//! loopback.
 //!
-//! Without `redis-server` on this machine the whole binary is skipped, with a line that says so;
-//! where `TOLLGATE_NO_SKIP` is set that is a failure.
+//! Without `redis-server` on this machine the whole binary is skipped with a message. If
+//! `TOLLGATE_NO_SKIP` is set, that is a failure.
 
 // In helpers of tests as in tests.
 #![allow(clippy::unwrap_used)]

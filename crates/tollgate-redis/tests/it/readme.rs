@@ -1,4 +1,4 @@
-//! The table of README, held to what a server does.
+//! The table of README agrees with a real server.
 
 use tollgate::Limit;
 use tollgate_redis::Redis;

@@ -1,4 +1,4 @@
-//! One round trip: what the server counts as commands.
+//! The number of commands that the server counts: one round trip per hit.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use tollgate::{Algorithm, Source, Tagged};
 use crate::client::{admitted, limiter, patient, run, stats};
 use crate::servers::Server;
 
-/// The commands since the last reset, without those that scripts call and those that ask for this.
+/// The commands since the last reset, without those of scripts and those of this function.
 fn commands(server: &Server) -> BTreeMap<String, u64> {
     let inner = [
         "get", "set", "del", "time", "pexpire", "llen", "lindex", "lrange", "ltrim", "lset",
@@ -17,7 +17,8 @@ fn commands(server: &Server) -> BTreeMap<String, u64> {
     let line = |line: &str| {
         let (name, rest) = line.trim().strip_prefix("cmdstat_")?.split_once(":calls=")?;
         let calls = rest.split(',').next()?.parse().ok()?;
-        // These tests and redis-cli itself; before Redis 7 without what stands behind the bar.
+        // The commands of these tests and of redis-cli. Redis before version 7 does not have the
+        // part after the bar.
         let command = name.split('|').next()?;
         let asked = ["info", "config", "command"].contains(&command);
         (!asked && !inner.contains(&name)).then(|| (name.to_owned(), calls))

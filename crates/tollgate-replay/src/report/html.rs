@@ -146,7 +146,7 @@ impl DemandReport {
     }
 }
 
-/// Text that is no markup, whatever it holds.
+/// Escapes markup.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

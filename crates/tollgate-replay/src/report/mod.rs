@@ -1,4 +1,4 @@
-//! What a replay found, as numbers, text, JSON and HTML.
+//! The results of a replay as numbers, text, JSON and HTML.
 
 mod html;
 mod json;
@@ -13,35 +13,35 @@ use crate::requests::LineCounts;
 use crate::run::{KeyDenials, Tally};
 use crate::timeline::Timeline;
 
-/// How many keys a report lists.
+/// The number of keys that a report lists.
 const WORST: usize = 20;
 
-/// What a replay found.
+/// The results of a replay.
 #[derive(Clone, Debug)]
 pub struct Report {
     /// The format of each file.
     pub formats: Vec<String>,
-    /// What was in the lines.
+    /// Counts of the lines.
     pub lines: LineCounts,
-    /// How many keys there were.
+    /// The number of keys.
     pub keys: u64,
-    /// How many keys a replay tells apart.
+    /// The most keys that a replay can distinguish.
     pub max_keys: u64,
     /// Requests of further keys, which were left out.
     pub beyond_max_keys: u64,
-    /// Requests that stood too late in the log to be put in order.
+    /// Requests that came too late in the log to be put in order.
     pub late: u64,
     /// The first and the last request, in microseconds since the epoch.
     pub first: u64,
     /// The last request.
     pub last: u64,
-    /// What each limit did.
+    /// The results of each limit.
     pub candidates: Vec<CandidateReport>,
-    /// What the keys asked for.
+    /// The demand of the keys.
     pub demand: Vec<DemandReport>,
 }
 
-/// What one limit did.
+/// The results of one limit.
 #[derive(Clone, Debug)]
 pub struct CandidateReport {
     /// The limit, or the name of the rule.
@@ -53,10 +53,10 @@ pub struct CandidateReport {
     pub spread: Option<SpreadReport>,
 }
 
-/// What one limit did to the requests at these times.
+/// The results of one limit with these request times.
 #[derive(Clone, Debug)]
 pub struct SpreadReport {
-    /// The counts.
+    /// The number of requests.
     pub requests: u64,
     /// Requests that were denied.
     pub denied: u64,
@@ -66,11 +66,11 @@ pub struct SpreadReport {
     pub denied_units: u64,
     /// Keys that were denied at least once.
     pub affected_keys: u64,
-    /// Those denied most often, the worst first.
+    /// The keys with the most denials.
     pub worst: Vec<AffectedKey>,
     /// The key with the most denials in a row.
     pub longest_run: Option<AffectedKey>,
-    /// Over time.
+    /// The counts over time.
     pub timeline: Timeline,
 }
 
@@ -79,7 +79,7 @@ pub struct SpreadReport {
 pub struct AffectedKey {
     /// The key.
     pub key: String,
-    /// Its denials.
+    /// The denials of the key.
     pub denials: KeyDenials,
 }
 
@@ -89,7 +89,7 @@ impl SpreadReport {
             key: keys.name(*number).to_owned(),
             denials: *denials,
         };
-        // By key where counts are equal, so that two replays of one log say the same.
+        // Keys with equal counts are ordered by name, so that reports of one log are equal.
         let mut worst: Vec<_> = tally.keys.iter().collect();
         worst.sort_unstable_by(|(a, left), (b, right)| {
             right.denied.cmp(&left.denied).then_with(|| keys.name(**a).cmp(keys.name(**b)))
@@ -108,7 +108,7 @@ impl SpreadReport {
     }
 }
 
-/// How much the keys asked for in any span of one length.
+/// The demand of the keys in any span of one length.
 #[derive(Clone, Debug)]
 pub struct DemandReport {
     /// The length of the span in microseconds.
@@ -117,7 +117,7 @@ pub struct DemandReport {
     pub highest: u64,
     /// The key with the largest peak.
     pub highest_key: String,
-    /// How many keys have a peak of at most so much: a step for each power of two.
+    /// The number of keys with a peak of at most so many units, in powers of two.
     pub histogram: Vec<(u64, u64)>,
     /// The quotas that leave so many per thousand of the keys unaffected.
     pub suggested: Vec<(u64, u64)>,
@@ -157,8 +157,8 @@ impl DemandReport {
 }
 
 impl Report {
-    /// Replaces every key by a digest. The salt is secret and differs from report to report unless
-    /// one is given: without it somebody could try all addresses.
+    /// Replaces every key by a digest. The salt is secret, and random unless one is given: without
+    /// it, anybody could compute the digests of all addresses.
     pub fn anonymise(&mut self, salt: &[u8]) {
         let digest = |key: &mut String| {
             let hash = Sha256::new().chain_update(salt).chain_update(&key[..]).finalize();
@@ -191,7 +191,7 @@ impl Report {
     }
 }
 
-/// A part of a whole in per cent, with two decimals, and never 0 or 100 for what is not.
+/// A share in per cent, with two decimals. It is 0 or 100 only if the share is exactly that.
 fn percent(part: u64, whole: u64) -> String {
     if whole == 0 {
         return "0 %".to_owned();
@@ -227,7 +227,7 @@ pub fn grouped(number: u64) -> String {
 fn utc(micros: u64) -> String {
     let seconds = micros / 1_000_000;
     let (days, rest) = (seconds / 86_400, seconds % 86_400);
-    // Years that begin in March, from the year 0 on.
+    // Years start in March here, from the year 0 on.
     let days = days + 719_468;
     let (era, day_of_era) = (days / 146_097, days % 146_097);
     let year_of_era =
@@ -241,7 +241,7 @@ fn utc(micros: u64) -> String {
     format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}")
 }
 
-/// A span of time as people say it: `1 minute`, `90 s`, `250 ms`.
+/// A duration in words: `1 minute`, `90 s`, `250 ms`.
 fn span(micros: u64) -> String {
     let units = [
         (86_400_000_000, "day"),

@@ -1,4 +1,4 @@
-//! A node of a cluster that goes away.
+//! A node of a cluster goes away.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -53,8 +53,7 @@ fn a_call_of_which_a_part_was_executed_does_not_say_that_it_was_not() {
     });
 }
 
-/// Hits one key after another on a node that is well, until told to stop: all of them must be
-/// decided by the store.
+/// Hits one key after another on a healthy node, until stopped. The store must decide all of them.
 fn goes_on(
     limited: &SharedLimiter<Redis>,
     key: String,

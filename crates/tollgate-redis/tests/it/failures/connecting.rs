@@ -1,4 +1,4 @@
-//! What is wrong is said at once, clearly, and without secrets.
+//! Errors of connecting come immediately, are clear, and contain no secrets.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ fn a_wrong_password_or_user_is_an_error_that_will_not_pass() {
             assert!(says, "{error}");
             assert!(login.is_empty() || text.contains(&server.port.to_string()), "{error}");
         }
-        // And afterwards, where nobody waited for the connection.
+        // Later calls get the same error, where no caller waited for the connection.
         let url = format!("redis://:{SECRET}@{at}/");
         let store = Redis::builder(url).guard(hasty_guard()).connect_later().unwrap();
         Rules::on(&store).hold_without_the_store("key").await;
@@ -152,8 +152,8 @@ fn a_certificate_that_nobody_vouches_for_is_refused() {
         let with = |roots: &Certificates| {
             Redis::builder(&url[..]).root_certificates(read(roots, "ca.crt"))
         };
-        // A server that our authority does not know, no certificate of ours, and one that the
-        // server does not know.
+        // A server of another authority, no client certificate, and a certificate that the server
+        // does not trust.
         let client = |builder: RedisBuilder, of: &Certificates| {
             builder.client_certificate(read(of, "client.crt"), read(of, "client.key"))
         };

@@ -1,4 +1,4 @@
-//! A primary behind sentinels that is killed, frozen or demoted.
+//! A primary behind sentinels is killed, frozen or demoted.
 
 use tollgate::ErrorKind;
 
@@ -41,7 +41,7 @@ fn when_the_primary_is_frozen_the_new_one_is_found_and_goes_on_counting() {
         Rules::on(&store).hold_without_the_store("away").await;
         answers(&limited, "other").await;
         assert!(is_primary(&all.servers[1]));
-        // What was sent to the frozen one is not known to the new one.
+        // The new primary does not have what was sent to the frozen one.
         assert_eq!(admitted(&limited, "key", 10).await, 6);
         all.servers[0].thaw();
     });
@@ -57,7 +57,8 @@ fn a_primary_that_hands_over_is_followed() {
         all.replicate();
         all.sentinels[0].ok(&["SENTINEL", "FAILOVER", NAME]);
         eventually("the roles have changed", || async {
-            // Asked all the while: whoever answers, it is never more than the limit.
+            // Calls go on meanwhile. Whichever server answers, never more than the limit is
+            // admitted.
             let _ = in_time(limited.peek("key")).await;
             is_primary(&all.servers[1]) && !is_primary(&all.servers[0])
         })
@@ -74,7 +75,7 @@ fn a_primary_that_hands_over_is_followed() {
 #[test]
 fn a_demoted_primary_that_keeps_its_connections_is_left() {
     run(async {
-        // One sentinel, told by hand who is the primary.
+        // One sentinel, which the test tells who the primary is.
         let all = Sentinels::start_with(1, 1);
         let (sentinel, old, new) = (&all.sentinels[0], &all.servers[0], &all.servers[1]);
         let store = hasty(all.url()).await;
@@ -84,7 +85,7 @@ fn a_demoted_primary_that_keeps_its_connections_is_left() {
         sentinel.ok(&["SENTINEL", "REMOVE", NAME]);
         new.ok(&["REPLICAOF", "NO", "ONE"]);
         old.ok(&["REPLICAOF", "127.0.0.1", &new.port.to_string()]);
-        // It refuses to write, and nobody knows the new one yet.
+        // It rejects writes, and the client does not know the new primary yet.
         let error = fails_by_the_store(in_time(limited.hit("key")).await);
         assert_ne!(error.kind(), ErrorKind::Store, "{error}");
         Rules::on(&store).hold_without_the_store("away").await;

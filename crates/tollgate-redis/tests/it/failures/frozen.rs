@@ -1,4 +1,4 @@
-//! A server that keeps its connections and says nothing.
+//! A server that keeps its connections and does not respond.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -36,7 +36,7 @@ fn a_frozen_server_opens_the_breaker_and_a_thawed_one_closes_it() {
         server.thaw();
         answers(&limited, "key").await;
         eventually("the breaker closes", || async { stats(&store).closed > 0 }).await;
-        // What ran late counts: what is left is what passes.
+        // Calls that were executed late count: exactly the rest passes.
         let before = patient(server.url()).await;
         let used = limiter(&before, "20/365 days").usage("key").await.unwrap();
         assert!((5..=5 + lost).contains(&used), "{used} in use, 5 admitted and {lost} lost");
@@ -137,7 +137,7 @@ fn a_wait_on_a_frozen_server_ends() {
         let store = hasty(server.url()).await;
         let limited = limiter(&store, "1/365 days");
         server.freeze();
-        // Nobody to ask: the error, a share, or the refusal when the time is over.
+        // No server answers: the error, a share, or the denial at the end of the time.
         assert!(in_time(limited.wait("key", 1, LONG)).await.is_err());
         let open = limited.clone().on_failure(OnFailure::Open).unwrap();
         assert!(in_time(open.wait("key", 1, LONG)).await.unwrap().allowed());

@@ -1,4 +1,4 @@
-//! What limiters admit locally while the server is away is charged to it when it is back.
+//! Hits that limiters admit locally while the server is away are charged to it when it is back.
 
 use tollgate::Source;
 use tollgate::shared::{OnFailure, Share};
@@ -6,8 +6,8 @@ use tollgate::shared::{OnFailure, Share};
 use crate::client::{LONG, connect, eventually, hasty_guard, limiter, patient, run};
 use crate::servers::Server;
 
-/// Hits of a process with the whole limit in three outages, in which the server keeps its data: how
-/// many are admitted in all.
+/// Hits of a process with the whole limit in three outages, in which the server keeps its data.
+/// Returns how many are admitted in all.
 async fn admitted_in_outages(charge_local: bool) -> u64 {
     const LIMIT: &str = "100/365 days";
     let server = Server::start(&[]);
@@ -17,7 +17,7 @@ async fn admitted_in_outages(charge_local: bool) -> u64 {
     let limited = limited.on_failure(whole).unwrap();
     let mut admitted = 0;
     for _ in 0..3 {
-        // Every write of the script is refused, before anything is done.
+        // Every write of a script is rejected before anything is executed.
         server.ok(&["CONFIG", "SET", "maxmemory", "1"]);
         for _ in 0..20 {
             let hit = limited.hit("key").await.unwrap();

@@ -1,4 +1,4 @@
-//! A server that has no room left and evicts nothing.
+//! A server whose memory is full and that evicts nothing.
 
 use tollgate::{Algorithm, ErrorKind};
 
@@ -43,7 +43,7 @@ fn a_check_finds_out_a_server_that_only_reads() {
         assert!(error.to_string().contains("OOM"), "{error}");
         server.ok(&["CONFIG", "SET", "maxmemory", "0"]);
         eventually("there is room again", || async { limited.check().await.is_ok() }).await;
-        // A replica of nobody: it answers PING, and refuses every write.
+        // A replica without a primary: it answers PING, and rejects every write.
         server.ok(&["REPLICAOF", "127.0.0.1", "1"]);
         let error = limited.check().await.unwrap_err();
         assert!(error.to_string().contains("read only replica"), "{error}");
@@ -70,7 +70,7 @@ fn what_a_full_server_refuses_is_not_half_charged() {
                 assert_ne!(error.kind(), ErrorKind::Lost, "{error}");
                 assert!(limits[0].hit_each(&[subject, "other"]).await.is_err());
             }
-            // It can still tell what is in use.
+            // It can still report usage.
             for limited in &limits {
                 assert_eq!(limited.usage("known").await.unwrap(), 1, "{algorithm}");
                 assert_eq!(limited.usage("new").await.unwrap(), 0, "{algorithm}");

@@ -1,5 +1,5 @@
-//! What goes wrong with servers. In each case: no panic, no call that hangs past its deadline, the
-//! chosen rule holds, and with a healthy store never more is admitted than the limit.
+//! Failures of servers. In each case: no panic, no call hangs past its deadline, the chosen rule
+//! applies, and with a healthy store never more is admitted than the limit.
 
 mod cluster_down;
 mod connecting;

@@ -1,4 +1,4 @@
-//! The rules of the conformance suite for outages, where a set-up of its own must be broken.
+//! The rules of the conformance suite for outages, with separate servers to break.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -9,7 +9,7 @@ use tollgate_testkit::{Subject, rules};
 use crate::client::runtime;
 use crate::servers::{Cluster, Sentinels, Server};
 
-/// All servers that hold keys, killed and started again together.
+/// All servers that have keys, killed and started again together.
 struct Broken {
     url: String,
     servers: Mutex<Servers>,
@@ -18,7 +18,7 @@ struct Broken {
 
 enum Servers {
     Cluster(Cluster),
-    /// The sentinels have nobody to turn to: the replica is broken, too.
+    /// The sentinels have no replica to promote: it is broken too.
     Sentinels(Sentinels),
 }
 

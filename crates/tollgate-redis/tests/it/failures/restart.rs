@@ -1,4 +1,4 @@
-//! A server that is killed, comes back, or was not there: its scripts and states are lost.
+//! A server that is killed, comes back, or was not running: its scripts and states are lost.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -25,11 +25,11 @@ fn a_killed_server_is_used_again_when_it_is_back() {
         Rules::on(&store).hold_without_the_store("away").await;
         server.restart();
         answers(&limited, "after").await;
-        // Exactly the limit, and the script had to be sent again.
+        // Exactly the limit passes, and the script had to be sent again.
         assert_eq!(admitted(&limited, "after", 5).await, 3);
         assert!(server.calls("eval") > 0, "the new server has never seen the script");
         assert!(stats(&store).closed > 0 || stats(&store).opened == 0, "{:?}", stats(&store));
-        // Its state is lost, which another process sees; this one remembers the denial.
+        // Its state is lost, as another process shows. This process remembers the denial.
         assert!(!limited.within(LONG).hit("before").await.unwrap().allowed());
         let other = patient(server.url()).await;
         assert_eq!(admitted(&limiter(&other, LIMIT), "before", 5).await, 3);
@@ -74,7 +74,7 @@ fn hits_while_a_server_is_killed_and_restarted_never_admit_more_than_the_limit_o
         for caller in callers {
             caller.await.unwrap();
         }
-        // What was under way when the server died was answered or lost, before its state was.
+        // Calls in flight when the server died were answered or lost before its state was.
         let all = passed.load(Ordering::Relaxed);
         assert!(all <= 2 * 50, "{all} passed in two lives of 50");
         let other = patient(server.url()).await;
@@ -178,8 +178,8 @@ fn states_that_are_flushed_begin_anew() {
     });
 }
 
-/// A store that remembers no denials: a state that somebody else removed would be seen only when
-/// they end.
+/// A store that remembers no denials. Otherwise a state removed by another program would only be
+/// noticed when its denial ends.
 async fn connect_without_memory(server: &Server) -> Redis {
     let guard = hasty_guard().deadline(LONG).remember_denials(0);
     connect(server.url(), guard).await

@@ -1,4 +1,4 @@
-//! Slots that move from node to node while hits run.
+//! Slots move between nodes while hits run.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -39,7 +39,7 @@ fn hits_on_a_slot_that_moves_back_and_forth_are_all_answered_and_counted_once() 
         let (slot, home) = place_of(&cluster, &store, "tag");
         let away = (home + 1) % 3;
         let ended = Arc::new(AtomicBool::new(false));
-        // Callers that go around the keys, each with all algorithms.
+        // Callers that cycle through the keys, each with all algorithms.
         let callers: Vec<_> = (0..3)
             .map(|_| {
                 let limiters: Vec<_> = limits().iter().map(|text| limiter(&store, text)).collect();
@@ -75,7 +75,7 @@ fn hits_on_a_slot_that_moves_back_and_forth_are_all_answered_and_counted_once() 
                 *sum += own;
             }
         }
-        // Each key has been asked for at least once by each caller: fill up what is left.
+        // Each caller has hit each key at least once. Now use up the rest.
         for (text, passed) in limits().iter().zip(passed) {
             let limited = limiter(&store, text);
             let (mut all, mut used) = (passed, 0);
@@ -110,7 +110,7 @@ fn policies_on_new_subjects_are_decided_while_their_slot_moves() {
         };
         assert_eq!(hits("before").await, QUOTA);
         cluster.begin_move(slot, home, away);
-        // New ones begin where the slot goes to; known ones are still where they were.
+        // New keys are created on the new node. Existing keys are still on the old one.
         assert_eq!(hits("new").await, QUOTA);
         assert!(!policy.peek(Tagged("tag", "before")).await.unwrap().allowed());
         while cluster.move_keys(slot, home, away, 1) {}
@@ -158,7 +158,7 @@ fn policies_on_a_slot_that_moves_are_never_charged_in_part() {
             .collect();
         for (from, to) in [(home, away), (away, home)] {
             cluster.begin_move(slot, from, to);
-            // Key by key, so that subjects are for a while in both places.
+            // Key by key, so that subjects are in both places for a while.
             loop {
                 let before = hits.load(Ordering::Relaxed);
                 if !cluster.move_keys(slot, from, to, 1) {
@@ -194,7 +194,7 @@ fn policies_on_a_slot_that_moves_are_never_charged_in_part() {
     });
 }
 
-/// A subject in two places at once: not decided, surely not executed, gone when the move is.
+/// A subject in two places: the call is not decided, surely not executed, and works after the move.
 fn is_about_the_move(error: &Error) {
     let text = error.to_string().to_lowercase();
     assert!(error.is_transient() && text.contains("tryagain"), "{error}");

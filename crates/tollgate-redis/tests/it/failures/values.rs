@@ -1,4 +1,4 @@
-//! Keys that hold something else than a state.
+//! Keys with other values than states.
 
 use tollgate::shared::hit_all_shared;
 use tollgate::{Algorithm, Error, ErrorKind};
@@ -12,7 +12,7 @@ fn is_of_the_value<T: std::fmt::Debug>(result: Result<T, Error>) {
     assert!(!error.is_transient(), "{error}");
 }
 
-/// Makes the key of a subject something that it cannot be for that algorithm.
+/// Replaces the value of a subject's key by one that is not valid for that algorithm.
 type Spoil = fn(&Server, &str, Algorithm);
 
 fn wrong_type(server: &Server, key: &str, algorithm: Algorithm) {
@@ -49,7 +49,7 @@ fn a_key_that_holds_no_state_is_an_error_of_the_store_and_stays_as_it_is() {
                 is_of_the_value(limited.refund_n(name, 2).await);
                 is_of_the_value(limited.set(name, 2).await);
                 assert_eq!(server.cli(&["DUMP", &key]), dump, "{text}");
-                // Others are not touched by it.
+                // Other keys are not affected.
                 assert_eq!(admitted(&limited, "other", 1).await, 1);
                 assert!(limited.reset("other").await.unwrap());
             }
@@ -94,7 +94,7 @@ fn a_value_that_is_nearly_a_state_is_an_error() {
             let text = format!("5/365 days {algorithm}");
             let (limited, key) = (limiter(&store, &text), key_of(&store, &text, "key"));
             for value in nearly {
-                // One number is a state of GCRA.
+                // A single number is a valid state of GCRA.
                 if algorithm == Algorithm::Gcra && value == "1" {
                     continue;
                 }

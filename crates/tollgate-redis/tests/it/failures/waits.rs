@@ -1,4 +1,4 @@
-//! Waits that nobody waits for any more.
+//! Waits that are dropped.
 
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
@@ -9,7 +9,7 @@ use tollgate_redis::Redis;
 use crate::client::{LONG, admitted, eventually, limiter, patient, run};
 use crate::servers::{PATIENCE, Server};
 
-/// Polls a wait a few times, as long as that takes to get its hit on the way, and drops it.
+/// Polls a wait until its hit is in flight, and drops it.
 async fn drop_in_flight(limited: &SharedLimiter<Redis>, key: &str) {
     let mut wait = pin!(limited.wait(key, 2, LONG));
     for _ in 0..20 {
@@ -70,7 +70,7 @@ fn a_wait_ends_with_the_turn_of_its_key() {
         for _ in 0..5 {
             assert!(limited.wait("key", 1, PATIENCE).await.unwrap().allowed());
         }
-        // At once the denial when it would take too long.
+        // The denial comes immediately when the wait would take too long.
         let hourly = limiter(&store, "1/hour");
         assert!(hourly.wait("key", 1, PATIENCE).await.unwrap().allowed());
         assert!(!hourly.wait("key", 1, PATIENCE).await.unwrap().allowed());

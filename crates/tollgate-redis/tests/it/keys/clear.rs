@@ -1,4 +1,4 @@
-//! Forgetting all keys of a limit or namespace, and no others.
+//! Deletes all keys of a limit or namespace, and no others.
 
 use tollgate::shared::{Guard, SharedLimiter};
 use tollgate_redis::Redis;
@@ -6,7 +6,7 @@ use tollgate_redis::Redis;
 use crate::client::{LONG, admitted, connect, eventually, limiter, patient, run};
 use crate::servers::{Cluster, Server};
 
-/// Characters that mean something in a pattern of Redis, in a key of ours, or to neither.
+/// Characters with a meaning in patterns of Redis or in our keys, and others.
 const NAMES: [&str; 14] =
     ["", "a", "ab", "a*b", "axb", "a?b", "[x]", "x", "\\", "a\\*b", "^x", "a:b", "{a}", "ü %2A"];
 
@@ -19,7 +19,7 @@ struct All {
 }
 
 impl All {
-    /// Every limit in every namespace, with every subject, hit once.
+    /// Hits every limit once in every namespace, with every subject.
     async fn hit(store: Redis) -> All {
         let limiters = NAMES.iter().flat_map(|namespace| {
             let on = |limit| store.limiter_in(namespace, limit).unwrap().deadline(LONG);
@@ -32,7 +32,7 @@ impl All {
         All { store, limiters }
     }
 
-    /// What is in use is one for each key that is left, nothing for the others.
+    /// Keys that are left have a usage of one, the others of zero.
     async fn are_left(&self, left: impl Fn(&str, &str) -> bool) {
         for (namespace, limit, limited) in &self.limiters {
             let wanted = u64::from(left(namespace, limit));

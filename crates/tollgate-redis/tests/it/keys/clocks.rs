@@ -1,4 +1,4 @@
-//! Clients whose clocks are wrong: the server's decides.
+//! The server's clock decides, also for clients whose clocks are wrong.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ fn clients_a_minute_apart_share_one_limit_by_the_time_of_the_server() {
         let (behind, _) = client(&server, before(now)).await;
         let (ahead, _) = client(&server, now + MINUTE).await;
         for algorithm in Algorithm::ALL {
-            // Windows of half an hour: a minute more or less would be seen in their edges.
+            // Windows of half an hour: an error of a minute would show in their edges.
             let text = format!("4/30 minutes {algorithm}");
             let (behind, ahead) = (limiter(&behind, &text), limiter(&ahead, &text));
             let mut passed = 0;
@@ -68,7 +68,7 @@ fn a_remembered_denial_ends_by_the_time_that_passed_here_whatever_the_clock_says
             let remembered = hit(&limited).await;
             assert_eq!(remembered.source(), Source::DenialCache);
             assert!(remembered.retry_after().unwrap() <= MINUTE);
-            // By this clock the denial is over: the server is asked, and knows better.
+            // By the client's clock the denial has ended, so the server is asked, and denies.
             clock.advance(MINUTE);
             let asked = hit(&limited).await;
             assert_eq!((asked.allowed(), asked.source()), (false, Source::Store));

@@ -1,4 +1,4 @@
-//! Keys: several at once, in a cluster and elsewhere, and forgetting them.
+//! Keys: several in one call, in a cluster and elsewhere, and deleting them.
 
 mod clear;
 mod clocks;

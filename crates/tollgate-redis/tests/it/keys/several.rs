@@ -26,10 +26,10 @@ fn keys_of_one_tag_are_decided_together_in_a_cluster_and_others_are_a_clear_erro
         }
         assert_eq!(users.usage("alice").await.unwrap(), 0);
         assert_eq!(hosts.usage("host").await.unwrap(), 0);
-        // The limits of one subject always go together.
+        // The limits of one subject always share a slot.
         let same = [users.item("alice", 1), hosts.item("alice", 1)];
         assert!(hit_all_shared(&same, None).await.unwrap().allowed());
-        // One server has no slots.
+        // A single server has no slots.
         let server = Server::start(&[]);
         let store = patient(server.url()).await;
         let (users, hosts) = (limiter(&store, "3/365 days"), limiter(&store, "2/365 days"));
@@ -38,7 +38,7 @@ fn keys_of_one_tag_are_decided_together_in_a_cluster_and_others_are_a_clear_erro
     });
 }
 
-/// More keys than one call of the script takes, some of them twice, in an order that is not that of
+/// More keys than one call of the script takes, some of them twice, in another order than that of
 /// the slots.
 async fn many_keys(store: &tollgate_redis::Redis) {
     let limited = limiter(store, "2/365 days");
@@ -51,7 +51,7 @@ async fn many_keys(store: &tollgate_redis::Redis) {
         let nth = seen[*key as usize];
         assert_eq!((hit.allowed(), hit.used()), (nth <= 2, nth.min(2)), "hit {nth} of {key}");
     }
-    // Some are remembered as denied by now, some are not.
+    // Some denials are remembered by now, some are not.
     let again = limited.hit_each(&keys).await.unwrap();
     let more: u64 = again.iter().map(|hit| u64::from(hit.allowed())).sum();
     let first: u64 = hits.iter().map(|hit| u64::from(hit.allowed())).sum();

@@ -11,12 +11,12 @@ pub(crate) struct Cluster {
     pub(crate) nodes: Vec<Server>,
 }
 
-/// How long a node may be silent before the others say that it has failed, in milliseconds. Long
-/// enough for a machine that is busy.
+/// How long a node may be silent before the others report that it has failed, in milliseconds. Long
+/// enough for a busy machine.
 const NODE_TIMEOUT: &str = "2000";
 
 impl Cluster {
-    /// Three primaries. What one of them does not serve, the others go on serving.
+    /// Three primaries. The others serve their slots when one fails.
     pub(crate) fn start() -> Cluster {
         let node = || {
             Server::start(&[
@@ -66,7 +66,7 @@ impl Cluster {
         cluster
     }
 
-    /// Waits until all nodes agree that all is well.
+    /// Waits until all nodes agree that the cluster is healthy.
     pub(crate) fn settle(&self) {
         for node in &self.nodes {
             eventually("the node says that the cluster is well", || {
@@ -95,7 +95,7 @@ impl Cluster {
         slot.parse().unwrap_or_else(|error| panic!("{slot}: {error}"))
     }
 
-    /// Which of the first three nodes had a slot when the cluster was made: an equal stretch each.
+    /// Which of the first three nodes had a slot when the cluster was created: an equal range each.
     pub(crate) fn first_owner(slot: u16) -> usize {
         match slot {
             0..=5460 => 0,
@@ -104,15 +104,15 @@ impl Cluster {
         }
     }
 
-    /// Begins to move a slot: from now on its owner sends those who ask for a key that it does not
-    /// have to the other.
+    /// Begins to move a slot: from now on its owner redirects commands for keys that it does not
+    /// have.
     pub(crate) fn begin_move(&self, slot: u16, from: usize, to: usize) {
         let slot = slot.to_string();
         self.nodes[to].ok(&["CLUSTER", "SETSLOT", &slot, "IMPORTING", &self.id(from)]);
         self.nodes[from].ok(&["CLUSTER", "SETSLOT", &slot, "MIGRATING", &self.id(to)]);
     }
 
-    /// Moves up to so many keys of the slot; false when there are none left.
+    /// Moves up to this many keys of the slot; false when there are none left.
     pub(crate) fn move_keys(&self, slot: u16, from: usize, to: usize, count: usize) -> bool {
         let (slot, count) = (slot.to_string(), count.to_string());
         let keys = self.nodes[from].cli(&["CLUSTER", "GETKEYSINSLOT", &slot, &count]);
@@ -128,7 +128,7 @@ impl Cluster {
         true
     }
 
-    /// Tells all that the slot has moved.
+    /// Tells all nodes that the slot has moved.
     pub(crate) fn end_move(&self, slot: u16, from: usize, to: usize) {
         let (slot, id) = (slot.to_string(), self.id(to));
         // The new owner first, so that there is always one.

@@ -1,4 +1,4 @@
-//! Servers of one's own, gone when they are dropped.
+//! Servers of tests, stopped when they are dropped.
 
 mod cluster;
 mod sentinels;

@@ -1,4 +1,4 @@
-//! A primary, its replica and three sentinels that look after them.
+//! A primary, its replica and three sentinels.
 
 use super::eventually;
 use super::server::Server;
@@ -10,7 +10,7 @@ pub(crate) struct Sentinels {
     pub(crate) sentinels: Vec<Server>,
 }
 
-/// What the sentinels call the primary.
+/// The sentinels' name of the primary.
 pub(crate) const NAME: &str = "main";
 
 impl Sentinels {

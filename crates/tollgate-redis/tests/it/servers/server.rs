@@ -15,19 +15,19 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// A server with more arguments than the usual ones.
+    /// Starts a server with additional arguments.
     pub(crate) fn start(args: &[&str]) -> Server {
         Server::start_for(args, &[])
     }
 
-    /// The same; `cli` are the arguments that `redis-cli` needs to talk to it.
+    /// The same; `cli` are the arguments that `redis-cli` needs for it.
     pub(crate) fn start_for(args: &[&str], cli: &[&str]) -> Server {
         let mut server = Server::new("redis-server", free_port(), args, cli);
         server.restart();
         server
     }
 
-    /// On a port that was chosen before.
+    /// On a chosen port.
     pub(crate) fn start_at(port: u16) -> Server {
         let mut server = Server::new("redis-server", port, &[], &[]);
         server.restart();
@@ -42,7 +42,7 @@ impl Server {
         server
     }
 
-    /// A server on a socket in its own directory as well.
+    /// A server that also listens on a socket in its directory.
     pub(crate) fn start_with_socket() -> (Server, PathBuf) {
         let mut server = Server::new("redis-server", free_port(), &[], &[]);
         let socket = server.process.dir().join("redis.sock");
@@ -67,7 +67,7 @@ impl Server {
         Server { port, sentinel, process, args: owned(args), cli: owned(cli) }
     }
 
-    /// Starts it again where it was, without what it knew.
+    /// Starts it again on the same port, without its data.
     pub(crate) fn restart(&mut self) {
         let dir = self.process.dir().to_owned();
         let port = self.port.to_string();
@@ -91,7 +91,7 @@ impl Server {
         format!("127.0.0.1:{}", self.port)
     }
 
-    /// What `redis-cli` says.
+    /// The output of `redis-cli`.
     pub(crate) fn cli(&self, args: &[&str]) -> String {
         let mut command = Command::new("redis-cli");
         command.args(["-p", &self.port.to_string()]).args(&self.cli).args(args);
@@ -120,7 +120,7 @@ impl Server {
         calls.and_then(|calls| calls.parse().ok()).unwrap_or(0)
     }
 
-    /// How many keys it holds.
+    /// The number of its keys.
     pub(crate) fn size(&self) -> u64 {
         self.cli(&["DBSIZE"]).parse().unwrap_or(u64::MAX)
     }
@@ -133,12 +133,12 @@ impl Server {
         });
     }
 
-    /// Not a word more from it, as if the machine had lost its power.
+    /// Kills it as a power failure does.
     pub(crate) fn kill(&mut self) {
         self.process.kill();
     }
 
-    /// It keeps its connections and says nothing.
+    /// Suspends it: it keeps its connections and does not respond.
     pub(crate) fn freeze(&self) {
         self.process.freeze();
     }
@@ -147,7 +147,7 @@ impl Server {
         self.process.thaw();
     }
 
-    /// The same as [`kill`](Server::kill) for who only looks.
+    /// The same as [`kill`](Server::kill) for callers without `&mut`.
     pub(crate) fn kill_only(&self) {
         self.process.signal("KILL");
     }

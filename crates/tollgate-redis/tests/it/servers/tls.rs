@@ -4,7 +4,7 @@ use tollgate_testservers::{Certificates, free_port};
 
 use super::server::Server;
 
-/// A server that speaks nothing but TLS, and its address.
+/// A server that accepts only TLS, and its address.
 pub(crate) fn start_tls(certificates: &Certificates, client_certificate: bool) -> (Server, String) {
     let port = free_port();
     let args = server_args(certificates, port, client_certificate);
@@ -27,7 +27,7 @@ fn server_args(certificates: &Certificates, port: u16, client_certificate: bool)
     .collect()
 }
 
-/// What `redis-cli` needs to talk to it.
+/// The arguments that `redis-cli` needs for it.
 pub(crate) fn tls_cli_args(certificates: &Certificates) -> Vec<String> {
     let mut args = vec!["--tls".to_owned()];
     for (option, file) in
