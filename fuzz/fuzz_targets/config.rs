@@ -1,5 +1,5 @@
-//! No text makes the reader of configuration files panic or grow without end; whatever it refuses,
-//! it says where.
+//! No text makes the parser of configuration files panic or grow without bound, and every error has
+//! a place.
 
 #![no_main]
 
@@ -8,7 +8,7 @@ use tollgate_server::config;
 
 fuzz_target!(|text: &str| {
     for name in ["f.toml", "f.yaml"] {
-        // For YAML a carriage return alone ends a line too.
+        // In YAML a single carriage return ends a line too.
         let lines = text.split(['\n', '\r']).count() + 1;
         match config::read(text, name) {
             Ok(config) => assert_eq!(config.rules.rows().len(), config.rules.len()),

@@ -1,5 +1,5 @@
-//! No header makes the parsers panic; what a client writes to the left of what a proxy wrote
-//! changes nothing; and what responses ask for is read without a panic.
+//! No header makes the parsers panic. What a client writes before the part that a proxy wrote
+//! changes nothing. Values that a response may contain are parsed without a panic.
 
 #![no_main]
 
@@ -39,7 +39,7 @@ fuzz_target!(|bytes: &[u8]| {
     pace(bytes);
 });
 
-/// The proxy is 10.0.0.1, and has written 203.0.113.7 behind whatever the client sent.
+/// The proxy is 10.0.0.1, and has written 203.0.113.7 after whatever the client sent.
 fn clients(made_up: &[u8]) {
     let proxy = "10.0.0.1".parse().ok();
     let client = "203.0.113.7".parse().ok();
@@ -55,7 +55,7 @@ fn clients(made_up: &[u8]) {
         for how in [ranges.clone(), ClientIp::behind_hops(1)] {
             assert_eq!(how.clone().written_in(written_in).find(&head), client, "{how:?}");
         }
-        // Alone it may be anybody, and nobody.
+        // Alone it may be any address, or none.
         let alone = Every(made_up);
         let head = Head::new("GET", "/", &alone).peer(proxy);
         for how in [ranges.clone(), ClientIp::behind_hops(1), ClientIp::behind_hops(3)] {
@@ -72,7 +72,7 @@ fn keys(value: &[u8]) {
     let _ = secret.or(KeyBy::header("x-user").and(KeyBy::path())).find(&head);
 }
 
-/// What a server may send to a client.
+/// Values that a server may send to a client.
 fn pace(value: &[u8]) {
     let headers = Every(value);
     for now in [0, 1_735_689_600_000_000, u64::MAX] {

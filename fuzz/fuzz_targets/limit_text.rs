@@ -1,5 +1,5 @@
-//! No text makes the parser panic, and whatever it accepts is printed as a text that means the
-//! same.
+//! No text makes the parser panic, and every accepted text is printed as a text with the same
+//! meaning.
 
 #![no_main]
 

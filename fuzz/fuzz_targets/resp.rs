@@ -1,4 +1,4 @@
-//! No bytes make the parser panic, and whatever way they arrive they mean the same.
+//! No bytes make the parser panic, and they mean the same in whatever pieces they arrive.
 
 #![no_main]
 
@@ -8,7 +8,7 @@ use tollgate_server::resp::{Limits, Parser, ProtocolError};
 type Commands = Vec<Vec<Vec<u8>>>;
 
 fn commands<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> (Commands, Option<ProtocolError>) {
-    // Small, so that the bounds are met too.
+    // Small bounds, so that they are reached.
     let limits = Limits { argument: 64, arguments: 8, line: 80, command: 200 };
     let (mut parser, mut there, mut commands) = (Parser::default(), Vec::new(), Vec::new());
     for piece in pieces {

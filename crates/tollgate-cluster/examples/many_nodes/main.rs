@@ -1,6 +1,6 @@
-//! Three processes share a limit of 1000 hits a second and are offered four times as many, first
-//! leased, then replicated, while one of them is killed and another one is cut off. Needs
-//! `redis-server`. Draws what was admitted:
+//! Three processes share a limit of 1000 hits per second and are offered four times as many, first
+//! leased, then replicated. Meanwhile one of them is killed and another one is cut off. Needs
+//! `redis-server`. Draws the admitted hits:
 //!
 //! ```text
 //! cargo run --release -p tollgate-cluster --features redis --example many_nodes [many-nodes.svg]
@@ -21,19 +21,19 @@ use tollgate::{Clock, SystemClock, Timestamp};
 use tollgate_testservers::Engine;
 use tollgate_testservers::calls::Line;
 
-/// Hits a second, all nodes together.
+/// Hits per second, for all nodes together.
 const LIMIT: u64 = 1_000;
 const NODES: usize = 3;
 
-/// When a node dies and is there again, when another is cut off and is not, and the end; in tenths
-/// of a second.
+/// When a node dies and when it is back, when another is cut off and when it is back, and the end;
+/// in tenths of a second.
 const KILLED: u64 = 20;
 const AGAIN: u64 = 40;
 const CUT: u64 = 60;
 const MENDED: u64 = 80;
 const END: u64 = 100;
 
-/// Admitted in each tenth of a second, by all nodes.
+/// Hits admitted in each tenth of a second by all nodes.
 type Admitted = Arc<Mutex<Vec<u64>>>;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -64,13 +64,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The whole play in one mode.
+/// The whole run in one mode.
 async fn play(mode: &str) -> Result<Vec<u64>, Box<dyn Error>> {
     let redis = Engine::redis(&[]);
     let lines: Vec<Line> = (0..NODES).map(|_| Line::to(redis.port())).collect();
     let clock = SystemClock::new();
     let admitted: Admitted = Arc::new(Mutex::new(vec![0; END as usize]));
-    // From a whole second on, so that a second of the picture is one of the limit.
+    // Starts at a whole second, so that a second of the picture is one of the limit.
     let begin = Timestamp::from_micros((clock.now().as_micros() / 1_000_000 + 2) * 1_000_000);
     let start = |line: &Line| Node::start(mode, line.port(), begin, &admitted);
     let mut nodes = lines.iter().map(start).collect::<Result<Vec<_>, _>>()?;
@@ -112,7 +112,8 @@ impl Node {
             .spawn()?;
         let (said, admitted) = (child.stdout.take(), Arc::clone(admitted));
         std::thread::spawn(move || {
-            // Each line is a time in microseconds, and what was admitted since the line before.
+            // Each line is a time in microseconds, and the number of hits admitted since the line
+            // before.
             for line in
                 said.into_iter().flat_map(|said| BufReader::new(said).lines()).map_while(Result::ok)
             {

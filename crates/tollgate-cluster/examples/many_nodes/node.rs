@@ -1,4 +1,5 @@
-//! One of the three: asks at its share of four times the limit, and says what was admitted.
+//! One of the three nodes: it sends its share of four times the limit, and prints what was
+//! admitted.
 
 use std::error::Error;
 use std::io::Write;
@@ -15,7 +16,7 @@ use super::{LIMIT, NODES};
 
 pub(crate) const MODES: [&str; 2] = ["leased", "replicated"];
 
-/// Hits in a hundredth of a second.
+/// Hits per hundredth of a second.
 const HITS: u64 = 4 * LIMIT / 100 / NODES as u64;
 
 #[tokio::main(flavor = "current_thread")]

@@ -9,7 +9,7 @@ const HEIGHT: f64 = 240.0;
 const LEFT: f64 = 70.0;
 const TOP: f64 = 60.0;
 
-/// The top of a panel, in hits of a second.
+/// The top of a panel, in hits per second.
 const MOST: f64 = 2.4 * LIMIT as f64;
 
 pub(crate) fn draw(panels: &[(&str, Vec<u64>)]) -> String {

@@ -1,4 +1,4 @@
-//! Allotments with real threads and a real server.
+//! Leases with real threads and a real server.
 
 use tollgate::Memory;
 use tollgate::shared::{Guard, InProcess, SharedLimiter};
@@ -18,8 +18,8 @@ async fn limiter(redis: &Engine, limit: &str) -> SharedLimiter<Leased<Redis>> {
     node(redis).await.limiter(limit).unwrap().deadline(LONG)
 }
 
-/// Callers at once, of nodes that have none in hand at the beginning: each is answered, and the
-/// limit is used to the unit.
+/// Concurrent callers on nodes that start without allotments: each is answered, and the limit is
+/// used to the unit.
 #[test]
 fn callers_on_threads_are_all_answered_and_use_exactly_the_limit() {
     run(async {
@@ -44,8 +44,8 @@ fn callers_on_threads_are_all_answered_and_use_exactly_the_limit() {
             for caller in callers {
                 passed += caller.await.unwrap();
             }
-            // What a node was given and did not spend in time is given back after the others were
-            // refused.
+            // Units that a node did not spend in time are given back after other callers were
+            // denied.
             assert!((19_000..=20_000).contains(&passed), "{limit}: {passed}");
         }
     });
@@ -78,7 +78,7 @@ fn several_limits_are_spent_together() {
     });
 }
 
-/// What a hit charged can be given back: to the allotment while it lives, to the store after.
+/// The charge of a hit can be given back: to the allotment while it lives, to the store afterwards.
 #[test]
 fn what_was_charged_is_given_back() {
     run(async {
@@ -93,8 +93,8 @@ fn what_was_charged_is_given_back() {
     });
 }
 
-/// As with requests that bring their own limits: a limit that has no limiter and no units in hand
-/// is forgotten here, and so the store behind can forget it too.
+/// As with requests that bring their own limits: a limit without limiters and allotments is
+/// forgotten here, so that the store behind can forget it too.
 #[test]
 fn limits_that_were_used_once_are_forgotten_here_and_behind() {
     run(async {

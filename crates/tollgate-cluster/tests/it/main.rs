@@ -1,4 +1,4 @@
-//! Many nodes under test.
+//! Tests of leases and replicas.
 
 // In helpers of tests as in tests.
 #![allow(clippy::unwrap_used)]

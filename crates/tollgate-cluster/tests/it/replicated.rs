@@ -31,7 +31,7 @@ fn limiters(fleet: &[Replicated], limit: &str) -> Vec<SharedLimiter<Replicated>>
     fleet.iter().map(|replica| limiter(replica, limit)).collect()
 }
 
-/// Waits until all say the same usage of a key.
+/// Waits until all report the same usage of a key.
 async fn all_have(limiters: &[SharedLimiter<Replicated>], key: &str, used: u64) {
     eventually("all have the same usage", || async {
         for limiter in limiters {
@@ -117,7 +117,7 @@ fn who_leaves_has_told_everything_and_is_not_missed() {
         eventually("it has heard the goodbye", || async { fleet[1].stats().peers == 0 }).await;
         assert_eq!(limiters[1].usage("a").await.unwrap(), 4);
         assert_eq!(fleet[1].stats().missing, 0);
-        // Who has left may have admitted more than it told, as far as anybody knows.
+        // A node that has left may have admitted more than it told the others.
         let bound = limiters[1].hit("a").await.unwrap().bound();
         assert_eq!(bound, Some(10 - 4));
     });
@@ -173,7 +173,7 @@ fn policies_and_groups_are_charged_all_or_none() {
     });
 }
 
-/// Two replicas by hand: no clock, no bus.
+/// Two replicas without a clock and a bus.
 struct Two {
     replicas: [Replica; 2],
     now: Timestamp,
@@ -205,7 +205,7 @@ impl Two {
         }
     }
 
-    /// The first goes on; nobody hears from the other.
+    /// Time passes for the first replica only; the other one is silent.
     fn pass_alone(&mut self, span: Duration) {
         let until = self.now + span;
         while self.now < until {
@@ -227,10 +227,10 @@ fn the_bound_is_what_peers_may_have_admitted_unseen() {
         |two: &Two, node: usize| two.replicas[node].apply(&limits[node], KEY, Op::Hit(1), two.now);
     assert_eq!(hit(&two, 0).bound(), Some(10));
     two.pass(Duration::from_millis(20));
-    // One of the other's ten is known.
+    // One of the other replica's ten units is known.
     assert_eq!(hit(&two, 1).bound(), Some(9));
     assert_eq!(two.replicas[1].stats(two.now).bound, 10);
-    // A replica that never met anybody knows all.
+    // A replica that never met a peer knows all units.
     let alone = Replica::new(3, Settings::default());
     let prepared = alone.prepare("", &limit).unwrap();
     assert_eq!(alone.apply(&prepared, KEY, Op::Hit(1), two.now).bound(), Some(0));
@@ -245,7 +245,7 @@ fn a_known_peak_makes_the_bound_smaller() {
     two.pass(Duration::from_secs(1));
     two.pass(Duration::from_secs(1));
     let bound = two.replicas[0].apply(&limit, KEY, Op::Hit(1), two.now).bound();
-    // Nothing was heard for at most a heartbeat and a flush.
+    // At most a heartbeat and a flush passed without a message.
     assert!(bound.is_some_and(|bound| (1..=102).contains(&bound)), "{bound:?}");
 }
 
@@ -275,7 +275,7 @@ fn while_peers_are_missing_the_rule_for_that_holds() {
         let groups = [(&limit, KeyRef::plain(b"take"), 5), (&limit, KeyRef::plain(b"other"), 1)];
         let together = two.replicas[0].together(&groups, two.now);
         assert!(together.iter().any(|decision| !decision.allowed()), "{on_missing:?}");
-        // It comes back, and all is as before.
+        // The peer comes back, and everything is as before.
         two.pass(Duration::from_secs(2));
         two.pass(Duration::from_secs(2));
         assert_eq!(hits(&two, b"after"), 10, "{on_missing:?}");
@@ -302,7 +302,7 @@ fn beyond_the_bound_on_keys_unknown_ones_share_a_counter() {
     }
     assert!(!hit(&two, 0, b"f").allowed());
     assert!(hit(&two, 0, b"a").allowed());
-    // Others count with it, and their unknown keys stay with it while it matters.
+    // The other replicas count with it, and their unknown keys use it while it matters.
     two.pass(Duration::from_millis(100));
     assert!(!hit(&two, 1, b"g").allowed());
     assert_eq!(two.replicas[0].stats(two.now).keys, 2);

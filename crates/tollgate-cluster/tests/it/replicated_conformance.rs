@@ -1,10 +1,10 @@
-//! The suite of every store, on a single replica.
+//! The conformance suite on a single replica.
 //!
-//! A replica answers as the definition does while nobody else counts: its state is stepped at the
-//! exact times. Two algorithms it refuses. A third, the sliding window, it holds with the windows
-//! of the clock instead of the key's own, because these do not merge; its decisions are held to its
-//! own bound by the simulation, and it is left out here. States that have run out are freed by the
-//! replica's own task, which the suite must not meet: it passes times of its own.
+//! A replica answers as the definition does while no other replica counts: its state is stepped at
+//! the exact times. It refuses two algorithms. The sliding window follows the clock instead of the
+//! key's first hit, because other windows do not merge. The simulation compares its decisions with
+//! its own bound, so it is left out here. The replica's task would remove expired states by its
+//! clock, while the suite passes its own times, so the task does not run here.
 
 use std::future::Future;
 use std::time::Duration;
@@ -81,7 +81,7 @@ impl SharedStore for WithoutSliding {
     }
 }
 
-/// The suite compares sources too, and wants a store's.
+/// The suite compares sources too, and expects that of a store.
 fn of_store(decision: Outcome) -> Outcome {
     assert_eq!((decision.source(), decision.bound()), (tollgate::Source::Replica, Some(0)));
     decision.with_source(tollgate::Source::Store)

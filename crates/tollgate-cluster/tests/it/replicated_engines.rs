@@ -1,4 +1,4 @@
-//! Replicas over real engines, which are killed, frozen and cut off.
+//! Replicas on real engines, which are killed, frozen and cut off.
 
 use tollgate::shared::SharedLimiter;
 use tollgate_cluster::bus;
@@ -8,7 +8,7 @@ use tollgate_testservers::calls::{Line, eventually, limiter, run};
 
 async fn replica(url: &str) -> Replicated {
     let mut settings = Settings::default();
-    // Healing is what these tests wait for.
+    // These tests wait for replicas to agree again.
     settings.compare = std::time::Duration::from_secs(1);
     let replica = Replicated::builder(bus::open(url).unwrap()).settings(settings);
     let replica = replica.start().await.unwrap();
@@ -58,11 +58,11 @@ fn replicas_agree_and_newcomers_get_the_counts(engine: &mut Engine) {
         charge_each(&limiters(&fleet), 5).await;
         all_agree(&fleet, 10).await;
         fleet.push(replica(&engine.url()).await);
-        // It was ready, so it has them.
+        // It was ready, so it has the counts.
         assert_eq!(limiters(&fleet)[2].usage("key").await.unwrap(), 10);
         charge_each(&limiters(&fleet), 5).await;
         all_agree(&fleet, 25).await;
-        // Another fleet on the same engine hears nothing of it.
+        // Another fleet on the same engine does not receive these messages.
         let other = replica(&format!("{}#other", engine.url())).await;
         assert_eq!(limiter(&other, LIMIT).usage("key").await.unwrap(), 0);
         assert_eq!(other.stats().peers, 0);

@@ -1,4 +1,5 @@
-//! Buses with TLS: who trusts the engine joins the others, and who does not stays alone.
+//! Buses with TLS: a replica that trusts the engine joins the others, and one that does not stays
+//! alone.
 
 use tollgate_cluster::bus::{AnyBus, Nats, RedisPubSub};
 use tollgate_cluster::replicated::Replicated;

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 const PAGE: &str = include_str!("../../../../ARCHITECTURE.md");
 
-/// The texts between backticks on one line of the page, and what stands before each.
+/// The texts between backticks on one line of the page, each with the text before it.
 fn quoted(line: &str) -> Vec<(&str, &str)> {
     let parts: Vec<&str> = line.split('`').collect();
     parts.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect()

@@ -1,4 +1,5 @@
-//! Calls of policies, of limits without keys and of several keys that plain limiters have, too.
+//! Calls of policies, of limits without keys and of several keys that limiters of one limit have
+//! too.
 
 use std::future::ready;
 use std::time::Duration;
@@ -62,7 +63,7 @@ fn many_threads_take_no_more_than_the_policy_has() {
     assert_eq!(taken, 700);
 }
 
-/// A future that never has to wait for anything but the clock that it moves itself.
+/// A future that waits only for the clock, which it moves itself.
 fn ready_now<T>(future: impl Future<Output = T>) -> T {
     let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
     match std::pin::pin!(future).poll(&mut cx) {
@@ -129,7 +130,7 @@ fn several_keys_of_a_shared_store_can_be_refunded() {
     assert!(ready_now(refund_all_shared(&items[1..], &both, None)).is_err());
 }
 
-/// Units in use, of each limit.
+/// Units in use of each limit.
 fn used(decision: &Decision) -> Vec<u64> {
     decision.outcomes().iter().map(Outcome::used).collect()
 }

@@ -1,4 +1,4 @@
-//! The table of README, held to what the stores accept.
+//! The table of README agrees with what the stores accept.
 
 use tollgate::{Algorithm, Atomic, Direct, Limit, Memory};
 

@@ -1,6 +1,5 @@
-//! What stands between callers and a store that waits: deadlines, breakers, remembered denials,
-//! fallbacks. On a store that fails when told to, with a clock and a timer in the hands of the
-//! test.
+//! Deadlines, breakers, remembered denials and fallbacks in front of a shared store. The store
+//! fails on request, and the test controls the clock and the timer.
 
 mod breaker;
 mod denials;

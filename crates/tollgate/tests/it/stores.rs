@@ -1,5 +1,5 @@
-//! What every in-process store must hold to. The rules are generic over [`Subject`]; each store
-//! gets all of them by one line.
+//! The rules for every in-process store. They are generic over [`Subject`], and one line adds all
+//! of them for a store.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,15 +22,15 @@ mod several;
 mod times;
 mod words;
 
-/// A Friday in 2026: no test begins at the epoch, where a lost time would go unseen.
+/// A Friday in 2026. Tests do not begin at the epoch, where a lost time would not be noticed.
 pub(crate) const START: Timestamp = Timestamp::from_micros(1_790_000_000_123_457);
 
 pub(crate) const HOUR: Duration = Duration::from_secs(3600);
 
-/// A clock whose kind the store's type does not tell.
+/// A clock of any type, so that it does not change the type of the store.
 pub(crate) type AnyClock = Arc<dyn Clock>;
 
-/// How a store is to be built.
+/// The settings of a store under test.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) clock: AnyClock,
@@ -53,19 +53,19 @@ impl Settings {
     }
 }
 
-/// A store under test, and what the rules must know of it.
+/// A store under test, and what the rules must know about it.
 pub(crate) trait Subject: Store + std::fmt::Debug {
-    /// How often it can count the capacity of a limit before it may saturate.
+    /// How many times the capacity of a limit it can count before it may saturate.
     const COUNTS: u64;
 
     fn build(settings: Settings) -> Self;
-    /// Forgets what is fresh by the store's clock; how many keys went.
+    /// Forgets fresh keys by the store's clock. Returns how many.
     fn sweep(&self) -> usize;
-    /// Keys that take room.
+    /// The number of keys with an entry.
     fn entries(&self) -> usize;
-    /// Limits that it knows.
+    /// The number of limits.
     fn known_limits(&self) -> usize;
-    /// Hits decided on a shared state.
+    /// Hits decided on an overflow state.
     fn hits_at_the_bound(&self) -> usize;
     fn forget_namespace(&self, namespace: &str);
 }
@@ -160,14 +160,14 @@ pub(crate) fn policy<S: Subject>(store: &S, text: &str) -> Limiter<S> {
     Limiter::new(store, "", text).unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
-/// One limiter for each algorithm that the store holds, all with this quota and period.
+/// One limiter for each algorithm that the store supports, all with this quota and period.
 pub(crate) fn limiters<S: Subject>(store: &S, quota: u64, period: Duration) -> Vec<Limiter<S>> {
     let limit = |algorithm| Limit::new(quota, period).algorithm(algorithm);
     let all = Algorithm::ALL.map(|algorithm| Limiter::new(store, "", limit(algorithm)));
     all.into_iter().filter_map(supported).collect()
 }
 
-/// What the store holds; it may refuse a limit, but only by saying that it is not supported.
+/// A limiter that the store supports; `None` if it refuses the limit as unsupported.
 pub(crate) fn supported<T>(prepared: Result<T, tollgate::Error>) -> Option<T> {
     match prepared {
         Ok(prepared) => Some(prepared),
@@ -315,7 +315,7 @@ fn public_types_can_be_sent_and_shared() {
     shared::<tollgate::algorithm::View>();
 }
 
-/// A waiting future goes to any thread of a runtime.
+/// The future of a wait can move to any thread of a runtime.
 #[test]
 fn a_wait_can_be_sent() {
     fn sent<T: Send>(_: &T) {}

@@ -1,4 +1,4 @@
-//! The text form: what is read, what is refused and where, and that printing and reading agree.
+//! The text form: what is accepted, what is refused and where, and that printing and parsing agree.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -15,7 +15,7 @@ mod as_serde;
 const MAX: u64 = 1_000_000_000_000;
 const YEAR: u64 = 365 * 24 * 3600 * 1_000_000;
 
-/// Any valid limit; small numbers and whole units come as often as odd ones.
+/// Any valid limit; small numbers and whole units are as frequent as odd ones.
 pub(crate) fn any_limit() -> impl Strategy<Value = Limit> {
     let quota = prop_oneof![1_u64..=20, 1..=MAX];
     let unit = select(vec![1_000_u64, 1_000_000, 60_000_000, 3_600_000_000, 604_800_000_000]);
@@ -272,7 +272,7 @@ fn a_span_is_read_as_a_limit_reads_its_period() {
         let limit: Limit = format!("1 per {text}").parse().unwrap();
         assert_eq!(span(text), Ok(limit.period()), "{text:?}");
     }
-    // What is no period may be a span.
+    // A text that is not a period may be a duration.
     assert_eq!(span("0s"), Ok(Duration::ZERO));
     assert_eq!(span("1us"), Ok(Duration::from_micros(1)));
     assert_eq!(span("10000 weeks"), Ok(Duration::from_secs(6_048_000_000)));

@@ -1,5 +1,5 @@
-//! Real threads: exact totals under contention. The checks are generic over the store and tell what
-//! they found, so that a store with a planted race proves that they can see one.
+//! Real threads: exact totals under contention. The checks are generic over the store and return
+//! what they found, so that a store with a planted race proves that they can detect one.
 
 use std::sync::Barrier;
 use std::thread;
@@ -13,8 +13,8 @@ mod churn;
 mod groups;
 mod planted;
 
-/// Runs `f` on that many threads at once and hands back what each returns. Joined by handle: the
-/// end of a scope alone does not tell a sanitizer that a thread is gone.
+/// Runs `f` on this many threads concurrently, and returns their results. Threads are joined by
+/// their handles: the end of a scope alone does not tell a sanitizer that a thread has ended.
 pub(crate) fn on_threads<T: Send>(count: usize, f: impl Fn(usize) -> T + Sync) -> Vec<T> {
     let barrier = Barrier::new(count);
     thread::scope(|scope| {
@@ -39,7 +39,7 @@ pub(crate) fn still<S: Subject>() -> S {
     S::build(Settings::new(ManualClock::new(START)))
 }
 
-/// What a check is told: an error says what was found.
+/// The result of a check: an error says what was found.
 pub(crate) type Checked = Result<(), String>;
 
 #[allow(clippy::needless_pass_by_value)] // as assert_eq does

@@ -1,5 +1,4 @@
-//! Waiting for a turn: with a clock that is moved by hand and futures that are polled by hand, so
-//! nothing here takes time.
+//! Waiting for a turn, with a manual clock and futures that tests poll, so that no test takes time.
 
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
@@ -18,7 +17,7 @@ use crate::threads::on_threads;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Counts how often it is woken.
+/// Counts wake-ups.
 #[derive(Default)]
 struct Bell(AtomicUsize);
 
@@ -28,7 +27,7 @@ impl Wake for Bell {
     }
 }
 
-/// A wait that is polled by hand.
+/// A wait that the test polls.
 struct Waiter<'a> {
     future: Pin<Box<dyn Future<Output = Decision> + 'a>>,
     bell: Arc<Bell>,
@@ -43,13 +42,13 @@ impl Waiter<'_> {
         }
     }
 
-    /// How often it was woken since it was last asked.
+    /// The number of wake-ups since the last call.
     fn rings(&self) -> usize {
         self.bell.0.swap(0, Ordering::SeqCst)
     }
 }
 
-/// A wait whose timer goes by `clock`. The sleeps it asks for are kept in `asked`.
+/// A wait whose timer uses `clock`. The requested sleeps are recorded in `asked`.
 fn wait<'a, S: Subject>(
     limiter: &'a Limiter<S>,
     clock: &'a ManualClock,
@@ -66,7 +65,7 @@ fn wait<'a, S: Subject>(
     Waiter { future, bell: Arc::default() }
 }
 
-/// Polls with a timer that moves the clock itself, so that every sleep is over at once.
+/// Polls with a timer that moves the clock itself, so that every sleep ends immediately.
 fn wait_through<S: Subject>(
     limiter: &Limiter<S>,
     clock: &ManualClock,
@@ -95,7 +94,7 @@ fn a_wait_ends_exactly_when_its_cost_fits<S: Subject>() {
     for limited in limiters(&store, 5, HOUR) {
         clock.set(START);
         assert!(limited.hit_n("key", 4).allowed());
-        // A denied attempt pushes an elastic window, to the end that the wait speaks of.
+        // A denied attempt pushes an elastic window, to the end that the wait is computed with.
         let fits_at = START + limited.hit_n("key", 3).retry_after().expect("it fits");
         let decision = wait_through(&limited, &clock, 3, 3 * HOUR);
         assert_eq!((decision.allowed(), decision.charged()), (true, 3), "{}", limited.limits()[0]);
@@ -136,11 +135,11 @@ fn the_oldest_comes_first<S: Subject>() {
     let (limited, asked) = (limiter(&store, "1/second"), RefCell::default());
     assert!(limited.hit("key").allowed());
     let mut line: Vec<_> = (0..4).map(|_| wait(&limited, &clock, &asked, 1, 10 * SECOND)).collect();
-    // A wait begins with its first poll.
+    // A wait starts with its first poll.
     assert!(line.iter_mut().all(|waiter| waiter.poll().is_none()));
     for turn in 0..4 {
         clock.advance(SECOND);
-        // The youngest are asked first, and get nothing.
+        // The youngest are polled first, and get nothing.
         for waiter in line[turn + 1..].iter_mut().rev() {
             assert!(waiter.poll().is_none(), "turn {turn}");
         }
@@ -204,7 +203,7 @@ fn who_cannot_make_it_behind_others_is_denied_at_once<S: Subject>() {
     assert!(limited.hit_n("key", 3).allowed());
     let mut first = wait(&limited, &clock, &asked, 2, 10 * SECOND);
     assert!(first.poll().is_none());
-    // Two seconds for the first, one more for us.
+    // Two seconds for the first, one more for this one.
     let mut short = wait(&limited, &clock, &asked, 1, 2 * SECOND);
     let denied = short.poll().expect("no use to wait");
     assert_eq!((denied.allowed(), denied.charged()), (false, 0));
@@ -237,7 +236,7 @@ fn an_early_wake_up_does_not_push_an_elastic_window<S: Subject>() {
     let limited = limiter(&store, "1/minute elastic-window");
     assert!(limited.hit("key").allowed());
     clock.advance(10 * SECOND);
-    // A timer that goes off after half of its time, and at the end one that is exact.
+    // A timer that ends after half of its time, and at last an exact one.
     let sleep = |span: Duration| {
         let part = if span > 10 * SECOND { span / 2 } else { span };
         clock.advance(part);
@@ -280,8 +279,8 @@ fn a_plain_hit_may_come_between<S: Subject>() {
     assert!(waiter.poll().is_some_and(|d| d.allowed()));
 }
 
-/// A clock that moves on by some microseconds whenever it is read: real enough to block on, and
-/// always as fast.
+/// A clock that moves by some microseconds whenever it is read, so that blocking calls end quickly
+/// and always after the same number of reads.
 #[derive(Debug)]
 struct Ticking(AtomicU64);
 
@@ -294,7 +293,7 @@ impl Clock for Ticking {
 fn blocking_threads_get_exactly_the_limit<S: Subject>() {
     let clock = Ticking(AtomicU64::new(START.as_micros()));
     let store = S::build(Settings::new(clock));
-    // More than the hour has: who cannot make it is told at once.
+    // More than the hour has: callers that cannot succeed are told immediately.
     let hourly = limiter(&store, "5/hour fixed-window-per-key");
     let allowed = on_threads(4, |_| {
         (0..5).filter(|_| hourly.wait_blocking("key", 1, SECOND).allowed()).count()

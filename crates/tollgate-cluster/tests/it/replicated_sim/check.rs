@@ -1,22 +1,22 @@
-//! The bound, held to what was admitted.
+//! The bound, compared with what was admitted.
 //!
 //! Take any group of process starts, and an admitted hit of one of them at time `t`. When it was
-//! admitted, the machine of that replica had all units of the group but those that it did not know,
-//! and these were admitted within the last `D`, the age of the oldest of them, or are lost:
-//! admitted by a process that crashed before anybody heard. With `A(x)` for the most units that the
-//! group is offered in any span `x`, `U` for what is lost:
+//! admitted, the machine of that replica had all units of the group except those that it did not
+//! know. These were admitted within the last `D`, the age of the oldest of them, or are lost:
+//! admitted by a process that crashed before it told anybody. Let `A(x)` be the most units that the
+//! group is offered in any span `x`, and `U` the lost units:
 //!
-//! - A window holds at most `L + A(D) + U` after each admission, hence always. A window is what the
-//!   clocks of the replicas call so: within `e` of its edges they do not agree, so of true time it
+//! - A window holds at most `L + A(D) + U` after each admission, hence always. Windows follow the
+//!   clocks of the replicas: within `e` of its edges the clocks disagree, so a window of true time
 //!   has up to `2 A(e)` more.
-//! - A moving window: the same in any period of true time, and `A(2e)` more: a slower clock's units
-//!   leave by so much early.
-//! - A bucket: its level is at most `B + A(D) + U`, and by the rate `2e` more.
+//! - A moving window holds the same in any period of true time, and `A(2e)` more: the units of a
+//!   slower clock leave early by that much.
+//! - The level of a bucket is at most `B + A(D) + U`, and `2e` at its rate more.
 //!
-//! The group of all is the bound without a split. If a fleet is split into `G` groups the sum over
-//! them is `(G-1) L + A(D) + U` too much, with `D` within the groups. A single start knows all of
-//! its own: `S` starts admit at most `S L`. So what is published is the smallest of the sums over
-//! all ways to group.
+//! The group of all starts gives the bound without a split. If a fleet is split into `G` groups the
+//! sum over them is `(G-1) L + A(D) + U` too much, with `D` within the groups. A single start knows
+//! all of its own units: `S` starts admit at most `S L`. So the published bound is the smallest of
+//! the sums over all ways to group.
 
 use std::collections::{HashMap, HashSet};
 
@@ -26,16 +26,15 @@ use tollgate_cluster::replicated::{Actor, OnMissing};
 use super::draw::{Draw, Faults};
 use super::world::{Hit, Ledger};
 
-/// What a world showed.
+/// The results of a world.
 #[derive(Debug, Default)]
 pub(super) struct Outcome {
     pub(super) denied: usize,
     /// The most units that were admitted beyond the limit.
     pub(super) over: u64,
-    /// Parts with counts in them on which all agreed at the end.
+    /// Parts with counts on which all replicas agreed at the end.
     pub(super) agreed_on: usize,
-    /// Units that were offered while a split was noticed by all and nodes kept to their rule for
-    /// it.
+    /// Units that were offered while all nodes had noticed a split and kept to their rule for it.
     pub(super) offered_in_split: u64,
 }
 
@@ -56,13 +55,13 @@ fn shape(limit: &Limit) -> Shape {
     }
 }
 
-/// Whether a unit of one time can matter at another, by clocks.
+/// Whether a unit of one time can matter at another, by the nodes' clocks.
 pub(super) fn matters(limit: &Limit, span: u64, then: u64, now: u64) -> bool {
     let period = limit.period().as_micros() as u64;
     match shape(limit) {
         Shape::Fixed => then / span == now / span,
         Shape::Sliding => then / span == now / span || then / span + 1 == now / span,
-        // Clocks may differ by much less than a period.
+        // Clocks differ by much less than a period.
         Shape::Moving => then + 2 * period > now,
         Shape::Bucket => true,
     }
@@ -90,7 +89,7 @@ pub(super) fn all(draw: &Draw, ledger: &Ledger) -> Result<Outcome, String> {
     Ok(outcome)
 }
 
-/// Everybody who is alive has the same counts.
+/// All replicas that are alive have the same counts.
 fn agreement(ledger: &Ledger) -> Result<usize, String> {
     let [first, rest @ ..] = &ledger.digests[..] else { return Ok(0) };
     if let Some(other) = rest.iter().position(|digests| digests != first) {
@@ -99,9 +98,8 @@ fn agreement(ledger: &Ledger) -> Result<usize, String> {
     Ok(first.iter().filter(|digest| **digest != 0).count())
 }
 
-/// Holds what `closed` and `share` promise: from three heartbeats after a split on, until it is
-/// over, nothing passes, or what each node admits of its share. Returns how many units were offered
-/// then.
+/// Checks the rules `closed` and `share`: from three heartbeats after a split until its end,
+/// nothing passes, or each node keeps to its share. Returns how many units were offered then.
 fn missing_rule(draw: &Draw, ledger: &Ledger) -> Result<u64, String> {
     let rule = draw.settings.on_missing;
     // A node that starts while others cannot be heard does not know them.
@@ -134,8 +132,8 @@ fn missing_rule(draw: &Draw, ledger: &Ledger) -> Result<u64, String> {
     Ok(offered)
 }
 
-/// In the end all nodes run, so none that has a name is missing. The name must have been heard
-/// before the crash: not by a node that started just then, nor where messages get lost.
+/// In the end all nodes run, so no node with a name is missing. Its name must have been heard
+/// before the crash, which a node that started just then or a lossy network cannot guarantee.
 fn restarted_nodes_are_not_missing(draw: &Draw, ledger: &Ledger) -> Result<(), String> {
     let heard = draw.loss == 0 && draw.splits.is_empty() && draw.crashes.len() == 1;
     if draw.named && heard && ledger.missing.iter().any(|missing| *missing > 0) {
@@ -144,8 +142,8 @@ fn restarted_nodes_are_not_missing(draw: &Draw, ledger: &Ledger) -> Result<(), S
     Ok(())
 }
 
-/// Whether nobody who is alive in the end has ever heard of an admitted hit, and whose it is has
-/// crashed.
+/// Whether the actor of an admitted hit has crashed, and no actor that is alive in the end has
+/// heard of the hit.
 fn is_lost(ledger: &Ledger, hit: &Hit) -> bool {
     let heard = |who: &Actor| {
         let units = ledger.heard.get(&(*who, hit.actor, hit.local / ledger.span));
@@ -168,7 +166,7 @@ fn offered(hits: &[&Hit], span: u64) -> u64 {
     most
 }
 
-/// What the limit has in use by the true order of hits, in parts of 1/period of a unit.
+/// The usage of the limit by the true order of hits, in parts of 1/period of a unit.
 struct Truth<'a> {
     shape: Shape,
     limit: &'a Limit,
@@ -203,8 +201,8 @@ impl<'a> Truth<'a> {
         self.parts(self.admitted.iter().filter(|hit| is_in(hit)).map(|hit| hit.cost).sum())
     }
 
-    /// What is in use when somebody whose clock says `local` asks at `at`. `more` microseconds
-    /// longer for moving windows.
+    /// The usage when a node whose clock reads `local` asks at `at`. Moving windows are `more`
+    /// microseconds longer.
     fn used(&self, at: u64, local: u64, more: u64) -> u128 {
         let Truth { period, .. } = *self;
         let window = local / period;
@@ -225,7 +223,7 @@ impl<'a> Truth<'a> {
     }
 }
 
-/// Holds the bound for a group of starts; the most units beyond the limit.
+/// Checks the bound for a group of starts. Returns the most units beyond the limit.
 fn group(
     draw: &Draw,
     ledger: &Ledger,
@@ -271,8 +269,8 @@ fn group(
     Ok(over)
 }
 
-/// Nobody is refused for units that were never admitted, or belong elsewhere. A moving window and a
-/// bucket may take a unit for as much as a slot younger.
+/// No hit is denied because of units that were never admitted or belong elsewhere. A moving window
+/// and a bucket may treat a unit as up to one slot younger.
 fn denials(draw: &Draw, ledger: &Ledger) -> Result<(), String> {
     let mut truth = Truth::new(&draw.limit);
     let late = ledger.span + 2 * draw.skew;

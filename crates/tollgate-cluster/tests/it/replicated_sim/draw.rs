@@ -1,4 +1,4 @@
-//! What a world is like.
+//! The parameters of a world.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ pub(super) enum Faults {
     All,
 }
 
-/// Everything that is drawn before the world begins. Times are in microseconds.
+/// Everything that the seed decides before the world starts. Times are in microseconds.
 #[derive(Clone, Debug)]
 pub(super) struct Draw {
     pub(super) seed: u64,
@@ -23,7 +23,7 @@ pub(super) struct Draw {
     pub(super) settings: Settings,
     /// Whether nodes have names that survive a crash.
     pub(super) named: bool,
-    /// The longest that a message takes.
+    /// The longest delay of a message.
     pub(super) delay: u64,
     /// In percent.
     pub(super) loss: u64,
@@ -31,16 +31,17 @@ pub(super) struct Draw {
     /// How far the clock of a node may be from the true time.
     pub(super) skew: u64,
     pub(super) offsets: Vec<u64>,
-    /// The load begins, everything is mended, and the load ends.
+    /// When the load begins, everything is repaired, and the load ends.
     pub(super) begin: u64,
     pub(super) mended: u64,
     pub(super) end: u64,
     /// The mean time between hits, of all nodes together.
     pub(super) gap: u64,
     pub(super) largest_cost: u64,
-    /// The world is split into two at that time, until that time; `split` has a bit for each node.
+    /// From one time to the other the world is split into two groups; `split` has a bit for each
+    /// node.
     pub(super) splits: Vec<(u64, u64, u64)>,
-    /// A node crashes at that time, and comes back at that.
+    /// A node crashes at one time and comes back at the other.
     pub(super) crashes: Vec<(usize, u64, u64)>,
 }
 
@@ -59,7 +60,7 @@ impl Draw {
         settings.clean = Duration::from_millis(100 * 256);
         let faulty = faults == Faults::All;
         let skew = if faulty && random.percent(50) { random.between(0..=20 * MILLI) } else { 0 };
-        // Any time will do, but nodes should not all begin with a window.
+        // Any time works, but nodes should not always start at the edge of a window.
         let base = 1_700_000_000_000_000 + random.between(0..=10_000 * MILLI) + skew;
         let period = limit.period().as_micros() as u64;
         let begin = 700 * MILLI;

@@ -1,9 +1,9 @@
-//! Replicas in a simulated world: virtual time, seeded faults, and the published bound held to what
-//! was admitted.
+//! Replicas in a simulated world: virtual time, seeded faults, and the published bound compared
+//! with what was admitted.
 //!
-//! One seed is one world: nodes, a limit, a load, and a network that delays, loses, doubles,
-//! reorders and splits; nodes crash and come back under a new name; clocks differ.
-//! `TOLLGATE_SIM_SEED=n` runs exactly that world, `TOLLGATE_SIM_SEEDS=n` as many as you like.
+//! One seed is one world: nodes, a limit, a load, and a network that delays, loses, duplicates,
+//! reorders and splits. Nodes crash and come back under a new name, and clocks differ.
+//! `TOLLGATE_SIM_SEED=n` runs exactly that world, `TOLLGATE_SIM_SEEDS=n` runs that many.
 
 mod check;
 mod draw;
@@ -29,7 +29,7 @@ fn run(seed: u64, faults: Faults, plant: Plant) -> Result<Outcome, String> {
     check::all(&draw, &ledger).map_err(|broken| format!("{broken}\n{draw:#?}"))
 }
 
-/// Runs worlds until one fails; how many were looked at, and what they showed.
+/// Runs worlds until one fails. Returns the outcomes.
 fn worlds(test: &str, usual: u64, faults: Faults) -> Vec<Outcome> {
     let seeds = match number(SEED) {
         Some(seed) => seed..seed + 1,
@@ -47,7 +47,7 @@ fn worlds(test: &str, usual: u64, faults: Faults) -> Vec<Outcome> {
     outcomes
 }
 
-/// A share of the worlds, in percent, in which something is so.
+/// The share of the worlds, in percent, for which a condition holds.
 fn percent(outcomes: &[Outcome], is_so: impl Fn(&Outcome) -> bool) -> usize {
     outcomes.iter().filter(|outcome| is_so(outcome)).count() * 100 / outcomes.len().max(1)
 }
@@ -57,7 +57,7 @@ fn without_faults_no_more_is_admitted_than_flush_and_delay_explain() {
     let test = "without_faults_no_more_is_admitted_than_flush_and_delay_explain";
     let outcomes = worlds(test, 1000, Faults::None);
     if outcomes.len() > 100 {
-        // The worlds are such that it matters: limits are reached, and passed a little.
+        // The worlds are demanding: limits are reached, and exceeded a little.
         assert!(percent(&outcomes, |outcome| outcome.denied > 0) > 50);
         assert!(percent(&outcomes, |outcome| outcome.over > 0) > 5);
     }
@@ -75,7 +75,7 @@ fn with_faults_no_more_is_admitted_than_the_bound_says() {
     }
 }
 
-/// How many of some worlds notice a planted fault.
+/// How many of some worlds detect a planted fault.
 fn caught(plant: Plant) -> usize {
     (0..200).filter(|seed| run(*seed, Faults::All, plant).is_err()).count()
 }

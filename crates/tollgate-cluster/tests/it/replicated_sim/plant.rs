@@ -1,4 +1,4 @@
-//! Faults that are planted in messages, to see that they are found.
+//! Faults planted in messages, to check that they are detected.
 
 use std::collections::HashMap;
 
@@ -7,13 +7,13 @@ use tollgate_cluster::replicated::{Actor, Body, Message, Tallies, Tally};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Plant {
     Nothing,
-    /// Who receives a count takes it for one of its own slot of now.
+    /// A receiver counts a received count in its own current slot.
     NoSlot,
-    /// Counts are sent as what came since the last message, and added up.
+    /// Counts are sent as increments since the last message, and added up.
     Increments,
 }
 
-/// What a planted fault must remember: who, key, whose count, slot.
+/// The memory of a planted fault: receiver, key, actor, slot.
 #[derive(Debug, Default)]
 pub(super) struct Planted {
     sent: HashMap<(Actor, Vec<u8>, u64), u64>,
@@ -21,7 +21,7 @@ pub(super) struct Planted {
 }
 
 impl Planted {
-    /// What is sent in place of a message.
+    /// The message that is sent instead.
     pub(super) fn send(&mut self, plant: Plant, bytes: Vec<u8>) -> Vec<u8> {
         if plant != Plant::Increments {
             return bytes;
@@ -34,7 +34,7 @@ impl Planted {
         })
     }
 
-    /// What is received in place of a message, at that time of the receiver's clock.
+    /// The message that is received instead, at that time of the receiver's clock.
     pub(super) fn receive(&mut self, plant: Plant, to: Actor, now: u64, bytes: &[u8]) -> Vec<u8> {
         match plant {
             Plant::Nothing => bytes.to_vec(),
@@ -48,7 +48,8 @@ impl Planted {
     }
 }
 
-/// Changes every count of a message. Who sends increments has nothing to answer when asked for all.
+/// Changes every count of a message. A sender of increments has nothing to answer when asked for
+/// all.
 fn rewrite(bytes: &[u8], mut change: impl FnMut(Actor, &[u8], Actor, &mut Tally)) -> Vec<u8> {
     let Some(mut message) = Message::read(bytes) else { return bytes.to_vec() };
     let from = message.from;

@@ -1,4 +1,4 @@
-//! The world: nodes, the messages between them, and everything that happens, in order.
+//! The world: nodes, their messages, and all events in order.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -26,7 +26,7 @@ enum Event {
     Agree,
 }
 
-/// A hit, as somebody outside sees it.
+/// A hit as an outside observer sees it.
 #[derive(Clone, Debug)]
 pub(super) struct Hit {
     /// True time.
@@ -37,29 +37,29 @@ pub(super) struct Hit {
     pub(super) actor: Actor,
     pub(super) cost: u64,
     pub(super) admitted: bool,
-    /// Whether the node had fetched the counts of others: before, it keeps to a share.
+    /// Whether the node had fetched the counts of others. Before that, it keeps to a share.
     pub(super) ready: bool,
     /// Whether it keeps to a share, or admits nothing, because nodes are missing.
     pub(super) restricted: bool,
-    /// What the actor has been admitted in the slot of the hit, with it.
+    /// Units admitted by the actor in the slot of the hit, with this one.
     pub(super) total: u64,
-    /// The oldest hit of somebody else that counts here and was not known, if there was one: its
-    /// place in the ledger.
+    /// The oldest hit of another actor that counts here and was not known, as an index into the
+    /// ledger.
     pub(super) unseen: Vec<usize>,
 }
 
-/// Everything that happened.
+/// All events.
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
     pub(super) hits: Vec<Hit>,
-    /// What each actor has heard: (who heard, whose, slot) and how many units, while the slot was
-    /// alive there.
+    /// What each actor has heard: (receiver, actor, slot) and the units, while the slot was alive
+    /// at the receiver.
     pub(super) heard: HashMap<(Actor, Actor, u64), u64>,
     /// Actors that are alive at the end.
     pub(super) alive: Vec<Actor>,
-    /// Digests of all who are alive, some time after everything was mended.
+    /// Digests of all live actors, some time after everything was repaired.
     pub(super) digests: Vec<[u64; PARTS]>,
-    /// How many nodes each of them misses then.
+    /// How many nodes each of them misses at that time.
     pub(super) missing: Vec<u64>,
     pub(super) span: u64,
 }
@@ -105,7 +105,7 @@ impl<'a> World<'a> {
             world.plan(*back, Event::Start(*node));
         }
         world.plan(draw.begin, Event::Hit);
-        // Two rounds of comparing, and the way there and back.
+        // Two rounds of comparing, with two message delays.
         let compare = draw.settings.compare.as_micros() as u64;
         world.plan(draw.end + 3 * compare + 4 * draw.delay + 1, Event::Agree);
         world
@@ -254,8 +254,8 @@ impl<'a> World<'a> {
     }
 
     fn agree(&mut self, at: u64) {
-        // All look at the time of the fastest clock: what is alive then has been forgotten by
-        // nobody.
+        // All look at the time of the fastest clock: what is alive then was not forgotten by any
+        // replica.
         let fastest = self.draw.offsets.iter().max().copied().unwrap_or(0);
         let now = Timestamp::from_micros(at + fastest);
         for node in self.nodes.iter().flatten() {
@@ -270,7 +270,7 @@ impl<'a> World<'a> {
     }
 }
 
-/// How long slots are: what the first hit on a replica is counted in.
+/// The length of the slot of the first hit on a replica.
 fn span_of(draw: &Draw) -> u64 {
     let replica = Replica::new(1, draw.settings.clone());
     let prepared = replica.prepare("", &draw.limit).unwrap();
@@ -288,7 +288,7 @@ fn span_of(draw: &Draw) -> u64 {
     spans.next_back().unwrap()
 }
 
-/// Takes note of what a message tells that comes in time.
+/// Notes the counts of a message that arrive in time.
 fn note_heard(ledger: &mut Ledger, actor: Actor, now: u64, bytes: &[u8]) {
     let Some(Message { body: Body::Delta(tallies) | Body::Answer(tallies, _), .. }) =
         Message::read(bytes)
@@ -297,7 +297,7 @@ fn note_heard(ledger: &mut Ledger, actor: Actor, now: u64, bytes: &[u8]) {
     };
     for key in tallies.limits.iter().flat_map(|limit| &limit.keys) {
         for tally in &key.tallies {
-            // Only buckets have counts that matter for longer than they are taken.
+            // Only counts of buckets matter for longer than they are accepted.
             let life = (64 * tally.span).max(1_000_000);
             if (tally.slot + 1) * tally.span + life <= now {
                 continue;

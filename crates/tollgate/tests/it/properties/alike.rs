@@ -1,4 +1,4 @@
-//! Token bucket, leaky bucket and GCRA are one machine seen three ways.
+//! Token bucket, leaky bucket and GCRA decide alike.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -8,7 +8,7 @@ use tollgate::{Algorithm, Limit};
 use super::{Answer, Key, START, Subject, YEAR, any_ops, config, hits_with_jumps, period, shape};
 use crate::text::any_limit;
 
-/// The operation with this key's own receipt in place of the other's.
+/// The operation with this key's own receipt instead of the other's.
 fn with_own_receipt(op: Op, place: Option<usize>, answers: &[Answer]) -> Op {
     place.map_or(op, |place| Op::Refund(answers[place].receipt))
 }
@@ -61,9 +61,9 @@ proptest! {
         }
     }
 
-    /// GCRA remembers no time of its own, so seen from earlier it owes more: it may refuse what the
-    /// buckets let pass, never the other way. When both let a hit pass they agree again as soon as
-    /// the clock has caught up.
+    /// GCRA remembers no time of its own, so at an earlier time it owes more: it may deny what the
+    /// buckets admit, never the other way. When both admit a hit they agree again as soon as the
+    /// clock has caught up.
     #[test]
     fn gcra_is_the_stricter_when_the_clock_goes_back(shape in shape(), timeline in hits_with_jumps()) {
         let (gcra, bucket) = (shape.limit(Algorithm::Gcra), shape.limit(Algorithm::TokenBucket));

@@ -6,15 +6,15 @@ use tollgate::{Algorithm, Limit};
 
 use super::{Key, Seen, Subject, config, hits, hits_with_jumps, period, shape};
 
-/// Units that passed, and when.
+/// Admitted units with their time.
 #[derive(Clone, Copy, Debug)]
 struct Admitted {
     at: u64,
     units: u64,
 }
 
-/// What hits and takes admitted. Where the clock went back it is booked at the latest time so far,
-/// as the states do: real time did not go back.
+/// The admitted hits and takes. After the clock went back they are counted at the latest time so
+/// far, as in the states: real time did not go back.
 fn admitted<S>(seen: &[Seen<S>]) -> Vec<Admitted> {
     let mut latest = 0;
     let passed = seen.iter().filter(|seen| seen.answer.allowed && seen.answer.charged > 0);
@@ -26,8 +26,8 @@ fn admitted<S>(seen: &[Seen<S>]) -> Vec<Admitted> {
         .collect()
 }
 
-/// The most that may pass between two hits `d` microseconds apart, both counted: the bound of every
-/// half-open span a little longer than `d`. `ceil` of such a span is `floor(d/p) + 1`.
+/// The most units that may pass between two hits `d` microseconds apart, both counted: the bound of
+/// every half-open span a little longer than `d`. `ceil` of such a span is `floor(d/p) + 1`.
 fn most(limit: &Limit, d: u64) -> Option<u64> {
     let (n, p) = (limit.quota(), period(limit));
     match limit.algorithm() {
@@ -37,7 +37,8 @@ fn most(limit: &Limit, d: u64) -> Option<u64> {
         Algorithm::TokenBucket | Algorithm::LeakyBucket | Algorithm::Gcra => {
             Some(limit.burst() + d * n / p)
         }
-        // The sliding window speaks of one period only, the elastic one of silence: see below.
+        // The bound of the sliding window is for one period only, that of the elastic window for
+        // silence: see below.
         _ => None,
     }
 }
@@ -116,8 +117,8 @@ proptest! {
         shape.every_limit(|limit| all_bounds(limit, &timeline.walk(limit, Key::new(limit))))?;
     }
 
-    /// Asking whenever the last denial said, and a microsecond before, is the greediest a client
-    /// can be.
+    /// A client that retries at each announced time and one microsecond before is the greediest
+    /// possible.
     #[test]
     fn never_more_than_the_bound_for_the_greediest_client(shape in shape(), big in 1_u64..=20) {
         shape.every_limit(|limit| {

@@ -1,8 +1,7 @@
-//! No panic and no wrap, whatever is asked: quotas, bursts and costs at their maximum, periods from
+//! No panic and no wrap with any arguments: quotas, bursts and costs at their maximum, periods from
 //! a millisecond to 100 years, idling for years.
 //!
-//! Tests run with overflow checks in debug; the same tests in release would see a wrap in the
-//! answers.
+//! Debug tests run with overflow checks. The same tests in release would see a wrap in the answers.
 
 use std::time::Duration;
 
@@ -59,17 +58,17 @@ fn any_time() -> impl Strategy<Value = u64> {
     ]
 }
 
-/// Until here, some 145,000 years from now, every wait fits into the time there is. Later sums
-/// saturate, and nothing is promised but that nothing panics.
+/// Up to this time, some 145,000 years from now, every wait can be represented. Beyond it sums
+/// saturate, and only the absence of panics is promised.
 const PROMISED: u64 = Timestamp::MAX.as_micros() - 1_001 * YEAR;
 
-/// What must hold of every answer, however far out.
+/// The rules for every answer, however extreme.
 fn sane(op: Op, answer: &Answer) -> Result<(), String> {
     let sum = answer.used.checked_add(answer.remaining);
     let adds_up = sum == Some(answer.limit) || answer.remaining == 0 && answer.used > answer.limit;
     let wrong = match op {
         _ if !adds_up => "used and remaining do not add up",
-        // The sliding window adds two counts that saturate each.
+        // The sliding window adds two counts, each of which saturates.
         _ if answer.used > 2 * MAX_UNITS => "used passes what counts saturate at",
         Op::Hit(cost) | Op::Peek(cost) if cost > answer.limit && answer.allowed => {
             "a cost above the capacity passes"
@@ -104,7 +103,8 @@ proptest! {
         }
     }
 
-    /// As exact with large numbers as with small ones, as long as the times themselves fit.
+    /// Large numbers are as exact as small ones, as long as the times themselves can be
+    /// represented.
     #[test]
     fn large_limits_are_as_exact_as_small_ones(
         limit in limit(), asked in vec((0..50 * YEAR, 0..=u64::MAX, 0..4_u32), 1..30),
@@ -142,7 +142,7 @@ proptest! {
     }
 }
 
-/// A fresh key after any idle time is full, not more.
+/// After any idle time a fresh key is full, and not more.
 #[test]
 fn idling_for_years_gives_the_capacity_and_no_more() {
     for algorithm in Algorithm::ALL {

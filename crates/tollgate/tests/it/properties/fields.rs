@@ -1,4 +1,4 @@
-//! The fields of a decision tell the truth, and operations do what they say: no more, no less.
+//! The fields of a decision are correct, and operations do what they say: no more, no less.
 
 use proptest::prelude::*;
 use tollgate::algorithm::Op;
@@ -6,8 +6,8 @@ use tollgate::{Algorithm, Limit};
 
 use super::{Key, Seen, Subject, any_ops, any_ops_with_jumps, config, each, period, shape};
 
-/// `remaining` passes, one more does not, and with `used` it makes up the limit unless that is
-/// exceeded.
+/// A cost of `remaining` passes, one more does not, and `used + remaining` is the limit unless that
+/// is exceeded.
 pub(crate) fn remaining_is_truthful<S: Subject>(seen: &Seen<S>) -> Result<(), String> {
     let (answer, key) = (seen.answer, &seen.after);
     if answer.used <= answer.limit {
@@ -26,7 +26,7 @@ pub(crate) fn remaining_is_truthful<S: Subject>(seen: &Seen<S>) -> Result<(), St
     Ok(())
 }
 
-/// A refused hit leaves the key as it was; the limit may define otherwise.
+/// A denied hit leaves the key as it was, unless the limit defines otherwise.
 pub(crate) fn denied_changes_nothing<S: Subject>(seen: &Seen<S>) -> Result<(), String> {
     if seen.answer.allowed || (seen.before == seen.after && seen.answer.charged == 0) {
         return Ok(());
@@ -34,8 +34,8 @@ pub(crate) fn denied_changes_nothing<S: Subject>(seen: &Seen<S>) -> Result<(), S
     Err(seen.wrong("a denial left a trace"))
 }
 
-/// The two exceptions: with `charge_denied` it is counted, and it pushes an elastic window that is
-/// open.
+/// The two exceptions: with `charge_denied` a denied hit is counted, and it pushes an open elastic
+/// window.
 fn denied_does_what_the_limit_says(limit: &Limit, seen: &Seen<Key>) -> Result<(), String> {
     let elastic = limit.algorithm() == Algorithm::ElasticWindow;
     if !elastic && !limit.charge_denied() || matches!(seen.op, Op::Peek(_)) {
@@ -54,7 +54,7 @@ fn denied_does_what_the_limit_says(limit: &Limit, seen: &Seen<Key>) -> Result<()
     let reset = match (elastic, before.reset, cost) {
         (true, 0, 0) => 0,
         (true, ..) => pushed,
-        // A window that is counted in is open until its own end.
+        // A window that is counted in stays open until its own end.
         (false, 0, _) => seen.answer.reset,
         (false, reset, _) => reset,
     };
@@ -65,7 +65,7 @@ fn denied_does_what_the_limit_says(limit: &Limit, seen: &Seen<Key>) -> Result<()
     Ok(())
 }
 
-/// Peeks write nothing and show what is.
+/// Peeks write nothing and show the present fields.
 fn peek_changes_nothing(seen: &Seen<Key>) -> Result<(), String> {
     let Op::Peek(cost) = seen.op else { return Ok(()) };
     if seen.before != seen.after || seen.answer.charged != 0 {
@@ -78,7 +78,7 @@ fn peek_changes_nothing(seen: &Seen<Key>) -> Result<(), String> {
     Ok(())
 }
 
-/// What was charged is in use afterwards, exactly.
+/// Charged units are in use afterwards, exactly.
 fn charges_are_counted(seen: &Seen<Key>) -> Result<(), String> {
     let before = seen.before.would(seen.now, Op::Peek(0));
     let (charged, allowed) = match seen.op {
@@ -98,7 +98,7 @@ fn take_grants_what_fits(seen: &Seen<Key>) -> Result<(), String> {
     let Op::Take(cost) = seen.op else { return Ok(()) };
     let fits = seen.before.would(seen.now, Op::Peek(0)).remaining;
     let granted = if seen.answer.allowed { seen.answer.charged } else { 0 };
-    // Of nothing at all it is a hit of cost 0: denied to who has been charged beyond the limit.
+    // A take of nothing is a hit of cost 0: denied if the key has been charged beyond the limit.
     let allowed = match cost {
         0 => seen.before.would(seen.now, Op::Hit(0)).allowed,
         _ => granted > 0,
@@ -117,8 +117,8 @@ fn set_puts_the_units_used(seen: &Seen<Key>) -> Result<(), String> {
     Ok(())
 }
 
-/// At one instant, cost by cost or all at once is the same: the same key remains, and what does not
-/// fit at once does not fit in parts.
+/// At one instant, a cost in parts equals the whole: the same key remains, and a cost that does not
+/// fit as a whole does not fit in parts.
 fn parts_equal_the_whole(limit: &Limit, seen: &Seen<Key>) -> Result<(), String> {
     let Op::Hit(cost @ 1..) = seen.op else { return Ok(()) };
     let mut key = seen.before.clone();
@@ -126,7 +126,7 @@ fn parts_equal_the_whole(limit: &Limit, seen: &Seen<Key>) -> Result<(), String> 
     if all_pass != seen.answer.allowed {
         return Err(seen.wrong(format!("{cost} hits of 1: all pass is {all_pass}")));
     }
-    // Of a refused whole some parts may have passed; counted attempts are as many in both cases.
+    // Some parts of a denied whole may have passed. Counted attempts are the same in both cases.
     if (all_pass || limit.charge_denied()) && key != seen.after {
         return Err(seen.wrong(format!("{cost} hits of 1 leave {key:?}")));
     }
@@ -170,7 +170,7 @@ proptest! {
         })?;
     }
 
-    /// Of all eight algorithms, since all keep sums that nothing is rounded in.
+    /// This holds for all eight algorithms, because none of them rounds its sums.
     #[test]
     fn hits_of_one_equal_one_hit_of_their_sum(shape in shape(), timeline in any_ops()) {
         shape.every_limit(|limit| {

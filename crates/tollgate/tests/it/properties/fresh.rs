@@ -1,4 +1,4 @@
-//! `reset_after`: from then on a key answers as one that was never seen, and not before.
+//! From `reset_after` on a key answers as one that was never seen, and not before.
 
 use proptest::prelude::*;
 use tollgate::Limit;
@@ -6,7 +6,7 @@ use tollgate::algorithm::Op;
 
 use super::{Answer, Key, Seen, Subject, any_ops, any_ops_with_jumps, config, each, period, shape};
 
-/// What a client sees from `now` on: enough to tell windows, entries and levels apart.
+/// The answers that a client sees from `now` on: enough to distinguish windows, entries and levels.
 fn future(mut key: Key, limit: &Limit, now: u64) -> Vec<Answer> {
     let period = period(limit);
     let interval = (period / limit.quota()).min(period / 2);
@@ -47,8 +47,8 @@ fn fresh_from_reset_on(limit: &Limit, seen: &Seen<Key>) -> Result<(), String> {
     Ok(())
 }
 
-/// A key that has nothing in use and nothing in the window before would do as fresh; any other acts
-/// differently until the very end.
+/// A key with nothing in use and nothing in the previous window could pass for a fresh one. Any
+/// other key differs until the very end.
 fn not_fresh_before_reset(limit: &Limit, seen: &Seen<Key>) -> Result<(), String> {
     let last = seen.now + seen.answer.reset.saturating_sub(1);
     if seen.answer.reset == 0 || seen.after.would(last, Op::Peek(0)).used == 0 {

@@ -18,13 +18,13 @@ fn key(text: &str, algorithm: Algorithm) -> Key {
     Key::new(&limit(text, algorithm))
 }
 
-/// Hits of one that pass at this instant.
+/// The number of hits of cost 1 that pass at this instant.
 fn at_once(key: &mut Key, now: u64, most: u64) -> u64 {
     (0..most).take_while(|_| key.apply(now, Op::Hit(1)).allowed).count() as u64
 }
 
-/// Units that pass within a span when a client asks whenever it was told to. Reads only what it
-/// needs: a day is a million calls.
+/// Units that pass within a span when a client always retries at the announced time. Reads few
+/// fields, because a day is a million calls.
 fn greedily(text: &str, algorithm: Algorithm, span: u64) -> u64 {
     let machine = AnyMachine::new(&limit(text, algorithm));
     let (start, mut state, mut passed) = (Timestamp::from_micros(START), None, 0);
@@ -37,9 +37,9 @@ fn greedily(text: &str, algorithm: Algorithm, span: u64) -> u64 {
     passed
 }
 
-/// One each 142,857 and 1/7 microseconds: dropping the seventh would gain one in two days, rounding
-/// it up would lose four a day. Two may wait in the bucket, so nothing is lost to a client that
-/// comes at whole microseconds: 2 at once and all that come back before midnight.
+/// One unit each 142,857 and 1/7 microseconds: dropping the seventh would gain one in two days,
+/// rounding it up would lose four a day. Two may wait in the bucket, so a client that comes at
+/// whole microseconds loses nothing: 2 at the start and all that come back before midnight.
 #[test]
 fn remainders_are_carried_through_a_day() {
     for algorithm in BUCKETS {
@@ -48,7 +48,7 @@ fn remainders_are_carried_through_a_day() {
 }
 
 /// With a burst of 1 nothing can wait in the bucket, and hits at whole microseconds are 142,858
-/// apart: 604,797 in a day. One more within 142,857 microseconds would break the bound. Where the
+/// apart: 604,797 in a day. One more within 142,857 microseconds would exceed the bound. Where the
 /// interval is whole nothing is lost.
 #[test]
 fn a_burst_of_one_never_passes_two_within_an_interval() {
@@ -122,8 +122,8 @@ fn bursts_come_back_only_as_fast_as_the_rate() {
     }
 }
 
-/// Five hits at limit 2 count two; with the option five, as with Hammer, `limits` and the INCR
-/// recipe.
+/// Five hits at limit 2 count as two. With the option they count as five, as in Hammer, `limits`
+/// and the INCR recipe.
 #[test]
 fn denied_hits_count_only_where_the_limit_says_so() {
     for algorithm in Algorithm::ALL {

@@ -1,8 +1,8 @@
 //! Properties of the algorithms, each over random limits and random timelines.
 //!
-//! A property is a checker: a function over what a subject was asked and answered, which returns
-//! what is wrong. The subjects are the eight machines; `wrong.rs` gives the same checkers machines
-//! with known mistakes, to prove that they see them.
+//! A property is a checker: a function over the calls of a subject and its answers, which returns
+//! what is wrong. The subjects are the eight machines. `wrong.rs` gives the same checkers machines
+//! with known mistakes, to prove that they detect them.
 
 mod alike;
 mod bound;
@@ -24,7 +24,7 @@ use proptest::sample::{Index, select};
 use tollgate::algorithm::{AnyMachine, AnyState, Op};
 use tollgate::{Algorithm, Limit, Receipt, Timestamp};
 
-/// One key that can be asked. A clone is the key in another possible future.
+/// A key that can be asked. A clone is the key in another possible future.
 pub(crate) trait Subject: Clone + PartialEq + Debug {
     fn apply(&mut self, now: u64, op: Op) -> Answer;
 
@@ -34,7 +34,7 @@ pub(crate) trait Subject: Clone + PartialEq + Debug {
     }
 }
 
-/// A decision with all fields read; times in microseconds.
+/// A decision with all fields; times in microseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Answer {
     pub(crate) allowed: bool,
@@ -48,7 +48,7 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// Without the receipt, whose mark each algorithm reads in its own way.
+    /// Without the receipt, because each algorithm uses its mark differently.
     pub(crate) fn fields(self) -> Answer {
         Answer {
             receipt: Receipt {
@@ -70,7 +70,7 @@ pub(crate) struct Key {
 }
 
 impl PartialEq for Key {
-    /// Keys of one machine are compared.
+    /// Only keys of one machine are compared.
     fn eq(&self, other: &Key) -> bool {
         self.state == other.state
     }
@@ -99,7 +99,7 @@ impl Subject for Key {
     }
 }
 
-/// One operation: the key before and after, and what it answered.
+/// One operation: the key before and after it, and the answer.
 #[derive(Clone, Debug)]
 pub(crate) struct Seen<S> {
     pub(crate) before: S,
@@ -110,7 +110,7 @@ pub(crate) struct Seen<S> {
 }
 
 impl<S: Debug> Seen<S> {
-    /// A message with everything there is to see.
+    /// A message with all details.
     pub(crate) fn wrong(&self, what: impl std::fmt::Display) -> String {
         format!("{what}; seen: {self:#?}")
     }
@@ -125,9 +125,9 @@ enum Go {
     Interval(u64),
     /// By so many thousandths of the period.
     Period(u64),
-    /// To where the last denial sent us, this many microseconds off, minus one.
+    /// To the retry time of the last denial, plus this many microseconds, minus one.
     Retry(u64),
-    /// To where the key will be fresh, this many microseconds off, minus one.
+    /// To the time at which the key is fresh, plus this many microseconds, minus one.
     Reset(u64),
     /// Back by so many thousandths of the period.
     Back(u64),
@@ -135,7 +135,7 @@ enum Go {
     BackBy(u64),
 }
 
-/// What is asked. Costs run over 0 to capacity + 1.
+/// The operation. Costs range from 0 to capacity + 1.
 #[derive(Clone, Copy, Debug)]
 enum Ask {
     Hit(Index),
@@ -148,14 +148,14 @@ enum Ask {
     Refund(Index),
 }
 
-/// A step of a timeline, in terms of whatever limit it is walked under.
+/// A step of a timeline, relative to the limit under which it is walked.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Step {
     go: Go,
     ask: Ask,
 }
 
-/// Where timelines begin: 2026-01-01T00:00:00Z.
+/// The start of timelines: 2026-01-01T00:00:00Z.
 pub(crate) const START: u64 = 1_767_225_600_000_000;
 pub(crate) const YEAR: u64 = 365 * 86_400_000_000;
 
@@ -202,7 +202,7 @@ fn steps(
     (start, vec(step, 1..60)).prop_map(|(start, steps)| Timeline { start, steps })
 }
 
-/// Steps that only hit, take and peek, in time order.
+/// Steps that only hit, take and peek, in order of time.
 pub(crate) fn hits() -> impl Strategy<Value = Timeline> {
     steps(forward(), hit())
 }
@@ -212,7 +212,7 @@ pub(crate) fn hits_with_jumps() -> impl Strategy<Value = Timeline> {
     steps(prop_oneof![5 => forward(), 1 => back()], hit())
 }
 
-/// All operations, in time order.
+/// All operations, in order of time.
 pub(crate) fn any_ops() -> impl Strategy<Value = Timeline> {
     steps(forward(), any_ask())
 }
@@ -222,7 +222,7 @@ pub(crate) fn any_ops_with_jumps() -> impl Strategy<Value = Timeline> {
     steps(prop_oneof![5 => forward(), 1 => back()], any_ask())
 }
 
-/// A timeline before it is known under which limit.
+/// A timeline that does not depend on a limit yet.
 #[derive(Clone, Debug)]
 pub(crate) struct Timeline {
     start: u64,
@@ -230,7 +230,7 @@ pub(crate) struct Timeline {
 }
 
 impl Timeline {
-    /// Walks it with a fresh subject under a limit of these numbers.
+    /// Walks the timeline with a fresh subject under a limit of these numbers.
     pub(crate) fn walk<S: Subject>(&self, limit: &Limit, mut subject: S) -> Vec<Seen<S>> {
         let mut seen: Vec<Seen<S>> = Vec::new();
         let (mut now, mut retry_at, mut reset_at) = (self.start, self.start, self.start);
@@ -259,7 +259,7 @@ fn moved(now: u64, go: Go, limit: &Limit, retry_at: u64, reset_at: u64) -> u64 {
         Go::Retry(off) => now.max(retry_at + off - 1),
         Go::Reset(off) => now.max(reset_at + off - 1),
         Go::Back(share) => now - period * share / 1000,
-        // A timeline full of such jumps would end before the epoch.
+        // With too many of these jumps a timeline would end before the epoch.
         Go::BackBy(micros) => now.saturating_sub(micros).max(START / 2),
     }
 }
@@ -284,7 +284,7 @@ pub(crate) fn period(limit: &Limit) -> u64 {
     u64::try_from(limit.period().as_micros()).expect("at most 100 years")
 }
 
-/// The numbers of a limit, small enough that a short timeline meets every edge.
+/// The numbers of a limit, so small that a short timeline meets every edge.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
     quota: u64,
@@ -311,7 +311,7 @@ impl Shape {
         limit.build().expect("a small limit is valid")
     }
 
-    /// All algorithms, and those that can count denied hits once more with that option.
+    /// All algorithms, and those that can charge denied hits also with that option.
     pub(crate) fn limits(self) -> Vec<Limit> {
         let charging = Algorithm::ALL.into_iter().filter(|algorithm| algorithm.can_charge_denied());
         let charging = charging.map(|algorithm| {
@@ -341,7 +341,7 @@ pub(crate) fn each<S>(
 }
 
 pub(crate) fn config(cases: u32) -> ProptestConfig {
-    // No files beside the sources: a failure prints its smallest case, which then becomes a test of
-    // its own.
+    // No files beside the sources: a failure prints its smallest case, which then becomes a
+    // separate test.
     ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
 }

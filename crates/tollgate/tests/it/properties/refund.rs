@@ -1,4 +1,4 @@
-//! A refund gives back what is still there, and only there.
+//! A refund gives back what is still in use, and nothing else.
 
 use proptest::prelude::*;
 use tollgate::algorithm::Op;
@@ -34,8 +34,9 @@ fn refund_takes_at_most_its_units(seen: &Seen<Key>) -> Result<(), String> {
     Ok(())
 }
 
-/// A receipt is worthless as soon as the state it was given for would have been fresh: its window
-/// has ended, its entry has left, its units have leaked. What is there then belongs to others.
+/// A receipt is worthless as soon as the state that it was given for would have been fresh: its
+/// window has ended, its entry has left, its units have leaked. Units in use at that time belong to
+/// other hits.
 fn refund_finds_nothing_later(limit: &Limit, all: &[Seen<Key>]) -> Result<(), String> {
     each(all, |seen| {
         let Op::Refund(receipt) = seen.op else { return Ok(()) };
@@ -78,7 +79,7 @@ proptest! {
         })?;
     }
 
-    /// Whether the first hit was given back or not, the window ends when it would have ended.
+    /// The window ends at the same time, whether the first hit was given back or not.
     #[test]
     fn refund_to_zero_does_not_restart_the_window(
         shape in shape(), offset in 0_u64..3_000_000, later in 0_u64..1000,
@@ -105,7 +106,7 @@ proptest! {
     }
 }
 
-/// In the window after, a sliding window's receipt takes from the previous count.
+/// In the next window, a sliding window's receipt takes from the previous count.
 #[test]
 fn sliding_refund_after_a_shift_takes_from_the_previous_window() {
     let limit: Limit = "10/second sliding-window".parse().unwrap();

@@ -1,14 +1,14 @@
-//! `retry_after` is exact: refused one microsecond before, admitted on it, absent when no wait
-//! would help.
+//! `retry_after` is exact: denied one microsecond before, admitted at it, absent when no wait would
+//! help.
 
 use proptest::prelude::*;
 use tollgate::algorithm::Op;
 
 use super::{Answer, Key, Seen, Subject, any_ops, any_ops_with_jumps, config, each, hits, shape};
 
-/// Checks the wait that one answer tells.
+/// Checks the wait of one answer.
 pub(crate) fn retry_is_exact<S: Subject>(seen: &Seen<S>) -> Result<(), String> {
-    // What is refused of a take is its first unit.
+    // A denied take waits for its first unit.
     let (cost, mut key) = match seen.op {
         Op::Hit(cost) | Op::Peek(cost) => (cost, seen.after.clone()),
         Op::Take(cost) => (cost.min(1), seen.after.clone()),
@@ -25,7 +25,7 @@ pub(crate) fn retry_is_exact<S: Subject>(seen: &Seen<S>) -> Result<(), String> {
         return Err(seen.wrong("a wait for a cost that never passes"));
     }
     if matches!(seen.op, Op::Peek(_)) {
-        // A peek tells the wait of a hit, and the hit itself may push the window.
+        // A peek reports the wait of a hit, and the hit itself may push the window.
         let hit = key.apply(seen.now, Op::Hit(cost));
         if hit.allowed || hit.retry != Some(wait) {
             return Err(seen.wrong(format!("the hit after a peek got {hit:?}")));

@@ -17,8 +17,8 @@ fn own_wait(limit: &Limit) -> u64 {
     }
 }
 
-/// Asks the same key at the time of its last change, where a clock that never goes back would be at
-/// least.
+/// Compares with the same key asked at the time of its last change, which is where a clock that
+/// never goes back would be at least.
 fn compare_with_the_last_change(limit: &Limit, seen: &Seen<Key>, last: u64) -> Result<(), String> {
     let jump = last.saturating_sub(seen.now);
     let answer = seen.answer;
@@ -42,8 +42,8 @@ fn compare_with_the_last_change(limit: &Limit, seen: &Seen<Key>, last: u64) -> R
     }
 }
 
-/// How many units passed after each step, with the times as they are or held at the key's last
-/// change.
+/// The number of units that passed after each step, with the times as they are or held at the key's
+/// last change.
 fn admitted(limit: &Limit, timeline: &Timeline, clamp: bool) -> Vec<u64> {
     let (mut key, mut last, mut total) = (Key::new(limit), 0, 0);
     let asked = timeline.walk(limit, Key::new(limit)).into_iter().map(|seen| seen.now);
@@ -77,7 +77,7 @@ proptest! {
         })?;
     }
 
-    /// Over whole timelines of unit hits: at every point no more has passed than with a clock that
+    /// Over whole timelines of hits of cost 1: at no point has more passed than with a clock that
     /// stood still instead.
     #[test]
     fn a_clock_that_goes_back_admits_no_more_than_one_that_stands_still(

@@ -1,4 +1,4 @@
-//! Machines with known mistakes: each checker must see the one it is there for, on the same random
+//! Machines with known mistakes. Each checker must detect the mistake that it is for, on the random
 //! timelines that the real machines pass.
 
 use proptest::prelude::*;
@@ -14,7 +14,7 @@ use super::{Answer, Key, Shape, Subject, Timeline, config, each, hits, period, s
 /// A machine that only hits and peeks, made of four functions.
 trait Simple: Clone + PartialEq + std::fmt::Debug {
     fn capacity(&self) -> u64;
-    /// Lets the time pass; what a correct machine does only in thought.
+    /// Lets time pass. A correct machine does not change its state for that.
     fn advance(&mut self, now: u64);
     /// The largest cost that passes.
     fn room(&self, now: u64) -> u64;
@@ -62,8 +62,8 @@ impl<M: Simple> Subject for Wrong<M> {
     }
 }
 
-/// Counts from `now - tolerance` (throttlecrab 0.4.40): nearly two bursts at once. Times in parts
-/// of 1/n of a microsecond.
+/// Counts from `now - tolerance` (throttlecrab 0.4.40): nearly two bursts at one instant. Times in
+/// parts of 1/n of a microsecond.
 #[derive(Clone, Debug, PartialEq)]
 struct BackdatedGcra {
     n: u64,
@@ -90,7 +90,7 @@ impl Simple for BackdatedGcra {
     }
 }
 
-/// Refills whole tokens and forgets the rest of the time, at every call.
+/// Refills whole tokens and drops the rest of the time, at every call.
 #[derive(Clone, Debug, PartialEq)]
 struct DroppingBucket {
     n: u64,
@@ -153,7 +153,7 @@ impl Simple for RoundedSlidingWindow {
     }
 }
 
-/// A log keyed by the time: of several hits in one microsecond the last replaces the others, as in
+/// A log keyed by time: the last of several hits in one microsecond replaces the others, as in
 /// Hammer.
 #[derive(Clone, Debug, PartialEq)]
 struct CollapsingLog {
@@ -183,7 +183,7 @@ impl Simple for CollapsingLog {
     }
 }
 
-/// A real key that tells another wait, or more that remains.
+/// A real key that reports a wrong wait, or too much remaining.
 #[derive(Clone, Debug)]
 struct Lying {
     key: Key,
@@ -202,8 +202,8 @@ impl Subject for Lying {
     }
 }
 
-/// Some timeline must show the mistake, and soon; what the checker says must contain `told`, lest a
-/// panic counts as seen.
+/// Some timeline must show the mistake soon. The checker's message must contain `told`, so that a
+/// panic does not count.
 fn assert_seen(told: &str, check: impl Fn(Shape, &Timeline) -> Result<(), String>) {
     let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
     let mut runner = TestRunner::new_with_rng(config(256), rng);

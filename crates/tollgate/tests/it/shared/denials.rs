@@ -1,4 +1,4 @@
-//! Remembered denials: right as long as they are used, and gone as soon as they may be wrong.
+//! Remembered denials are right as long as they are used, and dropped as soon as they may be wrong.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::failing::{Failing, Mood};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Everything a decision says.
+/// All fields of a decision.
 fn fields(d: &Outcome) -> (bool, u64, u64, u64, Option<Duration>, Duration) {
     (d.allowed(), d.limit(), d.remaining(), d.used(), d.retry_after(), d.reset_after())
 }
@@ -50,7 +50,7 @@ fn change_announced_by_another_process_drops_the_remembered_denial() {
     }
     store.guard().forget_digest(digest("a"));
     assert_eq!(store.run(limiter.hit("b")).unwrap().source(), Source::DenialCache);
-    // The store is asked once, and its answer is remembered anew.
+    // The store is asked once, and its answer is remembered again.
     assert_eq!(store.run(limiter.hit("a")).unwrap().source(), Source::Store);
     assert_eq!(store.run(limiter.hit("a")).unwrap().source(), Source::DenialCache);
 }
@@ -312,7 +312,7 @@ fn what_is_remembered_survives_calls_that_were_not_executed() {
     assert_eq!(store.run(limiter.hit_n("a", 5)).unwrap().source(), Source::DenialCache);
 }
 
-/// Charges under one limit leave what is known of the same key under another.
+/// Charges under one limit do not affect the remembered denials of the same key under another.
 #[test]
 fn a_charge_elsewhere_does_not_end_a_remembered_denial() {
     let store = Failing::new();

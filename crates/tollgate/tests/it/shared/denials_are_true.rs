@@ -1,4 +1,4 @@
-//! Remembered denials are what the store would say, whatever this process does in between.
+//! Remembered denials equal the store's answers, whatever this process does in between.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -12,7 +12,7 @@ use tollgate::{Algorithm, Decision, Error, ManualClock, Memory, Outcome, Source}
 
 use super::failing::{Failing, Mood};
 
-/// A call by one of five limiters on one of two keys.
+/// A call of one of five limiters on one of two keys.
 #[derive(Clone, Copy, Debug)]
 enum Call {
     Hit(u64),
@@ -25,7 +25,7 @@ enum Call {
     RefundUnits(u64),
     Set(u64),
     Reset,
-    /// Together with the other key.
+    /// Combined with the other key.
     HitAll(u64),
     HitEach,
 }
@@ -47,7 +47,7 @@ fn any_call() -> impl Strategy<Value = Call> {
     ]
 }
 
-/// A limiter behind the guard that remembers denials, and the same one past it.
+/// A limiter whose guard remembers denials, and the same limiter without one.
 enum Subject {
     One(SharedLimiter<Failing>, SharedLimiter<Direct>),
     Several(SharedLimiter<Failing>, SharedLimiter<Direct>),
@@ -55,7 +55,7 @@ enum Subject {
 
 type Direct = InProcess<Memory<ManualClock>>;
 
-/// Calls a method that both kinds of limiters have, and ignores what it returns.
+/// Calls a method of either kind of limiter, and ignores its result.
 macro_rules! call {
     ($store:expr, $subject:expr, $limiter:ident => $call:expr) => {
         match $subject {
@@ -85,7 +85,7 @@ impl Subject {
         }
     }
 
-    /// What the store itself would say to a hit.
+    /// The store's own answer to a hit.
     fn truth(&self, store: &Failing, key: &str, cost: u64) -> Vec<Outcome> {
         match self {
             Subject::One(_, one) => {
@@ -97,7 +97,7 @@ impl Subject {
         }
     }
 
-    /// Charges past the guard, as another process would.
+    /// Charges without the guard, as another process would.
     fn charge_elsewhere(&self, store: &Failing, key: &str) {
         if let Subject::One(_, one) = self {
             store.run(one.charge(key, 1)).map(|_| ()).expect("the store answers");
@@ -115,13 +115,14 @@ impl Subject {
         }
     }
 
-    /// Any call but a hit that is answered. `last` is the last allowed hit of this limiter and key.
+    /// Any call except a hit that is answered. `last` is the last allowed hit of this limiter and
+    /// key.
     fn call(&self, store: &Failing, key: &str, call: Call, last: Option<&[Outcome]>) {
         let other = if key == "a" { "b" } else { "a" };
         match (call, self) {
             (Call::LostHit(cost), _) => {
                 store.is_now(Mood::Silent);
-                // An error, or a denial from memory.
+                // An error, or a remembered denial.
                 drop(self.hit(store, key, cost));
                 store.is_now(Mood::Answers);
             }
@@ -162,7 +163,7 @@ impl Subject {
 }
 
 /// Two limiters of one limit, one with another quota but the same counter, and two policies with
-/// that limit, of which the second is never answered from memory.
+/// that limit. The second policy is never answered from memory.
 fn subjects(store: &Failing, algorithm: &str) -> [Subject; 5] {
     let limit = format!("7/minute {algorithm} name=shared");
     [
@@ -191,16 +192,16 @@ fn any_timeline() -> impl Strategy<Value = Timeline> {
     vec((0_usize..5, any::<bool>(), any_call(), pause), 1..60)
 }
 
-/// Who does what is not a hit.
+/// Who makes the calls that are not hits.
 #[derive(Clone, Copy, PartialEq)]
 enum Others {
     ThisProcess,
-    /// Another one, which only charges.
+    /// Another process, which only charges.
     AnotherProcess,
 }
 
-/// Walks through the calls, and shows `check` every hit that was answered from memory with the
-/// truth of the same moment. Returns how many these were.
+/// Runs the calls, and passes each remembered denial to `check` with the store's answer at the same
+/// moment. Returns their number.
 fn walk(
     algorithm: Algorithm,
     timeline: &Timeline,
@@ -226,7 +227,8 @@ fn walk(
                     last.insert((*index, key), hit);
                 }
             }
-            // Of the limit itself: another quota would refill the shared counter at its own rate.
+            // A charge of the limit itself: another quota would refill the shared counter at its
+            // own rate.
             _ if others == Others::AnotherProcess => subjects[0].charge_elsewhere(&store, key),
             call => {
                 let last = last.get(&(*index, key)).map(Vec::as_slice);
@@ -237,7 +239,7 @@ fn walk(
     Ok(remembered)
 }
 
-/// Of a moving window the log stays in the store: what has left it since is not known.
+/// The log of a moving window stays in the store, so it is unknown which entries have left it.
 fn is_true(said: &Outcome, truth: &Outcome, algorithm: Algorithm) -> bool {
     let when = |d: &Outcome| (d.allowed(), d.limit(), d.retry_after(), d.reset_after());
     let units = |d: &Outcome| (d.used(), d.remaining());

@@ -1,4 +1,4 @@
-//! A store that fails when told to.
+//! A store that fails on request.
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -14,13 +14,13 @@ use tollgate::{Clock, Error, KeyRef, Limit, ManualClock, Memory, Outcome, Timest
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mood {
     Answers,
-    /// Not reached: nothing is executed.
+    /// Cannot be reached: nothing is executed.
     Away,
-    /// Executes and keeps the answer to itself until its mood changes.
+    /// Executes calls, but keeps their answers until the mood changes.
     Silent,
     /// Answers with an error about this key.
     Complains,
-    /// Gets too many calls and executes none.
+    /// Is overloaded and executes none.
     Overloaded,
 }
 
@@ -48,7 +48,7 @@ impl std::fmt::Debug for Shared {
 
 pub(crate) const START: Timestamp = Timestamp::from_micros(1_790_000_000_000_000);
 
-/// The deadline of calls, the pause of a breaker and the failures that open it.
+/// The deadline of calls, the pause of a breaker and the number of failures that open it.
 pub(crate) const DEADLINE: Duration = Duration::from_millis(5);
 pub(crate) const PAUSE: Duration = Duration::from_millis(100);
 pub(crate) const FAILURES: u32 = 3;
@@ -79,7 +79,8 @@ impl Failing {
         SharedLimiter::new(self, "", limit).unwrap_or_else(|error| panic!("{limit}: {error}"))
     }
 
-    /// The same counters without a guard that remembers anything: another process, or the truth.
+    /// The same counters without a guard that remembers denials: for another process, or the
+    /// store's own answer.
     pub(crate) fn directly(&self) -> &InProcess<Memory<ManualClock>> {
         &self.store
     }
@@ -92,12 +93,12 @@ impl Failing {
         *self.shared.mood.lock().expect("no test panics with it")
     }
 
-    /// Calls that reached it.
+    /// Calls that reached the store.
     pub(crate) fn calls(&self) -> u64 {
         self.shared.calls.load(Ordering::Relaxed)
     }
 
-    /// Runs what was spawned, as far as it goes.
+    /// Runs spawned tasks as far as possible.
     pub(crate) fn run_tasks(&self) {
         let mut tasks =
             std::mem::take(&mut *self.shared.tasks.lock().expect("no test panics with it"));
@@ -106,8 +107,8 @@ impl Failing {
         self.shared.tasks.lock().expect("no test panics with it").extend(tasks);
     }
 
-    /// What a call comes to. A store that keeps silent has the deadline, and a microsecond more, to
-    /// think better of it.
+    /// Runs a call to its end. A silent store has until the deadline, and a microsecond more, to
+    /// change its mood.
     pub(crate) fn run<F: Future>(&self, call: F) -> F::Output {
         let mut call = pin!(call);
         let mut cx = Context::from_waker(Waker::noop());
@@ -124,7 +125,7 @@ impl Failing {
         matches!(self.mood(), Mood::Answers | Mood::Silent)
     }
 
-    /// What the caller hears of it, in this mood.
+    /// The caller's answer in this mood.
     fn answer<T: Send + 'static>(
         &self,
         executed: Option<Result<T, Error>>,

@@ -1,4 +1,4 @@
-//! What a limiter answers when its store does not.
+//! The answers of a limiter whose store does not answer.
 
 use std::time::Duration;
 
@@ -64,14 +64,14 @@ fn closed_says_how_long_the_breaker_stays_open() {
     let policy = SharedLimiter::new(&store, "", "3/second; 9/minute").unwrap();
     let policy = policy.on_failure(OnFailure::Closed).unwrap();
     store.is_now(Mood::Away);
-    // Failures over a span of time open the breaker; each probe that fails doubles its pause.
+    // Failures over some time open the breaker, and each failed probe doubles its pause.
     for _ in 0..200 {
         store.clock.advance(PAUSE / 2);
         let _ = store.run(limiter.hit("a")).unwrap();
     }
     let opened = store.guard().stats().opened;
     assert_eq!(opened, 1);
-    // Away from the end of a pause, so that the wait is longer than the one that is always said.
+    // Not near the end of a pause, so that the wait is longer than the minimum.
     let long_wait = |_| {
         store.clock.advance(PAUSE / 2);
         let wait = store.run(limiter.hit("a")).unwrap().retry_after().unwrap();
@@ -194,7 +194,7 @@ fn what_the_fallback_charged_is_given_back_there() {
     assert_eq!(store.run(limiter.usage("a")).unwrap(), 8);
 }
 
-/// Admitted by the store and without it in three outages of a limit of 100, by one process.
+/// Hits of one process, admitted with and without the store in three outages of a limit of 100.
 fn admitted_in_outages(store: &Failing, limit: &str) -> usize {
     let limiter = failing(store, limit, local(1));
     let hit = || store.run(limiter.hit("a")).expect("the fallback decides");

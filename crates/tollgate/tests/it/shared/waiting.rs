@@ -1,4 +1,4 @@
-//! Waiting on a store that waits.
+//! Waiting for a turn on a shared store.
 
 use std::future::Future;
 use std::task::{Context, Waker};

@@ -1,5 +1,5 @@
-//! Nothing is allocated to decide on a known key. The allocator counts for each thread, so that
-//! other tests do not disturb.
+//! No allocation is made to decide on a known key. The allocator counts per thread, so that other
+//! tests do not disturb.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -19,7 +19,7 @@ thread_local! {
 static ALLOCATOR: Counting = Counting;
 
 fn count() {
-    // A thread that ends may free and allocate after its locals are gone.
+    // A thread that ends may free and allocate after its thread-locals are gone.
     let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
 }
 
@@ -62,8 +62,8 @@ unsafe impl GlobalAlloc for Counting {
 
 const RUNS: u64 = 200;
 
-/// How often `f` allocates, run two hundred times after a first one that may. The least of several
-/// rounds: whoever pins an epoch may have to clear away what other tests have left.
+/// How often `f` allocates in two hundred runs, after a first run that may. The least of several
+/// rounds, because a caller that pins an epoch may have to free what other tests left.
 fn allocations(mut f: impl FnMut()) -> u64 {
     f();
     let mut round = || {
@@ -87,10 +87,10 @@ pub(super) fn known_keys_are_decided_without_allocation<S: Subject>() {
         let limit = Limit::new(1_000_000, 24 * HOUR).algorithm(algorithm);
         let Some(wide) = supported(Limiter::new(&store, "", limit.clone())) else { continue };
         let narrow = limiter(&store, &limit.name("narrow").build().expect("valid").to_string());
-        // Beyond the limit, so that what leaks meanwhile lets nothing pass.
+        // Beyond the limit, so that leaking units let nothing pass.
         assert!(narrow.charge("key", 1_100_000).used() > 0);
         let counts = [
-            // A hit of a moving window is one more entry of its log.
+            // A hit of a moving window adds an entry to its log.
             ("hit", allocations(|| assert!(wide.hit("key").allowed()))),
             ("hit of a long key", allocations(|| assert!(wide.hit(LONG).allowed()))),
             ("hit of a tuple", allocations(|| assert!(wide.hit(("key", LONG, 7)).allowed()))),
@@ -130,7 +130,7 @@ pub(super) fn known_keys_are_decided_without_allocation<S: Subject>() {
             ),
         ];
         for (what, count) in counts {
-            // Its log is the one exception that the algorithm makes.
+            // The log is the only exception, and only of this algorithm.
             let has_log = algorithm == Algorithm::MovingWindow;
             let writes = has_log && ["later hit", "set"].contains(&what);
             assert!(count == 0 || writes, "{algorithm:?}: {what} allocates {count} times");
@@ -138,7 +138,7 @@ pub(super) fn known_keys_are_decided_without_allocation<S: Subject>() {
     }
 }
 
-/// That of the outcomes, in a decision on more than one limit.
+/// The one of the outcomes, in a decision on more than one limit.
 pub(super) fn policies_are_decided_with_one_allocation<S: Subject>() {
     let (store, _) = store::<S>();
     let text = "1000000/hour; 1000000/day fixed-window; 1000000/day sliding-window; 1000000/day \
@@ -158,7 +158,8 @@ pub(super) fn policies_are_decided_with_one_allocation<S: Subject>() {
     }
 }
 
-/// Whatever the length of its keys: as many bytes a key as the documentation of `max_keys` says.
+/// Whatever the length of its keys, a store takes as many bytes per key as the documentation of
+/// `max_keys` says.
 pub(super) fn keys_take_bounded_room_whatever_their_length<S: Subject>() {
     let (store, _) = store::<S>();
     let limited = limiter(&store, "5/hour sliding-window");
@@ -178,7 +179,7 @@ pub(super) fn keys_take_bounded_room_whatever_their_length<S: Subject>() {
     });
     let header = |number: usize| format!("{number:07}{}", "x".repeat(7_000));
     check(50_000, 400, &mut |number| limited.hit(header(number)).allowed());
-    // The most that a key can take: as long as it may be without becoming a digest.
+    // The largest keys: as long as possible without becoming a digest.
     let longest = |number: usize| format!("{number:0256}");
     check(50_000, 400, &mut |number| limited.hit(longest(number)).allowed());
     let tagged = |number: usize| Tagged(longest(number), longest(number));

@@ -1,4 +1,4 @@
-//! The bound on keys: known ones stay exact, unknown ones share one state, and nobody gains.
+//! The bound on keys: known keys stay exact, unknown ones share one state, and no key gains a unit.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ fn bounded<S: Subject>(max_keys: usize) -> (S, ManualClock) {
 
 const ROOM: u64 = 10;
 
-/// A limiter of each algorithm on stores of their own, each filled with the keys `0..ROOM`, one hit
+/// A limiter of each algorithm, each on a separate store filled with the keys `0..ROOM`, one hit
 /// each.
 fn for_each_full_store<S: Subject>(
     quota: u64,
@@ -131,7 +131,7 @@ pub(super) fn a_peek_ahead_of_time_leaves_the_shared_state<S: Subject>() {
     });
 }
 
-/// Without anybody calling `clean`, and though nearly all others are in use.
+/// Without a call of `clean`, and although nearly all other slots are in use.
 pub(super) fn a_stale_slot_goes_to_a_newcomer_in_time<S: Subject>() {
     let clock = ManualClock::new(START);
     let settings = Settings { max_keys: ROOM as usize, ..Settings::new(clock.clone()) };
@@ -181,7 +181,7 @@ pub(super) fn a_refused_group_leaves_the_shared_state_as_it_was<S: Subject>() {
     });
 }
 
-/// Limits that come with requests are prepared and dropped again and again.
+/// Limits that come with requests are prepared and dropped repeatedly.
 pub(super) fn a_forgotten_limit_keeps_its_shared_state<S: Subject>() {
     let (store, _) = bounded::<S>(1);
     let known = limiter(&store, "1/hour name=known");

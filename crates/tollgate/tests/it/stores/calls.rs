@@ -1,4 +1,4 @@
-//! Random calls: what is asked of which limit and key, and when.
+//! Random calls: an operation, its limit and key, and its time.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use proptest::sample::subsequence;
 use tollgate::{Key, KeyRef, Tagged, Timestamp};
 
-/// Limits of all kinds, two of some names among them.
+/// Limits of all kinds. Some share a name.
 pub(super) const LIMITS: [&str; 28] = [
     "5/second",
     "7/second burst=3",
@@ -69,7 +69,7 @@ pub(super) enum Call {
     Peek(On, Amount),
     Take(On, Amount),
     Charge(On, Amount),
-    /// By the receipt of an earlier decision, counted from the newest.
+    /// A refund by the receipt of an earlier decision, counted from the newest.
     Refund(usize),
     RefundUnits(On, Amount),
     Set(On, Amount),
@@ -83,7 +83,7 @@ pub(super) enum Call {
     PolicySet(usize, Amount),
     PolicyRefund(usize),
     PolicyReset(usize),
-    /// Items; that of limit 0 is the policy.
+    /// Items; an item of limit 0 is the policy.
     All(Vec<(On, Amount)>),
     Sweep,
 }
@@ -98,7 +98,7 @@ pub(super) struct On {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Amount {
     Units(u64),
-    /// Of the capacity.
+    /// A part of the capacity.
     Quarters(u64),
     MoreThanFits,
     Most,
@@ -122,7 +122,7 @@ pub(super) enum Tick {
     Back(u64),
 }
 
-/// Limits by their index in [`LIMITS`], and what is called when.
+/// The limits by their index in [`LIMITS`], and the calls with their times.
 #[derive(Clone, Debug)]
 pub(super) struct Case {
     pub(super) limits: Vec<usize>,
@@ -132,7 +132,7 @@ pub(super) struct Case {
 const LIMITS_OF_A_CASE: usize = 5;
 
 fn any_on() -> impl Strategy<Value = On> {
-    // Few keys come often, so that calls meet.
+    // A few keys are frequent, so that calls meet on them.
     let key = prop_oneof![4 => 0..2_usize, 1 => 0..AnyKey::COUNT];
     (0..LIMITS_OF_A_CASE, key).prop_map(|(limit, key)| On { limit, key })
 }
@@ -193,7 +193,7 @@ pub(super) fn any_case() -> impl Strategy<Value = Case> {
 }
 
 impl Tick {
-    /// The time after it; a clock that only goes forward stands still instead of going back.
+    /// The time after the tick. A clock that only goes forward stands still instead of going back.
     pub(super) fn from(self, now: Timestamp, forward: bool) -> Timestamp {
         match self {
             Tick::Ahead(micros) => now + Duration::from_micros(micros),

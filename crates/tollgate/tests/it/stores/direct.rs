@@ -16,7 +16,7 @@ enum Call {
     Peek,
     Take,
     Charge,
-    /// By the receipt of an earlier decision, counted from the newest.
+    /// A refund by the receipt of an earlier decision, counted from the newest.
     Refund(usize),
     Set,
     Reset,
@@ -34,7 +34,7 @@ fn any_call() -> impl Strategy<Value = Call> {
     ]
 }
 
-/// How often it can count the capacity before it may saturate.
+/// How many times the capacity it can count before it may saturate.
 const COUNTS: u64 = 16;
 
 fn replay(limit: Limit, calls: &[(Tick, Call, Amount)]) -> Result<(), String> {

@@ -1,4 +1,4 @@
-//! What is forgotten was fresh: no answer tells whether a store has cleaned.
+//! Forgotten keys were fresh: no answer reveals whether a store has cleaned.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ pub(super) fn only_fresh_states_are_cleaned<S: Subject>() {
     }
 }
 
-/// Whether it was cleaned or not: what it says of the next hit is what it says of a fresh key.
+/// Cleaned or not, the answer to the next hit is that for a fresh key.
 pub(super) fn a_state_that_has_run_out_acts_as_a_fresh_one<S: Subject>() {
     let (store, clock) = store::<S>();
     for limited in limiters(&store, 3, HOUR) {
@@ -58,8 +58,8 @@ pub(super) fn a_state_that_has_run_out_acts_as_a_fresh_one<S: Subject>() {
     }
 }
 
-/// Traefik forgot a bucket after its period, long before it had refilled, and gave the whole burst
-/// back.
+/// Traefik forgot a bucket after its period, long before it had refilled, and so gave the whole
+/// burst back.
 pub(super) fn a_state_lives_until_it_equals_a_fresh_one<S: Subject>() {
     for algorithm in ["gcra", "token-bucket", "leaky-bucket"] {
         let (store, clock) = store::<S>();

@@ -1,4 +1,4 @@
-//! Cleaning by hand and by callers, and keys that may go by their age.
+//! Cleaning by hand and by callers, and removal of keys by age.
 
 use std::time::Duration;
 
@@ -26,8 +26,8 @@ pub(super) fn cleaning_counts_what_went<S: Subject>() {
     assert_eq!((store.sweep(), store.entries()), (300, 0));
 }
 
-/// Five thousand keys that are long stale and a hundred that are not, of `stale` and `live`, and a
-/// clock one tick before the period has passed.
+/// Five thousand expired keys of `stale` and a hundred of `live`, and a clock one tick before the
+/// clean period has passed.
 fn due<S: Subject>(stale: &str, live: &str) -> (S, ManualClock, Limiter<S>) {
     let clock = ManualClock::new(START);
     let store = S::build(Settings { clean_period: HOUR, ..Settings::new(clock.clone()) });
@@ -39,7 +39,7 @@ fn due<S: Subject>(stale: &str, live: &str) -> (S, ManualClock, Limiter<S>) {
     (store, clock, live)
 }
 
-/// Hits known keys only, so that nothing makes the store grow.
+/// Hits known keys only, so that the store does not grow.
 fn knock<S: Subject>(live: &Limiter<S>) {
     (0..100_000).for_each(|n| assert!(live.hit(n % 100).allowed(), "{n}"));
 }
@@ -64,7 +64,7 @@ pub(super) fn hits_clean_what_other_limits_left<S: Subject>() {
     assert!((0..100).all(|key| live.usage(key) > 1_000), "what is in use stays");
 }
 
-/// A caller may pass any time, and only the store's own clock says when it is time to clean.
+/// A caller may pass any time. Only the store's own clock decides when to clean.
 pub(super) fn a_made_up_time_does_not_stop_the_cleaning<S: Subject>() {
     let clock = ManualClock::new(START);
     let store = S::build(Settings { clean_period: HOUR, ..Settings::new(clock.clone()) });
@@ -74,7 +74,7 @@ pub(super) fn a_made_up_time_does_not_stop_the_cleaning<S: Subject>() {
         let _ = limited.at(START + 10_000 * HOUR).hit("from the future");
     }
     assert_eq!(store.entries(), 5_001, "nothing is stale by the store's clock");
-    // Twice, because the first round may have begun in the future and end here.
+    // Twice, because the first round may have started in the future and end here.
     for _ in 0..2 {
         clock.advance(2 * HOUR);
         knock(&limited);
@@ -138,8 +138,8 @@ pub(super) fn keys_in_use_outlive_their_age<S: Subject>() {
         assert!(limited.hit_n("denied", 2).allowed() && limited.hit("peeked").allowed());
         assert!(limited.hit("alone").allowed());
     }
-    // Used once within every age. To be denied is a use too, else a drained key would come back
-    // full under fire.
+    // Used once within every age. A denial is a use too, or a drained key would come back full
+    // under attack.
     let mut second = 0;
     clean_for(&store, &clock, 1_000, || {
         second += 1;
@@ -168,7 +168,8 @@ pub(super) fn without_an_age_unused_keys_stay<S: Subject>() {
     assert_eq!(store.entries(), kept);
 }
 
-/// As with requests that bring their own limits. Nothing but the next limit looks after the last.
+/// As with requests that bring their own limits. Only preparing the next limit triggers the
+/// cleaning.
 pub(super) fn limits_that_were_used_once_are_forgotten<S: Subject>() {
     const PER_PERIOD: u32 = 500;
     let clock = ManualClock::new(START);
@@ -184,7 +185,7 @@ pub(super) fn limits_that_were_used_once_are_forgotten<S: Subject>() {
         (store.known_limits(), live_bytes())
     };
     let (limits, bytes) = use_once(0);
-    // One period until a state is fresh, one until somebody looks, and the time to look.
+    // One period until a state is fresh, one until the next clean, and the time of the clean.
     assert!(limits <= 3 * PER_PERIOD as usize, "{limits} limits");
     let (later_limits, later_bytes) = use_once(1_000_000);
     assert!(later_limits <= 3 * PER_PERIOD as usize, "{later_limits} limits");
@@ -201,7 +202,7 @@ pub(super) fn no_limit_in_use_is_dropped_at_the_bound<S: Subject>() {
     assert!(counted.hit("key").allowed());
     drop(counted);
     drop(limiter(&store, "7/hour"));
-    // The third is neither held nor has it a key: it gives way.
+    // The third limit has neither a limiter nor a key, so it is replaced.
     let third = limiter(&store, "8/hour");
     assert_eq!(store.known_limits(), 3);
 
@@ -211,7 +212,7 @@ pub(super) fn no_limit_in_use_is_dropped_at_the_bound<S: Subject>() {
     assert!(held.hit("key").allowed() && third.hit("key").allowed());
 
     clock.advance(2 * HOUR);
-    // Its key has run out by now.
+    // Its key has expired by now.
     let fourth = limiter(&store, "9/hour");
     assert!(fourth.hit("key").allowed());
     assert_eq!((held.usage("key"), store.known_limits()), (0, 3));

@@ -9,7 +9,7 @@ use tollgate::{Decision, Key, KeyRef, Limiter, Outcome, OwnedKey, Store, Tagged,
 
 use super::{HOUR, START, Subject, limiter, policy, store};
 
-/// Hits a key for the first time: it must pass. And again: it must not.
+/// The first hit of a key must pass, the second must not.
 fn is_a_key_of_its_own<S: Store>(limiter: &Limiter<S>, key: impl Key) {
     let name = key.with_key(|key| format!("{key:?}"));
     assert!(limiter.hit(&key).allowed(), "{name} was hit before");
@@ -45,7 +45,7 @@ pub(super) fn different_keys_never_share_a_counter<S: Subject>() {
     is_a_key_of_its_own(&one, Tagged("a", "c"));
     is_a_key_of_its_own(&one, ("a", "c"));
     is_a_key_of_its_own(&one, (Tagged("a", "c"), "c"));
-    // The bytes of a tuple, as one part.
+    // The bytes of a tuple as a single part.
     let framed = ("a", "c").with_key(|key| key.bytes().to_vec());
     is_a_key_of_its_own(&one, framed);
 
@@ -65,7 +65,7 @@ pub(super) fn different_keys_never_share_a_counter<S: Subject>() {
 pub(super) fn long_keys_differ_in_any_byte<S: Subject>() {
     let (store, _) = store::<S>();
     let one = limiter(&store, "1/hour");
-    // Around the lengths at which a key or a tuple leaves its place.
+    // Around the lengths at which a key or a tuple moves to the heap.
     for len in [
         1_usize, 17, 18, 19, 20, 31, 32, 33, 126, 127, 128, 129, 130, 250, 256, 257, 1_000, 100_000,
     ] {
@@ -85,7 +85,7 @@ pub(super) fn long_keys_differ_in_any_byte<S: Subject>() {
     }
 }
 
-/// By every call a long key is the same counter, and so is the digest that stores keep.
+/// A long key is the same counter in every call, and so is the digest that stores keep.
 pub(super) fn a_long_key_is_one_counter_by_every_call<S: Subject>() {
     let (store, _) = store::<S>();
     let long = "k".repeat(5_000);
@@ -189,7 +189,7 @@ pub(super) fn a_changed_quota_keeps_the_counters_of_a_named_limit<S: Subject>() 
         assert!(large.hit_n("key", 2).allowed());
         assert_eq!((small.usage("key"), small.peek("key").remaining()), (5, 0), "{algorithm}");
     }
-    // A bucket keeps its level, or the time to which it is spoken for.
+    // A bucket keeps its level, or the time until which it is in use.
     for (algorithm, used) in [("token-bucket", 3), ("leaky-bucket", 3), ("gcra", 6)] {
         let small = limiter(&store, &format!("3/hour {algorithm} name=plan"));
         let large = limiter(&store, &format!("6/hour {algorithm} burst=8 name=plan"));
@@ -214,7 +214,7 @@ pub(super) fn a_limit_is_one_counter_alone_and_in_policies<S: Subject>() {
     assert!(!first.hit("key").allowed());
 }
 
-/// Units in use, of each limit.
+/// Units in use of each limit.
 fn used(decision: &Decision) -> Vec<u64> {
     decision.outcomes().iter().map(Outcome::used).collect()
 }

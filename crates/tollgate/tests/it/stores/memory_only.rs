@@ -1,4 +1,4 @@
-//! What only a store that keeps its keys can do: lists, and a call before a key is forgotten.
+//! Features of a store that keeps its keys: lists, and a call before a key is forgotten.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -12,7 +12,7 @@ use crate::threads::on_threads;
 
 type MemoryAtStart = super::MemorySubject;
 
-/// A store that keeps what `before_clean` was given.
+/// A store that records the calls of `before_clean`.
 fn observed() -> (Memory<ManualClock>, ManualClock, Arc<Mutex<Vec<Expired>>>) {
     let (clock, seen) = (ManualClock::new(START), Arc::new(Mutex::new(Vec::new())));
     let log = Arc::clone(&seen);
@@ -40,7 +40,7 @@ fn before_clean_sees_limit_key_value_and_time() {
         ("5/minute sliding-window", 3, 120),
         ("5/minute token-bucket", 3, 36),
         ("5/minute leaky-bucket", 3, 36),
-        // It knows only until when it is spoken for.
+        // GCRA stores only the time until which it is in use.
         ("5/minute gcra", 0, 36),
     ];
     for (limit, _, _) in table {
@@ -175,7 +175,8 @@ fn before_clean_may_use_the_store() {
     *own.lock().unwrap() = None;
 }
 
-/// Every hit would clean one shard more, each from within the last, until the stack is used up.
+/// Otherwise every hit would clean one more shard, each within the previous call, until the stack
+/// overflows.
 #[test]
 fn before_clean_never_starts_cleaning() {
     #[derive(Default)]
@@ -238,7 +239,7 @@ fn keys_lists_what_is_not_fresh_with_limit_and_namespace() {
     for usage in &keys {
         assert_eq!(usage.namespace(), "");
         assert_eq!(usage.key().parts().collect::<Vec<_>>(), [&b"user"[..], b"7"]);
-        // A second is nothing to the hour, except to an aligned window that ended with it.
+        // A second does not matter for the hour, except for an aligned window that ended with it.
         assert_eq!(usage.used(), 3, "{}", usage.limit());
     }
     clock.advance(3 * HOUR);

@@ -6,16 +6,16 @@ use std::time::Duration;
 use tollgate::algorithm::{AnyMachine, AnyState, Op};
 use tollgate::{Limit, Outcome, Receipt, Source, Timestamp};
 
-/// Limits and keys go by their index in the test's own lists.
+/// Identifies limits and keys by their index in the lists of the test.
 #[derive(Debug)]
 pub(crate) struct Model {
     machines: Vec<AnyMachine>,
-    /// The first limit of the same identity: its counter.
+    /// For each limit the first limit with the same identity: its counter.
     counters: Vec<usize>,
     states: HashMap<(usize, usize), Option<AnyState>>,
 }
 
-/// One limit's share of a hit on several.
+/// The part of one limit in a hit on several.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Share {
     pub(crate) limit: usize,
@@ -63,7 +63,7 @@ impl Model {
         self.states.retain(|(of, _), _| *of != counter);
     }
 
-    /// All are charged, or each is refused by its own rule.
+    /// Charges all, or lets each be denied by its own rule.
     pub(crate) fn together(&mut self, shares: &[Share], now: Timestamp) -> Vec<Outcome> {
         let ask = |s: &Share| self.apply(s.limit, s.key, now, Op::Peek(s.cost)).allowed();
         let pass = shares.iter().map(ask).fold(true, |all, one| all & one);
@@ -92,7 +92,7 @@ pub(crate) struct Answer {
     charged: u64,
     now: Timestamp,
     source: Source,
-    /// Where nothing was charged, what the receipt says is of no meaning.
+    /// A receipt that charged nothing is not compared.
     receipt: Option<Receipt>,
 }
 
@@ -114,8 +114,8 @@ impl From<&Outcome> for Answer {
     }
 }
 
-/// The outcome to show, by the words of the contract: of those that refuse the one with the longest
-/// wait, else the one with the least remaining; the first of equals.
+/// The headline as the contract defines it: of the denials the one with the longest wait, else the
+/// outcome with the least remaining; the first of equals.
 pub(crate) fn headline(outcomes: &[Outcome]) -> Option<&Outcome> {
     let wait = |d: &Outcome| d.retry_after().unwrap_or(Duration::MAX);
     let mut best: Option<&Outcome> = None;

@@ -14,18 +14,18 @@ use super::calls::{Amount, AnyKey, Call, Case, LIMITS, On, any_case};
 use super::model::{Model, Share, headline, same};
 use super::{START, Settings, Subject, supported};
 
-/// A case on a store and on the model side by side.
+/// Runs a case on a store and on the model side by side.
 struct Replay<S: Subject> {
     store: S,
     clock: ManualClock,
     model: Model,
     limits: Vec<Limit>,
     limiters: Vec<Limiter<S>>,
-    /// Over all limits of the case whose counters differ, by their index.
+    /// A policy of all limits of the case whose counters differ, with their indexes.
     policy: (Limiter<S>, Vec<usize>),
     receipts: Vec<(On, Receipt)>,
     policy_decisions: Vec<(usize, Decision)>,
-    /// Never back, and with sweeps: those may change no answer.
+    /// Time never goes back, and the store is cleaned, which must not change an answer.
     forward: bool,
 }
 
@@ -37,7 +37,7 @@ impl<S: Subject> Replay<S> {
         let on = |limit: Limit| supported(Limiter::new(&store, "ns", limit));
         let mut limiters: Vec<_> = case.limits.iter().map(parse).filter_map(on).collect();
         if forward {
-            // A store that holds two quotas of one name cleans by the one that came last.
+            // A store with two quotas of one name cleans by the one that came last.
             let mut seen = HashSet::new();
             limiters.retain(|limited| seen.insert(limited.limits()[0].identity()));
         }
@@ -102,12 +102,12 @@ impl<S: Subject> Replay<S> {
         }
     }
 
-    /// Some limits of the case may not be there, where the store does not hold them.
+    /// The store may refuse some limits of the case.
     fn on(&self, on: On) -> Option<On> {
         (on.limit < self.limiters.len()).then_some(on)
     }
 
-    /// Whether the store can count that many more.
+    /// Whether the store can count that many more units.
     fn countable(&mut self, on: On, now: Timestamp, amount: u64) -> bool {
         let most = S::COUNTS.saturating_mul(self.model.capacity(on.limit));
         let used = self.model.apply(on.limit, on.key, now, Op::Peek(0)).used();
@@ -159,7 +159,7 @@ impl<S: Subject> Replay<S> {
     }
 
     /// The shares of an item: those of the whole policy for limit 0, none for a limit that the
-    /// store does not hold.
+    /// store refuses.
     fn shares(&self, item: &(On, Amount)) -> Vec<Share> {
         let (On { limit, key }, amount) = *item;
         let limits = match limit {
@@ -267,7 +267,7 @@ fn equal<T: PartialEq + std::fmt::Debug>(got: T, wanted: T) -> Result<(), String
     if got == wanted { Ok(()) } else { Err(format!("got {got:?}, wanted {wanted:?}")) }
 }
 
-/// Runs a case on a new store; the first answer that differs is the error.
+/// Runs a case on a new store. The error is the first answer that differs.
 pub(super) fn replay<S: Subject>(case: &Case, forward: bool) -> Result<(), String> {
     let Some(mut replay) = Replay::<S>::new(case, forward) else { return Ok(()) };
     let mut now = START;
@@ -285,7 +285,7 @@ pub(super) fn replay<S: Subject>(case: &Case, forward: bool) -> Result<(), Strin
 /// Runs `check` on random cases and reports the smallest one that fails.
 pub(super) fn for_any_case(cases: u32, check: impl Fn(&Case) -> Result<(), String>) {
     let default = Config::default();
-    // More of them where the environment asks for more.
+    // More cases if the environment asks for more.
     let cases = cases.max(if default.cases == 256 { 0 } else { default.cases });
     let config = Config { cases, failure_persistence: None, ..default };
     let run =

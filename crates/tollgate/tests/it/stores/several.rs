@@ -1,4 +1,4 @@
-//! Several limits and several keys: all are charged or none is. And what clears many keys at once.
+//! Several limits and several keys: all are charged or none is. Also calls that clear many keys.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use tollgate::{Decision, ErrorKind, Limiter, Outcome, Store, hit_all};
 
 use super::{HOUR, Subject, limiter, limiters, policy, store};
 
-/// A list of different places of one store.
+/// Items with different counters of one store.
 pub(super) fn together<S: Store>(items: &[Item<'_, S>]) -> Decision {
     hit_all(items).unwrap_or_else(|error| panic!("{error}"))
 }
@@ -44,7 +44,7 @@ pub(super) fn requests_without_sense_are_errors<S: Subject>() {
         assert_eq!((error.kind(), error.to_string().as_str()), (ErrorKind::Request, message));
     }
     assert_eq!((store.entries(), other.entries()), (0, 0), "nothing was charged");
-    // Close to it, but with sense: the same key of two limits, and two keys that only look alike.
+    // Similar calls that are valid: the same key of two limits, and two keys that only look alike.
     let daily = limiter(&store, "9/day");
     assert!(together(&[one.item("k", 1), daily.item("k", 1)]).allowed());
     assert!(together(&[one.item("7", 1), one.item(("7", ""), 1)]).allowed());
@@ -108,7 +108,7 @@ pub(super) fn a_denial_charges_the_limits_that_charge_denied<S: Subject>() {
         assert!(!refused.allowed());
         let charged: Vec<u64> = refused.receipts().map(|receipt| receipt.units).collect();
         assert_eq!((charged, used()), (vec![2, 0, 0], vec![3, 1, 1]), "{text}");
-        // Whichever limit refuses, also the charging one itself.
+        // Whichever limit denies, also the one that charges denied hits.
         assert!(!several.hit_n(n, 20).allowed());
         assert_eq!(used(), [23, 1, 1], "{text}");
 
@@ -200,7 +200,7 @@ pub(super) fn clear_namespace_forgets_the_limits_of_one_namespace<S: Subject>() 
     kept.iter().for_each(|limited| assert!(!limited.hit(3).allowed()));
 }
 
-/// Units in use, of each limit.
+/// Units in use of each limit.
 fn used(decision: &Decision) -> Vec<u64> {
     decision.outcomes().iter().map(Outcome::used).collect()
 }

@@ -21,7 +21,7 @@ const JUMPS: [Duration; 4] = [Duration::from_millis(1), Duration::from_secs(1), 
 
 const QUOTA: usize = 5;
 
-/// Runs `check` for every algorithm and period, each on a store of its own.
+/// Runs `check` for every algorithm and period, each on a separate store.
 fn for_each_limit<S: Subject>(check: impl Fn(&Limiter<S>, &ManualClock)) {
     for_each_limit_and_store::<S>(|_, limited, clock| check(limited, clock));
 }
@@ -40,7 +40,7 @@ fn back(from: Timestamp, by: Duration) -> Timestamp {
     Timestamp::from_micros(from.as_micros() - u64::try_from(by.as_micros()).expect("a year fits"))
 }
 
-/// How long one more of a drained key has to wait.
+/// The wait for one more unit of a drained key.
 fn wait_of<S: Subject>(limited: &Limiter<S>, key: impl Key) -> Duration {
     limited.peek(key).retry_after().expect("one fits")
 }
@@ -76,7 +76,7 @@ pub(super) fn a_jump_back_admits_nothing_and_locks_no_longer<S: Subject>() {
     for_each_limit::<S>(|limited, clock| {
         for (n, jump) in JUMPS.into_iter().enumerate() {
             let limit = &limited.limits()[0];
-            // All was taken: nothing comes back by a jump, nor by the way forward to where it
+            // All was taken. Nothing comes back by a jump, nor on the way forward to where it
             // began.
             clock.set(START);
             assert_eq!(admitted(limited, ("all", n), 10), QUOTA, "{limit}");
@@ -88,11 +88,11 @@ pub(super) fn a_jump_back_admits_nothing_and_locks_no_longer<S: Subject>() {
             assert!(wait <= jump + own_wait, "{limit} back by {jump:?} waits {wait:?}");
             clock.set(START);
             assert_eq!(admitted(limited, ("all", n), 10), 0, "{limit} back and forth by {jump:?}");
-            // The hits above have pushed an elastic window to here, too.
+            // The hits above have pushed an elastic window to here.
             clock.set(START + own_wait);
             assert!(limited.hit(("all", n)).allowed(), "{limit} locked after {jump:?}");
 
-            // Some was taken: no more than the rest.
+            // Part of the limit was taken: only the rest passes.
             clock.set(START);
             assert!(limited.hit_n(("some", n), 2).allowed(), "{limit}");
             clock.set(before);
@@ -122,8 +122,8 @@ pub(super) fn a_jump_forward_and_back_locks_no_longer<S: Subject>() {
     });
 }
 
-/// What was fresh by the clock that was ahead may be gone. It comes back as if hit when it became
-/// fresh, so nothing is locked for longer.
+/// States that were fresh by the clock that was ahead may be gone. They come back as if hit when
+/// they became fresh, so nothing is locked for longer.
 pub(super) fn a_clean_ahead_of_a_jump_back_locks_no_longer<S: Subject>() {
     for jump in JUMPS {
         for_each_limit_and_store::<S>(|store, limited, clock| {

@@ -1,4 +1,4 @@
-//! Where the words of `Atomic` and `Direct` end: counts that do not fit, and times far from the
+//! The limits of the words of `Atomic` and `Direct`: counts that do not fit, and times far from the
 //! store's clock.
 
 use std::time::Duration;
@@ -20,7 +20,7 @@ fn on_store<S: Store>(store: &S, limit: &Limit) -> Option<Apply> {
     Some(Box::new(move |now, op| store.apply(&prepared, KeyRef::plain(b"key"), now, op)))
 }
 
-/// One state of this limit on each store that holds it.
+/// One state of this limit on each store that supports it.
 fn stores(limit: &Limit, clock: impl Clock + Clone + 'static) -> Vec<(&'static str, Apply)> {
     let memory = on_store(&Memory::builder().clock(clock.clone()).build(), limit);
     let atomic = on_store(&Atomic::builder().clock(clock.clone()).build(), limit);
@@ -30,7 +30,7 @@ fn stores(limit: &Limit, clock: impl Clock + Clone + 'static) -> Vec<(&'static s
     all.into_iter().filter_map(|(name, apply)| Some((name, apply?))).collect()
 }
 
-/// All of them together are less than what the definition counts.
+/// Their sum is less than what the definition counts.
 fn units() -> impl Strategy<Value = u64> {
     prop_oneof![0..10_u64, 0..10_000_u64, any::<u64>().prop_map(|units| units >> 21)]
 }
@@ -61,7 +61,7 @@ fn limit() -> impl Strategy<Value = Limit> {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// A store that cannot count as far as it is asked to charges less, and says so.
+    /// A store that cannot count all requested units charges less, and reports that.
     #[test]
     fn what_is_charged_is_what_is_stored(
         limit in limit(),
@@ -100,7 +100,7 @@ proptest! {
                     let left = apply(now, Op::Refund(got.receipt())).used();
                     let refunded = machine.apply(&mut state, now, Op::Refund(wanted.receipt()));
                     prop_assert_eq!(left, refunded.used(), "{} {}: {:?}", name, &limit, op);
-                    // The definition itself ends with the end of time.
+                    // The definition itself is limited by the end of time.
                     if got.used() == before + got.charged() {
                         prop_assert_eq!(left, before, "{} {}: {:?}", name, &limit, op);
                     }

@@ -1,4 +1,4 @@
-//! Limits and policies through serde: what maps mean, and that text comes back equal.
+//! Limits and policies through serde: the meaning of maps, and that text comes back equal.
 
 use proptest::prelude::*;
 use tollgate::{Algorithm, Limit, Policy};

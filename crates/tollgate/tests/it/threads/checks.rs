@@ -69,8 +69,8 @@ pub(super) fn refunds_amid_hits_leave_an_exact_count<S: Subject>() -> Checked {
                 if !hit.allowed() {
                     continue;
                 }
-                // Counted after the charge and until before the refund: never above what is
-                // charged.
+                // Counted from after the charge until before the refund, so it is never above what
+                // is charged.
                 most = most.max(held.fetch_add(1, Ordering::SeqCst) + 1);
                 if n == 1_999 && index == 0 {
                     kept += 1;
@@ -111,7 +111,7 @@ pub(super) fn takes_share_out_exactly_the_limit<S: Subject>() -> Checked {
     Ok(())
 }
 
-/// Two threads put in new keys while each looks at those of the other.
+/// Two threads insert new keys while each looks at those of the other.
 pub(super) fn growing_loses_nothing<S: Subject>(keys_each: u64) -> Checked {
     let store = still::<S>();
     let limited = limiter(&store, "1/hour");
@@ -121,7 +121,7 @@ pub(super) fn growing_loses_nothing<S: Subject>(keys_each: u64) -> Checked {
         let mut wrong = 0;
         let other = 1 - own;
         for n in 0..keys_each {
-            // The wide states of a store that packs them grow in a table of their own.
+            // The wide states of a store that packs them grow in a separate table.
             let grown = if n.is_multiple_of(10) { &named } else { &limited };
             wrong += u64::from(!grown.hit((own, n)).allowed());
             shown[own].store(n as usize + 1, Ordering::Release);
@@ -145,7 +145,7 @@ pub(super) fn growing_loses_nothing<S: Subject>(keys_each: u64) -> Checked {
     expect_equal("keys counted", store.entries() as u64, 2 * keys_each)
 }
 
-/// At the bound all newcomers together get one limit, and a slot never more than one.
+/// At the bound all new keys together get one limit, and a slot never more than one.
 pub(super) fn the_bound_holds_for_newcomers_from_many_sides<S: Subject>() -> Checked {
     const QUOTA: usize = 50;
     const ROOM: usize = 100;
@@ -173,8 +173,8 @@ pub(super) fn the_bound_holds_for_newcomers_from_many_sides<S: Subject>() -> Che
     Ok(())
 }
 
-/// To forget is one step, too: each time at most one more limit's worth passes, and the count goes
-/// on from nothing.
+/// Forgetting is one step too: each time at most one more limit passes, and the count starts at
+/// zero.
 pub(super) fn forgetting_amid_hits_gives_at_most_the_limit_each_time<S: Subject>() -> Checked {
     const QUOTA: u64 = 10;
     const TIMES: u64 = 30;
@@ -202,7 +202,7 @@ pub(super) fn forgetting_amid_hits_gives_at_most_the_limit_each_time<S: Subject>
             admitted
         });
         let admitted: u64 = admitted.iter().sum();
-        // What the last time has left.
+        // The units that the last round has left.
         let rest = (0..2 * QUOTA).filter(|_| limited.hit("key").allowed()).count() as u64;
         if admitted + rest > QUOTA * (TIMES + 1) {
             return Err(format!("{}: {admitted} and {rest} admitted", limited.limits()[0]));
@@ -216,7 +216,7 @@ pub(super) fn forgetting_amid_hits_gives_at_most_the_limit_each_time<S: Subject>
     Ok(())
 }
 
-/// Slots come free while newcomers knock: who gets one has what it took without it.
+/// Slots become free while new keys arrive: a key that gets a slot keeps what it took without one.
 pub(super) fn a_slot_that_comes_free_gives_no_unit<S: Subject>() -> Checked {
     const QUOTA: usize = 20;
     const ROOM: u64 = 8;
@@ -258,8 +258,8 @@ pub(super) fn a_slot_that_comes_free_gives_no_unit<S: Subject>() -> Checked {
     Ok(())
 }
 
-/// Limits that come with requests are prepared and dropped by many, while cleaning forgets those
-/// that nobody holds.
+/// Limits that come with requests are prepared and dropped by many threads, while cleaning forgets
+/// unused ones.
 pub(super) fn limits_prepared_again_and_again_stay_one_counter<S: Subject>() -> Checked {
     const QUOTA: u64 = 3;
     const LIMITS: u64 = 200;

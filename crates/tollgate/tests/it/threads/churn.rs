@@ -1,4 +1,4 @@
-//! Hits while another thread cleans as fast as it can and keys go stale all the time.
+//! Hits while another thread cleans as fast as it can and keys expire all the time.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -11,7 +11,7 @@ use crate::stores::{START, Settings, Subject, limiter, supported};
 
 const HITTERS: usize = 2;
 
-/// What the hitting threads and the cleaning one know of each other.
+/// The state that the hitting threads and the cleaning thread share.
 #[derive(Default)]
 struct Traffic {
     hits: AtomicU64,
@@ -20,8 +20,8 @@ struct Traffic {
 }
 
 impl Traffic {
-    /// Numbers for the hits of all threads together: until there were enough of them, and of
-    /// cleanings between them.
+    /// Numbers for the hits of all threads, until there were enough hits, and enough cleanings
+    /// between them.
     fn numbers(&self, enough: u64) -> impl Iterator<Item = u64> {
         std::iter::from_fn(move || {
             let n = self.hits.fetch_add(1, Ordering::Relaxed);
@@ -31,7 +31,7 @@ impl Traffic {
     }
 }
 
-/// Runs `hit` on some threads while one more calls `clean` until they are done.
+/// Runs `hit` on some threads while another one calls `clean` until they are done.
 fn while_cleaning<T: Send>(
     hit: impl Fn(usize, &Traffic) -> T + Sync,
     clean: impl Fn() + Sync,
@@ -60,7 +60,7 @@ pub(super) fn moved_by_hand() -> (Settings, impl Fn() + Sync) {
     (settings, move || clock.advance(Duration::from_micros(333)))
 }
 
-/// Keys with a long limit lose no hit though all around them is being forgotten.
+/// Keys with a long limit lose no hit although all keys around them are forgotten.
 pub(super) fn cleaning_loses_nothing<S: Subject>() -> Checked {
     const KEYS: u64 = 4;
     const HITS: u64 = 40_000;
@@ -75,8 +75,8 @@ pub(super) fn cleaning_loses_nothing<S: Subject>() -> Checked {
         |own, traffic| {
             let mut counted = BTreeMap::new();
             for n in traffic.numbers(HITS) {
-                // All threads on one key for a while; fresh ones now and then, so that they come up
-                // while a clean is under way.
+                // All threads use one key for a while. Sometimes they use fresh keys, which then
+                // appear during a clean.
                 let at = (n / 64 % 3) as usize;
                 let key = n / 16 % KEYS + n / 1_000 * KEYS;
                 if long[at].hit(key).allowed() {
@@ -102,8 +102,8 @@ pub(super) fn cleaning_loses_nothing<S: Subject>() -> Checked {
     Ok(())
 }
 
-/// The most that a window admits is the limit, and windows of one key do not overlap, whoever
-/// cleans whenever. `advance` is called by the thread that cleans.
+/// A window admits at most the limit, and windows of one key do not overlap, whenever a thread
+/// cleans. The cleaning thread calls `advance`.
 pub(super) fn windows_stay_bounded<S: Subject>(
     settings: Settings,
     period_ms: u64,
@@ -131,7 +131,7 @@ pub(super) fn windows_stay_bounded<S: Subject>(
                 ([BTreeMap::new(), BTreeMap::new()], [0; KEYS as usize]);
             for n in traffic.numbers(HITS) {
                 let key = n / 4 % KEYS;
-                // The mark tells which window was charged.
+                // The mark identifies the charged window.
                 for (limited, windows) in [&aligned, &own].into_iter().zip(&mut windows) {
                     let hit = limited.hit(key);
                     if hit.allowed() {

@@ -1,5 +1,5 @@
-//! Policies and several keys at once by several threads: no limit is passed, nobody waits for ever,
-//! nothing stays charged that was refused.
+//! Policies and several keys by several threads: no limit is exceeded, no thread deadlocks, and a
+//! denied group leaves nothing charged.
 
 use tollgate::hit_all;
 
@@ -26,7 +26,7 @@ pub(super) fn policies_never_pass_any_of_their_limits<S: Subject>() -> Checked {
         if first > 30 || all > 50 {
             return Err(format!("{first} admitted of 30 and {all} of 50"));
         }
-        // What was refused for a moment is not lost.
+        // Units of a denied hit are given back.
         let rest = (0..100).filter(|_| narrow_last.hit(key).allowed()).count() as u64;
         expect_equal("admitted by policies in the end", all + rest, 50)?;
     }
@@ -44,7 +44,7 @@ pub(super) fn crossing_groups_never_pass_a_limit<S: Subject>() -> Checked {
                 let of = |key: &u64| limited.item(*key, 1);
                 let items: Vec<_> = orders[index].iter().map(of).collect();
                 passed += u64::from(hit_all(&items).is_ok_and(|all| all.allowed()));
-                // Pairs as well, and single hits that get in between.
+                // Pairs and single hits come between.
                 let pair = &items[..2];
                 passed +=
                     u64::from(n % 4 == 0 && hit_all(pair).is_ok_and(|all| all.allowed())) << 32;

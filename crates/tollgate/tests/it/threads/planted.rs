@@ -1,5 +1,5 @@
-//! Stores with a planted race. Every check must see it, else the check proves nothing; the same
-//! store without a race is the counter-proof.
+//! Stores with a planted race. Every check must detect it, else the check proves nothing. The same
+//! store without a race must pass.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,11 +12,12 @@ use tollgate::{Error, KeyRef, Limit, Outcome, Store, Timestamp};
 use super::{Checked, checks, churn, groups, holds};
 use crate::stores::{AnyClock, Settings, Subject};
 
-/// A step is one behind a lock.
+/// Each step runs under a lock.
 const EXACT: u8 = 0;
-/// A hit looks up, then decides, then puts back, and somebody else may come between.
+/// A hit reads, decides and writes, and another hit may come between.
 const RACY_HITS: u8 = 1;
-/// The cleaner looks what is stale and then removes it, although it may have been hit meanwhile.
+/// The cleaner looks for expired keys and removes them later, although they may have been hit
+/// meanwhile.
 const RACY_CLEANER: u8 = 2;
 
 #[derive(Clone, Debug)]
@@ -30,7 +31,7 @@ struct Inner {
     /// Held over a whole step by the store without a race.
     whole_step: Mutex<()>,
     states: Mutex<HashMap<Place, (AnyMachine, AnyState)>>,
-    /// When the last state that was forgotten had become fresh: who read the clock before that
+    /// When the last forgotten state had become fresh. A caller that read the clock before that
     /// starts there.
     floor: Mutex<Timestamp>,
     hits: AtomicUsize,
@@ -62,7 +63,7 @@ impl<const RACE: u8> Planted<RACE> {
     fn look(&self, place: &Place) -> Option<AnyState> {
         let state = lock(&self.inner.states).get(place).map(|(_, state)| state.clone());
         if RACE == RACY_HITS {
-            // The gap in which somebody else comes.
+            // Another caller may come in this gap.
             std::thread::yield_now();
         }
         state
@@ -76,7 +77,7 @@ impl<const RACE: u8> Planted<RACE> {
         }
     }
 
-    /// The gap of the cleaner: until somebody has hit, or nobody is there.
+    /// The gap of the cleaner: until another thread has hit, or none is left.
     fn let_others_hit(&self) {
         let before = self.inner.hits.load(Ordering::Relaxed);
         for _ in 0..100 {
@@ -179,7 +180,7 @@ impl<const RACE: u8> Store for Planted<RACE> {
 impl<const RACE: u8> Subject for Planted<RACE> {
     const COUNTS: u64 = u64::MAX;
 
-    /// Knows no bound and cleans only by hand.
+    /// Without a bound, and cleaned only by hand.
     fn build(settings: Settings) -> Self {
         let inner = Inner {
             clock: settings.clock,
@@ -232,7 +233,7 @@ type Exact = Planted<EXACT>;
 type Racy = Planted<RACY_HITS>;
 type RacyCleaner = Planted<RACY_CLEANER>;
 
-/// Passes where there is no race, and finds the planted one.
+/// A check passes without a race, and detects the planted one.
 fn sees_the_race(exact: Checked, racy: Checked) {
     holds(exact);
     racy.expect_err("the planted race went unseen");
