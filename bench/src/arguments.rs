@@ -49,7 +49,7 @@ tollgate-bench instructions
     instructions of one hit, counted by valgrind
 ";
 
-/// With more the most frequent key would use up its burst, see [`crate::contenders::LIVE`].
+/// With more rounds the most frequent key would use up its burst, see [`crate::contenders::LIVE`].
 const MOST_ROUNDS: usize = 9;
 
 /// What to do.
@@ -79,11 +79,11 @@ pub(crate) enum Command {
         out: PathBuf,
     },
     Instructions,
-    /// For the program itself.
+    /// Hidden: arguments of a child process.
     HttpChild(Vec<String>),
-    /// For the program itself.
+    /// Hidden: arguments of a child process.
     Child(Vec<String>),
-    /// For the program itself, under valgrind.
+    /// Hidden: arguments of a child process under valgrind.
     Count(Vec<String>),
     Help,
 }
@@ -162,7 +162,7 @@ fn of_nodes(options: &[String]) -> Outcome<Command> {
     })
 }
 
-/// What is said of a benchmark; what is not said has a default of its own in each.
+/// The options of a benchmark. Each benchmark has its own defaults for absent ones.
 struct Options {
     quick: bool,
     rounds: Option<usize>,
@@ -171,7 +171,7 @@ struct Options {
     out: PathBuf,
 }
 
-/// What a benchmark can be told beside `--quick` and `--out`.
+/// The options that a benchmark has besides `--quick` and `--out`.
 struct Takes {
     /// The most rounds.
     rounds: usize,
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn quick_means_fewer_rounds_unless_told() {
+    fn quick_means_fewer_rounds_unless_set() {
         for (line, expected) in
             [("memory", 7), ("memory --quick", 3), ("memory --quick --rounds 5", 5)]
         {
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn turns_on_redis_are_as_long_as_told() {
+    fn turns_on_redis_are_as_long_as_set() {
         let line = "redis --quick --seconds 0.5";
         let Ok(Command::Redis { size, .. }) = parsed(line) else { panic!("{line}") };
         assert_eq!((size.rounds, size.span), (5, Duration::from_millis(500)));

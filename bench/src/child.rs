@@ -1,5 +1,5 @@
-//! What must not share a process with anything else: memory, cleaning, tails. The program starts
-//! itself, the child prints figures as lines `name value`, the parent reads them.
+//! Measurements that need a separate process: memory, cleaning, tails. The program starts itself,
+//! the child prints figures as lines `name value`, and the parent reads them.
 
 use crate::contenders::{
     self, CONTROL, Contender, Key, LIVE, SHORT, SHORT_SWEPT, STALE_AFTER, Spec, Sweep,
@@ -18,11 +18,11 @@ pub(crate) const COMMAND: &str = "child";
 pub(crate) enum Job {
     /// Bytes per key.
     Bytes,
-    /// One sweep of stale keys, called for.
+    /// One sweep of stale keys, on request.
     Clean,
     /// The longest call while keys are inserted.
     Insert,
-    /// The longest call while stale keys leave and new ones come.
+    /// The longest call while stale keys are removed and new ones inserted.
     Churn,
 }
 
@@ -57,7 +57,7 @@ impl Figures {
         Ok(*self.0.get(name).ok_or_else(|| format!("the child printed no figure `{name}`"))?)
     }
 
-    /// A figure that not every contender can give.
+    /// A figure that some contenders do not have.
     pub(crate) fn find(&self, name: &str) -> Option<f64> {
         self.0.get(name).copied()
     }
@@ -125,7 +125,7 @@ fn print(name: &str, figure: f64) {
     println!("{name} {figure}");
 }
 
-/// The keys are made one by one, so only the store's own copies count.
+/// The keys are created one by one, so that only the store's own copies count.
 fn bytes(spec: &Spec, count: usize) -> Outcome<()> {
     #[cfg(feature = "heap")]
     crate::heap::count();
@@ -146,7 +146,7 @@ fn stale(contender: &dyn Contender, keys: &[Key]) {
     rest();
 }
 
-#[allow(clippy::disallowed_methods, reason = "keys must grow old by the time the peers read")]
+#[expect(clippy::disallowed_methods, reason = "keys must grow old by the time the peers read")]
 fn rest() {
     std::thread::sleep(STALE_AFTER);
 }
@@ -168,7 +168,8 @@ fn insert(spec: &Spec, count: usize) -> Outcome<()> {
     let keys = keys::shuffled(0, count, 1);
     let contender = (spec.build)(&LIVE)?;
     let mut tail = Tail::new();
-    // The control has nothing to do: repeat it so that it is exposed to the machine as long.
+    // The control has nothing to do. It is repeated so that it is measured for as long as the
+    // others.
     for _ in 0..if spec.id == CONTROL.id { 20 } else { 1 } {
         contender.walk_timed(&keys, &mut tail);
     }
@@ -176,8 +177,8 @@ fn insert(spec: &Spec, count: usize) -> Outcome<()> {
     Ok(())
 }
 
-/// Stale keys leave while as many new ones come, then the new ones are hit again. A contender that
-/// does not sweep by itself is swept by another thread.
+/// Stale keys are removed while as many new ones are inserted, then the new ones are hit again. A
+/// contender that does not sweep by itself is swept by another thread.
 fn churn(spec: &Spec, count: usize) -> Outcome<()> {
     let old = keys::shuffled(0, count, 1);
     let new = keys::shuffled(count, count, 2);

@@ -1,4 +1,4 @@
-//! Who takes part, behind one trait, so that every scenario treats all alike.
+//! The contenders, behind one trait, so that every scenario treats all alike.
 
 mod floor;
 mod ours;
@@ -17,15 +17,15 @@ pub(crate) type Key = String;
 /// `walk` and `walk_timed` are default methods on purpose: they are compiled once per contender, so
 /// the loop calls `hit` directly and a `dyn Contender` costs one indirect call per walk.
 pub(crate) trait Contender: Sync {
-    /// One hit of cost 1; whether it was allowed.
+    /// One hit of cost 1. Returns whether it was allowed.
     fn hit(&self, key: &Key) -> bool;
 
-    /// Hits every key in order; how many were allowed.
+    /// Hits every key in order. Returns how many were allowed.
     fn walk(&self, keys: &[Key]) -> usize {
         keys.iter().filter(|key| self.hit(key)).count()
     }
 
-    /// Hits every key in order and records how long each call took.
+    /// Hits every key in order and records the duration of each call.
     fn walk_timed(&self, keys: &[Key], tail: &mut Tail) {
         let mut start = tail.now();
         for key in keys {
@@ -34,11 +34,11 @@ pub(crate) trait Contender: Sync {
         }
     }
 
-    /// Removes stale keys by the contender's own means. `keys` are the stale ones, for a
-    /// contender that can only remove what it is told.
+    /// Removes stale keys by the contender's own means. `keys` are the stale ones, for a contender
+    /// that can only remove given keys.
     fn clean(&self, keys: &[Key]);
 
-    /// How many keys it holds, where it can tell.
+    /// The number of its keys, if it can tell.
     fn len(&self) -> Option<usize> {
         None
     }
@@ -47,11 +47,11 @@ pub(crate) trait Contender: Sync {
 /// How a contender gets rid of stale keys.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sweep {
-    /// Not at all, or only by a bound on their number.
+    /// Never, or only by a bound on their number.
     Never,
-    /// When somebody calls for it.
+    /// On request.
     OnCall,
-    /// By itself, inside the hits.
+    /// By itself, within hits.
     Itself,
 }
 
@@ -61,7 +61,7 @@ pub(crate) struct Load {
     pub(crate) quota: u32,
     pub(crate) period: Duration,
     pub(crate) burst: u32,
-    /// How often a contender that sweeps by itself does so; `None` leaves it to its default.
+    /// The interval of sweeps of a contender that sweeps by itself; `None` uses its default.
     pub(crate) sweep_every: Option<Duration>,
 }
 
@@ -80,7 +80,7 @@ pub(crate) const HOT: Load = Load {
 pub(crate) const LIVE: Load =
     Load { quota: 6, period: Duration::from_secs(60), burst: 1_500_000, sweep_every: None };
 
-/// Keys that are stale soon after they were hit.
+/// Keys that are stale soon after a hit.
 pub(crate) const SHORT: Load =
     Load { quota: 2, period: Duration::from_secs(1), burst: 4, sweep_every: None };
 
@@ -97,13 +97,14 @@ pub(crate) struct Spec {
     pub(crate) id: &'static str,
     /// Name in tables.
     pub(crate) title: &'static str,
-    /// The crate whose version Cargo.lock tells.
+    /// The crate whose version is read from Cargo.lock.
     pub(crate) package: Option<&'static str>,
     pub(crate) build: fn(&Load) -> Outcome<Box<dyn Contender>>,
-    /// A walk is cut to this part of its keys: the slow ones need fewer calls for a steady figure.
+    /// A walk is cut to this part of its keys: slow contenders need fewer calls for a steady
+    /// figure.
     pub(crate) part: usize,
     pub(crate) sweep: Sweep,
-    /// False for what has no keys to store or differs from another contender only in how it is
+    /// False for contenders that store no keys or differ from another one only in how they are
     /// called.
     pub(crate) stores_keys: bool,
 }
@@ -213,7 +214,7 @@ pub(crate) const ALL: &[Spec] = &[
     },
 ];
 
-/// The timing alone: what the machine does to a loop that calls nothing.
+/// The timing alone: a loop without calls.
 pub(crate) const CONTROL: Spec = Spec {
     id: "control",
     title: "control: only the timing",

@@ -1,7 +1,7 @@
-//! A global allocator that can count live bytes, with the feature `heap` only: another one than the
-//! system's is not compiled into its callers, and servers feel that.
+//! A global allocator that can count live bytes, only with the feature `heap`: calls of an
+//! allocator other than the system's are not inlined, which slows down servers.
 #![cfg(feature = "heap")]
-#![allow(unsafe_code, reason = "an allocator cannot be written without; it only passes calls on")]
+#![expect(unsafe_code, reason = "an allocator cannot be written without; it only passes calls on")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
@@ -22,7 +22,7 @@ pub(crate) fn count() {
     COUNTING.store(true, Relaxed);
 }
 
-/// Bytes taken and not given back since [`count`].
+/// Bytes allocated and not freed since [`count`].
 pub(crate) fn live() -> usize {
     TAKEN.load(Relaxed).saturating_sub(GIVEN_BACK.load(Relaxed))
 }
@@ -38,26 +38,26 @@ fn add(counter: &AtomicUsize, bytes: usize) {
 unsafe impl GlobalAlloc for Heap {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         add(&TAKEN, layout.size());
-        // SAFETY: the caller's promise, passed on.
+        // SAFETY: the caller's guarantee holds for this call.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         add(&TAKEN, layout.size());
-        // SAFETY: the caller's promise, passed on.
+        // SAFETY: the caller's guarantee holds for this call.
         unsafe { System.alloc_zeroed(layout) }
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         add(&GIVEN_BACK, layout.size());
-        // SAFETY: the caller's promise, passed on.
+        // SAFETY: the caller's guarantee holds for this call.
         unsafe { System.dealloc(block, layout) }
     }
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         add(&GIVEN_BACK, layout.size());
         add(&TAKEN, size);
-        // SAFETY: the caller's promise, passed on.
+        // SAFETY: the caller's guarantee holds for this call.
         unsafe { System.realloc(block, layout, size) }
     }
 }

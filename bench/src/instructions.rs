@@ -1,4 +1,4 @@
-//! Instructions per hit, counted by valgrind: the same on a busy machine and on a quiet one.
+//! Instructions per hit, counted by valgrind: they do not depend on the load of the machine.
 
 use crate::contenders::{ALL, Contender, HOT, Key, Spec};
 use crate::{Outcome, contenders, keys, progress};
@@ -19,8 +19,8 @@ pub(crate) fn count_all() -> Outcome<Option<Vec<f64>>> {
     ALL.iter().map(count).collect()
 }
 
-/// What valgrind counts in a function of this program, run with these arguments; `None` if it
-/// cannot be started.
+/// The instructions of a function of this program, run with these arguments under valgrind; `None`
+/// if valgrind cannot be started.
 pub(crate) fn collected(function: &str, arguments: &[&str]) -> Outcome<Option<f64>> {
     let what = arguments.join(" ");
     if Command::new("valgrind").arg("--version").output().is_err() {

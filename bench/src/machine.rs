@@ -1,9 +1,9 @@
-//! Where and with what a run was made.
+//! The machine and the versions of a run.
 
 use crate::arguments::repository;
 use std::process::Command;
 
-/// What a reader needs to judge the figures.
+/// The facts that a reader needs to judge the figures.
 pub(crate) struct Machine {
     pub(crate) date: String,
     pub(crate) processor: String,
@@ -33,7 +33,7 @@ impl Machine {
     }
 }
 
-/// What a program prints, or `unknown`: a missing program must not spoil a run of minutes.
+/// The output of a program, or `unknown`: a missing program must not spoil a long run.
 fn said(program: &str, arguments: &[&str]) -> String {
     let output = Command::new(program).args(arguments).output();
     let text = output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());

@@ -4,7 +4,7 @@
 //! plot under bench/results; `-- redis` does the same on a Redis server, `-- http` in a web server,
 //! `-- server` of the server itself, `-- stores` of all stores, `-- cluster` of many nodes;
 //! `-- instructions` counts only the instructions of one hit.
-#![allow(
+#![expect(
     clippy::float_arithmetic,
     reason = "nanoseconds, ratios and pixels are what this is about"
 )]
@@ -42,7 +42,7 @@ type Outcome<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 /// Keys of the large scenarios.
 const KEYS: usize = 1_000_000;
 
-/// How much to measure.
+/// The size of the measurement.
 struct Size {
     keys: usize,
     hot_hits: usize,
@@ -98,7 +98,7 @@ fn memory(size: &Size, out: &Path) -> Outcome<()> {
     Ok(())
 }
 
-/// A line about what is going on, apart from the results.
+/// Prints a line of progress, apart from the results.
 fn progress(line: &str) {
     eprintln!("… {line}");
 }

@@ -1,11 +1,11 @@
-//! The instruments: time, CPU time, time spent waiting for a core, resident memory.
+//! Measures time, CPU time, time spent waiting for a core, and resident memory.
 
 use quanta::{Clock, Instant};
 use rustix::time::{ClockId, clock_gettime};
 use std::sync::Barrier;
 use std::time::Duration;
 
-/// What a piece of work took.
+/// The costs of a piece of work.
 #[derive(Clone, Copy)]
 pub(crate) struct Taken {
     pub(crate) wall: Duration,
@@ -17,13 +17,13 @@ pub(crate) struct Taken {
 
 impl Taken {
     /// Whether the thread lost a noticeable part of its time to other processes. A thread that
-    /// waits for a lock has not been disturbed: the lock is the contender's.
+    /// waits for a lock is not disturbed: the lock is the contender's.
     pub(crate) fn disturbed(&self) -> bool {
         self.waited > self.wall / 32
     }
 }
 
-/// Runs `work` and tells what it took.
+/// Runs `work` and measures it.
 pub(crate) fn taken<T>(work: impl FnOnce() -> T) -> (T, Taken) {
     let waited = waited_for_core();
     let (start, cpu) = (Instant::now(), thread_cpu());
@@ -55,20 +55,20 @@ fn thread_cpu() -> Duration {
     Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default()
 }
 
-/// How long this thread has been ready to run without a core, as the kernel counts it; 0 where it
-/// does not. Waiting for a lock is not in it.
+/// How long this thread was ready to run without a core, as the kernel counts it; 0 where it does
+/// not. Waiting for a lock is not included.
 pub(crate) fn waited_for_core() -> Duration {
     waited_by("/proc/thread-self/schedstat")
 }
 
-/// The same of another thread, by its file.
+/// The same for another thread, by its file.
 pub(crate) fn waited_by(file: &str) -> Duration {
     let text = std::fs::read_to_string(file).unwrap_or_default();
     let nanos = text.split_whitespace().nth(1).and_then(|nanos| nanos.parse().ok());
     Duration::from_nanos(nanos.unwrap_or(0))
 }
 
-/// Resident memory of this process in bytes; 0 where the kernel does not tell.
+/// Resident memory of this process in bytes; 0 where the kernel does not report it.
 pub(crate) fn resident() -> u64 {
     let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));

@@ -1,8 +1,7 @@
-//! How two contenders compare, round by round: in each they took turns, so what disturbs a round
-//! meets both.
+//! Compares two contenders round by round. They take turns in each round, so disturbances of a
+//! round affect both.
 
-/// Their quotient: in the round in the middle, and where that would be for 19 of 20 runs like this
-/// one.
+/// The median of their quotients, and its confidence interval of 95 %.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Paired {
     pub(crate) low: f64,
@@ -23,22 +22,22 @@ impl Paired {
         })
     }
 
-    /// `None` where it is less by so little that the rounds do not tell.
+    /// `None` where the value is lower, but the interval includes the goal.
     pub(crate) fn at_least(&self, goal: f64) -> Option<bool> {
         if self.middle >= goal { Some(true) } else { (self.high < goal).then_some(false) }
     }
 
-    /// `None` where it is more by so little that the rounds do not tell.
+    /// `None` where the value is higher, but the interval includes the goal.
     pub(crate) fn at_most(&self, goal: f64) -> Option<bool> {
         if self.middle <= goal { Some(true) } else { (self.low > goal).then_some(false) }
     }
 }
 
-/// How many of the least, and as many of the largest, lie outside of the interval. All but k of the
-/// rounds lie above the true middle as seldom as a coin falls on its head k times or fewer: once in
-/// 40 runs, at each end.
+/// How many of the smallest, and as many of the largest, are outside of the interval. All but k
+/// rounds are above the true median as rarely as k or fewer of their coins show heads: once in 40
+/// runs, at each end.
 fn outside(rounds: usize) -> usize {
-    // Of so many heads there are 1, n, n(n-1)/2, … ways among 2^n.
+    // The numbers of heads have 1, n, n(n-1)/2, ... ways among 2^n.
     let (mut ways, mut seldom) = (1.0, 0.0);
     for heads in 0..rounds {
         seldom += ways / 2_f64.powi(rounds as i32);
@@ -50,7 +49,7 @@ fn outside(rounds: usize) -> usize {
     0
 }
 
-/// The figure in the middle; of two, their mean. `None` without any.
+/// The median; of two middle figures, their mean. `None` without figures.
 pub(crate) fn in_the_middle(mut figures: Vec<f64>) -> Option<f64> {
     figures.sort_by(f64::total_cmp);
     let last = figures.len().checked_sub(1)?;
@@ -63,7 +62,7 @@ mod tests {
 
     #[test]
     fn the_interval_is_that_of_the_binomial_distribution() {
-        // As tables of the sign test have it.
+        // As in tables of the sign test.
         for (rounds, expected) in
             [(1, 0), (5, 0), (6, 0), (8, 0), (9, 1), (15, 3), (20, 5), (30, 9)]
         {
@@ -73,7 +72,7 @@ mod tests {
 
     #[test]
     fn rounds_are_compared_with_themselves() {
-        // Every round twice as slow as the one before, for both: the quotient stays.
+        // Every round is twice as slow as the previous one for both: the quotient stays.
         let theirs: Vec<f64> = (0..9).map(|round| 0.5_f64.powi(round)).collect();
         let ours: Vec<f64> = theirs.iter().map(|rate| rate * 1.5).collect();
         assert_eq!(Paired::of(&ours, &theirs), Some(Paired { low: 1.5, middle: 1.5, high: 1.5 }));
@@ -81,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn what_rounds_do_not_tell_is_neither_met_nor_missed() {
+    fn a_goal_within_the_noise_is_neither_met_nor_missed() {
         let paired = Paired { low: 0.9, middle: 0.98, high: 1.1 };
         assert_eq!(
             [0.97, 1.0, 1.2].map(|goal| paired.at_least(goal)),

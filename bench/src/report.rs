@@ -8,7 +8,7 @@ use crate::table::Table;
 use crate::tail::{BOUNDS, QUANTILES, TailFigures};
 use crate::targets::{self, Target};
 
-/// What a reader of the Markdown must know to repeat or doubt it.
+/// Notes that a reader of the Markdown needs to repeat the run.
 const HOW: &str = "\
 ## How it is measured
 
@@ -35,7 +35,7 @@ pub(crate) fn markdown(results: &Results, machine: &Machine) -> String {
     page("In-process limiters side by side", machine, picture, &tables(results), HOW)
 }
 
-/// A page: what it is about, the machine, a picture if there is one, the tables, and how it was
+/// A page: an introduction, the machine, a picture if there is one, the tables, and how it was
 /// measured.
 pub(crate) fn page(
     title: &str,
@@ -204,7 +204,7 @@ fn histogram(title: &'static str, results: &Results, of: TailOf) -> Table {
     Table { title, columns, rows: rows.collect(), note: "" }
 }
 
-/// Who has such a tail, and the control.
+/// The contenders with such a tail, and the control.
 fn with_control(
     results: &Results,
     of: TailOf,
@@ -226,7 +226,7 @@ pub(crate) fn goals(targets: Vec<Target>) -> Table {
     }
 }
 
-/// Three digits are all that is true of a measurement.
+/// A measurement is exact to three digits at most.
 pub(crate) fn figure(value: f64) -> String {
     let digits = if value < 1.0 {
         3
@@ -247,7 +247,7 @@ fn ratio(yardstick: Option<f64>, value: Option<f64>) -> String {
 }
 
 fn percent(part: f64) -> String {
-    // Down, so that 100 % means all.
+    // Rounded down, so that 100 % means all.
     format!("{} %", (part * 1000.0).floor() / 10.0)
 }
 

@@ -1,4 +1,4 @@
-//! All figures of a run, and the gathering of those that come from child processes.
+//! All figures of a run, and the collection of those from child processes.
 
 use crate::child::{self, Job};
 use crate::contenders::{ALL, CONTROL, Spec, Sweep};
@@ -10,7 +10,7 @@ use crate::{Outcome, Size, instructions, progress};
 #[derive(Clone, Copy)]
 pub(crate) struct Bytes {
     pub(crate) rss: f64,
-    /// Without the feature of that name nobody counts it.
+    /// `None` without the feature `heap`.
     pub(crate) heap: Option<f64>,
 }
 
@@ -18,11 +18,11 @@ pub(crate) struct Bytes {
 #[derive(Clone, Copy)]
 pub(crate) struct Clean {
     pub(crate) millis: f64,
-    /// Part of the stale keys that went, where the contender counts its keys.
+    /// The part of the stale keys that was removed, if the contender counts its keys.
     pub(crate) removed: Option<f64>,
 }
 
-/// What was measured of one contender.
+/// The results of one contender.
 pub(crate) struct Row {
     pub(crate) spec: &'static Spec,
     pub(crate) speeds: Speeds,
@@ -39,7 +39,7 @@ impl Row {
     }
 }
 
-/// What was measured.
+/// All results.
 pub(crate) struct Results {
     pub(crate) rows: Vec<Row>,
     /// The tail of a loop that only measures.
@@ -73,8 +73,8 @@ fn fresh(spec: &'static Spec, speeds: Speeds) -> Row {
     Row { spec, speeds, bytes: None, clean: None, insert: None, churn: None, instructions: None }
 }
 
-/// One more run of each child; the best is kept. A stall that is the contender's own comes in every
-/// run, one that is the machine's does not.
+/// One more run of each child; the best is kept. A stall of the contender appears in every run, a
+/// stall of the machine does not.
 fn children(row: &mut Row, size: &Size, round: usize) -> Outcome<()> {
     let spec = row.spec;
     let figures = run(Job::Bytes, spec, size, round)?;

@@ -1,11 +1,11 @@
-//! Speed in one process: contenders take turns, so that a change of the machine's mood meets all,
-//! and the best of several rounds counts.
+//! Speed in one process. Contenders take turns, so that changes of the machine affect all, and the
+//! best of several rounds counts.
 
 use crate::contenders::{ALL, Contender, HOT, Key, LIVE, Spec};
 use crate::measure::{Taken, taken, taken_by_two};
 use crate::{Outcome, Size, keys, progress};
 
-/// What is measured, in the order of the columns.
+/// The measurements, in the order of the columns.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scenario {
     Hot,
@@ -79,8 +79,8 @@ fn hot(size: &Size) -> Outcome<Vec<Speed>> {
     })
 }
 
-/// Contenders that already know all keys. They come in another order than the walks take, else the
-/// keys a store has copied would lie in its memory as the walk needs them.
+/// Contenders that already know all keys. Keys are inserted in another order than that of the
+/// walks. Otherwise copies of the keys would be in memory in the order of the walk.
 fn fill(size: &Size) -> Outcome<Filled> {
     let keys = keys::shuffled(0, size.keys, 1);
     ALL.iter()
@@ -132,13 +132,13 @@ struct Round {
 }
 
 impl Round {
-    /// CPU time: what other processes do meanwhile does not count.
+    /// CPU time, so that other processes do not count.
     fn by_one(hits: usize, allowed: usize, taken: Taken) -> Self {
         let nanos = taken.cpu.as_secs_f64() * 1e9 / hits as f64;
         Self { hits, allowed, nanos, millions: 1e3 / nanos, disturbed: false }
     }
 
-    /// Wall time: waiting for each other is part of the figure.
+    /// Wall time, so that waiting for each other counts.
     fn by_two(hits_each: usize, both: [(usize, Taken); 2]) -> Self {
         let [(a, first), (b, second)] = both;
         let sum = first.wall + second.wall;
@@ -154,7 +154,7 @@ impl Round {
 
 type Turn<'a> = &'a dyn Fn(&Spec, &dyn Contender) -> Outcome<Round>;
 
-/// Lets the contenders take turns, the first one untimed to warm up.
+/// Lets the contenders take turns, first untimed to warm up.
 fn rounds(scenario: Scenario, count: usize, all: &Filled, turn: Turn<'_>) -> Outcome<Vec<Speed>> {
     let mut seen: Vec<Vec<Round>> = all.iter().map(|_| Vec::new()).collect();
     for round in 0..=count {

@@ -32,7 +32,7 @@ pub(crate) struct Bar {
 pub(crate) enum Look {
     Ours,
     Peer,
-    /// What cannot be beaten.
+    /// The lower bound of the machine.
     Floor,
 }
 
@@ -119,8 +119,8 @@ fn bar((spec, value): (&'static Spec, f64)) -> Bar {
     Bar { title: spec.title, look, value }
 }
 
-/// The value at the right end: the largest, but not over twice governor's, else the slowest peers
-/// would make all other bars too short to compare.
+/// The value at the right end: the largest, but at most twice governor's. Otherwise the slowest
+/// contenders would make all other bars too short to compare.
 fn end(values: &[(&'static Spec, f64)]) -> Option<f64> {
     let largest = values.iter().map(|(_, value)| *value).fold(0.0, f64::max);
     let governor = values.iter().find(|(spec, _)| spec.id == GOVERNOR);

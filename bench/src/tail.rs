@@ -1,5 +1,5 @@
-//! A histogram of single calls, so that the rare slow one is seen, and how much of it was the
-//! kernel giving the core to somebody else.
+//! A histogram of single calls, so that rare slow calls are visible, with the part of them in which
+//! the kernel had given the core to another process.
 
 use crate::measure::{tick_clock, waited_for_core};
 use std::time::Duration;
@@ -7,7 +7,7 @@ use std::time::Duration;
 /// Buckets per power of two: a figure is at most 1/16 too high.
 const FINE: u32 = 4;
 
-/// A call longer than this is worth asking the kernel about.
+/// For a longer call the kernel's statistics are read.
 const SLOW: Duration = Duration::from_micros(20);
 
 /// Lengths of calls, in ticks of the time stamp counter.
@@ -22,19 +22,19 @@ pub(crate) struct Tail {
     waited: Duration,
 }
 
-/// What is reported of a [`Tail`], in nanoseconds.
+/// The figures of a [`Tail`], in nanoseconds.
 #[derive(Clone, Copy)]
 pub(crate) struct TailFigures {
-    /// At the parts of [`QUANTILES`].
+    /// The values of [`QUANTILES`].
     pub(crate) quantiles: [f64; QUANTILES.len()],
-    /// Calls up to each of [`BOUNDS`] and over the one before; the last is all longer ones.
+    /// Calls up to each of [`BOUNDS`] and over the previous one; the last is all longer ones.
     pub(crate) counts: [f64; BOUNDS.len()],
     pub(crate) longest: f64,
-    /// The longest call when the time is taken off during which the thread had to wait for a core.
+    /// The longest call, without the time in which the thread had to wait for a core.
     pub(crate) longest_own: f64,
-    /// Slow calls in which it had to.
+    /// Slow calls that had to wait for a core.
     pub(crate) waits: f64,
-    /// Keys held at the end, where the contender counts them.
+    /// The number of keys at the end, if the contender counts them.
     pub(crate) keys: Option<f64>,
 }
 
@@ -56,7 +56,7 @@ pub(crate) const BOUNDS: [(&str, f64); 8] = [
 impl Tail {
     pub(crate) fn new() -> Self {
         let clock = tick_clock();
-        // The length of a tick is not told: take the first power of two that is slow.
+        // The length of a tick is unknown: take the first power of two that is slow.
         let slow = (0..40)
             .map(|shift| 1_u64 << shift)
             .find(|ticks| u128::from(clock.delta_as_nanos(0, *ticks)) >= SLOW.as_nanos())
@@ -96,7 +96,7 @@ impl Tail {
         end
     }
 
-    /// A slow call: how much of it was its own?
+    /// How much of a slow call was its own time.
     #[cold]
     fn examine(&mut self, ticks: u64) -> u64 {
         let waited = waited_for_core();

@@ -1,4 +1,4 @@
-//! What this project has set out to reach, and whether this run did.
+//! The goals of this project, and whether this run met them.
 
 use crate::contenders::{ATOMIC, ATOMIC_EACH, GOVERNOR, MEMORY};
 use crate::results::{Results, Row};
@@ -7,7 +7,7 @@ use crate::scenarios::Scenario;
 /// The longest hit that is still no stall, in nanoseconds.
 const STALL: f64 = 500_000.0;
 
-/// A goal and what was reached.
+/// A goal and the result.
 pub(crate) struct Target {
     pub(crate) goal: String,
     pub(crate) reached: String,
@@ -25,7 +25,7 @@ impl Target {
     }
 }
 
-/// All targets that the figures can answer.
+/// All goals for which there are figures.
 pub(crate) fn check(results: &Results) -> Vec<Target> {
     use Scenario::{Hot, Uniform, UniformByTwo};
     let faster = [
@@ -84,7 +84,7 @@ fn at_most(row: &Row, bytes: f64) -> Option<Target> {
     })
 }
 
-/// Where even the loop that calls nothing was held up that long, a stall proves nothing.
+/// If even the loop without calls was held up that long, a stall proves nothing.
 fn no_stall(row: &Row, occasion: &str, longest: Option<f64>, control: f64) -> Option<Target> {
     let reached = longest?;
     Some(Target {

@@ -1,5 +1,5 @@
-//! The recipe: every node counts what it admits and what others say they have admitted, and says so
-//! for each hit.
+//! The recipe: every node counts the hits that it admits and those that others report, and reports
+//! each of its own.
 
 use super::fleet::Answer;
 use crate::Outcome;
@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::mpsc;
 use tollgate::{Clock, SystemClock};
 
-/// Hits that wait to be sent. What finds no place is lost, as in any queue that must end.
+/// Hits that wait to be sent. Further ones are lost, as in any bounded queue.
 const WAITING: usize = 100_000;
 
 pub(crate) struct Broadcast {

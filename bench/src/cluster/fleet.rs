@@ -1,4 +1,4 @@
-//! Three nodes that share a limit, each with connections of its own.
+//! Three nodes that share a limit, each with its own connections.
 
 use super::broadcast::Broadcast;
 use crate::Outcome;
@@ -11,7 +11,7 @@ use tollgate_redis::Redis;
 
 pub(crate) const NODES: usize = 3;
 
-/// A key of each fleet, so that none begins with what another has left.
+/// Each fleet has its own key, so that none starts with the counts of another.
 const KEY: &str = "k";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,9 +44,9 @@ pub(crate) enum Fleet {
 }
 
 impl Fleet {
-    /// Of a limit by the second.
+    /// Starts a fleet with a limit per second.
     pub(crate) async fn start(mode: Mode, redis: &Server, quota: u64) -> Outcome<Fleet> {
-        // Counted apart from what was before.
+        // Each fleet counts apart from earlier ones.
         static FLEETS: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
         let number = FLEETS.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let limit = Limit::per_second(quota)
@@ -92,7 +92,7 @@ impl Fleet {
         }
     }
 
-    /// Calls on the server so far: questions, or messages to the others.
+    /// Calls on the server so far: questions, or messages to the other nodes.
     pub(crate) fn calls(&self) -> u64 {
         let answered = |store: &Redis| store.guard().stats().answered;
         match self {
@@ -104,7 +104,7 @@ impl Fleet {
     }
 }
 
-/// Whether a hit passed, and in which second it counts.
+/// Whether a hit was admitted, and the second in which it counts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Answer {
     pub(crate) allowed: bool,

@@ -1,4 +1,4 @@
-//! Callers, and what they were told.
+//! Callers, and the answers that they got.
 
 use super::fleet::{Fleet, NODES};
 use crate::Outcome;
@@ -7,16 +7,16 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use tollgate::{Clock, Error, SystemClock, Timestamp};
 
-/// Callers of a node that has all it can do.
+/// Callers of a node under full load.
 const CALLERS: usize = 16;
 
-/// So many hits in a row before others have their turn: hits that need no server never wait.
+/// Hits in a row before other tasks run: hits that need no server never wait.
 const AT_ONCE: usize = 64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
     Even,
-    /// One node has all it can do, the others a hit in a millisecond.
+    /// One node has full load, the others have one hit per millisecond.
     Skewed,
 }
 
@@ -25,7 +25,7 @@ pub(crate) struct Tally {
     pub(crate) decided: u64,
     pub(crate) calls: u64,
     pub(crate) span: Duration,
-    /// Admitted in each second that the load lasted from end to end.
+    /// Hits admitted in each full second of the load.
     pub(crate) windows: Vec<u64>,
 }
 
@@ -39,12 +39,12 @@ impl Tally {
         self.calls as f64 / self.decided.max(1) as f64
     }
 
-    /// The most that one second had beyond the limit.
+    /// The most units that one second had beyond the limit.
     pub(crate) fn over(&self, limit: u64) -> u64 {
         self.windows.iter().map(|admitted| admitted.saturating_sub(limit)).max().unwrap_or(0)
     }
 
-    /// The part of the limit that was used, in all seconds together.
+    /// The used part of the limit over all seconds.
     pub(crate) fn used(&self, limit: u64) -> f64 {
         let admitted: u64 = self.windows.iter().sum();
         admitted as f64 / (limit as f64 * self.windows.len().max(1) as f64)
@@ -57,7 +57,7 @@ struct Caller {
     admitted: BTreeMap<u64, u64>,
 }
 
-/// All callers for so long.
+/// Runs all callers for this long.
 pub(crate) async fn run(fleet: &Fleet, shape: Shape, span: Duration) -> Outcome<Tally> {
     let clock = SystemClock::new();
     let (calls, begin) = (fleet.calls(), clock.now());

@@ -1,5 +1,5 @@
-//! Many nodes: exact, leased and replicated limits beside the recipe that broadcasts every hit,
-//! three nodes on one Redis.
+//! Many nodes: exact, leased and replicated limits compared with the recipe that broadcasts every
+//! hit, three nodes on one Redis.
 
 mod broadcast;
 mod fleet;
@@ -15,13 +15,14 @@ use load::{Shape, Tally};
 use std::path::Path;
 use std::time::Duration;
 
-/// How much to measure.
+/// The size of the measurement.
 pub(crate) struct Size {
-    /// Of one turn; windows are a second long, and the first and the last one do not count.
+    /// The duration of one turn. Windows last a second, and the first and the last one do not
+    /// count.
     pub(crate) span: Duration,
 }
 
-/// How much is offered: so many times the limit, and by whom.
+/// The load: how many times the limit, and on which nodes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Scene {
     /// Percent of the limit.
@@ -51,11 +52,11 @@ impl Scene {
     }
 }
 
-/// What one mode did in one scene.
+/// The results of one mode in one scene.
 struct Row {
     mode: Mode,
     scene: Scene,
-    /// Of a second.
+    /// Units per second.
     limit: u64,
     tally: Tally,
 }
@@ -68,9 +69,9 @@ impl Results {
     }
 }
 
-/// Measures all and writes it down.
+/// Measures everything and writes the results.
 pub(crate) fn run(size: &Size, out: &Path) -> Outcome<()> {
-    // One worker: all nodes have one core, the server the other.
+    // One worker thread: all nodes share one core, the server has the other.
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     let redis = Server::start();
@@ -87,7 +88,8 @@ pub(crate) fn run(size: &Size, out: &Path) -> Outcome<()> {
 async fn measure(redis: &Server, size: &Size) -> Outcome<Vec<Row>> {
     let mut rows = Vec::new();
     for shape in [Shape::Even, Shape::Skewed] {
-        // What leased nodes decide in a second if nothing is refused: the load of this shape.
+        // The decisions of leased nodes per second if none is denied: this is the load of this
+        // shape.
         let fleet = Fleet::start(Mode::Leased, redis, u64::from(u32::MAX)).await?;
         let offered = load::run(&fleet, shape, size.span).await?.rate();
         for scene in Scene::ALL.into_iter().filter(|scene| scene.shape == shape) {

@@ -1,4 +1,4 @@
-//! What this project has set out to reach with many nodes, and whether this run did.
+//! The goals of this project for many nodes, and whether this run met them.
 
 use super::fleet::Mode;
 use super::load::Shape;

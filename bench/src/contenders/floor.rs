@@ -1,4 +1,4 @@
-//! What the machine allows: the least any limiter must do, and nothing at all.
+//! Lower bounds of the machine: the least that any limiter must do, and nothing at all.
 
 use super::{Contender, Key, Load};
 use crate::Outcome;
@@ -6,7 +6,7 @@ use foldhash::fast::FixedState;
 use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Words of the array: a million keys fill it to a half, as they would a table.
+/// Words of the array: a million keys fill half of it, as they would a table.
 const WORDS: usize = 1 << 21;
 
 /// A clock, a hash and one compare-exchange on a word picked by the hash. Keeps no keys, so two

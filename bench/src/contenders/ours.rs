@@ -4,10 +4,10 @@ use super::{Contender, Key, Load};
 use crate::Outcome;
 use tollgate::{Atomic, Limit, Limiter, Memory, Store};
 
-/// Keys handed over in one call of `hit_each`, as a pipelined server has them.
+/// Keys in one call of `hit_each`, as a pipelined server has them.
 const TOGETHER: usize = 16;
 
-/// What is asked of a store beyond hits.
+/// The methods of a store that the benchmarks need besides hits.
 trait Kept: Store {
     fn open(load: &Load) -> Self;
     fn clean(&self);

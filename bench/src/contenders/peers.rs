@@ -1,4 +1,4 @@
-//! The other crates, each as its documentation says to use it for speed.
+//! The other crates, each used as its documentation says for speed.
 
 use super::{Contender, Key, Load};
 use crate::{KEYS, Outcome};
@@ -34,7 +34,7 @@ impl Contender for Governor {
 struct RateNet(rate_net::RateLimiter);
 
 pub(super) fn rate_net(load: &Load) -> Outcome<Box<dyn Contender>> {
-    // The bound is set out of reach: at it rate-net would evict instead of grow.
+    // The bound is out of reach: at the bound rate-net would evict instead of growing.
     let mut eviction = rate_net::Eviction::capacity(4 * KEYS);
     if let Some(idle) = load.sweep_every {
         eviction = eviction.with_idle(idle);
@@ -76,7 +76,7 @@ impl Contender for Quota {
         self.0.check(key.as_str(), 1)
     }
 
-    /// It has no sweep; what it removes it frees only when the pool is dropped.
+    /// It has no sweep, and removed entries are freed only when the pool is dropped.
     fn clean(&self, keys: &[Key]) {
         for key in keys {
             self.0.remove(key.as_str());
@@ -88,7 +88,7 @@ impl Contender for Quota {
     }
 }
 
-/// Long enough that no sweep falls into a measurement that is not about sweeping.
+/// Longer than a measurement that is not about sweeping.
 const SELDOM: Duration = Duration::from_secs(3600);
 
 struct Throttlecrab {
@@ -108,7 +108,7 @@ pub(super) fn throttlecrab(load: &Load) -> Outcome<Box<dyn Contender>> {
 }
 
 impl Throttlecrab {
-    #[allow(clippy::disallowed_methods, reason = "the time is an argument of throttlecrab's call")]
+    #[expect(clippy::disallowed_methods, reason = "the time is an argument of throttlecrab's call")]
     fn hit_in(&self, key: &str, ahead: Duration) -> bool {
         let Load { quota, period, burst, .. } = self.load;
         let Ok(mut limiter) = self.limiter.lock() else { return false };
@@ -129,7 +129,7 @@ impl Contender for Throttlecrab {
         self.hit_in(key, Duration::ZERO)
     }
 
-    /// A call at a time when the sweep is due does it.
+    /// A call at a time when the sweep is due triggers it.
     fn clean(&self, _: &[Key]) {
         self.hit_in("clean", 2 * SELDOM);
     }
@@ -156,6 +156,6 @@ impl Contender for Limitador {
         answer.is_ok_and(|check| !check.limited)
     }
 
-    /// Nothing to call: its counters leave only when the cache is full.
+    /// There is nothing to call: counters are removed only when the cache is full.
     fn clean(&self, _: &[Key]) {}
 }

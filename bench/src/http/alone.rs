@@ -1,5 +1,5 @@
-//! A request in a server without sockets, axum and hyper as they are: its instructions, counted by
-//! valgrind, and its time.
+//! A request in a server without sockets, with unchanged axum and hyper: its instructions, counted
+//! by valgrind, and its time.
 
 use super::COMMAND;
 use super::contenders::Contender;
@@ -12,7 +12,7 @@ use quanta::Instant;
 use std::process::Command;
 use tokio::runtime::Runtime;
 
-/// In a turn.
+/// Requests of a turn.
 const REQUESTS: usize = 640;
 
 /// Instructions of one request; `None` if valgrind cannot be started.
@@ -26,8 +26,8 @@ pub(crate) fn run(contender: &Contender) -> Outcome<()> {
     counted_requests(&Alone::new(contender)?)
 }
 
-/// Nanoseconds of one request of each, more than one of the first takes: in the middle of several
-/// processes, because where things lie in the memory of one makes it faster or slower for as long
+/// Nanoseconds that one request of each contender takes more than one of the first. The median of
+/// several processes, because the memory layout of a process makes it faster or slower for as long
 /// as it lives.
 pub(crate) fn added(contenders: &[Contender]) -> Outcome<Vec<f64>> {
     const PROCESSES: usize = 15;
@@ -47,8 +47,8 @@ pub(crate) fn added(contenders: &[Contender]) -> Outcome<Vec<f64>> {
     Ok(added.into_iter().filter_map(in_the_middle).collect())
 }
 
-/// The child's side: nanoseconds of one request of each, in turns of less than a millisecond. The
-/// least of many is one that nobody disturbed.
+/// The child's side: nanoseconds of one request of each contender, in turns of less than a
+/// millisecond. The least of many turns is an undisturbed one.
 pub(crate) fn print_times(contenders: &[Contender]) -> Outcome<()> {
     const TURNS: usize = 300;
     let all: Vec<Alone> = contenders.iter().map(Alone::new).collect::<Outcome<_>>()?;
@@ -66,7 +66,7 @@ pub(crate) fn print_times(contenders: &[Contender]) -> Outcome<()> {
     Ok(())
 }
 
-/// A server whose connections are in memory, and who asks it.
+/// A server whose connections are in memory, and its client.
 struct Alone {
     runtime: Runtime,
     client: Client,
@@ -76,11 +76,11 @@ impl Alone {
     fn new(contender: &Contender) -> Outcome<Alone> {
         let runtime = runtime()?;
         let (client, lines) = lines();
-        // Made here: what fails in a task is not seen.
+        // Created here, because an error inside a task would not be seen.
         let app = (contender.app)()?;
         runtime.spawn(app.serve(lines));
         let alone = Alone { runtime, client };
-        // The first ones make connections, entries, tables and caches.
+        // The first requests create connections, entries, tables and caches.
         alone.ask(10 * REQUESTS)?;
         Ok(alone)
     }

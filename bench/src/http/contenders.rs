@@ -1,5 +1,5 @@
-//! One hello world, and what may stand before it. Nobody is refused: limits are out of reach, and
-//! the client is always the same.
+//! One hello world, and the middleware in front of it. No request is denied: limits are out of
+//! reach, and the client is always the same.
 
 use crate::Outcome;
 use axum::Router;
@@ -21,16 +21,16 @@ use tower_governor::key_extractor::PeerIpKeyExtractor;
 pub(crate) struct Contender {
     pub(crate) id: &'static str,
     pub(crate) title: &'static str,
-    /// Whether responses tell of the limit.
+    /// Whether responses have headers of the limit.
     pub(crate) tells: bool,
     pub(crate) app: fn() -> Outcome<App>,
 }
 
-/// An app, with what stands before it.
+/// An app with its middleware.
 pub(crate) enum App {
-    /// Nothing, and nobody is told who the peer is.
+    /// No middleware, and the peer address is not passed on.
     Unknowing(Router),
-    /// Nothing, or something inside of its router.
+    /// No middleware, or one inside its router.
     Inside(Router),
     Constant(MapResponse<Router, fn(Response) -> Response>),
     Tollgate(Around<Limiter<Memory>>),
@@ -39,7 +39,8 @@ pub(crate) enum App {
 }
 
 pub(crate) const NONE: &str = "none";
-/// What axum takes for any layer at all, and for headers like ours: no limiter can be faster.
+/// The time that axum takes for any layer at all, and for headers like ours: no limiter can be
+/// faster.
 pub(crate) const EMPTY: &str = "empty";
 pub(crate) const CONSTANT: &str = "constant";
 pub(crate) const TOLLGATE: &str = "tollgate";
@@ -52,7 +53,7 @@ pub(crate) const AROUND_QUIET: &str = "around-quiet";
 pub(crate) const GOVERNOR_AROUND: &str = "governor-around";
 pub(crate) const GOVERNOR_AROUND_TELLS: &str = "governor-around-tells";
 
-/// A million in a second. With its name the headers are a byte longer than those of `100/minute`.
+/// A million per second. With its name the headers are a byte longer than those of `100/minute`.
 const OUT_OF_REACH: &str = "1000000/second name=clients";
 
 pub(crate) const ALL: &[Contender] = &[

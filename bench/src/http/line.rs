@@ -1,4 +1,4 @@
-//! Connections in memory: a server gets requests and gives responses as over sockets, without a
+//! Connections in memory: a server gets requests and sends responses as over sockets, without a
 //! kernel in between.
 
 use std::future::pending;
@@ -19,12 +19,12 @@ const LINES: usize = 32;
 const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: 127.0.0.1:8080\r\n\r\n";
 const GOOD: &[u8] = b"HTTP/1.1 200 ";
 
-/// What all lines of a server share.
+/// The state that all lines of a server share.
 #[derive(Default)]
 struct Shared {
-    /// Requests that have yet to be made.
+    /// Requests that are not sent yet.
     left: AtomicUsize,
-    /// Lines that wait for more of them.
+    /// Lines that wait for more requests.
     waiting: Mutex<Vec<Waker>>,
     all_wait: Notify,
     refused: AtomicBool,
@@ -40,7 +40,7 @@ impl Shared {
 pub(super) struct Client(Arc<Shared>);
 
 impl Client {
-    /// Makes so many requests and waits for their responses. `false` if one was not good.
+    /// Sends this many requests and waits for their responses. `false` if one was not valid.
     pub(super) async fn ask(&self, requests: usize) -> bool {
         self.0.left.store(requests, Ordering::Relaxed);
         for line in self.0.waiting().drain(..) {
@@ -84,7 +84,7 @@ impl Listener for Lines {
 /// One connection.
 pub(super) struct Line {
     shared: Arc<Shared>,
-    /// What is left to read of a request.
+    /// The unread part of a request.
     rest: &'static [u8],
     /// Whether other lines had their turn since the last request.
     gave_way: bool,
@@ -130,7 +130,7 @@ impl AsyncWrite for Line {
         true
     }
 
-    /// A hello world is written in one go, its head first.
+    /// A hello world is written in one call, its head first.
     fn poll_write_vectored(
         self: Pin<&mut Self>,
         _: &mut Context<'_>,

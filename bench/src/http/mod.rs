@@ -1,4 +1,4 @@
-//! HTTP: an axum server without a limiter, with tollgate-tower and with tower_governor, asked by
+//! HTTP: an axum server without a limiter, with tollgate-tower and with tower_governor, loaded by
 //! wrk.
 
 mod alone;
@@ -19,42 +19,42 @@ use turn::Turn;
 /// The hidden subcommand.
 pub(crate) const COMMAND: &str = "http-child";
 
-/// How much to measure.
+/// The size of the measurement.
 pub(crate) struct Size {
     pub(crate) rounds: usize,
-    /// Of one turn.
+    /// The duration of one turn.
     pub(crate) span: Duration,
 }
 
-/// What was measured of one contender.
+/// The results of one contender.
 struct Row {
     contender: &'static Contender,
     turns: Vec<Turn>,
     /// Nanoseconds that it adds to a request, without sockets.
     added: f64,
-    /// Instructions of a request there; `None` without valgrind.
+    /// Instructions of such a request; `None` without valgrind.
     instructions: Option<f64>,
 }
 
 impl Row {
-    /// Requests in a second, in each round.
+    /// Requests per second in each round.
     fn rates(&self) -> Vec<f64> {
         self.turns.iter().map(|turn| turn.rate).collect()
     }
 
-    /// 99 of 100 were faster than that many microseconds, in each round.
+    /// The 99th percentile of response times in microseconds, in each round.
     fn tails(&self) -> Vec<f64> {
         self.turns.iter().map(|turn| turn.p99).collect()
     }
 
-    /// Microseconds of the server's CPU for a request, of the best round for that: it moves less
+    /// Microseconds of the server's CPU per request, in the best round for that: it varies less
     /// than speed does.
     fn cpu(&self) -> f64 {
         self.turns.iter().map(|turn| turn.cpu).fold(f64::MAX, f64::min)
     }
 }
 
-/// Measures all and writes it down.
+/// Measures everything and writes the results.
 pub(crate) fn run(size: &Size, out: &Path) -> Outcome<()> {
     let rows = measure(size)?;
     print!("{}", report::plain(&rows));
@@ -73,8 +73,8 @@ fn measure(size: &Size) -> Outcome<Vec<Row>> {
     }
     for round in 1..=size.rounds {
         progress(&format!("round {round} of {}", size.rounds));
-        // In turns, each time another one first, and the other way round every other time: what
-        // disturbs the machine meets all of them.
+        // In turns, each time starting with another contender, and in reverse order every other
+        // time, so that disturbances of the machine affect all.
         let mut order: Vec<usize> = (0..ALL.len()).collect();
         order.rotate_left(round % ALL.len());
         if round % 2 == 0 {
@@ -82,7 +82,7 @@ fn measure(size: &Size) -> Outcome<Vec<Row>> {
         }
         for index in order {
             let row = &mut rows[index];
-            // A new process each time: where things lie in the memory of one makes it faster or
+            // A new process each time, because the memory layout of a process makes it faster or
             // slower for as long as it lives.
             let turn = turn::ask(&Server::start(row.contender)?, size.span)?;
             row.turns.push(turn);
@@ -91,7 +91,7 @@ fn measure(size: &Size) -> Outcome<Vec<Row>> {
     Ok(rows)
 }
 
-/// The child's side: to serve, to be timed, or to be counted under valgrind.
+/// The child's side: serves, is timed, or is counted under valgrind.
 pub(crate) fn child(arguments: &[String]) -> Outcome<()> {
     match arguments {
         [what] if what == "times" => alone::print_times(ALL),

@@ -35,7 +35,7 @@ const HOW: &str = "\
   requests in a second by more than any limiter takes.
 ";
 
-/// At most so much of what a request takes without a limiter.
+/// The most that a limiter may add, as a part of a request without one.
 const PART: f64 = 0.03;
 
 pub(crate) fn plain(rows: &[Row]) -> String {
@@ -97,7 +97,7 @@ fn targets(rows: &[Row]) -> Vec<Target> {
         (QUIET, NONE, "inside, without headers: at most 3 % more than no limiter", PART),
         (TOLLGATE, GOVERNOR_TELLS, "inside, with headers: not slower than tower_governor", 0.0),
         (QUIET, GOVERNOR, "inside, without headers: not slower than tower_governor", 0.0),
-        // What axum and bytes on the wire take away before any limiter is asked.
+        // The cost of axum and of bytes on the wire, before any limiter is asked.
         (AROUND, AROUND_CONSTANT, "around: at most 3 % more than the same headers, fixed", PART),
         (TOLLGATE, CONSTANT, "inside: at most 3 % more than the same headers, fixed", PART),
         (
@@ -114,8 +114,8 @@ fn targets(rows: &[Row]) -> Vec<Target> {
     goals.into_iter().filter_map(of).collect()
 }
 
-/// By requests in a second, which is what users see, and by the time of a request without sockets,
-/// which tells apart what those do not.
+/// Compares requests per second, which users see, and the time of a request without sockets, which
+/// shows smaller differences.
 fn target(goal: String, none: &Row, (ours, other): (&Row, &Row), part: f64) -> Option<Target> {
     let more = (ours.added - other.added) / (none.cpu() * 1e3);
     let rate = Paired::of(&ours.rates(), &other.rates())?;

@@ -1,4 +1,4 @@
-//! Servers, each in a process of its own.
+//! Servers, each in a separate process.
 
 use super::COMMAND;
 use super::contenders::{App, Contender};
@@ -33,7 +33,7 @@ impl Server {
         Ok(Server { url: format!("http://{address}/"), child })
     }
 
-    /// Seconds on a core so far. It has one thread only.
+    /// CPU seconds so far. It has only one thread.
     pub(crate) fn cpu(&self) -> Outcome<f64> {
         let text = std::fs::read_to_string(format!("/proc/{}/schedstat", self.child.id()))?;
         let nanos = text.split_whitespace().next().and_then(|nanos| nanos.parse::<f64>().ok());
@@ -58,14 +58,14 @@ pub(crate) fn run(contender: &Contender) -> Outcome<()> {
     })
 }
 
-/// One thread: wrk has the other core.
+/// One thread, because wrk has the other core.
 pub(super) fn runtime() -> Outcome<Runtime> {
     Ok(tokio::runtime::Builder::new_current_thread().enable_all().build()?)
 }
 
 impl App {
-    /// Serves connections of any kind. Peers are passed on by all but one, which axum does for
-    /// listeners that it knows, and for any that is tapped.
+    /// Serves connections of any kind. All contenders except one pass on the peer's address. axum
+    /// does that for listeners that it knows, and for any that is tapped.
     pub(super) async fn serve<L: Listener<Addr = SocketAddr>>(self, listener: L) -> io::Result<()> {
         let tapped = |listener: L| listener.tap_io(|_| {});
         match self {

@@ -1,4 +1,4 @@
-//! One turn: wrk asks a server for a while.
+//! One turn: wrk loads a server for a while.
 
 use super::serve::Server;
 use crate::Outcome;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 const CONNECTIONS: &str = "32";
 
-/// What wrk prints at the end, by a script, because its own words are for people.
+/// Makes wrk print figures for programs at the end.
 const SCRIPT: &str = "\
 function done(summary, latency, requests)
   local bad = summary.errors.connect + summary.errors.read + summary.errors.write + summary.errors.status + summary.errors.timeout

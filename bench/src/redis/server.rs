@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_server_counts_is_read_and_subtracted() {
+    fn counters_of_the_server_are_read_and_subtracted() {
         let info = "# Stats\r\ntotal_net_input_bytes:100\r\ntotal_net_output_bytes:40\r\n\
                     used_cpu_sys:0.5\r\nused_cpu_user:1.5\r\n\
                     cmdstat_evalsha:calls=10,usec=120,usec_per_call=12.00\r\n\

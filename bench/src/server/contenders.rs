@@ -1,4 +1,4 @@
-//! Who is asked, and how.
+//! The servers and the questions.
 
 use super::process::Server;
 use super::protobuf::Message;
@@ -10,13 +10,13 @@ pub(crate) const TOLLGATE: &str = "tollgate";
 pub(crate) const REDIS: &str = "Redis";
 pub(crate) const THROTTLECRAB: &str = "throttlecrab-server";
 
-/// A protocol, and how many questions are on their way at once.
+/// A protocol, and how many questions are in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scene {
     Resp,
     Pipelined,
     Http,
-    /// With rests: all servers have the same to do.
+    /// With pauses, so that all servers have the same load.
     Rested,
     Grpc,
 }
@@ -38,14 +38,14 @@ impl Scene {
 
 pub(crate) struct Contender {
     pub(crate) server: &'static str,
-    /// What is asked of it.
+    /// The question.
     pub(crate) title: &'static str,
     pub(crate) scene: Scene,
     pub(crate) shape: Shape,
     ask: Ask,
 }
 
-/// How much it tells: what a client has to read.
+/// How much the answer contains, which a client has to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
     Number,
@@ -104,7 +104,7 @@ pub(crate) fn all() -> Vec<Contender> {
     all
 }
 
-/// A descriptor that brings its limit along: a billion in a second.
+/// A descriptor with its own limit: a billion per second.
 fn should_rate_limit() -> Message {
     let entry = Message::default().text(1, "key").text(2, "hot");
     let limit = Message::default().number(1, 1_000_000_000).number(2, 1);

@@ -1,4 +1,4 @@
-//! Connections that have said something once and then nothing: what they cost.
+//! The cost of connections that sent one question and are then idle.
 
 use super::contenders::{REDIS, THROTTLECRAB, TOLLGATE};
 use super::process::{Server, Servers, rest};
@@ -7,11 +7,11 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-/// What a server has in memory for connections that do nothing.
+/// The memory of a server with idle connections.
 pub(crate) struct Held {
     pub(crate) server: &'static str,
     pub(crate) connections: usize,
-    /// Bytes in memory with them, of the whole process.
+    /// The resident memory of the whole process with them, in bytes.
     pub(crate) resident: f64,
     /// Bytes more than before.
     pub(crate) added: f64,

@@ -1,5 +1,5 @@
-//! Servers: tollgate beside throttlecrab-server and Redis itself, each asked by a client that
-//! others wrote.
+//! Servers: tollgate compared with throttlecrab-server and Redis itself, each loaded by a
+//! third-party client.
 
 mod contenders;
 mod idle;
@@ -19,20 +19,20 @@ use std::path::Path;
 use std::time::Duration;
 use turn::{QUANTILES, Turn};
 
-/// How much to measure.
+/// The size of the measurement.
 pub(crate) struct Size {
     pub(crate) rounds: usize,
-    /// Of one turn.
+    /// The duration of one turn.
     pub(crate) span: Duration,
-    /// Connections that do nothing.
+    /// The number of idle connections.
     pub(crate) idle: usize,
 }
 
-/// What was measured of one contender.
+/// The results of one contender.
 struct Row {
     contender: Contender,
     turns: Vec<Turn>,
-    /// Microseconds of the server's CPU for a question, of the best round for that: it moves less
+    /// Microseconds of the server's CPU per question, in the best round for that: it varies less
     /// than speed does.
     cpu: f64,
 }
@@ -42,7 +42,7 @@ impl Row {
         self.turns.iter().map(|turn| turn.rate).collect()
     }
 
-    /// Of each round: how long all but one in a thousand waited at most.
+    /// The 99.9th percentile of response times in each round.
     fn tails(&self) -> Vec<f64> {
         let [.., last] = self.waits_by_round();
         last
@@ -52,7 +52,7 @@ impl Row {
         in_the_middle(self.rates())
     }
 
-    /// In the middle, each: the best would leave out just what a tail is about.
+    /// The median of each. The best round would leave out what a tail shows.
     fn waits(&self) -> [Option<f64>; QUANTILES.len()] {
         self.waits_by_round().map(in_the_middle)
     }
@@ -62,7 +62,7 @@ impl Row {
     }
 }
 
-/// What was measured.
+/// All results.
 struct Results {
     rows: Vec<Row>,
     idle: Vec<idle::Held>,
@@ -73,7 +73,7 @@ impl Results {
         self.rows.iter().find(|row| row.contender.server == server && row.contender.scene == scene)
     }
 
-    /// Ours that is asked and answers most like this one.
+    /// The row of tollgate with the most similar questions and answers.
     fn ours(&self, theirs: &Row) -> Option<&Row> {
         let Contender { scene, shape, .. } = theirs.contender;
         let ours = |row: &&Row| row.contender.server == TOLLGATE && row.contender.scene == scene;
@@ -81,7 +81,7 @@ impl Results {
     }
 }
 
-/// Measures all and writes it down.
+/// Measures everything and writes the results.
 pub(crate) fn run(size: &Size, out: &Path) -> Outcome<()> {
     process::many_files()?;
     let servers = Servers::start()?;
@@ -107,7 +107,7 @@ fn measure(servers: &Servers, size: &Size) -> Outcome<Vec<Row>> {
         .filter(|contender| servers.find(contender.server).is_some())
         .map(|contender| Row { contender, turns: Vec::new(), cpu: f64::MAX })
         .collect();
-    // One that counts for nothing: connections, keys and caches are there afterwards.
+    // The first round does not count: connections, keys and caches exist afterwards.
     for round in 0..=size.rounds {
         progress(&format!("round {round} of {}", size.rounds));
         for index in order(&rows, round) {
@@ -125,8 +125,8 @@ fn measure(servers: &Servers, size: &Size) -> Outcome<Vec<Row>> {
     Ok(rows)
 }
 
-/// In turns, those of a scene one after the other, and the other way round every other time: what
-/// disturbs the machine meets all of them.
+/// In turns, those of a scene one after the other, and in reverse order every other time, so that
+/// disturbances of the machine affect all.
 fn order(rows: &[Row], round: usize) -> Vec<usize> {
     let mut order: Vec<usize> = (0..rows.len()).collect();
     order.sort_by_key(|index| rows[*index].contender.scene as usize);

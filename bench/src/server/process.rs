@@ -1,4 +1,4 @@
-//! The servers, each in a process of its own on free ports of the loopback.
+//! The servers, each in a separate process on free ports of the loopback.
 
 use super::contenders::{REDIS, THROTTLECRAB, TOLLGATE};
 use crate::Outcome;
@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// How to have the peer measured.
+/// How to have the other server measured.
 pub(crate) const WHERE_THROTTLECRAB: &str = "SKIPPED: throttlecrab-server is not installed: \
     `cargo install throttlecrab-server` (it needs protoc), in the PATH or named by THROTTLECRAB_SERVER";
 
-/// Gone when dropped.
+/// Killed when dropped.
 pub(crate) struct Server {
     pub(crate) name: &'static str,
     version: String,
@@ -117,7 +117,7 @@ impl Server {
         Err(format!("{}: does not listen on {address}", self.name).into())
     }
 
-    /// Seconds on a core so far, of all threads that there are.
+    /// CPU seconds so far, of all threads.
     pub(crate) fn cpu(&self) -> Outcome<f64> {
         let mut nanos = 0.0;
         for task in std::fs::read_dir(format!("/proc/{}/task", self.child.id()))? {
@@ -150,7 +150,7 @@ fn free() -> Outcome<SocketAddr> {
 fn said(program: &Path, argument: &str) -> Option<String> {
     let output = Command::new(program).arg(argument).output().ok()?;
     let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
-    // Redis adds where it was built.
+    // Redis appends its build.
     Some(text.split(" sha=").next().unwrap_or_default().to_owned())
 }
 
@@ -161,7 +161,7 @@ pub(crate) fn many_files() -> Outcome<()> {
     Ok(setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum })?)
 }
 
-#[allow(clippy::disallowed_methods, reason = "another process must have the time to do something")]
+#[expect(clippy::disallowed_methods, reason = "another process must have the time to do something")]
 pub(crate) fn rest(span: Duration) {
     std::thread::sleep(span);
 }

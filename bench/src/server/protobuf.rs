@@ -1,4 +1,4 @@
-//! As much of protocol buffers as two questions need.
+//! The part of protocol buffers that two questions need.
 
 #[derive(Default)]
 pub(crate) struct Message(Vec<u8>);
@@ -18,7 +18,7 @@ impl Message {
         self.bytes(field, &message.0)
     }
 
-    /// As gRPC sends it: not compressed, its length, itself.
+    /// As gRPC sends it: the compression flag, the length, the message.
     pub(crate) fn framed(&self) -> Vec<u8> {
         let length = u32::try_from(self.0.len()).unwrap_or(u32::MAX);
         [&[0][..], &length.to_be_bytes(), &self.0].concat()

@@ -1,4 +1,4 @@
-//! What this project has set out to reach as a server, and whether this run did.
+//! The goals of this project for its server, and whether this run met them.
 
 use super::contenders::{REDIS, Scene, THROTTLECRAB, TOLLGATE};
 use super::{Results, Row};

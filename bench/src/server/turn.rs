@@ -1,4 +1,4 @@
-//! One turn: a client asks a server for a while.
+//! One turn: a client loads a server for a while.
 
 use crate::Outcome;
 use std::net::SocketAddr;
@@ -9,18 +9,17 @@ pub(crate) const QUANTILES: [f64; 3] = [50.0, 99.0, 99.9];
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Turn {
-    /// Questions answered in a second.
+    /// Questions answered per second.
     pub(crate) rate: f64,
-    /// Milliseconds: of [`QUANTILES`].
+    /// The [`QUANTILES`] in milliseconds.
     pub(crate) waits: [f64; QUANTILES.len()],
-    /// How many questions it was.
+    /// The number of questions.
     pub(crate) asked: f64,
 }
 
 const KEYS: &str = "100000";
 
-/// What one question takes at most: enough to know how many fill a turn, which redis-benchmark
-/// wants to know.
+/// The most questions that a server may answer: redis-benchmark needs their number, not a duration.
 const GUESS: [(usize, f64); 2] = [(1, 60_000.0), (16, 600_000.0)];
 
 pub(crate) fn redis_benchmark(
@@ -30,7 +29,7 @@ pub(crate) fn redis_benchmark(
     span: Duration,
 ) -> Outcome<Turn> {
     let guess = GUESS.iter().find(|(known, _)| *known == pipeline).map_or(1e5, |(_, rate)| *rate);
-    // A slow server is given fewer: a first look tells.
+    // A slow server gets fewer, as a first short run shows.
     let look = ask_redis(address, words, pipeline, (guess * span.as_secs_f64() / 20.0) as usize)?;
     let count = (look.rate.min(2.0 * guess) * span.as_secs_f64()) as usize;
     let turn = ask_redis(address, words, pipeline, count)?;
@@ -49,7 +48,7 @@ fn ask_redis(address: SocketAddr, words: &str, pipeline: usize, count: usize) ->
     of_redis(&said, count as f64).ok_or_else(|| format!("redis-benchmark said {said}").into())
 }
 
-/// From lines such as `99.902% <= 1.287 milliseconds (...)` and `throughput summary: 74626.87
+/// Reads lines such as `99.902% <= 1.287 milliseconds (...)` and `throughput summary: 74626.87
 /// requests per second`.
 fn of_redis(said: &str, asked: f64) -> Option<Turn> {
     let rate = said.split("throughput summary: ").nth(1)?.split(' ').next()?.parse().ok()?;
@@ -68,7 +67,7 @@ fn of_redis(said: &str, asked: f64) -> Option<Turn> {
     Some(Turn { rate, waits: [p50?, p99?, p999?], asked })
 }
 
-/// `KEY` becomes one of the keys, and the answers are looked at: all must pass.
+/// `KEY` becomes one of the keys. The answers are checked: all must pass.
 const SCRIPT: &str = "\
 function request()
   local body = string.gsub(BODY, 'KEY', 'key:' .. math.random(KEYS))
@@ -147,7 +146,7 @@ pub(crate) fn h2load(
     of_h2load(&said, &lines).ok_or_else(|| format!("h2load said {said}").into())
 }
 
-/// Its own words, and for each request: begin, status, microseconds.
+/// Reads the output of h2load, and for each request: start, status, microseconds.
 fn of_h2load(said: &str, log: &str) -> Option<Turn> {
     let rate = said.split("finished in ").nth(1)?.split(", ").nth(1)?.split(' ').next()?;
     let failed = said.split(" failed, ").next()?.rsplit(' ').next()?;

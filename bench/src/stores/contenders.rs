@@ -1,4 +1,4 @@
-//! Who takes part, and how callers drive it.
+//! The contenders, and how callers drive them.
 
 use super::scene::{Scene, spread};
 use super::servers::Servers;
@@ -11,12 +11,12 @@ use std::time::Duration;
 use tokio::runtime::Runtime;
 use tollgate::shared::{Guard, GuardBuilder, SharedLimiter, SharedStore};
 
-/// Whose it is.
+/// The owner of a contender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Through a limiter, as users have it.
+    /// tollgate, through a limiter, as users have it.
     Ours,
-    /// The least that could be done for a hit: what ours is measured by.
+    /// The least that could be done for a hit: tollgate is compared with this.
     Bare,
     /// The same in another way.
     Other,
@@ -42,9 +42,9 @@ pub(crate) fn all(servers: &Servers, runtime: &Runtime) -> Outcome<Vec<Contender
     Ok(all)
 }
 
-/// One call; true if it was allowed.
+/// One call. Returns whether it was allowed.
 pub(crate) trait Hit: Send + Sync + 'static {
-    /// `number` is different in every call, and of one caller the same modulo the number of
+    /// `number` differs in every call. The numbers of one caller are equal modulo the number of
     /// callers.
     fn hit(&self, number: usize, key: &str) -> impl Future<Output = Outcome<bool>> + Send;
 }
@@ -55,7 +55,7 @@ impl<S: SharedStore> Hit for SharedLimiter<S> {
     }
 }
 
-/// Callers as tasks: for what waits on a server.
+/// Callers as tasks, for stores that wait on a server.
 pub(crate) fn tasks(scene: Scene, hit: impl Hit) -> Work {
     let shared = Arc::new((hit, scene.subjects()));
     Box::new(move |runtime, span| {
@@ -71,7 +71,7 @@ pub(crate) fn tasks(scene: Scene, hit: impl Hit) -> Work {
     })
 }
 
-/// Deadlines are far: a busy machine must not end calls.
+/// A guard with a long deadline: a busy machine must not end calls.
 pub(crate) fn patient() -> GuardBuilder {
     Guard::builder().deadline(Duration::from_secs(10))
 }

@@ -1,4 +1,4 @@
-//! etcd beside a transaction of one comparison, which always holds, and one put.
+//! etcd compared with a transaction of one comparison, which always holds, and one put.
 
 use super::contenders::{Contender, Hit, Kind, patient, tasks};
 use super::scene::Scene;
@@ -16,7 +16,7 @@ use tonic_prost::ProstCodec;
 
 pub(crate) const ETCD: &str = "etcd";
 
-/// About as long as a state of ours.
+/// About as long as a state of tollgate.
 const VALUE: &[u8] = b"0123456789abcdef01234567";
 
 pub(crate) fn contenders(servers: &Servers, runtime: &Runtime) -> Outcome<Vec<Contender>> {
@@ -44,7 +44,7 @@ pub(crate) fn contenders(servers: &Servers, runtime: &Runtime) -> Outcome<Vec<Co
 
 struct Transaction {
     channel: Channel,
-    /// The name of each key in etcd: as long as ours.
+    /// The name of each key in etcd: as long as tollgate's.
     names: Arc<HashMap<String, Vec<u8>>>,
 }
 
@@ -65,8 +65,8 @@ impl Hit for Transaction {
 
 const NOT_EQUAL: i32 = 3;
 
-/// Of etcd's messages what is needed here. The target of a comparison is the version unless it says
-/// otherwise.
+/// The fields of etcd's messages that are needed here. The target of a comparison is the version by
+/// default.
 #[derive(Clone, PartialEq, Message)]
 struct Compare {
     #[prost(int32, tag = "1")]

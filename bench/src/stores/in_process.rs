@@ -1,4 +1,4 @@
-//! Memory, and the durable store beside it. Callers are threads.
+//! Memory compared with the durable store. Callers are threads.
 
 use super::contenders::{Contender, Hit, Kind, Work};
 use super::scene::{Scene, spread};
@@ -14,20 +14,20 @@ use tollgate::shared::{Ask, InProcess, Mode, SharedLimiter, SharedStore};
 use tollgate::{KeyRef, Limiter, Memory};
 use tollgate_durable::Durable;
 
-/// More than any run can use up, and slower than any key is hit.
+/// More than any run can use up, and refilled more slowly than any key is hit.
 const LIMIT: &str = "1000/second burst=100000000000";
 
-/// Hits between two looks at the clock, which takes as long as a hit.
+/// Hits between two readings of the clock, which take as long as a hit.
 const BLOCK: usize = 256;
 
-/// Both are measured by Memory, asked in the same way: through a limiter of stores that wait, or
+/// Both are compared with Memory, called in the same way: through a limiter of shared stores, or
 /// the store alone.
 pub(crate) const DURABLE: &str = "durable";
 pub(crate) const AT_ONCE: &str = "durable, asked at once";
 
 pub(crate) fn contenders(servers: &Servers) -> Outcome<Vec<Contender>> {
     let path = servers.directory().join("limits").display().to_string();
-    // As users have it, but for the deadline.
+    // As users have it, except for the deadline.
     let guard = Durable::usual_guard().deadline(Duration::from_secs(10));
     let durable = Durable::builder(path).guard(guard).open()?;
     let mut all = Vec::new();
@@ -55,7 +55,7 @@ impl Hit for Direct {
     }
 }
 
-/// Without a limiter around it. What must wait for the disk does.
+/// Without a limiter around it. Calls that need the disk wait for it.
 struct AtOnce<S: SharedStore> {
     store: S,
     prepared: S::Prepared,
@@ -79,7 +79,7 @@ impl<S: SharedStore> Hit for AtOnce<S> {
     }
 }
 
-/// Callers as threads. First as long untimed: the marks of keys grow to what the keys use.
+/// Callers as threads. First the same time untimed: the reserves of keys grow to what the keys use.
 fn threads(scene: Scene, hit: impl Hit) -> Work {
     let (hit, keys) = (Arc::new(hit), scene.subjects());
     Box::new(move |runtime, span| {
@@ -113,7 +113,7 @@ fn together(
     Ok(Turn { hits: hits as f64, allowed: allowed as f64, wall, waits: [None; 4] })
 }
 
-/// Hits, and how many of them were allowed.
+/// Counts hits, and how many of them were allowed.
 async fn until(
     start: Instant,
     span: Duration,

@@ -1,4 +1,4 @@
-//! Memcached beside a pipelined `ms` with the version of what it replaces.
+//! Memcached compared with a pipelined `ms` that states the version of the item it replaces.
 
 use super::contenders::{Contender, Kind, Work, patient, tasks};
 use super::scene::Scene;
@@ -14,7 +14,7 @@ use tollgate_memcached::Memcached;
 
 pub(crate) const MEMCACHED: &str = "Memcached";
 
-/// About as long as a state of ours.
+/// About as long as a state of tollgate.
 const VALUE: &str = "0123456789abcdef01234567";
 
 pub(crate) fn contenders(servers: &Servers, runtime: &Runtime) -> Outcome<Vec<Contender>> {
@@ -35,7 +35,7 @@ pub(crate) fn contenders(servers: &Servers, runtime: &Runtime) -> Outcome<Vec<Co
     Ok(all)
 }
 
-/// So many commands in one write, then all their answers: no client could do less.
+/// This many commands in one write, then all their answers: no client could do less.
 fn pipelined(port: u16, depth: usize, names: Vec<String>) -> Work {
     Box::new(move |_, span| {
         let mut line = Line::open(port)?;
@@ -61,8 +61,8 @@ struct Line {
     /// The version of each name.
     versions: Vec<u64>,
     /// The newest version that the server has given. It counts over all names, and nobody else
-    /// writes meanwhile: so the versions of what is on its way are known, also where a hot key is
-    /// written many times in one pipeline.
+    /// writes. So the versions of commands in flight are known, also where a pipeline writes a hot
+    /// key many times.
     newest: u64,
 }
 
@@ -75,7 +75,7 @@ impl Line {
         Ok(Line { stream: BufReader::new(stream), out, answer, versions, newest: 0 })
     }
 
-    /// Whatever was there before.
+    /// Writes a value, whatever was there before.
     fn put(&mut self, name: &str) -> Outcome<()> {
         let length = VALUE.len();
         write!(self.stream.get_mut(), "ms {name} {length} T0 c\r\n{VALUE}\r\n")?;
@@ -84,7 +84,7 @@ impl Line {
         Ok(())
     }
 
-    /// Replaces so many from there on, each only if it still has its version.
+    /// Replaces this many values from there on, each only if it still has its version.
     fn swap(&mut self, names: &[String], from: usize, depth: usize) -> Outcome<()> {
         self.out.clear();
         for (sent, index) in (from..from + depth).enumerate() {

@@ -1,4 +1,4 @@
-//! Stores: all of them in one run, each beside the least that its server can do for a hit.
+//! All stores in one run, each compared with the least that its server can do for a hit.
 
 mod contenders;
 mod etcd;
@@ -22,16 +22,16 @@ use std::path::Path;
 use std::time::Duration;
 use tokio::runtime::Runtime;
 
-/// How much to measure.
+/// The size of the measurement.
 pub(crate) struct Size {
     pub(crate) rounds: usize,
-    /// Of one turn.
+    /// The duration of one turn.
     pub(crate) span: Duration,
     /// Names of stores; all if there are none.
     pub(crate) only: Vec<String>,
 }
 
-/// What was measured of one contender in one scene.
+/// The results of one contender in one scene.
 struct Row {
     store: &'static str,
     title: &'static str,
@@ -39,9 +39,9 @@ struct Row {
     scene: Scene,
     /// Hits per second in the best round.
     rate: f64,
-    /// Part of the hits of all rounds.
+    /// The allowed part of the hits of all rounds.
     allowed: f64,
-    /// Nanoseconds at p50 and p99 of the best round, where single calls are looked at.
+    /// Nanoseconds at p50 and p99 of the best round, where single calls are measured.
     waits: [Option<f64>; 2],
 }
 
@@ -53,13 +53,13 @@ impl Row {
         format!("{}: {}", self.store, self.title)
     }
 
-    /// One that fits a plot.
+    /// A name that fits a plot.
     fn short(&self) -> &'static str {
         if self.kind == Kind::Ours { self.store } else { self.title }
     }
 }
 
-/// What was measured.
+/// All results.
 struct Results(Vec<Row>);
 
 impl Results {
@@ -69,9 +69,9 @@ impl Results {
     }
 }
 
-/// Measures all and writes it down.
+/// Measures everything and writes the results.
 pub(crate) fn run(size: &Size, out: &Path) -> Outcome<()> {
-    // One worker: the client has one core, the server the other.
+    // One worker thread: the client has one core, the server the other.
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     let servers = Servers::start()?;
@@ -99,8 +99,8 @@ pub(crate) fn run(size: &Size, out: &Path) -> Outcome<()> {
     Ok(())
 }
 
-/// Contenders take turns, so that a change of the machine's mood meets all, and the best of several
-/// rounds counts. The first is untimed: connections, keys and caches are there afterwards.
+/// Contenders take turns, so that changes of the machine affect all, and the best of several rounds
+/// counts. The first round is untimed: connections, keys and caches exist afterwards.
 fn measure(contenders: &[Contender], runtime: &Runtime, size: &Size) -> Outcome<Vec<Row>> {
     let mut turns: Vec<Vec<_>> = contenders.iter().map(|_| Vec::new()).collect();
     for round in 0..=size.rounds {

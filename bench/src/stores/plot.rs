@@ -7,7 +7,7 @@ use super::scene::Scene;
 use crate::svg::{Bar, Look, Panel, picture};
 
 pub(crate) fn plot(results: &Results) -> String {
-    // In process it is hundreds of times as fast: its bars would be all that is seen.
+    // In-process stores are hundreds of times as fast. Their bars would dwarf all others.
     let panel = |scene: Scene, in_process: bool| {
         let rows = results.0.iter().filter(|row| row.scene == scene);
         let rows = rows.filter(|row| [DURABLE, AT_ONCE].contains(&row.store) == in_process);

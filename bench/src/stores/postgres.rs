@@ -1,4 +1,4 @@
-//! PostgreSQL beside an upsert that counts.
+//! PostgreSQL compared with an upsert that counts.
 
 use super::contenders::{Contender, Hit, Kind, patient, tasks};
 use super::scene::{CALLERS, Scene};
@@ -11,7 +11,7 @@ use tollgate_postgres::Postgres;
 
 pub(crate) const POSTGRES: &str = "PostgreSQL";
 
-/// As ours: unlogged. So no commit waits for the disk.
+/// Unlogged, as tollgate's tables. So no commit waits for the disk.
 const TABLE: &str = "CREATE UNLOGGED TABLE bare (key text PRIMARY KEY, hits bigint NOT NULL)";
 const UPSERT: &str = "INSERT INTO bare VALUES ($1, 1) \
     ON CONFLICT (key) DO UPDATE SET hits = bare.hits + 1 RETURNING hits";

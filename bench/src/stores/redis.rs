@@ -1,4 +1,4 @@
-//! Redis beside INCR.
+//! Redis compared with INCR.
 
 use super::contenders::{Contender, Hit, Kind, patient, tasks};
 use super::scene::Scene;
@@ -15,7 +15,7 @@ pub(crate) fn contenders(servers: &Servers, runtime: &Runtime) -> Outcome<Vec<Co
     let url = servers.redis.url();
     let store = runtime.block_on(Redis::builder(&*url).guard(patient()).connect())?;
     let client = redis::Client::open(url)?;
-    // As patient as ours.
+    // As patient as tollgate.
     let config = redis::AsyncConnectionConfig::new().set_response_timeout(None);
     let connection = client.get_multiplexed_async_connection_with_config(&config);
     let connection = runtime.block_on(connection)?;

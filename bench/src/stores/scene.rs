@@ -1,9 +1,10 @@
-//! How many callers, and how many keys.
+//! The numbers of callers and keys.
 
 use std::sync::Arc;
 
-/// Callers where there are many, and keys where there are many: more than callers, so that seldom
-/// two want the same, and few enough that a round sees most of them.
+/// The number of callers in scenes with many, and the number of keys in scenes with many. There are
+/// more keys than callers, so that two callers seldom want the same, and few enough that a round
+/// uses most of them.
 pub(crate) const CALLERS: usize = 64;
 pub(crate) const KEYS: usize = 1_000;
 
@@ -30,8 +31,8 @@ impl Scene {
         }
     }
 
-    /// Every hit is allowed, and leaves a state that is not fresh again at the next: the arrival
-    /// time stays ahead of the clock.
+    /// Every hit is allowed, and the next one finds a state that is not fresh: the arrival time
+    /// stays ahead of the clock.
     pub(crate) fn limit(self) -> &'static str {
         if self.keys == 1 { "1000/second burst=1000000000" } else { "1/second burst=1000000" }
     }

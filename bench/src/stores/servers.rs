@@ -1,6 +1,6 @@
-//! The servers, each in a process of its own on a free port of the loopback, with its defaults.
-//! They keep their data in memory where there is such a place: a disk would make all of a store's
-//! contenders equally slow, and hide what they cost themselves.
+//! The servers, each in a separate process on a free port of the loopback, with its defaults. They
+//! keep their data in memory if possible: a disk would make all contenders of a store equally slow,
+//! and hide their own costs.
 
 use crate::Outcome;
 use crate::redis::server::Server as Redis;
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use tollgate_testservers::{Directory, Process, eventually, free_port};
 
-/// Gone when dropped.
+/// Stopped when dropped.
 pub(crate) struct Servers {
     pub(crate) redis: Redis,
     pub(crate) memcached: u16,
@@ -17,7 +17,7 @@ pub(crate) struct Servers {
     pub(crate) postgres: Postgres,
     _processes: [Process; 2],
     data: Data,
-    /// Of the durable store: on a real disk, as everywhere.
+    /// The directory of the durable store, on a real disk.
     directory: Directory,
 }
 
@@ -27,7 +27,7 @@ impl Servers {
         let (memcached, etcd, peer) = (free_port(), free_port(), free_port());
         let mut memory = Process::new("memcached", "memcached");
         memory.start(|command| {
-            // It does not run as root unless told so; others it does not ask.
+            // As root it runs only with this option; other users ignore it.
             command.args(["-u", "root", "-U", "0", "-l", "127.0.0.1"]);
             command.args(["-p", &memcached.to_string()]);
         });
@@ -55,7 +55,7 @@ impl Servers {
         })
     }
 
-    /// For files of this process.
+    /// A directory for files of this process.
     pub(crate) fn directory(&self) -> &Path {
         self.directory.path()
     }
@@ -103,7 +103,7 @@ impl Drop for Data {
     }
 }
 
-/// It refuses to be root, and stops its own processes only when it is asked to.
+/// It refuses to run as root, and stops its own processes only when asked.
 pub(crate) struct Postgres {
     process: Process,
     port: u16,
@@ -131,7 +131,7 @@ impl Postgres {
             command.args(&server[1..]).arg("-D").arg(data).args(["-p", &port.to_string()]);
             command.args(["-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories="]);
         });
-        // Its last line says so when it takes connections.
+        // Its last line says when it accepts connections.
         let state = data.join("postmaster.pid");
         eventually("postgres takes connections", || {
             std::fs::read_to_string(&state).is_ok_and(|state| state.contains("ready"))
@@ -153,7 +153,7 @@ impl Drop for Postgres {
     }
 }
 
-/// Where a program of the newest PostgreSQL is: Debian keeps them out of the PATH.
+/// The path of a program of the newest PostgreSQL: Debian keeps these out of the PATH.
 fn bin(program: &str) -> String {
     let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     let newest = versions.filter_map(|dir| dir.file_name().to_str()?.parse::<u32>().ok()).max();

@@ -1,4 +1,4 @@
-//! What this project has set out to reach with its stores, and whether this run did.
+//! The goals of this project for its stores, and whether this run met them.
 
 use super::Results;
 use super::contenders::Kind;
@@ -11,10 +11,10 @@ use crate::targets::Target;
 
 const BOTH_OF_64: &[Scene] = &[Scene::ALL_HOT, Scene::ALL_MANY];
 
-/// Hits on a hot key are merged there, so it is measured by itself.
+/// Hits on a hot key are merged, so that scene is compared separately.
 const WITHOUT_MERGING: &[Scene] = &[Scene::ONE_HOT, Scene::ONE_MANY, Scene::ALL_MANY];
 
-/// Store, where, how many times the bare one at least.
+/// Store, scenes, the least multiple of the bare call.
 const SPEED: [(&str, &[Scene], f64); 5] = [
     (POSTGRES, BOTH_OF_64, 10.0),
     (MEMCACHED, &Scene::ALL, 0.7),
