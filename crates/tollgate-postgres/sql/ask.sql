@@ -1,15 +1,15 @@
--- Everything that is asked of counters: a batch of steps, done one after another in one transaction.
+-- Decides all operations on counters: a batch of steps, one after another, in one transaction.
 --
--- It is the second definition of the algorithms; the first, in the crate `tollgate`, tells why they work. Only the steps are here: who asked computes the
--- fields of a decision from the state that is left.
+-- It is the second definition of the algorithms; the first, in the crate `tollgate`, explains why they work. Only the steps are here: the caller computes the
+-- fields of a decision from the new state.
 --
--- `keys` are different and in order. Rows are locked in that order, then missing ones are made in that order, and who makes rows waits only for others
--- who do, never for one who still locks: so no two batches can wait for each other. `makes` says which keys need a row to be charged.
+-- `keys` are different and in order. Rows are locked in that order, then missing ones are inserted in that order. A batch that inserts waits only for other
+-- batches that insert, never for one that still locks, so no two batches can wait for each other. `makes` says which keys need a row to be charged.
 --
--- The answer is a row for each step: flags (1 allowed, 2 there is a state, 4 the row is not a state, 8 the row is locked by somebody else), units charged, the
--- state, and the time. One row with flags 16 when somebody else made one of the keys first: nothing was done, ask again.
+-- The answer is a row for each step: flags (1 allowed, 2 there is a state, 4 the row is not a state, 8 another session has locked the row), units charged, the
+-- state, and the time. One row with flags 16 when another session inserted one of the keys first: nothing was done, the caller must send the batch again.
 --
--- Each statement of PL/pgSQL costs as much as several calculations, so the way of a plain hit is kept short: the loop itself reads arguments and state, and
+-- Each statement of PL/pgSQL costs as much as several calculations, so the path of a plain hit is kept short: the loop itself reads arguments and state, and
 -- the answer is what the variables hold. Plans are made once for each session and must not depend on how large the table was then.
 CREATE FUNCTION {schema}.ask(
   version integer,
@@ -25,7 +25,7 @@ LANGUAGE plpgsql ROWS 50 SET plan_cache_mode = force_generic_plan SET enable_seq
 DECLARE
   LATEST CONSTANT bigint := 4611686018427387903; -- the end of time
   MOST CONSTANT bigint := 1000000000000000; -- counts saturate here
-  -- Verbs of steps; some are also what comes of others.
+  -- Verbs of steps. Some replace another verb while the batch runs.
   HIT CONSTANT integer := 1;
   PEEK CONSTANT integer := 2;
   TAKE CONSTANT integer := 3;
@@ -38,7 +38,7 @@ DECLARE
   ATTEMPT CONSTANT integer := 10; -- a hit that charges nothing
 
   missing bigint;
-  -- The rows, by place: where they stand, whether they hold a state, what keeps them from being used, the state, when it runs out if it was changed.
+  -- The rows, by place: their tid, whether they hold a state, why they cannot be used, the state, and when it expires if it was changed.
   rows tid[];
   there boolean[];
   stuck integer[];
@@ -78,7 +78,7 @@ DECLARE
   -- The result of the step.
   act integer;
   dirty boolean;
-  -- Of the group that is under way.
+  -- The present group.
   asking boolean := false;
   refused boolean := false;
   spoiled integer := 0;
@@ -129,7 +129,7 @@ BEGIN
     END IF;
   END IF;
 
-  -- Now that nobody else can come between.
+  -- Read while the rows are locked.
   clock := extract(epoch FROM clock_timestamp()) * 1000000;
 
   FOR place, repeated, verb, algorithm, amount, now, grace, quota, period, burst, denies, worth, worth_part, tolerance, tolerance_part, receipt, mark,
@@ -233,7 +233,7 @@ BEGIN
       all_a[place] := a;
       all_b[place] := b;
       all_c[place] := c;
-      -- In the time of the server.
+      -- By the server's clock.
       ends[place] := least(clock + greatest(fresh_at - now, 0), LATEST) + grace;
     END IF;
 
@@ -263,7 +263,7 @@ BEGIN
   UPDATE {schema}.counters s SET a = k.a, b = k.b, c = k.c, expires = k.expires
     FROM unnest(rows, there, all_a, all_b, all_c, ends) AS k(row, there, a, b, c, expires)
     WHERE s.ctid = k.row AND k.there AND k.expires > 0;
-  -- Rows that hold no state any more, or were made for one that did not come.
+  -- Deletes rows without a state: it was reset, or never written.
   IF false = ANY (there) THEN
     DELETE FROM {schema}.counters s USING unnest(rows, there) AS k(row, there) WHERE s.ctid = k.row AND NOT k.there;
   END IF;

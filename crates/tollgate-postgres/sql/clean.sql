@@ -1,5 +1,5 @@
--- Forgets states that equal fresh ones: looks at the next `slice` rows, in the order of their keys, and gives how many it removed. Null when it was not due, or
--- somebody else is at it: whoever comes goes on where the last one stopped, and no row is waited for.
+-- Deletes states that equal fresh ones: examines the next `slice` rows, in the order of their keys, and returns how many it deleted. Null when it was not due, or
+-- another session is cleaning. Each call continues where the last one stopped, and waits for no row.
 CREATE FUNCTION {schema}.clean(slice integer, every bigint) RETURNS integer LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET jit = off AS $clean$
 DECLARE
   clock bigint := extract(epoch FROM clock_timestamp()) * 1000000;
@@ -20,13 +20,13 @@ BEGIN
   )
   SELECT array_agg(r.key) INTO old FROM removed r;
   DELETE FROM {schema}.log l WHERE l.key = ANY (old);
-  -- From the beginning again where there is no more.
+  -- Starts again after the last row.
   UPDATE {schema}.meta SET cursor = coalesce(seen[slice], ''), cleaned = clock;
   RETURN coalesce(cardinality(old), 0);
 END
 $clean$;
 
--- Forgets up to `slice` rows whose keys are not before `start` and before `stop`; gives how many.
+-- Deletes up to `slice` rows whose keys are at least `start` and before `stop`. Returns how many.
 CREATE FUNCTION {schema}.clear(start bytea, stop bytea, slice integer) RETURNS integer LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET jit = off AS $clear$
 DECLARE
   gone bytea[];

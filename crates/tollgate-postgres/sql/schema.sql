@@ -1,4 +1,4 @@
--- The schema, unless somebody has made it already.
+-- The schema, unless it exists.
 DO $schema$ BEGIN
   IF NOT EXISTS (SELECT FROM pg_namespace WHERE nspname = '{schema}') THEN CREATE SCHEMA {schema}; END IF;
 END $schema$;

@@ -16,7 +16,7 @@
   expires bigint NOT NULL
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05);
 
--- The entries of moving windows: when, and the running total before it.
+-- The entries of moving windows: the time, and the running total before it.
 {create} IF NOT EXISTS {schema}.log (
   key bytea,
   at bigint,
@@ -24,7 +24,7 @@
   PRIMARY KEY (key, at)
 ) WITH (autovacuum_vacuum_scale_factor = 0.05);
 
--- One row: the version of all this, and how far the cleaning has come.
+-- One row: the version of the schema, and the position of the cleaning.
 CREATE TABLE IF NOT EXISTS {schema}.meta (
   version integer NOT NULL,
   cursor bytea NOT NULL DEFAULT '',
