@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waiting_does_not_mend_is_an_error_of_the_store() {
+    fn errors_that_waiting_does_not_help_are_store_errors() {
         for (code, text, remedy) in [
             (Code::Unauthenticated, "etcdserver: invalid auth token", Remedy::Login),
             (Code::InvalidArgument, "etcdserver: user name is empty", Remedy::Login),

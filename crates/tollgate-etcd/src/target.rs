@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_is_said_without_its_password() {
+    fn an_invalid_address_is_reported_without_its_password() {
         for url in [
             "",
             "a:2379",

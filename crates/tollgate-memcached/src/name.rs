@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_server_lists_is_read() {
+    fn names_listed_by_a_server_are_decoded() {
         let listed = b"%22a%25b%3A%23%2F~%5E%60%7B%7D%5B%5D%7C%5C";
         assert_eq!(unescape(listed).unwrap(), b"\"a%b:#/~^`{}[]|\\");
         for wrong in [&b"%"[..], b"%2", b"%zz", b"a%+1"] {

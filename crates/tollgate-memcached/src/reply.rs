@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_reply_is_told_at_once() {
+    fn bytes_that_are_no_reply_are_rejected_immediately() {
         let long = [b'x'; LONGEST_LINE];
         let wrong: [&[u8]; 9] = [
             b"HTTP/1.1 400 Bad Request\r\n",

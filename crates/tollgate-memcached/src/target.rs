@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_addresses_are_told_without_the_password() {
+    fn errors_of_addresses_hide_the_password() {
         for url in [
             "",
             "a:1",

@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_the_lengths_keys_fit_an_index_and_differ() {
+    fn keys_of_any_length_fit_an_index_and_differ() {
         let texts = ["", "a", &"b".repeat(795), &"b".repeat(796), &"c".repeat(20_000)];
         let mut seen = std::collections::HashSet::new();
         for namespace in texts {

@@ -20,7 +20,7 @@ fn an_unknown_scheme_gets_a_list_of_those_that_are_known() {
 }
 
 #[test]
-fn what_was_not_compiled_in_says_which_feature_it_needs() {
+fn a_store_that_is_not_compiled_in_names_its_feature() {
     for scheme in known().iter().filter(|scheme| !scheme.compiled) {
         let error = opened(Opening::new(scheme.example)).unwrap_err().to_string();
         assert!(error.contains(&format!("feature {:?}", scheme.feature.unwrap())), "{error}");

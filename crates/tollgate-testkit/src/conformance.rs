@@ -12,7 +12,7 @@
 macro_rules! conformance {
     ($name:ident, $make:expr $(, $claim:ident)* $(,)?) => {
         mod $name {
-            #[allow(unused_imports)]
+            #[allow(unused_imports, reason = "only some callers have items that the arguments name")]
             use super::*;
 
             $crate::conformance! { @rules $make;

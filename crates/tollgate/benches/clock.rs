@@ -1,6 +1,6 @@
 //! The cost of reading a clock in a hit, and its difference from the operating system's clock:
 //! `cargo xtask bench clock`.
-#![allow(
+#![expect(
     clippy::disallowed_methods,
     clippy::float_arithmetic,
     clippy::unwrap_used,

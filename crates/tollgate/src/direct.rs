@@ -248,7 +248,6 @@ impl<C: Clock> Direct<C> {
     /// assert!(limiter.reset());
     /// # Ok::<(), tollgate::Error>(())
     /// ```
-    #[allow(clippy::must_use_candidate)]
     pub fn reset(&self) -> bool {
         self.state.reset(self.clock.now())
     }
@@ -316,7 +315,6 @@ impl<C: Clock> DirectAt<'_, C> {
     }
 
     /// See [`Direct::reset`].
-    #[allow(clippy::must_use_candidate)]
     pub fn reset(&self) -> bool {
         self.limiter.state.reset(self.now)
     }

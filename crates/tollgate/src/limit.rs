@@ -58,7 +58,7 @@ impl Limit {
     /// assert_eq!(limit.to_string(), "3 per 1500 milliseconds");
     /// # Ok::<(), tollgate::LimitError>(())
     /// ```
-    #[allow(clippy::new_ret_no_self)] // a builder, because a limit is checked as a whole
+    #[expect(clippy::new_ret_no_self, reason = "a limit is checked as a whole, by its builder")]
     pub const fn new(quota: u64, period: Duration) -> LimitBuilder {
         LimitBuilder {
             algorithm: Algorithm::Gcra,

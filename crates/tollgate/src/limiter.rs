@@ -317,7 +317,6 @@ impl<S: Store> Limiter<S> {
     /// assert!(!limiter.reset("alice"));
     /// # Ok::<(), tollgate::Error>(())
     /// ```
-    #[allow(clippy::must_use_candidate)]
     pub fn reset<K: Key>(&self, key: K) -> bool {
         self.now().reset(key)
     }
@@ -471,7 +470,6 @@ impl<S: Store> At<'_, S> {
     }
 
     /// See [`Limiter::reset`].
-    #[allow(clippy::must_use_candidate)]
     pub fn reset<K: Key>(&self, key: K) -> bool {
         let store = &self.limiter.store;
         key.with_key(|key| {

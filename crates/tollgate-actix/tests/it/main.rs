@@ -1,6 +1,6 @@
 //! Real servers with several workers on real sockets, and a client that is not actix.
 
-#![allow(clippy::unwrap_used)] // helpers of tests
+#![expect(clippy::unwrap_used, reason = "helpers of tests may panic too")]
 
 #[path = "../../../tollgate-http/tests/it/away.rs"]
 mod away;

@@ -5,7 +5,7 @@
 //! ```text
 //! cargo run --release -p tollgate-cluster --features redis --example many_nodes [many-nodes.svg]
 //! ```
-#![allow(clippy::float_arithmetic, reason = "a picture")]
+#![expect(clippy::float_arithmetic, reason = "a picture has coordinates")]
 
 mod node;
 mod plot;

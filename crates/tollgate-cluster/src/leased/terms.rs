@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_leased_is_refused_with_a_reason() {
+    fn limits_that_cannot_be_leased_are_refused_with_a_reason() {
         let refused = |text: &str| {
             Terms::new(&text.parse().unwrap(), Duration::from_secs(1), Duration::ZERO)
                 .unwrap_err()

@@ -216,7 +216,7 @@ mod tests {
 
     /// A store with five units. The answer to the draw comes when its life is long over.
     #[test]
-    fn who_waited_is_told_what_the_store_said_however_late() {
+    fn a_waiting_caller_gets_the_answer_of_the_store_however_late() {
         let limit: Limit = "5/minute fixed-window".parse().unwrap();
         let terms = Terms::new(&limit, Duration::from_millis(1), Duration::ZERO).unwrap();
         let (machine, mut state) = (AnyMachine::new(&limit), None);

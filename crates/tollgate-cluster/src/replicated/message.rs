@@ -217,7 +217,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(from in any::<u64>(), body in body()) {
+        fn messages_survive_a_round_trip(from in any::<u64>(), body in body()) {
             let message = Message { from, body };
             prop_assert_eq!(Message::read(&message.write()), Some(message));
         }

@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn without_the_bus_all_are_missing_at_once() {
+    fn without_the_bus_all_peers_are_missing_immediately() {
         let mut peers = Peers::new("here");
         hello(&mut peers, 1, "a", 0);
         hello(&mut peers, 2, "b", 0);

@@ -80,7 +80,7 @@ fn several_limits_are_spent_together() {
 
 /// The charge of a hit can be given back: to the allotment while it lives, to the store afterwards.
 #[test]
-fn what_was_charged_is_given_back() {
+fn the_charge_of_a_hit_can_be_given_back() {
     run(async {
         let redis = Engine::redis(&[]);
         let one = limiter(&redis, "10/365 days fixed-window").await;

@@ -1,7 +1,6 @@
 //! Tests of leases and replicas.
 
-// In helpers of tests as in tests.
-#![allow(clippy::unwrap_used)]
+#![expect(clippy::unwrap_used, reason = "helpers of tests may panic too")]
 
 mod leased;
 mod replicated;

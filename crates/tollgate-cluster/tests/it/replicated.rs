@@ -45,7 +45,7 @@ async fn all_have(limiters: &[SharedLimiter<Replicated>], key: &str, used: u64) 
 }
 
 #[test]
-fn what_one_admits_all_count() {
+fn every_replica_counts_hits_admitted_by_another() {
     run(async {
         let fleet = fleet(3).await;
         for limit in LIMITS {
@@ -108,7 +108,7 @@ fn a_newcomer_has_the_counts_when_it_is_ready() {
 }
 
 #[test]
-fn who_leaves_has_told_everything_and_is_not_missed() {
+fn a_replica_that_leaves_sends_all_counts_and_is_not_missing() {
     run(async {
         let fleet = fleet(2).await;
         let limiters = limiters(&fleet, "10/hour fixed-window");

@@ -195,7 +195,7 @@ impl Keeper {
         }
     }
 
-    #[allow(clippy::too_many_arguments)] // one key, one call, in one place
+    #[expect(clippy::too_many_arguments, reason = "they describe one call on one key")]
     fn act_on(
         &self,
         entry: &mut Entry,

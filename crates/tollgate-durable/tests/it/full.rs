@@ -113,7 +113,7 @@ fn on_a_full_disk_keys_in_the_file_are_answered_at_the_level_reserve() {
 
 /// The free space at the end depends on the keys and on how many were written together.
 #[test]
-fn whatever_filled_the_file_known_keys_go_on() {
+fn known_keys_are_answered_however_the_file_was_filled() {
     for (len, together) in [(8, 300), (31, 60), (100, 30), (177, 5), (250, 2), (250, 90)] {
         let disk = Disk::with_room(3 << 20);
         let store = disk.builder().level(Level::Sync).open().unwrap();

@@ -118,11 +118,11 @@ fn survives(level: Level, seed: u64, reserve: u64) {
 }
 
 #[test]
-fn a_killed_process_has_kept_what_it_told_at_the_default_level() {
+fn a_killed_process_keeps_answered_hits_at_the_default_level() {
     survives(Level::Reserve, 1, 10_000);
 }
 
 #[test]
-fn a_killed_process_has_kept_what_it_told_at_the_level_sync() {
+fn a_killed_process_keeps_answered_hits_at_the_level_sync() {
     survives(Level::Sync, 2, 0);
 }

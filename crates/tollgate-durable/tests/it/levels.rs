@@ -98,7 +98,7 @@ fn clearing_reaches_keys_that_nobody_asked_for() {
 }
 
 #[test]
-fn what_has_run_out_leaves_memory_and_file() {
+fn expired_states_leave_memory_and_file() {
     let disk = Disk::default();
     let clock = tollgate::ManualClock::new(tollgate::Timestamp::from_micros(1_790_000_000_000_000));
     let open = || {

@@ -1,8 +1,7 @@
 //! Tests of durable stores: on files, on a disk that fails on request, and in processes that are
 //! killed.
 
-// In helpers of tests as in tests.
-#![allow(clippy::unwrap_used)]
+#![expect(clippy::unwrap_used, reason = "helpers of tests may panic too")]
 
 mod conformance;
 mod crash;

@@ -26,7 +26,7 @@ fn try_now(store: &Durable, limit: &str, op: Op) -> bool {
 }
 
 #[test]
-fn a_key_within_its_reserve_is_answered_at_once() {
+fn a_key_within_its_reserve_is_answered_without_waiting() {
     let (_disk, store) = open(Level::Reserve);
     let limit = "800/day";
     for _ in 0..10 {
@@ -46,7 +46,7 @@ fn a_key_within_its_reserve_is_answered_at_once() {
 }
 
 #[test]
-fn at_the_level_sync_only_what_changes_nothing_is_answered_at_once() {
+fn at_the_level_sync_only_calls_without_changes_are_answered_without_waiting() {
     let (_disk, store) = open(Level::Sync);
     assert!(!try_now(&store, "2/day", Op::Hit(1)));
     assert!(try_now(&store, "2/day", Op::Hit(3)));
@@ -58,7 +58,7 @@ fn at_the_level_sync_only_what_changes_nothing_is_answered_at_once() {
 }
 
 #[test]
-fn levels_without_waits_answer_everything_at_once() {
+fn levels_without_waits_answer_everything_without_waiting() {
     for level in [Level::None, Level::Interval] {
         let (_disk, store) = open(level);
         for op in [Op::Hit(1), Op::Charge(9), Op::Take(4), Op::Set(1), Op::RefundUnits(1)] {

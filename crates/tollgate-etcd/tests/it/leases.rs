@@ -34,7 +34,7 @@ fn keys_share_a_few_leases() {
 }
 
 #[test]
-fn what_is_over_in_a_millisecond_is_gone_in_two_minutes() {
+fn a_state_of_a_millisecond_is_deleted_within_two_minutes() {
     run(async {
         let member = Member::start(&[]);
         let (store, bare) = (patient(member.url()).await, Bare::to(member.port));

@@ -4,8 +4,7 @@
 //! Without `etcd` on this machine the whole binary is skipped with a message. If `TOLLGATE_NO_SKIP`
 //! is set, that is a failure.
 
-// In helpers of tests as in tests.
-#![allow(clippy::unwrap_used)]
+#![expect(clippy::unwrap_used, reason = "helpers of tests may panic too")]
 
 mod bare;
 mod client;

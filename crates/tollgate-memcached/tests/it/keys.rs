@@ -46,7 +46,7 @@ fn clear_forgets_the_keys_of_its_limit_and_no_others() {
 }
 
 #[test]
-fn two_clears_at_once_both_end() {
+fn two_concurrent_clears_both_end() {
     run(async {
         let server = Server::start(&[]);
         let limiters: Vec<_> = {

@@ -67,7 +67,7 @@ fn anonymous_reports_hold_no_key() {
 }
 
 #[test]
-fn a_log_without_any_readable_line_is_told_apart() {
+fn a_log_without_readable_lines_has_its_own_message() {
     let good = combined_line(1, "192.0.2.1", "");
     let log = Log::lines(&["x", "y"]);
     let mut replay = replay(&[&log], &["1/hour"]);

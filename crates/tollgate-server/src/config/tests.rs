@@ -127,7 +127,7 @@ fn everything_in_one_file() {
 }
 
 #[test]
-fn the_section_of_envoy_has_all_that_its_port_can_be_told() {
+fn the_envoy_section_has_all_options_of_the_port() {
     let envoy = |text: &str| read(&format!("[envoy]\n{text}"), "t.toml").unwrap().settings.envoy;
     let options = envoy(
         "headers = ['ratelimit-limit', 'X-RateLimit', 'retry-after']

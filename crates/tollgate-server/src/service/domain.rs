@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shared_above_is_shared_below() {
+    fn a_value_shared_at_one_level_is_shared_below() {
         let mut shared = node("path", Some("/s/*"), vec![node("user", None, vec![])]);
         shared.shared = true;
         let domain = domain(&[shared]);

@@ -39,7 +39,7 @@ fn the_exit_code_says_what_came_out() {
 }
 
 #[test]
-fn what_goes_wrong_is_said_and_is_no_denial() {
+fn errors_are_printed_and_are_no_denials() {
     let server = Server::start(&[]);
     let of = |address: std::net::SocketAddr| format!("http://{address}");
     let (url, secure) = (of(server.http), format!("https://{}", server.http));

@@ -25,7 +25,7 @@ pub(super) fn told<T>(answer: Result<T, Error>) -> Result<T, String> {
     answer.map_err(|error| format!("no answer within {DEADLINE:?}: {error}"))
 }
 
-#[allow(clippy::needless_pass_by_value)] // as assert_eq does
+#[expect(clippy::needless_pass_by_value, reason = "arguments as of assert_eq")]
 pub(super) fn equal<T: PartialEq + std::fmt::Debug>(got: T, wanted: T) -> Checked {
     if got == wanted { Ok(()) } else { Err(format!("got {got:?}, wanted {wanted:?}")) }
 }

@@ -28,7 +28,7 @@ pub const EPOCH: Timestamp = Timestamp::from_micros(1_767_225_600_000_000);
 
 /// A limit and the steps of a fresh key under it.
 #[derive(Clone, Debug)]
-#[allow(missing_docs)] // the names are the words of the format
+#[expect(missing_docs, reason = "the names are the words of the format")]
 pub struct Block {
     /// The place of the block: the file's name and the line of `limit`.
     pub place: Place,
@@ -38,7 +38,7 @@ pub struct Block {
 
 /// One `at` line.
 #[derive(Clone, Debug)]
-#[allow(missing_docs)] // the names are the words of the format
+#[expect(missing_docs, reason = "the names are the words of the format")]
 pub struct Step {
     pub place: Place,
     pub now: Timestamp,
@@ -48,7 +48,7 @@ pub struct Step {
 
 /// What a caller does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)] // the names are the words of the format
+#[expect(missing_docs, reason = "the names are the words of the format")]
 pub enum Action {
     Hit(u64),
     Peek(u64),
@@ -65,7 +65,7 @@ pub enum Action {
 
 /// The expected fields of the answer; `None` where the line names none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[allow(missing_docs)] // the names are the words of the format
+#[expect(missing_docs, reason = "the names are the words of the format")]
 pub struct Expected {
     pub allowed: bool,
     pub used: Option<u64>,
@@ -76,7 +76,7 @@ pub struct Expected {
 
 /// A wait, or `never` if no wait helps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)] // the names are the words of the format
+#[expect(missing_docs, reason = "the names are the words of the format")]
 pub enum Retry {
     After(Duration),
     Never,
@@ -90,7 +90,7 @@ impl From<Option<Duration>> for Retry {
 
 /// A line of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs)] // the names are the words of the format
+#[expect(missing_docs, reason = "the names are the words of the format")]
 pub struct Place {
     pub file: String,
     pub line: usize,

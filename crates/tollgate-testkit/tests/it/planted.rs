@@ -21,7 +21,7 @@ conformance!(without_a_fault, || Planted::new(None), lifetime, outage);
 /// One test for each fault and each rule that must catch it.
 macro_rules! caught {
     ($($fault:ident by $($module:ident::$rule:ident),+;)+) => {
-        $(#[allow(non_snake_case)]
+        $(#[expect(non_snake_case, reason = "the module is named after the fault")]
         mod $fault {
             use super::*;
 

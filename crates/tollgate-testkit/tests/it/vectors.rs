@@ -58,7 +58,7 @@ fn every_step_of_our_own_vectors_gives_all_fields() {
 }
 
 #[test]
-fn a_wrong_expectation_is_told_with_file_line_expected_and_found() {
+fn a_wrong_expectation_is_reported_with_file_line_expected_and_found() {
     let text = "limit 2/second burst=3\nat 0s hit 3 -> allow\n# why\nat 0s hit -> deny retry 400ms";
     let blocks = read("some.txt", text).unwrap();
     let error = replay(&blocks[0], &mut Pure::new(&blocks[0].limit)).unwrap_err();
@@ -76,7 +76,7 @@ fn a_wrong_expectation_is_told_with_file_line_expected_and_found() {
 }
 
 #[test]
-fn a_line_that_is_not_understood_is_told_with_file_and_line() {
+fn an_invalid_line_is_an_error_with_file_and_line() {
     let duration = "expected a duration such as 0s, 100ms, 1.5s, 250us, 2m, 1h or 1d";
     let table = [
         ("at 0s hit -> maybe", r#"found "maybe", expected allow or deny"#.to_owned()),

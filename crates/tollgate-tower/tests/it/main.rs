@@ -1,7 +1,6 @@
 //! Real servers on free ports of the loopback, and real clients.
 
-// Helpers of tests are tests too.
-#![allow(clippy::unwrap_used)]
+#![expect(clippy::unwrap_used, reason = "helpers of tests may panic too")]
 
 mod around;
 mod axum_server;

@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_makes_the_decision_that_the_state_makes() {
+    fn numbers_of_a_remote_step_give_the_decision_of_the_state() {
         for algorithm in Algorithm::ALL {
             let limit: Limit = format!("7/10 seconds {algorithm}").parse().unwrap();
             let (machine, period) = (AnyMachine::new(&limit), limit.period().as_micros());

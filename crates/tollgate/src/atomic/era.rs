@@ -223,7 +223,7 @@ mod loom_models {
     }
 
     #[test]
-    fn nothing_is_freed_that_somebody_reads() {
+    fn memory_that_a_thread_reads_is_not_freed() {
         loom::model(|| {
             let (eras, places) = (eras(), Places::new());
             let readers = [(); 2].map(|()| {
@@ -242,7 +242,7 @@ mod loom_models {
     }
 
     #[test]
-    fn who_comes_again_is_seen_again() {
+    fn a_thread_that_pins_again_is_seen_again() {
         loom::model(|| {
             let (eras, places) = (eras(), Places::new());
             let seat = eras.take_seat();

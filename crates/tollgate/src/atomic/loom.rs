@@ -216,7 +216,7 @@ fn a_newcomer_during_a_move_is_found_after_it() {
 }
 
 #[test]
-fn who_starts_anew_starts_no_earlier_than_the_floor() {
+fn a_new_state_starts_no_earlier_than_the_floor() {
     check(3, || {
         let table = table(100);
         put(&table, KEY, RUN_OUT);

@@ -239,7 +239,6 @@ impl<C: Clock + 'static> Atomic<C> {
     /// let store = tollgate::Atomic::new();
     /// assert_eq!(store.clean(), 0);
     /// ```
-    #[allow(clippy::must_use_candidate)]
     pub fn clean(&self) -> usize {
         self.inner.clean_all(self.inner.clock.now())
     }

@@ -279,7 +279,6 @@ pub(super) fn act_on<W: Word, M: Pack<W>, C: Clock>(
 
 #[cold]
 #[inline(never)]
-#[allow(clippy::too_many_arguments)] // in registers: see `act_on`
 fn act_surely<W: Word, M: Pack<W>, C: Clock>(
     store: &Inner<C>,
     kept: &Kept<W>,

@@ -30,7 +30,7 @@
 //! A state that is dropped because it is fresh raises the table's *floor* to the time it became so;
 //! a caller that read the clock before that and finds no state starts at the floor.
 
-#![allow(unsafe_code)]
+#![expect(unsafe_code, reason = "raw pointers to generations; each block has its proof")]
 
 mod garbage;
 mod generation;

@@ -167,7 +167,6 @@ impl<C: Clock + 'static> Memory<C> {
     /// let store = tollgate::Memory::new();
     /// assert_eq!(store.clean(), 0);
     /// ```
-    #[allow(clippy::must_use_candidate)]
     pub fn clean(&self) -> usize {
         self.inner.clean_all(self.inner.clock.now())
     }

@@ -169,7 +169,7 @@ const ONE: &str = "the end of the text, because this is to be one limit and not 
 const NAME: &str = "a name: letters, digits and . _ : / @ -, or anything in double quotes";
 
 #[test]
-fn what_was_found_and_expected_is_told_with_its_place() {
+fn an_error_states_place_found_and_expected() {
     let table = [
         ("", 0, "the end of the text", QUOTA),
         ("  ", 2, "the end of the text", QUOTA),
@@ -216,7 +216,7 @@ fn what_was_found_and_expected_is_told_with_its_place() {
 }
 
 #[test]
-fn a_broken_rule_is_told_at_its_value() {
+fn an_error_names_the_place_of_the_wrong_value() {
     let period = "must be from 1 millisecond to 100 years";
     let no_burst = "has no burst; only token-bucket, leaky-bucket and gcra have";
     let too_slow = "takes longer than 1000 years to come back at this quota and period";

@@ -42,7 +42,7 @@ pub(crate) fn still<S: Subject>() -> S {
 /// The result of a check: an error says what was found.
 pub(crate) type Checked = Result<(), String>;
 
-#[allow(clippy::needless_pass_by_value)] // as assert_eq does
+#[expect(clippy::needless_pass_by_value, reason = "arguments as of assert_eq")]
 pub(crate) fn expect_equal<T: PartialEq + std::fmt::Debug>(
     what: &str,
     got: T,

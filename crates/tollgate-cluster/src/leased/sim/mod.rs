@@ -292,7 +292,7 @@ fn seeds() -> Vec<u64> {
 }
 
 #[test]
-fn what_nodes_admit_the_exact_limit_would_have_admitted() {
+fn the_exact_limit_would_admit_the_hits_of_all_nodes() {
     let mut admitted = 0;
     for seed in seeds() {
         match run(seed) {
@@ -319,6 +319,6 @@ fn a_life_that_is_counted_from_the_answer_is_caught() {
 }
 
 #[test]
-fn what_is_given_back_to_another_window_is_caught() {
+fn giving_back_to_another_window_is_detected() {
     is_caught(Fault::GivenBackToNow);
 }

@@ -102,7 +102,7 @@ fn addresses_that_are_none_are_refused_before_anything_is_sent() {
 }
 
 #[test]
-fn who_cannot_trust_or_is_not_trusted_does_not_connect() {
+fn tls_without_mutual_trust_does_not_connect() {
     run(async {
         let (certificates, others) = (Certificates::new(), Certificates::new());
         let member = Member::start_tls(&certificates);

@@ -90,7 +90,7 @@ fn a_hit_that_ran_late_is_an_error_and_is_counted_at_most_once() {
 }
 
 #[test]
-fn what_has_no_deadline_of_a_caller_ends_all_the_same() {
+fn calls_without_a_caller_deadline_end_too() {
     run(async {
         let member = Member::start(&[]);
         let store = hasty(member.url()).await;

@@ -10,7 +10,7 @@ use crate::client::{
 use crate::servers::Member;
 
 #[test]
-fn what_was_answered_is_still_known_after_a_crash() {
+fn answered_hits_survive_a_crash() {
     run(async {
         let mut member = Member::start(&[]);
         let store = hasty(member.url()).await;

@@ -34,7 +34,7 @@ fn a_version_of_a_server_that_is_gone_is_never_believed() {
 }
 
 #[test]
-fn what_is_flushed_by_hand_starts_anew() {
+fn keys_flushed_by_an_operator_start_fresh() {
     run(async {
         let server = Server::start(&[]);
         let limiter = limiter(&patient(server.url()).await, "2/365 days");

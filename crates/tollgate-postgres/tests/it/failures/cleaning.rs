@@ -18,7 +18,7 @@ async fn count(client: &tokio_postgres::Client, what: &str) -> i64 {
 const AGE: &str = "UPDATE tollgate.counters SET expires = expires - 3600000000::bigint * 3";
 
 #[test]
-fn what_has_run_out_goes_and_what_has_not_stays() {
+fn cleaning_removes_expired_states_and_keeps_the_others() {
     run(async {
         let server = Server::start();
         let guard = Guard::builder().deadline(LONG);

@@ -73,7 +73,7 @@ fn a_user_without_the_right_to_a_key_gets_an_error() {
 }
 
 #[test]
-fn nobody_at_the_address_is_an_error_at_once() {
+fn connecting_to_a_closed_port_fails_immediately() {
     run(async {
         let port = free_port();
         for scheme in ["redis", "rediss", "redis+cluster"] {

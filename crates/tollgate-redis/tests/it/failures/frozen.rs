@@ -112,7 +112,7 @@ fn callers_on_a_server_that_freezes_again_and_again_never_pass_the_limit() {
 }
 
 #[test]
-fn what_has_no_deadline_of_a_caller_ends_all_the_same() {
+fn calls_without_a_caller_deadline_end_too() {
     run(async {
         let server = Server::start(&[]);
         let store = hasty(server.url()).await;

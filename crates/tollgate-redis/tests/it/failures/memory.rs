@@ -53,7 +53,7 @@ fn a_check_finds_out_a_server_that_only_reads() {
 }
 
 #[test]
-fn what_a_full_server_refuses_is_not_half_charged() {
+fn a_call_that_a_full_server_rejects_is_not_charged_in_part() {
     run(async {
         let server = Server::start(&[]);
         let guard = hasty_guard().deadline(LONG).open_after(1_000_000);

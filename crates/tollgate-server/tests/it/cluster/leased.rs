@@ -34,7 +34,7 @@ fn three_servers_admit_exactly_the_limit() {
 /// Connections are delayed, slowed, silenced and cut; nodes and the store are suspended; a node
 /// dies.
 #[test]
-fn whatever_breaks_no_more_than_the_limit_passes() {
+fn failures_never_admit_more_than_the_limit() {
     let mut fleet = Fleet::start(Engine::redis(&[]), "3000/365 days fixed-window", leased);
     let load = load(&fleet);
     let some_pass = |load: &Load| {

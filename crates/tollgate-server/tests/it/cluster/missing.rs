@@ -99,7 +99,7 @@ fn shares_keep_a_split_at_the_limit_once_it_is_noticed() {
 }
 
 #[test]
-fn without_the_bus_nodes_keep_to_shares_at_once_and_are_not_ready() {
+fn without_the_bus_nodes_keep_to_shares_immediately_and_are_not_ready() {
     let mut fleet = fleet(&format!("replica.missing=share&{SLOW_HEARTBEAT}&replica.memory=3m"));
     assert!((0..NODES).all(|node| is_ready(&fleet, node)));
     fleet.engine.kill();

@@ -15,7 +15,7 @@ fn text(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn good_files_are_shown_and_bad_ones_are_told_from_them_by_the_exit_code() {
+fn valid_files_are_listed_and_invalid_ones_set_the_exit_code() {
     let dir = Directory::new();
     let file = |name: &str, text: &str| {
         let path = dir.path().join(name);
@@ -100,7 +100,7 @@ fn the_examples_are_good() {
 
 /// Every block of the guide that shows a configuration file.
 #[test]
-fn the_guide_tells_the_truth() {
+fn configuration_files_in_the_guide_are_valid() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let guide = std::fs::read_to_string(root.join("guides/server.md")).unwrap();
     let mut blocks = 0;

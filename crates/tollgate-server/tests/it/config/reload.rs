@@ -124,7 +124,7 @@ fn files_that_come_and_go_in_an_included_directory_are_seen() {
 }
 
 #[test]
-fn what_needs_a_restart_is_said_and_the_rules_are_taken() {
+fn settings_that_need_a_restart_are_logged_and_the_rules_replaced() {
     let server = Server::told(&api(3));
     server.put("tollgate.toml", &format!("store.prefix = 'x'\nlog.level = 'debug'\n{}", api(4)));
     server.logged("store, log");
@@ -136,7 +136,7 @@ fn what_needs_a_restart_is_said_and_the_rules_are_taken() {
 }
 
 #[test]
-fn what_to_do_without_a_store_changes_with_the_rules() {
+fn on_failure_changes_with_the_rules() {
     let nobody = free_port();
     let config = |on_failure: &str| {
         format!(
@@ -161,7 +161,7 @@ fn what_to_do_without_a_store_changes_with_the_rules() {
 /// Real traffic while the rules change all the time: either the old or the new rules answer each
 /// hit, and none is lost or counted twice.
 #[test]
-fn nobody_notices_a_reload_under_load() {
+fn a_reload_under_load_loses_no_hit() {
     const CLIENTS: usize = 4;
     const CHANGES: u32 = 15;
     // One window for a century, so that the count is exact.

@@ -9,16 +9,16 @@ fn every_route_of_the_guide_is_limited_as_it_says() {
         return;
     }
     let edge = Edge::start();
-    each_client_has_its_limit_and_is_told(&edge);
+    each_client_has_its_limit_and_gets_headers(&edge);
     several_descriptors_are_decided_together(&edge);
     large_and_odd_values_are_limited_too(&edge);
     a_descriptor_costs_what_it_says_and_a_part_comes_back_at_the_end(&edge);
-    what_is_known_at_the_end_counts_for_the_next(&edge);
+    a_cost_known_at_the_end_counts_for_the_next_request(&edge);
     a_limit_may_come_with_the_request(&edge);
     a_shadow_and_what_has_no_rule_pass(&edge);
 }
 
-fn each_client_has_its_limit_and_is_told(edge: &Edge) {
+fn each_client_has_its_limit_and_gets_headers(edge: &Edge) {
     let first = edge.get("/");
     assert_eq!(first.status(), 200);
     assert_eq!(first.header("ratelimit-policy"), Some("\"client\";q=60;w=60"), "{first:?}");
@@ -76,7 +76,7 @@ fn a_descriptor_costs_what_it_says_and_a_part_comes_back_at_the_end(edge: &Edge)
     assert_eq!(edge.get("/export").status(), 429);
 }
 
-fn what_is_known_at_the_end_counts_for_the_next(edge: &Edge) {
+fn a_cost_known_at_the_end_counts_for_the_next_request(edge: &Edge) {
     // 250 bytes, and each response has 100. After the third response the limit is exceeded.
     // Responses are charged at their end, so a fourth may pass before that.
     let first = edge.get("/download");

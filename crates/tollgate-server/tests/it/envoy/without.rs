@@ -13,8 +13,8 @@ fn closed(text: &str) -> String {
 }
 
 #[test]
-fn without_the_store_the_routes_are_open_or_closed_as_envoy_is_told() {
-    if skipped("without_the_store_the_routes_are_open_or_closed_as_envoy_is_told") {
+fn without_the_store_routes_are_open_or_closed_as_configured() {
+    if skipped("without_the_store_routes_are_open_or_closed_as_configured") {
         return;
     }
     let store = no_store();

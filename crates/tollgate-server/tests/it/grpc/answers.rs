@@ -156,7 +156,7 @@ async fn an_unknown_domain_has_no_limits_and_is_counted() {
 }
 
 #[tokio::test]
-async fn what_makes_no_sense_is_refused_with_the_value_and_the_rule() {
+async fn invalid_requests_are_refused_with_the_value_and_the_rule() {
     let mut client = Server::start(vec![each("user", "1/day")]).await.client().await;
     let user = || on([("user", "a")]);
     let no_domain = RateLimitRequest { domain: String::new(), ..request([user()]) };
@@ -210,7 +210,7 @@ async fn quotas_refuse_only_together_and_then_cost_nothing() {
 }
 
 #[tokio::test]
-async fn what_blocks_is_shown_as_it_was_written() {
+async fn a_blocking_rule_is_shown_with_its_written_rate() {
     use tollgate_server::rules::{Rate, Unit as Written};
     let mut rule = treated("country", Treatment::Blocked);
     if let Some(rule) = &mut rule.rule {

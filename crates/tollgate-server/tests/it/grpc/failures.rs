@@ -52,7 +52,7 @@ async fn silent() -> (tokio::net::TcpListener, Opening) {
 }
 
 #[tokio::test]
-async fn nobody_waits_longer_than_the_caller_does() {
+async fn a_call_never_waits_longer_than_its_caller() {
     let (_listener, store) = silent().await;
     let server = Server::on(store, rules(OnFailure::Error), Options::default()).await;
     let mut client = server.client().await;
@@ -63,7 +63,7 @@ async fn nobody_waits_longer_than_the_caller_does() {
 }
 
 #[tokio::test]
-async fn keys_that_a_store_cannot_decide_at_once_are_still_all_or_nothing() {
+async fn keys_that_a_store_cannot_decide_together_are_still_all_or_nothing() {
     let redis = Engine::redis(&["--cluster-enabled", "yes"]);
     let port = redis.port().to_string();
     let tell = |arguments: &[&str]| {

@@ -28,7 +28,7 @@ async fn the_whole_and_the_service_serve() {
 }
 
 #[tokio::test]
-async fn who_watches_is_told_that_it_stops_and_does_not_hold_it_up() {
+async fn a_health_watcher_is_told_of_the_stop_and_does_not_delay_it() {
     let server = Server::start(Vec::new()).await;
     for name in NAMES {
         let mut health = HealthClient::new(server.channel().await);

@@ -137,7 +137,7 @@ async fn a_message_in_pieces_is_whole() {
 }
 
 #[tokio::test]
-async fn who_never_ends_a_message_is_not_waited_for() {
+async fn an_unfinished_message_is_given_up() {
     let server = server().await;
     let stream = tonic::codegen::tokio_stream::pending::<Result<Frame<Bytes>, std::io::Error>>();
     let response = send(&server, |request| request.body(StreamBody::new(stream)).unwrap()).await;
@@ -145,7 +145,7 @@ async fn who_never_ends_a_message_is_not_waited_for() {
 }
 
 #[tokio::test]
-async fn who_says_nothing_or_half_of_a_greeting_is_sent_away() {
+async fn a_silent_client_or_half_a_preface_is_closed() {
     let server = server().await;
     for begin in [&b""[..], b"PRI * HT"] {
         let mut stream = TcpStream::connect(server.address).await.unwrap();
@@ -158,7 +158,7 @@ async fn who_says_nothing_or_half_of_a_greeting_is_sent_away() {
 }
 
 #[tokio::test]
-async fn http_1_is_told_what_is_spoken_here() {
+async fn an_http_1_client_is_told_that_the_port_speaks_grpc() {
     let server = server().await;
     let mut stream = TcpStream::connect(server.address).await.unwrap();
     stream.write_all(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
@@ -168,7 +168,7 @@ async fn http_1_is_told_what_is_spoken_here() {
 }
 
 #[tokio::test]
-async fn other_paths_methods_and_types_are_told_so() {
+async fn other_paths_methods_and_types_are_rejected_with_a_reason() {
     let server = server().await;
     let empty = || Full::new(Bytes::new());
     let ask = async |build: fn(http::request::Builder) -> http::request::Builder| {

@@ -20,7 +20,7 @@ fn asks(grpc: SocketAddr) -> tonic::client::Grpc<Channel> {
 
 /// Charged units are in the store, which outlives the server.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_charged_was_answered() {
+async fn charged_requests_were_answered() {
     let store = Engine::redis(&[]);
     let mut tollgate = start(&store);
     let grpc = tollgate.grpc;

@@ -22,7 +22,7 @@ async fn one_that_is_over_leaves_the_others_uncharged() {
 }
 
 #[tokio::test]
-async fn many_at_once_admit_exactly_the_limit() {
+async fn concurrent_requests_admit_exactly_the_limit() {
     let server = Server::start(vec![each("user", "1000/day"), each("path", "100/day")]).await;
     let mut askers = tokio::task::JoinSet::new();
     for _ in 0..8 {

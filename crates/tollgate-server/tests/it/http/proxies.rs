@@ -101,7 +101,7 @@ fn nginx_limits_and_fails_closed() {
 }
 
 #[test]
-fn nginx_fails_open_where_it_is_told_to() {
+fn nginx_fails_open_where_it_is_configured_to() {
     let mut edge = Edge::new();
     let blocks = edge.blocks("nginx");
     let [whole, open, location] = &blocks[..] else { panic!("{blocks:?}") };

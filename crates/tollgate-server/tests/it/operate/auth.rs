@@ -32,7 +32,7 @@ async fn every_port_asks_for_its_token_and_takes_no_other() {
 }
 
 #[tokio::test]
-async fn who_looks_after_the_server_needs_no_token() {
+async fn health_checks_need_no_token() {
     let hash = token().1;
     let server = Server::told(&format!("[auth]\ntokens.a = {hash:?}\nadmin_tokens.a = {hash:?}\n"));
     for path in ["/health", "/ready"] {

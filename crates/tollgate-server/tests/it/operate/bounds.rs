@@ -43,7 +43,7 @@ async fn there_is_room_for_so_many_and_operators_have_their_own() {
 const METRICS: &str = "GET /metrics HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
 
 #[tokio::test]
-async fn who_says_nothing_is_sent_away_where_that_is_set() {
+async fn an_idle_connection_is_closed_if_idle_timeout_is_set() {
     let server = Server::told("[connections]\nidle_timeout = '200ms'\n");
     for (port, address) in server.ports() {
         assert!(ended(TcpStream::connect(address).await.unwrap()).await, "{port}");
@@ -60,7 +60,7 @@ async fn who_says_nothing_is_sent_away_where_that_is_set() {
 }
 
 #[tokio::test]
-async fn who_never_ends_its_greeting_of_tls_is_sent_away() {
+async fn an_unfinished_tls_handshake_is_closed() {
     let certificates = Certificates::new();
     let server = Server::told(&format!(
         "[connections]\nhandshake_timeout = '200ms'\n[tls]\ncertificate = {:?}\nkey = {:?}\n",

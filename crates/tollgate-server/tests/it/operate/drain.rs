@@ -118,7 +118,7 @@ async fn it_is_not_ready_before_it_stops_and_a_second_word_ends_it() {
 }
 
 #[tokio::test]
-async fn one_word_said_twice_at_once_is_one() {
+async fn a_repeated_signal_counts_once() {
     let mut server = Server::told("");
     // The server has the head of the request, and cannot answer before the body.
     let mut asked = TcpStream::connect(server.http).await.unwrap();
@@ -139,7 +139,7 @@ async fn one_word_said_twice_at_once_is_one() {
 }
 
 #[tokio::test]
-async fn who_only_sits_there_does_not_hold_it_up() {
+async fn idle_connections_do_not_delay_the_stop() {
     let mut server = Server::told("[connections]\ngrace = '1h'\n");
     let mut held = Vec::new();
     for (_, address) in server.ports() {
@@ -156,7 +156,7 @@ async fn who_only_sits_there_does_not_hold_it_up() {
 }
 
 #[test]
-fn systemd_is_told() {
+fn systemd_is_notified() {
     let dir = tollgate_testservers::Directory::new();
     let path = dir.path().join("notify");
     let socket = UnixDatagram::bind(&path).unwrap();

@@ -114,7 +114,7 @@ fn the_examples_in_the_packaged_configuration_are_read() {
 }
 
 #[test]
-fn what_the_guide_says_is_read() {
+fn configurations_in_the_guide_are_valid() {
     let guide = text("guides/operating.md");
     let parts = guide.split("```toml\n").skip(1).filter_map(|part| part.split("```").next());
     let dir = tollgate_testservers::Directory::new();

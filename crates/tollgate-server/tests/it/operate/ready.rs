@@ -67,7 +67,7 @@ async fn allotments_in_hand_do_not_hide_that_the_store_is_full() {
 }
 
 #[tokio::test]
-async fn a_store_that_is_down_at_the_start_is_told_and_so_is_its_return() {
+async fn a_store_that_is_down_at_the_start_is_logged_and_so_is_its_return() {
     let mut redis = Engine::redis(&[]);
     let url = redis.url();
     redis.kill();
@@ -82,7 +82,7 @@ async fn a_store_that_is_down_at_the_start_is_told_and_so_is_its_return() {
 }
 
 #[test]
-fn a_store_that_is_there_is_told_as_well() {
+fn a_store_that_answers_is_logged_too() {
     let server = Server::told("");
     assert!(server.read("said").contains(" is ready\n"), "{}", server.read("said"));
     assert!(server.log().contains("the store answers"), "{}", server.log());

@@ -134,7 +134,7 @@ async fn a_new_certificate_is_taken_and_a_broken_one_is_not() {
 }
 
 #[tokio::test]
-async fn nobody_has_to_tell_it_that_a_certificate_is_new() {
+async fn a_new_certificate_is_loaded_without_a_signal() {
     let (certificates, others) = (Certificates::new(), Certificates::new());
     let server = Server::told(&config(&certificates, false));
     for name in ["server.crt", "server.key"] {

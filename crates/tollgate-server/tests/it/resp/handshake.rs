@@ -65,7 +65,7 @@ fn clients_find_what_they_look_for() {
 }
 
 #[test]
-fn what_is_not_there_is_refused_as_redis_does() {
+fn unsupported_commands_are_refused_as_redis_does() {
     let here = Here::start();
     let mut client = Client::connect(here.address);
     for (command, message) in [

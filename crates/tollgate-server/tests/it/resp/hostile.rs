@@ -16,7 +16,7 @@ fn pong() -> Value {
 }
 
 #[test]
-fn wrong_bytes_are_told_so_and_the_connection_ends() {
+fn invalid_bytes_get_an_error_and_end_the_connection() {
     let here = Here::start();
     for (bytes, message) in [
         (&b"*1\r\n$4\r\nPING\r\n*x\r\n"[..], "ERR Protocol error: invalid multibulk length"),
@@ -34,7 +34,7 @@ fn wrong_bytes_are_told_so_and_the_connection_ends() {
 }
 
 #[test]
-fn what_makes_no_sense_is_counted() {
+fn invalid_commands_are_counted() {
     let here = Here::start();
     let mut client = Client::connect(here.address);
     let wrong = || here.service.observer().port(Protocol::Resp).counts().3;
@@ -61,7 +61,7 @@ fn what_makes_no_sense_is_counted() {
 }
 
 #[test]
-fn what_is_too_large_is_refused_before_it_is_there() {
+fn a_command_that_is_too_large_is_refused_before_it_arrives() {
     let here = Here::start();
     let mut client = Client::connect(here.address);
     // A line without end. The server may reject it while it is still being sent.

@@ -33,7 +33,7 @@ fn every_operation_has_a_command() {
 }
 
 #[test]
-fn who_only_wants_to_know_whether_it_passes_is_told_one_or_nothing() {
+fn tg_allow_answers_one_or_zero() {
     let here = Here::start();
     let mut client = Client::connect(here.address);
     for (command, passes) in [

@@ -55,7 +55,7 @@ fn a_command_may_come_byte_by_byte() {
 }
 
 #[test]
-fn who_sends_all_before_reading_anything_gets_all_answers() {
+fn a_client_that_sends_everything_before_reading_gets_all_answers() {
     let here = Here::start();
     let mut client = Client::connect(here.address);
     let count = 100_000;
@@ -66,7 +66,7 @@ fn who_sends_all_before_reading_anything_gets_all_answers() {
 }
 
 #[test]
-fn who_never_reads_is_not_read_from_without_end() {
+fn a_client_that_never_reads_is_not_read_without_end() {
     let here = Here::start();
     let client = Client::connect(here.address);
     // Answers of 64 KiB each. When enough of them wait, the server stops reading, and then the

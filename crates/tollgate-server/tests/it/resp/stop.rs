@@ -9,7 +9,7 @@ use super::client::{Client, command};
 use crate::server::Server;
 
 #[test]
-fn what_was_received_before_the_end_is_answered() {
+fn commands_received_before_the_end_are_answered() {
     let mut server = Server::start(&[]);
     let mut clients: Vec<Client> = (0..20).map(|_| Client::connect(server.resp)).collect();
     let pipeline = command(&[b"CL.THROTTLE", b"key", b"9999", b"1", b"86400"]).repeat(50);

@@ -4,7 +4,7 @@ use super::Client;
 use super::here::Here;
 
 #[test]
-fn what_redis_cell_was_seen_to_answer() {
+fn answers_equal_recorded_answers_of_redis_cell() {
     let here = Here::start();
     let mut client = Client::connect(here.address);
     for (quantity, expected) in [

@@ -231,7 +231,7 @@ fn backdated(limit: &Limit) -> Wrong<BackdatedGcra> {
 }
 
 #[test]
-fn two_bursts_at_once_are_seen() {
+fn two_bursts_at_one_instant_are_detected() {
     assert_seen(" at 17", |shape, timeline| {
         let limit = shape.limit(Algorithm::Gcra);
         let seen = timeline.walk(&limit, backdated(&limit));

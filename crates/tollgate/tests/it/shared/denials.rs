@@ -102,7 +102,7 @@ fn a_larger_cost_on_a_moving_window_is_asked_for() {
 }
 
 #[test]
-fn what_gives_units_back_makes_the_store_be_asked_again() {
+fn giving_units_back_ends_a_remembered_denial() {
     let store = Failing::new();
     let limiter = store.limiter("2/hour");
     let decision = store.run(limiter.hit_n("a", 2)).unwrap();
@@ -302,7 +302,7 @@ fn a_denial_from_before_a_charge_that_comes_home_after_it_is_not_remembered() {
 }
 
 #[test]
-fn what_is_remembered_survives_calls_that_were_not_executed() {
+fn remembered_denials_survive_calls_that_were_not_executed() {
     let store = Failing::new();
     let limiter = store.limiter("10/minute");
     let _ = store.run(limiter.hit_n("a", 8)).unwrap();

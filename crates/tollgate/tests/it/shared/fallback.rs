@@ -16,7 +16,7 @@ fn local(processes: u32) -> OnFailure {
 }
 
 #[test]
-fn an_error_stays_an_error_unless_told_otherwise() {
+fn without_a_failure_rule_the_caller_gets_the_error() {
     let store = Failing::new();
     let limiter = store.limiter("5/second");
     for (mood, kind) in [
@@ -108,7 +108,7 @@ fn usage_is_an_error_without_the_store_whatever_the_rule() {
 }
 
 #[test]
-fn what_changes_the_state_is_never_made_up() {
+fn operations_that_change_the_state_never_get_a_made_up_answer() {
     let store = Failing::new();
     for rule in [OnFailure::Open, OnFailure::Closed, local(2)] {
         let limiter = failing(&store, "3/second", rule);
@@ -179,7 +179,7 @@ fn a_refund_does_not_wipe_what_the_fallback_admitted() {
 }
 
 #[test]
-fn what_the_fallback_charged_is_given_back_there() {
+fn a_refund_of_a_fallback_charge_goes_to_the_fallback() {
     let store = Failing::new();
     let limiter = failing(&store, "8/hour", local(4));
     store.is_now(Mood::Complains);
@@ -277,7 +277,7 @@ fn each_limit_of_a_policy_and_each_key_of_a_group_is_charged_to_the_store() {
 }
 
 #[test]
-fn a_cost_beyond_the_share_is_told_to_come_again() {
+fn a_cost_beyond_the_share_has_a_retry_time() {
     let store = Failing::new();
     let limiter = failing(&store, "100/minute", local(10));
     store.is_now(Mood::Complains);

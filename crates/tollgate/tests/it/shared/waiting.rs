@@ -30,7 +30,7 @@ fn a_wait_whose_answer_is_lost_ends_with_the_error() {
 }
 
 #[test]
-fn what_a_dropped_wait_charged_is_given_back() {
+fn the_charge_of_a_dropped_wait_is_given_back() {
     let store = Failing::new();
     let limiter = store.limiter("1/hour").deadline(SECOND);
     store.is_now(Mood::Silent);

@@ -34,7 +34,7 @@ pub(crate) fn live_bytes() -> usize {
 }
 
 // SAFETY: every call goes to the system's allocator as it came.
-#[allow(unsafe_code)]
+#[expect(unsafe_code, reason = "an allocator that counts")]
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count();

@@ -262,7 +262,7 @@ fn same_policy(got: &Decision, wanted: &[Outcome]) -> Result<(), String> {
     equal(got.retry_after(), got.headline().retry_after())
 }
 
-#[allow(clippy::needless_pass_by_value)] // as assert_eq does
+#[expect(clippy::needless_pass_by_value, reason = "arguments as of assert_eq")]
 fn equal<T: PartialEq + std::fmt::Debug>(got: T, wanted: T) -> Result<(), String> {
     if got == wanted { Ok(()) } else { Err(format!("got {got:?}, wanted {wanted:?}")) }
 }

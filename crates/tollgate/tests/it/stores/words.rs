@@ -63,7 +63,7 @@ proptest! {
 
     /// A store that cannot count all requested units charges less, and reports that.
     #[test]
-    fn what_is_charged_is_what_is_stored(
+    fn the_reported_charge_is_the_stored_charge(
         limit in limit(),
         calls in vec((0..2_000_000_u64, op(), any::<bool>()), 1..30),
     ) {
