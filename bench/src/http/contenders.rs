@@ -149,7 +149,7 @@ fn tells() -> Outcome<RateLimitLayer<Limiter<Memory>>> {
 
 fn tells_not() -> Outcome<RateLimitLayer<Limiter<Memory>>> {
     let gate = Gate::new(Memory::new().limiter(OUT_OF_REACH)?);
-    Ok(RateLimitLayer::of(gate.headers(Headers::none())))
+    Ok(RateLimitLayer::from_gate(gate.headers(Headers::none())))
 }
 
 fn memory() -> Outcome<App> {

@@ -25,7 +25,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let limits = Chooser::one(store.limiter("3/minute name=default")?)
         .on("*", "/export", store.limiter("100/hour name=kibibytes")?)?
         .unlimited("GET", "/health")?;
-    let gate = Gate::choosing(limits)
+    let gate = Gate::from_chooser(limits)
         .settle(SettleBy::body(|response| {
             // A header tells which requests are paid for by their size.
             let by_size = response.line("x-by-size").is_some();
@@ -37,7 +37,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         let export =
             || async { "x".repeat(40 * 1024).customize().insert_header(("x-by-size", "1")) };
         App::new()
-            .wrap(RateLimit::of(gate.clone()))
+            .wrap(RateLimit::from_gate(gate.clone()))
             .route("/", web::get().to(hello))
             .route("/export", web::get().to(export))
             .route("/health", web::get().to(|| async { "fine" }))

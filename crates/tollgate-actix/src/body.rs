@@ -18,7 +18,7 @@ pin_project! {
     }
 }
 
-/// Counts, and tells when the body has ended, or was given up.
+/// Counts, and calls a function when the body has ended or was dropped.
 struct Meter {
     bytes: u64,
     at_end: Option<Box<dyn FnOnce(u64)>>,
@@ -40,7 +40,7 @@ impl Meter {
 
 impl Drop for Meter {
     fn drop(&mut self) {
-        // A second panic would end the process; what was charged stays charged.
+        // A second panic would end the process; the request stays charged.
         if !std::thread::panicking() {
             self.end();
         }

@@ -25,8 +25,7 @@
 //! actix-web builds one app for each of its workers. A limiter is a handle: made before the factory
 //! and cloned in it, as above, it counts for all of them.
 //!
-//! Everything else is a rule of the [`Gate`]: who is limited, by which limiter, at what cost, what
-//! the response changes in that, what it says.
+//! A [`Gate`] holds all other settings: key, limiter, cost, settlement and headers.
 //!
 //! ```
 //! use tollgate::Memory;
@@ -39,7 +38,7 @@
 //!         if response.status == 200 { Settle::Nothing } else { Settle::AsCharged }
 //!     }))
 //!     .problem_json();
-//! let middleware = RateLimit::of(gate);
+//! let middleware = RateLimit::from_gate(gate);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
@@ -54,8 +53,8 @@
 //! }
 //! ```
 //!
-//! What was charged for a request whose handler panics stays charged. A request that waits for its
-//! turn and whose client goes away gives up its place.
+//! A request whose handler panics stays charged. A request that waits for its turn and whose client
+//! goes away leaves the queue.
 //!
 //! See also the guides on [HTTP](https://github.com/tollgate-rs/tollgate/blob/main/guides/http.md),
 //! on [choosing an

@@ -1,4 +1,4 @@
-//! What is wrapped around an app.
+//! The middleware that is wrapped around an app.
 
 use std::fmt;
 use std::future::{Ready, ready};
@@ -45,18 +45,18 @@ impl<D: Decider> RateLimit<D> {
     /// See the example of [the crate](crate).
     #[must_use]
     pub fn new(limiter: D) -> RateLimit<D> {
-        RateLimit::of(Gate::new(limiter))
+        RateLimit::from_gate(Gate::new(limiter))
     }
 
-    /// Whatever a gate decides.
+    /// A middleware with the settings of a gate.
     ///
     /// See the example of [the crate](crate).
     #[must_use]
-    pub fn of(gate: Gate<D>) -> RateLimit<D> {
-        RateLimit { gate, refusal: None }
+    pub fn from_gate(gate: Gate<D>) -> RateLimit<D> {
+        RateLimit { gate: gate.keep_decisions(), refusal: None }
     }
 
-    /// Refusals of your own. The headers of the decision are added to them.
+    /// Responses of your own to refused requests. The headers of the decision are added to them.
     ///
     /// ```
     /// use actix_web::HttpResponse;
@@ -80,7 +80,7 @@ impl<D: Decider> RateLimit<D> {
 
 impl<D: Decider> From<Gate<D>> for RateLimit<D> {
     fn from(gate: Gate<D>) -> Self {
-        RateLimit::of(gate)
+        RateLimit::from_gate(gate)
     }
 }
 

@@ -1,17 +1,17 @@
-//! What a client gets that does not pass.
+//! The response to a refused request.
 
 use actix_web::http::StatusCode;
 use actix_web::http::header::{CACHE_CONTROL, HeaderValue};
 use actix_web::{HttpRequest, HttpResponse};
-use tollgate_http::{Decider, Pass, Reason};
-
-use crate::fields::tell;
-use crate::rate_limit::RateLimit;
 use tollgate::Decision;
+use tollgate_http::{Decider, Reason, RefusedRequest};
+
+use crate::fields::write_headers;
+use crate::rate_limit::RateLimit;
 
 pub(crate) type RefusalFn = dyn Fn(&Refusal<'_>) -> HttpResponse + Send + Sync;
 
-/// A refusal that is to be put into words.
+/// A refused request, for which a [function](RateLimit::refusal) words the response.
 ///
 /// ```
 /// use actix_web::HttpResponse;
@@ -28,15 +28,15 @@ pub(crate) type RefusalFn = dyn Fn(&Refusal<'_>) -> HttpResponse + Send + Sync;
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Refusal<'a> {
-    /// The status that it would have.
+    /// The status that the response has by default.
     pub status: StatusCode,
-    /// Why.
+    /// Why the request is refused.
     pub reason: &'a Reason<'a>,
-    /// What is refused.
+    /// The request.
     pub request: &'a HttpRequest,
 }
 
-/// The standard response to a denied request, for handlers that ask a limiter themselves: status
+/// The standard response to a denied request, for handlers that call a limiter themselves: status
 /// 429 with `Retry-After`, `RateLimit` and `RateLimit-Policy`, not to be cached, and a line of
 /// text.
 ///
@@ -53,9 +53,9 @@ pub struct Refusal<'a> {
 /// ```
 #[must_use]
 #[doc(alias = "429")]
-pub fn too_many_requests<D: Decider>(limiter: &D, outcomes: &Decision) -> HttpResponse {
+pub fn too_many_requests<D: Decider>(limiter: &D, decision: &Decision) -> HttpResponse {
     let (head, body) =
-        tollgate_http::too_many_requests::<D, String>(limiter, outcomes).into_parts();
+        tollgate_http::too_many_requests::<D, String>(limiter, decision).into_parts();
     let mut response = HttpResponse::TooManyRequests();
     for (name, value) in &head.headers {
         response.append_header((name.as_str(), value.as_bytes()));
@@ -64,45 +64,29 @@ pub fn too_many_requests<D: Decider>(limiter: &D, outcomes: &Decision) -> HttpRe
 }
 
 impl<D: Decider> RateLimit<D> {
-    /// The refusal of a request that costs too much.
-    pub(crate) fn refuse_denied(&self, request: &HttpRequest, pass: &Pass<D>) -> HttpResponse {
-        let reason = Reason::denied(pass);
-        let (media_type, text) = self.gate.refusal_body(pass);
-        let status = self.gate.refusal_status();
-        let mut response = self.answer(request, status, &reason, media_type, text);
-        tell(&self.gate, pass, response.headers_mut());
-        response
-    }
-
-    /// The refusal of a request that nobody decided on.
+    /// The response to a refused request.
     pub(crate) fn refuse(
         &self,
         request: &HttpRequest,
-        status: u16,
-        reason: &Reason<'_>,
+        refused: &RefusedRequest<D>,
     ) -> HttpResponse {
-        let text = reason.text().to_owned();
-        self.answer(request, status, reason, "text/plain; charset=utf-8", text)
-    }
-
-    fn answer(
-        &self,
-        request: &HttpRequest,
-        status: u16,
-        reason: &Reason<'_>,
-        media_type: &'static str,
-        text: String,
-    ) -> HttpResponse {
-        // A number that is no status is a slip in the settings, and no reason for a 500.
-        let status = StatusCode::from_u16(status).unwrap_or(StatusCode::TOO_MANY_REQUESTS);
+        // A number that is no status is a mistake in the settings, and no reason for a 500.
+        let status =
+            StatusCode::from_u16(refused.status()).unwrap_or(StatusCode::TOO_MANY_REQUESTS);
         let mut response = match &self.refusal {
-            Some(own) => own(&Refusal { status, reason, request }),
-            None => HttpResponse::build(status).content_type(media_type).body(text),
+            Some(own) => own(&Refusal { status, reason: &refused.reason(), request }),
+            None => {
+                let (media_type, text) = refused.body();
+                HttpResponse::build(status).content_type(media_type).body(text)
+            }
         };
-        // RFC 6585: a refusal is for this request, and for no other that a cache might answer.
         let headers = response.headers_mut();
+        // RFC 6585: a cache must not answer other requests with it.
         if !headers.contains_key(CACHE_CONTROL) {
             headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        }
+        if let Some(figures) = refused.headers() {
+            write_headers(figures, headers);
         }
         response
     }

@@ -11,10 +11,13 @@ use actix_web::http::header::HeaderMap;
 use actix_web::http::{Method, StatusCode};
 use actix_web::rt::time::sleep;
 use actix_web::{Error, HttpMessage, HttpResponse, ResponseError};
-use tollgate_http::{Decider, Gate, Head, Pass, Question, Reason, Response, SettleBy, Verdict};
+use tollgate_http::{
+    Admission, AdmittedRequest, Decider, Deciding, Gate, Head, HeaderFigures, LimitedRequest,
+    Response, SettleBy,
+};
 
 use crate::body::Counted;
-use crate::fields::{Fields, tell};
+use crate::fields::{Fields, write_headers};
 use crate::rate_limit::RateLimit;
 
 type Body<B> = EitherBody<Counted<B>, BoxBody>;
@@ -46,106 +49,79 @@ where
     fn call(&self, request: ServiceRequest) -> Self::Future {
         let (service, limit) = (Rc::clone(&self.service), self.limit.clone());
         Box::pin(async move {
-            let gate = &limit.gate;
-            let (key, cost, choice) = match question(gate, &request) {
-                Question::Ask { key, cost, choice } => (key, cost, choice),
-                Question::Skip => return unlimited(&*service, request).await,
-                Question::NoKey(status) => {
-                    let response = limit.refuse(request.request(), status, &Reason::NoKey);
-                    return Ok(refused(request, response));
-                }
-            };
-            match gate.decide(key, cost, choice, sleep).await {
-                Verdict::Unlimited => unlimited(&*service, request).await,
-                Verdict::Pass(pass) => passed(&*service, request, gate, pass).await,
-                Verdict::Refuse(pass) => {
-                    let response = limit.refuse_denied(request.request(), &pass);
-                    Ok(refused(request, response))
-                }
-                Verdict::Failed(error) => {
-                    let reason = Reason::StoreFailed(&error);
-                    let response = limit.refuse(request.request(), 503, &reason);
-                    Ok(refused(request, response))
+            match decide(&limit.gate, &request).admission().await {
+                Admission::Admitted(admitted) => handle(&*service, request, admitted).await,
+                Admission::Refused(refused) => {
+                    let response = limit.refuse(request.request(), &refused);
+                    Ok(request.into_response(response.map_into_right_body()))
                 }
             }
         })
     }
 }
 
-fn question<D: Decider>(gate: &Gate<D>, request: &ServiceRequest) -> Question<D> {
+fn decide<D: Decider>(gate: &Gate<D>, request: &ServiceRequest) -> Deciding<D> {
     let fields = Fields(request.headers());
     let peer = request.peer_addr().map(|address| address.ip());
     // The path as routes see it: `/%6cogin` is `/login` to them, and must not have another limit.
     let path = request.match_info().as_str();
     let nested_path = request.match_info().unprocessed();
-    // Looking the route up takes time: only where it may count.
+    // To look the route up takes time: only where the gate reads it.
     let route = if gate.reads_head() { request.match_pattern() } else { None };
     let head = Head::new(request.method().as_str(), path, &fields).peer(peer);
-    gate.question(&head.nested_path(nested_path).route(route.as_deref()))
+    gate.decide(&head.nested_path(nested_path).route(route.as_deref()), sleep)
 }
 
-fn refused<B>(request: ServiceRequest, response: HttpResponse) -> ServiceResponse<Body<B>> {
-    request.into_response(response.map_into_right_body())
-}
-
-async fn unlimited<S, B>(
+async fn handle<S, B, D>(
     service: &S,
     request: ServiceRequest,
-) -> Result<ServiceResponse<Body<B>>, Error>
-where
-    S: Service<ServiceRequest, Response = ServiceResponse<B>, Error = Error>,
-{
-    let response = service.call(request).await?;
-    Ok(response.map_body(|_, body| EitherBody::left(Counted::uncounted(body))))
-}
-
-async fn passed<S, B, D>(
-    service: &S,
-    request: ServiceRequest,
-    gate: &Gate<D>,
-    pass: Pass<D>,
+    admitted: AdmittedRequest<D>,
 ) -> Result<ServiceResponse<Body<B>>, Error>
 where
     S: Service<ServiceRequest, Response = ServiceResponse<B>, Error = Error>,
     B: MessageBody,
     D: Decider,
 {
-    // For a limiter of one limit the two are one.
-    request.extensions_mut().insert(pass.outcomes().clone());
-    // The body of an answer to HEAD is made, and not sent.
+    let AdmittedRequest { headers: figures, request: limited } = admitted;
+    if let Some(limited) = &limited {
+        request.extensions_mut().insert(limited.decision().clone());
+    }
+    // The body of a response to HEAD is made and not sent.
     let sends_body = request.method() != Method::HEAD;
     let mut response = match service.call(request).await {
         Ok(response) => response,
-        Err(error) => return Err(failed(error, gate, &pass, sends_body).await),
+        Err(error) => return Err(failed(error, figures, limited, sends_body).await),
     };
     let status = response.status().as_u16();
-    let by_body = match gate.settles() {
-        Some(settle_by) if settle_by.needs_body() => {
-            Some((settle_by.clone(), response.headers().clone()))
-        }
-        Some(settle_by) => {
+    let mut at_end = None;
+    if let Some(limited) = limited
+        && let Some(settle_by) = limited.settle_by().cloned()
+    {
+        if settle_by.needs_body() {
+            at_end = Some((limited, settle_by, response.headers().clone()));
+        } else {
             let fields = Fields(response.headers());
-            pass.settle(settle_by.settle(&Response::new(status, &fields))).await;
-            None
+            limited.settle(settle_by.settle(&Response::new(status, &fields))).await;
         }
-        None => None,
-    };
-    tell(gate, &pass, response.headers_mut());
+    }
+    if let Some(figures) = &figures {
+        write_headers(figures, response.headers_mut());
+    }
     Ok(response.map_body(|_, body| {
-        EitherBody::left(match by_body {
+        EitherBody::left(match at_end {
             None => Counted::uncounted(body),
-            Some((settle_by, headers)) => Counted::new(body, move |bytes| {
+            Some((limited, settle_by, headers)) => Counted::new(body, move |bytes| {
                 let bytes = if sends_body { bytes } else { 0 };
-                settle_at_end(pass, &settle_by, status, &headers, bytes);
+                settle_at_end(limited, &settle_by, status, &headers, bytes);
             }),
         })
     }))
 }
 
-/// The end of a body is told from where nothing can be awaited. A store in process is done at once;
-/// for one that waits the rest becomes a task.
+/// A body ends where nothing can be awaited. A store in this process settles immediately; for one
+/// that waits a task is spawned.
 fn settle_at_end<D: Decider>(
-    pass: Pass<D>,
+    limited: Box<LimitedRequest<D>>,
     settle_by: &SettleBy,
     status: u16,
     headers: &HeaderMap,
@@ -155,40 +131,43 @@ fn settle_at_end<D: Decider>(
     let mut response = Response::new(status, &fields);
     response.bytes = bytes;
     let settle = settle_by.settle(&response);
-    // Without a runtime this worker is at its end, and so is what it could still ask.
-    if !pass.settle_now(settle)
+    // Without a runtime the worker is stopping, and the request stays charged.
+    if !limited.settle_now(settle)
         && let Ok(runtime) = tokio::runtime::Handle::try_current()
     {
-        runtime.spawn(async move { pass.settle(settle).await });
+        runtime.spawn(async move { limited.settle(settle).await });
     }
 }
 
-/// A response that is an error still: of an extractor or of another middleware. It is settled and
-/// tells of limits as any other.
+/// An error of an extractor or of another middleware, which becomes a response later. It is settled
+/// and gets the headers of the decision like a response.
 async fn failed<D: Decider>(
     error: Error,
-    gate: &Gate<D>,
-    pass: &Pass<D>,
+    figures: Option<HeaderFigures>,
+    limited: Option<Box<LimitedRequest<D>>>,
     sends_body: bool,
 ) -> Error {
-    let response = error.as_response_error().error_response();
-    if let Some(settle_by) = gate.settles() {
+    let Some(limited) = limited else { return error };
+    if let Some(settle_by) = limited.settle_by() {
+        let response = error.as_response_error().error_response();
         let fields = Fields(response.headers());
         let mut seen = Response::new(response.status().as_u16(), &fields);
         if let (true, BodySize::Sized(bytes)) = (sends_body, response.body().size()) {
             seen.bytes = bytes;
         }
-        pass.settle(settle_by.settle(&seen)).await;
+        limited.settle(settle_by.settle(&seen)).await;
     }
-    let mut told = HeaderMap::new();
-    tell(gate, pass, &mut told);
-    FailedWith { error, told }.into()
+    let mut headers = HeaderMap::new();
+    if let Some(figures) = &figures {
+        write_headers(figures, &mut headers);
+    }
+    FailedWith { error, headers }.into()
 }
 
-/// An error whose response tells of limits.
+/// An error whose response gets the headers of the decision.
 struct FailedWith {
     error: Error,
-    told: HeaderMap,
+    headers: HeaderMap,
 }
 
 impl fmt::Debug for FailedWith {
@@ -210,7 +189,7 @@ impl ResponseError for FailedWith {
 
     fn error_response(&self) -> HttpResponse {
         let mut response = self.error.as_response_error().error_response();
-        for (name, value) in &self.told {
+        for (name, value) in &self.headers {
             response.headers_mut().append(name.clone(), value.clone());
         }
         response

@@ -1,11 +1,11 @@
-//! Callers that are known: whose key was looked up, and found.
+//! Callers whose key was looked up and found.
 
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use crate::chooser::{Choice, Chosen, Found, PlanFuture, Resolved};
+use crate::chooser::{RouteLimiter, Selection};
 use crate::decider::Decider;
 use crate::head::Head;
 use crate::key_by::RequestKey;
@@ -27,7 +27,7 @@ pub struct Caller<D> {
 }
 
 enum Terms<D> {
-    Usual,
+    Default,
     Own(D),
     Unlimited,
 }
@@ -46,7 +46,7 @@ impl<D> Caller<D> {
     ///
     /// See the example of [`Caller`].
     pub fn new(id: impl AsRef<[u8]>) -> Caller<D> {
-        Caller { id: id.as_ref().into(), terms: Terms::Usual }
+        Caller { id: id.as_ref().into(), terms: Terms::Default }
     }
 
     /// With a limiter of its own, that of its plan for instance. Rules for a path go before it.
@@ -68,59 +68,53 @@ impl<D> Caller<D> {
 
 type CallerFuture<D> = Pin<Box<dyn Future<Output = Option<Caller<D>>> + Send>>;
 
-type Lookup<D> = dyn Fn(&Head<'_>) -> CallerFuture<D> + Send + Sync;
+/// Looks up the caller of a request.
+pub(crate) type CallerLookup<D> = dyn Fn(&Head<'_>) -> CallerFuture<D> + Send + Sync;
 
-/// How callers are looked up.
-pub(crate) struct Callers<D>(Arc<Lookup<D>>);
-
-impl<D> Clone for Callers<D> {
-    fn clone(&self) -> Self {
-        Callers(Arc::clone(&self.0))
-    }
+pub(crate) fn caller_lookup<D: Decider, S, F>(
+    state: S,
+    find: impl Fn(Arc<S>, &Head<'_>) -> F + Send + Sync + 'static,
+) -> Arc<CallerLookup<D>>
+where
+    S: Send + Sync + 'static,
+    F: Future<Output = Option<Caller<D>>> + Send + 'static,
+{
+    let state = Arc::new(state);
+    Arc::new(move |head| Box::pin(find(Arc::clone(&state), head)))
 }
 
-impl<D: Decider> Callers<D> {
-    pub(crate) fn new<S, F>(
-        state: S,
-        find: impl Fn(Arc<S>, &Head<'_>) -> F + Send + Sync + 'static,
-    ) -> Callers<D>
-    where
-        S: Send + Sync + 'static,
-        F: Future<Output = Option<Caller<D>>> + Send + 'static,
-    {
-        let state = Arc::new(state);
-        Callers(Arc::new(move |head| Box::pin(find(Arc::clone(&state), head))))
-    }
-
-    /// Looks up the caller of a request, and chooses its limiter.
-    pub(crate) fn choose(&self, head: &Head<'_>, found: &Found<'_, D>) -> Choice<D> {
-        let caller = (self.0)(head);
-        // What applies to everybody else. Nothing here may borrow the head, which does not live as
-        // long as the future.
-        let (rule, usual) = match found {
-            Found::Rule(limiter) => (limiter.cloned(), None),
-            Found::Usual(limiter) => (None, Some(Usual::Limiter(Arc::clone(limiter)))),
-            Found::Plan(plan) => (None, Some(Usual::Plan(plan(head)))),
+/// Finds key and limiter of a request whose caller or plan has to be looked up. A known caller
+/// replaces the key of the request; without a limiter the request is not limited.
+///
+/// The future borrows nothing of the head, which does not live as long.
+pub(crate) fn look_up<D: Decider>(
+    callers: Option<&CallerLookup<D>>,
+    selection: &Selection<'_, D>,
+    head: &Head<'_>,
+    key: RequestKey,
+) -> impl Future<Output = (RequestKey, Option<Arc<RouteLimiter<D>>>)> + Send + use<D> {
+    let caller = callers.map(|look_up| look_up(head));
+    let is_rule = matches!(selection, Selection::Rule(_));
+    let (limiter, plan) = match selection {
+        Selection::Rule(limiter) => (limiter.map(Arc::clone), None),
+        Selection::Default(limiter) => (Some(Arc::clone(limiter)), None),
+        Selection::Plan(plan) => (None, Some(plan(head))),
+    };
+    async move {
+        let caller = match caller {
+            Some(caller) => caller.await,
+            None => None,
         };
-        Choice::Later(Box::pin(async move {
-            let (caller, terms) = match caller.await {
-                Some(Caller { id, terms }) => (Some(RequestKey::caller(id)), terms),
-                None => (None, Terms::Usual),
-            };
-            let limiter = match (terms, usual) {
-                (Terms::Unlimited, _) => None,
-                (Terms::Own(own), Some(_)) => Some(Chosen::new(own)),
-                (_, None) => rule,
-                (Terms::Usual, Some(Usual::Limiter(limiter))) => Some(limiter),
-                (Terms::Usual, Some(Usual::Plan(plan))) => plan.await.map(Chosen::new),
-            };
-            Resolved { caller, limiter }
-        }))
+        let (key, terms) = match caller {
+            Some(Caller { id, terms }) => (RequestKey::caller(id), terms),
+            None => (key, Terms::Default),
+        };
+        let limiter = match (terms, plan) {
+            (Terms::Unlimited, _) => None,
+            (Terms::Own(own), _) if !is_rule => Some(RouteLimiter::new(own)),
+            (_, Some(plan)) => plan.await.map(RouteLimiter::new),
+            (_, None) => limiter,
+        };
+        (key, limiter)
     }
-}
-
-/// The limiter of a request that no rule is about.
-enum Usual<D> {
-    Limiter(Arc<Chosen<D>>),
-    Plan(PlanFuture<D>),
 }

@@ -1,4 +1,4 @@
-//! Which limiter decides on a request.
+//! Chooses the limiter of a request.
 
 use std::fmt;
 use std::future::Future;
@@ -7,15 +7,14 @@ use std::sync::Arc;
 
 use crate::decider::Decider;
 use crate::head::Head;
-use crate::key_by::RequestKey;
+use crate::header_figures::LimitHeaders;
 use crate::paths::{Rule, RuleError};
-use crate::told::Shown;
 
 type Plan<D> = dyn Fn(&Head<'_>) -> PlanFuture<D> + Send + Sync;
 pub(crate) type PlanFuture<D> = Pin<Box<dyn Future<Output = Option<D>> + Send>>;
 
-/// Which limiter decides on a request: always the same one, one for some methods and paths, or what
-/// an async function finds, such as the plan of a customer.
+/// Chooses the limiter of a request: always the same one, another one for some methods and paths,
+/// or the one that an async function returns, such as that of a customer's plan.
 ///
 /// ```
 /// use tollgate::Memory;
@@ -39,7 +38,7 @@ pub struct Chooser<D> {
 struct Route<D> {
     rule: Rule,
     /// `None` exempts.
-    limiter: Option<Arc<Chosen<D>>>,
+    limiter: Option<Arc<RouteLimiter<D>>>,
 }
 
 impl<D> Route<D> {
@@ -48,27 +47,21 @@ impl<D> Route<D> {
     }
 }
 
-/// A limiter, and what headers say of its limits.
-pub struct Chosen<D> {
+/// A limiter with the headers of its limits.
+pub(crate) struct RouteLimiter<D> {
     pub(crate) limiter: D,
-    pub(crate) shown: Arc<Shown>,
+    pub(crate) headers: Arc<LimitHeaders>,
 }
 
-impl<D> fmt::Debug for Chosen<D> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.shown.fmt(f)
-    }
-}
-
-impl<D: Decider> Chosen<D> {
-    pub(crate) fn new(limiter: D) -> Arc<Chosen<D>> {
-        let shown = Arc::new(Shown::new(limiter.limits()));
-        Arc::new(Chosen { limiter, shown })
+impl<D: Decider> RouteLimiter<D> {
+    pub(crate) fn new(limiter: D) -> Arc<RouteLimiter<D>> {
+        let headers = Arc::new(LimitHeaders::new(limiter.limits()));
+        Arc::new(RouteLimiter { limiter, headers })
     }
 }
 
 enum Otherwise<D> {
-    One(Arc<Chosen<D>>),
+    One(Arc<RouteLimiter<D>>),
     Plan(Arc<Plan<D>>),
 }
 
@@ -93,62 +86,31 @@ impl<D> fmt::Debug for Chooser<D> {
     }
 }
 
-/// What was chosen for a request.
-pub enum Choice<D> {
-    /// This limiter, or none: then the request is not limited.
-    Now(Option<Arc<Chosen<D>>>),
-    /// What a function finds that has to be waited for.
-    Later(Pin<Box<dyn Future<Output = Resolved<D>> + Send>>),
-}
-
-/// What a [`Choice`] that had to be waited for was in the end.
-pub struct Resolved<D> {
-    /// The key of a known caller, which replaces the one of the request.
-    pub(crate) caller: Option<RequestKey>,
-    pub(crate) limiter: Option<Arc<Chosen<D>>>,
-}
-
-impl<D> fmt::Debug for Resolved<D> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Resolved").field("known", &self.caller.is_some()).finish_non_exhaustive()
-    }
-}
-
-/// The limiter for a request, borrowed: takes no reference count.
-pub(crate) enum Found<'a, D> {
-    /// By a rule. `None` exempts.
-    Rule(Option<&'a Arc<Chosen<D>>>),
-    /// No rule fits.
-    Usual(&'a Arc<Chosen<D>>),
-    /// No rule fits, and this function finds it.
+/// The limiter of a request, borrowed: takes no reference count.
+pub(crate) enum Selection<'a, D> {
+    /// A rule matches. `None` exempts the request.
+    Rule(Option<&'a Arc<RouteLimiter<D>>>),
+    /// No rule matches.
+    Default(&'a Arc<RouteLimiter<D>>),
+    /// No rule matches, and this function finds the limiter.
     Plan(&'a Plan<D>),
 }
 
-impl<D> fmt::Debug for Choice<D> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Choice::Now(Some(_)) => "Now",
-            Choice::Now(None) => "Unlimited",
-            Choice::Later(_) => "Later",
-        })
-    }
-}
-
 impl<D: Decider> Chooser<D> {
-    /// Always this one.
+    /// The same limiter for all requests.
     ///
     /// See the example of [`Chooser`].
     #[must_use]
     pub fn one(limiter: D) -> Chooser<D> {
-        Chooser { routes: Vec::new(), otherwise: Otherwise::One(Chosen::new(limiter)) }
+        Chooser { routes: Vec::new(), otherwise: Otherwise::One(RouteLimiter::new(limiter)) }
     }
 
-    /// What an async function finds; `None` does not limit the request. The function gets a handle
-    /// to `state` for each request: a database and the limiters, for instance.
+    /// The limiter that an async function returns; `None` does not limit the request. The function
+    /// gets a handle to `state` for each request: a database and the limiters, for instance.
     ///
-    /// The function is called before the limit is asked, for every request. It must not believe
-    /// what the client wrote: look up a key that the client sent, and take the smallest plan when
-    /// it is unknown. [`Gate::callers`](crate::Gate::callers) does that for key and plan at once.
+    /// The function runs before the limiter decides, for every request. It must not trust the
+    /// client: look up a key that the client sent, and take the smallest plan if it is unknown.
+    /// [`Gate::callers`](crate::Gate::callers) looks up key and plan together.
     ///
     /// ```
     /// use tollgate::{Limiter, Memory};
@@ -165,7 +127,7 @@ impl<D: Decider> Chooser<D> {
     ///     paid: store.limiter("1000/minute name=api")?,
     /// };
     /// let by_plan = Chooser::plan(plans, |plans, head| {
-    ///     // Set by the middleware that has checked who it is.
+    ///     // Set by the middleware that has authenticated the caller.
     ///     let paid = head.extension::<bool>().copied().unwrap_or(false);
     ///     async move { Some(if paid { plans.paid.clone() } else { plans.free.clone() }) }
     /// });
@@ -186,28 +148,28 @@ impl<D: Decider> Chooser<D> {
         Chooser { routes: Vec::new(), otherwise: Otherwise::Plan(plan) }
     }
 
-    /// Another limiter for a method and a path. The first rule that fits counts.
+    /// Another limiter for a method and a path. The first rule that matches decides.
     ///
-    /// The method `*` stands for all, and `GET` for `HEAD` too. Name a method only where the route
-    /// takes no other one. In a path `{name}` stands for one segment, `{*rest}` for at least one
-    /// more, and a star at the end for whatever follows.
+    /// The method `*` matches all, and `GET` matches `HEAD` too. Name a method only where the route
+    /// takes no other one. In a path `{name}` matches one segment, `{*rest}` one or more, and a
+    /// star at the end any rest.
     ///
     /// The rule is compared to the path that the client sent, to the path inside of nested routers,
-    /// and to the route that the router matched. It also fits other spellings of its path, such as
-    /// `/login/`, `//login` and `/%6cogin` for `/login`: a router or a layer behind may take them
-    /// for the same.
+    /// and to the route that the router matched. It also matches other spellings of its path, such
+    /// as `/login/`, `//login` and `/%6cogin` for `/login`: a router or a layer behind may treat
+    /// them as the same path.
     ///
     /// See the example of [`Chooser`].
     ///
     /// # Errors
-    /// When the rule can never fit: it is no path, or an earlier rule covers it.
+    /// When the rule can never match: it is no path, or an earlier rule covers it.
     pub fn on(
         self,
         method: &str,
         path: &str,
         limiter: impl Into<D>,
     ) -> Result<Chooser<D>, RuleError> {
-        self.rule(method, path, Some(Chosen::new(limiter.into())))
+        self.rule(method, path, Some(RouteLimiter::new(limiter.into())))
     }
 
     /// No limit for a method and a path. Method and path are written as for [`on`](Chooser::on),
@@ -216,7 +178,7 @@ impl<D: Decider> Chooser<D> {
     /// See the example of [`Chooser`].
     ///
     /// # Errors
-    /// When the rule can never fit: it is no path, or an earlier rule covers it.
+    /// When the rule can never match: it is no path, or an earlier rule covers it.
     pub fn unlimited(self, method: &str, path: &str) -> Result<Chooser<D>, RuleError> {
         self.rule(method, path, None)
     }
@@ -225,7 +187,7 @@ impl<D: Decider> Chooser<D> {
         mut self,
         method: &str,
         path: &str,
-        limiter: Option<Arc<Chosen<D>>>,
+        limiter: Option<Arc<RouteLimiter<D>>>,
     ) -> Result<Chooser<D>, RuleError> {
         let rule = Rule::new(method, path)?;
         rule.not_covered_by(self.routes.iter().map(|route| &route.rule))?;
@@ -233,39 +195,18 @@ impl<D: Decider> Chooser<D> {
         Ok(self)
     }
 
-    /// The limiter for all requests, where they have the same.
-    pub(crate) fn only(&self) -> Option<&Arc<Chosen<D>>> {
-        match &self.otherwise {
-            Otherwise::One(limiter) if self.routes.is_empty() => Some(limiter),
-            _ => None,
-        }
+    /// Whether the limiter depends on the request.
+    pub(crate) fn has_choice(&self) -> bool {
+        !self.routes.is_empty() || matches!(self.otherwise, Otherwise::Plan(_))
     }
 
-    /// The limiter for a request.
-    #[must_use]
-    pub fn choose(&self, head: &Head<'_>) -> Choice<D> {
-        match self.find(head) {
-            Found::Rule(limiter) => Choice::Now(limiter.cloned()),
-            Found::Usual(limiter) => Choice::Now(Some(Arc::clone(limiter))),
-            Found::Plan(plan) => Choice::planned(plan(head)),
-        }
-    }
-
-    /// The limiter for a request, borrowed.
+    /// The limiter of a request.
     #[inline(always)]
-    pub(crate) fn find(&self, head: &Head<'_>) -> Found<'_, D> {
+    pub(crate) fn select(&self, head: &Head<'_>) -> Selection<'_, D> {
         match (self.routes.iter().find(|route| route.fits(head)), &self.otherwise) {
-            (Some(route), _) => Found::Rule(route.limiter.as_ref()),
-            (None, Otherwise::One(limiter)) => Found::Usual(limiter),
-            (None, Otherwise::Plan(plan)) => Found::Plan(&**plan),
+            (Some(route), _) => Selection::Rule(route.limiter.as_ref()),
+            (None, Otherwise::One(limiter)) => Selection::Default(limiter),
+            (None, Otherwise::Plan(plan)) => Selection::Plan(&**plan),
         }
-    }
-}
-
-impl<D: Decider> Choice<D> {
-    fn planned(plan: PlanFuture<D>) -> Choice<D> {
-        Choice::Later(Box::pin(async move {
-            Resolved { caller: None, limiter: plan.await.map(Chosen::new) }
-        }))
     }
 }

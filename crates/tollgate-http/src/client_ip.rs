@@ -149,12 +149,7 @@ impl ClientIp {
         found.map(|address| self.client_of(address))
     }
 
-    /// The same for all requests of this peer, where nothing else is looked at.
-    pub(crate) fn of_peer(&self, peer: IpAddr) -> Option<IpAddr> {
-        matches!(self.trust, Trust::Nobody).then(|| self.client_of(peer))
-    }
-
-    /// The first address, from here, that is none of these proxies.
+    /// The first address, counted from here, that is not one of these proxies.
     fn beyond(&self, proxies: &[Cidr], head: &Head<'_>) -> Option<IpAddr> {
         let trusted = |address| proxies.iter().any(|range| range.contains(address));
         let mut address = head.peer?;
@@ -164,18 +159,18 @@ impl ClientIp {
             }
             match hop {
                 Hop::Address(next) => address = next,
-                // A proxy we trust does not know: who it was cannot be known here.
+                // A trusted proxy does not know its client, so nobody here can.
                 Hop::Unknown => return None,
             }
         }
         Some(address)
     }
 
-    /// The address behind so many proxies.
+    /// The address behind that many proxies.
     fn hop(&self, proxies: NonZeroUsize, head: &Head<'_>) -> Option<IpAddr> {
         match self.hops(head).get(proxies.get() - 1) {
             Some(Hop::Address(address)) => Some(*address),
-            // Fewer entries than proxies: it came another way.
+            // Fewer entries than proxies: the request did not pass all of them.
             Some(Hop::Unknown) | None => None,
         }
     }

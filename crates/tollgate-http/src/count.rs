@@ -1,5 +1,5 @@
-//! Counters for the recorder of the crate `metrics`, by limit and outcome, never by key: keys have
-//! no end. Without the feature, nothing.
+//! Counters for the recorder of the crate `metrics`, by limit and outcome, never by key: clients
+//! invent any number of keys. Without the feature nothing is counted.
 //!
 //! - `tollgate_http_requests_total{limit, outcome}`; an outcome is `allowed`, `denied`, `shadow`
 //!   (would have been denied), `unlimited` or `error`
@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-/// What became of a request.
+/// How a request ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Counted {
     Allowed,
@@ -38,14 +38,14 @@ const SECONDS: &str = "tollgate_http_decision_seconds";
 #[cfg(feature = "metrics")]
 const NO_LIMIT: &str = "none";
 
-/// Counts a request that no limit was asked about.
+/// Counts a request on which no limit decided.
 #[cfg_attr(not(feature = "metrics"), expect(unused_variables))]
-pub(crate) fn unasked(outcome: Counted) {
+pub(crate) fn count_undecided(outcome: Counted) {
     #[cfg(feature = "metrics")]
     metrics::counter!(REQUESTS, "limit" => NO_LIMIT, "outcome" => outcome.label()).increment(1);
 }
 
-/// A decision under way.
+/// Measures how long a decision takes.
 #[derive(Clone, Copy)]
 pub(crate) struct Stopwatch {
     #[cfg(feature = "metrics")]
@@ -60,8 +60,7 @@ impl Stopwatch {
         }
     }
 
-    /// Counts what was decided, under the limit that is shown. Its label is shared: it is made once
-    /// and not for every request.
+    /// Counts a decision under the limit of its headline. The label is shared by all requests.
     #[cfg_attr(not(feature = "metrics"), expect(unused_variables))]
     pub(crate) fn decided(self, label: Option<&Arc<str>>, outcome: Counted) {
         #[cfg(feature = "metrics")]

@@ -1,5 +1,5 @@
-//! Any limiter of any store behind one trait: static calls, nothing boxed for a store that answers
-//! at once.
+//! Any limiter of any store behind one trait. Calls are static, and a store in this process needs no
+//! box.
 
 use std::future::{Future, ready};
 use std::time::Duration;
@@ -12,8 +12,8 @@ use crate::key_by::RequestKey;
 /// Something that decides on requests: [`Limiter`] and [`SharedLimiter`] do.
 pub trait Decider: Clone + Send + Sync + 'static {
     /// Whether the futures of `hit`, `charge` and `refund` are ready when they are first polled, as
-    /// those of in-process stores are: then nothing is boxed.
-    const AT_ONCE: bool = false;
+    /// those of in-process stores are.
+    const NEVER_WAITS: bool = false;
 
     /// Decides and charges.
     fn hit(
@@ -22,20 +22,20 @@ pub trait Decider: Clone + Send + Sync + 'static {
         cost: u64,
     ) -> impl Future<Output = Result<Decision, Error>> + Send;
 
-    /// [`hit`](Decider::hit) without a future, for deciders that are [ready at
-    /// once](Decider::AT_ONCE); `None`, as it is unless said otherwise, asks `hit`.
-    fn hit_now<K: Key>(&self, _key: &K, _cost: u64) -> Option<Result<Decision, Error>> {
+    /// [`hit`](Decider::hit) without a future; `None` where the store has to be waited for, and
+    /// then nothing was charged.
+    fn try_now<K: Key>(&self, _key: &K, _cost: u64) -> Option<Result<Decision, Error>> {
         None
     }
 
-    /// Charges without asking.
+    /// Charges whatever is left.
     fn charge(
         &self,
         key: &RequestKey,
         units: u64,
     ) -> impl Future<Output = Result<(), Error>> + Send;
 
-    /// Gives back at most that many units of what was charged.
+    /// Refunds at most that many of the units that the decision charged.
     fn refund(
         &self,
         key: &RequestKey,
@@ -70,7 +70,7 @@ pub trait Decider: Clone + Send + Sync + 'static {
 }
 
 impl<S: Store> Decider for Limiter<S> {
-    const AT_ONCE: bool = true;
+    const NEVER_WAITS: bool = true;
 
     fn hit(
         &self,
@@ -81,7 +81,7 @@ impl<S: Store> Decider for Limiter<S> {
     }
 
     #[inline(always)]
-    fn hit_now<K: Key>(&self, key: &K, cost: u64) -> Option<Result<Decision, Error>> {
+    fn try_now<K: Key>(&self, key: &K, cost: u64) -> Option<Result<Decision, Error>> {
         Some(Ok(self.hit_n(key, cost)))
     }
 
@@ -122,6 +122,11 @@ impl<S: Store> Decider for Limiter<S> {
 impl<S: SharedStore> Decider for SharedLimiter<S> {
     async fn hit(&self, key: &RequestKey, cost: u64) -> Result<Decision, Error> {
         self.hit_n(key, cost).await
+    }
+
+    #[inline]
+    fn try_now<K: Key>(&self, key: &K, cost: u64) -> Option<Result<Decision, Error>> {
+        self.hit_now(key, cost).map(Ok)
     }
 
     async fn charge(&self, key: &RequestKey, units: u64) -> Result<(), Error> {

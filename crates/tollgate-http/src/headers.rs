@@ -1,18 +1,18 @@
-//! What a response tells of a decision.
+//! The headers that describe a decision.
 //!
 //! `RateLimit-Policy` and `RateLimit` follow draft-ietf-httpapi-ratelimit-headers-10, as lists of
 //! structured fields (RFC 9651). The names of parameters have changed between drafts and may again,
-//! so the draft is a setting. Seconds are rounded up: who waits as long as told is never too early.
+//! so the draft is a setting. Seconds are rounded up: a client that waits for them is never early.
 
 use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
 use std::time::Duration;
 
-use http::HeaderValue;
 use tollgate::{Decision, Limit};
 
-use crate::told::{Field, Figures, Shown};
+use crate::header_figures::{HeaderFigures, LimitHeaders};
 
-/// Which headers a response gets.
+/// The headers of a response.
 ///
 /// ```
 /// use tollgate::Memory;
@@ -45,7 +45,7 @@ pub struct Headers {
     jitter: Duration,
 }
 
-/// Which version of the `RateLimit` fields.
+/// The version of the `RateLimit` fields.
 ///
 /// ```
 /// let headers = tollgate_http::Headers::none().rate_limit(tollgate_http::Draft::Ten);
@@ -57,7 +57,7 @@ pub enum Draft {
     Ten,
 }
 
-/// What the reset of older headers is.
+/// The meaning of the reset in older headers.
 ///
 /// See the example of [`Headers`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,7 +77,7 @@ impl Default for Headers {
 }
 
 impl Headers {
-    /// None at all.
+    /// No headers.
     ///
     /// ```
     /// let headers = tollgate_http::Headers::none().retry_after(true);
@@ -122,7 +122,7 @@ impl Headers {
         self
     }
 
-    /// Whether a refusal says `Retry-After`.
+    /// Whether a refusal has `Retry-After`.
     ///
     /// See the example of [`Headers::none`].
     #[must_use]
@@ -131,8 +131,8 @@ impl Headers {
         self
     }
 
-    /// Adds up to that much to `Retry-After`, at random, so that all who were refused do not come
-    /// back at once.
+    /// Adds a random time of at most `jitter` to `Retry-After`, so that refused clients do not all
+    /// come back in the same second.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -144,47 +144,45 @@ impl Headers {
         self
     }
 
-    /// Hands out names and values. `limits` are those of the outcomes, in order. With several
-    /// limits the one that binds is shown.
+    /// Calls `out` with the names and values of a decision on `limits`. Of several limits the
+    /// headline is described.
     ///
     /// See the example of [`Headers`].
     pub fn write(
         &self,
         limits: &[Limit],
-        outcomes: &Decision,
+        decision: &Decision,
         mut out: impl FnMut(&'static str, String),
     ) {
-        self.write_shown(&Shown::new(limits), outcomes, |field, value| {
-            out(field.name(), text(&value));
-        });
-    }
-
-    /// [`write`](Headers::write) with what does not change made before.
-    ///
-    /// See the example of [`Shown`].
-    pub fn write_shown(
-        &self,
-        shown: &Shown,
-        outcomes: &Decision,
-        out: impl FnMut(Field, HeaderValue),
-    ) {
-        if let Some(figures) = Figures::of(self, outcomes) {
-            figures.write(shown, out);
+        if let Some(figures) = self.figures(&Arc::new(LimitHeaders::new(limits)), decision) {
+            figures.write(|field, value| {
+                // Our values are ASCII.
+                out(field.name(), String::from_utf8_lossy(value.as_bytes()).into_owned());
+            });
         }
     }
 
-    /// Whether there is any of them on a response.
-    pub(crate) fn tells(&self, allowed: bool) -> bool {
-        self.draft.is_some() || self.tells_others(allowed)
+    /// The numbers of the headers of a decision; `None` if the response gets none.
+    ///
+    /// See the example of [`LimitHeaders`].
+    #[must_use]
+    #[inline]
+    pub fn figures(
+        &self,
+        limits: &Arc<LimitHeaders>,
+        decision: &Decision,
+    ) -> Option<HeaderFigures> {
+        let wanted = self.draft.is_some() || self.has_others(decision.allowed());
+        if wanted { HeaderFigures::new(self, limits, decision) } else { None }
     }
 
-    /// Whether there is any but the structured ones.
-    pub(crate) fn tells_others(&self, allowed: bool) -> bool {
+    /// Whether a response has any header but the structured fields.
+    pub(crate) fn has_others(&self, allowed: bool) -> bool {
         self.three_fields || self.x_rate_limit.is_some() || (self.retry_after && !allowed)
     }
 
-    /// Seconds of jitter.
-    pub(crate) fn more(&self) -> u64 {
+    /// Random seconds to add to `Retry-After`.
+    pub(crate) fn jitter_seconds(&self) -> u64 {
         match self.jitter.as_secs() {
             0 => 0,
             most => RandomState::new().hash_one(0) % (most + 1),
@@ -192,23 +190,17 @@ impl Headers {
     }
 }
 
-/// The text of a value of ours: ASCII.
-pub(crate) fn text(value: &HeaderValue) -> String {
-    String::from_utf8_lossy(value.as_bytes()).into_owned()
-}
-
 /// Whole seconds that cover a span.
 pub(crate) fn seconds_up(span: Duration) -> u64 {
     span.as_secs().saturating_add(u64::from(span.subsec_nanos() > 0))
 }
 
-/// What a limit is called in headers: its name, or what it says.
+/// The name of a limit in headers; without one, its text.
 pub(crate) fn name(limit: &Limit) -> String {
     limit.name().map_or_else(|| limit.to_string(), str::to_owned)
 }
 
-/// A string of a structured field: printable ASCII; whatever else a name holds is shown as an
-/// underscore.
+/// A string of a structured field, which is printable ASCII: other characters become underscores.
 pub(crate) fn quoted(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
+use tollgate::key::Form;
 use tollgate::{Key, KeyRef, Parts};
 
 use crate::client_ip::ClientIp;
@@ -227,14 +228,6 @@ impl KeyBy {
         }
     }
 
-    /// The key of all requests of this peer, where nothing but that counts.
-    pub(crate) fn of_peer(&self, peer: IpAddr) -> Option<RequestKey> {
-        match &self.0 {
-            Source::ClientIp(client) => client.of_peer(peer).map(RequestKey::Address),
-            _ => None,
-        }
-    }
-
     /// Whether only the address of the client counts.
     pub(crate) fn is_address(&self) -> bool {
         matches!(self.0, Source::ClientIp(_))
@@ -367,39 +360,19 @@ impl Key for RequestKey {
 }
 
 fn with_parts<R>(parts: &[RequestKey], f: impl FnOnce(KeyRef<'_>) -> R) -> R {
-    let framed: Vec<Framed> = parts.iter().map(Framed::of).collect();
+    let framed: Vec<Framed> = parts.iter().map(Framed::new).collect();
     Parts(&framed).with_key(f)
 }
 
-/// A key whose parts are framed already.
-#[derive(Clone)]
-pub(crate) struct Framed {
-    form: tollgate::key::Form,
+/// A part of a key, copied as stores see it.
+struct Framed {
+    form: Form,
     bytes: Vec<u8>,
 }
 
-/// It belongs to people.
-impl fmt::Debug for Framed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Framed")
-    }
-}
-
 impl Framed {
-    pub(crate) fn of(key: &RequestKey) -> Framed {
-        match key {
-            RequestKey::Bytes(bytes) => {
-                Framed { form: tollgate::key::Form::Plain, bytes: bytes.to_vec() }
-            }
-            RequestKey::Address(address) => {
-                address.with_key(|key| Framed { form: key.form(), bytes: key.bytes().to_vec() })
-            }
-            RequestKey::Parts(parts) => {
-                let framed: Vec<Framed> = parts.iter().map(Framed::of).collect();
-                Parts(&framed)
-                    .with_key(|key| Framed { form: key.form(), bytes: key.bytes().to_vec() })
-            }
-        }
+    fn new(key: &RequestKey) -> Framed {
+        key.with_key(|key| Framed { form: key.form(), bytes: key.bytes().to_vec() })
     }
 }
 

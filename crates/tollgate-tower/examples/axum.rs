@@ -57,7 +57,7 @@ fn app(database: Database) -> Result<Around<Limiter<Memory>>, Box<dyn Error>> {
 
     // Nobody is limited by the key as it came: an invented one is not found, and its requests count
     // for their address.
-    let gate = Gate::choosing(Chooser::one(free).unlimited("GET", "/health")?).callers(
+    let gate = Gate::from_chooser(Chooser::one(free).unlimited("GET", "/health")?).callers(
         (database, paid),
         |state, head| {
             let api_key = head.line("x-api-key").map(<[u8]>::to_vec);
@@ -75,7 +75,7 @@ fn app(database: Database) -> Result<Around<Limiter<Memory>>, Box<dyn Error>> {
     );
 
     let app = Router::new().route("/", get(hello)).route("/health", get(|| async { "well" }));
-    Ok(RateLimitLayer::of(gate.problem_json()).tell_handlers().around(app))
+    Ok(RateLimitLayer::from_gate(gate.problem_json()).tell_handlers().around(app))
 }
 
 /// Handlers can see the decision, because the layer was asked to tell them. A request without a

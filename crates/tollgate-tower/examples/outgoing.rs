@@ -52,7 +52,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 /// Three in a second, for all clients together. Its responses say when nothing is left.
 async fn strict_server() -> Result<String, Box<dyn Error>> {
     let limiter = Memory::new().limiter("3/second fixed-window-per-key name=strict")?;
-    let layer = RateLimitLayer::of(Gate::new(limiter).key(KeyBy::everyone()));
+    let layer = RateLimitLayer::from_gate(Gate::new(limiter).key(KeyBy::everyone()));
     let app = axum::Router::new().fallback(|| async { "hello" }).layer(layer);
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let url = format!("http://{}/", listener.local_addr()?);

@@ -1,5 +1,5 @@
-//! A whole axum app behind a limit. A layer inside of a router is boxed with each request; around
-//! it, it is not, and the listener says who the peer is.
+//! A whole axum app behind a limit. The router boxes the future of a layer inside of it with each
+//! request. Around the router nothing is boxed, and the listener knows the peer.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -12,17 +12,13 @@ use std::task::{Context, Poll};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{ConnectInfo, Request};
-use axum::http::Extensions;
 use axum::response::Response;
-use axum::routing::future::RouteFuture;
 use axum::serve::{IncomingStream, Listener};
 use pin_project_lite::pin_project;
-use tollgate_http::{AtOnce, Decider, Foreseen, Told};
-use tower_layer::Layer;
+use tollgate_http::Decider;
 use tower_service::Service;
 
 use crate::future::ResponseFuture;
-use crate::headers::write_headers;
 use crate::layer::RateLimitLayer;
 
 /// An axum app all of whose requests are limited, for [`axum::serve()`]. Made by
@@ -36,36 +32,27 @@ pub struct Around<D: Decider> {
 /// The requests of one connection of an [`Around`].
 pub struct Connection<D: Decider> {
     app: Router,
-    /// Servers clone a connection for each of its requests, and move it about: it is small.
-    known: Arc<Known<D>>,
+    /// Servers clone and move a connection for each of its requests: it is small.
+    source: Arc<(RateLimitLayer<D>, SocketAddr)>,
 }
 
-struct Known<D: Decider> {
-    rules: RateLimitLayer<D>,
-    peer: SocketAddr,
-    /// What each request is given: its [`ConnectInfo`].
-    extensions: Extensions,
-    /// What all requests ask, where nothing but the peer counts.
-    foreseen: Option<Foreseen<D>>,
-}
-
-/// Its peer belongs to people.
+/// Does not print the peer address: it is personal data.
 impl<D: Decider> fmt::Debug for Connection<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Connection").field("rules", &self.known.rules).finish_non_exhaustive()
+        f.debug_struct("Connection").field("rules", &self.source.0).finish_non_exhaustive()
     }
 }
 
 impl<D: Decider> Clone for Connection<D> {
     fn clone(&self) -> Self {
-        Connection { app: self.app.clone(), known: Arc::clone(&self.known) }
+        Connection { app: self.app.clone(), source: Arc::clone(&self.source) }
     }
 }
 
 impl<D: Decider> RateLimitLayer<D> {
-    /// Limits all requests of an app, those that no route fits too. It does not need
-    /// `into_make_service_with_connect_info`: the peer is whom the listener says, and handlers find
-    /// it as a [`ConnectInfo`] all the same.
+    /// Limits all requests of an app, also those that match no route. It does not need
+    /// `into_make_service_with_connect_info`: the listener gives the peer, and handlers find it as
+    /// a [`ConnectInfo`] all the same.
     ///
     /// ```no_run
     /// use axum::{Router, routing::get};
@@ -87,7 +74,7 @@ impl<D: Decider> RateLimitLayer<D> {
 }
 
 impl<D: Decider> Around<D> {
-    /// The requests of a connection that comes from there: for servers that accept connections
+    /// The requests of a connection from this peer: for servers that accept connections
     /// themselves.
     ///
     /// ```
@@ -111,25 +98,8 @@ impl<D: Decider> Around<D> {
     /// ```
     #[must_use]
     pub fn connection(&self, peer: SocketAddr) -> Connection<D> {
-        let rules = self.rules.clone();
-        let foreseen = rules.foresee(peer.ip());
-        let mut extensions = roomy();
-        extensions.insert(ConnectInfo(peer));
-        let known = Known { rules, peer, extensions, foreseen };
-        Connection { app: self.app.clone(), known: Arc::new(known) }
+        Connection { app: self.app.clone(), source: Arc::new((self.rules.clone(), peer)) }
     }
-}
-
-/// None yet, with room for what a router adds to a request: there it need not grow. A clone keeps
-/// the room.
-fn roomy() -> Extensions {
-    let mut extensions = Extensions::new();
-    extensions.insert(0_u8);
-    extensions.insert(0_u16);
-    extensions.insert(0_u32);
-    extensions.insert(0_u64);
-    extensions.clear();
-    extensions
 }
 
 impl<D: Decider, L: Listener<Addr = SocketAddr>> Service<IncomingStream<'_, L>> for Around<D> {
@@ -156,65 +126,23 @@ impl<D: Decider> Service<Request> for Connection<D> {
     }
 
     fn call(&mut self, mut request: Request) -> AroundFuture<D> {
-        let Known { rules, peer, extensions, foreseen } = &*self.known;
-        request.extensions_mut().extend(extensions.clone());
-        let looked = match foreseen {
-            Some(foreseen) => rules.gate.foreseen(foreseen),
-            None => rules.look(Some(peer.ip()), &request),
-        };
-        match looked {
-            AtOnce::Passes(told) => {
-                AroundFuture { passing: Some(self.app.call(request)), told, other: None }
-            }
-            looked => {
-                let other = Some(self.other(looked, request));
-                AroundFuture { passing: None, told: None, other }
-            }
-        }
+        let (rules, peer) = &*self.source;
+        request.extensions_mut().insert(ConnectInfo(*peer));
+        AroundFuture { response: rules.call(&mut self.app, Some(peer.ip()), request) }
     }
 }
 
-impl<D: Decider> Connection<D> {
-    /// The way of requests that do not just pass: refused ones, and all whose store has to be
-    /// waited for. Apart: it needs much of the stack.
-    #[inline(never)]
-    fn other(&self, looked: AtOnce<D>, request: Request) -> Other<D> {
-        Box::pin(self.known.rules.layer(self.app.clone()).go_on(looked, request))
-    }
-}
-
-/// Boxed: servers move a future about, and it is large.
-type Other<D> = Pin<Box<ResponseFuture<Router, D, Body, Body>>>;
-
-/// Apart, for the same reason.
-#[inline(never)]
-fn poll_other<D: Decider>(
-    other: &mut Other<D>,
-    cx: &mut Context<'_>,
-) -> Poll<Result<Response, Infallible>> {
-    other.as_mut().poll(cx).map_ok(|response| response.map(Into::into))
-}
-
-// Not an enum of two ways: the future of the app would be copied once more on its way to the
-// server.
 pin_project! {
-    /// The response of an [`Around`], to come.
+    /// The future response of an [`Around`].
     pub struct AroundFuture<D: Decider> {
-        // The shortest way, which most requests take: with the app, and nothing is left to do but
-        // to tell.
         #[pin]
-        passing: Option<RouteFuture<Infallible>>,
-        told: Option<Told>,
-        other: Option<Other<D>>,
+        response: ResponseFuture<Router, D, Body, Body>,
     }
 }
 
 impl<D: Decider> fmt::Debug for AroundFuture<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.other {
-            None => f.write_str("AroundFuture(handled)"),
-            Some(future) => future.fmt(f),
-        }
+        self.response.fmt(f)
     }
 }
 
@@ -222,15 +150,6 @@ impl<D: Decider> Future for AroundFuture<D> {
     type Output = Result<Response, Infallible>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = self.project();
-        if let Some(future) = this.passing.as_pin_mut() {
-            let mut polled = future.poll(cx);
-            if let (Poll::Ready(Ok(response)), Some(told)) = (&mut polled, this.told) {
-                write_headers(told, response.headers_mut());
-            }
-            return polled;
-        }
-        let other = this.other.as_mut().expect("a request passes or goes another way");
-        poll_other(other, cx)
+        self.project().response.poll(cx).map_ok(|response| response.map(Into::into))
     }
 }

@@ -13,7 +13,7 @@ pin_project! {
     ///
     /// ```
     /// use http_body::Body as _;
-    /// // For layers that answer for themselves, those of CORS for instance.
+    /// // For layers that respond themselves, those of CORS for instance.
     /// let empty = tollgate_tower::Body::<axum::body::Body>::default();
     /// assert!(empty.is_end_stream());
     /// ```
@@ -32,11 +32,11 @@ pin_project! {
     }
 }
 
-/// Boxed, so that the type of a body does not depend on the store; only for gates that settle by
-/// the body.
-type SettleFn = Box<dyn FnOnce(u64) + Send + Sync>;
+/// Boxed, so that the type of a body does not depend on the store. Only gates that settle by the
+/// body have one.
+pub(crate) type SettleFn = Box<dyn FnOnce(u64) + Send + Sync>;
 
-/// Counts bytes and settles when the body has ended, or was given up because the client is gone.
+/// Counts bytes and settles when the body has ended, or was dropped because the client is gone.
 struct Tally {
     bytes: u64,
     settle: Option<SettleFn>,
@@ -52,7 +52,8 @@ impl Tally {
 
 impl Drop for Tally {
     fn drop(&mut self) {
-        // A handler that panics pays what it was charged; and a second panic would end the process.
+        // The request of a handler that panics stays charged, and a second panic would end the
+        // process.
         if !std::thread::panicking() {
             self.end();
         }
@@ -75,7 +76,7 @@ impl<B> Body<B> {
     }
 }
 
-/// The handler's own where nothing is counted, without another box around it.
+/// A body that is not counted becomes the handler's own, without another box around it.
 #[cfg(feature = "axum")]
 impl From<Body<axum::body::Body>> for axum::body::Body {
     fn from(body: Body<axum::body::Body>) -> Self {

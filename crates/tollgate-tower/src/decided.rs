@@ -1,13 +1,12 @@
-//! What a handler can know of the decision on its request.
+//! The decision on a request, for its handler.
 
 use std::time::Duration;
 
 use tollgate::Decision;
-use tollgate_http::{Decider, Pass};
 
-/// What was decided on a request: an extension of it, of layers that [tell
-/// handlers](crate::RateLimitLayer::tell_handlers). With several limits, the one that binds; with
-/// several layers, the innermost.
+/// The decision on a request, as an extension of it: of layers that [tell
+/// handlers](crate::RateLimitLayer::tell_handlers). Of several limits, the headline; of several
+/// layers, the innermost.
 ///
 /// ```
 /// use axum::Extension;
@@ -23,8 +22,8 @@ pub struct Decided {
 }
 
 impl Decided {
-    pub(crate) fn of<D: Decider>(pass: &Pass<D>) -> Decided {
-        Decided { decision: pass.outcomes().clone() }
+    pub(crate) fn new(decision: Decision) -> Decided {
+        Decided { decision }
     }
 
     /// Whether it was allowed. A request that reaches its handler was, unless the gate is a
@@ -34,7 +33,7 @@ impl Decided {
         self.decision.allowed()
     }
 
-    /// The most that passes at once.
+    /// The most units that a single moment admits.
     #[must_use]
     pub fn limit(&self) -> u64 {
         self.decision.limit()
@@ -46,13 +45,13 @@ impl Decided {
         self.decision.remaining()
     }
 
-    /// When the key is as good as new, if nothing else comes.
+    /// Time until the key is fresh, if no other request comes.
     #[must_use]
     pub fn reset_after(&self) -> Duration {
         self.decision.reset_after()
     }
 
-    /// All that is known.
+    /// The whole decision.
     pub fn decision(&self) -> &Decision {
         &self.decision
     }

@@ -1,31 +1,30 @@
-//! The way of a request after it was looked at: decided on, handled, settled.
+//! The way of a request after the call: its decision, its handler, its settlement.
 
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use http::{HeaderMap, Request, Response};
+use http::{Request, Response};
 use pin_project_lite::pin_project;
-use tollgate_http::{Decider, Gate, Pass, SettleBy, Told, Verdict};
+use tollgate_http::{Admission, AdmittedRequest, Decider, LimitedRequest, Settle};
 use tower_service::Service;
 
-use crate::body::Body;
+use crate::body::{Body, SettleFn};
 use crate::headers::write_headers;
 use crate::layer::RateLimitLayer;
-use crate::service::{Entry, enter};
 
 type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 pin_project! {
-    /// The response of a [`RateLimit`](crate::RateLimit), to come.
+    /// The future response of a [`RateLimit`](crate::RateLimit).
     pub struct ResponseFuture<S, D, B, R>
     where
         S: Service<Request<B>>,
         D: Decider,
     {
         #[pin]
-        pub(crate) state: State<S, D, B, R>,
+        state: State<S, D, B, R>,
     }
 }
 
@@ -36,47 +35,28 @@ pin_project! {
         S: Service<Request<B>>,
         D: Decider,
     {
-        /// Somebody has to be waited for. Boxed, so that requests that wait for nobody have little
-        /// to carry.
-        Deciding { deciding: Option<Box<Deciding<S, D, B>>> },
+        /// Waits for the decision. Boxed, because most requests do not wait.
+        Waiting { waiting: Option<Box<Waiting<S, D, B>>> },
         /// With the handler.
-        Inner { #[pin] future: S::Future, after: After<D> },
-        /// A shared store is told what the response has changed. Boxed, because that has no name.
+        Inner { #[pin] future: S::Future, admitted: AdmittedRequest<D> },
+        /// Waits until a shared store has settled the cost.
         Settling { settled: Boxed<()>, response: Option<Response<Body<R>>> },
         /// Refused.
         Ready { response: Option<Response<Body<R>>> },
     }
 }
 
-/// A request that waits with the service that is ready for it.
-pub(crate) struct Deciding<S, D: Decider, B> {
-    pub(crate) verdict: Boxed<Verdict<D>>,
+/// A request that waits for its decision, with the service that is ready for it.
+pub(crate) struct Waiting<S, D: Decider, B> {
+    pub(crate) admission: Boxed<Admission<D>>,
     pub(crate) rules: RateLimitLayer<D>,
     pub(crate) inner: S,
     pub(crate) request: Request<B>,
 }
 
-/// What is left to do when the response is there: as little as the gate asks for.
-pub(crate) struct After<D: Decider> {
-    pub(crate) told: Option<Told>,
-    pub(crate) settles: Option<Box<(SettleBy, Pass<D>)>>,
-}
-
-impl<D: Decider> After<D> {
-    /// Nothing but this, if anything.
-    pub(crate) fn telling(told: Option<Told>) -> Self {
-        After { told, settles: None }
-    }
-
-    pub(crate) fn of(gate: &Gate<D>, pass: &Pass<D>) -> Self {
-        let settles = gate.settles().map(|settles| Box::new((settles.clone(), pass.clone())));
-        After { told: gate.told(pass), settles }
-    }
-
-    fn tell(&self, headers: &mut HeaderMap) {
-        if let Some(told) = &self.told {
-            write_headers(told, headers);
-        }
+impl<S: Service<Request<B>>, D: Decider, B, R> ResponseFuture<S, D, B, R> {
+    pub(crate) fn new(state: State<S, D, B, R>) -> Self {
+        ResponseFuture { state }
     }
 }
 
@@ -89,7 +69,7 @@ impl<S: Service<Request<B>>, D: Decider, B, R> State<S, D, B, R> {
 impl<S: Service<Request<B>>, D: Decider, B, R> fmt::Debug for ResponseFuture<S, D, B, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.state {
-            State::Deciding { .. } => "ResponseFuture(deciding)",
+            State::Waiting { .. } => "ResponseFuture(waiting)",
             State::Inner { .. } => "ResponseFuture(handled)",
             State::Settling { .. } => "ResponseFuture(settling)",
             State::Ready { .. } => "ResponseFuture(refused)",
@@ -109,26 +89,34 @@ where
         let mut this = self.project();
         loop {
             let next = match this.state.as_mut().project() {
-                Projected::Deciding { deciding } => {
-                    let waiting = deciding.as_mut().expect(AGAIN);
-                    let verdict = ready!(waiting.verdict.as_mut().poll(cx));
-                    let Deciding { rules, mut inner, mut request, .. } =
-                        *deciding.take().expect(AGAIN);
-                    match enter(&rules, &verdict, &mut request) {
-                        Entry::Passes(after) => State::Inner { future: inner.call(request), after },
-                        Entry::Refused(response) => return Poll::Ready(Ok(response)),
+                Projected::Waiting { waiting } => {
+                    let pending = waiting.as_mut().expect(AGAIN);
+                    let admission = ready!(pending.admission.as_mut().poll(cx));
+                    let Waiting { rules, mut inner, mut request, .. } =
+                        *waiting.take().expect(AGAIN);
+                    match rules.admit(admission, &mut request) {
+                        Ok(admitted) => State::Inner { future: inner.call(request), admitted },
+                        Err(response) => return Poll::Ready(Ok(response)),
                     }
                 }
-                Projected::Inner { future, after } => {
+                Projected::Inner { future, admitted } => {
                     let mut response = ready!(future.poll(cx))?;
-                    let Some(settles) = after.settles.take() else {
-                        after.tell(response.headers_mut());
-                        return Poll::Ready(Ok(response.map(Body::inner)));
+                    let settled = match admitted.request.take() {
+                        Some(limited) => settle(limited, &response),
+                        None => Settled::Now,
                     };
-                    match settle(after, *settles, response) {
-                        (response, None) => return Poll::Ready(Ok(response)),
-                        (response, Some(settled)) => {
-                            State::Settling { settled, response: Some(response) }
+                    if let Some(figures) = &admitted.headers {
+                        write_headers(figures, response.headers_mut());
+                    }
+                    match settled {
+                        Settled::Now => return Poll::Ready(Ok(response.map(Body::inner))),
+                        Settled::AtEnd(settle) => {
+                            let response = response.map(|body| Body::counted(body, settle));
+                            return Poll::Ready(Ok(response));
+                        }
+                        Settled::Later(settled) => {
+                            let response = Some(response.map(Body::inner));
+                            State::Settling { settled, response }
                         }
                     }
                 }
@@ -145,45 +133,43 @@ where
     }
 }
 
-/// Gives a response its headers and settles what it cost, now or when its body has ended. Where a
-/// store has to be waited for, that too.
-#[inline(never)]
-fn settle<D: Decider, R>(
-    after: &After<D>,
-    (settles, pass): (SettleBy, Pass<D>),
-    mut response: Response<R>,
-) -> (Response<Body<R>>, Option<Boxed<()>>) {
-    if settles.needs_body() {
-        let status = response.status().as_u16();
-        // As the handler has set them, before ours are added.
-        let headers = response.headers().clone();
-        after.tell(response.headers_mut());
-        let settle = move |bytes| {
-            let mut response = tollgate_http::Response::new(status, &headers);
-            response.bytes = bytes;
-            settle_apart(pass, settles.settle(&response));
-        };
-        return (response.map(|body| Body::counted(body, Box::new(settle))), None);
-    }
-    let head = tollgate_http::Response::new(response.status().as_u16(), response.headers());
-    let settle = settles.settle(&head);
-    after.tell(response.headers_mut());
-    let response = response.map(Body::inner);
-    if pass.settle_now(settle) {
-        return (response, None);
-    }
-    let settled: Boxed<()> = Box::pin(async move { pass.settle(settle).await });
-    (response, Some(settled))
+/// When the cost of a request is settled.
+enum Settled {
+    Now,
+    /// When the body has ended.
+    AtEnd(SettleFn),
+    /// When the store has answered.
+    Later(Boxed<()>),
 }
 
-/// Settles with nobody left to wait for it.
-fn settle_apart<D: Decider>(pass: Pass<D>, settle: tollgate_http::Settle) {
-    if pass.settle_now(settle) {
+/// Settles the cost by the response as the handler made it, before our headers are added.
+#[inline(never)]
+fn settle<D: Decider, R>(request: Box<LimitedRequest<D>>, response: &Response<R>) -> Settled {
+    let Some(settle_by) = request.settle_by() else { return Settled::Now };
+    let status = response.status().as_u16();
+    if settle_by.needs_body() {
+        let (settle_by, headers) = (settle_by.clone(), response.headers().clone());
+        return Settled::AtEnd(Box::new(move |bytes| {
+            let mut response = tollgate_http::Response::new(status, &headers);
+            response.bytes = bytes;
+            settle_in_background(request, settle_by.settle(&response));
+        }));
+    }
+    let settle = settle_by.settle(&tollgate_http::Response::new(status, response.headers()));
+    if request.settle_now(settle) {
+        return Settled::Now;
+    }
+    Settled::Later(Box::pin(async move { request.settle(settle).await }))
+}
+
+/// Settles where no response waits for it any more.
+fn settle_in_background<D: Decider>(request: Box<LimitedRequest<D>>, settle: Settle) {
+    if request.settle_now(settle) {
         return;
     }
     match tokio::runtime::Handle::try_current() {
         Ok(runtime) => {
-            runtime.spawn(async move { pass.settle(settle).await });
+            runtime.spawn(async move { request.settle(settle).await });
         }
         Err(_) => tracing::warn!(
             "a body was dropped outside of the runtime: its request stays charged as it was"

@@ -1,8 +1,7 @@
-//! Refusals as gRPC has them: HTTP 200, a status in the headers, and a google.rpc.Status with a
+//! Refusals for gRPC: HTTP 200, a status in the headers, and a google.rpc.Status with a
 //! google.rpc.RetryInfo for programs.
 //!
-//! The few bytes of protobuf are written here: a library for them would be larger than everything
-//! else in this crate.
+//! The few bytes of protobuf are written here: a library for them would be larger than this crate.
 
 use std::time::Duration;
 
@@ -20,25 +19,24 @@ const RETRY_INFO: &str = "type.googleapis.com/google.rpc.RetryInfo";
 const RESOURCE_EXHAUSTED: u64 = 8;
 const UNAVAILABLE: u64 = 14;
 
-/// The media type to answer with, if it is gRPC: the one of the request, which may be that of gRPC
-/// for browsers.
+/// The media type of the response if the request is gRPC: the one of the request, which may be
+/// gRPC-Web.
 pub(crate) fn media_type(headers: &HeaderMap, always: bool) -> Option<HeaderValue> {
     let asked =
         headers.get(CONTENT_TYPE).filter(|value| value.as_bytes().starts_with(GRPC.as_bytes()));
     asked.cloned().or_else(|| always.then(|| HeaderValue::from_static(GRPC)))
 }
 
-/// A response that consists of headers only. `message` is printable ASCII without a percent sign,
-/// as our own words are.
+/// A response that consists of headers only. Its message is printable ASCII without a percent sign,
+/// so it needs no encoding.
 pub(crate) fn refusal(
     media_type: HeaderValue,
     status: StatusCode,
     reason: &Reason<'_>,
-    message: &str,
 ) -> Response<()> {
+    let message = reason.text().trim_end();
     let (code, message, wait) = match reason {
         Reason::Denied { decision, .. } => {
-            // Not the body of the gate, which may be JSON.
             let message = match decision.retry_after() {
                 Some(_) => "too many requests",
                 None => "this request costs more than the limit ever allows",
@@ -63,7 +61,7 @@ pub(crate) fn refusal(
     response
 }
 
-/// What comes nearest to a status of HTTP.
+/// The gRPC code nearest to an HTTP status.
 const fn code_of(status: StatusCode) -> u64 {
     const INVALID_ARGUMENT: u64 = 3;
     const PERMISSION_DENIED: u64 = 7;
@@ -95,7 +93,7 @@ fn status_bytes(code: u64, message: &str, wait: Duration) -> Vec<u8> {
     status
 }
 
-/// A field that is a number; zero is what a missing one means.
+/// A field that is a number; a missing one means zero.
 fn number(out: &mut Vec<u8>, field: u8, value: u64) {
     if value != 0 {
         out.push(field << 3);
@@ -110,7 +108,7 @@ fn bytes(out: &mut Vec<u8>, field: u8, value: &[u8]) {
     out.extend_from_slice(value);
 }
 
-/// Seven bits in a byte, the lowest first; the eighth says that there are more.
+/// Seven bits in a byte, the lowest first; the eighth is set if more follow.
 fn varint(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         out.push((value & 0x7f) as u8 | 0x80);
@@ -119,7 +117,7 @@ fn varint(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
-/// Base64 without padding, as headers that end in `-bin` have it.
+/// Base64 without padding, the encoding of headers that end in `-bin`.
 fn base64(bytes: &[u8]) -> String {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);

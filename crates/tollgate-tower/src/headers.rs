@@ -1,15 +1,15 @@
-//! Headers of a decision on a response that may have some already.
+//! Adds the headers of a decision to a response that may have some already.
 
 use http::{HeaderMap, HeaderName};
-use tollgate_http::{Field, Told};
+use tollgate_http::{Field, HeaderFigures};
 
-/// Adds the headers of a decision. Where another layer has written some, the structured ones are
-/// lists and get longer; of the older ones those of the limit with less left stay.
-pub(crate) fn write_headers(told: &Told, headers: &mut HeaderMap) {
-    let remaining = told.remaining();
+/// Adds the headers of a decision. Where another layer has written some, the structured fields are
+/// lists and get longer; of the older headers those of the limit with less left stay.
+pub(crate) fn write_headers(figures: &HeaderFigures, headers: &mut HeaderMap) {
+    let remaining = figures.remaining();
     let mut kept = None;
-    told.write(|field, value| {
-        // Looked at only where older ones are wanted.
+    figures.write(|field, value| {
+        // Read only where older headers are wanted.
         let mut older = || *kept.get_or_insert_with(|| Older::among(headers, remaining));
         let keep = match field {
             Field::RateLimitPolicy => {
@@ -34,11 +34,11 @@ pub(crate) fn write_headers(told: &Told, headers: &mut HeaderMap) {
     });
 }
 
-// Names that are on every response: made when this is compiled.
+// These are on every response: made at compile time.
 const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static(Field::RateLimitPolicy.name());
 const RATE_LIMIT: HeaderName = HeaderName::from_static(Field::RateLimit.name());
 
-/// Which of the older headers are there that bind more than a decision with so much left.
+/// Which older headers are present and describe a limit with less left.
 #[derive(Clone, Copy)]
 struct Older {
     three_fields: bool,

@@ -1,4 +1,4 @@
-//! The layer: what is decided about requests, put around services.
+//! The layer: a gate around services.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use tower_layer::Layer;
 use crate::refusal::{Refusal, RefusalFn};
 use crate::service::RateLimit;
 
-/// Limits the requests of a service. Services that one layer is put around share everything.
+/// Limits the requests of a service. All services of one layer share everything.
 ///
 /// ```
 /// use tollgate::Memory;
@@ -50,10 +50,10 @@ impl<D: Decider> RateLimitLayer<D> {
     /// See the example of [`RateLimitLayer`].
     #[must_use]
     pub fn new(limiter: D) -> RateLimitLayer<D> {
-        RateLimitLayer::of(Gate::new(limiter))
+        RateLimitLayer::from_gate(Gate::new(limiter))
     }
 
-    /// Whatever a gate decides.
+    /// A layer with the settings of a gate.
     ///
     /// ```
     /// use tollgate::Memory;
@@ -61,15 +61,16 @@ impl<D: Decider> RateLimitLayer<D> {
     ///
     /// let behind_proxy = KeyBy::client_ip(ClientIp::behind_hops(1));
     /// let gate = Gate::new(Memory::new().limiter("100/minute")?).key(behind_proxy);
-    /// let layer = RateLimitLayer::of(gate);
+    /// let layer = RateLimitLayer::from_gate(gate);
     /// # Ok::<(), tollgate::Error>(())
     /// ```
     #[must_use]
-    pub fn of(gate: Gate<D>) -> RateLimitLayer<D> {
+    pub fn from_gate(gate: Gate<D>) -> RateLimitLayer<D> {
         RateLimitLayer { gate, refusal: None, always_grpc: false, tells_handlers: false }
     }
 
-    /// Refusals of your own, for gRPC requests too. The headers of the decision are added to them.
+    /// Responses of your own to refused requests, also to those of gRPC. The headers of the decision
+    /// are added to them.
     ///
     /// ```
     /// use tollgate::Memory;
@@ -88,8 +89,8 @@ impl<D: Decider> RateLimitLayer<D> {
         self
     }
 
-    /// All refusals are those of gRPC. Without this, those of requests whose `content-type` says
-    /// that they are gRPC.
+    /// All refusals are gRPC responses. Without this, only those of requests with the
+    /// `content-type` of gRPC.
     ///
     /// ```
     /// # use tollgate::Memory;
@@ -103,8 +104,8 @@ impl<D: Decider> RateLimitLayer<D> {
         self
     }
 
-    /// Handlers find what was decided as an extension of the request: [`Decided`](crate::Decided).
-    /// Only when asked for, because an extension costs as much as the decision itself.
+    /// Handlers find the decision as an extension of the request: [`Decided`](crate::Decided). Not
+    /// the default, because an extension costs as much as the decision itself.
     ///
     /// ```
     /// use axum::routing::get;
@@ -119,6 +120,7 @@ impl<D: Decider> RateLimitLayer<D> {
     /// ```
     #[must_use]
     pub fn tell_handlers(mut self) -> Self {
+        self.gate = self.gate.keep_decisions();
         self.tells_handlers = true;
         self
     }

@@ -21,7 +21,7 @@
 //!
 //! That limits each address. It is a layer as well, for some routes, or for services that are not
 //! axum's. Servers have to pass addresses on to a layer, else all clients share one bucket and a
-//! warning says so:
+//! warning is logged:
 //!
 //! | server | how |
 //! | --- | --- |
@@ -29,9 +29,8 @@
 //! | tonic | feature `tonic` |
 //! | hyper, or anything else | an extension [`PeerAddr`] in each request |
 //!
-//! Behind a proxy the address is the proxy's: say whom you trust, with [`ClientIp`]. What is
-//! limited, by which limiter and at what cost is told to a
-//! [`Gate`]:
+//! Behind a proxy the address is the proxy's: name the proxies that you trust, with [`ClientIp`].
+//! A [`Gate`] holds the settings: key, limiter, cost and headers:
 //!
 //! ```
 //! use tollgate::Memory;
@@ -41,20 +40,19 @@
 //! let by_route = Chooser::one(store.limiter("20/second; 500/minute")?)
 //!     .on("*", "/login", store.limiter("5/minute name=login")?)?
 //!     .unlimited("GET", "/static/*")?;
-//! let gate = Gate::choosing(by_route).key(KeyBy::client_ip(ClientIp::behind(["10.0.0.0/8"])?));
-//! let layer = RateLimitLayer::of(gate.problem_json());
+//! let gate = Gate::from_chooser(by_route).key(KeyBy::client_ip(ClientIp::behind(["10.0.0.0/8"])?));
+//! let layer = RateLimitLayer::from_gate(gate.problem_json());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Handlers find what was decided as an extension, where the layer is
-//! [asked](RateLimitLayer::tell_handlers) to tell them: [`Decided`]. gRPC requests are refused as
-//! gRPC has it: `RESOURCE_EXHAUSTED` with a `RetryInfo`. [`PaceLayer`] is for the other side: it
-//! makes a client wait its turn and obey what servers ask for.
+//! Handlers find the decision as an extension, [`Decided`], where the layer is
+//! [set](RateLimitLayer::tell_handlers) to insert it. A refused gRPC request gets
+//! `RESOURCE_EXHAUSTED` with a `RetryInfo`. [`PaceLayer`] is for clients: it makes them wait their
+//! turn and obey the waits that servers ask for.
 //!
-//! Nothing is boxed on the way of a request that a limiter in this process lets pass. What is:
-//! plans that are looked up, decisions of shared stores and waits, because their futures have no
-//! name; what settles a body, so that the type of a body does not depend on the store; around an
-//! app, what does not just pass, because servers move futures about; requests of [`PaceLayer`].
+//! A request that a limiter in this process admits allocates no box. Boxes hold the futures of
+//! plans, callers, shared stores and waits; refused requests; decisions that are settled or that
+//! handlers find; the function that settles a body; requests of [`PaceLayer`].
 //!
 //! See also the guides on [HTTP](https://github.com/tollgate-rs/tollgate/blob/main/guides/http.md),
 //! on [choosing an
@@ -95,7 +93,7 @@ pub use tollgate_http::{
     too_many_requests,
 };
 
-// Here, because this crate can see all that they speak of.
+// Here, because this crate depends on all crates that they use.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 mod readme {}

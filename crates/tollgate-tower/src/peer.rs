@@ -1,4 +1,4 @@
-//! What servers and routers have found out about a request: its peer, and where it was routed to.
+//! The peer and the route of a request, from the extensions of servers and routers.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -6,7 +6,7 @@ use http::{Extensions, Request};
 use tollgate_http::Head;
 
 /// The address of the peer of a request, as an extension of it: for servers that are neither axum
-/// nor tonic. It goes before what those say.
+/// nor tonic. It goes before theirs.
 ///
 /// ```
 /// use std::net::SocketAddr;
@@ -18,7 +18,7 @@ use tollgate_http::Head;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerAddr(pub SocketAddr);
 
-/// The head of a request of this peer, with what the router knows of it.
+/// The head of a request of this peer, with its route.
 #[inline]
 pub(crate) fn head_of<B>(peer: Option<IpAddr>, request: &Request<B>) -> Head<'_> {
     routed(unrouted_head_of(peer, request))
@@ -49,7 +49,7 @@ fn routed(head: Head<'_>) -> Head<'_> {
     head
 }
 
-/// Where the request comes from, as its extensions tell.
+/// The peer of a request, from its extensions.
 pub(crate) fn peer_of<B>(request: &mut Request<B>) -> Option<IpAddr> {
     let extensions = request.extensions_mut();
     let ours = extensions.get::<PeerAddr>().map(|peer| peer.0);
@@ -67,7 +67,7 @@ fn axum(_: &Extensions) -> Option<SocketAddr> {
     None
 }
 
-/// Asks a request of tonic's own, because where it looks depends on its features: TLS or not.
+/// By a request of tonic's own, because the extension depends on its features: TLS or not.
 #[cfg(feature = "tonic")]
 fn tonic(extensions: &mut Extensions) -> Option<SocketAddr> {
     let theirs = std::mem::take(extensions);

@@ -32,7 +32,7 @@ fn behind_a_proxy_what_the_client_wrote_to_the_left_counts_for_nothing() {
     let (store, _) = store();
     let proxies = ClientIp::behind(["127.0.0.0/8", "10.0.0.0/8"]).unwrap();
     let gate = Gate::new(store.limiter("1/hour").unwrap()).key(KeyBy::client_ip(proxies));
-    let server = serve(RateLimit::of(gate), ok);
+    let server = serve(RateLimit::from_gate(gate), ok);
     let seen = statuses(
         server.address,
         "x-forwarded-for",
@@ -49,7 +49,7 @@ fn forwarded_is_read_in_its_own_form_where_wanted() {
     let (store, _) = store();
     let client = ClientIp::behind_hops(1).written_in(WrittenIn::Forwarded);
     let gate = Gate::new(store.limiter("1/hour").unwrap()).key(KeyBy::client_ip(client));
-    let server = serve(RateLimit::of(gate), ok);
+    let server = serve(RateLimit::from_gate(gate), ok);
     let seen = statuses(
         server.address,
         "forwarded",
@@ -84,7 +84,7 @@ fn a_bearer_token_is_limited_by_its_hash() {
     let (store, _) = store();
     let limiter = store.limiter("1/hour").unwrap();
     let gate = Gate::new(limiter.clone()).key(KeyBy::bearer()).on_missing(OnMissing::Refuse(401));
-    let server = serve(RateLimit::of(gate), ok);
+    let server = serve(RateLimit::from_gate(gate), ok);
     let to = server.address;
     assert_eq!(
         statuses(to, "authorization", ["Bearer abc", "bearer abc", "Bearer abd"]),
@@ -116,7 +116,7 @@ mod without_peer {
         let socket = path.clone();
         let thread = std::thread::spawn(move || {
             actix_web::rt::System::new().block_on(async move {
-                let app = move || App::new().wrap(RateLimit::of(gate.clone())).configure(ok);
+                let app = move || App::new().wrap(RateLimit::from_gate(gate.clone())).configure(ok);
                 let server = HttpServer::new(app).workers(2).disable_signals();
                 let running = server.bind_uds(&socket).unwrap().run();
                 tell.send(running.handle()).unwrap();

@@ -46,7 +46,7 @@ fn what_a_request_costs_is_charged() {
     let (store, _) = store();
     let gate = tollgate_http::Gate::new(store.limiter("10/hour").unwrap())
         .cost(|head| if head.method == "POST" { 4 } else { 1 });
-    let server = serve(RateLimit::of(gate), |app| {
+    let server = serve(RateLimit::from_gate(gate), |app| {
         app.default_service(web::to(HttpResponse::Ok));
     });
     let statuses = ["POST /", "POST /", "POST /", "GET /", "GET /", "GET /"]

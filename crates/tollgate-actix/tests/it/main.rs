@@ -10,6 +10,6 @@ mod server;
 mod addresses;
 mod counts;
 mod failures;
+mod responses;
 mod rules;
 mod settling;
-mod told;

@@ -25,7 +25,7 @@ fn preflight_requests_are_counted_unless_they_are_exempt() {
     assert_eq!(statuses, [200, 200, 429]);
 
     let gate = Gate::new(store.limiter("1/hour name=exempt").unwrap()).exempt_preflight();
-    let server = serve(RateLimit::of(gate.clone()), ok);
+    let server = serve(RateLimit::from_gate(gate.clone()), ok);
     for _ in 0..3 {
         let answer = options(&server, &preflight);
         assert_eq!((answer.status, answer.header("ratelimit")), (200, None));
@@ -43,7 +43,7 @@ fn preflight_requests_are_counted_unless_they_are_exempt() {
     }
     // A preflight without a key is refused where keys are needed.
     let keyed = gate.key(KeyBy::header("x-user")).on_missing(OnMissing::Refuse(401));
-    let server = serve(RateLimit::of(keyed), ok);
+    let server = serve(RateLimit::from_gate(keyed), ok);
     assert_eq!(options(&server, &preflight).status, 401);
 }
 
@@ -52,7 +52,7 @@ fn a_shadow_counts_and_refuses_nobody() {
     let (store, _) = store();
     let limiter = store.limiter("1/hour").unwrap();
     let gate = Gate::new(limiter.clone()).shadow();
-    let server = serve(RateLimit::of(gate), |app| {
+    let server = serve(RateLimit::from_gate(gate), |app| {
         let allowed = |decision: ReqData<Decision>| async move { decision.allowed().to_string() };
         app.route("/", web::get().to(allowed));
     });
@@ -68,7 +68,7 @@ fn exempt_requests_are_not_counted() {
     let (store, _) = store();
     let gate = Gate::new(store.limiter("1/hour").unwrap())
         .exempt(|head, _key| head.line("x-probe").is_some());
-    let server = serve(RateLimit::of(gate), ok);
+    let server = serve(RateLimit::from_gate(gate), ok);
     for _ in 0..3 {
         assert_eq!(send(server.address, "GET /", &["x-probe: 1"]).unwrap().status, 200);
     }
@@ -81,7 +81,7 @@ fn each_route_has_its_own_limit() {
     let chooser = Chooser::one(store.limiter("3/hour").unwrap())
         .on("POST", "/login", store.limiter("1/hour").unwrap())
         .and_then(|chooser| chooser.unlimited("*", "/static/*"));
-    let server = serve(RateLimit::of(Gate::choosing(chooser.unwrap())), ok);
+    let server = serve(RateLimit::from_gate(Gate::from_chooser(chooser.unwrap())), ok);
     let status = |line: &str| send(server.address, line, &[]).unwrap().status;
     assert_eq!(["POST /login", "POST /login?x=1", "GET /login"].map(status), [200, 429, 200]);
     assert_eq!(["GET /static/a"; 5].map(status), [200; 5]);
@@ -93,7 +93,7 @@ fn a_path_in_another_spelling_has_the_same_limit() {
     let (store, _) = store();
     let chooser = Chooser::one(store.limiter("9/hour").unwrap());
     let chooser = chooser.on("GET", "/login", store.limiter("1/hour").unwrap()).unwrap();
-    let server = serve(RateLimit::of(Gate::choosing(chooser)), |app| {
+    let server = serve(RateLimit::from_gate(Gate::from_chooser(chooser)), |app| {
         let login = web::resource("/login").route(web::get().to(HttpResponse::Ok));
         app.service(login.route(web::head().to(HttpResponse::Ok)));
     });
@@ -117,7 +117,7 @@ fn a_plan_is_looked_up_for_each_request() {
             }
         }
     });
-    let server = serve(RateLimit::of(Gate::choosing(chooser)), ok);
+    let server = serve(RateLimit::from_gate(Gate::from_chooser(chooser)), ok);
     let status =
         |plan: &str| send(server.address, "GET /", &[&format!("x-plan: {plan}")]).unwrap().status;
     assert_eq!(["free", "free", "paid", "paid", "paid"].map(status), [200, 429, 200, 200, 429]);
@@ -129,7 +129,7 @@ fn who_waits_gets_through_in_the_end() {
     // On the real clock: the third comes after 100 ms at the earliest, whenever that is.
     let limiter = Memory::new().limiter("1/50ms").unwrap();
     let gate = Gate::new(limiter).wait(Duration::from_secs(60));
-    let server = serve(RateLimit::of(gate), ok);
+    let server = serve(RateLimit::from_gate(gate), ok);
     let to = server.address;
     let clients = [(); 3].map(|()| std::thread::spawn(move || get(to, "/").status));
     assert_eq!(clients.map(|client| client.join().unwrap()), [200; 3]);
@@ -139,7 +139,7 @@ fn who_waits_gets_through_in_the_end() {
 fn a_wait_that_would_be_too_long_is_refused_at_once() {
     let (store, _) = store();
     let gate = Gate::new(store.limiter("1/hour").unwrap()).wait(Duration::from_secs(600));
-    let server = serve(RateLimit::of(gate), ok);
+    let server = serve(RateLimit::from_gate(gate), ok);
     assert_eq!([get(server.address, "/").status, get(server.address, "/").status], [200, 429]);
 }
 
@@ -153,7 +153,7 @@ fn an_invented_key_is_limited_by_address_and_a_known_one_by_its_caller() {
             known.then(|| Caller::new("acme"))
         }
     });
-    let server = serve(RateLimit::of(gate), ok);
+    let server = serve(RateLimit::from_gate(gate), ok);
     let status =
         |key: &str| send(server.address, "GET /", &[&format!("x-api-key: {key}")]).unwrap().status;
     assert_eq!(["x1", "x2", "x3", "x4"].map(status), [200, 200, 429, 429]);
@@ -169,7 +169,7 @@ fn strict_on(path: &str) -> RateLimit<Limiter<Memory<ManualClock>>> {
     let (store, _) = store();
     let chooser = Chooser::one(store.limiter("90/hour").unwrap());
     let chooser = chooser.on("POST", path, store.limiter("1/hour name=login").unwrap());
-    RateLimit::of(Gate::choosing(chooser.unwrap()))
+    RateLimit::from_gate(Gate::from_chooser(chooser.unwrap()))
 }
 
 #[test]

@@ -79,7 +79,7 @@ fn streaming() -> (Server, Limiter<Memory<ManualClock>>) {
     let (store, _) = store();
     let limiter = store.limiter("100/hour").unwrap();
     let gate = Gate::new(limiter.clone()).settle(by_kibibyte());
-    (serve(RateLimit::of(gate), streams), limiter)
+    (serve(RateLimit::from_gate(gate), streams), limiter)
 }
 
 /// The end of a body may be noticed after the client has read it.
@@ -110,7 +110,7 @@ fn a_body_that_is_not_sent_costs_the_minimum() {
     let (store, _) = store();
     let limiter = store.limiter("20/hour").unwrap();
     let settle_by = by_kibibyte().minimum(5);
-    let server = serve(RateLimit::of(Gate::new(limiter.clone()).settle(settle_by)), streams);
+    let server = serve(RateLimit::from_gate(Gate::new(limiter.clone()).settle(settle_by)), streams);
     let mut used = 0;
     for line in ["GET /empty", "HEAD /plain", "HEAD /plain", "HEAD /plain"] {
         assert_eq!(send(server.address, line, &[]).unwrap().body.len(), 0);
@@ -140,7 +140,7 @@ fn a_body_that_the_client_gives_up_is_settled_with_what_was_sent() {
             tell.send(response.bytes).unwrap();
             Settle::AsCharged
         }));
-    let server = serve(RateLimit::of(gate), streams);
+    let server = serve(RateLimit::from_gate(gate), streams);
     let mut stream = TcpStream::connect(server.address).unwrap();
     stream.write_all(b"GET /endless HTTP/1.1\r\nhost: test\r\n\r\n").unwrap();
     stream.read_exact(&mut [0; 10_000]).unwrap();
@@ -153,7 +153,8 @@ fn a_body_that_the_client_gives_up_is_settled_with_what_was_sent() {
 fn a_store_that_waits_is_told_of_the_end_of_a_body() {
     let store = Away::new();
     let limiter = tollgate::shared::SharedLimiter::new(&store, "", "100/hour").unwrap();
-    let server = serve(RateLimit::of(Gate::new(limiter).settle(by_kibibyte().minimum(0))), streams);
+    let server =
+        serve(RateLimit::from_gate(Gate::new(limiter).settle(by_kibibyte().minimum(0))), streams);
     assert_eq!(get(server.address, "/whole").status, 200);
     // The first is settled at some time, and these cost nothing in the end.
     eventually(|| get(server.address, "/empty").list("ratelimit")[0].1[0].1 == 94);
@@ -165,7 +166,7 @@ fn a_status_can_give_back_what_was_charged() {
     let gate = Gate::new(store.limiter("1/hour").unwrap()).settle(SettleBy::head(|response| {
         if response.status == 401 { Settle::AsCharged } else { Settle::Nothing }
     }));
-    let server = serve(RateLimit::of(gate), |app| {
+    let server = serve(RateLimit::from_gate(gate), |app| {
         app.route("/good", web::get().to(HttpResponse::Ok))
             .route("/bad", web::get().to(HttpResponse::Unauthorized));
     });
@@ -178,7 +179,7 @@ fn a_header_of_the_handler_can_charge_more_and_less() {
     let (store, _) = store();
     let limiter = store.limiter("10/hour").unwrap();
     let gate = Gate::new(limiter.clone()).cost(|_| 2).settle(SettleBy::header("X-Cost"));
-    let server = serve(RateLimit::of(gate), |app| {
+    let server = serve(RateLimit::from_gate(gate), |app| {
         let cost = |cost: web::Path<String>| async move {
             HttpResponse::Ok().insert_header(("x-cost", cost.into_inner())).finish()
         };
@@ -199,7 +200,7 @@ fn an_error_of_an_inner_service_is_settled_and_tells_of_the_limit() {
     let gate = Gate::new(limiter.clone()).settle(SettleBy::head(|response| {
         if response.status == 404 { Settle::Nothing } else { Settle::AsCharged }
     }));
-    let server = serve(RateLimit::of(gate), |app| {
+    let server = serve(RateLimit::from_gate(gate), |app| {
         let fails = web::scope("").wrap_fn(|request, service| {
             let error = match request.path() {
                 "/missing" => Some(actix_web::error::ErrorNotFound("missing")),

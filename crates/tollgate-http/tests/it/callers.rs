@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::future::ready;
 
 use tollgate::{Limiter, Memory};
-use tollgate_http::{Caller, Chooser, Gate, Head, KeyBy, OnMissing, Question, RequestKey, Verdict};
+use tollgate_http::{Admission, Caller, Chooser, Gate, Head, KeyBy, OnMissing, Reason, RequestKey};
 use tollgate_testkit::block_on;
 
 use crate::heads::{AnyLines, address};
@@ -21,7 +21,7 @@ fn gate(store: &Memory, chooser: Chooser<Limiter<Memory>>) -> Gate<Limiter<Memor
         ("staff", |_| Caller::new("ourselves").unlimited()),
     ]);
     let paid = store.limiter("3/hour name=paid").unwrap();
-    Gate::choosing(chooser).callers((callers, paid), |state, head| {
+    Gate::from_chooser(chooser).callers((callers, paid), |state, head| {
         let api_key = head.line("x-api-key").map(<[u8]>::to_vec);
         async move {
             let (callers, paid) = &*state;
@@ -36,15 +36,12 @@ fn pass<const N: usize>(gate: &Gate<Limiter<Memory>>, path: &str, keys: [&str; N
     keys.map(|key| {
         let headers = AnyLines::one("x-api-key", key);
         let head = Head::new("GET", path, &headers).peer(Some(address("192.0.2.1")));
-        let (key, cost, choice) = match gate.question(&head) {
-            Question::Ask { key, cost, choice } => (key, cost, choice),
-            Question::Skip => return true,
-            Question::NoKey(_) => return false,
-        };
-        match block_on(gate.decide(key, cost, choice, |_| ready(()))) {
-            Verdict::Pass(_) | Verdict::Unlimited => true,
-            Verdict::Refuse(_) => false,
-            Verdict::Failed(error) => panic!("{error}"),
+        match block_on(gate.decide(&head, |_| ready(())).admission()) {
+            Admission::Admitted(_) => true,
+            Admission::Refused(refused) => match refused.reason() {
+                Reason::Denied { .. } | Reason::NoKey => false,
+                other => panic!("{other:?}"),
+            },
         }
     })
 }

@@ -3,7 +3,7 @@
 use std::future::ready;
 
 use tollgate::{Limiter, Memory};
-use tollgate_http::{Chooser, Gate, Head, KeyBy, Question, Verdict};
+use tollgate_http::{Admission, Chooser, Gate, Head, KeyBy};
 use tollgate_testkit::block_on;
 
 use crate::heads::AnyLines;
@@ -16,21 +16,19 @@ fn named(name: &str) -> Limiter<Memory> {
 /// The name of the limiter that decides on a request, if one does.
 fn chosen(gate: &Gate<Limiter<Memory>>, method: &str, path: &str) -> Option<String> {
     let headers = AnyLines::default();
-    match gate.question(&Head::new(method, path, &headers)) {
-        Question::Skip => None,
-        Question::NoKey(status) => panic!("{status}"),
-        Question::Ask { key, cost, choice } => {
-            match block_on(gate.decide(key, cost, choice, |_| ready(()))) {
-                Verdict::Unlimited => None,
-                Verdict::Pass(pass) => pass.limits()[0].name().map(str::to_owned),
-                other => panic!("{other:?}"),
-            }
-        }
+    limiter_of(gate, &Head::new(method, path, &headers))
+}
+
+fn limiter_of(gate: &Gate<Limiter<Memory>>, head: &Head<'_>) -> Option<String> {
+    let gate = gate.clone().keep_decisions();
+    match block_on(gate.decide(head, |_| ready(())).admission()) {
+        Admission::Admitted(admitted) => admitted.request?.limits()[0].name().map(str::to_owned),
+        refused @ Admission::Refused(_) => panic!("{refused:?}"),
     }
 }
 
 fn gate(chooser: Chooser<Limiter<Memory>>) -> Gate<Limiter<Memory>> {
-    Gate::choosing(chooser).key(KeyBy::everyone())
+    Gate::from_chooser(chooser).key(KeyBy::everyone())
 }
 
 fn routes() -> Gate<Limiter<Memory>> {
@@ -96,23 +94,16 @@ fn a_rule_is_about_the_whole_path_the_nested_one_and_the_route() {
         gate(chooser.on("*", path, named("login")).unwrap())
     };
     let headers = AnyLines::default();
-    let limit = |gate: &Gate<Limiter<Memory>>, head: &Head<'_>| match gate.question(head) {
-        Question::Ask { key, cost, choice } => match gate.decide_now(key, cost, choice) {
-            Ok(Verdict::Pass(pass)) => pass.limits()[0].name().map(str::to_owned),
-            other => panic!("{other:?}"),
-        },
-        _ => None,
-    };
     let head = Head::new("GET", "/api/login", &headers).nested_path("/login");
     let head = head.route(Some("/api/{action}"));
     for path in ["/api/login", "/login", "/api/{action}", "/api/*", "/{*all}"] {
-        assert_eq!(limit(&rules(path), &head).as_deref(), Some("login"), "{path}");
+        assert_eq!(limiter_of(&rules(path), &head).as_deref(), Some("login"), "{path}");
     }
-    assert_eq!(limit(&rules("/action"), &head).as_deref(), Some("default"));
+    assert_eq!(limiter_of(&rules("/action"), &head).as_deref(), Some("default"));
     let free = Head::new("GET", "/api/free", &headers).nested_path("/free");
-    assert_eq!(limit(&rules("/x"), &free), None);
+    assert_eq!(limiter_of(&rules("/x"), &free), None);
     let other_spelling = Head::new("GET", "/api/./free", &headers).nested_path("/free");
-    assert_eq!(limit(&rules("/x"), &other_spelling).as_deref(), Some("default"));
+    assert_eq!(limiter_of(&rules("/x"), &other_spelling).as_deref(), Some("default"));
 }
 
 #[test]
@@ -131,12 +122,11 @@ fn limiters_and_policies_are_mixed() {
     let chooser = Chooser::one(store.limiter("5/second; 100/minute").unwrap())
         .on("*", "/one", store.limiter("1/minute").unwrap())
         .unwrap();
-    let gate = Gate::choosing(chooser).key(KeyBy::everyone());
+    let gate = Gate::from_chooser(chooser).key(KeyBy::everyone());
     let headers = AnyLines::default();
-    let allowed = |path: &str| match gate.at_once(&Head::new("GET", path, &headers)) {
-        tollgate_http::AtOnce::Passes(_) => true,
-        tollgate_http::AtOnce::Decided(_) => false,
-        other => panic!("{other:?}"),
+    let allowed = |path: &str| {
+        let deciding = gate.decide(&Head::new("GET", path, &headers), |_| ready(()));
+        matches!(block_on(deciding.admission()), Admission::Admitted(_))
     };
     assert_eq!(["/one", "/one", "/", "/"].map(allowed), [true, false, true, true]);
 }

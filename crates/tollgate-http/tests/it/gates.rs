@@ -6,31 +6,49 @@ use std::time::Duration;
 use tollgate::shared::{OnFailure, SharedLimiter};
 use tollgate::{Limiter, ManualClock, Memory, Timestamp};
 use tollgate_http::{
-    AtOnce, Chooser, ClientIp, Decider, Gate, Head, KeyBy, OnMissing, Question, Settle, SettleBy,
-    Verdict,
+    Admission, Chooser, Decider, Deciding, Gate, Head, KeyBy, LimitedRequest, OnMissing, Reason,
+    RefusedRequest, Settle, SettleBy,
 };
 use tollgate_testkit::block_on;
 
 use crate::away::Away;
 use crate::heads::{AnyLines, address};
 
-/// Asks, and decides if there is something to decide; `None` where the request is not limited.
-fn ask<D: Decider>(gate: &Gate<D>, head: &Head<'_>) -> Option<Verdict<D>> {
-    match gate.question(head) {
-        Question::Ask { key, cost, choice } => {
-            Some(block_on(gate.decide(key, cost, choice, |_| ready(()))))
-        }
-        Question::Skip => None,
-        Question::NoKey(status) => panic!("no key: {status}"),
-    }
+/// The admission of a request, whether it had to be waited for or not.
+fn decide<D: Decider>(gate: &Gate<D>, head: &Head<'_>) -> Admission<D> {
+    block_on(gate.decide(head, |_| ready(())).admission())
 }
 
 fn passes<D: Decider>(gate: &Gate<D>, head: &Head<'_>) -> bool {
-    match ask(gate, head) {
-        None | Some(Verdict::Unlimited | Verdict::Pass(_)) => true,
-        Some(Verdict::Refuse(_)) => false,
-        Some(Verdict::Failed(error)) => panic!("{error}"),
+    match decide(gate, head) {
+        Admission::Admitted(_) => true,
+        Admission::Refused(refused) => match refused.reason() {
+            Reason::Denied { .. } => false,
+            other => panic!("{other:?}"),
+        },
     }
+}
+
+/// The request with its decision; `None` where it is not limited.
+fn admitted<D: Decider>(gate: &Gate<D>, head: &Head<'_>) -> Option<Box<LimitedRequest<D>>> {
+    match decide(&gate.clone().keep_decisions(), head) {
+        Admission::Admitted(admitted) => admitted.request,
+        Admission::Refused(refused) => panic!("{refused:?}"),
+    }
+}
+
+fn refused<D: Decider>(gate: &Gate<D>, head: &Head<'_>) -> Box<RefusedRequest<D>> {
+    match decide(gate, head) {
+        Admission::Admitted(_) => panic!("admitted"),
+        Admission::Refused(refused) => refused,
+    }
+}
+
+/// The status of a request that is refused because it has no key.
+fn without_key<D: Decider>(gate: &Gate<D>, head: &Head<'_>) -> u16 {
+    let refused = refused(gate, head);
+    assert!(matches!(refused.reason(), Reason::NoKey), "{refused:?}");
+    refused.status()
 }
 
 fn limiter(text: &str) -> Limiter<Memory<ManualClock>> {
@@ -52,7 +70,7 @@ fn requests_without_a_key_share_one_bucket_and_are_never_let_through_unseen() {
 fn requests_without_a_key_are_refused_where_wanted() {
     let gate = Gate::new(limiter("2/hour")).on_missing(OnMissing::Refuse(403));
     let headers = AnyLines::one("x-forwarded-for", "1.1.1.1");
-    assert!(matches!(gate.question(&headers.head()), Question::NoKey(403)));
+    assert_eq!(without_key(&gate, &headers.head()), 403);
     assert!(passes(&gate, &headers.from(address("192.0.2.1"))));
 }
 
@@ -61,7 +79,7 @@ fn an_empty_key_of_a_function_is_refused_too() {
     let gate = Gate::new(limiter("2/hour"))
         .key(KeyBy::function(|_| Some(Vec::new())))
         .on_missing(OnMissing::Refuse(400));
-    assert!(matches!(gate.question(&AnyLines::default().head()), Question::NoKey(400)));
+    assert_eq!(without_key(&gate, &AnyLines::default().head()), 400);
 }
 
 #[test]
@@ -70,25 +88,26 @@ fn a_refused_request_says_why_in_words_and_names_no_key() {
     let headers = AnyLines::default();
     let head = headers.from(address("192.0.2.77"));
     assert!(passes(&gate, &head));
-    let Some(Verdict::Refuse(pass)) = ask(&gate, &head) else { panic!() };
-    assert_eq!(gate.refusal_status(), 420);
-    let (media_type, text) = gate.refusal_body(&pass);
+    let denied = refused(&gate, &head);
+    assert_eq!(denied.status(), 420);
+    let (media_type, text) = denied.body();
     assert_eq!(
         (media_type, text.as_str()),
         ("text/plain; charset=utf-8", "too many requests: come back in 60 s\n")
     );
-    let (media_type, problem) = gate.clone().problem_json().refusal_body(&pass);
+    let (media_type, problem) = refused(&gate.clone().problem_json(), &head).body();
     assert_eq!(media_type, "application/problem+json");
-    let mut all = format!("{text} {problem} {pass:?} {gate:?}");
-    gate.write_headers(&pass, |name, value| all.push_str(&format!(" {name}: {value}")));
-    assert!(all.contains("retry-after: 60") && !all.contains("192.0.2.77"), "{all}");
+    let mut all = format!("{text} {problem} {denied:?} {gate:?}");
+    let headers = denied.headers().unwrap();
+    headers.write(|field, value| all.push_str(&format!(" {}: {value:?}", field.name())));
+    assert!(all.contains(r#"retry-after: "60""#) && !all.contains("192.0.2.77"), "{all}");
 }
 
 #[test]
 fn exempt_and_unlimited_requests_cost_nothing() {
     let limiter = limiter("1/hour");
     let chooser = Chooser::one(limiter.clone()).unlimited("*", "/health").unwrap();
-    let gate = Gate::choosing(chooser)
+    let gate = Gate::from_chooser(chooser)
         .exempt(|head, _key| head.line("x-probe").is_some())
         .exempt_preflight();
     let preflight = preflight("PUT", "https://a.example");
@@ -96,9 +115,9 @@ fn exempt_and_unlimited_requests_cost_nothing() {
     let plain = AnyLines::default();
     let peer = Some(address("192.0.2.1"));
     for _ in 0..3 {
-        assert!(ask(&gate, &Head::new("OPTIONS", "/", &preflight).peer(peer)).is_none());
-        assert!(ask(&gate, &Head::new("GET", "/", &probe).peer(peer)).is_none());
-        assert!(ask(&gate, &Head::new("GET", "/health", &plain).peer(peer)).is_none());
+        assert!(admitted(&gate, &Head::new("OPTIONS", "/", &preflight).peer(peer)).is_none());
+        assert!(admitted(&gate, &Head::new("GET", "/", &probe).peer(peer)).is_none());
+        assert!(admitted(&gate, &Head::new("GET", "/health", &plain).peer(peer)).is_none());
     }
     assert_eq!(limiter.peek("192.0.2.1").used(), 0);
     assert!(passes(&gate, &Head::new("OPTIONS", "/", &plain).peer(peer)));
@@ -154,14 +173,13 @@ fn only_a_valid_preflight_is_exempt() {
 #[test]
 fn an_exemption_is_no_way_around_a_missing_key() {
     let chooser = Chooser::one(limiter("1/hour")).unlimited("*", "/health").unwrap();
-    let gate = Gate::choosing(chooser)
+    let gate = Gate::from_chooser(chooser)
         .exempt(|_, _| true)
         .exempt_preflight()
         .on_missing(OnMissing::Refuse(401));
     let headers = preflight("PUT", "https://a.example");
     for (method, path) in [("OPTIONS", "/"), ("GET", "/"), ("HEAD", "/health")] {
-        let question = gate.question(&Head::new(method, path, &headers));
-        assert!(matches!(question, Question::NoKey(401)), "{method} {path}");
+        assert_eq!(without_key(&gate, &Head::new(method, path, &headers)), 401, "{method} {path}");
     }
 }
 
@@ -172,12 +190,15 @@ fn a_shadow_lets_all_pass_says_so_to_handlers_and_tells_nobody_to_stay_away() {
     let headers = AnyLines::default();
     let head = headers.from(address("192.0.2.1"));
     for allowed in [true, false, false] {
-        let Some(Verdict::Pass(pass)) = ask(&gate, &head) else { panic!() };
-        assert_eq!(pass.outcomes().allowed(), allowed);
-        gate.write_headers(&pass, |name, _| assert_ne!(name, "retry-after"));
+        let Admission::Admitted(admitted) = decide(&gate.clone().keep_decisions(), &head) else {
+            panic!()
+        };
+        let request = admitted.request.unwrap();
+        assert_eq!(request.decision().allowed(), allowed);
+        admitted.headers.unwrap().write(|field, _| assert_ne!(field.name(), "retry-after"));
         // What it was not charged it does not get back.
         if !allowed {
-            assert!(pass.settle_now(Settle::Nothing));
+            assert!(request.settle_now(Settle::Nothing));
         }
     }
     assert_eq!(limiter.peek("192.0.2.1").used(), 1);
@@ -200,19 +221,19 @@ fn a_gate_that_waits_lets_pass_what_fits_in_time() {
     let gate = Gate::new(limiter).wait(Duration::from_secs(90));
     let headers = AnyLines::default();
     let head = headers.from(address("192.0.2.1"));
-    let ask = || {
-        let Question::Ask { key, cost, choice } = gate.question(&head) else { panic!() };
+    let decide = || {
         let clock = clock.clone();
         let sleep = move |span| {
             clock.advance(span);
             ready(())
         };
-        block_on(gate.decide(key, cost, choice, sleep))
+        let Deciding::Pending(admission) = gate.decide(&head, sleep) else {
+            panic!("it may have to wait")
+        };
+        block_on(admission)
     };
-    assert!(matches!(ask(), Verdict::Pass(_)));
-    assert!(matches!(ask(), Verdict::Pass(_)), "after a minute of that clock");
-    let Question::Ask { key, choice, .. } = gate.question(&head) else { panic!() };
-    assert!(gate.decide_now(key, 1, choice).is_err(), "it may have to wait");
+    assert!(matches!(decide(), Admission::Admitted(_)));
+    assert!(matches!(decide(), Admission::Admitted(_)), "after a minute of that clock");
 }
 
 #[test]
@@ -223,11 +244,11 @@ fn a_store_that_does_not_answer_is_an_error_and_neither_a_pass_nor_a_refusal() {
     let head = headers.from(address("192.0.2.1"));
     assert!(passes(&gate, &head));
     store.set(true);
-    assert!(matches!(ask(&gate, &head), Some(Verdict::Failed(_))));
-    assert!(
-        matches!(ask(&gate.clone().shadow(), &head), Some(Verdict::Failed(_))),
-        "nothing was decided"
-    );
+    for gate in [gate.clone(), gate.shadow()] {
+        let refused = refused(&gate, &head);
+        assert!(matches!(refused.reason(), Reason::StoreFailed(_)), "nothing was decided");
+        assert!((refused.status(), refused.headers().is_none()) == (503, true));
+    }
 }
 
 #[test]
@@ -249,65 +270,63 @@ fn a_settlement_that_fails_fails_nothing_else() {
     let store = Away::new();
     let gate = Gate::new(SharedLimiter::new(&store, "", "2/hour").unwrap());
     let headers = AnyLines::default();
-    let Some(Verdict::Pass(pass)) = ask(&gate, &headers.from(address("192.0.2.1"))) else {
-        panic!()
-    };
-    assert!(!pass.settle_now(Settle::Nothing), "a store that waits");
+    let request = admitted(&gate, &headers.from(address("192.0.2.1"))).unwrap();
+    assert!(!request.settle_now(Settle::Nothing), "a store that waits");
     store.set(true);
-    block_on(pass.settle(Settle::Nothing));
-    block_on(pass.settle(Settle::Cost(9)));
+    block_on(request.settle(Settle::Nothing));
+    block_on(request.settle(Settle::Cost(9)));
 }
 
 #[test]
 fn a_cost_that_never_fits_is_refused_with_words_of_its_own() {
     let gate = Gate::new(limiter("5/hour")).cost(|_| 6);
     let headers = AnyLines::default();
-    let Some(Verdict::Refuse(pass)) = ask(&gate, &headers.from(address("192.0.2.1"))) else {
-        panic!()
-    };
-    assert!(gate.refusal_body(&pass).1.starts_with("too much for one request"));
-    gate.write_headers(&pass, |name, _| assert_ne!(name, "retry-after"));
+    let refused = refused(&gate, &headers.from(address("192.0.2.1")));
+    assert!(refused.body().1.starts_with("too much for one request"));
+    refused.headers().unwrap().write(|field, _| assert_ne!(field.name(), "retry-after"));
 }
 
 #[test]
-fn what_was_foreseen_counts_with_what_comes() {
-    for peer in ["192.0.2.1", "2001:db8::1", "::ffff:192.0.2.9"] {
-        let peer: std::net::IpAddr = peer.parse().unwrap();
-        let gate = Gate::new(Memory::new().limiter("2/hour").unwrap());
-        let (foreseen, headers) = (gate.foresee(peer).unwrap(), http::HeaderMap::new());
-        let head = Head::new("GET", "/", &headers).peer(Some(peer));
-        assert!(matches!(gate.foreseen(&foreseen), AtOnce::Passes(_)));
-        assert!(matches!(gate.at_once(&head), AtOnce::Passes(_)));
-        for answer in [gate.foreseen(&foreseen), gate.at_once(&head)] {
-            let AtOnce::Decided(Verdict::Refuse(pass)) = answer else { panic!("{peer}") };
-            block_on(pass.settle(Settle::Nothing));
-        }
-        assert!(!passes(&gate, &head), "a refusal gives nothing back");
-    }
-}
-
-#[test]
-fn only_what_is_the_same_for_all_requests_of_a_peer_is_foreseen() {
-    let peer = std::net::IpAddr::from([192, 0, 2, 1]);
+fn only_a_gate_that_has_to_wait_answers_with_a_future() {
     let gate = || Gate::new(Memory::new().limiter("2/hour").unwrap());
-    assert!(gate().foresee(peer).is_some());
-    let store = Memory::new();
-    let chooser = || Chooser::one(store.limiter("2/hour").unwrap());
-    let by_rule = chooser().unlimited("*", "/free").unwrap();
-    let others = [
+    let headers = AnyLines::default();
+    let head = headers.from(address("192.0.2.1"));
+    let is_ready = |deciding| matches!(deciding, Deciding::Ready(Admission::Admitted(_)));
+    let by_rule = Chooser::one(Memory::new().limiter("2/hour").unwrap());
+    let ready_gates = [
+        gate(),
         gate().key(KeyBy::path()),
-        gate().key(KeyBy::client_ip(ClientIp::behind_hops(1))),
         gate().cost(|_| 2),
         gate().exempt(|_, _| false),
         gate().settle(SettleBy::head(|_| Settle::Cost(1))),
-        gate().wait(Duration::from_secs(1)),
-        Gate::choosing(by_rule),
-        Gate::choosing(Chooser::plan((), |_, _| async { None })),
-        gate().callers((), |_, _| async { None }),
+        gate().keep_decisions(),
+        gate().on_missing(OnMissing::Refuse(401)),
         gate().exempt_preflight(),
+        Gate::from_chooser(by_rule.unlimited("*", "/free").unwrap()),
     ];
-    for (place, gate) in others.iter().enumerate() {
-        assert!(gate.foresee(peer).is_none(), "gate {place}");
+    for (index, gate) in ready_gates.iter().enumerate() {
+        assert!(is_ready(gate.decide(&head, |_| ready(()))), "gate {index}");
     }
-    assert!(Gate::choosing(chooser()).foresee(peer).is_some());
+    let pending_gates = [
+        gate().wait(Duration::from_secs(1)),
+        Gate::from_chooser(Chooser::plan((), |_, _| async { None })),
+        gate().callers((), |_, _| async { None }),
+    ];
+    for (index, gate) in pending_gates.iter().enumerate() {
+        assert!(matches!(gate.decide(&head, |_| ready(())), Deciding::Pending(_)), "gate {index}");
+    }
+    let away = Gate::new(SharedLimiter::new(&Away::new(), "", "2/hour").unwrap());
+    assert!(matches!(away.decide(&head, |_| ready(())), Deciding::Pending(_)));
+}
+
+#[test]
+fn only_gates_that_settle_or_keep_decisions_keep_them() {
+    let gate = || Gate::new(Memory::new().limiter("9/hour").unwrap());
+    let headers = AnyLines::default();
+    let head = headers.from(address("192.0.2.1"));
+    let settles = gate().settle(SettleBy::head(|_| Settle::Nothing));
+    for (gate, keeps) in [(gate(), false), (gate().keep_decisions(), true), (settles, true)] {
+        let Admission::Admitted(admitted) = decide(&gate, &head) else { panic!() };
+        assert_eq!(admitted.request.is_some(), keeps);
+    }
 }

@@ -2,21 +2,20 @@
 
 use proptest::prelude::*;
 use tollgate::{Limiter, Memory};
-use tollgate_http::{Choice, Gate, Head, Pass, Question, Response, Settle, SettleBy, Verdict};
+use tollgate_http::{
+    Admission, Deciding, Gate, Head, KeyBy, LimitedRequest, Response, Settle, SettleBy,
+};
 
 use crate::heads::AnyLines;
 
-fn passed(limiter: &Limiter<Memory>, cost: u64) -> Pass<Limiter<Memory>> {
-    let gate = Gate::new(limiter.clone()).key(tollgate_http::KeyBy::everyone()).cost(move |_| cost);
+fn admitted(limiter: &Limiter<Memory>, cost: u64) -> LimitedRequest<Limiter<Memory>> {
+    let gate = Gate::new(limiter.clone()).key(KeyBy::everyone()).cost(move |_| cost);
     let headers = AnyLines::default();
-    let Question::Ask { key, cost, choice } = gate.question(&Head::new("GET", "/", &headers))
-    else {
-        panic!()
-    };
-    assert!(matches!(choice, Choice::Now(Some(_))));
-    let verdict = gate.decide_now(key, cost, choice).unwrap();
-    let Verdict::Pass(pass) = verdict else { panic!("{verdict:?}") };
-    pass
+    let head = Head::new("GET", "/", &headers);
+    match gate.keep_decisions().decide(&head, |_| std::future::ready(())) {
+        Deciding::Ready(Admission::Admitted(admitted)) => *admitted.request.unwrap(),
+        other => panic!("{other:?}"),
+    }
 }
 
 proptest! {
@@ -24,8 +23,8 @@ proptest! {
     fn in_the_end_a_request_costs_what_it_is_settled_at(charged in 0..100_u64, cost in 0..300_u64) {
         for settle in [Settle::AsCharged, Settle::Nothing, Settle::Cost(cost)] {
             let limiter = Memory::new().limiter("100/hour fixed-window-per-key").unwrap();
-            let pass = passed(&limiter, charged);
-            prop_assert!(pass.settle_now(settle));
+            let request = admitted(&limiter, charged);
+            prop_assert!(request.settle_now(settle));
             let expected = match settle {
                 Settle::Cost(cost) => cost,
                 Settle::Nothing => 0,

@@ -20,8 +20,8 @@ pub(super) async fn one(
     let bound = service.resolve(&question.namespace, &question.limit)?;
     if let Some(operation) = operation(asked, question)? {
         let answer = service.ask(&bound, &question.key, operation).await?;
-        let (limits, shown) = (bound.limits_of(&question.key), bound.shown_of(&question.key));
-        return Ok(reply::answer(&answer, limits, shown));
+        let (limits, headers) = (bound.limits_of(&question.key), bound.headers_of(&question.key));
+        return Ok(reply::answer(&answer, limits, headers));
     }
     let mut body = String::new();
     rest(service, &bound, asked, &question.key, &mut body).await?;

@@ -44,10 +44,10 @@ pub(super) async fn check(
     let key: Vec<&[u8]> = check.key.iter().map(|part| part.as_deref().unwrap_or(b"")).collect();
     let hit = Operation::Hit(check.cost);
     let (answer, shown) = match &key[..] {
-        [one] => (service.ask(&bound, one, hit).await?, bound.shown_of(one)),
+        [one] => (service.ask(&bound, one, hit).await?, bound.headers_of(one)),
         several => {
             let key = Parts(several);
-            (service.ask(&bound, &key, hit).await?, bound.shown_of(&key))
+            (service.ask(&bound, &key, hit).await?, bound.headers_of(&key))
         }
     };
     let status = if answer.passes() { StatusCode::OK } else { check.deny };

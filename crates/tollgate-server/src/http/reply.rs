@@ -1,10 +1,12 @@
 //! Responses.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
 use http_body_util::Full;
 use tollgate::Limit;
-use tollgate_http::{Headers, Shown};
+use tollgate_http::{Headers, LimitHeaders};
 
 use super::json;
 use crate::service::Answer;
@@ -29,7 +31,11 @@ pub(crate) fn of_json(status: StatusCode, mut body: String) -> Response<Reply> {
 }
 
 /// An answer: 200 if it passes, 429 if not, with the headers that a browser's client would get.
-pub(crate) fn answer(answer: &Answer, limits: &[Limit], shown: Option<&Shown>) -> Response<Reply> {
+pub(crate) fn answer(
+    answer: &Answer,
+    limits: &[Limit],
+    shown: Option<&Arc<LimitHeaders>>,
+) -> Response<Reply> {
     let status = if answer.passes() { StatusCode::OK } else { StatusCode::TOO_MANY_REQUESTS };
     let mut body = String::with_capacity(192);
     json::answer(answer, limits, &mut body);
@@ -39,9 +45,14 @@ pub(crate) fn answer(answer: &Answer, limits: &[Limit], shown: Option<&Shown>) -
 }
 
 /// `RateLimit`, `RateLimit-Policy` and, on a refusal, `Retry-After`.
-pub(crate) fn rate_limit(answer: &Answer, shown: Option<&Shown>, headers: &mut HeaderMap) {
+pub(crate) fn rate_limit(
+    answer: &Answer,
+    shown: Option<&Arc<LimitHeaders>>,
+    headers: &mut HeaderMap,
+) {
     let (Some(shown), Some(decision)) = (shown, &answer.decision) else { return };
-    Headers::default().write_shown(shown, decision, |field, value| {
+    let Some(figures) = Headers::default().figures(shown, decision) else { return };
+    figures.write(|field, value| {
         headers.insert(HeaderName::from_static(field.name()), value);
     });
 }

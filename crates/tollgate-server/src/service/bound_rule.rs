@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use tollgate::key::Form;
 use tollgate::shared::{AnyStore, SharedItem};
 use tollgate::{Key, KeyRef, Limit, Policy};
-use tollgate_http::Shown;
+use tollgate_http::LimitHeaders;
 
 use super::Defaults;
 use super::answer::{Answer, Verdict};
@@ -29,7 +29,6 @@ pub struct BoundRule {
 
 /// A [`Treatment`] on the store.
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "nearly all values are of the large variant")]
 enum Way {
     Limited(Limiter),
     Exempt,
@@ -131,8 +130,8 @@ impl BoundRule {
     /// What headers say of these limits whatever is decided; nothing for a key that is exempt or
     /// blocked.
     #[must_use]
-    pub fn shown_of<K: Key + ?Sized>(&self, key: &K) -> Option<&Shown> {
-        key.with_key(|key| self.limiter_of(key)).ok().map(Limiter::shown)
+    pub fn headers_of<K: Key + ?Sized>(&self, key: &K) -> Option<&Arc<LimitHeaders>> {
+        key.with_key(|key| self.limiter_of(key)).ok().map(Limiter::headers)
     }
 
     fn limiter_of(&self, key: KeyRef<'_>) -> Result<&Limiter, Verdict> {

@@ -1,16 +1,17 @@
 //! The limits of a rule on the store, with all operations behind one call.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate::shared::{AnyStore, OnFailure, SharedItem, SharedLimiter};
 use tollgate::{Decision, Error, Key, Limit, Outcome, Policy, Source};
-use tollgate_http::Shown;
+use tollgate_http::LimitHeaders;
 
 /// The limits of a rule on the store.
 #[derive(Clone, Debug)]
 pub struct Limiter {
     shared: SharedLimiter<AnyStore>,
-    shown: Shown,
+    headers: Arc<LimitHeaders>,
 }
 
 /// What is asked of a key.
@@ -48,7 +49,8 @@ impl Limiter {
         if let Some(deadline) = deadline {
             shared = shared.deadline(deadline);
         }
-        Ok(Limiter { shared, shown: Shown::new(policy.limits()) })
+        let headers = Arc::new(LimitHeaders::new(policy.limits()));
+        Ok(Limiter { shared, headers })
     }
 
     /// The limits, in the order of the decisions.
@@ -59,8 +61,8 @@ impl Limiter {
 
     /// What headers say of them whatever is decided.
     #[must_use]
-    pub fn shown(&self) -> &Shown {
-        &self.shown
+    pub fn headers(&self) -> &Arc<LimitHeaders> {
+        &self.headers
     }
 
     /// Asks.

@@ -56,7 +56,7 @@ async fn responses_are_those_of_a_layer_inside() {
 async fn what_a_body_costs_is_settled_when_it_has_ended() {
     let limiter = stopped().limiter("100/day").unwrap();
     let settle = SettleBy::body(|response| Settle::Cost(response.bytes));
-    let layer = RateLimitLayer::of(Gate::new(limiter.clone()).settle(settle));
+    let layer = RateLimitLayer::from_gate(Gate::new(limiter.clone()).settle(settle));
     let server = serve_around(layer.around(app())).await;
     assert_eq!(Browser::h1().get(server, "/").await.body, "127.0.0.1");
     eventually("9 bytes", || limiter.usage("127.0.0.1") == 9).await;
@@ -65,7 +65,7 @@ async fn what_a_body_costs_is_settled_when_it_has_ended() {
 #[tokio::test]
 async fn a_gate_that_waits_is_waited_for() {
     let limiter = Memory::new().limiter("50/second burst=1").unwrap();
-    let layer = RateLimitLayer::of(Gate::new(limiter).wait(Duration::from_secs(60)));
+    let layer = RateLimitLayer::from_gate(Gate::new(limiter).wait(Duration::from_secs(60)));
     let server = serve_around(layer.around(app())).await;
     assert_eq!(Browser::h1().statuses(server, "/", 3).await, [200, 200, 200]);
 }
@@ -75,7 +75,7 @@ async fn a_request_without_a_key_and_one_that_is_exempt() {
     let gate = Gate::new(stopped().limiter("1/day").unwrap()).key(KeyBy::header("x-user"));
     let gate = gate.exempt(|head, _| head.path == "/decided");
     let refusing = gate.on_missing(tollgate_tower::OnMissing::Refuse(401));
-    let server = serve_around(RateLimitLayer::of(refusing).around(app())).await;
+    let server = serve_around(RateLimitLayer::from_gate(refusing).around(app())).await;
     let browser = Browser::h1();
     assert_eq!(browser.get(server, "/").await.status, 401);
     let user = [("x-user", "ann")];
@@ -89,7 +89,7 @@ async fn connections_of_one_client_share_its_limit() {
     let limiter = || stopped().limiter("1/day").unwrap();
     let behind_one = KeyBy::client_ip(ClientIp::behind_hops(1));
     let by_peer = RateLimitLayer::new(limiter()).around(app());
-    let by_header = RateLimitLayer::of(Gate::new(limiter()).key(behind_one)).around(app());
+    let by_header = RateLimitLayer::from_gate(Gate::new(limiter()).key(behind_one)).around(app());
     for (app, peer, client, status) in [
         (&by_peer, "192.0.2.1", "a", 200),
         (&by_peer, "192.0.2.1", "b", 429),
@@ -120,7 +120,7 @@ async fn a_preflight_is_counted_unless_it_is_exempt() {
         .header("access-control-request-method", "PUT");
     let preflight = preflight.body(()).unwrap();
     for (gate, second) in [(gate(), 429), (gate().exempt_preflight(), 405)] {
-        let around = RateLimitLayer::of(gate).around(app());
+        let around = RateLimitLayer::from_gate(gate).around(app());
         let connection = around.connection(SocketAddr::from(([192, 0, 2, 1], 50_000)));
         for status in [405, second] {
             let request = preflight.clone().map(|()| axum::body::Body::empty());
@@ -133,7 +133,7 @@ async fn a_preflight_is_counted_unless_it_is_exempt() {
 #[tokio::test]
 async fn only_a_valid_preflight_is_exempt() {
     let gate = Gate::new(Memory::new().limiter("1/hour").unwrap()).exempt_preflight();
-    let layer = RateLimitLayer::of(gate);
+    let layer = RateLimitLayer::from_gate(gate);
     let connection = layer.around(app()).connection(SocketAddr::from(([192, 0, 2, 1], 50_000)));
     let ask = |preflight: bool| {
         let mut request = Request::builder().method("OPTIONS").uri("/");
@@ -152,7 +152,7 @@ async fn only_a_valid_preflight_is_exempt() {
 #[tokio::test]
 async fn a_shadow_tells_and_refuses_nobody() {
     let limiter = stopped().limiter("1/day").unwrap();
-    let layer = RateLimitLayer::of(Gate::new(limiter.clone()).shadow());
+    let layer = RateLimitLayer::from_gate(Gate::new(limiter.clone()).shadow());
     let server = serve_around(layer.around(app())).await;
     for _ in 0..2 {
         let response = Browser::h1().get(server, "/").await;

@@ -22,7 +22,7 @@ use crate::net::{Browser, counting, eventually, request, serve, stopped};
 
 fn by_byte(limiter: &Limiter<Memory<ManualClock>>) -> RateLimitLayer<Limiter<Memory<ManualClock>>> {
     let settle = SettleBy::body(|response| Settle::Cost(response.bytes));
-    RateLimitLayer::of(Gate::new(limiter.clone()).settle(settle))
+    RateLimitLayer::from_gate(Gate::new(limiter.clone()).settle(settle))
 }
 
 /// Three pieces, with the others still to come when the first is sent.
@@ -53,7 +53,7 @@ async fn a_streamed_body_costs_its_bytes_when_it_has_ended() {
 async fn work_without_a_body_costs_the_minimum() {
     let limiter = stopped().limiter("60/day").unwrap();
     let settle = SettleBy::body(|response| Settle::Cost(response.bytes)).minimum(20);
-    let layer = RateLimitLayer::of(Gate::new(limiter.clone()).settle(settle));
+    let layer = RateLimitLayer::from_gate(Gate::new(limiter.clone()).settle(settle));
     let reached = Arc::new(AtomicUsize::new(0));
     let app = Router::new().route("/", counting(&reached)).layer(layer);
     let server = serve(app).await;
@@ -128,7 +128,7 @@ async fn a_handler_that_panics_stays_charged_and_the_server_lives() {
     let app = Router::new()
         .route("/panics", get(panics))
         .route("/", get(|| async { "hello" }))
-        .layer(RateLimitLayer::of(Gate::new(limiter.clone()).settle(refund)));
+        .layer(RateLimitLayer::from_gate(Gate::new(limiter.clone()).settle(refund)));
     let server = serve(app).await;
     for charged in 1..=3 {
         assert!(Browser::h1().try_get(server, "/panics").await.is_err());
@@ -170,7 +170,7 @@ async fn a_body_that_panics_stays_charged() {
     let gate = Gate::new(limiter.clone()).settle(settle);
     let app = Router::new()
         .route("/", get(|| async { Body::new(Breaks(false)) }))
-        .layer(RateLimitLayer::of(gate));
+        .layer(RateLimitLayer::from_gate(gate));
     let server = serve(app).await;
     if let Ok(response) = Browser::h1().try_get(server, "/").await {
         assert!(response.into_body().collect().await.is_err());

@@ -16,7 +16,7 @@ fn limiter() -> Limiter<Memory> {
 }
 
 fn app(gate: Gate<Limiter<Memory>>) -> Router {
-    Router::new().route("/", get(|| async { "hello" })).layer(RateLimitLayer::of(gate))
+    Router::new().route("/", get(|| async { "hello" })).layer(RateLimitLayer::from_gate(gate))
 }
 
 async fn status(server: SocketAddr, headers: &[(&str, &str)]) -> u16 {
@@ -104,7 +104,8 @@ async fn requests_without_an_address_are_refused_where_that_is_the_rule() {
     let reached = Arc::new(AtomicUsize::new(0));
     for (rule, expected) in [(400, 400), (403, 403), (9, 429)] {
         let gate = Gate::new(limiter()).on_missing(OnMissing::Refuse(rule));
-        let app = Router::new().route("/", counting(&reached)).layer(RateLimitLayer::of(gate));
+        let app =
+            Router::new().route("/", counting(&reached)).layer(RateLimitLayer::from_gate(gate));
         let server = serve_without_peers(app).await;
         let answer = Browser::h1().get(server, "/").await;
         assert_eq!(answer.status.as_u16(), expected);

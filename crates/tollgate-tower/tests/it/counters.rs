@@ -56,14 +56,14 @@ async fn some_requests() {
     browser.statuses(serve(app(layer)).await, "/", 5).await;
 
     let gate = Gate::new(stopped().limiter("1/day name=seen").unwrap()).shadow();
-    browser.statuses(serve(app(RateLimitLayer::of(gate))).await, "/", 3).await;
+    browser.statuses(serve(app(RateLimitLayer::from_gate(gate))).await, "/", 3).await;
 
     let gate = Gate::new(stopped().limiter("1/day").unwrap()).exempt(|_, _| true);
-    browser.statuses(serve(app(RateLimitLayer::of(gate))).await, "/", 1).await;
+    browser.statuses(serve(app(RateLimitLayer::from_gate(gate))).await, "/", 1).await;
 
     let gate = Gate::new(stopped().limiter("1/day").unwrap());
     let gate = gate.key(KeyBy::bearer()).on_missing(OnMissing::Refuse(401));
-    browser.statuses(serve(app(RateLimitLayer::of(gate))).await, "/", 1).await;
+    browser.statuses(serve(app(RateLimitLayer::from_gate(gate))).await, "/", 1).await;
 
     let store = Flaky::new();
     store.fail(true);

@@ -54,7 +54,7 @@ async fn a_store_that_fails_is_a_503_or_what_the_limiter_says() {
 fn settling(limiter: &SharedLimiter<Flaky>, settle: SettleBy) -> Router {
     let handler = || async { (AppendHeaders([("x-cost", "4")]), "seven b") };
     let gate = Gate::new(limiter.clone()).settle(settle);
-    Router::new().route("/", get(handler)).layer(RateLimitLayer::of(gate))
+    Router::new().route("/", get(handler)).layer(RateLimitLayer::from_gate(gate))
 }
 
 #[tokio::test]

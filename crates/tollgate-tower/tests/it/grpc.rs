@@ -129,7 +129,7 @@ async fn a_refusal_is_resource_exhausted_with_the_time_to_retry() {
 #[tokio::test]
 async fn what_never_passes_has_no_time_to_retry() {
     let gate = Gate::new(stopped().limiter("2/5s").unwrap()).cost(|_| 3).problem_json();
-    let server = serve(RateLimitLayer::of(gate), Greeter::default()).await;
+    let server = serve(RateLimitLayer::from_gate(gate), Greeter::default()).await;
     let refused = greet(server).await.unwrap_err();
     assert_eq!(refused.code(), Code::ResourceExhausted);
     assert_eq!(refused.message(), "this request costs more than the limit ever allows");
@@ -153,7 +153,7 @@ async fn a_request_without_a_key_has_a_code_too() {
         let gate = Gate::new(stopped().limiter("2/day").unwrap())
             .key(tollgate_tower::KeyBy::header("x-tenant"))
             .on_missing(OnMissing::Refuse(status));
-        let server = serve(RateLimitLayer::of(gate), Greeter::default()).await;
+        let server = serve(RateLimitLayer::from_gate(gate), Greeter::default()).await;
         assert_eq!(greet(server).await.unwrap_err().code(), code);
     }
 }

@@ -206,7 +206,7 @@ async fn a_store_that_fails_is_an_error_and_nothing_is_sent() {
 /// because sockets are in nobody's.
 #[tokio::test]
 async fn a_real_client_obeys_a_real_server() {
-    let limited = RateLimitLayer::of(Gate::new(stopped().limiter("1/hour").unwrap()));
+    let limited = RateLimitLayer::from_gate(Gate::new(stopped().limiter("1/hour").unwrap()));
     let app = Router::new().route("/", get(|| async { "hello" })).layer(limited);
     let server = serve(app).await;
     let http = Client::builder(TokioExecutor::new()).build_http::<Empty<Bytes>>();
@@ -225,7 +225,7 @@ async fn a_real_client_obeys_a_real_server() {
 #[cfg(feature = "reqwest")]
 #[tokio::test]
 async fn reqwest_is_paced_too() {
-    let limited = RateLimitLayer::of(Gate::new(stopped().limiter("1/hour").unwrap()));
+    let limited = RateLimitLayer::from_gate(Gate::new(stopped().limiter("1/hour").unwrap()));
     let app = Router::new().route("/", get(|| async { "hello" })).layer(limited);
     let server = serve(app).await;
     let mut client = PaceLayer::obeying().layer(reqwest::Client::new());
@@ -244,7 +244,7 @@ async fn a_client_waits_for_the_next_unit_and_not_until_all_are_back() {
         let limiter = Memory::builder().clock(time).build().limiter(limit).unwrap();
         let gate = Gate::new(limiter).key(KeyBy::everyone());
         let hello = service_fn(|_: Request<()>| async { Ok::<_, Infallible>(Response::new(())) });
-        let server = RateLimitLayer::of(gate).layer(hello);
+        let server = RateLimitLayer::from_gate(gate).layer(hello);
         let pace = PaceLayer::obeying().clock(time).max_wait(Duration::from_secs(600));
         let mut client = pace.layer(server);
         for _ in 0..6 {

@@ -19,7 +19,7 @@ fn strict_on(path: &str) -> RateLimitLayer<Limiter<Memory<ManualClock>>> {
     let store = stopped();
     let chooser = Chooser::one(store.limiter("90/day").unwrap());
     let chooser = chooser.on("POST", path, store.limiter("1/day name=login").unwrap());
-    RateLimitLayer::of(Gate::choosing(chooser.unwrap()))
+    RateLimitLayer::from_gate(Gate::from_chooser(chooser.unwrap()))
 }
 
 async fn posts<const N: usize>(server: std::net::SocketAddr, paths: [&str; N]) -> [u16; N] {
@@ -89,7 +89,7 @@ async fn a_rule_is_met_on_either_side_of_normalisation() {
 async fn an_exempt_path_exempts_no_other_spelling() {
     let store = stopped();
     let chooser = Chooser::one(store.limiter("1/day").unwrap()).unlimited("*", "/static/*");
-    let layer = RateLimitLayer::of(Gate::choosing(chooser.unwrap()));
+    let layer = RateLimitLayer::from_gate(Gate::from_chooser(chooser.unwrap()));
     let server = serve(Router::new().fallback(|| async {}).layer(layer)).await;
     assert_eq!(posts(server, ["/static/a", "/static/b%20c", "/static/"]).await, [200; 3]);
     let spellings = ["/static/../login", "/static/%2e%2e/login", "/static//a", "//static/a"];

@@ -17,7 +17,7 @@ use tollgate_tower::{
 use crate::net::{Browser, counting, request, serve, serve_around, stopped};
 
 fn hello(gate: Gate<impl Decider>) -> Router {
-    Router::new().route("/", get(|| async { "hello" })).layer(RateLimitLayer::of(gate))
+    Router::new().route("/", get(|| async { "hello" })).layer(RateLimitLayer::from_gate(gate))
 }
 
 #[tokio::test]
@@ -27,7 +27,8 @@ async fn a_preflight_is_counted_unless_it_is_exempt() {
         let limiter = Memory::new().limiter("1/day").unwrap();
         let gate = Gate::new(limiter.clone());
         let gate = if exempt { gate.exempt_preflight() } else { gate };
-        let app = Router::new().route("/", counting(&reached)).layer(RateLimitLayer::of(gate));
+        let app =
+            Router::new().route("/", counting(&reached)).layer(RateLimitLayer::from_gate(gate));
         let server = serve(app).await;
         let preflight = [("access-control-request-method", "PUT"), ("origin", "http://a.example")];
         let mut statuses = Vec::new();
@@ -44,7 +45,8 @@ async fn a_preflight_is_counted_unless_it_is_exempt() {
 async fn what_no_browser_sends_as_a_preflight_is_not_exempt() {
     let gate = Gate::new(Memory::new().limiter("1/day").unwrap()).exempt_preflight();
     let reached = Arc::new(AtomicUsize::new(0));
-    let app = Router::new().route("/", counting(&reached)).layer(RateLimitLayer::of(gate.clone()));
+    let app =
+        Router::new().route("/", counting(&reached)).layer(RateLimitLayer::from_gate(gate.clone()));
     let server = serve(app).await;
     let method = "access-control-request-method";
     for headers in [
@@ -78,7 +80,7 @@ async fn an_invented_key_is_limited_by_address_and_a_known_one_by_its_caller() {
                 }
             });
         let app = Router::new().route("/", get(|| async { "hello" }));
-        let layer = RateLimitLayer::of(gate);
+        let layer = RateLimitLayer::from_gate(gate);
         let server = if around {
             serve_around(layer.around(app)).await
         } else {
@@ -106,7 +108,7 @@ async fn a_shadow_decides_and_tells_and_refuses_nobody() {
     let shadowed =
         |Extension(decided): Extension<Decided>| async move { decided.allowed().to_string() };
     let gate = Gate::new(limiter.clone()).shadow().settle(SettleBy::header("x-cost"));
-    let layer = RateLimitLayer::of(gate).tell_handlers();
+    let layer = RateLimitLayer::from_gate(gate).tell_handlers();
     let server = serve(Router::new().route("/", get(shadowed)).layer(layer)).await;
     let browser = Browser::h1();
     assert_eq!(browser.get(server, "/").await.body, "true");
@@ -147,7 +149,7 @@ async fn plans_are_looked_up_for_each_request() {
             }
         }
     });
-    let gate = Gate::choosing(plans).key(KeyBy::header("x-customer"));
+    let gate = Gate::from_chooser(plans).key(KeyBy::header("x-customer"));
     let server = serve(hello(gate)).await;
     let browser = Browser::h1();
     for (customer, expected) in [
@@ -177,7 +179,7 @@ async fn routes_and_methods_have_limits_of_their_own() {
     let app = Router::new()
         .route("/login", get(|| async { "form" }).post(|| async { "in" }))
         .route("/static/logo", get(|| async { "logo" }))
-        .layer(RateLimitLayer::of(Gate::choosing(by_route)));
+        .layer(RateLimitLayer::from_gate(Gate::from_chooser(by_route)));
     let server = serve(app).await;
     let browser = Browser::h1();
     let login = || browser.send(request("POST", server, "/login", &[]));
@@ -198,9 +200,9 @@ async fn a_layer_on_a_route_adds_to_the_one_around_it() {
     let inner = Gate::new(store.limiter("2/day name=search").unwrap())
         .headers(Headers::default().x_rate_limit(Reset::Delta));
     let app = Router::new()
-        .route("/search", get(|| async { "found" }).layer(RateLimitLayer::of(inner)))
+        .route("/search", get(|| async { "found" }).layer(RateLimitLayer::from_gate(inner)))
         .route("/", get(|| async { "hello" }))
-        .layer(RateLimitLayer::of(outer));
+        .layer(RateLimitLayer::from_gate(outer));
     let server = serve(app).await;
     let browser = Browser::h1();
     let answer = browser.get(server, "/search").await;
@@ -220,7 +222,7 @@ async fn requests_cost_what_they_are_said_to_cost() {
     let app = Router::new()
         .route("/", get(|| async { "hello" }))
         .route("/export", get(|| async { "much" }))
-        .layer(RateLimitLayer::of(Gate::new(limiter).cost(cost)));
+        .layer(RateLimitLayer::from_gate(Gate::new(limiter).cost(cost)));
     let server = serve(app).await;
     let browser = Browser::h1();
     assert_eq!(browser.statuses(server, "/export", 2).await, [200, 429]);
@@ -247,7 +249,7 @@ async fn only_failed_logins_count() {
     let app = Router::new()
         .route("/right", post(|| async { "in" }))
         .route("/wrong", post(|| async { StatusCode::UNAUTHORIZED }))
-        .layer(RateLimitLayer::of(Gate::new(limiter.clone()).settle(settle)));
+        .layer(RateLimitLayer::from_gate(Gate::new(limiter.clone()).settle(settle)));
     let server = serve(app).await;
     let browser = Browser::h1();
     let mut statuses = Vec::new();
@@ -263,7 +265,7 @@ async fn a_header_of_the_handler_says_the_cost() {
     let limiter = stopped().limiter("100/day").unwrap();
     let handler = || async { (AppendHeaders([("x-cost", "30")]), "done") };
     let gate = Gate::new(limiter.clone()).settle(SettleBy::header("X-Cost"));
-    let app = Router::new().route("/", get(handler)).layer(RateLimitLayer::of(gate));
+    let app = Router::new().route("/", get(handler)).layer(RateLimitLayer::from_gate(gate));
     let server = serve(app).await;
     let statuses = Browser::h1().statuses(server, "/", 5).await;
     assert_eq!(statuses, [200, 200, 200, 200, 429]);

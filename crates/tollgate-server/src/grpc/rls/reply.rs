@@ -1,12 +1,13 @@
 //! What Envoy is told.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use prost_types::value::Kind;
 use prost_types::{ListValue, Struct, Value};
 use serde_json::Value as Json;
 use tollgate::{Decision, Limit, Outcome};
-use tollgate_http::{Field, PROBLEM_JSON, Shown, problem};
+use tollgate_http::{Field, LimitHeaders, PROBLEM_JSON, problem};
 
 use super::super::options::Options;
 use super::super::proto::{
@@ -58,17 +59,18 @@ fn tell(
         && !(options.problem && refused)
     {
         // The usual question, by what was made before.
-        let shown = found.bound.shown_of(&Question::key(found));
+        let shown = found.bound.headers_of(&Question::key(found));
         if let Some(shown) = shown.filter(|_| !found.bound.is_shadow())
             && let Some(decision) = &answer.decision
         {
-            options.headers.write_shown(shown, decision, add);
+            options.headers.figures(shown, decision).inspect(|figures| figures.write(add));
         }
         return;
     }
     let (limits, outcomes) = binding(questions.iter().zip(answers));
     let Some(decision) = Decision::from_outcomes(outcomes) else { return };
-    options.headers.write_shown(&Shown::new(&limits), &decision, &mut add);
+    let headers = Arc::new(LimitHeaders::new(&limits));
+    options.headers.figures(&headers, &decision).inspect(|figures| figures.write(&mut add));
     if options.problem && !decision.allowed() {
         let key = http::header::CONTENT_TYPE.as_str().to_owned();
         let kind = HeaderValue { key, value: PROBLEM_JSON.to_owned() };

@@ -1,14 +1,16 @@
-//! The response to a request that a handler has decided on itself.
+//! The response to a request that a handler has denied itself.
+
+use std::sync::Arc;
 
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName};
 use http::{HeaderValue, Response, StatusCode};
-
-use crate::decider::Decider;
-use crate::headers::{Headers, seconds_up};
-use crate::told::Shown;
 use tollgate::Decision;
 
-/// The standard response to a denied request, for handlers that ask a limiter themselves: status
+use crate::decider::Decider;
+use crate::header_figures::LimitHeaders;
+use crate::headers::{Headers, seconds_up};
+
+/// The standard response to a denied request, for handlers that call a limiter themselves: status
 /// 429 with `Retry-After`, `RateLimit` and `RateLimit-Policy`, not to be cached, and a line of
 /// text.
 ///
@@ -31,23 +33,25 @@ use tollgate::Decision;
 #[doc(alias = "429")]
 pub fn too_many_requests<D: Decider, B: From<String>>(
     limiter: &D,
-    outcomes: &Decision,
+    decision: &Decision,
 ) -> Response<B> {
-    let mut response = Response::new(B::from(text(outcomes)));
+    let mut response = Response::new(B::from(text(decision)));
     *response.status_mut() = StatusCode::TOO_MANY_REQUESTS;
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    let shown = Shown::new(limiter.limits());
-    Headers::default().write_shown(&shown, outcomes, |field, value| {
-        headers.insert(HeaderName::from_static(field.name()), value);
-    });
+    let limits = Arc::new(LimitHeaders::new(limiter.limits()));
+    if let Some(figures) = Headers::default().figures(&limits, decision) {
+        figures.write(|field, value| {
+            headers.insert(HeaderName::from_static(field.name()), value);
+        });
+    }
     response
 }
 
 /// A line for the client.
-pub(crate) fn text(outcomes: &Decision) -> String {
-    match outcomes.headline().retry_after() {
+pub(crate) fn text(decision: &Decision) -> String {
+    match decision.headline().retry_after() {
         Some(wait) => {
             let seconds = seconds_up(wait).max(1);
             format!("too many requests: come back in {seconds} s\n")

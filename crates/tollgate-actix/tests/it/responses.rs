@@ -85,7 +85,7 @@ fn older_headers_come_where_wanted() {
     let (store, _) = store();
     let headers = Headers::none().three_fields().x_rate_limit(Reset::UnixTime);
     let limiter = store.limiter("2/minute fixed-window-per-key").unwrap();
-    let server = serve(RateLimit::of(Gate::new(limiter).headers(headers)), hello);
+    let server = serve(RateLimit::from_gate(Gate::new(limiter).headers(headers)), hello);
     let answer = get(server.address, "/");
     assert_eq!(answer.header("ratelimit"), None);
     for (name, value) in [
@@ -104,7 +104,7 @@ fn older_headers_come_where_wanted() {
 fn a_refusal_can_be_a_problem_that_programs_read() {
     let (store, _) = store();
     let gate = Gate::new(store.limiter("1/minute name=\"a \\\"b\\\"\"").unwrap()).problem_json();
-    let server = serve(RateLimit::of(gate), hello);
+    let server = serve(RateLimit::from_gate(gate), hello);
     assert_eq!(get(server.address, "/").text(), "hello");
     let refused = get(server.address, "/");
     assert_eq!(refused.header("content-type"), Some("application/problem+json"));
@@ -136,7 +136,7 @@ fn nested_limits_are_both_told_of_and_older_headers_show_the_one_with_less_left(
     let (store, _) = store();
     let limit = |text: &str| {
         let headers = Headers::default().x_rate_limit(Reset::Delta);
-        RateLimit::of(Gate::new(store.limiter(text).unwrap()).headers(headers))
+        RateLimit::from_gate(Gate::new(store.limiter(text).unwrap()).headers(headers))
     };
     let inner = limit("1/minute name=inner");
     let server = serve(limit("100/hour name=outer"), move |app| {
@@ -158,7 +158,7 @@ fn no_key_and_no_address_goes_into_a_response() {
     let gate = Gate::new(store.limiter("1/minute").unwrap())
         .key(tollgate_http::KeyBy::default().and(tollgate_http::KeyBy::api_key("x-api-key")))
         .problem_json();
-    let server = serve(RateLimit::of(gate), hello);
+    let server = serve(RateLimit::from_gate(gate), hello);
     for _ in 0..2 {
         let answer = crate::client::send(server.address, "GET /", &["x-api-key: s3cret"]).unwrap();
         let all = format!("{answer:?}");

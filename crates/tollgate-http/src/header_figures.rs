@@ -1,6 +1,6 @@
-//! What a response tells of a decision: figures that go with the request, and become text when the
-//! response is there. Servers move a request about several times, and figures are less to carry
-//! than values, or the decisions of up to eight limits.
+//! The headers of a response as numbers, which are kept while the request is handled and become
+//! text when the response is there. Servers move a request several times, and numbers are smaller
+//! than header values or the outcomes of up to eight limits.
 
 use std::sync::Arc;
 
@@ -9,13 +9,13 @@ use tollgate::{Decision, Limit, Outcome, Timestamp};
 
 use crate::headers::{Draft, Headers, Reset, name, quoted};
 
-/// A header that tells of a decision.
+/// A header that describes a decision.
 ///
 /// ```
 /// assert_eq!(tollgate_http::Field::RateLimit.name(), "ratelimit");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)] // the variants are the names
+#[expect(missing_docs, reason = "the variants are the names")]
 #[non_exhaustive]
 pub enum Field {
     RateLimitPolicy,
@@ -49,80 +49,68 @@ impl Field {
     }
 }
 
-/// What the headers of a response say of a decision. Made by [`Gate::told`](crate::Gate::told).
+/// The numbers of the headers that describe a decision. Made by
+/// [`Headers::figures`](crate::Headers::figures).
 #[derive(Clone, Debug)]
-pub struct Told {
-    shown: Arc<Shown>,
-    figures: Figures,
-}
-
-impl Told {
-    /// `None` without a decision.
-    #[inline]
-    pub(crate) fn new(headers: &Headers, shown: &Arc<Shown>, outcomes: &Decision) -> Option<Told> {
-        let figures = Figures::of(headers, outcomes)?;
-        Some(Told { shown: Arc::clone(shown), figures })
-    }
-
-    /// Units left of the limit that is shown.
-    #[must_use]
-    pub fn remaining(&self) -> u64 {
-        self.figures.remaining
-    }
-
-    /// Hands out the headers.
-    #[inline]
-    pub fn write(&self, out: impl FnMut(Field, HeaderValue)) {
-        self.figures.write(&self.shown, out);
-    }
-}
-
-/// All that headers need of a decision.
-#[derive(Clone, Debug)]
-pub(crate) struct Figures {
+pub struct HeaderFigures {
+    limits: Arc<LimitHeaders>,
     remaining: u64,
     reset: u64,
-    /// The limit that the structured fields tell of, if they are wanted.
+    /// The index of the limit that the structured fields describe, if they are wanted.
     structured: Option<u32>,
-    /// All others, which few responses have.
+    /// All other headers, which few responses have.
     others: Box<[(Field, u64)]>,
 }
 
-impl Figures {
-    /// `None` without a decision.
+impl HeaderFigures {
     #[inline]
-    pub(crate) fn of(headers: &Headers, outcomes: &Decision) -> Option<Figures> {
-        let place = shown_place(outcomes);
-        let decision = outcomes.outcomes().get(place)?;
-        let now = decision.now();
+    pub(crate) fn new(
+        headers: &Headers,
+        limits: &Arc<LimitHeaders>,
+        decision: &Decision,
+    ) -> Option<HeaderFigures> {
+        let index = described(decision);
+        let outcome = decision.outcomes().get(index)?;
+        let now = outcome.now();
         let seconds_until = |at: Timestamp| {
             let micros = at.as_micros().saturating_sub(now.as_micros());
             micros.div_ceil(1_000_000)
         };
-        let fields = decision.fields();
+        let fields = outcome.fields();
         let more = fields.retry_at.map(|at| seconds_until(at).max(1));
         let fresh = fields.fresh_at.map_or(0, seconds_until);
-        // Seconds until there is more: a refused cost passes, or one unit where nothing is left.
-        // Otherwise seconds until the key is as good as new.
-        let (wait, reset) = match (decision.allowed(), fields.remaining) {
+        // Seconds until there is more: a denied cost fits, or one unit where nothing is left.
+        // Otherwise seconds until the key is fresh.
+        let (wait, reset) = match (outcome.allowed(), fields.remaining) {
             (false, _) => (more, more.unwrap_or(fresh.max(1))),
             (true, 0) => (None, more.unwrap_or(fresh)),
             (true, _) => (None, fresh),
         };
-        let remaining = fields.remaining;
-        let structured = headers.draft.and_then(|Draft::Ten| u32::try_from(place).ok());
-        let others = if headers.tells_others(outcomes.allowed()) {
-            others(headers, decision, reset, wait.filter(|_| !outcomes.allowed()))
+        let structured = headers.draft.and_then(|Draft::Ten| u32::try_from(index).ok());
+        let others = if headers.has_others(decision.allowed()) {
+            others(headers, outcome, reset, wait.filter(|_| !decision.allowed()))
         } else {
             Box::default()
         };
-        Some(Figures { remaining, reset, structured, others })
+        let (limits, remaining) = (Arc::clone(limits), fields.remaining);
+        Some(HeaderFigures { limits, remaining, reset, structured, others })
     }
 
+    /// Units left of the limit that is described.
+    #[must_use]
+    pub fn remaining(&self) -> u64 {
+        self.remaining
+    }
+
+    /// Calls `out` with each header.
+    ///
+    /// See the example of [`LimitHeaders`].
     #[inline]
-    pub(crate) fn write(&self, shown: &Shown, mut out: impl FnMut(Field, HeaderValue)) {
-        if let Some(start) = self.structured.and_then(|place| shown.starts.get(place as usize)) {
-            if let Some(policies) = &shown.policies {
+    pub fn write(&self, mut out: impl FnMut(Field, HeaderValue)) {
+        if let Some(start) =
+            self.structured.and_then(|index| self.limits.starts.get(index as usize))
+        {
+            if let Some(policies) = &self.limits.policies {
                 out(Field::RateLimitPolicy, policies.clone());
             }
             if let Some(rate_limit) = rate_limit(start, self.remaining, self.reset) {
@@ -135,21 +123,21 @@ impl Figures {
     }
 }
 
-/// The place of the limit that is shown: the headline. Where several limits have nothing left, it
-/// is the one that takes longest to have a unit again: a client that waits for another is refused.
+/// The index of the limit that headers describe: the headline. Where several limits have nothing
+/// left, it is the one with the longest wait for a unit: a client that waits for another is denied.
 #[inline]
-fn shown_place(outcomes: &Decision) -> usize {
-    let place = outcomes.headline_index();
-    let all = outcomes.outcomes();
-    let several = all.len() > 1 && outcomes.allowed();
-    if several && all.get(place).is_some_and(|decision| decision.remaining() == 0) {
-        longest_wait(all).unwrap_or(place)
+fn described(decision: &Decision) -> usize {
+    let index = decision.headline_index();
+    let all = decision.outcomes();
+    let several = all.len() > 1 && decision.allowed();
+    if several && all.get(index).is_some_and(|outcome| outcome.remaining() == 0) {
+        longest_wait(all).unwrap_or(index)
     } else {
-        place
+        index
     }
 }
 
-/// The first of the decisions that have nothing left and the longest wait for a unit.
+/// The first of the outcomes that have nothing left and the longest wait for a unit.
 #[cold]
 fn longest_wait(all: &[Outcome]) -> Option<usize> {
     let wait = |index: &usize| all[*index].fields().retry_at;
@@ -158,15 +146,15 @@ fn longest_wait(all: &[Outcome]) -> Option<usize> {
     empty.rev().max_by_key(wait)
 }
 
-/// All but the structured ones. Apart: most responses have none.
+/// All but the structured fields. Cold: most responses have none.
 #[cold]
 fn others(
     headers: &Headers,
-    decision: &Outcome,
+    outcome: &Outcome,
     reset: u64,
     wait: Option<u64>,
 ) -> Box<[(Field, u64)]> {
-    let (limit, remaining) = (decision.limit(), decision.remaining());
+    let (limit, remaining) = (outcome.limit(), outcome.remaining());
     let mut others = Vec::new();
     if headers.three_fields {
         others.push((Field::RateLimitLimit, limit));
@@ -176,75 +164,74 @@ fn others(
     if let Some(kind) = headers.x_rate_limit {
         others.push((Field::XRateLimitLimit, limit));
         others.push((Field::XRateLimitRemaining, remaining));
-        let now = decision.now().as_micros().div_ceil(1_000_000);
+        let now = outcome.now().as_micros().div_ceil(1_000_000);
         others.push(match kind {
             Reset::Delta => (Field::XRateLimitReset, reset),
             Reset::UnixTime => (Field::XRateLimitReset, now.saturating_add(reset)),
         });
     }
     if let (true, Some(wait)) = (headers.retry_after, wait) {
-        others.push((Field::RetryAfter, wait.saturating_add(headers.more())));
+        others.push((Field::RetryAfter, wait.saturating_add(headers.jitter_seconds())));
     }
     others.into()
 }
 
-/// The value of `RateLimit`. Not by `format!`, which takes as long as the decision, and in a text
-/// of just its size, which becomes a value as it is.
+/// The value of `RateLimit`. `format!` would take as long as the decision.
 fn rate_limit(start: &str, remaining: u64, reset: u64) -> Option<HeaderValue> {
     let (mut left, mut seconds) = (itoa::Buffer::new(), itoa::Buffer::new());
     let text = [start, left.format(remaining), ";t=", seconds.format(reset)].concat();
     HeaderValue::try_from(text).ok()
 }
 
-/// What is said of limits whatever is decided: made once, by who writes headers often.
+/// The parts of headers that depend on the limits alone: made once for many decisions.
 ///
 /// ```
+/// use std::sync::Arc;
 /// use tollgate::Memory;
-/// use tollgate_http::{Headers, Shown};
+/// use tollgate_http::{Headers, LimitHeaders};
 ///
 /// let limiter = Memory::new().limiter("2/minute fixed-window-per-key name=api")?;
-/// let (headers, shown) = (Headers::default(), Shown::new(limiter.limits()));
+/// let limits = Arc::new(LimitHeaders::new(limiter.limits()));
+/// let Some(figures) = Headers::default().figures(&limits, &limiter.hit("alice")) else { panic!() };
 /// let mut written = vec![];
-/// headers.write_shown(&shown, &limiter.hit("alice"), |field, value| {
-///     written.push((field.name(), value));
-/// });
+/// figures.write(|field, value| written.push((field.name(), value)));
 /// assert_eq!(written[1].0, "ratelimit");
 /// assert_eq!(written[1].1, r#""api";r=1;t=60"#);
 /// # Ok::<(), tollgate::Error>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct Shown {
-    /// What each limit is called.
+pub struct LimitHeaders {
+    /// The name of each limit.
     labels: Box<[Arc<str>]>,
-    /// How the value of `RateLimit` begins for each.
+    /// The start of the value of `RateLimit` for each limit.
     starts: Box<[String]>,
     /// The value of `RateLimit-Policy`. Both are ASCII; if that should ever change, a response
     /// without them is better than none.
     policies: Option<HeaderValue>,
 }
 
-impl Shown {
+impl LimitHeaders {
     /// Of limits, in the order of their outcomes.
     ///
-    /// See the example of [`Shown`].
+    /// See the example of [`LimitHeaders`].
     #[must_use]
-    pub fn new(limits: &[Limit]) -> Shown {
+    pub fn new(limits: &[Limit]) -> LimitHeaders {
         let policies: Vec<String> = limits.iter().map(policy).collect();
         let labels: Box<[Arc<str>]> = limits.iter().map(|limit| name(limit).into()).collect();
-        Shown {
+        LimitHeaders {
             starts: labels.iter().map(|label| quoted(label) + ";r=").collect(),
             labels,
             policies: HeaderValue::try_from(policies.join(", ")).ok(),
         }
     }
 
-    /// What a limit is called.
-    pub(crate) fn label(&self, place: usize) -> Option<&Arc<str>> {
-        self.labels.get(place)
+    /// The name of a limit.
+    pub(crate) fn label(&self, index: usize) -> Option<&Arc<str>> {
+        self.labels.get(index)
     }
 }
 
-/// A limit as a policy: what it lets pass at once, and in how many seconds all of that comes back.
+/// A limit as a policy: its capacity, and the seconds in which all of that comes back.
 fn policy(limit: &Limit) -> String {
     let capacity = if limit.algorithm().has_burst() { limit.burst() } else { limit.quota() };
     let micros = limit.period().as_micros() * u128::from(capacity);
