@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn rounds_are_compared_with_themselves() {
+    fn contenders_are_compared_within_each_round() {
         // Every round is twice as slow as the previous one for both: the quotient stays.
         let theirs: Vec<f64> = (0..9).map(|round| 0.5_f64.powi(round)).collect();
         let ours: Vec<f64> = theirs.iter().map(|rate| rate * 1.5).collect();

@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn all_is_the_only_hundred_percent() {
+    fn only_all_is_shown_as_a_hundred_percent() {
         assert_eq!(percent(1.0), "100 %");
         assert_eq!(percent(0.99999), "99.9 %");
     }

@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_that_fails_is_seen() {
+    fn a_failed_request_is_detected() {
         let app = || Ok(App::Inside(Router::new()));
         assert!(Alone::new(&Contender { id: "", title: "", tells: false, app }).is_err());
     }

@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_figures_of_wrk_are_read() {
+    fn the_output_of_wrk_is_parsed() {
         assert_eq!(figures("Running\nfigures 10 20 30 0\n"), Some([10.0, 20.0, 30.0, 0.0]));
         assert_eq!(figures("figures 10 20 30"), None);
     }

@@ -6,7 +6,7 @@ use std::cell::Cell;
 use std::process::Command;
 use std::time::Duration;
 
-/// One way to have so many commands in flight.
+/// redis-benchmark with a number of connections and a pipeline on each.
 pub(crate) struct Benchmark {
     port: u16,
     words: Vec<String>,

@@ -213,7 +213,7 @@ pub(crate) fn all(
     Ok(all)
 }
 
-/// The EVALSHA of a hit on the hot key. The first hit makes the server know the script.
+/// The EVALSHA of a hit on the hot key. The first hit loads the script.
 fn command(server: &Server, runtime: &Runtime, redis: &Redis) -> Outcome<Vec<String>> {
     let limiter = redis.limiter(GCRA)?;
     let hit = || -> Outcome<()> {

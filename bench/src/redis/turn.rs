@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quantiles_are_calls_that_happened() {
+    fn quantiles_are_durations_of_real_calls() {
         let waits: Vec<u32> = (1..=1000).collect();
         let expected = [500.0, 990.0, 999.0, 1000.0].map(Some);
         assert_eq!(quantiles(&waits), expected);

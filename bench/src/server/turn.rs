@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_words_of_redis_benchmark_are_read() {
+    fn the_output_of_redis_benchmark_is_parsed() {
         let said = "\r0.000% <= 0.1 milliseconds (cumulative count 1)\n50.000% <= 0.5 milliseconds (x)\n\
             99.219% <= 1.5 milliseconds (x)\n99.902% <= 2.5 milliseconds (x)\n100.000% <= 3 milliseconds (x)\n\
             Summary:\n  throughput summary: 1234.50 requests per second\n";
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn the_words_of_h2load_are_read() {
+    fn the_output_of_h2load_is_parsed() {
         let said = "finished in 1.00s, 5000.00 req/s, 1MB/s\nrequests: 2 total, 2 started, 2 done, 2 succeeded, 0 failed, 0 errored\n\
             status codes: 2 2xx, 0 3xx, 0 4xx, 0 5xx\n";
         let log = "1\t200\t1000\n2\t200\t3000\n";

@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn ratios_are_to_the_bare_one_of_the_same_scene() {
+    fn ratios_compare_with_the_bare_call_of_the_same_scene() {
         let results = Results(vec![
             row(Kind::Bare, Scene::ONE_HOT, 100.0),
             row(Kind::Ours, Scene::ONE_HOT, 79.0),

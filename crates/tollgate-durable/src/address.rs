@@ -77,7 +77,7 @@ fn number(name: &str, value: &str) -> Result<usize, Error> {
 fn span(text: &str) -> Result<Duration, Error> {
     let text = text.replace("%20", " ").replace('+', " ");
     tollgate::text::span(&text)
-        .map_err(|error| Error::request(format!("interval {text:?} is no span: {error}")))
+        .map_err(|error| Error::request(format!("interval {text:?} is not a duration: {error}")))
 }
 
 /// Decodes `%20` and similar escapes.
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_is_a_path_whatever_is_in_it() {
+    fn a_path_may_contain_any_characters() {
         assert_eq!(parsed("a/b?c%20").path, PathBuf::from("a/b?c%20"));
         assert_eq!(parsed("durable:a%20b").path, PathBuf::from("a b"));
         assert_eq!(parsed("durable:///var/x").path, PathBuf::from("/var/x"));
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn options_are_read() {
+    fn options_of_an_address_are_parsed() {
         let address = parsed("durable:x?level=sync&interval=500ms&max_keys=7&max_limits=9");
         assert_eq!(address.level, Some(Level::Sync));
         assert_eq!(address.interval, Some(Duration::from_millis(500)));
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said() {
+    fn errors_of_an_address_name_value_and_rule() {
         let said = |text: &str| Address::parse(text).unwrap_err().to_string();
         assert_eq!(said(""), "\"\": the path of a file is missing");
         assert_eq!(
@@ -140,7 +140,7 @@ mod tests {
             "durable:x?level=hard: level \"hard\": expected none, interval, reserve or sync"
         );
         assert!(said("durable:x?interval=soon").contains(
-            "interval \"soon\" is no span: at 0: found \"soon\", expected a unit of time"
+            "interval \"soon\" is not a duration: at 0: found \"soon\", expected a unit of time"
         ));
         assert!(
             said("durable:x?colour=red")

@@ -211,7 +211,7 @@ proptest! {
 
 /// The property above would also hold for a store whose records never cover a key.
 #[test]
-fn most_keys_are_spoken_for() {
+fn most_keys_are_covered_by_records() {
     let limit: Limit = "100/hour".parse().unwrap();
     let mut key = Key::new(&limit);
     let mut spoken_for = 0;

@@ -141,7 +141,7 @@ impl File {
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             // Reopening may take long, and the caller may be on a thread that serves others.
             Err(TryLockError::WouldBlock) => {
-                return Err(Error::unavailable(format!("{} is being opened anew", self.medium)));
+                return Err(Error::unavailable(format!("{} is being reopened", self.medium)));
             }
         };
         let Some(opened) = &*opened else {
@@ -171,7 +171,7 @@ impl File {
             Err(error) => return Err(Error::unavailable(format!("{}: {error}", self.medium))),
         };
         Err(Error::unavailable(format!(
-            "{} was {what} while it was in use: put it back, or restart to go on without it",
+            "{} was {what} while it was in use: put it back, or restart to continue without it",
             self.medium
         )))
     }

@@ -57,7 +57,7 @@ struct Gone(Arc<Keeper>);
 impl Drop for Gone {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            let error = Error::unavailable("the thread that writes has panicked");
+            let error = Error::unavailable("the writer thread has panicked");
             self.0.closed_with(Err(error.clone()));
             self.0.disk_is(Err(error));
         }
@@ -329,7 +329,8 @@ impl Writer {
             tracing::warn!(%error, "closed without writing the last states");
         }
         for walk in walks {
-            walk.batch.finish(Err(Error::lost("closed before all was cleared")));
+            walk.batch
+                .finish(Err(Error::lost("the store was closed before everything was cleared")));
         }
         self.keeper.file.close();
         self.keeper.closed_with(result);

@@ -206,7 +206,7 @@ fn swapped(
 fn cells(responses: Vec<ResponseOp>) -> Result<Vec<Option<Cell<Version>>>, Error> {
     let read = |op: ResponseOp| match op.response {
         Some(Response::Range(range)) => Ok(cell(range)),
-        _ => Err(Error::store("not what was asked for", false)),
+        _ => Err(Error::store("unexpected response in a transaction", false)),
     };
     responses.into_iter().map(read).collect()
 }

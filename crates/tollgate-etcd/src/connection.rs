@@ -39,7 +39,7 @@ impl Connection {
         let mut connection = Connection { channel, token: None, dead };
         if let Some(login) = login {
             let answer = connection.send(login.clone()).await.map_err(failed)?;
-            let no_text = |_| failed(Error::store("a token that is no text", false).into());
+            let no_text = |_| failed(Error::store("the token is not text", false).into());
             connection.token = Some(answer.token.parse().map_err(no_text)?);
         }
         connection.check(key).await.map_err(failed)?;

@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_was_surely_not_executed_is_unavailable() {
+    fn only_errors_of_requests_not_executed_are_unavailable() {
         let (unavailable, lost) = (ErrorKind::Unavailable, ErrorKind::Lost);
         for (code, text, kind, remedy) in [
             (Code::Unavailable, "etcdserver: no leader", unavailable, Remedy::NextMember),
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_of_connecting_says_once_what_kind_it_is() {
+    fn an_error_of_connecting_states_its_kind_once() {
         let member = Uri::from_static("http://127.0.0.1:2379");
         for cause in [Error::lost("reset"), Error::unavailable("reset")] {
             let error = of_connect(&member, &cause.into());

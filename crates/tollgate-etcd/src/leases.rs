@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_that_live_as_long_share_a_lease_for_half_of_that() {
+    fn keys_of_equal_life_share_a_lease_for_half_of_it() {
         // One write per second for an hour.
         assert_eq!(granted((0..3_600).map(|at| (at, 60))).0, 40);
         assert_eq!(granted((0..3_600).map(|at| (at, 3_600))).0, 2);
@@ -165,14 +165,14 @@ mod tests {
     }
 
     #[test]
-    fn a_long_window_needs_few_until_its_end() {
+    fn a_long_window_needs_few_leases() {
         const YEAR: u64 = 365 * 24 * 3_600;
         let (all, _) = granted((0..YEAR).step_by(3_600).map(|at| (at, YEAR - at)));
         assert!(all <= 25, "{all} leases in a year");
     }
 
     #[test]
-    fn lives_of_all_lengths_share_what_there_is() {
+    fn lives_of_all_lengths_share_existing_leases() {
         // From a second to 36 days, in mixed order.
         let lives = (0..100_000_u64).map(|at| (at, 1 + (at * 7_919 % 100_003).pow(3) % 3_145_728));
         let (_, most) = granted(lives);
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_that_has_many_keys_gets_no_more() {
+    fn a_lease_with_many_keys_gets_no_more() {
         let keys = u64::from(KEYS);
         assert_eq!(granted((0..keys * 2 + 1).map(|_| (0, 60))).0, 3);
         // The present lease of a key may stay.

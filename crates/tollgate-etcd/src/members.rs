@@ -130,7 +130,7 @@ impl Members {
         let Link::Up(up) = self.link.borrow().clone() else { return };
         let answer = tokio::time::timeout(PING, up.connection.check(&self.probe)).await;
         if !matches!(answer, Ok(Ok(()))) {
-            tracing::warn!(members = ?self.target, "a member does not answer: connecting anew");
+            tracing::warn!(members = ?self.target, "a member does not answer: reconnecting");
             up.connection.bury();
             self.is_broken(up.number, up.member + 1);
         }

@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ttl_is_never_too_short_and_never_read_as_something_else() {
+    fn a_ttl_is_never_too_short_and_never_read_as_a_time() {
         let now = Timestamp::from_micros(1_790_000_000_000_000);
         let days = |days: u64| Duration::from_secs(days * 24 * 3600);
         assert_eq!(ttl(Duration::ZERO, now), 2, "0 would be for ever");

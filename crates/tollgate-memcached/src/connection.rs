@@ -171,7 +171,7 @@ impl Connection {
             let confused = matches!(reply, Reply::Refused(_));
             let own = |waiting: &Waiting| reply.opaque().is_none_or(|o| o == waiting.opaque);
             if !line.waiting.front().is_some_and(own) {
-                return Err(format!("a reply that nobody waits for: {reply:?}"));
+                return Err(format!("an unexpected reply: {reply:?}"));
             }
             let Some(waiting) = line.waiting.pop_front() else { return Ok(()) };
             line.sent = line.sent.saturating_sub(1);

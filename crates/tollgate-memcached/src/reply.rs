@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn every_reply_is_read_whole_and_not_before() {
+    fn a_reply_is_parsed_only_when_it_is_complete() {
         for (bytes, wanted) in examples() {
             for end in 0..bytes.len() {
                 assert_eq!(Reply::parse(&bytes[..end]), Ok(None), "{wanted:?} cut at {end}");
@@ -253,7 +253,7 @@ mod tests {
         }
 
         #[test]
-        fn replies_are_read_alike_wherever_they_are_cut(
+        fn replies_are_parsed_alike_in_any_pieces(
             picks in proptest::collection::vec(0_usize..16, 1..20),
             cuts in proptest::collection::vec(1_usize..40, 1..60),
         ) {

@@ -101,7 +101,7 @@ impl Server {
         self.runtime.spawn(async move {
             let Ok([pending]) = connection.send([&command::nothing]) else { return };
             if !matches!(tokio::time::timeout(PING, answer(pending)).await, Ok(Ok(_))) {
-                tracing::warn!(server = %address, "no answer: connecting anew");
+                tracing::warn!(server = %address, "no answer: reconnecting");
                 connection.end();
             }
         });
@@ -126,7 +126,7 @@ pub(crate) async fn answer(pending: Pending) -> Result<Reply, Error> {
 }
 
 pub(crate) fn unexpected(reply: &Reply) -> Error {
-    Error::store(format!("not an answer to what was asked: {reply:?}"), false)
+    Error::store(format!("an answer that does not fit the request: {reply:?}"), false)
 }
 
 async fn look_after(way: Way, link: watch::Sender<Link>) {
@@ -172,7 +172,7 @@ async fn watch_evictions(connection: &Connection, server: &str, warned: &mut boo
         if *warned {
             tracing::warn!(
                 server,
-                "it has evicted items to make room: a limit that loses a counter starts it anew; give it more memory (-m)"
+                "it has evicted items to make room: an evicted counter starts again at zero; give the server more memory (-m)"
             );
         }
         tokio::time::sleep(LOOK).await;
@@ -201,7 +201,11 @@ impl Way {
         };
         match self.ask(&mut stream, b"mn\r\n").await? {
             Reply::Heard => {}
-            _ => return Err(self.cannot("it has no meta commands; Memcached 1.6 or newer has")),
+            _ => {
+                return Err(
+                    self.cannot("it has no meta commands, which need Memcached 1.6 or newer")
+                );
+            }
         }
         if settings.get("cas_enabled").is_some_and(|cas| cas == "no") {
             return Err(self.cannot("it was started with -C, without versions of items"));
@@ -259,7 +263,7 @@ impl Way {
         match reply {
             Reply::Refused(why) => self.cannot(why),
             Reply::ServerError(why) => Error::unavailable(format!("{}: {why}", self.address)),
-            other => self.cannot(&format!("not an answer to what was asked: {other:?}")),
+            other => self.cannot(&format!("an answer that does not fit the request: {other:?}")),
         }
     }
 

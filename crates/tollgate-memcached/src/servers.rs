@@ -93,7 +93,7 @@ impl Servers {
 fn version(connection: &Connection, flags: Flags) -> Result<Version, Error> {
     let cas = flags.cas.filter(|cas| *cas > 0);
     let number = |cas| Version { connection: connection.number, cas };
-    cas.map(number).ok_or_else(|| Error::store("the server tells no version of an item", false))
+    cas.map(number).ok_or_else(|| Error::store("the server reports no version of an item", false))
 }
 
 fn cell(connection: &Connection, reply: Reply) -> Result<Option<Cell<Version>>, Error> {

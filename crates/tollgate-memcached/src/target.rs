@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_spread_and_stay_where_they_were() {
+    fn keys_are_spread_and_stay_when_servers_change() {
         let list = |url| Lanes::new(&Target::parse(url).unwrap().addresses);
         let three = list("memcached://a,b,c");
         let (other_order, two) = (list("memcached://c,a,b"), list("memcached://a,b"));

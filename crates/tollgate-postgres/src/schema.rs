@@ -102,7 +102,7 @@ pub(crate) fn check_name(name: &str) -> Result<(), Error> {
         return Ok(());
     }
     Err(Error::request(format!(
-        "schema {name:?}: a name is up to 63 lower case letters, digits and underscores, and begins with no digit"
+        "schema {name:?}: a name is up to 63 lower case letters, digits and underscores, and does not begin with a digit"
     )))
 }
 

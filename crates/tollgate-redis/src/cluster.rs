@@ -194,7 +194,7 @@ impl Cluster {
         let cluster = Arc::clone(self);
         self.runtime.spawn(async move {
             if let Err(error) = cluster.refresh().await {
-                tracing::debug!(%error, "cannot learn who has which slot");
+                tracing::debug!(%error, "cannot read the slot map");
             }
             tokio::time::sleep(REFRESH_PAUSE).await;
             cluster.refreshing.store(false, Ordering::Release);

@@ -193,7 +193,7 @@ impl Call {
 pub(crate) fn check_time(at: Option<Timestamp>) -> Result<(), Error> {
     match at {
         Some(at) if at.as_micros() > LATEST => Err(Error::request(format!(
-            "time {at}: Redis reckons exactly until {} (the year 2112)",
+            "time {at}: Redis computes exactly until {} (the year 2112)",
             Timestamp::from_micros(LATEST)
         ))),
         _ => Ok(()),

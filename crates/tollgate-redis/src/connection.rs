@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_write_lets_the_others_go_first_once() {
+    fn before_each_write_other_tasks_run_once() {
         let mut stream = Gathering { stream: Vec::new(), let_others_go: false };
         let mut cx = Context::from_waker(Waker::noop());
         for word in [b"one", b"two"] {

@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_is_found_again() {
+    fn the_end_of_a_key_is_parsed_back() {
         let space = Keyspace::new("x").unwrap_or_else(|error| panic!("{error}"));
         for subject in ["a", "", "a:b", "}:x:"] {
             let key = Tagged(subject, "k:k").with_key(|s| space.key(s, &end("n:s", "id")));

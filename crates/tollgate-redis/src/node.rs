@@ -209,7 +209,7 @@ impl Node {
         let ping = redis::cmd("PING");
         let answer = tokio::time::timeout(PING, connection.send(&ping)).await;
         if !matches!(answer, Ok(Ok(_))) {
-            tracing::warn!(server = %self.finder, "no answer to a ping: connecting anew");
+            tracing::warn!(server = %self.finder, "no answer to a ping: reconnecting");
             self.is_broken(number);
         }
     }

@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_without_end_does_not_fill_the_memory() {
+    fn an_endless_line_does_not_fill_the_memory() {
         let mut input = vec![b'x'; 2 * LONGEST_LINE];
         input.extend_from_slice(b"\nafter\n");
         assert_eq!(lines(input), [Err(Next::TooLong), Ok("after".to_owned())]);

@@ -76,7 +76,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn nothing_is_lost(times in proptest::collection::vec(0_u64..1_000_000_000_000, 1..100)) {
+        fn no_request_is_lost_when_steps_widen(times in proptest::collection::vec(0_u64..1_000_000_000_000, 1..100)) {
             let mut times = times;
             times.sort_unstable();
             let mut timeline = Timeline::default();

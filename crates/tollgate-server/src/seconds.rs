@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn decimals_are_those_that_there_are() {
+    fn seconds_have_as_many_decimals_as_needed() {
         for (nanos, text) in [
             (0, "0"),
             (1, "0.000000001"),

@@ -45,7 +45,7 @@ impl Setting<'_> {
     pub(crate) fn span(self) -> Result<Duration, Error> {
         let Setting { name, value } = self;
         tollgate::text::span(value)
-            .map_err(|error| Error::request(format!("{name} {value:?} is no span: {error}")))
+            .map_err(|error| Error::request(format!("{name} {value:?} is not a duration: {error}")))
     }
 
     /// A text, not empty.
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn values_that_make_no_sense_are_said_with_the_rule() {
+    fn invalid_values_are_reported_with_the_rule() {
         let setting = |value| Setting { name: "lease.x", value };
         for value in ["0", "-1", "", "1.5"] {
             let error = setting(value).whole::<u32>().unwrap_err().to_string();
@@ -108,7 +108,7 @@ mod tests {
         for value in ["5", "5é", "-5ms", "", "99999999999999999m"] {
             let error = setting(value).span().unwrap_err().to_string();
             assert!(
-                error.starts_with(&format!("lease.x {value:?} is no span: at ")),
+                error.starts_with(&format!("lease.x {value:?} is not a duration: at ")),
                 "{value}: {error}"
             );
         }

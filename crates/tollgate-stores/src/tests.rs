@@ -11,7 +11,7 @@ fn opened(opening: Opening) -> Result<AnyStore, Error> {
 }
 
 #[test]
-fn an_unknown_scheme_gets_a_list_of_those_that_are_known() {
+fn an_unknown_scheme_gets_a_list_of_known_ones() {
     let error = opened(Opening::new("tape://a")).unwrap_err().to_string();
     assert!(
         error.starts_with("store \"tape\": unknown; known are memory:, atomic:, redis://"),
@@ -28,7 +28,7 @@ fn a_store_that_is_not_compiled_in_names_its_feature() {
 }
 
 #[test]
-fn every_store_that_was_compiled_in_is_opened_before_anybody_answers() {
+fn every_compiled_store_opens_before_its_server_answers() {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     for scheme in known().iter().filter(|scheme| scheme.compiled) {
         let dir = std::env::temp_dir().join(format!("tollgate-stores-{}", std::process::id()));

@@ -53,7 +53,7 @@ macro_rules! conformance {
                     a_policy_charges_each_limit_once_or_none,
                     a_denial_charges_the_limits_that_charge_denied,
                     many_keys_are_hit_each_on_its_own,
-                    requests_without_sense_are_errors,
+                    invalid_requests_are_errors,
                 }
                 concurrent::{
                     concurrent_callers_admit_exactly_the_limit,

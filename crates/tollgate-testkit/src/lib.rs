@@ -110,7 +110,7 @@
 //!   and no others
 //! - [`many_keys_are_hit_each_on_its_own`](rules::together::many_keys_are_hit_each_on_its_own):
 //!   keys that come twice included
-//! - [`requests_without_sense_are_errors`](rules::together::requests_without_sense_are_errors): and
+//! - [`invalid_requests_are_errors`](rules::together::invalid_requests_are_errors): and
 //!   charge nothing
 //!
 //! Concurrent callers:

@@ -43,7 +43,7 @@ impl Policy {
     /// let error = Policy::new([Limit::per_second(5), Limit::per_second(5)]).unwrap_err();
     /// assert_eq!(
     ///     error.to_string(),
-    ///     r#"limit "5/second" twice in one policy: each limit may stand once"#
+    ///     r#"limit "5/second" twice in one policy: each may appear once"#
     /// );
     /// ```
     pub fn new<L>(limits: impl IntoIterator<Item = L>) -> Result<Policy, LimitError>

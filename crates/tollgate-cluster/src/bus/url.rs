@@ -55,7 +55,7 @@ pub fn open(url: &str) -> Result<AnyBus, Error> {
             })))
         }
         scheme => Err(Error::request(format!(
-            "{}: a bus is nats://, tls://, redis:// or rediss://, as far as its feature is on",
+            "{}: a bus is nats://, tls://, redis:// or rediss://, if its feature is enabled",
             scheme.unwrap_or("no scheme")
         ))),
     }

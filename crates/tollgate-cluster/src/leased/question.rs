@@ -71,7 +71,7 @@ impl<S: SharedStore> Question<S> {
         if let Some(decision) = decision {
             return Ok(decision);
         }
-        told.await.unwrap_or_else(|_| Err(Error::unavailable("nobody draws from it any more")))
+        told.await.unwrap_or_else(|_| Err(Error::unavailable("the draw was given up")))
     }
 
     /// There is no room for this key, so the store decides.

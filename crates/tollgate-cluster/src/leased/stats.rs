@@ -67,12 +67,12 @@ impl LeaseStats {
         [
             Figure::counter(
                 "lease_in_hand_total",
-                "Calls that were answered from allotments in hand.",
+                "Calls that were answered from allotments.",
                 self.in_hand,
             ),
             Figure::counter(
                 "lease_refused_total",
-                "Of these, hits refused because the store had lately had nothing.",
+                "Hits among these that were denied because the store had lately had nothing.",
                 self.refused,
             ),
             Figure::counter("lease_draws_total", "Draws that the store answered.", self.draws),
@@ -83,7 +83,7 @@ impl LeaseStats {
             ),
             Figure::counter(
                 "lease_drawn_units_total",
-                "Units that were drawn: over the draws it is the size of an allotment.",
+                "Units that were drawn. Divided by the draws this is the size of an allotment.",
                 self.drawn,
             ),
             Figure::counter(
@@ -101,11 +101,7 @@ impl LeaseStats {
                 "Calls on the store that were not needed because of allotments.",
                 self.round_trips_saved(),
             ),
-            Figure::gauge(
-                "lease_keys",
-                "Keys of which something is in hand, or lately was.",
-                self.keys,
-            ),
+            Figure::gauge("lease_keys", "Keys with allotments, now or lately.", self.keys),
         ]
     }
 }

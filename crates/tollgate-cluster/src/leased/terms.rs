@@ -148,7 +148,7 @@ impl Terms {
 }
 
 fn refuse_unknown(limit: &Limit, algorithm: Algorithm) -> Result<Terms, Error> {
-    Err(Error::unsupported(limit, format!("nobody has shown how {algorithm} can be leased")))
+    Err(Error::unsupported(limit, format!("there is no proof of how {algorithm} can be leased")))
 }
 
 /// A moving window over `period + life`. The period is part of the identity of the counter, so all
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn windows_are_drawn_from_as_they_are() {
+    fn windows_give_up_nothing() {
         for text in
             ["10/minute fixed-window", "10/minute fixed-window-per-key", "10/minute sliding-window"]
         {

@@ -42,9 +42,10 @@ pub(crate) struct Waiting {
 /// The size of a draw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Draw {
-    /// As much of it as the store has.
+    /// Up to this many units, as far as the store has them.
     Any(u64),
-    /// All of it or nothing: one caller's large hit must not take the few units that others need.
+    /// All of these units or none: one caller's large hit must not take the few units that others
+    /// need.
     Whole(u64),
 }
 

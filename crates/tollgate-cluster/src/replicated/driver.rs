@@ -102,7 +102,7 @@ pub(crate) async fn run(shared: Arc<Shared>, mut line: Line) {
             biased;
             () = shared.stop.notified() => break,
             event = line.events.recv(), if !gone => event.map_or_else(|| {
-                tracing::error!("the bus of a replica has ended; it goes on alone");
+                tracing::error!("the bus of a replica has ended; the replica decides alone");
                 gone = true;
                 replica.disconnected(shared.now());
                 Vec::new()

@@ -223,14 +223,14 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_a_message_or_not(bytes in any::<Vec<u8>>()) {
+        fn decoding_any_bytes_does_not_panic(bytes in any::<Vec<u8>>()) {
             let _ = Message::read(&bytes);
             let versioned: Vec<u8> = [VERSION].into_iter().chain(bytes).collect();
             let _ = Message::read(&versioned);
         }
 
         #[test]
-        fn a_damaged_message_is_another_or_none(body in body(), at in any::<prop::sample::Index>(), with in any::<u8>(), cut in any::<prop::sample::Index>()) {
+        fn a_damaged_message_decodes_to_another_or_none(body in body(), at in any::<prop::sample::Index>(), with in any::<u8>(), cut in any::<prop::sample::Index>()) {
             let mut bytes = Message { from: 1, body }.write();
             let place = at.index(bytes.len());
             bytes[place] = with;
@@ -242,7 +242,7 @@ mod tests {
 
     /// A list that claims to be as long as possible allocates nothing.
     #[test]
-    fn a_claimed_length_takes_no_room() {
+    fn a_claimed_length_allocates_nothing() {
         for variant in [1, 2, 4] {
             let mut bytes = vec![VERSION, 1, variant];
             bytes.extend([0xff; 9]);

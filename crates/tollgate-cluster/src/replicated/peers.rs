@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_that_others_tell_are_no_sign_of_life() {
+    fn counts_sent_by_other_peers_are_no_sign_of_life() {
         let mut peers = Peers::new("here");
         hello(&mut peers, 1, "a", 0);
         peers.served(1, at(9));
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_running_peer_with_the_name_of_this_node_is_seen() {
+    fn a_running_peer_with_the_name_of_this_node_is_detected() {
         let mut peers = Peers::new("here");
         let _ = peers.heard(1, at(0));
         assert!(peers.named(1, "here"));

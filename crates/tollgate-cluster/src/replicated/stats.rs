@@ -58,7 +58,7 @@ impl ReplicaStats {
     pub(super) fn figures(&self) -> [Figure; 14] {
         let lag = u64::try_from(self.lag.as_micros()).unwrap_or(u64::MAX);
         [
-            Figure::gauge("replica_peers", "Peers that are here.", self.peers),
+            Figure::gauge("replica_peers", "Present peers.", self.peers),
             Figure::gauge(
                 "replica_missing",
                 "Nodes that have been silent for too long.",
@@ -66,7 +66,7 @@ impl ReplicaStats {
             ),
             Figure::gauge(
                 "replica_lag_microseconds",
-                "The longest silence of a peer that is here.",
+                "The longest silence of a present peer.",
                 lag,
             ),
             Figure::gauge(
@@ -95,7 +95,7 @@ impl ReplicaStats {
             ),
             Figure::counter(
                 "replica_ahead_total",
-                "Counts that lay too far ahead: a clock is wrong.",
+                "Counts that were too far ahead, because a clock is wrong.",
                 self.ahead,
             ),
             Figure::counter("replica_merged_total", "Counts of others that were new.", self.merged),

@@ -91,7 +91,7 @@ fn refunds_sets_and_resets_reach_all() {
 }
 
 #[test]
-fn a_newcomer_has_the_counts_when_it_is_ready() {
+fn a_new_replica_has_the_counts_when_it_is_ready() {
     run(async {
         let bus = InMemory::new();
         let old = Replicated::builder(bus.clone()).start().await.unwrap();
@@ -218,7 +218,7 @@ impl Two {
 const KEY: KeyRef<'static> = KeyRef::plain(b"key");
 
 #[test]
-fn the_bound_is_what_peers_may_have_admitted_unseen() {
+fn the_bound_counts_what_peers_may_have_admitted_unseen() {
     let mut two = Two::new(&Settings::default());
     let limit = "10/hour fixed-window".parse().unwrap();
     let limits = [0, 1].map(|node| two.replicas[node].prepare("", &limit).unwrap());
@@ -250,7 +250,7 @@ fn a_known_peak_makes_the_bound_smaller() {
 }
 
 #[test]
-fn while_peers_are_missing_the_rule_for_that_holds() {
+fn while_peers_are_missing_on_missing_applies() {
     for on_missing in [OnMissing::GoOn, OnMissing::Share, OnMissing::Closed] {
         let mut settings = Settings::default();
         settings.on_missing = on_missing;
@@ -309,7 +309,7 @@ fn beyond_the_bound_on_keys_unknown_ones_share_a_counter() {
 }
 
 #[test]
-fn counts_that_are_over_are_forgotten() {
+fn counts_that_no_longer_matter_are_forgotten() {
     let mut settings = Settings::default();
     settings.clean = Duration::from_millis(256);
     let mut two = Two::new(&settings);
@@ -330,7 +330,7 @@ fn counts_that_are_over_are_forgotten() {
 }
 
 #[test]
-fn a_message_that_is_none_is_counted_and_ignored() {
+fn an_invalid_message_is_counted_and_ignored() {
     let two = Two::new(&Settings::default());
     assert_eq!(two.replicas[0].receive(b"\x01garbage", two.now), []);
     assert_eq!(two.replicas[0].receive(b"", two.now), []);
@@ -338,7 +338,7 @@ fn a_message_that_is_none_is_counted_and_ignored() {
 }
 
 #[test]
-fn counts_of_a_clock_that_is_wrong_are_not_taken() {
+fn counts_of_a_wrong_clock_are_ignored() {
     let mut two = Two::new(&Settings::default());
     let limit = "5/second fixed-window".parse().unwrap();
     let limits = [0, 1].map(|node| two.replicas[node].prepare("", &limit).unwrap());

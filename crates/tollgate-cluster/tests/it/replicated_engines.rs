@@ -160,13 +160,13 @@ fn agree_with_credentials(engine: &Engine, credentials: &str) {
 }
 
 #[test]
-fn credentials_of_nats_stand_in_the_url() {
+fn nats_takes_credentials_from_the_url() {
     let engine = Engine::nats(&["--user", "gate", "--pass", "secret"]);
     agree_with_credentials(&engine, "gate:secret");
 }
 
 #[test]
-fn credentials_of_redis_stand_in_the_url() {
+fn redis_takes_credentials_from_the_url() {
     agree_with_credentials(&Engine::redis(&["--requirepass", "secret"]), "default:secret");
 }
 

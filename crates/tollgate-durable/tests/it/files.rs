@@ -34,7 +34,7 @@ fn is_refused(path: &Path, words: &str) {
 }
 
 #[test]
-fn a_file_of_something_else_is_refused() {
+fn a_file_of_another_program_is_refused() {
     let directory = Directory::new();
     let path = directory.path().join("notes.txt");
     for content in [&b"hello"[..], &[0; 4096], &[b'x'; 100_000]] {
@@ -44,7 +44,7 @@ fn a_file_of_something_else_is_refused() {
 }
 
 #[test]
-fn a_database_of_something_else_is_refused() {
+fn a_database_of_another_program_is_refused() {
     let directory = Directory::new();
     let path = directory.path().join("other");
     let database = redb::Database::create(&path).unwrap();
@@ -130,7 +130,7 @@ fn a_missing_directory_is_named() {
 }
 
 #[test]
-fn a_directory_is_no_file() {
+fn a_directory_is_refused() {
     let directory = Directory::new();
     let error = open(directory.path()).expect_err("a directory");
     assert!(error.to_string().contains(&directory.path().display().to_string()), "{error}");
@@ -153,7 +153,7 @@ fn a_file_that_cannot_be_written_is_refused() {
 }
 
 #[test]
-fn an_empty_file_is_not_taken_for_a_new_one() {
+fn an_empty_file_is_refused() {
     let directory = Directory::new();
     let path = directory.path().join("limits");
     std::fs::write(&path, b"").unwrap();

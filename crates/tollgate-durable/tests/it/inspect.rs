@@ -60,7 +60,7 @@ fn intact_file_is_described_and_copied_whole() {
 }
 
 #[test]
-fn truncated_file_gives_up_what_is_left_of_it() {
+fn remaining_records_of_a_truncated_file_are_saved() {
     let directory = Directory::new();
     let path = used(&directory);
     let whole = std::fs::read(&path).unwrap();

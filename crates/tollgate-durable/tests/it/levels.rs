@@ -17,7 +17,7 @@ fn used(store: &Durable, text: &str, key: &str) -> u64 {
 }
 
 #[test]
-fn a_clean_end_forgets_nothing() {
+fn an_orderly_end_forgets_nothing() {
     for level in LEVELS {
         let disk = Disk::default();
         let open = || disk.builder().level(level).open().unwrap();
@@ -56,7 +56,7 @@ fn without_a_commit_only_sync_survives_a_crash() {
 }
 
 #[test]
-fn once_in_an_interval_what_changed_is_written() {
+fn changes_are_written_once_per_interval() {
     for level in [Level::Interval, Level::Reserve] {
         let disk = Disk::default();
         let store = disk.builder().level(level).interval(Duration::from_millis(10)).open().unwrap();
@@ -69,7 +69,7 @@ fn once_in_an_interval_what_changed_is_written() {
 }
 
 #[test]
-fn clearing_reaches_keys_that_nobody_asked_for() {
+fn clearing_reaches_keys_that_were_never_read() {
     let disk = Disk::default();
     let open = || disk.builder().open().unwrap();
     let store = open();
@@ -173,7 +173,7 @@ fn a_closed_store_refuses_and_closing_twice_is_closing() {
 }
 
 #[test]
-fn levels_that_never_wait_go_on_without_the_disk() {
+fn levels_that_never_wait_work_without_the_disk() {
     for level in [Level::None, Level::Interval] {
         let disk = Disk::default();
         let store = disk.builder().level(level).interval(Duration::from_millis(5)).open().unwrap();
@@ -192,7 +192,7 @@ fn levels_that_never_wait_go_on_without_the_disk() {
 }
 
 #[test]
-fn a_close_that_cannot_write_says_so() {
+fn a_close_that_cannot_write_is_an_error() {
     let disk = Disk::default();
     let store = disk.builder().level(Level::None).open().unwrap();
     let _ = block_on(store.limiter("9/day").unwrap().hit("key")).unwrap();

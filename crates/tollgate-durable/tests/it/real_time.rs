@@ -17,13 +17,13 @@ const IDLE_MILLIS: [u64; 5] = [500, 1_000, 2_500, 5_000, 10_000];
 const VARIABLE: &str = "TOLLGATE_TEST_IDLE_MILLIS";
 
 #[test]
-fn the_store_is_right_after_idle_time() {
+fn the_store_is_exact_after_idle_time() {
     if let Ok(millis) = std::env::var(VARIABLE) {
         return idle(Duration::from_millis(millis.parse().unwrap()));
     }
     let start = |millis: &u64| -> Child {
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--exact", "real_time::the_store_is_right_after_idle_time", "--nocapture"]);
+        command.args(["--exact", "real_time::the_store_is_exact_after_idle_time", "--nocapture"]);
         command.env(VARIABLE, millis.to_string()).spawn().unwrap()
     };
     let children: Vec<_> = IDLE_MILLIS.iter().map(|millis| (millis, start(millis))).collect();

@@ -9,7 +9,7 @@ use crate::client::run;
 use crate::servers::Member;
 
 #[test]
-fn a_clock_that_is_ahead_takes_nobodys_share() {
+fn a_clock_that_is_ahead_takes_no_share_of_others() {
     run(async {
         let server = Member::start(&[]);
         for ahead in [Duration::from_millis(300), Duration::from_secs(2)] {

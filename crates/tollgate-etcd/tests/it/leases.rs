@@ -45,7 +45,7 @@ fn a_state_of_a_millisecond_is_deleted_within_two_minutes() {
 }
 
 #[test]
-fn a_lease_that_has_gone_is_granted_anew() {
+fn a_lost_lease_is_granted_again() {
     run(async {
         let member = Member::start(&[]);
         let (store, bare) = (patient(member.url()).await, Bare::to(member.port));

@@ -4,7 +4,7 @@ use crate::client::{LONG, admitted, key_of, limiter, patient, run};
 use crate::server::Server;
 
 #[test]
-fn a_state_stands_under_a_readable_name() {
+fn a_state_has_a_readable_name() {
     run(async {
         let server = Server::start(&[]);
         let store = patient(server.url()).await;

@@ -23,7 +23,7 @@ fn numbers(seed: u64) -> impl FnMut(u64) -> u64 {
 }
 
 #[test]
-fn hits_that_go_together_are_decided_as_one_after_another() {
+fn batched_hits_are_decided_as_if_one_after_another() {
     const KEYS: [&str; 4] = ["a", "b", "c", "d"];
     run(async {
         let server = Server::start();

@@ -52,7 +52,7 @@ fn states_live_until_they_are_fresh() {
 }
 
 #[test]
-fn a_key_that_lost_its_ttl_heals_with_the_next_charge() {
+fn a_key_without_a_ttl_gets_one_with_the_next_charge() {
     run(async {
         let server = Server::start(&[]);
         let store = patient(server.url()).await;
@@ -72,7 +72,7 @@ fn a_key_that_lost_its_ttl_heals_with_the_next_charge() {
 }
 
 #[test]
-fn a_state_that_is_over_but_still_there_counts_as_none() {
+fn an_expired_state_that_is_still_stored_counts_as_fresh() {
     run(async {
         let server = Server::start(&[]);
         let store = patient(server.url()).await;

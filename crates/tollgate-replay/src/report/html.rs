@@ -51,7 +51,7 @@ impl Report {
             (lines.filtered, "requests were left out by filters"),
             (lines.limited, "requests had been limited already when the log was written"),
             (lines.without_key, "requests had no key and share one"),
-            (self.late, "requests stood too late in the log to be put in order"),
+            (self.late, "requests came too late in the log to be put in order"),
             (self.beyond_max_keys, "requests were left out because there were too many keys"),
         ];
         for (count, text) in notes.into_iter().filter(|(count, _)| *count > 0) {

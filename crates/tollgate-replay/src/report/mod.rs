@@ -292,7 +292,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn a_time_is_read_back(seconds in 0_u64..5_000_000_000) {
+        fn a_printed_time_is_parsed_back(seconds in 0_u64..5_000_000_000) {
             let text = utc(seconds * 1_000_000);
             let stamp = crate::parse_time(text.as_bytes()).unwrap();
             proptest::prop_assert_eq!(stamp.micros, seconds * 1_000_000);

@@ -43,7 +43,7 @@ impl Report {
         note(lines.filtered, "requests were left out by filters");
         note(lines.limited, "requests had been limited already when the log was written");
         note(lines.without_key, "requests had no key and share one, shown as -");
-        note(self.late, "requests stood too late in the log to be put in order (see --window)");
+        note(self.late, "requests came too late in the log to be put in order (see --window)");
         if self.beyond_max_keys > 0 {
             let text = format!(
                 "requests were left out: a replay tells {} keys apart",

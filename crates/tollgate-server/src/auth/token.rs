@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_new_token_is_new_and_not_shown_by_accident() {
+    fn each_new_token_is_different_and_not_shown_by_debug() {
         let (one, other) = (Token::new().unwrap(), Token::new().unwrap());
         assert_ne!(one, other);
         assert!(one.reveal().starts_with("tg_") && one.reveal().len() == 67);
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hash_is_read_with_and_without_its_name_and_nothing_else_is() {
+    fn a_hash_is_parsed_with_and_without_its_prefix() {
         let hash = Hash::of(b"x");
         let text = hash.to_string();
         assert_eq!(text[7..].parse(), Ok(hash));

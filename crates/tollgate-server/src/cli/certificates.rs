@@ -43,7 +43,7 @@ async fn reload(protocol: Protocol, tls: &Arc<Tls>) -> bool {
     let (port, tls) = (protocol.name(), Arc::clone(tls));
     match tokio::task::spawn_blocking(move || tls.reload()).await {
         Ok(Ok(true)) => {
-            tracing::info!(port, "a new certificate");
+            tracing::info!(port, "loaded a new certificate");
             return true;
         }
         Ok(Ok(false)) => {}

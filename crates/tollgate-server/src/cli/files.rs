@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn there_are_files_left_for_operators_and_for_the_store() {
+    fn bounds_leave_files_for_operators_and_for_the_store() {
         let connections = ConnectionSettings::default();
         for (files, expected) in [
             (usize::MAX, (20_000, 200)),

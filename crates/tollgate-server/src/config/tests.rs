@@ -162,7 +162,7 @@ fn the_envoy_section_has_all_options_of_the_port() {
 }
 
 #[test]
-fn yaml_says_the_same_as_toml() {
+fn yaml_and_toml_give_equal_configurations() {
     let toml = r#"
         [server]
         http = "off"
@@ -191,7 +191,7 @@ auth:
 
 /// Each invalid file with all of its problems.
 #[test]
-fn what_is_wrong_is_said_with_its_place() {
+fn every_mistake_is_reported_with_its_place() {
     let toml: &[(&str, &[&str])] = &[
         (
             "[limits]\nlogin = \"5/fortnight\"",
@@ -227,7 +227,7 @@ fn what_is_wrong_is_said_with_its_place() {
         (
             "[limits.login]\nlimit = '5/minute'\ndeadline = '20 parsecs'",
             &[
-                "t.toml:3:13: limits.login.deadline: \"20 parsecs\" is no span: at 3: found \"parsecs\", expected a unit of time: millisecond, second, minute, hour, day or week",
+                "t.toml:3:13: limits.login.deadline: \"20 parsecs\" is not a duration: at 3: found \"parsecs\", expected a unit of time: millisecond, second, minute, hour, day or week",
             ],
         ),
         (
@@ -267,7 +267,7 @@ fn what_is_wrong_is_said_with_its_place() {
         (
             "[limits]\nlogin = '5/minute; 6/minute'",
             &[
-                "t.toml:2:10: limits.login: limit \"6/minute name=login\" twice in one policy: each limit may stand once",
+                "t.toml:2:10: limits.login: limit \"6/minute name=login\" twice in one policy: each may appear once",
             ],
         ),
         ("[sever]\nhttp = 1", &["t.toml:1:2: sever: unknown; did you mean server?"]),
@@ -293,7 +293,7 @@ fn what_is_wrong_is_said_with_its_place() {
         (
             "[connections]\ngrace = 5",
             &[
-                "t.toml:2:9: connections: grace: \"5\" is no span: at 1: found the end of the text, expected a unit of time: millisecond, second, minute, hour, day or week",
+                "t.toml:2:9: connections: grace: \"5\" is not a duration: at 1: found the end of the text, expected a unit of time: millisecond, second, minute, hour, day or week",
             ],
         ),
         (
@@ -335,7 +335,7 @@ fn what_is_wrong_is_said_with_its_place() {
 }
 
 #[test]
-fn envoys_files_are_checked_as_its_own_server_does() {
+fn files_of_envoy_are_checked_as_its_own_server_does() {
     let yaml: &[(&str, &[&str])] = &[
         ("descriptors:\n  - key: a", &["e.yaml:1:1: domain: must not be empty"]),
         ("domain: ''\ndescriptors: []", &["e.yaml:1:1: domain: must not be empty"]),
@@ -545,7 +545,7 @@ fn files_are_included_and_directories_read() {
         problems(&main),
         "rules/shop.yaml:1:1: domain \"shop\": written twice, first in rules/again.yaml:1; merge_domains = true or --merge-domains allows it"
     );
-    // A directory has no main file, so the caller decides.
+    // A directory has no main file with the setting, so it is passed in.
     let directory = Files::at(dir.path().join("rules"));
     assert!(directory.load().is_err());
     let merged = Files { merge_domains: true, ..directory };
@@ -575,7 +575,7 @@ fn files_are_included_and_directories_read() {
 }
 
 #[test]
-fn long_ways_to_a_descriptor_have_short_names_that_differ() {
+fn long_descriptor_paths_get_short_distinct_names() {
     let file = |last: &str| {
         let value = "x".repeat(300);
         let text =

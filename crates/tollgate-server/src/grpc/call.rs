@@ -163,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_caller_waits_as_long_as_the_shorter_of_what_it_says() {
+    fn the_shorter_of_two_caller_timeouts_applies() {
         let waits_of = |fields: &[(&'static str, &'static str)]| {
             waits(
                 &fields

@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn any_text_is_read_back_as_it_was() {
+    fn any_text_survives_a_round_trip() {
         for text in ["", "plain", "say \"so\"", "back\\slash", "two\nlines", "\u{0}\u{7f}", "żółw"]
         {
             let mut out = String::new();

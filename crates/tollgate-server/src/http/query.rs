@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_are_never_wrong() {
+    fn decoding_bytes_never_fails() {
         for (encoded, decoded) in [
             ("a", &b"a"[..]),
             ("%41+%2f", b"A /"),

@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_room_for_so_many_and_a_place_is_given_back() {
+    fn permits_are_bounded_and_returned() {
         let room = Room::new(Most { all: 3, port: Some(2), peer: None });
         let (one, other) = (room.seats(), room.seats());
         let here = address("127.0.0.1");
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn one_address_has_its_own_bound_and_is_forgotten() {
+    fn connections_of_one_address_are_bounded_and_forgotten() {
         let room = Room::new(Most { all: 10, port: None, peer: Some(1) });
         let seats = room.seats();
         let held = [seats.take(address("2001:db8::1")), seats.take(address("192.0.2.1"))];

@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_with_its_file() {
+    fn errors_name_the_file() {
         let certificates = Certificates::new();
         let swapped = TlsFiles { key: certificates.file("client.key"), ..files(&certificates) };
         let none = TlsFiles { key: certificates.file("nobody.key"), ..files(&certificates) };

@@ -187,7 +187,7 @@ mod tests {
 
     /// The promise of space-saving. It fails if another key than the rarest is replaced.
     #[test]
-    fn a_count_is_never_too_low_and_says_how_much_too_high() {
+    fn a_count_is_never_too_low_and_its_error_is_reported() {
         let (sketch, rule) =
             (Sketch::default(), Arc::new(RuleStats::new(Scope::Namespace(""), "api")));
         let (mut came, mut total) = (HashMap::<String, u64>::new(), 0);

@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_of_any_size() {
+    fn numbers_of_any_size_are_written() {
         for number in [0, 1, -1, 9, 10, 12345, i64::MAX, i64::MIN] {
             let mut out = Vec::new();
             Reply { out: &mut out, protocol: Protocol::Two }.integer(number);

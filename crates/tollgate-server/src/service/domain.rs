@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn many_entries_and_few_are_framed_alike() {
+    fn keys_of_many_and_few_entries_are_framed_alike() {
         for count in [1, 6, 7, 20] {
             let entries = vec![("k", "v"); count];
             let parts: Vec<_> = entries.iter().flat_map(|(key, value)| [*key, *value]).collect();

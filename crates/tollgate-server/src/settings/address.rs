@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_port_alone_is_local_and_nonsense_is_refused() {
+    fn a_port_alone_is_local_and_invalid_text_is_refused() {
         for (text, shown) in [
             ("8080", "127.0.0.1:8080"),
             ("localhost:0", "127.0.0.1:0"),

@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_word_that_is_no_level_is_refused() {
+    fn an_unknown_level_is_refused() {
         for text in ["inof", "warning", "", "info,", "info,net", "net=loud", "=debug", "5", "a=b=c"]
         {
             let error = text.parse::<LogLevel>().unwrap_err();
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_without_a_level_are_at_info() {
+    fn modules_without_a_level_are_at_info() {
         let filter = |text: &str| text.parse::<LogLevel>().unwrap().filter().to_string();
         assert!(filter("tollgate_server::net=debug").contains("info"));
         assert_eq!(filter("error"), "error");

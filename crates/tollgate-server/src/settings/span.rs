@@ -18,7 +18,7 @@ use serde::{Deserialize, Deserializer};
 /// # Errors
 /// When the text is not a duration.
 pub fn parse(text: &str) -> Result<Duration, String> {
-    tollgate::text::span(text).map_err(|error| format!("{text:?} is no span: {error}"))
+    tollgate::text::span(text).map_err(|error| format!("{text:?} is not a duration: {error}"))
 }
 
 pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {

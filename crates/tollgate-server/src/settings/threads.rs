@@ -54,13 +54,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_core_is_left_where_there_is_more_than_one() {
+    fn one_core_is_left_free_if_there_are_several() {
         let threads = [0, 1, 2, 3, 8, 5_000].map(|cores| Threads::on(cores).count());
         assert_eq!(threads, [1, 1, 1, 2, 7, 1024]);
     }
 
     #[test]
-    fn no_threads_too_many_and_nonsense_are_refused() {
+    fn zero_threads_too_many_and_invalid_text_are_refused() {
         for text in ["0", "-1", "1025", "many", ""] {
             let error = text.parse::<Threads>().unwrap_err();
             assert_eq!(error, format!("{text:?}: must be a number from 1 to 1024"));

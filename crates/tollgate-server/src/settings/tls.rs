@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn half_of_a_certificate_is_refused() {
+    fn a_certificate_without_its_key_is_refused() {
         for (text, expected) in [
             ("certificate = 'a'", "tls: resp: no key"),
             ("key = 'a'", "tls: resp: no certificate"),
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_can_have_its_own() {
+    fn a_port_can_have_its_own_certificate() {
         let text = "certificate = 'a'\nkey = 'b'\n[resp]\nclient_ca = 'c'\n[http]\ncertificate = 'd'\nkey = 'e'";
         let settings: TlsSettings = toml::from_str(text).unwrap();
         let files = |protocol| {

@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_line_a_second_tells_how_many_it_stands_for() {
+    fn one_line_a_second_counts_those_left_out() {
         let (seldom, now) = (Seldom::new(), Instant::now());
         assert_eq!([seldom.may_at(now), seldom.may_at(now)], [Some(0), None]);
         assert_eq!(seldom.may_at(now + APART / 2), None);

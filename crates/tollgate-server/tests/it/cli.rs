@@ -16,7 +16,7 @@ fn run(arguments: &[&str]) -> (i32, String, String) {
 }
 
 #[test]
-fn the_exit_code_says_what_came_out() {
+fn the_exit_code_is_the_decision() {
     let server = Server::start(&[]);
     let url = format!("http://{}", server.http);
     let ask = |command: &str, more: &[&str]| {
@@ -55,7 +55,7 @@ fn errors_are_printed_and_are_no_denials() {
         (&["hit", "1/day", "bob", "--server", &secure], "does not speak TLS; should it be http?"),
         (&["set", "1/day", "bob", "--server", &url], "set: --cost is missing"),
         (&["hit", "1/day", "bob", "--server", &url, "--cert", "x"], "--key"),
-        (&["hit", "1/day", "bob", "--server", &url, "--timeout", "soon"], "is no span"),
+        (&["hit", "1/day", "bob", "--server", &url, "--timeout", "soon"], "is not a duration"),
         (&["hit", "1/day", "bob", "--server", "ftp://x"], "expected http://host:port"),
         (&["hit", "1/day", "bob", "--store", "tape:"], "known are memory:"),
         (&["hit", "api", "bob", "--store", "memory:"], "a store has no rules"),
@@ -69,7 +69,7 @@ fn errors_are_printed_and_are_no_denials() {
 }
 
 #[test]
-fn a_server_that_does_not_answer_is_not_waited_for() {
+fn a_silent_server_is_given_up() {
     // The system accepts connections, and no program answers.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", silent.local_addr().unwrap());
@@ -79,7 +79,7 @@ fn a_server_that_does_not_answer_is_not_waited_for() {
 }
 
 #[test]
-fn a_certificate_of_the_client_is_shown() {
+fn a_client_certificate_is_presented() {
     let certificates = Certificates::new();
     let name = |file| certificates.name(file);
     let server = Server::told(&format!(
@@ -102,7 +102,7 @@ fn a_certificate_of_the_client_is_shown() {
 }
 
 #[test]
-fn a_reader_that_stops_is_no_error() {
+fn a_closed_pipe_is_no_error() {
     let dir = tollgate_testservers::Directory::new();
     let rules: Vec<_> = (0..5_000).map(|n| format!("rule{n} = '5/minute'\n")).collect();
     let file = dir.path().join("tollgate.toml");
@@ -199,7 +199,7 @@ fn bench(protocol: &str, address: std::net::SocketAddr, more: &[&str]) -> (i32, 
 }
 
 #[test]
-fn a_load_is_answered_and_counted() {
+fn answers_to_a_load_are_counted() {
     let server = Server::start(&[]);
     for (protocol, address) in [("resp", server.resp), ("http", server.http), ("grpc", server.grpc)]
     {
@@ -212,7 +212,7 @@ fn a_load_is_answered_and_counted() {
 }
 
 #[test]
-fn a_load_of_grpc_asks_a_rule_of_a_domain() {
+fn a_grpc_load_asks_a_rule_of_a_domain() {
     let server = Server::told(&format!(
         "{TOKENS}[[domains.shop.descriptors]]\nkey = 'user'\nlimit = '1/day'\n"
     ));
@@ -289,7 +289,7 @@ fn progress_of_a_load_is_on_standard_error() {
 }
 
 #[test]
-fn shells_and_readers_of_manuals_are_served() {
+fn completions_and_manual_pages_are_printed() {
     for shell in ["bash", "zsh", "fish"] {
         assert!(run(&["completions", shell]).1.contains("tollgate"), "{shell}");
     }

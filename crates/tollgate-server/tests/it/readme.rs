@@ -14,7 +14,7 @@ fn shown(program: &str) -> (&'static str, Vec<&'static str>) {
 }
 
 #[test]
-fn curl_sees_what_readme_shows() {
+fn curl_gets_the_answer_in_readme() {
     let (path, answer) = shown("curl -X POST 'localhost:8080");
     let server = Server::start(&[]);
     let reply = http::Client::new(server.http).post(path.trim_end_matches('\''), "");
@@ -22,7 +22,7 @@ fn curl_sees_what_readme_shows() {
 }
 
 #[test]
-fn redis_cli_sees_what_readme_shows() {
+fn redis_cli_gets_the_answer_in_readme() {
     let (command, answer) = shown("redis-cli -p 6380 ");
     let server = Server::start(&[]);
     let numbers = resp::Client::connect(server.resp).ask(command).integers();

@@ -119,7 +119,7 @@ pub fn many_keys_are_hit_each_on_its_own<S: Subject>(subject: &S) {
 
 /// An empty list, the same key of one limit twice and limiters of two stores are errors of the
 /// call, and nothing is charged.
-pub fn requests_without_sense_are_errors<S: Subject>(subject: &S) {
+pub fn invalid_requests_are_errors<S: Subject>(subject: &S) {
     let ground = Ground::new(subject);
     let one = ground.limited(&limit("9/hour name=a"));
     let renamed = ground.limited(&limit("8/hour name=a"));

@@ -297,7 +297,7 @@ fn clear_clears_what_keys_without_a_slot_share() {
 }
 
 #[test]
-fn two_who_move_the_same_lose_nothing() {
+fn two_movers_of_one_chunk_lose_nothing() {
     check(2, || {
         let table = table_of(&[KEY, KEY + 1]);
         table.begin_move(Move::Tidy, &stays);

@@ -265,7 +265,7 @@ fn long(algorithm: Algorithm, gap: Duration) -> LimitBuilder {
 }
 
 #[test]
-fn stores_are_right_after_idle_time() {
+fn stores_are_exact_after_idle_time() {
     let mut cases = Cases::default();
     for (idle, algorithm) in IDLE.iter().flat_map(|idle| Algorithm::ALL.map(|a| (*idle, a))) {
         for (store, subject) in subjects(&long(algorithm, idle), SystemClock::apart) {

@@ -97,7 +97,7 @@ impl fmt::Display for LimitError {
                 return write!(f, "policy of {limits} limits: must hold 1 to {MAX_LIMITS}");
             }
             Reason::Twice(limit) => {
-                return write!(f, "limit {limit:?} twice in one policy: each limit may stand once");
+                return write!(f, "limit {limit:?} twice in one policy: each may appear once");
             }
             Reason::Value { kind, value, algorithm } => (kind, value, algorithm),
         };

@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn lets_one_probe_through_when_the_pause_is_over() {
+    fn one_probe_is_admitted_when_the_pause_is_over() {
         let mut breaker = opened();
         assert_eq!(breaker.enter(&SETTINGS, at(100)), Entry::Probe);
         assert!(matches!(breaker.enter(&SETTINGS, at(100)), Entry::Wait(_)));
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn tells_when_the_store_is_asked_again() {
+    fn an_open_breaker_reports_when_the_store_is_asked_again() {
         let mut breaker = Breaker::new();
         assert_eq!(breaker.pause_left(&SETTINGS, at(0)), 100, "closed: the first pause");
         breaker = opened();

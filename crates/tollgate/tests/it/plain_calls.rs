@@ -28,7 +28,7 @@ fn a_policy_at_a_given_time_answers_as_of_that_time() {
 }
 
 #[test]
-fn a_policy_takes_what_fits_all_of_its_limits() {
+fn take_grants_what_fits_all_limits_of_a_policy() {
     let policy = Memory::new().limiter("5/hour; 9/day").expect("a policy");
     let take = |cost| {
         let taken = policy.at(START).take("a", cost);

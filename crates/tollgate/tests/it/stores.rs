@@ -255,7 +255,7 @@ macro_rules! conformance {
                     clear_forgets_the_keys_of_one_limit,
                     clear_namespace_forgets_the_limits_of_one_namespace,
                     looking_and_being_refused_take_no_room,
-                    requests_without_sense_are_errors,
+                    invalid_requests_are_errors,
                     the_longest_wait_counts,
                 }
                 times::{

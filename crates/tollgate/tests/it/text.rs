@@ -309,7 +309,7 @@ fn policies_are_read_with_any_separator() {
 #[test]
 fn policies_are_refused_with_the_place_of_the_limit() {
     let quota = |found: &str| format!("found {found}, expected {QUOTA}");
-    let twice = |limit| format!("limit {limit:?} twice in one policy: each limit may stand once");
+    let twice = |limit| format!("limit {limit:?} twice in one policy: each may appear once");
     let nine = (1..=9).map(|n| format!("{n}/s")).collect::<Vec<_>>().join(";");
     let table = [
         ("", 0, quota("the end of the text")),
@@ -366,7 +366,7 @@ proptest! {
 }
 
 #[test]
-fn limits_and_policies_are_taken_as_text_and_as_values_owned_and_borrowed() {
+fn functions_take_limits_as_text_or_values_owned_or_borrowed() {
     let store = tollgate::Memory::new();
     let (text, limit) = (String::from("5/second"), Limit::per_second(5).build().unwrap());
     for limiter in [

@@ -309,12 +309,12 @@ fn is_caught(fault: Fault) {
 }
 
 #[test]
-fn a_burst_that_is_not_made_smaller_is_caught() {
+fn a_burst_that_is_not_reduced_is_detected() {
     is_caught(Fault::NothingGivenUp);
 }
 
 #[test]
-fn a_life_that_is_counted_from_the_answer_is_caught() {
+fn a_life_counted_from_the_answer_is_detected() {
     is_caught(Fault::CountedFromAnswer);
 }
 

@@ -345,7 +345,10 @@ impl Replica {
             self.counters.ignored.add(1);
             if !std::mem::replace(&mut lock(&self.plan).warned, true) {
                 let length = bytes.len();
-                tracing::warn!(length, "a message that is none, or of another version, is ignored");
+                tracing::warn!(
+                    length,
+                    "ignored a message that is not valid or has another version"
+                );
             }
             return Vec::new();
         };

@@ -68,7 +68,7 @@ impl Replica {
         }
         let nodes = 1 + lock(&self.peers).here() + missing;
         let meanwhile = match self.settings.on_missing {
-            OnMissing::GoOn => "this node goes on with the whole limit".to_owned(),
+            OnMissing::GoOn => "this node admits up to the whole limit".to_owned(),
             OnMissing::Share => format!("this node keeps to a share of 1/{nodes} of each limit"),
             OnMissing::Closed => "this node admits nothing".to_owned(),
         };

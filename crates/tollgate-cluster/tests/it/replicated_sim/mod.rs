@@ -53,8 +53,8 @@ fn percent(outcomes: &[Outcome], is_so: impl Fn(&Outcome) -> bool) -> usize {
 }
 
 #[test]
-fn without_faults_no_more_is_admitted_than_flush_and_delay_explain() {
-    let test = "without_faults_no_more_is_admitted_than_flush_and_delay_explain";
+fn without_faults_the_excess_is_at_most_that_of_flush_and_delay() {
+    let test = "without_faults_the_excess_is_at_most_that_of_flush_and_delay";
     let outcomes = worlds(test, 1000, Faults::None);
     if outcomes.len() > 100 {
         // The worlds are demanding: limits are reached, and exceeded a little.
@@ -81,11 +81,11 @@ fn caught(plant: Plant) -> usize {
 }
 
 #[test]
-fn counts_without_their_slot_are_caught() {
+fn counts_without_their_slot_are_detected() {
     assert!(caught(Plant::NoSlot) > 20);
 }
 
 #[test]
-fn increments_instead_of_cumulative_counts_are_caught() {
+fn increments_instead_of_cumulative_counts_are_detected() {
     assert!(caught(Plant::Increments) > 20);
 }

@@ -20,7 +20,7 @@ async fn refused(builder: EtcdBuilder) -> Error {
 }
 
 #[test]
-fn a_wrong_password_or_user_or_none_is_an_error_that_will_not_pass() {
+fn a_wrong_or_missing_login_is_a_permanent_error() {
     run(async {
         let member = Member::start_with_users(&[]);
         member.ctl(&["user", "add", "bob:bob"]);
@@ -49,7 +49,7 @@ fn a_wrong_password_or_user_or_none_is_an_error_that_will_not_pass() {
 }
 
 #[test]
-fn a_login_where_nobody_needs_one_is_said() {
+fn an_unneeded_login_is_reported() {
     run(async {
         let member = Member::start(&[]);
         let url = format!("etcd://alice:{SECRET}@{}", member.address());
@@ -60,7 +60,7 @@ fn a_login_where_nobody_needs_one_is_said() {
 }
 
 #[test]
-fn without_a_member_connecting_fails_in_time_and_later_goes_on_by_itself() {
+fn without_a_member_connecting_fails_in_time_and_works_later_by_itself() {
     run(async {
         let (nobody, nobody_too) = (free_port(), free_port());
         let url = format!("etcd://127.0.0.1:{nobody},127.0.0.1:{nobody_too}");
@@ -89,7 +89,7 @@ fn without_a_member_connecting_fails_in_time_and_later_goes_on_by_itself() {
 }
 
 #[test]
-fn addresses_that_are_none_are_refused_before_anything_is_sent() {
+fn invalid_addresses_are_refused_before_anything_is_sent() {
     run(async {
         for url in [format!("redis://x:{SECRET}@a"), format!("etcd://x:{SECRET}@a?what")] {
             let error = refused(Etcd::builder(url)).await;

@@ -7,7 +7,7 @@ use crate::client::{Rules, answers, eventually, hasty, limiter, patient, run, st
 use crate::servers::Member;
 
 #[test]
-fn a_cut_line_gives_errors_and_a_mended_one_never_more_than_the_limit() {
+fn a_cut_connection_gives_errors_and_a_restored_one_the_limit() {
     const LIMIT: &str = "3000/365 days";
     run(async {
         let member = Member::start(&[]);

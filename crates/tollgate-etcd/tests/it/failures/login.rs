@@ -10,7 +10,7 @@ fn url(member: &Member) -> String {
 }
 
 #[test]
-fn a_token_that_is_not_valid_any_more_is_renewed_and_nobody_notices() {
+fn an_expired_token_is_renewed_without_an_error() {
     run(async {
         let member = Member::start_with_users(&[]);
         let store = hasty(url(&member)).await;

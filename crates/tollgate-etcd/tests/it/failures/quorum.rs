@@ -9,7 +9,7 @@ use crate::servers::Cluster;
 const LIMIT: &str = "3000/365 days";
 
 #[test]
-fn when_the_leader_is_killed_under_load_the_others_go_on_exactly() {
+fn when_the_leader_is_killed_under_load_the_count_stays_exact() {
     run(async {
         let mut cluster = Cluster::start();
         let leader = cluster.leader();
@@ -47,7 +47,7 @@ fn when_the_leader_is_frozen_another_member_is_asked() {
 }
 
 #[test]
-fn when_a_follower_is_killed_nobody_notices_but_who_was_asking_it() {
+fn when_a_follower_is_killed_only_its_own_calls_fail() {
     run(async {
         let mut cluster = Cluster::start();
         let follower = (cluster.leader() + 1) % 3;

@@ -32,7 +32,7 @@ fn answered_hits_survive_a_crash() {
 }
 
 #[test]
-fn a_member_that_has_lost_everything_is_used_as_it_is() {
+fn a_member_without_its_data_is_used_again() {
     run(async {
         let mut member = Member::start(&[]);
         let store = hasty(member.url()).await;
@@ -55,7 +55,7 @@ fn a_member_that_has_lost_everything_is_used_as_it_is() {
 }
 
 #[test]
-fn a_revision_of_a_former_life_is_not_taken_for_one_of_this() {
+fn a_revision_from_before_a_data_loss_never_matches() {
     run(async {
         let mut member = Member::start(&[]);
         let bare = Bare::to(member.port);
@@ -76,7 +76,7 @@ fn a_revision_of_a_former_life_is_not_taken_for_one_of_this() {
 }
 
 #[test]
-fn a_killed_member_costs_nothing_once_it_is_known() {
+fn a_member_known_to_be_dead_delays_no_call() {
     run(async {
         let mut member = Member::start(&[]);
         let store = hasty(member.url()).await;

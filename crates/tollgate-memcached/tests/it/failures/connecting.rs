@@ -22,7 +22,7 @@ fn without_a_server_connect_fails_and_connect_later_waits_for_it() {
 }
 
 #[test]
-fn with_the_right_password_it_works_and_without_it_says_so() {
+fn a_login_is_required_and_accepted() {
     run(async {
         let server = Server::start_with_users("alice:p@ss\n");
         let port = server.port;
@@ -54,7 +54,7 @@ fn a_server_without_versions_is_refused() {
 }
 
 #[test]
-fn on_a_unix_socket_it_is_the_same() {
+fn a_unix_socket_works() {
     run(async {
         let (_server, socket) = Server::start_with_socket();
         let store = patient(format!("unix://{}", socket.display())).await;

@@ -18,7 +18,7 @@ async fn ask(script: impl Fn(&str) -> (Vec<u8>, bool) + Send + Sync + 'static) -
 }
 
 #[test]
-fn a_connection_cut_mid_reply_is_an_answer_lost() {
+fn a_connection_cut_during_a_reply_is_lost() {
     run(async {
         for cut in [&b""[..], b"H", b"VA 30 c5", b"VA 30 c5\r\nabc", b"HD c1 O"] {
             assert_eq!(ask(|_| (cut.to_vec(), true)).await, [ErrorKind::Lost; 2], "{cut:?}");
@@ -27,7 +27,7 @@ fn a_connection_cut_mid_reply_is_an_answer_lost() {
 }
 
 #[test]
-fn garbage_is_an_answer_lost() {
+fn garbage_is_a_lost_answer() {
     run(async {
         for garbage in [&b"HTTP/1.1 400 Bad Request\r\n"[..], b"\0\0\0\0\r\n", b"VA x\r\n"] {
             assert_eq!(ask(|_| (garbage.to_vec(), false)).await, [ErrorKind::Lost; 2]);
@@ -36,7 +36,7 @@ fn garbage_is_an_answer_lost() {
 }
 
 #[test]
-fn an_answer_to_another_question_is_an_answer_lost() {
+fn an_answer_to_another_request_is_a_lost_answer() {
     run(async {
         let other = |_: &str| (b"HD c7 O4000000000\r\n".to_vec(), false);
         assert_eq!(ask(other).await, [ErrorKind::Lost; 2]);
@@ -45,7 +45,7 @@ fn an_answer_to_another_question_is_an_answer_lost() {
 
 /// The right token, but an answer that does not fit the command.
 #[test]
-fn an_answer_without_sense_is_an_error() {
+fn an_answer_that_does_not_fit_the_command_is_an_error() {
     run(async {
         let stored_without_version =
             |command: &str| (format!("HD {}\r\n", mark(command)).into_bytes(), false);
@@ -62,7 +62,7 @@ fn an_answer_without_sense_is_an_error() {
 }
 
 #[test]
-fn a_value_of_noise_is_an_error_that_names_the_key() {
+fn a_random_value_is_an_error_that_names_the_key() {
     run(async {
         let noise = |command: &str| {
             let answer = match command.starts_with("ms ") {
@@ -79,7 +79,7 @@ fn a_value_of_noise_is_an_error_that_names_the_key() {
 }
 
 #[test]
-fn something_else_than_memcached_is_refused() {
+fn a_server_that_is_not_memcached_is_refused() {
     run(async {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();

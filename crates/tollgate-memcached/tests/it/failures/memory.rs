@@ -52,7 +52,7 @@ fn without_memory_it_is_an_error_and_no_decision() {
 /// A server with a lower bound on item sizes crashes, so the test writes a log that is nearly as
 /// long as an item can be.
 #[test]
-fn a_log_that_grows_too_large_is_an_error_and_what_is_there_stays() {
+fn a_log_that_grows_too_large_is_an_error_and_its_entries_stay() {
     const LIMIT: &str = "1000000/hour moving-window";
     const ITEM: usize = 1 << 20;
     let start = Timestamp::from_micros(1_790_000_000_000_000);

@@ -6,7 +6,7 @@ use crate::client::{admitted, answers, hasty, in_time, limiter, run};
 use crate::server::Server;
 
 #[test]
-fn keys_of_the_others_are_answered() {
+fn keys_of_other_servers_are_answered() {
     run(async {
         let mut servers: Vec<Server> = (0..3).map(|_| Server::start(&[])).collect();
         let hosts: Vec<_> = servers.iter().map(|s| format!("127.0.0.1:{}", s.port)).collect();

@@ -18,7 +18,7 @@ fn after_a_restart_each_key_gets_its_limit_once_more_and_no_more() {
 /// A cached cell has a version that the new server gives to another state of the same key. It must
 /// not match.
 #[test]
-fn a_version_of_a_server_that_is_gone_is_never_believed() {
+fn a_version_from_before_a_restart_never_matches() {
     run(async {
         let mut server = Server::start(&[]);
         let one = limiter(&hasty(server.url()).await, "9/365 days");

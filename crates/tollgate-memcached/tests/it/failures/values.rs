@@ -6,7 +6,7 @@ use crate::client::{admitted, fails_by_the_store, key_of, limiter, patient, run}
 use crate::server::Server;
 
 #[test]
-fn a_value_of_somebody_else_is_an_error_until_it_is_gone() {
+fn a_foreign_value_is_an_error_until_it_is_removed() {
     run(async {
         let server = Server::start(&[]);
         let store = patient(server.url()).await;

@@ -51,7 +51,7 @@ fn cleaning_removes_expired_states_and_keeps_the_others() {
 }
 
 #[test]
-fn it_is_done_in_the_background_by_whoever_comes() {
+fn cleaning_runs_in_the_background_of_any_process() {
     run(async {
         let server = Server::start();
         let guard = Guard::builder().deadline(LONG);

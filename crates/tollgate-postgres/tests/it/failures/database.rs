@@ -16,7 +16,7 @@ async fn refused(url: String) -> tollgate::Error {
 }
 
 #[test]
-fn wrong_passwords_and_missing_databases_are_errors_that_waiting_does_not_mend() {
+fn wrong_passwords_and_missing_databases_are_permanent_errors() {
     run(async {
         let access =
             "host all postgres 127.0.0.1/32 trust\nhost all all 127.0.0.1/32 scram-sha-256\n";
@@ -39,7 +39,7 @@ fn wrong_passwords_and_missing_databases_are_errors_that_waiting_does_not_mend()
 }
 
 #[test]
-fn without_rights_the_error_says_so_and_granted_ones_are_enough() {
+fn missing_rights_are_named_and_granted_ones_are_enough() {
     run(async {
         let server = Server::start();
         let admin = session(&server.url()).await;
@@ -120,7 +120,7 @@ fn a_table_that_was_dropped_is_made_again() {
 }
 
 #[test]
-fn a_table_that_nobody_makes_again_causes_few_connections() {
+fn a_table_that_cannot_be_restored_causes_few_connections() {
     run(async {
         let server = Server::start();
         let admin = session(&server.url()).await;
@@ -184,7 +184,7 @@ fn a_newer_schema_is_refused_when_connecting_and_later() {
 }
 
 #[test]
-fn a_server_that_does_not_write_is_not_available_until_it_does() {
+fn a_read_only_server_is_unavailable_until_it_accepts_writes() {
     run(async {
         let server = Server::start();
         let store = hasty(server.url()).await;
@@ -208,7 +208,7 @@ fn a_server_that_does_not_write_is_not_available_until_it_does() {
 }
 
 #[test]
-fn no_connection_left_is_not_available() {
+fn a_server_without_free_connections_is_unavailable() {
     run(async {
         let settings = ["max_connections=5", "superuser_reserved_connections=1"];
         let settings = settings.iter().map(ToString::to_string).collect();

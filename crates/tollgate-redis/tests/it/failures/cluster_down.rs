@@ -30,7 +30,7 @@ fn subject_in(cluster: &Cluster, store: &Redis, slots: std::ops::RangeInclusive<
 }
 
 #[test]
-fn a_call_of_which_a_part_was_executed_does_not_say_that_it_was_not() {
+fn a_partly_executed_call_is_not_reported_as_unexecuted() {
     run(async {
         let mut cluster = Cluster::start();
         let store = hasty(cluster.url()).await;
@@ -74,7 +74,7 @@ fn goes_on(
 }
 
 #[test]
-fn a_node_that_is_away_does_not_touch_the_keys_of_the_others() {
+fn a_node_that_is_away_does_not_affect_keys_of_other_nodes() {
     run(async {
         let mut cluster = Cluster::start();
         let store = hasty(cluster.url()).await;
@@ -119,7 +119,7 @@ async fn taken_over(cluster: &Cluster, store: &Redis, freeze_only: bool, kill: i
 }
 
 #[test]
-fn the_replica_of_a_killed_node_is_found_and_goes_on_counting() {
+fn the_replica_of_a_killed_node_continues_the_counts() {
     run(async {
         let cluster = Cluster::start_with_replica();
         let store = hasty(cluster.url()).await;
@@ -128,7 +128,7 @@ fn the_replica_of_a_killed_node_is_found_and_goes_on_counting() {
 }
 
 #[test]
-fn the_replica_of_a_frozen_node_is_found_and_goes_on_counting() {
+fn the_replica_of_a_frozen_node_continues_the_counts() {
     run(async {
         let cluster = Cluster::start_with_replica();
         let store = hasty(cluster.url()).await;

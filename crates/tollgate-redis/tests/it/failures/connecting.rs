@@ -20,7 +20,7 @@ async fn refused(builder: RedisBuilder) -> Error {
 }
 
 #[test]
-fn a_wrong_password_or_user_is_an_error_that_will_not_pass() {
+fn a_wrong_login_is_a_permanent_error() {
     run(async {
         let server = Server::start_for(
             &["--requirepass", "right"],
@@ -49,7 +49,7 @@ fn a_wrong_password_or_user_is_an_error_that_will_not_pass() {
 }
 
 #[test]
-fn a_wrong_password_of_a_cluster_and_of_sentinels_is_said_without_it() {
+fn errors_of_cluster_and_sentinel_logins_hide_the_password() {
     run(async {
         let cluster = Cluster::start();
         let url = cluster.url().replace("://", &format!("://bob:{SECRET}@"));
@@ -101,7 +101,7 @@ fn an_unknown_host_is_an_error_in_time() {
 }
 
 #[test]
-fn a_server_that_says_nothing_is_an_error_in_time() {
+fn a_silent_server_is_an_error_in_time() {
     run(async {
         let server = Server::start(&[]);
         server.freeze();
@@ -113,7 +113,7 @@ fn a_server_that_says_nothing_is_an_error_in_time() {
 }
 
 #[test]
-fn a_database_that_is_not_there_is_an_error() {
+fn a_missing_database_is_an_error() {
     run(async {
         let server = Server::start(&[]);
         let error = refused(Redis::builder(format!("{}99", server.url()))).await;
@@ -125,7 +125,7 @@ fn a_database_that_is_not_there_is_an_error() {
 }
 
 #[test]
-fn wrong_addresses_say_what_is_expected_and_no_password() {
+fn errors_of_addresses_name_the_expected_form_and_no_password() {
     run(async {
         for url in [
             "127.0.0.1",
@@ -143,7 +143,7 @@ fn wrong_addresses_say_what_is_expected_and_no_password() {
 }
 
 #[test]
-fn a_certificate_that_nobody_vouches_for_is_refused() {
+fn a_certificate_of_an_unknown_authority_is_refused() {
     run(async {
         let (certificates, others) = (Certificates::new(), Certificates::new());
         let (_server, url) = start_tls(&certificates, true);
@@ -173,7 +173,7 @@ fn a_certificate_that_nobody_vouches_for_is_refused() {
 }
 
 #[test]
-fn certificates_that_are_none_are_an_error() {
+fn invalid_certificates_are_an_error() {
     run(async {
         let builder = Redis::builder("rediss://127.0.0.1:1/");
         let error = refused(builder.root_certificates("not a certificate")).await;

@@ -14,7 +14,7 @@ fn is_primary(server: &Server) -> bool {
 }
 
 #[test]
-fn when_the_primary_is_killed_the_new_one_is_found_and_goes_on_counting() {
+fn after_a_primary_is_killed_the_new_one_continues_the_counts() {
     run(async {
         let mut all = Sentinels::start();
         let store = hasty(all.url()).await;
@@ -30,7 +30,7 @@ fn when_the_primary_is_killed_the_new_one_is_found_and_goes_on_counting() {
 }
 
 #[test]
-fn when_the_primary_is_frozen_the_new_one_is_found_and_goes_on_counting() {
+fn after_a_primary_is_frozen_the_new_one_continues_the_counts() {
     run(async {
         let all = Sentinels::start();
         let store = hasty(all.url()).await;
@@ -48,7 +48,7 @@ fn when_the_primary_is_frozen_the_new_one_is_found_and_goes_on_counting() {
 }
 
 #[test]
-fn a_primary_that_hands_over_is_followed() {
+fn a_planned_failover_is_followed() {
     run(async {
         let all = Sentinels::start();
         let store = hasty(all.url()).await;
@@ -73,7 +73,7 @@ fn a_primary_that_hands_over_is_followed() {
 }
 
 #[test]
-fn a_demoted_primary_that_keeps_its_connections_is_left() {
+fn connections_to_a_demoted_primary_are_given_up() {
     run(async {
         // One sentinel, which the test tells who the primary is.
         let all = Sentinels::start_with(1, 1);
@@ -115,7 +115,7 @@ fn a_server_that_becomes_a_replica_gives_errors_until_it_is_a_primary_again() {
 }
 
 #[test]
-fn a_sentinel_that_is_away_or_says_nothing_is_passed_over() {
+fn a_sentinel_that_is_away_or_silent_is_skipped() {
     run(async {
         let mut all = Sentinels::start();
         all.sentinels[0].kill();

@@ -32,7 +32,7 @@ fn a_full_server_gives_errors_and_never_a_decision() {
 }
 
 #[test]
-fn a_check_finds_out_a_server_that_only_reads() {
+fn a_check_detects_a_read_only_server() {
     run(async {
         let server = Server::start(&[]);
         let store = connect(server.url(), hasty_guard().deadline(LONG)).await;

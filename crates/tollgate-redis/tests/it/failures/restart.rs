@@ -84,7 +84,7 @@ fn hits_while_a_server_is_killed_and_restarted_never_admit_more_than_the_limit_o
 }
 
 #[test]
-fn a_server_restarted_while_nobody_asked_is_found_again() {
+fn a_server_restarted_between_calls_is_used_again() {
     run(async {
         let mut server = Server::start(&[]);
         let store = hasty(server.url()).await;
@@ -166,7 +166,7 @@ fn the_script_is_sent_once_for_all_calls_in_flight() {
 }
 
 #[test]
-fn states_that_are_flushed_begin_anew() {
+fn flushed_states_start_fresh() {
     run(async {
         let server = Server::start(&[]);
         let store = connect_without_memory(&server).await;

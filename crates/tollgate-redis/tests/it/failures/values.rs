@@ -58,7 +58,7 @@ fn a_key_that_holds_no_state_is_an_error_of_the_store_and_stays_as_it_is() {
 }
 
 #[test]
-fn a_reset_removes_what_is_no_state() {
+fn a_reset_removes_a_foreign_value() {
     run(async {
         let server = Server::start(&[]);
         let store = patient(server.url()).await;
@@ -84,7 +84,7 @@ fn a_reset_removes_what_is_no_state() {
 }
 
 #[test]
-fn a_value_that_is_nearly_a_state_is_an_error() {
+fn a_value_that_resembles_a_state_is_an_error() {
     run(async {
         let server = Server::start(&[]);
         let store = patient(server.url()).await;
@@ -106,7 +106,7 @@ fn a_value_that_is_nearly_a_state_is_an_error() {
 }
 
 #[test]
-fn a_group_with_a_spoiled_key_charges_none_of_the_others() {
+fn a_group_with_an_invalid_key_charges_no_other_key() {
     run(async {
         let server = Server::start(&[]);
         let store = patient(server.url()).await;
@@ -138,7 +138,7 @@ fn a_group_with_a_spoiled_key_charges_none_of_the_others() {
 }
 
 #[test]
-fn spoiled_keys_follow_the_rule_of_the_limiter_and_open_no_breaker() {
+fn invalid_keys_follow_the_rule_of_the_limiter_and_open_no_breaker() {
     run(async {
         let server = Server::start(&[]);
         let store = hasty(server.url()).await;

@@ -20,7 +20,7 @@ async fn drop_in_flight(limited: &SharedLimiter<Redis>, key: &str) {
 }
 
 #[test]
-fn a_wait_dropped_with_a_request_under_way_gives_back_what_it_charged() {
+fn a_wait_dropped_with_a_request_in_flight_gives_its_charge_back() {
     run(async {
         let server = Server::start(&[]);
         let store = patient(server.url()).await;

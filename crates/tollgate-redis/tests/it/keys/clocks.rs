@@ -52,7 +52,7 @@ fn before(now: Timestamp) -> Timestamp {
 }
 
 #[test]
-fn a_remembered_denial_ends_by_the_time_that_passed_here_whatever_the_clock_says() {
+fn a_remembered_denial_ends_by_elapsed_time_not_by_the_clock() {
     run(async {
         let server = Server::start(&[]);
         let now = SystemClock::new().now();

@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn people_read_one_line() {
+    fn a_report_is_one_line() {
         for (json, line) in [
             (
                 r#"{"allowed":true,"verdict":"allowed","limit":20,"remaining":19,"retry_after":0,"reset_after":0.1}"#,

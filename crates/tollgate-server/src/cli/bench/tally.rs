@@ -201,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bucket_holds_what_it_says() {
+    fn a_bucket_contains_its_range() {
         for micros in (0..5_000).chain([65_535, 65_536, 1 << 30]) {
             let most = highest(bucket(micros));
             assert!(most >= micros && most - micros <= micros / 16, "{micros} {most}");

@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_is_read_when_it_is_all_there() {
+    fn an_answer_is_parsed_only_when_it_is_complete() {
         let resp = b"*4\r\n$5\r\nlimit\r\n:10\r\n$7\r\nallowed\r\n:1\r\n-ERR x\r\n";
         let http = b"HTTP/1.1 429 Too Many Requests\r\nContent-Length: 2\r\n\r\n{}HTTP";
         for (wire, bytes, outcome, length) in [
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn another_protocol_is_no_answer() {
+    fn an_answer_of_another_protocol_is_an_error() {
         for (wire, bytes) in [
             (Wire::Resp, &b"HTTP/1.1 400 Bad Request\r\n"[..]),
             (Wire::Resp, b"\0\0\x12\x04"),

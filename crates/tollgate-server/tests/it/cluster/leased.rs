@@ -73,7 +73,7 @@ fn failures_never_admit_more_than_the_limit() {
 
 /// A bucket admits at most its burst and what has flowed back since.
 #[test]
-fn a_bucket_gives_no_more_than_burst_and_rate() {
+fn a_bucket_admits_no_more_than_burst_and_rate() {
     let mut fleet = Fleet::start(Engine::redis(&[]), "300/second burst=200", leased);
     let clock = SystemClock::new();
     let begin = clock.now();
@@ -94,7 +94,7 @@ fn a_bucket_gives_no_more_than_burst_and_rate() {
 
 /// A server that stops in order gives its allotments back.
 #[test]
-fn a_server_that_leaves_gives_back() {
+fn a_server_that_stops_gives_allotments_back() {
     let mut fleet = Fleet::start(Engine::redis(&[]), "1000/365 days fixed-window", leased);
     let first = Load::start(&[fleet.nodes[0].http], 1);
     eventually("some pass", || first.passed() > 200);

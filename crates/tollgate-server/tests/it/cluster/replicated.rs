@@ -97,7 +97,7 @@ fn a_split_admits_the_limit_in_each_part_and_heals() {
 /// A killed node loses what no other node has heard. Its successor learns the rest, and then admits
 /// no more.
 #[test]
-fn a_successor_learns_what_was_counted() {
+fn a_restarted_node_learns_the_counts() {
     let mut fleet = Fleet::start(Engine::nats(&[]), LIMIT, nats);
     meet(&fleet);
     let load = all(&fleet);

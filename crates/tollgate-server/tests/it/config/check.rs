@@ -90,7 +90,7 @@ fn a_domain_may_be_in_several_files_of_a_directory_if_the_command_says_so() {
 
 /// Every file in the repository that shows how to configure the server.
 #[test]
-fn the_examples_are_good() {
+fn example_configurations_are_valid() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging");
     for name in ["tollgate.toml", "rules/shop.yaml"] {
         let output = check(&[root.join(name).to_str().unwrap()]);

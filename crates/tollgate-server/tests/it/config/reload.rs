@@ -13,7 +13,7 @@ fn api(quota: u32) -> String {
 }
 
 #[test]
-fn a_new_quota_is_taken_and_the_counts_stay() {
+fn a_new_quota_applies_and_the_counts_stay() {
     // One window for a century, so that no window ends during the test.
     let api = |quota: u32| {
         format!("limits.api = '{quota} per 5000 weeks fixed-window'\nlimits.gcra = '{quota}/day'\n")
@@ -35,7 +35,7 @@ fn a_new_quota_is_taken_and_the_counts_stay() {
 }
 
 #[test]
-fn a_broken_file_changes_nothing_and_is_seen() {
+fn a_broken_file_changes_nothing_and_is_reported() {
     let server = Server::told(&api(3));
     server.put("tollgate.toml", "[limits]\napi = '3/fortnight'\n");
     server.logged("tollgate.toml:2:10: limits.api: at 2: found \"fortnight\"");
@@ -66,7 +66,7 @@ fn a_limit_that_the_store_cannot_hold_is_refused_too() {
 }
 
 #[test]
-fn hangup_reads_again() {
+fn sighup_reloads() {
     let server = Server::told(&api(3));
     server.process.signal("HUP");
     server.logged("SIGHUP: the configuration is read again");
@@ -78,7 +78,7 @@ fn hangup_reads_again() {
 /// Kubernetes mounts a file as a link to a link to a directory, which has a new name for each
 /// version.
 #[test]
-fn a_config_map_that_is_swapped_is_taken() {
+fn a_swapped_config_map_is_loaded() {
     let server = Server::new();
     let version = |number: u32, quota: u32| {
         server.write(&format!("mount/..v{number}/tollgate.toml"), &api(quota));
@@ -104,7 +104,7 @@ fn a_config_map_that_is_swapped_is_taken() {
 }
 
 #[test]
-fn files_that_come_and_go_in_an_included_directory_are_seen() {
+fn new_and_deleted_files_of_an_included_directory_are_noticed() {
     let server = Server::new();
     server.write("rules/a.toml", "limits.a = '1/day'");
     server.write("tollgate.toml", "include = 'rules'");

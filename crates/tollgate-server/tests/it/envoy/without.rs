@@ -27,8 +27,8 @@ fn without_the_store_routes_are_open_or_closed_as_configured() {
 }
 
 #[test]
-fn without_the_server_as_well_and_it_may_come_back() {
-    if skipped("without_the_server_as_well_and_it_may_come_back") {
+fn without_the_server_routes_follow_their_setting_until_it_is_back() {
+    if skipped("without_the_server_routes_follow_their_setting_until_it_is_back") {
         return;
     }
     let mut edge = Edge::with(closed, &[]);
@@ -43,8 +43,8 @@ fn without_the_server_as_well_and_it_may_come_back() {
 }
 
 #[test]
-fn a_server_that_says_nothing_is_not_waited_for() {
-    if skipped("a_server_that_says_nothing_is_not_waited_for") {
+fn a_silent_server_is_not_waited_for() {
+    if skipped("a_silent_server_is_not_waited_for") {
         return;
     }
     let open = Edge::start();

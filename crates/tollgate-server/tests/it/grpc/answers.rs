@@ -45,7 +45,7 @@ async fn a_limit_is_shown_with_its_unit_and_its_name() {
 }
 
 #[tokio::test]
-async fn numbers_that_do_not_fit_are_the_largest_that_do() {
+async fn numbers_that_do_not_fit_saturate() {
     let mut client = Server::start(vec![each("user", "1000000000000/day")]).await.client().await;
     let answer = client.ask([on([("user", "a")])]).await;
     let status = &answer.statuses[0];
@@ -83,7 +83,7 @@ async fn a_shadow_counts_and_never_refuses() {
 }
 
 #[tokio::test]
-async fn blocked_is_over_and_takes_nothing_from_the_others() {
+async fn a_blocked_descriptor_is_over_limit_and_charges_no_other() {
     let rules = vec![treated("country", Treatment::Blocked), each("user", "5/day")];
     let mut client = Server::start(rules).await.client().await;
     let answer = client.ask([on([("country", "x")]), on([("user", "a")])]).await;
@@ -93,7 +93,7 @@ async fn blocked_is_over_and_takes_nothing_from_the_others() {
 }
 
 #[tokio::test]
-async fn a_rule_that_replaces_another_holds_alone() {
+async fn a_rule_that_replaces_another_applies_alone() {
     let mut replacing = each("path", "3/day");
     let envoy = EnvoyOptions { replaces: vec!["user rule".into()], ..EnvoyOptions::default() };
     replacing.rule.as_mut().unwrap().envoy = envoy;

@@ -46,7 +46,7 @@ async fn a_denied_cost_takes_nothing_unless_the_limit_says_so() {
 }
 
 #[tokio::test]
-async fn a_rule_that_charges_counts_what_does_not_fit_whatever_its_algorithm() {
+async fn a_charging_rule_counts_hits_that_do_not_fit() {
     for algorithm in ["gcra", "token-bucket", "leaky-bucket", "sliding-window", "moving-window"] {
         let mut tokens = each("user", &format!("10/day {algorithm}"));
         tokens.rule.as_mut().unwrap().envoy.charge = true;
@@ -80,7 +80,7 @@ async fn a_refund_gives_back_and_never_more_than_was_taken() {
 }
 
 #[tokio::test]
-async fn a_limit_of_the_request_holds_instead_of_the_rule() {
+async fn a_limit_of_the_request_overrides_the_rule() {
     let mut client = client("1/day").await;
     let three = || overridden(3, Unit::Hour, user());
     for left in [2, 1, 0] {

@@ -21,7 +21,7 @@ fn nowhere() -> Opening {
 }
 
 #[tokio::test]
-async fn a_store_that_is_gone_is_a_status_and_never_an_answer() {
+async fn an_unavailable_store_is_a_status_and_never_an_answer() {
     let server = Server::on(nowhere(), rules(OnFailure::Error), Options::default()).await;
     let mut client = server.client().await;
     for asked in [
@@ -37,7 +37,7 @@ async fn a_store_that_is_gone_is_a_status_and_never_an_answer() {
 }
 
 #[tokio::test]
-async fn a_rule_may_say_what_holds_without_the_store() {
+async fn on_failure_of_a_rule_answers_without_the_store() {
     for (on_failure, passes) in [(OnFailure::Open, true), (OnFailure::Closed, false)] {
         let server = Server::on(nowhere(), rules(on_failure), Options::default()).await;
         assert_eq!(server.client().await.left(user()).await.0, passes, "{on_failure:?}");

@@ -38,7 +38,7 @@ async fn answers_carry_the_standard_headers() {
 }
 
 #[tokio::test]
-async fn older_headers_and_none_on_demand() {
+async fn older_headers_or_none_can_be_configured() {
     let older = Headers::none().three_fields().x_rate_limit(Reset::Delta);
     let mut old = client(Options { headers: older, ..Options::default() }).await;
     let answer = old.ask([user()]).await;
@@ -72,7 +72,7 @@ async fn the_limit_that_binds_is_shown_of_several_descriptors() {
 }
 
 #[tokio::test]
-async fn a_refusal_has_a_body_for_programs_on_demand() {
+async fn a_denial_can_have_a_problem_body() {
     let mut client = client(Options { problem: true, ..Options::default() }).await;
     let passed = client.ask([cost(2, user())]).await;
     assert!(passed.raw_body.is_empty());
@@ -85,7 +85,7 @@ async fn a_refusal_has_a_body_for_programs_on_demand() {
 }
 
 #[tokio::test]
-async fn metadata_tell_how_each_answer_came_about_and_nothing_of_keys() {
+async fn metadata_explain_each_answer_without_keys() {
     let mut rules = vec![each("user", LIMIT), shadow("path", "1/day")];
     if let Some(rule) = &mut rules[0].rule {
         let written = serde_json::json!({"plan": {"name": "gold"}});

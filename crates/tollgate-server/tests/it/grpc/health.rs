@@ -13,7 +13,7 @@ fn named(name: &str) -> HealthCheckRequest {
 }
 
 #[tokio::test]
-async fn the_whole_and_the_service_serve() {
+async fn the_server_and_the_service_report_serving() {
     let server = Server::start(Vec::new()).await;
     let mut health = HealthClient::new(server.channel().await);
     for name in NAMES {

@@ -61,7 +61,7 @@ fn framed(message: &[u8]) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn frames_that_are_none_have_a_status() {
+async fn invalid_frames_get_a_status() {
     let server = server().await;
     let honest = request([on([("user", "a")])]).encode_to_vec();
     let code = |code: tonic::Code| (code as i32).to_string();
@@ -123,7 +123,7 @@ async fn a_rejected_message_is_counted() {
 }
 
 #[tokio::test]
-async fn a_message_in_pieces_is_whole() {
+async fn a_message_in_pieces_is_accepted() {
     let server = server().await;
     let body = framed(&request([on([("user", "a")])]).encode_to_vec());
     let pieces = body
@@ -220,7 +220,7 @@ async fn random_bytes_end_the_connection_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn headers_without_end_are_refused() {
+async fn endless_headers_are_refused() {
     let server = server().await;
     let stream = TokioIo::new(TcpStream::connect(server.address).await.unwrap());
     let (mut sender, connection) =

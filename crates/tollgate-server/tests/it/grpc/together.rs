@@ -7,7 +7,7 @@ fn both() -> [RateLimitDescriptor; 2] {
 }
 
 #[tokio::test]
-async fn one_that_is_over_leaves_the_others_uncharged() {
+async fn a_denied_descriptor_leaves_the_others_uncharged() {
     let mut client =
         Server::start(vec![each("user", "9/day"), each("path", "2/day")]).await.client().await;
     for _ in 0..2 {
@@ -52,7 +52,7 @@ async fn one_descriptor_twice_costs_twice() {
 }
 
 #[tokio::test]
-async fn a_peek_that_refuses_keeps_the_hits_from_being_charged() {
+async fn a_denied_peek_keeps_hits_from_being_charged() {
     let mut client =
         Server::start(vec![each("user", "9/day"), each("tokens", "3/day")]).await.client().await;
     let tokens = || on([("tokens", "a")]);

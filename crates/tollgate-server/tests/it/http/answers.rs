@@ -92,7 +92,7 @@ fn a_body_arrives_within_the_request_timeout() {
 }
 
 #[test]
-fn a_policy_tells_of_all_its_limits() {
+fn an_answer_lists_all_limits_of_a_policy() {
     let server = Server::start(&[]);
     let mut client = Client::new(server.http);
     let question = r#"{"limit":"2/minute; 10/hour","key":["tenant","bob"],"cost":2}"#;
@@ -229,7 +229,7 @@ fn concurrent_connections_admit_exactly_the_limit() {
 }
 
 #[test]
-fn operators_see_what_happened() {
+fn the_admin_port_shows_what_happened() {
     let server = Server::told("[limits.api]\nlimit = \"1/day\"\n");
     let mut client = Client::new(server.http);
     for key in ["a", "a", "a", "b"] {

@@ -88,7 +88,7 @@ fn a_web_page_cannot_use_up_limits() {
 
 /// The attacker's name resolves to this machine, so the page has the same origin.
 #[test]
-fn a_name_that_was_made_to_point_here_is_refused() {
+fn a_rebound_dns_name_is_refused() {
     let server = Server::start(&[]);
     let profile = server.path("profile");
     for (port, path) in [(server.http, "/v1/usage?limit=9/day&key=a"), (server.admin, "/keys")] {

@@ -8,7 +8,7 @@ use super::Client;
 use crate::server::Server;
 
 #[test]
-fn random_bytes_harm_nobody() {
+fn random_bytes_do_not_harm_the_server() {
     let server = Server::start(&[]);
     let mut runner = proptest::test_runner::TestRunner::deterministic();
     let bytes = proptest::collection::vec(any::<u8>(), 0..2_000);
@@ -22,7 +22,7 @@ fn random_bytes_harm_nobody() {
 }
 
 #[test]
-fn a_large_head_has_an_answer() {
+fn a_large_head_gets_an_answer() {
     let server = Server::start(&[]);
     let status = |head: String| {
         let mut client = Client::new(server.http);
@@ -65,7 +65,7 @@ fn a_long_body_is_refused() {
 }
 
 #[test]
-fn keys_of_any_kind_are_keys() {
+fn any_bytes_can_be_a_key() {
     let server = Server::start(&[]);
     let mut client = Client::new(server.http);
     for key in ["\"\"", r#""\u0000\n""#, r#""{}:/ %""#, r#"["",""]"#, r#"[]"#, r#""ключ""#] {

@@ -47,7 +47,7 @@ async fn health_checks_need_no_token() {
 }
 
 #[tokio::test]
-async fn a_client_of_redis_shows_it_in_every_way_it_knows() {
+async fn redis_clients_can_send_a_token_in_every_form() {
     let (token, hash) = token();
     let server = Server::told(&format!("[auth.tokens]\nshop = {hash:?}\n"));
     let said = async |first: &str| {
@@ -83,7 +83,7 @@ async fn a_client_of_redis_shows_it_in_every_way_it_knows() {
 }
 
 #[tokio::test]
-async fn a_hash_from_the_command_line_is_as_good_as_one_from_the_file() {
+async fn a_hash_from_the_command_line_works_like_one_from_the_file() {
     let (token, hash) = token();
     let server = Server::with("", &["--token-hash", &hash], |_| {});
     let asked = async |token: Option<&str>| ask("http", server.http, None, token).await.unwrap();
@@ -138,7 +138,7 @@ async fn removing_the_last_token_revokes_it_and_opens_nothing() {
 }
 
 #[tokio::test]
-async fn metrics_say_that_a_removed_token_is_not_all_that_the_file_says() {
+async fn metrics_show_that_a_removed_last_token_needs_a_restart() {
     let (_, hash) = token();
     let server = Server::told(&format!("[auth.tokens]\nshop = {hash:?}\n"));
     assert!(server.admin("/metrics").contains("tollgate_config_in_force 1\n"));

@@ -7,7 +7,7 @@ fn anywhere() -> String {
 }
 
 #[test]
-fn no_port_is_open_to_everybody_unless_somebody_said_so() {
+fn no_reachable_port_is_open_without_allow_anonymous() {
     for port in ["http", "grpc", "resp", "admin"] {
         let mut arguments = vec!["serve".to_owned()];
         for other in ["http", "grpc", "resp", "admin"] {
@@ -25,7 +25,7 @@ fn no_port_is_open_to_everybody_unless_somebody_said_so() {
 }
 
 #[tokio::test]
-async fn tokens_certificates_and_a_plain_word_open_it() {
+async fn tokens_certificates_or_allow_anonymous_open_a_port() {
     let certificates = Certificates::new();
     let hash = format!("sha256:{}", "0".repeat(64));
     let file = |name: &str| certificates.name(name);

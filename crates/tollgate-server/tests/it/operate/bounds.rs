@@ -12,7 +12,7 @@ async fn ended(mut io: impl AsyncRead + Unpin) -> bool {
 }
 
 #[tokio::test]
-async fn there_is_room_for_so_many_and_operators_have_their_own() {
+async fn connections_are_bounded_and_the_admin_port_is_counted_apart() {
     let server = Server::told("[connections]\nmax = 3\n");
     let mut held = Vec::new();
     for address in [server.resp, server.http, server.grpc] {
@@ -79,7 +79,7 @@ async fn an_unfinished_tls_handshake_is_closed() {
 }
 
 #[tokio::test]
-async fn a_request_that_comes_byte_by_byte_is_not_waited_for() {
+async fn a_request_that_arrives_too_slowly_is_given_up() {
     let server = Server::told("[connections]\nrequest_timeout = '300ms'\n");
     let never = "POST /v1/hit HTTP/1.1\r\nx: ".to_owned() + &"x".repeat(10_000);
     let preface = "PRI * HTTP/2.0\r\n\r\nSM";
@@ -155,7 +155,7 @@ async fn random_bytes_end_a_connection_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_system_without_room_for_files_is_waited_for() {
+async fn the_server_survives_a_system_without_free_files() {
     let mut server = Server::told("");
     let id = server.process.id().unwrap().to_string();
     let bound = Command::new("prlimit").args(["--pid", &id, "--nofile=60:60"]).status().unwrap();

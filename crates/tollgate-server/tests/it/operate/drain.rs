@@ -75,7 +75,7 @@ async fn calls(address: SocketAddr, seen: Arc<Seen>) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn under_load_nobody_who_was_heard_goes_without_an_answer() {
+async fn under_load_every_received_request_is_answered() {
     let mut server = Server::told("");
     let seen: Vec<Arc<Seen>> = (0..3).map(|_| Arc::default()).collect();
     let mut clients = tokio::task::JoinSet::new();
@@ -98,7 +98,7 @@ async fn under_load_nobody_who_was_heard_goes_without_an_answer() {
 }
 
 #[tokio::test]
-async fn it_is_not_ready_before_it_stops_and_a_second_word_ends_it() {
+async fn it_is_not_ready_before_it_stops_and_a_second_signal_ends_it() {
     let mut server = Server::told("[connections]\ndrain_delay = '1h'\n");
     let ready = async || {
         let io = connect(server.admin, None).await.unwrap();

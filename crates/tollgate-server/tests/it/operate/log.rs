@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test]
-async fn a_line_is_an_object_and_tells_the_rule_but_not_the_key() {
+async fn a_json_line_names_the_rule_but_not_the_key() {
     let config = "[limits.login]\nlimit = '1/day'\n[log]\nlevel = 'error'\n";
     let arguments = ["--log-format", "json", "--log-level", "debug"];
     let mut server = Server::with(config, &arguments, |_| {});

@@ -20,7 +20,7 @@ fn metrics(text: &str) -> BTreeSet<String> {
 }
 
 #[tokio::test]
-async fn the_dashboard_asks_for_metrics_that_there_are() {
+async fn the_dashboard_uses_existing_metrics() {
     let server = Server::told("");
     server.answers(None, None).await;
     let request = "GET /metrics HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
@@ -38,7 +38,7 @@ async fn the_dashboard_asks_for_metrics_that_there_are() {
 }
 
 #[test]
-fn systemd_understands_the_unit() {
+fn the_systemd_unit_is_valid() {
     let unit = text("packaging/systemd/tollgate.service");
     assert!(unit.contains("Type=notify\n") && unit.contains("KillSignal=SIGTERM\n"));
     let Ok(version) = Command::new("systemd-analyze").arg("--version").output() else { return };
@@ -64,7 +64,7 @@ fn is_read(path: &Path) {
 }
 
 #[test]
-fn the_configuration_that_is_packaged_is_read() {
+fn the_packaged_configuration_is_valid() {
     is_read(&repository("packaging/tollgate.toml"));
 }
 
@@ -104,7 +104,7 @@ fn the_packaged_configuration_shows_the_real_defaults() {
 }
 
 #[test]
-fn the_examples_in_the_packaged_configuration_are_read() {
+fn examples_in_the_packaged_configuration_are_valid() {
     let hash = format!("sha256:{}", "0".repeat(64));
     let all = with_comments(|_| true).replace("sha256:…", &hash);
     let all = all.replace("include = [\"rules/*.yaml\"]", "");

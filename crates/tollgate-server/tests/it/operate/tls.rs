@@ -81,7 +81,7 @@ async fn a_port_can_be_left_out_and_have_its_own_authority() {
 }
 
 #[tokio::test]
-async fn http_2_and_1_are_chosen_from() {
+async fn alpn_offers_http_2_and_http_1() {
     let certificates = Certificates::new();
     let server = Server::told(&config(&certificates, false));
     for (address, offers, chosen) in [
@@ -99,7 +99,7 @@ async fn http_2_and_1_are_chosen_from() {
 }
 
 #[tokio::test]
-async fn a_new_certificate_is_taken_and_a_broken_one_is_not() {
+async fn a_new_certificate_is_loaded_and_a_broken_one_is_not() {
     let (certificates, others) = (Certificates::new(), Certificates::new());
     let server = Server::told(&config(&certificates, false));
     let mut open = connect(server.resp, Some(&trusting(&certificates, false, &[]))).await.unwrap();
@@ -120,7 +120,7 @@ async fn a_new_certificate_is_taken_and_a_broken_one_is_not() {
 
     replace("server.key");
     server.process.signal("HUP");
-    eventually("it takes it", || server.log().matches("a new certificate").count() == 4);
+    eventually("it takes it", || server.log().matches("loaded a new certificate").count() == 4);
     for port in server.ports() {
         assert_eq!(asked(port, &others, false).await.as_deref(), Ok("answered"), "{port:?}");
         assert!(asked(port, &certificates, false).await.is_err());
@@ -140,13 +140,13 @@ async fn a_new_certificate_is_loaded_without_a_signal() {
     for name in ["server.crt", "server.key"] {
         std::fs::copy(others.file(name), certificates.file(name)).unwrap();
     }
-    eventually("it takes it", || server.log().matches("a new certificate").count() == 4);
+    eventually("it takes it", || server.log().matches("loaded a new certificate").count() == 4);
     let answer = asked(("http", server.http), &others, false).await;
     assert_eq!(answer.as_deref(), Ok("answered"));
 }
 
 #[test]
-fn certificates_are_warned_of_before_they_expire() {
+fn the_log_warns_before_certificates_expire() {
     const NAME: &str = "tollgate_certificate_expiry_timestamp_seconds";
     let now = SystemClock::new().now().as_micros() / 1_000_000;
     let day = 24 * 60 * 60;
@@ -197,7 +197,7 @@ fn certificates_are_warned_of_before_they_expire() {
 }
 
 #[tokio::test]
-async fn answers_larger_than_a_socket_arrive_whole() {
+async fn answers_larger_than_a_socket_buffer_arrive_whole() {
     let certificates = Certificates::new();
     let server = Server::told(&config(&certificates, false));
     let mut io = connect(server.resp, Some(&trusting(&certificates, false, &[]))).await.unwrap();
@@ -213,7 +213,7 @@ async fn answers_larger_than_a_socket_arrive_whole() {
 }
 
 #[test]
-fn files_that_are_none_are_named() {
+fn invalid_files_are_named() {
     let certificates = Certificates::new();
     let file = |name: &str| certificates.name(name);
     let run = |certificate: &str, key: &str| {

@@ -74,7 +74,7 @@ async fn hit_as_part_of_a_trace(server: &Server, sampled: &str) {
 }
 
 #[tokio::test]
-async fn requests_are_spans_and_part_of_the_trace_of_who_asked() {
+async fn requests_are_spans_in_the_trace_of_the_caller() {
     let collector = Collector::start();
     let config = format!("[traces]\nendpoint = 'http://{}'\n", collector.address);
     let mut server = Server::told(&config);
@@ -93,7 +93,7 @@ async fn requests_are_spans_and_part_of_the_trace_of_who_asked() {
 }
 
 #[tokio::test]
-async fn every_command_of_a_pipeline_is_a_span_by_a_name_that_is_known() {
+async fn every_command_of_a_pipeline_is_a_span_with_a_known_name() {
     let collector = Collector::start();
     // The store does not answer, so commands wait together.
     let config = format!(
@@ -120,7 +120,7 @@ async fn every_command_of_a_pipeline_is_a_span_by_a_name_that_is_known() {
 }
 
 #[tokio::test]
-async fn only_the_share_that_is_set_is_traced_and_callers_decide_for_theirs() {
+async fn only_the_configured_share_is_traced_unless_the_caller_decides() {
     let collector = Collector::start();
     let mut server = Server::with("[traces]\nsample = 0.0\n", &[], |command| {
         command.env("OTEL_EXPORTER_OTLP_ENDPOINT", format!("http://{}/", collector.address));
@@ -136,7 +136,7 @@ async fn only_the_share_that_is_set_is_traced_and_callers_decide_for_theirs() {
 }
 
 #[tokio::test]
-async fn a_collector_that_is_not_there_holds_nobody_up() {
+async fn a_missing_collector_delays_no_request() {
     let config = format!("[traces]\nendpoint = 'http://127.0.0.1:{}'\n", free_port());
     let mut server = Server::told(&config);
     server.answers(None, None).await;
@@ -145,7 +145,7 @@ async fn a_collector_that_is_not_there_holds_nobody_up() {
 }
 
 #[test]
-fn an_address_of_a_collector_that_cannot_be_used_is_refused() {
+fn an_invalid_collector_address_is_refused() {
     let (code, _, error) = run(&["serve", "--traces", "grpc://127.0.0.1:4317"]);
     assert_eq!(code, Some(2));
     assert!(

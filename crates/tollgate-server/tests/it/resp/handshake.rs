@@ -24,7 +24,7 @@ fn hello_chooses_the_version() {
 }
 
 #[test]
-fn clients_find_what_they_look_for() {
+fn clients_find_the_commands_they_need() {
     let here = Here::start();
     let mut client = Client::connect(here.address);
     for command in [
@@ -94,7 +94,7 @@ fn quit_is_answered_and_ends_the_connection() {
 }
 
 #[test]
-fn a_browser_gets_no_further_than_its_first_line() {
+fn a_browser_is_disconnected_at_its_first_line() {
     let here = Here::start();
     let mut client = Client::connect(here.address);
     client.send(b"POST / HTTP/1.1\r\nHost: localhost\r\n\r\nTG.CHARGE 5/hour key\r\n");

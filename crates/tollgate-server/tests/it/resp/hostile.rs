@@ -79,7 +79,7 @@ fn a_command_that_is_too_large_is_refused_before_it_arrives() {
 }
 
 #[test]
-fn random_bytes_harm_nobody() {
+fn random_bytes_do_not_harm_the_server() {
     let here = Here::start();
     let mut honest = Client::connect(here.address);
     let mut runner = TestRunner::deterministic();
@@ -93,7 +93,7 @@ fn random_bytes_harm_nobody() {
 }
 
 #[test]
-fn half_a_command_is_not_waited_for_without_end() {
+fn half_a_command_is_given_up() {
     for half in [&b"*2\r\n$4\r\nECHO\r\n"[..], b"*", b"*1\r\n$4\r\nPI", b"PIN"] {
         let here = Here::without_patience();
         let mut client = Client::connect(here.address);

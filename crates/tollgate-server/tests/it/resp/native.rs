@@ -65,7 +65,7 @@ fn waits_are_in_microseconds_and_there_is_none_for_what_never_fits() {
 }
 
 #[test]
-fn rules_go_by_name_and_namespace() {
+fn rules_are_found_by_name_and_namespace() {
     let here = Here::start();
     let mut client = Client::connect(here.address);
     assert_eq!(numbers(&client.ask("TG.HIT api alice")), [1, 5, 4, 1, 1]);
@@ -91,7 +91,7 @@ fn a_connection_forgets_the_limits_it_named_when_rules_are_replaced() {
 }
 
 #[test]
-fn exempt_blocked_and_shadowed_keys_say_so() {
+fn exempt_blocked_and_shadowed_keys_have_their_verdict() {
     let here = Here::start();
     let mut client = Client::connect(here.address);
     let mut verdict = |command: &str| {
@@ -109,7 +109,7 @@ fn exempt_blocked_and_shadowed_keys_say_so() {
 }
 
 #[test]
-fn a_rule_of_several_limits_tells_all_of_them() {
+fn a_rule_of_several_limits_lists_all_of_them() {
     let here = Here::start();
     let mut client = Client::connect(here.address);
     let answer = client.ask("TG.HIT two alice COST 3");
@@ -149,7 +149,7 @@ fn all_or_nothing() {
 }
 
 #[test]
-fn each_for_itself_in_order() {
+fn each_hits_independently_and_in_order() {
     let here = Here::start();
     let mut client = Client::connect(here.address);
     let Value::Array(answers) =
@@ -162,7 +162,7 @@ fn each_for_itself_in_order() {
 }
 
 #[test]
-fn the_second_version_has_maps() {
+fn resp3_answers_are_maps() {
     let here = Here::start();
     let mut client = Client::connect(here.address);
     client.ask("HELLO 3");
@@ -192,7 +192,7 @@ fn wrong_options_are_errors() {
 }
 
 #[test]
-fn one_bad_item_of_each_leaves_the_others_their_answers() {
+fn one_invalid_item_leaves_the_others_their_answers() {
     let here = Here::start();
     let mut client = Client::connect(here.address);
     let Value::Array(each) = client.ask("TG.EACH 4 9/hour a 1 nobody a 1 9/hour a many 9/hour a 2")

@@ -67,14 +67,14 @@ fn noise() -> impl Strategy<Value = Vec<u8>> {
 
 proptest! {
     #[test]
-    fn commands_come_out_as_they_went_in(all in vec(vec(word(), 1..6), 0..8), cuts in vec(any::<prop::sample::Index>(), 0..20)) {
+    fn commands_survive_a_round_trip(all in vec(vec(word(), 1..6), 0..8), cuts in vec(any::<prop::sample::Index>(), 0..20)) {
         let encode = |words: &Vec<Vec<u8>>| command(&words.iter().map(Vec::as_slice).collect::<Vec<_>>());
         let bytes: Vec<u8> = all.iter().flat_map(encode).collect();
         prop_assert_eq!(commands(&pieces(&bytes, &cuts), &Limits::ADMITTED), (all, None));
     }
 
     #[test]
-    fn any_split_means_the_same(bytes in noise(), cuts in vec(any::<prop::sample::Index>(), 0..30)) {
+    fn commands_mean_the_same_in_any_pieces(bytes in noise(), cuts in vec(any::<prop::sample::Index>(), 0..30)) {
         let limits = Limits { argument: 40, arguments: 4, line: 60, command: 80 };
         let whole = commands(&[&bytes], &limits);
         let bytewise: Vec<&[u8]> = bytes.chunks(1).collect();
@@ -108,7 +108,7 @@ fn errors_are_in_redis_words() {
 }
 
 #[test]
-fn empty_commands_are_none() {
+fn empty_commands_are_skipped() {
     let (commands, error) = commands(&[b"\r\n\n*0\r\n*-1\r\nPING\r\n"], &Limits::ADMITTED);
     assert_eq!(error, None);
     assert_eq!(commands.concat(), [b"PING"]);

@@ -23,7 +23,7 @@ fn answers_equal_recorded_answers_of_redis_cell() {
 }
 
 #[test]
-fn throttlecrab_says_it_in_another_order_and_sense() {
+fn throttle_answers_in_the_order_of_throttlecrab() {
     let here = Here::start();
     let mut client = Client::connect(here.address);
     for (quantity, expected) in [
@@ -83,7 +83,7 @@ fn wrong_numbers_are_errors_and_never_decisions() {
 }
 
 #[test]
-fn keys_are_bytes() {
+fn keys_may_be_any_bytes() {
     let here = Here::start();
     let mut client = Client::connect(here.address);
     let keys: [&[u8]; 6] = [b"", b"\0", b"\xff\xfe", b"a\r\nb", b"*1\r\n", "gr\u{fc}n".as_bytes()];

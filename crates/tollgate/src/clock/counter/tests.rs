@@ -79,7 +79,7 @@ proptest! {
 
     /// The counter stands still, goes on or restarts during a suspend.
     #[test]
-    fn no_counter_leads_the_time_astray(
+    fn a_counter_that_misbehaves_does_not_shift_the_time(
         steps in prop::collection::vec((any::<i64>(), 0..i64::BITS, micros()), 1..100),
     ) {
         let clock = clock(0);
@@ -129,7 +129,7 @@ proptest! {
 /// A processor may read its counter before it has read what another thread wrote. That explains the
 /// tolerance of two microseconds.
 #[test]
-fn threads_see_each_others_time() {
+fn time_does_not_go_back_between_threads() {
     let clock = super::super::SystemClock::apart();
     let latest = AtomicU64::new(0);
     let run = || {

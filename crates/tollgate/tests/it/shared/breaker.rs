@@ -64,7 +64,7 @@ fn one_probe_finds_out_that_the_store_answers_again() {
 }
 
 #[test]
-fn a_probe_that_nobody_waits_for_lets_the_next_one_try() {
+fn a_dropped_probe_lets_the_next_call_probe() {
     let store = Failing::new();
     let limiter = store.limiter("100/second");
     store.is_now(Mood::Away);

@@ -88,7 +88,7 @@ fn at_least_the_cost_that_was_denied_is_denied_with_its_own_wait() {
 }
 
 #[test]
-fn a_larger_cost_on_a_moving_window_is_asked_for() {
+fn the_store_is_asked_about_a_larger_cost_on_a_moving_window() {
     let store = Failing::new();
     let limiter = store.limiter("10/minute moving-window");
     let _ = store.run(limiter.hit_n("a", 4)).unwrap();
@@ -138,7 +138,7 @@ fn a_refund_through_one_limiter_is_seen_by_another() {
 }
 
 #[test]
-fn a_denial_from_before_a_refund_that_comes_home_after_it_is_not_remembered() {
+fn a_denial_decided_before_a_refund_and_received_after_it_is_not_remembered() {
     let store = Failing::new();
     let limiter = store.limiter("1/hour");
     let decision = store.run(limiter.hit("a")).unwrap();
@@ -245,7 +245,7 @@ fn a_reset_by_another_process_is_seen_after_two_seconds() {
 }
 
 #[test]
-fn memory_can_be_kept_short() {
+fn the_time_of_remembering_can_be_shortened() {
     let store = Failing::with(|guard| guard.denials_for(SECOND));
     let limiter = store.limiter("1/hour");
     let _ = store.run(limiter.hit("a")).unwrap();
@@ -286,7 +286,7 @@ fn an_allowed_hit_of_this_process_is_seen_by_a_remembered_denial() {
 }
 
 #[test]
-fn a_denial_from_before_a_charge_that_comes_home_after_it_is_not_remembered() {
+fn a_denial_decided_before_a_charge_and_received_after_it_is_not_remembered() {
     let store = Failing::new();
     let limiter = store.limiter("10/minute");
     assert!(store.run(limiter.hit_n("a", 8)).unwrap().allowed());

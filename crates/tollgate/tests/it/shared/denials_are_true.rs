@@ -254,7 +254,7 @@ fn run(check: impl Fn(Timeline) -> Result<(), TestCaseError>) {
 }
 
 #[test]
-fn remembered_denials_are_true_whatever_this_process_did_in_between() {
+fn remembered_denials_equal_the_store_after_any_calls_of_this_process() {
     let remembered = Cell::new(0);
     run(|timeline| {
         for algorithm in REMEMBERED {

@@ -30,7 +30,7 @@ fn without_a_failure_rule_the_caller_gets_the_error() {
 }
 
 #[test]
-fn open_lets_pass_what_could_ever_pass() {
+fn open_allows_every_cost_within_the_capacity() {
     let store = Failing::new();
     let limiter = failing(&store, "3/second", OnFailure::Open);
     store.is_now(Mood::Away);
@@ -45,7 +45,7 @@ fn open_lets_pass_what_could_ever_pass() {
 }
 
 #[test]
-fn closed_lets_nothing_pass_and_says_when_it_asks_again() {
+fn closed_denies_everything_until_the_store_is_asked_again() {
     let store = Failing::new();
     let limiter = failing(&store, "3/second", OnFailure::Closed);
     store.is_now(Mood::Complains);
@@ -58,7 +58,7 @@ fn closed_lets_nothing_pass_and_says_when_it_asks_again() {
 }
 
 #[test]
-fn closed_says_how_long_the_breaker_stays_open() {
+fn closed_waits_for_the_pause_of_the_breaker() {
     let store = Failing::new();
     let limiter = failing(&store, "3/second", OnFailure::Closed);
     let policy = SharedLimiter::new(&store, "", "3/second; 9/minute").unwrap();
@@ -141,7 +141,7 @@ fn the_fallback_has_its_share_and_no_more() {
 }
 
 #[test]
-fn the_fallback_is_as_full_as_the_store_was() {
+fn the_fallback_starts_with_the_usage_of_the_store() {
     for limit in ["100/hour", "100/hour fixed-window-per-key", "100/hour moving-window"] {
         let store = Failing::new();
         let limiter = failing(&store, limit, local(4));
@@ -155,7 +155,7 @@ fn the_fallback_is_as_full_as_the_store_was() {
 }
 
 #[test]
-fn others_fill_the_fallback_too() {
+fn answers_about_other_processes_fill_the_fallback_too() {
     let store = Failing::new();
     let limiter = failing(&store, "100/hour", local(4));
     let _ = store.run(store.limiter("100/hour").hit_n("a", 100)).unwrap();
@@ -227,7 +227,7 @@ fn the_store_is_charged_for_what_the_fallback_admitted() {
 }
 
 #[test]
-fn the_store_is_charged_for_keys_that_nobody_asks_for() {
+fn the_store_is_charged_for_keys_without_further_calls() {
     let store = Failing::new();
     let limiter = failing(&store, "100/365 days", local(1));
     let usage = || {

@@ -107,7 +107,7 @@ fn threads_get_exactly_the_limit() {
 }
 
 #[test]
-fn a_log_is_refused() {
+fn a_moving_window_is_refused() {
     let refused = Direct::new("5/hour moving-window").unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Unsupported);
 }

@@ -121,7 +121,7 @@ fn before_clean_is_called_exactly_once_while_threads_hit_and_clean() {
 }
 
 #[test]
-fn before_clean_hands_back_a_key_of_any_kind() {
+fn before_clean_gets_keys_of_any_kind() {
     let (store, clock, seen) = observed();
     let limited = store.limiter("1/second").unwrap();
     let long = "x".repeat(500);
@@ -264,7 +264,7 @@ fn busiest_comes_first() {
 }
 
 #[test]
-fn a_limit_that_nobody_holds_is_forgotten_only_without_keys() {
+fn an_unused_limit_is_forgotten_only_without_keys() {
     let (store, clock) = store::<MemoryAtStart>();
     for n in 1..=1_000_u64 {
         let limited = Limiter::new(&store, "", format!("{n}/minute").as_str()).unwrap();

@@ -12,7 +12,7 @@ pub(super) fn together<S: Store>(items: &[Item<'_, S>]) -> Decision {
     hit_all(items).unwrap_or_else(|error| panic!("{error}"))
 }
 
-pub(super) fn requests_without_sense_are_errors<S: Subject>() {
+pub(super) fn invalid_requests_are_errors<S: Subject>() {
     let (store, _) = store::<S>();
     let (other, _) = super::store::<S>();
     let one = limiter(&store, "9/hour name=a");

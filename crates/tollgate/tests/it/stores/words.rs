@@ -84,7 +84,7 @@ proptest! {
                     Op::Hit(_) | Op::Take(_) if !got.allowed() && charges_denied => {
                         Op::Charge(got.charged())
                     }
-                    // Set to less: begin anew.
+                    // The word could not hold the units and kept fewer: continue from a fresh key.
                     Op::Set(units) if got.used() < units.min(10_u64.pow(15)) => {
                         let _ = apply(now, Op::Set(0));
                         let _ = machine.apply(&mut state, now, Op::Set(0));

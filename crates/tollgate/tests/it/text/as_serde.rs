@@ -30,7 +30,7 @@ fn maps_and_texts_mean_the_same() {
 }
 
 #[test]
-fn refusals_come_through_with_our_message() {
+fn serde_errors_keep_the_message_of_the_limit() {
     let table = [
         (r#""10/fortnight""#, r#"at 3: found "fortnight", expected a unit of time"#),
         (r#"{"quota": 0, "period": 1}"#, "quota 0: must be from 1 to 1000000000000"),
