@@ -18,7 +18,7 @@ pin_project! {
     }
 }
 
-/// Counts, and calls a function when the body has ended or was dropped.
+/// Counts bytes, and calls a function when the body has ended or was dropped.
 struct Meter {
     bytes: u64,
     at_end: Option<Box<dyn FnOnce(u64)>>,

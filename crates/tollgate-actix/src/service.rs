@@ -1,4 +1,4 @@
-//! The way of a request through the middleware.
+//! The path of a request through the middleware.
 
 use std::fmt;
 use std::future::Future;

@@ -49,7 +49,8 @@ impl<D> Caller<D> {
         Caller { id: id.as_ref().into(), terms: Terms::Default }
     }
 
-    /// With a limiter of its own, that of its plan for instance. Rules for a path go before it.
+    /// The caller has its own limiter, that of its plan for instance. Rules for a path have
+    /// priority over it.
     ///
     /// See the example of [`Caller`].
     #[must_use]

@@ -5,7 +5,7 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
-/// A range of addresses: `10.0.0.0/8`, `2001:db8::/32`, or a single one.
+/// A range of addresses: `10.0.0.0/8`, `2001:db8::/32`, or a single address.
 ///
 /// ```
 /// use tollgate_http::Cidr;
@@ -43,7 +43,7 @@ impl Cidr {
         Ok(Cidr { network: masked(address, prefix), prefix })
     }
 
-    /// Whether the address lies in it. An IPv4 address written as IPv6 is an IPv4 address.
+    /// Whether the range contains the address. An IPv4 address written as IPv6 is an IPv4 address.
     ///
     /// See the example of [`Cidr`].
     #[must_use]
@@ -108,7 +108,7 @@ impl TryFrom<&String> for Cidr {
     }
 }
 
-/// Why a text is no range of addresses.
+/// Why a text is not a range of addresses.
 ///
 /// ```
 /// # use tollgate_http::Cidr;
@@ -132,14 +132,14 @@ impl fmt::Debug for CidrError {
 
 impl std::error::Error for CidrError {}
 
-/// A [`Cidr`] is one already: this lets functions take it or a text.
+/// Lets functions take a [`Cidr`] or a text.
 impl From<Infallible> for CidrError {
     fn from(never: Infallible) -> CidrError {
         match never {}
     }
 }
 
-/// An IPv4 address that came as IPv6 (`::ffff:192.0.2.1`) as what it is.
+/// Converts an IPv4 address written as IPv6 (`::ffff:192.0.2.1`) to IPv4.
 pub(crate) fn canonical(address: IpAddr) -> IpAddr {
     address.to_canonical()
 }
@@ -151,7 +151,7 @@ const fn bits(address: IpAddr) -> u8 {
     }
 }
 
-/// The address with all bits behind the prefix cleared.
+/// The address with all bits after the prefix cleared.
 pub(crate) fn masked(address: IpAddr, prefix: u8) -> IpAddr {
     match address {
         IpAddr::V4(v4) => {

@@ -1,9 +1,9 @@
-//! Who is at the other end: the peer, or whom trusted proxies name.
+//! Finds the client's address: the peer, or an address that trusted proxies name.
 //!
-//! `X-Forwarded-For` and `Forwarded` are written by whoever had the request in hand. The client may
-//! have written the left part itself, so only the right part counts: read from the right, an
-//! address is believed as long as the one that wrote it is trusted. The first that is not a trusted
-//! proxy is the client. The defaults trust nobody: the client is the peer.
+//! Every sender of a request can write `X-Forwarded-For` and `Forwarded`. The client may have
+//! written the left part itself, so only the right part counts: read from the right, an address is
+//! trusted as long as a trusted proxy wrote it. The first address that is not a trusted proxy is
+//! the client. By default no proxy is trusted, and the client is the peer.
 
 use std::net::IpAddr;
 use std::num::NonZeroUsize;
@@ -44,7 +44,7 @@ enum Trust {
     Hops(NonZeroUsize),
 }
 
-/// Which header tells the way of a request.
+/// The header that names the hops of a request.
 ///
 /// ```
 /// use tollgate_http::{ClientIp, WrittenIn};
@@ -60,7 +60,7 @@ pub enum WrittenIn {
 }
 
 impl ClientIp {
-    /// The other end of the connection.
+    /// The peer of the connection.
     ///
     /// See the example of [`ClientIp`].
     #[must_use]
@@ -69,12 +69,12 @@ impl ClientIp {
     }
 
     /// Behind proxies with addresses in these ranges: the right-most address that is not one of
-    /// theirs. A request that does not come through a proxy is its peer's.
+    /// theirs. The client of a request that did not come through a proxy is its peer.
     ///
     /// See the example of [`ClientIp`].
     ///
     /// # Errors
-    /// When a text is no address and no range of addresses.
+    /// When a text is neither an address nor a range of addresses.
     #[doc(alias = "proxy")]
     pub fn behind<I>(proxies: I) -> Result<ClientIp, CidrError>
     where
@@ -109,7 +109,8 @@ impl ClientIp {
         }
     }
 
-    /// Which header the proxies write. The other one is not looked at: a client may have sent it.
+    /// The header that the proxies write. The other one is ignored, because a client may have sent
+    /// it.
     ///
     /// See the example of [`WrittenIn`].
     #[must_use]
@@ -118,8 +119,8 @@ impl ClientIp {
         self
     }
 
-    /// How many bits of an IPv6 address stand for one client. Default 64: who has one address there
-    /// has all of them.
+    /// How many bits of an IPv6 address identify one client. Default 64: a client with one address
+    /// of a network has all of them.
     ///
     /// ```
     /// # use tollgate_http::{ClientIp, Head};
@@ -134,8 +135,8 @@ impl ClientIp {
         self
     }
 
-    /// The address that stands for the client of a request; `None` when there is none, because the
-    /// peer is not known (a unix socket, a test) or because a trusted proxy has not said who it is.
+    /// The address that stands for the client of a request; `None` when the peer is not known (a
+    /// Unix socket, a test) or a trusted proxy does not name its client.
     ///
     /// See the example of [`ClientIp`].
     #[must_use]
@@ -182,7 +183,7 @@ impl ClientIp {
         }
     }
 
-    /// The address that stands for all that one client has.
+    /// The address that stands for all addresses of one client.
     fn client_of(&self, address: IpAddr) -> IpAddr {
         match address.to_canonical() {
             v4 @ IpAddr::V4(_) => v4,

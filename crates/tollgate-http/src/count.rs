@@ -3,8 +3,8 @@
 //!
 //! - `tollgate_http_requests_total{limit, outcome}`; an outcome is `allowed`, `denied`, `shadow`
 //!   (would have been denied), `unlimited` or `error`
-//! - `tollgate_http_decision_seconds{limit}`: how long deciding took, with the wait of a gate that
-//!   waits
+//! - `tollgate_http_decision_seconds{limit}`: how long decisions took, including the wait of a gate
+//!   that waits
 
 use std::sync::Arc;
 

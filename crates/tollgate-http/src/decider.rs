@@ -9,7 +9,7 @@ use tollgate::{Decision, Error, Key, Limit, Limiter, Store};
 
 use crate::key_by::RequestKey;
 
-/// Something that decides on requests: [`Limiter`] and [`SharedLimiter`] do.
+/// A limiter that decides on requests: [`Limiter`] and [`SharedLimiter`].
 pub trait Decider: Clone + Send + Sync + 'static {
     /// Whether the futures of `hit`, `charge` and `refund` are ready when they are first polled, as
     /// those of in-process stores are.
@@ -28,7 +28,7 @@ pub trait Decider: Clone + Send + Sync + 'static {
         None
     }
 
-    /// Charges whatever is left.
+    /// Charges without checking the limit.
     fn charge(
         &self,
         key: &RequestKey,

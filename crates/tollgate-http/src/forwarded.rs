@@ -1,13 +1,13 @@
-//! Addresses that proxies have written down, from the right: the last one was written by who stands
-//! nearest.
+//! Parses the addresses that proxies have written, from the right: the nearest proxy wrote the last
+//! one.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
-/// A step of the way a request took, as a header tells it.
+/// A hop of a request, as a header describes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Hop {
     Address(IpAddr),
-    /// Something that is no address: `unknown`, a hidden name, nonsense.
+    /// An entry that is not an address: `unknown`, an obfuscated name, invalid text.
     Unknown,
 }
 
@@ -55,7 +55,7 @@ pub(crate) fn trim(bytes: &[u8]) -> &[u8] {
 }
 
 /// The elements of a line, the last one first. Quotes are matched from the right as well: a client
-/// that opens one and does not close it must not swallow what a proxy writes behind it.
+/// that opens one and does not close it must not swallow what a proxy writes after it.
 fn elements_from_the_right(line: &[u8]) -> Vec<&[u8]> {
     let (mut elements, mut end, mut quoted) = (Vec::new(), line.len(), false);
     for (at, byte) in line.iter().enumerate().rev() {
@@ -77,7 +77,7 @@ fn elements_from_the_right(line: &[u8]) -> Vec<&[u8]> {
     elements
 }
 
-/// The pieces between separators that stand outside quotes.
+/// The pieces between separators outside of quotes.
 pub(crate) fn split_unquoted(bytes: &[u8], separator: u8) -> impl Iterator<Item = &[u8]> {
     let (mut quoted, mut escaped) = (false, false);
     bytes.split(move |byte| {
@@ -94,7 +94,7 @@ pub(crate) fn split_unquoted(bytes: &[u8], separator: u8) -> impl Iterator<Item 
     })
 }
 
-/// What a quoted string says; anything else as it is.
+/// The content of a quoted string; any other value unchanged.
 fn unquoted(value: &[u8]) -> Vec<u8> {
     let Some(inner) = value.strip_prefix(b"\"").and_then(|v| v.strip_suffix(b"\"")) else {
         return value.to_vec();

@@ -188,7 +188,7 @@ impl<D: Decider> Gate<D> {
         self.change(|rules| rules.cost = Some(Arc::new(cost)))
     }
 
-    /// Requests that are not limited. The client chooses method, path and headers: exempt only
+    /// Exempts requests from the limit. The client chooses method, path and headers: exempt only
     /// requests that it may send without end. [`OnMissing::Refuse`] still refuses a request without
     /// a key.
     #[must_use]

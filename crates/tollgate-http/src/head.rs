@@ -1,9 +1,9 @@
-//! What is looked at of a request, whatever the framework.
+//! The head of a request, independent of the framework.
 
 use std::fmt;
 use std::net::IpAddr;
 
-/// The headers of a request: what a framework must give. Names are lower case.
+/// The headers of a request, as a framework has them. Names are lower case.
 pub trait Lines {
     /// The value of the first line of that name.
     fn line(&self, name: &str) -> Option<&[u8]>;
@@ -32,13 +32,13 @@ impl Lines for http::HeaderMap {
 /// ```
 #[derive(Clone, Copy)]
 pub struct Head<'a> {
-    /// The method, as it came.
+    /// The method as the client sent it.
     pub method: &'a str,
-    /// The path as the client sent it, without a query: in nested routers the whole of it.
+    /// The path as the client sent it, without a query: the whole path, also in nested routers.
     pub path: &'a str,
-    /// The route that the router matched, such as `/users/{id}`, where that is known.
+    /// The route that the router matched, such as `/users/{id}`, if it is known.
     pub route: Option<&'a str>,
-    /// The other end of the connection, if it is known.
+    /// The peer of the connection, if it is known.
     pub peer: Option<IpAddr>,
     /// The path as a nested router sees it.
     pub(crate) nested_path: Option<&'a str>,
@@ -48,7 +48,7 @@ pub struct Head<'a> {
 
 impl fmt::Debug for Head<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Headers and addresses belong to people.
+        // Headers and addresses are personal data.
         write!(f, "Head({} {})", self.method, self.path)
     }
 }
@@ -116,7 +116,7 @@ impl<'a> Head<'a> {
         self.headers.lines(name)
     }
 
-    /// The same with what other middleware has found out about the request.
+    /// The same with extensions of other middleware.
     ///
     /// See the example of [`extension`](Head::extension).
     #[must_use]
@@ -124,7 +124,7 @@ impl<'a> Head<'a> {
         Head { extensions: Some(extensions), ..self }
     }
 
-    /// What other middleware has found out: who is logged in, say.
+    /// An extension of other middleware, such as the logged-in user.
     ///
     /// ```
     /// use tollgate_http::{Head, KeyBy};

@@ -1,4 +1,4 @@
-//! What is limited: the key of a request.
+//! The key of a request.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -92,7 +92,7 @@ impl KeyBy {
         KeyBy(Source::Header(name.to_ascii_lowercase().into()))
     }
 
-    /// The value of a header that is secret, such as an API key: its hash stands in the store.
+    /// The value of a secret header, such as an API key: the store gets its hash.
     ///
     /// # Security
     /// The key is not checked. A client that invents keys gets a bucket for each of them, so use
@@ -121,11 +121,11 @@ impl KeyBy {
         KeyBy(Source::Bearer)
     }
 
-    /// The path, without a query. All spellings of a path that servers may take for the same are
+    /// The path, without a query. All spellings of a path that servers may treat as the same are
     /// one key: `/login`, `/login/`, `//login` and `/%6cogin`.
     ///
     /// # Security
-    /// A client invents paths, `/users/1` and `/users/2`, and has a bucket for each of them. Take
+    /// A client invents paths, `/users/1` and `/users/2`, and has a bucket for each of them. Use
     /// [`route`](KeyBy::route) where routes have parameters.
     ///
     /// See the example of [`KeyBy`].
@@ -134,8 +134,8 @@ impl KeyBy {
         KeyBy(Source::Path)
     }
 
-    /// The route that the router matched, such as `/users/{id}`. All requests that no route fits
-    /// have one key, and so has every request where the limit stands outside of the router.
+    /// The route that the router matched, such as `/users/{id}`. All requests that match no route
+    /// have one key, and so has every request if the limit is outside of the router.
     ///
     /// ```
     /// use tollgate_http::{Head, KeyBy};
@@ -169,7 +169,7 @@ impl KeyBy {
         KeyBy(Source::Everyone)
     }
 
-    /// What a function of yours says. Nothing at all, even as an empty key, counts as missing.
+    /// The key that your function returns. `None` or an empty key counts as missing.
     ///
     /// ```
     /// use std::collections::HashMap;
@@ -185,7 +185,7 @@ impl KeyBy {
         KeyBy(Source::Function(Arc::new(find)))
     }
 
-    /// This and another one together; missing if one is.
+    /// This key and another one together; missing if one of them is.
     ///
     /// See the example of [`KeyBy`].
     #[must_use]
@@ -198,12 +198,12 @@ impl KeyBy {
         KeyBy(Source::All(parts.into()))
     }
 
-    /// This, or another one where it is missing. Keys of the two never meet.
+    /// This key, or another one where it is missing. Keys of the two never collide.
     ///
     /// # Security
-    /// The first one must be something that a client cannot invent: what a function of yours has
-    /// checked, never [`api_key`](KeyBy::api_key), [`bearer`](KeyBy::bearer) or
-    /// [`header`](KeyBy::header) as the client wrote it.
+    /// The first key must be one that a client cannot invent: one that your function has verified,
+    /// never [`api_key`](KeyBy::api_key), [`bearer`](KeyBy::bearer) or [`header`](KeyBy::header) as
+    /// the client wrote it.
     ///
     /// See the example of [`KeyBy`].
     #[must_use]
@@ -233,7 +233,7 @@ impl KeyBy {
         matches!(self.0, Source::ClientIp(_))
     }
 
-    /// All but the usual one, apart from it: that is the way of most requests.
+    /// All sources except the default one. Kept apart, because most requests use the default.
     fn find_other(&self, head: &Head<'_>) -> Option<RequestKey> {
         let text =
             |bytes: &[u8]| Some(RequestKey::Bytes(bytes.into())).filter(|_| !bytes.is_empty());
@@ -298,7 +298,7 @@ pub enum RequestKey {
     Parts(Vec<RequestKey>),
 }
 
-/// Keys belong to people: only their kind is told.
+/// Prints only the kind of a key: keys are personal data.
 impl fmt::Debug for RequestKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -315,9 +315,8 @@ impl RequestKey {
         RequestKey::Bytes(Box::default())
     }
 
-    /// The key that was found at this place of several. Empty parts before it tell the place: no
-    /// other key has one, so nothing that a client sends makes it the same as a key of several
-    /// parts.
+    /// The key from this place of several alternatives. Empty parts before it encode the place, and
+    /// no other key has them. So no header of a client makes it equal to a key of several parts.
     fn chosen(place: usize, key: RequestKey) -> RequestKey {
         let mut parts = vec![RequestKey::Parts(Vec::new()); place + 1];
         parts.push(key);
@@ -325,7 +324,7 @@ impl RequestKey {
     }
 
     /// The key of a [caller](crate::Caller) that was looked up and found, to ask or reset its limit
-    /// by hand. No key that is found in a request is the same.
+    /// by hand. It differs from every key that is found in a request.
     ///
     /// ```
     /// use tollgate::Memory;
@@ -340,7 +339,7 @@ impl RequestKey {
         RequestKey::Parts(vec![marker, RequestKey::Bytes(id.as_ref().into())])
     }
 
-    /// 128 bits of its SHA-256 in hexadecimal, the same in every process.
+    /// 128 bits of the SHA-256 in hexadecimal, the same in every process.
     fn hashed(self) -> RequestKey {
         let digest = self.with_key(|key| Sha256::digest(key.bytes()));
         let hex: String = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
@@ -353,7 +352,7 @@ impl Key for RequestKey {
         match self {
             RequestKey::Bytes(bytes) => f(KeyRef::plain(bytes)),
             RequestKey::Address(address) => address.with_key(f),
-            // Through a box, because a key of keys would else be a type without end.
+            // Through a box, because a recursive generic type would have no end.
             RequestKey::Parts(parts) => with_parts(parts, f),
         }
     }

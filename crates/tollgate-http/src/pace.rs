@@ -1,7 +1,7 @@
 //! The client's side: how long a response asks its client to stay away.
 //!
-//! Whatever a server sends, these functions answer and never panic. Numbers that no server means
-//! are for the caller to bound.
+//! These functions never panic, whatever a server sends. The caller must bound absurdly large
+//! waits.
 
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -10,11 +10,10 @@ use tollgate::Timestamp;
 use crate::forwarded::{split_unquoted, trim};
 use crate::head::Lines;
 
-/// Numbers from here on are times in seconds since 1970 and not spans: the tenth of September 2001,
-/// or 32 years.
+/// Numbers from here on are times in seconds since 1970 and not durations: 2001-09-09, or 32 years.
 const UNIX_SECONDS: u64 = 1_000_000_000;
 
-/// And from here on in milliseconds.
+/// Numbers from here on are times in milliseconds.
 const UNIX_MILLIS: u64 = 100_000_000_000;
 
 /// How long the client should wait before its next request, if the response says so: `Retry-After`
@@ -48,8 +47,8 @@ pub fn asked_wait(status: u16, headers: &dyn Lines, now: Timestamp) -> Option<Du
         .or_else(|| older(headers, "x-ratelimit-remaining", "x-ratelimit-reset", now))
 }
 
-/// The wait that a value of `Retry-After` means: seconds, or a date in any form that HTTP has had.
-/// A date that has passed is no wait.
+/// The wait of a `Retry-After` value: seconds, or a date in any HTTP format. A date in the past is
+/// no wait.
 ///
 /// ```
 /// use std::time::Duration;
@@ -65,7 +64,7 @@ pub fn asked_wait(status: u16, headers: &dyn Lines, now: Timestamp) -> Option<Du
 pub fn retry_after(value: &[u8], now: Timestamp) -> Option<Duration> {
     let value = std::str::from_utf8(trim(value)).ok()?;
     if !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit()) {
-        // Only too long a number is none.
+        // Only a number that is too long fails to parse.
         return Some(Duration::from_secs(value.parse().unwrap_or(u64::MAX)));
     }
     let date = httpdate::parse_http_date(value).ok()?;
@@ -103,7 +102,7 @@ pub fn rate_limit(lines: &[&[u8]]) -> Option<Duration> {
     wait.max(nothing_left(remaining, reset)).map(Duration::from_secs)
 }
 
-/// A key and a whole number, which is zero if it is below.
+/// A key and a whole number; a negative number becomes zero.
 fn parameter(part: &[u8]) -> Option<(&[u8], u64)> {
     let equals = part.iter().position(|byte| *byte == b'=')?;
     let (key, value) = (trim(&part[..equals]), trim(&part[equals + 1..]));
@@ -121,7 +120,7 @@ const fn nothing_left(left: Option<u64>, until: Option<u64>) -> Option<u64> {
     }
 }
 
-/// The wait of the older headers: two numbers, of which the second is a span or a time.
+/// The wait of the older headers: two numbers, of which the second is a duration or a time.
 fn older(headers: &dyn Lines, left: &str, reset: &str, now: Timestamp) -> Option<Duration> {
     let number_of = |name: &str| headers.line(name).and_then(|value| number(trim(value)));
     let reset = nothing_left(number_of(left), number_of(reset))?;
@@ -133,8 +132,7 @@ fn older(headers: &dyn Lines, left: &str, reset: &str, now: Timestamp) -> Option
     })
 }
 
-/// The number at the start of a value; a fraction is rounded up, what else follows is not looked
-/// at.
+/// The number at the start of a value. A fraction is rounded up, and the rest is ignored.
 fn number(value: &[u8]) -> Option<u64> {
     let end = value.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(value.len());
     let digits = std::str::from_utf8(&value[..end]).ok().filter(|digits| !digits.is_empty())?;
@@ -206,7 +204,7 @@ mod tests {
         assert_eq!(wait(&[("ratelimit", r#""a";r=-1;t=9"#)]), Some(9));
     }
 
-    /// Something between the standard and noise.
+    /// Values between the standard and noise.
     fn value() -> impl Strategy<Value = Vec<u8>> {
         let word = prop::sample::select(vec![
             "\"",
@@ -254,7 +252,7 @@ mod tests {
         }
 
         #[test]
-        fn what_our_headers_say_is_what_is_read(
+        fn our_own_headers_are_parsed_back(
             millis in 1_u64..10_000_000, form in 0..4, name in "[ -~]{1,12}",
         ) {
             let clock = ManualClock::new(NOW);

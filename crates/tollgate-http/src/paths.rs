@@ -1,9 +1,9 @@
-//! Which paths a rule is about.
+//! Rules about paths.
 //!
 //! A path can be written in several ways that a router, a normalising layer or a proxy behind the
-//! limit takes for the same: `/login`, `/login/`, `//login`, `/%6cogin`. A rule that limits fits
-//! all of them, else every spelling is a way around it. A rule that exempts fits only the plain
-//! one.
+//! limit treats as the same: `/login`, `/login/`, `//login`, `/%6cogin`. A rule that limits matches
+//! all of them, else every spelling would be a way around it. A rule that exempts matches only the
+//! plain one.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -73,7 +73,7 @@ impl Rule {
         })
     }
 
-    /// Rejects a rule that an earlier one leaves no request to.
+    /// Rejects a rule that can never match, because an earlier one matches all of its requests.
     pub(crate) fn not_covered_by<'r>(
         &self,
         mut earlier: impl Iterator<Item = &'r Rule>,
@@ -86,7 +86,7 @@ impl Rule {
         }
     }
 
-    /// Whether every request that the other rule is about is one of this rule too.
+    /// Whether this rule matches every request that the other rule matches.
     pub(crate) fn covers(&self, other: &Rule) -> bool {
         let method = match (self.method.as_deref(), other.method.as_deref()) {
             (None, _) => true,
@@ -125,19 +125,19 @@ impl fmt::Display for Rule {
     }
 }
 
-/// `GET` stands for `HEAD` too, as in most routers: else `HEAD` would be a way around the limit.
+/// `GET` matches `HEAD` too, as in most routers: else `HEAD` would be a way around the limit.
 fn is_method(rule: &str, method: &str) -> bool {
     rule == method || (rule == "GET" && method == "HEAD")
 }
 
-/// What a rule is compared to: the path that the client sent, the same inside of nested routers,
-/// and the route that the router matched.
+/// The paths that a rule is compared with: the path that the client sent, the path inside of nested
+/// routers, and the route that the router matched.
 fn candidates<'h>(head: &Head<'h>) -> impl Iterator<Item = &'h str> {
     [Some(head.path), head.nested_path, head.route].into_iter().flatten()
 }
 
-/// Whether a path fits a pattern. `{name}` is one segment, `{*rest}` at least one more, and a star
-/// at the end whatever follows.
+/// Whether a path matches a pattern. `{name}` is one segment, `{*rest}` at least one more, and a
+/// star at the end any rest.
 fn matches(pattern: &[u8], path: &[u8]) -> bool {
     let mut ours = pattern.split(|byte| *byte == b'/').peekable();
     let mut theirs = path.split(|byte| *byte == b'/').peekable();
@@ -188,8 +188,8 @@ pub(crate) fn clean(path: &str) -> Cow<'_, [u8]> {
     Cow::Owned(cleaned)
 }
 
-/// Whether no server would take the path for another one: it has no dot segments, escaped or not,
-/// and no slash twice.
+/// Whether no server would treat the path as another one: it has no dot segments, escaped or not,
+/// and no double slash.
 fn is_plain(path: &str) -> bool {
     let decoded = decode(path, |byte| byte != b'%');
     let mut segments = decoded.split(|byte| matches!(byte, b'/' | b'\\')).skip(1).peekable();
@@ -202,7 +202,7 @@ fn is_plain(path: &str) -> bool {
     true
 }
 
-/// The path with its escapes decoded, those of bytes that `wanted` accepts.
+/// The path with decoded escapes, as far as `wanted` accepts the bytes.
 fn decode(path: &str, wanted: impl Fn(u8) -> bool) -> Vec<u8> {
     let bytes = path.as_bytes();
     let mut decoded = Vec::with_capacity(bytes.len());

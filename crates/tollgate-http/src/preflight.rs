@@ -1,5 +1,4 @@
-//! CORS preflight requests: what a browser sends before a request that another site may not send
-//! without asking.
+//! CORS preflight requests, which a browser sends to ask whether another site may send a request.
 
 use crate::forwarded::trim;
 use crate::head::Head;

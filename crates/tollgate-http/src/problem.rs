@@ -11,7 +11,7 @@ pub const PROBLEM_JSON: &str = "application/problem+json";
 
 const QUOTA_EXCEEDED: &str = "https://iana.org/assignments/http-problem-types#quota-exceeded";
 
-/// A body that names the policies that refuse.
+/// A body that names the policies that denied the request.
 ///
 /// ```
 /// use tollgate::Memory;
@@ -25,7 +25,7 @@ const QUOTA_EXCEEDED: &str = "https://iana.org/assignments/http-problem-types#qu
 pub fn problem(status: u16, limits: &[Limit], outcomes: &[Outcome]) -> String {
     let refusing: Vec<_> = limits.iter().zip(outcomes).filter(|(_, d)| !d.allowed()).collect();
     let names: Vec<String> = refusing.iter().map(|(limit, _)| json(&name(limit))).collect();
-    // A wait without end is the longest.
+    // A denial without a retry time has the longest wait.
     let wait = refusing.iter().try_fold(0, |longest: u64, (_, decision)| {
         decision.retry_after().map(|wait| longest.max(seconds_up(wait).max(1)))
     });
@@ -41,7 +41,7 @@ pub fn problem(status: u16, limits: &[Limit], outcomes: &[Outcome]) -> String {
     )
 }
 
-/// A string of JSON. By hand, because nothing else here is JSON.
+/// A JSON string. Written by hand, because nothing else here is JSON.
 fn json(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');

@@ -1,4 +1,4 @@
-//! A request that does not pass, and the reason for whoever words the response.
+//! A request that is refused, and the reason.
 
 use std::fmt;
 

@@ -1,11 +1,11 @@
-//! What the response changes in what the request was charged.
+//! Changes the cost of a request by its response.
 
 use std::fmt;
 use std::sync::Arc;
 
 use crate::head::Lines;
 
-/// What a request costs in the end.
+/// The final cost of a request.
 ///
 /// ```
 /// use tollgate_http::Settle;
@@ -14,15 +14,16 @@ use crate::head::Lines;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Settle {
-    /// What it was charged.
+    /// The cost stays as charged.
     AsCharged,
-    /// Nothing: all is given back.
+    /// Everything is given back.
     Nothing,
-    /// Exactly so much: the rest is given back, or charged on top even if that exceeds the limit.
+    /// Exactly this cost: the rest is given back, or more is charged even if that exceeds the
+    /// limit.
     Cost(u64),
 }
 
-/// The head of a response, and how many bytes its body had once that is known.
+/// The head of a response, and the number of bytes of its body once that is known.
 #[derive(Clone, Copy)]
 pub struct Response<'a> {
     /// The status.
@@ -75,7 +76,7 @@ type Function = dyn Fn(&Response<'_>) -> Settle + Send + Sync;
 pub struct SettleBy {
     function: Arc<Function>,
     needs_body: bool,
-    /// The least that [`Settle::Cost`] comes to.
+    /// The least cost of [`Settle::Cost`].
     minimum: u64,
 }
 
@@ -94,7 +95,7 @@ impl SettleBy {
         SettleBy { function: Arc::new(function), needs_body: false, minimum: 0 }
     }
 
-    /// By a function that also sees how many bytes were sent, when the body has ended or was given
+    /// By a function that also gets the number of bytes sent, when the body has ended or was given
     /// up.
     ///
     /// A client that sends `HEAD`, or goes away before the first byte, gets no bytes and has made
@@ -112,9 +113,8 @@ impl SettleBy {
         SettleBy { function: Arc::new(function), needs_body: true, minimum: 1 }
     }
 
-    /// The least that a [cost](Settle::Cost) comes to: smaller ones are raised to it. Default: one
-    /// unit for [`body`](SettleBy::body), else none. [`Settle::Nothing`] still gives everything
-    /// back.
+    /// The least [cost](Settle::Cost): smaller ones are raised to it. Default: one unit for
+    /// [`body`](SettleBy::body), else none. [`Settle::Nothing`] still gives everything back.
     ///
     /// ```
     /// use tollgate_http::{Response, Settle, SettleBy};
@@ -128,8 +128,8 @@ impl SettleBy {
         SettleBy { minimum: units, ..self }
     }
 
-    /// By a header that the handler sets, a whole number of units; as charged where it is missing
-    /// or no number.
+    /// By a header that the handler sets, a whole number of units. Without a valid number the cost
+    /// stays as charged.
     ///
     /// ```
     /// let by_header = tollgate_http::SettleBy::header("x-cost");
@@ -145,13 +145,13 @@ impl SettleBy {
         })
     }
 
-    /// Whether it can be settled only when the body has ended.
+    /// Whether settling has to wait for the end of the body.
     #[must_use]
     pub fn needs_body(&self) -> bool {
         self.needs_body
     }
 
-    /// What this response makes of it.
+    /// The final cost for this response.
     ///
     /// See the example of [`SettleBy`].
     #[must_use]

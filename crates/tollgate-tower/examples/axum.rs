@@ -5,7 +5,7 @@
 //! cargo run -p tollgate-tower --features axum --example axum
 //! ```
 //!
-//! It serves on a free port, makes some requests itself, shows what it gets, and ends.
+//! It serves on a free port, sends itself some requests, prints the responses, and ends.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -29,8 +29,8 @@ struct Account {
     plan: &'static str,
 }
 
-/// The accounts by API key. A real database is asked over a connection; keep what it answers for a
-/// while, for unknown keys too.
+/// The accounts by API key. With a real database, cache the results for a while, also for unknown
+/// keys.
 #[derive(Clone, Default)]
 struct Database {
     accounts: Arc<Mutex<HashMap<Vec<u8>, Account>>>,
@@ -38,7 +38,7 @@ struct Database {
 
 impl Database {
     async fn account_of(&self, api_key: &[u8]) -> Option<Account> {
-        tokio::task::yield_now().await; // the way to the database and back
+        tokio::task::yield_now().await; // a round trip to the database
         let accounts = self.accounts.lock().unwrap_or_else(PoisonError::into_inner);
         accounts.get(api_key).cloned()
     }
@@ -51,12 +51,12 @@ impl Database {
 
 fn app(database: Database) -> Result<Around<Limiter<Memory>>, Box<dyn Error>> {
     let store = Memory::new();
-    // The plans have one name, so an account that upgrades keeps what was counted so far.
+    // The plans have one name, so an account that upgrades keeps its count.
     let free = store.limiter("3/minute fixed-window-per-key name=api")?;
     let paid = store.limiter("1000/minute fixed-window-per-key name=api")?;
 
-    // Nobody is limited by the key as it came: an invented one is not found, and its requests count
-    // for their address.
+    // An API key from a request is never the key of a limit: an invented one is not found, and its
+    // requests count for their address.
     let gate = Gate::from_chooser(Chooser::one(free).unlimited("GET", "/health")?).callers(
         (database, paid),
         |state, head| {

@@ -1,11 +1,11 @@
-//! A client that stays under the limit it was told of, and obeys a server that asks for less.
+//! A client that stays under its own limit, and obeys a server that asks for less.
 //!
 //! ```sh
 //! cargo run -p tollgate-tower --example outgoing
 //! ```
 //!
-//! The server is in this program too: it lets three requests pass in a second, and the client,
-//! which believes it may send ten, learns that.
+//! The server is in this program too: it admits three requests per second, and the client, which
+//! starts with ten, learns that.
 
 use std::error::Error;
 use std::time::Duration;
@@ -39,7 +39,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         assert_eq!(response.status(), StatusCode::OK, "who waits as told is not refused");
     }
 
-    // Who cannot wait is told at once, and nothing is sent.
+    // A client that must not wait gets an error immediately, and nothing is sent.
     let mut hasty = pace.max_wait(Duration::ZERO).layer(client);
     let request = Request::get(&url).body(Empty::new())?;
     match hasty.ready().await?.call(request).await {
@@ -49,7 +49,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Three in a second, for all clients together. Its responses say when nothing is left.
+/// Three per second for all clients together. Its responses say when nothing is left.
 async fn strict_server() -> Result<String, Box<dyn Error>> {
     let limiter = Memory::new().limiter("3/second fixed-window-per-key name=strict")?;
     let layer = RateLimitLayer::from_gate(Gate::new(limiter).key(KeyBy::everyone()));

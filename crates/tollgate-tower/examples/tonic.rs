@@ -1,12 +1,11 @@
-//! A gRPC service that refuses as gRPC has it: `RESOURCE_EXHAUSTED`, with the time to retry for
-//! programs.
+//! A gRPC service that refuses requests with `RESOURCE_EXHAUSTED` and a `RetryInfo`.
 //!
 //! ```sh
 //! cargo run -p tollgate-tower --features tonic --example tonic
 //! ```
 //!
-//! Messages are plain text here, so that no protobuf compiler is needed; to the limiter it is all
-//! the same. It serves on a free port, calls itself, and ends.
+//! Messages are plain text here, so that no protobuf compiler is needed. The program serves on a
+//! free port, calls itself, and ends.
 
 use std::convert::Infallible;
 use std::error::Error;
@@ -54,7 +53,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// What a generated service would be.
+/// In place of a generated service.
 #[derive(Clone)]
 struct Greeter;
 

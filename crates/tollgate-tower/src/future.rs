@@ -1,4 +1,4 @@
-//! The way of a request after the call: its decision, its handler, its settlement.
+//! The path of a request after the call: its decision, its handler, its settlement.
 
 use std::fmt;
 use std::future::Future;

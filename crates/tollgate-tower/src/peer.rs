@@ -6,7 +6,7 @@ use http::{Extensions, Request};
 use tollgate_http::Head;
 
 /// The address of the peer of a request, as an extension of it: for servers that are neither axum
-/// nor tonic. It goes before theirs.
+/// nor tonic. It has priority over theirs.
 ///
 /// ```
 /// use std::net::SocketAddr;
@@ -32,7 +32,7 @@ pub(crate) fn unrouted_head_of<B>(peer: Option<IpAddr>, request: &Request<B>) ->
     head.peer(peer).extensions(request.extensions())
 }
 
-/// `nest` of axum removes the start of a path, and keeps the whole of it.
+/// axum's `nest` removes the start of a path, and keeps the whole path as an extension.
 #[cfg(feature = "axum")]
 fn routed(mut head: Head<'_>) -> Head<'_> {
     use axum::extract::{MatchedPath, OriginalUri};
@@ -67,7 +67,7 @@ fn axum(_: &Extensions) -> Option<SocketAddr> {
     None
 }
 
-/// By a request of tonic's own, because the extension depends on its features: TLS or not.
+/// Uses tonic's own request type, because the extension depends on its features: TLS or not.
 #[cfg(feature = "tonic")]
 fn tonic(extensions: &mut Extensions) -> Option<SocketAddr> {
     let theirs = std::mem::take(extensions);

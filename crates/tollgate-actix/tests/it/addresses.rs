@@ -1,4 +1,4 @@
-//! Who is limited.
+//! The key of a request, by address and by token.
 
 use std::net::SocketAddr;
 
@@ -39,7 +39,7 @@ fn behind_a_proxy_what_the_client_wrote_to_the_left_counts_for_nothing() {
         ["203.0.113.7", "6.6.6.6, 203.0.113.7", "7.7.7.7, 203.0.113.7, 10.1.1.1", "203.0.113.8"],
     );
     assert_eq!(seen, [200, 429, 429, 200]);
-    // The last line is the proxy's.
+    // The proxy wrote the last line.
     let lines = ["x-forwarded-for: 9.9.9.9", "x-forwarded-for: 203.0.113.8"];
     assert_eq!(send(server.address, "GET /", &lines).unwrap().status, 429);
 }
@@ -97,7 +97,7 @@ fn a_bearer_token_is_limited_by_its_hash() {
 
 #[cfg(unix)]
 mod without_peer {
-    //! A unix socket has no address at its other end.
+    //! The peer of a Unix socket has no address.
 
     use std::os::unix::net::UnixStream;
     use std::sync::mpsc::channel;
@@ -143,7 +143,7 @@ mod without_peer {
     }
 
     #[test]
-    fn a_status_that_is_none_refuses_all_the_same() {
+    fn an_invalid_status_still_refuses() {
         assert_eq!(over_unix_socket("status", OnMissing::Refuse(7)), [429, 429, 429]);
     }
 }

@@ -1,4 +1,4 @@
-//! A client that knows only HTTP/1.1: what it reads is what was on the wire.
+//! A client that implements only HTTP/1.1, so that tests see the bytes on the wire.
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -21,7 +21,7 @@ impl fmt::Debug for Answer {
 }
 
 impl Answer {
-    /// The value of a header that must not come twice.
+    /// The value of a header that must appear once.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let mut values = self.headers.iter().filter(|(n, _)| n == name).map(|(_, v)| v.as_str());
         let first = values.next();
@@ -56,7 +56,7 @@ fn member(entry: &ListEntry) -> (String, Vec<(String, i64)>) {
     (name.as_str().to_owned(), parameters.collect())
 }
 
-/// One request on a connection of its own: that is how workers take turns.
+/// Sends one request on a new connection, so that workers take turns.
 pub(crate) fn send(to: SocketAddr, line: &str, headers: &[&str]) -> io::Result<Answer> {
     exchange(TcpStream::connect(to)?, line, headers)
 }

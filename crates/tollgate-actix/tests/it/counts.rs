@@ -1,4 +1,4 @@
-//! How many get through.
+//! How many requests pass.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -42,7 +42,7 @@ fn all_workers_count_together_and_refused_requests_never_reach_the_handler() {
 }
 
 #[test]
-fn what_a_request_costs_is_charged() {
+fn the_cost_of_a_request_is_charged() {
     let (store, _) = store();
     let gate = tollgate_http::Gate::new(store.limiter("10/hour").unwrap())
         .cost(|head| if head.method == "POST" { 4 } else { 1 });
@@ -66,7 +66,7 @@ fn a_handler_that_panics_takes_down_its_connection_only_and_what_it_cost_stays_c
     let left = get(server.address, "/");
     assert_eq!((left.status, left.list("ratelimit")[0].1[0].clone()), (200, ("r".into(), 1)));
     assert!(send(server.address, "GET /panics", &[]).is_err());
-    // More of them than there are workers: each still answers.
+    // More panics than workers: each worker still answers.
     for _ in 0..2 * WORKERS {
         assert_eq!(get(server.address, "/").status, 429);
         assert_eq!(get(server.address, "/panics").status, 429);

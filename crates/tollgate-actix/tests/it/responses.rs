@@ -1,4 +1,4 @@
-//! What responses tell.
+//! Headers and bodies of responses.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ fn parameters(member: &(String, Vec<(String, i64)>)) -> (&str, Vec<(&str, i64)>)
 }
 
 #[test]
-fn every_response_tells_of_the_limit_in_structured_fields() {
+fn every_response_describes_the_limit_in_structured_fields() {
     let (store, clock) = store();
     let limiter = store.limiter("2/minute fixed-window-per-key name=api").unwrap();
     let server = serve(RateLimit::new(limiter), hello);
@@ -101,7 +101,7 @@ fn older_headers_come_where_wanted() {
 }
 
 #[test]
-fn a_refusal_can_be_a_problem_that_programs_read() {
+fn a_refusal_can_have_a_problem_body() {
     let (store, _) = store();
     let gate = Gate::new(store.limiter("1/minute name=\"a \\\"b\\\"\"").unwrap()).problem_json();
     let server = serve(RateLimit::from_gate(gate), hello);
@@ -114,7 +114,7 @@ fn a_refusal_can_be_a_problem_that_programs_read() {
 }
 
 #[test]
-fn a_refusal_can_be_your_own_and_still_tells_of_the_limit() {
+fn a_custom_refusal_keeps_the_headers() {
     let (store, _) = store();
     let limit = RateLimit::new(store.limiter("1/minute").unwrap());
     let limit = limit.refusal(|refusal| {
@@ -132,7 +132,7 @@ fn a_refusal_can_be_your_own_and_still_tells_of_the_limit() {
 }
 
 #[test]
-fn nested_limits_are_both_told_of_and_older_headers_show_the_one_with_less_left() {
+fn nested_limits_are_both_described_and_older_headers_show_the_one_with_less_left() {
     let (store, _) = store();
     let limit = |text: &str| {
         let headers = Headers::default().x_rate_limit(Reset::Delta);

@@ -30,7 +30,7 @@ fn preflight_requests_are_counted_unless_they_are_exempt() {
         let answer = options(&server, &preflight);
         assert_eq!((answer.status, answer.header("ratelimit")), (200, None));
     }
-    // What no browser sends is a request like any other.
+    // A request that no browser sends as a preflight is counted.
     assert_eq!(options(&server, &["access-control-request-method: PUT"]).status, 200);
     for headers in [
         &["access-control-request-method: PUT"][..],
@@ -48,7 +48,7 @@ fn preflight_requests_are_counted_unless_they_are_exempt() {
 }
 
 #[test]
-fn a_shadow_counts_and_refuses_nobody() {
+fn a_shadow_counts_and_never_refuses() {
     let (store, _) = store();
     let limiter = store.limiter("1/hour").unwrap();
     let gate = Gate::new(limiter.clone()).shadow();
@@ -125,7 +125,7 @@ fn a_plan_is_looked_up_for_each_request() {
 }
 
 #[test]
-fn who_waits_gets_through_in_the_end() {
+fn a_waiting_request_passes_in_the_end() {
     // On the real clock: the third comes after 100 ms at the earliest, whenever that is.
     let limiter = Memory::new().limiter("1/50ms").unwrap();
     let gate = Gate::new(limiter).wait(Duration::from_secs(60));
@@ -136,7 +136,7 @@ fn who_waits_gets_through_in_the_end() {
 }
 
 #[test]
-fn a_wait_that_would_be_too_long_is_refused_at_once() {
+fn a_wait_that_would_be_too_long_is_refused_immediately() {
     let (store, _) = store();
     let gate = Gate::new(store.limiter("1/hour").unwrap()).wait(Duration::from_secs(600));
     let server = serve(RateLimit::from_gate(gate), ok);
@@ -160,7 +160,7 @@ fn an_invented_key_is_limited_by_address_and_a_known_one_by_its_caller() {
     assert_eq!(["s3cret"; 3].map(status), [200, 200, 429]);
 }
 
-/// `POST /login` with a limit of its own, below a prefix.
+/// `POST /login` with its own limit, below a prefix.
 fn login(app: &mut ServiceConfig) {
     app.service(web::resource("/login").route(web::post().to(HttpResponse::Ok)));
 }
@@ -194,7 +194,7 @@ fn a_rule_is_met_by_the_route_that_was_matched() {
     assert_eq!(["POST /users/7/a/b", "POST /users/8/c/d/e"].map(status), [200, 429]);
 }
 
-/// The limit stands outside of the normalisation, and sees paths as they came.
+/// The limit is outside of the normalisation, and sees the original paths.
 #[test]
 fn a_rule_is_met_by_a_path_that_is_normalised_behind_the_limit() {
     let server = serve_normalised(strict_on("/login"), login);

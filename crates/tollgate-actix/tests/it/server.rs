@@ -1,4 +1,4 @@
-//! A server for the time of a test.
+//! A server for one test.
 
 use std::net::{SocketAddr, TcpListener};
 use std::sync::mpsc::channel;
@@ -20,7 +20,7 @@ pub(crate) struct Server {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Several workers, each with an app of its own behind clones of one limit.
+/// Several workers, each with its own app behind clones of one limit.
 pub(crate) fn serve<D: Decider>(
     limit: RateLimit<D>,
     routes: impl Fn(&mut ServiceConfig) + Clone + Send + 'static,
@@ -28,7 +28,7 @@ pub(crate) fn serve<D: Decider>(
     start("127.0.0.1:0", limit, false, routes)
 }
 
-/// The same with paths that are normalised behind the limit.
+/// The same with paths that are normalised inside of the limit.
 pub(crate) fn serve_normalised<D: Decider>(
     limit: RateLimit<D>,
     routes: impl Fn(&mut ServiceConfig) + Clone + Send + 'static,

@@ -1,4 +1,4 @@
-//! What the response changes in what the request was charged.
+//! Responses that change the cost of their request.
 
 use std::future::poll_fn;
 use std::io::{self, Read, Write};
@@ -82,7 +82,7 @@ fn streaming() -> (Server, Limiter<Memory<ManualClock>>) {
     (serve(RateLimit::from_gate(gate), streams), limiter)
 }
 
-/// The end of a body may be noticed after the client has read it.
+/// The server may notice the end of a body after the client has read it.
 fn used_becomes(limiter: &Limiter<Memory<ManualClock>>, used: u64) {
     eventually(|| limiter.peek("127.0.0.1").used() == used);
 }
@@ -150,13 +150,13 @@ fn a_body_that_the_client_gives_up_is_settled_with_what_was_sent() {
 }
 
 #[test]
-fn a_store_that_waits_is_told_of_the_end_of_a_body() {
+fn a_shared_store_settles_at_the_end_of_a_body() {
     let store = Away::new();
     let limiter = tollgate::shared::SharedLimiter::new(&store, "", "100/hour").unwrap();
     let server =
         serve(RateLimit::from_gate(Gate::new(limiter).settle(by_kibibyte().minimum(0))), streams);
     assert_eq!(get(server.address, "/whole").status, 200);
-    // The first is settled at some time, and these cost nothing in the end.
+    // The first request is settled some time later, and these cost nothing in the end.
     eventually(|| get(server.address, "/empty").list("ratelimit")[0].1[0].1 == 94);
 }
 
@@ -194,7 +194,7 @@ fn a_header_of_the_handler_can_charge_more_and_less() {
 }
 
 #[test]
-fn an_error_of_an_inner_service_is_settled_and_tells_of_the_limit() {
+fn an_error_of_an_inner_service_is_settled_and_gets_headers() {
     let (store, _) = store();
     let limiter = store.limiter("3/hour").unwrap();
     let gate = Gate::new(limiter.clone()).settle(SettleBy::head(|response| {

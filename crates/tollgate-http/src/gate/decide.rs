@@ -1,4 +1,4 @@
-//! The way of a request through a gate: key, exemptions, limiter, cost, decision, headers.
+//! The path of a request through a gate: key, exemptions, limiter, cost, decision, headers.
 
 use std::future::{Future, ready};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! A store that waits and may be told to be away. `tollgate-actix` tests with it as well.
+//! A shared store that can be made unavailable. `tollgate-actix` uses it in its tests as well.
 
 use std::future::{Future, ready};
 use std::sync::Arc;
@@ -47,7 +47,7 @@ impl SharedStore for Away {
         let away = self.answer();
         let asked = away.is_none().then(|| self.store.ask(asks, mode, at));
         async move {
-            // Not at once: whoever polls a call once only would miss its end.
+            // Pending once, to catch callers that poll a call only once.
             let mut first = true;
             std::future::poll_fn(|context| {
                 context.waker().wake_by_ref();

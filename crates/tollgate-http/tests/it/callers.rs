@@ -64,7 +64,7 @@ fn a_caller_is_no_other_key_whatever_its_id() {
     let usual = store.limiter("1/hour").unwrap();
     let by_address = gate(&store, Chooser::one(usual.clone()));
     assert_eq!(pass(&by_address, "/", ["address", "x", "address"]), [true, true, false]);
-    // Neither with keys that a client can compose.
+    // Keys that a client can compose do not match either.
     let header = || KeyBy::header("x-api-key");
     for key in [header().or(header()), header().and(header()), header().and(header().or(header()))]
     {

@@ -1,4 +1,4 @@
-//! Which limiter decides.
+//! The choice of a limiter.
 
 use std::future::ready;
 
@@ -8,7 +8,7 @@ use tollgate_testkit::block_on;
 
 use crate::heads::AnyLines;
 
-/// A limiter to be known by its name.
+/// A limiter that tests recognize by its name.
 fn named(name: &str) -> Limiter<Memory> {
     Memory::new().limiter(tollgate::Limit::per_hour(1000).name(name)).unwrap()
 }

@@ -1,5 +1,5 @@
-//! Who the client is: the right-most address that no trusted proxy has written, whatever stands to
-//! the left of it.
+//! The client is the right-most address that no trusted proxy has written, whatever is to the left
+//! of it.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -44,7 +44,7 @@ fn client() -> impl Strategy<Value = IpAddr> {
     any.prop_filter("a proxy", |address| !is_proxy(*address))
 }
 
-/// One element of a header, as a proxy may write it.
+/// One element of a header in different spellings.
 fn written(header: &'static str, address: IpAddr, style: u8) -> String {
     let text = match (address, style % 3) {
         (IpAddr::V4(v4), 0) => v4.to_string(),
@@ -64,8 +64,7 @@ fn written(header: &'static str, address: IpAddr, style: u8) -> String {
     }
 }
 
-/// Whatever a client may send: nonsense, and things made to be taken for addresses, quotes and
-/// separators.
+/// Values that a client may send: noise, and texts that resemble addresses, quotes and separators.
 fn made_up() -> impl Strategy<Value = Vec<u8>> {
     let piece = prop_oneof![
         vec(any::<u8>(), 0..6),
@@ -98,7 +97,7 @@ fn header() -> impl Strategy<Value = (&'static str, WrittenIn)> {
     prop::sample::select(vec![(XFF, WrittenIn::XForwardedFor), (FORWARDED, WrittenIn::Forwarded)])
 }
 
-/// Elements of one header, some on lines of their own.
+/// Elements of one header, some of them on separate lines.
 fn laid_out(header: &'static str, made_up: Option<&[u8]>, elements: &[(String, bool)]) -> AnyLines {
     let mut lines: Vec<Vec<u8>> = made_up.map(<[u8]>::to_vec).into_iter().collect();
     for (element, own_line) in elements {
@@ -147,7 +146,7 @@ proptest! {
     }
 
     #[test]
-    fn who_does_not_come_through_a_proxy_is_its_peer(
+    fn without_a_proxy_the_client_is_the_peer(
         (name, written_in) in header(), lies in made_up(), peer in client(),
     ) {
         let headers = AnyLines::one(name, lies);
@@ -202,7 +201,7 @@ proptest! {
         let found = how.find(&headers.from(all.into()));
         prop_assert_eq!(found, Some(Ipv6Addr::from_bits(bits & mask).into()));
         prop_assert_eq!(found, how.find(&headers.from(neighbour.into())));
-        // One bit before the end of the prefix is somebody else.
+        // With one other bit at the end of the prefix the address belongs to another client.
         if prefix > 0 {
             let else_where = Ipv6Addr::from_bits(bits ^ (1 << (128 - u32::from(prefix))));
             prop_assume!(else_where.to_ipv4_mapped().is_none());
@@ -296,7 +295,7 @@ fn an_open_quote_in_forwarded_swallows_nothing() {
 }
 
 #[test]
-fn what_is_no_range_is_told_with_its_rule() {
+fn an_invalid_range_is_an_error_with_its_rule() {
     for (text, says) in [
         ("", "\"\": not an address; expected an address or address/prefix, as 10.0.0.0/8"),
         (

@@ -1,4 +1,4 @@
-//! The way of a request.
+//! The path of a request through a gate.
 
 use std::future::ready;
 use std::time::Duration;
@@ -184,7 +184,7 @@ fn an_exemption_is_no_way_around_a_missing_key() {
 }
 
 #[test]
-fn a_shadow_lets_all_pass_says_so_to_handlers_and_tells_nobody_to_stay_away() {
+fn a_shadow_admits_all_and_sends_no_retry_after() {
     let limiter = limiter("1/hour");
     let gate = Gate::new(limiter.clone()).shadow();
     let headers = AnyLines::default();
@@ -196,7 +196,7 @@ fn a_shadow_lets_all_pass_says_so_to_handlers_and_tells_nobody_to_stay_away() {
         let request = admitted.request.unwrap();
         assert_eq!(request.decision().allowed(), allowed);
         admitted.headers.unwrap().write(|field, _| assert_ne!(field.name(), "retry-after"));
-        // What it was not charged it does not get back.
+        // Units that were not charged are not given back.
         if !allowed {
             assert!(request.settle_now(Settle::Nothing));
         }
@@ -278,7 +278,7 @@ fn a_settlement_that_fails_fails_nothing_else() {
 }
 
 #[test]
-fn a_cost_that_never_fits_is_refused_with_words_of_its_own() {
+fn a_cost_that_never_fits_has_its_own_message() {
     let gate = Gate::new(limiter("5/hour")).cost(|_| 6);
     let headers = AnyLines::default();
     let refused = refused(&gate, &headers.from(address("192.0.2.1")));

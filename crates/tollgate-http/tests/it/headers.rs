@@ -1,4 +1,4 @@
-//! What headers say, read by a parser that is not ours.
+//! The headers, read by an independent parser.
 
 use std::time::Duration;
 
@@ -50,7 +50,7 @@ fn seconds_up(span: Duration) -> u64 {
     span.as_secs() + u64::from(span.subsec_nanos() > 0)
 }
 
-/// Any limit that there can be, small ones more often.
+/// Any valid limit, small ones more often.
 fn limit() -> impl Strategy<Value = Limit> {
     let quota = prop_oneof![1..10_u64, 1..=tollgate::MAX_QUOTA];
     let period = prop_oneof![1_000..10_000_000_u64, 1_000..=3_155_760_000_000_000_u64];
@@ -69,8 +69,8 @@ fn limit() -> impl Strategy<Value = Limit> {
     })
 }
 
-/// Something done to a key: the time that passes before, and a cost; the last is whether it is
-/// charged whatever the limit says.
+/// An act on a key: the time before it, its cost, and whether it is charged without checking the
+/// limit.
 fn act() -> impl Strategy<Value = (u64, u64, bool)> {
     let wait = prop_oneof![Just(0), 0..5_000_000_u64, 0..1_000_000_000_000_u64];
     let cost = prop_oneof![0..4_u64, 1..2_000_000_000_000_u64, Just(u64::MAX)];
@@ -88,7 +88,7 @@ fn run(limit: &Limit, acts: &[(u64, u64, bool)], check: impl Fn(&Decision)) {
 
 proptest! {
     #[test]
-    fn whatever_was_decided_is_told_in_structured_fields_that_add_up(limit in limit(), acts in vec(act(), 1..6)) {
+    fn every_decision_is_written_in_structured_fields_that_add_up(limit in limit(), acts in vec(act(), 1..6)) {
         let limits = [limit.clone()];
         run(&limit, &acts, |decision| {
             let written = write(&all(), &limits, decision);
@@ -144,7 +144,7 @@ proptest! {
     }
 
     #[test]
-    fn a_client_that_waits_as_told_when_nothing_is_left_gets_the_first_unit(
+    fn a_client_that_waits_for_the_reset_gets_the_first_unit(
         algorithm in prop::sample::select(Algorithm::ALL.to_vec()),
         quota in 1..8_u64, micros in 1_000_000..100_000_000_u64, pause in prop_oneof![Just(0), 0..20_000_000_u64],
     ) {
@@ -165,7 +165,7 @@ proptest! {
     }
 
     #[test]
-    fn jitter_only_adds_and_stays_below_what_was_said(seconds in 0..100_u64) {
+    fn jitter_only_adds_and_stays_below_its_bound(seconds in 0..100_u64) {
         let limiter = Memory::new().limiter("1/hour fixed-window-per-key").unwrap();
         let _ = limiter.hit("key");
         let denied = limiter.hit("key");
@@ -176,7 +176,7 @@ proptest! {
     }
 
     #[test]
-    fn of_several_limits_all_are_policies_and_the_one_that_binds_is_told(
+    fn of_several_limits_all_are_policies_and_the_headline_is_described(
         limits in vec(limit(), 1..5), acts in vec(act(), 1..6),
     ) {
         let policy = tollgate::Policy::new(limits);
@@ -200,14 +200,14 @@ proptest! {
                 let mut binding = policies.iter().zip(outcomes).filter(|(_, one)| Some(one.remaining()) == least);
                 prop_assert!(binding.any(|(policy, _)| policy.0 == *shown));
                 if least == Some(0) {
-                    // Who waits as told finds a unit in all of them.
+                    // A client that waits for this time finds a unit in all of them.
                     let empty = outcomes.iter().filter(|one| one.remaining() == 0);
                     let longest = empty.map(|one| seconds_up(one.fields().retry_at.unwrap().since(one.now()))).max();
                     prop_assert_eq!(number(&written, "ratelimit-reset"), longest);
                 }
                 prop_assert_eq!(number(&written, "retry-after"), None);
             } else {
-                // Who waits as told waits long enough for all of them.
+                // A client that waits for this time waits long enough for all of them.
                 let waits: Option<Vec<_>> = outcomes.iter().filter(|one| !one.allowed()).map(Outcome::retry_after).collect();
                 let longest = waits.map(|waits| waits.into_iter().map(seconds_up).max().unwrap().max(1));
                 prop_assert_eq!(shown, &policies[decision.headline_index()].0);
@@ -218,7 +218,7 @@ proptest! {
 }
 
 #[test]
-fn a_window_is_told_in_whole_seconds_rounded_up() {
+fn a_window_is_written_in_whole_seconds_rounded_up() {
     for (text, says) in [
         ("5/minute name=a", r#""a";q=5;w=60"#),
         ("5/minute burst=10 name=a", r#""a";q=10;w=120"#),
@@ -244,7 +244,7 @@ fn a_cost_that_never_fits_has_no_retry_after() {
 }
 
 #[test]
-fn only_what_was_asked_for_is_written() {
+fn only_configured_headers_are_written() {
     let limiter = Memory::new().limiter("1/hour").unwrap();
     let _ = limiter.hit("key");
     let names = |headers: &Headers| {

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use tollgate_http::{Head, Lines};
 
-/// Headers with any bytes as values, also those that no framework would let in.
+/// Headers with any bytes as values, also those that frameworks reject.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct AnyLines(pub(crate) Vec<(&'static str, Vec<u8>)>);
 

@@ -1,5 +1,4 @@
-//! What is limited: different callers have different keys, and nobody's key is in the clear where
-//! it need not be.
+//! Different callers have different keys, and keys are hashed where they are secrets.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -18,14 +17,14 @@ fn of(by: &KeyBy, head: &Head<'_>) -> Option<(Form, Vec<u8>)> {
     by.find(head).map(|key| stored(&key))
 }
 
-/// Two headers, each of which may be missing, with values full of what others use as separators.
+/// Two headers, each of which may be missing, with values full of separators of other libraries.
 fn two() -> impl Strategy<Value = [Option<Vec<u8>>; 2]> {
     let byte = prop_oneof![prop::sample::select(b"ab/_:,;|01\0\x02".to_vec()), any::<u8>()];
     let value = prop::option::of(vec(byte, 0..5));
     [value.clone(), value]
 }
 
-/// What counts of a value: whether there is anything, and without blanks around it.
+/// The meaning of the values: whether they are present, and without surrounding blanks.
 fn meant(values: &[Option<Vec<u8>>; 2]) -> [Option<Vec<u8>>; 2] {
     values.clone().map(|value| {
         value.map(|value| value.trim_ascii().to_vec()).filter(|value| !value.is_empty())
@@ -150,7 +149,7 @@ fn separators_in_values_do_not_make_two_callers_one() {
 
 #[test]
 fn both_of_two_and_the_first_of_two_are_different_keys() {
-    // "0" would be a natural way to say "the first", and is what a client may send.
+    // "0" would be an obvious way to encode "the first", and a client may send it.
     for value in ["0", "1"] {
         let request = AnyLines::one("x-a", value).and("x-b", value);
         assert_ne!(of(&a().and(b()), &request.head()), of(&a().or(b()), &request.head()));
@@ -159,7 +158,7 @@ fn both_of_two_and_the_first_of_two_are_different_keys() {
 
 #[test]
 fn an_empty_key_is_a_missing_one() {
-    // It skipped the limit in Flask-Limiter and slowapi.
+    // Flask-Limiter and slowapi skipped the limit for these values.
     for value in ["", " ", "\t "] {
         let request = AnyLines::one("x-a", value).and("authorization", format!("Bearer {value}"));
         let function = KeyBy::function(|_| Some(Vec::new()));
@@ -187,7 +186,7 @@ fn a_secret_is_hashed_alike_in_every_process() {
 }
 
 #[test]
-fn method_path_and_everyone_are_what_they_say() {
+fn method_path_and_everyone_give_their_keys() {
     let headers = AnyLines::default();
     let head = Head::new("POST", "/a/b", &headers);
     assert_eq!(of(&KeyBy::method(), &head).unwrap().1, b"POST");
@@ -198,7 +197,7 @@ fn method_path_and_everyone_are_what_they_say() {
 }
 
 #[test]
-fn neither_keys_nor_heads_show_what_belongs_to_people() {
+fn debug_output_of_keys_and_heads_hides_personal_data() {
     let headers = AnyLines::one("x-a", "s3cret").and("authorization", "Bearer s3cret");
     let head = headers.from(address("192.0.2.77"));
     for by in [a(), KeyBy::bearer(), KeyBy::default(), a().and(KeyBy::default()), b().or(a())] {

@@ -1,4 +1,4 @@
-//! What `tollgate-http` holds to, without a framework.
+//! Tests of `tollgate-http` without a framework.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic too")]
 

@@ -1,4 +1,4 @@
-//! The body of a refusal, read by a parser that is not ours.
+//! The body of a refusal, read by an independent parser.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -11,7 +11,7 @@ proptest! {
     fn it_is_json_that_names_the_policies_that_refuse(
         names in vec(prop_oneof!["[ -~]{1,20}", "\\PC{1,20}", "[\\x00-\\x1f\"\\\\/]{1,9}"], 1..4), cost in 1..4_u64,
     ) {
-        // Of growing size, so that some refuse and some do not.
+        // Of growing quotas, so that some deny and some do not.
         let limits = names.iter().zip(1..).map(|(name, quota)| Limit::per_hour(quota).name(name.as_str()).build().ok());
         let limits: Option<Vec<_>> = limits.collect();
         prop_assume!(limits.is_some());
@@ -41,7 +41,7 @@ fn it_says_how_long_to_wait() {
 }
 
 #[test]
-fn a_limit_without_a_name_is_called_what_it_says() {
+fn a_limit_without_a_name_is_named_by_its_text() {
     let limiter = Memory::new().limiter("1/minute burst=2").unwrap();
     let body = problem(403, limiter.limits(), limiter.hit_n("key", 3).outcomes());
     let body: Value = serde_json::from_str(&body).unwrap();

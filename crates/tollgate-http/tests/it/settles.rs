@@ -1,4 +1,4 @@
-//! What the response changes.
+//! Settling the cost of a request by its response.
 
 use proptest::prelude::*;
 use tollgate::{Limiter, Memory};
@@ -30,7 +30,7 @@ proptest! {
                 Settle::Nothing => 0,
                 _ => charged,
             };
-            // What is above the limit counts against later ones, as far as the limit keeps count.
+            // Units above the limit count against later ones, as far as the limit counts.
             prop_assert_eq!(limiter.peek("").used().min(100), expected.min(100));
         }
     }

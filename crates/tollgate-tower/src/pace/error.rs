@@ -14,13 +14,13 @@ use std::time::Duration;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum PaceError<E> {
-    /// It was sent, and that failed.
+    /// The request was sent, and that failed.
     Inner(E),
-    /// It was not sent: its turn would come later than it may wait. How long from now; nothing if
-    /// it never does.
+    /// The request was not sent: its turn would come later than it may wait. The time until its
+    /// turn; `None` if it never comes.
     TooLong(Option<Duration>),
-    /// It was not sent: the store of the limiter did not answer, and the limiter has no rule for
-    /// that.
+    /// The request was not sent: the store of the limiter did not answer, and the limiter has no
+    /// rule for that.
     Store(tollgate::Error),
 }
 

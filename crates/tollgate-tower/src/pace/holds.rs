@@ -1,4 +1,4 @@
-//! What servers have asked for: until when not to send.
+//! The waits that servers have asked for.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -7,18 +7,18 @@ use std::time::Duration;
 use tollgate::Timestamp;
 use tollgate_http::RequestKey;
 
-/// At this many keys those are dropped whose time is over, and if there is none, the one whose time
-/// is over first. Looking for it takes a look at all: keep it small.
+/// At this many keys, those whose wait is over are dropped, or else the one that ends first. The
+/// search visits all keys, so the number is small.
 const MAX_KEYS: usize = 1_000;
 
-/// Until when each key is held.
+/// The end of the wait of each key.
 #[derive(Debug, Default)]
 pub(crate) struct Holds {
     until: Mutex<HashMap<RequestKey, Timestamp>>,
 }
 
 impl Holds {
-    /// How long a key is still held.
+    /// The remaining wait of a key.
     pub(crate) fn wait(&self, key: &RequestKey, now: Timestamp) -> Option<Duration> {
         let mut until = self.lock();
         let end = *until.get(key)?;
@@ -29,7 +29,7 @@ impl Holds {
         None
     }
 
-    /// Holds a key for that long, or longer if it is so already.
+    /// Holds a key for that long, unless it is held longer already.
     pub(crate) fn hold(&self, key: &RequestKey, wait: Duration, now: Timestamp) {
         let wait = u64::try_from(wait.as_micros()).unwrap_or(u64::MAX);
         let end = Timestamp::from_micros(now.as_micros().saturating_add(wait));
@@ -45,7 +45,7 @@ impl Holds {
         *held = end.max(*held);
     }
 
-    /// A panic elsewhere leaves whole entries.
+    /// Also after a panic elsewhere: entries are always complete.
     fn lock(&self) -> MutexGuard<'_, HashMap<RequestKey, Timestamp>> {
         self.until.lock().unwrap_or_else(PoisonError::into_inner)
     }

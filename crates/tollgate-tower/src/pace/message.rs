@@ -1,13 +1,13 @@
-//! What is looked at of requests and responses of a client, whatever its types.
+//! The parts of requests and responses that a paced client needs, for any types.
 
 use http::HeaderMap;
 
-/// A request to be sent: of `http`, as hyper has it, or of reqwest (feature `reqwest`).
+/// A request to send: of `http`, as in hyper, or of reqwest (feature `reqwest`).
 pub trait Outgoing {
     /// The method.
     fn method_name(&self) -> &str;
 
-    /// Host and port. A request that names neither has none: an empty text.
+    /// Host and port; empty if the request has neither.
     fn host(&self) -> String;
 
     /// The path, without a query.
@@ -17,7 +17,7 @@ pub trait Outgoing {
     fn header_map(&self) -> &HeaderMap;
 }
 
-/// A response that has come.
+/// A response.
 pub trait Answered {
     /// The status.
     fn status_code(&self) -> u16;

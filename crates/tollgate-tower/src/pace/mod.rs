@@ -1,8 +1,8 @@
-//! The other side: a client that waits its turn and obeys what servers ask for.
+//! The client's side: a client that waits its turn and obeys the waits that servers ask for.
 //!
-//! Before a request: what a server has asked for is over, then the own limiter has a unit, then
-//! nobody has asked for more in the meantime. After the response: what it asks for is remembered.
-//! Nothing is sent twice; who wants that puts a retry around this layer, and every attempt waits
+//! Before a request, the client waits until the wait of the server is over and its own limit has a
+//! unit, and checks once more for a new wait. After the response it remembers the wait that it asks
+//! for. Nothing is sent twice: to retry, put a retry layer around this one, and every attempt waits
 //! its turn.
 
 mod error;
@@ -26,17 +26,17 @@ use tower_service::Service;
 
 use holds::Holds;
 
-/// The longest wait unless told otherwise.
+/// The default of the longest wait.
 const MAX_WAIT: Duration = Duration::from_secs(30);
 
-/// What a server asks for is remembered no longer than this, lest one wrong header silences a
+/// The longest wait of a server that is remembered, so that one wrong header does not silence a
 /// client for good.
 const LONGEST_HOLD: Duration = Duration::from_secs(24 * 60 * 60);
 
 type KeyFn = dyn Fn(&Head<'_>, &str) -> Vec<u8> + Send + Sync;
 
-/// Makes a client stay under a limit and obey `Retry-After` and `RateLimit` of the responses it
-/// gets. By host, unless told otherwise.
+/// Makes a client stay under a limit and obey `Retry-After` and `RateLimit` of its responses. By
+/// host, unless another key is set.
 ///
 /// ```
 /// use std::time::Duration;
@@ -56,7 +56,7 @@ pub struct PaceLayer<D: Decider> {
 }
 
 impl<D: Decider> PaceLayer<D> {
-    /// Stays under this limit, and obeys.
+    /// Stays under this limit, and obeys servers.
     ///
     /// See the example of [`PaceLayer`].
     #[must_use]
@@ -70,7 +70,8 @@ impl<D: Decider> PaceLayer<D> {
         }
     }
 
-    /// What is limited, from the head of a request and its host with port. Default: the latter.
+    /// The key of the limit, from the head of a request and its host with port. Default: host and
+    /// port.
     ///
     /// ```
     /// # use tollgate::Memory;
@@ -85,7 +86,7 @@ impl<D: Decider> PaceLayer<D> {
         self
     }
 
-    /// How long a request waits at most; if it would take longer it fails at once. Default 30
+    /// The longest wait of a request. If it would take longer it fails immediately. Default 30
     /// seconds.
     ///
     /// See the example of [`PaceLayer`].
@@ -95,8 +96,7 @@ impl<D: Decider> PaceLayer<D> {
         self
     }
 
-    /// Tells the time by another clock, for tests. It should run as fast as the timer of the
-    /// runtime.
+    /// Another clock, for tests. It should run as fast as the timer of the runtime.
     ///
     /// ```
     /// # use tollgate::{ManualClock, Memory};
@@ -122,16 +122,17 @@ impl<D: Decider> PaceLayer<D> {
             return Err(NoTurn::TooLong(outcomes.headline().retry_after()));
         }
         left = left.saturating_sub(self.clock.now().since(start));
-        // While this one waited, the answer to another may have asked for more.
+        // While this request waited, the response to another one may have asked for more.
         let obeyed = self.obey(key, &mut left).await;
         if obeyed.is_err() {
-            // It is not sent, so it costs nothing. If that fails it has cost one unit.
+            // The request is not sent, so it should cost nothing. If the refund fails, it has cost
+            // one unit.
             let _ = limiter.refund(key, &outcomes, 1).await;
         }
         obeyed
     }
 
-    /// Waits until nobody asks for more.
+    /// Waits until no server asks for a wait.
     async fn obey(&self, key: &RequestKey, left: &mut Duration) -> Result<(), NoTurn> {
         while let Some(wait) = self.holds.wait(key, self.clock.now()) {
             *left = left.checked_sub(wait).ok_or(NoTurn::TooLong(Some(wait)))?;
@@ -140,7 +141,7 @@ impl<D: Decider> PaceLayer<D> {
         Ok(())
     }
 
-    /// Remembers what a response asks for.
+    /// Remembers the wait that a response asks for.
     fn learn(&self, key: &RequestKey, answer: &impl Answered) {
         let now = self.clock.now();
         if let Some(wait) = asked_wait(answer.status_code(), answer.header_map(), now) {
@@ -163,7 +164,7 @@ impl<D: Decider> PaceLayer<D> {
 }
 
 impl PaceLayer<Limiter<Memory>> {
-    /// Has no limit of its own, and obeys.
+    /// Obeys servers without a limit of its own.
     ///
     /// ```
     /// let layer = tollgate_tower::PaceLayer::obeying();
@@ -230,7 +231,7 @@ where
 {
     type Response = S::Response;
     type Error = PaceError<S::Error>;
-    /// Boxed: beside a request over a network that is nothing.
+    /// Boxed, which costs little compared with a request over a network.
     type Future = Pin<Box<dyn Future<Output = Result<S::Response, PaceError<S::Error>>> + Send>>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
@@ -238,7 +239,7 @@ where
     }
 
     fn call(&mut self, request: Q) -> Self::Future {
-        // The one that is ready goes with the request; its clone has yet to become so.
+        // The service that is ready handles this request; its clone is not ready yet.
         let clone = self.inner.clone();
         let mut inner = std::mem::replace(&mut self.inner, clone);
         let rules = self.rules.clone();

@@ -1,5 +1,4 @@
-//! A layer around a whole axum app: the same as inside of it, and the listener says who the peer
-//! is.
+//! A layer around a whole axum app: the same as inside of it, with the peer from the listener.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -53,7 +52,7 @@ async fn responses_are_those_of_a_layer_inside() {
 }
 
 #[tokio::test]
-async fn what_a_body_costs_is_settled_when_it_has_ended() {
+async fn the_cost_of_a_body_is_settled_at_its_end() {
     let limiter = stopped().limiter("100/day").unwrap();
     let settle = SettleBy::body(|response| Settle::Cost(response.bytes));
     let layer = RateLimitLayer::from_gate(Gate::new(limiter.clone()).settle(settle));
@@ -174,7 +173,7 @@ async fn a_handler_that_panics_stays_charged_and_the_server_lives() {
 }
 
 #[tokio::test]
-async fn what_a_server_has_said_of_a_request_stays() {
+async fn a_peer_address_set_by_the_server_stays() {
     let said = |Extension(said): Extension<&'static str>| async move { said };
     let layer = RateLimitLayer::new(stopped().limiter("1/day").unwrap());
     let app = layer.around(Router::new().route("/", get(said)));

@@ -1,4 +1,4 @@
-//! The two lines in an axum app.
+//! The two lines of README in an axum app.
 
 use axum::routing::get;
 use axum::{Extension, Router};
@@ -8,7 +8,7 @@ use tollgate_tower::{Decided, RateLimitLayer};
 use crate::net::{Browser, serve, stopped};
 
 #[tokio::test]
-async fn every_response_says_what_is_left_and_a_refusal_when_to_come_back() {
+async fn every_response_has_remaining_and_a_refusal_a_retry_time() {
     let limiter = stopped().limiter("2/minute fixed-window-per-key name=api").unwrap();
     let app =
         Router::new().route("/", get(|| async { "hello" })).layer(RateLimitLayer::new(limiter));
@@ -46,7 +46,7 @@ async fn handlers_see_what_was_decided() {
 }
 
 #[tokio::test]
-async fn handlers_are_not_told_what_nobody_asked_for() {
+async fn handlers_get_no_decision_unless_the_layer_is_set_to_tell() {
     let limiter = Memory::new().limiter("5/minute").unwrap();
     let told = |decided: Option<Extension<Decided>>| async move { decided.is_some().to_string() };
     let app = Router::new().route("/", get(told)).layer(RateLimitLayer::new(limiter));

@@ -1,4 +1,4 @@
-//! What is settled by the body, and what happens when bodies and handlers do not end well.
+//! Settling by the body, and bodies and handlers that fail.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -25,7 +25,7 @@ fn by_byte(limiter: &Limiter<Memory<ManualClock>>) -> RateLimitLayer<Limiter<Mem
     RateLimitLayer::from_gate(Gate::new(limiter.clone()).settle(settle))
 }
 
-/// Three pieces, with the others still to come when the first is sent.
+/// Three pieces; the last two are not there when the first is sent.
 async fn in_pieces() -> Body {
     let (mut sender, body) = Channel::<Bytes, Infallible>::new(1);
     tokio::spawn(async move {

@@ -1,4 +1,4 @@
-//! Who the client is, over real sockets: what it writes into headers does not help it.
+//! The client's address over real sockets: headers of a client do not help it.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -46,14 +46,14 @@ async fn behind_trusted_ranges_the_right_most_stranger_is_the_client() {
     let server = serve(app(gate)).await;
     let mut statuses = Vec::new();
     for host in 1..=4 {
-        // The left part is the client's own invention; the rest was written by proxies.
+        // The client invented the left part; proxies wrote the rest.
         let line = format!("6.6.6.{host}, 203.0.113.7, 10.1.2.3");
         statuses.push(status(server, &[("x-forwarded-for", &line)]).await);
     }
     assert_eq!(statuses, [200, 200, 200, 429]);
     assert_eq!(status(server, &[("x-forwarded-for", "203.0.113.8")]).await, 200);
     assert_eq!(limiter.usage("203.0.113.7"), 3);
-    // In several lines it is the same.
+    // The same on several lines.
     let lines = [("x-forwarded-for", "6.6.6.6"), ("x-forwarded-for", "203.0.113.7")];
     assert_eq!(status(server, &lines).await, 429);
 }

@@ -1,4 +1,4 @@
-//! Exactly as many as the limit says, whoever comes at once.
+//! Concurrent clients get exactly the limit.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use tollgate_tower::{Decider, RateLimitLayer};
 
 use crate::net::{Browser, counting, serve, serve_around};
 
-/// So many requests over eight connections; how many passed.
+/// Sends this many requests over eight connections. Returns how many passed.
 async fn passed(server: SocketAddr, browser: fn() -> Browser, requests: usize) -> usize {
     let mut tasks = tokio::task::JoinSet::new();
     for _ in 0..8 {

@@ -1,4 +1,4 @@
-//! Shared stores: what they answer late, and what happens when they do not.
+//! Shared stores that answer late, or not at all.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

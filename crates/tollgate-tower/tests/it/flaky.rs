@@ -1,4 +1,4 @@
-//! A shared store that answers late, and not at all when told so.
+//! A shared store that answers late, or not at all on request.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub(crate) struct Flaky {
 
 impl Flaky {
     pub(crate) fn new() -> Flaky {
-        // Every call gets its own failure: a breaker would answer for the store.
+        // Without a breaker, so that every call gets its own failure.
         let guard = Guard::builder().remember_denials(0).open_after(u32::MAX).build();
         Flaky { inner: InProcess::with_guard(stopped(), guard), down: Arc::default() }
     }

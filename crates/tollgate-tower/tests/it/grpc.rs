@@ -1,4 +1,4 @@
-//! A tonic server and a tonic client; what a refusal says is read by tonic's own types.
+//! A tonic server and a tonic client. tonic's own types read the refusals.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -127,7 +127,7 @@ async fn a_refusal_is_resource_exhausted_with_the_time_to_retry() {
 }
 
 #[tokio::test]
-async fn what_never_passes_has_no_time_to_retry() {
+async fn a_cost_that_never_fits_has_no_retry_info() {
     let gate = Gate::new(stopped().limiter("2/5s").unwrap()).cost(|_| 3).problem_json();
     let server = serve(RateLimitLayer::from_gate(gate), Greeter::default()).await;
     let refused = greet(server).await.unwrap_err();
@@ -159,7 +159,7 @@ async fn a_request_without_a_key_has_a_code_too() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn exactly_the_limit_passes_with_many_calls_at_once() {
+async fn exactly_the_limit_passes_with_concurrent_calls() {
     let greeter = Greeter::default();
     let layer = RateLimitLayer::new(stopped().limiter("20/day").unwrap());
     let server = serve(layer, greeter.clone()).await;

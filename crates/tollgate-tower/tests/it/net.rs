@@ -30,7 +30,7 @@ pub(crate) async fn serve_at(address: &str, app: Router) -> SocketAddr {
     address
 }
 
-/// Serves an axum app that is limited around.
+/// Serves an axum app with a limit around it.
 pub(crate) async fn serve_around<D: Decider>(app: Around<D>) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -70,7 +70,7 @@ impl Answer {
         self.headers.get(name).map(|value| value.to_str().unwrap())
     }
 
-    /// The items of a structured field: name and parameters. The parser is not ours.
+    /// The items of a structured field, with name and parameters, read by an independent parser.
     pub(crate) fn items(&self, name: &str) -> Vec<(String, Vec<(String, i64)>)> {
         let lines: Vec<&str> =
             self.headers.get_all(name).iter().map(|line| line.to_str().unwrap()).collect();
@@ -93,7 +93,7 @@ pub(crate) fn stopped() -> Memory<ManualClock> {
     Memory::builder().clock(ManualClock::new(Timestamp::from_micros(1_700_000_000_000_000))).build()
 }
 
-/// Waits for something that another task does soon; gives up when that task has surely died.
+/// Waits for something that another task does soon. Gives up when that task must have died.
 pub(crate) async fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     let wait = async {
         while !is_so() {
@@ -103,7 +103,7 @@ pub(crate) async fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     assert!(tokio::time::timeout(Duration::from_secs(20), wait).await.is_ok(), "not yet: {what}");
 }
 
-/// The path of a request is its handler's only one, and counts who comes there.
+/// A handler that counts its requests.
 pub(crate) fn counting(reached: &Arc<AtomicUsize>) -> MethodRouter {
     let reached = Arc::clone(reached);
     any(move || async move {
@@ -114,7 +114,7 @@ pub(crate) fn counting(reached: &Arc<AtomicUsize>) -> MethodRouter {
 
 type Inner = Client<HttpConnector, Empty<Bytes>>;
 
-/// A client with connections of its own.
+/// A client with its own connections.
 #[derive(Clone)]
 pub(crate) struct Browser(Inner);
 
@@ -144,7 +144,7 @@ impl Browser {
         Answer::read(self.0.request(request).await.unwrap()).await
     }
 
-    /// A response whose body is still to come.
+    /// A response without its body.
     pub(crate) async fn open(
         &self,
         server: SocketAddr,
@@ -153,7 +153,7 @@ impl Browser {
         self.try_get(server, path).await.unwrap()
     }
 
-    /// The same, where there may be none.
+    /// The same, for a request that may fail.
     pub(crate) async fn try_get(
         &self,
         server: SocketAddr,
@@ -162,7 +162,7 @@ impl Browser {
         self.0.request(request("GET", server, path, &[])).await
     }
 
-    /// Statuses of so many requests, one after the other.
+    /// The statuses of this many requests, one after the other.
     pub(crate) async fn statuses(&self, server: SocketAddr, path: &str, count: usize) -> Vec<u16> {
         let mut statuses = Vec::new();
         for _ in 0..count {

@@ -1,5 +1,5 @@
-//! Clients that wait their turn. Time is tokio's, which jumps when nobody has anything to do:
-//! nothing here sleeps.
+//! Clients that wait their turn, in tokio's paused time, which jumps when no task can run: no test
+//! sleeps.
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
@@ -19,7 +19,7 @@ use tower::{Layer, Service, ServiceExt, service_fn};
 use crate::flaky::Flaky;
 use crate::net::{serve, stopped};
 
-/// The time of tokio, in which tests can wait for hours.
+/// A clock in tokio's time, in which tests can wait for hours.
 #[derive(Clone, Copy, Debug)]
 struct TokioTime(tokio::time::Instant);
 
@@ -47,7 +47,7 @@ fn to(host: &str) -> Request<()> {
     Request::builder().uri(format!("http://{host}/")).body(()).unwrap()
 }
 
-/// A server that answers what it is told to, and notes the second in which it was asked.
+/// A server with prepared answers, which notes the second of each request.
 #[derive(Clone)]
 struct Far {
     time: TokioTime,
@@ -99,16 +99,16 @@ async fn a_client_stays_under_its_limit_by_waiting() {
         client.ready().await.unwrap().call(to("a.example")).await.unwrap();
     }
     assert_eq!(far.asked(), [0, 10, 20, 30]);
-    // Another host has its own.
+    // Another host has its own limit.
     client.ready().await.unwrap().call(to("b.example")).await.unwrap();
     assert_eq!(far.asked().last(), Some(&30));
-    // Written otherwise it is the same.
+    // Another spelling is the same host.
     client.ready().await.unwrap().call(to("B.example:80")).await.unwrap();
     assert_eq!(far.asked().last(), Some(&40));
 }
 
 #[tokio::test(start_paused = true)]
-async fn clients_at_once_wait_one_after_the_other() {
+async fn concurrent_clients_wait_one_after_the_other() {
     let time = TokioTime::start();
     let far = Far::new(time, vec![]);
     let layer =
@@ -122,7 +122,7 @@ async fn clients_at_once_wait_one_after_the_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_server_asks_for_is_obeyed() {
+async fn waits_that_servers_ask_for_are_obeyed() {
     let time = TokioTime::start();
     let far = Far::new(
         time,
@@ -144,7 +144,7 @@ async fn what_a_server_asks_for_is_obeyed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wait_that_is_too_long_fails_at_once_and_the_hold_ends() {
+async fn a_wait_that_is_too_long_fails_immediately_and_the_hold_ends() {
     let time = TokioTime::start();
     let far = Far::new(time, vec![answer(429, "retry-after", "60")]);
     let layer = PaceLayer::new(limiter(time, "2/day burst=2")).clock(time);
@@ -157,7 +157,7 @@ async fn a_wait_that_is_too_long_fails_at_once_and_the_hold_ends() {
     tokio::time::advance(Duration::from_secs(1)).await;
     client.ready().await.unwrap().call(to("a.example")).await.unwrap();
     assert_eq!(far.asked(), [0, 60]);
-    // Now the own limit is used up.
+    // Now the client's own limit is used up.
     let refused = client.ready().await.unwrap().call(to("a.example")).await;
     assert!(matches!(refused, Err(PaceError::TooLong(Some(_)))), "{refused:?}");
 }
@@ -202,8 +202,8 @@ async fn a_store_that_fails_is_an_error_and_nothing_is_sent() {
     assert!(error.is_transient());
 }
 
-/// A server of ours and a client of ours: the one says what the other obeys. Not in tokio's time,
-/// because sockets are in nobody's.
+/// tollgate's server and tollgate's client: the client obeys the server. Not in paused time, which
+/// does not work with sockets.
 #[tokio::test]
 async fn a_real_client_obeys_a_real_server() {
     let limited = RateLimitLayer::from_gate(Gate::new(stopped().limiter("1/hour").unwrap()));
@@ -238,7 +238,7 @@ async fn reqwest_is_paced_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_waits_for_the_next_unit_and_not_until_all_are_back() {
+async fn a_client_waits_for_the_next_unit_not_for_all() {
     for limit in ["6/minute", "6/minute moving-window", "9/hour; 6/minute"] {
         let time = TokioTime::start();
         let limiter = Memory::builder().clock(time).build().limiter(limit).unwrap();

@@ -1,4 +1,4 @@
-//! Rules about paths, where routers and layers change the path of a request.
+//! Rules about paths, with routers and layers that change the path of a request.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,7 +14,7 @@ use tower::Service;
 
 use crate::net::{Browser, counting, request, serve, serve_around, stopped};
 
-/// One request in a day on this path, and many on all others.
+/// One request per day on this path, and many on all others.
 fn strict_on(path: &str) -> RateLimitLayer<Limiter<Memory<ManualClock>>> {
     let store = stopped();
     let chooser = Chooser::one(store.limiter("90/day").unwrap());

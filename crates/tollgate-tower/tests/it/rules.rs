@@ -1,4 +1,4 @@
-//! Everything that a gate offers, through a server.
+//! All settings of a gate, through a server.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -42,7 +42,7 @@ async fn a_preflight_is_counted_unless_it_is_exempt() {
 }
 
 #[tokio::test]
-async fn what_no_browser_sends_as_a_preflight_is_not_exempt() {
+async fn only_preflights_of_browsers_are_exempt() {
     let gate = Gate::new(Memory::new().limiter("1/day").unwrap()).exempt_preflight();
     let reached = Arc::new(AtomicUsize::new(0));
     let app =
@@ -103,7 +103,7 @@ async fn an_invented_key_is_limited_by_address_and_a_known_one_by_its_caller() {
 }
 
 #[tokio::test]
-async fn a_shadow_decides_and_tells_and_refuses_nobody() {
+async fn a_shadow_decides_and_reports_and_never_refuses() {
     let limiter = stopped().limiter("1/day").unwrap();
     let shadowed =
         |Extension(decided): Extension<Decided>| async move { decided.allowed().to_string() };
@@ -216,7 +216,7 @@ async fn a_layer_on_a_route_adds_to_the_one_around_it() {
 }
 
 #[tokio::test]
-async fn requests_cost_what_they_are_said_to_cost() {
+async fn requests_cost_what_the_cost_function_returns() {
     let limiter = stopped().limiter("10/day").unwrap();
     let cost = |head: &tollgate_tower::Head<'_>| if head.path == "/export" { 7 } else { 1 };
     let app = Router::new()
@@ -230,7 +230,7 @@ async fn requests_cost_what_they_are_said_to_cost() {
 }
 
 #[tokio::test]
-async fn what_can_never_pass_is_told_no_time_to_come_back() {
+async fn a_cost_that_never_fits_has_no_retry_time() {
     let gate = Gate::new(stopped().limiter("10/day").unwrap()).cost(|_| 11);
     let answer = Browser::h1().get(serve(hello(gate)).await, "/").await;
     assert_eq!((answer.status.as_u16(), answer.header("retry-after")), (429, None));
