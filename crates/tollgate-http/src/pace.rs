@@ -34,7 +34,7 @@ const UNIX_MILLIS: u64 = 100_000_000_000;
 /// assert_eq!(asked_wait(429, &headers("retry-after", "3"), now), Some(Duration::from_secs(3)));
 /// assert_eq!(asked_wait(200, &headers("ratelimit", r#""api";r=0;t=5"#), now), Some(Duration::from_secs(5)));
 /// assert_eq!(asked_wait(200, &headers("ratelimit", r#""api";r=9;t=5"#), now), None);
-/// // Of a job that is not done yet: it says nothing about other requests.
+/// // The status of a job that is not done yet says nothing about other requests.
 /// assert_eq!(asked_wait(202, &headers("retry-after", "3"), now), None);
 /// ```
 #[must_use]

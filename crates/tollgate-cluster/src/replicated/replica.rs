@@ -46,7 +46,7 @@ const OVERFLOW: [u8; 1] = [u8::MAX];
 /// let limit = "1/minute fixed-window".parse()?;
 /// let limits = [replicas[0].prepare("", &limit)?, replicas[1].prepare("", &limit)?];
 ///
-/// // They meet, one of them counts, and the other hears of it.
+/// // They connect, one of them counts, and the other receives the count.
 /// for message in replicas[0].connected(now) {
 ///     replicas[1].receive(&message.bytes, now);
 /// }

@@ -33,7 +33,7 @@ use crate::bus::{Bus, Line};
 /// }
 /// let decision = there.hit("alice").await?;
 /// assert_eq!((decision.allowed(), decision.source()), (false, Source::Replica));
-/// // Two starts, of which the other is known to have admitted all it could.
+/// // Two starts of this node. The other one is known to have admitted all it could.
 /// assert_eq!(decision.bound(), Some(0));
 /// # Ok::<(), tollgate::Error>(())
 /// # })?;

@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::http::{Problem, Reply, of_json, query};
 use crate::service::Service;
 
-/// How many keys are shown unless told otherwise, and at most.
+/// The number of keys shown by default, and the largest number that can be asked for.
 const SHOWN: usize = 20;
 const MOST: usize = 1_000;
 

@@ -1,19 +1,19 @@
-//! The text that Prometheus reads. By hand: the numbers are there as they are needed, and the
-//! format is three rules.
+//! The text format that Prometheus reads. It is written by hand: the numbers are computed for each
+//! scrape, and the format has three rules.
 
 use std::fmt::{Display, Write as _};
 
-/// Metrics being written down.
+/// A page of metrics that is being written.
 #[derive(Debug, Default)]
 pub(super) struct Text(String);
 
 impl Text {
-    /// Begins a metric: what it is called, what kind it is, what it tells.
+    /// Begins a metric with its name, its type and its help text.
     pub(super) fn metric(&mut self, name: &str, kind: &str, help: &str) {
         let _ = write!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}\n");
     }
 
-    /// One value of it.
+    /// Writes one value of the metric that was begun last.
     pub(super) fn value(&mut self, name: &str, labels: &[(&str, &str)], value: impl Display) {
         self.0.push_str(name);
         for (index, (label, text)) in labels.iter().enumerate() {

@@ -25,7 +25,7 @@ pub struct Gates {
 }
 
 impl Gates {
-    /// For these tokens: of who asks, and of who operates.
+    /// Makes the gates for the tokens of the clients' ports and of the admin port.
     #[must_use]
     pub fn new(asks: Tokens, operates: Tokens) -> Gates {
         Gates { asks: Arc::new(Gate::new(asks)), operates: Arc::new(Gate::new(operates)) }
@@ -43,7 +43,7 @@ impl Gates {
         self.operates.replace(operates);
     }
 
-    /// The settings that have no token any more, so that their ports admit nobody.
+    /// The settings that have no token any more, so that their ports admit no client.
     #[must_use]
     pub fn shut(&self) -> Vec<&'static str> {
         let gates = [("auth.tokens", &self.asks), ("auth.admin_tokens", &self.operates)];

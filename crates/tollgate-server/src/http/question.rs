@@ -1,4 +1,4 @@
-//! What a client asks, by query or as JSON.
+//! The question of a client, read from the query or from JSON.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -17,19 +17,19 @@ pub(super) struct Question<'a> {
     /// The name of a rule, or a limit as text.
     #[serde(borrow)]
     pub(super) limit: Cow<'a, str>,
-    /// Whose.
+    /// The key in question.
     #[serde(borrow)]
     pub(super) key: KeyText<'a>,
-    /// Units; 1 if it is not said.
+    /// Units; 1 if missing.
     pub(super) cost: Option<u64>,
     #[serde(borrow, default)]
     pub(super) namespace: Cow<'a, str>,
-    /// What is asked, in lists.
+    /// The operation, for an item of a batch.
     #[serde(default)]
     pub(super) operation: Option<Asked>,
 }
 
-/// What can be asked of a key: each is a path, and a value of `operation` in a batch.
+/// The operations on a key: each is a path, and a value of `operation` in a batch.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Asked {
@@ -43,7 +43,8 @@ pub(super) enum Asked {
     Usage,
 }
 
-/// A key: a text, or several that never run together. In JSON a whole number stands for its digits.
+/// A key: one text, or a list of parts, which never collides with another list. In JSON a whole
+/// number stands for its digits.
 #[derive(Debug)]
 pub(super) enum KeyText<'a> {
     One(Cow<'a, str>),
@@ -125,11 +126,11 @@ pub(super) struct Questions<'a> {
     pub(super) items: Vec<Question<'a>>,
 }
 
-/// How many questions one request may bring.
+/// The most questions in one request.
 const MAX_ITEMS: usize = 1_000;
 
 impl<'a> Question<'a> {
-    /// From the body if there is one, else from the query.
+    /// Reads the body if there is one, else the query.
     pub(super) fn read(query: &'a str, body: &'a [u8]) -> Result<Question<'a>, Problem> {
         if body.is_empty() { Question::of_query(query) } else { json(body) }
     }

@@ -1,4 +1,4 @@
-//! How an answer is told, by the command that asked.
+//! The form of a reply, by the command that asked.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use tollgate::{Decision, Outcome, Timestamp};
 use super::reply::Reply;
 use crate::service::{Answer, RequestError, RequestErrorKind};
 
-/// The command's way to tell its answer.
+/// The form of a command's reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shape {
     /// redis-cell's five numbers.
@@ -16,13 +16,13 @@ pub(super) enum Shape {
     Crab,
     /// All fields with their names.
     Native,
-    /// 1 if it passes, else 0.
+    /// 1 if allowed, else 0.
     Passes,
     /// Units in use.
     Usage,
 }
 
-/// What stands for a number that there is none of.
+/// The number that stands for a missing one.
 const NONE: i64 = -1;
 
 impl Shape {
@@ -68,7 +68,7 @@ fn crab(answer: &Answer, reply: &mut Reply<'_>) {
     reply.integer(if allowed { 0 } else { fields.retry_at.map_or(NONE, |at| seconds(at, now)) });
 }
 
-/// Rounded up: who comes back then is not too early.
+/// Whole seconds, rounded up, so that a client that waits them is never too early.
 fn seconds(at: Timestamp, now: Timestamp) -> i64 {
     let micros = at.as_micros().saturating_sub(now.as_micros());
     i64::try_from(micros.div_ceil(1_000_000)).unwrap_or(i64::MAX)
@@ -156,7 +156,7 @@ pub(super) fn all(answers: &[Answer], reply: &mut Reply<'_>) {
     }
 }
 
-/// The longest wait of those that refuse, -1 if one of them will never pass.
+/// The longest wait of the answers that deny, -1 if one of them never passes.
 fn longest(answers: &[Answer]) -> i64 {
     let mut longest = 0;
     for answer in answers.iter().filter(|answer| !answer.passes()) {
@@ -173,7 +173,7 @@ fn micros(span: Duration) -> i64 {
     i64::try_from(span.as_micros()).unwrap_or(i64::MAX)
 }
 
-/// Never a decision.
+/// Writes an error, which is never a decision.
 pub(super) fn error(error: &RequestError, reply: &mut Reply<'_>) {
     let code = match error.kind() {
         RequestErrorKind::Invalid => "ERR",

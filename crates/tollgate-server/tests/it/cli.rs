@@ -48,11 +48,11 @@ fn errors_are_printed_and_are_no_denials() {
         (&["hit", "1/day", "bob", "--server", "http://127.0.0.1:1"], "refused"),
         (
             &["hit", "1/day", "bob", "--server", &of(server.resp)],
-            "does not speak HTTP; is that the HTTP",
+            "the answer is not HTTP; is this the HTTP port",
         ),
         (&["hit", "1/day", "bob", "--server", &of(server.grpc)], "is that the HTTP port"),
         (&["hit", "1/day", "bob", "--server", &of(server.admin)], "; is that the HTTP port?"),
-        (&["hit", "1/day", "bob", "--server", &secure], "does not speak TLS; should it be http?"),
+        (&["hit", "1/day", "bob", "--server", &secure], "the answer is not TLS; should the URL begin with http?"),
         (&["set", "1/day", "bob", "--server", &url], "set: --cost is missing"),
         (&["hit", "1/day", "bob", "--server", &url, "--cert", "x"], "--key"),
         (&["hit", "1/day", "bob", "--server", &url, "--timeout", "soon"], "is not a duration"),

@@ -52,7 +52,7 @@ impl AnyState {
         }
     }
 
-    /// What [`to_bytes`](AnyState::to_bytes) wrote; `None` if it was not that.
+    /// Reads what [`to_bytes`](AnyState::to_bytes) wrote; `None` for any other bytes.
     ///
     /// ```
     /// assert_eq!(tollgate::algorithm::AnyState::from_bytes(b"something else"), None);
@@ -165,7 +165,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_a_state_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..40)) {
+        fn any_bytes_are_a_state_or_rejected(bytes in proptest::collection::vec(any::<u8>(), 0..40)) {
             if let Some(state) = AnyState::from_bytes(&bytes) {
                 prop_assert_eq!(AnyState::from_bytes(&bytes_of(&state)), Some(state));
             }
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn torn_and_longer_bytes_are_refused() {
+    fn torn_and_longer_bytes_are_rejected() {
         let gcra = AnyState::Gcra(Words::from_words([u64::MAX, 300]));
         let bytes = bytes_of(&gcra);
         assert_eq!(AnyState::from_bytes(&bytes), Some(gcra));

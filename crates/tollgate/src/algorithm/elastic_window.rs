@@ -1,11 +1,11 @@
 //! Elastic window: a counter that is forgotten only after a whole period of silence.
 //!
 //! **The simplest idea** is the fixed window per key: when the window ends, the key is free again,
-//! however hard it knocked meanwhile. **Where it fails:** somebody who guesses passwords loses
-//! nothing by going on; every window brings a new quota.
+//! however many attempts were denied meanwhile. **Where it fails:** somebody who guesses passwords
+//! loses nothing by trying on; every window brings a new quota.
 //!
-//! **What mends it.** Every attempt, refused ones too, pushes the end of the window to one period
-//! from now. Only silence opens the door.
+//! **What mends it.** Every attempt, also a denied one, moves the end of the window to one period
+//! from now. Only silence ends it.
 //!
 //! ```text
 //! 2/minute      12:00:00   12:00:10   12:00:30           12:01:20                 12:02:20
@@ -14,19 +14,20 @@
 //!
 //! **The bound.** At most `n` until the key has been silent for `p`.
 //!
-//! **What it gives up.** A client that retries on a timer shorter than the period never gets in
-//! again: right for lock-outs, wrong for traffic. The wait it is told holds only if it keeps still.
+//! **What it gives up.** A client that retries on a timer shorter than the period is never admitted
+//! again: right for lock-outs, wrong for traffic. The wait that a denial states holds only if the
+//! client makes no attempt before it.
 //!
 //! **The guard against time going back** is the expiry: it only moves forward. A receipt can be
-//! refunded within one period of its charge: so long the window cannot have closed, later nobody
-//! could tell whose window it is.
+//! refunded within one period of its charge: until then the window cannot have closed; later,
+//! nothing tells which window the units were counted in.
 
 use super::{MAX_UNITS, Machine, Step, View};
 use crate::limit::Rate;
 use crate::outcome::Receipt;
 use crate::time::Timestamp;
 
-/// When the window closes if nobody comes, and what was counted in it.
+/// When the window closes if there is no attempt before, and the units counted in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ElasticWindowState {
     /// When the window closes.
@@ -48,12 +49,12 @@ impl ElasticWindow {
         ElasticWindow { quota: rate.quota, period: rate.period, charge_denied: rate.charge_denied }
     }
 
-    /// The count that is still remembered.
+    /// The units that still count.
     fn count(&self, state: Option<&ElasticWindowState>, now: Timestamp) -> u64 {
         state.filter(|state| now < state.expiry).map_or(0, |state| state.count)
     }
 
-    /// Where an attempt now puts the end of the window.
+    /// The end of the window after an attempt now.
     fn pushed(&self, state: Option<&ElasticWindowState>, now: Timestamp) -> Timestamp {
         let expiry = now.plus(self.period);
         state.map_or(expiry, |state| state.expiry.max(expiry))

@@ -1,9 +1,9 @@
 //! Fixed window: one counter for each stretch of the clock.
 //!
 //! **The simplest idea.** Cut time into windows of one period, `12:00 to 12:01`, `12:01 to 12:02`.
-//! Count the hits of a key in the window that is open now; when the count would pass the quota, say
-//! no; when the next window opens, begin at zero. One number for each key, and everybody
-//! understands "100 per minute, counted by the clock".
+//! Count the hits of a key in the window that is open now; deny what would pass the quota; when the
+//! next window opens, begin at zero. One number for each key, and everybody understands "100 per
+//! minute, counted by the clock".
 //!
 //! **Where it fails.** The edge. A client that knows the clock sends its quota in the last instant
 //! of one window and again in the first instant of the next: twice the quota within a moment.
@@ -28,7 +28,7 @@ use crate::limit::Rate;
 use crate::outcome::Receipt;
 use crate::time::Timestamp;
 
-/// The window and what was counted in it.
+/// The window and the units counted in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FixedWindowState {
     /// Windows since the Unix epoch.

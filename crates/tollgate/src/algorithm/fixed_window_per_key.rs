@@ -1,8 +1,8 @@
 //! Fixed window per key: each key's window opens with its own first hit.
 //!
 //! **The simplest idea** is the fixed window on the clock. **Where it fails:** all keys reset at
-//! the same instant, so everybody who was told to wait comes back at once; and a newcomer at
-//! 12:00:59 gets a window that lasts a second.
+//! the same instant, so all clients that wait come back in that instant; and a newcomer at 12:00:59
+//! gets a window that lasts a second.
 //!
 //! **What mends it.** Open the window at the key's first hit and let it last a whole period; the
 //! first hit after its end opens the next.
@@ -15,8 +15,8 @@
 //! **The bound** is the fixed window's, `n * (ceil(d/p) + 1)` in any span `d`: the edges are still
 //! there, only each key has its own.
 //!
-//! **What it gives up.** Nobody can say "resets at midnight". A window whose units were all given
-//! back stays open: only time closes it.
+//! **What it gives up.** No clock time can be given at which all keys reset. A window whose units
+//! were all given back stays open: only time closes it.
 //!
 //! **The guard against time going back** is the start of the window: a hit from before it is
 //! counted in it.
@@ -26,7 +26,7 @@ use crate::limit::Rate;
 use crate::outcome::Receipt;
 use crate::time::Timestamp;
 
-/// When the window opened and what was counted in it.
+/// When the window opened, and the units counted in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FixedWindowPerKeyState {
     /// When the window opened.

@@ -14,14 +14,14 @@
 //!              allow     allow     allow     deny, wait 500 ms   allow
 //! ```
 //!
-//! One number is the whole state, and what lies in the past is fresh: nothing has to be refilled,
-//! leaked or swept. It decides exactly as the token bucket does.
+//! One number is the whole state, and an arrival time in the past is a fresh key: nothing has to be
+//! refilled, leaked or swept. It decides exactly as the token bucket does.
 //!
 //! **Where it fails elsewhere.** Whole intervals drift (3 per second is not 333,333 microseconds),
 //! products wrap, and `max(tat, now - tolerance)` in place of `max(tat, now)` gives nearly two
-//! bursts at once. Ours keeps the remainder: `tat` is whole microseconds and `part / n` of one, and
-//! an interval is `p / n` microseconds and `p % n` parts. Adding pairs needs no wide products on
-//! the way of a hit.
+//! bursts in one moment. Ours keeps the remainder: `tat` is whole microseconds and `part / n` of
+//! one, and an interval is `p / n` microseconds and `p % n` parts. Adding pairs needs no wide
+//! products on the path of a hit.
 //!
 //! **The bound.** At most `b + floor(d*n/p)` in any span `d`.
 //!
@@ -40,7 +40,7 @@ use crate::time::Timestamp;
 pub struct GcraState {
     /// Whole microseconds.
     pub tat: Timestamp,
-    /// The rest, in parts of `1 / quota` of a microsecond.
+    /// The remainder, in parts of `1 / quota` of a microsecond.
     pub part: u64,
 }
 
@@ -60,8 +60,8 @@ pub struct Gcra {
     burst: u64,
     interval: Span,
     tolerance: Span,
-    /// Whether an interval has a part at all: 7 per second has, 10 per second has not, and is
-    /// spared the sums.
+    /// Whether an interval has parts at all: 7 per second has, 10 per second has not and skips the
+    /// sums of parts.
     has_parts: bool,
 }
 
@@ -111,7 +111,7 @@ impl Gcra {
         u128::from(span.micros) * u128::from(self.quota) + u128::from(span.part)
     }
 
-    /// The time that `cost` is worth.
+    /// The span of time that `cost` is worth.
     #[inline(always)]
     fn worth(&self, cost: u64) -> Span {
         match cost {
@@ -121,7 +121,7 @@ impl Gcra {
     }
 
     /// The arrival time that counts: never before `now`. A part that is not below the quota, left
-    /// over from a larger one, counts as the microsecond it is nearly.
+    /// over from a larger quota, counts as almost one microsecond.
     #[inline(always)]
     fn due(&self, state: Option<&GcraState>, now: Timestamp) -> GcraState {
         match state {
@@ -145,14 +145,15 @@ impl Gcra {
         GcraState { tat: Timestamp::from_micros(micros + carry), part: part - carry * self.quota }
     }
 
-    /// How far a due time, or one after it, lies ahead.
+    /// How far a due time lies ahead of now.
     #[inline(always)]
     fn ahead(due: GcraState, now: Timestamp) -> Span {
         Span { micros: due.tat.as_micros() - now.as_micros(), part: due.part }
     }
 
-    /// Whether `next` is not too far ahead. Spelled out, because a comparison of pairs has no
-    /// branch to predict. The cost is looked at for the end of time, where `next` cannot go on.
+    /// Whether `next` is not too far ahead. The comparison is spelled out, because a comparison of
+    /// pairs has no branch to predict. The cost is checked too, because at the end of time `next`
+    /// cannot move on.
     #[inline(always)]
     fn tolerates(&self, next: GcraState, now: Timestamp, cost: u64) -> bool {
         let Span { micros, part } = Self::ahead(next, now);
@@ -162,7 +163,7 @@ impl Gcra {
             && (micros < tolerance.micros || micros == tolerance.micros && part <= tolerance.part)
     }
 
-    /// What is owed, in parts.
+    /// The debt, in parts.
     fn debt(&self, state: Option<&GcraState>, now: Timestamp) -> u128 {
         self.parts(Self::ahead(self.due(state, now), now))
     }
@@ -228,8 +229,8 @@ impl Machine for Gcra {
         0
     }
 
-    /// Gives back at most what has not run off since: the units of the receipt are taken to have
-    /// run off first.
+    /// Gives back at most what has not run off since the charge: the units of the receipt are taken
+    /// to have run off first.
     fn refund(
         &self,
         state: &GcraState,

@@ -1,4 +1,4 @@
-//! The machine behind token bucket and leaky bucket: a level that sinks steadily, kept exactly.
+//! The arithmetic behind token bucket and leaky bucket: a level that sinks steadily, kept exactly.
 //!
 //! The level counts units in use. It sinks by `quota` units per `period` microseconds, that is by
 //! `quota / period` units each microsecond, which is hardly ever whole. So the level is kept in
@@ -14,10 +14,10 @@ use crate::limit::Rate;
 use crate::outcome::{Receipt, Source};
 use crate::time::Timestamp;
 
-/// The level and the time at which it was so high.
+/// A level, and the time at which it was measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LevelState {
-    /// When the level was so high. The guard against time going back.
+    /// When the level was measured. The guard against time going back.
     pub time: Timestamp,
     /// Units in use, in parts of `1 / period` (in microseconds) of a unit.
     pub level: u128,
@@ -101,8 +101,8 @@ impl Machine for Level {
         state.time.as_micros()
     }
 
-    /// Gives back at most what has not sunk since: the units of the receipt are taken to have sunk
-    /// first.
+    /// Gives back at most what has not sunk since the charge: the units of the receipt are taken to
+    /// have sunk first.
     fn refund(
         &self,
         state: &LevelState,
@@ -125,7 +125,7 @@ impl Machine for Level {
         now: Timestamp,
         units: u64,
     ) -> Option<Option<LevelState>> {
-        // Of the level as it is now: nothing of these units has sunk.
+        // The mark is the level now, because nothing of these units has sunk yet.
         let mark = self.mark(&self.at(Some(state), now));
         self.refund(state, now, &Receipt { units, at: now, mark, source: Source::Store })
     }

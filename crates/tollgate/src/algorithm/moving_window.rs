@@ -1,13 +1,13 @@
 //! Moving window: never more than the quota in any stretch of one period.
 //!
-//! **The simplest idea** that has no edges: remember when each hit came, and look back one period
-//! from every new one. **Where it fails** elsewhere: libraries keep one entry for each unit (a hit
-//! of cost 1000 is 1000 entries), let two hits of one microsecond overwrite each other, or walk the
+//! **The simplest idea** without edges: remember when each hit came, and look back one period from
+//! every new one. **Where it fails** elsewhere: libraries keep one entry for each unit (a hit of
+//! cost 1000 is 1000 entries), let two hits of one microsecond overwrite each other, or walk the
 //! whole log on every call.
 //!
 //! **What mends it.** An entry is (time, running total), so a hit of any cost is one entry, hits of
-//! one microsecond add up in one, and what lies in the window is the difference of two totals found
-//! by halving the log.
+//! one microsecond add up in one, and the units in the window are the difference of two totals
+//! found by halving the log.
 //!
 //! ```text
 //! 2/minute      12:00:00   12:00:40   12:00:59          12:01:00                12:01:39            12:01:40
@@ -43,8 +43,8 @@ pub struct MovingWindowState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Entry {
     at: Timestamp,
-    /// All units logged up to and with this entry. Totals wrap; only differences count, and those
-    /// stay below 2^63.
+    /// All units logged up to and including this entry. Totals wrap; only differences count, and
+    /// those stay below 2^63.
     total: u64,
 }
 
@@ -65,8 +65,8 @@ impl MovingWindowState {
         })
     }
 
-    /// A log of these (time, units), which must come oldest first; later ones that lie before
-    /// earlier ones are put at their time.
+    /// A log of these (time, units), oldest first. An entry with an earlier time than the one
+    /// before it gets the time of that one.
     ///
     /// ```
     /// use tollgate::algorithm::moving_window::MovingWindowState;
@@ -157,7 +157,7 @@ impl Machine for MovingWindow {
         let before = log.before(first);
         let used = log.total().wrapping_sub(before);
         let must_leave = used.saturating_add(cost).saturating_sub(self.quota);
-        // The first entry with which enough has left.
+        // The first entry after whose end enough units have left.
         let last = log.entries.partition_point(|entry| {
             // Entries before `first` have left already; their difference would wrap.
             entry.at.plus(self.period) <= log.time(now)
@@ -221,7 +221,7 @@ impl Machine for MovingWindow {
         let used = state.total().wrapping_sub(before);
         let left = used.saturating_sub(units);
         let mut log = state.clone();
-        // An entry goes as a whole when those before it hold all that is left.
+        // An entry is removed when the entries before it hold all units that are left.
         while log.entries.len() > first
             && log.before(log.entries.len() - 1).wrapping_sub(before) >= left
         {

@@ -1,5 +1,5 @@
-//! What a store tells that does the steps itself, in a script or a function of a database: numbers,
-//! from which the decision is made here.
+//! Decisions about operations that a store executed itself, in a script or a function of a
+//! database: the store returns numbers, and the decision is made of them here.
 
 use super::{
     AnyMachine, AnyState, Fields, Op, Step, elastic_window, fixed_window, fixed_window_per_key,
@@ -8,17 +8,17 @@ use super::{
 use crate::outcome::Outcome;
 use crate::time::Timestamp;
 
-/// What became of one operation in a store that does the steps itself.
+/// The result of one operation in a store that executes the algorithm itself.
 ///
 /// See [`AnyMachine::remote_decision`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RemoteStep {
-    /// Whether it was allowed.
+    /// Whether the operation was allowed.
     pub allowed: bool,
-    /// Units that were charged.
+    /// The units charged.
     pub charged: u64,
-    /// The state that was left, if there is one, in three numbers; unused ones are 0. Times are in
-    /// microseconds since 1970.
+    /// The state after the operation, if there is one, in three numbers; unused ones are 0. Times
+    /// are in microseconds since 1970.
     ///
     /// | algorithm | numbers |
     /// | --- | --- |
@@ -27,12 +27,12 @@ pub struct RemoteStep {
     /// | sliding window | start, count of the window before, count |
     /// | token bucket, leaky bucket | time, units in use, rest in parts of 1 / period of a unit |
     /// | GCRA | arrival time, rest in parts of 1 / quota of a microsecond |
-    /// | moving window, whose log is too long to be sent | units in use, newest entry, when the refused cost passes, or one unit if nothing is left; 0 if unknown |
+    /// | moving window, whose log is too long to be sent | units in use, newest entry, when the denied cost passes, or one unit if nothing is left; 0 if unknown |
     pub state: Option<[u64; 3]>,
 }
 
 impl AnyMachine {
-    /// The decision about an operation that was done elsewhere.
+    /// The decision about an operation that was executed elsewhere.
     ///
     /// ```
     /// use tollgate::algorithm::{AnyMachine, Op, RemoteStep};
@@ -47,7 +47,7 @@ impl AnyMachine {
     pub fn remote_decision(&self, op: Op, now: Timestamp, remote: RemoteStep) -> Outcome {
         let RemoteStep { allowed, charged, state } = remote;
         let cost = match op {
-            // What a refused take waits for is the first unit.
+            // A denied take waits for the first unit.
             Op::Take(cost) if cost > 0 && !allowed => 1,
             Op::Hit(cost) | Op::Peek(cost) | Op::Take(cost) | Op::Charge(cost) => cost,
             _ => 0,

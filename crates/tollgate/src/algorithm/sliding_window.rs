@@ -1,9 +1,9 @@
 //! Sliding window: the moving window estimated from two counters.
 //!
 //! **The simplest idea** without edges is the moving window. **Where it fails:** its log grows with
-//! the quota. **What mends it:** keep the count of the window that is open and of the one before
-//! it, and suppose that the older hits came evenly. Of the previous window as much is still in
-//! sight as the current one has left to run:
+//! the quota. **What mends it:** keep the counts of the open window and of the one before it, and
+//! assume that the older hits were spread evenly. Of the previous window as much still counts as
+//! the current one has left to run:
 //!
 //! ```text
 //!            previous: 8            current: 3
@@ -16,23 +16,23 @@
 //!
 //! **Where that fails elsewhere.** Libraries align the windows to the clock and round the weighted
 //! count down: "1 per day" then passes just before midnight and just after. Ours opens the first
-//! window with the key's first hit and compares exact products, nothing is rounded.
+//! window with the key's first hit, compares exact products and rounds nothing.
 //!
 //! **The bound.** Below `2n` in any `p`, and 1 for `n = 1`.
 //!
-//! **What it gives up.** It is an estimate: hits that came early in the previous window are
-//! believed to be still there. A small quota at full demand gets less than `n` per `p`; with `n =
-//! 1` one per `2p`, because the single hit fades only when the window after it ends.
+//! **What it gives up.** It is an estimate: hits that came early in the previous window count as if
+//! they were still in sight. A small quota at full demand gets less than `n` per `p`; with `n = 1`
+//! one per `2p`, because the single hit fades only when the window after it ends.
 //!
 //! **The guard against time going back** is the start of the window: a hit from before it counts as
-//! if it came with it.
+//! if it came at the start.
 
 use super::{MAX_UNITS, Machine, Step, View};
 use crate::limit::Rate;
 use crate::outcome::Receipt;
 use crate::time::Timestamp;
 
-/// The window that is open, and the counts of it and the one before.
+/// The open window, its count, and the count of the window before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlidingWindowState {
     /// When the current window opened.
@@ -55,7 +55,7 @@ impl SlidingWindow {
         SlidingWindow { quota: rate.quota, period: rate.period }
     }
 
-    /// The windows as they stand now: shifted when the current one has ended, new when both have.
+    /// The windows at `now`: shifted when the current one has ended, new when both have.
     fn now(&self, state: Option<&SlidingWindowState>, now: Timestamp) -> SlidingWindowState {
         match state {
             Some(state) if now < state.start.plus(self.period) => *state,
@@ -68,13 +68,13 @@ impl SlidingWindow {
         }
     }
 
-    /// What of the previous window is still in sight, in units times period.
+    /// The part of the previous window that still counts, in units times period.
     fn fading(&self, windows: &SlidingWindowState, now: Timestamp) -> u128 {
         let left = self.period.saturating_sub(now.micros_since(windows.start));
         u128::from(windows.previous) * u128::from(left)
     }
 
-    /// How long before the end of a window `units` have faded to `room`.
+    /// How long before the end of a window `units` fade to `room`.
     fn lead(&self, units: u64, room: u64) -> u64 {
         match u128::from(room) * u128::from(self.period) / u128::from(units.max(1)) {
             lead if lead > u128::from(self.period) => self.period,
@@ -114,7 +114,8 @@ impl Machine for SlidingWindow {
         let end = windows.start.plus(self.period);
         match self.quota.checked_sub(windows.current.saturating_add(cost)) {
             Some(room) => end.minus(self.lead(windows.previous, room)),
-            // Not in this window; in the next one the current count is the previous.
+            // It does not pass in this window; in the next one the current count is the previous
+            // one.
             None => end
                 .plus(self.period)
                 .minus(self.lead(windows.current, self.quota.saturating_sub(cost))),
@@ -166,7 +167,7 @@ impl Machine for SlidingWindow {
         }
     }
 
-    /// From the current window, and what it does not have from the one before.
+    /// Takes units from the current window, and the rest from the one before.
     fn refund_units(
         &self,
         state: &SlidingWindowState,

@@ -1,8 +1,8 @@
 //! Token bucket: tokens that come back steadily, up to the burst.
 //!
 //! **The simplest idea.** A bucket holds up to `b` tokens and starts full. A hit takes its cost in
-//! tokens, or is refused. Tokens come back at `n` per period. Whoever was quiet may burst; whoever
-//! bursts then gets the steady rate.
+//! tokens, or is denied. Tokens come back at `n` per period. A client that was quiet may send a
+//! burst, and after the burst gets the steady rate.
 //!
 //! ```text
 //! 2/second burst=3      0 ms     0 ms     0 ms     0 ms               500 ms   500 ms
@@ -12,15 +12,15 @@
 //!
 //! **Where it fails elsewhere.** Refilling by a timer, in whole seconds or in floats loses or mints
 //! tokens; a clock that goes back and forth mints them too. **What mends it:** no timer. The state
-//! is what is missing and when, in exact parts of a token, and the refill is computed when somebody
-//! asks. It is the leaky bucket seen from the other side, tokens = burst - level, so both share
-//! [`super::level`] and decide alike. Keeping what is missing rather than what is left also means
-//! that a raised burst is there at once.
+//! is the number of missing tokens and its time, in exact parts of a token, and the refill is
+//! computed when the key is used. It is the leaky bucket seen from the other side, tokens = burst -
+//! level, so both share [`super::level`] and decide alike. Keeping the missing tokens rather than
+//! those that are left also means that a raised burst takes effect immediately.
 //!
 //! **The bound.** At most `b + floor(d*n/p)` in any span `d`.
 //!
-//! **What it gives up.** After a pause the whole burst can come at one instant: choose `b` for what
-//! the service behind can swallow.
+//! **What it gives up.** After a pause the whole burst can come in one instant: choose `b` for what
+//! the service behind can take.
 //!
 //! **The guard against time going back** is the time of the state.
 

@@ -1,4 +1,4 @@
-//! What a decision carries so that its fields are computed only when somebody reads them.
+//! The part of a decision from which its fields are computed, only when they are read.
 
 use super::elastic_window::ElasticWindow;
 use super::fixed_window::FixedWindow;
@@ -11,8 +11,8 @@ use super::{
 };
 use crate::time::Timestamp;
 
-/// A machine and the state it left behind, or the fields themselves where the state is too large to
-/// carry or lives elsewhere.
+/// A machine and the state after the operation, or the computed fields where the state is too large
+/// to carry or is kept elsewhere.
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs)] // the variants are the algorithms
 #[non_exhaustive]
@@ -26,7 +26,7 @@ pub enum View {
     Fields(Fields),
 }
 
-/// The fields of a decision, computed.
+/// The computed fields of a decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fields {
     /// The capacity.
@@ -35,13 +35,13 @@ pub struct Fields {
     pub remaining: u64,
     /// Units in use.
     pub used: u64,
-    /// When the refused cost would pass; `None` if never. After an allowed cost that left nothing,
-    /// when one unit would pass, or `None` if that is not known. Of no meaning when something is
+    /// When the denied cost would pass; `None` if never. After an allowed cost that left nothing,
+    /// when one unit would pass, or `None` if that is not known. It has no meaning when units are
     /// left.
     pub retry_at: Option<Timestamp>,
-    /// From when on the state acts as a fresh one; `None` for a fresh one.
+    /// From when on the state acts like a fresh one; `None` for a fresh one.
     pub fresh_at: Option<Timestamp>,
-    /// What a receipt must remember.
+    /// The number that a receipt keeps for its refund.
     pub mark: u64,
 }
 
@@ -69,7 +69,7 @@ impl Fields {
 }
 
 impl View {
-    /// All fields. The compiler leaves out what the caller does not use.
+    /// Computes all fields. The compiler leaves out those that the caller does not use.
     #[inline(always)]
     pub(crate) fn fields(&self, now: Timestamp, step: &Step) -> Fields {
         match self {

@@ -1,4 +1,4 @@
-//! Settings of a store of fingerprints.
+//! Settings of an [`Atomic`] store.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
@@ -59,8 +59,8 @@ impl<C> AtomicBuilder<C> {
         }
     }
 
-    /// The most keys with a slot, over all limits; ten million unless said. At the bound known keys
-    /// keep their exact states and unknown ones share one state per limit.
+    /// The most keys with a slot, over all limits; ten million by default. At the bound, known keys
+    /// keep their exact states and new keys share one state per limit.
     ///
     /// ```
     /// # use tollgate::{Atomic, Source};
@@ -74,11 +74,11 @@ impl<C> AtomicBuilder<C> {
         self
     }
 
-    /// The most limits that the store knows, over all namespaces: 100,000 by default. A limit that
-    /// has no limiter and only fresh keys is forgotten within a few clean periods. A limit that
-    /// has a limiter or a key in use is never dropped. At the bound a new limit takes the place of
-    /// an unused one, which the store looks for at most 16 times in a clean period; if there is
-    /// none, preparing the new limit is an error.
+    /// The most limits in the store, over all namespaces: 100,000 by default. A limit that has no
+    /// limiter and only fresh keys is forgotten within a few clean periods. A limit that has a
+    /// limiter or a key in use is never dropped. At the bound a new limit takes the place of an
+    /// unused one, which the store looks for at most 16 times in a clean period; if there is none,
+    /// preparing the new limit is an error.
     ///
     /// ```
     /// # use tollgate::Atomic;
@@ -93,7 +93,7 @@ impl<C> AtomicBuilder<C> {
         self
     }
 
-    /// How often states that have run out are cleaned; a minute unless said.
+    /// How often states that have run out are cleaned; a minute by default.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -104,8 +104,8 @@ impl<C> AtomicBuilder<C> {
         self
     }
 
-    /// Permits to forget states that nobody used for that long (and up to twice as long) although
-    /// they are not fresh: a drained bucket comes back full. Off unless said.
+    /// Permits the store to forget states that were not used for this long (and up to twice as
+    /// long) although they are not fresh: a drained bucket comes back full. Off by default.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -118,7 +118,7 @@ impl<C> AtomicBuilder<C> {
 }
 
 impl<C: Clock> AtomicBuilder<C> {
-    /// The store.
+    /// Makes the store.
     ///
     /// ```
     /// let store = tollgate::Atomic::builder().build();

@@ -1,23 +1,23 @@
-//! When memory that was taken out of reach may be freed: when nobody can still be reading it.
+//! Decides when memory that was unlinked may be freed: when no thread can still be reading it.
 //!
-//! Every thread has a *seat*. Who is about to read writes the current era on it, and zero when
-//! done. Who has taken something out of reach ends the era. What went out of reach in an era may be
-//! freed as soon as no seat shows that era or an earlier one.
+//! Every thread has a *seat*. Before it reads, a thread writes the current era on its seat, and
+//! zero when it is done. A thread that has unlinked something ends the era. What was unlinked in an
+//! era may be freed as soon as no seat shows that era or an earlier one.
 //!
 //! That is safe because four steps are in one order (`SeqCst`): a reader (1) writes its seat, then
-//! (2) looks for what there is; who frees (3) takes it out of reach, then (4) looks at the seats.
-//! If the reader found it, (2) was before (3), so (1) was before (4): the seat is seen. And it
-//! shows no later era, because that one began after (3).
+//! (2) follows the link; the thread that frees (3) removes the link, then (4) looks at the seats.
+//! If the reader found the link, (2) was before (3), so (1) was before (4): the seat is seen. And
+//! it shows no later era, because that one began after (3).
 //!
-//! Reading costs one locked instruction and nothing shared is written, so threads do not slow each
-//! other down. Seats are never freed: there are as many as there were threads at a time.
+//! Reading costs one locked instruction and writes nothing shared, so threads do not slow each
+//! other down. Seats are never freed: there are as many as there were threads at one time.
 
 use std::marker::PhantomData;
 use std::sync::PoisonError;
 
 use super::sync::{AtomicBool, EraCell, Mutex, Ordering};
 
-/// On a seat where nobody reads.
+/// The era on the seat of a thread that is not reading.
 const NOBODY: u64 = 0;
 
 /// All seats, and the era they are in.
@@ -27,7 +27,7 @@ pub(super) struct Eras {
     seats: Mutex<Vec<&'static Seat>>,
 }
 
-/// No two share a cache line, nor the pair of lines that some processors fetch together.
+/// No two seats share a cache line, nor the pair of lines that some processors fetch together.
 #[repr(align(128))]
 #[derive(Debug)]
 struct Seat {
@@ -42,8 +42,8 @@ pub(super) struct Ended {
     eras: &'static Eras,
 }
 
-/// While one is held, nothing that was in reach is freed. A local of its thread: a later one goes
-/// before an earlier one.
+/// While a guard is held, nothing that was linked when it was made is freed. It stays on its
+/// thread, and guards end in the reverse order.
 pub(super) struct Guard {
     seat: &'static Seat,
     hold: Hold,
@@ -56,7 +56,7 @@ enum Hold {
     First,
     /// It was reading already.
     Nested,
-    /// The seat is not the thread's own, and goes back with the guard.
+    /// The seat is not the thread's own, and is returned with the guard.
     Borrowed,
 }
 
@@ -73,10 +73,10 @@ impl Eras {
         seat
     }
 
-    /// A guard for a thread that is not reading already.
+    /// A guard for a thread that is not reading yet.
     #[inline(always)]
     fn enter(&self, seat: &'static Seat) -> Option<Guard> {
-        // Nobody else writes there.
+        // No other thread writes there.
         if seat.era.load(Ordering::Relaxed) != NOBODY {
             return None;
         }
@@ -84,20 +84,20 @@ impl Eras {
         Some(Guard::new(seat, Hold::First))
     }
 
-    /// Ends the era: for whoever has just taken something out of reach, by a `SeqCst` write.
+    /// Ends the era, after something was unlinked by a `SeqCst` write.
     fn end(&'static self) -> Ended {
         Ended { era: self.now.fetch_add(1, Ordering::SeqCst), eras: self }
     }
 }
 
 impl Ended {
-    /// Whether nobody can still be reading what went out of reach in this era.
+    /// Whether no thread can still be reading what was unlinked in this era.
     pub(super) fn is_past(self) -> bool {
         let reads = |seat: &&'static Seat| {
             let era = seat.era.load(Ordering::SeqCst);
             era != NOBODY && era <= self.era
         };
-        // A seat that comes later is for a reader who comes later.
+        // A seat that is added later belongs to a reader that comes later.
         let seats = self.eras.seats.lock().unwrap_or_else(PoisonError::into_inner);
         !seats.iter().any(reads)
     }
@@ -116,7 +116,7 @@ impl Drop for Guard {
         if self.hold == Hold::Nested {
             return;
         }
-        // Released: who sees nobody here may free what we read.
+        // Release: a thread that sees no reader here may free what we have read.
         self.seat.era.store(NOBODY, Ordering::Release);
         if self.hold == Hold::Borrowed {
             self.seat.taken.store(false, Ordering::Release);
@@ -137,7 +137,7 @@ mod process {
     static ERAS: Eras = Eras { now: EraCell::new(NOBODY + 1), seats: Mutex::new(Vec::new()) };
 
     std::thread_local! {
-        /// Has no destructor, so that looking there is a load.
+        /// Has no destructor, so that reading it is a plain load.
         static SEAT: Cell<Option<&'static Seat>> = const { Cell::new(None) };
         static LEAVING: Leaving = const { Leaving };
     }
@@ -153,7 +153,7 @@ mod process {
         }
     }
 
-    /// Begins to read, or goes on.
+    /// Begins to read, or continues.
     pub(in super::super) fn pin() -> Guard {
         match SEAT.get() {
             Some(seat) => ERAS.enter(seat).unwrap_or(Guard::new(seat, Hold::Nested)),
@@ -161,8 +161,8 @@ mod process {
         }
     }
 
-    /// [`pin`] for the way that must be short: nothing where that takes more than a few
-    /// instructions, the first time and when reading already.
+    /// [`pin`] for the fast path: `None` where it takes more than a few instructions, that is the
+    /// first time and when the thread is reading already.
     #[inline(always)]
     pub(in super::super) fn pin_quickly() -> Option<Guard> {
         ERAS.enter(SEAT.get()?)
@@ -171,13 +171,13 @@ mod process {
     #[cold]
     fn sit_down() -> Guard {
         let seat = ERAS.take_seat();
-        // A thread that is ending has no place to keep it.
+        // A thread that is ending cannot keep the seat.
         let kept = LEAVING.try_with(|_| SEAT.set(Some(seat))).is_ok();
         seat.era.store(ERAS.now.load(Ordering::SeqCst), Ordering::SeqCst);
         Guard::new(seat, if kept { Hold::First } else { Hold::Borrowed })
     }
 
-    /// Ends the era: for whoever has just taken something out of reach, by a `SeqCst` write.
+    /// Ends the era, after something was unlinked by a `SeqCst` write.
     pub(in super::super) fn end_era() -> Ended {
         ERAS.end()
     }
@@ -195,8 +195,8 @@ mod loom_models {
         Box::leak(Box::new(Eras { now: EraCell::new(NOBODY + 1), seats: Mutex::new(Vec::new()) }))
     }
 
-    /// Two places, of which one is in reach. To free one is to write there, which loom refuses
-    /// while somebody reads.
+    /// Two places, of which one is linked. Freeing a place is a write to it, which loom rejects
+    /// while it is being read.
     struct Places {
         current: EraCell,
         places: [UnsafeCell<()>; 2],

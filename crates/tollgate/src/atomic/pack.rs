@@ -14,14 +14,14 @@
 //! Times of 49 and 51 bits are microseconds since one year before the store was made, so they last
 //! 14 and 70 years from then; the fixed window's narrow number counts windows from the same time.
 //! Time stands still before and after that ([`Packing::within`]), so a hit at such a time is never
-//! admitted for want of a place to write it down. A GCRA part is kept in units of the greatest
+//! admitted because its state cannot be written. A GCRA part is kept in units of the greatest
 //! common divisor of quota and period, of which it is always a multiple: 7 per second has parts of
 //! sevenths, 10 per second has none.
 //!
 //! A limit is packed narrow when its exact state fits: at least sixteen times the capacity, so that
-//! charges beyond the limit have room too (what does not fit is not charged, see [`fit`]), and for
-//! half a year of debt or a year of a window. A limit with a name is packed wide, because its quota
-//! may change and the packing must not. What does not fit wide either is refused.
+//! charges beyond the limit have room too (what does not fit is not charged, see [`fit`]), and half
+//! a year of debt or a year of a window. A limit with a name is packed wide, because its quota may
+//! change and the packing must not. A limit that does not fit wide either is an error.
 
 use crate::algorithm::elastic_window::{self, ElasticWindow};
 use crate::algorithm::fixed_window::{self, FixedWindow};
@@ -38,15 +38,14 @@ use crate::time::Timestamp;
 const BEYOND: u128 = 16;
 const YEAR: u64 = 365 * 86_400 * 1_000_000;
 
-/// Something for each size of word: `N` for 64 bits, `W` for 128.
+/// A value for each width of word: `N` for 64 bits, `W` for 128.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ByWidth<N, W> {
     Narrow(N),
     Wide(W),
 }
 
-/// Runs `$body` with what there is for the size of word, and with the machine, whatever their
-/// types.
+/// Runs `$body` with the value for the width of word and with the machine, whatever their types.
 macro_rules! with_packed {
     ($by_width:expr, $machine:expr, ($it:ident, $m:ident) => $body:expr) => {
         match ($by_width, $machine) {
@@ -68,12 +67,13 @@ macro_rules! with_packed {
 }
 pub(super) use with_packed;
 
-/// What packing needs to know besides the machine. Fixed for a limit as long as the store lives.
+/// The numbers that packing needs besides the machine. They are fixed for a limit as long as the
+/// store lives.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Packing {
-    /// Where packed times count from, in microseconds.
+    /// The time from which packed times count, in microseconds.
     epoch: u64,
-    /// The latest time at which a hit can be written down.
+    /// The latest time of a hit that can be packed.
     last: Timestamp,
     /// The epoch in windows of a fixed window.
     first_window: u64,
@@ -84,7 +84,7 @@ pub(super) struct Packing {
 impl Packing {
     pub(super) fn new(limit: &Limit, made_at: Timestamp) -> Self {
         let Rate { quota, period, .. } = limit.rate();
-        // A clock that is set to the end of time still leaves room for what is packed.
+        // A clock that is set to the end of time still leaves room for packed times.
         let epoch = made_at.as_micros().saturating_sub(YEAR).min(1 << 61);
         let first_window = epoch / period;
         let is_narrow = matches!(width(limit), Ok(ByWidth::Narrow(())));
@@ -108,8 +108,7 @@ impl Packing {
         }
     }
 
-    /// The nearest time that can be written down: time stands still before the first and after the
-    /// last.
+    /// The nearest time that can be packed: time stands still before the first and after the last.
     #[inline(always)]
     pub(super) fn within(&self, now: Timestamp) -> Timestamp {
         if now.as_micros() >= self.epoch && now <= self.last { now } else { self.nearest(now) }
@@ -133,7 +132,8 @@ impl Packing {
         if since >> bits == 0 { since } else { self.out_of_range(time, bits) }
     }
 
-    /// A branch that is never taken costs a hit nothing, where clamping would lie on its way.
+    /// A branch that is never taken costs a hit nothing; clamping would be on the path of every
+    /// hit.
     #[cold]
     fn out_of_range(&self, time: Timestamp, bits: u32) -> u64 {
         if time.as_micros() < self.epoch { 0 } else { (1 << bits) - 1 }
@@ -192,7 +192,7 @@ pub(super) trait Pack<W>: Machine {
     fn unpack(&self, packing: &Packing, payload: W) -> Self::State;
 }
 
-/// Cuts down the state that `step` left so that it fits its word: what does not fit is not charged.
+/// Reduces the state after `step` so that it fits its word: units that do not fit are not charged.
 /// An allowed hit always fits.
 #[cold]
 pub(super) fn fit<W, M: Pack<W>>(
@@ -215,7 +215,7 @@ pub(super) fn fit<W, M: Pack<W>>(
             let less = (units > 0).then(|| machine.charge(before.cloned(), now, units));
             if less.as_ref().is_none_or(|less| held(less) == *less) {
                 *step = Step { charged: units, ..*step };
-                // An attempt that charges nothing still pushes an elastic window.
+                // An attempt that charges nothing still moves the end of an elastic window.
                 let untouched = || machine.attempt(before, now).or_else(|| before.cloned());
                 *state = less.or_else(untouched);
                 return;
@@ -305,15 +305,14 @@ pack_time_and_number!(ElasticWindow, elastic_window::ElasticWindowState, expiry,
 impl Pack<u64> for Gcra {
     #[inline(always)]
     fn pack(&self, packing: &Packing, state: &gcra::GcraState) -> u64 {
-        // Most limits have no parts, and a division is dear.
+        // Most limits have no parts, and a division is slow.
         let part = if state.part == 0 { 0 } else { state.part / packing.part_unit };
         narrow(packing.since(state.tat, 49), part)
     }
 
     #[inline(always)]
     fn unpack(&self, packing: &Packing, payload: u64) -> gcra::GcraState {
-        // In units of the whole quota there is none, and who knows that beforehand is spared all
-        // sums of parts.
+        // A whole quota has no parts, and knowing that beforehand skips all sums of parts.
         let part = if self.is_whole() { 0 } else { (payload & LOW) * packing.part_unit };
         gcra::GcraState { tat: packing.time(payload >> 12), part }
     }

@@ -62,7 +62,7 @@ mod model {
         }
 
         pub(in super::super) fn load(&self, order: Ordering) -> u64 {
-            // No fence: who loads after a weaker store must not be helped by the load.
+            // No fence: a weaker store before this load must not gain order from it.
             self.0.load(if order == Ordering::SeqCst { Ordering::Acquire } else { order })
         }
 
@@ -89,8 +89,8 @@ mod model {
         Guard
     }
 
-    /// The models of the table are about the table: nothing is freed while they run. When something
-    /// may be has its own models, in `era`.
+    /// The models of the table test only the table: nothing is freed while they run. `era` has
+    /// models of its own for freeing.
     #[derive(Clone, Copy)]
     pub(in super::super) struct Ended;
 

@@ -6,29 +6,29 @@
 //!
 //! - a fingerprint never has two slots: both claimants walk the same slots and meet at the first
 //!   empty one, where one compare-exchange decides;
-//! - a word belongs to one key for good: a compare-exchange on it can never charge somebody else,
-//!   however long its caller slept.
+//! - a word belongs to one key for as long as the generation lives: a compare-exchange on it can
+//!   never charge another key, however long its thread was paused.
 //!
 //! Growing, cleaning, shrinking, ageing and wiping are one mechanism, moving to a next generation,
-//! done by the callers in small chunks:
+//! done by the calling threads in small chunks:
 //!
-//! 1. The generation is closed: no more claims. Its count is now a bound on what must be copied,
-//!    and the next generation is made large enough.
-//! 2. Whoever comes with a key *settles* it first: it freezes the key's word, or seals the empty
-//!    slot where the key would have gone, and copies a frozen state into the next generation. Only
-//!    then does it work there.
-//! 3. What becomes of a state, copied or dropped, is written into its word by the very
-//!    compare-exchange that freezes it, so all agree.
-//! 4. A copy is put by compare-exchange void to state. A slot is void only before its first state,
-//!    so a late copier changes nothing.
-//! 5. Each chunk is marked when it is done, by whoever did it; when all are, the next generation
+//! 1. The generation is closed: no more claims. Its count is now a bound on the slots to copy, and
+//!    the next generation is made large enough.
+//! 2. A call on a key *settles* the key first: it freezes the key's word, or seals the empty slot
+//!    where the key would have gone, and copies a frozen state into the next generation. Only then
+//!    does it work there.
+//! 3. The fate of a state, copied or dropped, is written into its word by the very compare-exchange
+//!    that freezes it, so all threads agree.
+//! 4. A copy is written by a compare-exchange from void to the state. A slot is void only before
+//!    its first state, so a late copier changes nothing.
+//! 5. Each chunk is marked as done by the thread that moved it; when all are, the next generation
 //!    becomes the current one. Only the current generation may get a successor. A copier that meets
-//!    a sealed slot in the next generation therefore knows that all was copied long ago.
-//! 6. The old generation is freed when nobody can hold a reference to it any more (`era`), in
-//!    slices.
+//!    a sealed slot in the next generation therefore knows that everything was copied long ago.
+//! 6. The old generation is freed in slices, when no thread can hold a reference to it any more
+//!    (`era`).
 //!
-//! A state that is dropped because it is fresh raises the table's *floor* to the time it became so;
-//! a caller that read the clock before that and finds no state starts at the floor.
+//! A state that is dropped because it is fresh raises the table's *floor* to the time when it
+//! became fresh; a thread that read the clock before that and finds no state starts at the floor.
 
 #![expect(unsafe_code, reason = "raw pointers to generations; each block has its proof")]
 
@@ -42,7 +42,7 @@ pub(super) use garbage::Shared;
 use generation::{EMPTY, Generation, MIN_LINES, SEALED, Slot};
 pub(super) use generation::{FIRST_FINGERPRINT, Move};
 
-/// What is to become of a state that is met while moving.
+/// The fate of a state that is met while moving.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
     Stays,
@@ -50,31 +50,32 @@ pub(super) enum Fate {
     FreshSince(u64),
 }
 
-/// What a caller wants done with a word.
+/// The change that a caller wants to make to a word.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Next<W> {
     Keep,
     Put(W),
 }
 
-/// Why a key without a slot could not get one.
+/// The table is full: a key could not get a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Full;
 
 pub(super) struct Table<W: Word> {
     current: AtomicPtr<Generation<W>>,
-    /// Where the current generation lies, about: for [`Table::prefetch`] only.
+    /// About where the current generation lies: for [`Table::prefetch`] only.
     near_slots: AtomicPtr<Slot<W>>,
     near_mask: AtomicUsize,
-    /// When housekeeping is due, in microseconds: now, while old generations wait to be freed.
+    /// When housekeeping is due, in microseconds: immediately while old generations wait to be
+    /// freed.
     pub(super) due: AtomicU64,
-    /// Microseconds.
+    /// The floor, in microseconds.
     floor: AtomicU64,
     /// The state that keys without a slot share while the store is at its bound.
     pub(super) overflow: W::Cell,
     /// Keys with a slot here.
     keys: AtomicUsize,
-    /// States that were dropped on a move, ever.
+    /// States that moves have dropped since the table was made.
     dropped: AtomicUsize,
     shared: Arc<Shared>,
 }
@@ -85,7 +86,7 @@ impl<W: Word> std::fmt::Debug for Table<W> {
     }
 }
 
-// SAFETY: all that is shared is atomic; raw pointers are to generations, which are made of atomics
+// SAFETY: all shared fields are atomic; raw pointers are to generations, which are made of atomics
 // and freed by the rules above.
 unsafe impl<W: Word> Send for Table<W> {}
 // SAFETY: as above.
@@ -107,12 +108,12 @@ impl<W: Word> Table<W> {
         }
     }
 
-    /// The time before which no key may start that has no state.
+    /// The earliest time at which a key without a state may start.
     pub(super) fn floor(&self) -> u64 {
         self.floor.load(Ordering::Acquire)
     }
 
-    /// Keys with a slot, those with a state that has run out among them.
+    /// Keys with a slot, also those whose state has run out.
     pub(super) fn len(&self) -> usize {
         self.keys.load(Ordering::Relaxed)
     }
@@ -134,13 +135,13 @@ impl<W: Word> Table<W> {
 
     fn current<'g>(&self, _guard: &'g Guard) -> &'g Generation<W> {
         // SAFETY: the current generation is never null. It is retired only after it was replaced as
-        // the current one, and freed only when every guard of that time is gone; ours was there
+        // the current one, and freed only when every guard of that time is gone; ours existed
         // before we loaded the pointer.
         unsafe { &*self.current.load(Ordering::SeqCst) }
     }
 
-    /// Begins to fetch the line where the key most likely lies. Needs no guard: an address may be
-    /// stale, it is not read here.
+    /// Begins to fetch the line where the key most likely lies. It needs no guard: the address may
+    /// be stale, because it is not read here.
     #[inline(always)]
     pub(super) fn prefetch(&self, fingerprint: u64) {
         #[cfg(all(target_arch = "x86_64", not(loom)))]
@@ -156,9 +157,9 @@ impl<W: Word> Table<W> {
         let _ = fingerprint;
     }
 
-    /// The word of a key, if it has one and no move is under way: the case that must be fast. A
-    /// word that is neither void nor frozen may be replaced by compare-exchange; for the others
-    /// there is [`update`](Table::update).
+    /// The word of a key, if it has one and no move is under way: the fast case. A word that is
+    /// neither void nor frozen may be replaced by compare-exchange; for the others there is
+    /// [`update`](Table::update).
     #[inline(always)]
     pub(super) fn find<'g>(&self, guard: &'g Guard, fingerprint: u64) -> Option<&'g W::Cell> {
         let generation = self.current(guard);
@@ -171,10 +172,10 @@ impl<W: Word> Table<W> {
         slot.map(|slot| &slot.word)
     }
 
-    /// Replaces the word of a key by what `f` makes of it, also when it has no slot yet or a move
-    /// is under way. `f` gets the word, or void when there is none; it may be asked several times,
-    /// and what it said last was done and is returned. `fate` judges states that have to be moved
-    /// on the way.
+    /// Replaces the word of a key by the result of `f`, also when the key has no slot yet or a move
+    /// is under way. `f` gets the word, or void when there is none; it may be called several times,
+    /// and its last result is written and returned. `fate` judges states that have to be moved on
+    /// the way.
     pub(super) fn update<R>(
         &self,
         guard: &Guard,
@@ -215,8 +216,8 @@ impl<W: Word> Table<W> {
             let mut found = slot.fingerprint.load(Ordering::Acquire);
             if found == EMPTY {
                 if !claimed {
-                    // Nothing to write, nothing to claim: the key is nowhere, for to be in a next
-                    // generation this slot would have to be sealed.
+                    // There is nothing to write or to claim: the key is in no later generation,
+                    // because this slot would have to be sealed for that.
                     if self.shared.keys.load(Ordering::Relaxed) >= self.shared.max_keys {
                         return Attempt::AtBound;
                     }
@@ -234,8 +235,8 @@ impl<W: Word> Table<W> {
                     }
                     claimed = true;
                 }
-                // In one order with the overflow state: a newcomer claims and then looks there,
-                // others charge there and then look here.
+                // In one order with the overflow state: a new key claims its slot and then looks
+                // there, the others charge there and then look here.
                 let claim = slot.fingerprint.compare_exchange(
                     EMPTY,
                     fingerprint,
@@ -266,7 +267,7 @@ impl<W: Word> Table<W> {
         if generation.next().is_some() { Attempt::Moved } else { Attempt::NoRoom }
     }
 
-    /// Replaces the word of a slot by what `f` makes of it; nothing when the word is frozen.
+    /// Replaces the word of a slot by the result of `f`; does nothing when the word is frozen.
     fn update_word<R>(&self, slot: &Slot<W>, f: &mut dyn FnMut(W) -> (Next<W>, R)) -> Option<R> {
         let mut word = W::load(&slot.word, Ordering::Acquire);
         loop {
@@ -285,8 +286,8 @@ impl<W: Word> Table<W> {
         }
     }
 
-    /// What a slot starts from: whatever keys without a slot have in common counts for a key that
-    /// gets one.
+    /// The first word of a slot: the state that keys without a slot share is also the first state
+    /// of a key that gets one.
     #[cold]
     fn first_word(&self, slot: &Slot<W>) -> W {
         let start = W::load(&self.overflow, Ordering::SeqCst);
@@ -299,7 +300,7 @@ impl<W: Word> Table<W> {
         }
     }
 
-    /// Whether the key has a slot. In one order with the overflow state.
+    /// Whether the key has a slot. The check is in one order with the overflow state.
     pub(super) fn has_slot(&self, fingerprint: u64, fate: &dyn Fn(W) -> Fate) -> bool {
         let guard = pin();
         let mut generation = self.current(&guard);
@@ -311,8 +312,8 @@ impl<W: Word> Table<W> {
             let mut found =
                 generation.probe(fingerprint).map(|slot| slot.fingerprint.load(Ordering::SeqCst));
             match found.find(|found| *found == fingerprint || *found < FIRST_FINGERPRINT) {
-                // Sealed since we looked for a next generation: who sealed it may have claimed a
-                // slot there.
+                // Sealed since we looked for a next generation: the thread that sealed it may have
+                // claimed a slot there.
                 Some(SEALED) => {}
                 found => return found == Some(fingerprint),
             }
@@ -322,11 +323,11 @@ impl<W: Word> Table<W> {
 
 enum Attempt<R> {
     Done(R),
-    /// The slot belongs to the past: look for the next generation.
+    /// The generation was left: look in the next one.
     Moved,
-    /// The generation has no room for newcomers.
+    /// The generation has no room for new keys.
     NoRoom,
-    /// The store has no room for newcomers.
+    /// The store has no room for new keys.
     AtBound,
 }
 
@@ -335,8 +336,8 @@ impl<W: Word> Drop for Table<W> {
         self.shared.keys.fetch_sub(self.keys.load(Ordering::Relaxed), Ordering::Relaxed);
         let mut generation = self.current.load(Ordering::Relaxed);
         while !generation.is_null() {
-            // SAFETY: nobody else has the table; the current generation and those linked behind it
-            // are ours and not retired.
+            // SAFETY: no other thread has the table; the current generation and those linked behind
+            // it are ours and not retired.
             let owned = unsafe { Box::from_raw(generation) };
             generation = owned.next.load(Ordering::Relaxed);
         }

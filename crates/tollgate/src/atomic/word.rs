@@ -5,18 +5,18 @@
 //! | word | meaning |
 //! | --- | --- |
 //! | 0 | void: the slot is claimed, its first state is yet to come |
-//! | 1 | cleared: fresh by decree. Not void, so that nobody who comes late can put a first state there |
+//! | 1 | cleared: counts as fresh. Not void, so that a late thread cannot write a first state there |
 //! | `PRESENT` and a payload | a state |
 //! | `FROZEN` and a state | will not change any more, belongs into the next generation |
 //! | `FROZEN` alone | dead: nothing to bring along |
 //!
-//! `USED` tells that the key was used since the last look at its age.
+//! `USED` says that the key was used since its age was last checked.
 
 #[cfg(not(loom))]
 use super::sync::AtomicU128;
 use super::sync::{AtomicU64, Ordering};
 
-/// A word that is replaced as a whole: `u64` where the state fits, `u128` where not.
+/// A word that is replaced as a whole: `u64` where the state fits, else `u128`.
 pub(super) trait Word: Copy + PartialEq + std::fmt::Debug + Send + Sync + 'static {
     type Cell: std::fmt::Debug + Send + Sync;
 
@@ -26,10 +26,10 @@ pub(super) trait Word: Copy + PartialEq + std::fmt::Debug + Send + Sync + 'stati
 
     fn cell(self) -> Self::Cell;
     fn load(cell: &Self::Cell, order: Ordering) -> Self;
-    /// The word that was found instead, if another was there. Acquires either way, releases when it
-    /// succeeds.
+    /// Replaces `old` by `new`; the error is the word that was found instead of `old`. Acquires
+    /// either way, releases when it succeeds.
     fn replace(cell: &Self::Cell, old: Self, new: Self) -> Result<(), Self>;
-    /// [`replace`](Word::replace) in the single order of all such.
+    /// [`replace`](Word::replace) in the single order of all `SeqCst` operations.
     fn replace_in_order(cell: &Self::Cell, old: Self, new: Self) -> Result<(), Self>;
 
     /// A state with this payload, which leaves the flags free.

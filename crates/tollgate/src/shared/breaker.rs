@@ -1,13 +1,13 @@
-//! Stops asking a store that does not answer, and finds out when it does again. Pure: the time is
-//! an argument.
+//! The breaker: stops calling a store that does not answer, and finds out when it answers again. It
+//! is pure: the time is an argument.
 
 use crate::time::Timestamp;
 
-/// When it opens and how long it stays so.
+/// When a breaker opens and how long it stays open.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settings {
-    /// Failures in a row that open it, if they span that many microseconds: one hiccup with many
-    /// calls under way is no failure of the store.
+    /// The breaker opens after this many failures in a row, if they span the given microseconds:
+    /// one hiccup with many calls under way is no failure of the store.
     pub(crate) failures: u32,
     pub(crate) span: u64,
     /// Microseconds until the first probe; doubled with every probe that fails.
@@ -18,24 +18,24 @@ pub(crate) struct Settings {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Everybody asks. Failures in a row so far, and when the first was.
+    /// All calls go to the store. Failures in a row so far, and when the first was.
     Closed { failures: u32, since: Timestamp },
-    /// Nobody asks until then.
+    /// No call goes to the store until then.
     Open { until: Timestamp, pause: u64 },
-    /// One asks; the others are told when it was let through.
+    /// One call goes to the store as a probe; the others learn when it was sent.
     Probing { since: Timestamp, pause: u64 },
 }
 
 const CLOSED: State = State::Closed { failures: 0, since: Timestamp::EPOCH };
 
-/// What a caller may do.
+/// Whether a call may go to the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Entry {
-    /// Ask.
+    /// Call the store.
     Ask,
-    /// Ask; everything depends on the answer.
+    /// Call the store; the answer decides whether the breaker closes.
     Probe,
-    /// Do not ask before then.
+    /// Do not call the store before then.
     Wait(Timestamp),
 }
 
@@ -47,14 +47,14 @@ pub(crate) enum Turn {
     Closed,
 }
 
-/// What is known of a store without asking it.
+/// What the last calls say about a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Health {
-    /// It answered the last call, or was not asked yet.
+    /// It answered the last call, or was not called yet.
     Answers,
-    /// The last call failed; it may be asked.
+    /// The last call failed; the next call may go to the store.
     Unknown,
-    /// It must not be asked now.
+    /// The breaker is open: no call may go to the store.
     Open,
 }
 
@@ -77,7 +77,7 @@ impl Breaker {
                 self.state = State::Probing { since: now, pause };
                 Entry::Probe
             }
-            // A probe whose caller went away is followed by another.
+            // A probe whose caller was dropped is followed by another.
             State::Probing { since, pause } if now >= since.plus(settings.longest_pause) => {
                 self.state = State::Probing { since: now, pause };
                 Entry::Probe
@@ -86,7 +86,7 @@ impl Breaker {
         }
     }
 
-    /// Microseconds until somebody asks the store again, at least one.
+    /// Microseconds until the store is called again, at least one.
     pub(crate) fn pause_left(&self, settings: &Settings, now: Timestamp) -> u64 {
         let until = match self.state {
             State::Closed { .. } => now.plus(settings.pause),
@@ -105,7 +105,7 @@ impl Breaker {
         }
     }
 
-    /// The store answered, with whatever.
+    /// The store answered, with a decision or an error of its own.
     pub(crate) fn succeeded(&mut self) -> Turn {
         let was = std::mem::replace(&mut self.state, CLOSED);
         if matches!(was, State::Closed { .. }) { Turn::Nothing } else { Turn::Closed }
@@ -140,7 +140,7 @@ impl Breaker {
                 self.state = open(pause.saturating_mul(2));
                 Turn::Nothing
             }
-            // A call from before it opened: nothing new.
+            // The call was sent before the breaker opened: it changes nothing.
             State::Open { .. } | State::Probing { .. } => Turn::Nothing,
         }
     }

@@ -1,14 +1,15 @@
-//! Remembered denials: until the instant that the store named, the answer is known without asking.
+//! The denial cache: until the instant that the store named, a denial is repeated without asking
+//! the store.
 //!
-//! What holds, as long as only this process changes a key: an answer from here equals what the
+//! The guarantee, as long as only this process changes a key: an answer from here equals what the
 //! store would answer at that moment. (Of a moving window the log stays in the store, so `used` and
-//! `remaining` are those of the reply.) What other processes charge makes the true wait longer than
-//! the remembered one; what they give back is not seen before the remembered denial ends.
+//! `remaining` are those of the reply.) Charges by other processes make the true wait longer than
+//! the remembered one; their refunds are not seen before the remembered denial ends.
 //!
-//! For that every reply of the store about a key either replaces what is remembered of it, or drops
-//! it: in all limiters that count in the same place. A denial may have been decided before such a
-//! reply and arrive after it. So a caller notes the [`Epoch`] of the key before it asks, and its
-//! denial is remembered only if nothing was dropped in between.
+//! For that, every reply of the store about a key either replaces the denial that is remembered for
+//! it, or drops it: in all limiters that count in the same place. A denial may have been decided
+//! before such a reply and arrive after it. So a caller notes the [`Epoch`] of the key before it
+//! asks, and its denial is remembered only if nothing was dropped in between.
 //!
 //! Other processes may announce that they gave something back to a key
 //! ([`Denials::forget_digest`]). An announcement names the key by its digest. It is counted, and a
@@ -33,14 +34,14 @@ const EPOCHS: usize = 64;
 /// Counts of announcements. Keys that share one by chance ask the store once more than needed.
 const ANNOUNCED: usize = 4096;
 
-/// Remembered denials, bounded.
+/// Remembered denials, bounded in number.
 #[derive(Debug)]
 pub(crate) struct Denials {
     hasher: RandomState,
     shards: Box<[Mutex<Shard>]>,
     /// The most entries in one shard; 0 remembers nothing.
     room: usize,
-    /// For how long at most, in microseconds.
+    /// The longest time that a denial is remembered, in microseconds.
     longest: u64,
     /// Announcements by other processes, by digest.
     announced: Box<[AtomicU64]>,
@@ -49,7 +50,7 @@ pub(crate) struct Denials {
 #[derive(Debug)]
 struct Shard {
     entries: HashTable<Entry>,
-    /// How often something was dropped, by key and counter.
+    /// How often a denial was dropped, by key and counter.
     epochs: [u64; EPOCHS],
 }
 
@@ -72,19 +73,19 @@ fn epoch_index(hash: u64, counter: u64) -> usize {
 
 #[derive(Debug)]
 struct Entry {
-    /// Which limits, by the number of their limiter.
+    /// The limits, as the number of their limiter.
     limits: u64,
     counters: Arc<[u64]>,
     key: OwnedKey,
     /// The smallest cost that was denied.
     cost: u64,
-    /// Asked again from then on, by the clock of this process.
+    /// The store is asked again from then on, by the clock of this process.
     until: Timestamp,
     /// When the store was asked, by the clock of this process.
     sent: Timestamp,
-    /// When the refusal ends, by the store's clock.
+    /// When the denial ends, by the store's clock.
     ends: Timestamp,
-    /// Whether the time was given, not the store's: the two do not mix.
+    /// Whether the caller gave the time instead of the store: the two do not mix.
     given: bool,
     epoch: Epoch,
     decisions: Box<[Outcome]>,
@@ -93,23 +94,23 @@ struct Entry {
 /// A hit, as far as denials are concerned.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Question<'a> {
-    /// Which limits, by the number of their limiter.
+    /// The limits, as the number of their limiter.
     pub(crate) limits: u64,
     /// Where these limits count: a hash of namespace and identity for each.
     pub(crate) counters: &'a Arc<[u64]>,
     pub(crate) key: KeyRef<'a>,
     pub(crate) cost: u64,
-    /// The time, if it is given.
+    /// The time, if the caller gave it.
     pub(crate) at: Option<Timestamp>,
-    /// When it is asked, by the clock of this process.
+    /// When the store is asked, by the clock of this process.
     pub(crate) sent: Timestamp,
 }
 
-/// Changes whenever something about a key is dropped.
+/// A count that changes whenever a remembered denial of a key is dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Epoch {
     digest: u16,
-    /// How often something was dropped here.
+    /// How often a denial was dropped here.
     dropped: u64,
     /// How often another process announced a change.
     announced: u64,
@@ -126,7 +127,7 @@ impl Denials {
         }
     }
 
-    /// Whether there is room for any.
+    /// Whether any denial can be remembered.
     pub(crate) fn any(&self) -> bool {
         self.room > 0
     }
@@ -170,7 +171,7 @@ impl Denials {
         Epoch { digest, dropped, announced: self.announced(digest) }
     }
 
-    /// The epoch to note before asking something that is never answered from here.
+    /// The epoch to note before a call that is never answered from here.
     pub(crate) fn epoch(&self, key: KeyRef<'_>, counters: &[u64]) -> Epoch {
         let (shard, hash) = self.shard(key);
         self.epoch_in(&lock(shard), hash, key, counters)
@@ -180,7 +181,7 @@ impl Denials {
     pub(crate) fn remember(&self, question: &Question<'_>, epoch: Epoch, decisions: &[Outcome]) {
         let &Question { limits, counters, key, cost, at, sent } = question;
         let (Some(first), Some(ends)) = (decisions.first(), ends(decisions)) else { return };
-        // Counted from before the store was asked, so rather too early.
+        // The wait counts from before the store was asked, so it rather ends too early.
         let until = sent.plus(ends.micros_since(first.now()).min(self.longest));
         let (shard, hash) = self.shard(key);
         let mut shard = lock(shard);
@@ -214,7 +215,7 @@ impl Denials {
         }
     }
 
-    /// Drops what is remembered of a key in all limiters that count in one of these places.
+    /// Drops the denials of a key in all limiters that count in one of these places.
     pub(crate) fn forget(&self, key: KeyRef<'_>, counters: &[u64]) {
         let (shard, hash) = self.shard(key);
         let mut shard = lock(shard);
@@ -230,7 +231,7 @@ impl Denials {
         }
     }
 
-    /// Drops what is remembered of the keys with this digest: another process changed one of them.
+    /// Drops the denials of all keys with this digest: another process changed one of them.
     pub(crate) fn forget_digest(&self, digest: u16) {
         self.announced[usize::from(digest) % ANNOUNCED].fetch_add(1, Ordering::Release);
     }
@@ -250,8 +251,8 @@ impl Entry {
         self.limits == question.limits && self.key.as_ref() == question.key
     }
 
-    /// Whether a later denial of the same limits takes the place of this one. The smaller cost
-    /// answers for more, so a larger one does only if it has something new to tell.
+    /// Whether a later denial of the same limits replaces this one. The smaller cost answers for
+    /// more calls, so a larger one replaces it only if it brings something new.
     fn is_replaced_by(&self, question: &Question<'_>, epoch: Epoch, decisions: &[Outcome]) -> bool {
         let is_known = |(old, new): (&Outcome, &Outcome)| {
             let now = old.asked_again(new.now(), self.cost);
@@ -264,12 +265,12 @@ impl Entry {
             || !self.decisions.iter().zip(decisions).all(is_known)
     }
 
-    /// The store's time now, if it is one at which the cost is still refused for certain.
+    /// The store's time now, if the cost is still denied for certain at that time.
     fn refuses_at(&self, question: &Question<'_>) -> Option<Timestamp> {
         let &Question { cost, at, sent, .. } = question;
         let first = self.decisions.first()?;
-        // The store's time now is at most this: its clock and ours run alike, and it was asked
-        // after `sent`.
+        // The store's time now is at most this: its clock and ours run at the same speed, and it
+        // was asked after `sent`.
         let now = match at {
             Some(at) if self.given => at,
             None if !self.given && sent < self.until => {
@@ -295,8 +296,8 @@ impl Entry {
     }
 }
 
-/// When a refusal ends, by the store's clock: the last of those that refuse. `None` for one without
-/// end, which is no use to remember.
+/// When the denials end, by the store's clock: the last of them. `None` for one without end, which
+/// is not worth remembering.
 fn ends(decisions: &[Outcome]) -> Option<Timestamp> {
     let waits = decisions.iter().filter(|decision| !decision.allowed()).map(Outcome::retry_at);
     waits.reduce(|a, b| Some(a?.max(b?))).flatten()

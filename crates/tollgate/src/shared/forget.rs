@@ -1,4 +1,4 @@
-//! What a call on the store means for the remembered denials of its key.
+//! What a call on the store means for the remembered denials of its key: kept, replaced or dropped.
 
 use super::asking::{Limits, Terms};
 use super::denials::Epoch;
@@ -9,13 +9,13 @@ use crate::outcome::{Outcome, Source};
 use crate::time::Timestamp;
 
 /// A call that is on its way to the store. Dropped without a reply it may have changed the key, so
-/// what is remembered of the key is dropped too.
+/// the denials remembered for the key are dropped too.
 pub(super) struct Call<'a, S: SharedStore, K: Key> {
     limits: &'a Limits<S>,
     pub(super) terms: Terms,
     pub(super) key: &'a K,
     sent: Timestamp,
-    /// Of the key, before it was sent. `None`: its reply is never remembered.
+    /// The epoch of the key before the call was sent. `None`: the reply is never remembered.
     epoch: Option<Epoch>,
     ended: bool,
 }
@@ -40,8 +40,8 @@ impl<'a, S: SharedStore, K: Key> Call<'a, S, K> {
         Call { limits, terms, key, sent, epoch, ended: false }
     }
 
-    /// The store decided on `cost`: a denial that changed nothing is remembered, anything else
-    /// drops what was.
+    /// The store decided on `cost`: a denial that changed nothing is remembered, any other decision
+    /// drops what was remembered.
     pub(super) fn decided(mut self, cost: u64, decisions: &[Outcome]) {
         self.ended = true;
         let Call { limits, terms, key, sent, epoch, .. } = &self;
@@ -59,7 +59,7 @@ impl<'a, S: SharedStore, K: Key> Call<'a, S, K> {
 
     /// The store gave no decision.
     pub(super) fn failed(mut self, error: &Error) {
-        // Surely not executed: what is remembered still holds.
+        // Surely not executed: the remembered denials still hold.
         self.ended = error.kind() == ErrorKind::Unavailable;
     }
 }

@@ -1,33 +1,34 @@
-//! Bounds the calls under way to as many as the store answers within the deadline. Pure: the time
-//! is an argument.
+//! Bounds the calls under way to the number that the store answers within the deadline. It is pure:
+//! the time is an argument.
 //!
-//! Without a bound, calls that a store cannot answer at once wait somewhere: in the store, in a
+//! Without a bound, calls that a store cannot answer immediately wait somewhere: in the store, in a
 //! socket, in its client. Once they wait longer than the deadline, callers leave before their calls
-//! are executed, the store charges hits that nobody is told of, and hardly anybody is answered.
+//! are executed, the store charges hits whose callers never learn the decision, and hardly any call
+//! is answered.
 //!
 //! A store that is busy all the time answers `rate * wait` of the calls under way within `wait`
 //! (Little's law). An answer should take half of the time between the fastest answer and the
-//! deadline, and the bound is the number of calls that the store answers in that time. It is looked
-//! at in rounds:
+//! deadline, and the bound is the number of calls that the store answers in that time. The bound is
+//! adjusted in rounds:
 //!
 //! - At first, and again some time after an overload, there is no bound.
 //! - It falls when calls of a round were late, or when two rounds in a row ended with more calls
 //!   under way than are answered within the deadline at that rate.
 //! - It rises as long as calls hardly wait for each other. So it finds a store that became faster.
-//! - Callers who left are still in the way of others. Their calls count until a call that was sent
-//!   after them is answered.
+//! - Calls whose callers left still hold up others. They count until a call that was sent after
+//!   them is answered.
 //!
-//! Calls beyond the bound are refused at once, while they have surely not been executed.
+//! Calls beyond the bound fail immediately, while they have surely not been executed.
 
 use crate::time::Timestamp;
 
 /// More calls than this are never under way: no bound.
 const UNBOUNDED: u32 = 1 << 20;
 
-/// So many calls may always be under way: their answers show when the store has recovered.
+/// This many calls may always be under way: their answers show when the store has recovered.
 const LEAST: u32 = 2;
 
-/// A round is late when more than one of so many answers was.
+/// A round is late when more than one in this many answers was late.
 const LATE_ONE_OF: u64 = 64;
 
 /// How a call ended.
@@ -50,7 +51,7 @@ pub(crate) struct Load {
     /// was sent.
     left_behind: u32,
     last_left_behind: Timestamp,
-    /// How many calls were lately answered in the time that an answer should take.
+    /// The number of calls that were lately answered in the time that an answer should take.
     capacity: u32,
     /// When the bound was lowered, and whether the store still works on calls from before. Those,
     /// and calls that wait behind them, say nothing about the new bound.
@@ -66,13 +67,13 @@ pub(crate) struct Load {
     round: Round,
 }
 
-/// What happened since this round began.
+/// The measurements of the current round.
 #[derive(Debug, Default)]
 struct Round {
     began: Option<Timestamp>,
     answered: u64,
     late: u64,
-    /// Microseconds that all answers took together, and the fastest of them.
+    /// The sum of the times of all answers in microseconds, and the fastest of them.
     waited: u64,
     fastest: Option<u64>,
     /// Whether a call ended that was sent since the bound was lowered.
@@ -144,8 +145,8 @@ impl Load {
         let fastest = self.fastest.unwrap_or(0);
         let target = (deadline / 2).saturating_add(fastest / 2).min(deadline / 4 * 3).max(1);
         let lasted = micros_since(now, began);
-        // At least as long as one answer takes, and a few of them in the time that an answer should
-        // take.
+        // A round lasts at least as long as one answer takes, with a few rounds in the time that an
+        // answer should take.
         if lasted >= (target / 4).max(fastest.saturating_add(fastest / 4)).min(target) {
             self.end_round(deadline, target, began, now);
             self.round = Round { began: Some(now), ..Round::default() };
@@ -158,7 +159,7 @@ impl Load {
             return;
         }
         let lasted = micros_since(now, began).max(1);
-        // How many are answered in the time that an answer should take.
+        // The number of calls that are answered in the time that an answer should take.
         let in_time = u128::from(answered) * u128::from(target) / u128::from(lasted);
         let in_time = u32::try_from(in_time).unwrap_or(u32::MAX);
         let fastest = self.fastest.unwrap_or(0);
@@ -180,14 +181,14 @@ impl Load {
         } else if let Some(queue) = queue {
             self.learn_capacity(in_time);
             if queue <= room / 2 && micros_since(began, self.raised) >= target {
-                // Quickly up to what the store has done before, then slowly.
+                // The bound rises quickly up to what the store has done before, then slowly.
                 let known = self.capacity.min(self.bound * 2);
                 self.bound = (self.bound + self.bound / 8 + 1).max(known).min(UNBOUNDED);
                 self.raised = now;
             }
         }
         if let Some(fastest) = fastest_now {
-            // An overloaded store has no fast answers: what they took before is forgotten slowly.
+            // An overloaded store gives no fast answers, so the fastest time is forgotten slowly.
             let rise = |before: u64| before + fastest.saturating_sub(before) / 64;
             self.fastest = Some(self.fastest.map_or(fastest, |before| rise(before).min(fastest)));
         }
@@ -195,8 +196,8 @@ impl Load {
 }
 
 impl Load {
-    /// More than before counts at once for a half, less only little by little: fewer may have been
-    /// asked.
+    /// A higher measurement counts for half immediately, a lower one only little by little: fewer
+    /// calls may have been made.
     fn learn_capacity(&mut self, answered: u32) {
         self.capacity = match answered.checked_sub(self.capacity) {
             Some(more) => self.capacity + more.div_ceil(2),
@@ -217,12 +218,12 @@ mod tests {
 
     const MILLI: u64 = 1_000;
 
-    /// A store some way off that executes calls one after the other, and callers who come one after
-    /// the other and leave at their deadline.
+    /// A simulated store that executes calls one after the other, some distance away, and callers
+    /// that come one after the other and leave at their deadline.
     struct World {
         load: Load,
         deadline: u64,
-        /// Both ways together.
+        /// The time of both ways together.
         distance: u64,
         /// What one call takes in the store.
         work: u64,
@@ -232,7 +233,7 @@ mod tests {
         batch_work: u64,
         batch_gap: u64,
         last_batch: u64,
-        /// Of calls under way: when they entered and when the answer comes.
+        /// Calls under way: when they entered and when the answer comes.
         calls: VecDeque<(u64, u64)>,
         now: u64,
     }
@@ -260,7 +261,7 @@ mod tests {
             }
         }
 
-        /// Calls for that long, one each `pause`.
+        /// Makes calls for `span`, one every `pause`.
         fn offer(&mut self, span: u64, pause: u64) -> Count {
             let (mut count, end) = (Count::default(), self.now + span);
             while self.now < end {

@@ -1,11 +1,11 @@
-//! Where a counter stands in a store whose keys are plain bytes.
+//! The place of a counter in a store whose keys are plain bytes.
 
 use crate::key::{Form, KeyRef};
 use crate::limit::Limit;
 
 /// The keys of one limit in one namespace, as bytes: length and bytes of the namespace, length and
-/// bytes of the limit's identity, then the form and the bytes of the key. Nothing runs together,
-/// and all keys of a limit, as all of a namespace, have a beginning of their own.
+/// bytes of the limit's identity, then the form and the bytes of the key. No two places have a key
+/// in common; all keys of a limit begin alike, as do all keys of a namespace.
 ///
 /// ```
 /// use tollgate::{KeyRef, Limit, shared::Place};
@@ -21,7 +21,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// Of a limit in a namespace.
+    /// The place of a limit in a namespace.
     ///
     /// See the example of [`Place`].
     #[must_use]
@@ -31,7 +31,7 @@ impl Place {
         Place { prefix: prefix.into() }
     }
 
-    /// How all keys of a namespace begin.
+    /// The bytes with which all keys of a namespace begin.
     ///
     /// See the example of [`Place`].
     #[must_use]
@@ -41,7 +41,7 @@ impl Place {
         prefix
     }
 
-    /// How all keys of the limit begin.
+    /// The bytes with which all keys of the limit begin.
     ///
     /// See the example of [`Place`].
     #[must_use]
@@ -61,7 +61,7 @@ impl Place {
         bytes
     }
 
-    /// The key that these bytes stand for; `None` if they are not of this place.
+    /// The key that these bytes stand for; `None` if they are not in this place.
     ///
     /// See the example of [`Place`].
     #[must_use]

@@ -10,7 +10,7 @@ use crate::outcome::{Outcome, Source};
 use crate::time::Timestamp;
 
 impl<S: SharedStore> Limits<S> {
-    /// What the rule of the limiter says; `None` leaves the error to the caller.
+    /// The answer by the limiter's rule; `None` leaves the error to the caller.
     pub(super) fn without_store<K: Key>(
         &self,
         error: &Error,
@@ -49,21 +49,21 @@ impl<S: SharedStore> Limits<S> {
         }
     }
 
-    /// What passes when everything passes that could: a fresh key that stays so.
+    /// Allows everything that could pass on a fresh key.
     pub(super) fn open(&self, now: Timestamp, op: Op) -> Vec<Outcome> {
         let open = |machine: &AnyMachine| machine.apply(&mut None, now, op);
         self.machines.iter().map(|machine| open(machine).with_source(Source::FailOpen)).collect()
     }
 
-    /// Denials until the store is asked again.
+    /// Denies until the store is asked again.
     pub(super) fn closed(&self, now: Timestamp, key: KeyRef<'_>, cost: u64) -> Vec<Outcome> {
         let until = now.plus(self.store.guard().pause_left(self.lane(key)));
         let closed = |machine: &AnyMachine| Outcome::closed(machine.capacity(), now, cost, until);
         self.machines.iter().map(closed).collect()
     }
 
-    /// A cost beyond the share but not beyond the limit passes again when the store does: that is
-    /// no refusal without end.
+    /// A cost beyond the local share but within the limit passes again when the store answers: it
+    /// is not denied for good.
     fn not_never(&self, mut decisions: Vec<Outcome>, key: KeyRef<'_>) -> Vec<Outcome> {
         let pause = self.store.guard().pause_left(self.lane(key));
         for (decision, machine) in decisions.iter_mut().zip(&self.machines) {
@@ -72,8 +72,8 @@ impl<S: SharedStore> Limits<S> {
         decisions
     }
 
-    /// Never lowers what the fallback has counted, also after a refund: what it admitted while the
-    /// store was away, the store does not know.
+    /// Raises the fallback's count to the store's. Never lowers it, also not after a refund: the
+    /// store does not know what the fallback admitted while the store was away.
     pub(super) fn warm(&self, key: KeyRef<'_>, at: Option<Timestamp>, decisions: &[Outcome]) {
         if let Some(fallback) = &self.fallback {
             fallback.warm(key, at, decisions);

@@ -1,4 +1,4 @@
-//! What happened to calls, as counters.
+//! Counters of what happened to calls.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

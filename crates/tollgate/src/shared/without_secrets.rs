@@ -1,6 +1,6 @@
-//! URLs of stores as they may be shown.
+//! Removes passwords from the URLs of stores.
 
-/// A URL without the passwords in it: for logs.
+/// The URL without its passwords, for logs.
 ///
 /// ```
 /// use tollgate::shared::without_secrets;

@@ -197,7 +197,7 @@ fn a_dropped_wait_takes_nothing_and_lets_the_next_on<S: Subject>() {
     assert_eq!(limited.usage("key"), 2, "those who left have taken nothing");
 }
 
-fn who_cannot_make_it_behind_others_is_denied_at_once<S: Subject>() {
+fn a_caller_whose_wait_behind_others_is_too_long_is_denied_immediately<S: Subject>() {
     let (store, clock) = store::<S>();
     let (limited, asked) = (limiter(&store, "1/second burst=3"), RefCell::default());
     assert!(limited.hit_n("key", 3).allowed());
@@ -343,7 +343,7 @@ macro_rules! waiting {
             clones_wait_in_one_line,
             keys_and_limits_wait_on_their_own,
             the_oldest_comes_first,
-            who_cannot_make_it_behind_others_is_denied_at_once,
+            a_caller_whose_wait_behind_others_is_too_long_is_denied_immediately,
         ]),+ }
     };
 }

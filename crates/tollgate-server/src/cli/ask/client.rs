@@ -92,16 +92,16 @@ where
     Ok(requests)
 }
 
-/// The most likely meaning of an HTTP error: the port has another protocol, or TLS.
+/// The most likely cause of an HTTP error: the port speaks another protocol, or expects TLS.
 fn no_answer(url: &str, error: &hyper::Error) -> String {
     if error.is_parse() {
         return format!(
-            "server {url:?}: what answers there does not speak HTTP; is that the HTTP port (8080 unless it was moved), and should it be https?"
+            "server {url:?}: the answer is not HTTP; is this the HTTP port (8080 by default), and should the URL begin with https?"
         );
     }
     if error.is_incomplete_message() || error.is_canceled() {
         return format!(
-            "server {url:?}: the connection was closed without an answer; is that the HTTP port (8080 unless it was moved), and does it want https or a client certificate (--cert)?"
+            "server {url:?}: the connection was closed without an answer; is this the HTTP port (8080 by default), and does it expect https or a client certificate (--cert)?"
         );
     }
     format!("server {url:?}: {}", with_causes(error))
@@ -111,9 +111,7 @@ fn no_tls(url: &str, error: &std::io::Error) -> String {
     let cause = error.get_ref().and_then(|cause| cause.downcast_ref::<rustls::Error>());
     let hung_up = error.kind() == std::io::ErrorKind::UnexpectedEof;
     if hung_up || matches!(cause, Some(rustls::Error::InvalidMessage(_))) {
-        return format!(
-            "server {url:?}: what answers there does not speak TLS; should it be http?"
-        );
+        return format!("server {url:?}: the answer is not TLS; should the URL begin with http?");
     }
     format!("server {url:?}: {error}")
 }

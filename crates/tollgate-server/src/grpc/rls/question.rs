@@ -1,4 +1,4 @@
-//! What each descriptor asks.
+//! The question that each descriptor asks.
 
 use tollgate::{Algorithm, Limit, Policy};
 
@@ -6,18 +6,18 @@ use super::super::options::Options;
 use super::super::proto::{Entry, RateLimitDescriptor, RateLimitOverride, RateLimitRequest, Unit};
 use crate::service::{self, DescriptorKey, Match, Operation, RequestError, Service};
 
-/// What a limit that came with a request is called. By a name its quota may change from one request
-/// to the next and the count stays.
+/// The name of a limit that came with a request. Because the limit has a name, its quota may change
+/// from one request to the next and the count stays.
 const OVERRIDE: &str = "override";
 
-/// What a descriptor asks.
+/// The question of one descriptor.
 #[derive(Debug)]
 pub(super) enum Question {
-    /// Nothing: there is no limit on it.
+    /// No question: no limit applies.
     Free,
-    /// Nothing: it may never pass.
+    /// No question: the descriptor is always denied.
     Blocked,
-    /// A rule.
+    /// A question about the limit of a rule.
     Of(Match, Operation),
 }
 
@@ -27,12 +27,12 @@ impl Question {
         &found.key
     }
 
-    /// Whether it refuses only together with all other quotas of the request.
+    /// Whether a denial takes effect only when all other quotas of the request deny too.
     pub(super) fn is_quota(&self) -> bool {
         matches!(self, Question::Of(found, _) if found.bound.envoy().quota)
     }
 
-    /// Whether two hits are on one counter.
+    /// Whether two matches count on one counter.
     pub(super) fn same(one: &Match, other: &Match) -> bool {
         std::sync::Arc::ptr_eq(&one.bound, &other.bound) && one.key == other.key
     }
@@ -48,7 +48,7 @@ impl service::Entry for Entry {
     }
 }
 
-/// One for each descriptor, in order.
+/// The questions of a request, one for each descriptor, in order.
 pub(super) fn all(
     service: &Service,
     options: &Options,
@@ -101,7 +101,8 @@ fn question(
     Ok(Question::Of(found, operation))
 }
 
-/// A descriptor's cost stands for itself, and 0 of it is a peek; the request's 0 is 1.
+/// The operation of a descriptor. A cost of 0 in the descriptor is a peek; a cost of 0 in the
+/// request means 1.
 fn operation(request: &RateLimitRequest, descriptor: &RateLimitDescriptor) -> Operation {
     let cost = descriptor.hits_addend.unwrap_or(u64::from(request.hits_addend.max(1)));
     match (cost, descriptor.is_negative_hits) {
@@ -134,7 +135,7 @@ fn overridden(
     Ok(Match { bound: service.given(domain, &policy)?, key })
 }
 
-/// Rules that another descriptor of the request stands in for do not hold.
+/// Drops the rules that another descriptor of the request replaces.
 fn replace(questions: &mut [Question]) {
     let replaced = |question: &Question| match question {
         Question::Of(found, _) => found.bound.envoy().replaces.clone(),

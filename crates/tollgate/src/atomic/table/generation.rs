@@ -5,9 +5,9 @@ use std::ptr;
 use super::super::sync::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use super::super::word::Word;
 
-/// No fingerprint yet. Zero, as memory comes from the operating system.
+/// No fingerprint yet. Zero, because new memory comes zeroed from the operating system.
 pub(super) const EMPTY: u64 = 0;
-/// Never will be one: whoever wants this slot goes to the next generation.
+/// Never holds a fingerprint: a key that would go here goes to the next generation.
 pub(super) const SEALED: u64 = 1;
 /// The smallest fingerprint.
 pub(in super::super) const FIRST_FINGERPRINT: u64 = 2;
@@ -34,21 +34,21 @@ impl<W: Word> Slot<W> {
     /// The bits of a fingerprint above these pick its home.
     const HOME_SHIFT: u32 = if cfg!(loom) { 16 } else { 10 + Self::LINE_BYTES.ilog2() };
 
-    /// How far behind the first of `lines` the home of a fingerprint lies, in bytes, once masked
-    /// with this. The same for all sizes of words.
+    /// The mask for [`home_offset`]: how far behind the first of `lines` the home of a fingerprint
+    /// lies, in bytes. It is the same for all widths of words.
     pub(super) const fn offset_mask(lines: usize) -> usize {
         (lines - 1) * Self::LINE_BYTES
     }
 }
 
-/// Why a generation is left for a new one.
+/// Why a generation is replaced by a new one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) enum Move {
-    /// Room is needed, or the dead are too many.
+    /// Room is needed, or too many slots are dead.
     Tidy,
-    /// As `Tidy`, and states that were not used since the last time go.
+    /// As `Tidy`, and states that were not used since the last move are dropped.
     Age,
-    /// All states go.
+    /// All states are dropped.
     Wipe,
 }
 
@@ -57,18 +57,19 @@ pub(super) struct Generation<W: Word> {
     /// slots are narrow.
     pub(super) slots: *mut Slot<W>,
     pub(super) lines: usize,
-    /// One less.
+    /// The number of lines less one.
     pub(super) mask: usize,
     pub(super) next: AtomicPtr<Generation<W>>,
-    /// How this generation treats what is moved into it.
+    /// How this generation treats the states that are moved into it.
     pub(super) mode: Move,
     /// Slots with a fingerprint, or an upper bound of it while states are moved here; and `CLOSED`.
     pub(super) claimed: AtomicUsize,
-    /// The next chunk to move out, the chunks moved out, and how many those are.
+    /// The next chunk to move out, the number of chunks moved out, and the number of all chunks.
     pub(super) cursor: AtomicUsize,
     pub(super) moved: Box<[AtomicBool]>,
     pub(super) moved_count: AtomicUsize,
-    /// What `slots` points into: a few more than needed, to begin at a cache line.
+    /// The allocation that `slots` points into: a few slots more than needed, so that the first
+    /// line can begin at a cache line.
     pub(super) memory: Vec<Slot<W>>,
 }
 
@@ -78,7 +79,8 @@ impl<W: Word> Generation<W> {
         let mut memory = empty_slots::<W>((lines + 1) * LINE);
         let skip = memory.as_ptr().align_offset(64) % LINE;
         Generation {
-            // SAFETY: `skip` is less than a line, and there is one line more than we use.
+            // SAFETY: `skip` is less than a line, and the allocation has one line more than is
+            // used.
             slots: unsafe { memory.as_mut_ptr().add(skip) },
             lines,
             mask: lines - 1,
@@ -95,20 +97,19 @@ impl<W: Word> Generation<W> {
     #[inline(always)]
     pub(super) fn line(&self, index: usize) -> &[Slot<W>; LINE] {
         debug_assert!(index < self.lines);
-        // SAFETY: `index` is below `lines` (callers mask it or walk the range), and `slots` is
-        // followed by so many lines, which live as long as the generation and are shared only as
-        // atomics.
+        // SAFETY: `index` is below `lines` (callers mask it or walk the range), and `slots` points
+        // to that many lines, which live as long as the generation and are shared only as atomics.
         unsafe { &*self.slots.add(index * LINE).cast() }
     }
 
-    /// The slots of a fingerprint in the order in which it may lie, each once.
+    /// The slots where a fingerprint may be, in probing order, each once.
     pub(super) fn probe(&self, fingerprint: u64) -> impl Iterator<Item = &Slot<W>> {
         let home = self.home(fingerprint);
         let lines = (0..self.lines).map(move |step| self.line((home + step) & self.mask));
         lines.flatten()
     }
 
-    /// The line where a fingerprint is looked for first.
+    /// The line where the search for a fingerprint begins.
     #[inline(always)]
     pub(super) fn home(&self, fingerprint: u64) -> usize {
         (fingerprint >> Slot::<W>::HOME_SHIFT) as usize & self.mask
@@ -129,7 +130,7 @@ impl<W: Word> Generation<W> {
         None
     }
 
-    /// Takes one of the slots, if there are any left and the generation is open.
+    /// Reserves one of the slots, if any are left and the generation is open.
     pub(super) fn claim(&self) -> bool {
         let room = |claimed: usize| (claimed < capacity(self.lines)).then_some(claimed + 1);
         self.claimed.fetch_update(Ordering::AcqRel, Ordering::Acquire, room).is_ok()
@@ -178,7 +179,7 @@ pub(super) fn home_offset(fingerprint: u64, offset_mask: usize) -> usize {
     (fingerprint >> 10) as usize & offset_mask
 }
 
-/// Seals the slot if it is empty; what it holds now.
+/// Seals the slot if it is empty; returns its content after that.
 pub(super) fn seal<W: Word>(slot: &Slot<W>) -> u64 {
     let found = slot.fingerprint.load(Ordering::Acquire);
     if found != EMPTY {
@@ -190,7 +191,7 @@ pub(super) fn seal<W: Word>(slot: &Slot<W>) -> u64 {
     }
 }
 
-/// Brings a state into a generation unless it has been there already.
+/// Copies a state into a generation unless it was copied already.
 pub(super) fn copy<W: Word>(to: &Generation<W>, fingerprint: u64, word: W) {
     for slot in to.probe(fingerprint) {
         let mut found = slot.fingerprint.load(Ordering::Acquire);
@@ -204,7 +205,7 @@ pub(super) fn copy<W: Word>(to: &Generation<W>, fingerprint: u64, word: W) {
             found = claim.map_or_else(|found| found, |_| fingerprint);
         }
         if found == fingerprint {
-            // If it is not void any more, somebody else was here with the same copy.
+            // If the word is not void any more, another thread has made the same copy.
             let _ = W::replace(&slot.word, W::VOID, word);
         }
         if found == fingerprint || found == SEALED {
