@@ -52,7 +52,7 @@ tollgate-bench instructions
 /// With more rounds the most frequent key would use up its burst, see [`crate::contenders::LIVE`].
 const MOST_ROUNDS: usize = 9;
 
-/// What to do.
+/// The command.
 pub(crate) enum Command {
     Memory {
         size: Size,

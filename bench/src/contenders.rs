@@ -49,9 +49,9 @@ pub(crate) trait Contender: Sync {
 pub(crate) enum Sweep {
     /// Never, or only by a bound on their number.
     Never,
-    /// On request.
+    /// When the cleaning function is called.
     OnCall,
-    /// By itself, within hits.
+    /// Within hits, without a call.
     Itself,
 }
 

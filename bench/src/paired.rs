@@ -62,7 +62,7 @@ mod tests {
 
     #[test]
     fn the_interval_is_that_of_the_binomial_distribution() {
-        // As in tables of the sign test.
+        // The values are from tables of the sign test.
         for (rounds, expected) in
             [(1, 0), (5, 0), (6, 0), (8, 0), (9, 1), (15, 3), (20, 5), (30, 9)]
         {

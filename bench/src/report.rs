@@ -24,12 +24,12 @@ const HOW: &str = "\
 - Single calls are timed by the time stamp counter, one reading between two calls.
 ";
 
-/// For the terminal.
+/// The results as text for the terminal.
 pub(crate) fn plain(results: &Results) -> String {
     tables(results).iter().map(Table::plain).collect()
 }
 
-/// For bench/results.
+/// The results as Markdown for bench/results.
 pub(crate) fn markdown(results: &Results, machine: &Machine) -> String {
     let picture = "![nanoseconds per hit, bytes per key and cost of cleaning](memory.svg)";
     page("In-process limiters side by side", machine, picture, &tables(results), HOW)

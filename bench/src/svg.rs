@@ -13,7 +13,7 @@ const LINE: f64 = 20.0;
 const HEAD: f64 = 70.0;
 const TITLE: f64 = 34.0;
 
-/// One figure of all.
+/// One figure among several.
 pub(crate) struct Panel {
     pub(crate) title: String,
     pub(crate) bars: Vec<Bar>,

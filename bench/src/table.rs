@@ -25,7 +25,7 @@ impl Table {
         text
     }
 
-    /// As a section of a Markdown page.
+    /// The table as a section of a Markdown page.
     pub(crate) fn markdown(&self) -> String {
         let mut text = format!("## {}\n\n", self.title);
         for (number, row) in self.lines().enumerate() {

@@ -7,7 +7,7 @@ use std::time::Duration;
 /// Buckets per power of two: a figure is at most 1/16 too high.
 const FINE: u32 = 4;
 
-/// For a longer call the kernel's statistics are read.
+/// The kernel's statistics are read for calls that take longer than this.
 const SLOW: Duration = Duration::from_micros(20);
 
 /// Lengths of calls, in ticks of the time stamp counter.

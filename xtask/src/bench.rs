@@ -18,8 +18,8 @@ pub(crate) fn bench(arguments: &[String]) -> Outcome {
     if name == Some("server") {
         run(&mut cargo(["build", "--release", "--package", "tollgate-server"]))?;
     }
-    // In the target directory of tollgate, because `bench server` starts the program beside its
-    // own.
+    // The benchmark is built in the target directory of tollgate, because `bench server` starts the
+    // program beside its own.
     let mut command = cargo(["run", "--release", "--manifest-path", "bench/Cargo.toml"]);
     command.arg("--target-dir").arg(workspace::target_dir(""));
     if name == Some("memory") {

@@ -46,7 +46,7 @@ pub(crate) fn sanitize(arguments: &[String]) -> Outcome {
         command.env("TSAN_OPTIONS", format!("suppressions={}", suppressions.display()));
     }
     add_flags(&mut command, "RUSTFLAGS", &flags);
-    // One test at a time, so that a report belongs to the test named above it.
+    // Tests run one at a time, so that a report belongs to the test named above it.
     command.args(filter).args(["--", "--test-threads", "1"]);
 
     let mut tally = Tally::default();

@@ -39,7 +39,8 @@ fn suite(tally: &mut Tally) -> Outcome {
     check(&[])?;
     // Documentation tests get a step of their own.
     step("tests", || tests(tally, &["--workspace", "--tests"]))?;
-    // Once more with optimisation and without overflow checks: only this build shows a wrap.
+    // The tests run once more with optimisation and without overflow checks: only this build shows
+    // a wrap.
     step("tests in release", || tests(tally, &["--release", "--package", "tollgate", "--tests"]))?;
     step("documentation tests", || tests(tally, &["--workspace", "--doc"]))?;
     step("loom models", || loom::models("loom", tally))?;
@@ -55,8 +56,8 @@ fn tests(tally: &mut Tally, selection: &[&str]) -> Outcome {
 
 fn formatting() -> Outcome {
     run(&mut cargo(["fmt", "--all", "--check"]))?;
-    // Outside the workspace: their dependencies need nightly, or are many. To format them needs
-    // neither.
+    // These are outside the workspace: their dependencies need nightly, or are many. Formatting
+    // them needs neither.
     run(&mut cargo(["fmt", "--manifest-path", "bench/Cargo.toml", "--check"]))?;
     run(&mut cargo(["fmt", "--manifest-path", "fuzz/Cargo.toml", "--check"]))
 }

@@ -13,7 +13,7 @@ use axum::serve::Listener;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::Notify;
 
-/// As many as wrk has.
+/// The number of connections that wrk keeps open.
 const LINES: usize = 32;
 
 const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: 127.0.0.1:8080\r\n\r\n";
@@ -57,7 +57,7 @@ pub(super) struct Lines {
     accepted: u16,
 }
 
-/// Both sides.
+/// Makes both sides of the connections.
 pub(super) fn lines() -> (Client, Lines) {
     let shared = Arc::<Shared>::default();
     (Client(Arc::clone(&shared)), Lines { shared, accepted: 0 })

@@ -73,8 +73,8 @@ fn measure(size: &Size) -> Outcome<Vec<Row>> {
     }
     for round in 1..=size.rounds {
         progress(&format!("round {round} of {}", size.rounds));
-        // In turns, each time starting with another contender, and in reverse order every other
-        // time, so that disturbances of the machine affect all.
+        // The contenders take turns. Each round starts with another contender, and every other
+        // round runs in reverse order, so that disturbances of the machine affect all.
         let mut order: Vec<usize> = (0..ALL.len()).collect();
         order.rotate_left(round % ALL.len());
         if round % 2 == 0 {

@@ -16,7 +16,7 @@ pub(crate) enum Scene {
     Resp,
     Pipelined,
     Http,
-    /// With pauses, so that all servers have the same load.
+    /// The client pauses between requests, so that all servers have the same load.
     Rested,
     Grpc,
 }

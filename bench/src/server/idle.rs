@@ -13,7 +13,7 @@ pub(crate) struct Held {
     pub(crate) connections: usize,
     /// The resident memory of the whole process with them, in bytes.
     pub(crate) resident: f64,
-    /// Bytes more than before.
+    /// The bytes added by the connections.
     pub(crate) added: f64,
 }
 

@@ -125,8 +125,8 @@ fn measure(servers: &Servers, size: &Size) -> Outcome<Vec<Row>> {
     Ok(rows)
 }
 
-/// In turns, those of a scene one after the other, and in reverse order every other time, so that
-/// disturbances of the machine affect all.
+/// The order of the turns: contenders of a scene one after the other, and every other round in
+/// reverse order, so that disturbances of the machine affect all.
 fn order(rows: &[Row], round: usize) -> Vec<usize> {
     let mut order: Vec<usize> = (0..rows.len()).collect();
     order.sort_by_key(|index| rows[*index].contender.scene as usize);

@@ -18,7 +18,7 @@ impl Message {
         self.bytes(field, &message.0)
     }
 
-    /// As gRPC sends it: the compression flag, the length, the message.
+    /// The message as gRPC sends it: the compression flag, the length, the message.
     pub(crate) fn framed(&self) -> Vec<u8> {
         let length = u32::try_from(self.0.len()).unwrap_or(u32::MAX);
         [&[0][..], &length.to_be_bytes(), &self.0].concat()

@@ -42,7 +42,7 @@ pub(crate) fn all(servers: &Servers, runtime: &Runtime) -> Outcome<Vec<Contender
     Ok(all)
 }
 
-/// One call. Returns whether it was allowed.
+/// Makes one call. Returns whether it was allowed.
 pub(crate) trait Hit: Send + Sync + 'static {
     /// `number` differs in every call. The numbers of one caller are equal modulo the number of
     /// callers.

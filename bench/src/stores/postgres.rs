@@ -38,7 +38,7 @@ pub(crate) fn contenders(servers: &Servers, runtime: &Runtime) -> Outcome<Vec<Co
     Ok(all)
 }
 
-/// One by one on each of its connections, each caller always on the same.
+/// Calls one by one on each of its connections; a caller always uses the same connection.
 #[derive(Clone)]
 struct Upsert(Arc<[(Client, Statement)]>);
 

@@ -15,7 +15,7 @@ pub(crate) fn contenders(servers: &Servers, runtime: &Runtime) -> Outcome<Vec<Co
     let url = servers.redis.url();
     let store = runtime.block_on(Redis::builder(&*url).guard(patient()).connect())?;
     let client = redis::Client::open(url)?;
-    // As patient as tollgate.
+    // The same timeout as tollgate's.
     let config = redis::AsyncConnectionConfig::new().set_response_timeout(None);
     let connection = client.get_multiplexed_async_connection_with_config(&config);
     let connection = runtime.block_on(connection)?;

@@ -131,7 +131,7 @@ impl Postgres {
             command.args(&server[1..]).arg("-D").arg(data).args(["-p", &port.to_string()]);
             command.args(["-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories="]);
         });
-        // Its last line says when it accepts connections.
+        // The last line of the file says whether the server accepts connections.
         let state = data.join("postmaster.pid");
         eventually("postgres takes connections", || {
             std::fs::read_to_string(&state).is_ok_and(|state| state.contains("ready"))

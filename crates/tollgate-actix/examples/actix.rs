@@ -20,7 +20,7 @@ async fn hello(decision: ReqData<Decision>) -> String {
 
 #[actix_web::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    // Outside the factory: all workers count together.
+    // The store is created outside the factory, so that all workers count together.
     let store = Memory::new();
     let limits = Chooser::one(store.limiter("3/minute name=default")?)
         .on("*", "/export", store.limiter("100/hour name=kibibytes")?)?

@@ -40,7 +40,7 @@ impl<D: Decider> fmt::Debug for RateLimit<D> {
 }
 
 impl<D: Decider> RateLimit<D> {
-    /// One limiter for all requests, by the address of the peer.
+    /// Applies one limiter to all requests, by the address of the peer.
     ///
     /// See the example of [the crate](crate).
     #[must_use]

@@ -66,7 +66,7 @@ fn decide<D: Decider>(gate: &Gate<D>, request: &ServiceRequest) -> Deciding<D> {
     // The path as routes see it: `/%6cogin` is `/login` to them, and must not have another limit.
     let path = request.match_info().as_str();
     let nested_path = request.match_info().unprocessed();
-    // To look the route up takes time: only where the gate reads it.
+    // Looking up the route takes time, so it is done only if the gate reads it.
     let route = if gate.reads_head() { request.match_pattern() } else { None };
     let head = Head::new(request.method().as_str(), path, &fields).peer(peer);
     gate.decide(&head.nested_path(nested_path).route(route.as_deref()), sleep)

@@ -108,7 +108,7 @@ pub trait Cells: Debug + Send + Sync + 'static {
     fn suspect(&self) {}
 }
 
-/// For cells that several stores share.
+/// Lets several stores share cells.
 impl<C: Cells> Cells for Arc<C> {
     type Version = C::Version;
 
@@ -232,7 +232,7 @@ impl Debug for Name {
 pub struct Cell<V> {
     /// The value.
     pub value: Vec<u8>,
-    /// Its version.
+    /// The version of the cell.
     pub version: V,
 }
 
@@ -261,7 +261,7 @@ pub enum Change<'a> {
     Put {
         /// The value.
         value: &'a [u8],
-        /// For how long it must live from now on, at least.
+        /// The least time that the cell must live from now on.
         keep: Duration,
     },
     /// Deletes the cell.

@@ -250,7 +250,7 @@ fn the_reserve_follows_the_use() {
     // A thousand per second for ten seconds: about twenty records instead of ten thousand.
     let (records, reserve) = writes("1000/second burst=2000", 10_000, 1_000);
     assert!((10..60).contains(&records) && reserve > 500, "{records} records, {reserve} reserved");
-    // One hit in ten seconds: one unit at a time.
+    // One hit in ten seconds reserves one unit at a time.
     let (_, reserve) = writes("1000/hour", 50, 10_000_000);
     assert!(reserve <= 2, "{reserve} reserved");
     assert_eq!(writes("1/hour", 5, 10).1, 0);

@@ -166,7 +166,7 @@ fn check_at(path: &Path, now: Timestamp) -> Result<FileReport, Error> {
 /// intact file.
 ///
 /// # Errors
-/// As [`check_file`], and when `new` exists or cannot be written. An incomplete new file is
+/// Fails like [`check_file`], and when `new` exists or cannot be written. An incomplete new file is
 /// removed.
 ///
 /// ```

@@ -17,15 +17,17 @@ use tollgate::Error;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Level {
-    /// Nothing until the store is closed: a crash forgets everything since it was opened.
+    /// Changes are on disk only after the store is closed: a crash forgets everything since it was
+    /// opened.
     None,
-    /// Nothing. Changes are written once per interval. A crash forgets at most one interval.
+    /// Changes are written once per interval, and calls do not wait for that. A crash forgets at
+    /// most one interval.
     Interval,
     /// Units that the key may use, ahead of time. A crash forgets only keys that were new within
     /// the last interval.
     #[default]
     Reserve,
-    /// Everything that was charged.
+    /// Everything that the call charged is on disk.
     Sync,
 }
 

@@ -1,5 +1,5 @@
-//! What memory knows of a key's record in the file: how many units may be charged before the next
-//! record must be on disk.
+//! The part of a key's record in the file that memory keeps: how many units may be charged before
+//! the next record must be on disk.
 //!
 //! A key without a valid record is *new*: it may be charged immediately, and a crash before its
 //! first record forgets it. A key with one is *covered* while its reserve lasts. The reserve of
@@ -62,7 +62,7 @@ pub(crate) struct Mark {
 pub(crate) enum Queued {
     No,
     Soon,
-    /// In the batch of this number.
+    /// The key is in the batch of this number.
     Now(u64),
 }
 
@@ -149,8 +149,9 @@ impl Mark {
         if self.is_new {
             return self.spent;
         }
-        // At most four times what was spent: a fast key, of whose reserve half is used, gets twice
-        // the reserve, and a burst does not get more.
+        // The elapsed time counts as at least half an interval, so the reserve is at most four
+        // times what was spent: a fast key, of whose reserve half is used, gets twice the reserve,
+        // and a burst does not get more.
         let elapsed = self.latest.since(self.at).max(interval / 2).as_micros().max(1);
         let wanted = u128::from(self.spent) * 2 * interval.as_micros() / elapsed;
         u64::try_from(wanted).unwrap_or(u64::MAX)

@@ -98,7 +98,7 @@ pub(crate) struct Walk {
     pub(crate) batch: Arc<Batch>,
 }
 
-/// Which records to delete.
+/// The records to delete.
 #[derive(Debug)]
 pub(crate) enum Goal {
     /// Expired records whose keys are not in memory.
@@ -117,7 +117,7 @@ pub(crate) enum Work {
         anyway: bool,
     },
     Walk(Walk),
-    /// Nothing now.
+    /// There is nothing to do now.
     Rest,
     Stop,
 }
@@ -140,7 +140,7 @@ struct Todo {
     wanted: bool,
     /// Whether to commit it even without changes.
     anyway: bool,
-    /// Whether all keys that can wait go with it.
+    /// Whether the commit includes all keys that can wait.
     all: bool,
     walks: VecDeque<Walk>,
     stop: bool,

@@ -48,7 +48,7 @@ impl Entry {
     }
 }
 
-/// Some of the keys.
+/// A part of the keys.
 #[derive(Debug, Default)]
 pub(crate) struct Shard {
     table: HashTable<Entry>,

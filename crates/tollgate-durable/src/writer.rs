@@ -216,7 +216,7 @@ impl Writer {
     /// The file cannot grow: from now on only keys that are in the file are written.
     fn fill(&mut self, error: Error) -> Result<(), Error> {
         match self.keeper.file.release_spare() {
-            // Without the spare pages there may be room for a few keys at a time.
+            // When the spare pages are gone, there may still be room for a few keys at a time.
             Ok(()) | Err(CommitError::NoRoom(_)) => {}
             Err(CommitError::Disk(error)) => return Err(error),
         }

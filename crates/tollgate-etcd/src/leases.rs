@@ -135,8 +135,8 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    /// For writes of these lives (in seconds) at these times: how many leases were granted, and how
-    /// many existed at the same time at most.
+    /// Makes writes of these lives (in seconds) at these times. Returns how many leases were
+    /// granted, and how many existed at the same time at most.
     fn granted(writes: impl IntoIterator<Item = (u64, u64)>) -> (usize, usize) {
         let (mut known, mut ends, mut most) = (Known::default(), Vec::new(), 0);
         for (at, life) in writes {
@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn lives_of_all_lengths_share_existing_leases() {
-        // From a second to 36 days, in mixed order.
+        // The lives are from a second to 36 days, in mixed order.
         let lives = (0..100_000_u64).map(|at| (at, 1 + (at * 7_919 % 100_003).pow(3) % 3_145_728));
         let (_, most) = granted(lives);
         assert!(most <= 60, "{most} at a time");

@@ -14,8 +14,8 @@
 //! # }
 //! ```
 //!
-//! For rare and precious limits: sign-ups, password resets, payments. It supports every algorithm
-//! and every operation, with the answers of the in-process stores.
+//! This store is for rare and precious limits: sign-ups, password resets, payments. It supports
+//! every algorithm and every operation, with the answers of the in-process stores.
 //!
 //! | address | what |
 //! | --- | --- |

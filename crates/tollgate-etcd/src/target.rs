@@ -21,7 +21,7 @@ pub(crate) struct Target {
     login: Option<AuthenticateRequest>,
 }
 
-/// Only the addresses, without passwords.
+/// Writes only the addresses, without passwords.
 impl fmt::Debug for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.members.iter().map(Endpoint::uri)).finish()

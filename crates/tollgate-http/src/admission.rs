@@ -12,7 +12,7 @@ use crate::refused_request::RefusedRequest;
 /// An [`Admission`] that is known, or a future of it where a store, a plan, a caller or the turn
 /// of the request has to be waited for.
 pub enum Deciding<D: Decider> {
-    /// Nothing had to be waited for.
+    /// The decision is there without waiting.
     Ready(Admission<D>),
     /// Boxed: the future of a store, of a plan or of a wait.
     Pending(Pin<Box<dyn Future<Output = Admission<D>> + Send>>),

@@ -58,7 +58,7 @@ impl<D> Caller<D> {
         Caller { terms: Terms::Own(limiter.into()), ..self }
     }
 
-    /// Without any limit.
+    /// A caller without any limit.
     ///
     /// See the example of [`Caller`].
     #[must_use]

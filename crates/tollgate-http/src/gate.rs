@@ -83,7 +83,7 @@ impl<D: Decider> fmt::Debug for Gate<D> {
 }
 
 impl<D: Decider> Gate<D> {
-    /// One limiter for all requests, by the address of the peer.
+    /// Applies one limiter to all requests, by the address of the peer.
     ///
     /// See the example of [`Gate`].
     #[must_use]

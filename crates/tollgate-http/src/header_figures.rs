@@ -211,7 +211,7 @@ pub struct LimitHeaders {
 }
 
 impl LimitHeaders {
-    /// Of limits, in the order of their outcomes.
+    /// Prepares the headers of these limits, in the order of their outcomes.
     ///
     /// See the example of [`LimitHeaders`].
     #[must_use]

@@ -190,7 +190,7 @@ impl Headers {
     }
 }
 
-/// Whole seconds that cover a span.
+/// The span in whole seconds, rounded up.
 pub(crate) fn seconds_up(span: Duration) -> u64 {
     span.as_secs().saturating_add(u64::from(span.subsec_nanos() > 0))
 }

@@ -64,7 +64,7 @@ pub fn asked_wait(status: u16, headers: &dyn Lines, now: Timestamp) -> Option<Du
 pub fn retry_after(value: &[u8], now: Timestamp) -> Option<Duration> {
     let value = std::str::from_utf8(trim(value)).ok()?;
     if !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit()) {
-        // Only a number that is too long fails to parse.
+        // Parsing fails only for a number that is too long.
         return Some(Duration::from_secs(value.parse().unwrap_or(u64::MAX)));
     }
     let date = httpdate::parse_http_date(value).ok()?;

@@ -16,7 +16,7 @@ use crate::head::Lines;
 pub enum Settle {
     /// The cost stays as charged.
     AsCharged,
-    /// Everything is given back.
+    /// The request costs nothing: everything is given back.
     Nothing,
     /// Exactly this cost: the rest is given back, or more is charged even if that exceeds the
     /// limit.
@@ -87,7 +87,7 @@ impl fmt::Debug for SettleBy {
 }
 
 impl SettleBy {
-    /// By a function of status and headers, before the response is sent.
+    /// Settles by a function of status and headers, before the response is sent.
     ///
     /// See the example of [`SettleBy`].
     #[must_use]
@@ -95,8 +95,8 @@ impl SettleBy {
         SettleBy { function: Arc::new(function), needs_body: false, minimum: 0 }
     }
 
-    /// By a function that also gets the number of bytes sent, when the body has ended or was given
-    /// up.
+    /// Settles by a function that also gets the number of bytes sent, when the body has ended or
+    /// was dropped.
     ///
     /// A client that sends `HEAD`, or goes away before the first byte, gets no bytes and has made
     /// the handler work. So a [cost](Settle::Cost) is at least one unit;
@@ -128,8 +128,8 @@ impl SettleBy {
         SettleBy { minimum: units, ..self }
     }
 
-    /// By a header that the handler sets, a whole number of units. Without a valid number the cost
-    /// stays as charged.
+    /// Settles by a header that the handler sets, a whole number of units. Without a valid number
+    /// the cost stays as charged.
     ///
     /// ```
     /// let by_header = tollgate_http::SettleBy::header("x-cost");

@@ -7,7 +7,7 @@ use tollgate::Timestamp;
 /// The item that a `set` may replace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Expected {
-    /// There must be no item of that name.
+    /// The item must not exist.
     Nothing,
     /// The item must have this version.
     Cas(u64),

@@ -76,7 +76,7 @@ impl Listed {
     async fn peek(&mut self) -> Result<Vec<u8>, Error> {
         let start = self.start;
         let line = self.line().await?;
-        // Nothing was consumed: the line is the first.
+        // No byte was consumed: the line is the first.
         self.start = start;
         Ok(line)
     }

@@ -55,7 +55,7 @@ use tollgate_cas::{Cas, Cells};
 
 use servers::Servers;
 
-/// One Memcached server, or several. A handle: clones share one connection to each.
+/// A store on one Memcached server or several. Clones share one connection to each server.
 ///
 /// See [the crate](crate) for an example and the forms of addresses.
 #[derive(Clone, Debug)]

@@ -87,7 +87,7 @@ impl Address {
         let (host, port) = match text.strip_prefix('[').map(|rest| rest.split_once(']')) {
             Some(Some((host, ""))) => (host, None),
             Some(Some((host, port))) => (host, Some(port.strip_prefix(':').ok_or("no port")?)),
-            Some(None) => return Err("no end of [address]"),
+            Some(None) => return Err("the address has [ without ]"),
             None => match text.split_once(':') {
                 Some((host, port)) => (host, Some(port)),
                 None => (text, None),

@@ -27,7 +27,7 @@ pub(crate) struct Server {
 #[derive(Clone)]
 pub(crate) struct Connection {
     client: Arc<Client>,
-    /// Its sender is dropped when the connection has ended.
+    /// The sender is dropped when the connection has ended.
     alive: watch::Receiver<()>,
     _task: Arc<Task>,
 }

@@ -11,7 +11,7 @@ pub(crate) enum Verdict {
     Retry(RollbackCause, String),
     /// It was rolled back because of one of its calls. Which one is not known.
     OneCallFailed(Error),
-    /// Nothing was executed, and no other call would be at the moment.
+    /// The call was not executed, and no other call would be at the moment.
     Refused(Error),
     /// It may have been executed.
     Lost(Error),

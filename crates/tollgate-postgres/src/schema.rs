@@ -31,8 +31,8 @@ pub enum Tables {
     /// restart keeps them.
     #[default]
     Unlogged,
-    /// As any other table: counts survive a crash, and replicas have them. Each batch waits until
-    /// the log is on the disk, as `synchronous_commit` says.
+    /// Ordinary tables: counts survive a crash, and replicas have them. Each batch waits until the
+    /// log is on the disk, as `synchronous_commit` says.
     Logged,
 }
 

@@ -27,7 +27,8 @@ pub(crate) async fn clear(
             let (next, mut keys) = scan(&node, &cursor, pattern).await?;
             keys.retain(|key| keyspace.end_of(key).is_some_and(&is_meant));
             for key in keys {
-                // One by one, because in a cluster they are in different slots, and may have moved.
+                // Keys are deleted one by one, because in a cluster they are in different slots,
+                // and may have moved.
                 let mut unlink = redis::cmd("UNLINK");
                 unlink.arg(&key[..]);
                 let unlinked = node.in_time(servers.send(&key, &unlink)).await?;

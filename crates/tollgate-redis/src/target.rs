@@ -35,7 +35,7 @@ impl fmt::Debug for Server {
     }
 }
 
-/// Only the address, without passwords.
+/// Writes only the address, without passwords.
 impl fmt::Display for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.info.addr().fmt(f)

@@ -176,7 +176,7 @@ impl Opening {
     /// Opens the store.
     ///
     /// # Errors
-    /// As [`open`].
+    /// Opens the store, like [`open`].
     pub async fn open(self) -> Result<AnyStore, Error> {
         let url = self.url.clone();
         match url.split_once('+') {

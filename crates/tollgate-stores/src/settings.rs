@@ -8,7 +8,7 @@ use tollgate::Error;
 /// One setting: `lease.nodes=3`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Setting<'a> {
-    /// With the prefix: `lease.nodes`.
+    /// The name with its prefix: `lease.nodes`.
     pub(crate) name: &'a str,
     value: &'a str,
 }
@@ -54,7 +54,7 @@ impl Setting<'_> {
         if self.value.is_empty() { Err(self.wrong("a text")) } else { Ok(self.value.to_owned()) }
     }
 
-    /// One of these words.
+    /// Parses the value as one of these words.
     pub(crate) fn one_of<T: Copy>(self, words: &[(&str, T)]) -> Result<T, Error> {
         let found = words.iter().find(|(word, _)| *word == self.value);
         found.map(|(_, meaning)| *meaning).ok_or_else(|| {

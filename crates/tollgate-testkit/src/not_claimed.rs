@@ -6,7 +6,7 @@ use tollgate::Key;
 use crate::ground::{Ground, limit};
 use crate::subject::Subject;
 
-/// For the claim `lifetime`.
+/// Checks that a store without the claim `lifetime` does not report the lifetime of a key.
 pub fn lifetime<S: Subject>(subject: &S) {
     let ground = Ground::new(subject);
     let limit = limit("1/hour");
@@ -14,12 +14,12 @@ pub fn lifetime<S: Subject>(subject: &S) {
     assert_eq!(kept, None, "Subject::kept can tell: claim `lifetime`");
 }
 
-/// For the claim `processes`.
+/// Checks that a store without the claim `processes` has no address for other processes.
 pub fn processes<S: Subject>(subject: &S) {
     assert_eq!(subject.address(), None, "Subject::address is there: claim `processes`");
 }
 
-/// For the claim `outage`.
+/// Checks that a store without the claim `outage` cannot be broken on purpose.
 pub fn outage<S: Subject>(subject: &S) {
     assert!(!subject.break_store(), "Subject::break_store works: claim `outage`");
 }

@@ -56,12 +56,12 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// From 0 to `end - 1`.
+    /// A number from 0 to `end - 1`.
     pub fn below(&mut self, end: u64) -> u64 {
         self.next() % end.max(1)
     }
 
-    /// In this range.
+    /// A number in this range.
     pub fn between(&mut self, range: RangeInclusive<u64>) -> u64 {
         range.start() + self.below(range.end() - range.start() + 1)
     }
@@ -71,7 +71,7 @@ impl Random {
         self.below(100) < percent
     }
 
-    /// One of these, of which there is at least one.
+    /// One of these values; there must be at least one.
     pub fn one_of<T: Copy>(&mut self, all: &[T]) -> T {
         all[self.index(all.len())]
     }

@@ -35,7 +35,7 @@ pub trait Subject: Send + Sync + Sized + 'static {
         false
     }
 
-    /// Up to how many units a counter of this limit is exact. Beyond it may saturate.
+    /// The number of units up to which a counter of this limit is exact. Beyond it may saturate.
     fn counts_to(&self, limit: &Limit) -> u64 {
         let _ = limit;
         u64::MAX
@@ -71,14 +71,14 @@ pub trait Subject: Send + Sync + Sized + 'static {
     fn mend_store(&self) {}
 }
 
-/// For how long a store keeps the state of a key. TTLs count from when they are read.
+/// The time for which a store keeps the state of a key. TTLs count from when they are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kept {
-    /// There is no state.
+    /// The store has no state of the key.
     Nothing,
-    /// For that long.
+    /// The state is kept for this long.
     For(Duration),
-    /// Without end.
+    /// The state is kept without end.
     ForEver,
 }
 

@@ -23,7 +23,7 @@ impl Directory {
         Directory(dir)
     }
 
-    /// Its path.
+    /// The path of the directory.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.0

@@ -41,7 +41,7 @@ impl Engine {
     /// ```
     ///
     /// # Panics
-    /// As [`redis`](Engine::redis).
+    /// Starts a NATS server, like [`redis`](Engine::redis).
     #[must_use]
     pub fn nats(arguments: &[&str]) -> Engine {
         Engine::start("nats", &["-a", "127.0.0.1", "-p"], arguments)
@@ -73,19 +73,19 @@ impl Engine {
         self.port
     }
 
-    /// Its URL.
+    /// The URL of the server.
     #[must_use]
     pub fn url(&self) -> String {
         self.url_at(self.port)
     }
 
-    /// Its URL when it is reached through another port, for example through a proxy.
+    /// The URL of the server when it is reached through another port, for example through a proxy.
     #[must_use]
     pub fn url_at(&self, port: u16) -> String {
         format!("{}://127.0.0.1:{port}", self.scheme)
     }
 
-    /// Its process id, while it runs.
+    /// The process id of the server, while it runs.
     #[must_use]
     pub fn id(&self) -> Option<u32> {
         self.process.id()

@@ -28,7 +28,7 @@ impl Process {
         Process { program, dir: Directory::new(), child: None }
     }
 
-    /// Its directory.
+    /// The directory of the server.
     #[must_use]
     pub fn dir(&self) -> &Path {
         self.dir.path()
@@ -79,13 +79,13 @@ impl Process {
         assert!(sent.is_ok_and(|status| status.success()), "kill -s {signal}");
     }
 
-    /// Its process id, while it runs.
+    /// The process id, while the process runs.
     #[must_use]
     pub fn id(&self) -> Option<u32> {
         self.child.as_ref().map(Child::id)
     }
 
-    /// Its exit status, if it has ended by itself.
+    /// The exit status, if the process has ended by itself.
     pub fn ended(&mut self) -> Option<std::process::ExitStatus> {
         self.child.as_mut()?.try_wait().ok().flatten()
     }

@@ -53,7 +53,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// In place of a generated service.
+/// Stands for a generated service.
 #[derive(Clone)]
 struct Greeter;
 

@@ -37,7 +37,7 @@ pin_project! {
     {
         /// Waits for the decision. Boxed, because most requests do not wait.
         Waiting { waiting: Option<Box<Waiting<S, D, B>>> },
-        /// With the handler.
+        /// The handler runs.
         Inner { #[pin] future: S::Future, admitted: AdmittedRequest<D> },
         /// Waits until a shared store has settled the cost.
         Settling { settled: Boxed<()>, response: Option<Response<Body<R>>> },

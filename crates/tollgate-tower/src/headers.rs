@@ -34,11 +34,11 @@ pub(crate) fn write_headers(figures: &HeaderFigures, headers: &mut HeaderMap) {
     });
 }
 
-// These are on every response: made at compile time.
+// These names are on every response, so they are made at compile time.
 const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static(Field::RateLimitPolicy.name());
 const RATE_LIMIT: HeaderName = HeaderName::from_static(Field::RateLimit.name());
 
-/// Which older headers are present and describe a limit with less left.
+/// The older headers that are present and describe a limit with less left.
 #[derive(Clone, Copy)]
 struct Older {
     three_fields: bool,

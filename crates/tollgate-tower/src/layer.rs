@@ -45,7 +45,7 @@ pub struct RateLimitLayer<D: Decider> {
 }
 
 impl<D: Decider> RateLimitLayer<D> {
-    /// One limiter for all requests, by the address of the peer.
+    /// Applies one limiter to all requests, by the address of the peer.
     ///
     /// See the example of [`RateLimitLayer`].
     #[must_use]

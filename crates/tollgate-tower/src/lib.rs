@@ -93,7 +93,8 @@ pub use tollgate_http::{
     too_many_requests,
 };
 
-// Here, because this crate depends on all crates that they use.
+// The examples of the README are tested here, because this crate depends on all crates that they
+// use.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 mod readme {}

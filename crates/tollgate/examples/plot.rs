@@ -1,4 +1,4 @@
-//! What each of the eight algorithms admits of the same traffic at 5/second.
+//! Plots what each of the eight algorithms admits of the same traffic at 5/second.
 //!
 //! ```text
 //! cargo run --example plot                              # as text

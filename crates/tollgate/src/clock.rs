@@ -175,7 +175,7 @@ impl OsClock {
     fn start() -> OsClock {
         let (os, wall) = (os_time(), SystemTime::now());
         let since_epoch = wall.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        // At most the year 2255, so that centuries remain.
+        // A later wall clock counts as the year 2255, so that centuries remain.
         OsClock { ahead: micros_up(since_epoch).min(1 << 53).saturating_sub(whole_micros(os)) }
     }
 

@@ -314,7 +314,7 @@ impl LimitBuilder {
         self
     }
 
-    /// Not a `LimitError`, because constants cannot drop one.
+    /// The result is not a `LimitError`, because constants cannot drop one.
     const fn broken(&self) -> Option<(Kind, u128)> {
         let burst = match self.burst {
             Some(burst) if !self.algorithm.has_burst() => {

@@ -91,7 +91,7 @@ impl Source {
 /// - Do not use it after `reset`, `set` or `clear`: its own units are gone, and those charged since
 ///   in the same place belong to others.
 ///
-/// In no case does a key get more than it has when it is fresh.
+/// A refund never leaves a key with more than a fresh key has.
 ///
 /// ```
 /// use tollgate::{Limit, Memory};

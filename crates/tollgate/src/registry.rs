@@ -108,7 +108,7 @@ impl<E> Registry<E> {
         in_namespace.map(|(_, entry)| Arc::clone(entry)).collect()
     }
 
-    /// Forgets the entry of this number if nobody else holds it and `unused` returns true.
+    /// Forgets the entry of this number if it has no other owner and `unused` returns true.
     pub(crate) fn forget(&self, number: usize, unused: impl Fn(&E) -> bool) {
         // One reference by name and one by number.
         const OURS: usize = 2;

@@ -253,7 +253,7 @@ impl Problem {
         Problem::at(position, format!("found {}, expected {expected}", Shown(found)))
     }
 
-    /// Bytes from the start of the whole text.
+    /// The position in bytes from the start of the whole text.
     pub(crate) const fn position(&self) -> usize {
         self.position
     }

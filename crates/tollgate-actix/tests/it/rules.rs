@@ -126,7 +126,8 @@ fn a_plan_is_looked_up_for_each_request() {
 
 #[test]
 fn a_waiting_request_passes_in_the_end() {
-    // On the real clock: the third comes after 100 ms at the earliest, whenever that is.
+    // The test runs on the real clock: the third request is admitted after 100 ms at the earliest,
+    // whenever that is.
     let limiter = Memory::new().limiter("1/50ms").unwrap();
     let gate = Gate::new(limiter).wait(Duration::from_secs(60));
     let server = serve(RateLimit::from_gate(gate), ok);

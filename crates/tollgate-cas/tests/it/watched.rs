@@ -104,7 +104,7 @@ impl<const TOGETHER: bool> Cells for Watched<TOGETHER> {
         let swapped = self.table.swap(swaps, sure).await?;
         match (fault, swapped) {
             (Some(_), _) => Err(Error::lost("no reply")),
-            // Like a store that does not return the cells of a lost swap.
+            // Behaves like a store that does not return the cells of a lost swap.
             (None, Swapped::Lost(_)) if sure => Ok(Swapped::Lost(None)),
             (None, swapped) => Ok(swapped),
         }

@@ -11,7 +11,7 @@ use crate::replicated::Actor;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum AnyBus {
-    /// Within this process.
+    /// A bus within this process.
     InMemory(InMemory),
     /// NATS.
     #[cfg(feature = "nats")]

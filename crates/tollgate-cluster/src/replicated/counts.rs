@@ -34,9 +34,9 @@ impl Count {
         *self != before
     }
 
-    /// For the actor itself: a refund and a reset that cross can give back and forget more units
-    /// than were charged. The charge is raised to their sum, so that the next units do not vanish
-    /// in the gap.
+    /// Closes the gap of the actor's own counts: a refund and a reset that cross can give back and
+    /// forget more units than were charged. The charge is raised to their sum, so that the next
+    /// units do not vanish in the gap.
     fn close_gap(&mut self) -> bool {
         let least = self.refunded.saturating_add(self.forgotten);
         let gap = self.charged < least;
@@ -94,7 +94,7 @@ impl Counts {
         back
     }
 
-    /// Forgets all known units, whoever counted them.
+    /// Forgets all known units, whichever actor counted them.
     pub(crate) fn forget(&mut self) {
         for Cell { count, .. } in &mut self.0 {
             count.forgotten = count.forgotten.saturating_add(count.units());

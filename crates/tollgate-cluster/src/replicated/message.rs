@@ -55,7 +55,7 @@ pub enum Body {
     Digests {
         /// The time in microseconds since the Unix epoch.
         at: u64,
-        /// One for each part.
+        /// One number for each part.
         parts: Vec<u64>,
         /// Whether the receiver should answer with its own digests where they differ.
         back: bool,
@@ -99,11 +99,11 @@ pub struct LimitTally {
 /// See [`Message`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeyTally {
-    /// Its form and its bytes.
+    /// The form and the bytes of the key.
     #[serde(with = "bytes")]
     pub key: Vec<u8>,
-    /// For a bucket that dead slots have left undrained: when it is drained, and when these slots
-    /// were dead, in microseconds.
+    /// The carry of a bucket that dead slots have left undrained: when it is drained, and when
+    /// these slots were dead, in microseconds.
     pub carry: Option<(u64, u64)>,
     /// The counts.
     pub tallies: Vec<Tally>,

@@ -18,10 +18,10 @@
 //! - `(S-1) L`, where `S` is the number of process starts that have served what counts;
 //! - while the nodes are split into `G` groups, `(G-1) L` and what each group adds by its own `D`.
 //!
-//! In the first and the last case, add what a crashed process has admitted before it told anybody.
-//! For a bucket this bounds its level: in any span it admits at most so much more than its burst
-//! and its rate allow, as long as counts arrive within the time in which it drains, and within a
-//! second.
+//! In the first and the last case, add the units that a crashed process admitted before it sent
+//! them. For a bucket this bounds its level: in any span it admits at most that much more than its
+//! burst and its rate allow, as long as counts arrive within the time in which it drains, and
+//! within a second.
 //!
 //! Windows follow the clocks of the nodes. Clocks that are wrong by `e` add up to `2 A(e)` to a
 //! window of true time, `A(2e)` to a moving window, and what flows back in `2e` to a bucket. Nodes

@@ -14,7 +14,7 @@ struct Peer {
     node: String,
     /// When its last message arrived. Its counts in messages of other peers are no sign of life.
     last: Timestamp,
-    /// Until when it has served, as its messages and its counts show.
+    /// The latest time at which the peer is known to have served, from its messages and its counts.
     served: Timestamp,
     presence: Presence,
 }

@@ -120,7 +120,7 @@ impl Slot {
         Timestamp::from_micros(self.number.saturating_mul(self.span))
     }
 
-    /// Its last microsecond.
+    /// The last microsecond of the slot.
     pub(crate) fn last(self) -> Timestamp {
         Timestamp::from_micros(self.end().saturating_sub(1))
     }

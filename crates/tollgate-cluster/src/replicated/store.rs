@@ -33,7 +33,7 @@ use crate::bus::{Bus, Line};
 /// }
 /// let decision = there.hit("alice").await?;
 /// assert_eq!((decision.allowed(), decision.source()), (false, Source::Replica));
-/// The other replica has admitted the whole quota already: nothing is admitted beyond it.
+/// // The other replica has admitted the whole quota already: nothing is admitted beyond it.
 /// assert_eq!(decision.bound(), Some(0));
 /// # Ok::<(), tollgate::Error>(())
 /// # })?;

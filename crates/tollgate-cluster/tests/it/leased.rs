@@ -93,7 +93,7 @@ fn the_charge_of_a_hit_can_be_given_back() {
     });
 }
 
-/// As with requests that bring their own limits: a limit without limiters and allotments is
+/// Requests that bring their own limits do the same: a limit without limiters and allotments is
 /// forgotten here, so that the store behind can forget it too.
 #[test]
 fn limits_that_were_used_once_are_forgotten_here_and_behind() {

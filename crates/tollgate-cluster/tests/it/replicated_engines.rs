@@ -8,7 +8,7 @@ use tollgate_testservers::calls::{Line, eventually, limiter, run};
 
 async fn replica(url: &str) -> Replicated {
     let mut settings = Settings::default();
-    // These tests wait for replicas to agree again.
+    // The tests wait for replicas to agree again.
     settings.compare = std::time::Duration::from_secs(1);
     let replica = Replicated::builder(bus::open(url).unwrap()).settings(settings);
     let replica = replica.start().await.unwrap();
@@ -139,7 +139,7 @@ fn without_an_engine_a_replica_starts_alone_and_joins_later(engine: &mut Engine)
         let builder = |url: &str| Replicated::builder(bus::open(url).unwrap()).nodes(4);
         let fleet = [builder(&url).start().await.unwrap(), builder(&url).start().await.unwrap()];
         assert!(!fleet[0].stats().ready);
-        // Until it has heard of others it keeps to its share.
+        // The replica keeps to its share until it has heard from others.
         let taken = limiters(&fleet)[0].take("key", 1000).await.unwrap().charged();
         assert_eq!(taken, 250);
         engine.again();

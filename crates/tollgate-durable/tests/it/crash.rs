@@ -42,7 +42,8 @@ fn event() -> impl Strategy<Value = Event> {
 struct Truth {
     machine: AnyMachine,
     state: Option<AnyState>,
-    /// Since the last commit a fresh key was charged or an elastic window was pushed.
+    /// Whether a fresh key was charged, or the end of an elastic window moved, since the last
+    /// commit.
     forgettable: bool,
 }
 

@@ -103,7 +103,7 @@ fn damage_under_a_running_process_gives_errors() {
         let mut random = Random(seed);
         (0..20).for_each(|_| damage(&mut bytes, &mut random, seed % 2 == 0));
         let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
-        // Everything except the header, which is not read again.
+        // The damage spares the header, which is not read again.
         file.write_all_at(&bytes[PAGE..], PAGE as u64).unwrap();
         for number in 0..KEYS {
             errors += usize::from(block_on(limiter.charge(key(number), 1)).is_err());

@@ -22,8 +22,8 @@ fn key(number: u64) -> String {
     format!("{number:0250}")
 }
 
-/// In the process with limited space: fills the file with fresh keys, then hits known and fresh
-/// keys, and continues when there is room again. It prints its progress.
+/// Runs in the process with limited space: fills the file with fresh keys, then hits known and
+/// fresh keys, and continues when there is room again. It prints its progress.
 #[test]
 fn a_process_without_room() {
     let Ok(address) = std::env::var(ADDRESS) else { return };
@@ -67,7 +67,7 @@ fn fill(store: &Durable, limiter: &SharedLimiter<Durable>) -> u64 {
             return number;
         }
         if number % 10 == 0 {
-            // Without it, the level `reserve` would be far ahead of its file.
+            // Without the flush, the level `reserve` would be far ahead of its file.
             let _ = block_on(store.flush());
         }
     }
@@ -77,7 +77,7 @@ fn fill(store: &Durable, limiter: &SharedLimiter<Durable>) -> u64 {
 fn known_keys_are_answered(level: &str) {
     let directory = Directory::new();
     let path = directory.path().join("limits").display().to_string();
-    // In blocks of 512 bytes; without the signal that would end the process.
+    // The size is limited in blocks of 512 bytes; the signal that would end the process is ignored.
     let script = "trap '' XFSZ; ulimit -S -f 5000; exec \"$0\" full::a_process_without_room --exact --nocapture";
     let output = Command::new("sh")
         .args(["-c", script])

@@ -28,7 +28,7 @@ fn is_usable(new: &Path, context: &str) -> usize {
     assert!(check_file(new).unwrap().is_intact(), "{context}");
     let mut lost = 0;
     for (number, usage) in usages(new).into_iter().enumerate() {
-        // One more where an earlier record with a reserve was found.
+        // The count is one higher where an earlier record with a reserve was found.
         let saved = units(number)..=units(number) + 1;
         assert!(usage == 0 || saved.contains(&usage), "{context}: key {number} has used {usage}");
         lost += usize::from(usage == 0);

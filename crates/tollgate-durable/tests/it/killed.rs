@@ -28,8 +28,8 @@ fn line(limit: usize, key: usize) -> String {
     format!("admitted {limit} {key}\n")
 }
 
-/// In the process that is killed: hits as fast as possible, and prints each admitted hit after its
-/// answer.
+/// Runs in the process that is killed: hits as fast as possible, and prints each admitted hit after
+/// its answer.
 #[test]
 fn a_process_that_will_be_killed() {
     let Ok(address) = std::env::var(ADDRESS) else { return };

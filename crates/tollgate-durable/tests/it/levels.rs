@@ -1,4 +1,4 @@
-//! What each level keeps, from one run to the next and after a crash.
+//! Each level keeps what it promises, from one run to the next and after a crash.
 
 use std::time::Duration;
 
@@ -82,7 +82,7 @@ fn clearing_reaches_keys_that_were_never_read() {
     drop(store);
     let store = open();
     let (a, b) = (store.limiter_in("a", "9/day").unwrap(), store.limiter_in("b", "9/day").unwrap());
-    // One of them is in memory.
+    // This brings key 1 into memory; the other keys are only in the file.
     assert_eq!(block_on(a.usage(1)).unwrap(), 1);
     block_on(a.clear()).unwrap();
     let _ = block_on(a.hit(2)).unwrap();

@@ -37,7 +37,8 @@ fn idle(idle: Duration) {
     let disk = Disk::default();
     let interval = Duration::from_secs(3600);
     let store = disk.builder().level(Level::Reserve).interval(interval).open().unwrap();
-    // Locked for longer than the store idles, and fresh again in that time, also after two periods.
+    // Uses up a key. The long period outlasts the idle time, and more than two of the short periods
+    // pass in it.
     let limiter = |algorithm, period| {
         let limiter = store.limiter(Limit::new(2, period).algorithm(algorithm)).unwrap();
         while block_on(limiter.hit("key")).unwrap().allowed() {}

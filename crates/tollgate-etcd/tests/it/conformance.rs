@@ -56,7 +56,7 @@ enum Outage {
 /// A store under test.
 struct OnEtcd {
     address: Address,
-    // Before the runtime, on which its connections live.
+    // Dropped before the runtime, on which its connections live.
     store: Etcd,
     bare: Option<Bare>,
     runtime: Runtime,
@@ -105,7 +105,7 @@ impl OnEtcd {
         OnEtcd::new(Address { url, certificates: None }, member)
     }
 
-    /// On a separate member that may be broken.
+    /// A store on a separate member that may be broken.
     fn broken_by(outage: Outage) -> OnEtcd {
         let member = Member::start(&[]);
         let address = Address { url: member.url(), certificates: None };

@@ -27,7 +27,8 @@ fn keys_share_a_few_leases() {
                 }
             }
         }
-        // From seconds to two days: at most one for each power of two beyond a minute.
+        // The lives range from seconds to two days: at most one lease for each power of two beyond
+        // a minute.
         assert!(leases.len() <= 14, "{leases:?}");
         assert_eq!(leases, bare.leases().await.into_iter().collect());
     });
@@ -53,7 +54,7 @@ fn a_lost_lease_is_granted_again() {
         assert_eq!(admitted(&limited, "key", 2).await, 2);
         let [lease] = bare.leases().await[..] else { panic!("one lease") };
         bare.revoke(lease).await;
-        // Its keys are gone with it. No call gets an error.
+        // The lease's keys are gone with it. No call gets an error.
         assert_eq!(admitted(&limited, "key", 7).await, 5);
         assert_eq!(admitted(&limited, "other", 7).await, 5);
         let [anew] = bare.leases().await[..] else { panic!("one lease") };

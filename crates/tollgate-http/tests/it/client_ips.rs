@@ -44,7 +44,7 @@ fn client() -> impl Strategy<Value = IpAddr> {
     any.prop_filter("a proxy", |address| !is_proxy(*address))
 }
 
-/// One element of a header in different spellings.
+/// Writes one element of a header in different spellings.
 fn written(header: &'static str, address: IpAddr, style: u8) -> String {
     let text = match (address, style % 3) {
         (IpAddr::V4(v4), 0) => v4.to_string(),
@@ -201,7 +201,7 @@ proptest! {
         let found = how.find(&headers.from(all.into()));
         prop_assert_eq!(found, Some(Ipv6Addr::from_bits(bits & mask).into()));
         prop_assert_eq!(found, how.find(&headers.from(neighbour.into())));
-        // With one other bit at the end of the prefix the address belongs to another client.
+        // An address that differs in the last bit of the prefix belongs to another client.
         if prefix > 0 {
             let else_where = Ipv6Addr::from_bits(bits ^ (1 << (128 - u32::from(prefix))));
             prop_assume!(else_where.to_ipv4_mapped().is_none());

@@ -11,7 +11,7 @@ proptest! {
     fn it_is_json_that_names_the_policies_that_refuse(
         names in vec(prop_oneof!["[ -~]{1,20}", "\\PC{1,20}", "[\\x00-\\x1f\"\\\\/]{1,9}"], 1..4), cost in 1..4_u64,
     ) {
-        // Of growing quotas, so that some deny and some do not.
+        // The quotas grow, so that some limits deny and some do not.
         let limits = names.iter().zip(1..).map(|(name, quota)| Limit::per_hour(quota).name(name.as_str()).build().ok());
         let limits: Option<Vec<_>> = limits.collect();
         prop_assume!(limits.is_some());

@@ -19,7 +19,7 @@ pub(crate) async fn hasty(url: impl Into<String>) -> Memcached {
 }
 
 pub(crate) async fn connect(url: impl Into<String>, guard: GuardBuilder) -> Memcached {
-    // Without the check of `connect`, which writes a key.
+    // Connects without the check of `connect`, which writes a key.
     let store = Memcached::builder(url).connect_timeout(LONG).guard(guard).connect_later();
     store.unwrap_or_else(|error| panic!("{error}"))
 }

@@ -22,7 +22,7 @@ enum Outage {
 /// A store under test.
 struct OnMemcached {
     ports: Vec<u16>,
-    // Before the runtime, on which its connections live.
+    // Dropped before the runtime, on which its connections live.
     store: Memcached,
     runtime: Runtime,
     server: Option<(Mutex<Server>, Outage)>,

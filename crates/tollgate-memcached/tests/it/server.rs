@@ -24,7 +24,7 @@ impl Server {
         server
     }
 
-    /// On a Unix socket, without a port.
+    /// Starts a server on a Unix socket, without a port.
     pub(crate) fn start_with_socket() -> (Server, PathBuf) {
         let process = Process::new("memcached", "memcached");
         let socket = process.dir().join("socket");
@@ -39,7 +39,7 @@ impl Server {
         (server, socket)
     }
 
-    /// With these users, as lines `user:password`.
+    /// Starts a server with these users, as lines `user:password`.
     pub(crate) fn start_with_users(users: &str) -> Server {
         let process = Process::new("memcached", "memcached");
         let file = process.dir().join("users");

@@ -58,7 +58,7 @@ impl Address {
 /// A store under test.
 struct OnPostgres {
     address: Address,
-    // Before the runtime, on which its connections live.
+    // Dropped before the runtime, on which its connections live.
     store: Postgres,
     runtime: Runtime,
     server: Option<Mutex<Server>>,
@@ -73,7 +73,7 @@ impl OnPostgres {
         OnPostgres { address, store, runtime, server: None, _kept: Box::new(kept) }
     }
 
-    /// On a separate server for each rule, so that it can be broken.
+    /// A separate server for each rule, so that it can be broken.
     fn one_server() -> OnPostgres {
         let server = Server::start();
         let address = Address::at(server.url());
@@ -88,7 +88,8 @@ impl OnPostgres {
         OnPostgres::new(Address::at(pooler.url()), pooler)
     }
 
-    /// Over TLS with a client certificate, on logged tables, and with an unusual isolation level.
+    /// A store over TLS with a client certificate, on logged tables, and with an unusual isolation
+    /// level.
     fn over_tls() -> OnPostgres {
         static SERVER: Together<(Server, Certificates)> = Together::new();
         let started = SERVER.or_start(|| {

@@ -28,7 +28,7 @@ fn one_call_is_one_statement() {
         let server = server();
         let store = patient(server.url()).await;
         let looking = session(&server.url()).await;
-        // One for each connection, which `connect` sends.
+        // `connect` sends one statement for each connection.
         let mut wanted = 2;
         for algorithm in Algorithm::ALL {
             let limited = limiter(&store, &format!("100/365 days {algorithm}"));

@@ -89,7 +89,7 @@ enum Outage {
 /// A store under test.
 struct OnRedis {
     address: Address,
-    // Before the runtime, on which its connections live.
+    // Dropped before the runtime, on which its connections live.
     store: Redis,
     runtime: Runtime,
     server: Option<(Mutex<Server>, Outage)>,

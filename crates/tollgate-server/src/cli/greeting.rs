@@ -79,7 +79,7 @@ fn counted(count: usize, what: &str) -> String {
     format!("{count} {what}{plural}")
 }
 
-/// Where counts are kept, and whether they outlive this process.
+/// Says where counts are kept, and whether they outlive this process.
 fn kept(url: &str) -> &'static str {
     let scheme = url.split_once(':').map_or(url, |(scheme, _)| scheme);
     match scheme {

@@ -36,7 +36,7 @@ pub struct Seats {
 #[derive(Debug)]
 pub struct Seat {
     seats: Seats,
-    /// Only set where connections are counted by address.
+    /// The address of the client, only set where connections are counted by address.
     peer: Option<IpAddr>,
 }
 
@@ -58,7 +58,7 @@ impl Seats {
     /// A permit for a connection from this address.
     ///
     /// # Errors
-    /// Which bound was reached.
+    /// Reserves a seat; the error names the bound that was reached.
     pub fn take(&self, from: IpAddr) -> Result<Seat, &'static str> {
         let Most { all, port, peer } = self.room.most;
         if !up(&self.room.taken, all) {

@@ -29,7 +29,7 @@ pub struct Stream {
 
 #[derive(Debug)]
 enum Bytes {
-    /// Without TLS.
+    /// A connection without TLS.
     Plain(TcpStream),
     /// Boxed, because connections without TLS are many and should be small.
     Tls(Box<TlsStream<TcpStream>>),
@@ -48,7 +48,7 @@ struct Idle {
 /// Closes a connection whose first bytes do not arrive in time.
 #[derive(Debug)]
 struct Begins {
-    /// Bytes that are still missing.
+    /// The number of bytes that are still missing.
     missing: usize,
     timer: Pin<Box<Sleep>>,
 }

@@ -54,8 +54,8 @@ pub enum Outcome {
 }
 
 impl Reloader {
-    /// For a server that was started with this configuration. `over` applies the command line to
-    /// the settings of a file.
+    /// Prepares reloads for a server that was started with this configuration. `over` applies the
+    /// command line to the settings of a file.
     pub fn new(
         files: Files,
         config: Config,

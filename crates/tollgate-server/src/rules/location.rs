@@ -1,8 +1,8 @@
-//! Where a rule is written.
+//! The place where a rule is written.
 
 use std::sync::Arc;
 
-/// Where a rule is written, for messages about it.
+/// The place where a rule is written, for messages about it.
 ///
 /// All locations are equal, so that a rule which was only moved within its file counts as
 /// unchanged.

@@ -19,9 +19,9 @@ use std::collections::BTreeMap;
 /// All rules of a configuration: one set is in force at a time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RuleSet {
-    /// By namespace and name.
+    /// The rules by namespace and name.
     pub limits: BTreeMap<(String, String), Rule>,
-    /// By domain, as Envoy asks.
+    /// The rules of Envoy's descriptors, by domain.
     pub domains: BTreeMap<String, Vec<Descriptor>>,
 }
 

@@ -8,20 +8,20 @@ use super::{Descriptor, Rule, RuleSet, Treatment};
 /// A rule as a row.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Row {
-    /// Its namespace; empty for the default namespace.
+    /// The namespace of the rule; empty for the default namespace.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub namespace: String,
-    /// Its domain, if it belongs to one.
+    /// The domain of the rule, if it belongs to one.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub domain: String,
     /// The path of its descriptor, if it belongs to a domain.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub descriptor: String,
-    /// Its name.
+    /// The name of the rule.
     pub name: String,
-    /// Its limit as text, or `exempt`, or `blocked`.
+    /// The limit of the rule as text, or `exempt`, or `blocked`.
     pub limit: String,
-    /// Its options as words.
+    /// The options of the rule as words.
     pub options: Vec<String>,
 }
 

@@ -85,7 +85,7 @@ impl fmt::Display for LogLevel {
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum LogFormat {
-    /// For people.
+    /// A line of text for people.
     #[default]
     Text,
     /// JSON, one object per line.

@@ -42,7 +42,7 @@ pub struct Settings {
     pub store: StoreSettings,
     /// Certificates.
     pub tls: TlsSettings,
-    /// Tokens.
+    /// The tokens of the ports.
     pub auth: AuthSettings,
     /// Bounds on connections.
     pub connections: ConnectionSettings,

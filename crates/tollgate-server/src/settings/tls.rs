@@ -50,9 +50,9 @@ pub struct PortTlsSettings {
     pub off: bool,
     /// Another certificate.
     pub certificate: Option<PathBuf>,
-    /// Its private key.
+    /// The private key of the certificate.
     pub key: Option<PathBuf>,
-    /// Other certificate authorities of clients.
+    /// The authorities that sign client certificates, in place of those of all ports.
     pub client_ca: Option<PathBuf>,
 }
 

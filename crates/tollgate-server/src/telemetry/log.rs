@@ -14,7 +14,7 @@ pub fn start(settings: &LogSettings) {
         .with_env_filter(level.filter())
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal());
-    // In tests another one may already be set, which serves as well.
+    // In tests another subscriber may already be set, which serves as well.
     let _ = match format {
         LogFormat::Text => log.try_init(),
         LogFormat::Json => log.json().flatten_event(true).try_init(),

@@ -54,7 +54,7 @@ impl Server {
         self
     }
 
-    /// As [`run`](Server::run), after the previous process on the same ports was stopped.
+    /// Like [`run`](Server::run), after the previous process on the same ports was stopped.
     pub(crate) fn launch(&mut self, arguments: &[&str], more: impl FnOnce(&mut Command)) {
         let (said, log, ports) = (self.path("said"), self.path("log"), self.ports());
         self.process.start(|command| {
@@ -71,12 +71,12 @@ impl Server {
         eventually("the server listens", || self.read("said").contains("  rules  "));
     }
 
-    /// Those that answer questions and the one for operators.
+    /// The ports of clients and the admin port.
     pub(crate) fn ports(&self) -> [(&'static str, SocketAddr); 4] {
         [("http", self.http), ("grpc", self.grpc), ("resp", self.resp), ("admin", self.admin)]
     }
 
-    /// Of a file in its directory.
+    /// The path of a file in the server's directory.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.process.dir().join(name)
     }
@@ -107,7 +107,7 @@ impl Server {
         eventually(text, || self.log().contains(text));
     }
 
-    /// What the admin port says about something.
+    /// The answer of the admin port to a path.
     pub(crate) fn admin(&self, path: &str) -> String {
         let mut stream = TcpStream::connect(self.admin).unwrap();
         write!(stream, "GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").unwrap();
@@ -116,7 +116,7 @@ impl Server {
         answer
     }
 
-    /// Its exit code, when it has ended by itself.
+    /// The exit code, when the process has ended by itself.
     pub(crate) fn code(&mut self) -> Option<i32> {
         let mut status = None;
         eventually("the server ends", || {

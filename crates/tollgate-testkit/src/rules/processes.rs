@@ -71,7 +71,7 @@ pub fn several_processes_admit_exactly_the_limit<S: Subject>(test: &str, make: i
 }
 
 fn start(test: &str, address: &str, namespace: &str) -> Child {
-    // Without the name of the crate, as the test runner knows it.
+    // The path of the test without the name of the crate, as the test runner prints it.
     let test = test.split_once("::").map_or(test, |(_, path)| path);
     let binary = std::env::current_exe().expect("the path of this test");
     Command::new(binary)
@@ -83,7 +83,7 @@ fn start(test: &str, address: &str, namespace: &str) -> Child {
         .expect("a child process")
 }
 
-/// In a child: how many hits pass of each limit and of the fresh keys.
+/// Runs in a child: counts how many hits pass of each limit and of the fresh keys.
 fn admitted<S: Subject>(ground: &Ground<'_, S>) -> String {
     let mut counts = Vec::new();
     for text in LIMITS {

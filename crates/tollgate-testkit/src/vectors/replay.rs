@@ -19,8 +19,8 @@ pub trait Answerer {
     /// Forgets the key; true if it was not fresh.
     fn reset(&mut self, now: Timestamp) -> bool;
 
-    /// Up to this number `used` must be exact; beyond it, `used` must be at least this. For stores
-    /// that pack counts.
+    /// Up to this number `used` must be exact; beyond it, `used` must be at least this number.
+    /// Stores that pack counts have a low one.
     fn counts_to(&self) -> u64 {
         u64::MAX
     }

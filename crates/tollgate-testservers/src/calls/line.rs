@@ -98,7 +98,7 @@ impl Line {
         self.set(Flow::Free);
     }
 
-    /// Forwards new connections only. Existing ones stay open and silent for ever.
+    /// Forwards new connections only. Existing ones stay open, and nothing passes on them any more.
     pub fn replace(&self) {
         let next =
             |state: &mut State| *state = State { flow: Flow::Free, replaced: state.replaced + 1 };

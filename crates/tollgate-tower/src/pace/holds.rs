@@ -45,7 +45,7 @@ impl Holds {
         *held = end.max(*held);
     }
 
-    /// Also after a panic elsewhere: entries are always complete.
+    /// Locks the map, also after a panic elsewhere: entries are always complete.
     fn lock(&self) -> MutexGuard<'_, HashMap<RequestKey, Timestamp>> {
         self.until.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -46,7 +46,7 @@ async fn handlers_see_what_was_decided() {
 }
 
 #[tokio::test]
-async fn handlers_get_no_decision_unless_the_layer_is_set_to_tell() {
+async fn handlers_get_the_decision_only_if_the_layer_is_set_so() {
     let limiter = Memory::new().limiter("5/minute").unwrap();
     let told = |decided: Option<Extension<Decided>>| async move { decided.is_some().to_string() };
     let app = Router::new().route("/", get(told)).layer(RateLimitLayer::new(limiter));

@@ -9,7 +9,7 @@ use tollgate_tower::{Gate, KeyBy, OnMissing, RateLimitLayer};
 use crate::flaky::Flaky;
 use crate::net::{Browser, serve, stopped};
 
-/// On one thread, because the recorder is of this one.
+/// Runs on one thread, because the recorder belongs to a thread.
 #[test]
 fn requests_are_counted_by_limit_and_outcome_and_never_by_key() {
     let recorder = DebuggingRecorder::new();

@@ -22,7 +22,7 @@ async fn passed(server: SocketAddr, browser: fn() -> Browser, requests: usize) -
     statuses.iter().filter(|status| **status == 200).count()
 }
 
-/// Inside of a router, and around it.
+/// Tests the layer inside a router and around one.
 async fn exactly_fifty_of_two_hundred<D: Decider>(limiter: fn() -> D, browser: fn() -> Browser) {
     let reached = Arc::new(AtomicUsize::new(0));
     let app = || Router::new().route("/", counting(&reached));
@@ -30,7 +30,7 @@ async fn exactly_fifty_of_two_hundred<D: Decider>(limiter: fn() -> D, browser: f
     let around = serve_around(RateLimitLayer::new(limiter()).around(app())).await;
     for server in [inside, around] {
         assert_eq!(passed(server, browser, 200).await, 50);
-        assert_eq!(reached.swap(0, Ordering::Relaxed), 50, "who is refused reaches no handler");
+        assert_eq!(reached.swap(0, Ordering::Relaxed), 50, "a denied request reached a handler");
     }
 }
 

@@ -170,7 +170,7 @@ impl Gap {
     }
 }
 
-/// What a processor's counter does while the machine is suspended.
+/// The behaviour of a processor's counter while the machine is suspended.
 #[derive(Clone, Copy, Debug)]
 enum Suspend {
     GoesOn,
@@ -216,7 +216,7 @@ impl SuspendedClock {
         let sources = self.0.sources();
         sources.os_micros.fetch_add(span.as_micros() as u64, Ordering::SeqCst);
         match how {
-            // About three ticks per nanosecond.
+            // The counter makes about three ticks per nanosecond.
             Suspend::GoesOn => {
                 sources.ticks.fetch_add(span.as_nanos() as u64 * 3, Ordering::SeqCst)
             }
@@ -259,7 +259,7 @@ fn short(algorithm: Algorithm, gap: Duration) -> (LimitBuilder, Duration) {
     (Limit::new(2, period).algorithm(algorithm), period)
 }
 
-/// Locked for longer than the gap.
+/// A limit whose keys are used up for longer than the gap.
 fn long(algorithm: Algorithm, gap: Duration) -> LimitBuilder {
     Limit::new(2, gap * 4).algorithm(algorithm)
 }

@@ -39,7 +39,7 @@ pub(crate) enum Entry {
     Wait(Timestamp),
 }
 
-/// What an answer changed.
+/// The change that an answer made to the breaker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Turn {
     Nothing,

@@ -96,7 +96,7 @@ struct Entry {
 pub(crate) struct Question<'a> {
     /// The limits, as the number of their limiter.
     pub(crate) limits: u64,
-    /// Where these limits count: a hash of namespace and identity for each.
+    /// The places where these limits count: a hash of namespace and identity for each.
     pub(crate) counters: &'a Arc<[u64]>,
     pub(crate) key: KeyRef<'a>,
     pub(crate) cost: u64,

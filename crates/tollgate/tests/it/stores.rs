@@ -59,7 +59,7 @@ pub(crate) trait Subject: Store + std::fmt::Debug {
     const COUNTS: u64;
 
     fn build(settings: Settings) -> Self;
-    /// Forgets fresh keys by the store's clock. Returns how many.
+    /// Forgets fresh keys by the store's clock. Returns the number of forgotten keys.
     fn sweep(&self) -> usize;
     /// The number of keys with an entry.
     fn entries(&self) -> usize;

@@ -102,7 +102,8 @@ impl Plan {
         matches!(self.join, Join::Ready)
     }
 
-    /// Between three and five quarters of a span, so that replicas do not compare at the same time.
+    /// A random time between three and five quarters of `span`, so that replicas do not compare at
+    /// the same time.
     fn about(&mut self, span: Duration) -> Duration {
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let sixteenths = 12 + (stir(self.random) % 9) as u32;
@@ -329,7 +330,7 @@ impl Replica {
             }
         }
         if !self.accompanied.load(Ordering::Relaxed) {
-            // There are no peers, and a new one asks for everything.
+            // The list of peers is empty, and a new peer asks for everything.
             return Vec::new();
         }
         packer.finish().into_iter().map(|tallies| self.to_all(Body::Delta(tallies))).collect()

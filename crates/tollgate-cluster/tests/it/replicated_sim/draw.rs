@@ -25,7 +25,7 @@ pub(super) struct Draw {
     pub(super) named: bool,
     /// The longest delay of a message.
     pub(super) delay: u64,
-    /// In percent.
+    /// The share of messages that are lost, in percent.
     pub(super) loss: u64,
     pub(super) doubled: u64,
     /// How far the clock of a node may be from the true time.
@@ -38,8 +38,7 @@ pub(super) struct Draw {
     /// The mean time between hits, of all nodes together.
     pub(super) gap: u64,
     pub(super) largest_cost: u64,
-    /// From one time to the other the world is split into two groups; `split` has a bit for each
-    /// node.
+    /// In each of these spans the world is split into two groups; `split` has a bit for each node.
     pub(super) splits: Vec<(u64, u64, u64)>,
     /// A node crashes at one time and comes back at the other.
     pub(super) crashes: Vec<(usize, u64, u64)>,

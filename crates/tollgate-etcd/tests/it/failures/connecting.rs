@@ -96,7 +96,7 @@ fn invalid_addresses_are_refused_before_anything_is_sent() {
             assert_eq!(error.kind(), ErrorKind::Request, "{error}");
         }
     });
-    // Without a runtime there is an error too.
+    // Connecting without a runtime is an error too.
     let error = Etcd::builder("etcd://a").connect_later().unwrap_err();
     assert!(error.to_string().contains("tokio runtime"), "{error}");
 }

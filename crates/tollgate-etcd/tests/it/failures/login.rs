@@ -17,7 +17,7 @@ fn an_expired_token_is_renewed_without_an_error() {
         let limited = limiter(&store, LIMIT);
         let mut passed = admitted(&limited, "key", 5).await;
         for _ in 0..3 {
-            // After authentication was enabled again, it has no tokens.
+            // When authentication is enabled again, the member has no tokens.
             member.ctl(&["auth", "disable"]);
             member.run_without_user(&["auth", "enable"]);
             let burst = (0..5).map(|_| {

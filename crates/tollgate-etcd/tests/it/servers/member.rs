@@ -93,7 +93,7 @@ impl Member {
         }
     }
 
-    /// Its name and address for other members.
+    /// The name and address of the member, for other members.
     pub(super) fn known_as(&self) -> String {
         format!("{}=http://127.0.0.1:{}", self.name, self.peer)
     }

@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 
-/// Its answer to a command, and whether it then closes the connection.
+/// Maps a command to the fake server's answer, and whether the connection is closed after it.
 pub(crate) type Script = dyn Fn(&str) -> (Vec<u8>, bool) + Send + Sync;
 
 /// Starts it and returns its address.

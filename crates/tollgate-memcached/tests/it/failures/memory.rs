@@ -131,7 +131,7 @@ fn a_server_that_evicts_is_warned_of_once() {
     let mut server = Server::start(&["-m", "2"]);
     fill(&server);
     assert!(server.stat("evictions") > 0, "more was put there than it holds");
-    // On this thread, so that its log subscriber sees the warnings.
+    // The runtime uses this thread, so that its log subscriber sees the warnings.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let _logged = tracing::subscriber::set_default(Warnings(&WARNED));
     runtime.block_on(async {

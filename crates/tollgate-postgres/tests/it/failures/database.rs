@@ -48,7 +48,7 @@ fn missing_rights_are_named_and_granted_ones_are_enough() {
         let error = refused(url.clone()).await;
         assert_eq!(error.kind(), ErrorKind::Store);
         assert!(error.to_string().contains("permission denied"), "{error}");
-        // As in a migration: another user owns everything.
+        // Another user owns everything, as after a migration.
         admin.batch_execute(&schema("tollgate", Tables::Logged).unwrap()).await.unwrap();
         let error = refused(url.clone()).await;
         assert!(error.to_string().contains("permission denied"), "{error}");
@@ -66,7 +66,7 @@ fn missing_rights_are_named_and_granted_ones_are_enough() {
 }
 
 #[test]
-fn a_missing_schema_is_made_or_named() {
+fn a_missing_schema_is_created_or_named_in_the_error() {
     run(async {
         let server = Server::start();
         let builder = Postgres::builder(server.url()).create(false).connect_timeout(LONG);
@@ -133,7 +133,7 @@ fn a_table_that_cannot_be_restored_causes_few_connections() {
             let _ = admin.query("SELECT pg_stat_clear_snapshot()", &[]).await;
             admin.query_one(sql, &[]).await.unwrap().get::<_, i64>(0)
         };
-        // Only statements find a missing function.
+        // A missing function is found only by a statement that calls it.
         let rename = "ALTER FUNCTION tollgate.hits RENAME TO gone";
         admin.batch_execute(rename).await.unwrap();
         let before = opened().await;

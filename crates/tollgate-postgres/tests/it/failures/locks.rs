@@ -20,7 +20,7 @@ fn a_row_that_another_session_holds_fails_only_its_own_callers() {
         holder.batch_execute("BEGIN").await.unwrap();
         let lock = "SELECT FROM tollgate.counters WHERE key = $1 FOR UPDATE";
         assert_eq!(holder.query(lock, &[&key]).await.unwrap().len(), 1);
-        // In one batch: the calls about the locked row must fail, the others must not.
+        // All in one batch: the calls about the locked row must fail, the others must not.
         let calls = (0..32).map(|n| {
             let limited = limited.clone();
             let key = if n % 8 == 0 { "held" } else { "free" };

@@ -92,7 +92,7 @@ impl Server {
                     command.args(["-c", setting]);
                 }
             });
-            // Its last line says when it accepts connections.
+            // The last line of the file says whether the server accepts connections.
             eventually("the server starts or ends", || {
                 let says = std::fs::read_to_string(&pid_file).unwrap_or_default();
                 says.contains("ready") || !self.is_running()
@@ -133,7 +133,7 @@ impl Server {
         signal(name, &[vec![pid.to_string()], self.children()].concat());
     }
 
-    /// Its processes beside the first.
+    /// The processes of the server beside the first.
     fn children(&self) -> Vec<String> {
         let Some(pid) = self.process.id() else { return Vec::new() };
         let children = Command::new("ps").args(["-o", "pid=", "--ppid", &pid.to_string()]).output();
@@ -147,7 +147,7 @@ impl Server {
 }
 
 impl Drop for Server {
-    /// At once, but so that it leaves no memory of its own behind.
+    /// Stops the server immediately, but so that it leaves no shared memory behind.
     fn drop(&mut self) {
         if self.is_running() {
             self.thaw();

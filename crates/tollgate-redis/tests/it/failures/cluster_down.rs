@@ -96,7 +96,7 @@ fn a_node_that_is_away_does_not_affect_keys_of_other_nodes() {
         answers(&limited, &away).await;
         ended.store(true, Ordering::Relaxed);
         assert!(going_on.await.unwrap() > 0);
-        // Its states are lost.
+        // The states of the node are lost.
         assert_eq!(admitted(&limited, &away, 12).await, 10);
         assert_eq!(limited.within(LONG).usage(&well).await.unwrap(), 10);
     });

@@ -75,7 +75,7 @@ fn a_planned_failover_is_followed() {
 #[test]
 fn connections_to_a_demoted_primary_are_given_up() {
     run(async {
-        // One sentinel, which the test tells who the primary is.
+        // The test tells the single sentinel which server is the primary.
         let all = Sentinels::start_with(1, 1);
         let (sentinel, old, new) = (&all.sentinels[0], &all.servers[0], &all.servers[1]);
         let store = hasty(all.url()).await;

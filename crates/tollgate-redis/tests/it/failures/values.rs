@@ -73,7 +73,7 @@ fn a_reset_removes_a_foreign_value() {
                 assert!(!limited.reset(name).await.unwrap(), "{text}");
             }
         }
-        // In a policy the other limits are reset with it.
+        // A reset of the policy resets the other limits too.
         let policy = store.limiter("5/365 days; 6/365 days").unwrap();
         assert!(policy.hit("both").await.unwrap().allowed());
         server.ok(&["SET", &key_of(&store, "6/365 days", "both"), "what is this"]);

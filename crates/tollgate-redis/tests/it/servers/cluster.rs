@@ -95,7 +95,8 @@ impl Cluster {
         slot.parse().unwrap_or_else(|error| panic!("{slot}: {error}"))
     }
 
-    /// Which of the first three nodes had a slot when the cluster was created: an equal range each.
+    /// The first owner of a slot: each of the first three nodes gets an equal range when the
+    /// cluster is created.
     pub(crate) fn first_owner(slot: u16) -> usize {
         match slot {
             0..=5460 => 0,

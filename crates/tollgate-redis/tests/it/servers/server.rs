@@ -27,14 +27,14 @@ impl Server {
         server
     }
 
-    /// On a chosen port.
+    /// Starts a server on a chosen port.
     pub(crate) fn start_at(port: u16) -> Server {
         let mut server = Server::new("redis-server", port, &[], &[]);
         server.restart();
         server
     }
 
-    /// With arguments that make it speak TLS on that port.
+    /// Starts a server that speaks TLS on that port, with these arguments.
     pub(super) fn start_tls(port: u16, args: Vec<String>, cli: Vec<String>) -> Server {
         let mut server = Server::new("redis-server", port, &[], &[]);
         (server.args, server.cli) = (args, cli);

@@ -68,7 +68,7 @@ pub(crate) fn hit(server: SocketAddr) -> Option<bool> {
 /// A figure of the server's answer about the key.
 pub(crate) fn ask(server: SocketAddr, what: &str) -> Option<String> {
     let mut stream = TcpStream::connect(server).ok()?;
-    // Without a timeout, a suspended server would block the caller for ever.
+    // Without a timeout, a suspended server would block the caller without end.
     stream.set_read_timeout(Some(Duration::from_secs(2))).ok()?;
     let request =
         format!("{what}?limit=api&key=k HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");

@@ -13,7 +13,7 @@ const L: u64 = 1_000;
 /// The longest silence of a peer is three of these.
 const HEARTBEAT: &str = "replica.heartbeat=300ms";
 
-/// So long that no peer becomes missing by silence.
+/// The heartbeat is so slow that no peer becomes missing by silence.
 const SLOW_HEARTBEAT: &str = "replica.heartbeat=60s";
 
 fn fleet(settings: &str) -> Fleet {
@@ -72,7 +72,7 @@ fn a_node_that_crashes_again_and_again_takes_no_share_from_the_others() {
         fleet.kill(0);
         meet(&fleet);
     }
-    // Until the last killed process has been silent for too long.
+    // Wait until the last killed process has been silent for too long.
     for node in [1, 2] {
         eventually("only running nodes count", || {
             let peers = fleet.figure(node, "tollgate_store_replica_peers");
@@ -132,7 +132,7 @@ fn a_server_that_ends_in_order_is_not_missing() {
     let mut fleet = fleet(&format!("replica.missing=closed&{SLOW_HEARTBEAT}&replica.memory=3m"));
     fleet.nodes[0].process.signal("TERM");
     assert_eq!(fleet.nodes[0].code(), Some(0));
-    // Its goodbye is its last message.
+    // A replica that stops says goodbye in its last message.
     for node in [1, 2] {
         eventually("it has left", || {
             fleet.figure(node, "tollgate_store_replica_peers") == NODES as u64 - 2

@@ -75,12 +75,12 @@ struct Edge {
 }
 
 impl Edge {
-    /// With the files of the guide.
+    /// Starts Envoy with the files of the guide.
     fn start() -> Edge {
         Edge::with(str::to_owned, &[])
     }
 
-    /// With a changed Envoy file and additional arguments for the server.
+    /// Starts Envoy with a changed file, and the server with additional arguments.
     fn with(change: impl FnOnce(&str) -> String, arguments: &[&str]) -> Edge {
         let (port, rls, backend) = (free_port(), free_port(), backend::start());
         let mut tollgate = Process::new(env!("CARGO_BIN_EXE_tollgate"), "tollgate");

@@ -1,5 +1,5 @@
-//! Without the server or its store, Envoy follows its settings, and never takes silence for
-//! permission.
+//! Without the server or its store, Envoy follows its settings, and never takes a missing answer
+//! for permission.
 
 use super::*;
 

@@ -83,7 +83,7 @@ async fn a_shadow_is_not_charged_for_a_request_that_is_refused() {
     assert_eq!(client.left(cost(0, on([("path", "/")]))).await, (true, 8));
 }
 
-/// As in files of Envoy's own server.
+/// The rules are written as in files of Envoy's own server.
 #[tokio::test]
 async fn limits_that_charge_denied_hits_charge_whatever_the_others_say() {
     let rule =

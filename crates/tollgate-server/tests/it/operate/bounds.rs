@@ -18,7 +18,7 @@ async fn connections_are_bounded_and_the_admin_port_is_counted_apart() {
     for address in [server.resp, server.http, server.grpc] {
         held.push(TcpStream::connect(address).await.unwrap());
     }
-    // One answer on each, to show that the server has accepted them.
+    // One answer on each connection shows that the server has accepted it.
     held[0].write_all(b"PING\r\n").await.unwrap();
     held[0].read_exact(&mut [0; 7]).await.unwrap();
     let full = async || {

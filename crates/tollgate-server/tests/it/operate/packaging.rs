@@ -43,7 +43,7 @@ fn the_systemd_unit_is_valid() {
     assert!(unit.contains("Type=notify\n") && unit.contains("KillSignal=SIGTERM\n"));
     let Ok(version) = Command::new("systemd-analyze").arg("--version").output() else { return };
     assert!(version.status.success());
-    // Where the binary is not installed, that is the only problem.
+    // A binary that is not installed is the only problem allowed.
     let path = repository("packaging/systemd/tollgate.service");
     let said = Command::new("systemd-analyze").arg("verify").arg(path).output().unwrap();
     let said = String::from_utf8_lossy(&said.stderr).into_owned();

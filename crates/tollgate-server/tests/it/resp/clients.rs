@@ -55,7 +55,7 @@ fn redis_cli() {
             .starts_with("verdict allowed\nallowed 1\nlimit 5\n")
     );
     assert_eq!(cli(&["-u", &format!("redis://user:secret@127.0.0.1:{port}/0"), "PING"]), "PONG\n");
-    // Its pipe mode reads all answers and compares their number.
+    // The pipe mode of redis-cli reads all answers and compares their number.
     let lines = "CL.THROTTLE pipe 999 1 60\n".repeat(500);
     let script = format!("printf '%s' \"$LINES\" | redis-cli -p {port} --pipe");
     let piped = said(Command::new("sh").args(["-c", &script]).env("LINES", lines));

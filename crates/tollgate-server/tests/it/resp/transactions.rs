@@ -76,7 +76,7 @@ fn a_transaction_is_bounded() {
     assert!(client.ask("EXEC").error().starts_with("EXECABORT "));
 }
 
-/// After a command that waits for the store, in one pipeline.
+/// The transaction follows a command that waits for the store, in one pipeline.
 #[test]
 fn transactions_in_a_pipeline_on_redis() {
     let redis = Engine::redis(&[]);

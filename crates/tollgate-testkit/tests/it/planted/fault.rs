@@ -90,7 +90,7 @@ pub(crate) fn place(fault: Option<Fault>, identity: &str, key: KeyRef<'_>) -> Pl
         }
         Some(Fault::CutsLongKeys) => exact().into_iter().take(250).collect(),
         Some(Fault::TagsIntegers) if key.bytes().iter().all(u8::is_ascii_digit) => {
-            // In another library, text and integers differ by their type.
+            // Text and integers differ by their type in other libraries.
             static CALLS: std::sync::atomic::AtomicU8 = std::sync::atomic::AtomicU8::new(0);
             vec![CALLS.fetch_add(1, std::sync::atomic::Ordering::Relaxed)]
         }

@@ -9,7 +9,7 @@ use super::{Counter, EARLY, SPAN, Sources, Speed};
 const TICKS: u64 = 2_600;
 const DAY: u64 = 86_400_000_000;
 
-/// Sources that the test moves.
+/// Time sources that the test moves.
 #[derive(Default)]
 struct Moved {
     ticks: AtomicU64,
@@ -90,7 +90,7 @@ proptest! {
             let told = clock.micros();
             prop_assert!(told + SPAN >= latest, "back by {}", latest - told);
             latest = latest.max(told);
-            // After a millisecond the time is nearly right again.
+            // A millisecond later the time is nearly right again.
             clock.pass((SPAN * TICKS) as i64, SPAN);
             prop_assert!(clock.ahead().abs() <= 2 * SPAN as i64, "{}", clock.ahead());
         }

@@ -1,4 +1,4 @@
-//! Token bucket, leaky bucket and GCRA decide alike.
+//! Token bucket, leaky bucket and GCRA make the same decisions.
 
 use proptest::collection::vec;
 use proptest::prelude::*;

@@ -28,7 +28,7 @@ use tollgate::{Algorithm, Limit, Receipt, Timestamp};
 pub(crate) trait Subject: Clone + PartialEq + Debug {
     fn apply(&mut self, now: u64, op: Op) -> Answer;
 
-    /// What the operation would answer.
+    /// The answer that the operation would get.
     fn would(&self, now: u64, op: Op) -> Answer {
         self.clone().apply(now, op)
     }
@@ -48,7 +48,7 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// Without the receipt, because each algorithm uses its mark differently.
+    /// The answer without the receipt, because each algorithm uses its mark differently.
     pub(crate) fn fields(self) -> Answer {
         Answer {
             receipt: Receipt {
@@ -119,19 +119,21 @@ impl<S: Debug> Seen<S> {
 /// How the time moves before an operation.
 #[derive(Clone, Copy, Debug)]
 enum Go {
-    /// By this many microseconds.
+    /// The clock moves on by this many microseconds.
     Ticks(u64),
-    /// By so many thousandths of the interval between two units.
+    /// The clock moves on by this many thousandths of the interval between two units.
     Interval(u64),
-    /// By so many thousandths of the period.
+    /// The clock moves on by this many thousandths of the period.
     Period(u64),
-    /// To the retry time of the last denial, plus this many microseconds, minus one.
+    /// The clock moves to the retry time of the last denial, plus this many microseconds, minus
+    /// one.
     Retry(u64),
-    /// To the time at which the key is fresh, plus this many microseconds, minus one.
+    /// The clock moves to the time at which the key is fresh, plus this many microseconds, minus
+    /// one.
     Reset(u64),
-    /// Back by so many thousandths of the period.
+    /// The clock goes back by this many thousandths of the period.
     Back(u64),
-    /// Back by this many microseconds.
+    /// The clock goes back by this many microseconds.
     BackBy(u64),
 }
 

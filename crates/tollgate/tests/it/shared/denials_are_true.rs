@@ -192,7 +192,7 @@ fn any_timeline() -> impl Strategy<Value = Timeline> {
     vec((0_usize..5, any::<bool>(), any_call(), pause), 1..60)
 }
 
-/// Who makes the calls that are not hits.
+/// The process that makes the calls that are not hits.
 #[derive(Clone, Copy, PartialEq)]
 enum Others {
     ThisProcess,

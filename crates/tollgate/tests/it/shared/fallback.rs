@@ -155,7 +155,7 @@ fn the_fallback_starts_with_the_usage_of_the_store() {
 }
 
 #[test]
-fn answers_about_other_processes_fill_the_fallback_too() {
+fn the_fallback_also_counts_what_other_processes_charged() {
     let store = Failing::new();
     let limiter = failing(&store, "100/hour", local(4));
     let _ = store.run(store.limiter("100/hour").hit_n("a", 100)).unwrap();

@@ -131,7 +131,7 @@ pub(super) fn a_peek_ahead_of_time_leaves_the_shared_state<S: Subject>() {
     });
 }
 
-/// Without a call of `clean`, and although nearly all other slots are in use.
+/// The slot is found without a call of `clean`, and although nearly all other slots are in use.
 pub(super) fn a_stale_slot_goes_to_a_newcomer_in_time<S: Subject>() {
     let clock = ManualClock::new(START);
     let settings = Settings { max_keys: ROOM as usize, ..Settings::new(clock.clone()) };

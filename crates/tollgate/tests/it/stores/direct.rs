@@ -1,4 +1,5 @@
-//! One limit without keys: the same answers, and exact under any number of threads.
+//! A direct limiter, of one limit without keys, gives the same answers, and is exact under any
+//! number of threads.
 
 use proptest::collection::vec;
 use proptest::prelude::*;

@@ -168,7 +168,7 @@ pub(super) fn without_an_age_unused_keys_stay<S: Subject>() {
     assert_eq!(store.entries(), kept);
 }
 
-/// As with requests that bring their own limits. Only preparing the next limit triggers the
+/// Requests that bring their own limits do the same. Only preparing the next limit triggers the
 /// cleaning.
 pub(super) fn limits_that_were_used_once_are_forgotten<S: Subject>() {
     const PER_PERIOD: u32 = 500;
@@ -212,7 +212,7 @@ pub(super) fn no_limit_in_use_is_dropped_at_the_bound<S: Subject>() {
     assert!(held.hit("key").allowed() && third.hit("key").allowed());
 
     clock.advance(2 * HOUR);
-    // Its key has expired by now.
+    // The key of the limit has expired by now.
     let fourth = limiter(&store, "9/hour");
     assert!(fourth.hit("key").allowed());
     assert_eq!((held.usage("key"), store.known_limits()), (0, 3));

@@ -131,7 +131,7 @@ pub(super) fn integers_and_addresses_are_their_text<S: Subject>() {
     let scoped: SocketAddr =
         "[ffff:eeee:dddd:cccc:bbbb:aaaa:9999:8888%4294967295]:65535".parse().expect("an address");
     is_text(&|| one.hit(scoped).allowed(), &scoped.to_string());
-    // In a tuple too, and through pointers.
+    // The text is the same key in a tuple too, and through pointers.
     assert!(one.hit(("user", 7)).allowed());
     assert!(!one.hit(("user", "7")).allowed());
     assert!(!one.hit(Box::new((String::from("user"), &7_i8))).allowed());

@@ -175,8 +175,8 @@ fn before_clean_may_use_the_store() {
     *own.lock().unwrap() = None;
 }
 
-/// Otherwise every hit would clean one more shard, each within the previous call, until the stack
-/// overflows.
+/// Without this rule every hit would clean one more shard, each within the previous call, until the
+/// stack overflows.
 #[test]
 fn before_clean_never_starts_cleaning() {
     #[derive(Default)]

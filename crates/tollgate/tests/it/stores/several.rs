@@ -108,7 +108,8 @@ pub(super) fn a_denial_charges_the_limits_that_charge_denied<S: Subject>() {
         assert!(!refused.allowed());
         let charged: Vec<u64> = refused.receipts().map(|receipt| receipt.units).collect();
         assert_eq!((charged, used()), (vec![2, 0, 0], vec![3, 1, 1]), "{text}");
-        // Whichever limit denies, also the one that charges denied hits.
+        // The limit that charges denied hits is charged whichever limit denies, also if it denies
+        // itself.
         assert!(!several.hit_n(n, 20).allowed());
         assert_eq!(used(), [23, 1, 1], "{text}");
 

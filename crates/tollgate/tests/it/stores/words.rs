@@ -30,7 +30,7 @@ fn stores(limit: &Limit, clock: impl Clock + Clone + 'static) -> Vec<(&'static s
     all.into_iter().filter_map(|(name, apply)| Some((name, apply?))).collect()
 }
 
-/// Their sum is less than what the definition counts.
+/// Numbers of units whose sum is less than what the definition counts.
 fn units() -> impl Strategy<Value = u64> {
     prop_oneof![0..10_u64, 0..10_000_u64, any::<u64>().prop_map(|units| units >> 21)]
 }
@@ -109,7 +109,7 @@ proptest! {
         }
     }
 
-    /// Also where a word has no room for the time.
+    /// The rule also holds where a word has no room for the time.
     #[test]
     fn no_more_is_admitted_far_from_the_stores_clock(
         limit in limit(),
