@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Handle;
 use tollgate::algorithm::Op;
-use tollgate::shared::{Ask, InProcess, Mode, SharedLimiter, SharedStore};
+use tollgate::shared::{Ask, InProcess, SharedLimiter, SharedStore};
 use tollgate::{KeyRef, Limiter, Memory};
 use tollgate_durable::Durable;
 
@@ -74,7 +74,8 @@ impl<S: SharedStore> Hit for AtOnce<S> {
         if let Some(decision) = self.store.try_now(prepared, key, op, None) {
             return Ok(decision.allowed());
         }
-        let decisions = self.store.ask(&[Ask { prepared, key, op }], Mode::Each, None).await?;
+        let (asks, deadline) = ([Ask { prepared, key, op }], self.store.guard().deadline());
+        let decisions = self.store.ask_each(&asks, None, deadline).await?;
         Ok(decisions.iter().all(tollgate::Outcome::allowed))
     }
 }

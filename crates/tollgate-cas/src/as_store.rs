@@ -46,23 +46,24 @@ macro_rules! as_store {
                 self.0.prepare(namespace, limit)
             }
 
-            fn ask(
+            fn ask_each(
                 &self,
                 asks: &[tollgate::shared::Ask<'_, $crate::Prepared>],
-                mode: tollgate::shared::Mode,
                 at: Option<tollgate::Timestamp>,
+                deadline: std::time::Duration,
             ) -> impl Future<Output = Result<Vec<tollgate::Outcome>, tollgate::Error>> + Send + use<>
             {
-                self.0.ask(asks, mode, at)
+                self.0.ask_each(asks, at, deadline)
             }
 
-            fn reset(
+            fn ask_together(
                 &self,
-                prepared: &[$crate::Prepared],
-                key: tollgate::KeyRef<'_>,
+                hits: &[tollgate::shared::HitItem<'_, $crate::Prepared>],
                 at: Option<tollgate::Timestamp>,
-            ) -> impl Future<Output = Result<bool, tollgate::Error>> + Send + use<> {
-                self.0.reset(prepared, key, at)
+                deadline: std::time::Duration,
+            ) -> impl Future<Output = Result<Vec<tollgate::Outcome>, tollgate::Error>> + Send + use<>
+            {
+                self.0.ask_together(hits, at, deadline)
             }
 
             fn clear(
@@ -70,12 +71,6 @@ macro_rules! as_store {
                 prepared: &$crate::Prepared,
             ) -> impl Future<Output = Result<(), tollgate::Error>> + Send + use<> {
                 self.0.clear(prepared)
-            }
-
-            fn check(
-                &self,
-            ) -> impl Future<Output = Result<(), tollgate::Error>> + Send + use<> {
-                self.0.check()
             }
 
             fn guard(&self) -> &tollgate::shared::Guard {
@@ -86,23 +81,14 @@ macro_rules! as_store {
                 self.0.lane(prepared, key)
             }
 
-            fn suspect(&self) {
-                self.0.suspect();
-            }
-
-            fn figures(&self) -> Vec<tollgate::shared::Figure> {
-                self.0.figures()
-            }
-
-            fn sleep(
+            fn check(
                 &self,
-                span: std::time::Duration,
-            ) -> impl Future<Output = ()> + Send + use<> {
-                self.0.sleep(span)
+            ) -> impl Future<Output = Result<(), tollgate::Error>> + Send + use<> {
+                self.0.check()
             }
 
-            fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-                self.0.spawn(task);
+            fn report(&self) -> tollgate::shared::StoreReport {
+                self.0.report()
             }
         }
 

@@ -107,7 +107,7 @@ async fn read_and_swap<C: Cells>(
         cells = decode(names, jobs, found)?;
         (current, sure, lost) = (true, false, lost + 1);
         if lost > RACES_BEFORE_PAUSE {
-            inner.sleep(pause(lost - RACES_BEFORE_PAUSE)).await;
+            inner.runtime.timer(pause(lost - RACES_BEFORE_PAUSE)).await;
         }
     }
 }
@@ -207,12 +207,6 @@ fn pause(races: u32) -> Duration {
 }
 
 impl<C: Cells> Inner<C> {
-    /// A timer of the store's runtime. It can be polled from any other runtime.
-    pub(crate) fn sleep(&self, span: Duration) -> tokio::time::Sleep {
-        let _runtime = self.runtime.enter();
-        tokio::time::sleep(span)
-    }
-
     fn update_cache(&self, names: &[Name], cells: Vec<CachedCell<C::Version>>) {
         for (name, cell) in names.iter().zip(cells) {
             let small = || cell.state.as_ref().is_some_and(is_small);

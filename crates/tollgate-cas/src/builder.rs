@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tollgate::shared::{Guard, GuardBuilder};
 use tollgate::{Clock, Error, SystemClock};
+use tollgate_remote::Tokio;
 
 use crate::cache::CellCache;
 use crate::cells::Cells;
@@ -94,13 +95,15 @@ impl<C: Cells> CasBuilder<C> {
     ///
     /// See the example of [`CasBuilder`].
     pub fn build(self) -> Result<Cas<C>, Error> {
-        let runtime = tokio::runtime::Handle::try_current()
-            .map_err(|error| Error::request(format!("a store needs a tokio runtime: {error}")))?;
+        let runtime = Tokio::current("a store")?;
+        let cells = Arc::new(self.cells);
+        let suspected = Arc::clone(&cells);
+        let guard = self.guard.on_open(move || suspected.suspect());
         let inner = Inner {
-            cells: self.cells,
+            cells,
             queues: KeyQueues::new(C::TOGETHER),
             cache: CellCache::new(self.remember),
-            guard: self.guard.build(),
+            guard: guard.build_on(runtime.clone()),
             clock: FleetClock::new(self.clock, self.max_skew),
             runtime,
         };

@@ -7,12 +7,12 @@
 
 use std::sync::Arc;
 
-use tollgate::algorithm::Op;
+use tollgate::algorithm::{Act, Op};
 use tollgate::{Error, Outcome, Timestamp};
 
 use crate::Inner;
 use crate::cells::{Cells, Name};
-use crate::job::{CellCall, CellOp};
+use crate::job::CellCall;
 use crate::store::all_or_error;
 
 /// One hit of the group.
@@ -24,8 +24,8 @@ struct Hit {
 }
 
 impl Hit {
-    fn with_op(&self, op: CellOp) -> (Name, CellCall) {
-        (self.name.clone(), CellCall { op, ..self.call.clone() })
+    fn with_act(&self, act: Act) -> (Name, CellCall) {
+        (self.name.clone(), CellCall { act, ..self.call.clone() })
     }
 }
 
@@ -36,11 +36,8 @@ pub(crate) async fn hit<C: Cells>(
     calls: Vec<(Name, CellCall)>,
     at: Option<Timestamp>,
 ) -> Result<Vec<Outcome>, Error> {
-    let hit = |(name, call): (Name, CellCall)| {
-        let CellOp::Op(Op::Hit(cost)) = call.op else { return None };
-        Some(Hit { name, call, cost })
-    };
-    let hits: Vec<Hit> = calls.into_iter().filter_map(hit).collect();
+    let hit = |(name, call): (Name, CellCall)| Hit { name, cost: call.cost(), call };
+    let hits: Vec<Hit> = calls.into_iter().map(hit).collect();
     let runtime = inner.runtime.clone();
     let group = Group { inner, hits, at };
     let runtime_ended = |_| Err(Error::lost("the runtime of the store has ended"));
@@ -54,20 +51,20 @@ struct Group<C: Cells> {
 }
 
 impl<C: Cells> Group<C> {
-    /// Makes one call for each hit; `op` gets the cost of the hit.
-    async fn call_each(&self, op: impl Fn(u64) -> CellOp) -> Vec<Result<Outcome, Error>> {
-        let calls = self.hits.iter().map(|hit| hit.with_op(op(hit.cost)));
+    /// Makes one call for each hit; `act` gets the cost of the hit.
+    async fn call_each(&self, act: impl Fn(u64) -> Act) -> Vec<Result<Outcome, Error>> {
+        let calls = self.hits.iter().map(|hit| hit.with_act(act(hit.cost)));
         self.inner.call_each(calls, self.at).await
     }
 
     async fn decide(&self) -> Result<Vec<Outcome>, Error> {
         if !self.likely_fits() {
-            let peeked = all_or_error(self.call_each(|cost| CellOp::Op(Op::Peek(cost))).await)?;
+            let peeked = all_or_error(self.call_each(|cost| Act::Op(Op::Peek(cost))).await)?;
             if peeked.iter().any(|decision| !decision.allowed()) {
                 return self.deny(&peeked).await;
             }
         }
-        let tried = self.call_each(CellOp::TryHit).await;
+        let tried = self.call_each(Act::TryHit).await;
         if tried.iter().all(|answer| answer.as_ref().is_ok_and(Outcome::allowed)) {
             return all_or_error(tried);
         }
@@ -90,7 +87,7 @@ impl<C: Cells> Group<C> {
     async fn refund(&self, tried: &[Result<Outcome, Error>]) {
         let charged = self.hits.iter().zip(tried).filter_map(|(hit, answer)| {
             let decision = answer.as_ref().ok().filter(|decision| decision.charged() > 0)?;
-            Some(hit.with_op(CellOp::Op(Op::Refund(decision.receipt()))))
+            Some(hit.with_act(Act::Op(Op::Refund(decision.receipt()))))
         });
         for answer in self.inner.call_each(charged, self.at).await {
             if let Err(error) = answer {
@@ -102,7 +99,7 @@ impl<C: Cells> Group<C> {
     /// Charges what the limits charge for denied hits. The limits that denied may have room again
     /// by now; then the answer is their earlier decision.
     async fn deny(&self, earlier: &[Outcome]) -> Result<Vec<Outcome>, Error> {
-        let mut outcomes = all_or_error(self.call_each(CellOp::DenyHit).await)?;
+        let mut outcomes = all_or_error(self.call_each(Act::DenyHit).await)?;
         if outcomes.iter().all(Outcome::allowed) {
             for (outcome, earlier) in outcomes.iter_mut().zip(earlier) {
                 if !earlier.allowed() {

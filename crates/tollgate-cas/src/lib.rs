@@ -40,7 +40,7 @@
 //! A value that was written more than [`max_skew`](CasBuilder::max_skew) ahead of this machine's
 //! clock is an error, not a decision: as long as a machine with such a clock takes part, the others
 //! cannot decide the keys that it writes. The log shows both cases, and so do the
-//! [figures](tollgate::shared::SharedStore::figures) `clock_lag_microseconds` and
+//! [figures](tollgate::shared::SharedStore::report) `clock_lag_microseconds` and
 //! `clock_errors_total`. The machine that is ahead is the one without a lag. `fleet_clock.rs`
 //! explains why no more than that is admitted.
 //!
@@ -71,6 +71,7 @@ use std::time::Duration;
 
 use tollgate::Error;
 use tollgate::shared::Guard;
+use tollgate_remote::Tokio;
 
 use cache::CellCache;
 use fleet_clock::FleetClock;
@@ -91,12 +92,12 @@ pub struct Cas<C: Cells> {
 
 #[derive(Debug)]
 struct Inner<C: Cells> {
-    cells: C,
+    cells: Arc<C>,
     queues: KeyQueues,
     cache: CellCache<C::Version>,
     guard: Guard,
     clock: FleetClock,
-    runtime: tokio::runtime::Handle,
+    runtime: Tokio,
 }
 
 impl<C: Cells> Clone for Cas<C> {

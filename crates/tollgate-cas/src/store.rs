@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
-use tollgate::algorithm::{AnyMachine, Op};
-use tollgate::shared::{Ask, Figure, Guard, Mode, SharedStore, try_write};
+use tollgate::algorithm::{Act, AnyMachine, Op};
+use tollgate::shared::{Ask, Guard, HitItem, SharedStore, StoreReport, try_write};
 use tollgate::{Error, ErrorKind, KeyRef, Limit, Outcome, Timestamp};
 
 use crate::cells::{Cells, Name};
-use crate::job::{CellCall, CellOp, Job, Prepared};
+use crate::job::{CellCall, Job, Prepared};
 use crate::key_queue::Enqueued;
 use crate::worker::{InlineWorker, Worker};
 use crate::{Cas, Inner, batch, group_hit};
@@ -78,9 +78,9 @@ impl<C: Cells> Inner<C> {
         forgotten
     }
 
-    fn call(&self, prepared: &Prepared, key: KeyRef<'_>, op: CellOp) -> (Name, CellCall) {
+    fn call(&self, prepared: &Prepared, key: KeyRef<'_>, op: Op) -> (Name, CellCall) {
         let name = Name::new(self.cells.name(&prepared.place, key), self.cells.lane(key));
-        (name, CellCall { machine: Arc::clone(&prepared.machine), op })
+        (name, CellCall { machine: Arc::clone(&prepared.machine), act: Act::Op(op) })
     }
 }
 
@@ -152,50 +152,43 @@ impl<C: Cells> SharedStore for Cas<C> {
         Ok(Prepared { place, machine: Arc::new(AnyMachine::new(limit)) })
     }
 
-    fn ask(
+    fn ask_each(
         &self,
         asks: &[Ask<'_, Prepared>],
-        mode: Mode,
         at: Option<Timestamp>,
+        _deadline: Duration,
     ) -> impl Future<Output = Result<Vec<Outcome>, Error>> + Send + use<C> {
-        let call =
-            |ask: &Ask<'_, Prepared>| self.inner.call(ask.prepared, ask.key, CellOp::Op(ask.op));
+        let call = |ask: &Ask<'_, Prepared>| self.inner.call(ask.prepared, ask.key, ask.op);
         let mut calls: Vec<(Name, CellCall)> = asks.iter().map(call).collect();
-        let not_hit = asks.iter().find(|ask| !matches!(ask.op, Op::Hit(_)));
-        let wrong = not_hit.filter(|_| mode == Mode::Together).map(|ask| ask.op);
         let inner = Arc::clone(&self.inner);
         async move {
-            if let Some(op) = wrong {
-                return Err(Error::request(format!("{op:?}: only hits can be combined")));
+            if calls.len() > 1 {
+                return all_or_error(inner.call_each(calls, at).await);
             }
-            match mode {
-                _ if calls.len() == 1 => {
-                    let Some((name, call)) = calls.pop() else { return Ok(Vec::new()) };
-                    inner.enqueue(Arc::new([name]), vec![call], at, true).wait().await
-                }
-                Mode::Each => all_or_error(inner.call_each(calls, at).await),
-                Mode::Together if calls.is_empty() => Ok(Vec::new()),
-                Mode::Together if C::TOGETHER => {
-                    let (names, calls): (Vec<Name>, Vec<CellCall>) = calls.into_iter().unzip();
-                    inner.enqueue(names.into(), calls, at, true).wait().await
-                }
-                Mode::Together => group_hit::hit(inner, calls, at).await,
-            }
+            let Some((name, call)) = calls.pop() else { return Ok(Vec::new()) };
+            inner.enqueue(Arc::new([name]), vec![call], at, true).wait().await
         }
     }
 
-    fn reset(
+    fn ask_together(
         &self,
-        prepared: &[Prepared],
-        key: KeyRef<'_>,
+        hits: &[HitItem<'_, Prepared>],
         at: Option<Timestamp>,
-    ) -> impl Future<Output = Result<bool, Error>> + Send + use<C> {
-        let call = |prepared| self.inner.call(prepared, key, CellOp::Reset);
-        let calls: Vec<(Name, CellCall)> = prepared.iter().map(call).collect();
+        _deadline: Duration,
+    ) -> impl Future<Output = Result<Vec<Outcome>, Error>> + Send + use<C> {
+        let call =
+            |hit: &HitItem<'_, Prepared>| self.inner.call(hit.prepared, hit.key, Op::Hit(hit.cost));
+        let calls: Vec<(Name, CellCall)> = hits.iter().map(call).collect();
         let inner = Arc::clone(&self.inner);
         async move {
-            let before = all_or_error(inner.call_each(calls, at).await)?;
-            Ok(before.iter().any(|decision| decision.expires_at().is_some()))
+            if calls.is_empty() {
+                return Ok(Vec::new());
+            }
+            if !C::TOGETHER && calls.len() > 1 {
+                return group_hit::hit(inner, calls, at).await;
+            }
+            let (names, calls): (Vec<Name>, Vec<CellCall>) = calls.into_iter().unzip();
+            inner.enqueue(names.into(), calls, at, true).wait().await
         }
     }
 
@@ -207,14 +200,6 @@ impl<C: Cells> SharedStore for Cas<C> {
         async move { inner.forget(&place).await }
     }
 
-    fn check(&self) -> impl Future<Output = Result<(), Error>> + Send + use<C> {
-        let (inner, write) = (Arc::clone(&self.inner), try_write(self));
-        async move {
-            inner.cells.check().await?;
-            write.await
-        }
-    }
-
     fn guard(&self) -> &Guard {
         &self.inner.guard
     }
@@ -223,19 +208,15 @@ impl<C: Cells> SharedStore for Cas<C> {
         self.inner.cells.lane(key)
     }
 
-    fn suspect(&self) {
-        self.inner.cells.suspect();
+    fn check(&self) -> impl Future<Output = Result<(), Error>> + Send + use<C> {
+        let (inner, write) = (Arc::clone(&self.inner), try_write(self));
+        async move {
+            inner.cells.check().await?;
+            write.await
+        }
     }
 
-    fn figures(&self) -> Vec<Figure> {
-        self.inner.clock.figures()
-    }
-
-    fn sleep(&self, span: Duration) -> impl Future<Output = ()> + Send + use<C> {
-        self.inner.sleep(span)
-    }
-
-    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        self.inner.runtime.spawn(task);
+    fn report(&self) -> StoreReport {
+        StoreReport { figures: self.inner.clock.figures(), ..StoreReport::default() }
     }
 }

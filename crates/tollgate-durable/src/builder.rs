@@ -137,7 +137,7 @@ impl DurableBuilder {
         let max_limits = self.max_limits.or(address.max_limits).unwrap_or(100_000);
         let keeper =
             Keeper::new(keeping, self.clock, max_keys, max_limits, self.clean_period, file)?;
-        Durable::start(keeper, self.guard.name(self.address).build())
+        Durable::start(keeper, self.guard.name(self.address))
     }
 }
 

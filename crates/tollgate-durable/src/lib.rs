@@ -82,12 +82,12 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use tollgate::algorithm::Op;
-use tollgate::shared::{Ask, Guard, Mode, Place, SharedStore};
+use tollgate::shared::{Ask, Guard, GuardBuilder, HitItem, Place, SharedStore};
 use tollgate::{Error, ErrorKind, Key, KeyRef, Limit, Outcome, OwnedKey, Timestamp};
 
 use crate::keeper::{Done, Keeper};
 use limits::lock;
-use queue::{Batch, BatchResult, Written};
+use queue::{BatchResult, Written};
 use timer::Timer;
 use writer::Writer;
 
@@ -129,13 +129,14 @@ impl Durable {
         DurableBuilder::new(address.into())
     }
 
-    fn start(keeper: Keeper, guard: Guard) -> Result<Durable, Error> {
+    fn start(keeper: Keeper, guard: GuardBuilder) -> Result<Durable, Error> {
         let keeper = Arc::new(keeper);
         let failed = |error| Error::unavailable(format!("no thread for the store: {error}"));
         let timer = Timer::start().map_err(failed)?;
         let writer = Writer::new(Arc::clone(&keeper));
         let thread = std::thread::Builder::new().name("tollgate writer".into());
         let thread = thread.spawn(move || writer.run()).map_err(failed)?;
+        let guard = guard.build_on(timer.clone());
         let inner = Inner { keeper, guard, timer, writer: Mutex::new(Some(thread)) };
         Ok(Durable { inner: Arc::new(inner) })
     }
@@ -281,14 +282,6 @@ fn all_of(written: BatchResult) -> Result<(), Error> {
     written?.map_or(Ok(()), Err)
 }
 
-/// Waits until records are deleted, which needs no room.
-async fn taken_out(batches: Vec<Arc<Batch>>) -> Result<(), Error> {
-    for batch in batches {
-        Written(batch).await?;
-    }
-    Ok(())
-}
-
 impl SharedStore for Durable {
     type Prepared = Prepared;
 
@@ -296,26 +289,24 @@ impl SharedStore for Durable {
         self.inner.keeper.prepare(namespace, limit)
     }
 
-    fn ask(
+    fn ask_each(
         &self,
         asks: &[Ask<'_, Prepared>],
-        mode: Mode,
         at: Option<Timestamp>,
+        _deadline: Duration,
     ) -> impl Future<Output = Result<Vec<Outcome>, Error>> + Send + use<> {
         let keeper = &self.inner.keeper;
-        let now = at.unwrap_or_else(|| keeper.clock.now());
-        let done = match mode {
-            Mode::Each => each(keeper, asks, now),
-            Mode::Together => {
-                let parts = asks.iter().map(|ask| match ask.op {
-                    Op::Hit(cost) => Ok((ask.prepared, ask.key, cost)),
-                    op => Err(Error::request(format!("{op:?}: only hits go together"))),
-                });
-                let parts: Result<Vec<_>, Error> = parts.collect();
-                parts.and_then(|parts| keeper.together(&parts, now))
-            }
-        };
-        told(done)
+        told(each(keeper, asks, at.unwrap_or_else(|| keeper.clock.now())))
+    }
+
+    fn ask_together(
+        &self,
+        hits: &[HitItem<'_, Prepared>],
+        at: Option<Timestamp>,
+        _deadline: Duration,
+    ) -> impl Future<Output = Result<Vec<Outcome>, Error>> + Send + use<> {
+        let keeper = &self.inner.keeper;
+        told(keeper.together(hits, at.unwrap_or_else(|| keeper.clock.now())))
     }
 
     #[inline]
@@ -327,24 +318,6 @@ impl SharedStore for Durable {
         at: Option<Timestamp>,
     ) -> Option<Outcome> {
         self.inner.keeper.try_now(prepared, key, op, at)
-    }
-
-    fn reset(
-        &self,
-        prepared: &[Prepared],
-        key: KeyRef<'_>,
-        at: Option<Timestamp>,
-    ) -> impl Future<Output = Result<bool, Error>> + Send + use<> {
-        let keeper = &self.inner.keeper;
-        let now = at.unwrap_or_else(|| keeper.clock.now());
-        let resets: Result<Vec<_>, Error> =
-            prepared.iter().map(|prepared| keeper.reset(prepared, key, now)).collect();
-        async move {
-            let resets = resets?;
-            let was_there = resets.iter().any(|(was_there, _)| *was_there);
-            taken_out(resets.into_iter().filter_map(|(_, batch)| batch).collect()).await?;
-            Ok(was_there)
-        }
     }
 
     fn clear(&self, prepared: &Prepared) -> impl Future<Output = Result<(), Error>> + Send + use<> {
@@ -360,14 +333,6 @@ impl SharedStore for Durable {
 
     fn guard(&self) -> &Guard {
         &self.inner.guard
-    }
-
-    fn sleep(&self, span: Duration) -> impl Future<Output = ()> + Send + use<> {
-        self.inner.timer.sleep(span)
-    }
-
-    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        self.inner.timer.spawn(task);
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
-use tollgate::algorithm::{AnyMachine, AnyState, Op};
+use tollgate::algorithm::{AnyMachine, AnyState};
 use tollgate::shared::Place;
 use tollgate::{Error, Limit, Outcome, Source, Timestamp};
 
@@ -190,29 +190,6 @@ impl Entries {
             Arc::strong_count(known) > 1 || !known.overflow.is_fresh(&known.latest().machine, now)
         });
         self.by_number.retain(|_, known| known.strong_count() > 0);
-    }
-}
-
-/// The effect of one call on a state: an operation, or the part of one limit in a hit that another
-/// limit denies.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Act {
-    Op(Op),
-    Refuse(u64),
-}
-
-impl Act {
-    #[inline]
-    pub(crate) fn on(
-        self,
-        machine: &AnyMachine,
-        state: &mut Option<AnyState>,
-        now: Timestamp,
-    ) -> Outcome {
-        match self {
-            Act::Op(op) => machine.apply(state, now, op),
-            Act::Refuse(cost) => machine.refuse(state, now, cost),
-        }
     }
 }
 

@@ -10,6 +10,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 use std::time::Duration;
 
+use tollgate::shared::Runtime;
 use tollgate::{Clock, SystemClock, Timestamp};
 
 use crate::limits::lock;
@@ -36,7 +37,7 @@ struct Todo {
 }
 
 struct Task {
-    future: Mutex<Option<Pin<Box<dyn Future<Output = ()> + Send>>>>,
+    future: Mutex<Option<tollgate::shared::Task>>,
     shared: Arc<Shared>,
 }
 
@@ -63,15 +64,17 @@ impl Timer {
         lock(&self.shared.todo).stop = true;
         self.shared.changed.notify_one();
     }
+}
 
-    pub(crate) fn sleep(&self, span: Duration) -> Sleep {
+impl Runtime for Timer {
+    fn sleep(&self, span: Duration) -> tollgate::shared::Task {
         let until = self.shared.clock.now() + span;
-        Sleep { shared: Arc::clone(&self.shared), until, registered: None }
+        Box::pin(Sleep { shared: Arc::clone(&self.shared), until, registered: None })
     }
 
-    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        let future = Mutex::new(Some(Box::pin(task) as Pin<Box<dyn Future<Output = ()> + Send>>));
-        Arc::new(Task { future, shared: Arc::clone(&self.shared) }).wake();
+    fn spawn(&self, task: tollgate::shared::Task) {
+        let task = Task { future: Mutex::new(Some(task)), shared: Arc::clone(&self.shared) };
+        Arc::new(task).wake();
     }
 }
 
@@ -133,7 +136,7 @@ impl Wake for Task {
 }
 
 /// Ends at its time. It costs nothing until it is polled.
-pub(crate) struct Sleep {
+struct Sleep {
     shared: Arc<Shared>,
     until: Timestamp,
     registered: Option<u64>,

@@ -138,7 +138,7 @@ impl Ground {
 
 /// Whether a node has what it needs besides answers: replicas need their peers.
 pub(crate) fn is_whole(store: &AnyStore) -> bool {
-    let figures = store.figures();
+    let figures = store.report().figures;
     let value = |name| figures.iter().find(|figure| figure.name == name).map(|figure| figure.value);
     value("replica_missing").is_none_or(|missing| missing == 0)
         && value("replica_peers").is_none_or(|peers| peers + 1 == NODES as u64)

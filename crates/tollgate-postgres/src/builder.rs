@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tollgate::Error;
 use tollgate::shared::{Guard, GuardBuilder, without_secrets};
+use tollgate_remote::Tokio;
 
 use crate::connection::Server;
 use crate::schema::{self, Tables};
@@ -152,9 +153,7 @@ impl PostgresBuilder {
     pub fn connect_later(self) -> Result<Postgres, Error> {
         schema::check_name(&self.schema)?;
         let target = Target::parse(&self.url, &self.certificates, self.connect_timeout)?;
-        let runtime = tokio::runtime::Handle::try_current().map_err(|error| {
-            Error::request(format!("PostgreSQL needs a tokio runtime: {error}"))
-        })?;
+        let runtime = Tokio::current("PostgreSQL")?;
         let server = Server {
             target,
             schema: self.schema.clone(),
@@ -162,7 +161,7 @@ impl PostgresBuilder {
             create: self.create,
             connect_timeout: self.connect_timeout,
         };
-        let guard = self.guard.name(without_secrets(&self.url)).build();
+        let guard = self.guard.name(without_secrets(&self.url)).build_on(runtime.clone());
         let start = |_| Worker::start(server.clone(), guard.deadline(), &runtime);
         let workers: Vec<Worker> = (0..self.connections).map(start).collect();
         if !self.clean_period.is_zero() {
@@ -174,6 +173,6 @@ impl PostgresBuilder {
             );
             runtime.spawn(clean);
         }
-        Ok(Postgres::new(self.schema, workers, guard, self.connect_timeout, runtime))
+        Ok(Postgres::new(self.schema, workers, guard, self.connect_timeout))
     }
 }

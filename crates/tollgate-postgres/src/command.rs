@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use tokio_postgres::SimpleQueryRow;
 use tollgate::algorithm::{AnyMachine, MAX_UNITS, Op, RemoteStep};
-use tollgate::shared::Mode;
 use tollgate::{Algorithm, Error, Limit, Outcome, Receipt, Timestamp};
 
 use crate::schema::VERSION;
@@ -42,26 +41,18 @@ pub(crate) struct Rule {
     charge_denied: bool,
 }
 
-/// The operation on one key.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Act {
-    Op(Op),
-    Reset,
-}
-
 /// One part of a call: a key of the table, the rule and the operation.
 #[derive(Clone, Debug)]
 pub(crate) struct Part {
     pub(crate) key: Vec<u8>,
     pub(crate) rule: Arc<Rule>,
-    pub(crate) act: Act,
+    pub(crate) op: Op,
 }
 
-/// Parts that are decided in one step: a single one, or several all or nothing.
+/// Parts that are decided in one step: a single one, or several hits all or nothing.
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
     pub(crate) parts: Vec<Part>,
-    pub(crate) mode: Mode,
     pub(crate) at: Option<Timestamp>,
 }
 
@@ -126,14 +117,10 @@ impl Rule {
     /// The decision in the five numbers of a result row.
     fn decision(
         &self,
-        act: Act,
+        op: Op,
         now: Timestamp,
         [flags, charged, a, b, c]: [u64; NUMBERS],
     ) -> Outcome {
-        let op = match act {
-            Act::Op(op) => op,
-            Act::Reset => Op::Set(0),
-        };
         let state = (flags & HAS_STATE != 0).then_some([a, b, c]);
         self.machine.remote_decision(
             op,
@@ -146,27 +133,25 @@ impl Rule {
 impl Part {
     /// The number of the operation, its units, and the receipt of a refund.
     fn verb(&self) -> (u8, u64, Option<Receipt>) {
-        match self.act {
-            Act::Op(Op::Hit(cost)) => (1, cost, None),
-            Act::Op(Op::Peek(cost)) => (2, cost, None),
-            Act::Op(Op::Take(cost)) => (3, cost, None),
-            Act::Op(Op::Charge(units)) => (4, units, None),
-            Act::Op(Op::Refund(receipt)) => (5, receipt.units, Some(receipt)),
-            Act::Op(Op::RefundUnits(units)) => (5, units, None),
-            Act::Op(Op::Set(units)) => (6, units, None),
-            Act::Op(_) | Act::Reset => (7, 0, None),
+        match self.op {
+            Op::Hit(cost) => (1, cost, None),
+            Op::Peek(cost) => (2, cost, None),
+            Op::Take(cost) => (3, cost, None),
+            Op::Charge(units) => (4, units, None),
+            Op::Refund(receipt) => (5, receipt.units, Some(receipt)),
+            Op::RefundUnits(units) => (5, units, None),
+            Op::Set(units) => (6, units, None),
+            Op::Reset => (7, 0, None),
         }
     }
 
     /// Whether it can create a state. A hit that can never be allowed creates none unless denied
     /// hits are charged.
     fn makes(&self) -> bool {
-        match self.act {
-            Act::Op(Op::Hit(cost)) => {
-                cost > 0 && (self.rule.charge_denied || cost <= self.rule.capacity())
-            }
-            Act::Op(Op::Take(units) | Op::Charge(units)) => units > 0,
-            Act::Op(Op::Set(_)) => true,
+        match self.op {
+            Op::Hit(cost) => cost > 0 && (self.rule.charge_denied || cost <= self.rule.capacity()),
+            Op::Take(units) | Op::Charge(units) => units > 0,
+            Op::Set(_) => true,
             _ => false,
         }
     }
@@ -248,16 +233,12 @@ pub(crate) fn statement<'a>(
         let _ = write!(makes, "{comma}{}", if *may { "t" } else { "f" });
     }
     let mut arguments = Arguments::default();
-    for Call { parts, mode, at } in calls {
+    for Call { parts, at } in calls {
         let place = |part: &Part| keys.get(&part.key[..]).map_or(0, |(place, _)| *place);
-        match mode {
-            Mode::Each => {
-                for part in parts {
-                    arguments.push(place(part), part, part.verb().0, *at);
-                }
-            }
+        match &parts[..] {
+            [part] => arguments.push(place(part), part, part.verb().0, *at),
             // First test all, then charge all or refuse all.
-            Mode::Together => {
+            parts => {
                 for (verb, part) in [TRY, TOGETHER]
                     .iter()
                     .flat_map(|verb| parts.iter().map(move |part| (*verb, part)))
@@ -342,7 +323,7 @@ fn stepped(rows: &mut std::slice::Iter<'_, SimpleQueryRow>, call: &Call) -> Call
             Ok([flags, charged, a, b, c, clock]) => {
                 spoiled |= flags & (LOCKED | NOT_A_STATE);
                 let now = call.at.unwrap_or(Timestamp::from_micros(clock));
-                decisions.push(part.rule.decision(part.act, now, [flags, charged, a, b, c]));
+                decisions.push(part.rule.decision(part.op, now, [flags, charged, a, b, c]));
             }
             Err(error) => failed = Some(error),
         }

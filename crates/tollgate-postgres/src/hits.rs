@@ -6,10 +6,9 @@ use std::sync::Arc;
 
 use tokio_postgres::SimpleQueryRow;
 use tollgate::algorithm::{AnyMachine, AnyState, Op, Step, gcra};
-use tollgate::shared::Mode;
 use tollgate::{Outcome, Timestamp};
 
-use crate::command::{Act, Call, Rule, push_name};
+use crate::command::{Call, Rule, push_name};
 use crate::schema::VERSION;
 
 /// The end of time in SQL. Beyond it nothing is a state.
@@ -132,11 +131,9 @@ impl Hits {
 
 /// The key, rule and cost of a plain hit: on GCRA, with a cost that can be allowed.
 fn plain(call: &Call) -> Option<(&[u8], &Arc<Rule>, u64)> {
-    match (&call.parts[..], call.mode) {
-        ([part], Mode::Each) => match (part.act, part.rule.machine()) {
-            (Act::Op(Op::Hit(cost)), AnyMachine::Gcra(_))
-                if cost > 0 && cost <= part.rule.capacity() =>
-            {
+    match &call.parts[..] {
+        [part] => match (part.op, part.rule.machine()) {
+            (Op::Hit(cost), AnyMachine::Gcra(_)) if cost > 0 && cost <= part.rule.capacity() => {
                 Some((&part.key, &part.rule, cost))
             }
             _ => None,

@@ -95,10 +95,11 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate::shared::{Ask, Guard, Mode, SharedStore, try_write};
+use tollgate::algorithm::Op;
+use tollgate::shared::{Ask, Guard, HitItem, SharedStore, try_write};
 use tollgate::{Clock, Error, ErrorKind, KeyRef, Limit, Outcome, OwnedKey, SystemClock, Timestamp};
 
-use command::{Act, Call, Part, Rule};
+use command::{Call, Part, Rule};
 use key::Keys;
 use worker::Worker;
 
@@ -121,7 +122,6 @@ struct Inner {
     guard: Guard,
     /// The timeout of statements that decide nothing.
     statement_timeout: Duration,
-    runtime: tokio::runtime::Handle,
 }
 
 /// A limit as [`Postgres`] holds it.
@@ -153,17 +153,14 @@ impl Postgres {
         workers: Vec<Worker>,
         guard: Guard,
         statement_timeout: Duration,
-        runtime: tokio::runtime::Handle,
     ) -> Postgres {
         let hasher = RandomState::new();
-        Postgres {
-            inner: Arc::new(Inner { schema, workers, hasher, guard, statement_timeout, runtime }),
-        }
+        Postgres { inner: Arc::new(Inner { schema, workers, hasher, guard, statement_timeout }) }
     }
 
     async fn reachable(&self) -> Result<(), Error> {
         for worker in &self.inner.workers {
-            let nothing = Call { parts: Vec::new(), mode: Mode::Each, at: None };
+            let nothing = Call { parts: Vec::new(), at: None };
             worker.decide(vec![nothing], Timestamp::MAX).await?;
         }
         Ok(())
@@ -213,8 +210,8 @@ impl Postgres {
 }
 
 impl Prepared {
-    fn part(&self, key: KeyRef<'_>, act: Act) -> Part {
-        Part { key: self.keys.key(key), rule: Arc::clone(&self.rule), act }
+    fn part(&self, key: KeyRef<'_>, op: Op) -> Part {
+        Part { key: self.keys.key(key), rule: Arc::clone(&self.rule), op }
     }
 }
 
@@ -224,6 +221,20 @@ impl Inner {
         let first = self.hasher.hash_one(key) as usize % self.workers.len();
         let in_order = || self.workers[first..].iter().chain(&self.workers[..first]);
         in_order().find(|worker| worker.is_up()).unwrap_or(&self.workers[first])
+    }
+
+    fn run(
+        self: &Arc<Self>,
+        calls: Vec<Call>,
+        at: Option<Timestamp>,
+        deadline: Duration,
+    ) -> impl Future<Output = Result<Vec<Outcome>, Error>> + Send + use<> {
+        let deadline = SystemClock::new().now() + deadline;
+        let inner = Arc::clone(self);
+        async move {
+            command::check_time(at)?;
+            inner.decide(calls, deadline).await
+        }
     }
 
     /// Decides all calls in their order. More than fit one statement go in several, one after
@@ -267,52 +278,26 @@ impl SharedStore for Postgres {
         Ok(Prepared { keys, rule: Arc::new(Rule::new(limit)) })
     }
 
-    fn ask(
+    fn ask_each(
         &self,
         asks: &[Ask<'_, Prepared>],
-        mode: Mode,
-        at: Option<Timestamp>,
-    ) -> impl Future<Output = Result<Vec<Outcome>, Error>> + Send + use<> {
-        self.ask_within(asks, mode, at, Duration::MAX)
-    }
-
-    fn ask_within(
-        &self,
-        asks: &[Ask<'_, Prepared>],
-        mode: Mode,
         at: Option<Timestamp>,
         deadline: Duration,
     ) -> impl Future<Output = Result<Vec<Outcome>, Error>> + Send + use<> {
-        let deadline = SystemClock::new().now() + deadline;
-        let part = |ask: &Ask<'_, Prepared>| ask.prepared.part(ask.key, Act::Op(ask.op));
-        let calls = match mode {
-            Mode::Together => vec![Call { parts: asks.iter().map(part).collect(), mode, at }],
-            Mode::Each => {
-                asks.iter().map(|ask| Call { parts: vec![part(ask)], mode, at }).collect()
-            }
-        };
-        let inner = Arc::clone(&self.inner);
-        async move {
-            command::check_time(at)?;
-            inner.decide(calls, deadline).await
-        }
+        let call =
+            |ask: &Ask<'_, Prepared>| Call { parts: vec![ask.prepared.part(ask.key, ask.op)], at };
+        self.inner.run(asks.iter().map(call).collect(), at, deadline)
     }
 
-    fn reset(
+    fn ask_together(
         &self,
-        prepared: &[Prepared],
-        key: KeyRef<'_>,
+        hits: &[HitItem<'_, Prepared>],
         at: Option<Timestamp>,
-    ) -> impl Future<Output = Result<bool, Error>> + Send + use<> {
-        let part = |prepared: &Prepared| prepared.part(key, Act::Reset);
-        let call = |prepared| Call { parts: vec![part(prepared)], mode: Mode::Each, at };
-        let calls: Vec<Call> = prepared.iter().map(call).collect();
-        let inner = Arc::clone(&self.inner);
-        async move {
-            command::check_time(at)?;
-            let resets = inner.decide(calls, Timestamp::MAX).await?;
-            Ok(resets.iter().any(Outcome::allowed))
-        }
+        deadline: Duration,
+    ) -> impl Future<Output = Result<Vec<Outcome>, Error>> + Send + use<> {
+        let part = |hit: &HitItem<'_, Prepared>| hit.prepared.part(hit.key, Op::Hit(hit.cost));
+        let call = Call { parts: hits.iter().map(part).collect(), at };
+        self.inner.run(vec![call], at, deadline)
     }
 
     fn clear(&self, prepared: &Prepared) -> impl Future<Output = Result<(), Error>> + Send + use<> {
@@ -328,26 +313,16 @@ impl SharedStore for Postgres {
         }
     }
 
+    fn guard(&self) -> &Guard {
+        &self.inner.guard
+    }
+
     fn check(&self) -> impl Future<Output = Result<(), Error>> + Send + use<> {
         let (store, written) = (self.clone(), try_write(self));
         async move {
             store.reachable().await?;
             written.await
         }
-    }
-
-    fn guard(&self) -> &Guard {
-        &self.inner.guard
-    }
-
-    fn sleep(&self, span: Duration) -> impl Future<Output = ()> + Send + use<> {
-        // The caller may poll it outside of that runtime.
-        let _on_it = self.inner.runtime.enter();
-        tokio::time::sleep(span)
-    }
-
-    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        self.inner.runtime.spawn(task);
     }
 }
 

@@ -438,10 +438,9 @@ mod tests {
 
     use tollgate::Limit;
     use tollgate::algorithm::Op;
-    use tollgate::shared::Mode;
 
     use super::*;
-    use crate::command::{Act, Part, Rule};
+    use crate::command::{Part, Rule};
 
     type Replied = oneshot::Receiver<Result<Vec<Outcome>, Error>>;
 
@@ -465,9 +464,9 @@ mod tests {
         let part = |key: &&str| Part {
             key: key.as_bytes().to_vec(),
             rule: Arc::clone(&rule),
-            act: Act::Op(Op::Hit(1)),
+            op: Op::Hit(1),
         };
-        let call = |key| Call { parts: vec![part(key)], mode: Mode::Each, at: None };
+        let call = |key| Call { parts: vec![part(key)], at: None };
         let (reply, replied) = oneshot::channel();
         let calls = keys.iter().map(call).collect();
         queue.push(Job::Decide(Request::new(calls, at(deadline), reply)));

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tollgate::Error;
 use tollgate::shared::{Guard, GuardBuilder, without_secrets};
+use tollgate_remote::Tokio;
 
 use crate::key::Keyspace;
 use crate::servers::Servers;
@@ -111,11 +112,15 @@ impl RedisBuilder {
     pub fn connect_later(self) -> Result<Redis, Error> {
         let keyspace = Keyspace::new(&self.prefix)?;
         let target = Target::parse(&self.url, &self.certificates)?;
-        let runtime = tokio::runtime::Handle::try_current()
-            .map_err(|error| Error::request(format!("Redis needs a tokio runtime: {error}")))?;
+        let runtime = Tokio::current("Redis")?;
         let servers = Servers::new(target, self.connect_timeout, &runtime);
         let lanes = if servers.is_cluster() { CLUSTER_LANES } else { 1 };
-        let guard = self.guard.lanes(lanes).name(without_secrets(&self.url)).build();
-        Ok(Redis::new(keyspace, servers, guard, runtime))
+        let (suspected, spawner) = (servers.clone(), runtime.clone());
+        let suspect = move || {
+            let servers = suspected.clone();
+            spawner.spawn(async move { servers.suspect().await });
+        };
+        let guard = self.guard.lanes(lanes).name(without_secrets(&self.url)).on_open(suspect);
+        Ok(Redis::new(keyspace, servers, guard.build_on(runtime)))
     }
 }

@@ -3,7 +3,6 @@
 
 use redis::{Cmd, RedisResult, Value};
 use tollgate::algorithm::{AnyMachine, MAX_UNITS, Op, RemoteStep, gcra};
-use tollgate::shared::Mode;
 use tollgate::{Algorithm, Error, Limit, Outcome, Receipt, Timestamp};
 
 use crate::failure;
@@ -24,13 +23,6 @@ pub(crate) struct Rule {
     charge_denied: bool,
 }
 
-/// What is done with one key.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Act {
-    Op(Op),
-    Reset,
-}
-
 impl Rule {
     pub(crate) fn new(limit: &Limit) -> Rule {
         Rule {
@@ -44,16 +36,16 @@ impl Rule {
     }
 
     /// The arguments of one operation.
-    fn write(&self, act: Act, cmd: &mut Cmd) {
-        let (verb, units, receipt) = match act {
-            Act::Op(Op::Hit(cost)) => ("hit", cost, None),
-            Act::Op(Op::Peek(cost)) => ("peek", cost, None),
-            Act::Op(Op::Take(cost)) => ("take", cost, None),
-            Act::Op(Op::Charge(units)) => ("charge", units, None),
-            Act::Op(Op::Set(units)) => ("set", units, None),
-            Act::Op(Op::Refund(receipt)) => ("refund", receipt.units, Some(receipt)),
-            Act::Op(Op::RefundUnits(units)) => ("refund", units, None),
-            Act::Op(_) | Act::Reset => ("reset", 0, None),
+    fn write(&self, op: Op, cmd: &mut Cmd) {
+        let (verb, units, receipt) = match op {
+            Op::Hit(cost) => ("hit", cost, None),
+            Op::Peek(cost) => ("peek", cost, None),
+            Op::Take(cost) => ("take", cost, None),
+            Op::Charge(units) => ("charge", units, None),
+            Op::Set(units) => ("set", units, None),
+            Op::Refund(receipt) => ("refund", receipt.units, Some(receipt)),
+            Op::RefundUnits(units) => ("refund", units, None),
+            Op::Reset => ("reset", 0, None),
         };
         let units = units.min(MAX_UNITS);
         cmd.arg(self.algorithm.as_str()).arg(verb).arg(units);
@@ -98,12 +90,8 @@ impl Rule {
     }
 
     /// The decision that five numbers of the reply tell.
-    fn decision(&self, act: Act, now: Timestamp, reply: &Reply) -> Outcome {
+    fn decision(&self, op: Op, now: Timestamp, reply: &Reply) -> Outcome {
         let &Reply { allowed, has_state, charged, state } = reply;
-        let op = match act {
-            Act::Op(op) => op,
-            Act::Reset => Op::Set(0),
-        };
         // An arrival time comes in seconds and microseconds: a thousand years ahead is too far for
         // the script.
         let state = match (&self.machine, state) {
@@ -117,12 +105,21 @@ impl Rule {
     }
 }
 
+/// How the parts of a call belong together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// Each on its own.
+    Each,
+    /// Hits that are all charged, or none is.
+    Together,
+}
+
 /// One part of a call: a key as it stands in Redis, the rule and what to do.
 #[derive(Clone, Debug)]
 pub(crate) struct Part {
     pub(crate) key: Vec<u8>,
     pub(crate) rule: std::sync::Arc<Rule>,
-    pub(crate) act: Act,
+    pub(crate) op: Op,
 }
 
 /// A call of the script.
@@ -158,7 +155,7 @@ impl Call {
             None => cmd.arg(-1),
         };
         for part in &self.parts {
-            part.rule.write(part.act, &mut cmd);
+            part.rule.write(part.op, &mut cmd);
         }
         if narrow {
             for part in &self.parts {
@@ -184,7 +181,7 @@ impl Call {
             .ok_or_else(|| Error::store(format!("not a reply of the script: {reply:?}"), false))?;
         let now = Timestamp::from_micros(numbers[0]);
         let decide =
-            |(part, five): (&Part, &[u64])| part.rule.decision(part.act, now, &Reply::of(five));
+            |(part, five): (&Part, &[u64])| part.rule.decision(part.op, now, &Reply::of(five));
         Ok(self.parts.iter().zip(numbers[1..].chunks_exact(5)).map(decide).collect())
     }
 }

@@ -48,10 +48,11 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate::shared::{Ask, Guard, Mode, SharedStore, try_write};
+use tollgate::algorithm::Op;
+use tollgate::shared::{Ask, Guard, HitItem, SharedStore, try_write};
 use tollgate::{Error, ErrorKind, KeyRef, Limit, Outcome, OwnedKey, Timestamp};
 
-use command::{Act, Call, Part, Rule};
+use command::{Call, Mode, Part, Rule};
 use key::Keyspace;
 use servers::Servers;
 
@@ -75,7 +76,6 @@ struct Inner {
     keyspace: Keyspace,
     servers: Servers,
     guard: Guard,
-    runtime: tokio::runtime::Handle,
 }
 
 /// A limit as [`Redis`] holds it.
@@ -102,13 +102,8 @@ impl Redis {
         RedisBuilder::new(url.into())
     }
 
-    fn new(
-        keyspace: Keyspace,
-        servers: Servers,
-        guard: Guard,
-        runtime: tokio::runtime::Handle,
-    ) -> Redis {
-        Redis { inner: Arc::new(Inner { keyspace, servers, guard, runtime }) }
+    fn new(keyspace: Keyspace, servers: Servers, guard: Guard) -> Redis {
+        Redis { inner: Arc::new(Inner { keyspace, servers, guard }) }
     }
 
     async fn reachable(&self) -> Result<(), Error> {
@@ -151,8 +146,34 @@ impl Redis {
 }
 
 impl Inner {
-    fn part(&self, prepared: &Prepared, key: KeyRef<'_>, act: Act) -> Part {
-        Part { key: self.keyspace.key(key, &prepared.end), rule: Arc::clone(&prepared.rule), act }
+    fn part(&self, prepared: &Prepared, key: KeyRef<'_>, op: Op) -> Part {
+        Part { key: self.keyspace.key(key, &prepared.end), rule: Arc::clone(&prepared.rule), op }
+    }
+
+    async fn run(
+        inner: Arc<Inner>,
+        parts: Vec<Part>,
+        mode: Mode,
+        at: Option<Timestamp>,
+    ) -> Result<Vec<Outcome>, Error> {
+        command::check_time(at)?;
+        let calls = inner.calls(parts, mode, at)?;
+        if let [(_, call)] = &calls[..] {
+            return inner.servers.run(call).await;
+        }
+        let count = calls.iter().map(|(indexes, _)| indexes.len()).sum();
+        let mut decisions: Vec<Option<Outcome>> = vec![None; count];
+        let answers = inner.servers.run_all(calls.iter().map(|(_, call)| call).collect()).await;
+        let surely_not = |e: &Error| e.kind() == ErrorKind::Unavailable;
+        let executed = answers.iter().any(|answer| !answer.as_ref().is_err_and(surely_not));
+        for ((indexes, _), answer) in calls.iter().zip(answers) {
+            let decided = answer.map_err(|error| if executed { in_part(error) } else { error })?;
+            for (index, decision) in indexes.iter().zip(decided) {
+                decisions[*index] = Some(decision);
+            }
+        }
+        let all: Option<Vec<Outcome>> = decisions.into_iter().collect();
+        all.ok_or_else(|| Error::store("fewer decisions than keys", false))
     }
 
     /// Groups the parts into calls, with the parts of each call.
@@ -217,53 +238,25 @@ impl SharedStore for Redis {
         Ok(Prepared { end, rule: Arc::new(Rule::new(limit)) })
     }
 
-    fn ask(
+    fn ask_each(
         &self,
         asks: &[Ask<'_, Prepared>],
-        mode: Mode,
         at: Option<Timestamp>,
+        _deadline: Duration,
     ) -> impl Future<Output = Result<Vec<Outcome>, Error>> + Send + use<> {
-        let part =
-            |ask: &Ask<'_, Prepared>| self.inner.part(ask.prepared, ask.key, Act::Op(ask.op));
-        let parts: Vec<Part> = asks.iter().map(part).collect();
-        let calls = command::check_time(at).and_then(|()| self.inner.calls(parts, mode, at));
-        let inner = Arc::clone(&self.inner);
-        async move {
-            let calls = calls?;
-            if let [(_, call)] = &calls[..] {
-                return inner.servers.run(call).await;
-            }
-            let count = calls.iter().map(|(indexes, _)| indexes.len()).sum();
-            let mut decisions: Vec<Option<Outcome>> = vec![None; count];
-            let answers = inner.servers.run_all(calls.iter().map(|(_, call)| call).collect()).await;
-            let surely_not = |e: &Error| e.kind() == ErrorKind::Unavailable;
-            let executed = answers.iter().any(|answer| !answer.as_ref().is_err_and(surely_not));
-            for ((indexes, _), answer) in calls.iter().zip(answers) {
-                let decided =
-                    answer.map_err(|error| if executed { in_part(error) } else { error })?;
-                for (index, decision) in indexes.iter().zip(decided) {
-                    decisions[*index] = Some(decision);
-                }
-            }
-            let all: Option<Vec<Outcome>> = decisions.into_iter().collect();
-            all.ok_or_else(|| Error::store("fewer decisions than keys", false))
-        }
+        let part = |ask: &Ask<'_, Prepared>| self.inner.part(ask.prepared, ask.key, ask.op);
+        Inner::run(Arc::clone(&self.inner), asks.iter().map(part).collect(), Mode::Each, at)
     }
 
-    fn reset(
+    fn ask_together(
         &self,
-        prepared: &[Prepared],
-        key: KeyRef<'_>,
+        hits: &[HitItem<'_, Prepared>],
         at: Option<Timestamp>,
-    ) -> impl Future<Output = Result<bool, Error>> + Send + use<> {
-        let parts = prepared.iter().map(|prepared| self.inner.part(prepared, key, Act::Reset));
-        let call = Call { parts: parts.collect(), mode: Mode::Each, at };
-        let inner = Arc::clone(&self.inner);
-        async move {
-            command::check_time(at)?;
-            let resets = inner.servers.run(&call).await?;
-            Ok(resets.iter().any(Outcome::allowed))
-        }
+        _deadline: Duration,
+    ) -> impl Future<Output = Result<Vec<Outcome>, Error>> + Send + use<> {
+        let part =
+            |hit: &HitItem<'_, Prepared>| self.inner.part(hit.prepared, hit.key, Op::Hit(hit.cost));
+        Inner::run(Arc::clone(&self.inner), hits.iter().map(part).collect(), Mode::Together, at)
     }
 
     fn clear(&self, prepared: &Prepared) -> impl Future<Output = Result<(), Error>> + Send + use<> {
@@ -272,14 +265,6 @@ impl SharedStore for Redis {
             let Inner { keyspace, servers, .. } = &*inner;
             let pattern = keyspace.pattern(&end);
             clear::clear(servers, keyspace, &pattern, |key_end| key_end == end.as_bytes()).await
-        }
-    }
-
-    fn check(&self) -> impl Future<Output = Result<(), Error>> + Send + use<> {
-        let (inner, written) = (Arc::clone(&self.inner), try_write(self));
-        async move {
-            inner.servers.check().await?;
-            written.await
         }
     }
 
@@ -295,19 +280,12 @@ impl SharedStore for Redis {
         usize::from(slot) * CLUSTER_LANES / usize::from(key::SLOTS)
     }
 
-    fn suspect(&self) {
-        let inner = Arc::clone(&self.inner);
-        self.inner.runtime.spawn(async move { inner.servers.suspect().await });
-    }
-
-    fn sleep(&self, span: Duration) -> impl Future<Output = ()> + Send + use<> {
-        // The caller may poll it outside of that runtime.
-        let _on_it = self.inner.runtime.enter();
-        tokio::time::sleep(span)
-    }
-
-    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        self.inner.runtime.spawn(task);
+    fn check(&self) -> impl Future<Output = Result<(), Error>> + Send + use<> {
+        let (inner, written) = (Arc::clone(&self.inner), try_write(self));
+        async move {
+            inner.servers.check().await?;
+            written.await
+        }
     }
 }
 

@@ -1,8 +1,10 @@
 //! One limit of a store and its definition, side by side: every answer must be the same in every
 //! field.
 
+use std::time::Duration;
+
 use tollgate::algorithm::{AnyMachine, AnyState, Op};
-use tollgate::shared::{Ask, Mode, SharedStore};
+use tollgate::shared::{Ask, SharedStore};
 use tollgate::{Key, Limit, Outcome, Timestamp};
 
 use crate::ground::Ground;
@@ -29,7 +31,7 @@ impl<'g, 's, S: Subject> Straight<'g, 's, S> {
     pub(crate) fn apply(&self, now: Timestamp, key: impl Key, op: Op) -> Outcome {
         let answer = key.with_key(|key| {
             let ask = Ask { prepared: &self.prepared, key, op };
-            self.ground.store.ask(&[ask], Mode::Each, Some(now))
+            self.ground.store.ask_each(&[ask], Some(now), Duration::MAX)
         });
         match self.ground.run(answer).as_deref() {
             Ok([decision]) => *decision,

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use tollgate::algorithm::{AnyMachine, AnyState, Op};
+use tollgate::algorithm::{Act, AnyMachine, AnyState, Op};
 use tollgate::{Limit, Outcome, Receipt, Source, Timestamp};
 
 /// Identifies limits and keys by their index in the lists of the test.
@@ -52,10 +52,7 @@ impl Model {
     }
 
     pub(crate) fn reset(&mut self, limit: usize, key: usize, now: Timestamp) -> bool {
-        let (machine, state) = self.state(limit, key);
-        let fresh_at = machine.fresh_at(state.as_ref());
-        *state = None;
-        fresh_at.is_some_and(|at| at > now)
+        self.apply(limit, key, now, Op::Reset).allowed()
     }
 
     /// A state that was fresh at the latest time seen may have been forgotten, so earlier times are
@@ -84,7 +81,7 @@ impl Model {
             if pass {
                 machine.apply(state, now, Op::Hit(s.cost))
             } else {
-                machine.refuse(state, now, s.cost)
+                machine.act(state, now, Act::DenyHit(s.cost))
             }
         };
         shares.iter().map(decide).collect()

@@ -40,9 +40,6 @@ use crate::time::Timestamp;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Decision {
-    /// Whether all limits together allow it. A group can be denied although each outcome alone
-    /// allows: if its keys share one overflow state, or another caller was faster.
-    allowed: bool,
     headline: Outcome,
     index: usize,
     /// `None` for a single limit, whose outcome is the headline, so that nothing is allocated.
@@ -60,27 +57,26 @@ pub struct Decision {
 impl From<Outcome> for Decision {
     #[inline(always)]
     fn from(outcome: Outcome) -> Decision {
-        Decision { allowed: outcome.allowed(), headline: outcome, index: 0, all: None }
+        Decision { headline: outcome, index: 0, all: None }
     }
 }
 
 /// The outcomes of several limits, at least one.
 pub(crate) struct Group {
-    allowed: bool,
     headline: usize,
     outcomes: Box<[Outcome]>,
 }
 
 impl Group {
-    pub(crate) fn new(allowed: bool, outcomes: Vec<Outcome>) -> Group {
-        Group { allowed, headline: headline_index(&outcomes), outcomes: outcomes.into() }
+    pub(crate) fn new(outcomes: Vec<Outcome>) -> Group {
+        Group { headline: headline_index(&outcomes), outcomes: outcomes.into() }
     }
 }
 
 impl From<Group> for Decision {
     #[inline(always)]
-    fn from(Group { allowed, headline: index, outcomes }: Group) -> Decision {
-        Decision { allowed, headline: outcomes[index], index, all: Some(outcomes) }
+    fn from(Group { headline: index, outcomes }: Group) -> Decision {
+        Decision { headline: outcomes[index], index, all: Some(outcomes) }
     }
 }
 
@@ -98,16 +94,10 @@ impl Decision {
     /// ```
     #[must_use]
     pub fn from_outcomes(outcomes: Vec<Outcome>) -> Option<Decision> {
-        let allowed = outcomes.iter().all(Outcome::allowed);
-        Decision::of_group(allowed, outcomes)
-    }
-
-    /// The decision of a store that reports whether all were charged.
-    pub(crate) fn of_group(allowed: bool, outcomes: Vec<Outcome>) -> Option<Decision> {
         match outcomes[..] {
             [] => None,
-            [headline] => Some(Decision { allowed, headline, index: 0, all: None }),
-            _ => Some(Group::new(allowed, outcomes).into()),
+            [headline] => Some(headline.into()),
+            _ => Some(Group::new(outcomes).into()),
         }
     }
 
@@ -123,7 +113,8 @@ impl Decision {
     #[must_use]
     #[inline]
     pub fn allowed(&self) -> bool {
-        self.allowed
+        // If any outcome denies, the headline does.
+        self.headline.allowed()
     }
 
     /// The outcome of each limit, in the order of the limits. `allowed` of a single outcome is the

@@ -2,13 +2,12 @@
 
 use std::sync::OnceLock;
 
-use crate::algorithm::Op;
+use crate::algorithm::{Act, Hit, Op};
 use crate::atomic::cell::Single;
 use crate::clock::{Clock, SystemClock};
 use crate::error::Error;
 use crate::limit::Limit;
 use crate::outcome::{Outcome, Receipt};
-use crate::store::{AnyAct, Hit};
 use crate::time::Timestamp;
 use crate::wait::Queue;
 
@@ -114,7 +113,7 @@ impl<C: Clock> Direct<C> {
     /// # Ok::<(), tollgate::Error>(())
     /// ```
     pub fn apply(&self, now: Timestamp, op: Op) -> Outcome {
-        self.state.act(now, AnyAct::Op(op))
+        self.state.act(now, Act::Op(op))
     }
 
     /// The same calls at a given time.
@@ -249,7 +248,7 @@ impl<C: Clock> Direct<C> {
     /// # Ok::<(), tollgate::Error>(())
     /// ```
     pub fn reset(&self) -> bool {
-        self.state.reset(self.clock.now())
+        self.now(Op::Reset).allowed()
     }
 
     /// Units in use now.
@@ -316,7 +315,7 @@ impl<C: Clock> DirectAt<'_, C> {
 
     /// See [`Direct::reset`].
     pub fn reset(&self) -> bool {
-        self.limiter.state.reset(self.now)
+        self.limiter.apply(self.now, Op::Reset).allowed()
     }
 
     /// See [`Direct::usage`].

@@ -9,7 +9,7 @@ use crate::key::Key;
 use crate::limit::Limit;
 use crate::outcome::{Outcome, Receipt};
 use crate::policy::{MAX_LIMITS, Policy};
-use crate::store::{Part, Store};
+use crate::store::{HitItem, Store};
 use crate::time::Timestamp;
 use crate::together::{Counter, Item};
 use crate::wait::Queue;
@@ -136,19 +136,17 @@ impl<S: Store> Limiter<S> {
     #[cold]
     #[inline(never)]
     fn hit_group<K: Key>(&self, key: &K, now: Timestamp, cost: u64) -> Group {
-        let mut outcomes = Vec::with_capacity(1 + self.rest.len());
-        let allowed = key.with_key(|key| {
+        let outcomes = key.with_key(|key| {
             // Indexes beyond the last limit are not used.
             let prepared = |index: usize| match index.checked_sub(1) {
                 Some(rest) => self.rest.get(rest).unwrap_or(&self.first),
                 None => &self.first,
             };
-            let part = |index| Part { prepared: prepared(index), key, cost };
-            let parts: [Part<'_, S::Prepared>; MAX_LIMITS] = std::array::from_fn(part);
-            let out = &mut |outcome: Outcome| outcomes.push(outcome);
-            self.store.hit_together(&parts[..=self.rest.len()], now, out)
+            let item = |index| HitItem { prepared: prepared(index), key, cost };
+            let items: [HitItem<'_, S::Prepared>; MAX_LIMITS] = std::array::from_fn(item);
+            self.store.hit_together(&items[..=self.rest.len()], now)
         });
-        Group::new(allowed, outcomes)
+        Group::new(outcomes)
     }
 
     #[inline]
@@ -380,7 +378,7 @@ impl<S: Store> At<'_, S> {
             }
             let apply = |(index, limit)| store.apply(limit, key, self.now, op(index));
             let outcomes: Vec<_> = self.limiter.prepared().enumerate().map(apply).collect();
-            Group::new(outcomes.iter().all(Outcome::allowed), outcomes).into()
+            Group::new(outcomes).into()
         })
     }
 
@@ -473,8 +471,8 @@ impl<S: Store> At<'_, S> {
     pub fn reset<K: Key>(&self, key: K) -> bool {
         let store = &self.limiter.store;
         key.with_key(|key| {
-            let resets = self.limiter.prepared().map(|limit| store.reset(limit, key, self.now));
-            resets.fold(false, |any, one| any | one)
+            let reset = |limit| store.apply(limit, key, self.now, Op::Reset).allowed();
+            self.limiter.prepared().map(reset).fold(false, |any, one| any | one)
         })
     }
 

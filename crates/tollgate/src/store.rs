@@ -1,6 +1,6 @@
 //! The contract of an in-process store.
 
-use crate::algorithm::{Machine, Op, Step, hit, refused, step};
+use crate::algorithm::Op;
 use crate::error::Error;
 use crate::key::{Key, KeyRef};
 use crate::limit::Limit;
@@ -83,17 +83,9 @@ pub trait Store: Clone + Send + Sync + 'static {
         0
     }
 
-    /// Hits all parts or none. The outcomes go to `out` in the order of the parts; true when all
-    /// were charged. No two parts may have the same limit and key.
-    fn hit_together(
-        &self,
-        parts: &[Part<'_, Self::Prepared>],
-        now: Timestamp,
-        out: &mut dyn FnMut(Outcome),
-    ) -> bool;
-
-    /// Forgets a key; true if its state was not fresh.
-    fn reset(&self, prepared: &Self::Prepared, key: KeyRef<'_>, now: Timestamp) -> bool;
+    /// Hits all or none, as [`hit_together`](crate::algorithm::hit_together) does. The outcomes are
+    /// in the order of the items. No two items may have the same limit and key.
+    fn hit_together(&self, items: &[HitItem<'_, Self::Prepared>], now: Timestamp) -> Vec<Outcome>;
 
     /// Forgets all keys of a limit.
     fn clear(&self, prepared: &Self::Prepared);
@@ -104,140 +96,13 @@ pub trait Store: Clone + Send + Sync + 'static {
 
 /// One hit of several that pass together or not at all.
 #[derive(Clone, Copy, Debug)]
-pub struct Part<'a, P> {
+pub struct HitItem<'a, P> {
     /// The limit.
     pub prepared: &'a P,
     /// The key.
     pub key: KeyRef<'a>,
     /// What it costs.
     pub cost: u64,
-}
-
-/// What a store does with a state: an operation, or the part of one limit in a hit that another one
-/// refuses.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum AnyAct {
-    Op(Op),
-    /// A hit that leaves no trace when it is refused, whatever the limit says.
-    Try(u64),
-    Refuse(u64),
-}
-
-/// A hit, known as such when the code is compiled: the fast way through a store.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Hit(pub(crate) u64);
-
-/// [`AnyAct`], or one that is known when the code is compiled.
-pub(crate) trait Act: Copy {
-    fn on<M: Machine>(self, machine: &M, state: &mut Option<M::State>, now: Timestamp) -> Step;
-    fn any(self) -> AnyAct;
-
-    /// Whether the state that this step left surely fits a word: it is within the limit.
-    fn fits_a_word(step: Step) -> bool;
-}
-
-impl Act for Hit {
-    #[inline(always)]
-    fn on<M: Machine>(self, machine: &M, state: &mut Option<M::State>, now: Timestamp) -> Step {
-        hit(machine, state, now, self.0)
-    }
-
-    fn any(self) -> AnyAct {
-        AnyAct::Op(Op::Hit(self.0))
-    }
-
-    #[inline(always)]
-    fn fits_a_word(step: Step) -> bool {
-        step.allowed
-    }
-}
-
-impl Act for AnyAct {
-    fn on<M: Machine>(self, machine: &M, state: &mut Option<M::State>, now: Timestamp) -> Step {
-        match self {
-            AnyAct::Op(op) => step(machine, state, now, op),
-            AnyAct::Try(cost) if machine.fits(state.as_ref(), now, cost) => {
-                hit(machine, state, now, cost)
-            }
-            AnyAct::Try(cost) => step(machine, state, now, Op::Peek(cost)),
-            AnyAct::Refuse(cost) => refused(machine, state, now, cost),
-        }
-    }
-
-    fn any(self) -> AnyAct {
-        self
-    }
-
-    fn fits_a_word(_: Step) -> bool {
-        false
-    }
-}
-
-/// Decides all parts in the same way in every store: ask all, then charge all or refuse all. `act`
-/// does one on one part; `undo` takes back the charge of a part when a later one lost a race, which
-/// cannot happen where the caller holds locks.
-pub(crate) fn together<P>(
-    parts: &[Part<'_, P>],
-    mut act: impl FnMut(&Part<'_, P>, AnyAct) -> Outcome,
-    mut undo: impl FnMut(&Part<'_, P>, &Outcome),
-    out: &mut dyn FnMut(Outcome),
-) -> bool {
-    let refuse_all = |act: &mut dyn FnMut(&Part<'_, P>, AnyAct) -> Outcome,
-                      out: &mut dyn FnMut(Outcome)| {
-        for part in parts {
-            out(act(part, AnyAct::Refuse(part.cost)));
-        }
-        false
-    };
-    if parts.iter().any(|part| !act(part, AnyAct::Op(Op::Peek(part.cost))).allowed()) {
-        return refuse_all(&mut act, out);
-    }
-    // Few parts, and only when all of them pass: no list on the heap for a policy.
-    let mut charged = Charged::new();
-    for (index, part) in parts.iter().enumerate() {
-        let decision = act(part, AnyAct::Try(part.cost));
-        if !decision.allowed() {
-            for earlier in (0..index).rev() {
-                undo(&parts[earlier], charged.get(earlier));
-            }
-            return refuse_all(&mut act, out);
-        }
-        charged.push(decision);
-    }
-    charged.iter().for_each(|decision| out(*decision));
-    true
-}
-
-/// Decisions on the stack, on the heap when there are many.
-struct Charged {
-    first: [Option<Outcome>; crate::policy::MAX_LIMITS],
-    more: Vec<Outcome>,
-    len: usize,
-}
-
-impl Charged {
-    fn new() -> Self {
-        Charged { first: [None; crate::policy::MAX_LIMITS], more: Vec::new(), len: 0 }
-    }
-
-    fn push(&mut self, decision: Outcome) {
-        match self.first.get_mut(self.len) {
-            Some(place) => *place = Some(decision),
-            None => self.more.push(decision),
-        }
-        self.len += 1;
-    }
-
-    fn iter(&self) -> impl Iterator<Item = &Outcome> {
-        self.first.iter().flatten().chain(&self.more)
-    }
-
-    fn get(&self, index: usize) -> &Outcome {
-        match self.first.get(index) {
-            Some(Some(decision)) => decision,
-            _ => &self.more[index - self.first.len()],
-        }
-    }
 }
 
 /// The ways to a limiter, as methods of a store so that nobody needs to import a trait.

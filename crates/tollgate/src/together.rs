@@ -6,7 +6,7 @@ use crate::error::Error;
 use crate::key::{Key, KeyRef, OwnedKey};
 use crate::limit::Limit;
 use crate::limiter::Limiter;
-use crate::store::{Part, Store};
+use crate::store::{HitItem, Store};
 
 /// A limiter, a key and a cost: one of several that pass together or not at all.
 ///
@@ -76,11 +76,11 @@ pub fn hit_all_at<S: Store>(
             "item {index}: belongs to another store than item 0; an all-or-nothing hit decides within one store"
         )));
     }
-    let parts: Vec<_> = items
+    let hits: Vec<_> = items
         .iter()
         .flat_map(|item| {
-            let part = |prepared| Part { prepared, key: item.key.as_ref(), cost: item.cost };
-            item.limiter.prepared().map(part)
+            let hit = |prepared| HitItem { prepared, key: item.key.as_ref(), cost: item.cost };
+            item.limiter.prepared().map(hit)
         })
         .collect();
     let counters = items
@@ -89,9 +89,7 @@ pub fn hit_all_at<S: Store>(
     if let Some(key) = twice(counters) {
         return Err(counted_twice(key));
     }
-    let mut outcomes = Vec::with_capacity(parts.len());
-    let allowed = store.hit_together(&parts, now, &mut |outcome| outcomes.push(outcome));
-    of_items(Decision::of_group(allowed, outcomes))
+    of_items(Decision::from_outcomes(store.hit_together(&hits, now)))
 }
 
 /// Gives back what [`hit_all`] charged: takes its items, in the same order, and its decision.

@@ -115,7 +115,11 @@ impl<S: SharedStore> LeasedBuilder<S> {
             .name(store.guard().name())
             .deadline(store.guard().deadline())
             .remember_denials(0)
-            .build();
+            .on_open({
+                let store = store.clone();
+                move || store.guard().suspect()
+            })
+            .build_on(Arc::clone(store.guard().runtime()));
         let inner = Inner {
             store,
             leases: Mutex::new(Leases::new()),

@@ -14,7 +14,8 @@ impl<S: SharedStore> Question<S> {
     pub(super) fn draw(self) {
         let store = self.inner().store.clone();
         self.leased.look_after();
-        store.spawn(Drawing { question: self, at_work: true }.until_nobody_waits());
+        let drawing = Drawing { question: self, at_work: true };
+        store.guard().runtime().spawn(Box::pin(drawing.until_nobody_waits()));
     }
 
     /// As [`draw`](Question::draw), but keeps the question.
@@ -114,7 +115,8 @@ impl<S: SharedStore> Drawing<S> {
         let unspent = inner.useful(&question.lease, unspent);
         if !unspent.is_empty() {
             let question = question.leased.question(&question.lease, question.key.as_ref());
-            inner.store.spawn(async move { question.give_back(unspent).await });
+            let give_back = async move { question.give_back(unspent).await };
+            inner.store.guard().runtime().spawn(Box::pin(give_back));
         }
         again
     }

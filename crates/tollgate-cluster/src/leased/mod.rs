@@ -63,7 +63,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tollgate::algorithm::Op;
-use tollgate::shared::{Ask, Figure, Guard, Mode, SharedLimiter, SharedStore};
+use tollgate::shared::{Ask, Guard, HitItem, SharedLimiter, SharedStore, StoreReport};
 use tollgate::{Clock, Error, KeyRef, Limit, Outcome, OwnedKey, Source, Timestamp};
 
 use question::Question;
@@ -215,6 +215,12 @@ impl<S: SharedStore> Leased<S> {
         Question { leased: self.clone(), lease: Arc::clone(lease), key: OwnedKey::new(&key) }
     }
 
+    /// Forgets the allotments of a key whose count is set or reset.
+    fn forget(&self, lease: &Lease<S>, key: KeyRef<'_>) {
+        let spot = Spot { limit: lease.number, key };
+        self.inner.table.find(spot, |desk| desk.holding.forget());
+    }
+
     /// Answers from allotments if possible. The clock is read while the desk is locked, because a
     /// unit is spent at that time or not at all.
     #[inline]
@@ -266,31 +272,62 @@ impl<S: SharedStore> SharedStore for Leased<S> {
         Ok(Prepared(lease))
     }
 
-    fn ask(
+    fn ask_each(
         &self,
         asks: &[Ask<'_, Prepared<S>>],
-        mode: Mode,
         at: Option<Timestamp>,
+        deadline: Duration,
     ) -> impl Future<Output = Result<Vec<Outcome>, Error>> + Send + use<S> {
         // Calls with a time of their own cannot use allotments: the store decides.
         let exact = at.is_some().then(|| {
+            for ask in asks.iter().filter(|ask| ask.op == Op::Reset) {
+                self.forget(&ask.prepared.0, ask.key);
+            }
             let inner: Vec<_> = asks
                 .iter()
                 .map(|ask| Ask { prepared: &ask.prepared.0.prepared, key: ask.key, op: ask.op })
                 .collect();
-            self.inner.store.ask(&inner, mode, at)
+            self.inner.store.ask_each(&inner, at, deadline)
         });
+        let question = |ask: &Ask<'_, Prepared<S>>| self.question(&ask.prepared.0, ask.key);
         let questions: Vec<_> = match exact {
             Some(_) => Vec::new(),
-            None => {
-                asks.iter().map(|ask| (self.question(&ask.prepared.0, ask.key), ask.op)).collect()
-            }
+            None => asks.iter().map(|ask| (question(ask), ask.op)).collect(),
         };
         async move {
-            match (exact, mode) {
-                (Some(exact), _) => exact.await,
-                (None, Mode::Each) => together::each(questions).await,
-                (None, Mode::Together) => together::together(questions).await,
+            match exact {
+                Some(exact) => exact.await,
+                None => together::each(questions, deadline).await,
+            }
+        }
+    }
+
+    fn ask_together(
+        &self,
+        hits: &[HitItem<'_, Prepared<S>>],
+        at: Option<Timestamp>,
+        deadline: Duration,
+    ) -> impl Future<Output = Result<Vec<Outcome>, Error>> + Send + use<S> {
+        let exact = at.is_some().then(|| {
+            let inner: Vec<_> = hits
+                .iter()
+                .map(|hit| HitItem {
+                    prepared: &hit.prepared.0.prepared,
+                    key: hit.key,
+                    cost: hit.cost,
+                })
+                .collect();
+            self.inner.store.ask_together(&inner, at, deadline)
+        });
+        let question = |hit: &HitItem<'_, Prepared<S>>| self.question(&hit.prepared.0, hit.key);
+        let questions: Vec<_> = match exact {
+            Some(_) => Vec::new(),
+            None => hits.iter().map(|hit| (question(hit), hit.cost)).collect(),
+        };
+        async move {
+            match exact {
+                Some(exact) => exact.await,
+                None => together::together(questions, deadline).await,
             }
         }
     }
@@ -305,22 +342,9 @@ impl<S: SharedStore> SharedStore for Leased<S> {
     ) -> Option<Outcome> {
         match at {
             None => self.in_hand(&prepared.0, key, op),
+            Some(_) if op == Op::Reset => None,
             Some(_) => self.inner.store.try_now(&prepared.0.prepared, key, op, at),
         }
-    }
-
-    fn reset(
-        &self,
-        prepared: &[Prepared<S>],
-        key: KeyRef<'_>,
-        at: Option<Timestamp>,
-    ) -> impl Future<Output = Result<bool, Error>> + Send + use<S> {
-        for Prepared(lease) in prepared {
-            let spot = Spot { limit: lease.number, key };
-            self.inner.table.find(spot, |desk| desk.holding.forget());
-        }
-        let inner: Vec<_> = prepared.iter().map(|prepared| prepared.0.prepared.clone()).collect();
-        self.inner.store.reset(&inner, key, at)
     }
 
     fn clear(
@@ -349,18 +373,10 @@ impl<S: SharedStore> SharedStore for Leased<S> {
         self.inner.store.lane(&prepared.0.prepared, key)
     }
 
-    fn suspect(&self) {
-        self.inner.store.suspect();
-    }
-
-    fn figures(&self) -> Vec<Figure> {
-        let mut figures = self.inner.store.figures();
-        figures.extend(self.stats().figures());
-        figures
-    }
-
-    fn warnings(&self) -> Vec<String> {
-        self.inner.store.warnings()
+    fn report(&self) -> StoreReport {
+        let mut report = self.inner.store.report();
+        report.figures.extend(self.stats().figures());
+        report
     }
 
     fn leave(&self) -> impl Future<Output = ()> + Send + use<S> {
@@ -369,14 +385,6 @@ impl<S: SharedStore> SharedStore for Leased<S> {
             leased.give_back(true).await;
             leased.inner.store.leave().await;
         }
-    }
-
-    fn sleep(&self, span: Duration) -> impl Future<Output = ()> + Send + use<S> {
-        self.inner.store.sleep(span)
-    }
-
-    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        self.inner.store.spawn(task);
     }
 }
 

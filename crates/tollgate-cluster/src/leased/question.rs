@@ -1,10 +1,11 @@
 //! Operations that the allotments of this node cannot answer.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tollgate::algorithm::Op;
-use tollgate::shared::{Ask, Mode, SharedStore};
+use tollgate::shared::{Ask, SharedStore};
 use tollgate::{Error, Outcome, OwnedKey, Source};
 
 use super::table::{Desk, Spot};
@@ -29,28 +30,30 @@ impl<S: SharedStore> Question<S> {
     }
 
     /// Answers one operation, however long it takes.
-    pub(super) async fn answer(&self, op: Op) -> Result<Outcome, Error> {
+    pub(super) async fn answer(&self, op: Op, deadline: Duration) -> Result<Outcome, Error> {
         if let Some(decision) = self.leased.in_hand(&self.lease, self.key.as_ref(), op) {
             return Ok(decision);
         }
         match op {
-            Op::Hit(units) if self.lease.can_lease(units) => self.wait_for(Wish::Hit(units)).await,
+            Op::Hit(units) if self.lease.can_lease(units) => {
+                self.wait_for(Wish::Hit(units), deadline).await
+            }
             Op::Take(units) if self.lease.can_lease(units) => {
-                self.wait_for(Wish::Take(units)).await
+                self.wait_for(Wish::Take(units), deadline).await
             }
             Op::Refund(receipt) if receipt.source == Source::Lease => {
-                self.pass_on(Op::Refund(self.lease.terms.receipt(&receipt))).await
+                self.pass_on(Op::Refund(self.lease.terms.receipt(&receipt)), deadline).await
             }
-            Op::Set(_) => {
-                self.inner().table.find(self.spot(), |desk| desk.holding.forget());
-                self.pass_on(op).await
+            Op::Set(_) | Op::Reset => {
+                self.leased.forget(&self.lease, self.key.as_ref());
+                self.pass_on(op, deadline).await
             }
-            _ => self.pass_on(op).await,
+            _ => self.pass_on(op, deadline).await,
         }
     }
 
     /// Waits for a draw; starts one if none is in progress.
-    pub(super) async fn wait_for(&self, wish: Wish) -> Result<Outcome, Error> {
+    pub(super) async fn wait_for(&self, wish: Wish, deadline: Duration) -> Result<Outcome, Error> {
         let (tell, told) = oneshot::channel();
         let ask = |desk: &mut Desk| {
             // A draw may have ended meanwhile.
@@ -63,7 +66,7 @@ impl<S: SharedStore> Question<S> {
         };
         let Inner { table, .. } = self.inner();
         let Some((decision, draw)) = table.open(self.spot(), &self.lease.desks, ask) else {
-            return self.exactly(wish).await;
+            return self.exactly(wish, deadline).await;
         };
         if draw {
             self.begin();
@@ -75,18 +78,18 @@ impl<S: SharedStore> Question<S> {
     }
 
     /// There is no room for this key, so the store decides.
-    async fn exactly(&self, wish: Wish) -> Result<Outcome, Error> {
+    async fn exactly(&self, wish: Wish, deadline: Duration) -> Result<Outcome, Error> {
         let op = match wish {
             Wish::Hit(units) => Op::Hit(units),
             Wish::Take(units) => Op::Take(units),
             Wish::Fetch(units) => Op::Peek(units),
         };
-        self.pass_on(op).await
+        self.pass_on(op, deadline).await
     }
 
-    async fn pass_on(&self, op: Op) -> Result<Outcome, Error> {
+    async fn pass_on(&self, op: Op, deadline: Duration) -> Result<Outcome, Error> {
         let ask = Ask { prepared: &self.lease.prepared, key: self.key.as_ref(), op };
-        let asked = self.inner().store.ask(&[ask], Mode::Each, None);
+        let asked = self.inner().store.ask_each(&[ask], None, deadline);
         let decisions = asked.await?;
         let none = || Error::store("no decision for one question", false);
         decisions.first().copied().ok_or_else(none)

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
 use tollgate::OwnedKey;
-use tollgate::shared::SharedStore;
+use tollgate::shared::{Runtime, SharedStore};
 
 use super::holding::Unspent;
 use super::table::Entry;
@@ -39,14 +39,10 @@ impl<S: SharedStore> Leased<S> {
         if self.inner.swept.swap(true, Ordering::SeqCst) {
             return;
         }
-        let store = self.inner.store.clone();
+        let runtime = self.inner.guard.runtime();
         let pause = (self.inner.longest / LOOKS).max(SHORTEST);
         let weak = Arc::downgrade(&self.inner);
-        let sleep = {
-            let store = store.clone();
-            move || store.sleep(pause)
-        };
-        store.spawn(look(weak, sleep));
+        runtime.spawn(Box::pin(look(weak, Arc::clone(runtime), pause)));
     }
 
     /// Collects units that are unspent and have ended or are idle, or all of them. Removes desks
@@ -90,9 +86,9 @@ impl<S: SharedStore> Inner<S> {
 }
 
 /// Sweeps at intervals as long as there are desks.
-async fn look<S: SharedStore, F: Future<Output = ()>>(weak: Weak<Inner<S>>, sleep: impl Fn() -> F) {
+async fn look<S: SharedStore>(weak: Weak<Inner<S>>, runtime: Arc<dyn Runtime>, pause: Duration) {
     loop {
-        sleep().await;
+        runtime.sleep(pause).await;
         let Some(inner) = weak.upgrade() else { return };
         let leased = Leased { inner };
         leased.give_back(false).await;

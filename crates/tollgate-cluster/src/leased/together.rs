@@ -1,8 +1,10 @@
 //! Several operations in one call.
 
+use std::time::Duration;
+
 use futures_util::future::try_join_all;
 use tollgate::algorithm::Op;
-use tollgate::shared::{Ask, Mode, SharedStore};
+use tollgate::shared::{HitItem, SharedStore};
 use tollgate::{Error, Outcome};
 
 use super::question::Question;
@@ -15,58 +17,60 @@ const TRIES: usize = 3;
 /// Each operation on its own.
 pub(super) async fn each<S: SharedStore>(
     questions: Vec<(Question<S>, Op)>,
+    deadline: Duration,
 ) -> Result<Vec<Outcome>, Error> {
-    try_join_all(questions.iter().map(|(question, op)| question.answer(*op))).await
+    try_join_all(questions.iter().map(|(question, op)| question.answer(*op, deadline))).await
 }
 
 /// Charges all hits or none. Missing units are fetched first; then all are spent in one step, or
 /// nothing is.
 pub(super) async fn together<S: SharedStore>(
-    questions: Vec<(Question<S>, Op)>,
+    hits: Vec<(Question<S>, u64)>,
+    deadline: Duration,
 ) -> Result<Vec<Outcome>, Error> {
-    let can_lease = |(question, op): &(Question<S>, Op)| question.lease.can_lease(cost_of(*op));
-    if questions.iter().all(can_lease) {
+    let can_lease = |(question, cost): &(Question<S>, u64)| question.lease.can_lease(*cost);
+    if hits.iter().all(can_lease) {
         for _ in 0..TRIES {
-            let lacking = match spend_all(&questions) {
+            let lacking = match spend_all(&hits) {
                 Ok(decisions) => return Ok(decisions),
                 Err(lacking) => lacking,
             };
             let fetch = lacking.iter().map(|index| {
-                let (question, op) = &questions[*index];
-                question.wait_for(Wish::Fetch(cost_of(*op)))
+                let (question, cost) = &hits[*index];
+                question.wait_for(Wish::Fetch(*cost), deadline)
             });
             let fetched = try_join_all(fetch).await?;
             if fetched.iter().any(|decision| !decision.allowed()) {
-                return refused(&questions, &lacking, &fetched).await;
+                return refused(&hits, &lacking, &fetched, deadline).await;
             }
         }
     }
-    exactly(&questions).await
+    exactly(&hits, deadline).await
 }
 
 /// Spends all, or returns which parts have too little.
-fn spend_all<S: SharedStore>(questions: &[(Question<S>, Op)]) -> Result<Vec<Outcome>, Vec<usize>> {
-    let Some((first, _)) = questions.first() else { return Ok(Vec::new()) };
+fn spend_all<S: SharedStore>(hits: &[(Question<S>, u64)]) -> Result<Vec<Outcome>, Vec<usize>> {
+    let Some((first, _)) = hits.first() else { return Ok(Vec::new()) };
     let inner = first.inner();
-    let spots: Vec<Spot<'_>> = questions.iter().map(|(question, _)| question.spot()).collect();
+    let spots: Vec<Spot<'_>> = hits.iter().map(|(question, _)| question.spot()).collect();
     let spent = inner.table.find_all(&spots, |desks| {
         let now = inner.clock.now();
-        let enough = |(index, (_, op)): (usize, &(Question<S>, Op))| {
+        let enough = |(index, (_, cost)): (usize, &(Question<S>, u64))| {
             let desk = desks.find(index);
-            let has = desk.is_some_and(|desk| desk.has(now, cost_of(*op)));
+            let has = desk.is_some_and(|desk| desk.has(now, *cost));
             (!has).then_some(index)
         };
-        let lacking: Vec<usize> = questions.iter().enumerate().filter_map(enough).collect();
+        let lacking: Vec<usize> = hits.iter().enumerate().filter_map(enough).collect();
         if !lacking.is_empty() {
             return Err(lacking);
         }
-        let spend = |(index, (question, op)): (usize, &(Question<S>, Op))| {
-            desks.find(index)?.ask(&question.lease.terms, now, Wish::Hit(cost_of(*op)))
+        let spend = |(index, (question, cost)): (usize, &(Question<S>, u64))| {
+            desks.find(index)?.ask(&question.lease.terms, now, Wish::Hit(*cost))
         };
-        Ok(questions.iter().enumerate().filter_map(spend).collect::<Vec<_>>())
+        Ok(hits.iter().enumerate().filter_map(spend).collect::<Vec<_>>())
     })?;
     inner.counters.in_hand.add(1);
-    for ((question, _), (_, low)) in questions.iter().zip(&spent) {
+    for ((question, _), (_, low)) in hits.iter().zip(&spent) {
         if *low {
             question.begin();
         }
@@ -76,36 +80,34 @@ fn spend_all<S: SharedStore>(questions: &[(Question<S>, Op)]) -> Result<Vec<Outc
 
 /// The outcomes of a group of which some were denied. Nothing was spent.
 async fn refused<S: SharedStore>(
-    questions: &[(Question<S>, Op)],
+    hits: &[(Question<S>, u64)],
     lacking: &[usize],
     fetched: &[Outcome],
+    deadline: Duration,
 ) -> Result<Vec<Outcome>, Error> {
     let part = async |index: usize| {
-        let (question, op) = &questions[index];
+        let (question, cost) = &hits[index];
         match lacking.iter().position(|lacks| *lacks == index) {
             Some(at) => Ok(fetched[at]),
-            None => question.answer(Op::Peek(cost_of(*op))).await,
+            None => question.answer(Op::Peek(*cost), deadline).await,
         }
     };
-    try_join_all((0..questions.len()).map(part)).await
+    try_join_all((0..hits.len()).map(part)).await
 }
 
 /// The store decides now.
-async fn exactly<S: SharedStore>(questions: &[(Question<S>, Op)]) -> Result<Vec<Outcome>, Error> {
-    let Some((first, _)) = questions.first() else { return Ok(Vec::new()) };
-    let ask = |(question, op): &'_ (Question<S>, Op)| {
-        (question.lease.prepared.clone(), question.key.clone(), *op)
-    };
-    let owned: Vec<_> = questions.iter().map(ask).collect();
-    let asks: Vec<_> = owned
+async fn exactly<S: SharedStore>(
+    hits: &[(Question<S>, u64)],
+    deadline: Duration,
+) -> Result<Vec<Outcome>, Error> {
+    let Some((first, _)) = hits.first() else { return Ok(Vec::new()) };
+    let items: Vec<_> = hits
         .iter()
-        .map(|(prepared, key, op)| Ask { prepared, key: key.as_ref(), op: *op })
+        .map(|(question, cost)| HitItem {
+            prepared: &question.lease.prepared,
+            key: question.key.as_ref(),
+            cost: *cost,
+        })
         .collect();
-    let asked = first.inner().store.ask(&asks, Mode::Together, None);
-    asked.await
-}
-
-/// The cost of a hit.
-fn cost_of(op: Op) -> u64 {
-    if let Op::Hit(cost) = op { cost } else { 0 }
+    first.inner().store.ask_together(&items, None, deadline).await
 }

@@ -173,7 +173,7 @@ impl<B: Bus> Builder<B> {
         let clock = self.clock.unwrap_or_else(|| Arc::new(SystemClock::new()));
         let actor = new_name();
         let replica = Replica::new(actor, self.settings);
-        let store = Replicated::run(Shared::new(replica, clock), self.bus.join(actor));
+        let store = Replicated::run(Shared::new(replica, clock), self.bus.join(actor))?;
         let _ = tokio::time::timeout(join * 2, store.wait_ready()).await;
         Ok(store)
     }

@@ -21,19 +21,12 @@
 
 use std::sync::Arc;
 
-use tollgate::algorithm::{AnyState, Op};
+use tollgate::algorithm::{Act, AnyState, Op};
 use tollgate::{Outcome, Receipt, Timestamp};
 
 use super::counts::{Actor, Cell, Counts};
 use super::limits::{Held, Prepared};
 use super::slot::{Kind, Slot};
-
-/// An operation on a state, or the part of one limit in a hit that another limit denies.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Act {
-    Op(Op),
-    Refuse(u64),
-}
 
 /// The counts that other replicas have not been told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,7 +101,7 @@ impl Entry {
         self.refresh(prepared, own, now);
         let machine = &prepared.rules.machine;
         match act {
-            Act::Refuse(cost) => machine.refuse(&mut self.state, now, cost),
+            Act::DenyHit(_) => machine.act(&mut self.state, now, act),
             Act::Op(op @ (Op::Refund(_) | Op::RefundUnits(_))) if self.exact => {
                 let before = self.state.clone();
                 let decision = machine.apply(&mut self.state, now, op);
@@ -123,18 +116,24 @@ impl Entry {
                 self.refresh(prepared, own, now);
                 machine.apply(&mut self.state, now, Op::RefundUnits(0))
             }
-            Act::Op(op) => {
-                let decision = machine.apply(&mut self.state, now, op);
-                self.count(prepared, own, now, op, decision.charged());
+            Act::Op(Op::Reset) => {
+                let decision = machine.apply(&mut self.state, now, Op::Reset);
+                self.forget();
+                (self.derived, self.exact) = (true, true);
+                decision
+            }
+            Act::Op(_) | Act::TryHit(_) => {
+                let decision = machine.act(&mut self.state, now, act);
+                self.count(prepared, own, now, act, decision.charged());
                 decision
             }
         }
     }
 
     /// Counts what an operation has charged.
-    fn count(&mut self, prepared: &Prepared, own: Actor, now: Timestamp, op: Op, charged: u64) {
-        let units = match op {
-            Op::Set(units) => {
+    fn count(&mut self, prepared: &Prepared, own: Actor, now: Timestamp, act: Act, charged: u64) {
+        let units = match act {
+            Act::Op(Op::Set(units)) => {
                 self.forget();
                 units.min(tollgate::algorithm::MAX_UNITS)
             }
@@ -193,16 +192,6 @@ impl Entry {
             Kind::Sliding => slots.filter(|slot| slot.number + 1 >= current.number).collect(),
             Kind::Moving | Kind::Bucket => slots.collect(),
         }
-    }
-
-    /// Forgets all units; true if some of them mattered.
-    pub(crate) fn reset(&mut self, prepared: &Prepared, own: Actor, now: Timestamp) -> bool {
-        self.refresh(prepared, own, now);
-        let fresh_at = prepared.rules.machine.fresh_at(self.state.as_ref());
-        self.forget();
-        self.state = None;
-        (self.derived, self.exact) = (true, true);
-        fresh_at.is_some_and(|at| at > now)
     }
 
     fn forget(&mut self) {

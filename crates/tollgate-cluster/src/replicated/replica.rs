@@ -4,17 +4,19 @@ mod exchange;
 mod gate;
 mod health;
 
+use std::convert::Infallible;
 use std::hash::{BuildHasher, Hasher};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use foldhash::quality::FixedState;
-use tollgate::algorithm::Op;
+use tollgate::algorithm::{Act, Op, hit_together};
+use tollgate::shared::HitItem;
 use tollgate::{Error, KeyRef, Limit, Outcome, Source, Timestamp};
 
 use super::counts::Actor;
 use super::digest;
-use super::entry::{Act, Entry, Untold};
+use super::entry::{Entry, Untold};
 use super::limits::{Held, Limits, Prepared};
 use super::lock;
 use super::marks::Marks;
@@ -144,9 +146,17 @@ impl Replica {
         Ok(prepared)
     }
 
-    /// One operation on one key.
+    /// One operation on one key. With [`Op::Reset`] peers forget the counts that are known here.
     ///
-    /// See the example of [`Replica`].
+    /// ```
+    /// # use tollgate::{KeyRef, Timestamp, algorithm::Op};
+    /// # use tollgate_cluster::replicated::{Replica, Settings};
+    /// let replica = Replica::new(1, Settings::default());
+    /// let (limit, key) = (replica.prepare("", &"1/minute".parse()?)?, KeyRef::plain(b"a"));
+    /// assert!(replica.apply(&limit, key, Op::Hit(1), Timestamp::EPOCH).allowed());
+    /// assert!(replica.apply(&limit, key, Op::Reset, Timestamp::EPOCH).allowed());
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
     pub fn apply(&self, prepared: &Prepared, key: KeyRef<'_>, op: Op, now: Timestamp) -> Outcome {
         let spot = self.spot(&prepared.held, key);
         let mut shard = lock(&self.shards[spot.shard]);
@@ -156,73 +166,31 @@ impl Replica {
     /// Hits all or none. No two hits may have the same limit and key.
     ///
     /// ```
-    /// # use tollgate::{KeyRef, Timestamp};
+    /// # use tollgate::{KeyRef, Timestamp, shared::HitItem};
     /// # use tollgate_cluster::replicated::{Replica, Settings};
     /// let replica = Replica::new(1, Settings::default());
     /// let limit = replica.prepare("", &"1/minute".parse()?)?;
-    /// let hits = [(&limit, KeyRef::plain(b"a"), 1), (&limit, KeyRef::plain(b"b"), 2)];
-    /// let decisions = replica.together(&hits, Timestamp::EPOCH);
+    /// let hit = |key, cost| HitItem { prepared: &limit, key: KeyRef::plain(key), cost };
+    /// let decisions = replica.together(&[hit(b"a", 1), hit(b"b", 2)], Timestamp::EPOCH);
     /// assert!(!decisions[1].allowed());
     /// # Ok::<(), tollgate::Error>(())
     /// ```
-    pub fn together(&self, hits: &[(&Prepared, KeyRef<'_>, u64)], now: Timestamp) -> Vec<Outcome> {
-        let spots: Vec<_> =
-            hits.iter().map(|(prepared, key, _)| self.spot(&prepared.held, *key)).collect();
+    pub fn together(&self, hits: &[HitItem<'_, Prepared>], now: Timestamp) -> Vec<Outcome> {
+        let spots: Vec<_> = hits.iter().map(|hit| self.spot(&hit.prepared.held, hit.key)).collect();
         let mut order: Vec<_> = spots.iter().map(|spot| spot.shard).collect();
         order.sort_unstable();
         order.dedup();
         let mut locked: Vec<MutexGuard<'_, Shard>> =
             order.iter().map(|shard| lock(&self.shards[*shard])).collect();
-        let mut act = |index: usize, act: Act| {
-            let at = order.binary_search(&spots[index].shard).unwrap_or_default();
-            self.act(&mut locked[at], hits[index].0, spots[index], now, act)
-        };
-        let all = 0..hits.len();
-        let fits = all.clone().all(|index| act(index, Act::Op(Op::Peek(hits[index].2))).allowed());
-        let mut decisions = Vec::with_capacity(hits.len());
-        if fits {
-            for index in all.clone() {
-                let decision = act(index, Act::Op(Op::Hit(hits[index].2)));
-                if !decision.allowed() {
-                    break;
-                }
-                decisions.push(decision);
-            }
-            if decisions.len() == hits.len() {
-                return decisions;
-            }
-            // The overflow entry has a lock of its own, so another caller came between.
-            for (index, decision) in decisions.drain(..).enumerate() {
-                let _ = act(index, Act::Op(Op::Refund(decision.receipt())));
-            }
-        }
-        all.map(|index| act(index, Act::Refuse(hits[index].2))).collect()
+        let Ok(outcomes): Result<_, Infallible> =
+            hit_together(hits.iter().map(|hit| hit.cost), |hit, act| {
+                let at = order.binary_search(&spots[hit].shard).unwrap_or_default();
+                Ok(self.act(&mut locked[at], hits[hit].prepared, spots[hit], now, act))
+            });
+        outcomes
     }
 
-    /// Forgets a key; true if its state was not fresh. Peers forget the counts that are known here.
-    ///
-    /// ```
-    /// # use tollgate::{KeyRef, Timestamp, algorithm::Op};
-    /// # use tollgate_cluster::replicated::{Replica, Settings};
-    /// let replica = Replica::new(1, Settings::default());
-    /// let (limit, key) = (replica.prepare("", &"1/minute".parse()?)?, KeyRef::plain(b"a"));
-    /// assert!(replica.apply(&limit, key, Op::Hit(1), Timestamp::EPOCH).allowed());
-    /// assert!(replica.reset(&limit, key, Timestamp::EPOCH));
-    /// # Ok::<(), tollgate::Error>(())
-    /// ```
-    pub fn reset(&self, prepared: &Prepared, key: KeyRef<'_>, now: Timestamp) -> bool {
-        let spot = self.spot(&prepared.held, key);
-        let mut shard = lock(&self.shards[spot.shard]);
-        let Some(number) = shard.find(spot.hash, &prepared.held, key.form() as u8, key.bytes())
-        else {
-            return false;
-        };
-        let was_there = shard.entry(number).reset(prepared, self.own, now);
-        self.note_untold(spot.shard, &mut shard, number);
-        was_there
-    }
-
-    /// Forgets all keys of a limit, here and on the peers, as [`reset`](Replica::reset) does.
+    /// Forgets all keys of a limit, here and on the peers, as [`Op::Reset`] does.
     ///
     /// ```
     /// # use tollgate::{KeyRef, Timestamp, algorithm::Op};
@@ -240,13 +208,13 @@ impl Replica {
             for number in shard.numbers() {
                 let entry = shard.entry(number);
                 if Arc::ptr_eq(&entry.held, &prepared.held) {
-                    entry.reset(prepared, self.own, now);
+                    entry.apply(prepared, self.own, now, Act::Op(Op::Reset));
                     self.note_untold(at, &mut shard, number);
                 }
             }
         }
         if let Some(overflow) = &mut *lock(&prepared.held.overflow) {
-            overflow.reset(prepared, self.own, now);
+            overflow.apply(prepared, self.own, now, Act::Op(Op::Reset));
             self.untold_overflow.store(true, Ordering::Release);
         }
     }
@@ -342,6 +310,10 @@ impl Replica {
             let decision = self.decide(shard.entry(number), prepared, now, act);
             self.note_untold(spot.shard, shard, number);
             return decision;
+        }
+        if act == Act::Op(Op::Reset) {
+            // There is no entry to forget, and the overflow entry belongs to other keys as well.
+            return prepared.rules.machine.apply(&mut None, now, Op::Reset);
         }
         if prepared.held.overflows.load(Ordering::Acquire) {
             return self.act_on_overflow(prepared, now, act);

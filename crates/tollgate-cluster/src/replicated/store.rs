@@ -4,10 +4,10 @@ use std::future::{Future, ready};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::runtime::Handle;
 use tollgate::algorithm::Op;
-use tollgate::shared::{Ask, Figure, Guard, Mode, SharedStore};
+use tollgate::shared::{Ask, Guard, HitItem, SharedStore, StoreReport};
 use tollgate::{Error, KeyRef, Limit, Outcome, Timestamp};
+use tollgate_remote::Tokio;
 
 use super::builder::Builder;
 use super::driver::{self, Shared};
@@ -48,7 +48,6 @@ pub struct Replicated {
 struct Inner {
     shared: Arc<Shared>,
     guard: Guard,
-    runtime: Handle,
 }
 
 impl Drop for Inner {
@@ -68,11 +67,12 @@ impl Replicated {
     }
 
     /// Starts the task.
-    pub(super) fn run(shared: Shared, line: Line) -> Replicated {
+    pub(super) fn run(shared: Shared, line: Line) -> Result<Replicated, Error> {
+        let runtime = Tokio::current("a replica")?;
         let shared = Arc::new(shared);
-        tokio::spawn(driver::run(Arc::clone(&shared), line));
-        let guard = Guard::builder().remember_denials(0).build();
-        Replicated { inner: Arc::new(Inner { shared, guard, runtime: Handle::current() }) }
+        runtime.spawn(driver::run(Arc::clone(&shared), line));
+        let guard = Guard::builder().remember_denials(0).build_on(runtime);
+        Ok(Replicated { inner: Arc::new(Inner { shared, guard }) })
     }
 
     /// Waits until the counts of the peers have been fetched, or no peer answers.
@@ -143,24 +143,6 @@ impl Replicated {
         shared.changed();
         decision
     }
-
-    fn together(
-        &self,
-        asks: &[Ask<'_, Prepared>],
-        at: Option<Timestamp>,
-    ) -> Result<Vec<Outcome>, Error> {
-        let hit = |ask: &Ask<'_, Prepared>| match ask.op {
-            Op::Hit(cost) => Ok(cost),
-            op => Err(Error::request(format!("{op:?}: only hits go together"))),
-        };
-        let costs = asks.iter().map(hit).collect::<Result<Vec<_>, _>>()?;
-        let hits = asks.iter().zip(costs).map(|(ask, cost)| (ask.prepared, ask.key, cost));
-        let hits: Vec<_> = hits.collect();
-        let shared = &self.inner.shared;
-        let decisions = shared.replica.together(&hits, at.unwrap_or_else(|| shared.now()));
-        shared.changed();
-        Ok(decisions)
-    }
 }
 
 impl SharedStore for Replicated {
@@ -170,17 +152,26 @@ impl SharedStore for Replicated {
         self.inner.shared.replica.prepare(namespace, limit)
     }
 
-    fn ask(
+    fn ask_each(
         &self,
         asks: &[Ask<'_, Prepared>],
-        mode: Mode,
         at: Option<Timestamp>,
+        _deadline: Duration,
     ) -> impl Future<Output = Result<Vec<Outcome>, Error>> + Send + use<> {
         let each = |ask: &Ask<'_, Prepared>| self.apply(ask.prepared, ask.key, ask.op, at);
-        ready(match mode {
-            Mode::Each => Ok(asks.iter().map(each).collect()),
-            Mode::Together => self.together(asks, at),
-        })
+        ready(Ok(asks.iter().map(each).collect()))
+    }
+
+    fn ask_together(
+        &self,
+        hits: &[HitItem<'_, Prepared>],
+        at: Option<Timestamp>,
+        _deadline: Duration,
+    ) -> impl Future<Output = Result<Vec<Outcome>, Error>> + Send + use<> {
+        let shared = &self.inner.shared;
+        let outcomes = shared.replica.together(hits, at.unwrap_or_else(|| shared.now()));
+        shared.changed();
+        ready(Ok(outcomes))
     }
 
     #[inline]
@@ -194,20 +185,6 @@ impl SharedStore for Replicated {
         Some(self.apply(prepared, key, op, at))
     }
 
-    fn reset(
-        &self,
-        prepared: &[Prepared],
-        key: KeyRef<'_>,
-        at: Option<Timestamp>,
-    ) -> impl Future<Output = Result<bool, Error>> + Send + use<> {
-        let shared = &self.inner.shared;
-        let now = at.unwrap_or_else(|| shared.now());
-        let reset = |any, limit| shared.replica.reset(limit, key, now) | any;
-        let was_there = prepared.iter().fold(false, reset);
-        shared.changed();
-        ready(Ok(was_there))
-    }
-
     fn clear(&self, prepared: &Prepared) -> impl Future<Output = Result<(), Error>> + Send + use<> {
         let shared = &self.inner.shared;
         shared.replica.clear(prepared, shared.now());
@@ -219,29 +196,20 @@ impl SharedStore for Replicated {
         ready(self.inner.shared.replica.check(self.inner.shared.now()))
     }
 
-    fn warnings(&self) -> Vec<String> {
-        self.inner.shared.replica.warnings(self.inner.shared.now())
-    }
-
     fn guard(&self) -> &Guard {
         &self.inner.guard
     }
 
-    fn figures(&self) -> Vec<Figure> {
-        self.stats().figures().into()
+    fn report(&self) -> StoreReport {
+        let Shared { replica, .. } = &*self.inner.shared;
+        StoreReport {
+            figures: self.stats().figures().into(),
+            warnings: replica.warnings(self.inner.shared.now()),
+        }
     }
 
     fn leave(&self) -> impl Future<Output = ()> + Send + use<> {
         let replica = self.clone();
         async move { Replicated::leave(&replica).await }
-    }
-
-    fn sleep(&self, span: Duration) -> impl Future<Output = ()> + Send + use<> {
-        let _in_runtime = self.inner.runtime.enter();
-        tokio::time::sleep(span)
-    }
-
-    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        self.inner.runtime.spawn(task);
     }
 }

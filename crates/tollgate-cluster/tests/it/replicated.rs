@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tollgate::algorithm::Op;
-use tollgate::shared::SharedLimiter;
+use tollgate::shared::{HitItem, SharedLimiter};
 use tollgate::{ErrorKind, KeyRef, Source, Timestamp};
 use tollgate_cluster::bus::InMemory;
 use tollgate_cluster::replicated::{OnMissing, Outgoing, Replica, Replicated, Settings};
@@ -272,8 +272,9 @@ fn while_peers_are_missing_on_missing_applies() {
         assert_eq!(hits(&two, b"meanwhile"), expected, "{on_missing:?}");
         let take = two.replicas[0].apply(&limit, KeyRef::plain(b"take"), Op::Take(9), two.now);
         assert_eq!(take.charged(), [9, 5, 0][on_missing as usize], "{on_missing:?}");
-        let groups = [(&limit, KeyRef::plain(b"take"), 5), (&limit, KeyRef::plain(b"other"), 1)];
-        let together = two.replicas[0].together(&groups, two.now);
+        let hit = |key, cost| HitItem { prepared: &limit, key: KeyRef::plain(key), cost };
+        let hits_together = [hit(&b"take"[..], 5), hit(b"other", 1)];
+        let together = two.replicas[0].together(&hits_together, two.now);
         assert!(together.iter().any(|decision| !decision.allowed()), "{on_missing:?}");
         // The peer comes back, and everything is as before.
         two.pass(Duration::from_secs(2));

@@ -10,7 +10,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use tollgate::algorithm::Op;
-use tollgate::shared::{Ask, Guard, Mode, SharedStore};
+use tollgate::shared::{Ask, Guard, HitItem, SharedStore};
 use tollgate::{Algorithm, Error, KeyRef, Limit, Outcome, Timestamp};
 use tollgate_cluster::bus::InMemory;
 use tollgate_cluster::replicated::{Prepared, Replicated, Settings};
@@ -31,13 +31,23 @@ impl SharedStore for WithoutSliding {
         self.0.prepare(namespace, limit)
     }
 
-    fn ask(
+    fn ask_each(
         &self,
         asks: &[Ask<'_, Prepared>],
-        mode: Mode,
         at: Option<Timestamp>,
+        deadline: Duration,
     ) -> impl Future<Output = Result<Vec<Outcome>, Error>> + Send + use<> {
-        let answer = self.0.ask(asks, mode, at);
+        let answer = self.0.ask_each(asks, at, deadline);
+        async { Ok(answer.await?.into_iter().map(of_store).collect()) }
+    }
+
+    fn ask_together(
+        &self,
+        hits: &[HitItem<'_, Prepared>],
+        at: Option<Timestamp>,
+        deadline: Duration,
+    ) -> impl Future<Output = Result<Vec<Outcome>, Error>> + Send + use<> {
+        let answer = self.0.ask_together(hits, at, deadline);
         async { Ok(answer.await?.into_iter().map(of_store).collect()) }
     }
 
@@ -51,15 +61,6 @@ impl SharedStore for WithoutSliding {
         self.0.try_now(prepared, key, op, at).map(of_store)
     }
 
-    fn reset(
-        &self,
-        prepared: &[Prepared],
-        key: KeyRef<'_>,
-        at: Option<Timestamp>,
-    ) -> impl Future<Output = Result<bool, Error>> + Send + use<> {
-        self.0.reset(prepared, key, at)
-    }
-
     fn clear(&self, prepared: &Prepared) -> impl Future<Output = Result<(), Error>> + Send + use<> {
         self.0.clear(prepared)
     }
@@ -70,14 +71,6 @@ impl SharedStore for WithoutSliding {
 
     fn guard(&self) -> &Guard {
         self.0.guard()
-    }
-
-    fn sleep(&self, span: Duration) -> impl Future<Output = ()> + Send + use<> {
-        self.0.sleep(span)
-    }
-
-    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        self.0.spawn(task);
     }
 }
 

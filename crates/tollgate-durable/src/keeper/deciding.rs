@@ -1,14 +1,16 @@
 //! Decides calls: the step in memory, and whether the answer has to wait for the disk.
 
+use std::borrow::Borrow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use tollgate::algorithm::{AnyMachine, Op};
+use tollgate::algorithm::{Act, AnyMachine, Op, hit_together};
+use tollgate::shared::HitItem;
 use tollgate::{Error, KeyRef, Outcome, Timestamp};
 
 use super::{DiskState, Keeper, Prepared};
 use crate::file;
-use crate::limits::{Act, lock};
+use crate::limits::lock;
 use crate::mark::{Mark, Queued};
 use crate::queue::Batch;
 use crate::table::{Entry, Lookup, Shard};
@@ -22,6 +24,12 @@ pub(crate) struct Done {
     pub(crate) has_record: bool,
 }
 
+impl Borrow<Outcome> for Done {
+    fn borrow(&self) -> &Outcome {
+        &self.decision
+    }
+}
+
 /// The possible effect of an act on a state, as far as the file is concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Effect {
@@ -31,18 +39,20 @@ enum Effect {
     GiveBack,
     Replace,
     /// The part of a limit in a denial: it may push or count, but nothing is admitted.
-    Refuse,
+    Deny,
 }
 
 impl Effect {
     fn of(act: Act, machine: &AnyMachine) -> Effect {
         match act {
             Act::Op(Op::Peek(_)) => Effect::None,
-            Act::Op(Op::Hit(units) | Op::Charge(units)) => Effect::Charge(units),
+            Act::Op(Op::Hit(units) | Op::Charge(units)) | Act::TryHit(units) => {
+                Effect::Charge(units)
+            }
             Act::Op(Op::Take(units)) => Effect::Charge(units.min(machine.capacity())),
             Act::Op(Op::Refund(_) | Op::RefundUnits(_)) => Effect::GiveBack,
-            Act::Op(_) => Effect::Replace,
-            Act::Refuse(_) => Effect::Refuse,
+            Act::Op(Op::Set(_) | Op::Reset) => Effect::Replace,
+            Act::DenyHit(_) => Effect::Deny,
         }
     }
 }
@@ -57,6 +67,10 @@ impl Keeper {
         op: Op,
         at: Option<Timestamp>,
     ) -> Option<Outcome> {
+        if op == Op::Reset {
+            // The record in the file has to go as well.
+            return None;
+        }
         let lookup = self.table.lookup(&prepared.known, key);
         let now = at.unwrap_or_else(|| self.clock.now());
         let mut shard = self.table.shard_of(&lookup);
@@ -89,76 +103,56 @@ impl Keeper {
         let lookup = self.table.lookup(&prepared.known, key);
         let mut shard = self.table.shard_of(&lookup);
         self.answers()?;
+        if op == Op::Reset {
+            return self.reset(&mut shard, prepared, &lookup, now);
+        }
         self.must(&mut shard, prepared, &lookup, now, Act::Op(op))
     }
 
-    /// Hits all or none: `parts` are (limit, key, cost).
+    /// Hits all or none.
     pub(crate) fn together(
         &self,
-        parts: &[(&Prepared, KeyRef<'_>, u64)],
+        hits: &[HitItem<'_, Prepared>],
         now: Timestamp,
     ) -> Result<Vec<Done>, Error> {
-        let hits = parts.iter().map(|(prepared, key, cost)| (*prepared, *key, Op::Hit(*cost)));
-        self.have_room(hits, now)?;
-        let lookups: Vec<Lookup<'_>> = parts
-            .iter()
-            .map(|(prepared, key, _)| self.table.lookup(&prepared.known, *key))
-            .collect();
+        let rooms = hits.iter().map(|hit| (hit.prepared, hit.key, Op::Hit(hit.cost)));
+        self.have_room(rooms, now)?;
+        let lookups: Vec<Lookup<'_>> =
+            hits.iter().map(|hit| self.table.lookup(&hit.prepared.known, hit.key)).collect();
         let index = |lookup: &Lookup<'_>| self.table.shard_index(lookup.hash);
         let mut indices: Vec<usize> = lookups.iter().map(index).collect();
         indices.sort_unstable();
         indices.dedup();
         let mut shards: Vec<_> = indices.iter().map(|index| self.table.shard(*index)).collect();
         self.answers()?;
-        let mut act = |part: usize, act: Act| {
-            let at = indices.binary_search(&index(&lookups[part])).unwrap_or_default();
-            self.must(&mut shards[at], parts[part].0, &lookups[part], now, act)
-        };
-        let all = 0..parts.len();
-        let mut refused = false;
-        for part in all.clone() {
-            refused |= !act(part, Act::Op(Op::Peek(parts[part].2)))?.decision.allowed();
-        }
-        let mut hits: Vec<Done> = Vec::with_capacity(parts.len());
-        for part in all.clone().take_while(|_| !refused) {
-            let hit = act(part, Act::Op(Op::Hit(parts[part].2)))?;
-            hits.push(hit);
-        }
-        if let Some(lost) = hits.iter().position(|hit| !hit.decision.allowed()) {
-            // Only on states that keys without an entry share: another caller came between.
-            for part in (0..hits.len()).filter(|part| *part != lost) {
-                let receipt = hits[part].decision.receipt();
-                let _ = act(part, Act::Op(Op::Refund(receipt)))?;
-            }
-            refused = true;
-        }
-        if refused {
-            return all.map(|part| act(part, Act::Refuse(parts[part].2))).collect();
-        }
-        Ok(hits)
+        hit_together(hits.iter().map(|hit| hit.cost), |hit, act| {
+            let at = indices.binary_search(&index(&lookups[hit])).unwrap_or_default();
+            self.must(&mut shards[at], hits[hit].prepared, &lookups[hit], now, act)
+        })
     }
 
-    /// Forgets a key; true if its state was not fresh.
-    pub(crate) fn reset(
+    /// Forgets a key, in memory and in the file.
+    fn reset(
         &self,
+        shard: &mut Shard,
         prepared: &Prepared,
-        key: KeyRef<'_>,
+        lookup: &Lookup<'_>,
         now: Timestamp,
-    ) -> Result<(bool, Option<Arc<Batch>>), Error> {
-        let lookup = self.table.lookup(&prepared.known, key);
-        let mut shard = self.table.shard_of(&lookup);
-        self.answers()?;
-        if shard.find(&lookup).is_none() && self.read(&mut shard, prepared, &lookup, now)?.is_none()
-        {
-            return Ok((false, None));
+    ) -> Result<Done, Error> {
+        let machine = &prepared.rule.machine;
+        if shard.find(lookup).is_none() {
+            self.read(shard, prepared, lookup, now)?;
         }
-        let Some(entry) = shard.find(&lookup) else { return Ok((false, None)) };
-        let fresh_at = prepared.rule.machine.fresh_at(entry.state.as_ref());
-        entry.state = None;
+        let Some(entry) = shard.find(lookup) else {
+            let decision = machine.apply(&mut None, now, Op::Reset);
+            return Ok(Done { decision, batch: None, has_record: false });
+        };
+        let decision = machine.apply(&mut entry.state, now, Op::Reset);
         entry.mark.begin_anew(now);
-        let batch = self.level.waits().then(|| self.queue.now(&lookup, entry));
-        self.queue.soon(&lookup, entry, self.level.later());
-        Ok((fresh_at.is_some_and(|at| at > now), batch))
+        let batch = self.level.waits().then(|| self.queue.now(lookup, entry));
+        self.queue.soon(lookup, entry, self.level.later());
+        // To take a record out needs no room.
+        Ok(Done { decision, batch, has_record: true })
     }
 
     /// [`act`](Keeper::act) for calls that may wait.
@@ -216,7 +210,7 @@ impl Keeper {
             return None;
         }
         let has_record = entry.mark.has_record;
-        let decision = act.on(machine, &mut entry.state, now);
+        let decision = machine.act(&mut entry.state, now, act);
         let batch = self.note(entry, prepared, lookup, effect, &decision, waits);
         Some(Done { decision, batch, has_record })
     }
@@ -232,7 +226,7 @@ impl Keeper {
     ) -> bool {
         let reserves = self.level.reserves_for().is_some();
         match effect {
-            Effect::None | Effect::Refuse => true,
+            Effect::None | Effect::Deny => true,
             Effect::GiveBack => reserves,
             Effect::Replace => false,
             Effect::Charge(_) if !reserves => false,
@@ -263,7 +257,7 @@ impl Keeper {
         let charged = decision.charged();
         let changes = match effect {
             Effect::None => return None,
-            Effect::Charge(_) | Effect::Refuse => charged > 0 || prepared.pushes,
+            Effect::Charge(_) | Effect::Deny => charged > 0 || prepared.pushes,
             Effect::GiveBack => true,
             Effect::Replace => {
                 entry.mark.replaced(decision.now());
@@ -314,10 +308,10 @@ impl Keeper {
         let start = now.max(shard.floor);
         let effect = Effect::of(act, machine);
         let waits = match effect {
-            Effect::None | Effect::Refuse | Effect::GiveBack => false,
+            Effect::None | Effect::Deny | Effect::GiveBack => false,
             Effect::Replace => self.level.waits(),
             // A cost above the capacity never passes.
-            Effect::Charge(units) if matches!(act, Act::Op(Op::Hit(_))) => {
+            Effect::Charge(units) if matches!(act, Act::Op(Op::Hit(_)) | Act::TryHit(_)) => {
                 self.level.is_sync() && units <= machine.capacity()
             }
             Effect::Charge(_) => self.level.is_sync(),
@@ -327,7 +321,7 @@ impl Keeper {
         }
         let in_overflow = || {
             self.table.overflowed.fetch_add(1, Ordering::Relaxed);
-            let decision = lookup.known.overflow().act(|state| act.on(machine, state, start));
+            let decision = lookup.known.overflow().act(|state| machine.act(state, start, act));
             Ok(Some(Done { decision, batch: None, has_record: false }))
         };
         if self.table.is_full() {
@@ -335,7 +329,7 @@ impl Keeper {
         }
         let mut state = lookup.known.overflow().copy(machine, start);
         let was_there = state.is_some();
-        let decision = act.on(machine, &mut state, start);
+        let decision = machine.act(&mut state, start, act);
         let changes = !was_there || !matches!(effect, Effect::None);
         if state.is_none() || !changes {
             return Ok(Some(Done { decision, batch: None, has_record: false }));
@@ -376,7 +370,9 @@ impl Keeper {
         act: Act,
     ) -> Result<(), Error> {
         let machine = &prepared.rule.machine;
-        if !matches!(Effect::of(act, machine), Effect::Charge(1..) | Effect::Replace) {
+        let needs_record =
+            matches!(Effect::of(act, machine), Effect::Charge(1..) | Effect::Replace);
+        if !needs_record || act == Act::Op(Op::Reset) {
             return Ok(());
         }
         if shard.find(lookup).is_none() {
@@ -427,7 +423,9 @@ impl Keeper {
 /// Whether it is a hit that is denied. A denial admits nothing, so it need not wait for the disk.
 fn is_refused(entry: &mut Entry, machine: &AnyMachine, act: Act, now: Timestamp) -> bool {
     match act {
-        Act::Op(Op::Hit(cost)) => !machine.apply(&mut entry.state, now, Op::Peek(cost)).allowed(),
+        Act::Op(Op::Hit(cost)) | Act::TryHit(cost) => {
+            !machine.apply(&mut entry.state, now, Op::Peek(cost)).allowed()
+        }
         Act::Op(Op::Take(cost)) => {
             cost > 0 && machine.apply(&mut entry.state, now, Op::Peek(1)).remaining() == 0
         }

@@ -1,6 +1,5 @@
 //! Which calls wait, for what, and for how long.
 
-use std::future::Future;
 use std::sync::mpsc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -116,17 +115,18 @@ fn a_disk_that_hangs_is_given_up_at_the_deadline() {
 fn tasks_and_timers_run_without_a_runtime() {
     let (_disk, store) = open(Level::Reserve);
     let (tell, told) = mpsc::channel();
-    let sleeping = store.clone();
-    store.spawn(async move {
-        sleeping.sleep(Duration::from_millis(5)).await;
+    let runtime = store.guard().runtime();
+    let sleep = runtime.sleep(Duration::from_millis(5));
+    runtime.spawn(Box::pin(async move {
+        sleep.await;
         tell.send(()).unwrap();
-    });
+    }));
     told.recv_timeout(Duration::from_secs(30)).unwrap();
     // A sleep that is dropped leaves nothing behind, and one of length zero is over.
-    let mut nothing = Box::pin(store.sleep(Duration::ZERO));
+    let mut nothing = runtime.sleep(Duration::ZERO);
     let mut context = Context::from_waker(Waker::noop());
     assert_eq!(nothing.as_mut().poll(&mut context), Poll::Ready(()));
-    let mut long = Box::pin(store.sleep(Duration::from_secs(3600)));
+    let mut long = runtime.sleep(Duration::from_secs(3600));
     assert_eq!(long.as_mut().poll(&mut context), Poll::Pending);
     drop(long);
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use tollgate::shared::{Ask, Guard, InProcess, Mode, SharedStore};
-use tollgate::{Error, KeyRef, Limit, Memory, Outcome, Store, Timestamp};
+use tollgate::shared::{Ask, Guard, HitItem, InProcess, SharedStore};
+use tollgate::{Error, Limit, Memory, Outcome, Store, Timestamp};
 
 #[derive(Clone, Debug)]
 pub(crate) struct Away {
@@ -29,6 +29,31 @@ impl Away {
         let away = self.away.load(Ordering::SeqCst);
         away.then(|| Err(Error::unavailable("nobody answers at 192.0.2.99")))
     }
+
+    /// What reaches the store: nothing while it is away.
+    fn here<'a, T>(&self, asks: &'a [T]) -> &'a [T] {
+        if self.away.load(Ordering::SeqCst) { &[] } else { asks }
+    }
+}
+
+/// The answer, and not at once: whoever polls a call once only would miss its end.
+async fn later<T>(
+    away: Option<Result<T, Error>>,
+    asked: impl Future<Output = Result<T, Error>>,
+) -> Result<T, Error> {
+    let mut first = true;
+    std::future::poll_fn(|context| {
+        context.waker().wake_by_ref();
+        if std::mem::take(&mut first) {
+            return std::task::Poll::Pending;
+        }
+        std::task::Poll::Ready(())
+    })
+    .await;
+    match away {
+        Some(error) => error,
+        None => asked.await,
+    }
 }
 
 impl SharedStore for Away {
@@ -38,40 +63,22 @@ impl SharedStore for Away {
         self.store.prepare(namespace, limit)
     }
 
-    fn ask(
+    fn ask_each(
         &self,
         asks: &[Ask<'_, Prepared>],
-        mode: Mode,
         at: Option<Timestamp>,
+        deadline: Duration,
     ) -> impl Future<Output = Result<Vec<Outcome>, Error>> + Send + use<> {
-        let away = self.answer();
-        let asked = away.is_none().then(|| self.store.ask(asks, mode, at));
-        async move {
-            // Pending once, to catch callers that poll a call only once.
-            let mut first = true;
-            std::future::poll_fn(|context| {
-                context.waker().wake_by_ref();
-                if std::mem::take(&mut first) {
-                    return std::task::Poll::Pending;
-                }
-                std::task::Poll::Ready(())
-            })
-            .await;
-            match (away, asked) {
-                (Some(error), _) => error,
-                (None, Some(asked)) => asked.await,
-                (None, None) => unreachable!("asked unless away"),
-            }
-        }
+        later(self.answer(), self.store.ask_each(self.here(asks), at, deadline))
     }
 
-    fn reset(
+    fn ask_together(
         &self,
-        prepared: &[Prepared],
-        key: KeyRef<'_>,
+        hits: &[HitItem<'_, Prepared>],
         at: Option<Timestamp>,
-    ) -> impl Future<Output = Result<bool, Error>> + Send + use<> {
-        self.store.reset(prepared, key, at)
+        deadline: Duration,
+    ) -> impl Future<Output = Result<Vec<Outcome>, Error>> + Send + use<> {
+        later(self.answer(), self.store.ask_together(self.here(hits), at, deadline))
     }
 
     fn clear(&self, prepared: &Prepared) -> impl Future<Output = Result<(), Error>> + Send + use<> {
@@ -84,13 +91,5 @@ impl SharedStore for Away {
 
     fn guard(&self) -> &Guard {
         self.store.guard()
-    }
-
-    fn sleep(&self, span: Duration) -> impl Future<Output = ()> + Send + use<> {
-        self.store.sleep(span)
-    }
-
-    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        self.store.spawn(task);
     }
 }

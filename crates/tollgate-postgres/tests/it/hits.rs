@@ -1,7 +1,9 @@
 //! Plain hits: several hits on one key are decided in one step, and equal the definition.
 
+use std::time::Duration;
+
 use tollgate::algorithm::{AnyMachine, AnyState, Op};
-use tollgate::shared::{Ask, Mode, SharedStore};
+use tollgate::shared::{Ask, SharedStore};
 use tollgate::{KeyRef, Limit, Outcome, Timestamp};
 
 use crate::client::{admitted, limiter, patient, run, session};
@@ -47,7 +49,7 @@ fn batched_hits_are_decided_as_if_one_after_another() {
                     Ask { prepared: &prepared, key, op: Op::Hit(*cost) }
                 };
                 let asks: Vec<_> = parts.iter().map(ask).collect();
-                let got = store.ask(&asks, Mode::Each, Some(at)).await.unwrap();
+                let got = store.ask_each(&asks, Some(at), Duration::MAX).await.unwrap();
                 let hit = |(key, cost): &(usize, u64)| {
                     machine.apply(&mut states[*key], at, Op::Hit(*cost))
                 };

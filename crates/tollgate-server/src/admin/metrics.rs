@@ -17,7 +17,7 @@ pub(super) fn text(service: &Service) -> String {
     text.value("tollgate_build_info", &[("version", env!("CARGO_PKG_VERSION"))], 1);
     rules(service.observer(), &mut text);
     store(&service.store().guard().stats(), &mut text);
-    figures(&service.store().figures(), &mut text);
+    figures(&service.store().report().figures, &mut text);
     ports(service.observer(), &mut text);
     certificates(service.observer(), &mut text);
     reloads(&service.reloads().status(), &mut text);

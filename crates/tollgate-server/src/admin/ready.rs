@@ -30,7 +30,7 @@ pub(super) async fn answer(service: &Service, draining: &Draining) -> Response<R
 
 /// Adds what the store warns of: a lost bus, missing nodes of its fleet.
 fn with_warnings(service: &Service, mut body: serde_json::Value) -> String {
-    let warnings = service.store().warnings();
+    let warnings = service.store().report().warnings;
     if !warnings.is_empty() {
         body["warnings"] = json!(warnings);
     }

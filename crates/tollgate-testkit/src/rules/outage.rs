@@ -42,7 +42,8 @@ fn until_it_answers<S: Subject>(limited: &Limited<'_, S>) {
         let Err(error) = limited.subject.block_on(limited.inner.peek("mended")) else { return };
         let waited = clock.now().since(begin);
         assert!(waited < Duration::from_secs(30), "mended, but after {waited:?}: {error}");
-        limited.subject.block_on(limited.inner.store().sleep(Duration::from_millis(20)));
+        let pause = limited.inner.store().guard().runtime().sleep(Duration::from_millis(20));
+        limited.subject.block_on(pause);
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use tollgate::algorithm::Op;
-use tollgate::shared::{Ask, Mode, SharedLimiter, SharedStore, hit_all_shared};
+use tollgate::shared::{Ask, HitItem, SharedLimiter, SharedStore, hit_all_shared};
 use tollgate::{Error, Limit, Outcome, Policy, Receipt, Source, Timestamp};
 
 use super::case::{Amount, Call, Case, LIMITS, On, What};
@@ -158,12 +158,7 @@ impl<'s, S: Subject> Replay<'s, S> {
         self.ground.run(future)
     }
 
-    fn in_store(
-        &self,
-        now: Timestamp,
-        asks: &[(On, Op)],
-        mode: Mode,
-    ) -> Result<Vec<Outcome>, Error> {
+    fn in_store(&self, now: Timestamp, asks: &[(On, Op)]) -> Result<Vec<Outcome>, Error> {
         let keys: Vec<AnyKey> = asks.iter().map(|(on, _)| AnyKey(on.key)).collect();
         let mut answer = None;
         with_keys(&keys, &mut |keys| {
@@ -174,7 +169,31 @@ impl<'s, S: Subject> Replay<'s, S> {
             };
             let asks: Vec<_> = keys.iter().zip(asks).map(ask).collect();
             // The keys are dropped before the future is polled.
-            answer = Some(self.ground.store.ask(&asks, mode, Some(now)));
+            answer = Some(self.ground.store.ask_each(&asks, Some(now), Duration::MAX));
+        });
+        self.run(async {
+            match answer {
+                Some(answer) => answer.await,
+                None => Ok(Vec::new()),
+            }
+        })
+    }
+
+    fn hit_together_in_store(
+        &self,
+        now: Timestamp,
+        shares: &[Share],
+    ) -> Result<Vec<Outcome>, Error> {
+        let keys: Vec<AnyKey> = shares.iter().map(|share| AnyKey(share.key)).collect();
+        let mut answer = None;
+        with_keys(&keys, &mut |keys| {
+            let hit = |(key, share): (&_, &Share)| HitItem {
+                prepared: &self.prepared[share.limit],
+                key: *key,
+                cost: share.cost,
+            };
+            let hits: Vec<_> = keys.iter().zip(shares).map(hit).collect();
+            answer = Some(self.ground.store.ask_together(&hits, Some(now), Duration::MAX));
         });
         self.run(async {
             match answer {
@@ -185,17 +204,9 @@ impl<'s, S: Subject> Replay<'s, S> {
     }
 
     fn reset_in_store(&self, now: Timestamp, limits: &[usize], key: usize) -> Result<bool, Error> {
-        let prepared: Vec<_> = limits.iter().map(|limit| self.prepared[*limit].clone()).collect();
-        let mut answer = None;
-        with_keys(&[AnyKey(key)], &mut |keys| {
-            answer = Some(self.ground.store.reset(&prepared, keys[0], Some(now)));
-        });
-        self.run(async {
-            match answer {
-                Some(answer) => answer.await,
-                None => Ok(false),
-            }
-        })
+        let ask = |limit: &usize| (On { limit: *limit, key }, Op::Reset);
+        let asks: Vec<_> = limits.iter().map(ask).collect();
+        Ok(self.in_store(now, &asks)?.iter().any(Outcome::allowed))
     }
 
     /// The parts that one call may contain: those in one part of the store.
@@ -224,7 +235,7 @@ impl<'s, S: Subject> Replay<'s, S> {
             asks.truncate(1);
         }
         let got = match self.way {
-            Way::Store => told(self.in_store(now, &asks, Mode::Each))?,
+            Way::Store => told(self.in_store(now, &asks))?,
             Way::Limiters => asks
                 .iter()
                 .map(|(on, op)| self.limiters[on.limit].apply(now, AnyKey(on.key), *op))
@@ -275,7 +286,7 @@ impl<'s, S: Subject> Replay<'s, S> {
             return Ok(());
         }
         let got = match self.way {
-            Way::Store => told(self.in_store(now, &asks_of(&shares), Mode::Together))?,
+            Way::Store => told(self.hit_together_in_store(now, &shares))?,
             Way::Limiters => {
                 let item = |s: &Share| self.limiters[s.limit].inner.item(AnyKey(s.key), s.cost);
                 let items: Vec<_> = shares.iter().map(item).collect();
@@ -311,7 +322,7 @@ impl<'s, S: Subject> Replay<'s, S> {
             return Ok(());
         }
         let (got, shown) = match self.way {
-            Way::Store => (told(self.in_store(now, &asks_of(&shares), Mode::Together))?, None),
+            Way::Store => (told(self.hit_together_in_store(now, &shares))?, None),
             Way::Limiters => {
                 let at = self.policy.0.at(now);
                 let policy = told(self.run(at.hit_n(AnyKey(key), shares[0].cost)))?;
@@ -344,9 +355,9 @@ impl<'s, S: Subject> Replay<'s, S> {
         if !self.all_can(now, &shares) {
             return Ok(());
         }
-        let asks: Vec<_> = asks_of(&shares).into_iter().map(|(on, _)| (on, op)).collect();
+        let asks: Vec<_> = shares.iter().map(|s| (On { limit: s.limit, key: s.key }, op)).collect();
         let got = match self.way {
-            Way::Store => told(self.in_store(now, &asks, Mode::Each))?,
+            Way::Store => told(self.in_store(now, &asks))?,
             Way::Limiters => {
                 let (at, key) = (self.policy.0.at(now), AnyKey(key));
                 let policy = self.run(async {
@@ -373,7 +384,7 @@ impl<'s, S: Subject> Replay<'s, S> {
         // A policy limiter refunds by the decision, which does not outlive its own call here.
         // Refunding limit by limit is equivalent.
         let got = match self.way {
-            Way::Store => told(self.in_store(now, &asks, Mode::Each))?,
+            Way::Store => told(self.in_store(now, &asks))?,
             Way::Limiters => asks
                 .iter()
                 .map(|(on, op)| self.limiters[on.limit].apply(now, AnyKey(on.key), *op))
@@ -381,9 +392,4 @@ impl<'s, S: Subject> Replay<'s, S> {
         };
         self.compare_each(now, &asks, &got)
     }
-}
-
-fn asks_of(shares: &[Share]) -> Vec<(On, Op)> {
-    let ask = |s: &Share| (On { limit: s.limit, key: s.key }, Op::Hit(s.cost));
-    shares.iter().map(ask).collect()
 }

@@ -20,7 +20,7 @@ conformance!(memory, || {
 });
 conformance!(memory_with_remembered_denials, || {
     let memory = Memory::builder().clock(clock()).clean_period(NEVER).build();
-    OneStore::new(InProcess::with_guard(memory, Guard::default()))
+    OneStore::new(InProcess::with_guard(memory, Guard::builder()))
 });
 conformance!(memory_chosen_at_run_time, || {
     let memory = Memory::builder().clean_period(NEVER).build();

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use tollgate::shared::{Ask, Guard, InProcess, Mode, SharedLimiter, SharedStore};
-use tollgate::{Error, KeyRef, Limit, ManualClock, Memory, Outcome, Store, Timestamp};
+use tollgate::shared::{Ask, Guard, HitItem, InProcess, Runtime, SharedLimiter, SharedStore, Task};
+use tollgate::{Error, Limit, ManualClock, Memory, Outcome, Store, Timestamp};
 
 use crate::net::stopped;
 
@@ -15,14 +15,15 @@ type Inner = InProcess<Memory<ManualClock>>;
 #[derive(Clone, Debug)]
 pub(crate) struct Flaky {
     inner: Inner,
+    guard: Arc<Guard>,
     down: Arc<AtomicBool>,
 }
 
 impl Flaky {
     pub(crate) fn new() -> Flaky {
         // Without a breaker, so that every call gets its own failure.
-        let guard = Guard::builder().remember_denials(0).open_after(u32::MAX).build();
-        Flaky { inner: InProcess::with_guard(stopped(), guard), down: Arc::default() }
+        let guard = Guard::builder().remember_denials(0).open_after(u32::MAX).build_on(Tokio);
+        Flaky { inner: InProcess::new(stopped()), guard: Arc::new(guard), down: Arc::default() }
     }
 
     pub(crate) fn limiter(&self, limit: &str) -> SharedLimiter<Flaky> {
@@ -48,27 +49,22 @@ impl SharedStore for Flaky {
         SharedStore::prepare(&self.inner, namespace, limit)
     }
 
-    fn ask(
+    fn ask_each(
         &self,
         asks: &[Ask<'_, Self::Prepared>],
-        mode: Mode,
         at: Option<Timestamp>,
+        deadline: Duration,
     ) -> impl Future<Output = Result<Vec<Outcome>, Error>> + Send + use<> {
-        let asked = self.check_up().map(|()| self.inner.ask(asks, mode, at));
-        async move {
-            // Never ready when it is first polled.
-            tokio::task::yield_now().await;
-            asked?.await
-        }
+        later(self.check_up().map(|()| self.inner.ask_each(asks, at, deadline)))
     }
 
-    fn reset(
+    fn ask_together(
         &self,
-        prepared: &[Self::Prepared],
-        key: KeyRef<'_>,
+        hits: &[HitItem<'_, Self::Prepared>],
         at: Option<Timestamp>,
-    ) -> impl Future<Output = Result<bool, Error>> + Send + use<> {
-        self.inner.reset(prepared, key, at)
+        deadline: Duration,
+    ) -> impl Future<Output = Result<Vec<Outcome>, Error>> + Send + use<> {
+        later(self.check_up().map(|()| self.inner.ask_together(hits, at, deadline)))
     }
 
     fn clear(
@@ -78,19 +74,28 @@ impl SharedStore for Flaky {
         SharedStore::clear(&self.inner, prepared)
     }
 
-    fn check(&self) -> impl Future<Output = Result<(), Error>> + Send + use<> {
-        self.inner.check()
-    }
-
     fn guard(&self) -> &Guard {
-        self.inner.guard()
+        &self.guard
+    }
+}
+
+/// Never ready when it is first polled.
+async fn later<T>(
+    asked: Result<impl Future<Output = Result<T, Error>>, Error>,
+) -> Result<T, Error> {
+    tokio::task::yield_now().await;
+    asked?.await
+}
+
+#[derive(Debug)]
+struct Tokio;
+
+impl Runtime for Tokio {
+    fn sleep(&self, span: Duration) -> Task {
+        Box::pin(tokio::time::sleep(span))
     }
 
-    fn sleep(&self, span: Duration) -> impl Future<Output = ()> + Send + use<> {
-        tokio::time::sleep(span)
-    }
-
-    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+    fn spawn(&self, task: Task) {
         tokio::spawn(task);
     }
 }

@@ -9,8 +9,8 @@ use super::moving_window::MovingWindow;
 use super::sliding_window::SlidingWindow;
 use super::token_bucket::TokenBucket;
 use super::{
-    Machine, Op, Step, elastic_window, fixed_window, fixed_window_per_key, gcra, level,
-    moving_window, sliding_window, step,
+    Act, KnownAct as _, Machine, Op, Step, elastic_window, fixed_window, fixed_window_per_key,
+    gcra, level, moving_window, sliding_window,
 };
 use crate::limit::{Algorithm, Limit};
 use crate::outcome::Outcome;
@@ -141,29 +141,23 @@ impl AnyMachine {
     /// # Ok::<(), tollgate::LimitError>(())
     /// ```
     pub fn apply(&self, state: &mut Option<AnyState>, now: Timestamp, op: Op) -> Outcome {
-        with_state!(self, state, (machine, inner) => {
-            let step = step(machine, &mut inner, now, op);
-            Outcome::new(machine, inner.as_ref(), now, step)
-        }, [
-            FixedWindow, FixedWindowPerKey, ElasticWindow, MovingWindow, SlidingWindow, TokenBucket,
-            LeakyBucket, Gcra
-        ])
+        self.act(state, now, Act::Op(op))
     }
 
-    /// This limit's part in a hit that another limit of the policy refuses: the state is charged or
-    /// pushed where its rule says so, and `allowed` tells what this limit alone would have said.
+    /// An operation, or a part of a hit on several limits or keys: see
+    /// [`hit_together`](super::hit_together).
     ///
     /// ```
-    /// # use tollgate::{Limit, Timestamp, algorithm::AnyMachine};
+    /// # use tollgate::{Limit, Timestamp, algorithm::{Act, AnyMachine}};
     /// let machine = AnyMachine::new(&Limit::per_second(2).build()?);
     /// let mut state = None;
-    /// assert!(machine.refuse(&mut state, Timestamp::EPOCH, 1).allowed());
+    /// assert!(machine.act(&mut state, Timestamp::EPOCH, Act::DenyHit(1)).allowed());
     /// assert_eq!(state, None);
     /// # Ok::<(), tollgate::LimitError>(())
     /// ```
-    pub fn refuse(&self, state: &mut Option<AnyState>, now: Timestamp, cost: u64) -> Outcome {
+    pub fn act(&self, state: &mut Option<AnyState>, now: Timestamp, act: Act) -> Outcome {
         with_state!(self, state, (machine, inner) => {
-            let step = super::refused(machine, &mut inner, now, cost);
+            let step = act.step(machine, &mut inner, now);
             Outcome::new(machine, inner.as_ref(), now, step)
         }, [
             FixedWindow, FixedWindowPerKey, ElasticWindow, MovingWindow, SlidingWindow, TokenBucket,

@@ -19,12 +19,14 @@ pub mod token_bucket;
 
 mod any;
 mod bytes;
+mod group;
 mod remote;
 mod view;
 mod words;
 
 pub(crate) use any::with_machine;
 pub use any::{AnyMachine, AnyState};
+pub use group::hit_together;
 pub use remote::RemoteStep;
 pub use view::{Fields, View};
 pub(crate) use words::Words;
@@ -35,14 +37,13 @@ use crate::time::Timestamp;
 /// Counts saturate here: a thousand times the largest quota.
 pub const MAX_UNITS: u64 = 1_000 * crate::limit::MAX_QUOTA;
 
-/// What a caller asks of a key.
+/// What a caller asks of a key. Each store does all of them.
 ///
 /// ```
 /// use tollgate::algorithm::Op;
 /// assert_ne!(Op::Hit(1), Op::Peek(1));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum Op {
     /// Decide on a cost and charge it if it passes.
     Hit(u64),
@@ -58,6 +59,72 @@ pub enum Op {
     RefundUnits(u64),
     /// Put the units used at this value.
     Set(u64),
+    /// Forget the key. Allowed if its state was not fresh.
+    Reset,
+}
+
+/// What a store does with one state: an operation, or a part of a hit on several limits or keys.
+///
+/// See [`hit_together`] and [`AnyMachine::act`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Act {
+    /// An operation of a caller.
+    Op(Op),
+    /// A hit that leaves no trace when it is denied, even if the limit charges denied hits.
+    TryHit(u64),
+    /// A hit that another part of the group denies: charges only what the limit charges for denied
+    /// hits. Allowed if this part alone would be.
+    DenyHit(u64),
+}
+
+/// An [`Act`], or one that is known when the code is compiled.
+pub(crate) trait KnownAct: Copy {
+    fn step<M: Machine>(self, machine: &M, state: &mut Option<M::State>, now: Timestamp) -> Step;
+    fn act(self) -> Act;
+
+    /// Whether the state that this step left surely fits a word: it is within the limit.
+    fn fits_a_word(step: Step) -> bool;
+}
+
+/// A hit, known as such when the code is compiled: the fast way through a store.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Hit(pub(crate) u64);
+
+impl KnownAct for Hit {
+    #[inline(always)]
+    fn step<M: Machine>(self, machine: &M, state: &mut Option<M::State>, now: Timestamp) -> Step {
+        hit(machine, state, now, self.0)
+    }
+
+    fn act(self) -> Act {
+        Act::Op(Op::Hit(self.0))
+    }
+
+    #[inline(always)]
+    fn fits_a_word(step: Step) -> bool {
+        step.allowed
+    }
+}
+
+impl KnownAct for Act {
+    fn step<M: Machine>(self, machine: &M, state: &mut Option<M::State>, now: Timestamp) -> Step {
+        match self {
+            Act::Op(op) => step(machine, state, now, op),
+            Act::TryHit(cost) if machine.fits(state.as_ref(), now, cost) => {
+                hit(machine, state, now, cost)
+            }
+            Act::TryHit(cost) => step(machine, state, now, Op::Peek(cost)),
+            Act::DenyHit(cost) => denied_by_others(machine, state, now, cost),
+        }
+    }
+
+    fn act(self) -> Act {
+        self
+    }
+
+    fn fits_a_word(_: Step) -> bool {
+        false
+    }
 }
 
 /// What one operation did: whether it passed, what it charged and whether the state must be
@@ -199,6 +266,10 @@ pub fn step<M: Machine>(machine: &M, state: &mut Option<M::State>, now: Timestam
             *state = next;
             Step { allowed: true, cost: 0, charged: 0, changed }
         }
+        Op::Reset => {
+            let allowed = !machine.is_fresh(state.as_ref(), now);
+            Step { allowed, cost: 0, charged: 0, changed: state.take().is_some() }
+        }
     }
 }
 
@@ -257,9 +328,9 @@ fn denied<M: Machine>(
     Step { allowed: false, cost, charged: 0, changed }
 }
 
-/// This limit's part in a hit that a policy refuses: `allowed` tells whether this limit alone would
-/// have let it pass.
-pub(crate) fn refused<M: Machine>(
+/// This limit's part in a hit that another one denies: `allowed` tells whether this limit alone
+/// would have let it pass.
+fn denied_by_others<M: Machine>(
     machine: &M,
     state: &mut Option<M::State>,
     now: Timestamp,

@@ -3,11 +3,10 @@
 use super::pack::{ByWidth, Pack, Packing, fit, width, with_packed};
 use super::sync::Ordering;
 use super::word::Word;
-use crate::algorithm::{AnyMachine, Op};
+use crate::algorithm::{AnyMachine, KnownAct};
 use crate::error::Error;
 use crate::limit::Limit;
 use crate::outcome::Outcome;
-use crate::store::{Act, AnyAct};
 use crate::time::Timestamp;
 
 /// One word and how to read it.
@@ -31,12 +30,12 @@ impl Single {
     }
 
     #[inline]
-    pub(crate) fn act(&self, now: Timestamp, act: impl Act) -> Outcome {
+    pub(crate) fn act(&self, now: Timestamp, act: impl KnownAct) -> Outcome {
         with_packed!(&self.cell, &self.machine, (cell, machine) => self.on(cell, machine, now, act))
     }
 
     #[inline(always)]
-    fn on<W: Word, M: Pack<W>, A: Act>(
+    fn on<W: Word, M: Pack<W>, A: KnownAct>(
         &self,
         Cell(cell): &Cell<W>,
         machine: &M,
@@ -48,7 +47,7 @@ impl Single {
         loop {
             let mut state = word.payload().map(|payload| machine.unpack(&self.packing, payload));
             let before = state.clone();
-            let mut step = act.on(machine, &mut state, now);
+            let mut step = act.step(machine, &mut state, now);
             if step.changed && !A::fits_a_word(step) {
                 fit(machine, &self.packing, before.as_ref(), &mut state, now, &mut step);
             }
@@ -62,15 +61,5 @@ impl Single {
                 Err(found) => word = found,
             }
         }
-    }
-
-    /// Forgets the state; true if it was not fresh.
-    pub(crate) fn reset(&self, now: Timestamp) -> bool {
-        let before = self.act(now, AnyAct::Op(Op::Peek(1))).expires_at();
-        match &self.cell {
-            ByWidth::Narrow(Cell(cell)) => cell.store(u64::CLEARED, Ordering::Release),
-            ByWidth::Wide(Cell(cell)) => cell.store(u128::CLEARED, Ordering::Release),
-        }
-        before.is_some()
     }
 }

@@ -54,19 +54,20 @@ pub(crate) mod cell;
 
 pub use builder::AtomicBuilder;
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use foldhash::quality::RandomState;
 
-use crate::algorithm::{AnyMachine, Op};
+use crate::algorithm::{Act, AnyMachine, Hit, KnownAct, Op, hit_together};
 use crate::clock::{Clock, SystemClock};
 use crate::error::Error;
 use crate::key::{Key, KeyRef, OwnedKey};
 use crate::limit::Limit;
 use crate::outcome::Outcome;
 use crate::registry::Registry;
-use crate::store::{Act, AnyAct, Hit, Part, Store, together};
+use crate::store::{HitItem, Store};
 use crate::time::Timestamp;
 use on::{On, act_on};
 use pack::{ByWidth, Packing, with_packed};
@@ -318,7 +319,13 @@ impl<C: Clock> Inner<C> {
     }
 
     #[inline(never)]
-    fn act(&self, prepared: &Prepared, fingerprint: u64, now: Timestamp, act: impl Act) -> Outcome {
+    fn act(
+        &self,
+        prepared: &Prepared,
+        fingerprint: u64,
+        now: Timestamp,
+        act: impl KnownAct,
+    ) -> Outcome {
         with_packed!(&prepared.known.kept, &prepared.machine, (kept, machine) => {
             act_on(self, kept, machine, fingerprint, now, act)
         })
@@ -443,7 +450,7 @@ impl<C: Clock + 'static> Store for Atomic<C> {
     }
 
     fn apply(&self, prepared: &Prepared, key: KeyRef<'_>, now: Timestamp, op: Op) -> Outcome {
-        self.inner.act(prepared, self.inner.fingerprint(key), now, AnyAct::Op(op))
+        self.inner.act(prepared, self.inner.fingerprint(key), now, Act::Op(op))
     }
 
     #[inline(always)]
@@ -468,32 +475,19 @@ impl<C: Clock + 'static> Store for Atomic<C> {
         fingerprint
     }
 
-    fn hit_together(
-        &self,
-        parts: &[Part<'_, Prepared>],
-        now: Timestamp,
-        out: &mut dyn FnMut(Outcome),
-    ) -> bool {
-        let act = |part: &Part<'_, Prepared>, act| {
-            self.inner.act(part.prepared, self.inner.fingerprint(part.key), now, act)
-        };
-        let undo = |part: &Part<'_, Prepared>, decision: &Outcome| {
-            // Not as of `now`, which may be long past: what has run off since must not be given
-            // back.
-            let later = now.max(self.inner.clock.now());
-            let refund = AnyAct::Op(Op::Refund(decision.receipt()));
-            let fingerprint = self.inner.fingerprint(part.key);
-            let _ = self.inner.act(part.prepared, fingerprint, later, refund);
-        };
-        together(parts, act, undo, out)
-    }
-
-    fn reset(&self, prepared: &Prepared, key: KeyRef<'_>, now: Timestamp) -> bool {
-        let fingerprint = self.inner.fingerprint(key);
-        let known = &*prepared.known;
-        with_packed!(&known.kept, &prepared.machine, (kept, machine) => {
-            On::new(&*self.inner, kept, machine, now).reset(fingerprint)
-        })
+    fn hit_together(&self, items: &[HitItem<'_, Prepared>], now: Timestamp) -> Vec<Outcome> {
+        let Ok(outcomes): Result<_, Infallible> =
+            hit_together(items.iter().map(|item| item.cost), |item, act| {
+                let item = &items[item];
+                let now = match act {
+                    // Not as of `now`, which may be long past: what has run off since must not be
+                    // given back.
+                    Act::Op(Op::Refund(_)) => now.max(self.inner.clock.now()),
+                    _ => now,
+                };
+                Ok(self.inner.act(item.prepared, self.inner.fingerprint(item.key), now, act))
+            });
+        outcomes
     }
 
     fn clear(&self, prepared: &Prepared) {

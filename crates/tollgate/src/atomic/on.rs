@@ -7,10 +7,9 @@ use super::sync::{Guard, pin, pin_quickly};
 use super::table::{Fate, Full, Move, Next};
 use super::word::Word;
 use super::{Inner, Kept};
-use crate::algorithm::{Op, Step};
+use crate::algorithm::{Act, Hit, KnownAct, Op, Step};
 use crate::clock::Clock;
 use crate::outcome::{Outcome, Source};
-use crate::store::{Act, AnyAct, Hit};
 use crate::time::Timestamp;
 
 impl<W: Word> Kept<W> {
@@ -67,14 +66,14 @@ impl<'a, W: Word, M: Pack<W>, C: Clock> On<'a, W, M, C> {
 
     /// One step on one word. A key without a state starts no earlier than the floor.
     #[inline(always)]
-    fn step<A: Act>(&self, word: W, act: A) -> (Next<W>, (Step, Option<M::State>)) {
+    fn step<A: KnownAct>(&self, word: W, act: A) -> (Next<W>, (Step, Option<M::State>)) {
         let mut state = self.state(word);
         let start = match state {
             Some(_) => self.now,
             None => self.now.max(Timestamp::from_micros(self.kept.table.floor())),
         };
         let before = state.clone();
-        let mut step = act.on(self.machine, &mut state, start);
+        let mut step = act.step(self.machine, &mut state, start);
         if step.changed && !A::fits_a_word(step) {
             fit(self.machine, &self.kept.packing, before.as_ref(), &mut state, start, &mut step);
         }
@@ -107,7 +106,7 @@ impl<'a, W: Word, M: Pack<W>, C: Clock> On<'a, W, M, C> {
     /// One attempt at the word of a key; nothing if that does not settle it. No loop: what a loop
     /// keeps at hand would cost every hit.
     #[inline(always)]
-    fn try_once(&self, guard: &Guard, fingerprint: u64, act: impl Act) -> Option<Outcome> {
+    fn try_once(&self, guard: &Guard, fingerprint: u64, act: impl KnownAct) -> Option<Outcome> {
         let cell = self.kept.table.find(guard, fingerprint)?;
         let word = W::load(cell, Ordering::Acquire);
         if word.is_frozen() || word.payload().is_none() {
@@ -121,11 +120,15 @@ impl<'a, W: Word, M: Pack<W>, C: Clock> On<'a, W, M, C> {
     }
 
     /// For a key without a slot, during a move, and when somebody else was faster.
-    fn act_surely(&self, guard: &Guard, fingerprint: u64, act: AnyAct) -> Outcome {
+    fn act_surely(&self, guard: &Guard, fingerprint: u64, act: Act) -> Outcome {
         loop {
             let mut step = |word| self.step(word, act);
             match self.kept.table.update(guard, fingerprint, &|w| self.fate(w), &mut step) {
                 Ok(done) => return self.decision(done),
+                // There is no slot to clear, and the overflow word belongs to other keys as well.
+                Err(Full) if act == Act::Op(Op::Reset) => {
+                    return self.decision(self.step(W::VOID, act).1);
+                }
                 Err(Full) => {
                     if let Some(decision) = self.act_on_overflow(fingerprint, act) {
                         return decision;
@@ -138,7 +141,7 @@ impl<'a, W: Word, M: Pack<W>, C: Clock> On<'a, W, M, C> {
     /// Decides on the state that keys without a slot share; nothing if the key got a slot
     /// meanwhile.
     #[cold]
-    fn act_on_overflow(&self, fingerprint: u64, act: AnyAct) -> Option<Outcome> {
+    fn act_on_overflow(&self, fingerprint: u64, act: Act) -> Option<Outcome> {
         let cell = &self.kept.table.overflow;
         let mut word = W::load(cell, Ordering::SeqCst);
         let done = loop {
@@ -164,7 +167,7 @@ impl<'a, W: Word, M: Pack<W>, C: Clock> On<'a, W, M, C> {
     fn refund_overflow(&self, decision: &Outcome) {
         let cell = &self.kept.table.overflow;
         let mut word = W::load(cell, Ordering::SeqCst);
-        while let Next::Put(new) = self.step(word, AnyAct::Op(Op::Refund(decision.receipt()))).0 {
+        while let Next::Put(new) = self.step(word, Act::Op(Op::Refund(decision.receipt()))).0 {
             match W::replace_in_order(cell, word, new) {
                 Ok(()) => return,
                 Err(found) => word = found,
@@ -242,14 +245,6 @@ impl<'a, W: Word, M: Pack<W>, C: Clock> On<'a, W, M, C> {
         }
         gone
     }
-
-    pub(super) fn reset(&self, fingerprint: u64) -> bool {
-        let mut forget = |word: W| match self.state(word) {
-            Some(state) => (Next::Put(W::CLEARED), !self.machine.is_fresh(Some(&state), self.now)),
-            None => (Next::Keep, false),
-        };
-        self.kept.table.update(&pin(), fingerprint, &|w| self.fate(w), &mut forget).unwrap_or(false)
-    }
 }
 
 /// One hit, or any other act, on one table with one machine. Not inlined: each pair gets its own
@@ -262,13 +257,13 @@ pub(super) fn act_on<W: Word, M: Pack<W>, C: Clock>(
     machine: &M,
     fingerprint: u64,
     now: Timestamp,
-    act: impl Act,
+    act: impl KnownAct,
 ) -> Outcome {
     let on = On::new(store, kept, machine, now);
     let guard = pin();
     let decision = match on.try_once(&guard, fingerprint, act) {
         Some(decision) => decision,
-        None => act_surely(store, kept, machine, &guard, fingerprint, now, act.any()),
+        None => act_surely(store, kept, machine, &guard, fingerprint, now, act.act()),
     };
     drop(guard);
     if on.is_maintenance_due() {
@@ -286,7 +281,7 @@ fn act_surely<W: Word, M: Pack<W>, C: Clock>(
     guard: &Guard,
     fingerprint: u64,
     now: Timestamp,
-    act: AnyAct,
+    act: Act,
 ) -> Outcome {
     On::new(store, kept, machine, now).act_surely(guard, fingerprint, act)
 }

@@ -24,6 +24,7 @@ mod entry;
 mod list;
 mod shard;
 
+use std::convert::Infallible;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -33,17 +34,16 @@ pub use builder::MemoryBuilder;
 pub use clean::Expired;
 pub use list::KeyUsage;
 
-use crate::algorithm::{AnyMachine, Op, with_machine};
+use crate::algorithm::{Act, AnyMachine, Hit, KnownAct, Op, hit_together};
 use crate::clock::{Clock, SystemClock};
 use crate::error::Error;
 use crate::key::{Key, KeyRef, OwnedKey};
 use crate::limit::Limit;
 use crate::outcome::Outcome;
 use crate::registry::{Registry, lock};
-use crate::store::{Act, AnyAct, Hit, Part, Store, together};
+use crate::store::{HitItem, Store};
 use crate::time::Timestamp;
 use clean::BeforeClean;
-use entry::Stored;
 use shard::{Count, Known, Lookup, Overflow, Shard};
 
 /// How many shards: with a million keys each holds some four thousand, so that growing or cleaning
@@ -253,7 +253,13 @@ impl<C> Inner<C> {
 
     // Always, here and below: with two kinds of clock in one program it would be a call instead.
     #[inline(always)]
-    fn act(&self, lookup: Lookup<'_>, shard: &mut Shard, now: Timestamp, act: impl Act) -> Outcome {
+    fn act(
+        &self,
+        lookup: Lookup<'_>,
+        shard: &mut Shard,
+        now: Timestamp,
+        act: impl KnownAct,
+    ) -> Outcome {
         shard.act(lookup, &self.count, &self.hasher, now, act)
     }
 
@@ -313,7 +319,7 @@ impl<C: Clock + 'static> Store for Memory<C> {
         let mut room = None;
         let key = key.shorten(&mut room);
         let hash = key.hash(&self.inner.hasher);
-        self.inner.act_alone(prepared, key, hash, now, AnyAct::Op(op))
+        self.inner.act_alone(prepared, key, hash, now, Act::Op(op))
     }
 
     #[inline]
@@ -345,33 +351,15 @@ impl<C: Clock + 'static> Store for Memory<C> {
         })
     }
 
-    fn hit_together(
-        &self,
-        parts: &[Part<'_, Prepared>],
-        now: Timestamp,
-        out: &mut dyn FnMut(Outcome),
-    ) -> bool {
-        if parts.iter().any(|part| part.key.is_long()) {
-            let keys: Vec<_> = parts.iter().map(|part| OwnedKey::new(&part.key)).collect();
-            let short = parts.iter().zip(&keys);
+    fn hit_together(&self, items: &[HitItem<'_, Prepared>], now: Timestamp) -> Vec<Outcome> {
+        if items.iter().any(|item| item.key.is_long()) {
+            let keys: Vec<_> = items.iter().map(|item| OwnedKey::new(&item.key)).collect();
+            let short = items.iter().zip(&keys);
             let short: Vec<_> =
-                short.map(|(part, key)| Part { key: key.as_ref(), ..*part }).collect();
-            return self.inner.hit_together(&short, now, out);
+                short.map(|(item, key)| HitItem { key: key.as_ref(), ..*item }).collect();
+            return self.inner.hit_together(&short, now);
         }
-        self.inner.hit_together(parts, now, out)
-    }
-
-    fn reset(&self, prepared: &Prepared, key: KeyRef<'_>, now: Timestamp) -> bool {
-        let mut room = None;
-        let key = key.shorten(&mut room);
-        let hash = key.hash(&self.inner.hasher);
-        let mut shard = self.inner.shard(hash);
-        let lookup = prepared.lookup(hash, key);
-        with_machine!(&prepared.machine, machine => {
-            let kept = shard.remove_of(machine, lookup, &self.inner.count);
-            drop(shard);
-            kept.is_some_and(|kept| !is_fresh(machine, &kept, now))
-        })
+        self.inner.hit_together(items, now)
     }
 
     fn clear(&self, prepared: &Prepared) {
@@ -398,10 +386,6 @@ impl<C: Clock + 'static> Memory<C> {
     }
 }
 
-fn is_fresh<M: Stored>(machine: &M, kept: &M::Kept, now: Timestamp) -> bool {
-    M::peek(kept, |state| machine.is_fresh(Some(state), now))
-}
-
 impl<C: Clock> Inner<C> {
     #[inline(always)]
     fn act_alone(
@@ -410,7 +394,7 @@ impl<C: Clock> Inner<C> {
         key: KeyRef<'_>,
         hash: u64,
         now: Timestamp,
-        act: impl Act,
+        act: impl KnownAct,
     ) -> Outcome {
         let lookup = prepared.lookup(hash, key);
         let decision = self.act(lookup, &mut self.shard(hash), now, act);
@@ -418,54 +402,40 @@ impl<C: Clock> Inner<C> {
         decision
     }
 
-    fn hit_together(
-        &self,
-        parts: &[Part<'_, Prepared>],
-        now: Timestamp,
-        out: &mut dyn FnMut(Outcome),
-    ) -> bool {
-        let index = |part: &Part<'_, Prepared>| self.shard_index(part.key.hash(&self.hasher));
-        let Some(first) = parts.first() else { return true };
-        let first_index = index(first);
-        let allowed = if parts.iter().all(|part| index(part) == first_index) {
-            // All limits of one key lie here: one lock, no list.
-            let shard = &mut *lock(&self.shards[first_index].0);
-            self.together(parts, now, |_, act| act(shard), out)
-        } else {
-            let mut indices: Vec<usize> = parts.iter().map(index).collect();
-            indices.sort_unstable();
-            indices.dedup();
-            let mut shards: Vec<_> = indices.iter().map(|i| lock(&self.shards[*i].0)).collect();
-            let find = |wanted| indices.binary_search(&wanted).unwrap_or_default();
-            self.together(parts, now, |wanted, act| act(&mut shards[find(wanted)]), out)
-        };
+    fn hit_together(&self, items: &[HitItem<'_, Prepared>], now: Timestamp) -> Vec<Outcome> {
+        let index = |item: &HitItem<'_, Prepared>| self.shard_index(item.key.hash(&self.hasher));
+        let first_index = items.first().map_or(0, index);
+        let costs = items.iter().map(|item| item.cost);
+        let Ok(outcomes): Result<_, Infallible> =
+            if items.iter().all(|item| index(item) == first_index) {
+                // All limits of one key lie here: one lock, no list.
+                let shard = &mut *lock(&self.shards[first_index].0);
+                hit_together(costs, |item, act| Ok(self.act_on(shard, &items[item], now, act)))
+            } else {
+                let mut indices: Vec<usize> = items.iter().map(index).collect();
+                indices.sort_unstable();
+                indices.dedup();
+                let mut shards: Vec<_> = indices.iter().map(|i| lock(&self.shards[*i].0)).collect();
+                hit_together(costs, |item, act| {
+                    let item = &items[item];
+                    let shard = indices.binary_search(&index(item)).unwrap_or_default();
+                    Ok(self.act_on(&mut shards[shard], item, now, act))
+                })
+            };
         self.clean_if_due(now);
-        allowed
+        outcomes
     }
 
-    /// `with_shard` runs something on the shard of that index, which the caller has locked.
-    fn together(
+    /// Acts on a key whose shard is locked.
+    #[inline(never)]
+    fn act_on(
         &self,
-        parts: &[Part<'_, Prepared>],
+        shard: &mut Shard,
+        item: &HitItem<'_, Prepared>,
         now: Timestamp,
-        mut with_shard: impl FnMut(usize, &mut dyn FnMut(&mut Shard) -> Outcome) -> Outcome,
-        out: &mut dyn FnMut(Outcome),
-    ) -> bool {
-        let mut one = |part: &Part<'_, Prepared>, act: AnyAct| {
-            let hash = part.key.hash(&self.hasher);
-            let lookup = part.prepared.lookup(hash, part.key);
-            with_shard(self.shard_index(hash), &mut |shard| self.act(lookup, shard, now, act))
-        };
-        let one = std::cell::RefCell::new(&mut one);
-        together(
-            parts,
-            |part, act| (one.borrow_mut())(part, act),
-            // Reached only when two callers meet on an overflow state; what is known stays locked.
-            |part, decision| {
-                let receipt = decision.receipt();
-                let _ = (one.borrow_mut())(part, AnyAct::Op(Op::Refund(receipt)));
-            },
-            out,
-        )
+        act: Act,
+    ) -> Outcome {
+        let hash = item.key.hash(&self.hasher);
+        self.act(item.prepared.lookup(hash, item.key), shard, now, act)
     }
 }

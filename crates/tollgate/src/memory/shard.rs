@@ -6,12 +6,11 @@ use std::sync::{Arc, Mutex};
 use foldhash::quality::RandomState;
 
 use super::entry::{Entry, Stored, StoredKey, Tables, entry_hash};
-use crate::algorithm::{AnyMachine, AnyState, Op, with_machine};
+use crate::algorithm::{Act, AnyMachine, AnyState, KnownAct, Op, with_machine};
 use crate::key::KeyRef;
 use crate::limit::Limit;
 use crate::outcome::{Outcome, Source};
 use crate::registry::lock;
-use crate::store::{Act, AnyAct};
 use crate::time::Timestamp;
 
 /// A limit as the store knows it, shared by all who prepared it.
@@ -35,16 +34,9 @@ pub(super) struct Overflow {
 }
 
 impl Overflow {
-    fn act(&self, machine: &AnyMachine, now: Timestamp, act: AnyAct) -> Outcome {
+    fn act(&self, machine: &AnyMachine, now: Timestamp, act: Act) -> Outcome {
         let mut state = lock(&self.state);
-        let decision = match act {
-            AnyAct::Op(op) => machine.apply(&mut state, now, op),
-            AnyAct::Try(cost) => {
-                let peek = machine.apply(&mut state, now, Op::Peek(cost));
-                if peek.allowed() { machine.apply(&mut state, now, Op::Hit(cost)) } else { peek }
-            }
-            AnyAct::Refuse(cost) => machine.refuse(&mut state, now, cost),
-        };
+        let decision = machine.act(&mut state, now, act);
         if state.is_some() {
             self.used.store(true, Ordering::Release);
         }
@@ -131,7 +123,7 @@ impl Shard {
         count: &Count,
         hasher: &RandomState,
         now: Timestamp,
-        act: impl Act,
+        act: impl KnownAct,
     ) -> Outcome {
         with_machine!(lookup.machine, machine => {
             self.act_with(machine, lookup, count, hasher, now, act)
@@ -146,7 +138,7 @@ impl Shard {
         count: &Count,
         hasher: &RandomState,
         now: Timestamp,
-        act: impl Act,
+        act: impl KnownAct,
     ) -> Outcome {
         let number = lookup.known.number;
         let table = M::table(&mut self.tables);
@@ -157,11 +149,11 @@ impl Shard {
         };
         entry.key.replace_used(true);
         let mut state = Some(M::take(&mut entry.state));
-        let step = act.on(machine, &mut state, now);
+        let step = act.step(machine, &mut state, now);
         let decision = Outcome::new(machine, state.as_ref(), now, step);
         match state {
             Some(state) => M::put(&mut entry.state, state),
-            None => drop(self.remove::<M>(lookup, count)),
+            None => self.remove::<M>(lookup, count),
         }
         decision
     }
@@ -174,21 +166,25 @@ impl Shard {
         count: &Count,
         hasher: &RandomState,
         now: Timestamp,
-        act: impl Act,
+        act: impl KnownAct,
     ) -> Outcome {
         let Lookup { known, key, .. } = lookup;
         let start = now.max(self.floor);
+        if act.act() == Act::Op(Op::Reset) {
+            // There is no entry to forget, and the overflow state belongs to other keys as well.
+            return lookup.machine.apply(&mut None, now, Op::Reset);
+        }
         if count.is_full() {
             count.overflowed.fetch_add(1, Ordering::Relaxed);
-            return known.overflow.act(lookup.machine, start, act.any());
+            return known.overflow.act(lookup.machine, start, act.act());
         }
         let copy = known.overflow.copy(lookup.machine, start);
         let mut state = copy.and_then(M::of_any);
-        let step = act.on(machine, &mut state, start);
+        let step = act.step(machine, &mut state, start);
         let writes = step.changed && state.is_some();
         if writes && !count.take() {
             count.overflowed.fetch_add(1, Ordering::Relaxed);
-            return known.overflow.act(lookup.machine, start, act.any());
+            return known.overflow.act(lookup.machine, start, act.act());
         }
         let decision = Outcome::new(machine, state.as_ref(), now, step);
         if let Some(state) = state.filter(|_| writes) {
@@ -204,28 +200,14 @@ impl Shard {
         decision
     }
 
-    /// [`remove`](Shard::remove) where the machine is at hand to tell its type.
-    pub(super) fn remove_of<M: Stored>(
-        &mut self,
-        _machine: &M,
-        lookup: Lookup<'_>,
-        count: &Count,
-    ) -> Option<M::Kept> {
-        self.remove::<M>(lookup, count)
-    }
-
-    /// Takes the entry out; the state is for the caller to look at and to drop outside of the lock.
-    pub(super) fn remove<M: Stored>(
-        &mut self,
-        lookup: Lookup<'_>,
-        count: &Count,
-    ) -> Option<M::Kept> {
+    fn remove<M: Stored>(&mut self, lookup: Lookup<'_>, count: &Count) {
         let is_it = |entry: &Entry<M::Kept>| entry.key.is(lookup.known.number, lookup.key);
-        let found = M::table(&mut self.tables).find_entry(lookup.entry_hash(), is_it).ok()?;
-        let (entry, _) = found.remove();
-        count.keys.fetch_sub(1, Ordering::Relaxed);
-        lookup.known.keys.fetch_sub(1, Ordering::Relaxed);
-        Some(entry.state)
+        let found = M::table(&mut self.tables).find_entry(lookup.entry_hash(), is_it);
+        if let Ok(found) = found {
+            found.remove();
+            count.keys.fetch_sub(1, Ordering::Relaxed);
+            lookup.known.keys.fetch_sub(1, Ordering::Relaxed);
+        }
     }
 }
 

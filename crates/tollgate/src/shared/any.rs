@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Ask, Figure, Guard, Mode, SharedStore};
+use super::{Ask, Guard, HitItem, SharedStore, StoreReport};
 use crate::algorithm::Op;
 use crate::error::Error;
 use crate::key::KeyRef;
@@ -33,17 +33,24 @@ pub struct AnyPrepared(Arc<dyn Any + Send + Sync>);
 
 type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// [`SharedStore`] without its types. Prepared limits that another store made are a mistake of the
-/// caller's, and an error.
+/// [`SharedStore`] without its types. A prepared limit of another store is a mistake of the caller,
+/// and an error.
 trait Erased: Debug + Send + Sync {
     fn prepare(&self, namespace: &str, limit: &Limit) -> Result<AnyPrepared, Error>;
-    fn ask(
+    fn ask_each(
         &self,
         asks: &[Ask<'_, AnyPrepared>],
-        mode: Mode,
         at: Option<Timestamp>,
-        deadline: Option<Duration>,
+        deadline: Duration,
     ) -> Boxed<Result<Vec<Outcome>, Error>>;
+    fn ask_together(
+        &self,
+        hits: &[HitItem<'_, AnyPrepared>],
+        at: Option<Timestamp>,
+        deadline: Duration,
+    ) -> Boxed<Result<Vec<Outcome>, Error>>;
+    fn clear(&self, prepared: &AnyPrepared) -> Boxed<Result<(), Error>>;
+    fn guard(&self) -> &Guard;
     fn try_now(
         &self,
         prepared: &AnyPrepared,
@@ -51,22 +58,10 @@ trait Erased: Debug + Send + Sync {
         op: Op,
         at: Option<Timestamp>,
     ) -> Option<Outcome>;
-    fn reset(
-        &self,
-        prepared: &[AnyPrepared],
-        key: KeyRef<'_>,
-        at: Option<Timestamp>,
-    ) -> Boxed<Result<bool, Error>>;
-    fn clear(&self, prepared: &AnyPrepared) -> Boxed<Result<(), Error>>;
-    fn check(&self) -> Boxed<Result<(), Error>>;
-    fn guard(&self) -> &Guard;
     fn lane(&self, prepared: &AnyPrepared, key: KeyRef<'_>) -> usize;
-    fn suspect(&self);
-    fn figures(&self) -> Vec<Figure>;
-    fn warnings(&self) -> Vec<String>;
+    fn check(&self) -> Boxed<Result<(), Error>>;
+    fn report(&self) -> StoreReport;
     fn leave(&self) -> Boxed<()>;
-    fn sleep(&self, span: Duration) -> Boxed<()>;
-    fn spawn(&self, task: Boxed<()>);
 }
 
 impl AnyStore {
@@ -101,23 +96,45 @@ impl<S: SharedStore> Erased for S {
         Ok(AnyPrepared(Arc::new(SharedStore::prepare(self, namespace, limit)?)))
     }
 
-    fn ask(
+    fn ask_each(
         &self,
         asks: &[Ask<'_, AnyPrepared>],
-        mode: Mode,
         at: Option<Timestamp>,
-        deadline: Option<Duration>,
+        deadline: Duration,
     ) -> Boxed<Result<Vec<Outcome>, Error>> {
         let own = asks
             .iter()
             .map(|&Ask { prepared, key, op }| Ok(Ask { prepared: prepared.of::<S>()?, key, op }));
-        match (own.collect::<Result<Vec<_>, _>>(), deadline) {
-            (Ok(asks), None) => Box::pin(SharedStore::ask(self, &asks, mode, at)),
-            (Ok(asks), Some(deadline)) => {
-                Box::pin(SharedStore::ask_within(self, &asks, mode, at, deadline))
-            }
-            (Err(error), _) => failed(error),
+        match own.collect::<Result<Vec<_>, _>>() {
+            Ok(asks) => Box::pin(SharedStore::ask_each(self, &asks, at, deadline)),
+            Err(error) => failed(error),
         }
+    }
+
+    fn ask_together(
+        &self,
+        hits: &[HitItem<'_, AnyPrepared>],
+        at: Option<Timestamp>,
+        deadline: Duration,
+    ) -> Boxed<Result<Vec<Outcome>, Error>> {
+        let own = hits.iter().map(|&HitItem { prepared, key, cost }| {
+            Ok(HitItem { prepared: prepared.of::<S>()?, key, cost })
+        });
+        match own.collect::<Result<Vec<_>, _>>() {
+            Ok(hits) => Box::pin(SharedStore::ask_together(self, &hits, at, deadline)),
+            Err(error) => failed(error),
+        }
+    }
+
+    fn clear(&self, prepared: &AnyPrepared) -> Boxed<Result<(), Error>> {
+        match prepared.of::<S>() {
+            Ok(prepared) => Box::pin(SharedStore::clear(self, prepared)),
+            Err(error) => failed(error),
+        }
+    }
+
+    fn guard(&self) -> &Guard {
+        SharedStore::guard(self)
     }
 
     fn try_now(
@@ -130,60 +147,20 @@ impl<S: SharedStore> Erased for S {
         SharedStore::try_now(self, prepared.of::<S>().ok()?, key, op, at)
     }
 
-    fn reset(
-        &self,
-        prepared: &[AnyPrepared],
-        key: KeyRef<'_>,
-        at: Option<Timestamp>,
-    ) -> Boxed<Result<bool, Error>> {
-        let own = prepared.iter().map(|prepared| prepared.of::<S>().cloned());
-        match own.collect::<Result<Vec<_>, _>>() {
-            Ok(prepared) => Box::pin(SharedStore::reset(self, &prepared, key, at)),
-            Err(error) => failed(error),
-        }
-    }
-
-    fn clear(&self, prepared: &AnyPrepared) -> Boxed<Result<(), Error>> {
-        match prepared.of::<S>() {
-            Ok(prepared) => Box::pin(SharedStore::clear(self, prepared)),
-            Err(error) => failed(error),
-        }
+    fn lane(&self, prepared: &AnyPrepared, key: KeyRef<'_>) -> usize {
+        prepared.of::<S>().map_or(0, |prepared| SharedStore::lane(self, prepared, key))
     }
 
     fn check(&self) -> Boxed<Result<(), Error>> {
         Box::pin(SharedStore::check(self))
     }
 
-    fn guard(&self) -> &Guard {
-        SharedStore::guard(self)
-    }
-
-    fn lane(&self, prepared: &AnyPrepared, key: KeyRef<'_>) -> usize {
-        prepared.of::<S>().map_or(0, |prepared| SharedStore::lane(self, prepared, key))
-    }
-
-    fn suspect(&self) {
-        SharedStore::suspect(self);
-    }
-
-    fn figures(&self) -> Vec<Figure> {
-        SharedStore::figures(self)
-    }
-
-    fn warnings(&self) -> Vec<String> {
-        SharedStore::warnings(self)
+    fn report(&self) -> StoreReport {
+        SharedStore::report(self)
     }
 
     fn leave(&self) -> Boxed<()> {
         Box::pin(SharedStore::leave(self))
-    }
-
-    fn sleep(&self, span: Duration) -> Boxed<()> {
-        Box::pin(SharedStore::sleep(self, span))
-    }
-
-    fn spawn(&self, task: Boxed<()>) {
-        SharedStore::spawn(self, task);
     }
 }
 
@@ -198,23 +175,33 @@ impl SharedStore for AnyStore {
         self.0.prepare(namespace, limit)
     }
 
-    fn ask(
+    fn ask_each(
         &self,
         asks: &[Ask<'_, AnyPrepared>],
-        mode: Mode,
-        at: Option<Timestamp>,
-    ) -> impl Future<Output = Result<Vec<Outcome>, Error>> + Send + use<> {
-        self.0.ask(asks, mode, at, None)
-    }
-
-    fn ask_within(
-        &self,
-        asks: &[Ask<'_, AnyPrepared>],
-        mode: Mode,
         at: Option<Timestamp>,
         deadline: Duration,
     ) -> impl Future<Output = Result<Vec<Outcome>, Error>> + Send + use<> {
-        self.0.ask(asks, mode, at, Some(deadline))
+        self.0.ask_each(asks, at, deadline)
+    }
+
+    fn ask_together(
+        &self,
+        hits: &[HitItem<'_, AnyPrepared>],
+        at: Option<Timestamp>,
+        deadline: Duration,
+    ) -> impl Future<Output = Result<Vec<Outcome>, Error>> + Send + use<> {
+        self.0.ask_together(hits, at, deadline)
+    }
+
+    fn clear(
+        &self,
+        prepared: &AnyPrepared,
+    ) -> impl Future<Output = Result<(), Error>> + Send + use<> {
+        self.0.clear(prepared)
+    }
+
+    fn guard(&self) -> &Guard {
+        self.0.guard()
     }
 
     fn try_now(
@@ -227,55 +214,19 @@ impl SharedStore for AnyStore {
         self.0.try_now(prepared, key, op, at)
     }
 
-    fn reset(
-        &self,
-        prepared: &[AnyPrepared],
-        key: KeyRef<'_>,
-        at: Option<Timestamp>,
-    ) -> impl Future<Output = Result<bool, Error>> + Send + use<> {
-        self.0.reset(prepared, key, at)
-    }
-
-    fn clear(
-        &self,
-        prepared: &AnyPrepared,
-    ) -> impl Future<Output = Result<(), Error>> + Send + use<> {
-        self.0.clear(prepared)
+    fn lane(&self, prepared: &AnyPrepared, key: KeyRef<'_>) -> usize {
+        self.0.lane(prepared, key)
     }
 
     fn check(&self) -> impl Future<Output = Result<(), Error>> + Send + use<> {
         self.0.check()
     }
 
-    fn guard(&self) -> &Guard {
-        self.0.guard()
-    }
-
-    fn lane(&self, prepared: &AnyPrepared, key: KeyRef<'_>) -> usize {
-        self.0.lane(prepared, key)
-    }
-
-    fn suspect(&self) {
-        self.0.suspect();
-    }
-
-    fn figures(&self) -> Vec<Figure> {
-        self.0.figures()
-    }
-
-    fn warnings(&self) -> Vec<String> {
-        self.0.warnings()
+    fn report(&self) -> StoreReport {
+        self.0.report()
     }
 
     fn leave(&self) -> impl Future<Output = ()> + Send + use<> {
         self.0.leave()
-    }
-
-    fn sleep(&self, span: Duration) -> impl Future<Output = ()> + Send + use<> {
-        self.0.sleep(span)
-    }
-
-    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        self.0.spawn(Box::pin(task));
     }
 }

@@ -11,7 +11,7 @@ use super::failure::{Fallback, OnFailure};
 use super::forget::{Call, ForgetAll};
 use super::limiter::decision;
 use super::owed::Owed;
-use super::{Ask, Mode, SharedStore, guard};
+use super::{Ask, HitItem, SharedStore};
 use crate::algorithm::{AnyMachine, Op};
 use crate::decision::Decision;
 use crate::error::Error;
@@ -190,7 +190,7 @@ impl<S: SharedStore> Limits<S> {
         cost: u64,
     ) -> Result<Vec<Outcome>, Error> {
         let (terms, key) = (call.terms, call.key);
-        match self.send(terms, key, |_| Op::Hit(cost)).await {
+        match self.send_hit(terms, key, cost).await {
             Ok(decisions) => {
                 call.decided(cost, &decisions);
                 Ok(decisions)
@@ -303,16 +303,14 @@ impl<S: SharedStore> Limits<S> {
         let key = &ShortKey::of(key);
         // Ends without a decision, so that what is remembered of the key is dropped.
         let _call = Call::new(self, terms, key);
-        let lane = key.with_key(|key| self.lane(key));
-        let begin = |_| key.with_key(|key| self.store.reset(&self.prepared, key, terms.at));
-        let was_there = guard::call(&self.store, lane, terms.deadline, begin).await?;
+        let outcomes = self.ask_each(terms, key, |_| Op::Reset).await?;
         if let Some(fallback) = &self.fallback {
             key.with_key(|key| fallback.reset(key));
         }
         if let Some(owed) = &self.owed {
             key.with_key(|key| owed.forget(key));
         }
-        Ok(was_there)
+        Ok(outcomes.iter().any(Outcome::allowed))
     }
 
     /// Takes as long as it takes: no deadline.
@@ -334,7 +332,7 @@ impl<S: SharedStore> Limits<S> {
         self.store.lane(&self.prepared[0], key)
     }
 
-    /// Asks the store, whatever is remembered: all limits together if it is a hit.
+    /// Asks the store, whatever is remembered.
     async fn send<K: Key>(
         &self,
         terms: Terms,
@@ -342,17 +340,46 @@ impl<S: SharedStore> Limits<S> {
         op: impl Fn(usize) -> Op,
     ) -> Result<Vec<Outcome>, Error> {
         let terms = self.settle(terms, key).await?;
+        self.ask_each(terms, key, op).await
+    }
+
+    /// Hits all limits or none.
+    async fn send_hit<K: Key>(
+        &self,
+        terms: Terms,
+        key: &K,
+        cost: u64,
+    ) -> Result<Vec<Outcome>, Error> {
+        let terms = self.settle(terms, key).await?;
+        if self.prepared.len() == 1 {
+            return self.ask_each(terms, key, |_| Op::Hit(cost)).await;
+        }
+        let lane = key.with_key(|key| self.lane(key));
+        let begin = |deadline| {
+            key.with_key(|key| {
+                let hit = |prepared| HitItem { prepared, key, cost };
+                let hits: Vec<_> = self.prepared.iter().map(hit).collect();
+                self.store.ask_together(&hits, terms.at, deadline)
+            })
+        };
+        self.store.guard().call(lane, terms.deadline, begin).await
+    }
+
+    async fn ask_each<K: Key>(
+        &self,
+        terms: Terms,
+        key: &K,
+        op: impl Fn(usize) -> Op,
+    ) -> Result<Vec<Outcome>, Error> {
         let lane = key.with_key(|key| self.lane(key));
         let begin = |deadline| {
             key.with_key(|key| {
                 let ask = |(index, prepared)| Ask { prepared, key, op: op(index) };
                 let asks: Vec<_> = self.prepared.iter().enumerate().map(ask).collect();
-                let several_hits = asks.len() > 1 && matches!(asks[0].op, Op::Hit(_));
-                let mode = if several_hits { Mode::Together } else { Mode::Each };
-                self.store.ask_within(&asks, mode, terms.at, deadline)
+                self.store.ask_each(&asks, terms.at, deadline)
             })
         };
-        guard::call(&self.store, lane, terms.deadline, begin).await
+        self.store.guard().call(lane, terms.deadline, begin).await
     }
 }
 

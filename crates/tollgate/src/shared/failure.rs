@@ -9,7 +9,7 @@ use crate::key::KeyRef;
 use crate::limit::Limit;
 use crate::memory::{Memory, Prepared};
 use crate::outcome::{Outcome, Source};
-use crate::store::{Part, Store};
+use crate::store::{HitItem, Store};
 use crate::time::Timestamp;
 
 /// What a limiter answers when its store does not.
@@ -137,21 +137,19 @@ impl Fallback {
         at.unwrap_or_else(|| self.store.now())
     }
 
-    pub(crate) fn parts<'a>(
+    pub(crate) fn items<'a>(
         &'a self,
         key: KeyRef<'a>,
         cost: u64,
-    ) -> impl Iterator<Item = Part<'a, Prepared>> {
-        self.limits.iter().map(move |local| Part { prepared: &local.prepared, key, cost })
+    ) -> impl Iterator<Item = HitItem<'a, Prepared>> {
+        self.limits.iter().map(move |local| HitItem { prepared: &local.prepared, key, cost })
     }
 
     /// Hits all limits or none.
     pub(crate) fn hit(&self, key: KeyRef<'_>, at: Option<Timestamp>, cost: u64) -> Vec<Outcome> {
-        let parts: Vec<_> = self.parts(key, cost).collect();
-        let mut decisions = Vec::with_capacity(parts.len());
-        let out = &mut |decision: Outcome| decisions.push(decision.with_source(Source::Fallback));
-        self.store.hit_together(&parts, self.now(at), out);
-        decisions
+        let items: Vec<_> = self.items(key, cost).collect();
+        let outcomes = self.store.hit_together(&items, self.now(at));
+        outcomes.into_iter().map(|outcome| outcome.with_source(Source::Fallback)).collect()
     }
 
     /// One operation on each limit.
@@ -172,7 +170,7 @@ impl Fallback {
     pub(crate) fn reset(&self, key: KeyRef<'_>) {
         let now = self.store.now();
         for local in &self.limits {
-            self.store.reset(&local.prepared, key, now);
+            let _ = self.store.apply(&local.prepared, key, now, Op::Reset);
         }
     }
 

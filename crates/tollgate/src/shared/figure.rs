@@ -37,3 +37,15 @@ impl Figure {
         Figure { name, help, value, may_fall: true }
     }
 }
+
+/// What a store says of itself: for metrics, and for anybody who looks at its health.
+///
+/// See [`SharedStore::report`](super::SharedStore::report).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StoreReport {
+    /// Numbers beside the counters of its guard.
+    pub figures: Vec<Figure>,
+    /// What is wrong with the store: for example how many nodes of its fleet are missing. No names,
+    /// no addresses.
+    pub warnings: Vec<String>,
+}

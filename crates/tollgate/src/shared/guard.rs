@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use foldhash::fast::RandomState;
 
-use super::SharedStore;
 pub(super) use super::breaker::Health;
 use super::breaker::{Breaker, Entry, Settings, Turn};
 use super::denials::Denials;
 use super::load::{End, Load};
+use super::runtime::{NoRuntime, Runtime};
 use super::stats::{Counters, Stats};
 use crate::clock::{Clock, SystemClock};
 use crate::error::{Error, ErrorKind};
@@ -46,6 +46,18 @@ pub struct Guard {
     pub(crate) charges_local: bool,
     /// Where limiters fall back to; made when the first of them wants it.
     fallback: OnceLock<Memory<Arc<dyn Clock>>>,
+    runtime: Arc<dyn Runtime>,
+    on_open: OnOpen,
+}
+
+/// What a store does when a breaker opens.
+#[derive(Clone)]
+struct OnOpen(Arc<dyn Fn() + Send + Sync>);
+
+impl std::fmt::Debug for OnOpen {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("OnOpen")
+    }
 }
 
 /// What is known of one part of the store, which fails or is overloaded as a whole.
@@ -76,6 +88,7 @@ pub struct GuardBuilder {
     denials_for: Duration,
     charge_local: bool,
     clock: Arc<dyn Clock>,
+    on_open: OnOpen,
 }
 
 impl Default for Guard {
@@ -126,6 +139,7 @@ impl Guard {
             denials_for: Guard::DEFAULT_DENIALS_FOR,
             charge_local: true,
             clock: Arc::new(SystemClock::new()),
+            on_open: OnOpen(Arc::new(|| {})),
         }
     }
 
@@ -193,6 +207,27 @@ impl Guard {
         &self.name
     }
 
+    /// The runtime of the store.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// # async fn example() {
+    /// tollgate::shared::Guard::default().runtime().sleep(Duration::from_millis(5)).await;
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn runtime(&self) -> &Arc<dyn Runtime> {
+        &self.runtime
+    }
+
+    /// Acts as if a breaker had opened: a connection that looks alive may be dead. For stores on
+    /// top of other stores.
+    ///
+    /// See the example of [`GuardBuilder::on_open`].
+    pub fn suspect(&self) {
+        (self.on_open.0)();
+    }
+
     /// The time of this process, never the store's.
     pub(crate) fn now(&self) -> Timestamp {
         self.clock.now()
@@ -221,46 +256,45 @@ impl Guard {
     fn jitter(&self, now: Timestamp) -> u64 {
         self.jitter.hash_one(now) % 1001
     }
-}
 
-/// One call, unless the breaker of its lane is open, and for no longer than the deadline.
-pub(crate) async fn call<S: SharedStore, T, F>(
-    store: &S,
-    lane: usize,
-    deadline: Duration,
-    begin: impl FnOnce(Duration) -> F,
-) -> Result<T, Error>
-where
-    F: Future<Output = Result<T, Error>>,
-{
-    let guard = store.guard();
-    let pass = Pass::enter(guard, lane, deadline)?;
-    let result = within(store, deadline, begin(deadline)).await;
-    // Impatience of a caller says nothing about the store.
-    let impatient =
-        deadline < guard.deadline && matches!(&result, Err(e) if e.kind() == ErrorKind::Lost);
-    if pass.judge(&result, impatient) == Turn::Opened {
-        store.suspect();
+    /// One call, unless the breaker of its lane is open, and for no longer than the deadline.
+    pub(crate) async fn call<T, F>(
+        &self,
+        lane: usize,
+        deadline: Duration,
+        begin: impl FnOnce(Duration) -> F,
+    ) -> Result<T, Error>
+    where
+        F: Future<Output = Result<T, Error>>,
+    {
+        let pass = Pass::enter(self, lane, deadline)?;
+        let result = self.within(deadline, begin(deadline)).await;
+        // Impatience of a caller says nothing about the store.
+        let impatient =
+            deadline < self.deadline && matches!(&result, Err(e) if e.kind() == ErrorKind::Lost);
+        if pass.judge(&result, impatient) == Turn::Opened {
+            self.suspect();
+        }
+        result
     }
-    result
-}
 
-/// `call`, or [`Error::lost`] when it takes longer than the deadline.
-pub(crate) async fn within<S: SharedStore, T>(
-    store: &S,
-    deadline: Duration,
-    call: impl Future<Output = Result<T, Error>>,
-) -> Result<T, Error> {
-    let mut call = pin!(call);
-    let mut timer = pin!(store.sleep(deadline));
-    poll_fn(|cx| match call.as_mut().poll(cx) {
-        Poll::Ready(result) => Poll::Ready(result),
-        Poll::Pending => timer
-            .as_mut()
-            .poll(cx)
-            .map(|()| Err(Error::lost(format!("none within the deadline of {deadline:?}")))),
-    })
-    .await
+    /// `call`, or [`Error::lost`] when it takes longer than the deadline.
+    pub(crate) async fn within<T>(
+        &self,
+        deadline: Duration,
+        call: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Error> {
+        let mut call = pin!(call);
+        let mut timer = self.runtime.sleep(deadline);
+        poll_fn(|cx| match call.as_mut().poll(cx) {
+            Poll::Ready(result) => Poll::Ready(result),
+            Poll::Pending => timer
+                .as_mut()
+                .poll(cx)
+                .map(|()| Err(Error::lost(format!("none within the deadline of {deadline:?}")))),
+        })
+        .await
+    }
 }
 
 /// Permission to ask. Dropped without an answer it says nothing about the store, but if it was a
@@ -508,11 +542,35 @@ impl GuardBuilder {
         self
     }
 
-    /// The guard.
+    /// What to do when a breaker opens, because a connection that looks alive may be dead. For
+    /// stores. Must not block.
+    ///
+    /// ```
+    /// use tollgate::shared::Guard;
+    /// let guard = Guard::builder().on_open(|| println!("connect anew")).build();
+    /// guard.suspect();
+    /// ```
+    #[must_use]
+    pub fn on_open(mut self, act: impl Fn() + Send + Sync + 'static) -> Self {
+        self.on_open = OnOpen(Arc::new(act));
+        self
+    }
+
+    /// The guard of a store that never waits: its timer looks at the clock of the guard whenever it
+    /// is polled, and it polls a task once.
     ///
     /// See the example of [`Guard`].
     #[must_use]
     pub fn build(self) -> Guard {
+        let clock = Arc::clone(&self.clock);
+        self.build_on(NoRuntime(clock))
+    }
+
+    /// The guard of a store that lives on this runtime.
+    ///
+    /// See the example of [`Runtime`].
+    #[must_use]
+    pub fn build_on(self, runtime: impl Runtime) -> Guard {
         Guard {
             name: self.name.unwrap_or_default(),
             deadline: self.deadline,
@@ -529,6 +587,8 @@ impl GuardBuilder {
             counters: Counters::default(),
             charges_local: self.charge_local,
             fallback: OnceLock::new(),
+            runtime: Arc::new(runtime),
+            on_open: self.on_open,
         }
     }
 }

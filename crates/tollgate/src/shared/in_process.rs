@@ -1,17 +1,18 @@
 //! An in-process store behind the contract of shared ones.
 
-use std::future::{Future, poll_fn, ready};
+use std::future::{Future, ready};
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 
-use super::{Ask, Guard, Mode, SharedStore};
+use super::runtime::NoRuntime;
+use super::{Ask, Guard, GuardBuilder, HitItem, SharedStore};
 use crate::algorithm::Op;
+use crate::clock::Clock;
 use crate::error::Error;
 use crate::key::KeyRef;
 use crate::limit::Limit;
 use crate::outcome::Outcome;
-use crate::store::{Part, Store};
+use crate::store::Store;
 use crate::time::Timestamp;
 
 /// Any [`Store`] as a [`SharedStore`] that answers at once: for programs that choose their store at
@@ -44,24 +45,35 @@ pub struct InProcess<S> {
     guard: Arc<Guard>,
 }
 
-impl<S: Store> InProcess<S> {
+impl<S: Store + std::fmt::Debug> InProcess<S> {
     /// This store. Denials are not remembered: asking is as fast.
     ///
     /// See the example of [`InProcess`].
     #[must_use]
     pub fn new(store: S) -> Self {
-        InProcess::with_guard(store, Guard::builder().remember_denials(0).build())
+        InProcess::with_guard(store, Guard::builder().remember_denials(0))
     }
 
     /// This store behind a guard of your own.
     ///
     /// ```
     /// use tollgate::{Memory, shared::{Guard, InProcess}};
-    /// let store = InProcess::with_guard(Memory::new(), Guard::default());
+    /// let store = InProcess::with_guard(Memory::new(), Guard::builder());
     /// ```
     #[must_use]
-    pub fn with_guard(store: S, guard: Guard) -> Self {
-        InProcess { store, guard: Arc::new(guard) }
+    pub fn with_guard(store: S, guard: GuardBuilder) -> Self {
+        let clock = NoRuntime(Arc::new(StoreClock(store.clone())));
+        InProcess { guard: Arc::new(guard.build_on(clock)), store }
+    }
+}
+
+/// The clock of an in-process store.
+#[derive(Debug)]
+struct StoreClock<S>(S);
+
+impl<S: Store + std::fmt::Debug> Clock for StoreClock<S> {
+    fn now(&self) -> Timestamp {
+        self.0.now()
     }
 }
 
@@ -72,32 +84,37 @@ impl<S: Store + std::fmt::Debug> SharedStore for InProcess<S> {
         self.store.prepare(namespace, limit)
     }
 
-    fn ask(
+    fn ask_each(
         &self,
         asks: &[Ask<'_, S::Prepared>],
-        mode: Mode,
         at: Option<Timestamp>,
+        _deadline: Duration,
     ) -> impl Future<Output = Result<Vec<Outcome>, Error>> + Send + use<S> {
         let now = at.unwrap_or_else(|| self.store.now());
-        let mut decisions = Vec::with_capacity(asks.len());
-        match mode {
-            Mode::Each => decisions.extend(
-                asks.iter().map(|ask| self.store.apply(ask.prepared, ask.key, now, ask.op)),
-            ),
-            Mode::Together => {
-                let mut parts = Vec::with_capacity(asks.len());
-                for &Ask { prepared, key, op } in asks {
-                    let Op::Hit(cost) = op else {
-                        return ready(Err(Error::request(format!(
-                            "{op:?}: only hits go together"
-                        ))));
-                    };
-                    parts.push(Part { prepared, key, cost });
-                }
-                self.store.hit_together(&parts, now, &mut |decision| decisions.push(decision));
-            }
-        }
-        ready(Ok(decisions))
+        let apply = |ask: &Ask<'_, _>| self.store.apply(ask.prepared, ask.key, now, ask.op);
+        ready(Ok(asks.iter().map(apply).collect()))
+    }
+
+    fn ask_together(
+        &self,
+        hits: &[HitItem<'_, S::Prepared>],
+        at: Option<Timestamp>,
+        _deadline: Duration,
+    ) -> impl Future<Output = Result<Vec<Outcome>, Error>> + Send + use<S> {
+        let now = at.unwrap_or_else(|| self.store.now());
+        ready(Ok(self.store.hit_together(hits, now)))
+    }
+
+    fn clear(
+        &self,
+        prepared: &S::Prepared,
+    ) -> impl Future<Output = Result<(), Error>> + Send + use<S> {
+        self.store.clear(prepared);
+        ready(Ok(()))
+    }
+
+    fn guard(&self) -> &Guard {
+        &self.guard
     }
 
     #[inline]
@@ -115,47 +132,7 @@ impl<S: Store + std::fmt::Debug> SharedStore for InProcess<S> {
         Some(self.store.apply(prepared, key, now, op))
     }
 
-    fn reset(
-        &self,
-        prepared: &[S::Prepared],
-        key: KeyRef<'_>,
-        at: Option<Timestamp>,
-    ) -> impl Future<Output = Result<bool, Error>> + Send + use<S> {
-        let now = at.unwrap_or_else(|| self.store.now());
-        let reset = |any, limit| self.store.reset(limit, key, now) | any;
-        ready(Ok(prepared.iter().fold(false, reset)))
-    }
-
-    fn clear(
-        &self,
-        prepared: &S::Prepared,
-    ) -> impl Future<Output = Result<(), Error>> + Send + use<S> {
-        self.store.clear(prepared);
-        ready(Ok(()))
-    }
-
     fn check(&self) -> impl Future<Output = Result<(), Error>> + Send + use<S> {
         ready(Ok(()))
-    }
-
-    fn guard(&self) -> &Guard {
-        &self.guard
-    }
-
-    fn sleep(&self, span: Duration) -> impl Future<Output = ()> + Send + use<S> {
-        let store = self.store.clone();
-        let until = store.now() + span;
-        poll_fn(move |cx| {
-            if store.now() >= until {
-                return Poll::Ready(());
-            }
-            cx.waker().wake_by_ref();
-            Poll::Pending
-        })
-    }
-
-    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
-        let _ = std::pin::pin!(task).poll(&mut cx);
     }
 }

@@ -318,7 +318,7 @@ impl<S: SharedStore> SharedLimiter<S> {
     /// When it cannot, within the deadline.
     pub async fn check(&self) -> Result<(), Error> {
         let Limits { store, deadline, .. } = &self.limits;
-        super::guard::within(store, *deadline, store.check()).await
+        store.guard().within(*deadline, store.check()).await
     }
 
     /// This limiter, a key and a cost, for [`hit_all_shared`](super::hit_all_shared).

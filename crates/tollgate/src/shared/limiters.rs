@@ -7,18 +7,15 @@
 /// # use tollgate::shared::InProcess;
 /// # mod mine {
 /// # use std::{future::Future, time::Duration};
-/// # use tollgate::{Outcome, Error, KeyRef, Limit, Memory, Timestamp, shared::{Ask, Guard, InProcess, Mode, SharedStore}};
+/// # use tollgate::{Outcome, Error, Limit, Memory, Timestamp, shared::{Ask, Guard, HitItem, InProcess, SharedStore}};
 /// # #[derive(Clone, Debug)] pub struct Mine(pub InProcess<Memory>);
 /// # impl SharedStore for Mine {
 /// #     type Prepared = <InProcess<Memory> as SharedStore>::Prepared;
 /// #     fn prepare(&self, n: &str, l: &Limit) -> Result<Self::Prepared, Error> { self.0.prepare(n, l) }
-/// #     fn ask(&self, a: &[Ask<'_, Self::Prepared>], m: Mode, t: Option<Timestamp>) -> impl Future<Output = Result<Vec<Outcome>, Error>> + Send + use<> { self.0.ask(a, m, t) }
-/// #     fn reset(&self, p: &[Self::Prepared], k: KeyRef<'_>, t: Option<Timestamp>) -> impl Future<Output = Result<bool, Error>> + Send + use<> { self.0.reset(p, k, t) }
+/// #     fn ask_each(&self, a: &[Ask<'_, Self::Prepared>], t: Option<Timestamp>, d: Duration) -> impl Future<Output = Result<Vec<Outcome>, Error>> + Send + use<> { self.0.ask_each(a, t, d) }
+/// #     fn ask_together(&self, h: &[HitItem<'_, Self::Prepared>], t: Option<Timestamp>, d: Duration) -> impl Future<Output = Result<Vec<Outcome>, Error>> + Send + use<> { self.0.ask_together(h, t, d) }
 /// #     fn clear(&self, p: &Self::Prepared) -> impl Future<Output = Result<(), Error>> + Send + use<> { self.0.clear(p) }
-/// #     fn check(&self) -> impl Future<Output = Result<(), Error>> + Send + use<> { self.0.check() }
 /// #     fn guard(&self) -> &Guard { self.0.guard() }
-/// #     fn sleep(&self, s: Duration) -> impl Future<Output = ()> + Send + use<> { self.0.sleep(s) }
-/// #     fn spawn(&self, t: impl Future<Output = ()> + Send + 'static) { self.0.spawn(t) }
 /// # }
 /// tollgate::limiters!(Mine);
 /// # }

@@ -6,7 +6,7 @@ use std::task::Poll;
 
 use super::asking::{Limits, Terms};
 use super::forget::Call;
-use super::{Ask, Mode, SharedStore, guard};
+use super::{Ask, SharedStore};
 use crate::algorithm::Op;
 use crate::error::Error;
 use crate::key::{Key, OwnedKey, ShortKey};
@@ -41,9 +41,9 @@ impl<S: SharedStore> Limits<S> {
             let begin = |deadline| {
                 let ask = |key| Ask { prepared, key: OwnedKey::as_ref(key), op: Op::Hit(1) };
                 let asks: Vec<_> = owned.iter().map(ask).collect();
-                self.store.ask_within(&asks, Mode::Each, terms.at, deadline)
+                self.store.ask_each(&asks, terms.at, deadline)
             };
-            guard::call(&self.store, lane, terms.deadline, begin).await
+            self.store.guard().call(lane, terms.deadline, begin).await
         };
         let calls: Vec<_> = lanes.iter().map(|(lane, indexes)| ask(*lane, indexes)).collect();
         let answers = join_all(calls).await;

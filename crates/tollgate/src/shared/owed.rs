@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::asking::{Limits, Terms};
-use super::guard::{self, Health};
-use super::{Ask, Guard, Mode, SharedStore};
+use super::guard::Health;
+use super::{Ask, Guard, SharedStore};
 use crate::algorithm::{AnyMachine, AnyState, Op};
 use crate::error::{Error, ErrorKind};
 use crate::key::{Key, KeyRef, OwnedKey};
@@ -169,7 +169,8 @@ impl<S: SharedStore> Limits<S> {
         if owed.wants_task() {
             let task = Task(Arc::clone(owed));
             let limits = self.clone();
-            self.store.spawn(async move { limits.settle_all(&task).await });
+            let settle = async move { limits.settle_all(&task).await };
+            self.store.guard().runtime().spawn(Box::pin(settle));
         }
     }
 
@@ -227,16 +228,16 @@ impl<S: SharedStore> Limits<S> {
                 let ask =
                     |(prepared, units): (_, &u64)| Ask { prepared, key, op: Op::Charge(*units) };
                 let asks: Vec<_> = charges.map(ask).collect();
-                self.store.ask_within(&asks, Mode::Each, None, deadline)
+                self.store.ask_each(&asks, None, deadline)
             })
         };
-        guard::call(&self.store, lane, deadline, begin).await
+        self.store.guard().call(lane, deadline, begin).await
     }
 
     /// Charges to the store what all keys owe, as soon as it answers.
     async fn settle_all(&self, Task(owed): &Task) {
         while !owed.ends_task() {
-            self.store.sleep(ROUND).await;
+            self.store.guard().runtime().sleep(ROUND).await;
             for key in owed.keys() {
                 if let Err(error) = self.settle(self.terms(), &key).await {
                     tracing::debug!(%error, "local admissions are not charged yet");

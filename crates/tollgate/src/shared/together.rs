@@ -3,7 +3,7 @@
 use super::asking::{Limits, Terms};
 use super::failure::OnFailure;
 use super::forget::Call;
-use super::{Ask, Mode, SharedStore, guard};
+use super::{HitItem, SharedStore};
 use crate::algorithm::Op;
 use crate::decision::Decision;
 use crate::error::Error;
@@ -67,11 +67,11 @@ pub async fn hit_all_shared<S: SharedStore>(
             "item {index}: belongs to another store than item 0; an all-or-nothing hit decides within one store"
         )));
     }
-    let asks: Vec<Ask<'_, S::Prepared>> = items
+    let hits: Vec<HitItem<'_, S::Prepared>> = items
         .iter()
         .flat_map(|item| {
-            let ask = |prepared| Ask { prepared, key: item.key.as_ref(), op: Op::Hit(item.cost) };
-            item.limits.prepared.iter().map(ask)
+            let hit = |prepared| HitItem { prepared, key: item.key.as_ref(), cost: item.cost };
+            item.limits.prepared.iter().map(hit)
         })
         .collect();
     let counters = items
@@ -80,15 +80,15 @@ pub async fn hit_all_shared<S: SharedStore>(
     if let Some(key) = twice(counters) {
         return Err(counted_twice(key));
     }
-    let lane = store.lane(asks[0].prepared, asks[0].key);
+    let lane = store.lane(hits[0].prepared, hits[0].key);
     let deadline = items.iter().map(|item| item.limits.deadline).min().unwrap_or_default();
     let terms = Terms { at, deadline };
-    let begin = |deadline| store.ask_within(&asks, Mode::Together, at, deadline);
+    let begin = |deadline| store.ask_together(&hits, at, deadline);
     let sent = store.guard().now();
     let calls: Vec<_> =
         items.iter().map(|item| Call::sent(item.limits, terms, &item.key, sent, None)).collect();
     let answer = match settle(items, terms).await {
-        Ok(terms) => guard::call(store, lane, terms.deadline, begin).await,
+        Ok(terms) => store.guard().call(lane, terms.deadline, begin).await,
         Err(error) => Err(error),
     };
     match answer {
@@ -196,16 +196,14 @@ fn local<S: SharedStore>(
     at: Option<Timestamp>,
     now: Timestamp,
 ) -> Vec<Outcome> {
-    let mut parts = Vec::new();
+    let mut hits = Vec::new();
     for item in items {
-        parts.extend(
-            item.limits.fallback.iter().flat_map(|f| f.parts(item.key.as_ref(), item.cost)),
+        hits.extend(
+            item.limits.fallback.iter().flat_map(|f| f.items(item.key.as_ref(), item.cost)),
         );
     }
-    let mut decided = Vec::with_capacity(parts.len());
-    let out = &mut |decision: Outcome| decided.push(decision.with_source(Source::Fallback));
-    items[0].limits.store.guard().fallback().hit_together(&parts, now, out);
-    let mut decided = decided.into_iter();
+    let decided = items[0].limits.store.guard().fallback().hit_together(&hits, now);
+    let mut decided = decided.into_iter().map(|outcome| outcome.with_source(Source::Fallback));
     let mut outcomes = Vec::new();
     for item in items {
         let own = item.limits.prepared.len();

@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::time::Duration;
 
-use super::{Ask, Mode, SharedStore};
+use super::{Ask, SharedStore};
 use crate::algorithm::Op;
 use crate::error::Error;
 use crate::key::Key;
@@ -38,7 +38,7 @@ pub fn try_write<S: SharedStore>(
     let asked = prepared.map(|prepared| {
         "check".with_key(|key| {
             let ask = Ask { prepared: &prepared, key, op: Op::Hit(1) };
-            store.ask(&[ask], Mode::Each, None)
+            store.ask_each(&[ask], None, store.guard().deadline())
         })
     });
     async move { asked?.await.map(drop) }

@@ -42,7 +42,7 @@ impl<S: SharedStore> SharedLimiter<S> {
         timeout: Duration,
     ) -> Result<Decision, Error> {
         let waiting = Waiting { limiter: self, limits: self.limits(), queue: &self.queue };
-        let sleep = |span| self.limits.store.sleep(span);
+        let sleep = |span| self.limits.store.guard().runtime().sleep(span);
         waiting.wait(OwnedKey::new(&key), cost, timeout, sleep).await
     }
 }
@@ -98,7 +98,7 @@ impl<S: SharedStore> Drop for InFlight<S> {
     fn drop(&mut self) {
         let Some(call) = self.call.take() else { return };
         let (limits, key) = (self.limits.clone(), self.key.clone());
-        self.limits.store.spawn(async move {
+        self.limits.store.guard().runtime().spawn(Box::pin(async move {
             if let Ok(decision) = call.await
                 && decision.charged() > 0
             {
@@ -107,6 +107,6 @@ impl<S: SharedStore> Drop for InFlight<S> {
                     tracing::warn!(%error, "what a dropped wait charged could not be given back");
                 }
             }
-        });
+        }));
     }
 }

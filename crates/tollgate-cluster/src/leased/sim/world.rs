@@ -1,15 +1,15 @@
 //! A simulated store, network and clock. Everything follows from the seed.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::convert::Infallible;
 use std::future::{Future, poll_fn};
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use tollgate::algorithm::{AnyMachine, AnyState, Op};
-use tollgate::shared::{Ask, Guard, Mode, Place, SharedStore};
-use tollgate::{Clock, Error, KeyRef, Limit, Outcome, Timestamp};
+use tollgate::algorithm::{AnyMachine, AnyState, Op, hit_together};
+use tollgate::shared::{Ask, Guard, HitItem, Place, Runtime, SharedStore, Task};
+use tollgate::{Clock, Error, Limit, Outcome, Timestamp};
 
 use tollgate_testkit::Random;
 
@@ -20,8 +20,6 @@ pub(crate) struct Weather {
     pub(crate) loss: u64,
     pub(crate) deadline: Duration,
 }
-
-type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 #[derive(Debug)]
 pub(crate) struct World {
@@ -211,8 +209,9 @@ impl Far {
     pub(crate) fn new(sim: &Sim, node: usize) -> Far {
         let weather = sim.world().weather;
         let clock = NodeClock::exact(sim);
+        let runtime = NodeRuntime { sim: sim.clone(), node };
         let guard = Guard::builder().deadline(weather.deadline).remember_denials(0).clock(clock);
-        Far { sim: sim.clone(), node, guard: Arc::new(guard.build()) }
+        Far { sim: sim.clone(), node, guard: Arc::new(guard.build_on(runtime)) }
     }
 
     /// One trip through the network; false if the message is lost.
@@ -224,6 +223,39 @@ impl Far {
         };
         sim.sleep(delay).await;
         !lost && !sim.world().cut[node]
+    }
+
+    /// The answer of the store, if neither the call nor the answer gets lost.
+    async fn through<T>(
+        sim: Sim,
+        node: usize,
+        decide: impl FnOnce(&mut World) -> T,
+    ) -> Result<T, Error> {
+        if !Far::way(sim.clone(), node).await {
+            return lost().await;
+        }
+        let outcomes = decide(&mut sim.world());
+        if !Far::way(sim, node).await {
+            return lost().await;
+        }
+        Ok(outcomes)
+    }
+}
+
+/// Tasks and timers of one node.
+#[derive(Debug)]
+struct NodeRuntime {
+    sim: Sim,
+    node: usize,
+}
+
+impl Runtime for NodeRuntime {
+    fn sleep(&self, span: Duration) -> Task {
+        Box::pin(self.sim.sleep(u64::try_from(span.as_micros()).unwrap()))
+    }
+
+    fn spawn(&self, task: Task) {
+        self.sim.spawn(self.node, task);
     }
 }
 
@@ -239,11 +271,11 @@ impl SharedStore for Far {
         Ok(FarPrepared { place: Place::new(namespace, limit), machine: AnyMachine::new(limit) })
     }
 
-    fn ask(
+    fn ask_each(
         &self,
         asks: &[Ask<'_, FarPrepared>],
-        mode: Mode,
         at: Option<Timestamp>,
+        _: Duration,
     ) -> impl Future<Output = Result<Vec<Outcome>, Error>> + Send + use<> {
         assert!(at.is_none());
         let (sim, node) = (self.sim.clone(), self.node);
@@ -251,25 +283,36 @@ impl SharedStore for Far {
             .iter()
             .map(|ask| (ask.prepared.place.key(ask.key), ask.prepared.machine, ask.op))
             .collect();
-        async move {
-            if !Far::way(sim.clone(), node).await {
-                return lost().await;
-            }
-            let decisions = sim.world().decide(&asks, mode);
-            if !Far::way(sim, node).await {
-                return lost().await;
-            }
-            Ok(decisions)
-        }
+        Far::through(sim, node, move |world| {
+            let now = Timestamp::from_micros(world.now);
+            let apply = |(place, machine, op): (Vec<u8>, AnyMachine, Op)| {
+                machine.apply(world.states.entry(place).or_default(), now, op)
+            };
+            asks.into_iter().map(apply).collect()
+        })
     }
 
-    fn reset(
+    fn ask_together(
         &self,
-        _: &[FarPrepared],
-        _: KeyRef<'_>,
-        _: Option<Timestamp>,
-    ) -> impl Future<Output = Result<bool, Error>> + Send + use<> {
-        std::future::ready(Err(Error::request("not simulated")))
+        hits: &[HitItem<'_, FarPrepared>],
+        at: Option<Timestamp>,
+        _: Duration,
+    ) -> impl Future<Output = Result<Vec<Outcome>, Error>> + Send + use<> {
+        assert!(at.is_none());
+        let (sim, node) = (self.sim.clone(), self.node);
+        let hits: Vec<_> = hits
+            .iter()
+            .map(|hit| (hit.prepared.place.key(hit.key), hit.prepared.machine, hit.cost))
+            .collect();
+        Far::through(sim, node, move |world| {
+            let now = Timestamp::from_micros(world.now);
+            let Ok(outcomes): Result<_, Infallible> =
+                hit_together(hits.iter().map(|(.., cost)| *cost), |hit, act| {
+                    let (place, machine, _) = &hits[hit];
+                    Ok(machine.act(world.states.entry(place.clone()).or_default(), now, act))
+                });
+            outcomes
+        })
     }
 
     fn clear(&self, _: &FarPrepared) -> impl Future<Output = Result<(), Error>> + Send + use<> {
@@ -282,35 +325,6 @@ impl SharedStore for Far {
 
     fn guard(&self) -> &Guard {
         &self.guard
-    }
-
-    fn sleep(&self, span: Duration) -> impl Future<Output = ()> + Send + use<> {
-        self.sim.sleep(u64::try_from(span.as_micros()).unwrap())
-    }
-
-    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        self.sim.spawn(self.node, task);
-    }
-}
-
-impl World {
-    fn decide(&mut self, asks: &[(Vec<u8>, AnyMachine, Op)], mode: Mode) -> Vec<Outcome> {
-        let now = Timestamp::from_micros(self.now);
-        let peek = |world: &mut World, (place, machine, op): &(Vec<u8>, AnyMachine, Op)| {
-            let Op::Hit(cost) = *op else { return true };
-            let state = world.states.entry(place.clone()).or_default();
-            machine.apply(&mut state.clone(), now, Op::Peek(cost)).allowed()
-        };
-        let pass = mode == Mode::Each || asks.iter().all(|ask| peek(self, ask));
-        asks.iter()
-            .map(|(place, machine, op)| {
-                let state = self.states.entry(place.clone()).or_default();
-                match op {
-                    Op::Hit(cost) if !pass => machine.refuse(state, now, *cost),
-                    _ => machine.apply(state, now, *op),
-                }
-            })
-            .collect()
     }
 }
 

@@ -5,11 +5,11 @@ use std::sync::atomic::Ordering;
 
 use std::time::Duration;
 
-use tollgate::algorithm::{Fields, Op, Step};
+use tollgate::algorithm::{Act, Fields, Op, Step};
 use tollgate::{Outcome, Source, Timestamp};
 
 use super::Replica;
-use crate::replicated::entry::{Act, Entry};
+use crate::replicated::entry::Entry;
 use crate::replicated::limits::Prepared;
 use crate::replicated::peers::Peers;
 use crate::replicated::settings::{OnMissing, Settings};
@@ -65,7 +65,9 @@ impl Replica {
             return Gated::Pass(act);
         }
         let cost = match act {
-            Act::Op(Op::Hit(cost) | Op::Peek(cost) | Op::Take(cost)) | Act::Refuse(cost) => cost,
+            Act::Op(Op::Hit(cost) | Op::Peek(cost) | Op::Take(cost))
+            | Act::TryHit(cost)
+            | Act::DenyHit(cost) => cost,
             Act::Op(_) => return Gated::Pass(act),
         };
         let capacity = prepared.rules.machine.capacity();

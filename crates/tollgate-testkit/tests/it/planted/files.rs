@@ -1,6 +1,7 @@
 //! A store that several processes share: one file for each key, with a lock file. It supports two
 //! algorithms, which is enough to count.
 
+use std::convert::Infallible;
 use std::fs;
 use std::future::{Future, ready};
 use std::path::{Path, PathBuf};
@@ -8,12 +9,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tollgate::algorithm::{AnyMachine, AnyState, Op, fixed_window_per_key, gcra};
-use tollgate::shared::{Ask, Guard, Mode, SharedStore};
+use tollgate::algorithm::{
+    Act, AnyMachine, AnyState, Op, fixed_window_per_key, gcra, hit_together,
+};
+use tollgate::shared::{Ask, Guard, HitItem, SharedStore};
 use tollgate::{Algorithm, Error, KeyRef, Limit, Outcome, Timestamp};
 use tollgate_testkit::Subject;
 
-use super::timer;
+use super::timer::Timer;
 
 /// `SHARED`: processes wait for each other. Otherwise each counts alone and only knows the keys of
 /// the others.
@@ -45,7 +48,7 @@ impl<const SHARED: bool> Files<SHARED> {
     }
 
     fn at(folder: PathBuf) -> Self {
-        Files { folder, guard: Arc::new(Guard::builder().remember_denials(0).build()) }
+        Files { folder, guard: Arc::new(Guard::builder().remember_denials(0).build_on(Timer)) }
     }
 
     fn file(&self, prepared: &Prepared, key: KeyRef<'_>) -> PathBuf {
@@ -54,6 +57,16 @@ impl<const SHARED: bool> Files<SHARED> {
         let hex: String = text.bytes().map(|byte| format!("{byte:02x}")).collect();
         // File names are short, so only the ends of long keys are used. They differ.
         self.folder.join(&hex[hex.len().saturating_sub(200)..])
+    }
+
+    fn act(&self, prepared: &Prepared, key: KeyRef<'_>, now: Timestamp, act: Act) -> Outcome {
+        let (path, machine) = (self.file(prepared, key), &prepared.machine);
+        let mut state = read(&path, machine);
+        let decision = machine.act(&mut state, now, act);
+        if !matches!(act, Act::Op(Op::Peek(_))) {
+            write(&path, state.as_ref());
+        }
+        decision
     }
 
     fn locked<T>(&self, f: impl FnOnce() -> T) -> T {
@@ -100,33 +113,32 @@ impl<const SHARED: bool> SharedStore for Files<SHARED> {
         Ok(Prepared { name, machine: AnyMachine::new(limit) })
     }
 
-    fn ask(
+    fn ask_each(
         &self,
         asks: &[Ask<'_, Prepared>],
-        _: Mode,
         at: Option<Timestamp>,
+        _: Duration,
     ) -> impl Future<Output = Result<Vec<Outcome>, Error>> + Send + use<SHARED> {
         let now = at.unwrap_or(Timestamp::EPOCH);
-        let one = |ask: &Ask<'_, Prepared>| {
-            let (path, machine) = (self.file(ask.prepared, ask.key), &ask.prepared.machine);
-            let mut state = read(&path, machine);
-            let decision = machine.apply(&mut state, now, ask.op);
-            if !matches!(ask.op, Op::Peek(_)) {
-                write(&path, state.as_ref());
-            }
-            decision
-        };
+        let one = |ask: &Ask<'_, Prepared>| self.act(ask.prepared, ask.key, now, Act::Op(ask.op));
         ready(Ok(self.locked(|| asks.iter().map(one).collect())))
     }
 
-    fn reset(
+    fn ask_together(
         &self,
-        prepared: &[Prepared],
-        key: KeyRef<'_>,
-        _: Option<Timestamp>,
-    ) -> impl Future<Output = Result<bool, Error>> + Send + use<SHARED> {
-        let forget = |prepared| fs::remove_file(self.file(prepared, key)).is_ok();
-        ready(Ok(self.locked(|| prepared.iter().map(forget).fold(false, |any, one| any | one))))
+        hits: &[HitItem<'_, Prepared>],
+        at: Option<Timestamp>,
+        _: Duration,
+    ) -> impl Future<Output = Result<Vec<Outcome>, Error>> + Send + use<SHARED> {
+        let now = at.unwrap_or(Timestamp::EPOCH);
+        ready(Ok(self.locked(|| {
+            let Ok(outcomes): Result<_, Infallible> =
+                hit_together(hits.iter().map(|hit| hit.cost), |hit, act| {
+                    let HitItem { prepared, key, .. } = hits[hit];
+                    Ok(self.act(prepared, key, now, act))
+                });
+            outcomes
+        })))
     }
 
     fn clear(&self, _: &Prepared) -> impl Future<Output = Result<(), Error>> + Send + use<SHARED> {
@@ -139,14 +151,6 @@ impl<const SHARED: bool> SharedStore for Files<SHARED> {
 
     fn guard(&self) -> &Guard {
         &self.guard
-    }
-
-    fn sleep(&self, span: Duration) -> impl Future<Output = ()> + Send + use<SHARED> {
-        timer::sleep(span)
-    }
-
-    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        timer::spawn(task);
     }
 }
 

@@ -7,13 +7,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tollgate::algorithm::{AnyMachine, AnyState, Op};
-use tollgate::shared::{Ask, Guard, Mode, SharedStore};
+use tollgate::algorithm::{Act, AnyMachine, AnyState, Op};
+use tollgate::shared::{Ask, Guard, HitItem, SharedStore};
 use tollgate::{Algorithm, Clock, Error, KeyRef, Limit, Outcome, SystemClock, Timestamp};
 use tollgate_testkit::{Kept, Subject};
 
 use super::fault::{Fault, Place, TICK, identity, one_period, place, written};
-use super::timer;
+use super::timer::{self, Timer};
 
 #[derive(Debug)]
 pub(crate) struct Handle {
@@ -44,6 +44,13 @@ struct World {
     latest: AtomicU64,
     handles: AtomicU64,
     broken: AtomicBool,
+}
+
+/// Whether operations stand alone.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    Each,
+    Together,
 }
 
 #[derive(Clone, Debug)]
@@ -117,7 +124,7 @@ impl Handle {
                     let state = written(self.fault, &prepared.limit, now, state);
                     states.insert(place.clone(), (now, state));
                 }
-                None if self.is(Fault::KeepsFreshKeys) => {}
+                None if self.is(Fault::KeepsFreshKeys) && of.op != Op::Reset => {}
                 None => drop(states.remove(place)),
             }
         }
@@ -131,9 +138,10 @@ impl Handle {
         let op = of.op;
         let before = self.look(&of.prepared, &of.place, now);
         let decision = self.change(of, now, |machine, state| match (self.fault, op) {
+            (Some(Fault::ResetsInVain), Op::Reset) => machine.apply(&mut state.clone(), now, op),
             (Some(Fault::PeeksPush), Op::Peek(_)) => {
                 let seen = machine.apply(&mut state.clone(), now, op);
-                let _ = machine.refuse(state, now, 0);
+                let _ = machine.act(state, now, Act::DenyHit(0));
                 seen
             }
             (Some(Fault::AdmitsTheBurstTwice), Op::Hit(cost)) => {
@@ -199,7 +207,7 @@ impl Handle {
                 if self.is(Fault::ForgetsChargeDenied) {
                     return machine.apply(state, now, Op::Peek(cost(of)));
                 }
-                machine.refuse(state, now, cost(of))
+                machine.act(state, now, Act::DenyHit(cost(of)))
             })
         };
         all.iter().map(decide).collect()
@@ -250,6 +258,20 @@ impl Handle {
         }
     }
 
+    async fn answer(
+        self,
+        all: Vec<Owned>,
+        mode: Mode,
+        now: Timestamp,
+    ) -> Result<Vec<Outcome>, Error> {
+        let resets = all.iter().any(|of| of.op == Op::Reset);
+        match self.is_broken() {
+            true if resets => Err(Error::unavailable("connection refused")),
+            true => self.broken(all, mode, now).await,
+            false => Ok(self.decide(&all, mode, now)),
+        }
+    }
+
     fn is_broken(&self) -> bool {
         self.world.broken.load(Ordering::Acquire)
     }
@@ -267,54 +289,34 @@ impl SharedStore for Handle {
         Ok(Prepared { identity, limit: limit.clone(), machine: AnyMachine::new(limit) })
     }
 
-    fn ask(
+    fn ask_each(
         &self,
         asks: &[Ask<'_, Prepared>],
-        mode: Mode,
         at: Option<Timestamp>,
+        _: Duration,
     ) -> impl Future<Output = Result<Vec<Outcome>, Error>> + Send + use<> {
-        let own = |ask: &Ask<'_, Prepared>| {
-            let mut prepared = ask.prepared.clone();
-            if self.is(Fault::CountsPoliciesApart) && mode == Mode::Together {
-                prepared.identity.push_str(" of a policy");
-            }
-            Owned { place: self.place(&prepared, ask.key), prepared, op: ask.op }
+        let own = |ask: &Ask<'_, Prepared>| Owned {
+            place: self.place(ask.prepared, ask.key),
+            prepared: ask.prepared.clone(),
+            op: ask.op,
         };
-        let all: Vec<Owned> = asks.iter().map(own).collect();
-        let handle = self.clone();
-        let now = self.now(at);
-        async move {
-            if handle.is_broken() {
-                return handle.broken(all, mode, now).await;
-            }
-            Ok(handle.decide(&all, mode, now))
-        }
+        self.clone().answer(asks.iter().map(own).collect(), Mode::Each, self.now(at))
     }
 
-    fn reset(
+    fn ask_together(
         &self,
-        prepared: &[Prepared],
-        key: KeyRef<'_>,
+        hits: &[HitItem<'_, Prepared>],
         at: Option<Timestamp>,
-    ) -> impl Future<Output = Result<bool, Error>> + Send + use<> {
-        let now = self.now(at);
-        let places: Vec<_> =
-            prepared.iter().map(|prepared| (prepared.machine, self.place(prepared, key))).collect();
-        let handle = self.clone();
-        async move {
-            if handle.is_broken() {
-                return Err(Error::unavailable("connection refused"));
+        _: Duration,
+    ) -> impl Future<Output = Result<Vec<Outcome>, Error>> + Send + use<> {
+        let own = |hit: &HitItem<'_, Prepared>| {
+            let mut prepared = hit.prepared.clone();
+            if self.is(Fault::CountsPoliciesApart) {
+                prepared.identity.push_str(" of a policy");
             }
-            let _whole = handle.step();
-            let forget = |(machine, place): (AnyMachine, Place)| {
-                let state = match handle.fault {
-                    Some(Fault::ResetsInVain) => lock(&handle.world.states).get(&place).cloned(),
-                    _ => lock(&handle.world.states).remove(&place),
-                };
-                state.is_some_and(|(_, state)| machine.fresh_at(Some(&state)) > Some(now))
-            };
-            Ok(places.into_iter().map(forget).fold(false, |any, one| any | one))
-        }
+            Owned { place: self.place(&prepared, hit.key), prepared, op: Op::Hit(hit.cost) }
+        };
+        self.clone().answer(hits.iter().map(own).collect(), Mode::Together, self.now(at))
     }
 
     fn clear(&self, prepared: &Prepared) -> impl Future<Output = Result<(), Error>> + Send + use<> {
@@ -334,14 +336,6 @@ impl SharedStore for Handle {
     fn guard(&self) -> &Guard {
         &self.guard
     }
-
-    fn sleep(&self, span: Duration) -> impl Future<Output = ()> + Send + use<> {
-        timer::sleep(span)
-    }
-
-    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        timer::spawn(task);
-    }
 }
 
 /// The store, to be tested.
@@ -356,7 +350,7 @@ impl Planted {
     pub(crate) fn new(fault: Option<Fault>) -> Planted {
         // Without a fault with everything that there is; with one nothing may stand before it.
         let denials = if fault.is_some() { 0 } else { 1_000 };
-        let guard = Guard::builder().remember_denials(denials).build();
+        let guard = Guard::builder().remember_denials(denials).build_on(Timer);
         Planted { fault, world: Arc::default(), guard: Arc::new(guard) }
     }
 }

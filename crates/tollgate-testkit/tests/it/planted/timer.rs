@@ -7,8 +7,23 @@ use std::task::{Poll, Waker};
 use std::thread;
 use std::time::Duration;
 
+use tollgate::shared::{Runtime, Task};
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Timer;
+
+impl Runtime for Timer {
+    fn sleep(&self, span: Duration) -> Task {
+        Box::pin(sleep(span))
+    }
+
+    fn spawn(&self, task: Task) {
+        thread::spawn(|| tollgate_testkit::block_on(task));
+    }
+}
+
 /// Ready after that time. The thread starts when the future is first polled.
-pub(crate) fn sleep(span: Duration) -> impl Future<Output = ()> + Send {
+fn sleep(span: Duration) -> impl Future<Output = ()> + Send {
     let over = Arc::new(AtomicBool::new(false));
     let waker: Arc<Mutex<Option<Waker>>> = Arc::default();
     let mut started = false;
@@ -41,8 +56,4 @@ pub(crate) fn pause(span: Duration) {
     while clock.now() < until {
         thread::park_timeout(until.since(clock.now()));
     }
-}
-
-pub(crate) fn spawn(task: impl Future<Output = ()> + Send + 'static) {
-    thread::spawn(|| tollgate_testkit::block_on(task));
 }

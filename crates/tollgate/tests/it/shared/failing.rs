@@ -1,14 +1,16 @@
 //! A store that fails on request.
 
 use std::future::{Future, poll_fn};
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use tollgate::shared::{Ask, Guard, GuardBuilder, InProcess, Mode, SharedLimiter, SharedStore};
-use tollgate::{Clock, Error, KeyRef, Limit, ManualClock, Memory, Outcome, Timestamp};
+use tollgate::shared::{
+    Ask, Guard, GuardBuilder, HitItem, InProcess, Runtime, SharedLimiter, SharedStore, Task,
+};
+use tollgate::{Clock, Error, Limit, ManualClock, Memory, Outcome, Timestamp};
 
 /// How the store answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,8 +26,6 @@ pub(crate) enum Mood {
     Overloaded,
 }
 
-type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
-
 #[derive(Clone, Debug)]
 pub(crate) struct Failing {
     store: InProcess<Memory<ManualClock>>,
@@ -37,7 +37,41 @@ struct Shared {
     mood: Mutex<Mood>,
     calls: AtomicU64,
     guard: Guard,
+    tasks: Arc<Tasks>,
+}
+
+/// The tasks of the store, and timers that look at its clock.
+struct Tasks {
+    clock: ManualClock,
     tasks: Mutex<Vec<Task>>,
+}
+
+impl std::fmt::Debug for Tasks {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Tasks")
+    }
+}
+
+impl Tasks {
+    fn lock(&self) -> MutexGuard<'_, Vec<Task>> {
+        self.tasks.lock().expect("no test panics with it")
+    }
+}
+
+#[derive(Debug)]
+struct Manual(Arc<Tasks>);
+
+impl Runtime for Manual {
+    fn sleep(&self, span: Duration) -> Task {
+        let clock = self.0.clock.clone();
+        let until = clock.now() + span;
+        let poll = move || if clock.now() >= until { Poll::Ready(()) } else { Poll::Pending };
+        Box::pin(poll_fn(move |_| poll()))
+    }
+
+    fn spawn(&self, task: Task) {
+        self.0.lock().push(task);
+    }
 }
 
 impl std::fmt::Debug for Shared {
@@ -65,11 +99,12 @@ impl Failing {
             .open_after(FAILURES)
             .pause(PAUSE, 10 * PAUSE)
             .clock(clock.clone());
+        let tasks = Arc::new(Tasks { clock: clock.clone(), tasks: Mutex::default() });
         let shared = Shared {
             mood: Mutex::new(Mood::Answers),
             calls: AtomicU64::new(0),
-            guard: change(guard).build(),
-            tasks: Mutex::default(),
+            guard: change(guard).build_on(Manual(Arc::clone(&tasks))),
+            tasks,
         };
         let store = InProcess::new(Memory::builder().clock(clock.clone()).build());
         Failing { store, clock, shared: Arc::new(shared) }
@@ -100,11 +135,10 @@ impl Failing {
 
     /// Runs spawned tasks as far as possible.
     pub(crate) fn run_tasks(&self) {
-        let mut tasks =
-            std::mem::take(&mut *self.shared.tasks.lock().expect("no test panics with it"));
+        let mut tasks = std::mem::take(&mut *self.shared.tasks.lock());
         let mut cx = Context::from_waker(Waker::noop());
         tasks.retain_mut(|task| task.as_mut().poll(&mut cx).is_pending());
-        self.shared.tasks.lock().expect("no test panics with it").extend(tasks);
+        self.shared.tasks.lock().extend(tasks);
     }
 
     /// Runs a call to its end. A silent store has until the deadline, and a microsecond more, to
@@ -166,22 +200,22 @@ impl SharedStore for Failing {
         self.store.prepare(namespace, limit)
     }
 
-    fn ask(
+    fn ask_each(
         &self,
         asks: &[Ask<'_, Self::Prepared>],
-        mode: Mode,
         at: Option<Timestamp>,
+        deadline: Duration,
     ) -> impl Future<Output = Result<Vec<Outcome>, Error>> + Send + use<> {
-        self.answer(self.executes().then(|| now(self.store.ask(asks, mode, at))))
+        self.answer(self.executes().then(|| now(self.store.ask_each(asks, at, deadline))))
     }
 
-    fn reset(
+    fn ask_together(
         &self,
-        prepared: &[Self::Prepared],
-        key: KeyRef<'_>,
+        hits: &[HitItem<'_, Self::Prepared>],
         at: Option<Timestamp>,
-    ) -> impl Future<Output = Result<bool, Error>> + Send + use<> {
-        self.answer(self.executes().then(|| now(self.store.reset(prepared, key, at))))
+        deadline: Duration,
+    ) -> impl Future<Output = Result<Vec<Outcome>, Error>> + Send + use<> {
+        self.answer(self.executes().then(|| now(self.store.ask_together(hits, at, deadline))))
     }
 
     fn clear(
@@ -197,15 +231,5 @@ impl SharedStore for Failing {
 
     fn guard(&self) -> &Guard {
         &self.shared.guard
-    }
-
-    fn sleep(&self, span: Duration) -> impl Future<Output = ()> + Send + use<> {
-        let clock = self.clock.clone();
-        let until = clock.now() + span;
-        poll_fn(move |_| if clock.now() >= until { Poll::Ready(()) } else { Poll::Pending })
-    }
-
-    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        self.shared.tasks.lock().expect("no test panics with it").push(Box::pin(task));
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use tollgate::algorithm::{AnyMachine, AnyState, Op};
+use tollgate::algorithm::{Act, AnyMachine, AnyState, Op};
 use tollgate::{Limit, Outcome, Receipt, Source, Timestamp};
 
 /// Identifies limits and keys by their index in the lists of the test.
@@ -72,7 +72,7 @@ impl Model {
             if pass {
                 machine.apply(state, now, Op::Hit(s.cost))
             } else {
-                machine.refuse(state, now, s.cost)
+                machine.act(state, now, Act::DenyHit(s.cost))
             }
         };
         shares.iter().map(decide).collect()

@@ -2,11 +2,12 @@
 //! store without a race must pass.
 
 use std::collections::{HashMap, HashSet};
+use std::convert::Infallible;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tollgate::algorithm::{AnyMachine, AnyState, Op};
-use tollgate::store::Part;
+use tollgate::algorithm::{AnyMachine, AnyState, Op, hit_together};
+use tollgate::store::HitItem;
 use tollgate::{Error, KeyRef, Limit, Outcome, Store, Timestamp};
 
 use super::{Checked, checks, churn, groups, holds};
@@ -135,36 +136,14 @@ impl<const RACE: u8> Store for Planted<RACE> {
         self.change(prepared, key, now, |machine, state, now| machine.apply(state, now, op))
     }
 
-    fn hit_together(
-        &self,
-        parts: &[Part<'_, Prepared>],
-        now: Timestamp,
-        out: &mut dyn FnMut(Outcome),
-    ) -> bool {
+    fn hit_together(&self, items: &[HitItem<'_, Prepared>], now: Timestamp) -> Vec<Outcome> {
         let _whole = self.step();
-        let asks = |part: &Part<'_, Prepared>| {
-            let ask = |machine: &AnyMachine, state: &mut Option<AnyState>, now| {
-                machine.apply(state, now, Op::Peek(part.cost))
-            };
-            self.change(part.prepared, part.key, now, ask).allowed()
-        };
-        let allowed = parts.iter().all(asks);
-        for part in parts {
-            out(self.change(part.prepared, part.key, now, |machine, state, now| {
-                if allowed {
-                    machine.apply(state, now, Op::Hit(part.cost))
-                } else {
-                    machine.refuse(state, now, part.cost)
-                }
-            }));
-        }
-        allowed
-    }
-
-    fn reset(&self, prepared: &Prepared, key: KeyRef<'_>, now: Timestamp) -> bool {
-        let _whole = self.step();
-        let removed = lock(&self.inner.states).remove(&prepared.place(key));
-        removed.is_some_and(|(machine, state)| machine.fresh_at(Some(&state)) > Some(now))
+        let costs = items.iter().map(|item| item.cost);
+        let Ok(outcomes): Result<_, Infallible> = hit_together(costs, |item, act| {
+            let HitItem { prepared, key, .. } = items[item];
+            Ok(self.change(prepared, key, now, |machine, state, now| machine.act(state, now, act)))
+        });
+        outcomes
     }
 
     fn clear(&self, prepared: &Prepared) {
