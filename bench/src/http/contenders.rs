@@ -30,7 +30,7 @@ pub(crate) struct Contender {
 pub(crate) enum App {
     /// No middleware, and the peer address is not passed on.
     Unknowing(Router),
-    /// No middleware, or one inside its router.
+    /// No middleware, or a middleware inside the router.
     Inside(Router),
     Constant(MapResponse<Router, fn(Response) -> Response>),
     Tollgate(Around<Limiter<Memory>>),

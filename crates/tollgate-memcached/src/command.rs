@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_written_whole() {
+    fn every_digit_of_a_number_is_written() {
         for n in [0, 7, 10, 1_000_000_007, u64::MAX] {
             assert_eq!(text(|out| number(out, b"n", n)), format!("n{n}"));
         }

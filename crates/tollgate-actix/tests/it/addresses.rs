@@ -63,7 +63,7 @@ fn forwarded_is_read_in_its_own_form_where_wanted() {
 }
 
 #[test]
-fn ipv6_and_ipv4_as_ipv6_are_counted_each_as_what_they_are() {
+fn ipv4_addresses_on_an_ipv6_socket_are_counted_as_ipv4() {
     let (store, _) = store();
     let limiter = store.limiter("2/hour").unwrap();
     let server = serve_on("[::]:0", RateLimit::new(limiter.clone()), ok);

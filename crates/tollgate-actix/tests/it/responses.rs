@@ -81,7 +81,7 @@ fn handlers_see_the_decision() {
 }
 
 #[test]
-fn older_headers_come_where_wanted() {
+fn older_headers_are_sent_if_configured() {
     let (store, _) = store();
     let headers = Headers::none().three_fields().x_rate_limit(Reset::UnixTime);
     let limiter = store.limiter("2/minute fixed-window-per-key").unwrap();

@@ -50,7 +50,7 @@ fn errors_are_printed_and_are_no_denials() {
             &["hit", "1/day", "bob", "--server", &of(server.resp)],
             "the answer is not HTTP; is this the HTTP port",
         ),
-        (&["hit", "1/day", "bob", "--server", &of(server.grpc)], "is this the HTTP port"),
+        (&["hit", "1/day", "bob", "--server", &of(server.grpc)], "is that the HTTP port"),
         (&["hit", "1/day", "bob", "--server", &of(server.admin)], "; is that the HTTP port?"),
         (
             &["hit", "1/day", "bob", "--server", &secure],

@@ -227,7 +227,7 @@ macro_rules! conformance {
                 }
                 housekeeping::{
                     a_made_up_time_does_not_stop_the_cleaning,
-                    cleaning_counts_what_went,
+                    cleaning_returns_the_number_of_forgotten_keys,
                     hits_clean_what_other_limits_left,
                     hits_clean_when_the_period_has_passed,
                     hits_forget_unused_keys_at_their_age,
@@ -317,7 +317,7 @@ fn public_types_can_be_sent_and_shared() {
 
 /// The future of a wait can move to any thread of a runtime.
 #[test]
-fn a_wait_can_be_sent() {
+fn the_future_of_a_wait_is_send() {
     fn sent<T: Send>(_: &T) {}
     let limiter = Memory::new().limiter("1/hour").unwrap();
     sent(&limiter.wait("key", 1, HOUR, |_| std::future::ready(())));

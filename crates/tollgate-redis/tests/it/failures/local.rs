@@ -44,7 +44,7 @@ async fn admitted_in_outages(charge_local: bool) -> u64 {
 }
 
 #[test]
-fn outages_do_not_add_up() {
+fn charging_local_hits_keeps_the_limit_over_several_outages() {
     run(async {
         assert_eq!(admitted_in_outages(true).await, 100);
         assert_eq!(admitted_in_outages(false).await, 160);

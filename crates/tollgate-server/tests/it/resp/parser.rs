@@ -84,7 +84,7 @@ proptest! {
 }
 
 #[test]
-fn errors_are_in_redis_words() {
+fn errors_have_the_texts_of_redis() {
     let small = Limits { argument: 4, arguments: 2, line: 8, command: 20 };
     for (bytes, message) in [
         (&b"*x\r\n"[..], "invalid multibulk length"),

@@ -268,7 +268,7 @@ fn hits_lost_within_a_microsecond_are_seen() {
 }
 
 #[test]
-fn a_dropped_remainder_is_seen() {
+fn a_dropped_remainder_is_detected() {
     assert_seen("a denial left a trace", |shape, timeline| {
         let limit = shape.limit(Algorithm::TokenBucket);
         each(&timeline.walk(&limit, dropping_bucket(&limit)), denied_changes_nothing)

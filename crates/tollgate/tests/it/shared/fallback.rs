@@ -287,7 +287,7 @@ fn a_cost_beyond_the_share_has_a_retry_time() {
 }
 
 #[test]
-fn shares_are_parts_of_the_whole() {
+fn a_share_is_more_than_nothing_and_at_most_all() {
     assert_eq!(Share::new(2, 8).unwrap(), Share::one_of(4).unwrap());
     let error = Share::new(5, 4).unwrap_err();
     assert_eq!(error.to_string(), "share 5/4: a share is more than nothing and at most all");

@@ -130,7 +130,7 @@ pub(super) fn known_keys_are_decided_without_allocation<S: Subject>() {
             ),
         ];
         for (what, count) in counts {
-            // The log is the only exception, and only of this algorithm.
+            // Only a moving window allocates, and only when its log grows.
             let has_log = algorithm == Algorithm::MovingWindow;
             let writes = has_log && ["later hit", "set"].contains(&what);
             assert!(count == 0 || writes, "{algorithm:?}: {what} allocates {count} times");

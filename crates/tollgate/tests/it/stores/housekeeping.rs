@@ -7,7 +7,7 @@ use tollgate::{Limiter, ManualClock};
 use super::allocation::live_bytes;
 use super::{HOUR, START, Settings, Subject, limiter, limiters, store};
 
-pub(super) fn cleaning_counts_what_went<S: Subject>() {
+pub(super) fn cleaning_returns_the_number_of_forgotten_keys<S: Subject>() {
     let (store, clock) = store::<S>();
     let all = limiters(&store, 5, Duration::from_secs(1));
     let long = limiter(&store, "5/day");
