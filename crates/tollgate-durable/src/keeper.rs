@@ -178,7 +178,7 @@ impl Keeper {
                 let goes_on = !self.level.waits();
                 tracing::warn!(%error, goes_on, "could not write the states of limits");
             }
-            (Ok(()), Some(_)) => tracing::info!("states of limits are written again"),
+            (Ok(()), Some(_)) => tracing::info!("the states of limits can be written again"),
             _ => {}
         }
         trouble.disk = result.err();

@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_are_written_as_the_protocol_wants_them() {
+    fn commands_are_written_as_the_protocol_requires() {
         let add = text(|out| set(out, b"k", b"hi", 5, Expected::Nothing, 7));
         assert_eq!(add, "ms k 2 T5 c O7 ME\r\nhi\r\n");
         let swap = text(|out| set(out, b"k", b"", 5, Expected::Cas(9), 7));

@@ -53,7 +53,7 @@ impl Servers {
         let name = swap.name.bytes();
         let size = name.len() + value.len() + ITEM;
         if size > connection.largest {
-            // If it were sent, it would remove the existing item.
+            // The server would reject the value and remove the existing item.
             return Err(Error::store(
                 format!(
                     "key {}: a state of {} bytes, the server takes items up to {}; it takes larger ones with -I",

@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_prefix_come_all_that_do_not_begin_with_it() {
+    fn the_key_after_a_prefix_is_behind_all_keys_that_begin_with_it() {
         assert_eq!(after(&[1, 2]), [1, 3]);
         assert_eq!(after(&[1, 0xff, 0xff]), [2]);
     }

@@ -52,7 +52,7 @@ macro_rules! conformance {
                     all_keys_are_charged_or_none,
                     a_policy_charges_each_limit_once_or_none,
                     a_denial_charges_the_limits_that_charge_denied,
-                    many_keys_are_hit_each_on_its_own,
+                    many_keys_are_hit_independently,
                     invalid_requests_are_errors,
                 }
                 concurrent::{
@@ -66,7 +66,7 @@ macro_rules! conformance {
                 denials::{
                     a_remembered_denial_answers_as_the_store_would,
                     a_smaller_cost_is_not_denied_from_memory,
-                    a_remembered_denial_knows_of_later_charges,
+                    a_remembered_denial_includes_later_charges,
                     giving_back_ends_a_remembered_denial,
                     denials_that_change_the_state_are_never_remembered,
                 }

@@ -71,7 +71,7 @@
 //! - [`a_jump_back_admits_nothing_and_locks_no_longer`](rules::times::a_jump_back_admits_nothing_and_locks_no_longer):
 //!   by a second, a day, a year
 //! - [`a_jump_forward_and_back_locks_no_longer`](rules::times::a_jump_forward_and_back_locks_no_longer):
-//!   the same the other way
+//!   first ahead by a second, a day, a year, then back
 //! - [`all_handles_go_by_the_clock_of_the_store`](rules::times::all_handles_go_by_the_clock_of_the_store):
 //!   without a given time
 //!
@@ -108,7 +108,7 @@
 //!   and gives all back
 //! - [`a_denial_charges_the_limits_that_charge_denied`](rules::together::a_denial_charges_the_limits_that_charge_denied):
 //!   and no others
-//! - [`many_keys_are_hit_each_on_its_own`](rules::together::many_keys_are_hit_each_on_its_own):
+//! - [`many_keys_are_hit_independently`](rules::together::many_keys_are_hit_independently):
 //!   keys that come twice included
 //! - [`invalid_requests_are_errors`](rules::together::invalid_requests_are_errors): and
 //!   charge nothing
@@ -134,7 +134,7 @@
 //!   until the microsecond at which it ends
 //! - [`a_smaller_cost_is_not_denied_from_memory`](rules::denials::a_smaller_cost_is_not_denied_from_memory):
 //!   it may fit
-//! - [`a_remembered_denial_knows_of_later_charges`](rules::denials::a_remembered_denial_knows_of_later_charges):
+//! - [`a_remembered_denial_includes_later_charges`](rules::denials::a_remembered_denial_includes_later_charges):
 //!   of this process
 //! - [`giving_back_ends_a_remembered_denial`](rules::denials::giving_back_ends_a_remembered_denial):
 //!   refund, set, reset, clear

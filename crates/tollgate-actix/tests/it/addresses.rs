@@ -19,7 +19,7 @@ fn statuses<const N: usize>(to: SocketAddr, header: &str, values: [&str; N]) -> 
 }
 
 #[test]
-fn a_client_that_writes_x_forwarded_for_is_still_its_peer() {
+fn a_client_cannot_change_its_address_by_x_forwarded_for() {
     let (store, _) = store();
     let server = serve(RateLimit::new(store.limiter("1/hour").unwrap()), ok);
     let to = server.address;
@@ -28,7 +28,7 @@ fn a_client_that_writes_x_forwarded_for_is_still_its_peer() {
 }
 
 #[test]
-fn behind_a_proxy_what_the_client_wrote_to_the_left_counts_for_nothing() {
+fn behind_a_proxy_entries_written_by_the_client_are_ignored() {
     let (store, _) = store();
     let proxies = ClientIp::behind(["127.0.0.0/8", "10.0.0.0/8"]).unwrap();
     let gate = Gate::new(store.limiter("1/hour").unwrap()).key(KeyBy::client_ip(proxies));
@@ -45,7 +45,7 @@ fn behind_a_proxy_what_the_client_wrote_to_the_left_counts_for_nothing() {
 }
 
 #[test]
-fn forwarded_is_read_in_its_own_form_where_wanted() {
+fn the_forwarded_header_is_read_if_configured() {
     let (store, _) = store();
     let client = ClientIp::behind_hops(1).written_in(WrittenIn::Forwarded);
     let gate = Gate::new(store.limiter("1/hour").unwrap()).key(KeyBy::client_ip(client));
@@ -138,7 +138,7 @@ mod without_peer {
     }
 
     #[test]
-    fn requests_without_a_peer_are_refused_where_wanted() {
+    fn requests_without_a_peer_are_refused_if_configured() {
         assert_eq!(over_unix_socket("refuse", OnMissing::Refuse(403)), [403, 403, 403]);
     }
 

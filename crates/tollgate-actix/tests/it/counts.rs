@@ -55,7 +55,7 @@ fn the_cost_of_a_request_is_charged() {
 }
 
 #[test]
-fn a_handler_that_panics_takes_down_its_connection_only_and_what_it_cost_stays_charged() {
+fn a_handler_that_panics_ends_only_its_connection_and_stays_charged() {
     let (store, _) = store();
     let limit = RateLimit::new(store.limiter("3/hour").unwrap());
     let server = serve(limit, |app| {

@@ -49,7 +49,7 @@ fn every_response_describes_the_limit_in_structured_fields() {
 }
 
 #[test]
-fn of_several_limits_the_one_that_binds_is_shown() {
+fn the_headline_of_several_limits_is_shown() {
     let (store, _) = store();
     let limiter = store.limiter("100/hour name=long, 2/minute name=short").unwrap();
     let server = serve(RateLimit::new(limiter), |app| {

@@ -174,7 +174,7 @@ fn strict_on(path: &str) -> RateLimit<Limiter<Memory<ManualClock>>> {
 }
 
 #[test]
-fn a_rule_is_met_in_a_scope_by_the_whole_path_and_by_the_nested_one() {
+fn a_rule_in_a_scope_matches_the_whole_path_and_the_nested_one() {
     for path in ["/api/login", "/login", "/api/*"] {
         let limit = strict_on(path);
         let server = serve(RateLimit::new(Memory::new().limiter("90/hour").unwrap()), move |app| {
@@ -186,7 +186,7 @@ fn a_rule_is_met_in_a_scope_by_the_whole_path_and_by_the_nested_one() {
 }
 
 #[test]
-fn a_rule_is_met_by_the_route_that_was_matched() {
+fn a_rule_matches_the_route() {
     let server = serve(strict_on(r"/users/{id:\d+}/{rest:.*}"), |app| {
         let users = web::resource(r"/users/{id:\d+}/{rest:.*}");
         app.service(users.route(web::post().to(HttpResponse::Ok)));
@@ -197,7 +197,7 @@ fn a_rule_is_met_by_the_route_that_was_matched() {
 
 /// The limit is outside of the normalisation, and sees the original paths.
 #[test]
-fn a_rule_is_met_by_a_path_that_is_normalised_behind_the_limit() {
+fn a_rule_matches_a_path_that_is_normalised_after_the_limit() {
     let server = serve_normalised(strict_on("/login"), login);
     let status = |line: &str| send(server.address, line, &[]).unwrap().status;
     assert_eq!(status("POST //login/"), 200, "it reaches the handler");

@@ -125,14 +125,14 @@ fn a_body_that_is_not_sent_costs_the_minimum() {
 }
 
 #[test]
-fn a_body_that_breaks_off_costs_what_was_sent() {
+fn a_body_that_breaks_off_costs_the_bytes_sent() {
     let (server, limiter) = streaming();
     assert!(send(server.address, "GET /broken", &[]).is_err());
     used_becomes(&limiter, 3);
 }
 
 #[test]
-fn a_body_that_the_client_gives_up_is_settled_with_what_was_sent() {
+fn a_body_that_the_client_abandons_costs_the_bytes_sent() {
     let (store, _) = store();
     let (tell, told) = channel();
     let gate =
@@ -161,7 +161,7 @@ fn a_shared_store_settles_at_the_end_of_a_body() {
 }
 
 #[test]
-fn a_status_can_give_back_what_was_charged() {
+fn a_status_can_refund_the_charge() {
     let (store, _) = store();
     let gate = Gate::new(store.limiter("1/hour").unwrap()).settle(SettleBy::head(|response| {
         if response.status == 401 { Settle::AsCharged } else { Settle::Nothing }

@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn silent_starts_without_a_name_are_as_many_nodes() {
+    fn each_silent_start_without_a_name_counts_as_a_node() {
         let mut peers = Peers::new("");
         hello(&mut peers, 1, "", 0);
         hello(&mut peers, 2, "", 1);

@@ -115,7 +115,7 @@ fn damage_under_a_running_process_gives_errors() {
 }
 
 #[test]
-fn a_file_of_format_1_opens_and_is_of_the_new_format_then() {
+fn a_file_of_format_1_is_converted_when_opened() {
     let directory = Directory::new();
     let path = used(&directory);
     let format = |to: Option<u64>| {

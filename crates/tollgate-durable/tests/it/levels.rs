@@ -151,7 +151,7 @@ fn at_the_bound_known_keys_keep_their_states() {
 }
 
 #[test]
-fn a_closed_store_refuses_and_closing_twice_is_closing() {
+fn a_closed_store_returns_errors_and_can_be_closed_again() {
     let directory = Directory::new();
     let path = directory.path().join("limits").display().to_string();
     let store = Durable::open(&path).unwrap();

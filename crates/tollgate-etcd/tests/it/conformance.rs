@@ -189,7 +189,7 @@ macro_rules! some_rules {
 some_rules! { three_members, OnEtcd::three_members;
     sequences::random_sequences_through_limiters_equal_the_definition,
     together::all_keys_are_charged_or_none,
-    together::many_keys_are_hit_each_on_its_own,
+    together::many_keys_are_hit_independently,
     concurrent::concurrent_callers_admit_exactly_the_limit,
     concurrent::fresh_keys_admit_exactly_one,
     concurrent::concurrent_groups_never_pass_a_limit,
@@ -211,7 +211,7 @@ some_rules! { tls_with_client_certificate, OnEtcd::over_tls;
 
 some_rules! { login, OnEtcd::with_a_login;
     vectors::vectors_are_answered_as_written,
-    together::many_keys_are_hit_each_on_its_own,
+    together::many_keys_are_hit_independently,
     concurrent::concurrent_callers_admit_exactly_the_limit,
     denials::giving_back_ends_a_remembered_denial,
 }

@@ -54,7 +54,7 @@ fn a_hit_is_one_transaction_whatever_the_algorithm() {
 }
 
 #[test]
-fn trips_of_a_new_key_a_policy_and_a_key_of_others() {
+fn a_new_key_a_policy_and_a_key_of_others_take_few_trips() {
     run(async {
         let member = Member::start(&[]);
         let (one, two) = (patient(member.url()).await, patient(member.url()).await);

@@ -129,7 +129,7 @@ proptest! {
     }
 
     #[test]
-    fn it_is_the_right_most_untrusted_address_whatever_the_client_wrote_to_the_left(
+    fn the_client_is_the_right_most_untrusted_address(
         (name, written_in) in header(),
         left in prop::option::of(made_up()),
         real in client(),
@@ -155,7 +155,7 @@ proptest! {
     }
 
     #[test]
-    fn behind_hops_it_is_the_address_that_the_outermost_proxy_has_written(
+    fn behind_hops_the_client_is_the_address_that_the_outermost_proxy_wrote(
         (name, written_in) in header(),
         left in prop::option::of(made_up()),
         way in vec(prop_oneof![client(), proxy()], 1..5),
@@ -275,7 +275,7 @@ fn fewer_entries_than_hops_or_no_peer_leave_no_address() {
 }
 
 #[test]
-fn a_request_of_a_proxy_itself_is_the_proxy_s() {
+fn a_request_of_a_trusted_proxy_itself_counts_for_the_proxy() {
     let headers = AnyLines::default();
     assert_eq!(proxies().find(&headers.from(address("10.0.0.1"))), Some(address("10.0.0.1")));
     let headers = AnyLines::one(XFF, "10.0.0.2");

@@ -67,7 +67,7 @@ fn requests_without_a_key_share_one_bucket_and_are_never_let_through_unseen() {
 }
 
 #[test]
-fn requests_without_a_key_are_refused_where_wanted() {
+fn requests_without_a_key_are_refused_if_configured() {
     let gate = Gate::new(limiter("2/hour")).on_missing(OnMissing::Refuse(403));
     let headers = AnyLines::one("x-forwarded-for", "1.1.1.1");
     assert_eq!(without_key(&gate, &headers.head()), 403);
@@ -215,7 +215,7 @@ fn clones_of_a_gate_keep_their_rules_and_share_their_counts() {
 }
 
 #[test]
-fn a_gate_that_waits_lets_pass_what_fits_in_time() {
+fn a_gate_that_waits_admits_requests_that_fit_in_time() {
     let clock = ManualClock::new(Timestamp::from_micros(0));
     let limiter = Memory::builder().clock(clock.clone()).build().limiter("1/minute").unwrap();
     let gate = Gate::new(limiter).wait(Duration::from_secs(90));

@@ -63,7 +63,7 @@ proptest! {
     }
 
     #[test]
-    fn a_or_b_is_the_first_and_keys_of_the_two_never_meet(one in two(), other in two()) {
+    fn a_or_b_is_the_first_and_keys_of_the_two_never_collide(one in two(), other in two()) {
         let first = |values: &[Option<Vec<u8>>; 2]| {
             meant(values).into_iter().enumerate().find_map(|(index, value)| Some((index, value?)))
         };

@@ -8,7 +8,7 @@ use tollgate_http::problem;
 
 proptest! {
     #[test]
-    fn it_is_json_that_names_the_policies_that_refuse(
+    fn a_problem_is_json_that_names_the_policies_that_deny(
         names in vec(prop_oneof!["[ -~]{1,20}", "\\PC{1,20}", "[\\x00-\\x1f\"\\\\/]{1,9}"], 1..4), cost in 1..4_u64,
     ) {
         // The quotas grow, so that some limits deny and some do not.
@@ -29,7 +29,7 @@ proptest! {
 }
 
 #[test]
-fn it_says_how_long_to_wait() {
+fn a_problem_states_the_wait() {
     let limiter = Memory::new().limiter("1/minute fixed-window-per-key").unwrap();
     let _ = limiter.hit("key");
     let detail = |cost| {

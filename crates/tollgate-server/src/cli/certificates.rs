@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_certificate_that_expires_soon_is_warned_of_once_a_day() {
+    async fn a_certificate_that_expires_soon_is_logged_once_a_day() {
         let certificates = Certificates::expiring_at(unix_now() + 10 * WARN.as_secs() + 3_600);
         let files = TlsFiles {
             certificate: certificates.file("server.crt"),

@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn it_is_not_ready_before_it_stops() {
+    async fn the_server_is_not_ready_before_it_stops() {
         let (drain, mut draining) = Drain::new();
         assert!(draining.is_ready() && !draining.has_begun());
         drain.leave();

@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_links_on_the_way_are_watched() {
+    fn all_links_on_a_path_are_watched() {
         let dir = Directory::new();
         let root = dir.path().canonicalize().unwrap();
         std::fs::create_dir_all(root.join("mount/..v1")).unwrap();

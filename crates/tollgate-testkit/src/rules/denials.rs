@@ -100,7 +100,7 @@ pub fn a_smaller_cost_is_not_denied_from_memory<S: Subject>(subject: &S) {
 
 /// A remembered denial takes account of what this process has charged since: by hits of a smaller
 /// cost, takes, charges, and groups.
-pub fn a_remembered_denial_knows_of_later_charges<S: Subject>(subject: &S) {
+pub fn a_remembered_denial_includes_later_charges<S: Subject>(subject: &S) {
     let ground = Ground::new(subject);
     for algorithm in REMEMBERED {
         let limit = limit(&format!("10/hour {algorithm}"));

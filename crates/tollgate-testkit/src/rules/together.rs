@@ -104,7 +104,7 @@ pub fn a_denial_charges_the_limits_that_charge_denied<S: Subject>(subject: &S) {
 }
 
 /// Many keys in one call are hit independently, also a key that appears twice.
-pub fn many_keys_are_hit_each_on_its_own<S: Subject>(subject: &S) {
+pub fn many_keys_are_hit_independently<S: Subject>(subject: &S) {
     let ground = Ground::new(subject);
     for limited in ground.of_all(2, HOUR) {
         let limit = limited.limit();

@@ -86,7 +86,7 @@ caught! {
         together::all_keys_are_charged_or_none,
         together::a_policy_charges_each_limit_once_or_none;
     ForgetsChargeDenied by together::a_denial_charges_the_limits_that_charge_denied;
-    SkipsRepeatedKeys by together::many_keys_are_hit_each_on_its_own;
+    SkipsRepeatedKeys by together::many_keys_are_hit_independently;
     TakesClonesForOthers by together::invalid_requests_are_errors;
     JoinsParts by
         keys::different_keys_never_share_a_counter,

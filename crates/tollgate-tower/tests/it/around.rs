@@ -62,7 +62,7 @@ async fn the_cost_of_a_body_is_settled_at_its_end() {
 }
 
 #[tokio::test]
-async fn a_gate_that_waits_is_waited_for() {
+async fn the_layer_waits_for_a_gate_that_waits() {
     let limiter = Memory::new().limiter("50/second burst=1").unwrap();
     let layer = RateLimitLayer::from_gate(Gate::new(limiter).wait(Duration::from_secs(60)));
     let server = serve_around(layer.around(app())).await;
@@ -70,7 +70,7 @@ async fn a_gate_that_waits_is_waited_for() {
 }
 
 #[tokio::test]
-async fn a_request_without_a_key_and_one_that_is_exempt() {
+async fn a_request_without_a_key_is_refused_and_an_exempt_one_is_not_counted() {
     let gate = Gate::new(stopped().limiter("1/day").unwrap()).key(KeyBy::header("x-user"));
     let gate = gate.exempt(|head, _| head.path == "/decided");
     let refusing = gate.on_missing(tollgate_tower::OnMissing::Refuse(401));
@@ -149,7 +149,7 @@ async fn only_a_valid_preflight_is_exempt() {
 }
 
 #[tokio::test]
-async fn a_shadow_tells_and_refuses_nobody() {
+async fn a_shadow_reports_and_refuses_no_request() {
     let limiter = stopped().limiter("1/day").unwrap();
     let layer = RateLimitLayer::from_gate(Gate::new(limiter.clone()).shadow());
     let server = serve_around(layer.around(app())).await;

@@ -86,7 +86,7 @@ async fn an_empty_body_and_one_that_is_dropped_unread_cost_a_unit() {
 }
 
 #[tokio::test]
-async fn a_body_that_the_client_gives_up_costs_what_was_sent() {
+async fn a_body_that_the_client_abandons_costs_the_bytes_sent() {
     for h2 in [false, true] {
         let limiter = stopped().limiter("1000000/day").unwrap();
         let endless = || async {

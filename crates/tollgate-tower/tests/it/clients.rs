@@ -24,7 +24,7 @@ async fn status(server: SocketAddr, headers: &[(&str, &str)]) -> u16 {
 }
 
 #[tokio::test]
-async fn made_up_addresses_do_not_help_where_nobody_is_trusted() {
+async fn made_up_addresses_have_no_effect_without_trusted_proxies() {
     let limiter = limiter();
     let server = serve(app(Gate::new(limiter.clone()))).await;
     let mut statuses = Vec::new();
@@ -39,7 +39,7 @@ async fn made_up_addresses_do_not_help_where_nobody_is_trusted() {
 }
 
 #[tokio::test]
-async fn behind_trusted_ranges_the_right_most_stranger_is_the_client() {
+async fn behind_trusted_ranges_the_right_most_untrusted_address_is_the_client() {
     let limiter = limiter();
     let client = ClientIp::behind(["127.0.0.0/8", "10.0.0.0/8"]).unwrap();
     let gate = Gate::new(limiter.clone()).key(KeyBy::client_ip(client));
@@ -100,7 +100,7 @@ async fn requests_without_an_address_share_one_bucket() {
 }
 
 #[tokio::test]
-async fn requests_without_an_address_are_refused_where_that_is_the_rule() {
+async fn requests_without_an_address_are_refused_if_configured() {
     let reached = Arc::new(AtomicUsize::new(0));
     for (rule, expected) in [(400, 400), (403, 403), (9, 429)] {
         let gate = Gate::new(limiter()).on_missing(OnMissing::Refuse(rule));

@@ -15,7 +15,7 @@ use crate::net::{Browser, counting, serve};
 const KEY: &str = "127.0.0.1";
 
 #[tokio::test]
-async fn a_shared_store_limits_and_tells_as_any_other() {
+async fn a_shared_store_limits_and_reports_like_any_other() {
     let store = Flaky::new();
     let app = Router::new()
         .route("/", get(|| async { "hello" }))

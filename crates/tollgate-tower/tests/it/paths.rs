@@ -32,7 +32,7 @@ async fn posts<const N: usize>(server: std::net::SocketAddr, paths: [&str; N]) -
 }
 
 #[tokio::test]
-async fn a_rule_is_met_inside_nest_by_the_whole_path_the_nested_one_and_the_route() {
+async fn a_rule_inside_nest_matches_the_whole_path_the_nested_one_and_the_route() {
     for path in ["/api/users/7", "/users/7", "/api/users/{id}", "/users/{id}", "/api/*"] {
         let users = Router::new().route("/users/{id}", post(|| async {})).layer(strict_on(path));
         let server = serve(Router::new().nest("/api", users)).await;
@@ -41,7 +41,7 @@ async fn a_rule_is_met_inside_nest_by_the_whole_path_the_nested_one_and_the_rout
 }
 
 #[tokio::test]
-async fn a_rule_with_a_parameter_is_met_around_an_app() {
+async fn a_rule_with_a_parameter_matches_around_an_app() {
     let app = Router::new().route("/users/{id}", post(|| async {}));
     let server = serve_around(strict_on("/users/{id}").around(app)).await;
     assert_eq!(posts(server, ["/users/7", "/users/8", "/users/9/"]).await, [200, 429, 429]);
@@ -70,7 +70,7 @@ impl<S: Service<Request>> Service<Request> for Normalise<S> {
 }
 
 #[tokio::test]
-async fn a_rule_is_met_on_either_side_of_normalisation() {
+async fn a_rule_matches_on_either_side_of_normalisation() {
     let reached = Arc::new(AtomicUsize::new(0));
     let login = || Router::new().route("/login", counting(&reached));
     let outside = Router::new().fallback_service(Normalise(login())).layer(strict_on("/login"));

@@ -121,7 +121,7 @@ async fn a_shadow_decides_and_reports_and_never_refuses() {
 }
 
 #[tokio::test]
-async fn a_gate_that_waits_lets_pass_what_comes_in_time() {
+async fn a_gate_that_waits_admits_requests_that_fit_in_time() {
     let limiter = Memory::new().limiter("1/50ms").unwrap();
     let gate = Gate::new(limiter).wait(Duration::from_secs(20));
     let server = serve(hello(gate)).await;
@@ -326,7 +326,7 @@ async fn retry_after_is_whole_seconds_rounded_up_and_at_least_one() {
 }
 
 #[tokio::test]
-async fn a_refusal_in_own_words_keeps_the_headers_of_the_decision() {
+async fn a_custom_refusal_keeps_the_headers_of_the_decision() {
     let layer =
         RateLimitLayer::new(stopped().limiter("1/day name=api").unwrap()).refusal(|refusal| {
             let Reason::Denied { limit: Some(limit), .. } = refusal.reason else {
@@ -349,7 +349,7 @@ async fn a_refusal_in_own_words_keeps_the_headers_of_the_decision() {
 }
 
 #[tokio::test]
-async fn a_path_that_nobody_serves_is_limited_where_the_layer_is_around_all() {
+async fn an_unknown_path_is_limited_if_the_layer_is_around_the_app() {
     let reached = Arc::new(AtomicUsize::new(0));
     let app = Router::new()
         .route("/", counting(&reached))

@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn below_its_capacity_nobody_is_refused() {
+    fn below_its_capacity_no_call_is_refused() {
         let mut world = World::new(60 * MILLI, 20 * MILLI, 100);
         assert_eq!(world.offer(2_000 * MILLI, 110).refused, 0);
         world.offer(2_000 * MILLI, 50);

@@ -206,15 +206,15 @@ macro_rules! conformance {
                     policies_are_decided_with_one_allocation,
                 }
                 bound::{
-                    a_clean_gives_room_to_newcomers,
+                    a_clean_gives_room_to_new_keys,
                     a_forgotten_limit_keeps_its_shared_state,
-                    a_hit_refused_at_the_bound_says_so,
-                    a_newcomer_starts_from_what_the_others_used,
+                    a_hit_denied_at_the_bound_says_so,
+                    a_new_key_starts_from_the_shared_state,
                     a_peek_ahead_of_time_leaves_the_shared_state,
-                    a_peek_at_the_bound_tells_what_a_hit_would_get,
+                    a_peek_at_the_bound_shows_what_a_hit_would_get,
                     a_refund_reaches_the_shared_state,
                     a_refused_group_leaves_the_shared_state_as_it_was,
-                    a_stale_slot_goes_to_a_newcomer_in_time,
+                    a_stale_slot_goes_to_a_new_key_in_time,
                     endless_fresh_keys_neither_grow_the_store_nor_push_others_out,
                     known_keys_stay_exact_and_unknown_ones_share_one_state,
                     the_shared_state_is_one_for_each_limit,
@@ -228,7 +228,7 @@ macro_rules! conformance {
                 housekeeping::{
                     a_made_up_time_does_not_stop_the_cleaning,
                     cleaning_returns_the_number_of_forgotten_keys,
-                    hits_clean_what_other_limits_left,
+                    hits_clean_the_stale_keys_of_other_limits,
                     hits_clean_when_the_period_has_passed,
                     hits_forget_unused_keys_at_their_age,
                     keys_in_use_outlive_their_age,
@@ -250,11 +250,11 @@ macro_rules! conformance {
                 sequences::{answers_equal_the_definition}
                 several::{
                     a_denial_charges_the_limits_that_charge_denied,
-                    a_denial_pushes_live_elastic_windows_only,
+                    a_denial_moves_the_end_of_live_elastic_windows_only,
                     all_are_charged_or_none,
                     clear_forgets_the_keys_of_one_limit,
                     clear_namespace_forgets_the_limits_of_one_namespace,
-                    looking_and_being_refused_take_no_room,
+                    peeks_and_denied_hits_take_no_room,
                     invalid_requests_are_errors,
                     the_longest_wait_counts,
                 }

@@ -138,8 +138,8 @@ macro_rules! threads {
             }
 
             #[test]
-            fn the_bound_holds_for_newcomers_from_many_sides() {
-                holds(checks::the_bound_holds_for_newcomers_from_many_sides::<$store>());
+            fn the_bound_on_keys_holds_for_new_keys_from_many_threads() {
+                holds(checks::the_bound_on_keys_holds_for_new_keys_from_many_threads::<$store>());
             }
         })+
     };

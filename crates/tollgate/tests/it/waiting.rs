@@ -102,7 +102,7 @@ fn a_wait_ends_exactly_when_its_cost_fits<S: Subject>() {
     }
 }
 
-fn a_wait_beyond_the_deadline_is_denied_at_once<S: Subject>() {
+fn a_wait_beyond_the_deadline_is_denied_immediately<S: Subject>() {
     let (store, clock) = store::<S>();
     for limited in limiters(&store, 5, HOUR) {
         clock.set(START);
@@ -121,7 +121,7 @@ fn a_wait_beyond_the_deadline_is_denied_at_once<S: Subject>() {
     }
 }
 
-fn a_cost_that_never_fits_returns_at_once<S: Subject>() {
+fn a_cost_that_never_fits_returns_immediately<S: Subject>() {
     let (store, clock) = store::<S>();
     for limited in limiters(&store, 5, HOUR) {
         let decision = wait_through(&limited, &clock, 6, Duration::MAX);
@@ -154,7 +154,7 @@ fn the_oldest_comes_first<S: Subject>() {
     assert_eq!(limited.usage("key"), 1);
 }
 
-fn keys_and_limits_wait_on_their_own<S: Subject>() {
+fn keys_and_limits_wait_independently<S: Subject>() {
     let (store, clock) = store::<S>();
     let (limited, asked) = (limiter(&store, "1/hour"), RefCell::default());
     assert!(limited.hit("key").allowed());
@@ -178,7 +178,7 @@ fn clones_wait_in_one_line<S: Subject>() {
     assert!(first.poll().is_some_and(|d| d.allowed()));
 }
 
-fn a_dropped_wait_takes_nothing_and_lets_the_next_on<S: Subject>() {
+fn a_dropped_wait_takes_nothing_and_lets_the_next_one_proceed<S: Subject>() {
     let (store, clock) = store::<S>();
     let (limited, asked) = (limiter(&store, "2/second fixed-window-per-key"), RefCell::default());
     assert!(limited.hit_n("key", 2).allowed());
@@ -231,7 +231,7 @@ fn a_deadline_ends_a_wait_in_the_line<S: Subject>() {
     assert!(first.poll().is_some_and(|d| d.allowed()));
 }
 
-fn an_early_wake_up_does_not_push_an_elastic_window<S: Subject>() {
+fn an_early_wake_up_does_not_extend_an_elastic_window<S: Subject>() {
     let (store, clock) = store::<S>();
     let limited = limiter(&store, "1/minute elastic-window");
     assert!(limited.hit("key").allowed());
@@ -330,18 +330,18 @@ macro_rules! waiting {
     };
     (all: $($name:ident: $store:ty),+ $(,)?) => {
         waiting! { $($name: $store => [
-            a_cost_that_never_fits_returns_at_once,
+            a_cost_that_never_fits_returns_immediately,
             a_deadline_ends_a_wait_in_the_line,
-            a_dropped_wait_takes_nothing_and_lets_the_next_on,
+            a_dropped_wait_takes_nothing_and_lets_the_next_one_proceed,
             a_free_key_does_not_wait,
             a_plain_hit_may_come_between,
-            a_wait_beyond_the_deadline_is_denied_at_once,
+            a_wait_beyond_the_deadline_is_denied_immediately,
             a_wait_ends_exactly_when_its_cost_fits,
-            an_early_wake_up_does_not_push_an_elastic_window,
+            an_early_wake_up_does_not_extend_an_elastic_window,
             an_early_wake_up_sleeps_again,
             blocking_threads_get_exactly_the_limit,
             clones_wait_in_one_line,
-            keys_and_limits_wait_on_their_own,
+            keys_and_limits_wait_independently,
             the_oldest_comes_first,
             a_caller_whose_wait_behind_others_is_too_long_is_denied_immediately,
         ]),+ }

@@ -126,7 +126,7 @@ impl tracing::field::Visit for Text {
 }
 
 #[test]
-fn a_server_that_evicts_is_warned_of_once() {
+fn evictions_of_a_server_are_logged_once() {
     static WARNED: AtomicUsize = AtomicUsize::new(0);
     let mut server = Server::start(&["-m", "2"]);
     fill(&server);

@@ -104,7 +104,7 @@ fn cleaning_amid_hits_loses_none() {
 }
 
 #[test]
-fn entries_that_left_a_moving_window_go_in_slices() {
+fn entries_that_left_a_moving_window_are_deleted_in_slices() {
     run(async {
         let server = Server::start();
         let store = patient(server.url()).await;

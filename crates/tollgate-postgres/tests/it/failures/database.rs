@@ -89,7 +89,7 @@ fn a_missing_schema_is_created_or_named_in_the_error() {
 }
 
 #[test]
-fn tables_that_were_dropped_are_an_error_and_then_made_again() {
+fn dropped_tables_are_an_error_and_then_created_again() {
     run(async {
         let server = Server::start();
         let store = hasty(server.url()).await;
@@ -104,7 +104,7 @@ fn tables_that_were_dropped_are_an_error_and_then_made_again() {
 }
 
 #[test]
-fn a_table_that_was_dropped_is_made_again() {
+fn a_dropped_table_is_created_again() {
     run(async {
         let server = Server::start();
         let store = hasty(server.url()).await;

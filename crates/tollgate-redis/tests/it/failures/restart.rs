@@ -111,7 +111,7 @@ fn a_store_that_connects_later_works_as_soon_as_there_is_a_server() {
 }
 
 #[test]
-fn a_store_that_connects_later_finds_a_server_that_is_there_with_the_first_call() {
+fn a_store_that_connects_later_reaches_a_running_server_with_the_first_call() {
     run(async {
         let server = Server::start(&[]);
         let guard = hasty_guard().deadline(LONG);

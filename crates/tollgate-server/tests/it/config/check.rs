@@ -116,7 +116,7 @@ fn configuration_files_in_the_guide_are_valid() {
 }
 
 #[test]
-fn certificates_that_expire_soon_are_warned_of() {
+fn check_warns_of_certificates_that_expire_soon() {
     let now = SystemClock::new().now().as_micros() / 1_000_000;
     let day = 24 * 60 * 60;
     let dir = Directory::new();

@@ -58,7 +58,7 @@ async fn older_headers_or_none_can_be_configured() {
 }
 
 #[tokio::test]
-async fn the_limit_that_binds_is_shown_of_several_descriptors() {
+async fn the_headline_of_several_descriptors_is_shown() {
     let rules = vec![each("user", LIMIT), each("path", "9/day fixed-window-per-key")];
     let mut client = Server::start(rules).await.client().await;
     let answer = client.ask([on([("path", "/")]), user()]).await;

@@ -28,7 +28,7 @@ async fn the_server_and_the_service_report_serving() {
 }
 
 #[tokio::test]
-async fn a_health_watcher_is_told_of_the_stop_and_does_not_delay_it() {
+async fn a_health_watcher_learns_of_the_stop_and_does_not_delay_it() {
     let server = Server::start(Vec::new()).await;
     for name in NAMES {
         let mut health = HealthClient::new(server.channel().await);

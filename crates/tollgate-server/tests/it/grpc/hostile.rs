@@ -98,7 +98,7 @@ async fn invalid_frames_get_a_status() {
 
 /// A proxy may let a request pass without a decision, and its values are headers of clients.
 #[tokio::test]
-async fn values_of_any_size_and_bytes_are_decided_on() {
+async fn values_of_any_size_and_bytes_get_a_decision() {
     let server = Server::start(vec![each("user", "1/day")]).await;
     let mut client = server.client().await;
     let of = |value: Vec<u8>| {
@@ -137,7 +137,7 @@ async fn a_message_in_pieces_is_accepted() {
 }
 
 #[tokio::test]
-async fn an_unfinished_message_is_given_up() {
+async fn an_unfinished_message_is_dropped() {
     let server = server().await;
     let stream = tonic::codegen::tokio_stream::pending::<Result<Frame<Bytes>, std::io::Error>>();
     let response = send(&server, |request| request.body(StreamBody::new(stream)).unwrap()).await;
@@ -158,7 +158,7 @@ async fn a_silent_client_or_half_a_preface_is_closed() {
 }
 
 #[tokio::test]
-async fn an_http_1_client_is_told_that_the_port_speaks_grpc() {
+async fn an_http_1_client_learns_that_the_port_speaks_grpc() {
     let server = server().await;
     let mut stream = TcpStream::connect(server.address).await.unwrap();
     stream.write_all(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();

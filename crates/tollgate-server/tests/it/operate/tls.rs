@@ -65,7 +65,7 @@ async fn with_an_authority_of_clients_only_its_clients_are_answered() {
 }
 
 #[tokio::test]
-async fn a_port_can_be_left_out_and_have_its_own_authority() {
+async fn a_port_can_turn_tls_off_or_have_its_own_authority() {
     let certificates = Certificates::new();
     let mut text = config(&certificates, false);
     text += &format!(

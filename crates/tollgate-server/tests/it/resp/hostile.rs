@@ -93,7 +93,7 @@ fn random_bytes_do_not_harm_the_server() {
 }
 
 #[test]
-fn half_a_command_is_given_up() {
+fn an_unfinished_command_is_dropped() {
     for half in [&b"*2\r\n$4\r\nECHO\r\n"[..], b"*", b"*1\r\n$4\r\nPI", b"PIN"] {
         let here = Here::without_patience();
         let mut client = Client::connect(here.address);

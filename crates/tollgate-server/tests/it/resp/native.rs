@@ -52,7 +52,7 @@ fn tg_allow_answers_one_or_zero() {
 }
 
 #[test]
-fn waits_are_in_microseconds_and_there_is_none_for_what_never_fits() {
+fn waits_are_in_microseconds_and_missing_for_costs_that_never_fit() {
     let here = Here::start();
     let mut client = Client::connect(here.address);
     let limit = "1/hour fixed-window-per-key";

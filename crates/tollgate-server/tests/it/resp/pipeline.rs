@@ -24,7 +24,7 @@ fn a_pipeline_is_answered_in_one_write() {
 }
 
 #[test]
-fn answers_are_in_order_whatever_they_are_of() {
+fn answers_are_in_order_whatever_the_commands() {
     let here = Here::start();
     let mut client = Client::connect(here.address);
     let all = [

@@ -129,7 +129,7 @@ proptest! {
     }
 
     #[test]
-    fn charges_saturate_and_the_key_comes_back(limit in limit(), rounds in 1_usize..5) {
+    fn charges_saturate_and_the_key_becomes_fresh_again(limit in limit(), rounds in 1_usize..5) {
         let mut key = Key::new(&limit);
         for _ in 0..rounds {
             let answer = key.apply(START, Op::Charge(u64::MAX));

@@ -240,7 +240,7 @@ fn two_bursts_at_one_instant_are_detected() {
 }
 
 #[test]
-fn more_than_the_rate_is_seen() {
+fn more_than_the_rate_is_detected() {
     assert_seen("units within", |shape, timeline| {
         let limit = shape.limit(Algorithm::Gcra);
         never_more_than_the_bound(&limit, &timeline.walk(&limit, backdated(&limit)))
@@ -248,7 +248,7 @@ fn more_than_the_rate_is_seen() {
 }
 
 #[test]
-fn a_window_on_the_clock_that_rounds_down_is_seen() {
+fn a_window_on_the_clock_that_rounds_down_is_detected() {
     assert_seen("units within", |shape, timeline| {
         let limit = Shape { quota: 1, ..shape }.limit(Algorithm::SlidingWindow);
         let (n, p, _) = numbers(&limit);
@@ -258,7 +258,7 @@ fn a_window_on_the_clock_that_rounds_down_is_seen() {
 }
 
 #[test]
-fn hits_lost_within_a_microsecond_are_seen() {
+fn hits_lost_within_a_microsecond_are_detected() {
     assert_seen(" at 17", |shape, timeline| {
         let limit = shape.limit(Algorithm::MovingWindow);
         let (n, p, _) = numbers(&limit);
@@ -276,7 +276,7 @@ fn a_dropped_remainder_is_detected() {
 }
 
 #[test]
-fn a_wait_one_microsecond_off_is_seen() {
+fn a_wait_one_microsecond_off_is_detected() {
     let early: fn(Answer) -> Answer = |answer| Answer {
         retry: answer.retry.map(|wait| if wait > 1 { wait - 1 } else { wait }),
         ..answer
@@ -298,7 +298,7 @@ fn a_wait_one_microsecond_off_is_seen() {
 }
 
 #[test]
-fn a_wait_for_what_never_passes_is_seen() {
+fn a_wait_for_a_cost_that_never_passes_is_detected() {
     let made_up: fn(Answer) -> Answer =
         |answer| Answer { retry: answer.retry.or(Some(1_000_000)), ..answer };
     assert_seen("a wait for a cost that never passes", |shape, timeline| {
@@ -309,7 +309,7 @@ fn a_wait_for_what_never_passes_is_seen() {
 }
 
 #[test]
-fn a_remaining_that_is_one_off_is_seen() {
+fn a_remaining_that_is_one_off_is_detected() {
     let one_off: fn(Answer) -> Answer = |answer| match answer.remaining {
         0 => answer,
         left => Answer { remaining: left - 1, used: answer.used + 1, ..answer },

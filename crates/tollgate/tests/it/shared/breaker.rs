@@ -112,7 +112,7 @@ fn a_call_that_is_not_sent_because_of_overload_does_not_open_the_breaker() {
 }
 
 #[test]
-fn impatience_of_a_caller_does_not_open_the_breaker() {
+fn a_short_deadline_of_a_caller_does_not_open_the_breaker() {
     let store = Failing::new();
     let limiter = store.limiter("100/second");
     store.is_now(Mood::Silent);

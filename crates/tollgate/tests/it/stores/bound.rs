@@ -50,7 +50,7 @@ pub(super) fn known_keys_stay_exact_and_unknown_ones_share_one_state<S: Subject>
     });
 }
 
-pub(super) fn a_hit_refused_at_the_bound_says_so<S: Subject>() {
+pub(super) fn a_hit_denied_at_the_bound_says_so<S: Subject>() {
     for_each_full_store::<S>(3, |store, limited, _| {
         assert_eq!(admitted(limited, "newcomer", 5), 3, "{}", limited.limits()[0]);
         assert_eq!(limited.hit("other").source(), Source::Overflow, "{}", limited.limits()[0]);
@@ -59,7 +59,7 @@ pub(super) fn a_hit_refused_at_the_bound_says_so<S: Subject>() {
     });
 }
 
-pub(super) fn a_peek_at_the_bound_tells_what_a_hit_would_get<S: Subject>() {
+pub(super) fn a_peek_at_the_bound_shows_what_a_hit_would_get<S: Subject>() {
     for_each_full_store::<S>(3, |_, limited, _| {
         assert!(limited.hit_n("newcomer", 2).allowed(), "{}", limited.limits()[0]);
         for cost in 1..=3 {
@@ -91,7 +91,7 @@ pub(super) fn endless_fresh_keys_neither_grow_the_store_nor_push_others_out<S: S
     });
 }
 
-pub(super) fn a_newcomer_starts_from_what_the_others_used<S: Subject>() {
+pub(super) fn a_new_key_starts_from_the_shared_state<S: Subject>() {
     for_each_full_store::<S>(3, |store, limited, _| {
         assert!(limited.hit_n("attacker", 2).allowed());
         assert!(limited.reset(0));
@@ -109,7 +109,7 @@ pub(super) fn a_newcomer_starts_from_what_the_others_used<S: Subject>() {
     });
 }
 
-pub(super) fn a_clean_gives_room_to_newcomers<S: Subject>() {
+pub(super) fn a_clean_gives_room_to_new_keys<S: Subject>() {
     for_each_full_store::<S>(3, |store, limited, clock| {
         assert_eq!(admitted(limited, "newcomer", 5), 3);
         clock.advance(2 * HOUR);
@@ -132,7 +132,7 @@ pub(super) fn a_peek_ahead_of_time_leaves_the_shared_state<S: Subject>() {
 }
 
 /// The slot is found without a call of `clean`, and although nearly all other slots are in use.
-pub(super) fn a_stale_slot_goes_to_a_newcomer_in_time<S: Subject>() {
+pub(super) fn a_stale_slot_goes_to_a_new_key_in_time<S: Subject>() {
     let clock = ManualClock::new(START);
     let settings = Settings { max_keys: ROOM as usize, ..Settings::new(clock.clone()) };
     let store = S::build(Settings { clean_period: HOUR / 6, ..settings });

@@ -54,7 +54,7 @@ pub(super) fn hits_clean_when_the_period_has_passed<S: Subject>() {
     assert!((0..100).all(|key| live.usage(key) > 1_000), "what is in use stays");
 }
 
-pub(super) fn hits_clean_what_other_limits_left<S: Subject>() {
+pub(super) fn hits_clean_the_stale_keys_of_other_limits<S: Subject>() {
     let (store, clock, live) = due::<S>("1/second", "5000/day fixed-window-per-key");
     knock(&live);
     assert_eq!(store.entries(), 5_100, "it was not yet time");

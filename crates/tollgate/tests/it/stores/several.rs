@@ -124,7 +124,7 @@ pub(super) fn a_denial_charges_the_limits_that_charge_denied<S: Subject>() {
     }
 }
 
-pub(super) fn a_denial_pushes_live_elastic_windows_only<S: Subject>() {
+pub(super) fn a_denial_moves_the_end_of_live_elastic_windows_only<S: Subject>() {
     let (store, clock) = store::<S>();
     let several = policy(&store, "9/10 seconds elastic-window; 1/hour");
     let elastic = limiter(&store, "9/10 seconds elastic-window");
@@ -141,7 +141,7 @@ pub(super) fn a_denial_pushes_live_elastic_windows_only<S: Subject>() {
     assert!(several.peek("key").outcomes()[0].allowed());
 }
 
-pub(super) fn looking_and_being_refused_take_no_room<S: Subject>() {
+pub(super) fn peeks_and_denied_hits_take_no_room<S: Subject>() {
     let (store, _) = store::<S>();
     for limited in limiters(&store, 3, HOUR) {
         assert!(limited.peek("key").allowed());

@@ -146,7 +146,7 @@ pub(super) fn growing_loses_nothing<S: Subject>(keys_each: u64) -> Checked {
 }
 
 /// At the bound all new keys together get one limit, and a slot never more than one.
-pub(super) fn the_bound_holds_for_newcomers_from_many_sides<S: Subject>() -> Checked {
+pub(super) fn the_bound_on_keys_holds_for_new_keys_from_many_threads<S: Subject>() -> Checked {
     const QUOTA: usize = 50;
     const ROOM: usize = 100;
     for round in 0..5 {
