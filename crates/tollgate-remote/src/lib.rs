@@ -1,5 +1,5 @@
-//! What stores of [`tollgate`] behind a network share, so that each of them says only what is its
-//! own.
+//! The parts that stores of [`tollgate`] behind a network share, so that each of them holds only
+//! what is specific to it.
 
 mod runtime;
 

@@ -8,7 +8,7 @@ use tokio::runtime::Handle;
 use tollgate::Error;
 use tollgate::shared::{Runtime, Task};
 
-/// The tokio runtime that a store lives on. Its callers may be on another one.
+/// The tokio runtime on which a store lives. Its callers may be on another runtime.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -24,7 +24,7 @@ use tollgate::shared::{Runtime, Task};
 pub struct Tokio(Handle);
 
 impl Tokio {
-    /// The runtime of the caller; `store` names who needs one.
+    /// The runtime of the caller; `store` is the name for the error when there is none.
     ///
     /// # Errors
     /// When the caller is not inside a tokio runtime.

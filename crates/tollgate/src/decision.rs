@@ -14,7 +14,7 @@ use crate::time::Timestamp;
 /// [headline](Decision::headline): the outcome to show. Methods that return a single figure return
 /// that of the headline. Figures are computed when they are read.
 ///
-/// Methods that ask return a value that must be used. For methods that change something this is
+/// Methods that decide return a value that must be used. For methods that change something this is
 /// optional:
 ///
 /// ```compile_fail
@@ -46,7 +46,7 @@ pub struct Decision {
     all: Option<Box<[Outcome]>>,
 }
 
-/// The decision of a single limit.
+/// Makes the decision of a single limit.
 ///
 /// ```
 /// use tollgate::{Decision, Direct};
@@ -221,8 +221,8 @@ impl Decision {
         self.headline.used()
     }
 
-    /// How long to wait until this cost passes if nobody else comes: zero when allowed, `None` when
-    /// it can never pass. Exact to the microsecond: denied one before, admitted on it.
+    /// How long to wait until this cost passes if there is no other hit: zero when allowed, `None`
+    /// when it can never pass. Exact to the microsecond: denied one before, admitted on it.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -240,7 +240,7 @@ impl Decision {
         self.headline.retry_after()
     }
 
-    /// How long until the key is as good as new if nobody comes.
+    /// How long until the key is fresh again if there is no other hit.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -256,7 +256,7 @@ impl Decision {
         self.headline.reset_after()
     }
 
-    /// When the key is as good as new if nobody comes; `None` if it is as good as new already.
+    /// When the key is fresh again if there is no other hit; `None` if it is fresh already.
     ///
     /// ```
     /// # use tollgate::{Limit, Memory, Timestamp};
@@ -270,8 +270,8 @@ impl Decision {
         self.headline.expires_at()
     }
 
-    /// Units this call charged: the cost of an allowed hit, what a take was granted, nothing for a
-    /// denial unless denied hits are charged.
+    /// Units this call charged: the cost of an allowed hit, the units granted to a take, nothing
+    /// for a denial unless denied hits are charged.
     ///
     /// ```
     /// # use tollgate::{Limit, Memory};
@@ -285,7 +285,7 @@ impl Decision {
         self.headline.charged()
     }
 
-    /// The time at which it was decided.
+    /// The time for which the decision was made.
     ///
     /// ```
     /// # use tollgate::{Limit, Memory, Timestamp};

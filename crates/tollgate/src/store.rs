@@ -10,20 +10,20 @@ use crate::time::Timestamp;
 /// A store that never waits: every call is a plain function call. Handles are cheap to clone and
 /// share one state.
 ///
-/// What it must hold to, besides the answers of
+/// The rules of the contract, besides the answers of
 /// [`AnyMachine::apply`](crate::algorithm::AnyMachine::apply):
 ///
 /// - A call on one key is one atomic step. Two callers on one key are decided one after the other,
 ///   each on the other's result.
 /// - A key that was never seen, or was forgotten, is fresh. Only states that equal a fresh one are
 ///   forgotten, unless the user permitted more.
-/// - An operation that changes nothing writes nothing; a fresh key that is only looked at or
-///   refused gets no entry.
+/// - An operation that changes nothing writes nothing; a fresh key that is only peeked at or denied
+///   gets no entry.
 /// - The same (namespace, limit identity, key) is the same counter, two different ones never share
 ///   one.
 /// - A store that keeps keys keeps them as [`OwnedKey`](crate::OwnedKey) does, so that a bound on
 ///   their number bounds their bytes.
-/// - It reads no clock but in [`Store::now`], which is for its callers.
+/// - It reads no clock except in [`Store::now`], which is for its callers.
 ///
 /// ```
 /// use tollgate::{Limit, Memory, Store};
@@ -53,8 +53,8 @@ pub trait Store: Clone + Send + Sync + 'static {
     /// One operation on one key.
     fn apply(&self, prepared: &Self::Prepared, key: KeyRef<'_>, now: Timestamp, op: Op) -> Outcome;
 
-    /// [`Op::Hit`], which a store may do faster than any operation; `hint` is what
-    /// [`hint`](Store::hint) said of the key.
+    /// [`Op::Hit`], which a store may execute faster than any operation; `hint` is the result of
+    /// [`hint`](Store::hint) for the key.
     #[inline]
     fn hit<K: Key + ?Sized>(
         &self,
@@ -75,8 +75,8 @@ pub trait Store: Clone + Send + Sync + 'static {
         self.hit(prepared, key, hint, self.now(), cost)
     }
 
-    /// Called some time before a hit: lets a store find out where the key lies and begin to fetch
-    /// it, while the clock is read or other keys are.
+    /// Called some time before a hit: the store may look up where the key lies and begin to fetch
+    /// it, while the clock is read or other keys are looked up.
     #[inline]
     fn hint<K: Key + ?Sized>(&self, prepared: &Self::Prepared, key: &K) -> u64 {
         let _ = (prepared, key);
@@ -90,7 +90,7 @@ pub trait Store: Clone + Send + Sync + 'static {
     /// Forgets all keys of a limit.
     fn clear(&self, prepared: &Self::Prepared);
 
-    /// Whether two handles are of one store.
+    /// Whether two handles belong to one store.
     fn same_store(&self, other: &Self) -> bool;
 }
 
@@ -101,11 +101,11 @@ pub struct HitItem<'a, P> {
     pub prepared: &'a P,
     /// The key.
     pub key: KeyRef<'a>,
-    /// What it costs.
+    /// The cost of the hit.
     pub cost: u64,
 }
 
-/// The ways to a limiter, as methods of a store so that nobody needs to import a trait.
+/// The methods of a store that make limiters, so that no user needs to import a trait.
 macro_rules! limiter_methods {
     ($store:ident) => {
         impl<C: $crate::Clock + 'static> $store<C> {

@@ -92,7 +92,7 @@ pub fn hit_all_at<S: Store>(
     of_items(Decision::from_outcomes(store.hit_together(&hits, now)))
 }
 
-/// Gives back what [`hit_all`] charged: takes its items, in the same order, and its decision.
+/// Gives back the charges of [`hit_all`]: takes its items, in the same order, and its decision.
 ///
 /// # Errors
 /// When the decision is not on as many limits as these items have.

@@ -5,13 +5,13 @@ use std::borrow::Borrow;
 use super::{Act, Op};
 use crate::outcome::Outcome;
 
-/// Hits several parts: all are charged, or none is. The one definition of it for stores that decide
-/// in this process.
+/// Hits several parts: all are charged, or none is. This is the only definition of that for stores
+/// that decide in this process.
 ///
 /// `costs` has the cost of each part, and `act` acts on the part of an index. First all parts are
-/// peeked at, then all are charged. Where one is denied, each is told so: limits that charge denied
-/// hits do it then. The outcomes are in the order of the parts, and all are allowed only if all
-/// were charged.
+/// peeked at, then all are charged. When one is denied, each part gets its denied hit, so that
+/// limits that charge denied hits do so. The outcomes are in the order of the parts, and all are
+/// allowed only if all were charged.
 ///
 /// A caller that holds the locks of all parts gets one atomic step. Without locks another caller
 /// may come between the peek and the charge: then the parts that were charged are refunded, which
@@ -71,7 +71,7 @@ pub fn hit_together<T: Borrow<Outcome>, E>(
     for (part, cost) in parts() {
         outcomes.push(act(part, Act::DenyHit(cost))?);
     }
-    // The part that denied may have room again, because another caller was refunded meanwhile.
+    // The part that denied may have room again, because another caller got a refund meanwhile.
     if outcomes.iter().all(is_allowed) {
         outcomes[part] = earlier;
     }

@@ -68,7 +68,7 @@ impl Algorithm {
         }
     }
 
-    /// True for the algorithms with a burst of their own: token bucket, leaky bucket and GCRA.
+    /// True for the algorithms that have a burst: token bucket, leaky bucket and GCRA.
     ///
     /// ```
     /// assert!(!tollgate::Algorithm::FixedWindow.has_burst());

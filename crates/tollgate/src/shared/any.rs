@@ -15,8 +15,9 @@ use crate::limit::Limit;
 use crate::outcome::Outcome;
 use crate::time::Timestamp;
 
-/// Any [`SharedStore`] behind one type, for programs that learn from their configuration which one
-/// it is. What the store answers at once is answered at once; only what waits is boxed.
+/// Any [`SharedStore`] behind one type, for programs that choose the store by their configuration.
+/// An answer that the store has without waiting comes without waiting; only a call that waits is
+/// boxed.
 ///
 /// ```
 /// use tollgate::{Memory, shared::{AnyStore, InProcess, SharedLimiter}};
@@ -65,7 +66,7 @@ trait Erased: Debug + Send + Sync {
 }
 
 impl AnyStore {
-    /// This store.
+    /// Wraps a store.
     ///
     /// See the example of [`AnyStore`].
     pub fn new<S: SharedStore>(store: S) -> AnyStore {

@@ -1,5 +1,5 @@
-//! The way of a call on a shared store: remembered denials first, then the store behind its guard,
-//! then what the limiter does on failure.
+//! The path of a call on a shared store: remembered denials first, then the store behind its guard,
+//! then the limiter's rule for failures.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::policy::Policy;
 use crate::time::Timestamp;
 use crate::together::Counter;
 
-/// What a limiter knows: its store, its limits there, and what to do when the store fails.
+/// The parts of a limiter: its store, its limits there, and its rule for failures.
 #[derive(Clone, Debug)]
 pub(crate) struct Limits<S: SharedStore> {
     pub(crate) store: S,
@@ -30,20 +30,20 @@ pub(crate) struct Limits<S: SharedStore> {
     pub(super) policy: Policy,
     pub(crate) prepared: Box<[S::Prepared]>,
     pub(super) machines: Box<[AnyMachine]>,
-    /// Stands for these limits among remembered denials; shared by clones.
+    /// The number of these limits among remembered denials; shared by clones.
     number: u64,
-    /// Where they count: a hash of namespace and identity for each.
+    /// The places where the limits count: a hash of namespace and identity for each.
     pub(super) counters: Arc<[u64]>,
-    /// Whether a denial holds until its time: not where refused attempts change the state.
+    /// Whether a denial holds until its time: not where denied attempts change the state.
     pub(super) remembers: bool,
     pub(crate) deadline: Duration,
     pub(super) on_failure: OnFailure,
     pub(super) fallback: Option<Fallback>,
-    /// What the fallback admitted and the store was not charged for yet.
+    /// Units that the fallback admitted and that the store was not charged for yet.
     pub(super) owed: Option<Arc<Owed>>,
 }
 
-/// When and for how long.
+/// The time and the deadline of a call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Terms {
     pub(crate) at: Option<Timestamp>,
@@ -73,7 +73,7 @@ impl<S: SharedStore> Limits<S> {
         })
     }
 
-    /// What names the counter of each limit.
+    /// The counter of each limit.
     pub(super) fn counters(&self) -> impl Iterator<Item = Counter<'_>> {
         self.policy.limits().iter().map(|limit| Counter { namespace: &self.namespace, limit })
     }
@@ -107,7 +107,8 @@ impl<S: SharedStore> Limits<S> {
         if let Some(outcome) = self.hit_now(terms, key, cost) {
             return Ok(outcome.into());
         }
-        // Apart: a future that may wait is large, and to make it takes longer than a hit on memory.
+        // Kept apart: a future that may wait is large, and making it takes longer than a hit on
+        // memory.
         match self.prepared[..] {
             [_] => self.hit_one(terms, key, cost).await.map(Decision::from),
             _ => decision(self.hit_several(terms, key, cost).await?),
@@ -166,13 +167,13 @@ impl<S: SharedStore> Limits<S> {
         if self.is_plain() { self.try_now(terms, key, Op::Hit(cost)) } else { None }
     }
 
-    /// Whether the decision of the store has no effect beside it: no denials are remembered, and no
+    /// Whether the store's decision is all there is to do: no denials are remembered, and no
     /// fallback is kept warm.
     fn is_plain(&self) -> bool {
         !self.store.guard().denials.any() && self.fallback.is_none()
     }
 
-    /// What the store answers without waiting.
+    /// The answer that the store has without waiting.
     #[inline]
     fn try_now<K: Key + ?Sized>(&self, terms: Terms, key: &K, op: Op) -> Option<Outcome> {
         let [prepared] = &self.prepared[..] else { return None };
@@ -229,8 +230,8 @@ impl<S: SharedStore> Limits<S> {
         Question { limits: self.number, counters: &self.counters, key, cost, at: terms.at, sent }
     }
 
-    /// One operation on each limit that charges, looks or sets. Peeks and takes follow the rule for
-    /// failures, the rest is lost with an error unless there is a fallback to do it on.
+    /// One operation on each limit: charge, peek, take or set. Peeks and takes follow the rule for
+    /// failures; the others end with an error unless there is a fallback to execute them.
     pub(crate) async fn each<K: Key>(
         &self,
         terms: Terms,
@@ -247,7 +248,7 @@ impl<S: SharedStore> Limits<S> {
             Ok(decisions) => {
                 let cost = match op {
                     Op::Peek(cost) => cost,
-                    // What a denied take waits for is the first unit; nothing else is ever denied.
+                    // A denied take waits for the first unit; no other operation is ever denied.
                     _ => 1,
                 };
                 call.decided(cost, decisions);
@@ -260,7 +261,7 @@ impl<S: SharedStore> Limits<S> {
         }
     }
 
-    /// How each limit stands, from the store alone: without it nobody knows how much is in use.
+    /// The usage of each limit, from the store alone: without the store it is not known.
     pub(crate) async fn usage<K: Key>(&self, terms: Terms, key: &K) -> Result<Vec<Outcome>, Error> {
         let key = &ShortKey::of(key);
         match self.try_now(terms, key, Op::Peek(1)) {
@@ -269,7 +270,7 @@ impl<S: SharedStore> Limits<S> {
         }
     }
 
-    /// Gives back what was charged, where it was charged: one receipt for each limit.
+    /// Refunds a charge where it was made: one receipt for each limit.
     pub(crate) async fn refund<K: Key>(
         &self,
         terms: Terms,
@@ -286,7 +287,7 @@ impl<S: SharedStore> Limits<S> {
                 }
                 return Ok(decisions);
             }
-            // Charged nowhere.
+            // Nothing was charged anywhere.
             (Some(Source::Fallback | Source::FailOpen | Source::FailClosed), _) => {
                 let now = terms.at.unwrap_or_else(|| self.store.guard().now());
                 return Ok(self.open(now, Op::Peek(1)));
@@ -301,7 +302,7 @@ impl<S: SharedStore> Limits<S> {
 
     pub(crate) async fn reset<K: Key>(&self, terms: Terms, key: &K) -> Result<bool, Error> {
         let key = &ShortKey::of(key);
-        // Ends without a decision, so that what is remembered of the key is dropped.
+        // The call ends without a decision, so that the denials remembered for the key are dropped.
         let _call = Call::new(self, terms, key);
         let outcomes = self.ask_each(terms, key, |_| Op::Reset).await?;
         if let Some(fallback) = &self.fallback {
@@ -313,7 +314,7 @@ impl<S: SharedStore> Limits<S> {
         Ok(outcomes.iter().any(Outcome::allowed))
     }
 
-    /// Takes as long as it takes: no deadline.
+    /// Has no deadline.
     pub(crate) async fn clear(&self) -> Result<(), Error> {
         let _forget = ForgetAll::new(self.store.guard());
         for prepared in &self.prepared {
@@ -332,7 +333,7 @@ impl<S: SharedStore> Limits<S> {
         self.store.lane(&self.prepared[0], key)
     }
 
-    /// Asks the store, whatever is remembered.
+    /// Calls the store, whatever is remembered.
     async fn send<K: Key>(
         &self,
         terms: Terms,
@@ -383,7 +384,8 @@ impl<S: SharedStore> Limits<S> {
     }
 }
 
-/// Stands for the place in which a limit counts. Two that share it by chance only ask more often.
+/// The number of the place in which a limit counts. Two places with the same number only cause more
+/// calls of the store.
 fn counter(namespace: &str, limit: &Limit) -> u64 {
     let mut hasher = DefaultHasher::new();
     (namespace, limit.identity()).hash(&mut hasher);

@@ -1,4 +1,4 @@
-//! What a limiter does when its store does not answer.
+//! The rule of a limiter for a store that does not answer.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::outcome::{Outcome, Source};
 use crate::store::{HitItem, Store};
 use crate::time::Timestamp;
 
-/// What a limiter answers when its store does not.
+/// The answer of a limiter whose store does not answer.
 ///
 /// ```
 /// use tollgate::shared::{OnFailure, Share};
@@ -23,15 +23,15 @@ use crate::time::Timestamp;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OnFailure {
-    /// The error: the caller decides.
+    /// Returns the error: the caller decides.
     #[default]
     Error,
-    /// Everything passes that could ever pass.
+    /// Allows every cost that could ever pass.
     Open,
-    /// Nothing passes.
+    /// Denies everything.
     Closed,
     /// A local limiter decides on a share of the limit. It is kept warm while the store answers,
-    /// and the store is charged for what it admitted: see
+    /// and the store is charged for what the local limiter admitted: see
     /// [`GuardBuilder::charge_local`](super::GuardBuilder::charge_local).
     Local(Share),
 }
@@ -51,10 +51,10 @@ pub struct Share {
 }
 
 impl Share {
-    /// `part` of `of`.
+    /// The share of `part` in `of`.
     ///
     /// # Errors
-    /// When it is nothing or more than all.
+    /// When the share is nothing or more than all.
     ///
     /// See the example of [`Share`].
     pub fn new(part: u32, of: u32) -> Result<Share, Error> {
@@ -70,10 +70,10 @@ impl Share {
         Ok(Share { part: part / a, of: of / a })
     }
 
-    /// An equal share for each of so many processes.
+    /// An equal share for each of this many processes.
     ///
     /// # Errors
-    /// When there are none.
+    /// When `processes` is 0.
     ///
     /// See the example of [`Share`].
     pub fn one_of(processes: u32) -> Result<Share, Error> {
@@ -86,7 +86,7 @@ impl Share {
         u64::try_from(share).unwrap_or(u64::MAX).max(1)
     }
 
-    /// The limit with its quota and burst cut down to the share.
+    /// The limit with its quota and burst reduced to the share.
     fn of_limit(self, limit: &Limit) -> Result<Limit, Error> {
         let mut builder =
             Limit::new(self.of_units(limit.quota()), limit.period()).algorithm(limit.algorithm());
@@ -103,7 +103,7 @@ impl Share {
     }
 }
 
-/// The local limiter that stands in for a store: the same limits, cut down to a share, on the
+/// The local limiter that stands in for a store: the same limits, reduced to a share, on the
 /// fallback of the [`Guard`](super::Guard).
 #[derive(Clone, Debug)]
 pub(crate) struct Fallback {
@@ -178,8 +178,8 @@ impl Fallback {
         self.limits.iter().for_each(|local| self.store.clear(&local.prepared));
     }
 
-    /// Raises what is used here to the same part of the capacity that is used in the store. Two
-    /// callers at once may raise it too far, never too little.
+    /// Raises the usage here to the same part of the capacity that is used in the store. Two
+    /// callers at the same time may raise it too far, never too little.
     pub(crate) fn warm(&self, key: KeyRef<'_>, at: Option<Timestamp>, decisions: &[Outcome]) {
         let now = self.now(at);
         for (local, decision) in self.limits.iter().zip(decisions) {

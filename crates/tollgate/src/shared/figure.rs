@@ -1,6 +1,6 @@
-//! Numbers that a store tells of itself.
+//! Numbers that a store reports about itself.
 
-/// One number, for who watches a store: its name in metrics, what it says, and the value.
+/// One number of a store, for its operators: the name in metrics, the help text, and the value.
 ///
 /// ```
 /// use tollgate::shared::Figure;
@@ -10,9 +10,9 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Figure {
-    /// Lower case, with underscores and the unit; without what stands in front of all names.
+    /// Lower case, with underscores and the unit; without the prefix of all names.
     pub name: &'static str,
-    /// A sentence.
+    /// The help text, a sentence.
     pub help: &'static str,
     /// The value.
     pub value: u64,
@@ -21,7 +21,7 @@ pub struct Figure {
 }
 
 impl Figure {
-    /// One that only grows.
+    /// A number that only grows.
     ///
     /// See the example of [`Figure`].
     #[must_use]
@@ -29,7 +29,7 @@ impl Figure {
         Figure { name, help, value, may_fall: false }
     }
 
-    /// One that rises and falls.
+    /// A number that rises and falls.
     ///
     /// See the example of [`Figure`].
     #[must_use]
@@ -38,14 +38,14 @@ impl Figure {
     }
 }
 
-/// What a store says of itself: for metrics, and for anybody who looks at its health.
+/// A store's report on itself, for metrics and for operators who check its health.
 ///
 /// See [`SharedStore::report`](super::SharedStore::report).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StoreReport {
-    /// Numbers beside the counters of its guard.
+    /// Numbers in addition to the counters of its guard.
     pub figures: Vec<Figure>,
-    /// What is wrong with the store: for example how many nodes of its fleet are missing. No names,
-    /// no addresses.
+    /// Problems of the store: for example how many nodes of its fleet are missing. They contain no
+    /// names and no addresses.
     pub warnings: Vec<String>,
 }

@@ -15,12 +15,12 @@ use crate::outcome::Outcome;
 use crate::store::Store;
 use crate::time::Timestamp;
 
-/// Any [`Store`] as a [`SharedStore`] that answers at once: for programs that choose their store at
-/// run time, and for the conformance suite.
+/// Any [`Store`] as a [`SharedStore`] that answers without waiting: for programs that choose their
+/// store at run time, and for the conformance suite.
 ///
-/// It knows no runtime: its timer is the store's clock and looks at it whenever it is polled, and
-/// it polls a task once. Neither matters to a store that never waits; to
-/// [`wait`](super::SharedLimiter::wait) pass the in-process limiter instead.
+/// It has no runtime: its timer is the store's clock, which is read whenever the timer is polled,
+/// and a task is polled once. Neither matters to a store that never waits; to
+/// [`wait`](super::SharedLimiter::wait) use the in-process limiter instead.
 ///
 /// ```
 /// use tollgate::Memory;
@@ -46,7 +46,7 @@ pub struct InProcess<S> {
 }
 
 impl<S: Store + std::fmt::Debug> InProcess<S> {
-    /// This store. Denials are not remembered: asking is as fast.
+    /// Wraps a store. Denials are not remembered: asking the store is as fast.
     ///
     /// See the example of [`InProcess`].
     #[must_use]
@@ -54,7 +54,7 @@ impl<S: Store + std::fmt::Debug> InProcess<S> {
         InProcess::with_guard(store, Guard::builder().remember_denials(0))
     }
 
-    /// This store behind a guard of your own.
+    /// Wraps a store with a guard of your own.
     ///
     /// ```
     /// use tollgate::{Memory, shared::{Guard, InProcess}};

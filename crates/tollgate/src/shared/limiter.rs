@@ -19,8 +19,8 @@ use crate::wait::Queue;
 /// One limit or several on a shared store: the calls of [`Limiter`](crate::Limiter) as futures that
 /// may fail.
 ///
-/// Every call ends within its deadline. What is answered when the store is not is set by
-/// [`on_failure`](SharedLimiter::on_failure); unless told otherwise it is the error.
+/// Every call ends within its deadline. The rule for a store that does not answer is set by
+/// [`on_failure`](SharedLimiter::on_failure); by default it is the error.
 ///
 /// See the example of [`InProcess`](super::InProcess).
 #[derive(Clone, Debug)]
@@ -54,7 +54,7 @@ impl<S: SharedStore> SharedLimiter<S> {
         Ok(SharedLimiter { limits, queue: Queue::default() })
     }
 
-    /// What to answer when the store does not.
+    /// Sets the answer for when the store does not answer.
     ///
     /// # Errors
     /// When a share of the limit is no valid limit, because its burst would take more than a
@@ -72,7 +72,8 @@ impl<S: SharedStore> SharedLimiter<S> {
         Ok(SharedLimiter { limits, ..self })
     }
 
-    /// How long a call may take, instead of what the store's [`Guard`](super::Guard) says.
+    /// Sets how long a call may take, in place of the deadline of the store's
+    /// [`Guard`](super::Guard).
     ///
     /// ```
     /// use std::time::Duration;
@@ -177,8 +178,8 @@ impl<S: SharedStore> SharedLimiter<S> {
         self.now().hit_n(key, cost).await
     }
 
-    /// [`hit_n`](SharedLimiter::hit_n) without a future, where the store of a single limit need not
-    /// wait: a store in this process. `None` says that nothing was asked.
+    /// [`hit_n`](SharedLimiter::hit_n) without a future, for a single limit whose store need not
+    /// wait: a store in this process. `None` says that the store was not asked.
     ///
     /// ```
     /// use tollgate::Memory;
@@ -285,7 +286,7 @@ impl<S: SharedStore> SharedLimiter<S> {
     }
 
     /// See [`Limiter::usage`](crate::Limiter::usage). The number is the store's, never that of a
-    /// fallback: [`peek`](SharedLimiter::peek) gives a decision, which says where it comes from.
+    /// fallback: [`peek`](SharedLimiter::peek) gives a decision, which has its source.
     ///
     /// # Errors
     /// When the store does not answer, whatever the limiter does on failure.
@@ -302,7 +303,7 @@ impl<S: SharedStore> SharedLimiter<S> {
         self.now().hit_each(keys).await
     }
 
-    /// See [`Limiter::clear`](crate::Limiter::clear). Goes through all keys in slices and has no
+    /// See [`Limiter::clear`](crate::Limiter::clear). It visits all keys in slices and has no
     /// deadline.
     ///
     /// # Errors
@@ -311,11 +312,11 @@ impl<S: SharedStore> SharedLimiter<S> {
         self.limits.clear().await
     }
 
-    /// Can the store decide? It is asked to charge a key of its own, so that one which only reads
-    /// is found out.
+    /// Checks whether the store can decide. The check charges a key of its own, so that a store
+    /// that can only be read fails it.
     ///
     /// # Errors
-    /// When it cannot, within the deadline.
+    /// When the store cannot decide within the deadline.
     pub async fn check(&self) -> Result<(), Error> {
         let Limits { store, deadline, .. } = &self.limits;
         store.guard().within(*deadline, store.check()).await
@@ -329,7 +330,7 @@ impl<S: SharedStore> SharedLimiter<S> {
     }
 }
 
-/// How often a take of several limits tries to be faster than other callers.
+/// How often a take of several limits is tried again when another caller was faster.
 const TAKE_ATTEMPTS: u32 = 16;
 
 impl<S: SharedStore> SharedCall<'_, S> {

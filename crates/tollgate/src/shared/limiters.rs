@@ -1,7 +1,7 @@
-//! The ways from a store to a limiter.
+//! The methods of a store that make limiters.
 
-/// Gives a [`SharedStore`](crate::shared::SharedStore) `limiter` and `limiter_in` of its own,
-/// so that its users need not import the trait: for stores.
+/// Gives a [`SharedStore`](crate::shared::SharedStore) the methods `limiter` and `limiter_in`, so
+/// that its users need not import the trait. Used by the crates of stores.
 ///
 /// ```
 /// # use tollgate::shared::InProcess;

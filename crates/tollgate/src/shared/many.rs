@@ -1,4 +1,4 @@
-//! Many keys in one call, each on its own.
+//! Many keys in one call, decided independently.
 
 use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};
@@ -13,7 +13,7 @@ use crate::key::{Key, OwnedKey, ShortKey};
 use crate::outcome::Outcome;
 
 impl<S: SharedStore> Limits<S> {
-    /// Hits each key on its own.
+    /// Hits each key independently.
     pub(crate) async fn hit_each<K: Key>(
         &self,
         terms: Terms,
@@ -24,7 +24,7 @@ impl<S: SharedStore> Limits<S> {
         let mut decisions: Vec<Option<Outcome>> = vec![None; keys.len()];
         let mut sent_calls: Vec<Option<Call<'_, S, ShortKey<'_, K>>>> =
             keys.iter().map(|_| None).collect();
-        // Those to ask for, by what fails together.
+        // The keys to ask the store for, by the lane that fails together.
         let mut lanes: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         for (index, key) in keys.iter().enumerate() {
             match key.with_key(|key| self.recall(&self.question(terms, sent, key, 1))) {
@@ -72,7 +72,7 @@ impl<S: SharedStore> Limits<S> {
     }
 }
 
-/// All of them at once, in order.
+/// Awaits all calls concurrently, in order.
 async fn join_all<F: Future>(calls: Vec<F>) -> Vec<F::Output> {
     let mut calls: Vec<_> = calls.into_iter().map(|call| (Box::pin(call), None)).collect();
     poll_fn(|cx| {

@@ -1,7 +1,8 @@
-//! Stores that wait: on another process, on a network.
+//! Stores whose answers must be waited for: in another process, or on a network.
 //!
-//! [`SharedStore`] is the contract, users hold [`SharedLimiter`]s. What happens when the store does not answer is decided here, in one place for all stores:
-//! [`OnFailure`], deadlines and breakers ([`Guard`]).
+//! [`SharedStore`] is the contract; users hold [`SharedLimiter`]s. The handling of a store that
+//! does not answer is here, in one place for all stores: [`OnFailure`], deadlines and breakers
+//! ([`Guard`]).
 
 mod any;
 mod asking;
@@ -52,19 +53,19 @@ pub use crate::store::HitItem;
 use crate::time::Timestamp;
 
 /// A store whose answers take time and may not come. Handles are cheap to clone and share one
-/// connection and one [`Guard`]: two handles with the same guard are of one store.
+/// connection and one [`Guard`]: two handles with the same guard belong to one store.
 ///
-/// What it must hold to:
+/// The rules of the contract:
 ///
 /// - The decisions are those of [`AnyMachine::act`](crate::algorithm::AnyMachine::act), for a group
 ///   those of [`hit_together`](crate::algorithm::hit_together).
-/// - One operation on one key is one atomic step, whoever else asks.
+/// - One operation on one key is one atomic step, whichever callers ask at the same time.
 ///   [`ask_together`](SharedStore::ask_together) is one step over all its keys, or (where the store
 ///   cannot) charges in order and refunds: never more is admitted than the limits allow.
 /// - An error is never a decision, and a decision never hides an error. [`Error::unavailable`] only
 ///   if the call has surely not been executed; when in doubt [`Error::lost`]. A call that may have
 ///   been executed is never sent a second time.
-/// - State lives at least until it equals a fresh one, and not for ever after.
+/// - State lives at least until it equals a fresh one, and is deleted some time after.
 /// - Keys come as [`OwnedKey`](crate::OwnedKey) has them: the limiters pass the digest of a long
 ///   key, so a store need not bound their bytes.
 /// - The futures own what they need: the key may be gone before they are polled.
@@ -73,7 +74,7 @@ use crate::time::Timestamp;
 /// long the caller waits: the guard ends the call then, and a call that a store cannot answer in
 /// time need not be sent.
 ///
-/// The crate `tollgate-testkit` checks all of it.
+/// The crate `tollgate-testkit` checks all these rules.
 pub trait SharedStore: Clone + Debug + Send + Sync + 'static {
     /// A limit as this store holds it.
     type Prepared: Clone + Debug + Send + Sync + 'static;
@@ -84,7 +85,7 @@ pub trait SharedStore: Clone + Debug + Send + Sync + 'static {
     /// When this store cannot hold it; the message says why.
     fn prepare(&self, namespace: &str, limit: &Limit) -> Result<Self::Prepared, Error>;
 
-    /// Does each operation on its own; one outcome for each, in order.
+    /// Executes each operation independently; one outcome for each, in order.
     fn ask_each(
         &self,
         asks: &[Ask<'_, Self::Prepared>],
@@ -109,8 +110,9 @@ pub trait SharedStore: Clone + Debug + Send + Sync + 'static {
     /// Deadline, breakers, remembered denials and runtime: shared by all handles of a store.
     fn guard(&self) -> &Guard;
 
-    /// One operation on one key, answered at once where that needs no waiting: in process, or with
-    /// an allotment in hand. `None`: ask. Always tried first for a limiter of one limit.
+    /// One operation on one key, if the store has the answer without waiting: in process, or with
+    /// an allotment in hand. `None`: call [`ask_each`](SharedStore::ask_each). A limiter of one
+    /// limit always tries this first.
     fn try_now(
         &self,
         prepared: &Self::Prepared,
@@ -122,26 +124,26 @@ pub trait SharedStore: Clone + Debug + Send + Sync + 'static {
         None
     }
 
-    /// Which part of the store answers for this key: what has one lane fails together. Below the
-    /// number of lanes of the [`Guard`].
+    /// The part of the store that answers for this key: keys with one lane fail together. It is
+    /// below the number of lanes of the [`Guard`].
     fn lane(&self, prepared: &Self::Prepared, key: KeyRef<'_>) -> usize {
         let _ = (prepared, key);
         0
     }
 
-    /// Can the store decide? A store that is full or read-only still answers questions, so this
-    /// ends with [`try_write`] where it is not in this process.
+    /// Checks whether the store can decide. A store that is full or read-only still answers
+    /// questions, so this ends with [`try_write`] where it is not in this process.
     fn check(&self) -> impl Future<Output = Result<(), Error>> + Send + use<Self> {
         try_write(self)
     }
 
-    /// What the store says of itself beside the counters of its [`Guard`].
+    /// The store's report on itself, in addition to the counters of its [`Guard`].
     fn report(&self) -> StoreReport {
         StoreReport::default()
     }
 
-    /// Before this process ends: what it holds for others is given back, and peers are told. Errors
-    /// are ignored: no caller is left.
+    /// Called before this process ends: what the store holds for others is given back, and peers
+    /// are informed. Errors are ignored, because no caller is left.
     fn leave(&self) -> impl Future<Output = ()> + Send + use<Self> {
         std::future::ready(())
     }

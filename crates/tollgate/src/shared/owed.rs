@@ -1,9 +1,9 @@
 //! Units that a local fallback admitted while the store did not answer, to be charged to the store
 //! when it answers again. Without that, each outage would admit a share of the limit once more.
 //!
-//! Units run off here as they do in the store: a key owes what the limit would still count. A
-//! charge is sent before the next call about its key. A task sends those of keys that nobody asks
-//! for.
+//! Units run off here as they do in the store: a key owes the units that the limit would still
+//! count. A charge is sent before the next call about its key. A task sends the charges of keys
+//! without further calls.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -20,10 +20,10 @@ use crate::outcome::{Outcome, Receipt};
 use crate::registry::lock;
 use crate::time::Timestamp;
 
-/// The most keys of one limiter that may owe. What is admitted for more keys is never charged.
+/// The most keys of one limiter that may owe units. The units of further keys are never charged.
 const MAX_KEYS: usize = 100_000;
 
-/// How often the task looks whether the store answers.
+/// How often the task checks whether the store answers.
 const ROUND: Duration = Duration::from_millis(100);
 
 /// What the keys of a limiter owe, shared by its clones.
@@ -31,7 +31,7 @@ const ROUND: Duration = Duration::from_millis(100);
 pub(crate) struct Owed {
     machines: Box<[AnyMachine]>,
     keys: Mutex<HashMap<OwnedKey, Box<[Option<AnyState>]>>>,
-    /// How many keys there are.
+    /// The number of keys.
     count: AtomicUsize,
     has_task: AtomicBool,
 }
@@ -81,7 +81,7 @@ impl Owed {
         });
     }
 
-    /// Removes a key, and gives what it still owes of each limit.
+    /// Removes a key, and returns the units that it still owes of each limit.
     fn take(&self, key: KeyRef<'_>, now: Timestamp) -> Option<Vec<u64>> {
         let mut states = self.change(|keys| keys.remove(&OwnedKey::new(&key)))?;
         let used = |(machine, state): (&AnyMachine, &mut Option<AnyState>)| {
@@ -91,7 +91,7 @@ impl Owed {
         units.iter().any(|units| *units > 0).then_some(units)
     }
 
-    /// Takes back units that were admitted locally. Those that the store was charged for stay
+    /// Takes back units that were admitted locally. Units that the store was charged for stay
     /// there.
     pub(super) fn refund(&self, key: KeyRef<'_>, now: Timestamp, receipts: &[Receipt]) {
         if self.is_empty() {
@@ -115,13 +115,13 @@ impl Owed {
         self.change(HashMap::clear);
     }
 
-    /// Whether the caller is to start the task.
+    /// Whether the caller must start the task.
     fn wants_task(&self) -> bool {
         self.change(|keys| !keys.is_empty() && !self.has_task.swap(true, Ordering::AcqRel))
     }
 
-    /// Whether the task is at its end. Decided under the lock, so that what is added later starts
-    /// another one.
+    /// Whether the task may end. This is decided under the lock, so that units added later start
+    /// another task.
     fn ends_task(&self) -> bool {
         self.change(|keys| {
             self.has_task.store(!keys.is_empty(), Ordering::Release);
@@ -134,8 +134,8 @@ impl Owed {
     }
 }
 
-/// What is being charged to the store. Owed again if that comes to nothing, or its caller goes
-/// away.
+/// Units that are being charged to the store. They are owed again if the charge fails or the caller
+/// is dropped.
 struct Taken<'a> {
     owed: &'a Owed,
     guard: &'a Guard,
@@ -149,7 +149,7 @@ impl Drop for Taken<'_> {
     }
 }
 
-/// Held by the task. Dropped with it, so that another can be started.
+/// Held by the task. When it is dropped, another task can be started.
 struct Task(Arc<Owed>);
 
 impl Drop for Task {
@@ -159,8 +159,8 @@ impl Drop for Task {
 }
 
 impl<S: SharedStore> Limits<S> {
-    /// Notes what the fallback charged instead of the store. At a given time nothing is noted: it
-    /// is not known when the store will be asked again.
+    /// Notes the units that the fallback charged in place of the store. With a given time nothing
+    /// is noted: it is not known when the store will be asked again.
     pub(super) fn owe(&self, terms: Terms, key: KeyRef<'_>, decisions: &[Outcome]) {
         let Some(owed) = &self.owed else { return };
         let (None, Some(first)) = (terms.at, decisions.first()) else { return };
@@ -174,8 +174,9 @@ impl<S: SharedStore> Limits<S> {
         }
     }
 
-    /// Charges to the store what a key owes, before the caller asks it about that key. Gives the
-    /// terms for that call, as less time is left, or the error if the store does not answer.
+    /// Charges the units that a key owes to the store, before the caller asks the store about that
+    /// key. Returns the terms for that call, as less time is left, or the error if the store does
+    /// not answer.
     pub(super) async fn settle<K: Key>(&self, terms: Terms, key: &K) -> Result<Terms, Error> {
         let Some(owed) = self.owed.as_ref().filter(|owed| !owed.is_empty()) else {
             return Ok(terms);
@@ -191,7 +192,8 @@ impl<S: SharedStore> Limits<S> {
         let Some(units) = key.with_key(|key| owed.take(key, begun)) else { return Ok(terms) };
         let mut taken = Taken { owed, guard, key: OwnedKey::new(key), units };
         if health == Health::Unknown {
-            // One unit first: if the answer is lost, no more than that is perhaps charged twice.
+            // One unit is sent first: if the answer is lost, at most that unit may be charged
+            // twice.
             let one: Vec<u64> = taken.units.iter().map(|units| (*units).min(1)).collect();
             let probe = self.charge_each(lane, terms.deadline, key, &one).await;
             if let Some(error) = probe.err().filter(|error| error.kind() != ErrorKind::Store) {
@@ -208,7 +210,7 @@ impl<S: SharedStore> Limits<S> {
                 taken.units = units;
                 return Err(error);
             }
-            // Perhaps charged: never sent a second time.
+            // The units may have been charged: they are never sent a second time.
             Err(error) => tracing::debug!(%error, "local admissions may not have been charged"),
             Ok(_) => {}
         }
@@ -234,7 +236,7 @@ impl<S: SharedStore> Limits<S> {
         self.store.guard().call(lane, deadline, begin).await
     }
 
-    /// Charges to the store what all keys owe, as soon as it answers.
+    /// Charges the units that all keys owe to the store, as soon as it answers.
     async fn settle_all(&self, Task(owed): &Task) {
         while !owed.ends_task() {
             self.store.guard().runtime().sleep(ROUND).await;

@@ -1,4 +1,4 @@
-//! The runtime that a store lives on. Nothing in this crate knows one.
+//! The runtime on which a store lives. This crate depends on no runtime.
 
 use std::fmt::Debug;
 use std::future::{Future, poll_fn};
@@ -39,7 +39,7 @@ pub type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 /// let guard = Guard::builder().build_on(Logged(runtime));
 /// ```
 pub trait Runtime: Debug + Send + Sync + 'static {
-    /// Ends after that time.
+    /// Ends after `span`.
     fn sleep(&self, span: Duration) -> Task;
 
     /// Runs a task to its end.
@@ -56,8 +56,8 @@ impl Runtime for Arc<dyn Runtime> {
     }
 }
 
-/// For stores that never wait: the timer looks at a clock whenever it is polled, and a task is
-/// polled once.
+/// The runtime of stores that never wait: the timer reads a clock whenever it is polled, and a task
+/// is polled once.
 #[derive(Clone, Debug)]
 pub(super) struct NoRuntime(pub(super) Arc<dyn Clock>);
 

@@ -30,13 +30,13 @@ impl<'a, S: SharedStore> SharedItem<'a, S> {
     }
 }
 
-/// [`hit_all`](crate::hit_all) on a shared store, at its own time or a given one. On failure the
-/// strictest of the limiters decides: an error before closed, closed before local, local before
-/// open.
+/// [`hit_all`](crate::hit_all) on a shared store, at the store's time or a given one. When the
+/// store fails, the strictest rule of the limiters applies: an error before closed, closed before
+/// local, local before open.
 ///
 /// # Errors
 /// An empty list, the same key of the same limit twice, limiters of different stores, keys that
-/// this store cannot decide at once; and when the store does not answer.
+/// this store cannot decide together; and when the store does not answer.
 ///
 /// ```
 /// use tollgate::Memory;
@@ -108,7 +108,7 @@ pub async fn hit_all_shared<S: SharedStore>(
     }
 }
 
-/// Charges to the store what the fallbacks admitted for these keys.
+/// Charges the units that the fallbacks admitted for these keys to the store.
 async fn settle<S: SharedStore>(
     items: &[SharedItem<'_, S>],
     mut terms: Terms,
@@ -119,8 +119,9 @@ async fn settle<S: SharedStore>(
     Ok(terms)
 }
 
-/// Gives back what [`hit_all_shared`] charged: takes its items, in the same order, and its
-/// decision. One item after the other; what was charged to a fallback is given back there.
+/// Gives back the charges of [`hit_all_shared`]: takes its items, in the same order, and its
+/// decision. The items are refunded one after the other; what was charged to a fallback is given
+/// back there.
 ///
 /// # Errors
 /// When the decision is not on as many limits as these items have, or when the store does not
@@ -190,7 +191,7 @@ fn without_store<S: SharedStore>(
     Decision::from_outcomes(outcomes)
 }
 
-/// Hits those that have a fallback, together; the others are open.
+/// Hits the items that have a fallback together; the others are allowed.
 fn local<S: SharedStore>(
     items: &[SharedItem<'_, S>],
     at: Option<Timestamp>,

@@ -9,15 +9,15 @@ use crate::error::Error;
 use crate::key::Key;
 use crate::limit::{Algorithm, Limit};
 
-/// The namespace of the key that is charged. No rule of a server can have it: it begins with `~`.
+/// The namespace of the key that is charged. It begins with `~`, so no rule of a server can have
+/// it.
 const NAMESPACE: &str = "~check";
 
-/// Never reached, because a denied hit writes nothing.
+/// A quota that is never reached, because a denied hit writes nothing.
 const QUOTA: u64 = 1_000_000_000;
 const PERIOD: Duration = Duration::from_secs(3600);
 
-/// Charges one unit to a key that belongs to nobody: for [`SharedStore::check`] of stores that
-/// wait.
+/// Charges one unit to a key that no limiter uses: for [`SharedStore::check`] of stores that wait.
 ///
 /// ```
 /// # use tollgate::Memory;

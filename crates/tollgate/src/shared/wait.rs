@@ -1,5 +1,5 @@
-//! Waiting for a turn on a shared store. Who goes away while a request is under way gets back what
-//! it charged.
+//! Waiting for a turn on a shared store. A caller that is dropped while its request is under way
+//! gets its charge back.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -16,12 +16,12 @@ use crate::time::Timestamp;
 use crate::wait::{Asked, Waiting};
 
 impl<S: SharedStore> SharedLimiter<S> {
-    /// Waits until the key may do something of that cost, and charges it then; at once the denial
+    /// Waits until the cost of the key fits, and charges it then; returns the denial immediately
     /// when that would take longer than `timeout`. See [`Limiter::wait`](crate::Limiter::wait). The
     /// timer is the store's.
     ///
-    /// It holds no reservation. Dropped with a request under way, a refund follows if that was
-    /// granted; it is sent once and may be lost with the store.
+    /// It holds no reservation. If it is dropped with a request under way that is then granted, a
+    /// refund follows; it is sent once and may be lost with the store.
     ///
     /// # Errors
     /// When the store does not answer and the limiter has no rule for that.
@@ -66,7 +66,7 @@ impl<S: SharedStore> Asked for SharedLimiter<S> {
 
 type Call = Pin<Box<dyn Future<Output = Result<Decision, Error>> + Send>>;
 
-/// A hit that is taken back when nobody waits for it any more.
+/// A hit that is refunded when its caller no longer waits for it.
 struct InFlight<S: SharedStore> {
     limits: Limits<S>,
     key: OwnedKey,
