@@ -1,5 +1,5 @@
-//! A call with one message in and one out, by hand: what Envoy asks goes this way, past the layers
-//! that a framework needs for all other calls.
+//! A call with one message in and one out, by hand: Envoy's calls take this way, which has fewer
+//! layers than the framework that serves all other calls.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -67,7 +67,7 @@ pub(crate) fn decode<M: prost::Message + Default>(framed: &[u8]) -> Result<M, St
     M::decode(message).map_err(|error| Status::invalid_argument(format!("message: {error}")))
 }
 
-/// The answer to a call.
+/// The response to a call.
 pub(super) fn response(answer: Result<impl prost::Message, Status>) -> Response<Body> {
     let message = match answer {
         Ok(message) => message,
@@ -89,7 +89,7 @@ pub(crate) fn encode(message: &impl prost::Message) -> Bytes {
     framed.freeze()
 }
 
-/// What is sent: a message and that all is well, nothing, or what tonic has to say.
+/// The body of a response: a message with trailers, nothing, or the body of tonic.
 #[derive(Debug, Default)]
 pub(super) enum Body {
     Message(Bytes),
@@ -99,7 +99,7 @@ pub(super) enum Body {
     Tonic(tonic::body::Body),
 }
 
-/// Without a hint of its size: hyper would make a header of it, which gRPC does not need.
+/// Has no size hint: hyper would make a header of it, which gRPC does not need.
 impl http_body::Body for Body {
     type Data = Bytes;
     type Error = Status;
@@ -132,7 +132,7 @@ impl http_body::Body for Body {
     }
 }
 
-/// How long the caller waits, as it says: Envoy in a header of its own, others as gRPC has it.
+/// How long the caller waits: Envoy says so in a header of its own, other clients in that of gRPC.
 pub(super) fn waits(headers: &HeaderMap) -> Option<Duration> {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     let envoy = text("x-envoy-expected-rq-timeout-ms")

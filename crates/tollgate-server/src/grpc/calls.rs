@@ -1,20 +1,20 @@
-//! The calls of a connection: begun together, answered in one write.
+//! The calls of a connection: started together, answered by one write.
 
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-type Call = Pin<Box<dyn Future<Output = ()> + Send>>;
+type BoxedCall = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Calls that were read and not begun. A task for each would wake the connection for each answer,
-/// and that would write it alone; here the connection reads all that has arrived, all calls are
-/// begun where they are, and those that need not wait, as with counts in memory, are answered by
-/// the same write.
+/// Calls that were read and not started. A task for each would wake the connection for each
+/// response, which would write it alone. Here the connection reads all that has arrived, then
+/// starts all calls in its own task. Those that need not wait, as on a store in memory, are
+/// answered by one write.
 #[derive(Clone, Default)]
-pub(super) struct Calls(Arc<Mutex<Vec<Call>>>);
+pub(super) struct CallExecutor(Arc<Mutex<Vec<BoxedCall>>>);
 
-impl<F> hyper::rt::Executor<F> for Calls
+impl<F> hyper::rt::Executor<F> for CallExecutor
 where
     F: Future<Output = ()> + Send + 'static,
 {
@@ -23,7 +23,7 @@ where
     }
 }
 
-impl Calls {
+impl CallExecutor {
     /// Drives the connection until it ends or has to wait.
     pub(super) fn poll<C: Future>(
         &self,
@@ -34,19 +34,19 @@ impl Calls {
             if connection.as_mut().poll(cx).is_ready() {
                 return Poll::Ready(());
             }
-            if !self.begin() {
+            if !self.start() {
                 return Poll::Pending;
             }
         }
     }
 
-    /// Whether there were any. What has to wait, for the store or for the rest of its message, goes
-    /// on as a task.
-    fn begin(&self) -> bool {
+    /// Starts all calls; false if there were none. A call that has to wait, for the store or for
+    /// the rest of its message, becomes a task.
+    fn start(&self) -> bool {
         let calls = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
         let any = !calls.is_empty();
         for mut call in calls {
-            // Nobody is woken by this look: a task looks again before it sleeps.
+            // Without a waker: a new task is polled again before it sleeps.
             if call.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
                 tokio::spawn(call);
             }

@@ -1,4 +1,4 @@
-//! One connection: HTTP/2 with limits, and a polite end.
+//! One connection: HTTP/2 with bounds, and a graceful end.
 
 use std::future::poll_fn;
 use std::io;
@@ -11,24 +11,24 @@ use hyper::server::conn::http2;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 
-use super::calls::Calls;
+use super::calls::CallExecutor;
 use super::handler::Handler;
 use crate::net::{Draining, Stream};
 
-/// How every connection of HTTP/2 begins.
+/// The preface of HTTP/2.
 const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// For whoever comes with HTTP/1, a person most likely.
+/// The response to HTTP/1, which most likely a person sends.
 const SORRY: &[u8] = b"HTTP/1.1 505 HTTP Version Not Supported\r\ncontent-type: text/plain\r\ncontent-length: 42\r\nconnection: close\r\n\r\nthis port speaks gRPC, which needs HTTP/2\n";
 
-/// How long somebody may take to say that it is still there.
+/// How long a client may take to answer a keep-alive ping.
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// How long bytes that are on their way are waited for when the server stops.
+/// How long a stopping server waits for bytes that clients have already sent.
 const LAST_CALL: Duration = Duration::from_millis(100);
 
-/// Talks until the other side ends it, it is too old, or it is time to stop; then answers what was
-/// asked before.
+/// Serves calls until the client disconnects, the connection is too old, or the server stops; then
+/// finishes the calls that have arrived.
 pub(super) async fn serve(mut stream: Stream, handler: Arc<Handler>, mut draining: Draining) {
     let options = handler.options();
     let (patience, max_age) = (options.patience, options.max_age);
@@ -39,7 +39,7 @@ pub(super) async fn serve(mut stream: Stream, handler: Arc<Handler>, mut drainin
     if !matches!(begun, Ok(Ok(true))) {
         return;
     }
-    let calls = Calls::default();
+    let calls = CallExecutor::default();
     let mut http = http2::Builder::new(calls.clone());
     http.timer(TokioTimer::new())
         .auto_date_header(false)
@@ -67,7 +67,7 @@ pub(super) async fn serve(mut stream: Stream, handler: Arc<Handler>, mut drainin
     poll_fn(|cx| calls.poll(connection.as_mut(), cx)).await;
 }
 
-/// It is time to stop, and whoever was about to say something has had the time for it.
+/// The server stops, and bytes that clients have already sent had time to arrive.
 async fn last_call(draining: &mut Draining) {
     draining.begun().await;
     tokio::time::sleep(LAST_CALL).await;
@@ -89,7 +89,7 @@ async fn begins(stream: &mut Stream) -> io::Result<bool> {
     Ok(true)
 }
 
-/// A stream whose preface was read: it is there to be read once more.
+/// A stream whose preface was read, and can be read once more.
 struct Begun {
     preface: &'static [u8],
     stream: Stream,

@@ -1,11 +1,10 @@
-//! Which call it is, and who answers it.
+//! Admits and routes calls.
 
-use std::future::Future;
 use std::sync::Arc;
-use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue, Method, Request, Response};
 use hyper::body::Incoming;
+use tokio::time::timeout;
 use tollgate::{Clock, SystemClock};
 use tonic::codegen::Service as _;
 use tonic::service::Routes;
@@ -21,12 +20,12 @@ use crate::auth::Gate;
 use crate::net::{Draining, Port};
 use crate::observe::Protocol;
 use crate::service::Service;
-use crate::telemetry::{Seldom, Tracer};
+use crate::telemetry::{Seldom, Span, Tracer};
 
 /// How paths of the health service begin.
 const HEALTH: &str = "/grpc.health.v1.Health/";
 
-/// Answers calls, on any connection.
+/// Answers the calls of all connections.
 #[derive(Debug)]
 pub(super) struct Handler {
     service: Arc<Service>,
@@ -34,7 +33,7 @@ pub(super) struct Handler {
     clock: SystemClock,
     gate: Arc<Gate>,
     tracer: Option<Tracer>,
-    /// Health and reflection, rarely called: tonic's way.
+    /// Health and reflection, which are rare, by tonic.
     others: Routes,
 }
 
@@ -53,7 +52,7 @@ impl Handler {
                 .register_encoded_file_descriptor_set(DESCRIPTORS)
                 .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
         };
-        // What is compiled in is well-formed: a test lists it by both versions.
+        // The compiled-in descriptors are valid: a test lists them by both versions.
         if let (Ok(v1), Ok(v1alpha)) = (reflection().build_v1(), reflection().build_v1alpha()) {
             others = others
                 .add_service(v1.max_decoding_message_size(most))
@@ -67,43 +66,29 @@ impl Handler {
         &self.options
     }
 
-    /// The answer to any request.
+    /// The response to any request.
     pub(super) async fn answer(&self, request: Request<Incoming>) -> Response<Body> {
-        match &self.tracer {
-            None => self.guarded(request).await,
-            // Boxed: a call without a trace takes no room for one.
-            Some(tracer) => Box::pin(self.traced(tracer, request)).await,
-        }
-    }
-
-    async fn traced(&self, tracer: &Tracer, request: Request<Incoming>) -> Response<Body> {
-        let name = match request.uri().path() {
-            SHOULD_RATE_LIMIT => "ShouldRateLimit",
-            path if path.starts_with(HEALTH) => "Health",
-            _ => "other",
+        // Boxed: most calls have no trace.
+        let mut span = self.tracer.as_ref().map(|tracer| Box::new(trace(tracer, &request)));
+        // Health needs no token, because probes have none.
+        let is_health = request.uri().path().starts_with(HEALTH);
+        let response = if is_health || self.gate.admits_headers(request.headers()) {
+            self.route(request).await
+        } else {
+            self.service.observer().port(Protocol::Grpc).refuse();
+            let text = "a token is needed: authorization: Bearer TOKEN";
+            Status::unauthenticated(text).into_http()
         };
-        let mut span = tracer.request(name, request.headers());
-        let response = self.guarded(request).await;
         let status = response.headers().get("grpc-status").map(HeaderValue::to_str);
-        if let Some(Ok(status)) = status {
+        if let (Some(span), Some(Ok(status))) = (&mut span, status) {
             span.note("rpc.grpc.status_code", status.to_owned());
         }
         response
     }
 
-    /// Health is told to everybody: who looks after the server has no token.
-    async fn guarded(&self, request: Request<Incoming>) -> Response<Body> {
-        if self.gate.admits_headers(request.headers()) || request.uri().path().starts_with(HEALTH) {
-            return self.routed(request).await;
-        }
-        self.service.observer().port(Protocol::Grpc).refuse();
-        let text = "a token is needed: authorization: Bearer TOKEN";
-        Status::unauthenticated(text).into_http()
-    }
-
-    async fn routed(&self, request: Request<Incoming>) -> Response<Body> {
+    async fn route(&self, request: Request<Incoming>) -> Response<Body> {
         if request.uri().path() != SHOULD_RATE_LIMIT || request.method() != Method::POST {
-            // Never an error: see its type.
+            // Its error type is infallible.
             let Ok(response) = self.others.clone().call(request).await;
             return response.map(Body::Tonic);
         }
@@ -122,8 +107,8 @@ impl Handler {
         call::response(answer)
     }
 
-    /// Counts and logs a request that has no decision for a reason of its own. A proxy may let it
-    /// pass, so operators have to see it. A store that does not answer is counted elsewhere.
+    /// Counts and logs a request that is not valid. A proxy may let it pass, so operators have to
+    /// see it. A store that does not answer is counted elsewhere.
     fn count_rejected(&self, status: &Status) {
         static SELDOM: Seldom = Seldom::new();
         if matches!(status.code(), Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled) {
@@ -142,27 +127,27 @@ impl Handler {
     ) -> Result<RateLimitResponse, Status> {
         let (head, body) = request.into_parts();
         let patience = self.options.patience;
-        let question = call::message(body, self.options.max_message);
-        let question = within(Some(patience), question).await.unwrap_or_else(|| {
+        let message = call::message(body, self.options.max_message);
+        let request = timeout(patience, message).await.unwrap_or_else(|_| {
             let text = format!("message: not whole after {patience:?}, and no longer waited for");
             Err(Status::deadline_exceeded(text))
         })?;
-        let waits = call::waits(&head.headers);
-        within(waits, rls::answer(&self.service, &self.options, question)).await.unwrap_or_else(
-            || {
-                let text = format!("the caller waits {waits:?}, and the store takes longer");
-                Err(Status::deadline_exceeded(text))
-            },
-        )
+        let answer = rls::answer(&self.service, &self.options, request);
+        let Some(waits) = call::waits(&head.headers) else { return answer.await };
+        timeout(waits, answer).await.unwrap_or_else(|_| {
+            let text = format!("the caller waits {waits:?}, and the store takes longer");
+            Err(Status::deadline_exceeded(text))
+        })
     }
 }
 
-/// `None` when it takes longer.
-async fn within<T>(time: Option<Duration>, future: impl Future<Output = T>) -> Option<T> {
-    match time {
-        Some(time) => tokio::time::timeout(time, future).await.ok(),
-        None => Some(future.await),
-    }
+fn trace(tracer: &Tracer, request: &Request<Incoming>) -> Span {
+    let name = match request.uri().path() {
+        SHOULD_RATE_LIMIT => "ShouldRateLimit",
+        path if path.starts_with(HEALTH) => "Health",
+        _ => "other",
+    };
+    tracer.request(name, request.headers())
 }
 
 fn is_grpc(headers: &HeaderMap) -> bool {

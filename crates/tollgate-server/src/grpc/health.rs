@@ -35,7 +35,7 @@ impl health_server::Health for Health {
 
     type WatchStream = BoxStream<HealthCheckResponse>;
 
-    /// Ends when the server stops, so that nobody who only watches holds it up.
+    /// Ends when the server stops, so that watchers do not delay it.
     async fn watch(
         &self,
         request: Request<HealthCheckRequest>,

@@ -23,7 +23,7 @@ pub const RATE_LIMIT_SERVICE: &str = "envoy.service.ratelimit.v3.RateLimitServic
 pub(crate) const SHOULD_RATE_LIMIT: &str =
     "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
 
-/// What reflection shows; see `proto/README.md`.
+/// The descriptors that reflection serves; see `proto/README.md`.
 pub const DESCRIPTORS: &[u8] = include_bytes!("../../proto/rls.bin");
 
 /// Answers on this port until it is time to stop.

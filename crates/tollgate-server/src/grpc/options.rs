@@ -1,17 +1,17 @@
-//! What operators can choose about the gRPC port.
+//! The settings of the gRPC port.
 
 use std::time::Duration;
 
 use tollgate_http::Headers;
 
-/// What operators can choose about the gRPC port.
+/// The settings of the gRPC port.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
     /// Headers that the proxy adds to its answers.
     pub headers: Headers,
     /// Whether a refusal has a body for programs, `application/problem+json`.
     pub problem: bool,
-    /// Whether the proxy is told by its dynamic metadata how each answer came about.
+    /// Whether responses describe each decision in the dynamic metadata of the proxy.
     pub metadata: bool,
     /// The largest message, in bytes. A proxy that lets requests pass when it gets an error must
     /// not be able to send a larger one: values of descriptors are headers of its clients.
@@ -22,9 +22,9 @@ pub struct Options {
     pub max_streams: u32,
     /// The largest headers of a request, in bytes. Envoy hands trace headers of its clients on.
     pub max_header: u32,
-    /// How long a request may take to arrive, and a connection to say what it speaks.
+    /// How long a request may take to arrive, and a connection to send its preface.
     pub patience: Duration,
-    /// A connection that says nothing for so long is asked whether it is still there.
+    /// How long a connection may be idle before it gets a ping.
     pub keepalive: Duration,
     /// After so long a connection is ended, politely, so that proxies spread over servers that came
     /// later.

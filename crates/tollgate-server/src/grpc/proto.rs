@@ -5,10 +5,10 @@ use prost_types::{Duration, Struct};
 /// A question: may these pass?
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct RateLimitRequest {
-    /// Whose rules hold.
+    /// The domain of the rules.
     #[prost(string, tag = "1")]
     pub domain: String,
-    /// What is limited; over if any of them is.
+    /// The descriptors; the request is over the limit if any of them is.
     #[prost(message, repeated, tag = "2")]
     pub descriptors: Vec<RateLimitDescriptor>,
     /// The cost of descriptors that have none; 0 is 1.
@@ -16,7 +16,7 @@ pub struct RateLimitRequest {
     pub hits_addend: u32,
 }
 
-/// What is limited: keys and values, in order.
+/// Keys and values, in order.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct RateLimitDescriptor {
     /// At least one.
@@ -59,7 +59,7 @@ pub struct RateLimitOverride {
 /// The answer.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct RateLimitResponse {
-    /// Never [`Code::Unknown`]: Envoy lets that pass whatever it is told to do on errors.
+    /// Never [`Code::Unknown`]: Envoy lets that pass whatever its setting for errors is.
     #[prost(enumeration = "Code", tag = "1")]
     pub overall_code: i32,
     /// One for each descriptor, in order.
@@ -71,7 +71,7 @@ pub struct RateLimitResponse {
     /// For the server behind the proxy.
     #[prost(message, repeated, tag = "4")]
     pub request_headers_to_add: Vec<HeaderValue>,
-    /// What a client that may not pass reads.
+    /// The body of the response to a denied request.
     #[prost(bytes = "vec", tag = "5")]
     pub raw_body: Vec<u8>,
     /// For later filters and logs of the proxy.
@@ -88,7 +88,7 @@ pub struct DescriptorStatus {
     /// Only where a limit holds.
     #[prost(message, optional, tag = "2")]
     pub current_limit: Option<RateLimit>,
-    /// At most what fits.
+    /// Saturates at the largest number.
     #[prost(uint32, tag = "3")]
     pub limit_remaining: u32,
     /// Whole seconds: Envoy reads no more.
@@ -99,7 +99,7 @@ pub struct DescriptorStatus {
 /// A limit as Envoy shows it.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct RateLimit {
-    /// At most what fits.
+    /// Saturates at the largest number.
     #[prost(uint32, tag = "1")]
     pub requests_per_unit: u32,
     /// [`Unit::Unknown`] where the period is none of them.
@@ -164,7 +164,7 @@ const UNITS: [(Unit, u64); 7] = [
 impl Unit {
     /// The unit that is this long, if there is one.
     #[must_use]
-    pub fn of(period: std::time::Duration) -> Unit {
+    pub fn from_period(period: std::time::Duration) -> Unit {
         let same = |(_, seconds): &&(Unit, u64)| std::time::Duration::from_secs(*seconds) == period;
         UNITS.iter().find(same).map_or(Unit::Unknown, |(unit, _)| *unit)
     }

@@ -1,4 +1,4 @@
-//! The body of a request, as far as it may go.
+//! Reads the body of a request, up to a bound.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use hyper::body::{Body, Incoming};
 
 use super::problem::Problem;
 
-/// The longest body, in bytes: a batch of a thousand questions fits.
+/// The longest body, in bytes: a batch of a thousand requests fits.
 const MAX_BODY: usize = 1024 * 1024;
 
 /// Reads a body that arrives within `patience`.

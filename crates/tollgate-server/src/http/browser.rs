@@ -1,9 +1,9 @@
-//! Requests that a web page made a browser send.
+//! Refuses requests that a web page makes a browser send.
 //!
-//! A port that asks for no token trusts every program that can reach it. A browser is such a
-//! program, and it sends what any web page tells it to: to another origin (cross-site requests), or
-//! to a name that the page's owner lets point to this machine (DNS rebinding). Both are refused
-//! here. A port that asks for a token needs none of this: a page does not have it.
+//! A port without tokens trusts every program that can reach it. A browser is such a program, and
+//! it sends requests for any web page: to another origin (cross-site requests), or to a name that
+//! the page's owner resolves to this machine (DNS rebinding). Both are refused here. A port with
+//! tokens is safe from both: a page has no token.
 
 use http::{HeaderMap, HeaderValue, Request, StatusCode, header};
 
@@ -35,7 +35,7 @@ impl Browsers {
         Browsers { local: port.address().is_ok_and(local) }
     }
 
-    /// Why a request is refused, if it is.
+    /// The problem of a request that is refused.
     pub(crate) fn refuse<B>(self, request: &Request<B>) -> Option<Problem> {
         let headers = request.headers();
         let host = host(request);
@@ -63,8 +63,8 @@ fn host<B>(request: &Request<B>) -> &str {
     authority.or_else(header).unwrap_or_default()
 }
 
-/// Whether a name can only be meant for this machine. Whoever owns a name with a dot can let it
-/// point anywhere; a name without one cannot be owned.
+/// Whether a name can only mean this machine. The owner of a name with a dot can resolve it to any
+/// address; nobody owns a name without one.
 fn is_of_this_machine(host: &str) -> bool {
     let name = match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,

@@ -1,22 +1,22 @@
-//! The check that proxies ask before they pass a request on: nginx `auth_request`, HAProxy, Traefik
-//! `forwardAuth`.
+//! The check that proxies make before they pass a request on: nginx `auth_request`, HAProxy,
+//! Traefik `forwardAuth`.
 //!
-//! Decisions have headers and no body. Everything is said by the URL, because that is all that a
-//! proxy's configuration writes:
+//! Decisions have headers and no body. The URL holds all parameters, because a proxy's
+//! configuration can write nothing else:
 //!
 //! - `limit`, `namespace`, `cost` as everywhere;
 //! - `key`, or `key_header`: the header to take it from; several make a key of several parts;
 //! - `on_missing=share`: requests whose key is empty share one, instead of being refused;
-//! - `deny_status=403`: nginx takes anything but 401 and 403 for a failure of ours.
+//! - `deny_status=403`: nginx treats any status but 401 and 403 as a failure of the check.
 
 use std::borrow::Cow;
 
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use tollgate::Parts;
 
+use super::key_request::{missing, number};
 use super::problem::Problem;
 use super::query;
-use super::question::{missing, number};
 use super::reply::{self, Reply};
 use crate::service::{Operation, Service};
 
@@ -36,27 +36,25 @@ pub(super) async fn check(
     headers: &HeaderMap,
 ) -> Result<Response<Reply>, Problem> {
     let check = Check::read(query, headers)?;
-    let bound = service.resolve(&check.namespace, &check.limit)?;
+    let rule = service.resolve(&check.namespace, &check.limit)?;
     let missing = check.key.iter().find_map(|part| part.as_ref().err());
     if let Some(missing) = missing.filter(|_| !check.shares) {
         return Ok(without_key(check.deny, missing));
     }
     let key: Vec<&[u8]> = check.key.iter().map(|part| part.as_deref().unwrap_or(b"")).collect();
     let hit = Operation::Hit(check.cost);
-    let (answer, shown) = match &key[..] {
-        [one] => (service.ask(&bound, one, hit).await?, bound.headers_of(one)),
-        several => {
-            let key = Parts(several);
-            (service.ask(&bound, &key, hit).await?, bound.headers_of(&key))
-        }
+    let decision = match &key[..] {
+        [one] => service.execute(&rule, one, hit).await?,
+        several => service.execute(&rule, Parts(several), hit).await?,
     };
-    let status = if answer.passes() { StatusCode::OK } else { check.deny };
+    let status = if decision.passes() { StatusCode::OK } else { check.deny };
     let mut response = reply::bytes(status, "".into());
-    reply::rate_limit(&answer, shown, response.headers_mut());
+    reply::rate_limit(&decision, response.headers_mut());
     Ok(without_cache(response))
 }
 
-/// Refuses a request that has no key, and says why: few proxies show the body, but people do look.
+/// Refuses a request without a key. The reason is also in a header, because few proxies show the
+/// body.
 fn without_key(status: StatusCode, missing: &str) -> Response<Reply> {
     let detail = format!("no key: {missing}; on_missing=share lets such requests share one");
     let mut response = Problem::new(status, &*detail).response();
@@ -113,7 +111,7 @@ impl<'a> Check<'a> {
     }
 }
 
-/// The part of a key that a header has.
+/// The value of a header as a part of the key.
 fn part_of<'a>(headers: &'a HeaderMap, name: &str) -> Result<Cow<'a, [u8]>, String> {
     let value = headers.get(name).map(HeaderValue::as_bytes).filter(|value| !value.is_empty());
     value.map(Cow::Borrowed).ok_or_else(|| format!("header {name} is missing or empty"))

@@ -19,13 +19,13 @@ use crate::observe::Protocol;
 use crate::service::Service;
 use crate::telemetry::Seldom;
 
-/// How often a client that speaks HTTP/2 and says nothing is asked whether it is still there.
+/// How often an idle HTTP/2 client gets a ping.
 const KEEPALIVE: Duration = Duration::from_secs(30);
 
-/// How long bytes that are on their way are waited for when the server stops.
+/// How long a stopping server waits for bytes that clients have already sent.
 const LAST_CALL: Duration = Duration::from_millis(100);
 
-/// What shows which version it is: the preface of HTTP/2, in bytes.
+/// The preface of HTTP/2, which distinguishes the versions, in bytes.
 const PREFACE: usize = 24;
 
 /// The longest head of a request, in bytes. More than nginx (33 KiB) and Envoy (60 KiB) let a
@@ -33,10 +33,10 @@ const PREFACE: usize = 24;
 /// error.
 const MAX_HEAD: usize = 128 * 1024;
 
-/// Requests at once on one connection.
+/// The most concurrent requests of one connection.
 const MAX_STREAMS: u32 = 256;
 
-/// How connections are talked on.
+/// Serves connections.
 #[derive(Clone, Debug)]
 pub(crate) struct Talk {
     builder: Builder<TokioExecutor>,
@@ -46,7 +46,7 @@ pub(crate) struct Talk {
 }
 
 impl Talk {
-    /// With clients who may take that long to send the head of a request, and to begin the next
+    /// `patience` is how long clients may take to send the head of a request, and to start the next
     /// one.
     pub(crate) fn new(patience: Duration, service: Arc<Service>, protocol: Protocol) -> Talk {
         let mut builder = Builder::new(TokioExecutor::new());
@@ -64,8 +64,8 @@ impl Talk {
         Talk { builder, patience, service, protocol }
     }
 
-    /// Answers everything on a connection, until its client or the server has had enough; what was
-    /// begun is answered.
+    /// Serves the requests of a connection until its client or the server ends it. Requests that
+    /// have arrived are answered.
     pub(crate) async fn on<F, T>(&self, stream: Stream, mut draining: Draining, answer: F)
     where
         F: Fn(Request<Incoming>) -> T,
@@ -87,7 +87,7 @@ impl Talk {
         let mut talk = pin!(self.builder.serve_connection(stream, answer));
         let mut stop = pin!(async {
             draining.begun().await;
-            // A request that is on its way when an idle connection ends would be lost.
+            // A request that was already sent would be lost with an idle connection.
             tokio::time::sleep(LAST_CALL).await;
         });
         let ended = tokio::select! {

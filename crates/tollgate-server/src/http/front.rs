@@ -1,4 +1,4 @@
-//! Before the routes: who may ask, and the trace of it.
+//! Before the routes: admission, traces and statistics of a request.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::observe::Protocol;
 use crate::service::Service;
 use crate::telemetry::{Span, Tracer};
 
-/// What all connections of the port share.
+/// The state that all connections of the port share.
 #[derive(Debug)]
 pub(super) struct Front {
     service: Arc<Service>,
@@ -35,34 +35,33 @@ impl Front {
         Front { service, gate, browsers, tracer, clock: SystemClock::new(), patience }
     }
 
-    pub(super) async fn answer(&self, request: Request<Incoming>) -> Response<Reply> {
-        match &self.tracer {
-            None => self.guarded(request).await,
-            // Boxed: a connection keeps room for one answer, and most have no trace.
-            Some(tracer) => Box::pin(self.traced(tracer, request)).await,
+    pub(super) async fn answer(self: Arc<Self>, request: Request<Incoming>) -> Response<Reply> {
+        // Boxed: a connection keeps room for one future, and most requests have no trace.
+        let mut span = self.tracer.as_ref().map(|tracer| Box::new(trace(tracer, &request)));
+        let response = match self.refuse(&request) {
+            Some(refused) => {
+                self.service.observer().port(Protocol::Http).refuse();
+                refused
+            }
+            None => self.route(request).await,
+        };
+        if let Some(span) = &mut span {
+            note_status(span, response.status());
         }
-    }
-
-    async fn traced(&self, tracer: &Tracer, request: Request<Incoming>) -> Response<Reply> {
-        let mut span = tracer.request(route::name(request.uri().path()), request.headers());
-        span.note("http.request.method", request.method().to_string());
-        let response = self.guarded(request).await;
-        tell(&mut span, response.status());
         response
     }
 
-    async fn guarded(&self, request: Request<Incoming>) -> Response<Reply> {
+    /// The response to a request whose client is not admitted.
+    fn refuse(&self, request: &Request<Incoming>) -> Option<Response<Reply>> {
+        if self.gate.is_open() {
+            return self.browsers.refuse(request).map(|problem| problem.response());
+        }
+        let admitted = self.gate.admits_headers(request.headers());
+        (!admitted).then(|| unauthorized(request.headers()))
+    }
+
+    async fn route(&self, request: Request<Incoming>) -> Response<Reply> {
         let stats = self.service.observer().port(Protocol::Http);
-        if !self.gate.admits_headers(request.headers()) {
-            stats.refuse();
-            return unauthorized(request.headers());
-        }
-        if self.gate.is_open()
-            && let Some(problem) = self.browsers.refuse(&request)
-        {
-            stats.refuse();
-            return problem.response();
-        }
         let begin = self.clock.now();
         let response = route::answer(&self.service, self.patience, request).await;
         stats.spans.saw(self.clock.now().since(begin));
@@ -73,7 +72,13 @@ impl Front {
     }
 }
 
-/// For who shows no token, or a wrong one.
+fn trace(tracer: &Tracer, request: &Request<Incoming>) -> Span {
+    let mut span = tracer.request(route::name(request.uri().path()), request.headers());
+    span.note("http.request.method", request.method().to_string());
+    span
+}
+
+/// The response to a client without a valid token.
 pub(crate) fn unauthorized(headers: &HeaderMap) -> Response<Reply> {
     let text = "a token is needed: Authorization: Bearer TOKEN";
     let mut response = Problem::new(StatusCode::UNAUTHORIZED, text).response();
@@ -81,7 +86,7 @@ pub(crate) fn unauthorized(headers: &HeaderMap) -> Response<Reply> {
     response
 }
 
-fn tell(span: &mut Span, status: StatusCode) {
+fn note_status(span: &mut Span, status: StatusCode) {
     span.note("http.response.status_code", i64::from(status.as_u16()));
     if status.is_server_error() {
         span.failed(status.canonical_reason().unwrap_or("error"));

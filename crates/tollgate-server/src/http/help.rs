@@ -1,4 +1,4 @@
-//! What the port says of itself.
+//! The documentation that the port serves.
 
 use http::{HeaderValue, Response, StatusCode, header};
 
@@ -7,7 +7,7 @@ use super::reply::{Reply, bytes};
 /// The description of all paths, for tools.
 pub(super) const OPENAPI: &str = include_str!("openapi.json");
 
-/// For people who look at it with a browser or curl.
+/// For people with a browser or curl.
 const TEXT: &str = "\
 tollgate: may this key do this now, and if not, when?
 

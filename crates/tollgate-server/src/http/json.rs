@@ -1,14 +1,13 @@
-//! JSON, written by hand: an answer is a few numbers, and times are exact decimals, which are no
-//! floats.
+//! JSON, written by hand: a decision is a few numbers, and times are exact decimals and not floats.
 
 use std::time::Duration;
 
 use tollgate::{Decision, Limit, Outcome};
 
 use crate::seconds::Seconds;
-use crate::service::Answer;
+use crate::service::{RuleDecision, Verdict};
 
-/// A text in quotes. Names are plain nearly always, and then nothing has to be looked up.
+/// A text in quotes. Nearly all names need no escapes.
 fn quoted(text: &str, out: &mut String) {
     let plain = text.bytes().all(|byte| byte >= b' ' && !matches!(byte, b'"' | b'\\'));
     if plain {
@@ -18,7 +17,7 @@ fn quoted(text: &str, out: &mut String) {
     }
 }
 
-/// Not by `write!`, which takes as long as the decision.
+/// `write!` would take as long as the decision.
 fn number(number: u64, out: &mut String) {
     out.push_str(itoa::Buffer::new().format(number));
 }
@@ -27,25 +26,35 @@ fn flag(flag: bool, out: &mut String) {
     out.push_str(if flag { "true" } else { "false" });
 }
 
-/// The answer to a hit and to everything else that decides.
-pub(crate) fn answer(answer: &Answer, limits: &[Limit], out: &mut String) {
+/// A decision of a rule.
+pub(crate) fn decision(decision: &RuleDecision<'_>, out: &mut String) {
+    outcomes(decision.verdict, decision.decision.as_ref(), decision.limits(), out);
+}
+
+/// A decision, which may have no rule.
+pub(crate) fn outcomes(
+    verdict: Verdict,
+    decision: Option<&Decision>,
+    limits: &[Limit],
+    out: &mut String,
+) {
     out.push_str("{\"allowed\":");
-    flag(answer.passes(), out);
+    flag(verdict.passes(), out);
     out.push_str(",\"verdict\":\"");
-    out.push_str(answer.verdict.name());
+    out.push_str(verdict.name());
     out.push('"');
-    if let Some(decision) = &answer.decision {
+    if let Some(decision) = decision {
         out.push(',');
         fields(decision.headline(), limits.get(decision.headline_index()), out);
     }
-    let outcomes = answer.outcomes();
+    let outcomes = decision.map_or(&[][..], Decision::outcomes);
     if outcomes.len() > 1 {
         out.push_str(",\"limits\":[");
-        for (index, decision) in outcomes.iter().enumerate() {
+        for (index, outcome) in outcomes.iter().enumerate() {
             out.push_str(if index == 0 { "{\"allowed\":" } else { ",{\"allowed\":" });
-            flag(decision.allowed(), out);
+            flag(outcome.allowed(), out);
             out.push(',');
-            fields(decision, limits.get(index), out);
+            fields(outcome, limits.get(index), out);
             out.push('}');
         }
         out.push(']');
@@ -53,21 +62,21 @@ pub(crate) fn answer(answer: &Answer, limits: &[Limit], out: &mut String) {
     out.push('}');
 }
 
-/// Units in use: of the limit that binds, and of each where there are several.
-pub(super) fn usage(answer: &Answer, limits: &[Limit], out: &mut String) {
-    let used = answer.decision.as_ref().map_or(0, Decision::used);
+/// Units in use: of the headline, and of each limit where there are several.
+pub(super) fn usage(decision: &RuleDecision<'_>, out: &mut String) {
+    let used = decision.decision.as_ref().map_or(0, Decision::used);
     out.push_str("{\"used\":");
     number(used, out);
-    let outcomes = answer.outcomes();
+    let outcomes = decision.outcomes();
     if outcomes.len() > 1 {
         out.push_str(",\"limits\":[");
-        for (index, decision) in outcomes.iter().enumerate() {
+        for (index, outcome) in outcomes.iter().enumerate() {
             out.push_str(if index == 0 { "{" } else { ",{" });
-            named(limits.get(index), out);
+            named(decision.limits().get(index), out);
             out.push_str("\"limit\":");
-            number(decision.limit(), out);
+            number(outcome.limit(), out);
             out.push_str(",\"used\":");
-            number(decision.used(), out);
+            number(outcome.used(), out);
             out.push('}');
         }
         out.push(']');
@@ -84,11 +93,11 @@ fn named(limit: Option<&Limit>, out: &mut String) {
     }
 }
 
-/// The fields of one decision, without braces.
-pub(super) fn fields(decision: &Outcome, limit: Option<&Limit>, out: &mut String) {
+/// The fields of one outcome, without braces.
+fn fields(outcome: &Outcome, limit: Option<&Limit>, out: &mut String) {
     named(limit, out);
-    // All at once: each alone would compute them anew.
-    let all = decision.fields();
+    // Computed once for all fields.
+    let all = outcome.fields();
     for (name, count) in
         [("\"limit\":", all.limit), (",\"remaining\":", all.remaining), (",\"used\":", all.used)]
     {
@@ -96,19 +105,19 @@ pub(super) fn fields(decision: &Outcome, limit: Option<&Limit>, out: &mut String
         number(count, out);
     }
     out.push_str(",\"retry_after\":");
-    match decision.retry_after() {
+    match outcome.retry_after() {
         Some(wait) => Seconds(wait).push_to(out),
         None => out.push_str("null"),
     }
     out.push_str(",\"reset_after\":");
-    let fresh = all.fresh_at.map_or(Duration::ZERO, |at| at.since(decision.now()));
+    let fresh = all.fresh_at.map_or(Duration::ZERO, |at| at.since(outcome.now()));
     Seconds(fresh).push_to(out);
     out.push_str(",\"charged\":");
-    number(decision.charged(), out);
+    number(outcome.charged(), out);
     out.push_str(",\"source\":\"");
-    out.push_str(decision.source().name());
+    out.push_str(outcome.source().name());
     out.push_str("\",\"bound\":");
-    match decision.bound() {
+    match outcome.bound() {
         Some(bound) => number(bound, out),
         None => out.push_str("null"),
     }

@@ -1,10 +1,9 @@
-//! HTTP and JSON: questions in, answers out, and the check that proxies ask.
+//! HTTP and JSON: operations on keys, and the check that proxies make.
 //!
 //! ```text
-//! request ──▶ route ──▶ question (query or JSON) ──▶ Service ──▶ reply (JSON, headers)
+//! request ──▶ route ──▶ key request (query or JSON) ──▶ Service ──▶ reply (JSON, headers)
 //! ```
 
-mod ask;
 mod body;
 mod browser;
 mod check;
@@ -12,16 +11,17 @@ mod connection;
 mod front;
 mod help;
 mod json;
+mod key_request;
+mod operations;
 mod problem;
 pub(crate) mod query;
-mod question;
 mod reply;
 mod route;
 
 pub(crate) use browser::Browsers;
 pub(crate) use connection::Talk;
 pub(crate) use front::unauthorized;
-pub(crate) use json::answer as answer_json;
+pub(crate) use json::outcomes as outcomes_json;
 pub(crate) use problem::Problem;
 pub(crate) use reply::{Reply, bytes, of_json};
 
@@ -37,13 +37,7 @@ pub async fn serve(port: Port, service: Arc<Service>, draining: Draining) {
     let front = Arc::new(front::Front::new(&port, service));
     port.serve(draining, move |stream, _peer, draining| {
         let (front, talk) = (Arc::clone(&front), Arc::clone(&talk));
-        async move {
-            let answer = |request| {
-                let front = Arc::clone(&front);
-                async move { front.answer(request).await }
-            };
-            talk.on(stream, draining, answer).await;
-        }
+        async move { talk.on(stream, draining, |request| Arc::clone(&front).answer(request)).await }
     })
     .await;
 }

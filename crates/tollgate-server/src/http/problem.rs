@@ -7,14 +7,14 @@ use tollgate_http::PROBLEM_JSON;
 use super::reply::{Reply, bytes};
 use crate::service::{RequestError, RequestErrorKind};
 
-/// A question that has no answer.
+/// A request that failed.
 #[derive(Debug)]
 pub(crate) struct Problem {
     status: StatusCode,
     detail: String,
 }
 
-/// As it is sent, in the order in which people read.
+/// The body, with fields in the order in which people read.
 #[derive(Serialize)]
 struct Object<'a> {
     title: &'a str,
@@ -27,16 +27,16 @@ impl Problem {
         Problem { status, detail: detail.into() }
     }
 
-    /// The question makes no sense.
+    /// The request is not valid.
     pub(crate) fn wrong(detail: impl Into<String>) -> Problem {
         Problem::new(StatusCode::BAD_REQUEST, detail)
     }
 
-    /// As an object in a list of answers.
+    /// Writes it as an object in a list of decisions.
     pub(crate) fn json(&self, out: &mut String) {
         let (status, detail) = (self.status.as_u16(), &self.detail[..]);
         let title = self.status.canonical_reason().unwrap_or("error");
-        // Texts and a number: there is nothing in it that JSON could not hold.
+        // Texts and a number: JSON holds all of them.
         let object = serde_json::to_string(&Object { title, status, detail });
         out.push_str(&object.unwrap_or_else(|_| "null".to_owned()));
     }

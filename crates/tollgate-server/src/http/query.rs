@@ -13,13 +13,13 @@ pub(crate) fn pairs(
     raw_pairs(query).map(|(name, value)| Ok((text(name)?, text(value)?)))
 }
 
-/// Names and values as they came.
+/// Names and values, not decoded.
 pub(super) fn raw_pairs(query: &str) -> impl Iterator<Item = (&str, &str)> {
     let pairs = query.split('&').filter(|pair| !pair.is_empty());
     pairs.map(|pair| pair.split_once('=').unwrap_or((pair, "")))
 }
 
-/// Takes the value of a parameter that may be given once.
+/// Sets a parameter that may be given once.
 pub(super) fn put<T>(place: &mut Option<T>, name: &str, value: T) -> Result<(), Problem> {
     match place.replace(value) {
         None => Ok(()),

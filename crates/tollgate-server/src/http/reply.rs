@@ -1,17 +1,14 @@
 //! Responses.
 
-use std::sync::Arc;
-
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
 use http_body_util::Full;
-use tollgate::Limit;
-use tollgate_http::{Headers, LimitHeaders};
+use tollgate_http::Headers;
 
 use super::json;
-use crate::service::Answer;
+use crate::service::RuleDecision;
 
-/// The body of every response: there already.
+/// The body of every response, complete.
 pub(crate) type Reply = Full<Bytes>;
 
 pub(crate) fn bytes(status: StatusCode, body: Bytes) -> Response<Reply> {
@@ -30,29 +27,21 @@ pub(crate) fn of_json(status: StatusCode, mut body: String) -> Response<Reply> {
     response
 }
 
-/// An answer: 200 if it passes, 429 if not, with the headers that a browser's client would get.
-pub(crate) fn answer(
-    answer: &Answer,
-    limits: &[Limit],
-    shown: Option<&Arc<LimitHeaders>>,
-) -> Response<Reply> {
-    let status = if answer.passes() { StatusCode::OK } else { StatusCode::TOO_MANY_REQUESTS };
+/// A decision: 200 if it passes, 429 if not, with the headers for clients.
+pub(crate) fn decision(decision: &RuleDecision<'_>) -> Response<Reply> {
+    let status = if decision.passes() { StatusCode::OK } else { StatusCode::TOO_MANY_REQUESTS };
     let mut body = String::with_capacity(192);
-    json::answer(answer, limits, &mut body);
+    json::decision(decision, &mut body);
     let mut response = of_json(status, body);
-    rate_limit(answer, shown, response.headers_mut());
+    rate_limit(decision, response.headers_mut());
     response
 }
 
-/// `RateLimit`, `RateLimit-Policy` and, on a refusal, `Retry-After`.
-pub(crate) fn rate_limit(
-    answer: &Answer,
-    shown: Option<&Arc<LimitHeaders>>,
-    headers: &mut HeaderMap,
-) {
-    let (Some(shown), Some(decision)) = (shown, &answer.decision) else { return };
-    let Some(figures) = Headers::default().figures(shown, decision) else { return };
-    figures.write(|field, value| {
-        headers.insert(HeaderName::from_static(field.name()), value);
-    });
+/// Adds `RateLimit`, `RateLimit-Policy` and, on a denial, `Retry-After`.
+pub(crate) fn rate_limit(decision: &RuleDecision<'_>, headers: &mut HeaderMap) {
+    if let Some(figures) = decision.figures(&Headers::default()) {
+        figures.write(|field, value| {
+            headers.insert(HeaderName::from_static(field.name()), value);
+        });
+    }
 }

@@ -1,20 +1,20 @@
-//! From a path to what it asks.
+//! Routes by path.
 
 use std::time::Duration;
 
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use hyper::body::Incoming;
 
+use super::key_request::{KeyRequest, Verb};
 use super::problem::Problem;
-use super::question::{Asked, Question};
 use super::reply::Reply;
-use super::{ask, body, check, help};
+use super::{body, check, help, operations};
 use crate::service::Service;
 
-/// What a path asks for.
+/// The handler of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Route {
-    One(Asked),
+    One(Verb),
     All,
     Batch,
     Check,
@@ -23,14 +23,14 @@ enum Route {
 }
 
 const ROUTES: &[(&str, Route)] = &[
-    ("/v1/hit", Route::One(Asked::Hit)),
-    ("/v1/peek", Route::One(Asked::Peek)),
-    ("/v1/take", Route::One(Asked::Take)),
-    ("/v1/charge", Route::One(Asked::Charge)),
-    ("/v1/refund", Route::One(Asked::Refund)),
-    ("/v1/set", Route::One(Asked::Set)),
-    ("/v1/reset", Route::One(Asked::Reset)),
-    ("/v1/usage", Route::One(Asked::Usage)),
+    ("/v1/hit", Route::One(Verb::Hit)),
+    ("/v1/peek", Route::One(Verb::Peek)),
+    ("/v1/take", Route::One(Verb::Take)),
+    ("/v1/charge", Route::One(Verb::Charge)),
+    ("/v1/refund", Route::One(Verb::Refund)),
+    ("/v1/set", Route::One(Verb::Set)),
+    ("/v1/reset", Route::One(Verb::Reset)),
+    ("/v1/usage", Route::One(Verb::Usage)),
     ("/v1/all", Route::All),
     ("/v1/batch", Route::Batch),
     ("/v1/check", Route::Check),
@@ -38,7 +38,7 @@ const ROUTES: &[(&str, Route)] = &[
     ("/", Route::Help),
 ];
 
-/// What a request for this path is called where names must be few.
+/// The name of a path in traces; `unknown` for any other path, because clients invent paths.
 pub(super) fn name(path: &str) -> &'static str {
     ROUTES.iter().find(|(known, _)| *known == path).map_or("unknown", |(known, _)| known)
 }
@@ -71,24 +71,24 @@ async fn routed(
         return Ok(refused);
     }
     match route {
-        Route::One(asked) => {
+        Route::One(verb) => {
             let body = body::read(body, patience).await?;
-            ask::one(service, *asked, &Question::read(query, &body)?).await
+            operations::one(service, *verb, &KeyRequest::read(query, &body)?).await
         }
-        Route::All => ask::all(service, &body::read(body, patience).await?).await,
-        Route::Batch => ask::batch(service, &body::read(body, patience).await?).await,
+        Route::All => operations::all(service, &body::read(body, patience).await?).await,
+        Route::Batch => operations::batch(service, &body::read(body, patience).await?).await,
         Route::Check => check::check(service, query, &head.headers).await,
         Route::OpenApi => Ok(help::openapi()),
         Route::Help => Ok(help::text()),
     }
 }
 
-/// What changes something is not done by GET, which caches and previews send on their own; proxies
-/// check with whatever method their client used.
+/// GET changes nothing, because caches and previews send it on their own. Proxies check with the
+/// method of their client, so a check takes any.
 fn refused_method(route: Route, method: &Method) -> Option<Response<Reply>> {
     let allowed = match route {
         Route::Check => return None,
-        Route::One(Asked::Peek | Asked::Usage) => "GET, HEAD, POST",
+        Route::One(Verb::Peek | Verb::Usage) => "GET, HEAD, POST",
         Route::OpenApi | Route::Help => "GET, HEAD",
         Route::One(_) | Route::All | Route::Batch => "POST",
     };

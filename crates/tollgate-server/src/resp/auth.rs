@@ -1,19 +1,19 @@
-//! Who may ask: the one place where `AUTH` and `HELLO AUTH` are judged.
+//! Checks the credentials of `AUTH` and `HELLO AUTH`.
 
 use std::fmt::Debug;
 
 use crate::auth::Gate;
 
-/// What a client must show before it may ask.
+/// Checks the credentials of clients.
 pub trait Auth: Debug + Send + Sync {
-    /// Whether anybody may ask without a word.
+    /// Whether clients need no credentials.
     fn is_open(&self) -> bool;
 
-    /// Whether somebody who shows this may ask. `user` is `default` unless the client names one.
+    /// Whether the credentials are valid. `user` is `default` unless the client names one.
     fn admits(&self, user: &[u8], secret: &[u8]) -> bool;
 }
 
-/// Tokens: as a password, with the name of their owner or without.
+/// A token is a password, with the name of its owner or without.
 impl Auth for Gate {
     fn is_open(&self) -> bool {
         Gate::is_open(self)

@@ -1,12 +1,12 @@
-//! Bytes that came and are not yet used. A connection that has none holds none: buffers go round
-//! among those that talk.
+//! Received bytes that are not parsed yet, and replies that are not sent yet. An idle connection
+//! holds no buffer: active connections share them.
 
 use std::cell::RefCell;
 
 /// Bytes read at a time.
 const SIZE: usize = 16 << 10;
 
-/// How many a thread keeps.
+/// How many spare buffers a thread keeps.
 const SPARE: usize = 64;
 
 thread_local! {
@@ -59,7 +59,7 @@ impl Buffer {
         }
     }
 
-    /// Gives the memory to others if nothing is in it.
+    /// Gives the buffer to other connections if it is empty.
     pub(super) fn relax(&mut self) {
         if !self.is_empty() || self.bytes.is_empty() {
             return;
@@ -75,7 +75,7 @@ impl Buffer {
     }
 }
 
-/// Answers on their way out.
+/// Replies that are not sent yet.
 #[derive(Debug, Default)]
 pub(super) struct Output {
     pub(super) bytes: Vec<u8>,
@@ -99,7 +99,7 @@ impl Output {
         }
     }
 
-    /// Gives the memory back: an idle connection has nothing to say.
+    /// Gives the buffer to other connections if it is empty.
     pub(super) fn relax(&mut self) {
         if self.is_empty() && self.bytes.capacity() > 0 {
             let bytes = std::mem::take(&mut self.bytes);
@@ -111,7 +111,7 @@ impl Output {
         }
     }
 
-    /// Takes memory to write to.
+    /// Takes a buffer.
     pub(super) fn ready(&mut self) {
         if self.bytes.capacity() == 0 {
             self.bytes = OUTPUTS.with_borrow_mut(Vec::pop).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! One connection: what came is read, all of it answered, and the answers written at once.
+//! One connection: reads what has arrived, runs all complete commands, writes the replies together.
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -11,16 +11,17 @@ use tokio::time::{Sleep, sleep, timeout};
 use tollgate::{Clock, SystemClock};
 
 use super::buffer::{Buffer, Output};
-use super::flight::Flight;
 use super::limits::{COMMAND_TIME, LAST_CALL, UNREAD, UNREAD_TIME};
 use super::parser::Parser;
-use super::question::{Question, What, tell};
-use super::reply::{self, Reply};
+use super::reply::Reply;
 use super::session::{Session, Step};
+use super::store_command::{Action, StoreCommand, write};
+use super::trace::Traced;
 use super::transaction::Transaction;
+use super::waiting::WaitingCommands;
 use crate::net::{Draining, Stream};
 use crate::observe::Protocol;
-use crate::service::{Operation, Service};
+use crate::service::Service;
 
 pub(super) struct Connection {
     stream: Stream,
@@ -30,7 +31,7 @@ pub(super) struct Connection {
     input: Buffer,
     parser: Parser,
     output: Output,
-    /// Complete commands may be left: too many answers were waiting to be read.
+    /// Complete commands may be left: too many replies were unread.
     backlog: bool,
     /// How long a command may take from its first byte to its last.
     patience: Duration,
@@ -42,11 +43,11 @@ pub(super) struct Connection {
 
 type Timer = Option<Pin<Box<Sleep>>>;
 
-/// Why reading came back.
+/// Why reading ended.
 enum Event {
-    /// There is something to answer.
+    /// There are commands to run.
     Bytes,
-    /// No more will come, or it is not worth waiting for.
+    /// The connection ends.
     End,
 }
 
@@ -72,13 +73,13 @@ impl Connection {
         }
     }
 
-    /// Waits that long for a command, if that is shorter than what is usual.
+    /// Waits at most that long for a command, if that is shorter than the default.
     pub(super) fn patient_for(mut self, patience: Duration) -> Connection {
         self.patience = self.patience.min(patience);
         self
     }
 
-    /// Until the client goes, or the server.
+    /// Runs until the client disconnects or the server stops.
     pub(super) async fn talk(mut self, draining: Draining) {
         let stop = draining.clone();
         let mut told = draining;
@@ -93,8 +94,7 @@ impl Connection {
                 if let Poll::Ready(event) = self.poll_event(cx) {
                     return Poll::Ready(event);
                 }
-                // Once is enough: the one who stops the server wakes this task, always the same,
-                // and then it looks.
+                // Polled once: a stop of the server wakes this task, and then `stop` is read.
                 if !asked_to_stop {
                     asked_to_stop = true;
                     if told.as_mut().poll(cx).is_pending() {
@@ -117,7 +117,7 @@ impl Connection {
                     stats.spans.saw(self.clock.now().since(begin));
                 }
             }
-            // Most answers fit the socket: no need to wait for it.
+            // Most replies fit the socket's buffer: no need to wait for it.
             if poll_fn(|cx| Poll::Ready(self.poll_write(cx))).await == Poll::Ready(Err(())) {
                 return;
             }
@@ -129,8 +129,8 @@ impl Connection {
         self.goodbye().await;
     }
 
-    /// Writes what is to be written and reads if there may be more. A client that does not read its
-    /// answers is read from until too many wait.
+    /// Writes replies and reads more commands. A client that does not read its replies is read from
+    /// until too many are unread.
     fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Event> {
         if self.poll_write(cx) == Poll::Ready(Err(())) || passed(&mut self.unread, cx) {
             return Poll::Ready(Event::End);
@@ -166,7 +166,7 @@ impl Connection {
         }
     }
 
-    /// Ready when all is written, or nothing ever will be.
+    /// Ready when all is written, or the connection is broken.
     fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ()>> {
         while !self.output.is_empty() {
             match Pin::new(&mut self.stream).poll_write(cx, self.output.unwritten()) {
@@ -181,11 +181,11 @@ impl Connection {
                 }
             }
         }
-        // What TLS keeps back.
+        // TLS may keep bytes back.
         Pin::new(&mut self.stream).poll_flush(cx).map_err(|_| ())
     }
 
-    /// Gives back what only a connection that talks needs.
+    /// Releases the memory that only an active connection needs.
     fn rest(&mut self) {
         self.output.relax();
         self.parser.relax();
@@ -197,7 +197,7 @@ impl Connection {
         }
     }
 
-    /// Answers all commands that are complete.
+    /// Runs all complete commands.
     async fn answer(&mut self) {
         let Connection { service, session, input, parser, output, arriving, backlog, .. } = self;
         output.ready();
@@ -211,8 +211,7 @@ impl Connection {
                     break;
                 }
                 Err(error) => {
-                    Reply { out: &mut output.bytes, protocol: session.protocol }
-                        .error("ERR", error);
+                    Reply::new(&mut output.bytes, session.protocol).error("ERR", error);
                     session.closing = true;
                     service.observer().port(Protocol::Resp).wrong();
                     break;
@@ -220,24 +219,26 @@ impl Connection {
             };
             *arriving = None;
             let mut taken = length;
-            let (command, begin) = (parser.command(bytes), output.bytes.len());
-            let traced = session.traced(command);
-            match session.step(service, command, &mut output.bytes) {
-                Step::Exec(transaction) => {
-                    // Boxed: rare, and a connection keeps room for what it awaits.
-                    Box::pin(exec(&transaction, service, session, &mut output.bytes)).await;
+            let command = parser.command(bytes);
+            let traced = Traced::begin(session.tracer.as_deref(), command);
+            let mut reply = Reply::new(&mut output.bytes, session.protocol);
+            match session.step(service, command, &mut reply) {
+                Step::Done => {}
+                Step::Store(command) => {
+                    taken += run(command, service, session, &bytes[length..], &mut reply).await;
                 }
-                step => {
-                    taken += run(step, service, session, &bytes[length..], &mut output.bytes).await;
+                // Boxed: rare, and a connection keeps room for all that it awaits.
+                Step::Exec(transaction) => {
+                    Box::pin(exec(&transaction, service, session, &mut reply)).await;
                 }
             }
-            traced.end(&output.bytes[begin..]);
+            traced.end(reply.failure);
             parser.next();
             input.consume(taken);
         }
     }
 
-    /// Writes the rest of the answers and closes the connection.
+    /// Writes the rest of the replies and closes the connection.
     async fn goodbye(mut self) {
         let written = timeout(UNREAD_TIME, poll_fn(|cx| self.poll_write(cx))).await;
         if matches!(written, Ok(Ok(()))) {
@@ -246,115 +247,94 @@ impl Connection {
     }
 }
 
-/// Answers a command and, if it has to wait for the store, commands behind it. Returns how many
-/// bytes of `behind` these had.
-async fn run(
-    step: Step<'_>,
-    service: &Arc<Service>,
-    session: &mut Session,
-    behind: &[u8],
-    out: &mut Vec<u8>,
-) -> usize {
-    match step {
-        Step::Ask(question) if !answered(&question, service, session.protocol, out) => {
-            ask(question, service, session, behind, out).await
-        }
-        _ => 0,
-    }
-}
-
 /// Runs the commands of a transaction, in order.
 async fn exec(
     transaction: &Transaction,
     service: &Arc<Service>,
     session: &mut Session,
-    out: &mut Vec<u8>,
+    reply: &mut Reply<'_>,
 ) {
-    Reply { out, protocol: session.protocol }.array(transaction.count());
+    reply.array(transaction.count());
     let (mut parser, mut at) = (Parser::default(), 0);
     while let Some(length) = Transaction::next(&mut parser, transaction.from(at)) {
         let bytes = transaction.from(at);
-        let step = session.step(service, parser.command(bytes), out);
-        at += length + run(step, service, session, &bytes[length..], out).await;
+        // Each command has a failure of its own.
+        let reply = &mut Reply::new(reply.out, session.protocol);
+        let step = session.step(service, parser.command(bytes), reply);
+        at += length;
+        if let Step::Store(command) = step {
+            at += run(command, service, session, &bytes[length..], reply).await;
+        }
         parser.next();
     }
 }
 
-/// Answers a hit for which nobody has to be waited for, without a future. Whether it was one.
-fn answered(
-    question: &Question<&[u8]>,
-    service: &Service,
-    protocol: reply::Protocol,
-    out: &mut Vec<u8>,
-) -> bool {
-    let What::Ask { bound, key, operation: Operation::Hit(cost) } = &question.what else {
-        return false;
-    };
-    let Some(answer) = service.hit_now(bound, *key, *cost) else { return false };
-    question.shape.tell(&answer, &mut Reply { out, protocol });
-    true
-}
-
-/// Answers a question, and if that takes time, the commands behind it along with it. Comes back
-/// with how many bytes of `behind` these had.
-async fn ask(
-    question: Question<&[u8]>,
+/// Runs a command and, if the store has to be waited for, the commands behind it at the same time.
+/// Returns how many bytes of `behind` these had.
+async fn run(
+    command: StoreCommand<&[u8]>,
     service: &Arc<Service>,
     session: &mut Session,
     behind: &[u8],
-    out: &mut Vec<u8>,
+    reply: &mut Reply<'_>,
 ) -> usize {
-    let protocol = session.protocol;
-    let What::Ask { bound, key, operation } = question.what else {
-        // Seldom, and large.
-        let said = Box::pin(question.owned().reply(Arc::clone(service), protocol)).await;
-        out.extend_from_slice(&said);
+    let Action::Execute { rule, key, operation } = command.action else {
+        // Rare, and a large future.
+        Box::pin(command.into_owned().run(service, reply)).await;
         return 0;
     };
-    let mut asked = pin!(service.ask(&bound, key, operation));
-    let at_once = poll_fn(|cx| Poll::Ready(asked.as_mut().poll(cx))).await;
-    if let Poll::Ready(answer) = at_once {
-        tell(question.shape, &answer, &mut Reply { out, protocol });
+    let format = command.format;
+    // Without a future where that is possible: to make one takes longer than a hit on memory.
+    if let Some(decision) = service.try_now(&rule, key, operation) {
+        format.write(&decision, reply);
         return 0;
     }
-    let (mut flight, taken) = gather(service, session, behind);
+    let mut decision = pin!(service.execute(&rule, key, operation));
+    let polled = poll_fn(|cx| Poll::Ready(decision.as_mut().poll(cx))).await;
+    if let Poll::Ready(decision) = polled {
+        write(format, &decision, reply);
+        return 0;
+    }
+    let (mut waiting, taken) = gather(service, session, behind);
     let mut first = None;
     poll_fn(|cx| {
         if first.is_none()
-            && let Poll::Ready(answer) = asked.as_mut().poll(cx)
+            && let Poll::Ready(decision) = decision.as_mut().poll(cx)
         {
-            first = Some(answer);
+            first = Some(decision);
         }
-        ready!(flight.poll(cx, first.is_none().then_some(key)));
+        ready!(waiting.poll(cx, first.is_none().then_some(key)));
         if first.is_some() { Poll::Ready(()) } else { Poll::Pending }
     })
     .await;
-    if let Some(answer) = first {
-        tell(question.shape, &answer, &mut Reply { out, protocol });
+    if let Some(decision) = first {
+        write(format, &decision, reply);
     }
-    flight.land(out);
+    waiting.write(reply.out);
     taken
 }
 
-/// The commands behind one that waits, and how many bytes they have.
-fn gather(service: &Arc<Service>, session: &mut Session, bytes: &[u8]) -> (Flight, usize) {
-    let (mut flight, mut parser, mut taken) = (Flight::default(), Parser::default(), 0);
-    while flight.has_room() && !session.closing {
+/// Starts the commands behind one that waits. Returns them, and how many bytes they have.
+fn gather(service: &Arc<Service>, session: &mut Session, bytes: &[u8]) -> (WaitingCommands, usize) {
+    let (mut waiting, mut parser, mut taken) = (WaitingCommands::default(), Parser::default(), 0);
+    while waiting.has_room() && !session.closing {
         let rest = &bytes[taken..];
-        // What is wrong or not complete is left for later.
+        // Bytes that are not valid or not complete are left for later.
         let Ok(Some(length)) = parser.parse(rest, session.limits()) else { break };
         let command = parser.command(rest);
         if session.executes(command) {
             break;
         }
-        let traced = session.traced(command);
-        if let Step::Ask(question) = session.step(service, command, flight.said()) {
-            flight.ask(question.owned(), service, session.protocol, traced);
+        let traced = Traced::begin(session.tracer.as_deref(), command);
+        let mut reply = Reply::new(waiting.replies(), session.protocol);
+        let step = session.step(service, command, &mut reply);
+        if let Step::Store(command) = step {
+            waiting.push(command.into_owned(), service, session.protocol, traced);
         }
         parser.next();
         taken += length;
     }
-    (flight, taken)
+    (waiting, taken)
 }
 
 fn passed(timer: &mut Timer, cx: &mut Context<'_>) -> bool {

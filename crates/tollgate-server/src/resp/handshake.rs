@@ -1,63 +1,66 @@
-//! What clients say before they ask anything, and between.
+//! Commands about the connection and the server: `HELLO`, `AUTH`, `CLIENT`, `COMMAND`, `INFO`.
 
-use super::commands::{self, Known};
+use super::commands::{self, CommandSpec};
 use super::parser::Command;
 use super::reply::{Protocol, Reply};
 use super::session::Session;
 
-/// What clients look at to know which commands they may use.
+/// Clients choose the commands that they use by this version.
 const REDIS_VERSION: &str = "7.0.0";
 
 const SYNTAX: &str = "syntax error";
 
-pub(super) fn answer(
-    session: &mut Session,
-    verb: &[u8],
-    command: Command<'_, '_>,
-    out: &mut Vec<u8>,
-) {
-    let reply = &mut Reply { out, protocol: session.protocol };
-    let argument = |index| command.argument(index).unwrap_or_default();
-    match verb {
-        b"PING" => match command.len() {
-            1 => reply.simple("PONG"),
-            2 => reply.bulk(argument(1)),
-            _ => reply.error("ERR", "wrong number of arguments for 'ping' command"),
-        },
-        b"ECHO" => reply.bulk(argument(1)),
-        b"HELLO" => hello(session, command, out),
-        b"AUTH" => authenticate(session, command, reply),
-        b"CLIENT" => client(session, command, reply),
-        b"COMMAND" => command_(command, reply),
-        b"CONFIG" => match &argument(1).to_ascii_uppercase()[..] {
-            b"GET" => reply.map(0),
-            other => subcommand("CONFIG", other, reply),
-        },
-        b"INFO" => reply.verbatim(&info(session)),
-        b"SELECT" => match argument(1) {
-            b"0" => reply.ok(),
-            _ => reply.error("ERR", "DB index is out of range"),
-        },
-        b"READONLY" | b"READWRITE" => reply.ok(),
-        b"QUIT" => {
-            session.closing = true;
-            reply.ok();
-        }
-        b"RESET" => {
-            session.protocol = Protocol::Two;
-            session.name = Box::default();
-            session.transaction = None;
-            session.admitted = session.auth.is_open();
-            reply.protocol = Protocol::Two;
-            reply.simple("RESET");
-        }
-        _ => reply.error("ERR", SYNTAX),
+pub(super) fn ping(_: &mut Session, command: Command<'_, '_>, reply: &mut Reply<'_>) {
+    match command.argument(1) {
+        None => reply.simple("PONG"),
+        Some(message) if command.len() == 2 => reply.bulk(message),
+        Some(_) => reply.error("ERR", "wrong number of arguments for 'ping' command"),
     }
 }
 
-/// `HELLO [version [AUTH user secret] [SETNAME name]]`: all of it holds or nothing.
-fn hello(session: &mut Session, command: Command<'_, '_>, out: &mut Vec<u8>) {
-    let reply = &mut Reply { out, protocol: session.protocol };
+pub(super) fn echo(_: &mut Session, command: Command<'_, '_>, reply: &mut Reply<'_>) {
+    reply.bulk(command.argument(1).unwrap_or_default());
+}
+
+pub(super) fn config(_: &mut Session, command: Command<'_, '_>, reply: &mut Reply<'_>) {
+    match &command.argument(1).unwrap_or_default().to_ascii_uppercase()[..] {
+        b"GET" => reply.map(0),
+        other => subcommand("CONFIG", other, reply),
+    }
+}
+
+pub(super) fn info(session: &mut Session, _: Command<'_, '_>, reply: &mut Reply<'_>) {
+    reply.verbatim(&server_info(session));
+}
+
+pub(super) fn select(_: &mut Session, command: Command<'_, '_>, reply: &mut Reply<'_>) {
+    match command.argument(1) {
+        Some(b"0") => reply.ok(),
+        _ => reply.error("ERR", "DB index is out of range"),
+    }
+}
+
+/// Commands that change nothing here: there are no replicas, and no key can be read.
+pub(super) fn ok(_: &mut Session, _: Command<'_, '_>, reply: &mut Reply<'_>) {
+    reply.ok();
+}
+
+pub(super) fn quit(session: &mut Session, _: Command<'_, '_>, reply: &mut Reply<'_>) {
+    session.closing = true;
+    reply.ok();
+}
+
+pub(super) fn reset(session: &mut Session, _: Command<'_, '_>, reply: &mut Reply<'_>) {
+    session.protocol = Protocol::Two;
+    session.name = Box::default();
+    session.transaction = None;
+    session.admitted = session.auth.is_open();
+    reply.protocol = Protocol::Two;
+    reply.simple("RESET");
+}
+
+/// `HELLO [version [AUTH user secret] [SETNAME name]]`: all options take effect, or none.
+pub(super) fn hello(session: &mut Session, command: Command<'_, '_>, reply: &mut Reply<'_>) {
     let mut protocol = session.protocol;
     match command.argument(1) {
         None => {}
@@ -116,7 +119,7 @@ fn hello(session: &mut Session, command: Command<'_, '_>, out: &mut Vec<u8>) {
 }
 
 /// `AUTH [user] secret`.
-fn authenticate(session: &mut Session, command: Command<'_, '_>, reply: &mut Reply<'_>) {
+pub(super) fn auth(session: &mut Session, command: Command<'_, '_>, reply: &mut Reply<'_>) {
     let (user, secret) = match (command.len(), command.argument(1), command.argument(2)) {
         (2, Some(secret), _) => (&b"default"[..], secret),
         (3, Some(user), Some(secret)) => (user, secret),
@@ -139,7 +142,7 @@ fn is_name(name: &[u8]) -> bool {
     name.len() <= 256 && name.iter().all(u8::is_ascii_graphic)
 }
 
-fn client(session: &mut Session, command: Command<'_, '_>, reply: &mut Reply<'_>) {
+pub(super) fn client(session: &mut Session, command: Command<'_, '_>, reply: &mut Reply<'_>) {
     let argument = |index| command.argument(index).unwrap_or_default();
     let is = |index: usize, word: &[u8]| argument(index).eq_ignore_ascii_case(word);
     match (&argument(1).to_ascii_uppercase()[..], command.len()) {
@@ -180,63 +183,63 @@ fn subcommand(command: &str, name: &[u8], reply: &mut Reply<'_>) {
     reply.error("ERR", message);
 }
 
-fn command_(command: Command<'_, '_>, reply: &mut Reply<'_>) {
+pub(super) fn command(_: &mut Session, command: Command<'_, '_>, reply: &mut Reply<'_>) {
     let named = || command.iter().skip(2).map(commands::find);
     match &command.argument(1).unwrap_or_default().to_ascii_uppercase()[..] {
         b"" => {
             reply.array(commands::ALL.len());
-            commands::ALL.iter().for_each(|known| describe(known, reply));
+            commands::ALL.iter().for_each(|spec| describe(spec, reply));
         }
         b"COUNT" => reply.count(commands::ALL.len() as u64),
         b"LIST" => {
             reply.array(commands::ALL.len());
-            commands::ALL.iter().for_each(|known| reply.bulk(known.lower_name().as_bytes()));
+            commands::ALL.iter().for_each(|spec| reply.bulk(spec.lower_name().as_bytes()));
         }
         b"INFO" if command.len() > 2 => {
             reply.array(command.len() - 2);
-            for known in named() {
-                match known {
-                    Some(known) => describe(known, reply),
+            for spec in named() {
+                match spec {
+                    Some(spec) => describe(spec, reply),
                     None => reply.null(),
                 }
             }
         }
         b"INFO" => {
             reply.array(commands::ALL.len());
-            commands::ALL.iter().for_each(|known| describe(known, reply));
+            commands::ALL.iter().for_each(|spec| describe(spec, reply));
         }
         b"DOCS" => {
-            let wanted: Vec<&Known> = match command.len() {
+            let wanted: Vec<&CommandSpec> = match command.len() {
                 2 => commands::ALL.iter().collect(),
                 _ => named().flatten().collect(),
             };
             reply.map(wanted.len());
-            for known in wanted {
-                reply.bulk(known.lower_name().as_bytes());
+            for spec in wanted {
+                reply.bulk(spec.lower_name().as_bytes());
                 reply.map(2);
                 reply.bulk(b"summary");
-                reply.bulk(known.summary.as_bytes());
+                reply.bulk(spec.summary.as_bytes());
                 reply.bulk(b"group");
-                reply.bulk(if known.key > 0 { b"module" } else { b"connection" });
+                reply.bulk(if spec.key > 0 { b"module" } else { b"connection" });
             }
         }
         other => subcommand("COMMAND", other, reply),
     }
 }
 
-/// As Redis 6 describes commands: name, arity, flags, first key, last key, step.
-fn describe(known: &Known, reply: &mut Reply<'_>) {
+/// Describes a command like Redis 6: name, arity, flags, first key, last key, step.
+fn describe(spec: &CommandSpec, reply: &mut Reply<'_>) {
     reply.array(6);
-    reply.bulk(known.lower_name().as_bytes());
-    reply.integer(known.arity);
+    reply.bulk(spec.lower_name().as_bytes());
+    reply.integer(spec.arity);
     reply.array(1);
-    reply.simple(if known.key > 0 { "write" } else { "fast" });
-    reply.count(known.key as u64);
-    reply.count(known.key as u64);
-    reply.count(u64::from(known.key > 0));
+    reply.simple(if spec.key > 0 { "write" } else { "fast" });
+    reply.count(spec.key as u64);
+    reply.count(spec.key as u64);
+    reply.count(u64::from(spec.key > 0));
 }
 
-fn info(session: &Session) -> String {
+fn server_info(session: &Session) -> String {
     format!(
         "# Server\r\nredis_version:{REDIS_VERSION}\r\nredis_mode:standalone\r\ntollgate_version:{}\r\nprocess_id:{}\r\n\
          \r\n# Clients\r\nclient_id:{}\r\n\r\n# Persistence\r\nloading:0\r\n\r\n# Replication\r\nrole:master\r\nconnected_slaves:0\r\n",

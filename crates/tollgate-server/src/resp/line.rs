@@ -1,7 +1,7 @@
-//! A command on one line, as people type it: words between blanks, quotes around what has blanks.
+//! A command on one line, as people type it: words between blanks, quotes around words with blanks.
 
-/// Splits a line; the words without their quotes go into `unquoted`, and what comes back are their
-/// places there. `None`: a quote is not closed, or something stands right behind a closed one.
+/// Splits a line. The words without their quotes go into `unquoted`; returns their places there.
+/// `None`: a quote is not closed, or a closed one is not followed by a blank.
 pub(super) fn words(line: &[u8], unquoted: &mut Vec<u8>) -> Option<Vec<(usize, usize)>> {
     let mut places = Vec::new();
     let mut rest = line.trim_ascii_start();
@@ -10,12 +10,12 @@ pub(super) fn words(line: &[u8], unquoted: &mut Vec<u8>) -> Option<Vec<(usize, u
         rest = word(rest, unquoted)?.trim_ascii_start();
         places.push((from, unquoted.len()));
     }
-    // So that a line of one empty word is told from no line.
+    // Distinguishes a line of one empty word from an empty line.
     unquoted.push(b'\n');
     Some(places)
 }
 
-/// Takes one word off; what is left begins with a blank.
+/// Takes one word off; returns the rest, which begins with a blank.
 fn word<'a>(mut rest: &'a [u8], unquoted: &mut Vec<u8>) -> Option<&'a [u8]> {
     loop {
         match rest {

@@ -1,32 +1,31 @@
 //! Redis' protocol, both versions: the commands of redis-cell and throttlecrab, and tollgate's own.
 //!
 //! ```text
-//! bytes ──▶ parser ──▶ session: what does the command want? ──▶ question ──▶ Service ──▶ shape ──▶ reply: bytes
-//!                      handshake · throttle · native            flight: those that wait, together
+//! bytes ──▶ parser ──▶ session: dispatch ──▶ store command ──▶ Service ──▶ reply format ──▶ bytes
+//!                      handshake · throttle · native   waiting: commands that wait, together
 //! ```
 //!
-//! All commands that have arrived are answered in one write. On a store in this process a command
-//! is answered before the next is looked at; on one elsewhere the commands of a pipeline wait for
-//! it together.
+//! The replies to all commands that have arrived are written together. On a store in this process a
+//! command is finished before the next one starts; on a remote one the commands of a pipeline wait
+//! for it at the same time.
 
 mod auth;
 mod buffer;
 mod commands;
 mod connection;
-mod flight;
 mod handshake;
 mod limits;
 mod line;
-mod memo;
 mod native;
 mod parser;
-mod question;
 mod reply;
+mod reply_format;
 mod session;
-mod shape;
+mod store_command;
 mod throttle;
 mod trace;
 mod transaction;
+mod waiting;
 
 pub use auth::Auth;
 pub use limits::Limits;

@@ -3,61 +3,119 @@
 use std::sync::Arc;
 
 use super::parser::Command;
-use super::question::{Question, What};
-use super::session::Session;
-use super::shape::Shape;
+use super::reply_format::ReplyFormat;
+use super::store_command::{Action, KeyHit, Parsed, StoreCommand};
 use super::throttle::integer;
 use crate::service::{BoundRule, Operation, RequestError, Service};
 
-/// The longest words that a connection remembers: ten thousand of them have little room each.
-const REMEMBERED: usize = 128;
-
-/// What stands behind the arguments that every command has.
+/// The options behind the arguments that every command has.
 #[derive(Default)]
 struct Options<'a> {
     cost: Option<u64>,
     namespace: Option<&'a str>,
 }
 
-pub(super) fn question<'a>(
-    session: &mut Session,
-    service: &Service,
-    verb: &[u8],
-    command: Command<'a, '_>,
-) -> Result<Question<&'a [u8]>, RequestError> {
-    if let b"TG.ALL" | b"TG.EACH" = verb {
-        return several(session, service, verb, command);
-    }
-    let (limit, key) =
-        (text("limit", command.argument(1))?, command.argument(2).unwrap_or_default());
-    let set = if verb == b"TG.SET" { Some(units("units", command.argument(3))?) } else { None };
-    let options = options(command, if set.is_some() { 4 } else { 3 })?;
-    let bound = bound(session, service, options.namespace.unwrap_or_default(), limit)?;
-    let cost = options.cost.unwrap_or(1);
-    let (operation, shape) = match verb {
-        b"TG.HIT" => (Operation::Hit(cost), Shape::Native),
-        b"TG.ALLOW" => (Operation::Hit(cost), Shape::Passes),
-        b"TG.PEEK" => (Operation::Peek(cost), Shape::Native),
-        b"TG.TAKE" => (Operation::Take(cost), Shape::Native),
-        b"TG.CHARGE" => (Operation::Charge(cost), Shape::Native),
-        b"TG.REFUND" => (Operation::Refund(cost), Shape::Native),
-        _ if options.cost.is_some() => {
-            return Err(RequestError::invalid("COST: not with this command"));
-        }
-        b"TG.SET" => (Operation::Set(set.unwrap_or_default()), Shape::Native),
-        b"TG.USAGE" => (Operation::Usage, Shape::Usage),
-        _ => return Ok(Question { what: What::Reset { bound, key }, shape: Shape::Native }),
-    };
-    Ok(Question { what: What::Ask { bound, key, operation }, shape })
+pub(super) fn hit<'a>(service: &Service, command: Command<'a, '_>) -> Parsed<'a> {
+    with_cost(service, command, Operation::Hit, ReplyFormat::Fields)
 }
 
-/// `items limit key cost ... [NAMESPACE ns]`.
-fn several<'a>(
-    session: &mut Session,
+pub(super) fn allow<'a>(service: &Service, command: Command<'a, '_>) -> Parsed<'a> {
+    with_cost(service, command, Operation::Hit, ReplyFormat::Passes)
+}
+
+pub(super) fn peek<'a>(service: &Service, command: Command<'a, '_>) -> Parsed<'a> {
+    with_cost(service, command, Operation::Peek, ReplyFormat::Fields)
+}
+
+pub(super) fn take<'a>(service: &Service, command: Command<'a, '_>) -> Parsed<'a> {
+    with_cost(service, command, Operation::Take, ReplyFormat::Fields)
+}
+
+pub(super) fn charge<'a>(service: &Service, command: Command<'a, '_>) -> Parsed<'a> {
+    with_cost(service, command, Operation::Charge, ReplyFormat::Fields)
+}
+
+pub(super) fn refund<'a>(service: &Service, command: Command<'a, '_>) -> Parsed<'a> {
+    with_cost(service, command, Operation::Refund, ReplyFormat::Fields)
+}
+
+pub(super) fn set<'a>(service: &Service, command: Command<'a, '_>) -> Parsed<'a> {
+    let arguments = Arguments::read(command)?;
+    let units = units("units", command.argument(3))?;
+    let (rule, key) = arguments.without_cost(service, &options(command, 4)?)?;
+    let action = Action::Execute { rule, key, operation: Operation::Set(units) };
+    Ok(StoreCommand { action, format: ReplyFormat::Fields })
+}
+
+pub(super) fn usage<'a>(service: &Service, command: Command<'a, '_>) -> Parsed<'a> {
+    let arguments = Arguments::read(command)?;
+    let (rule, key) = arguments.without_cost(service, &options(command, 3)?)?;
+    let action = Action::Execute { rule, key, operation: Operation::Usage };
+    Ok(StoreCommand { action, format: ReplyFormat::Usage })
+}
+
+pub(super) fn reset<'a>(service: &Service, command: Command<'a, '_>) -> Parsed<'a> {
+    let arguments = Arguments::read(command)?;
+    let (rule, key) = arguments.without_cost(service, &options(command, 3)?)?;
+    Ok(StoreCommand { action: Action::Reset { rule, key }, format: ReplyFormat::Fields })
+}
+
+pub(super) fn all<'a>(service: &Service, command: Command<'a, '_>) -> Parsed<'a> {
+    let hits = hits(service, command)?.into_iter().collect::<Result<_, _>>()?;
+    Ok(StoreCommand { action: Action::All(hits), format: ReplyFormat::Fields })
+}
+
+pub(super) fn each<'a>(service: &Service, command: Command<'a, '_>) -> Parsed<'a> {
+    let hits = hits(service, command)?;
+    Ok(StoreCommand { action: Action::Each(hits), format: ReplyFormat::Fields })
+}
+
+type ParsedHit<'a> = Result<KeyHit<&'a [u8]>, RequestError>;
+
+/// The arguments that all commands on one key have: `limit key`.
+struct Arguments<'a> {
+    limit: &'a str,
+    key: &'a [u8],
+}
+
+impl<'a> Arguments<'a> {
+    fn read(command: Command<'a, '_>) -> Result<Arguments<'a>, RequestError> {
+        let limit = text("limit", command.argument(1))?;
+        Ok(Arguments { limit, key: command.argument(2).unwrap_or_default() })
+    }
+
+    /// The rule, for commands that have no cost.
+    fn without_cost(
+        self,
+        service: &Service,
+        options: &Options<'a>,
+    ) -> Result<(Arc<BoundRule>, &'a [u8]), RequestError> {
+        let rule = service.resolve(options.namespace.unwrap_or_default(), self.limit)?;
+        match options.cost {
+            Some(_) => Err(RequestError::invalid("COST: not with this command")),
+            None => Ok((rule, self.key)),
+        }
+    }
+}
+
+fn with_cost<'a>(
     service: &Service,
-    verb: &[u8],
     command: Command<'a, '_>,
-) -> Result<Question<&'a [u8]>, RequestError> {
+    operation: fn(u64) -> Operation,
+    format: ReplyFormat,
+) -> Parsed<'a> {
+    let Arguments { limit, key } = Arguments::read(command)?;
+    let options = options(command, 3)?;
+    let rule = service.resolve(options.namespace.unwrap_or_default(), limit)?;
+    let operation = operation(options.cost.unwrap_or(1));
+    Ok(StoreCommand { action: Action::Execute { rule, key, operation }, format })
+}
+
+/// `items limit key cost ... [NAMESPACE ns]`: an error for each item that is not valid.
+fn hits<'a>(
+    service: &Service,
+    command: Command<'a, '_>,
+) -> Result<Vec<ParsedHit<'a>>, RequestError> {
     let count = units("items", command.argument(1))?;
     let end = usize::try_from(count).ok().and_then(|count| count.checked_mul(3)?.checked_add(2));
     let Some(end) = end.filter(|end| count > 0 && *end <= command.len()) else {
@@ -70,32 +128,13 @@ fn several<'a>(
         return Err(RequestError::invalid("COST: each item has its own"));
     }
     let namespace = options.namespace.unwrap_or_default();
-    let mut item = |first: usize| {
+    let hit = |first: usize| {
         let limit = text("limit", command.argument(first))?;
-        let bound = bound(session, service, namespace, limit)?;
+        let rule = service.resolve(namespace, limit)?;
         let key = command.argument(first + 1).unwrap_or_default();
-        Ok((bound, key, units("cost", command.argument(first + 2))?))
+        Ok((rule, key, units("cost", command.argument(first + 2))?))
     };
-    let items = (2..end).step_by(3).map(&mut item);
-    let what = match verb {
-        b"TG.ALL" => What::All(items.collect::<Result<_, RequestError>>()?),
-        _ => What::Each(items.collect()),
-    };
-    Ok(Question { what, shape: Shape::Native })
-}
-
-/// The limit of this name or text.
-fn bound(
-    session: &mut Session,
-    service: &Service,
-    namespace: &str,
-    limit: &str,
-) -> Result<Arc<BoundRule>, RequestError> {
-    if namespace.len() + limit.len() > REMEMBERED {
-        return service.resolve(namespace, limit);
-    }
-    let look = || service.resolve(namespace, limit);
-    session.by_words.find(service.edition(), (namespace, limit), look)
+    Ok((2..end).step_by(3).map(hit).collect())
 }
 
 fn options<'a>(command: Command<'a, '_>, first: usize) -> Result<Options<'a>, RequestError> {

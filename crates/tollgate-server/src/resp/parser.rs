@@ -1,22 +1,22 @@
 //! Bytes to commands: arrays of bulk strings, or a line as people type it.
 //!
-//! The parser copies nothing and keeps its place, so a command that arrives byte by byte is looked
-//! at once.
+//! The parser copies nothing and keeps its place, so it reads each byte
+//! of a command that arrives in pieces once.
 
 use std::fmt;
 
 use super::limits::Limits;
 use super::line;
 
-/// Where an argument lies: from, to.
+/// The start and the end of an argument.
 type Place = (u32, u32);
 
-/// Reads one command after the other. It is given all bytes from the beginning of the command under
-/// way, each time.
+/// Reads one command after the other. Each call gets all bytes from the start of the current
+/// command.
 #[derive(Debug, Default)]
 pub struct Parser {
     stage: Stage,
-    /// The next byte to look at.
+    /// The next byte to read.
     at: usize,
     places: Vec<Place>,
     /// The arguments of a line, without their quotes: the places are in here.
@@ -42,7 +42,7 @@ pub struct Command<'b, 'p> {
     places: &'p [Place],
 }
 
-/// The client speaks another language: it is told so and the connection closed.
+/// The client does not speak Redis' protocol: it gets an error and the connection is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProtocolError(Fault);
 

@@ -1,8 +1,8 @@
-//! Answers to bytes, in both versions of the protocol.
+//! Writes replies, in both versions of the protocol.
 
 use std::fmt::Display;
 
-/// Which version a client speaks. What the first has no form for becomes the nearest it has.
+/// The version of the protocol. A reply that the older one does not have becomes its nearest one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Protocol {
     #[default]
@@ -19,13 +19,30 @@ impl Protocol {
     }
 }
 
-/// Where answers go.
+/// Writes the reply to one command.
 pub(super) struct Reply<'a> {
     pub(super) out: &'a mut Vec<u8>,
     pub(super) protocol: Protocol,
+    /// Set by an error.
+    pub(super) failure: Option<Failure>,
 }
 
-impl Reply<'_> {
+/// Why a command failed, for statistics and traces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Failure {
+    /// The client is not authenticated.
+    Unauthenticated,
+    /// The command is not valid.
+    Invalid,
+    /// The store made no decision.
+    Store,
+}
+
+impl<'a> Reply<'a> {
+    pub(super) fn new(out: &'a mut Vec<u8>, protocol: Protocol) -> Reply<'a> {
+        Reply { out, protocol, failure: None }
+    }
+
     /// A status: a short text without line breaks.
     pub(super) fn simple(&mut self, text: &str) {
         self.out.push(b'+');
@@ -37,9 +54,14 @@ impl Reply<'_> {
         self.simple("OK");
     }
 
-    /// `code` is the word that clients tell errors apart by. Line breaks of the message would be
-    /// the end of it.
+    /// `code` is the word by which clients distinguish errors. A line break would end the message,
+    /// so the message gets blanks instead.
     pub(super) fn error(&mut self, code: &str, message: impl Display) {
+        self.failure = Some(match code {
+            "NOAUTH" | "WRONGPASS" => Failure::Unauthenticated,
+            "STORE" => Failure::Store,
+            _ => Failure::Invalid,
+        });
         let message = message.to_string().replace(['\r', '\n'], " ");
         self.out.push(b'-');
         self.out.extend_from_slice(code.as_bytes());
@@ -53,7 +75,7 @@ impl Reply<'_> {
         self.number(b':', number);
     }
 
-    /// Of a count; those beyond 2^63 cannot be said and do not occur.
+    /// A count; those beyond 2^63 have no integer reply and do not occur.
     #[inline]
     pub(super) fn count(&mut self, number: u64) {
         self.integer(i64::try_from(number).unwrap_or(i64::MAX));
@@ -72,13 +94,13 @@ impl Reply<'_> {
         });
     }
 
-    /// That many answers follow.
+    /// That many replies follow.
     #[inline]
     pub(super) fn array(&mut self, length: usize) {
         self.length(b'*', length);
     }
 
-    /// That many pairs follow; in the first version an array of their parts.
+    /// That many pairs follow; in the older version an array of their parts.
     pub(super) fn map(&mut self, pairs: usize) {
         match self.protocol {
             Protocol::Two => self.length(b'*', 2 * pairs),
@@ -86,7 +108,7 @@ impl Reply<'_> {
         }
     }
 
-    /// A text as it is; clients of the second version show it with its line breaks.
+    /// A text with its line breaks; the newer version marks it as text.
     pub(super) fn verbatim(&mut self, text: &str) {
         match self.protocol {
             Protocol::Two => self.bulk(text.as_bytes()),
@@ -140,7 +162,7 @@ mod tests {
     fn numbers_of_any_size_are_written() {
         for number in [0, 1, -1, 9, 10, 12345, i64::MAX, i64::MIN] {
             let mut out = Vec::new();
-            Reply { out: &mut out, protocol: Protocol::Two }.integer(number);
+            Reply::new(&mut out, Protocol::Two).integer(number);
             assert_eq!(out, format!(":{number}\r\n").into_bytes());
         }
     }
@@ -148,7 +170,7 @@ mod tests {
     #[test]
     fn an_error_is_one_line() {
         let mut out = Vec::new();
-        Reply { out: &mut out, protocol: Protocol::Two }.error("ERR", "a\r\nb");
+        Reply::new(&mut out, Protocol::Two).error("ERR", "a\r\nb");
         assert_eq!(out, b"-ERR a  b\r\n");
     }
 }

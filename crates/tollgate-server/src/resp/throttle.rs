@@ -1,4 +1,4 @@
-//! The commands of redis-cell and of throttlecrab: the limit comes with every call.
+//! The commands of redis-cell and of throttlecrab, whose limit comes with every call.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,40 +6,31 @@ use std::time::Duration;
 use tollgate::{Algorithm, Limit, Policy};
 
 use super::parser::Command;
-use super::question::{Question, What};
-use super::session::Session;
-use super::shape::Shape;
+use super::reply_format::ReplyFormat;
+use super::store_command::{Action, Parsed, StoreCommand};
 use crate::service::{BoundRule, Operation, RequestError, Service};
 
 /// `CL.THROTTLE key max_burst count period [quantity]`: a burst of `max_burst + 1`; no quantity
-/// looks, a negative one gives back.
-pub(super) fn cell<'a>(
-    session: &mut Session,
-    service: &Service,
-    command: Command<'a, '_>,
-) -> Result<Question<&'a [u8]>, RequestError> {
-    let [key, burst, count, period] = arguments(command)?;
-    let burst = positive("max_burst", burst, 0)?.saturating_add(1);
-    let bound = bound(session, service, "CL.THROTTLE", burst, count, period)?;
-    let operation = match quantity(command)? {
+/// peeks, a negative one refunds.
+pub(super) fn redis_cell<'a>(service: &Service, command: Command<'a, '_>) -> Parsed<'a> {
+    let rule = rule(service, command, &REDIS_CELL)?;
+    let quantity = command.argument(5).map(|text| integer("quantity", text));
+    let operation = match quantity.transpose()?.unwrap_or(1) {
         0 => Operation::Peek(0),
         units @ 1.. => Operation::Hit(units.unsigned_abs()),
         units => Operation::Refund(units.unsigned_abs()),
     };
-    Ok(Question { what: What::Ask { bound, key, operation }, shape: Shape::Cell })
+    let key = command.argument(1).unwrap_or_default();
+    let action = Action::Execute { rule, key, operation };
+    Ok(StoreCommand { action, format: ReplyFormat::RedisCell })
 }
 
-/// `THROTTLE key max_burst count period [quantity]`: a burst of `max_burst`; no quantity looks, and
-/// nothing is given back.
-pub(super) fn crab<'a>(
-    session: &mut Session,
-    service: &Service,
-    command: Command<'a, '_>,
-) -> Result<Question<&'a [u8]>, RequestError> {
-    let [key, burst, count, period] = arguments(command)?;
-    let burst = positive("max_burst", burst, 1)?;
-    let bound = bound(session, service, "THROTTLE", burst, count, period)?;
-    let operation = match quantity(command)? {
+/// `THROTTLE key max_burst count period [quantity]`: a burst of `max_burst`; no quantity peeks, and
+/// nothing is refunded.
+pub(super) fn throttlecrab<'a>(service: &Service, command: Command<'a, '_>) -> Parsed<'a> {
+    let rule = rule(service, command, &THROTTLECRAB)?;
+    let quantity = command.argument(5).map(|text| integer("quantity", text));
+    let operation = match quantity.transpose()?.unwrap_or(1) {
         0 => Operation::Peek(0),
         units => match u64::try_from(units) {
             Ok(units) => Operation::Hit(units),
@@ -50,40 +41,72 @@ pub(super) fn crab<'a>(
             }
         },
     };
-    Ok(Question { what: What::Ask { bound, key, operation }, shape: Shape::Crab })
+    let key = command.argument(1).unwrap_or_default();
+    let action = Action::Execute { rule, key, operation };
+    Ok(StoreCommand { action, format: ReplyFormat::Throttlecrab })
 }
 
-fn arguments<'a>(command: Command<'a, '_>) -> Result<[&'a [u8]; 4], RequestError> {
+/// How a command reads its `max_burst`.
+struct Dialect {
+    /// The name of its limits. It keeps the counter of a key when burst and count change, as in
+    /// redis-cell; with another period it is another counter.
+    name: &'static str,
+    /// The namespace of the texts by which its limits are found again: no client can send it as
+    /// one.
+    texts: &'static [u8],
+    least_burst: u64,
+    /// Added to `max_burst`.
+    more: u64,
+}
+
+const REDIS_CELL: Dialect =
+    Dialect { name: "CL.THROTTLE", texts: b"\xffCL.THROTTLE", least_burst: 0, more: 1 };
+const THROTTLECRAB: Dialect =
+    Dialect { name: "THROTTLE", texts: b"\xffTHROTTLE", least_burst: 1, more: 0 };
+
+/// The limit of the arguments `max_burst count period`, prepared by this command or an earlier one.
+fn rule(
+    service: &Service,
+    command: Command<'_, '_>,
+    dialect: &Dialect,
+) -> Result<Arc<BoundRule>, RequestError> {
     if command.len() > 6 {
         return Err(RequestError::invalid(
             "too many arguments: key max_burst count period [quantity]",
         ));
     }
-    let argument = |index| command.argument(index).unwrap_or_default();
-    Ok([argument(1), argument(2), argument(3), argument(4)])
-}
-
-fn quantity(command: Command<'_, '_>) -> Result<i64, RequestError> {
-    command.argument(5).map_or(Ok(1), |text| integer("quantity", text))
-}
-
-/// The limit of these numbers. Its name keeps the counter of a key when burst and count change, as
-/// in redis-cell; with another period it is another.
-fn bound(
-    session: &mut Session,
-    service: &Service,
-    name: &'static str,
-    burst: u64,
-    count: &[u8],
-    period: &[u8],
-) -> Result<Arc<BoundRule>, RequestError> {
+    let numbers = [2, 3, 4].map(|index| command.argument(index).unwrap_or_default());
+    let mut room = [0; LONGEST_TEXT];
+    let text = joined(numbers, &mut room);
+    if let Some(text) = text
+        && let Some(rule) = service.inline_limits.find(dialect.texts, text)
+    {
+        return Ok(rule);
+    }
+    let [burst, count, period] = numbers;
+    let burst = positive("max_burst", burst, dialect.least_burst)?.saturating_add(dialect.more);
     let (count, period) = (positive("count", count, 1)?, positive("period", period, 1)?);
-    session.by_numbers.find(service.edition(), (name, burst, count, period), || {
-        let limit = Limit::new(count, Duration::from_secs(period)).algorithm(Algorithm::Gcra);
-        let limit = limit.burst(burst).name(name).build();
-        let policy = limit.and_then(|limit| Policy::new([limit]));
-        service.given("", &policy.map_err(tollgate::Error::from)?)
-    })
+    let limit = Limit::new(count, Duration::from_secs(period)).algorithm(Algorithm::Gcra);
+    let limit = limit.burst(burst).name(dialect.name).build();
+    let policy = limit.and_then(|limit| Policy::new([limit])).map_err(tollgate::Error::from)?;
+    service.inline_limit("", &policy, text.map(|text| (dialect.texts, text)))
+}
+
+/// Three numbers of at most 19 digits with a sign, and the blanks between.
+const LONGEST_TEXT: usize = 3 * 20 + 2;
+
+/// The numbers with blanks between; `None` if they are longer than any valid ones.
+fn joined<'r>(numbers: [&[u8]; 3], room: &'r mut [u8; LONGEST_TEXT]) -> Option<&'r [u8]> {
+    let mut end = 0;
+    for number in numbers {
+        if end > 0 {
+            *room.get_mut(end)? = b' ';
+            end += 1;
+        }
+        room.get_mut(end..end + number.len())?.copy_from_slice(number);
+        end += number.len();
+    }
+    room.get(..end)
 }
 
 fn positive(what: &str, text: &[u8], least: u64) -> Result<u64, RequestError> {

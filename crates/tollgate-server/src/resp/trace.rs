@@ -1,32 +1,33 @@
-//! Traces of commands. Redis' protocol has no place for the trace of who asks, so each command
-//! begins one.
+//! Traces of commands. Redis' protocol cannot carry the trace of the caller, so each command starts
+//! one.
 
 use super::commands;
 use super::parser::Command;
+use super::reply::Failure;
 use crate::telemetry::{Span, Tracer};
 
-/// A command under way. Boxed: a connection keeps room for one, and most have no trace.
+/// The span of a command that runs. Boxed: a connection keeps room for one, and most have no trace.
 #[derive(Debug, Default)]
 pub(super) struct Traced(Option<Box<Span>>);
 
 impl Traced {
-    /// Nothing where there are no traces. Its name is one of those that are known: what clients
-    /// make up has no end.
+    /// Nothing without a tracer. The span has the name of a known command, because clients invent
+    /// any number of others.
     #[inline]
     pub(super) fn begin(tracer: Option<&Tracer>, command: Command<'_, '_>) -> Traced {
         Traced(tracer.map(|tracer| {
-            let known = command.argument(0).and_then(commands::find);
-            let mut span = tracer.command(known.map_or("unknown", |known| known.name));
+            let spec = command.argument(0).and_then(commands::find);
+            let mut span = tracer.command(spec.map_or("unknown", |spec| spec.name));
             span.note("network.protocol.name", "resp");
             Box::new(span)
         }))
     }
 
-    /// It was answered with this.
+    /// Ends the span.
     #[inline]
-    pub(super) fn end(self, said: &[u8]) {
+    pub(super) fn end(self, failure: Option<Failure>) {
         if let Some(mut span) = self.0
-            && said.starts_with(b"-STORE ")
+            && failure == Some(Failure::Store)
         {
             span.failed("the store did not answer");
         }

@@ -1,16 +1,18 @@
 //! Commands between `MULTI` and `EXEC`.
 //!
-//! `EXEC` runs them in order, as if they had come one after the other: each is decided on by
-//! itself, and other clients may hit the same keys in between. A command that cannot be read
-//! (unknown, wrong number of arguments) aborts the whole transaction before any of it is charged.
+//! `EXEC` runs them in order, like commands without a transaction: each has its own decision, and
+//! other clients may hit the same keys in between. A command that is not valid (unknown, wrong
+//! number of arguments) aborts the whole transaction before any of it is charged.
 
 use super::limits::Limits;
 use super::parser::{Command, Parser};
+use super::reply::Reply;
+use super::session::Session;
 
-/// The most bytes that the commands of a transaction may take.
+/// The most bytes of the commands of a transaction.
 const ROOM: usize = 1 << 20;
 
-/// Commands that wait for `EXEC`, in the form in which clients send them.
+/// Commands that wait for `EXEC`, as the bytes that clients send.
 #[derive(Debug, Default)]
 pub(super) struct Transaction {
     bytes: Vec<u8>,
@@ -42,16 +44,12 @@ impl Transaction {
         self.aborted = true;
     }
 
-    pub(super) fn is_aborted(&self) -> bool {
-        self.aborted
-    }
-
     /// How many commands there are.
     pub(super) fn count(&self) -> usize {
         self.count
     }
 
-    /// The commands from a place on, as bytes.
+    /// The commands from an offset on, as bytes.
     pub(super) fn from(&self, at: usize) -> &[u8] {
         &self.bytes[at.min(self.bytes.len())..]
     }
@@ -61,3 +59,42 @@ impl Transaction {
         parser.parse(bytes, &Limits::ADMITTED).ok().flatten()
     }
 }
+
+pub(super) fn multi(session: &mut Session, _: Command<'_, '_>, reply: &mut Reply<'_>) {
+    match session.transaction {
+        Some(_) => reply.error("ERR", NESTED),
+        None => {
+            session.transaction = Some(Box::default());
+            reply.ok();
+        }
+    }
+}
+
+/// The transaction to run; without one, or if it was aborted, the reply says so.
+pub(super) fn exec(session: &mut Session, reply: &mut Reply<'_>) -> Option<Box<Transaction>> {
+    match session.transaction.take() {
+        Some(transaction) if !transaction.aborted => return Some(transaction),
+        Some(_) => {
+            reply.error("EXECABORT", "Transaction discarded because of previous errors.");
+        }
+        None => reply.error("ERR", "EXEC without MULTI"),
+    }
+    None
+}
+
+pub(super) fn discard(session: &mut Session, _: Command<'_, '_>, reply: &mut Reply<'_>) {
+    match session.transaction.take() {
+        Some(_) => reply.ok(),
+        None => reply.error("ERR", "DISCARD without MULTI"),
+    }
+}
+
+/// Watches nothing: no key can be read here.
+pub(super) fn watch(session: &mut Session, _: Command<'_, '_>, reply: &mut Reply<'_>) {
+    match session.transaction {
+        Some(_) => reply.error("ERR", NESTED),
+        None => reply.ok(),
+    }
+}
+
+const NESTED: &str = "MULTI and WATCH are not allowed inside MULTI";

@@ -1,4 +1,4 @@
-//! Rules put on a store.
+//! Prepares rules on a store and collects what is wrong with them.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use super::{BoundRule, Defaults};
 use crate::config::{Problem, Problems};
 use crate::rules::Rule;
 
-/// Rules while they are put on a store, and what is wrong with those that it cannot hold.
+/// Prepares rules on a store, and collects the problems of those that it cannot hold.
 pub(super) struct Binding<'a> {
     store: &'a AnyStore,
     defaults: &'a Defaults,
@@ -20,7 +20,7 @@ impl<'a> Binding<'a> {
         Binding { store, defaults, problems: Vec::new() }
     }
 
-    /// A rule on the store, unless it cannot hold that: then this is written down.
+    /// A rule on the store; `None` if the store cannot hold it, which is kept as a problem.
     pub(super) fn rule(&mut self, namespace: &str, rule: &Rule) -> Option<Arc<BoundRule>> {
         match BoundRule::new(self.store, self.defaults, namespace, rule) {
             Ok(bound) => Some(Arc::new(bound)),
@@ -31,7 +31,7 @@ impl<'a> Binding<'a> {
         }
     }
 
-    /// All that is wrong.
+    /// All problems.
     pub(super) fn end(self) -> Result<(), Problems> {
         if self.problems.is_empty() { Ok(()) } else { Err(Problems(self.problems)) }
     }

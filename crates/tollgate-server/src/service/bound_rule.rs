@@ -3,23 +3,22 @@
 use std::sync::{Arc, OnceLock};
 
 use tollgate::key::Form;
-use tollgate::shared::{AnyStore, SharedItem};
-use tollgate::{Key, KeyRef, Limit, Policy};
+use tollgate::shared::{AnyStore, SharedItem, SharedLimiter};
+use tollgate::{Decision, Key, KeyRef, Limit, Policy};
 use tollgate_http::LimitHeaders;
 
 use super::Defaults;
-use super::answer::{Answer, Verdict};
 use super::error::RequestError;
-use super::limiter::{Limiter, Operation};
+use super::rule_decision::{RuleDecision, RuleLimiter, Verdict};
 use crate::observe::{RuleStats, Scope};
 use crate::rules::{EnvoyOptions, Patterns, Rule, Treatment};
 
-/// A rule, bound to the store: what a question is asked of.
+/// A rule on the store.
 #[derive(Debug)]
 pub struct BoundRule {
     name: Box<str>,
-    way: Way,
-    keys: Patterns<Way>,
+    treatment: BoundTreatment,
+    keys: Patterns<BoundTreatment>,
     shadow: bool,
     cost: u64,
     stats: OnceLock<Arc<RuleStats>>,
@@ -29,14 +28,14 @@ pub struct BoundRule {
 
 /// A [`Treatment`] on the store.
 #[derive(Debug)]
-enum Way {
-    Limited(Limiter),
+enum BoundTreatment {
+    Limited(RuleLimiter),
     Exempt,
     Blocked,
 }
 
 impl BoundRule {
-    /// On a store.
+    /// Prepares a rule on a store.
     ///
     /// # Errors
     /// When the store cannot hold one of its limits.
@@ -46,21 +45,23 @@ impl BoundRule {
         namespace: &str,
         rule: &Rule,
     ) -> Result<BoundRule, RequestError> {
-        let on_failure = rule.on_failure.unwrap_or(defaults.on_failure);
-        let deadline = rule.deadline.or(defaults.deadline);
-        let way = |treatment: &Treatment| match treatment {
+        let defaults = &Defaults {
+            on_failure: rule.on_failure.unwrap_or(defaults.on_failure),
+            deadline: rule.deadline.or(defaults.deadline),
+            ..*defaults
+        };
+        let bind = |treatment: &Treatment| match treatment {
             Treatment::Limited(policy) => {
                 let named = rule.named(policy).map_err(tollgate::Error::from)?;
-                let limiter = Limiter::new(store, namespace, &named, on_failure, deadline)?;
-                Ok::<_, RequestError>(Way::Limited(limiter))
+                BoundTreatment::limited(store, defaults, namespace, &named)
             }
-            Treatment::Exempt => Ok(Way::Exempt),
-            Treatment::Blocked => Ok(Way::Blocked),
+            Treatment::Exempt => Ok(BoundTreatment::Exempt),
+            Treatment::Blocked => Ok(BoundTreatment::Blocked),
         };
         Ok(BoundRule {
             name: rule.name[..].into(),
-            way: way(&rule.treatment)?,
-            keys: rule.keys.try_map(way)?,
+            treatment: bind(&rule.treatment)?,
+            keys: rule.keys.try_map(bind)?,
             shadow: rule.shadow,
             cost: rule.cost,
             stats: OnceLock::new(),
@@ -69,20 +70,19 @@ impl BoundRule {
         })
     }
 
-    /// A policy without a rule, as requests bring them.
+    /// Prepares a policy that came with a request, which has no rule.
     ///
     /// # Errors
     /// When the store cannot hold it.
-    pub(crate) fn bare(
+    pub(crate) fn from_policy(
         store: &AnyStore,
         defaults: &Defaults,
         namespace: &str,
         policy: &Policy,
     ) -> Result<BoundRule, RequestError> {
-        let Defaults { on_failure, deadline, .. } = *defaults;
         Ok(BoundRule {
             name: "".into(),
-            way: Way::Limited(Limiter::new(store, namespace, policy, on_failure, deadline)?),
+            treatment: BoundTreatment::limited(store, defaults, namespace, policy)?,
             keys: Patterns::default(),
             shadow: false,
             cost: 1,
@@ -98,88 +98,55 @@ impl BoundRule {
         &self.name
     }
 
-    /// What most keys get, as text.
+    /// The treatment of most keys, as text.
     #[must_use]
     pub fn described(&self) -> String {
-        match &self.way {
-            Way::Limited(limiter) => {
-                let limits: Vec<_> = limiter.limits().iter().map(ToString::to_string).collect();
+        match &self.treatment {
+            BoundTreatment::Limited(limits) => {
+                let limits: Vec<_> =
+                    limits.limiter.limits().iter().map(ToString::to_string).collect();
                 limits.join("; ")
             }
-            Way::Exempt => "exempt".to_owned(),
-            Way::Blocked => "blocked".to_owned(),
+            BoundTreatment::Exempt => "exempt".to_owned(),
+            BoundTreatment::Blocked => "blocked".to_owned(),
         }
     }
 
-    /// What its hits are counted in.
+    /// The counts of its hits.
     pub(crate) fn stats(&self) -> &Arc<RuleStats> {
         self.stats.get_or_init(|| Arc::new(RuleStats::new(Scope::Namespace(""), &self.name)))
     }
 
-    /// Counts go on in these.
+    /// Sets where its hits are counted, the first time.
     pub(super) fn count_in(&self, stats: Arc<RuleStats>) {
         let _ = self.stats.set(stats);
     }
 
-    /// The limits that a key meets, in the order of its decisions; none if it is exempt or blocked.
-    #[must_use]
-    pub fn limits_of<K: Key + ?Sized>(&self, key: &K) -> &[Limit] {
-        key.with_key(|key| self.limiter_of(key)).map_or(&[], Limiter::limits)
-    }
-
-    /// What headers say of these limits whatever is decided; nothing for a key that is exempt or
-    /// blocked.
-    #[must_use]
-    pub fn headers_of<K: Key + ?Sized>(&self, key: &K) -> Option<&Arc<LimitHeaders>> {
-        key.with_key(|key| self.limiter_of(key)).ok().map(Limiter::headers)
-    }
-
-    fn limiter_of(&self, key: KeyRef<'_>) -> Result<&Limiter, Verdict> {
+    /// The limits of a key and the units of a cost of 1; the verdict where no limit decides.
+    pub(super) fn limiter_of(&self, key: KeyRef<'_>) -> Result<(&RuleLimiter, u64), Verdict> {
         let special = if self.keys.is_empty() { None } else { self.keys.find(subject(key)) };
-        match special.unwrap_or(&self.way) {
-            Way::Limited(limiter) => Ok(limiter),
-            Way::Exempt => Err(Verdict::Exempt),
-            Way::Blocked => Err(Verdict::Blocked),
-        }
-    }
-
-    /// Asks. By [`Service::ask`](super::Service::ask), which counts.
-    ///
-    /// # Errors
-    /// When the store does not answer and nothing says what to do then.
-    pub(super) async fn ask<K: Key>(
-        &self,
-        key: K,
-        operation: Operation,
-    ) -> Result<Answer, RequestError> {
-        let limiter = match key.with_key(|key| self.limiter_of(key)) {
-            Ok(limiter) => limiter,
-            Err(verdict) => return Ok(Answer { verdict, decision: None }),
+        let limiter = match special.unwrap_or(&self.treatment) {
+            BoundTreatment::Limited(limiter) => limiter,
+            BoundTreatment::Exempt => return Err(Verdict::Exempt),
+            BoundTreatment::Blocked => return Err(Verdict::Blocked),
         };
-        let priced = self.priced(&key, operation);
-        let decision = limiter.ask(key, priced).await?;
-        Ok(Answer { verdict: self.verdict(decision.allowed()), decision: Some(decision) })
+        let price = if self.costs.is_empty() { None } else { self.costs.find(subject(key)) };
+        Ok((limiter, price.copied().unwrap_or(self.cost)))
     }
 
-    /// A hit without a future, where nobody has to be waited for; `None` where somebody has, and
-    /// then nothing was asked.
-    #[inline]
-    pub(super) fn hit_now<K: Key + ?Sized>(&self, key: &K, cost: u64) -> Option<Answer> {
-        let limiter = match key.with_key(|key| self.limiter_of(key)) {
-            Ok(limiter) => limiter,
-            Err(verdict) => return Some(Answer { verdict, decision: None }),
-        };
-        let decision = limiter.hit_now(key, cost.saturating_mul(self.price(key)))?;
-        let verdict = self.verdict(decision.allowed());
-        Some(Answer { verdict, decision: Some(decision) })
-    }
-
-    fn verdict(&self, allowed: bool) -> Verdict {
-        match (allowed, self.shadow) {
+    /// The decision of its limits as one of the rule.
+    pub(super) fn decision<'r>(
+        &'r self,
+        limiter: &'r RuleLimiter,
+        decision: Option<Decision>,
+    ) -> RuleDecision<'r> {
+        let allowed = decision.as_ref().is_none_or(Decision::allowed);
+        let verdict = match (allowed, self.shadow) {
             (true, _) => Verdict::Allowed,
             (false, false) => Verdict::Denied,
             (false, true) => Verdict::Shadowed,
-        }
+        };
+        RuleDecision::new(verdict, decision, limiter)
     }
 
     /// Forgets a key; true if it was not fresh.
@@ -188,18 +155,18 @@ impl BoundRule {
     /// When the store does not answer.
     pub async fn reset<K: Key>(&self, key: K) -> Result<bool, RequestError> {
         match key.with_key(|key| self.limiter_of(key)) {
-            Ok(limiter) => Ok(limiter.reset(key).await?),
+            Ok((limiter, _)) => Ok(limiter.limiter.reset(key).await?),
             Err(_) => Ok(false),
         }
     }
 
-    /// What a rule of a domain says beyond its limit.
+    /// The options that only Envoy's protocol has.
     #[must_use]
     pub fn envoy(&self) -> &EnvoyOptions {
         &self.envoy
     }
 
-    /// Whether the rule decides and never refuses.
+    /// Whether the rule decides and never denies.
     #[must_use]
     pub fn is_shadow(&self) -> bool {
         self.shadow
@@ -207,45 +174,41 @@ impl BoundRule {
 
     /// Whether hits on a key are charged even if they are denied.
     pub(crate) fn charges_denied<K: Key + ?Sized>(&self, key: &K) -> bool {
-        let limits = self.limits_of(key);
-        !limits.is_empty() && limits.iter().all(Limit::charge_denied)
+        match key.with_key(|key| self.limiter_of(key)) {
+            Ok((limiter, _)) => limiter.limiter.limits().iter().all(Limit::charge_denied),
+            Err(_) => false,
+        }
     }
 
-    /// For decisions over several keys; the verdict instead where nothing is to be asked.
-    pub(crate) fn item<K: Key>(
+    /// A hit of several that pass together; the verdict where no limit decides.
+    pub(super) fn item<K: Key>(
         &self,
         key: K,
         cost: u64,
-    ) -> Result<(SharedItem<'_, AnyStore>, usize), Verdict> {
-        let limiter = key.with_key(|key| self.limiter_of(key))?;
-        let cost = cost.saturating_mul(self.price(&key));
-        let item = limiter.item(key, cost);
-        Ok((item, limiter.limits().len()))
-    }
-
-    /// How many units a cost of 1 is for a key.
-    fn price<K: Key + ?Sized>(&self, key: &K) -> u64 {
-        if self.costs.is_empty() {
-            return self.cost;
-        }
-        key.with_key(|key| self.costs.find(subject(key)).copied()).unwrap_or(self.cost)
-    }
-
-    fn priced<K: Key>(&self, key: &K, operation: Operation) -> Operation {
-        let price = self.price(key);
-        let priced = |units: u64| units.saturating_mul(price);
-        match operation {
-            Operation::Hit(cost) => Operation::Hit(priced(cost)),
-            Operation::Peek(cost) => Operation::Peek(priced(cost)),
-            Operation::Take(cost) => Operation::Take(priced(cost)),
-            Operation::Charge(units) => Operation::Charge(priced(units)),
-            Operation::Refund(units) => Operation::Refund(priced(units)),
-            Operation::Set(_) | Operation::Usage => operation,
-        }
+    ) -> Result<(SharedItem<'_, AnyStore>, &RuleLimiter), Verdict> {
+        let (limiter, price) = key.with_key(|key| self.limiter_of(key))?;
+        Ok((limiter.limiter.item(key, cost.saturating_mul(price)), limiter))
     }
 }
 
-/// What patterns of a rule are compared with: the key, or its last part.
+impl BoundTreatment {
+    fn limited(
+        store: &AnyStore,
+        defaults: &Defaults,
+        namespace: &str,
+        policy: &Policy,
+    ) -> Result<BoundTreatment, RequestError> {
+        let mut limiter =
+            SharedLimiter::new(store, namespace, policy)?.on_failure(defaults.on_failure)?;
+        if let Some(deadline) = defaults.deadline {
+            limiter = limiter.deadline(deadline);
+        }
+        let headers = Arc::new(LimitHeaders::new(policy.limits()));
+        Ok(BoundTreatment::Limited(RuleLimiter { limiter, headers }))
+    }
+}
+
+/// The text that the patterns of a rule match: the key, or its last part.
 fn subject(key: KeyRef<'_>) -> &[u8] {
     match key.form() {
         Form::Plain => key.bytes(),

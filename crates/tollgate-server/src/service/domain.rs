@@ -13,12 +13,12 @@ use crate::rules::{Descriptor, Pattern};
 
 /// The rules of a domain, found by the entries of a descriptor in a few look-ups for each.
 #[derive(Debug, Default)]
-pub(crate) struct Domain(Level);
+pub(crate) struct Domain(Nodes);
 
-/// What can stand at one depth, by its key.
-type Level = HashMap<Box<str>, OfKey, RandomState>;
+/// The nodes of one depth, by key.
+type Nodes = HashMap<Box<str>, OfKey, RandomState>;
 
-/// The nodes of one key: by value, by pattern as they were written, and for any value.
+/// The nodes of one key: by value, by pattern in the order of the file, and for any value.
 #[derive(Debug, Default)]
 struct OfKey {
     exact: HashMap<Box<[u8]>, Node, RandomState>,
@@ -28,21 +28,21 @@ struct OfKey {
 
 #[derive(Debug, Default)]
 struct Node {
-    bound: Option<Arc<BoundRule>>,
-    /// What stands for the value in the key of a counter, where all values share it.
+    rule: Option<Arc<BoundRule>>,
+    /// Replaces the value in the key of a counter that all values share.
     shared: Option<Box<str>>,
-    next: Level,
+    next: Nodes,
 }
 
-/// One entry of a descriptor, however a protocol holds it.
-pub trait Entry {
+/// An entry of a descriptor, as any protocol holds it.
+pub trait DescriptorEntry {
     /// Its key.
     fn key(&self) -> &str;
     /// Its value: bytes, because headers need not be text.
     fn value(&self) -> &[u8];
 }
 
-impl Entry for (&str, &str) {
+impl DescriptorEntry for (&str, &str) {
     fn key(&self) -> &str {
         self.0
     }
@@ -56,7 +56,7 @@ impl Entry for (&str, &str) {
 #[derive(Clone, Debug)]
 pub struct Match {
     /// The rule.
-    pub bound: Arc<BoundRule>,
+    pub rule: Arc<BoundRule>,
     /// The counter.
     pub key: DescriptorKey,
 }
@@ -74,7 +74,7 @@ impl Key for DescriptorKey {
 
 impl DescriptorKey {
     /// Of entries as they are.
-    pub fn new<E: Entry>(entries: &[E]) -> DescriptorKey {
+    pub fn new<E: DescriptorEntry>(entries: &[E]) -> DescriptorKey {
         let mut pairs = Pairs::default();
         entries.iter().for_each(|entry| pairs.push(entry.key(), entry.value()));
         pairs.key()
@@ -113,7 +113,7 @@ impl<'a> Pairs<'a> {
 
 impl Domain {
     pub(super) fn new(binding: &mut Binding<'_>, name: &str, descriptors: &[Descriptor]) -> Domain {
-        Domain(level(binding, &namespace(name), descriptors))
+        Domain(nodes(binding, &namespace(name), descriptors))
     }
 
     /// All rules in it.
@@ -124,15 +124,15 @@ impl Domain {
     }
 
     /// The rule for these entries, if there is one for exactly that many.
-    pub(crate) fn find<E: Entry>(&self, entries: &[E]) -> Option<Match> {
-        let (mut level, mut bound, mut pairs) = (&self.0, None, Pairs::default());
+    pub(crate) fn find<E: DescriptorEntry>(&self, entries: &[E]) -> Option<Match> {
+        let (mut nodes, mut rule, mut pairs) = (&self.0, None, Pairs::default());
         for entry in entries {
-            let node = level.get(entry.key())?.find(entry.value())?;
+            let node = nodes.get(entry.key())?.find(entry.value())?;
             let shared = node.shared.as_deref().map(str::as_bytes);
             pairs.push(entry.key(), shared.unwrap_or_else(|| entry.value()));
-            (level, bound) = (&node.next, node.bound.as_ref());
+            (nodes, rule) = (&node.next, node.rule.as_ref());
         }
-        Some(Match { bound: Arc::clone(bound?), key: pairs.key() })
+        Some(Match { rule: Arc::clone(rule?), key: pairs.key() })
     }
 }
 
@@ -143,27 +143,27 @@ impl OfKey {
     }
 }
 
-fn collect<'a>(level: &'a Level, found: &mut Vec<&'a Arc<BoundRule>>) {
-    for of_key in level.values() {
+fn collect<'a>(nodes: &'a Nodes, found: &mut Vec<&'a Arc<BoundRule>>) {
+    for of_key in nodes.values() {
         let wild = of_key.wild.iter().map(|(_, node)| node);
         for node in of_key.exact.values().chain(wild).chain(of_key.any.as_deref()) {
-            found.extend(node.bound.as_ref());
+            found.extend(node.rule.as_ref());
             collect(&node.next, found);
         }
     }
 }
 
-fn level(binding: &mut Binding<'_>, namespace: &str, descriptors: &[Descriptor]) -> Level {
-    let mut level = Level::default();
+fn nodes(binding: &mut Binding<'_>, namespace: &str, descriptors: &[Descriptor]) -> Nodes {
+    let mut nodes = Nodes::default();
     for descriptor in descriptors {
         let rule = descriptor.rule.as_ref();
         let shared = descriptor.value.as_ref().filter(|_| descriptor.shared);
         let node = Node {
-            bound: rule.and_then(|rule| binding.rule(namespace, rule)),
+            rule: rule.and_then(|rule| binding.rule(namespace, rule)),
             shared: shared.map(|pattern| pattern.text().into()),
-            next: self::level(binding, namespace, &descriptor.descriptors),
+            next: self::nodes(binding, namespace, &descriptor.descriptors),
         };
-        let of_key = level.entry(descriptor.key[..].into()).or_default();
+        let of_key = nodes.entry(descriptor.key[..].into()).or_default();
         match &descriptor.value {
             None => of_key.any = Some(Box::new(node)),
             Some(pattern) if pattern.is_exact() => {
@@ -172,10 +172,10 @@ fn level(binding: &mut Binding<'_>, namespace: &str, descriptors: &[Descriptor])
             Some(pattern) => of_key.wild.push((pattern.clone(), node)),
         }
     }
-    level
+    nodes
 }
 
-/// Where the counters of a domain are: apart from those of named limits.
+/// The namespace of the counters of a domain, apart from those of named limits.
 pub(crate) fn namespace(domain: &str) -> String {
     format!("domain:{domain}")
 }
@@ -209,7 +209,7 @@ mod tests {
     }
 
     fn found(domain: &Domain, entries: &[(&str, &str)]) -> Option<String> {
-        domain.find(entries).map(|found| found.bound.name().to_owned())
+        domain.find(entries).map(|found| found.rule.name().to_owned())
     }
 
     #[test]
@@ -244,7 +244,7 @@ mod tests {
         assert_eq!(key(&[("path", "/a")]), DescriptorKey::new(&[("path", "/a")]));
         // The pattern that shares is not the first that matches "/s/..." here.
         let first = domain.find(&[("path", "/s/a")]).unwrap();
-        assert_eq!(first.bound.name(), "path=/*");
+        assert_eq!(first.rule.name(), "path=/*");
     }
 
     #[test]

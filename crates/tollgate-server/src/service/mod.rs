@@ -1,30 +1,29 @@
-//! What all ports have in common: a question goes in, an answer comes out.
+//! The way of an operation from every port to the store: find the rule, decide, count.
 
-mod answer;
 mod binding;
 mod bound_rule;
 mod domain;
 mod error;
-mod given;
-mod limiter;
+mod hit_all;
+mod inline_limits;
+mod operation;
 mod resolve;
-mod together;
+mod rule_decision;
 
-pub use answer::{Answer, Verdict};
 pub use bound_rule::BoundRule;
-pub use domain::{DescriptorKey, Entry, Match};
+pub use domain::{DescriptorEntry, DescriptorKey, Match};
 pub use error::{RequestError, RequestErrorKind};
-pub use limiter::{Limiter, Operation};
-pub use together::Item;
+pub use hit_all::RuleHit;
+pub use operation::Operation;
+pub use rule_decision::{RuleDecision, Verdict};
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use tollgate::shared::{AnyStore, OnFailure};
-use tollgate::{Key, Policy};
+use tollgate::{Key, KeyRef, Policy};
 
 use crate::config::Problems;
 use crate::observe::{Observer, Scope};
@@ -34,36 +33,32 @@ use crate::settings::StoreSettings;
 use crate::telemetry;
 use binding::Binding;
 use domain::Domain;
-use given::Given;
-use resolve::Texts;
+use inline_limits::InlineLimitCache;
 
 /// Rules on a store, replaced as a whole when the configuration changes.
 #[derive(Debug)]
 pub struct Service {
     store: AnyStore,
     rules: ArcSwap<BoundRules>,
-    /// How often they were replaced.
-    edition: AtomicU64,
-    given: Given,
-    texts: Texts,
+    pub(crate) inline_limits: InlineLimitCache,
     observer: Observer,
     reloads: Reloads,
 }
 
-/// What holds for all rules that do not say otherwise.
+/// The settings of all rules that do not set their own.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Defaults {
-    /// What to answer when the store does not.
+    /// The decision when the store makes none.
     pub on_failure: OnFailure,
-    /// How long the store may take, instead of what it was opened with.
+    /// How long the store may take, instead of the deadline that it was opened with.
     pub deadline: Option<Duration>,
-    /// How many limits that came with requests are kept prepared at most.
-    pub given: usize,
+    /// The most limits that came with requests and are kept prepared.
+    pub max_inline_limits: usize,
 }
 
 impl Default for Defaults {
     fn default() -> Self {
-        Defaults { on_failure: OnFailure::Error, deadline: None, given: 10_000 }
+        Defaults { on_failure: OnFailure::Error, deadline: None, max_inline_limits: 10_000 }
     }
 }
 
@@ -73,24 +68,23 @@ impl From<&StoreSettings> for Defaults {
         // Limits that are kept prepared are never forgotten by the store: leave half of it to
         // others.
         let half = store.max_limits.map_or(usize::MAX, |max| max / 2);
-        Defaults { given: defaults.given.min(half), ..defaults }
+        Defaults { max_inline_limits: defaults.max_inline_limits.min(half), ..defaults }
     }
 }
 
-/// Things by their name, looked up without copying it.
+/// Values by name, looked up without copying the name.
 type Names<T> = HashMap<Box<str>, T, foldhash::fast::RandomState>;
 
 /// The rules in force.
 #[derive(Debug, Default)]
 struct BoundRules {
-    defaults: Defaults,
     /// By namespace and name.
     limits: Names<Names<Arc<BoundRule>>>,
     domains: Names<Domain>,
 }
 
 impl Service {
-    /// These rules on this store.
+    /// Prepares rules on a store.
     ///
     /// # Errors
     /// When the store cannot hold some of the limits: all of them, by file and line.
@@ -98,13 +92,10 @@ impl Service {
         let observer = Observer::default();
         let bounds = BoundRules::new(&store, defaults, rules)?;
         bounds.count_in(&observer);
-        let given = Given::new(defaults.given);
         Ok(Service {
             store,
             rules: ArcSwap::from_pointee(bounds),
-            edition: AtomicU64::new(0),
-            given,
-            texts: Texts::default(),
+            inline_limits: InlineLimitCache::new(defaults),
             observer,
             reloads: Reloads::default(),
         })
@@ -116,7 +107,7 @@ impl Service {
         &self.store
     }
 
-    /// Puts other rules in force. Counters of limits that keep their name, algorithm and period
+    /// Replaces the rules in force. Counters of limits that keep their name, algorithm and period
     /// stay.
     ///
     /// # Errors
@@ -125,32 +116,14 @@ impl Service {
     pub fn replace(&self, defaults: Defaults, rules: &RuleSet) -> Result<(), Problems> {
         let bounds = BoundRules::new(&self.store, defaults, rules)?;
         bounds.count_in(&self.observer);
-        let before = self.rules.swap(Arc::new(bounds));
-        if before.defaults != defaults {
-            self.texts.clear();
-            self.given.clear();
-        }
-        // Last: who sees it finds what is new.
-        self.edition.fetch_add(1, Ordering::Release);
+        self.rules.store(Arc::new(bounds));
+        self.inline_limits.replace(defaults);
         Ok(())
     }
 
-    /// The rule of that name.
-    ///
-    /// # Errors
-    /// When there is none.
-    pub fn named(&self, namespace: &str, name: &str) -> Result<Arc<BoundRule>, RequestError> {
-        self.find_named(namespace, name).ok_or_else(|| RequestError::unknown_rule(namespace, name))
-    }
-
-    pub(crate) fn find_named(&self, namespace: &str, name: &str) -> Option<Arc<BoundRule>> {
-        self.rules.load().limits.get(namespace)?.get(name).cloned()
-    }
-
-    /// The rule of a domain for a descriptor, given as its entries; `None` if there is no limit on
-    /// it.
+    /// The rule of a domain for the entries of a descriptor; `None` if no rule matches.
     #[must_use]
-    pub fn matching<E: Entry>(&self, domain: &str, entries: &[E]) -> Option<Match> {
+    pub fn matching<E: DescriptorEntry>(&self, domain: &str, entries: &[E]) -> Option<Match> {
         let rules = self.rules.load();
         let Some(domain) = rules.domains.get(domain) else {
             self.observer.unknown_domain();
@@ -160,68 +133,83 @@ impl Service {
     }
 
     /// A policy that came with a request, prepared once. Its counters are not those of rules.
+    /// `text`, if given, is a namespace of texts and a text by which the
+    /// [cache](Service::inline_limits) finds the limit again.
     ///
     /// # Errors
     /// When the store cannot hold it.
-    pub fn given(&self, namespace: &str, policy: &Policy) -> Result<Arc<BoundRule>, RequestError> {
-        let defaults = self.rules.load().defaults;
-        let bound = self.given.bound(&self.store, &defaults, namespace, policy)?;
-        // All of them together: how many there are is up to clients.
-        bound.count_in(self.observer.rule(Scope::Namespace(""), ""));
-        Ok(bound)
+    pub(crate) fn inline_limit(
+        &self,
+        namespace: &str,
+        policy: &Policy,
+        text: Option<(&[u8], &[u8])>,
+    ) -> Result<Arc<BoundRule>, RequestError> {
+        // All of them are counted together: clients choose how many there are.
+        let count = |rule: &BoundRule| {
+            rule.count_in(self.observer.rule(Scope::Namespace(""), ""));
+        };
+        self.inline_limits.get_or_prepare(&self.store, namespace, policy, text, count)
     }
 
-    /// A number that is another one when what was [found](Service::resolve) or
-    /// [given](Service::given) has to be looked for again.
-    pub(crate) fn edition(&self) -> u64 {
-        self.edition.load(Ordering::Acquire)
-    }
-
-    /// Asks one thing of one key.
+    /// Runs an operation on a key of a rule.
     ///
     /// # Errors
-    /// When the store does not answer and no rule says what to do then.
-    pub async fn ask<K: Key>(
+    /// When the store does not decide and no rule says what to do then.
+    pub async fn execute<'r, K: Key>(
         &self,
-        bound: &BoundRule,
+        rule: &'r BoundRule,
         key: K,
         operation: Operation,
-    ) -> Result<Answer, RequestError> {
-        if let Operation::Hit(cost) = operation
-            && let Some(answer) = self.hit_now(bound, &key, cost)
-        {
-            return Ok(answer);
+    ) -> Result<RuleDecision<'r>, RequestError> {
+        if let Some(decision) = self.try_now(rule, &key, operation) {
+            return Ok(decision);
         }
-        let answer = bound.ask(&key, operation).await;
-        match &answer {
-            Ok(answer) if matches!(operation, Operation::Hit(_) | Operation::Take(_)) => {
-                self.saw(bound, &key, answer.verdict);
+        let decision = match key.with_key(|key| rule.limiter_of(key)) {
+            Err(verdict) => RuleDecision::without_limits(verdict),
+            Ok((limiter, price)) => {
+                let decision = operation.priced(price).run(&limiter.limiter, &key).await;
+                let decision = decision.map_err(RequestError::from).inspect_err(|error| {
+                    if error.is_of_store() {
+                        rule.stats().failed();
+                    }
+                })?;
+                rule.decision(limiter, Some(decision))
             }
-            Err(error) if error.is_of_store() => bound.stats().failed(),
-            Ok(_) | Err(_) => {}
+        };
+        if operation.is_hit() {
+            key.with_key(|key| self.count(rule, key, decision.verdict));
         }
-        answer
+        Ok(decision)
     }
 
-    /// A hit without a future, where nobody has to be waited for, as on a store in this process;
-    /// `None` where somebody has, and then nothing was asked.
+    /// A hit without a future, where the store need not be waited for; `None` for other operations
+    /// and stores, and then nothing was charged.
     #[inline]
-    pub fn hit_now<K: Key + ?Sized>(
+    pub fn try_now<'r, K: Key + ?Sized>(
         &self,
-        bound: &BoundRule,
+        rule: &'r BoundRule,
         key: &K,
-        cost: u64,
-    ) -> Option<Answer> {
-        let answer = bound.hit_now(key, cost)?;
-        self.saw(bound, key, answer.verdict);
-        Some(answer)
+        operation: Operation,
+    ) -> Option<RuleDecision<'r>> {
+        let Operation::Hit(cost) = operation else { return None };
+        key.with_key(|key| {
+            let decision = match rule.limiter_of(key) {
+                Err(verdict) => RuleDecision::without_limits(verdict),
+                Ok((limiter, price)) => {
+                    let cost = cost.saturating_mul(price);
+                    rule.decision(limiter, Some(limiter.limiter.hit_now(&key, cost)?))
+                }
+            };
+            self.count(rule, key, decision.verdict);
+            Some(decision)
+        })
     }
 
     /// Counts a hit.
-    fn saw<K: Key + ?Sized>(&self, bound: &BoundRule, key: &K, verdict: Verdict) {
-        key.with_key(|key| self.observer.saw(bound.stats(), key, verdict));
+    fn count(&self, rule: &BoundRule, key: KeyRef<'_>, verdict: Verdict) {
+        self.observer.saw(rule.stats(), key, verdict);
         if !verdict.passes() {
-            telemetry::denied(bound.stats(), verdict);
+            telemetry::denied(rule.stats(), verdict);
         }
     }
 
@@ -242,13 +230,13 @@ impl Service {
         rules
     }
 
-    /// What became of changes of the configuration.
+    /// The results of configuration reloads.
     #[must_use]
     pub fn reloads(&self) -> &Reloads {
         &self.reloads
     }
 
-    /// What was seen so far.
+    /// The counts so far.
     #[must_use]
     pub fn observer(&self) -> &Observer {
         &self.observer
@@ -256,7 +244,7 @@ impl Service {
 }
 
 impl BoundRules {
-    /// Counts of rules that were there before go on; those of rules that are no more end.
+    /// Counts of rules that existed before continue; those of removed rules end.
     fn count_in(&self, observer: &Observer) {
         // Limits that come with requests have no name.
         let mut known = HashSet::from([["", "", ""]]);
@@ -276,7 +264,7 @@ impl BoundRules {
     }
 
     fn new(store: &AnyStore, defaults: Defaults, rules: &RuleSet) -> Result<BoundRules, Problems> {
-        let mut bounds = BoundRules { defaults, ..BoundRules::default() };
+        let mut bounds = BoundRules::default();
         let mut binding = Binding::new(store, &defaults);
         for ((namespace, name), rule) in &rules.limits {
             let Some(bound) = binding.rule(namespace, rule) else { continue };

@@ -3,19 +3,19 @@
 use std::error::Error;
 
 use serde_json::Value;
+use tollgate::shared::{AnyStore, SharedLimiter};
 use tollgate::{Parts, Policy};
 
 use super::{Ask, Asked, Report};
-use crate::http::answer_json;
-use crate::service::{Answer, Limiter, Operation, Verdict};
+use crate::http::outcomes_json;
+use crate::service::{Operation, Verdict};
 
 pub(super) async fn ask(url: &str, asked: Asked, ask: &Ask) -> Result<Report, Box<dyn Error>> {
     let policy: Policy = ask.limit.parse().map_err(|error| {
         format!("limit {:?}: {error}; a store has no rules, so the limit is text", ask.limit)
     })?;
     let store = tollgate_stores::open(url).await?;
-    let limiter =
-        Limiter::new(&store, &ask.namespace, &policy, tollgate::shared::OnFailure::Error, None)?;
+    let limiter = SharedLimiter::new(&store, &ask.namespace, policy)?;
     let parts: Vec<&str> = ask.key.iter().map(String::as_str).collect();
     match &parts[..] {
         [one] => of(&limiter, *one, asked, ask.cost()).await,
@@ -24,7 +24,7 @@ pub(super) async fn ask(url: &str, asked: Asked, ask: &Ask) -> Result<Report, Bo
 }
 
 async fn of(
-    limiter: &Limiter,
+    limiter: &SharedLimiter<AnyStore>,
     key: impl tollgate::Key,
     asked: Asked,
     cost: u64,
@@ -37,7 +37,7 @@ async fn of(
         Asked::Set => Operation::Set(cost),
         Asked::Reset => return Ok(Report(serde_json::json!({"reset": limiter.reset(key).await?}))),
         Asked::Usage => {
-            let decision = limiter.ask(key, Operation::Usage).await?;
+            let decision = Operation::Usage.run(limiter, key).await?;
             let used: Vec<_> = decision.outcomes().iter().map(tollgate::Outcome::used).collect();
             let used = match &used[..] {
                 [one] => Value::from(*one),
@@ -46,9 +46,9 @@ async fn of(
             return Ok(Report(serde_json::json!({"used": used})));
         }
     };
-    let decision = limiter.ask(key, operation).await?;
+    let decision = operation.run(limiter, key).await?;
     let verdict = if decision.allowed() { Verdict::Allowed } else { Verdict::Denied };
     let mut json = String::new();
-    answer_json(&Answer { verdict, decision: Some(decision) }, limiter.limits(), &mut json);
+    outcomes_json(verdict, Some(&decision), limiter.limits(), &mut json);
     Ok(Report(serde_json::from_str(&json)?))
 }

@@ -117,7 +117,7 @@ fn limit_override(text: &str) -> Result<RateLimitOverride, String> {
         let is_plain = [plain, fixed]
             .into_iter()
             .any(|plain| plain.build().is_ok_and(|plain| plain == *limit));
-        let unit = Unit::of(limit.period());
+        let unit = Unit::from_period(limit.period());
         let requests_per_unit = u32::try_from(limit.quota()).ok()?;
         (is_plain && unit != Unit::Unknown)
             .then(|| RateLimitOverride { requests_per_unit, unit: unit.into() })

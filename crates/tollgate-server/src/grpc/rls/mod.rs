@@ -1,8 +1,8 @@
-//! Envoy's question, put to the rules: each descriptor becomes a [`Question`], all are asked, and
-//! the answers become statuses and headers.
+//! Envoy's rate limit request: finds the [limit](DescriptorLimit) of each descriptor, decides on
+//! all, and writes statuses and headers.
 
-mod ask;
-mod question;
+mod decide;
+mod descriptor;
 mod reply;
 
 use tonic::Status;
@@ -11,20 +11,20 @@ use super::options::Options;
 use super::proto::{RateLimitRequest, RateLimitResponse};
 use crate::service::{RequestError, RequestErrorKind, Service};
 
-use question::Question;
+use descriptor::DescriptorLimit;
 
-/// The answer to a request.
+/// The response to a request.
 ///
 /// # Errors
-/// A status, never an answer that says nothing: Envoy then does what it is told to do on errors.
+/// A status and never an empty response: Envoy then follows its setting for errors.
 pub(super) async fn answer(
     service: &Service,
     options: &Options,
     request: RateLimitRequest,
 ) -> Result<RateLimitResponse, Status> {
-    let questions = question::all(service, options, &request).map_err(|error| status(&error))?;
-    let answers = ask::all(service, &questions).await.map_err(|error| status(&error))?;
-    Ok(reply::of(options, &request.domain, &questions, &answers))
+    let limits = descriptor::limits(service, options, &request).map_err(|error| status(&error))?;
+    let decisions = decide::all(service, &limits).await.map_err(|error| status(&error))?;
+    Ok(reply::response(options, &request.domain, &limits, &decisions))
 }
 
 fn status(error: &RequestError) -> Status {

@@ -1,4 +1,4 @@
-//! What Envoy is told.
+//! Writes Envoy's response: statuses, headers, body and metadata.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,40 +13,41 @@ use super::super::options::Options;
 use super::super::proto::{
     Code, DescriptorStatus, HeaderValue, RateLimit, RateLimitResponse, Unit,
 };
-use super::{Question, ask};
-use crate::service::{Answer, Verdict};
+use super::DescriptorLimit;
+use super::decide::{self, Decisions};
+use crate::service::{RuleDecision, Verdict};
 
-/// What Envoy answers to who may not pass.
+/// The status of Envoy's response to a denied request.
 const TOO_MANY_REQUESTS: u16 = 429;
 
-/// The whole answer.
-pub(super) fn of(
+/// The whole response.
+pub(super) fn response(
     options: &Options,
     domain: &str,
-    questions: &[Question],
-    answers: &[Option<Answer>],
+    limits: &[DescriptorLimit],
+    decisions: &Decisions<'_>,
 ) -> RateLimitResponse {
-    let passes = ask::passes(questions, answers);
-    let both = || questions.iter().zip(answers);
-    let statuses: Vec<_> = both().map(|(question, answer)| status(question, answer)).collect();
+    let passes = decide::passes(limits, decisions);
+    let both = limits.iter().zip(decisions);
+    let statuses: Vec<_> = both.map(|(limit, decision)| status(limit, decision)).collect();
     let mut response = RateLimitResponse {
         overall_code: code(passes).into(),
         dynamic_metadata: options
             .metadata
-            .then(|| metadata(domain, passes, &statuses, questions, answers)),
+            .then(|| metadata(domain, passes, &statuses, limits, decisions)),
         statuses,
         ..RateLimitResponse::default()
     };
-    tell(options, questions, answers, &mut response);
+    write_headers(options, limits, decisions, &mut response);
     response
 }
 
-/// Headers, and a body for who may not pass: of all limits that can refuse. Clients see nothing of
-/// a shadow.
-fn tell(
+/// Adds headers, and a body for a denied request: of all limits that can deny. Clients see nothing
+/// of a rule in shadow mode.
+fn write_headers(
     options: &Options,
-    questions: &[Question],
-    answers: &[Option<Answer>],
+    limits: &[DescriptorLimit],
+    decisions: &Decisions<'_>,
     response: &mut RateLimitResponse,
 ) {
     let mut add = |field: Field, value: http::HeaderValue| {
@@ -54,20 +55,17 @@ fn tell(
         let header = HeaderValue { key: field.name().to_owned(), value };
         response.response_headers_to_add.push(header);
     };
-    let refused = response.overall_code == i32::from(Code::OverLimit);
-    if let ([Question::Of(found, _)], [Some(answer)]) = (questions, answers)
-        && !(options.problem && refused)
+    let denied = response.overall_code == i32::from(Code::OverLimit);
+    if let ([DescriptorLimit::Limited(found, _)], [Some(decision)]) = (limits, decisions)
+        && !(options.problem && denied)
     {
-        // The usual question, by what was made before.
-        let shown = found.bound.headers_of(&Question::key(found));
-        if let Some(shown) = shown.filter(|_| !found.bound.is_shadow())
-            && let Some(decision) = &answer.decision
-        {
-            options.headers.figures(shown, decision).inspect(|figures| figures.write(add));
+        // Most requests: the texts of the headers are made once for the rule.
+        if !found.rule.is_shadow() {
+            decision.figures(&options.headers).inspect(|figures| figures.write(add));
         }
         return;
     }
-    let (limits, outcomes) = binding(questions.iter().zip(answers));
+    let (limits, outcomes) = binding(limits.iter().zip(decisions));
     let Some(decision) = Decision::from_outcomes(outcomes) else { return };
     let headers = Arc::new(LimitHeaders::new(&limits));
     options.headers.figures(&headers, &decision).inspect(|figures| figures.write(&mut add));
@@ -83,26 +81,26 @@ fn code(passes: bool) -> Code {
     if passes { Code::Ok } else { Code::OverLimit }
 }
 
-fn status(question: &Question, answer: &Option<Answer>) -> DescriptorStatus {
-    let Some(answer) = answer else {
+fn status(limit: &DescriptorLimit, decision: &Option<RuleDecision<'_>>) -> DescriptorStatus {
+    let Some(decision) = decision else {
         return DescriptorStatus { code: Code::Ok.into(), ..DescriptorStatus::default() };
     };
-    let code = code(answer.passes()).into();
-    match (shown(question, answer), answer.verdict) {
-        (Some((limit, decision)), _) => DescriptorStatus {
+    let code = code(decision.passes()).into();
+    match (headline(decision), decision.verdict) {
+        (Some((limit, outcome)), _) => DescriptorStatus {
             code,
             current_limit: Some(RateLimit {
                 requests_per_unit: fitting(limit.quota()),
-                unit: Unit::of(limit.period()).into(),
+                unit: Unit::from_period(limit.period()).into(),
                 name: limit.name().unwrap_or_default().to_owned(),
             }),
-            limit_remaining: fitting(decision.remaining()),
-            duration_until_reset: Some(seconds(until_more(decision))),
+            limit_remaining: fitting(outcome.remaining()),
+            duration_until_reset: Some(seconds(until_more(outcome))),
         },
         (None, Verdict::Blocked) => DescriptorStatus {
             code,
-            current_limit: Some(blocked(question)),
-            duration_until_reset: Some(seconds(blocked_for(question))),
+            current_limit: Some(blocked(limit)),
+            duration_until_reset: Some(seconds(blocked_for(limit))),
             ..DescriptorStatus::default()
         },
         (None, _) => {
@@ -111,46 +109,45 @@ fn status(question: &Question, answer: &Option<Answer>) -> DescriptorStatus {
     }
 }
 
-/// The limit of an answer that binds, and what it said.
-fn shown<'a>(question: &'a Question, answer: &'a Answer) -> Option<(&'a Limit, &'a Outcome)> {
-    let Question::Of(found, _) = question else { return None };
-    let decision = answer.decision.as_ref()?;
-    let limits = found.bound.limits_of(&Question::key(found));
-    Some((limits.get(decision.headline_index())?, decision.headline()))
+/// The limit and the outcome of the headline.
+fn headline<'d>(decision: &'d RuleDecision<'_>) -> Option<(&'d Limit, &'d Outcome)> {
+    let outcomes = decision.decision.as_ref()?;
+    Some((decision.limits().get(outcomes.headline_index())?, outcomes.headline()))
 }
 
-/// What blocks is shown as it was written.
-fn blocked(question: &Question) -> RateLimit {
-    let rate = match question {
-        Question::Of(found, _) => found.bound.envoy().rate,
-        Question::Free | Question::Blocked => None,
+/// A blocked descriptor shows the rate of its configuration.
+fn blocked(limit: &DescriptorLimit) -> RateLimit {
+    let rate = match limit {
+        DescriptorLimit::Limited(found, _) => found.rule.envoy().rate,
+        DescriptorLimit::Unlimited | DescriptorLimit::Blocked => None,
     };
     RateLimit {
         requests_per_unit: 0,
-        unit: rate.map_or(Unit::Unknown, |rate| Unit::of(rate.unit.period())).into(),
-        name: name(question).to_owned(),
+        unit: rate.map_or(Unit::Unknown, |rate| Unit::from_period(rate.unit.period())).into(),
+        name: name(limit).to_owned(),
     }
 }
 
-/// How long a client should wait that is blocked: the unit in which it may do nothing. No wait
-/// helps it, but without one Envoy would tell it to come back after a second.
-fn blocked_for(question: &Question) -> Duration {
+/// The wait of a blocked client: the unit of its rate. No wait helps it, but without one Envoy
+/// would ask it to come back after a second.
+fn blocked_for(limit: &DescriptorLimit) -> Duration {
     const HOUR: Duration = Duration::from_secs(3_600);
-    match question {
-        Question::Of(found, _) => found.bound.envoy().rate.map_or(HOUR, |rate| rate.unit.period()),
-        Question::Free | Question::Blocked => HOUR,
+    match limit {
+        DescriptorLimit::Limited(found, _) => {
+            found.rule.envoy().rate.map_or(HOUR, |rate| rate.unit.period())
+        }
+        DescriptorLimit::Unlimited | DescriptorLimit::Blocked => HOUR,
     }
 }
 
-fn name(question: &Question) -> &str {
-    match question {
-        Question::Of(found, _) => found.bound.name(),
-        Question::Free | Question::Blocked => "",
+fn name(limit: &DescriptorLimit) -> &str {
+    match limit {
+        DescriptorLimit::Limited(found, _) => found.rule.name(),
+        DescriptorLimit::Unlimited | DescriptorLimit::Blocked => "",
     }
 }
 
-/// When there is more: what a refused cost waits for, else until the key is as good as new. Who is
-/// refused is never told that it is now.
+/// The wait until a denied cost fits, which is never zero, else until the key is fresh.
 fn until_more(decision: &Outcome) -> Duration {
     match decision.retry_after().filter(|_| !decision.allowed()) {
         Some(wait) => wait.max(Duration::from_secs(1)),
@@ -168,33 +165,35 @@ fn fitting(number: u64) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }
 
-/// The limits that can refuse, with what they said: headers show nothing of a shadow.
+/// The limits that can deny, with their outcomes: headers show nothing of a rule in shadow mode.
 fn binding<'a>(
-    both: impl Iterator<Item = (&'a Question, &'a Option<Answer>)>,
+    both: impl Iterator<Item = (&'a DescriptorLimit, &'a Option<RuleDecision<'a>>)>,
 ) -> (Vec<Limit>, Vec<Outcome>) {
     let (mut limits, mut outcomes) = (Vec::new(), Vec::new());
-    for (question, answer) in both {
-        let (Question::Of(found, _), Some(answer)) = (question, answer) else { continue };
-        if !found.bound.is_shadow() {
-            limits.extend_from_slice(found.bound.limits_of(&Question::key(found)));
-            outcomes.extend_from_slice(answer.outcomes());
+    for (limit, decision) in both {
+        let (DescriptorLimit::Limited(found, _), Some(decision)) = (limit, decision) else {
+            continue;
+        };
+        if !found.rule.is_shadow() {
+            limits.extend_from_slice(decision.limits());
+            outcomes.extend_from_slice(decision.outcomes());
         }
     }
     (limits, outcomes)
 }
 
-/// How the answer came about, for filters and logs: rules and numbers, and nothing of the keys.
+/// How the decision was made, for filters and logs: rules and numbers, and nothing of the keys.
 fn metadata(
     domain: &str,
     passes: bool,
     statuses: &[DescriptorStatus],
-    questions: &[Question],
-    answers: &[Option<Answer>],
+    limits: &[DescriptorLimit],
+    decisions: &Decisions<'_>,
 ) -> Struct {
-    let each = statuses.iter().zip(questions.iter().zip(answers));
-    let each = each.map(|(status, (question, answer))| {
-        let verdict = answer.as_ref().map_or("free", |answer| answer.verdict.name());
-        let mut fields = vec![("rule", text(name(question))), ("verdict", text(verdict))];
+    let each = statuses.iter().zip(limits.iter().zip(decisions));
+    let each = each.map(|(status, (limit, decision))| {
+        let verdict = decision.as_ref().map_or("free", |decision| decision.verdict.name());
+        let mut fields = vec![("rule", text(name(limit))), ("verdict", text(verdict))];
         if let Some(limit) = &status.current_limit {
             fields.push(("limit", number(limit.requests_per_unit)));
             fields.push(("remaining", number(status.limit_remaining)));
@@ -207,19 +206,21 @@ fn metadata(
         ("allowed", Value { kind: Some(Kind::BoolValue(passes)) }),
         ("descriptors", Value { kind: Some(descriptors) }),
     ];
-    let written = written(questions, answers);
+    let written = written(limits, decisions);
     if !written.is_empty() {
         all.push(("metadata", value(&written.into())));
     }
     fields_of(all)
 }
 
-/// What the rules that let pass have to say; of one word by several, the first.
-fn written(questions: &[Question], answers: &[Option<Answer>]) -> serde_json::Map<String, Json> {
+/// The metadata of the rules that pass; of one name by several, the first.
+fn written(limits: &[DescriptorLimit], decisions: &Decisions<'_>) -> serde_json::Map<String, Json> {
     let mut all = serde_json::Map::new();
-    for (question, answer) in questions.iter().zip(answers) {
-        let (Question::Of(found, _), Some(answer)) = (question, answer) else { continue };
-        if let Some(own) = found.bound.envoy().metadata.as_ref().filter(|_| answer.passes()) {
+    for (limit, decision) in limits.iter().zip(decisions) {
+        let (DescriptorLimit::Limited(found, _), Some(decision)) = (limit, decision) else {
+            continue;
+        };
+        if let Some(own) = found.rule.envoy().metadata.as_ref().filter(|_| decision.passes()) {
             merge(&mut all, own);
         }
     }

@@ -162,8 +162,8 @@ async fn invalid_requests_are_refused_with_the_value_and_the_rule() {
     let no_domain = RateLimitRequest { domain: String::new(), ..request([user()]) };
     for (asked, text) in [
         (no_domain, "domain \"\": must not be empty"),
-        (request([]), "descriptors: 0, and there must be from 1 to 100"),
-        (request(vec![user(); 101]), "descriptors: 101, and there must be from 1 to 100"),
+        (request([]), "descriptors: 0; expected 1 to 100"),
+        (request(vec![user(); 101]), "descriptors: 101; expected 1 to 100"),
         (request([user(), on([])]), "descriptors[1]: 0 entries, and there must be at least 1"),
         (
             request([on([("user", "a"), ("", "b")])]),

@@ -106,7 +106,7 @@ async fn it_is_not_ready_before_it_stops_and_a_second_signal_ends_it() {
     };
     assert!(ready().await.starts_with("HTTP/1.1 200 "));
     server.process.signal("TERM");
-    eventually("it has heard", || server.log().contains("told to stop"));
+    eventually("it has heard", || server.log().contains("stopping: open requests"));
     assert!(ready().await.starts_with("HTTP/1.1 503 "));
     server.answers(None, None).await;
     // A signal right after the first does not count as a second one.
@@ -131,7 +131,7 @@ async fn a_repeated_signal_counts_once() {
     let id = server.process.id().unwrap();
     let both = format!("kill -s TERM {id}; kill -s INT {id}");
     assert!(Command::new("sh").args(["-c", &both]).status().unwrap().success());
-    eventually("it has heard", || server.log().contains("told to stop"));
+    eventually("it has heard", || server.log().contains("stopping: open requests"));
     asked.write_all(br#"{"limit":"5/day","key":"ann"}"#).await.unwrap();
     let count = asked.read(&mut said).await.unwrap();
     assert!(said[..count].starts_with(b"HTTP/1.1 200 "), "{}", said[..count].escape_ascii());

@@ -75,7 +75,7 @@ fn unsupported_commands_are_refused_as_redis_does() {
         ("ECHO", "ERR wrong number of arguments for 'echo' command"),
         ("CONFIG SET save x", "ERR unknown subcommand"),
         ("CLIENT KILL 1", "ERR unknown subcommand"),
-        ("CLIENT TRACKING ON", "ERR nothing is kept"),
+        ("CLIENT TRACKING ON", "ERR tracking is not supported"),
         ("A-NAME-LONGER-THAN-ANY", "ERR unknown command"),
     ] {
         let answer = client.ask(command);

@@ -1,4 +1,4 @@
-//! The question that each descriptor asks.
+//! Finds the limit of each descriptor.
 
 use tollgate::{Algorithm, Limit, Policy};
 
@@ -6,39 +6,34 @@ use super::super::options::Options;
 use super::super::proto::{Entry, RateLimitDescriptor, RateLimitOverride, RateLimitRequest, Unit};
 use crate::service::{self, DescriptorKey, Match, Operation, RequestError, Service};
 
-/// The name of a limit that came with a request. Because the limit has a name, its quota may change
-/// from one request to the next and the count stays.
+/// The name of limits that come with requests. With a name, the count stays when the quota changes
+/// from one request to the next.
 const OVERRIDE: &str = "override";
 
-/// The question of one descriptor.
+/// The limit of a descriptor, and the operation on it.
 #[derive(Debug)]
-pub(super) enum Question {
-    /// No question: no limit applies.
-    Free,
-    /// No question: the descriptor is always denied.
+pub(super) enum DescriptorLimit {
+    /// No rule matches.
+    Unlimited,
+    /// The descriptor brings a limit of zero.
     Blocked,
-    /// A question about the limit of a rule.
-    Of(Match, Operation),
+    /// A rule, or a limit that the descriptor brings.
+    Limited(Match, Operation),
 }
 
-impl Question {
-    /// The key of the counter.
-    pub(super) fn key(found: &Match) -> &DescriptorKey {
-        &found.key
-    }
-
-    /// Whether a denial takes effect only when all other quotas of the request deny too.
+impl DescriptorLimit {
+    /// Whether it denies only together with all other quotas of the request.
     pub(super) fn is_quota(&self) -> bool {
-        matches!(self, Question::Of(found, _) if found.bound.envoy().quota)
+        matches!(self, DescriptorLimit::Limited(found, _) if found.rule.envoy().quota)
     }
 
     /// Whether two matches count on one counter.
     pub(super) fn same(one: &Match, other: &Match) -> bool {
-        std::sync::Arc::ptr_eq(&one.bound, &other.bound) && one.key == other.key
+        std::sync::Arc::ptr_eq(&one.rule, &other.rule) && one.key == other.key
     }
 }
 
-impl service::Entry for Entry {
+impl service::DescriptorEntry for Entry {
     fn key(&self) -> &str {
         &self.key
     }
@@ -48,17 +43,17 @@ impl service::Entry for Entry {
     }
 }
 
-/// The questions of a request, one for each descriptor, in order.
-pub(super) fn all(
+/// One for each descriptor, in order.
+pub(super) fn limits(
     service: &Service,
     options: &Options,
     request: &RateLimitRequest,
-) -> Result<Vec<Question>, RequestError> {
+) -> Result<Vec<DescriptorLimit>, RequestError> {
     check(options, request)?;
-    let question = |descriptor| question(service, request, descriptor);
-    let mut questions = request.descriptors.iter().map(question).collect::<Result<Vec<_>, _>>()?;
-    replace(&mut questions);
-    Ok(questions)
+    let limit = |descriptor| limit(service, request, descriptor);
+    let mut limits = request.descriptors.iter().map(limit).collect::<Result<Vec<_>, _>>()?;
+    replace(&mut limits);
+    Ok(limits)
 }
 
 fn check(options: &Options, request: &RateLimitRequest) -> Result<(), RequestError> {
@@ -83,26 +78,27 @@ fn check(options: &Options, request: &RateLimitRequest) -> Result<(), RequestErr
     Ok(())
 }
 
-fn question(
+fn limit(
     service: &Service,
     request: &RateLimitRequest,
     descriptor: &RateLimitDescriptor,
-) -> Result<Question, RequestError> {
+) -> Result<DescriptorLimit, RequestError> {
     let found = match descriptor.limit {
-        Some(RateLimitOverride { requests_per_unit: 0, .. }) => return Ok(Question::Blocked),
+        Some(RateLimitOverride { requests_per_unit: 0, .. }) => {
+            return Ok(DescriptorLimit::Blocked);
+        }
         Some(given) => Some(overridden(service, &request.domain, descriptor, given)?),
         None => service.matching(&request.domain, &descriptor.entries),
     };
-    let Some(found) = found else { return Ok(Question::Free) };
+    let Some(found) = found else { return Ok(DescriptorLimit::Unlimited) };
     let operation = match operation(request, descriptor) {
-        Operation::Hit(cost) if found.bound.envoy().charge => Operation::Charge(cost),
+        Operation::Hit(cost) if found.rule.envoy().charge => Operation::Charge(cost),
         operation => operation,
     };
-    Ok(Question::Of(found, operation))
+    Ok(DescriptorLimit::Limited(found, operation))
 }
 
-/// The operation of a descriptor. A cost of 0 in the descriptor is a peek; a cost of 0 in the
-/// request means 1.
+/// A descriptor's own cost may be 0, which is a peek; a request's 0 means 1.
 fn operation(request: &RateLimitRequest, descriptor: &RateLimitDescriptor) -> Operation {
     let cost = descriptor.hits_addend.unwrap_or(u64::from(request.hits_addend.max(1)));
     match (cost, descriptor.is_negative_hits) {
@@ -132,23 +128,23 @@ fn overridden(
     let policy = limit.and_then(|limit| Policy::new([limit]));
     let policy = policy.map_err(|error| RequestError::invalid(format!("limit: {error}")))?;
     let key = DescriptorKey::new(&descriptor.entries);
-    Ok(Match { bound: service.given(domain, &policy)?, key })
+    Ok(Match { rule: service.inline_limit(domain, &policy, None)?, key })
 }
 
-/// Drops the rules that another descriptor of the request replaces.
-fn replace(questions: &mut [Question]) {
-    let replaced = |question: &Question| match question {
-        Question::Of(found, _) => found.bound.envoy().replaces.clone(),
-        Question::Free | Question::Blocked => Vec::new(),
+/// Drops rules that another descriptor of the request replaces.
+fn replace(limits: &mut [DescriptorLimit]) {
+    let replaced = |limit: &DescriptorLimit| match limit {
+        DescriptorLimit::Limited(found, _) => found.rule.envoy().replaces.clone(),
+        DescriptorLimit::Unlimited | DescriptorLimit::Blocked => Vec::new(),
     };
-    let replaced: Vec<String> = questions.iter().flat_map(replaced).collect();
+    let replaced: Vec<String> = limits.iter().flat_map(replaced).collect();
     if replaced.is_empty() {
         return;
     }
-    for question in questions {
-        if matches!(question, Question::Of(found, _) if replaced.iter().any(|name| **name == *found.bound.name()))
+    for limit in limits {
+        if matches!(limit, DescriptorLimit::Limited(found, _) if replaced.iter().any(|name| **name == *found.rule.name()))
         {
-            *question = Question::Free;
+            *limit = DescriptorLimit::Unlimited;
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The question of a client, read from the query or from JSON.
+//! Reads requests about keys, from the query or from JSON.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,29 +10,29 @@ use tollgate::{Key, KeyRef, Parts};
 use super::problem::Problem;
 use super::query;
 
-/// A question about one key of one limit.
+/// A request about one key of one limit.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Question<'a> {
+pub(super) struct KeyRequest<'a> {
     /// The name of a rule, or a limit as text.
     #[serde(borrow)]
     pub(super) limit: Cow<'a, str>,
-    /// The key in question.
+    /// The key.
     #[serde(borrow)]
     pub(super) key: KeyText<'a>,
-    /// Units; 1 if missing.
+    /// Units. Default: 1.
     pub(super) cost: Option<u64>,
     #[serde(borrow, default)]
     pub(super) namespace: Cow<'a, str>,
-    /// The operation, for an item of a batch.
+    /// The operation, in lists.
     #[serde(default)]
-    pub(super) operation: Option<Asked>,
+    pub(super) operation: Option<Verb>,
 }
 
-/// The operations on a key: each is a path, and a value of `operation` in a batch.
+/// An operation on a key: each is a path, and a value of `operation` in a batch.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Asked {
+pub(super) enum Verb {
     Hit,
     Peek,
     Take,
@@ -43,8 +43,7 @@ pub(super) enum Asked {
     Usage,
 }
 
-/// A key: one text, or a list of parts, which never collides with another list. In JSON a whole
-/// number stands for its digits.
+/// A key: a text, or several as separate parts. In JSON a whole number means its digits.
 #[derive(Debug)]
 pub(super) enum KeyText<'a> {
     One(Cow<'a, str>),
@@ -118,24 +117,24 @@ impl<'de> Visitor<'de> for KeyVisitor {
     }
 }
 
-/// Several questions.
+/// A list of requests.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Questions<'a> {
+pub(super) struct KeyRequests<'a> {
     #[serde(borrow)]
-    pub(super) items: Vec<Question<'a>>,
+    pub(super) items: Vec<KeyRequest<'a>>,
 }
 
-/// The most questions in one request.
+/// The most items of a list.
 const MAX_ITEMS: usize = 1_000;
 
-impl<'a> Question<'a> {
+impl<'a> KeyRequest<'a> {
     /// Reads the body if there is one, else the query.
-    pub(super) fn read(query: &'a str, body: &'a [u8]) -> Result<Question<'a>, Problem> {
-        if body.is_empty() { Question::of_query(query) } else { json(body) }
+    pub(super) fn read(query: &'a str, body: &'a [u8]) -> Result<KeyRequest<'a>, Problem> {
+        if body.is_empty() { KeyRequest::from_query(query) } else { json(body) }
     }
 
-    fn of_query(text: &'a str) -> Result<Question<'a>, Problem> {
+    fn from_query(text: &'a str) -> Result<KeyRequest<'a>, Problem> {
         let (mut limit, mut keys, mut cost, mut namespace) = (None, Vec::new(), None, None);
         for pair in query::pairs(text) {
             let (name, value) = pair?;
@@ -163,16 +162,16 @@ impl<'a> Question<'a> {
             _ => KeyText::Several(keys),
         };
         let namespace = namespace.unwrap_or_default();
-        Ok(Question { limit, key, cost, namespace, operation: None })
+        Ok(KeyRequest { limit, key, cost, namespace, operation: None })
     }
 }
 
-impl<'a> Questions<'a> {
-    pub(super) fn read(body: &'a [u8]) -> Result<Questions<'a>, Problem> {
-        let questions: Questions<'_> = json(body)?;
-        match questions.items.len() {
+impl<'a> KeyRequests<'a> {
+    pub(super) fn read(body: &'a [u8]) -> Result<KeyRequests<'a>, Problem> {
+        let requests: KeyRequests<'_> = json(body)?;
+        match requests.items.len() {
             0 => Err(Problem::wrong("items: empty; at least one is expected")),
-            1..=MAX_ITEMS => Ok(questions),
+            1..=MAX_ITEMS => Ok(requests),
             many => {
                 Err(Problem::wrong(format!("items: {many} of them; at most {MAX_ITEMS} are read")))
             }

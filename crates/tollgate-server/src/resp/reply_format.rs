@@ -1,50 +1,49 @@
-//! The form of a reply, by the command that asked.
+//! Writes a decision in the format of its command.
 
 use std::time::Duration;
 
 use tollgate::{Decision, Outcome, Timestamp};
 
 use super::reply::Reply;
-use crate::service::{Answer, RequestError, RequestErrorKind};
+use crate::service::{RequestError, RequestErrorKind, RuleDecision};
 
-/// The form of a command's reply.
+/// The format of a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Shape {
-    /// redis-cell's five numbers.
-    Cell,
-    /// throttlecrab's five numbers.
-    Crab,
+pub(super) enum ReplyFormat {
+    /// The five numbers of redis-cell.
+    RedisCell,
+    /// The five numbers of throttlecrab.
+    Throttlecrab,
     /// All fields with their names.
-    Native,
-    /// 1 if allowed, else 0.
+    Fields,
+    /// 1 if the hit passes, else 0.
     Passes,
     /// Units in use.
     Usage,
 }
 
-/// The number that stands for a missing one.
+/// Sent when a number is absent.
 const NONE: i64 = -1;
 
-impl Shape {
-    pub(super) fn tell(self, answer: &Answer, reply: &mut Reply<'_>) {
+impl ReplyFormat {
+    pub(super) fn write(self, decision: &RuleDecision<'_>, reply: &mut Reply<'_>) {
         match self {
-            Shape::Cell => cell(answer, reply),
-            Shape::Crab => crab(answer, reply),
-            Shape::Native => native(answer, reply),
-            Shape::Passes => reply.integer(i64::from(answer.passes())),
-            Shape::Usage => {
-                let used = answer.decision.as_ref().map_or(0, Decision::used);
-                reply.count(used);
+            ReplyFormat::RedisCell => redis_cell(decision, reply),
+            ReplyFormat::Throttlecrab => throttlecrab(decision, reply),
+            ReplyFormat::Fields => fields(decision, reply),
+            ReplyFormat::Passes => reply.integer(i64::from(decision.passes())),
+            ReplyFormat::Usage => {
+                reply.count(decision.decision.as_ref().map_or(0, Decision::used));
             }
         }
     }
 }
 
 /// 0 for allowed, limit, remaining, seconds until retry or -1, seconds until full.
-fn cell(answer: &Answer, reply: &mut Reply<'_>) {
-    let Some(decision) = &answer.decision else { return };
+fn redis_cell(rule: &RuleDecision<'_>, reply: &mut Reply<'_>) {
+    let Some(decision) = &rule.decision else { return };
     let (fields, now) = (decision.fields(), decision.now());
-    let allowed = answer.passes();
+    let allowed = rule.passes();
     let retry = fields.retry_at.filter(|_| !allowed).map_or(NONE, |at| seconds(at, now));
     reply.array(5);
     reply.integer(i64::from(!allowed));
@@ -56,10 +55,10 @@ fn cell(answer: &Answer, reply: &mut Reply<'_>) {
 
 /// 1 for allowed, limit, remaining, seconds until full, seconds until retry; -1 where no wait
 /// helps.
-fn crab(answer: &Answer, reply: &mut Reply<'_>) {
-    let Some(decision) = &answer.decision else { return };
+fn throttlecrab(rule: &RuleDecision<'_>, reply: &mut Reply<'_>) {
+    let Some(decision) = &rule.decision else { return };
     let (fields, now) = (decision.fields(), decision.now());
-    let allowed = answer.passes();
+    let allowed = rule.passes();
     reply.array(5);
     reply.integer(i64::from(allowed));
     reply.count(fields.limit);
@@ -68,21 +67,21 @@ fn crab(answer: &Answer, reply: &mut Reply<'_>) {
     reply.integer(if allowed { 0 } else { fields.retry_at.map_or(NONE, |at| seconds(at, now)) });
 }
 
-/// Whole seconds, rounded up, so that a client that waits them is never too early.
+/// Rounded up: a client that waits for them is not too early.
 fn seconds(at: Timestamp, now: Timestamp) -> i64 {
     let micros = at.as_micros().saturating_sub(now.as_micros());
     i64::try_from(micros.div_ceil(1_000_000)).unwrap_or(i64::MAX)
 }
 
-fn native(answer: &Answer, reply: &mut Reply<'_>) {
-    let outcomes = answer.outcomes();
+fn fields(rule: &RuleDecision<'_>, reply: &mut Reply<'_>) {
+    let outcomes = rule.outcomes();
     let several = outcomes.len() > 1;
     reply.map(if several { 11 } else { 10 });
     reply.bulk(b"verdict");
-    reply.bulk(answer.verdict.name().as_bytes());
+    reply.bulk(rule.verdict.name().as_bytes());
     reply.bulk(b"allowed");
-    reply.integer(i64::from(answer.passes()));
-    match &answer.decision {
+    reply.integer(i64::from(rule.passes()));
+    match &rule.decision {
         Some(decision) => {
             numbers(decision.headline(), reply);
             reply.bulk(b"source");
@@ -106,11 +105,11 @@ fn native(answer: &Answer, reply: &mut Reply<'_>) {
     if several {
         reply.bulk(b"limits");
         reply.array(outcomes.len());
-        for decision in outcomes {
+        for outcome in outcomes {
             reply.map(7);
             reply.bulk(b"allowed");
-            reply.integer(i64::from(decision.allowed()));
-            numbers(decision, reply);
+            reply.integer(i64::from(outcome.allowed()));
+            numbers(outcome, reply);
         }
     }
 }
@@ -119,10 +118,10 @@ const NUMBERS: [&[u8]; 6] =
     [b"limit", b"remaining", b"used", b"charged", b"retry_after", b"reset_after"];
 
 /// Times in microseconds.
-fn numbers(decision: &Outcome, reply: &mut Reply<'_>) {
-    let fields = decision.fields();
-    let until = |at: Timestamp| micros(at.since(decision.now()));
-    let retry = match decision.allowed() {
+fn numbers(outcome: &Outcome, reply: &mut Reply<'_>) {
+    let fields = outcome.fields();
+    let until = |at: Timestamp| micros(at.since(outcome.now()));
+    let retry = match outcome.allowed() {
         true => 0,
         false => fields.retry_at.map_or(NONE, until),
     };
@@ -132,7 +131,7 @@ fn numbers(decision: &Outcome, reply: &mut Reply<'_>) {
         count(fields.limit),
         count(fields.remaining),
         count(fields.used),
-        count(decision.charged()),
+        count(outcome.charged()),
         retry,
         reset,
     ];
@@ -142,26 +141,25 @@ fn numbers(decision: &Outcome, reply: &mut Reply<'_>) {
     }
 }
 
-pub(super) fn all(answers: &[Answer], reply: &mut Reply<'_>) {
-    let allowed = answers.iter().all(Answer::passes);
+pub(super) fn all(decisions: &[RuleDecision<'_>], reply: &mut Reply<'_>) {
+    let allowed = decisions.iter().all(RuleDecision::passes);
     reply.map(3);
     reply.bulk(b"allowed");
     reply.integer(i64::from(allowed));
     reply.bulk(b"retry_after");
-    reply.integer(longest(answers));
+    reply.integer(longest_wait(decisions));
     reply.bulk(b"items");
-    reply.array(answers.len());
-    for answer in answers {
-        native(answer, reply);
+    reply.array(decisions.len());
+    for decision in decisions {
+        fields(decision, reply);
     }
 }
 
-/// The longest wait of the answers that deny, -1 if one of them never passes.
-fn longest(answers: &[Answer]) -> i64 {
+/// The longest wait of those that are denied, -1 if one of them will never pass.
+fn longest_wait(decisions: &[RuleDecision<'_>]) -> i64 {
     let mut longest = 0;
-    for answer in answers.iter().filter(|answer| !answer.passes()) {
-        let wait = answer.decision.as_ref().and_then(Decision::retry_after);
-        match wait {
+    for denied in decisions.iter().filter(|decision| !decision.passes()) {
+        match denied.decision.as_ref().and_then(Decision::retry_after) {
             Some(wait) => longest = longest.max(micros(wait)),
             None => return NONE,
         }
@@ -173,7 +171,7 @@ fn micros(span: Duration) -> i64 {
     i64::try_from(span.as_micros()).unwrap_or(i64::MAX)
 }
 
-/// Writes an error, which is never a decision.
+/// An error is never a decision.
 pub(super) fn error(error: &RequestError, reply: &mut Reply<'_>) {
     let code = match error.kind() {
         RequestErrorKind::Invalid => "ERR",
