@@ -51,7 +51,7 @@ impl Job {
 }
 
 impl CellCall {
-    /// Of a hit.
+    /// The cost of a hit; 0 for all other operations.
     pub(crate) fn cost(&self) -> u64 {
         if let Act::Op(Op::Hit(cost)) = self.act { cost } else { 0 }
     }

@@ -151,7 +151,7 @@ impl Keeper {
         entry.mark.begin_anew(now);
         let batch = self.level.waits().then(|| self.queue.now(lookup, entry));
         self.queue.soon(lookup, entry, self.level.later());
-        // To take a record out needs no room.
+        // Removing a record needs no room.
         Ok(Done { decision, batch, has_record: true })
     }
 

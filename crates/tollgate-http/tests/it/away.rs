@@ -30,13 +30,13 @@ impl Away {
         away.then(|| Err(Error::unavailable("nobody answers at 192.0.2.99")))
     }
 
-    /// What reaches the store: nothing while it is away.
+    /// The calls that reach the store: none while it is away.
     fn here<'a, T>(&self, asks: &'a [T]) -> &'a [T] {
         if self.away.load(Ordering::SeqCst) { &[] } else { asks }
     }
 }
 
-/// The answer, and not at once: whoever polls a call once only would miss its end.
+/// The answer, pending when first polled, so that a caller that polls only once misses it.
 async fn later<T>(
     away: Option<Result<T, Error>>,
     asked: impl Future<Output = Result<T, Error>>,

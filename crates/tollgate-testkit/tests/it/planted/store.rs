@@ -46,7 +46,7 @@ struct World {
     broken: AtomicBool,
 }
 
-/// Whether operations stand alone.
+/// Whether operations are independent or all or nothing.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mode {
     Each,
