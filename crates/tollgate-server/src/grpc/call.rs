@@ -11,7 +11,7 @@ use http_body::Frame;
 use http_body_util::BodyExt;
 use tonic::Status;
 
-/// The flag "compressed" and the length.
+/// The bytes before a message in its frame: the flag "compressed" and the length.
 const FRAME: usize = 5;
 
 static GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
@@ -132,7 +132,8 @@ impl http_body::Body for Body {
     }
 }
 
-/// How long the caller waits: Envoy says so in a header of its own, other clients in that of gRPC.
+/// How long the caller waits: Envoy has its own header for that, other clients send the one of
+/// gRPC.
 pub(super) fn waits(headers: &HeaderMap) -> Option<Duration> {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     let envoy = text("x-envoy-expected-rq-timeout-ms")

@@ -46,7 +46,8 @@ impl CallExecutor {
         let calls = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
         let any = !calls.is_empty();
         for mut call in calls {
-            // Without a waker: a new task is polled again before it sleeps.
+            // The call is polled without a waker, because as a new task it is polled again before
+            // it sleeps.
             if call.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
                 tokio::spawn(call);
             }

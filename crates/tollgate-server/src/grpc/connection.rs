@@ -18,7 +18,7 @@ use crate::net::{Draining, Stream};
 /// The preface of HTTP/2.
 const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// The response to HTTP/1, which most likely a person sends.
+/// The response to HTTP/1, which is most likely sent by a person.
 const SORRY: &[u8] = b"HTTP/1.1 505 HTTP Version Not Supported\r\ncontent-type: text/plain\r\ncontent-length: 42\r\nconnection: close\r\n\r\nthis port speaks gRPC, which needs HTTP/2\n";
 
 /// How long a client may take to answer a keep-alive ping.
@@ -67,7 +67,7 @@ pub(super) async fn serve(mut stream: Stream, handler: Arc<Handler>, mut drainin
     poll_fn(|cx| calls.poll(connection.as_mut(), cx)).await;
 }
 
-/// The server stops, and bytes that clients have already sent had time to arrive.
+/// Ends when the server stops and bytes that clients have already sent had time to arrive.
 async fn last_call(draining: &mut Draining) {
     draining.begun().await;
     tokio::time::sleep(LAST_CALL).await;

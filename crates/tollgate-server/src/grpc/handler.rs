@@ -22,7 +22,7 @@ use crate::observe::Protocol;
 use crate::service::Service;
 use crate::telemetry::{Seldom, Span, Tracer};
 
-/// How paths of the health service begin.
+/// The beginning of all paths of the health service.
 const HEALTH: &str = "/grpc.health.v1.Health/";
 
 /// Answers the calls of all connections.
@@ -33,7 +33,7 @@ pub(super) struct Handler {
     clock: SystemClock,
     gate: Arc<Gate>,
     tracer: Option<Tracer>,
-    /// Health and reflection, which are rare, by tonic.
+    /// Health and reflection, which are rare, served by tonic.
     others: Routes,
 }
 
@@ -88,7 +88,7 @@ impl Handler {
 
     async fn route(&self, request: Request<Incoming>) -> Response<Body> {
         if request.uri().path() != SHOULD_RATE_LIMIT || request.method() != Method::POST {
-            // Its error type is infallible.
+            // The error type of the service is infallible.
             let Ok(response) = self.others.clone().call(request).await;
             return response.map(Body::Tonic);
         }

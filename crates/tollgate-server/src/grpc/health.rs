@@ -10,7 +10,7 @@ use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 use super::RATE_LIMIT_SERVICE;
 use crate::net::Draining;
 
-/// Whether the whole server, or a service by its name, answers.
+/// Says whether the whole server, or a service by its name, answers.
 #[derive(Clone, Debug)]
 pub(super) struct Health(pub(super) Draining);
 

@@ -9,7 +9,7 @@ use tollgate_http::Headers;
 pub struct Options {
     /// Headers that the proxy adds to its answers.
     pub headers: Headers,
-    /// Whether a refusal has a body for programs, `application/problem+json`.
+    /// Whether a denial has a body for programs, `application/problem+json`.
     pub problem: bool,
     /// Whether responses describe each decision in the dynamic metadata of the proxy.
     pub metadata: bool,
@@ -20,14 +20,14 @@ pub struct Options {
     pub max_descriptors: usize,
     /// The most requests that a connection may have open.
     pub max_streams: u32,
-    /// The largest headers of a request, in bytes. Envoy hands trace headers of its clients on.
+    /// The largest headers of a request, in bytes. Envoy forwards trace headers of its clients.
     pub max_header: u32,
     /// How long a request may take to arrive, and a connection to send its preface.
     pub patience: Duration,
     /// How long a connection may be idle before it gets a ping.
     pub keepalive: Duration,
-    /// After so long a connection is ended, politely, so that proxies spread over servers that came
-    /// later.
+    /// The age at which a connection is closed gracefully, so that proxies spread over servers that
+    /// started later.
     pub max_age: Option<Duration>,
 }
 

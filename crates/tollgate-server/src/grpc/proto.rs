@@ -2,7 +2,7 @@
 
 use prost_types::{Duration, Struct};
 
-/// A question: may these pass?
+/// The request: may these descriptors pass?
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct RateLimitRequest {
     /// The domain of the rules.
@@ -22,7 +22,7 @@ pub struct RateLimitDescriptor {
     /// At least one.
     #[prost(message, repeated, tag = "1")]
     pub entries: Vec<Entry>,
-    /// Holds instead of the rule of the configuration.
+    /// A limit that replaces the rule of the configuration.
     #[prost(message, optional, tag = "2")]
     pub limit: Option<RateLimitOverride>,
     /// The cost, instead of the request's. 0 is a peek.
@@ -62,19 +62,19 @@ pub struct RateLimitResponse {
     /// Never [`Code::Unknown`]: Envoy lets that pass whatever its setting for errors is.
     #[prost(enumeration = "Code", tag = "1")]
     pub overall_code: i32,
-    /// One for each descriptor, in order.
+    /// The status of each descriptor, in order.
     #[prost(message, repeated, tag = "2")]
     pub statuses: Vec<DescriptorStatus>,
-    /// For the client, whether it may pass or not.
+    /// Headers for the client, whether the request passes or not.
     #[prost(message, repeated, tag = "3")]
     pub response_headers_to_add: Vec<HeaderValue>,
-    /// For the server behind the proxy.
+    /// Headers for the server behind the proxy.
     #[prost(message, repeated, tag = "4")]
     pub request_headers_to_add: Vec<HeaderValue>,
     /// The body of the response to a denied request.
     #[prost(bytes = "vec", tag = "5")]
     pub raw_body: Vec<u8>,
-    /// For later filters and logs of the proxy.
+    /// Data for later filters and logs of the proxy.
     #[prost(message, optional, tag = "6")]
     pub dynamic_metadata: Option<Struct>,
 }
@@ -85,7 +85,7 @@ pub struct DescriptorStatus {
     /// Never [`Code::Unknown`].
     #[prost(enumeration = "Code", tag = "1")]
     pub code: i32,
-    /// Only where a limit holds.
+    /// The limit, if the descriptor has one.
     #[prost(message, optional, tag = "2")]
     pub current_limit: Option<RateLimit>,
     /// Saturates at the largest number.
@@ -102,10 +102,10 @@ pub struct RateLimit {
     /// Saturates at the largest number.
     #[prost(uint32, tag = "1")]
     pub requests_per_unit: u32,
-    /// [`Unit::Unknown`] where the period is none of them.
+    /// The unit of the period; [`Unit::Unknown`] if the period is none of the units.
     #[prost(enumeration = "Unit", tag = "2")]
     pub unit: i32,
-    /// Of the limit.
+    /// The name of the limit.
     #[prost(string, tag = "3")]
     pub name: String,
 }
@@ -113,23 +113,23 @@ pub struct RateLimit {
 /// A header.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct HeaderValue {
-    /// Its name, lower case.
+    /// The name, in lower case.
     #[prost(string, tag = "1")]
     pub key: String,
-    /// Its value.
+    /// The value of the header.
     #[prost(string, tag = "2")]
     pub value: String,
 }
 
-/// Whether it may pass.
+/// Whether a request or a descriptor may pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, prost::Enumeration)]
 #[repr(i32)]
 pub enum Code {
     /// Never sent.
     Unknown = 0,
-    /// It may.
+    /// It may pass.
     Ok = 1,
-    /// It may not.
+    /// It may not pass.
     OverLimit = 2,
 }
 
@@ -150,7 +150,7 @@ pub enum Unit {
     Week = 7,
 }
 
-/// Of each unit its seconds.
+/// The length of each unit in seconds.
 const UNITS: [(Unit, u64); 7] = [
     (Unit::Second, 1),
     (Unit::Minute, 60),

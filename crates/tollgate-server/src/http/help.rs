@@ -7,7 +7,7 @@ use super::reply::{Reply, bytes};
 /// The description of all paths, for tools.
 pub(super) const OPENAPI: &str = include_str!("openapi.json");
 
-/// For people with a browser or curl.
+/// Text for people with a browser or curl.
 const TEXT: &str = "\
 tollgate: may this key do this now, and if not, when?
 

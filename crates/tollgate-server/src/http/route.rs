@@ -83,8 +83,8 @@ async fn routed(
     }
 }
 
-/// GET changes nothing, because caches and previews send it on their own. Proxies check with the
-/// method of their client, so a check takes any.
+/// GET changes nothing, because caches and previews send it by themselves. Proxies check with the
+/// method of their client, so a check accepts any method.
 fn refused_method(route: Route, method: &Method) -> Option<Response<Reply>> {
     let allowed = match route {
         Route::Check => return None,

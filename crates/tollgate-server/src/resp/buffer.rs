@@ -15,7 +15,7 @@ thread_local! {
 
 #[derive(Debug, Default)]
 pub(super) struct Buffer {
-    /// All of it may be written to.
+    /// The whole length may be written to.
     bytes: Vec<u8>,
     from: usize,
     to: usize,
@@ -30,7 +30,7 @@ impl Buffer {
         self.from == self.to
     }
 
-    /// Where to read to: at least half the size of a read.
+    /// The room to read into: at least half the size of a read.
     pub(super) fn room(&mut self) -> &mut [u8] {
         if self.bytes.is_empty() {
             let spare = SPARES.with_borrow_mut(Vec::pop);
@@ -47,7 +47,7 @@ impl Buffer {
         &mut self.bytes[self.to..]
     }
 
-    /// So many bytes were read into the room.
+    /// Notes that this many bytes were read into the room.
     pub(super) fn fill(&mut self, count: usize) {
         self.to += count;
     }

@@ -21,7 +21,7 @@ pub(super) enum Handler {
 /// One command.
 pub(super) struct CommandSpec {
     pub(super) name: &'static str,
-    /// The number of arguments with the name; if negative, the least number: as Redis counts.
+    /// The number of arguments with the name; if negative, the least number, as in Redis.
     pub(super) arity: i64,
     /// The index of its key; 0 without one.
     pub(super) key: usize,

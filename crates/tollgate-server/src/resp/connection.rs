@@ -31,7 +31,7 @@ pub(super) struct Connection {
     input: Buffer,
     parser: Parser,
     output: Output,
-    /// Complete commands may be left: too many replies were unread.
+    /// Whether complete commands may be left, because too many replies were unread.
     backlog: bool,
     /// How long a command may take from its first byte to its last.
     patience: Duration,
@@ -73,7 +73,7 @@ impl Connection {
         }
     }
 
-    /// Waits at most that long for a command, if that is shorter than the default.
+    /// Waits at most this long for a command, if that is shorter than the default.
     pub(super) fn patient_for(mut self, patience: Duration) -> Connection {
         self.patience = self.patience.min(patience);
         self
@@ -258,7 +258,7 @@ async fn exec(
     let (mut parser, mut at) = (Parser::default(), 0);
     while let Some(length) = Transaction::next(&mut parser, transaction.from(at)) {
         let bytes = transaction.from(at);
-        // Each command has a failure of its own.
+        // Each command has its own failure.
         let reply = &mut Reply::new(reply.out, session.protocol);
         let step = session.step(service, parser.command(bytes), reply);
         at += length;
@@ -284,7 +284,7 @@ async fn run(
         return 0;
     };
     let format = command.format;
-    // Without a future where that is possible: to make one takes longer than a hit on memory.
+    // No future is made where that is possible: making one takes longer than a hit on memory.
     if let Some(decision) = service.try_now(&rule, key, operation) {
         format.write(&decision, reply);
         return 0;

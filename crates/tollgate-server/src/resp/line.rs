@@ -82,7 +82,7 @@ fn single<'a>(mut rest: &'a [u8], unquoted: &mut Vec<u8>) -> Option<&'a [u8]> {
     }
 }
 
-/// Of a hexadecimal digit.
+/// The value of a hexadecimal digit.
 fn nibble(digit: u8) -> u8 {
     match digit {
         b'0'..=b'9' => digit - b'0',

@@ -28,9 +28,9 @@ enum Stage {
     #[default]
     Start,
     Line,
-    /// That many arguments are still to come.
+    /// This many arguments are still to come.
     Bulks(usize),
-    /// The same; the next has that many bytes.
+    /// This many arguments are still to come, and the next one has this many bytes.
     Bulk(usize, usize),
     Complete,
 }
@@ -58,7 +58,7 @@ enum Fault {
 }
 
 impl Parser {
-    /// Goes on with a command. `Some(n)`: it is complete and has the first `n` of the bytes.
+    /// Continues with a command. `Some(n)`: the command is complete and takes the first `n` bytes.
     ///
     /// # Errors
     /// When this is no command, or a larger one than the limits allow.
@@ -152,7 +152,7 @@ impl Parser {
         Ok(Some(self.at))
     }
 
-    /// The command that is complete, in the bytes it was read from. It may have no arguments, not
+    /// The complete command, in the bytes from which it was read. It may have no arguments, not
     /// even a name: then there is nothing to do.
     #[must_use]
     pub fn command<'a>(&'a self, bytes: &'a [u8]) -> Command<'a, 'a> {
@@ -167,7 +167,7 @@ impl Parser {
         self.unquoted.clear();
     }
 
-    /// Gives memory back that only large commands need.
+    /// Frees memory that only large commands need.
     pub(super) fn relax(&mut self) {
         self.places.shrink_to(16);
         self.unquoted = Vec::new();
@@ -175,7 +175,7 @@ impl Parser {
 }
 
 /// A number up to the end of its line, and where the next line begins; `Some(None)` if the line has
-/// not ended, `None` if that is no number.
+/// not ended, `None` if the line is not a number.
 #[inline]
 #[expect(clippy::option_option, reason = "three results: no number, incomplete, a number")]
 fn header(bytes: &[u8], from: usize) -> Option<Option<(i64, usize)>> {
@@ -226,7 +226,7 @@ impl<'b> Command<'b, '_> {
         self.bytes.get(from as usize..to as usize)
     }
 
-    /// All of them.
+    /// All arguments.
     pub fn iter(&self) -> impl Iterator<Item = &'b [u8]> {
         self.places.iter().filter_map(|(from, to)| self.bytes.get(*from as usize..*to as usize))
     }
@@ -238,7 +238,7 @@ impl From<Fault> for ProtocolError {
     }
 }
 
-/// In Redis' words, which clients may know.
+/// Writes the error with the texts of Redis, which clients may know.
 impl fmt::Display for ProtocolError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Protocol error: ")?;

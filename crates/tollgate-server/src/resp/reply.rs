@@ -54,8 +54,8 @@ impl<'a> Reply<'a> {
         self.simple("OK");
     }
 
-    /// `code` is the word by which clients distinguish errors. A line break would end the message,
-    /// so the message gets blanks instead.
+    /// Writes an error. `code` is the word by which clients distinguish errors. A line break would
+    /// end the message, so it becomes a blank.
     pub(super) fn error(&mut self, code: &str, message: impl Display) {
         self.failure = Some(match code {
             "NOAUTH" | "WRONGPASS" => Failure::Unauthenticated,
@@ -94,13 +94,13 @@ impl<'a> Reply<'a> {
         });
     }
 
-    /// That many replies follow.
+    /// Announces that this many replies follow.
     #[inline]
     pub(super) fn array(&mut self, length: usize) {
         self.length(b'*', length);
     }
 
-    /// That many pairs follow; in the older version an array of their parts.
+    /// Announces that this many pairs follow; in the older version an array of their parts.
     pub(super) fn map(&mut self, pairs: usize) {
         match self.protocol {
             Protocol::Two => self.length(b'*', 2 * pairs),

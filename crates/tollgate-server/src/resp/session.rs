@@ -24,7 +24,7 @@ pub(super) struct Session {
     pub(super) protocol: Protocol,
     pub(super) name: Box<[u8]>,
     pub(super) admitted: bool,
-    /// The connection ends after the replies to the commands so far.
+    /// Whether the connection ends after the replies to the commands so far.
     pub(super) closing: bool,
     /// Set between `MULTI` and `EXEC`.
     pub(super) transaction: Option<Box<Transaction>>,
@@ -140,7 +140,8 @@ impl Session {
 
     fn unknown(&mut self, name: &[u8], command: Command<'_, '_>, reply: &mut Reply<'_>) {
         let upper = name.to_ascii_uppercase();
-        // A browser that a page made connect to this port: its headers are not commands.
+        // A web page made a browser connect to this port: the headers of the browser are not
+        // commands.
         if matches!(&upper[..], b"POST" | b"HOST:") {
             self.closing = true;
         }
@@ -161,7 +162,7 @@ impl Session {
     }
 }
 
-/// Unknown names of at most that many bytes are written in upper case.
+/// Unknown names of at most this many bytes are written in upper case.
 const LONGEST_NAME: usize = 16;
 
 /// Commands that are not kept for `EXEC`.

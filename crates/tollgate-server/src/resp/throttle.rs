@@ -46,13 +46,13 @@ pub(super) fn throttlecrab<'a>(service: &Service, command: Command<'a, '_>) -> P
     Ok(StoreCommand { action, format: ReplyFormat::Throttlecrab })
 }
 
-/// How a command reads its `max_burst`.
+/// The differences between the two commands.
 struct Dialect {
-    /// The name of its limits. It keeps the counter of a key when burst and count change, as in
-    /// redis-cell; with another period it is another counter.
+    /// The name of the command's limits. A counter with a name stays when burst and count change,
+    /// as in redis-cell; with another period it is another counter.
     name: &'static str,
-    /// The namespace of the texts by which its limits are found again: no client can send it as
-    /// one.
+    /// The namespace of the texts by which the command's limits are found again: no client can send
+    /// it as a namespace.
     texts: &'static [u8],
     least_burst: u64,
     /// Added to `max_burst`.
@@ -119,7 +119,7 @@ fn positive(what: &str, text: &[u8], least: u64) -> Result<u64, RequestError> {
     }
 }
 
-/// A whole number, as Redis reads them: nothing but digits and a sign.
+/// Parses a whole number like Redis: nothing but digits and a sign.
 pub(super) fn integer(what: &str, text: &[u8]) -> Result<i64, RequestError> {
     let wrong = || {
         let brief = text[..text.len().min(32)].escape_ascii();

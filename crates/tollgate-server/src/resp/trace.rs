@@ -11,8 +11,8 @@ use crate::telemetry::{Span, Tracer};
 pub(super) struct Traced(Option<Box<Span>>);
 
 impl Traced {
-    /// Nothing without a tracer. The span has the name of a known command, because clients invent
-    /// any number of others.
+    /// Begins a span; nothing without a tracer. The span has the name of a known command, because
+    /// clients invent any number of others.
     #[inline]
     pub(super) fn begin(tracer: Option<&Tracer>, command: Command<'_, '_>) -> Traced {
         Traced(tracer.map(|tracer| {

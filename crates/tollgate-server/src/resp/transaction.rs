@@ -17,7 +17,7 @@ const ROOM: usize = 1 << 20;
 pub(super) struct Transaction {
     bytes: Vec<u8>,
     count: usize,
-    /// A command was rejected: `EXEC` will run nothing.
+    /// Whether a command was rejected: then `EXEC` runs nothing.
     aborted: bool,
 }
 

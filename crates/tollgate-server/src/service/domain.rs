@@ -73,7 +73,7 @@ impl Key for DescriptorKey {
 }
 
 impl DescriptorKey {
-    /// Of entries as they are.
+    /// The key of these entries, with their values as they are.
     pub fn new<E: DescriptorEntry>(entries: &[E]) -> DescriptorKey {
         let mut pairs = Pairs::default();
         entries.iter().for_each(|entry| pairs.push(entry.key(), entry.value()));

@@ -38,12 +38,12 @@ type ByBytes<T> = HashMap<Box<[u8]>, T, RandomState>;
 
 #[derive(Debug)]
 struct Kept {
-    /// What all of the rules were prepared with.
+    /// The defaults with which all of the rules were prepared.
     defaults: Defaults,
     by_policy: HashMap<(Box<str>, Policy), Arc<BoundRule>>,
     /// The limits in all policies.
     limits: usize,
-    /// By namespace and text. Only rules that are in `by_policy` too.
+    /// Rules by namespace and text. Only rules that are in `by_policy` too.
     by_text: ByBytes<ByBytes<Arc<BoundRule>>>,
     /// The texts in all namespaces.
     texts: usize,
@@ -82,7 +82,7 @@ impl InlineLimitCache {
         let mut write = self.write();
         if write.defaults != defaults {
             let old = std::mem::replace(&mut *write, Kept::new(defaults));
-            // Freed after the lock is released: it may be much.
+            // The old limits are freed after the lock is released, because there may be many.
             drop(write);
             drop(old);
         }
@@ -96,7 +96,7 @@ impl InlineLimitCache {
     }
 
     /// The limit of a policy, prepared if it is new, and kept by `text`, which is a namespace of
-    /// texts and a text. `prepared` sees a new rule before anybody else.
+    /// texts and a text. `prepared` gets a new rule before any request does.
     pub(super) fn get_or_prepare(
         &self,
         store: &AnyStore,
@@ -121,14 +121,15 @@ impl InlineLimitCache {
                     )));
                 }
                 if is_full {
-                    // Before the preparation, so that the store can drop a limit for the new one.
+                    // The text is kept before the preparation, so that the store can drop a limit
+                    // for the new one.
                     let mut write = self.write();
                     let empty = Kept::new(write.defaults);
                     let old = std::mem::replace(&mut *write, empty);
                     drop(write);
                     drop(old);
                 }
-                // Apart from the namespaces of rules.
+                // The namespace differs from those of rules.
                 let apart = format!("~{namespace}");
                 let rule = BoundRule::from_policy(store, &defaults, &apart, policy)?;
                 prepared(&rule);
@@ -137,7 +138,7 @@ impl InlineLimitCache {
         };
         let mut write = self.write();
         if write.defaults != defaults {
-            // Replaced meanwhile: the rule serves this request only.
+            // The defaults were replaced meanwhile: the rule serves this request only.
             return Ok(rule);
         }
         let rule = match write.by_policy.get(&key) {

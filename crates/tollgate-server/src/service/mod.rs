@@ -1,4 +1,4 @@
-//! The way of an operation from every port to the store: find the rule, decide, count.
+//! The path of an operation from every port to the store: find the rule, decide, count.
 
 mod binding;
 mod bound_rule;

@@ -8,7 +8,7 @@ use tollgate::{Decision, Error, Key, Outcome, Source};
 pub enum Operation {
     /// Decide and charge.
     Hit(u64),
-    /// Would a hit pass? Nothing is charged.
+    /// Ask whether a hit would pass. Nothing is charged.
     Peek(u64),
     /// Charge as much as fits. Works on a single limit.
     Take(u64),
@@ -66,7 +66,7 @@ impl Operation {
     }
 }
 
-/// Rejects a decision that the store did not make: nobody else knows the units in use.
+/// Rejects a decision that the store did not make: only the store knows the units in use.
 fn from_store(decision: Decision) -> Result<Decision, Error> {
     let is_made_up = |outcome: &Outcome| {
         matches!(outcome.source(), Source::FailOpen | Source::FailClosed | Source::Fallback)

@@ -129,7 +129,7 @@ async fn together<'a>(
 
 /// Hits one key after the other. When one is denied, those before are refunded and those after are
 /// only peeked, except limits that charge denied hits. Other requests may see the charge in
-/// between: that may deny too much for a moment, and never admits too much.
+/// between: that may deny too much for a moment, but never admits too much.
 async fn in_turn<'a>(
     service: &Service,
     hits: &[Hit<'a>],

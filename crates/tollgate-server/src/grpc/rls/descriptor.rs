@@ -43,7 +43,7 @@ impl service::DescriptorEntry for Entry {
     }
 }
 
-/// One for each descriptor, in order.
+/// The limit of each descriptor, in order.
 pub(super) fn limits(
     service: &Service,
     options: &Options,

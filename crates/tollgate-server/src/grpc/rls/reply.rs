@@ -42,7 +42,7 @@ pub(super) fn response(
     response
 }
 
-/// Adds headers, and a body for a denied request: of all limits that can deny. Clients see nothing
+/// Adds headers, and a body for a denied request, for all limits that can deny. Clients see nothing
 /// of a rule in shadow mode.
 fn write_headers(
     options: &Options,
@@ -59,7 +59,7 @@ fn write_headers(
     if let ([DescriptorLimit::Limited(found, _)], [Some(decision)]) = (limits, decisions)
         && !(options.problem && denied)
     {
-        // Most requests: the texts of the headers are made once for the rule.
+        // For most requests the texts of the headers were made once for the rule.
         if !found.rule.is_shadow() {
             decision.figures(&options.headers).inspect(|figures| figures.write(add));
         }
@@ -213,7 +213,7 @@ fn metadata(
     fields_of(all)
 }
 
-/// The metadata of the rules that pass; of one name by several, the first.
+/// The metadata of the rules that pass; of several with one name, the first.
 fn written(limits: &[DescriptorLimit], decisions: &Decisions<'_>) -> serde_json::Map<String, Json> {
     let mut all = serde_json::Map::new();
     for (limit, decision) in limits.iter().zip(decisions) {
