@@ -27,7 +27,7 @@ pub(crate) const AT_ONCE: &str = "durable, asked at once";
 
 pub(crate) fn contenders(servers: &Servers) -> Outcome<Vec<Contender>> {
     let path = servers.directory().join("limits").display().to_string();
-    // As users have it, except for the deadline.
+    // The settings are the defaults, except for the deadline.
     let guard = Durable::usual_guard().deadline(Duration::from_secs(10));
     let durable = Durable::builder(path).guard(guard).open()?;
     let mut all = Vec::new();

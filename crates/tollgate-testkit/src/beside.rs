@@ -20,7 +20,7 @@ pub(crate) struct Straight<'g, 's, S: Subject> {
 }
 
 impl<'g, 's, S: Subject> Straight<'g, 's, S> {
-    /// `None` if the store refuses the limit, and may refuse it.
+    /// `None` if the store does not support the limit, and need not.
     pub(crate) fn new(ground: &'g Ground<'s, S>, limit: &Limit) -> Option<Self> {
         ground.limited(limit)?;
         let prepared = ground.store.prepare(&ground.namespace, limit);

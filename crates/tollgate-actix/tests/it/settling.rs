@@ -20,7 +20,7 @@ use crate::away::Away;
 use crate::client::{get, send};
 use crate::server::{Server, serve, store};
 
-/// Chunks of a kibibyte, each in a turn of its own; then the end, or an error.
+/// Sends chunks of a kibibyte, each when polled anew; then ends, or fails.
 struct Chunks {
     left: usize,
     then: Then,

@@ -165,7 +165,7 @@ impl Keeper {
         act: Act,
     ) -> Result<Done, Error> {
         let done = self.act(shard, prepared, lookup, now, act, true)?;
-        done.ok_or_else(|| Error::unavailable("it would have to wait"))
+        done.ok_or_else(|| Error::unavailable("the operation would have to wait for the disk"))
     }
 
     /// One act on a key whose shard is locked. Without `may_wait`, an act that would have to wait

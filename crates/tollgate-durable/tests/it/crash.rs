@@ -167,7 +167,7 @@ fn the_wall_clock_may_have_gone_back() {
         let store = open(&disk, &clock, Level::Reserve);
         let limiter = store.limiter(limit).unwrap();
         assert!(!block_on(limiter.hit("key")).unwrap().allowed(), "{algorithm}");
-        // No longer than the jump and the limit's own wait: two windows of the sliding window.
+        // The wait is at most the jump and the wait of the limit: two windows of a sliding window.
         clock.advance(hour + Duration::from_secs(120));
         assert!(block_on(limiter.hit("key")).unwrap().allowed(), "{algorithm}");
         store.close().unwrap();

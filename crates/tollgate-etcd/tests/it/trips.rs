@@ -37,7 +37,7 @@ fn a_hit_is_one_transaction_whatever_the_algorithm() {
         assert_eq!(admitted(&warm, "first", 1).await, 1);
         for algorithm in Algorithm::ALL {
             let limited = limiter(&store, &format!("100/365 days {algorithm}"));
-            // A lease for such a long life.
+            // The charge grants a lease of this length, so that the hits below need none.
             assert!(limited.charge("first", 50).await.is_ok());
             assert_eq!(admitted(&limited, "key", 1).await, 1);
             let before = requests(&member);

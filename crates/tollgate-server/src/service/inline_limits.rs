@@ -121,8 +121,8 @@ impl InlineLimitCache {
                     )));
                 }
                 if is_full {
-                    // The text is kept before the preparation, so that the store can drop a limit
-                    // for the new one.
+                    // The cache is emptied before the preparation, so that the store can drop a
+                    // limit for the new one.
                     let mut write = self.write();
                     let empty = Kept::new(write.defaults);
                     let old = std::mem::replace(&mut *write, empty);

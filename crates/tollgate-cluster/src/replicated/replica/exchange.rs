@@ -154,7 +154,7 @@ impl Replica {
         Body::Hello(self.settings.node.clone())
     }
 
-    /// Goodbye, with all untold counts.
+    /// The goodbye to all peers, with all counts that were not sent yet.
     ///
     /// ```
     /// # use tollgate::Timestamp;
