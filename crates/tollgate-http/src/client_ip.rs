@@ -142,19 +142,51 @@ impl ClientIp {
     #[must_use]
     #[inline]
     pub fn find(&self, head: &Head<'_>) -> Option<IpAddr> {
+        self.find_by(head.peer, || match self.written_in {
+            WrittenIn::XForwardedFor => head.lines("x-forwarded-for"),
+            WrittenIn::Forwarded => head.lines("forwarded"),
+        })
+    }
+
+    /// The same for a request of which only these are known: the peer, and the lines of the header
+    /// that the proxies write. An access log has no more.
+    ///
+    /// ```
+    /// # use tollgate_http::ClientIp;
+    /// let client = ClientIp::behind_hops(1).find_by(None, || vec![b"6.6.6.6, 203.0.113.7"]);
+    /// assert_eq!(client, "203.0.113.7".parse().ok());
+    /// ```
+    #[must_use]
+    #[inline]
+    pub fn find_by<'h>(
+        &self,
+        peer: Option<IpAddr>,
+        lines: impl FnOnce() -> Vec<&'h [u8]>,
+    ) -> Option<IpAddr> {
         let found = match &self.trust {
-            Trust::Nobody => head.peer,
-            Trust::Ranges(proxies) => self.beyond(proxies, head),
-            Trust::Hops(count) => self.hop(*count, head),
+            Trust::Nobody => peer,
+            Trust::Ranges(proxies) => self.beyond(proxies, peer?, &lines()),
+            Trust::Hops(count) => self.hop(*count, &lines()),
         };
         found.map(|address| self.client_of(address))
     }
 
+    /// Whether a header tells the address: behind proxies.
+    ///
+    /// ```
+    /// # use tollgate_http::ClientIp;
+    /// assert!(ClientIp::behind_hops(1).reads_header() && !ClientIp::peer().reads_header());
+    /// ```
+    #[must_use]
+    pub fn reads_header(&self) -> bool {
+        !matches!(self.trust, Trust::Nobody)
+    }
+
     /// The first address, counted from here, that is not one of these proxies.
-    fn beyond(&self, proxies: &[Cidr], head: &Head<'_>) -> Option<IpAddr> {
+    fn beyond(&self, proxies: &[Cidr], peer: IpAddr, lines: &[&[u8]]) -> Option<IpAddr> {
         let trusted = |address| proxies.iter().any(|range| range.contains(address));
-        let mut address = head.peer?;
-        for hop in self.hops(head) {
+        let mut address = peer;
+        for hop in self.hops(lines) {
             if !trusted(address) {
                 break;
             }
@@ -168,18 +200,18 @@ impl ClientIp {
     }
 
     /// The address behind that many proxies.
-    fn hop(&self, proxies: NonZeroUsize, head: &Head<'_>) -> Option<IpAddr> {
-        match self.hops(head).get(proxies.get() - 1) {
+    fn hop(&self, proxies: NonZeroUsize, lines: &[&[u8]]) -> Option<IpAddr> {
+        match self.hops(lines).get(proxies.get() - 1) {
             Some(Hop::Address(address)) => Some(*address),
             // Fewer entries than proxies: the request did not pass all of them.
             Some(Hop::Unknown) | None => None,
         }
     }
 
-    fn hops(&self, head: &Head<'_>) -> Vec<Hop> {
+    fn hops(&self, lines: &[&[u8]]) -> Vec<Hop> {
         match self.written_in {
-            WrittenIn::XForwardedFor => x_forwarded_for(&head.lines("x-forwarded-for")),
-            WrittenIn::Forwarded => forwarded(&head.lines("forwarded")),
+            WrittenIn::XForwardedFor => x_forwarded_for(lines),
+            WrittenIn::Forwarded => forwarded(lines),
         }
     }
 

@@ -38,8 +38,13 @@ pub(crate) fn forwarded(lines: &[&[u8]]) -> Vec<Hop> {
 }
 
 /// An address, alone or with a port: `192.0.2.1`, `192.0.2.1:80`, `2001:db8::1`, `[2001:db8::1]`,
-/// `[2001:db8::1]:80`.
-pub(crate) fn address(text: &[u8]) -> Option<IpAddr> {
+/// `[2001:db8::1]:80`. An IPv4 address that is written as IPv6 becomes the IPv4 address.
+///
+/// ```
+/// assert_eq!(tollgate_http::address(b"192.0.2.1:80"), "192.0.2.1".parse().ok());
+/// ```
+#[must_use]
+pub fn address(text: &[u8]) -> Option<IpAddr> {
     let text = std::str::from_utf8(text).ok()?;
     let bracketed = || {
         let inner = text.strip_prefix('[')?.strip_suffix(']')?;

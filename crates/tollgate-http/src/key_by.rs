@@ -11,7 +11,7 @@ use tollgate::{Key, KeyRef, Parts};
 use crate::client_ip::ClientIp;
 use crate::forwarded::trim;
 use crate::head::Head;
-use crate::paths::clean;
+use crate::paths::clean_path;
 
 /// How the key of a request is found.
 ///
@@ -242,7 +242,7 @@ impl KeyBy {
             Source::Header(name) => text(trim(head.line(name)?)),
             Source::Secret(name) => text(trim(head.line(name)?)).map(RequestKey::hashed),
             Source::Bearer => text(bearer(head.line("authorization")?)?).map(RequestKey::hashed),
-            Source::Path => text(&clean(head.path)),
+            Source::Path => text(&clean_path(head.path)),
             Source::Route => {
                 Some(RequestKey::Bytes(head.route.unwrap_or_default().as_bytes().into()))
             }

@@ -39,7 +39,7 @@ pub(crate) struct Rule {
     /// `None` stands for every method.
     method: Option<Box<str>>,
     pattern: Box<str>,
-    /// The pattern without what [`clean`] removes.
+    /// The pattern without what [`clean_path`] removes.
     cleaned: Box<[u8]>,
 }
 
@@ -69,7 +69,7 @@ impl Rule {
         Ok(Rule {
             method: (method != "*").then(|| method.to_ascii_uppercase().into()),
             pattern: pattern.into(),
-            cleaned: clean(pattern).into(),
+            cleaned: clean_path(pattern).into(),
         })
     }
 
@@ -101,11 +101,12 @@ impl Rule {
 
     /// For a rule that limits: whether the request is for this path in any spelling.
     pub(crate) fn limits(&self, head: &Head<'_>) -> bool {
-        let fits = |path: &str| {
-            matches(self.pattern.as_bytes(), path.as_bytes())
-                || matches(&self.cleaned, &clean(path))
-        };
-        self.is_for(head.method) && candidates(head).any(fits)
+        self.is_for(head.method) && candidates(head).any(|path| self.fits_any_spelling(path))
+    }
+
+    fn fits_any_spelling(&self, path: &str) -> bool {
+        matches(self.pattern.as_bytes(), path.as_bytes())
+            || matches(&self.cleaned, &clean_path(path))
     }
 
     /// For a rule that exempts: whether the request is for this path, and its path is plain.
@@ -116,6 +117,39 @@ impl Rule {
 
     fn is_for(&self, method: &str) -> bool {
         self.method.as_deref().is_none_or(|ours| is_method(ours, method))
+    }
+}
+
+/// A pattern of paths, in the syntax of the rules of a [`Chooser`](crate::Chooser): `/users/{id}`,
+/// `/files/{*rest}`, `/api/*`.
+///
+/// ```
+/// let users = tollgate_http::PathPattern::new("/users/{id}")?;
+/// assert!(users.fits("/users/7") && users.fits("//users/7/") && !users.fits("/users"));
+/// # Ok::<(), tollgate_http::RuleError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct PathPattern(Rule);
+
+impl PathPattern {
+    /// Reads a pattern.
+    ///
+    /// # Errors
+    /// When no path can fit it, because it has no slash at its start or a star in its middle.
+    pub fn new(pattern: &str) -> Result<PathPattern, RuleError> {
+        Rule::new("*", pattern).map(PathPattern)
+    }
+
+    /// Whether a path without a query fits, in any spelling of it.
+    #[must_use]
+    pub fn fits(&self, path: &str) -> bool {
+        self.0.fits_any_spelling(path)
+    }
+
+    /// The pattern as it was written.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.0.pattern
     }
 }
 
@@ -163,8 +197,13 @@ fn matches(pattern: &[u8], path: &[u8]) -> bool {
 }
 
 /// A path as the most tolerant server would read it: ordinary characters are not escaped, slashes
-/// are single, dot segments are resolved, and there is no slash at the end.
-pub(crate) fn clean(path: &str) -> Cow<'_, [u8]> {
+/// are single, dot segments are resolved, and there is no slash at the end. It is the key of
+/// [`KeyBy::path`](crate::KeyBy::path).
+///
+/// ```
+/// assert_eq!(tollgate_http::clean_path("//%6cogin/")[..], *b"/login");
+/// ```
+pub fn clean_path(path: &str) -> Cow<'_, [u8]> {
     let usual = !path.contains('%')
         && !path.contains("//")
         && !path.contains("/.")
