@@ -6,14 +6,22 @@ use crate::row::Row;
 /// Separated values.
 #[derive(Clone, Debug)]
 pub(crate) struct Columns {
-    separator: u8,
+    separator: Separator,
+    /// The line with the names. Files that were put together have it several times.
+    header: String,
     /// The names of the values in a line, and the column that each goes to.
     names: Vec<(String, Option<usize>)>,
     /// Where `date` and `time` are, when they are two values.
     date_and_time: Option<(usize, usize)>,
     date_time_column: Option<usize>,
-    /// Values may stand in double quotes.
-    quotes: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Separator {
+    /// Of CSV, where values may stand in double quotes.
+    Csv(u8),
+    /// Tabs, or blanks in lines without a tab.
+    TabOrBlank,
 }
 
 /// The name of a date and a time in adjacent columns.
@@ -29,21 +37,27 @@ impl Columns {
         }
         let unquoted = |name: &str| name.trim().trim_matches('"').to_owned();
         let names = header.split(char::from(separator)).map(unquoted);
-        Some(Columns::new(separator, names, true))
+        Some(Columns::new(Separator::Csv(separator), header, names))
     }
 
     /// The names are those of a line such as `#Fields: date time c-ip`; values are separated by
-    /// tabs.
+    /// tabs (CloudFront) or blanks (IIS).
     pub(crate) fn from_fields_line(line: &str) -> Option<Columns> {
         let names = line.strip_prefix("#Fields:")?.split_whitespace().map(str::to_owned);
-        Some(Columns::new(b'\t', names, false))
+        Some(Columns::new(Separator::TabOrBlank, line, names))
     }
 
-    fn new(separator: u8, names: impl Iterator<Item = String>, quotes: bool) -> Columns {
+    fn new(separator: Separator, header: &str, names: impl Iterator<Item = String>) -> Columns {
         let names: Vec<_> = names.map(|name| (name, None)).collect();
         let place = |wanted: &str| names.iter().position(|(name, _)| name == wanted);
         let date_and_time = place("date").zip(place("time"));
-        Columns { separator, names, date_and_time, date_time_column: None, quotes }
+        let header = header.to_owned();
+        Columns { separator, header, names, date_and_time, date_time_column: None }
+    }
+
+    /// Whether a line is no request: the header once more, or a comment.
+    pub(crate) fn is_header(&self, line: &[u8]) -> bool {
+        line.starts_with(b"#") || line == self.header.as_bytes()
     }
 
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
@@ -77,18 +91,23 @@ impl Columns {
     }
 
     fn split(&self, line: &[u8]) -> Vec<Vec<u8>> {
+        let (separator, has_quotes) = match self.separator {
+            Separator::Csv(separator) => (separator, true),
+            Separator::TabOrBlank if line.contains(&b'\t') => (b'\t', false),
+            Separator::TabOrBlank => (b' ', false),
+        };
         let mut values = vec![Vec::new()];
         let mut in_quotes = false;
         let mut bytes = line.iter().copied().peekable();
         while let Some(byte) = bytes.next() {
             let value = values.last_mut();
             match byte {
-                b'"' if self.quotes && in_quotes && bytes.peek() == Some(&b'"') => {
+                b'"' if has_quotes && in_quotes && bytes.peek() == Some(&b'"') => {
                     bytes.next();
                     value.into_iter().for_each(|value| value.push(b'"'));
                 }
-                b'"' if self.quotes => in_quotes = !in_quotes,
-                byte if byte == self.separator && !in_quotes => values.push(Vec::new()),
+                b'"' if has_quotes => in_quotes = !in_quotes,
+                byte if byte == separator && !in_quotes => values.push(Vec::new()),
                 byte => value.into_iter().for_each(|value| value.push(byte)),
             }
         }
@@ -126,5 +145,8 @@ mod tests {
         assert_eq!(columns.names().collect::<Vec<_>>(), ["date", "c-ip", DATE_TIME]);
         let values = row(&mut columns, "2026-10-10\t13:55:36\t192.0.2.1").unwrap();
         assert_eq!(values[2].as_deref(), Some("2026-10-10 13:55:36"));
+        let blanks = row(&mut columns, "2026-10-10 13:55:36 192.0.2.1").unwrap();
+        assert_eq!(blanks, values);
+        assert!(columns.is_header(b"#Version: 1.0") && !columns.is_header(b"2026"));
     }
 }

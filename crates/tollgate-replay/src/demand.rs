@@ -1,30 +1,54 @@
 //! The demand of each key: the most units in any span of a given length.
 //!
-//! The span slides in steps of a 64th of its length, so the measured span may be longer by one
-//! step. The peak is never too small, and too large only where a key has a second burst right after
-//! a full span. Memory holds the units of the keys in each step of the current span.
+//! The span slides in steps of a 64th of its length, so a peak is that of a span which may be
+//! longer by one step: never too small, and too large only where a key has a second burst right
+//! after a full span. What is kept are the units of the keys in each step of the current span. When
+//! that becomes too much, the steps become longer.
 
 use std::collections::{HashMap, VecDeque};
 
 use foldhash::fast::RandomState;
 
+/// Steps of a span: at first, and at least.
 const STEPS: u64 = 64;
+const FEWEST_STEPS: u64 = 4;
+
+/// So many pairs of a step and a key are kept: some sixty megabytes.
+const MOST_PAIRS: usize = 2_000_000;
+
+type Units = HashMap<u32, u64, RandomState>;
 
 /// The peaks of all keys for one span.
 #[derive(Debug)]
 pub(crate) struct Demand {
     span: u64,
+    /// The length of a step.
+    width: u64,
+    /// How many steps a span has.
+    count: u64,
+    /// Pairs of a step and a key.
+    pairs: usize,
+    most_pairs: usize,
     /// The steps within the span: the number of each, and the units of its keys.
-    steps: VecDeque<(u64, HashMap<u32, u64, RandomState>)>,
+    steps: VecDeque<(u64, Units)>,
     /// The units of each key within the span.
-    current: HashMap<u32, u64, RandomState>,
+    current: Units,
     peaks: Vec<u64>,
 }
 
 impl Demand {
     /// The span is in microseconds.
     pub(crate) fn new(span: u64) -> Demand {
-        Demand { span, steps: VecDeque::new(), current: HashMap::default(), peaks: Vec::new() }
+        Demand {
+            span,
+            width: (span / STEPS).max(1),
+            count: STEPS,
+            pairs: 0,
+            most_pairs: MOST_PAIRS,
+            steps: VecDeque::new(),
+            current: HashMap::default(),
+            peaks: Vec::new(),
+        }
     }
 
     pub(crate) fn span(&self) -> u64 {
@@ -38,12 +62,13 @@ impl Demand {
 
     /// Counts a request; times do not go back.
     pub(crate) fn count(&mut self, at: u64, key: u32, cost: u64) {
-        let step = at / (self.span / STEPS).max(1);
-        while self.steps.front().is_some_and(|(first, _)| first + STEPS < step) {
+        let mut step = at / self.width;
+        while self.steps.front().is_some_and(|(first, _)| first + self.count < step) {
             let Some((_, ended)) = self.steps.pop_front() else { break };
+            self.pairs -= ended.len();
             for (key, units) in ended {
                 if let Some(current) = self.current.get_mut(&key) {
-                    *current -= units;
+                    *current = current.saturating_sub(units);
                     if *current == 0 {
                         self.current.remove(&key);
                     }
@@ -51,19 +76,53 @@ impl Demand {
             }
         }
         if self.steps.back().is_none_or(|(last, _)| *last != step) {
-            self.steps.push_back((step, HashMap::default()));
+            if self.pairs > self.most_pairs && self.count > FEWEST_STEPS {
+                self.lengthen_steps();
+                step = at / self.width;
+            }
+            if self.steps.back().is_none_or(|(last, _)| *last != step) {
+                self.steps.push_back((step, HashMap::default()));
+            }
         }
         if let Some((_, units)) = self.steps.back_mut() {
-            *units.entry(key).or_default() += cost;
+            let before = units.len();
+            add(units, key, cost);
+            self.pairs += units.len() - before;
         }
-        let current = self.current.entry(key).or_default();
-        *current += cost;
+        let current = add(&mut self.current, key, cost);
         let index = key as usize;
         if index >= self.peaks.len() {
             self.peaks.resize(index + 1, 0);
         }
-        self.peaks[index] = self.peaks[index].max(*current);
+        self.peaks[index] = self.peaks[index].max(current);
     }
+
+    /// Puts each two neighbouring steps together.
+    fn lengthen_steps(&mut self) {
+        self.width *= 2;
+        self.count /= 2;
+        self.pairs = 0;
+        let mut longer: VecDeque<(u64, Units)> = VecDeque::new();
+        for (step, units) in self.steps.drain(..) {
+            match longer.back_mut() {
+                Some((last, sum)) if *last == step / 2 => {
+                    for (key, units) in units {
+                        add(sum, key, units);
+                    }
+                }
+                _ => longer.push_back((step / 2, units)),
+            }
+        }
+        self.pairs = longer.iter().map(|(_, units)| units.len()).sum();
+        self.steps = longer;
+    }
+}
+
+/// The units of a key after these are added.
+fn add(units: &mut Units, key: u32, more: u64) -> u64 {
+    let units = units.entry(key).or_default();
+    *units = units.saturating_add(more);
+    *units
 }
 
 #[cfg(test)]
@@ -87,6 +146,12 @@ mod tests {
             };
             let peak = demand.peaks()[3];
             proptest::prop_assert!(most(640) <= peak && peak <= most(640 + 2 * 10), "{peak}");
+
+            let mut small = Demand::new(640);
+            small.most_pairs = 4;
+            times.iter().for_each(|at| small.count(*at, 3, 2));
+            let peak = small.peaks()[3];
+            proptest::prop_assert!(most(640) <= peak && peak <= most(640 + 2 * 160), "{peak}");
         }
     }
 }

@@ -1,9 +1,8 @@
 //! The parts of a request that make its key.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 
-use http::{HeaderMap, HeaderName, HeaderValue};
-use tollgate_http::{ClientIp, Head};
+use tollgate_http::{ClientIp, PathPattern, address};
 
 /// One part of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,86 +13,105 @@ pub enum KeyPart {
     Path,
     /// The method.
     Method,
-    /// A field of the log by its name.
+    /// The authenticated user.
+    User,
+    /// A header of the request, by its name.
+    Header(String),
+    /// A field of the log, by its name.
     Field(String),
 }
 
 impl KeyPart {
-    /// Reads a key: parts joined by `+`, such as `ip`, `ip+path` or `field:http_x_api_key`.
+    /// Reads a key: parts joined by `+`, such as `ip`, `ip+path` or `header:X-Api-Key`.
     ///
     /// # Errors
-    /// When a part is none of `ip`, `path`, `method`, `field:NAME` and `header:NAME`.
+    /// When a part is none of `ip`, `path`, `method`, `user`, `header:NAME` and `field:NAME`.
     ///
     /// ```
     /// use tollgate_replay::KeyPart;
     /// assert_eq!(KeyPart::parse("ip+path").unwrap(), [KeyPart::Ip, KeyPart::Path]);
     /// ```
     pub fn parse(text: &str) -> Result<Vec<KeyPart>, String> {
-        text.split('+')
-            .map(|part| match part.trim() {
-                "ip" => Ok(KeyPart::Ip),
-                "path" => Ok(KeyPart::Path),
-                "method" => Ok(KeyPart::Method),
-                "user" => Ok(KeyPart::Field("remote_user".to_owned())),
-                other => match other.split_once(':') {
-                    Some(("field", name)) if !name.is_empty() => {
-                        Ok(KeyPart::Field(name.to_owned()))
-                    }
-                    // As nginx names the headers of a request.
-                    Some(("header", name)) if !name.is_empty() => {
-                        let name = name.to_ascii_lowercase().replace('-', "_");
-                        Ok(KeyPart::Field(format!("http_{name}")))
-                    }
-                    _ => Err(format!(
-                        "key {text:?}: {other:?} is no part of a key; parts are ip, path, method, user, header:NAME and field:NAME, joined by +"
-                    )),
-                },
-            })
-            .collect()
+        let part = |part: &str| match part.trim() {
+            "ip" => Ok(KeyPart::Ip),
+            "path" => Ok(KeyPart::Path),
+            "method" => Ok(KeyPart::Method),
+            "user" => Ok(KeyPart::User),
+            other => match other.split_once(':') {
+                Some(("field", name)) if !name.is_empty() => Ok(KeyPart::Field(name.to_owned())),
+                Some(("header", name)) if !name.is_empty() => Ok(KeyPart::Header(name.to_owned())),
+                _ => Err(format!(
+                    "key {text:?}: {other:?} is no part of a key; parts are ip, path, method, user, header:NAME and field:NAME, joined by +"
+                )),
+            },
+        };
+        text.split('+').map(part).collect()
+    }
+
+    /// The names by which logs call the field of this part; empty for parts that are no field.
+    pub(crate) fn field_names(&self) -> Vec<String> {
+        match self {
+            KeyPart::Ip | KeyPart::Path | KeyPart::Method => Vec::new(),
+            // nginx and Apache, Traefik, Caddy, CloudFront.
+            KeyPart::User => ["remote_user", "ClientUsername", "user_id", "cs-username"]
+                .map(str::to_owned)
+                .into(),
+            KeyPart::Header(name) => {
+                let lower = name.to_ascii_lowercase();
+                let canonical = canonical(&lower);
+                vec![
+                    // nginx.
+                    format!("http_{}", lower.replace('-', "_")),
+                    // Caddy, Traefik, W3C.
+                    format!("request.headers.{canonical}"),
+                    format!("request_{canonical}"),
+                    format!("cs({canonical})"),
+                    lower.replace('-', "_"),
+                    lower,
+                    canonical,
+                ]
+            }
+            KeyPart::Field(name) => vec![name.clone()],
+        }
     }
 }
 
-/// Templates of paths: `/users/{id}` stands for all paths of that form.
+/// A header as Go writes it: `X-Api-Key`.
+fn canonical(lower: &str) -> String {
+    let word = |word: &str| match word.split_at_checked(1) {
+        Some((first, rest)) => first.to_ascii_uppercase() + rest,
+        None => String::new(),
+    };
+    lower.split('-').map(word).collect::<Vec<_>>().join("-")
+}
+
+/// Templates of paths, in the syntax of the middleware's rules: `/users/{id}` stands for all paths
+/// of that form.
 #[derive(Clone, Debug, Default)]
-pub struct PathTemplates(Vec<String>);
+pub struct PathTemplates(Vec<PathPattern>);
 
 impl PathTemplates {
     /// The first template that fits a path is its name in keys.
     ///
     /// # Errors
-    /// When a template does not begin with a slash.
+    /// When a template does not begin with a slash, or no path can fit it.
     pub fn new(templates: &[String]) -> Result<PathTemplates, String> {
-        match templates.iter().find(|template| !template.starts_with('/')) {
-            Some(bad) => Err(format!("path template {bad:?}: begins with /, as /users/{{id}}")),
-            None => Ok(PathTemplates(templates.to_vec())),
+        let pattern = |template: &String| {
+            PathPattern::new(template).map_err(|error| {
+                format!("path template: {error}; write it as /users/{{id}} or /files/{{*rest}}")
+            })
+        };
+        Ok(PathTemplates(templates.iter().map(pattern).collect::<Result<_, _>>()?))
+    }
+
+    /// Appends the template of a path to a key. A path that none fits is its own name, in the
+    /// spelling that the middleware uses.
+    pub(crate) fn write(&self, path: &str, key: &mut String) {
+        match self.0.iter().find(|pattern| pattern.fits(path)) {
+            Some(pattern) => key.push_str(pattern.text()),
+            None => key.push_str(&String::from_utf8_lossy(&tollgate_http::clean_path(path))),
         }
     }
-
-    /// The template of a path, or the path itself.
-    pub(crate) fn name<'a>(&'a self, path: &'a str) -> &'a str {
-        let fits = |template: &str| {
-            let (mut want, mut have) = (template.split('/'), path.split('/'));
-            loop {
-                match (want.next(), have.next()) {
-                    (None, None) | (Some("**"), _) => return true,
-                    (Some(want), Some(have))
-                        if want == have
-                            || (want.starts_with('{')
-                                && want.ends_with('}')
-                                && !have.is_empty()) => {}
-                    _ => return false,
-                }
-            }
-        };
-        self.0.iter().map(String::as_str).find(|template| fits(template)).unwrap_or(path)
-    }
-}
-
-/// The address of a client as logs write it: `192.0.2.1`, `192.0.2.1:4711`, `[2001:db8::1]:443`.
-pub(crate) fn address(text: &[u8]) -> Option<IpAddr> {
-    let text = std::str::from_utf8(text).ok()?.trim();
-    let plain = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
-    plain.parse().ok().or_else(|| text.parse::<SocketAddr>().ok().map(|address| address.ip()))
 }
 
 /// The address of the client by the rules of the middleware.
@@ -102,23 +120,19 @@ pub(crate) fn address(text: &[u8]) -> Option<IpAddr> {
 /// where the proxy that wrote the log put it.
 pub(crate) fn client(
     rules: &ClientIp,
-    reads_forwarded: bool,
     peer: Option<&[u8]>,
     forwarded: Option<&[u8]>,
 ) -> Option<IpAddr> {
     let (peer, forwarded) = match (peer, forwarded) {
-        (Some(peer), forwarded) => (address(peer)?, forwarded),
+        (Some(peer), forwarded) => (peer, forwarded),
         (None, Some(forwarded)) => match memchr::memrchr(b',', forwarded) {
-            Some(comma) => (address(&forwarded[comma + 1..])?, Some(&forwarded[..comma])),
-            None => (address(forwarded)?, None),
+            Some(comma) => (&forwarded[comma + 1..], Some(&forwarded[..comma])),
+            None => (forwarded, None),
         },
         (None, None) => return None,
     };
-    let mut headers = HeaderMap::new();
-    if reads_forwarded && let Some(Ok(value)) = forwarded.map(HeaderValue::from_bytes) {
-        headers.insert(HeaderName::from_static("x-forwarded-for"), value);
-    }
-    rules.find(&Head::new("GET", "/", &headers).peer(Some(peer)))
+    // Proxies that write no address, such as for a unix socket, have no peer.
+    rules.find_by(address(peer.trim_ascii()), || forwarded.into_iter().collect())
 }
 
 #[cfg(test)]
@@ -129,8 +143,12 @@ mod tests {
     fn keys_are_read_part_by_part() {
         assert_eq!(
             KeyPart::parse("ip+header:X-Api-Key").unwrap(),
-            [KeyPart::Ip, KeyPart::Field("http_x_api_key".into())]
+            [KeyPart::Ip, KeyPart::Header("X-Api-Key".into())]
         );
+        let names = KeyPart::Header("x-api-KEY".into()).field_names();
+        for name in ["http_x_api_key", "request.headers.X-Api-Key", "request_X-Api-Key"] {
+            assert!(names.iter().any(|known| known == name), "{name}");
+        }
         for bad in ["", "ip+", "address", "field:", "ip path"] {
             assert!(KeyPart::parse(bad).is_err(), "{bad}");
         }
@@ -138,25 +156,29 @@ mod tests {
 
     #[test]
     fn paths_are_named_by_their_template() {
-        let templates = ["/users/{id}", "/users/{id}/posts", "/files/**"].map(str::to_owned);
+        let templates = ["/users/{id}", "/users/{id}/posts", "/files/{*rest}"].map(str::to_owned);
         let templates = PathTemplates::new(&templates).unwrap();
         for (path, name) in [
             ("/users/42", "/users/{id}"),
+            ("//users/42/", "/users/{id}"),
             ("/users/42/posts", "/users/{id}/posts"),
-            ("/users/", "/users/"),
-            ("/users/42/", "/users/42/"),
-            ("/files/a/b", "/files/**"),
-            ("/other", "/other"),
+            ("/users/", "/users"),
+            ("/files/a/b", "/files/{*rest}"),
+            ("/%6fther", "/other"),
         ] {
-            assert_eq!(templates.name(path), name);
+            let mut key = String::new();
+            templates.write(path, &mut key);
+            assert_eq!(key, name);
         }
-        assert!(PathTemplates::new(&["users".to_owned()]).is_err());
+        for bad in ["users", "/users/:id", "/*/x"] {
+            assert!(PathTemplates::new(&[bad.to_owned()]).is_err(), "{bad}");
+        }
     }
 
     #[test]
     fn clients_are_found_as_in_the_middleware() {
         let found = |rules: &ClientIp, peer: Option<&str>, forwarded: Option<&str>| {
-            client(rules, true, peer.map(str::as_bytes), forwarded.map(str::as_bytes))
+            client(rules, peer.map(str::as_bytes), forwarded.map(str::as_bytes))
                 .map(|address| address.to_string())
         };
         let proxies = ClientIp::behind(["10.0.0.0/8"]).unwrap();
@@ -168,6 +190,8 @@ mod tests {
         let v6 = Some("[2001:db8::1:2:3:4]:443");
         assert_eq!(found(&ClientIp::peer(), v6, None).unwrap(), "2001:db8::");
         assert_eq!(found(&ClientIp::peer(), Some("unix:"), None), None);
+        let behind_one = ClientIp::behind_hops(1);
+        assert_eq!(found(&behind_one, Some("unix:"), chain).unwrap(), "10.0.0.2");
         assert_eq!(found(&ClientIp::peer(), None, None), None);
     }
 }

@@ -4,12 +4,10 @@ use foldhash::quality::RandomState;
 use hashbrown::HashTable;
 use std::hash::BuildHasher;
 
-/// The most different keys in a replay.
-pub(crate) const MAX_KEYS: usize = 10_000_000;
-
 /// Keys and their numbers, in the order in which they came.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Keys {
+    most: usize,
     hasher: RandomState,
     numbers: HashTable<u32>,
     /// All keys, one after another, and where each ends.
@@ -20,6 +18,18 @@ pub(crate) struct Keys {
 }
 
 impl Keys {
+    /// Tells at most so many keys apart.
+    pub(crate) fn new(most: usize) -> Keys {
+        Keys {
+            most,
+            hasher: RandomState::default(),
+            numbers: HashTable::new(),
+            text: String::new(),
+            ends: Vec::new(),
+            beyond: 0,
+        }
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.ends.len()
     }
@@ -32,14 +42,14 @@ impl Keys {
         name(&self.text, &self.ends, number)
     }
 
-    /// The number of a key; `None` once there are [`MAX_KEYS`] others.
+    /// The number of a key; `None` once there are too many others.
     pub(crate) fn number(&mut self, key: &str) -> Option<u32> {
         let hash = self.hasher.hash_one(key);
         let (text, ends) = (&self.text, &self.ends);
         if let Some(number) = self.numbers.find(hash, |number| name(text, ends, *number) == key) {
             return Some(*number);
         }
-        let number = u32::try_from(ends.len()).ok().filter(|_| ends.len() < MAX_KEYS);
+        let number = u32::try_from(ends.len()).ok().filter(|_| ends.len() < self.most);
         let Some(number) = number else {
             self.beyond += 1;
             return None;
@@ -66,9 +76,11 @@ mod tests {
 
     #[test]
     fn a_key_keeps_its_number() {
-        let mut keys = Keys::default();
+        let mut keys = Keys::new(3);
         assert_eq!(["a", "", "bc", "a", ""].map(|key| keys.number(key)), [0, 1, 2, 0, 1].map(Some));
         assert_eq!([0, 1, 2].map(|number| keys.name(number).to_owned()), ["a", "", "bc"]);
         assert_eq!((keys.len(), keys.beyond()), (3, 0));
+        assert_eq!(["d", "a", "d"].map(|key| keys.number(key)), [None, Some(0), None]);
+        assert_eq!((keys.len(), keys.beyond()), (3, 2));
     }
 }

@@ -14,22 +14,27 @@
 //!   spread evenly over it. The real result lies between the two.
 //! - The decisions are those of a [`Memory`](tollgate::Memory) store whose clock is the log's, so
 //!   the same code decides as in a server.
-//! - Memory is bounded: ten million keys, lines of a mebibyte, and the requests within the window.
+//! - Memory is bounded: ten million keys, lines of a mebibyte, two million requests that wait to be
+//!   put in order.
 //!
 //! The command `tollgate replay` uses this crate.
 
 #![forbid(unsafe_code)]
 
 mod columns;
+mod counts;
 mod demand;
+mod fields;
 mod filter;
 mod format;
 mod input;
 mod json;
 mod key;
 mod keys;
+mod log;
 mod order;
 mod pattern;
+mod reading;
 mod replay;
 mod report;
 mod requests;
@@ -37,16 +42,17 @@ mod role;
 mod row;
 mod run;
 mod time;
-mod timeline;
+mod zone;
 
+pub use counts::{LineCounts, UnreadableLine};
 pub use filter::Filter;
 pub use format::Format;
 pub use input::BytesRead;
 pub use key::{KeyPart, PathTemplates};
-pub use replay::{Progress, Replay};
-pub use report::{AffectedKey, CandidateReport, DemandReport, Report, SpreadReport, grouped};
-pub use requests::{LineCounts, Reading};
+pub use reading::Reading;
+pub use replay::{DeniedRequest, MAX_KEYS, OnDenied, Progress, Replay};
+pub use report::{AffectedKey, CandidateReport, DemandReport, Report, SpreadReport, anonymous};
 pub use role::{Role, Unit};
 pub use run::{Candidate, KeyDenials, Treatment};
 pub use time::{Stamp, parse_time};
-pub use timeline::{Step, Timeline};
+pub use zone::Zone;

@@ -1,42 +1,67 @@
 //! Puts requests into the order in which they began.
 //!
-//! Servers write a line when a request ends, so a long request comes after shorter ones that began
-//! later. A request is passed on when the log has advanced beyond it by more than the window. A
-//! request that comes later than that is late, and is passed on at the time that the replay has
-//! reached.
+//! Servers write a line when a request ends, so a long request stands behind shorter ones that
+//! began after it. Requests wait in buckets of a second. A bucket is sorted and handed on when the
+//! log has gone on for longer than the window. A request that comes later than that is late, and is
+//! handed on at the time that the replay has reached.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeMap, VecDeque};
 
 /// A request as limits see it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Hit {
     /// Microseconds since the Unix epoch.
     pub(crate) at: u64,
-    /// The order of the lines, among requests of one time.
-    sequence: u64,
+    /// How many microseconds later the request began if those of its second were spread evenly.
+    pub(crate) spread: u32,
     pub(crate) key: u32,
     pub(crate) cost: u64,
-    /// The log states whole seconds only.
-    pub(crate) whole_second: bool,
+    /// The line of the log, and which log.
+    pub(crate) line: u64,
+    pub(crate) log: u32,
 }
+
+/// So many requests wait at most: some hundred megabytes.
+const MOST_WAITING: usize = 2_000_000;
+
+const SECOND: u64 = 1_000_000;
 
 /// Requests that wait for earlier ones.
 #[derive(Debug)]
 pub(crate) struct Order {
     window: u64,
-    waiting: BinaryHeap<Reverse<Hit>>,
-    sequence: u64,
+    most_waiting: usize,
+    waiting: usize,
+    /// By second.
+    buckets: BTreeMap<u64, Vec<Hit>>,
+    /// The bucket that is being handed on, in order.
+    ready: std::vec::IntoIter<Hit>,
+    /// Requests whose bucket is gone already.
+    overdue: VecDeque<Hit>,
+    /// Seconds before this one are gone.
+    open_from: u64,
     newest: u64,
     handed_on: u64,
     late: u64,
+    shortened: bool,
 }
 
 impl Order {
     /// The window is in microseconds.
     pub(crate) fn new(window: u64) -> Order {
-        let waiting = BinaryHeap::new();
-        Order { window, waiting, sequence: 0, newest: 0, handed_on: 0, late: 0 }
+        Order {
+            window,
+            most_waiting: MOST_WAITING,
+            waiting: 0,
+            buckets: BTreeMap::new(),
+            ready: Vec::new().into_iter(),
+            overdue: VecDeque::new(),
+            open_from: 0,
+            newest: 0,
+            handed_on: 0,
+            late: 0,
+            shortened: false,
+        }
     }
 
     /// Requests that came too late for the window.
@@ -44,24 +69,54 @@ impl Order {
         self.late
     }
 
-    pub(crate) fn push(&mut self, at: u64, key: u32, cost: u64, whole_second: bool) {
-        self.late += u64::from(at < self.handed_on);
-        self.newest = self.newest.max(at);
-        self.sequence += 1;
-        let at = at.max(self.handed_on);
-        let hit = Hit { at, sequence: self.sequence, key, cost, whole_second };
-        self.waiting.push(Reverse(hit));
+    /// Whether requests were handed on before the window was over, because too many waited.
+    pub(crate) fn shortened(&self) -> bool {
+        self.shortened
+    }
+
+    pub(crate) fn push(&mut self, hit: Hit) {
+        self.newest = self.newest.max(hit.at);
+        let second = hit.at / SECOND;
+        if second < self.open_from {
+            self.late += u64::from(hit.at < self.handed_on);
+            self.overdue.push_back(hit);
+            return;
+        }
+        self.waiting += 1;
+        // Almost all requests belong to the newest second.
+        match self.buckets.last_entry() {
+            Some(mut last) if *last.key() == second => last.get_mut().push(hit),
+            _ => self.buckets.entry(second).or_default().push(hit),
+        }
     }
 
     /// The next request that no earlier one can precede any more; at the `end` any request.
     pub(crate) fn pop(&mut self, end: bool) -> Option<Hit> {
-        let Reverse(first) = self.waiting.peek()?;
-        if !end && first.at.saturating_add(self.window) > self.newest {
-            return None;
+        loop {
+            if let Some(hit) = self.ready.next() {
+                self.handed_on = hit.at;
+                return Some(hit);
+            }
+            if let Some(mut hit) = self.overdue.pop_front() {
+                hit.at = hit.at.max(self.handed_on);
+                self.handed_on = hit.at;
+                return Some(hit);
+            }
+            let first = self.buckets.first_entry()?;
+            let after = first.key() + 1;
+            let is_over = after.saturating_mul(SECOND).saturating_add(self.window) <= self.newest;
+            let is_full = self.waiting > self.most_waiting;
+            if !end && !is_over && !is_full {
+                return None;
+            }
+            self.shortened |= is_full && !is_over && !end;
+            let mut bucket = first.remove();
+            self.waiting -= bucket.len();
+            self.open_from = after;
+            // A stable sort: requests of one time stay in the order of their lines.
+            bucket.sort_by_key(|hit| hit.at);
+            self.ready = bucket.into_iter();
         }
-        let Reverse(hit) = self.waiting.pop()?;
-        self.handed_on = hit.at;
-        Some(hit)
     }
 }
 
@@ -69,28 +124,45 @@ impl Order {
 mod tests {
     use super::*;
 
-    fn ordered(window: u64, times: &[u64]) -> (Vec<u64>, u64) {
-        let (mut order, mut out) = (Order::new(window), Vec::new());
+    fn hit(seconds: u64) -> Hit {
+        Hit { at: seconds * SECOND, spread: 0, key: 0, cost: 1, line: seconds, log: 0 }
+    }
+
+    fn ordered(mut order: Order, times: &[u64]) -> (Vec<u64>, u64) {
+        let mut out = Vec::new();
         for at in times {
-            order.push(*at, 0, 1, false);
+            order.push(hit(*at));
             while let Some(hit) = order.pop(false) {
-                out.push(hit.at);
+                out.push(hit.at / SECOND);
             }
         }
         while let Some(hit) = order.pop(true) {
-            out.push(hit.at);
+            out.push(hit.at / SECOND);
         }
         (out, order.late())
     }
 
     #[test]
     fn requests_within_the_window_are_put_in_order() {
-        assert_eq!(ordered(10, &[5, 3, 9, 1, 12, 4]), (vec![1, 3, 4, 5, 9, 12], 0));
+        let order = Order::new(10 * SECOND);
+        assert_eq!(ordered(order, &[5, 3, 9, 1, 12, 4]), (vec![1, 3, 4, 5, 9, 12], 0));
     }
 
     #[test]
     fn late_requests_are_counted_and_not_lost() {
-        assert_eq!(ordered(2, &[10, 20, 5]), (vec![10, 10, 20], 1));
+        assert_eq!(ordered(Order::new(2 * SECOND), &[10, 20, 5]), (vec![10, 10, 20], 1));
+    }
+
+    #[test]
+    fn too_many_waiting_requests_shorten_the_window() {
+        let mut order = Order::new(1_000 * SECOND);
+        order.most_waiting = 3;
+        [1, 2, 3].into_iter().for_each(|at| order.push(hit(at)));
+        assert_eq!(order.pop(false), None);
+        order.push(hit(4));
+        assert_eq!(order.pop(false), Some(hit(1)));
+        assert_eq!(order.pop(false), None);
+        assert!(order.shortened());
     }
 
     proptest::proptest! {
@@ -99,9 +171,14 @@ mod tests {
             times in proptest::collection::vec(0_u64..100, 0..50),
             window in 0_u64..50,
         ) {
-            let (out, _) = ordered(window, &times);
+            let (out, late) = ordered(Order::new(window * SECOND), &times);
             proptest::prop_assert!(out.is_sorted());
             proptest::prop_assert_eq!(out.len(), times.len());
+            // Nothing is late if no request is more than the window behind an earlier line.
+            let behind = |index: usize| times[..index].iter().max().is_some_and(|max| times[index] + window < *max);
+            if !(0..times.len()).any(behind) {
+                proptest::prop_assert_eq!(late, 0);
+            }
         }
     }
 }

@@ -5,8 +5,6 @@
 //! where the text after it begins. A field in quotes may hold quotes that are written `\"`. A field
 //! whose name begins with an underscore is skipped. Lines may go on after the end of the pattern.
 
-use memchr::memmem;
-
 use crate::row::Row;
 
 /// A compiled pattern.
@@ -109,9 +107,20 @@ impl Field {
             // The last field of the pattern: up to a blank, as the line may go on.
             [] => Some(memchr::memchr2(b' ', b'\t', text).unwrap_or(text.len())),
             [b'"', ..] if self.in_quotes => end_of_quoted(text, &self.end),
-            [byte] => memchr::memchr(*byte, text),
-            end => memmem::find(text, end),
+            end => end_of_field(text, end),
         }
+    }
+}
+
+/// Where a field ends: at the first place where the text after it stands.
+fn end_of_field(text: &[u8], end: &[u8]) -> Option<usize> {
+    let mut from = 0;
+    loop {
+        let at = from + memchr::memchr(*end.first()?, &text[from..])?;
+        if text[at..].starts_with(end) {
+            return Some(at);
+        }
+        from = at + 1;
     }
 }
 

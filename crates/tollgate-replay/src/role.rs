@@ -14,6 +14,8 @@ pub enum Role {
     Client,
     /// `X-Forwarded-For`.
     Forwarded,
+    /// `Forwarded` (RFC 7239).
+    ForwardedStandard,
     /// Method, target and version in one: `GET /path HTTP/1.1`.
     Request,
     /// The method.
@@ -63,7 +65,8 @@ const NAMES: &[(&str, Role)] = &[
     ("timestamp", Role::End),
     ("time", Role::End),
     ("request_time", Role::Duration(Unit::Seconds)),
-    ("time-taken", Role::Duration(Unit::Seconds)),
+    // CloudFront writes seconds, IIS milliseconds.
+    ("time-taken", Role::Duration(Unit::SecondsOrMillis)),
     ("Duration", Role::Duration(Unit::Nanos)),
     ("duration", Role::Duration(Unit::SecondsOrMillis)),
     ("duration_ms", Role::Duration(Unit::Millis)),
@@ -84,6 +87,9 @@ const NAMES: &[(&str, Role)] = &[
     ("x-forwarded-for", Role::Forwarded),
     ("request_X-Forwarded-For", Role::Forwarded),
     ("request.headers.X-Forwarded-For", Role::Forwarded),
+    ("http_forwarded", Role::ForwardedStandard),
+    ("request_Forwarded", Role::ForwardedStandard),
+    ("request.headers.Forwarded", Role::ForwardedStandard),
     ("request", Role::Request),
     ("request_method", Role::Method),
     ("RequestMethod", Role::Method),
@@ -105,6 +111,9 @@ const NAMES: &[(&str, Role)] = &[
 ];
 
 impl Role {
+    /// The names that [`Role::named`] knows.
+    pub(crate) const NAMED: &str = "start, end, duration, duration_s, duration_ms, duration_us, duration_ns, client, x_forwarded_for, forwarded, request, method, path, status and limited";
+
     /// All names that mean something, in the order in which they win.
     pub(crate) fn known() -> impl Iterator<Item = (&'static str, Role)> {
         NAMES.iter().copied()
@@ -121,7 +130,8 @@ impl Role {
             "duration_us" => Role::Duration(Unit::Micros),
             "duration_ns" => Role::Duration(Unit::Nanos),
             "client" => Role::Client,
-            "forwarded" => Role::Forwarded,
+            "x_forwarded_for" => Role::Forwarded,
+            "forwarded" => Role::ForwardedStandard,
             "request" => Role::Request,
             "method" => Role::Method,
             "path" => Role::Path,
@@ -129,6 +139,11 @@ impl Role {
             "limited" => Role::Limited,
             _ => return None,
         })
+    }
+
+    /// Whether it is a time of the request.
+    pub(crate) fn is_time(self) -> bool {
+        matches!(self, Role::Start | Role::End)
     }
 
     /// Whether two roles are the same but for the unit.

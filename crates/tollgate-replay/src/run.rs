@@ -1,14 +1,14 @@
-//! One limit on the requests of a log: who would have been denied.
+//! One limit on the requests of a log: whom it would have denied.
 
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tollgate::{Error, Limiter, ManualClock, Memory, Policy, Timestamp};
+use tollgate_report::Timeline;
 
-use crate::keys::MAX_KEYS;
 use crate::order::Hit;
-use crate::timeline::Timeline;
 
 /// What happens to a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,7 +28,8 @@ type Choose = dyn Fn(&str) -> Treatment + Send + Sync;
 pub struct Candidate {
     /// What reports call it.
     pub name: String,
-    choose: Arc<Choose>,
+    /// What happens to each key, where that differs.
+    choose: Option<Arc<Choose>>,
     /// The limits of most keys, for the demand in their periods.
     pub(crate) usual: Policy,
 }
@@ -49,9 +50,7 @@ impl Candidate {
     /// ```
     #[must_use]
     pub fn new(policy: Policy) -> Candidate {
-        let usual = policy.clone();
-        let choose = Arc::new(move |_: &str| Treatment::Limited(policy.clone(), 1));
-        Candidate { name: usual.to_string(), choose, usual }
+        Candidate { name: policy.to_string(), choose: None, usual: policy }
     }
 
     /// Limits that depend on the key, as a rule with overrides has them.
@@ -61,7 +60,7 @@ impl Candidate {
         usual: Policy,
         choose: impl Fn(&str) -> Treatment + Send + Sync + 'static,
     ) -> Candidate {
-        Candidate { name: name.into(), choose: Arc::new(choose), usual }
+        Candidate { name: name.into(), choose: Some(Arc::new(choose)), usual }
     }
 }
 
@@ -70,9 +69,9 @@ impl Candidate {
 pub struct KeyDenials {
     /// How many of its requests were denied.
     pub denied: u64,
-    /// The first and the last time, in microseconds since the epoch.
+    /// The time of the first denial, in microseconds since the epoch.
     pub first: u64,
-    /// The last time.
+    /// The time of the last one.
     pub last: u64,
     /// The most denials in a row.
     pub longest_run: u64,
@@ -82,18 +81,21 @@ pub struct KeyDenials {
 /// What a candidate did to the requests.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tally {
-    /// All requests.
-    pub requests: u64,
-    /// Those that were denied.
-    pub denied: u64,
-    /// Units of all requests.
-    pub units: u64,
-    /// Units of those that were denied.
-    pub denied_units: u64,
-    /// Over time.
-    pub timeline: Timeline,
+    pub(crate) requests: u64,
+    pub(crate) denied: u64,
+    pub(crate) units: u64,
+    pub(crate) denied_units: u64,
+    pub(crate) timeline: Timeline,
     /// By the number of the key: only those that were denied at least once.
     pub(crate) keys: HashMap<u32, KeyDenials, foldhash::fast::RandomState>,
+}
+
+/// What was decided about a request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Verdict {
+    pub(crate) allowed: bool,
+    /// When the request would have passed; `None` if it passed, or never would.
+    pub(crate) retry_after: Option<Duration>,
 }
 
 /// A candidate on a store of its own, whose clock is the log's.
@@ -101,22 +103,23 @@ pub(crate) struct Run {
     clock: Arc<ManualClock>,
     store: Memory<Arc<ManualClock>>,
     policies: Vec<(Policy, Limiter<Memory<Arc<ManualClock>>>)>,
-    /// What to do with each key, by its number.
+    /// What to do with each key, by its number, where the candidate chooses.
     treatments: Vec<Option<Known>>,
     tally: Tally,
 }
 
 #[derive(Clone, Copy)]
 enum Known {
-    Limited(u32, u64),
+    Limited { policy: u32, price: u64 },
     Exempt,
     Blocked,
 }
 
 impl Run {
-    pub(crate) fn new() -> Run {
+    /// A store for so many keys.
+    pub(crate) fn new(max_keys: usize) -> Run {
         let clock = Arc::new(ManualClock::new(Timestamp::EPOCH));
-        let store = Memory::builder().clock(Arc::clone(&clock)).max_keys(MAX_KEYS).build();
+        let store = Memory::builder().clock(Arc::clone(&clock)).max_keys(max_keys).build();
         let (policies, treatments, tally) = (Vec::new(), Vec::new(), Tally::default());
         Run { clock, store, policies, treatments, tally }
     }
@@ -125,24 +128,31 @@ impl Run {
         self.tally
     }
 
-    pub(crate) fn hit(
+    pub(crate) fn hit<'k>(
         &mut self,
         candidate: &Candidate,
-        name: &str,
+        name: impl Fn() -> &'k str,
         hit: Hit,
         at: u64,
-    ) -> Result<(), Error> {
-        let at_log = Timestamp::from_micros(at);
-        self.clock.set(at_log);
-        let allowed = match self.treatment(candidate, name, hit.key)? {
-            Known::Exempt => true,
-            Known::Blocked => false,
-            Known::Limited(policy, price) => {
+    ) -> Result<Verdict, Error> {
+        let now = Timestamp::from_micros(at);
+        self.clock.set(now);
+        let verdict = match self.treatment(candidate, name, hit.key)? {
+            Known::Exempt => Verdict { allowed: true, retry_after: None },
+            Known::Blocked => Verdict { allowed: false, retry_after: None },
+            Known::Limited { policy, price } => {
                 let (_, limiter) = &self.policies[policy as usize];
-                let cost = hit.cost.saturating_mul(price);
-                limiter.at(at_log).hit_n(hit.key, cost).allowed()
+                let decision = limiter.at(now).hit_n(hit.key, hit.cost.saturating_mul(price));
+                let allowed = decision.allowed();
+                let retry_after = if allowed { None } else { decision.retry_after() };
+                Verdict { allowed, retry_after }
             }
         };
+        self.count(hit, at, verdict.allowed);
+        Ok(verdict)
+    }
+
+    fn count(&mut self, hit: Hit, at: u64, allowed: bool) {
         let tally = &mut self.tally;
         tally.requests += 1;
         tally.units = tally.units.saturating_add(hit.cost);
@@ -151,7 +161,7 @@ impl Run {
             if let Some(key) = tally.keys.get_mut(&hit.key) {
                 key.run = 0;
             }
-            return Ok(());
+            return;
         }
         tally.denied += 1;
         tally.denied_units = tally.denied_units.saturating_add(hit.cost);
@@ -161,34 +171,46 @@ impl Run {
         key.last = at;
         key.run += 1;
         key.longest_run = key.longest_run.max(key.run);
-        Ok(())
     }
 
-    fn treatment(&mut self, candidate: &Candidate, name: &str, key: u32) -> Result<Known, Error> {
+    fn treatment<'k>(
+        &mut self,
+        candidate: &Candidate,
+        name: impl Fn() -> &'k str,
+        key: u32,
+    ) -> Result<Known, Error> {
+        let Some(choose) = &candidate.choose else {
+            if self.policies.is_empty() {
+                self.limited(candidate.usual.clone(), 1)?;
+            }
+            return Ok(Known::Limited { policy: 0, price: 1 });
+        };
         let index = key as usize;
         if let Some(Some(known)) = self.treatments.get(index) {
             return Ok(*known);
         }
-        let known = match (candidate.choose)(name) {
+        let known = match choose(name()) {
             Treatment::Exempt => Known::Exempt,
             Treatment::Blocked => Known::Blocked,
-            Treatment::Limited(policy, price) => {
-                let found = self.policies.iter().position(|(known, _)| *known == policy);
-                let index = match found {
-                    Some(index) => index,
-                    None => {
-                        let limiter = self.store.limiter(policy.clone())?;
-                        self.policies.push((policy, limiter));
-                        self.policies.len() - 1
-                    }
-                };
-                Known::Limited(u32::try_from(index).unwrap_or(u32::MAX), price)
-            }
+            Treatment::Limited(policy, price) => self.limited(policy, price)?,
         };
         if index >= self.treatments.len() {
             self.treatments.resize(index + 1, None);
         }
         self.treatments[index] = Some(known);
         Ok(known)
+    }
+
+    fn limited(&mut self, policy: Policy, price: u64) -> Result<Known, Error> {
+        let found = self.policies.iter().position(|(known, _)| *known == policy);
+        let index = match found {
+            Some(index) => index,
+            None => {
+                let limiter = self.store.limiter(policy.clone())?;
+                self.policies.push((policy, limiter));
+                self.policies.len() - 1
+            }
+        };
+        Ok(Known::Limited { policy: u32::try_from(index).unwrap_or(u32::MAX), price })
     }
 }

@@ -7,10 +7,12 @@ pub struct Stamp {
     pub micros: u64,
     /// The log states whole seconds only: the request was made somewhere in this second.
     pub whole_second: bool,
+    /// The log names no time zone: these are microseconds of a local time.
+    pub is_local: bool,
 }
 
 /// Reads a time in any of the usual forms: `10/Oct/2026:13:55:36 +0000` (with or without
-/// milliseconds and zone), ISO 8601, or a number of seconds, milliseconds, microseconds or
+/// milliseconds and zone), ISO 8601 (a stamp without a zone is taken as UTC), or a number of seconds, milliseconds, microseconds or
 /// nanoseconds since the epoch, which are told apart by their size.
 ///
 /// ```
@@ -85,20 +87,22 @@ fn clock_time(reader: &mut Reader<'_>, year: u64, month: u64, day: u64) -> Optio
         _ => None,
     };
     let zone = zone_seconds(reader)?;
+    let is_local = zone.is_none();
+    let zone = zone.unwrap_or(0);
     let days = days_from_epoch(year, month, day)?;
     let seconds = i64::try_from(days * 86_400 + hour * 3_600 + minute * 60 + second).ok()? - zone;
     let micros = u64::try_from(seconds).ok()?.checked_mul(1_000_000)? + fraction.unwrap_or(0);
-    Some(Stamp { micros, whole_second: fraction.is_none() })
+    Some(Stamp { micros, whole_second: fraction.is_none(), is_local })
 }
 
-/// Seconds east of Greenwich: `Z`, `+0200`, `+02:00`, `+02` or nothing.
-fn zone_seconds(reader: &mut Reader<'_>) -> Option<i64> {
+/// Seconds east of Greenwich: `Z`, `+0200`, `+02:00`, `+02`; `None` where the stamp names no zone.
+fn zone_seconds(reader: &mut Reader<'_>) -> Option<Option<i64>> {
     if let [b' ', ..] = reader.0 {
         reader.next();
     }
     let sign = match reader.next() {
-        None => return Some(0),
-        Some(b'Z' | b'z') => return reader.0.is_empty().then_some(0),
+        None => return Some(None),
+        Some(b'Z' | b'z') => return reader.0.is_empty().then_some(Some(0)),
         Some(b'+') => 1,
         Some(b'-') => -1,
         Some(_) => return None,
@@ -111,7 +115,7 @@ fn zone_seconds(reader: &mut Reader<'_>) -> Option<i64> {
     if hours > 23 || minutes > 59 || !reader.0.is_empty() {
         return None;
     }
-    Some(sign * i64::try_from(hours * 3_600 + minutes * 60).ok()?)
+    i64::try_from(hours * 3_600 + minutes * 60).ok().map(|seconds| Some(sign * seconds))
 }
 
 /// A count of seconds with decimals, or a whole number whose size tells its unit: what would lie
@@ -131,11 +135,15 @@ fn epoch(text: &[u8]) -> Option<Stamp> {
         0 => 1_000_000,
         1..1_000 => 1_000,
         1_000..1_000_000 => 1,
-        _ => return Some(Stamp { micros: number / 1_000, whole_second: false }),
+        _ => {
+            let micros = number / 1_000;
+            return Some(Stamp { micros, whole_second: false, is_local: false });
+        }
     };
     let fraction = if point.is_none() { 0 } else { Reader(decimals).fraction()? };
     let micros = number.checked_mul(unit)?.checked_add(fraction * unit / 1_000_000)?;
-    Some(Stamp { micros, whole_second: unit == 1_000_000 && point.is_none() })
+    let whole_second = unit == 1_000_000 && point.is_none();
+    Some(Stamp { micros, whole_second, is_local: false })
 }
 
 /// Days since 1970-01-01 of a date from then on. Years begin in March here, so that the leap day is
@@ -249,6 +257,19 @@ mod tests {
     }
 
     #[test]
+    fn stamps_without_a_zone_are_local() {
+        for (text, is_local) in [
+            ("06/Feb/2009:12:14:14.655", true),
+            ("2026-10-10 13:55:36", true),
+            ("2026-10-10T13:55:36Z", false),
+            ("10/Oct/2026:13:55:36 +0000", false),
+            ("1791640536", false),
+        ] {
+            assert_eq!(parse_time(text.as_bytes()).unwrap().is_local, is_local, "{text}");
+        }
+    }
+
+    #[test]
     fn dates_that_do_not_exist_are_refused() {
         for text in [
             "",
@@ -283,6 +304,12 @@ mod tests {
                 (year, month) = if month == 12 { (year + 1, 1) } else { (year, month + 1) };
             }
             proptest::prop_assert_eq!(days_from_epoch(year, month, left + 1), Some(days));
+        }
+
+        #[test]
+        fn a_printed_time_is_parsed_back(seconds in 0_u64..5_000_000_000) {
+            let text = tollgate_report::utc(seconds * 1_000_000);
+            proptest::prop_assert_eq!(micros(&text), Some(seconds * 1_000_000));
         }
 
         #[test]

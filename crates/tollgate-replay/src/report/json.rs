@@ -19,11 +19,17 @@ impl Report {
             "formats": self.formats,
             "lines": lines.lines,
             "unreadable": lines.unreadable,
-            "unreadable_examples": lines.examples,
+            "unreadable_examples": lines.examples.iter().map(|example| json!({
+                "log": example.log,
+                "line": example.line,
+                "text": example.text,
+            })).collect::<Vec<_>>(),
             "filtered": lines.filtered,
             "limited_in_log": lines.limited,
             "without_key": lines.without_key,
+            "without_cost": lines.without_cost,
             "late": self.late,
+            "shortened_window": self.shortened_window,
             "keys": self.keys,
             "max_keys": self.max_keys,
             "beyond_max_keys": self.beyond_max_keys,
@@ -70,6 +76,7 @@ impl AffectedKey {
     fn json(&self) -> Value {
         json!({
             "key": self.key,
+            "requests": self.requests,
             "denied": self.denials.denied,
             "first": seconds(self.denials.first),
             "last": seconds(self.denials.last),
@@ -81,7 +88,11 @@ impl AffectedKey {
 impl DemandReport {
     fn json(&self) -> Value {
         let suggested = self.suggested.iter().map(|(thousandths, quota)| {
-            json!({ "unaffected_per_thousand": thousandths, "quota": quota })
+            json!({
+                "unaffected_per_thousand": thousandths,
+                "quota": quota,
+                "limit": super::quota(*quota, self.span),
+            })
         });
         let histogram =
             self.histogram.iter().map(|(most, keys)| json!({"up_to": most, "keys": keys}));

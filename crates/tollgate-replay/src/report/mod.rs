@@ -2,16 +2,15 @@
 
 mod html;
 mod json;
-mod svg;
 mod text;
 
 use sha2::{Digest, Sha256};
+use tollgate_report::{Timeline, span};
 
+use crate::counts::LineCounts;
 use crate::demand::Demand;
 use crate::keys::Keys;
-use crate::requests::LineCounts;
 use crate::run::{KeyDenials, Tally};
-use crate::timeline::Timeline;
 
 /// The number of keys that a report lists.
 const WORST: usize = 20;
@@ -25,13 +24,15 @@ pub struct Report {
     pub lines: LineCounts,
     /// The number of keys.
     pub keys: u64,
-    /// The most keys that a replay can distinguish.
+    /// The most different keys in a replay.
     pub max_keys: u64,
     /// Requests of further keys, which were left out.
     pub beyond_max_keys: u64,
     /// Requests that came too late in the log to be put in order.
     pub late: u64,
-    /// The first and the last request, in microseconds since the epoch.
+    /// Requests were put in order within less than the window, because too many waited.
+    pub shortened_window: bool,
+    /// The first request, in microseconds since the epoch.
     pub first: u64,
     /// The last request.
     pub last: u64,
@@ -79,14 +80,18 @@ pub struct SpreadReport {
 pub struct AffectedKey {
     /// The key.
     pub key: String,
+    /// How many requests it made.
+    pub requests: u64,
     /// The denials of the key.
     pub denials: KeyDenials,
 }
 
 impl SpreadReport {
-    pub(crate) fn new(tally: Tally, keys: &Keys) -> SpreadReport {
+    /// The requests of each key stand in `requests`, by its number.
+    pub(crate) fn new(tally: Tally, keys: &Keys, requests: &[u32]) -> SpreadReport {
         let named = |(number, denials): (&u32, &KeyDenials)| AffectedKey {
             key: keys.name(*number).to_owned(),
+            requests: requests.get(*number as usize).copied().unwrap_or(0).into(),
             denials: *denials,
         };
         // Keys with equal counts are ordered by name, so that reports of one log are equal.
@@ -124,7 +129,7 @@ pub struct DemandReport {
 }
 
 /// In thousandths of all keys.
-const UNAFFECTED: [u64; 4] = [950, 990, 999, 1000];
+const UNAFFECTED: [u64; 3] = [990, 999, 1000];
 
 impl DemandReport {
     pub(crate) fn new(demand: &Demand, keys: &Keys) -> DemandReport {
@@ -157,16 +162,9 @@ impl DemandReport {
 }
 
 impl Report {
-    /// Replaces every key by a digest. The salt is secret, and random unless one is given: without
-    /// it, anybody could compute the digests of all addresses.
+    /// Replaces every key by its [digest](anonymous).
     pub fn anonymise(&mut self, salt: &[u8]) {
-        let digest = |key: &mut String| {
-            let hash = Sha256::new().chain_update(salt).chain_update(&key[..]).finalize();
-            *key = hash
-                .iter()
-                .take(6)
-                .fold("key-".to_owned(), |text, byte| text + &format!("{byte:02x}"));
-        };
+        let digest = |key: &mut String| *key = anonymous(key, salt);
         for candidate in &mut self.candidates {
             for report in std::iter::once(&mut candidate.early).chain(&mut candidate.spread) {
                 report.worst.iter_mut().for_each(|affected| digest(&mut affected.key));
@@ -176,12 +174,8 @@ impl Report {
         for demand in &mut self.demand {
             digest(&mut demand.highest_key);
         }
-        // Examples of unreadable lines show addresses too.
-        for example in &mut self.lines.examples {
-            if let Some((place, _)) = example.split_once(": ") {
-                *example = place.to_owned();
-            }
-        }
+        // Unreadable lines may hold keys too.
+        self.lines.examples.iter_mut().for_each(|example| example.text = None);
     }
 
     /// Whether a log had lines and none could be read.
@@ -191,75 +185,24 @@ impl Report {
     }
 }
 
-/// A share in per cent, with two decimals. It is 0 or 100 only if the share is exactly that.
-fn percent(part: u64, whole: u64) -> String {
-    if whole == 0 {
-        return "0 %".to_owned();
-    }
-    let hundredths = u128::from(part) * 10_000 / u128::from(whole);
-    match hundredths {
-        0 if part == 0 => "0 %".to_owned(),
-        0 => "< 0.01 %".to_owned(),
-        10_000 => "100 %".to_owned(),
-        _ => format!("{}.{:02} %", hundredths / 100, hundredths % 100),
-    }
-}
-
-/// A number with commas.
+/// The digest of a key. The salt is secret and differs from report to report unless one is given:
+/// without it somebody could try all addresses.
 ///
 /// ```
-/// assert_eq!(tollgate_replay::grouped(1_234_567), "1,234,567");
+/// assert_ne!(tollgate_replay::anonymous("192.0.2.1", b"a"), tollgate_replay::anonymous("192.0.2.1", b"b"));
 /// ```
 #[must_use]
-pub fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut out = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
+pub fn anonymous(key: &str, salt: &[u8]) -> String {
+    let hash = Sha256::new().chain_update(salt).chain_update(key).finalize();
+    let first = hash.iter().take(6).map(|byte| format!("{byte:02x}"));
+    format!("key-{}", first.collect::<String>())
 }
 
-/// A time as UTC, to the second: `2026-10-10 13:55:36`.
-fn utc(micros: u64) -> String {
-    let seconds = micros / 1_000_000;
-    let (days, rest) = (seconds / 86_400, seconds % 86_400);
-    // Years start in March here, from the year 0 on.
-    let days = days + 719_468;
-    let (era, day_of_era) = (days / 146_097, days % 146_097);
-    let year_of_era =
-        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
-    let year = era * 400 + year_of_era + u64::from(month <= 2);
-    let (hour, minute, second) = (rest / 3_600, rest / 60 % 60, rest % 60);
-    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}")
-}
-
-/// A duration in words: `1 minute`, `90 s`, `250 ms`.
-fn span(micros: u64) -> String {
-    let units = [
-        (86_400_000_000, "day"),
-        (3_600_000_000, "hour"),
-        (60_000_000, "minute"),
-        (1_000_000, "second"),
-    ];
-    for (unit, name) in units {
-        if micros >= unit && micros.is_multiple_of(unit) {
-            return match micros / unit {
-                1 => format!("1 {name}"),
-                many => format!("{many} {name}s"),
-            };
-        }
-    }
-    match micros {
-        1_000.. if micros.is_multiple_of(1_000) => format!("{} ms", micros / 1_000),
-        _ => format!("{micros} us"),
+/// Thousandths as per cent: `99`, `99.9`.
+fn share(thousandths: u64) -> String {
+    match thousandths % 10 {
+        0 => (thousandths / 10).to_string(),
+        rest => format!("{}.{rest}", thousandths / 10),
     }
 }
 
@@ -277,31 +220,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_written_for_people() {
-        assert_eq!(percent(1, 3), "33.33 %");
-        assert_eq!(percent(1, 1_000_000), "< 0.01 %");
-        assert_eq!(percent(999_999, 1_000_000), "99.99 %");
-        assert_eq!(percent(5, 5), "100 %");
-        assert_eq!([percent(0, 0), percent(0, 9)], ["0 %", "0 %"]);
-        assert_eq!([1, 1_000, 1_234_567].map(grouped), ["1", "1,000", "1,234,567"]);
-        assert_eq!(span(90_000_000), "90 seconds");
-        assert_eq!(span(1_500_000), "1500 ms");
+    fn quotas_are_texts_of_limits() {
         assert_eq!(quota(2, 60_000_000), "2/minute");
         assert!(quota(2, 1_500_000).parse::<tollgate::Limit>().is_ok());
     }
 
-    proptest::proptest! {
-        #[test]
-        fn a_printed_time_is_parsed_back(seconds in 0_u64..5_000_000_000) {
-            let text = utc(seconds * 1_000_000);
-            let stamp = crate::parse_time(text.as_bytes()).unwrap();
-            proptest::prop_assert_eq!(stamp.micros, seconds * 1_000_000);
-        }
-    }
-
     #[test]
     fn quotas_are_suggested_by_the_peaks_of_the_keys() {
-        let (mut demand, mut keys) = (Demand::new(1_000_000), Keys::default());
+        let (mut demand, mut keys) = (Demand::new(1_000_000), Keys::new(1_000));
         for key in 0..100 {
             keys.number(&key.to_string());
             for _ in 0..=key {
@@ -309,7 +235,7 @@ mod tests {
             }
         }
         let report = DemandReport::new(&demand, &keys);
-        assert_eq!(report.suggested, [(950, 95), (990, 99), (999, 100), (1000, 100)]);
+        assert_eq!(report.suggested, [(990, 99), (999, 100), (1000, 100)]);
         assert_eq!((report.highest, &report.highest_key[..]), (100, "99"));
         assert_eq!(report.histogram[..3], [(1, 1), (2, 1), (4, 2)]);
         assert_eq!(report.histogram.iter().map(|(_, keys)| keys).sum::<u64>(), 100);

@@ -19,14 +19,17 @@ fn text_names_counts_keys_and_unreadable_lines() {
         "51 lines (combined), 1 keys, from 2026-10-10 12:00:00 to 2026-10-10 12:00:49 UTC",
         "1 lines could not be read",
         ":51: \"nonsense\"",
-        "denied          32 of 50 requests (64.00 %)",
+        "denied         32 of 50 requests (64.00 %)",
+        "affected keys  1 of 1 (100 %)",
+        "Most units of a key in any 1 minute: 50 (203.0.113.77)",
         SECRET_KEY,
         "Side by side",
         "20/minute fixed-window",
     ] {
         assert!(text.contains(part), "{part:?} is missing:\n{text}");
     }
-    assert!(report.demand_to_text().contains("50/minute"), "{}", report.demand_to_text());
+    let suggestions = report.suggestions_to_text();
+    assert!(suggestions.contains("50/minute"), "{suggestions}");
 }
 
 #[test]
@@ -59,7 +62,7 @@ fn anonymous_reports_hold_no_key() {
     let log = log();
     let mut report = report(&[&log], &["10/minute"]);
     report.anonymise(b"salt");
-    for text in [report.to_text(), report.demand_to_text(), report.to_json(), report.to_html()] {
+    for text in [report.to_text(), report.to_json(), report.to_html()] {
         assert!(!text.contains(SECRET_KEY), "{text}");
         assert!(text.contains("key-"), "{text}");
     }
@@ -76,4 +79,36 @@ fn a_log_without_readable_lines_has_its_own_message() {
     replay.format = tollgate_replay::Format::named("combined");
     assert!(replay.run(|_| {}).unwrap().nothing_readable());
     assert!(!report(&[&Log::lines(&[good])], &["1/hour"]).nothing_readable());
+}
+
+#[test]
+fn denied_requests_are_named_by_their_line() {
+    let log = log();
+    let mut replay = replay(&[&log], &["10 per 100 days fixed-window"]);
+    let denied = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
+    let into = std::rc::Rc::clone(&denied);
+    replay.on_denied = Some(Box::new(move |request| {
+        assert!(request.retry_after.is_some());
+        into.borrow_mut().push((request.line, request.key.to_owned()));
+        Ok(())
+    }));
+    replay.run(|_| {}).unwrap();
+    let expected: Vec<_> = (11..=50).map(|line| (line, SECRET_KEY.to_owned())).collect();
+    assert_eq!(*denied.borrow(), expected);
+}
+
+#[test]
+fn keys_beyond_the_bound_are_counted_and_left_out() {
+    let lines: Vec<_> = (0..9).map(|n| combined_line(n, &format!("192.0.2.{n}"), "")).collect();
+    let log = Log::lines(&lines);
+    let mut replay = replay(&[&log], &["1/hour"]);
+    replay.max_keys = 5;
+    let report = replay.run(|_| {}).unwrap();
+    assert_eq!((report.keys, report.beyond_max_keys), (5, 4));
+    assert_eq!(report.candidates[0].early.requests, 5);
+    let text = report.to_text();
+    assert!(
+        text.contains("4 requests were left out, because a replay tells 5 keys apart"),
+        "{text}"
+    );
 }

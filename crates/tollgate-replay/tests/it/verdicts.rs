@@ -55,6 +55,27 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
+    #[test]
+    fn a_suggested_limit_denies_nobody(
+        mut hits in proptest::collection::vec((0_u64..20_000_000, 0_u8..3), 1..200),
+        algorithm in prop_oneof![Just(""), Just("fixed-window"), Just("moving-window"), Just("leaky-bucket")],
+    ) {
+        hits.sort_unstable();
+        let lines: Vec<_> = hits.iter().map(|(at, client)| json_line(*at, *client)).collect();
+        let log = Log::lines(&lines);
+        let mut first = replay(&[&log], &[]);
+        first.demand = vec![std::time::Duration::from_secs(2)];
+        let demand = first.run(|_| {}).unwrap().demand.remove(0);
+        let (_, all) = *demand.suggested.last().unwrap();
+        let limit = format!("{all} per 2 seconds {algorithm}");
+        let checked = report(&[&log], &[limit.trim()]);
+        prop_assert_eq!(checked.candidates[0].early.denied, 0, "{}", limit);
+    }
+}
+
 #[test]
 fn requests_are_replayed_in_the_order_in_which_they_began() {
     // The first line is of a request that took a minute: it began before the second one.
@@ -142,4 +163,82 @@ fn requests_that_were_limited_can_be_left_out() {
     replay.reading.without_limited = true;
     let without = replay.run(|_| {}).unwrap();
     assert_eq!((without.lines.limited, without.candidates[0].early.requests), (3, 0));
+}
+
+#[test]
+fn whole_seconds_with_durations_are_spread_in_the_order_of_their_lines() {
+    // All four lines were written in one second. Two requests began ten seconds before the others.
+    let lines = ["0.000", "10.250", "0.000", "10.000"]
+        .map(|took| combined_line(20, "192.0.2.1", &format!(" {took}")));
+    let log = Log::lines(&lines);
+    let mut replay = replay(&[&log], &["4/second burst=1"]);
+    let denied = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
+    let into = std::rc::Rc::clone(&denied);
+    replay.on_denied = Some(Box::new(move |request| {
+        into.borrow_mut().push(request.line);
+        Ok(())
+    }));
+    let report = replay.run(|_| {}).unwrap();
+    // Written at 20.00, 20.25, 20.50 and 20.75 s: the requests began at 10.00 (the second line),
+    // 10.75, 20.00 and 20.50 s. With all of them at the start of second 20, the third line stands
+    // beside the first; the fourth one began 250 ms after the second one.
+    assert_eq!(*denied.borrow(), [3]);
+    assert_eq!(report.candidates[0].spread.as_ref().unwrap().denied, 0);
+    assert_eq!(report.late, 0);
+}
+
+#[test]
+fn stamps_without_a_zone_are_of_the_zone_that_is_named() {
+    let line = |client: &str, time: &str| {
+        format!(
+            "{client}:1 [{time}] in b/s 0/0/0/0/0 200 1 - - ---- 1/1/1/1/0 0/0 \"GET / HTTP/1.1\""
+        )
+    };
+    // Clocks are set back from 03:00 to 02:00: these requests are half an hour apart each.
+    let times = ["01:45:00", "02:15:00", "02:45:00", "02:15:00", "02:45:00", "03:15:00"];
+    let lines = times.map(|time| line("192.0.2.1", &format!("25/Oct/2026:{time}.000")));
+    let log = Log::lines(&lines);
+    let mut replay = replay(&[&log], &["1 per 30 minutes fixed-window-per-key"]);
+    replay.reading.zone = tollgate_replay::Zone::parse("Europe/Berlin").unwrap();
+    let report = replay.run(|_| {}).unwrap();
+    assert_eq!((report.candidates[0].early.denied, report.late), (0, 0));
+    assert_eq!(report.last - report.first, 150 * 60_000_000);
+    replay.reading.zone = tollgate_replay::Zone::parse("+01:00").unwrap();
+    assert_eq!(replay.run(|_| {}).unwrap().candidates[0].early.denied, 2, "the zone matters");
+}
+
+#[test]
+fn empty_files_are_skipped_and_headers_are_keys() {
+    let line = |header: &str| {
+        format!(
+            r#"{{"ts":1791640536.25,"request":{{"client_ip":"192.0.2.1","headers":{{"X-Api-Key":["{header}"]}}}}}}"#
+        )
+    };
+    let log = Log::lines(&[line("a"), line("b"), line("a")]);
+    let empty = Log::new(b"");
+    let mut replay = replay(&[&empty, &log], &["1/hour"]);
+    replay.reading.key = tollgate_replay::KeyPart::parse("header:x-api-key+ip").unwrap();
+    let report = replay.run(|_| {}).unwrap();
+    assert_eq!((report.keys, report.candidates[0].early.denied), (2, 1));
+    assert_eq!(report.candidates[0].early.worst[0].key, "a 192.0.2.1");
+}
+
+#[test]
+fn only_requests_of_the_given_times_are_replayed() {
+    let lines: Vec<_> = (0..10).map(|at| combined_line(at, "192.0.2.1", "")).collect();
+    let log = Log::lines(&lines);
+    let mut replay = replay(&[&log], &["1/hour"]);
+    let noon = 1_791_633_600_000_000;
+    (replay.reading.since, replay.reading.until) = (Some(noon + 2_000_000), Some(noon + 5_000_000));
+    let report = replay.run(|_| {}).unwrap();
+    assert_eq!((report.candidates[0].early.requests, report.lines.filtered), (3, 7));
+}
+
+#[test]
+fn trusted_proxies_need_a_header_in_the_log() {
+    let log = Log::lines(&[combined_line(1, "10.0.0.1", "")]);
+    let mut replay = replay(&[&log], &["1/hour"]);
+    replay.reading.client = tollgate_http::ClientIp::behind_hops(1);
+    let error = replay.run(|_| {}).unwrap_err();
+    assert!(error.contains("has no X-Forwarded-For"), "{error}");
 }

@@ -12,6 +12,7 @@ mod limits;
 mod node;
 mod output;
 mod ports;
+mod progress;
 mod replay;
 mod serve;
 mod shell;

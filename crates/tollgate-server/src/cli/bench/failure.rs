@@ -63,7 +63,7 @@ impl Failures {
 impl fmt::Display for Failures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (kind, Group { count, first }) in &self.0 {
-            writeln!(f, "  {:>12} {kind}: {first}", tollgate_replay::grouped(*count))?;
+            writeln!(f, "  {:>12} {kind}: {first}", tollgate_report::grouped(*count))?;
         }
         Ok(())
     }

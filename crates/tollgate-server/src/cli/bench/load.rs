@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tollgate::{Clock as _, SystemClock, Timestamp};
-use tollgate_replay::grouped;
+use tollgate_report::grouped;
 
 use super::failure::Failure;
 use super::tally::Tally;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::time::Duration;
-use tollgate_replay::grouped;
+use tollgate_report::grouped;
 
 use super::failure::{Failure, Failures};
 use super::wire::Outcome;
