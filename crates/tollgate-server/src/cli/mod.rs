@@ -16,6 +16,7 @@ mod progress;
 mod replay;
 mod serve;
 mod shell;
+mod simulate;
 mod stop;
 mod supervisor;
 mod token;
@@ -69,6 +70,8 @@ enum Command {
     Limits(limits::Limits),
     /// Replay access logs to find which clients a limit would have denied
     Replay(Box<replay::ReplayCommand>),
+    /// What would a limit do to this traffic? Runs limits against generated requests
+    Simulate(Box<simulate::SimulateCommand>),
     /// Load a server and report how it answered
     Bench(bench::Bench),
     /// Print completions for a shell
@@ -97,6 +100,7 @@ pub fn main() -> ExitCode {
         Command::Durable(durable) => durable.run(),
         Command::Limits(limits) => limits.run(),
         Command::Replay(replay) => replay.run(),
+        Command::Simulate(simulate) => simulate.run(),
         Command::Bench(bench) => bench.run(),
         Command::Completions(completions) => completions.run(),
         Command::Man(man) => man.run(),
