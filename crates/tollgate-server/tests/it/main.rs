@@ -10,5 +10,6 @@ mod grpc;
 mod http;
 mod operate;
 mod readme;
+mod replay;
 mod resp;
 mod server;

@@ -26,7 +26,7 @@ fn block(begins: &str) -> &'static str {
 
 /// The path of the binary. It is installed once and kept between runs. `None` where it cannot be
 /// installed.
-fn envoy() -> Option<PathBuf> {
+pub(crate) fn envoy() -> Option<PathBuf> {
     static ONE: Mutex<()> = Mutex::new(());
     let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join("envoy-1.40.0");
@@ -56,7 +56,7 @@ fn binary(place: &Path) -> Option<PathBuf> {
 }
 
 /// Whether programs are missing that the tests need.
-fn skipped(test: &str) -> bool {
+pub(crate) fn skipped(test: &str) -> bool {
     if envoy().is_some() {
         return false;
     }

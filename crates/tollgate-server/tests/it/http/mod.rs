@@ -5,7 +5,7 @@ mod browser;
 mod client;
 mod guide;
 mod hostile;
-mod proxies;
+pub(crate) mod proxies;
 mod stop;
 
 pub(crate) use client::Client;

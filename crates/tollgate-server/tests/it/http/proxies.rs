@@ -8,7 +8,7 @@ use super::Client;
 use crate::backend;
 use crate::server::Server;
 
-const GUIDE: &str = include_str!("../../../../../guides/nginx-and-haproxy.md");
+pub(crate) const GUIDE: &str = include_str!("../../../../../guides/nginx-and-haproxy.md");
 
 /// A tollgate server, a backend, and the address of the proxy between them.
 struct Edge {
@@ -75,7 +75,7 @@ impl Edge {
     }
 }
 
-fn nginx(config: &str) -> Process {
+pub(crate) fn nginx(config: &str) -> Process {
     let mut nginx = Process::new("nginx", "nginx-light");
     let dir = nginx.dir().to_owned();
     std::fs::write(dir.join("nginx.conf"), config).unwrap();
