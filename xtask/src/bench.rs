@@ -3,10 +3,14 @@
 use crate::command::{cargo, run};
 use crate::needs;
 use crate::outcome::Outcome;
+use crate::replay;
 use crate::workspace;
 
 pub(crate) fn bench(arguments: &[String]) -> Outcome {
     let name = arguments.first().map(String::as_str);
+    if name == Some("replay") {
+        return replay::bench(&arguments[1..]);
+    }
     if name == Some("clock") {
         needs::install_for("bench instructions")?;
         return run(&mut cargo(["bench", "--package", "tollgate", "--bench", "clock"]));

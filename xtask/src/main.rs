@@ -8,6 +8,7 @@ mod loom;
 mod miri;
 mod needs;
 mod outcome;
+mod replay;
 mod sanitize;
 mod server;
 mod simulate;
@@ -43,8 +44,8 @@ const TASKS: &[Task] = &[
     },
     Task {
         name: "bench",
-        arguments: "memory|redis|http|server|stores|cluster|instructions|clock [args]",
-        help: "side by side with others, in process, on Redis, in a web server, as a server, on all stores, on many nodes; instructions of one hit; the clock beside others (installs what it needs)",
+        arguments: "memory|redis|http|server|stores|cluster|replay|instructions|clock [args]",
+        help: "side by side with others, in process, on Redis, in a web server, as a server, on all stores, on many nodes; logs that are replayed; instructions of one hit; the clock beside others (installs what it needs)",
         run: bench::bench,
     },
     Task {
