@@ -13,7 +13,7 @@ pub(crate) struct Benchmark {
     connections: usize,
     /// Commands sent at once on each connection, the next ones when all have been answered.
     pipeline: usize,
-    /// As told by the turn before: it wants to know how many hits, not for how long.
+    /// The rate of the previous turn: the program takes the number of hits, not a duration.
     rate: Cell<f64>,
 }
 

@@ -27,7 +27,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         .unlimited("GET", "/health")?;
     let gate = Gate::from_chooser(limits)
         .settle(SettleBy::body(|response| {
-            // A header tells which requests are paid for by their size.
+            // A header says which requests are paid for by their size.
             let by_size = response.line("x-by-size").is_some();
             if by_size { Settle::Cost(response.bytes.div_ceil(1024)) } else { Settle::AsCharged }
         }))

@@ -2,8 +2,8 @@
 //!
 //! - [`leased`]: nodes draw allotments from a shared store and spend them without a round trip.
 //!   Never more is admitted than the limit allows.
-//! - [`replicated`]: every node counts, and tells the others over a [`bus`]. There is no store.
-//!   Each decision says how much may have been admitted too much.
+//! - [`replicated`]: every node counts, and sends its counts to the others over a [`bus`]. There is
+//!   no store. Each decision says how much may have been admitted too much.
 
 pub mod bus;
 pub mod leased;

@@ -67,7 +67,7 @@ impl Pages {
     }
 }
 
-/// Numbers have no checksum, but each belongs to one limit for ever.
+/// Numbers have no checksum, but each belongs to one limit as long as the file exists.
 fn unambiguous(claims: HashMap<Vec<u8>, Vec<u32>>) -> HashMap<u32, Vec<u8>> {
     let mut owners: HashMap<u32, Vec<Vec<u8>>> = HashMap::new();
     for (prefix, numbers) in claims {

@@ -1,4 +1,4 @@
-//! Leases, so that no key lives for ever.
+//! Leases, so that every key is deleted in the end.
 //!
 //! A separate lease for every key would cost an additional commit for every hit. So keys share
 //! leases: a write takes the lease that ends first among those that end late enough, unless that is

@@ -105,7 +105,7 @@ pub(crate) fn is_missing(code: &SqlState) -> bool {
     .contains(code)
 }
 
-/// A standby, or a server that was told not to write.
+/// A standby, or a server that is set to read-only.
 fn is_wrong_server(code: &SqlState) -> bool {
     *code == SqlState::READ_ONLY_SQL_TRANSACTION
 }

@@ -1,5 +1,5 @@
-//! The calls that wait for a connection: which of them become its next statement, and what their
-//! callers are told. Pure but for the reply channels: the time is an argument.
+//! The calls that wait for a connection: which of them become its next statement, and which answers
+//! their callers get. It is pure except for the reply channels: the time is an argument.
 //!
 //! Requests are sent in the order of their arrival, with one exception: a request waits while a
 //! statement under way, or a request that waits before it, has one of its keys. So hits on one key
@@ -247,8 +247,8 @@ impl Queue {
         if self.next_at().is_none_or(|at| at > now) {
             return None;
         }
-        // An idle connection sends all, so that one slow statement does not stop the others for
-        // ever.
+        // An idle connection sends all, so that one slow statement does not stop the others without
+        // end.
         let answered_at = if self.pace.is_idle() { now } else { self.pace.answered_at(now) };
         let mut batch: Vec<Request> = Vec::new();
         let mut parts = 0;

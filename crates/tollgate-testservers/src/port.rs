@@ -3,8 +3,8 @@
 use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A port on which nobody listens. It lies below the range from which the system assigns ports.
-/// The port that is 10,000 higher is free too, because nodes of a Redis cluster use it.
+/// A port without a listener. It lies below the range from which the system assigns ports. The port
+/// that is 10,000 higher is free too, because nodes of a Redis cluster use it.
 #[must_use]
 pub fn free_port() -> u16 {
     static NEXT: AtomicU32 = AtomicU32::new(0);

@@ -257,7 +257,7 @@ impl Outcome {
         Some(Outcome { step, source: Source::DenialCache, now, ..*self })
     }
 
-    /// When this cost passes if nobody else comes; `None` if never, or if it was allowed.
+    /// When this cost passes if there is no other hit; `None` if never, or if it was allowed.
     pub(crate) fn retry_at(&self) -> Option<Timestamp> {
         if self.step.allowed { None } else { self.view.fields(self.now, &self.step).retry_at }
     }
@@ -334,8 +334,9 @@ impl Outcome {
         self.view.fields(self.now, &self.step).used
     }
 
-    /// How long to wait until this cost passes if nobody else comes: zero when allowed, `None` when
-    /// it can never pass. Exact to the microsecond: denied one microsecond before, admitted at it.
+    /// How long to wait until this cost passes if there is no other hit: zero when allowed, `None`
+    /// when it can never pass. Exact to the microsecond: denied one microsecond before, admitted at
+    /// it.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -356,7 +357,7 @@ impl Outcome {
         self.view.fields(self.now, &self.step).retry_at.map(|at| at.since(self.now))
     }
 
-    /// How long until the key is as good as new if nobody comes.
+    /// How long until the key is fresh again if there is no other hit.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -372,7 +373,7 @@ impl Outcome {
         self.expires_at().map_or(Duration::ZERO, |at| at.since(self.now))
     }
 
-    /// When the key is as good as new if nobody comes; `None` if it is as good as new already.
+    /// When the key is fresh again if there is no other hit; `None` if it is fresh already.
     ///
     /// ```
     /// # use tollgate::{Direct, Limit, Timestamp};
@@ -431,8 +432,8 @@ impl Outcome {
 
     /// How many units may have been admitted beyond the limit at the time of this decision. Zero
     /// where every hit is counted in one place or against an allotment. For a replica, what other
-    /// nodes may have admitted unseen. `None` where the store did not answer, because then nobody
-    /// knows.
+    /// nodes may have admitted unseen. `None` where the store did not answer, because then it is
+    /// not known.
     ///
     /// ```
     /// # use tollgate::{Direct, Limit};

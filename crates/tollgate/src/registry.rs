@@ -52,7 +52,7 @@ impl<E> Registry<E> {
         Registry { inner: Mutex::new(inner), max, clean_due: AtomicU64::new(0) }
     }
 
-    /// The entry of this limit. If it is new, `make` creates it with its number. The flag tells
+    /// The entry of this limit. If it is new, `make` creates it with its number. The flag says
     /// whether it is new.
     pub(crate) fn entry(
         &self,

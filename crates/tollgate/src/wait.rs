@@ -93,7 +93,7 @@ impl Drop for Place<'_> {
 pub(crate) trait Answer {
     fn allowed(&self) -> bool;
 
-    /// The wait until it passes, if nobody else comes; `None` if never.
+    /// The wait until it passes, if there is no other hit; `None` if never.
     fn retry_after(&self) -> Option<Duration>;
 
     /// The wait until the next attempt is worthwhile. A denied hit would push an elastic window, so

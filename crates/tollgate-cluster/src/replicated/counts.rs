@@ -133,7 +133,7 @@ pub(crate) struct Merged {
     pub(crate) changed: bool,
     /// Whether units were forgotten.
     pub(crate) reset: bool,
-    /// Whether the own count was raised, so that others must be told.
+    /// Whether the own count was raised, so that it must be sent to the others.
     pub(crate) gap: bool,
 }
 

@@ -1,10 +1,10 @@
 //! Counters that every node keeps for itself and synchronizes by messages.
 //!
 //! [`Replicated`] decides in this process, without a store. Every node counts what it has admitted
-//! and tells the others over a [`bus`](crate::bus); each decides on the sum of all counts that it
-//! knows. Counts are cumulative and merge by maximum, so messages may be lost, duplicated and late.
-//! A new node asks for all counts. A node that was cut off agrees with the others again within
-//! seconds of its return.
+//! and sends its counts to the others over a [`bus`](crate::bus); each decides on the sum of all
+//! counts that it has. Counts are cumulative and merge by maximum, so messages may be lost,
+//! duplicated and late. A new node asks for all counts. A node that was cut off agrees with the
+//! others again within seconds of its return.
 //!
 //! # What may be admitted beyond the limit
 //!

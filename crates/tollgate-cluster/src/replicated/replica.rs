@@ -80,7 +80,7 @@ pub struct Replica {
     connected: AtomicBool,
     /// Whether any peer is present.
     accompanied: AtomicBool,
-    /// Whether a limit is nearly reached, so that others should be told immediately.
+    /// Whether a limit is nearly reached, so that counts should be sent immediately.
     hurried: AtomicBool,
     /// Shards that have untold counts, and whether an overflow entry has.
     untold: Marks,

@@ -117,7 +117,7 @@ fn a_replica_that_leaves_sends_all_counts_and_is_not_missing() {
         eventually("it has heard the goodbye", || async { fleet[1].stats().peers == 0 }).await;
         assert_eq!(limiters[1].usage("a").await.unwrap(), 4);
         assert_eq!(fleet[1].stats().missing, 0);
-        // A node that has left may have admitted more than it told the others.
+        // A node that has left may have admitted more than it sent to the others.
         let bound = limiters[1].hit("a").await.unwrap().bound();
         assert_eq!(bound, Some(10 - 4));
     });

@@ -1,5 +1,5 @@
 //! Processes that are killed at any moment, repeatedly on one file: it opens every time, and
-//! contains at least what they were told.
+//! contains at least the hits that were answered.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};

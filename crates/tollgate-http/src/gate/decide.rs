@@ -195,7 +195,7 @@ impl<D: Decider> Rules<D> {
         decision: &Decision,
     ) -> Option<HeaderFigures> {
         if self.shadow && !decision.allowed() {
-            // A shadow refuses nobody, so no client has to wait.
+            // A shadow refuses no request, so no client has to wait.
             return self.headers.clone().retry_after(false).figures(&limiter.headers, decision);
         }
         self.headers.figures(&limiter.headers, decision)

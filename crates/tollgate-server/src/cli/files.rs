@@ -9,8 +9,8 @@ use crate::settings::ConnectionSettings;
 const OTHERS: usize = 100;
 
 /// Raises the limit on open files as far as the system allows. If the bounds on connections still
-/// do not fit, lowers them. Otherwise clients could use up all files, and then nobody could connect
-/// to the admin port.
+/// do not fit, lowers them. Otherwise clients could use up all files, and then no operator could
+/// connect to the admin port.
 pub(super) fn bounded(connections: &ConnectionSettings) -> ConnectionSettings {
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;

@@ -11,8 +11,8 @@ pub struct Drain {
     begins: watch::Sender<bool>,
 }
 
-/// Receives what [`Drain`] tells. The two steps have a channel each, so that a task that waits for
-/// the second is not woken by the first.
+/// Receives the steps of a [`Drain`]. Each of the two steps has its own channel, so that a task
+/// that waits for the second is not woken by the first.
 #[derive(Clone, Debug)]
 pub struct Draining {
     leaves: watch::Receiver<bool>,

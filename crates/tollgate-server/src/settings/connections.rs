@@ -30,7 +30,7 @@ pub struct ConnectionSettings {
     /// request.
     #[serde(with = "span")]
     pub request_timeout: Duration,
-    /// The time that open connections have to end after the server was told to stop.
+    /// The time that open connections have to end after the server began to stop.
     #[serde(with = "span")]
     pub grace: Duration,
     /// How long the server reports that it is not ready before it stops, so that load balancers

@@ -1,4 +1,5 @@
-//! State lives at least until it equals a fresh one, and not for ever. Claimed by `lifetime`.
+//! State lives at least until it equals a fresh one, and is deleted in the end. Claimed by
+//! `lifetime`.
 
 use std::time::Duration;
 

@@ -293,7 +293,7 @@ impl Clock for Ticking {
 fn blocking_threads_get_exactly_the_limit<S: Subject>() {
     let clock = Ticking(AtomicU64::new(START.as_micros()));
     let store = S::build(Settings::new(clock));
-    // More than the hour has: callers that cannot succeed are told immediately.
+    // The cost is more than an hour admits: callers that cannot succeed are denied immediately.
     let hourly = limiter(&store, "5/hour fixed-window-per-key");
     let allowed = on_threads(4, |_| {
         (0..5).filter(|_| hourly.wait_blocking("key", 1, SECOND).allowed()).count()

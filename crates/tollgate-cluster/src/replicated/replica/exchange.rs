@@ -112,7 +112,8 @@ impl Plan {
 }
 
 impl Replica {
-    /// The bus is connected, for the first time or again: peers are told, and counts are compared.
+    /// The bus is connected, for the first time or again: peers are greeted, and counts are
+    /// compared.
     ///
     /// See the example of [`Replica`].
     pub fn connected(&self, now: Timestamp) -> Vec<Outgoing> {

@@ -27,7 +27,7 @@ fn share(nodes: u64) -> u64 {
     if nodes > 1 { nodes } else { OPEN }
 }
 
-/// For a new replica that has heard of nobody.
+/// The gate of a new replica, which has heard from no peer.
 pub(super) fn joining(settings: &Settings) -> u64 {
     share(u64::from(settings.nodes))
 }

@@ -208,8 +208,8 @@ impl Member {
     }
 }
 
-/// The data directory of a member, in memory where possible, because this etcd cannot be told not
-/// to wait for the disk.
+/// The data directory of a member, in memory where possible, because this etcd has no option to not
+/// wait for the disk.
 #[derive(Debug)]
 struct Data(PathBuf);
 

@@ -60,7 +60,7 @@ async fn seconds_until_reset_are_whole_and_rounded_up() {
     let answer = client.ask([on([("user", "a")])]).await;
     let reset = answer.statuses[0].duration_until_reset.unwrap();
     assert_eq!((reset.seconds, reset.nanos), (2, 0));
-    // A denied request is never told that it may retry now.
+    // The answer to a denied request never says that it may retry now.
     let mut client = Server::start(vec![each("user", "1/second")]).await.client().await;
     client.ask([on([("user", "a")])]).await;
     let answer = client.ask([cost(2, on([("user", "a")]))]).await;

@@ -48,7 +48,7 @@ fn sleep(span: Duration) -> impl Future<Output = ()> + Send {
     })
 }
 
-/// Nobody unparks the threads of this file, but they may wake up spuriously.
+/// No thread unparks the threads of this file, but they may wake up spuriously.
 pub(crate) fn pause(span: Duration) {
     use tollgate::Clock;
     let clock = tollgate::SystemClock::new();
