@@ -22,7 +22,7 @@ const LINES: u64 = 2_000_000;
 const QUICK_LINES: u64 = 200_000;
 const LARGE_BYTES: u64 = 10_000_000_000;
 
-/// What one replay took.
+/// The resources that one replay took.
 struct Measured {
     title: String,
     lines: u64,
@@ -127,7 +127,7 @@ fn watch(mut child: Child) -> std::io::Result<(Duration, u64)> {
     let (mut ticks, mut peak) = (0, 0);
     loop {
         let stat = fs::read_to_string(proc.join("stat")).unwrap_or_default();
-        // After the name of the program, which stands in parentheses.
+        // The fields after the name of the program, which stands in parentheses.
         let fields: Vec<u64> = stat
             .rsplit(')')
             .next()

@@ -86,8 +86,9 @@ impl ClientIp {
         Ok(ClientIp { trust: Trust::Ranges(ranges), ..ClientIp::peer() })
     }
 
-    /// Behind that many proxies, whatever their addresses: the address that the outermost has
-    /// written. Only where nobody can reach the server but through them.
+    /// The client is behind this many proxies, whatever their addresses: its address is the one
+    /// that the outermost proxy has written. Use it only where the server can be reached through
+    /// the proxies alone.
     ///
     /// ```
     /// # use tollgate_http::{ClientIp, Head};
@@ -171,7 +172,7 @@ impl ClientIp {
         found.map(|address| self.client_of(address))
     }
 
-    /// Whether a header tells the address: behind proxies.
+    /// Whether the address is read from a header: behind proxies.
     ///
     /// ```
     /// # use tollgate_http::ClientIp;
@@ -192,7 +193,7 @@ impl ClientIp {
             }
             match hop {
                 Hop::Address(next) => address = next,
-                // A trusted proxy does not know its client, so nobody here can.
+                // A trusted proxy does not know its client, so the address is unknown.
                 Hop::Unknown => return None,
             }
         }

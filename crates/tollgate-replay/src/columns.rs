@@ -11,14 +11,14 @@ pub(crate) struct Columns {
     header: String,
     /// The names of the values in a line, and the column that each goes to.
     names: Vec<(String, Option<usize>)>,
-    /// Where `date` and `time` are, when they are two values.
+    /// The columns of `date` and `time`, when they are two values.
     date_and_time: Option<(usize, usize)>,
     date_time_column: Option<usize>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Separator {
-    /// Of CSV, where values may stand in double quotes.
+    /// CSV with this separator, where values may stand in double quotes.
     Csv(u8),
     /// Tabs, or blanks in lines without a tab.
     TabOrBlank,

@@ -1,9 +1,9 @@
-//! What was in the lines of a log.
+//! Counts of the lines of a log.
 
 /// Counts of the lines that were read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LineCounts {
-    /// All lines but headers and empty ones.
+    /// All lines except headers and empty ones.
     pub lines: u64,
     /// Lines that do not have the format or have no time.
     pub unreadable: u64,

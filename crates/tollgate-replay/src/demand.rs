@@ -13,7 +13,7 @@ use foldhash::fast::RandomState;
 const STEPS: u64 = 64;
 const FEWEST_STEPS: u64 = 4;
 
-/// So many pairs of a step and a key are kept: some sixty megabytes.
+/// The most pairs of a step and a key that are kept: some sixty megabytes.
 const MOST_PAIRS: usize = 2_000_000;
 
 type Units = HashMap<u32, u64, RandomState>;

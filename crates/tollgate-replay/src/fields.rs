@@ -1,4 +1,4 @@
-//! Which fields of a format a replay reads, and what each is for.
+//! The fields of a format that a replay reads, and their meanings.
 
 use crate::format::Format;
 use crate::key::KeyPart;
@@ -135,7 +135,7 @@ impl Fields {
     }
 }
 
-/// Whether a reading looks at this role. Fields that nobody looks at are not copied.
+/// Whether a reading uses this role. Fields that no reading uses are not copied.
 fn needs(reading: &Reading, role: Role) -> bool {
     let filters =
         |names: &[&str]| reading.filters.iter().any(|filter| names.contains(&filter.field()));

@@ -36,20 +36,21 @@ enum Syntax {
     Csv,
 }
 
-/// What may stand before the formats of nginx and Apache: nothing, the host with a port, the host.
+/// The fields that may stand before the formats of nginx and Apache: nothing, the host with a port,
+/// the host.
 const FRONTS: &[(&str, &str)] = &[("vhost-", "$host:$_port "), ("host-", "$host "), ("", "")];
 
 const COMMON: &str =
     r#"$remote_addr $_ident $remote_user [$time_local] "$request" $status $body_bytes_sent"#;
 
-/// What may follow the common log.
+/// The fields that may follow the common log.
 const MIDDLES: &[(&str, &str)] = &[
     ("main", r#" "$http_referer" "$http_user_agent" "$http_x_forwarded_for""#),
     ("combined", r#" "$http_referer" "$http_user_agent""#),
     ("common", ""),
 ];
 
-/// What may stand at the end.
+/// The fields that may stand at the end.
 const ENDS: &[(&str, &str)] = &[
     ("-timed-msec", " $request_time $msec"),
     ("-msec-timed", " $msec $request_time"),
@@ -99,7 +100,7 @@ impl Format {
         texts.chain(["json".to_owned(), "csv".to_owned()])
     }
 
-    /// What [`Format::names`] are, for people: the 30 of nginx and Apache are put together.
+    /// The [names](Format::names) for people: the 30 of nginx and Apache are put together.
     pub const SUMMARY: &str = "common, combined and main (combined with X-Forwarded-For), with -timed, -msec, -timed-msec or -msec-timed behind and vhost- or host- before; istio, envoy, alb, haproxy, haproxy-syslog, haproxy-rfc5424, json, csv";
 
     /// A format in the syntax of nginx's `log_format`.
@@ -131,7 +132,7 @@ impl Format {
         if let Some(columns) = texts.clone().find_map(Columns::from_fields_line) {
             return Some(Format { name: "fields".to_owned(), syntax: Syntax::Columns(columns) });
         }
-        // Of those that fit the most lines the first one: it is the most specific.
+        // Of the formats that fit the most lines, the first one: it is the most specific.
         let mut best = (0, None);
         for name in Format::names() {
             let Some(format) = Format::named(&name) else { continue };
@@ -152,14 +153,14 @@ impl Format {
         })
     }
 
-    /// How many of these lines have this form, with values where they belong.
+    /// The number of these lines that have this form, with values where they belong.
     fn fitting(&self, lines: &[&[u8]], roles: &[(Role, String)]) -> usize {
         let said = roles.iter().map(|(role, name)| (name.clone(), *role));
         let usual = Role::known().map(|(name, role)| (name.to_owned(), role));
         let (names, known): (Vec<String>, Vec<Role>) = said.chain(usual).unzip();
         let mut format = self.clone();
         format.assign(&names);
-        // Of lines of text, these values tell one format from another.
+        // In lines of text, these values distinguish one format from another.
         let column = |name: &str| names.iter().position(|known| known == name);
         let has = |name: &&str| self.field_names().any(|known| known == *name);
         let telling = ["remote_addr", "request_time", "msec", "http_x_forwarded_for"];
@@ -187,7 +188,7 @@ impl Format {
         lines.iter().filter(|line| fits(line)).count()
     }
 
-    /// What the format is called.
+    /// The name of the format.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name

@@ -1,4 +1,4 @@
-//! The requests of one log, with what tells those of one whole second apart.
+//! The requests of one log, with the values that distinguish those of one whole second.
 
 use std::collections::VecDeque;
 
@@ -13,7 +13,7 @@ pub(crate) struct Spread {
     pub(crate) later: u32,
 }
 
-/// So many requests of one second are spread over it together.
+/// The most requests of one second that are spread over it together.
 const MOST_OF_A_SECOND: usize = 1_000_000;
 
 /// One log, whose next request is known.

@@ -21,7 +21,7 @@ pub(crate) struct Hit {
     pub(crate) log: u32,
 }
 
-/// So many requests wait at most: some hundred megabytes.
+/// The most requests that wait: some hundred megabytes.
 const MOST_WAITING: usize = 2_000_000;
 
 const SECOND: u64 = 1_000_000;
@@ -32,7 +32,7 @@ pub(crate) struct Order {
     window: u64,
     most_waiting: usize,
     waiting: usize,
-    /// By second.
+    /// The waiting requests by second.
     buckets: BTreeMap<u64, Vec<Hit>>,
     /// The bucket that is being handed on, in order.
     ready: std::vec::IntoIter<Hit>,

@@ -112,7 +112,7 @@ impl Field {
     }
 }
 
-/// Where a field ends: at the first place where the text after it stands.
+/// The end of a field: the first place where the text after the field begins.
 fn end_of_field(text: &[u8], end: &[u8]) -> Option<usize> {
     let mut from = 0;
     loop {

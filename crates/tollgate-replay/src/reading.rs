@@ -1,4 +1,4 @@
-//! How lines become requests.
+//! Turns lines into requests.
 
 use tollgate_http::ClientIp;
 
@@ -7,12 +7,12 @@ use crate::key::{KeyPart, PathTemplates};
 use crate::role::Role;
 use crate::zone::Zone;
 
-/// How lines become requests.
+/// The rules by which lines become requests.
 #[derive(Clone, Debug)]
 pub struct Reading {
     /// The parts of a key. Default: the address of the client.
     pub key: Vec<KeyPart>,
-    /// How the address of the client is found.
+    /// The way to find the address of the client.
     pub client: ClientIp,
     /// The proxies write `Forwarded` and not `X-Forwarded-For`. `client` has to say the same.
     pub standard_forwarded: bool,

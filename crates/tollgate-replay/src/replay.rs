@@ -16,7 +16,7 @@ use crate::report::{CandidateReport, DemandReport, Report, SpreadReport};
 use crate::requests::Requests;
 use crate::run::{Candidate, Run, Verdict};
 
-/// How many keys a replay tells apart unless it is told otherwise.
+/// The most keys that a replay distinguishes by default.
 pub const MAX_KEYS: usize = 10_000_000;
 
 /// Logs and the limits to try on them.
@@ -36,7 +36,7 @@ pub struct Replay {
     pub candidates: Vec<Candidate>,
     /// The format of the logs; detected for each if it is absent.
     pub format: Option<Format>,
-    /// How lines become requests.
+    /// The rules by which lines become requests.
     pub reading: Reading,
     /// How much later than its neighbours a request may be in a log.
     pub window: Duration,
@@ -74,9 +74,9 @@ pub struct DeniedRequest<'a> {
     pub line: u64,
     /// When it began, in microseconds since the epoch.
     pub at: u64,
-    /// Its key.
+    /// The key of the request.
     pub key: &'a str,
-    /// Its cost.
+    /// The cost of the request.
     pub cost: u64,
     /// How long it would have had to wait; absent if it could never pass.
     pub retry_after: Option<Duration>,
@@ -190,7 +190,7 @@ impl Replay {
     }
 }
 
-/// Each candidate with a store of its own, and the requests in the order of one kind of times.
+/// Each candidate with its own store, and the requests in the order of one kind of times.
 struct Pass {
     order: Order,
     runs: Vec<Run>,
@@ -200,9 +200,10 @@ struct Pass {
 struct State {
     candidates: Vec<Candidate>,
     log_names: Vec<String>,
-    /// With the times of the log. Requests of a whole second are all at its start.
+    /// The pass with the times of the log. Requests of a whole second are all at its start.
     early: Pass,
-    /// With the requests of a whole second spread over it, where the log states whole seconds.
+    /// The pass with the requests of a whole second spread over it, where the log states whole
+    /// seconds.
     spread: Option<Pass>,
     demands: Vec<Demand>,
     /// The requests of each key, by its number.

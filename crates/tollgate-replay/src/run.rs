@@ -1,4 +1,4 @@
-//! One limit on the requests of a log: whom it would have denied.
+//! One limit on the requests of a log, and the keys that it would have denied.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -10,7 +10,7 @@ use tollgate_report::Timeline;
 
 use crate::order::Hit;
 
-/// What happens to a key.
+/// The treatment of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Treatment {
     /// It has these limits, and its requests cost so many times what the log says.
@@ -26,9 +26,9 @@ type Choose = dyn Fn(&str) -> Treatment + Send + Sync;
 /// A limit to try on a log.
 #[derive(Clone)]
 pub struct Candidate {
-    /// What reports call it.
+    /// The name in reports.
     pub name: String,
-    /// What happens to each key, where that differs.
+    /// The treatment of each key, where it differs.
     choose: Option<Arc<Choose>>,
     /// The limits of most keys, for the demand in their periods.
     pub(crate) usual: Policy,
@@ -78,7 +78,7 @@ pub struct KeyDenials {
     run: u64,
 }
 
-/// What a candidate did to the requests.
+/// The results of a candidate.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) requests: u64,
@@ -86,11 +86,11 @@ pub(crate) struct Tally {
     pub(crate) units: u64,
     pub(crate) denied_units: u64,
     pub(crate) timeline: Timeline,
-    /// By the number of the key: only those that were denied at least once.
+    /// The denials by the number of the key: only keys that were denied at least once.
     pub(crate) keys: HashMap<u32, KeyDenials, foldhash::fast::RandomState>,
 }
 
-/// What was decided about a request.
+/// The decision on a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Verdict {
     pub(crate) allowed: bool,
@@ -98,12 +98,12 @@ pub(crate) struct Verdict {
     pub(crate) retry_after: Option<Duration>,
 }
 
-/// A candidate on a store of its own, whose clock is the log's.
+/// A candidate on its own store, whose clock is the log's.
 pub(crate) struct Run {
     clock: Arc<ManualClock>,
     store: Memory<Arc<ManualClock>>,
     policies: Vec<(Policy, Limiter<Memory<Arc<ManualClock>>>)>,
-    /// What to do with each key, by its number, where the candidate chooses.
+    /// The treatment of each key, by its number, where the candidate chooses.
     treatments: Vec<Option<Known>>,
     tally: Tally,
 }

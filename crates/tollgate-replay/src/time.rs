@@ -165,7 +165,7 @@ fn days_from_epoch(year: u64, month: u64, day: u64) -> Option<u64> {
     days.checked_sub(719_468)
 }
 
-/// What is left to read.
+/// The rest of the text.
 struct Reader<'a>(&'a [u8]);
 
 impl Reader<'_> {

@@ -1,4 +1,4 @@
-//! What the reports of `tollgate replay` and `tollgate simulate` have in common: numbers as people
+//! The common parts of the reports of `tollgate replay` and `tollgate simulate`: numbers as people
 //! write them, counts over time, and charts of them for a terminal, as SVG and in HTML.
 
 #![forbid(unsafe_code)]

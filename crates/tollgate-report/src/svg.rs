@@ -70,7 +70,7 @@ fn timeline_bars(timeline: &Timeline, axis: Axis) -> String {
     bars
 }
 
-/// Charts of several timelines, each with its title, as a file of its own.
+/// Charts of several timelines, each with its title, in one file.
 ///
 /// ```
 /// use tollgate_report::{Axis, Timeline, standalone};

@@ -14,7 +14,7 @@ pub struct Step {
     pub denied: u64,
 }
 
-/// What the times of a timeline are.
+/// The meaning of the times of a timeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Axis {
     /// Microseconds since the Unix epoch.

@@ -21,18 +21,18 @@ use crate::random::Random;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Load {
-    /// At equal distances.
+    /// Requests at equal distances.
     Constant(Rate),
-    /// At random, independent of each other.
+    /// Requests at random times, independent of each other.
     Poisson(Rate),
-    /// So many at once, at equal distances.
+    /// This many requests at one instant, at equal distances.
     Bursts(u64, Duration),
-    /// At random, with a rate that grows from the first at night to the second one in the afternoon
-    /// and falls again.
+    /// Requests at random times, with a rate that grows from the first at night to the second one
+    /// in the afternoon and falls again.
     Daily(Rate, Rate),
 }
 
-/// So many requests in a time.
+/// A number of requests in a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
     count: u64,
@@ -60,7 +60,7 @@ impl FromStr for Rate {
     /// A rate is written as the quota of a limit: `3/second`, `100 per 2 hours`.
     fn from_str(text: &str) -> Result<Rate, String> {
         let limit: Option<Limit> = text.trim().parse().ok();
-        // Without a burst, an algorithm or a name.
+        // Only limits without a burst, an algorithm or a name.
         let limit = limit.filter(|limit| {
             Limit::new(limit.quota(), limit.period()).build().is_ok_and(|same| same == *limit)
         });

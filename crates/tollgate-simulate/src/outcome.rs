@@ -1,10 +1,10 @@
-//! What a limit did to the traffic.
+//! The effect of a limit on the traffic.
 
 use tollgate_report::Timeline;
 
 use crate::waits::Waits;
 
-/// What a limit did to the traffic.
+/// The effect of a limit on the traffic.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// The limit as text.
@@ -13,7 +13,7 @@ pub struct Outcome {
     pub requests: u64,
     /// Attempts to make them: a client that tries again makes several.
     pub attempts: u64,
-    /// Requests that were admitted, at once or later.
+    /// Requests that were admitted, at their first attempt or later.
     pub admitted: u64,
     /// Requests that were admitted at their first attempt.
     pub admitted_at_once: u64,
@@ -33,7 +33,7 @@ pub struct Outcome {
     pub timeline: Timeline,
 }
 
-/// What a limit did to one group of clients.
+/// The effect of a limit on one group of clients.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GroupOutcome {
     /// Requests that its clients wanted to make.

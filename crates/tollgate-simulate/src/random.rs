@@ -29,7 +29,7 @@ impl Random {
     /// A time between two events that come at random, in microseconds, where the mean is `mean`.
     #[expect(clippy::float_arithmetic, reason = "traffic is a statistic; no limit depends on it")]
     pub(crate) fn exponential(&mut self, mean: u64) -> u64 {
-        // From 2^-53 to 1, so that the logarithm is finite.
+        // The number is from 2^-53 to 1, so that the logarithm is finite.
         let uniform = ((self.next() >> 11) + 1) as f64 / (1_u64 << 53) as f64;
         (-uniform.ln() * mean as f64) as u64
     }

@@ -1,4 +1,4 @@
-//! What people and programs read of a simulation.
+//! Reports of a simulation for people and programs.
 
 use std::fmt::Write as _;
 
@@ -15,7 +15,7 @@ use crate::simulation::Simulation;
 pub struct Report {
     /// The traffic.
     pub simulation: Simulation,
-    /// What each limit did.
+    /// The effect of each limit.
     pub outcomes: Vec<Outcome>,
 }
 

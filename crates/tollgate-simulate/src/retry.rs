@@ -1,4 +1,4 @@
-//! What a client does when it is denied.
+//! The reaction of a client to a denial.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::load::span;
 use crate::random::Random;
 
-/// What a client does when it is denied.
+/// The reaction of a client to a denial.
 ///
 /// ```
 /// use tollgate_simulate::Retry;

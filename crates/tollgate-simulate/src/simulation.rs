@@ -19,15 +19,15 @@ use crate::waits::Waits;
 pub struct Simulation {
     /// Clients that are alike.
     pub groups: Vec<Group>,
-    /// How long it lasts.
+    /// The length of the traffic.
     pub span: Duration,
-    /// Where the random numbers come from: the same seed gives the same traffic.
+    /// The seed of the random numbers: the same seed gives the same traffic.
     pub seed: u64,
     /// All clients share one key. Else each has its own.
     pub shared_key: bool,
-    /// The time from an answer to the next attempt, when a client tries again at once.
+    /// The time from an answer to the next attempt, when a client tries again immediately.
     pub round_trip: Duration,
-    /// So many attempts are made for one request at most.
+    /// The most attempts for one request.
     pub attempts: u32,
 }
 
@@ -51,7 +51,7 @@ pub struct Group {
     pub load: Load,
     /// How many clients there are.
     pub clients: u32,
-    /// What they do when they are denied.
+    /// The reaction of the clients to a denial.
     pub retry: Retry,
     /// The cost of a request.
     pub cost: u64,
@@ -230,7 +230,7 @@ impl<'a> Run<'a> {
         let wait = group.retry.wait(attempt, decision.retry_after(), retries);
         match wait.filter(|_| attempt < self.simulation.attempts) {
             Some(wait) => {
-                // An answer takes its way, and time always goes on.
+                // An answer takes its time, so the clock always moves on.
                 let wait = micros(wait).max(micros(self.simulation.round_trip)).max(1);
                 self.schedule(at.saturating_add(wait), client, arrived, attempt + 1);
             }

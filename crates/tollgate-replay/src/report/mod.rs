@@ -47,10 +47,10 @@ pub struct Report {
 pub struct CandidateReport {
     /// The limit, or the name of the rule.
     pub name: String,
-    /// With the times of the log. Requests of a whole second are all at its start.
+    /// The results with the times of the log. Requests of a whole second are all at its start.
     pub early: SpreadReport,
-    /// With the requests of a whole second spread over it evenly. Absent where the log has
-    /// decimals.
+    /// The results with the requests of a whole second spread over it evenly. Absent where the log
+    /// has decimals.
     pub spread: Option<SpreadReport>,
 }
 
@@ -128,7 +128,7 @@ pub struct DemandReport {
     pub suggested: Vec<(u64, u64)>,
 }
 
-/// In thousandths of all keys.
+/// The steps in thousandths of all keys.
 const UNAFFECTED: [u64; 3] = [990, 999, 1000];
 
 impl DemandReport {

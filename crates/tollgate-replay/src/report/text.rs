@@ -62,7 +62,7 @@ impl Report {
         }
     }
 
-    /// What a reader has to know about the lines, where it happened.
+    /// Notes that a reader needs about the lines of the log, each with its number of lines.
     pub(super) fn notes(&self) -> Vec<(u64, String)> {
         let lines = &self.lines;
         let beyond = format!(

@@ -1,4 +1,4 @@
-//! What people and programs read.
+//! Reports as people and programs read them.
 
 use crate::logs::{Log, combined_line, replay, report};
 

@@ -27,7 +27,7 @@ impl ProgressLine {
         ProgressLine { clock, began, shown: began, total, shows }
     }
 
-    /// At most five times a second.
+    /// Shows the progress at most five times a second.
     pub(super) fn show(&mut self, progress: Progress) {
         let now = self.clock.now();
         if !self.shows || now.since(self.shown) < Duration::from_millis(200) {
@@ -46,7 +46,7 @@ impl ProgressLine {
     }
 }
 
-/// What is shown after so many milliseconds, where the files have `total` bytes in all.
+/// The line to show after this many milliseconds, where the files have `total` bytes in all.
 fn line(progress: Progress, total: Option<u64>, millis: u128) -> String {
     let per_second = u64::try_from(u128::from(progress.lines) * 1_000 / millis);
     let so_far = format!(

@@ -1,4 +1,4 @@
-//! What holds for every simulation.
+//! Rules that hold for every simulation.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -43,7 +43,7 @@ fn bound(limit: &tollgate::Limit, d: u64) -> u64 {
     let (n, p) = (limit.quota(), limit.period().as_micros() as u64);
     match limit.algorithm() {
         Algorithm::FixedWindow | Algorithm::FixedWindowPerKey => n * (d.div_ceil(p) + 1),
-        // Until the key was silent for a whole period.
+        // The bound holds until the key was silent for a whole period.
         Algorithm::ElasticWindow | Algorithm::MovingWindow => n * d.div_ceil(p),
         Algorithm::SlidingWindow if n == 1 => d.div_ceil(p),
         Algorithm::SlidingWindow => (2 * n - 1) * d.div_ceil(p),
@@ -113,7 +113,7 @@ fn clients_that_obey_retry_after_exactly_are_denied_once_per_request() {
     };
     let simulation = Simulation { groups: vec![group], attempts: 100, ..Simulation::default() };
     let outcome = simulation.run(&"1/second burst=9".parse().unwrap(), |_| {}).unwrap();
-    // Nine of ten pass at once, and the tenth waits for exactly one second.
+    // Nine of ten pass at one instant, and the tenth waits for exactly one second.
     assert_eq!((outcome.requests, outcome.admitted, outcome.denied), (100, 100, 10));
     assert_eq!(outcome.waits.longest(), 1_000_000);
 }

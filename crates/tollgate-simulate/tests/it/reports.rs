@@ -1,4 +1,4 @@
-//! What people and programs read.
+//! Reports as people and programs read them.
 
 use tollgate_simulate::{Group, Report, Simulation};
 

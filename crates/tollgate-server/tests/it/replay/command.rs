@@ -75,7 +75,7 @@ fn progress_is_shown_on_a_terminal_only() {
     let lines = vec![LINE; 200_000];
     let (_dir, log) = log(&lines);
     let binary = env!("CARGO_BIN_EXE_tollgate");
-    // `script` runs a command on a terminal of its own.
+    // `script` runs a command on its own terminal.
     let command = format!("{binary} replay {log} --limit 1/hour");
     let output = Command::new("script").args(["-qec", &command, "/dev/null"]).output().unwrap();
     let shown = String::from_utf8_lossy(&output.stdout).into_owned();

@@ -80,7 +80,7 @@ http {{
     ] {
         check(&dir.join(name), began, format, &BY_ADDRESS, &[]);
     }
-    // By a pattern, and with a path as the key.
+    // The format is given by a pattern, and the path is the key.
     let pattern = r#"$remote_addr - $remote_user [$time_local] "$request" $status"#;
     let arguments = ["--format", pattern, "--key", "path", "--path", "/users/{id}"];
     check(&dir.join("combined.log"), began, "custom", &[("/users/{id}", 7)], &arguments);

@@ -49,7 +49,7 @@ impl Edge {
         self.nginx.dir().join("access.log")
     }
 
-    /// So many requests from this address, one after another.
+    /// Sends this many requests from this address, one after another.
     fn requests(&self, from: &str, count: usize) -> Vec<u16> {
         curl(from, &vec![format!("http://{}/hello", self.front); count])
     }
