@@ -8,8 +8,9 @@ use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use tollgate::algorithm::Aging;
 use tollgate::shared::Place;
-use tollgate::{Algorithm, Error, KeyRef, Limit, Timestamp};
+use tollgate::{Error, KeyRef, Limit, Timestamp};
 
 use crate::clock::Time;
 use crate::file::{self, File};
@@ -106,7 +107,7 @@ impl Keeper {
         let now = self.clock.now();
         let known =
             self.limits.entry(place, rule, now, |place| self.file.number(place.prefix()))?;
-        Ok(Prepared { known, rule, pushes: limit.algorithm() == Algorithm::ElasticWindow })
+        Ok(Prepared { known, rule, pushes: rule.machine.aging() == Aging::Attempts })
     }
 
     /// Forgets all keys with this prefix.

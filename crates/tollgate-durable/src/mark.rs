@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-use tollgate::algorithm::{AnyMachine, AnyState};
+use tollgate::algorithm::{Aging, AnyMachine, AnyState};
 use tollgate::{Limit, Timestamp};
 
 use crate::record::{Record, SPEAKS_FOR};
@@ -27,7 +27,7 @@ impl Reserve {
     /// An eighth of what a key can take at one instant, or what it gets in one interval if that is
     /// more: then a crash costs it that interval.
     pub(crate) fn of(limit: &Limit, interval: Duration) -> Reserve {
-        if limit.algorithm() == tollgate::Algorithm::ElasticWindow {
+        if AnyMachine::new(limit).aging() == Aging::Attempts {
             return Reserve { most: 0, interval };
         }
         let capacity = AnyMachine::new(limit).capacity();

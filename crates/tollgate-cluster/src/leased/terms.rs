@@ -24,7 +24,8 @@
 
 use std::time::Duration;
 
-use tollgate::{Algorithm, Error, Limit, LimitBuilder, Receipt, Source, Timestamp};
+use tollgate::algorithm::{Aging, AnyMachine};
+use tollgate::{Error, Limit, LimitBuilder, Receipt, Source, Timestamp};
 
 use super::holding::Unspent;
 use super::planted::{Fault, planted};
@@ -47,7 +48,7 @@ pub(crate) struct Terms {
     /// store decides on every hit.
     pub(crate) life: Duration,
     skew: Duration,
-    algorithm: Algorithm,
+    machine: AnyMachine,
     quota: u64,
     period: Duration,
 }
@@ -56,36 +57,31 @@ impl Terms {
     /// For allotments that live no longer than `longest`. `skew` is the most by which the clocks of
     /// the store's callers differ.
     pub(crate) fn new(limit: &Limit, longest: Duration, skew: Duration) -> Result<Terms, Error> {
-        let refuse = |why| Err(Error::unsupported(limit, why));
+        let refuse = |why: &str| Err(Error::unsupported(limit, why));
         if limit.charge_denied() {
             return refuse(
                 "it charges denied hits, so each has to reach the store: use the exact mode",
             );
         }
-        let (drawn, life) = match limit.algorithm() {
-            Algorithm::ElasticWindow => {
+        let machine = AnyMachine::new(limit);
+        let (drawn, life) = match machine.aging() {
+            Aging::Attempts => {
                 return refuse(
                     "each hit moves the end of an elastic window, so it cannot be leased: use the exact mode",
                 );
             }
-            Algorithm::FixedWindow | Algorithm::FixedWindowPerKey | Algorithm::SlidingWindow => {
+            Aging::ClockWindow | Aging::KeyWindow | Aging::FadingWindow => {
                 (limit.clone(), longest.min(limit.period()))
             }
-            Algorithm::MovingWindow => longer(limit, longest, skew)?,
-            Algorithm::Gcra | Algorithm::TokenBucket | Algorithm::LeakyBucket => {
-                smaller(limit, longest, skew)?
+            Aging::Log => longer(limit, longest, skew)?,
+            Aging::Bucket => smaller(limit, longest, skew)?,
+            _ => {
+                let algorithm = limit.algorithm();
+                return refuse(&format!("there is no proof of how {algorithm} can be leased"));
             }
-            other => return refuse_unknown(limit, other),
         };
         let drawn = if planted(Fault::NothingGivenUp) { limit.clone() } else { drawn };
-        Ok(Terms {
-            drawn,
-            life,
-            skew,
-            algorithm: limit.algorithm(),
-            quota: limit.quota(),
-            period: limit.period(),
-        })
+        Ok(Terms { drawn, life, skew, machine, quota: limit.quota(), period: limit.period() })
     }
 
     /// The end of the allotment of a draw, by the clock that read `sent` before the draw was sent.
@@ -93,7 +89,7 @@ impl Terms {
     /// The store counts from a later moment. So this end is not too late, however long the request
     /// took.
     pub(crate) fn end(&self, sent: Timestamp, draw: &Receipt) -> Timestamp {
-        let life = match self.window_end(draw) {
+        let life = match self.machine.window_end(draw.mark) {
             // The store's time is in whole microseconds, so it was up to one later when it counted.
             Some(end) => {
                 let open = end.since(draw.at).saturating_sub(self.skew + Duration::from_micros(1));
@@ -105,50 +101,28 @@ impl Terms {
         Timestamp::from_micros(sent.as_micros().saturating_add(micros - micros.div_ceil(DRIFT)))
     }
 
-    /// The end of the window that a draw was charged to, by the store's clock.
-    pub(crate) fn window_end(&self, draw: &Receipt) -> Option<Timestamp> {
-        let period = u64::try_from(self.period.as_micros()).unwrap_or(u64::MAX);
-        let micros = match self.algorithm {
-            Algorithm::FixedWindow => draw.mark.saturating_add(1).saturating_mul(period),
-            Algorithm::FixedWindowPerKey | Algorithm::SlidingWindow => {
-                draw.mark.saturating_add(period)
-            }
-            _ => return None,
-        };
-        Some(Timestamp::from_micros(micros))
-    }
-
     /// Whether the store can use these units: less has flowed back since, or their window is still
     /// open.
     pub(crate) fn can_give_back(&self, unspent: &Unspent) -> bool {
         let Unspent { units, draw, now } = *unspent;
         let flowed = u128::from(self.quota) * now.since(draw.at).as_micros();
-        match self.algorithm {
-            Algorithm::Gcra | Algorithm::TokenBucket | Algorithm::LeakyBucket => {
-                u128::from(units) * self.period.as_micros() > flowed
-            }
-            _ => self.window_end(&draw).is_none_or(|end| now < end),
+        match self.machine.aging() {
+            Aging::Bucket => u128::from(units) * self.period.as_micros() > flowed,
+            _ => self.machine.window_end(draw.mark).is_none_or(|end| now < end),
         }
     }
 
     /// A number that identifies the draw of a unit, so that the unit can be given back.
     pub(crate) fn mark(&self, draw: &Receipt) -> u64 {
-        // GCRA finds the charge of a receipt by its time.
-        if self.algorithm == Algorithm::Gcra { draw.at.as_micros() } else { draw.mark }
+        if self.machine.finds_by_time() { draw.at.as_micros() } else { draw.mark }
     }
 
     /// The receipt for the store of units that were spent from an allotment.
     pub(crate) fn receipt(&self, receipt: &Receipt) -> Receipt {
-        let at = match self.algorithm {
-            Algorithm::Gcra => Timestamp::from_micros(receipt.mark),
-            _ => receipt.at,
-        };
+        let by_time = self.machine.finds_by_time();
+        let at = if by_time { Timestamp::from_micros(receipt.mark) } else { receipt.at };
         Receipt { at, source: Source::Store, ..*receipt }
     }
-}
-
-fn refuse_unknown(limit: &Limit, algorithm: Algorithm) -> Result<Terms, Error> {
-    Err(Error::unsupported(limit, format!("there is no proof of how {algorithm} can be leased")))
 }
 
 /// A moving window over `period + life`. The period is part of the identity of the counter, so all

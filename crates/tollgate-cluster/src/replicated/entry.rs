@@ -283,7 +283,7 @@ impl Entry {
         let current = prepared.slot(time);
         let cells = self.counts.cells();
         let begin = cells.first().map_or(time, |cell| cell.slot.charged_at(kind, time));
-        let mut state = prepared.rules.owing(self.carry.until, begin);
+        let mut state = prepared.rules.machine.drained_at(self.carry.until, begin);
         let mut known = 0u64;
         let mut ahead = false;
         for &Cell { slot, actor, count } in cells {

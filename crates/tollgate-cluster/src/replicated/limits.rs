@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use tollgate::algorithm::{AnyMachine, AnyState, Op, gcra, level};
+use tollgate::algorithm::{AnyMachine, Op};
 use tollgate::shared::Place;
 use tollgate::{Error, Limit, Timestamp};
 
@@ -64,7 +64,6 @@ impl Held {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rules {
     pub(crate) machine: AnyMachine,
-    quota: u64,
     /// The length of its slots in microseconds.
     pub(crate) span: u64,
     /// How far back its units matter, in microseconds.
@@ -76,26 +75,9 @@ impl Rules {
     /// time at which it is then drained.
     pub(crate) fn fold(&self, carry: Timestamp, cell: &Cell) -> Timestamp {
         let at = cell.slot.last();
-        let mut state = self.owing(carry, at);
+        let mut state = self.machine.drained_at(carry, at);
         let _ = self.machine.apply(&mut state, at, Op::Charge(cell.count.units()));
         self.machine.fresh_at(state.as_ref()).unwrap_or(carry).max(carry)
-    }
-
-    /// The state of a bucket that is drained at `carry`, seen from `at` on.
-    pub(crate) fn owing(&self, carry: Timestamp, at: Timestamp) -> Option<AnyState> {
-        if carry <= at {
-            return None;
-        }
-        let level = || level::LevelState {
-            time: at,
-            level: u128::from(self.quota) * carry.since(at).as_micros(),
-        };
-        match self.machine {
-            AnyMachine::Gcra(_) => Some(AnyState::Gcra(gcra::GcraState { tat: carry, part: 0 })),
-            AnyMachine::TokenBucket(_) => Some(AnyState::TokenBucket(level())),
-            AnyMachine::LeakyBucket(_) => Some(AnyState::LeakyBucket(level())),
-            _ => None,
-        }
     }
 }
 
@@ -157,7 +139,6 @@ impl Limits {
         drop(known);
         let rules = Rules {
             machine: AnyMachine::new(limit),
-            quota: limit.quota(),
             span: kind.span(limit),
             reach: kind.reach(limit),
         };

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use tollgate::{Algorithm, Error, Limit, Timestamp};
+use tollgate::algorithm::{Aging, AnyMachine};
+use tollgate::{Error, Limit, Timestamp};
 
 /// About how many slots a bucket or a moving window has.
 const SLOTS: u64 = 50;
@@ -40,15 +41,15 @@ impl Kind {
                 "replicas do not count denied hits, each would be a message; use a shared store",
             );
         }
-        match limit.algorithm() {
-            Algorithm::FixedWindow => Ok(Kind::Fixed),
-            Algorithm::SlidingWindow => Ok(Kind::Sliding),
-            Algorithm::MovingWindow => Ok(Kind::Moving),
-            Algorithm::Gcra | Algorithm::TokenBucket | Algorithm::LeakyBucket => Ok(Kind::Bucket),
-            Algorithm::FixedWindowPerKey => refused(
+        match AnyMachine::new(limit).aging() {
+            Aging::ClockWindow => Ok(Kind::Fixed),
+            Aging::FadingWindow => Ok(Kind::Sliding),
+            Aging::Log => Ok(Kind::Moving),
+            Aging::Bucket => Ok(Kind::Bucket),
+            Aging::KeyWindow => refused(
                 "a window that begins with a key's first hit begins at another time on each replica; use fixed-window, or a shared store",
             ),
-            Algorithm::ElasticWindow => refused(
+            Aging::Attempts => refused(
                 "every attempt pushes an elastic window, so each would be a message; use fixed-window, or a shared store",
             ),
             _ => refused("replicas do not know this algorithm; use a shared store"),

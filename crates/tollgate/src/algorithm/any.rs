@@ -1,133 +1,213 @@
 //! The list of algorithms: the one place that knows them all.
 
-use super::elastic_window::ElasticWindow;
-use super::fixed_window::FixedWindow;
-use super::fixed_window_per_key::FixedWindowPerKey;
-use super::gcra::Gcra;
+use super::bytes::StateBytes;
+use super::elastic_window::{ElasticWindow, ElasticWindowState};
+use super::fixed_window::{FixedWindow, FixedWindowState};
+use super::fixed_window_per_key::{FixedWindowPerKey, FixedWindowPerKeyState};
+use super::gcra::{Gcra, GcraState};
 use super::leaky_bucket::LeakyBucket;
-use super::moving_window::MovingWindow;
-use super::sliding_window::SlidingWindow;
+use super::level::LevelState;
+use super::moving_window::{MovingWindow, MovingWindowState};
+use super::sliding_window::{SlidingWindow, SlidingWindowState};
 use super::token_bucket::TokenBucket;
-use super::{
-    Act, KnownAct as _, Machine, Op, Step, elastic_window, fixed_window, fixed_window_per_key,
-    gcra, level, moving_window, sliding_window,
-};
+use super::{Act, Aging, Fields, KnownAct as _, Machine, Op, Step};
 use crate::limit::{Algorithm, Limit};
 use crate::outcome::Outcome;
 use crate::time::Timestamp;
 
-/// The machine of a limit, whatever its algorithm.
-///
-/// ```
-/// use tollgate::algorithm::{AnyMachine, Op};
-/// use tollgate::{Limit, Timestamp};
-///
-/// let machine = AnyMachine::new(&Limit::per_second(2).build()?);
-/// let (now, mut state) = (Timestamp::from_micros(0), None);
-/// assert!(machine.apply(&mut state, now, Op::Hit(1)).allowed());
-/// assert!(machine.apply(&mut state, now, Op::Hit(1)).allowed());
-/// assert!(!machine.apply(&mut state, now, Op::Hit(1)).allowed());
-/// # Ok::<(), tollgate::LimitError>(())
-/// ```
-#[derive(Clone, Copy, Debug)]
-#[allow(missing_docs)] // the variants are the algorithms
-#[non_exhaustive]
-pub enum AnyMachine {
-    FixedWindow(FixedWindow),
-    FixedWindowPerKey(FixedWindowPerKey),
-    ElasticWindow(ElasticWindow),
-    MovingWindow(MovingWindow),
-    SlidingWindow(SlidingWindow),
-    TokenBucket(TokenBucket),
-    LeakyBucket(LeakyBucket),
-    Gcra(Gcra),
-}
+/// Generates everything that depends on which algorithms there are. A line of the list is the name,
+/// the machine, the state, and the tag of the state's bytes. Tags are never used again for another
+/// form, so that old bytes are never read as something else. `$d` is a dollar sign, for the macros
+/// that are generated.
+macro_rules! algorithms {
+    (
+        ($d:tt)
+        carried { $($carried:ident($carried_machine:ty, $carried_state:ty, $carried_tag:literal),)+ }
+        large { $($large:ident($large_machine:ty, $large_state:ty, $large_tag:literal),)+ }
+    ) => {
+        algorithms! {
+            @machines ($d)
+            $($carried($carried_machine, $carried_state, $carried_tag),)+
+            $($large($large_machine, $large_state, $large_tag),)+
+        }
 
-/// The state of a key, whatever the algorithm: for stores that keep it as bytes.
-///
-/// ```
-/// use tollgate::algorithm::{AnyMachine, Op, AnyState};
-/// use tollgate::{Limit, Timestamp};
-///
-/// let mut state: Option<AnyState> = None;
-/// AnyMachine::new(&Limit::per_second(2).build()?).apply(&mut state, Timestamp::EPOCH, Op::Charge(1));
-/// assert!(matches!(state, Some(AnyState::Gcra(_))));
-/// # Ok::<(), tollgate::LimitError>(())
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs)] // the variants are the algorithms
-#[non_exhaustive]
-pub enum AnyState {
-    FixedWindow(fixed_window::FixedWindowState),
-    FixedWindowPerKey(fixed_window_per_key::FixedWindowPerKeyState),
-    ElasticWindow(elastic_window::ElasticWindowState),
-    MovingWindow(moving_window::MovingWindowState),
-    SlidingWindow(sliding_window::SlidingWindowState),
-    TokenBucket(level::LevelState),
-    LeakyBucket(level::LevelState),
-    Gcra(gcra::GcraState),
-}
+        /// A machine and the state after the operation, or the computed fields where the state is
+        /// too large to carry or is kept elsewhere.
+        #[derive(Clone, Copy, Debug)]
+        #[expect(missing_docs, reason = "the variants are the algorithms")]
+        #[non_exhaustive]
+        pub enum View {
+            $($carried($carried_machine, Option<$carried_state>),)+
+            Fields(Fields),
+        }
 
-/// Runs `$body` with `$machine` bound to the machine inside, whatever its type.
-macro_rules! with_machine {
-    ($any:expr, $machine:ident => $body:expr) => {
-        match $any {
-            $crate::algorithm::AnyMachine::FixedWindow($machine) => $body,
-            $crate::algorithm::AnyMachine::FixedWindowPerKey($machine) => $body,
-            $crate::algorithm::AnyMachine::ElasticWindow($machine) => $body,
-            $crate::algorithm::AnyMachine::MovingWindow($machine) => $body,
-            $crate::algorithm::AnyMachine::SlidingWindow($machine) => $body,
-            $crate::algorithm::AnyMachine::TokenBucket($machine)
-            | $crate::algorithm::AnyMachine::LeakyBucket($machine) => $body,
-            $crate::algorithm::AnyMachine::Gcra($machine) => $body,
+        impl View {
+            /// Computes all fields. The compiler leaves out those that the caller does not use.
+            #[inline(always)]
+            pub(crate) fn fields(&self, now: Timestamp, step: &Step) -> Fields {
+                match self {
+                    $(View::$carried(machine, state) => Fields::of(machine, state.as_ref(), now, step),)+
+                    View::Fields(fields) => *fields,
+                }
+            }
         }
     };
+    (@machines ($d:tt) $($name:ident($machine:ty, $state:ty, $tag:literal),)+) => {
+        /// The machine of a limit, whatever its algorithm.
+        ///
+        /// ```
+        /// use tollgate::algorithm::{AnyMachine, Op};
+        /// use tollgate::{Limit, Timestamp};
+        ///
+        /// let machine = AnyMachine::new(&Limit::per_second(2).build()?);
+        /// let (now, mut state) = (Timestamp::from_micros(0), None);
+        /// assert!(machine.apply(&mut state, now, Op::Hit(1)).allowed());
+        /// assert!(machine.apply(&mut state, now, Op::Hit(1)).allowed());
+        /// assert!(!machine.apply(&mut state, now, Op::Hit(1)).allowed());
+        /// # Ok::<(), tollgate::LimitError>(())
+        /// ```
+        #[derive(Clone, Copy, Debug)]
+        #[expect(missing_docs, reason = "the variants are the algorithms")]
+        #[non_exhaustive]
+        pub enum AnyMachine {
+            $($name($machine),)+
+        }
+
+        /// The state of a key, whatever the algorithm: for stores that keep it as bytes.
+        ///
+        /// ```
+        /// use tollgate::algorithm::{AnyMachine, Op, AnyState};
+        /// use tollgate::{Limit, Timestamp};
+        ///
+        /// let mut state: Option<AnyState> = None;
+        /// AnyMachine::new(&Limit::per_second(2).build()?).apply(&mut state, Timestamp::EPOCH, Op::Charge(1));
+        /// assert!(matches!(state, Some(AnyState::Gcra(_))));
+        /// # Ok::<(), tollgate::LimitError>(())
+        /// ```
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        #[expect(missing_docs, reason = "the variants are the algorithms")]
+        #[non_exhaustive]
+        pub enum AnyState {
+            $($name($state),)+
+        }
+
+        /// Runs `$body` with `$machine` bound to the machine inside, whatever its type.
+        macro_rules! with_machine {
+            ($d any:expr, $d machine:ident => $d body:expr) => {
+                match $d any {
+                    $($crate::algorithm::AnyMachine::$name($d machine) => $d body,)+
+                }
+            };
+        }
+
+        /// Runs `$body` with the machine and its own kind of state, and wraps the state again.
+        macro_rules! with_state {
+            ($d any:expr, $d state:expr, ($d machine:ident, $d inner:ident) => $d body:expr) => {
+                match $d any {
+                    $(AnyMachine::$name($d machine) => {
+                        let mut $d inner = match $d state.take() {
+                            Some(AnyState::$name(inner)) => Some(inner),
+                            _ => None,
+                        };
+                        let result = $d body;
+                        *$d state = $d inner.map(AnyState::$name);
+                        result
+                    })+
+                }
+            };
+        }
+
+        /// Runs `$body` with the machine and a reference to its own kind of state.
+        macro_rules! with_state_ref {
+            ($d any:expr, $d state:expr, ($d machine:ident, $d inner:ident) => $d body:expr) => {
+                match $d any {
+                    $(AnyMachine::$name($d machine) => {
+                        let $d inner = match $d state {
+                            Some(AnyState::$name(inner)) => Some(inner),
+                            _ => None,
+                        };
+                        $d body
+                    })+
+                }
+            };
+        }
+
+        impl AnyMachine {
+            /// The machine of this limit.
+            ///
+            /// ```
+            /// # use tollgate::{Limit, algorithm::AnyMachine};
+            /// let machine = AnyMachine::new(&Limit::per_second(2).build()?);
+            /// assert!(matches!(machine, AnyMachine::Gcra(_)));
+            /// # Ok::<(), tollgate::LimitError>(())
+            /// ```
+            #[must_use]
+            pub fn new(limit: &Limit) -> AnyMachine {
+                match limit.algorithm() {
+                    $(Algorithm::$name => AnyMachine::$name(<$machine>::new(limit.rate())),)+
+                }
+            }
+
+            /// The state of a bucket that is drained at `until`, seen from `at` on: for stores that
+            /// keep only that time. `None` for other algorithms, and once it is drained.
+            ///
+            /// ```
+            /// # use tollgate::{Limit, Timestamp, algorithm::AnyMachine};
+            /// let machine = AnyMachine::new(&Limit::per_second(2).build()?);
+            /// let until = Timestamp::from_micros(1_000_000);
+            /// assert!(machine.drained_at(until, Timestamp::EPOCH).is_some());
+            /// assert!(machine.drained_at(until, until).is_none());
+            /// # Ok::<(), tollgate::LimitError>(())
+            /// ```
+            #[must_use]
+            pub fn drained_at(&self, until: Timestamp, at: Timestamp) -> Option<AnyState> {
+                match self {
+                    $(AnyMachine::$name(machine) => {
+                        machine.drained_at(until, at).map(AnyState::$name)
+                    })+
+                }
+            }
+        }
+
+        impl AnyState {
+            pub(super) fn put(&self, out: &mut Vec<u8>) {
+                match self {
+                    $(AnyState::$name(state) => {
+                        out.push($tag);
+                        state.put(out);
+                    })+
+                }
+            }
+
+            pub(super) fn take(tag: u8, rest: &mut &[u8]) -> Option<AnyState> {
+                match tag {
+                    $($tag => Some(AnyState::$name(StateBytes::take(rest)?)),)+
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+algorithms! {
+    ($)
+    // States that a decision can carry.
+    carried {
+        FixedWindow(FixedWindow, FixedWindowState, 1),
+        FixedWindowPerKey(FixedWindowPerKey, FixedWindowPerKeyState, 2),
+        ElasticWindow(ElasticWindow, ElasticWindowState, 3),
+        SlidingWindow(SlidingWindow, SlidingWindowState, 5),
+        TokenBucket(TokenBucket, LevelState, 6),
+        LeakyBucket(LeakyBucket, LevelState, 7),
+        Gcra(Gcra, GcraState, 8),
+    }
+    large {
+        MovingWindow(MovingWindow, MovingWindowState, 4),
+    }
 }
 pub(crate) use with_machine;
 
-/// Runs `$body` with the machine and its own kind of state, and wraps the state again.
-macro_rules! with_state {
-    ($any:expr, $state:expr, ($machine:ident, $inner:ident) => $body:expr, [$($name:ident),+]) => {
-        match $any {
-            $(AnyMachine::$name($machine) => {
-                let mut $inner = match $state.take() {
-                    Some(AnyState::$name(inner)) => Some(inner),
-                    _ => None,
-                };
-                let result = $body;
-                *$state = $inner.map(AnyState::$name);
-                result
-            })+
-        }
-    };
-}
-
 impl AnyMachine {
-    /// The machine of this limit.
-    ///
-    /// ```
-    /// # use tollgate::{Limit, algorithm::AnyMachine};
-    /// let machine = AnyMachine::new(&Limit::per_second(2).build()?);
-    /// assert!(matches!(machine, AnyMachine::Gcra(_)));
-    /// # Ok::<(), tollgate::LimitError>(())
-    /// ```
-    #[must_use]
-    pub fn new(limit: &Limit) -> AnyMachine {
-        let rate = limit.rate();
-        match limit.algorithm() {
-            Algorithm::FixedWindow => AnyMachine::FixedWindow(FixedWindow::new(rate)),
-            Algorithm::FixedWindowPerKey => {
-                AnyMachine::FixedWindowPerKey(FixedWindowPerKey::new(rate))
-            }
-            Algorithm::ElasticWindow => AnyMachine::ElasticWindow(ElasticWindow::new(rate)),
-            Algorithm::MovingWindow => AnyMachine::MovingWindow(MovingWindow::new(rate)),
-            Algorithm::SlidingWindow => AnyMachine::SlidingWindow(SlidingWindow::new(rate)),
-            Algorithm::TokenBucket => AnyMachine::TokenBucket(TokenBucket::new(rate)),
-            Algorithm::LeakyBucket => AnyMachine::LeakyBucket(LeakyBucket::new(rate)),
-            Algorithm::Gcra => AnyMachine::Gcra(Gcra::new(rate)),
-        }
-    }
-
     /// One operation on one state: the definition of every call on every store. `None` is fresh; a
     /// state of another algorithm counts as none. The state is left untouched unless the operation
     /// changes it.
@@ -159,10 +239,7 @@ impl AnyMachine {
         with_state!(self, state, (machine, inner) => {
             let step = act.step(machine, &mut inner, now);
             Outcome::new(machine, inner.as_ref(), now, step)
-        }, [
-            FixedWindow, FixedWindowPerKey, ElasticWindow, MovingWindow, SlidingWindow, TokenBucket,
-            LeakyBucket, Gcra
-        ])
+        })
     }
 
     /// The decision of a step that was done elsewhere, from the state that it left: for stores that
@@ -178,26 +255,7 @@ impl AnyMachine {
     /// # Ok::<(), tollgate::LimitError>(())
     /// ```
     pub fn decision(&self, state: Option<&AnyState>, now: Timestamp, step: Step) -> Outcome {
-        macro_rules! of {
-            ($($name:ident),+) => {
-                match (self, state) {
-                    $((AnyMachine::$name(machine), Some(AnyState::$name(state))) => {
-                        Outcome::new(machine, Some(state), now, step)
-                    })+
-                    $((AnyMachine::$name(machine), _) => Outcome::new(machine, None, now, step),)+
-                }
-            };
-        }
-        of!(
-            FixedWindow,
-            FixedWindowPerKey,
-            ElasticWindow,
-            MovingWindow,
-            SlidingWindow,
-            TokenBucket,
-            LeakyBucket,
-            Gcra
-        )
+        with_state_ref!(self, state, (machine, inner) => Outcome::new(machine, inner, now, step))
     }
 
     /// From when on the state acts as a fresh one: what a store needs to know to forget it.
@@ -214,24 +272,7 @@ impl AnyMachine {
     /// ```
     #[must_use]
     pub fn fresh_at(&self, state: Option<&AnyState>) -> Option<Timestamp> {
-        macro_rules! ask {
-            ($($name:ident),+) => {
-                match (self, state?) {
-                    $((AnyMachine::$name(machine), AnyState::$name(inner)) => Some(machine.fresh_at(inner)),)+
-                    _ => None,
-                }
-            };
-        }
-        ask!(
-            FixedWindow,
-            FixedWindowPerKey,
-            ElasticWindow,
-            MovingWindow,
-            SlidingWindow,
-            TokenBucket,
-            LeakyBucket,
-            Gcra
-        )
+        with_state_ref!(self, state, (machine, inner) => inner.map(|inner| machine.fresh_at(inner)))
     }
 
     /// The most units that can pass at once.
@@ -244,5 +285,42 @@ impl AnyMachine {
     #[must_use]
     pub fn capacity(&self) -> u64 {
         with_machine!(self, machine => machine.capacity())
+    }
+
+    /// How units stop counting.
+    ///
+    /// ```
+    /// # use tollgate::{Limit, algorithm::{Aging, AnyMachine}};
+    /// assert_eq!(AnyMachine::new(&Limit::per_second(2).build()?).aging(), Aging::Bucket);
+    /// # Ok::<(), tollgate::LimitError>(())
+    /// ```
+    #[must_use]
+    pub fn aging(&self) -> Aging {
+        with_machine!(self, machine => machine.aging())
+    }
+
+    /// When the window of a receipt with this mark ends; `None` for algorithms without windows.
+    ///
+    /// ```
+    /// # use tollgate::{Limit, Timestamp, algorithm::AnyMachine};
+    /// let machine = AnyMachine::new(&"5/second fixed-window".parse::<Limit>()?);
+    /// assert_eq!(machine.window_end(2), Some(Timestamp::from_micros(3_000_000)));
+    /// # Ok::<(), tollgate::LimitError>(())
+    /// ```
+    #[must_use]
+    pub fn window_end(&self, mark: u64) -> Option<Timestamp> {
+        with_machine!(self, machine => machine.window_end(mark))
+    }
+
+    /// Whether a receipt is found by its time, and not by its mark.
+    ///
+    /// ```
+    /// # use tollgate::{Limit, algorithm::AnyMachine};
+    /// assert!(AnyMachine::new(&Limit::per_second(2).build()?).finds_by_time());
+    /// # Ok::<(), tollgate::LimitError>(())
+    /// ```
+    #[must_use]
+    pub fn finds_by_time(&self) -> bool {
+        with_machine!(self, machine => machine.finds_by_time())
     }
 }

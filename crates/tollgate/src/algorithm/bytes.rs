@@ -1,21 +1,50 @@
 //! States as bytes, for stores that keep them elsewhere: a tag of the algorithm, then the words as
 //! LEB128. A moving window's entries are written as differences: its times and units are small
 //! numbers then.
-//!
-//! Tags are never used again for another form, so that old bytes are never read as something else.
 
-use super::any::AnyState;
-use super::{Words, moving_window};
+use super::{AnyState, Words, moving_window};
 use crate::time::Timestamp;
 
-const FIXED_WINDOW: u8 = 1;
-const FIXED_WINDOW_PER_KEY: u8 = 2;
-const ELASTIC_WINDOW: u8 = 3;
-const MOVING_WINDOW: u8 = 4;
-const SLIDING_WINDOW: u8 = 5;
-const TOKEN_BUCKET: u8 = 6;
-const LEAKY_BUCKET: u8 = 7;
-const GCRA: u8 = 8;
+/// A state as bytes, without the tag.
+pub(super) trait StateBytes: Sized {
+    fn put(&self, out: &mut Vec<u8>);
+    fn take(rest: &mut &[u8]) -> Option<Self>;
+}
+
+impl<const N: usize, S: Words<Words = [u64; N]>> StateBytes for S {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.to_words().iter().for_each(|word| put_word(*word, out));
+    }
+
+    fn take(rest: &mut &[u8]) -> Option<S> {
+        let mut words = [0; N];
+        for word in &mut words {
+            *word = take_word(rest)?;
+        }
+        Some(S::from_words(words))
+    }
+}
+
+impl StateBytes for moving_window::MovingWindowState {
+    fn put(&self, out: &mut Vec<u8>) {
+        let mut before = 0;
+        for (at, units) in self.entries() {
+            put_word(at.as_micros() - before, out);
+            put_word(units, out);
+            before = at.as_micros();
+        }
+    }
+
+    fn take(rest: &mut &[u8]) -> Option<Self> {
+        let mut entries = Vec::new();
+        let mut at: u64 = 0;
+        while !rest.is_empty() {
+            at = at.checked_add(take_word(rest)?)?;
+            entries.push((Timestamp::from_micros(at), take_word(rest)?));
+        }
+        Some(Self::from_entries(entries))
+    }
+}
 
 impl AnyState {
     /// Appends the state to `out`; [`from_bytes`](AnyState::from_bytes) reads it.
@@ -32,24 +61,7 @@ impl AnyState {
     /// # Ok::<(), tollgate::LimitError>(())
     /// ```
     pub fn to_bytes(&self, out: &mut Vec<u8>) {
-        match self {
-            AnyState::FixedWindow(state) => put(FIXED_WINDOW, &state.to_words(), out),
-            AnyState::FixedWindowPerKey(state) => put(FIXED_WINDOW_PER_KEY, &state.to_words(), out),
-            AnyState::ElasticWindow(state) => put(ELASTIC_WINDOW, &state.to_words(), out),
-            AnyState::SlidingWindow(state) => put(SLIDING_WINDOW, &state.to_words(), out),
-            AnyState::TokenBucket(state) => put(TOKEN_BUCKET, &state.to_words(), out),
-            AnyState::LeakyBucket(state) => put(LEAKY_BUCKET, &state.to_words(), out),
-            AnyState::Gcra(state) => put(GCRA, &state.to_words(), out),
-            AnyState::MovingWindow(log) => {
-                out.push(MOVING_WINDOW);
-                let mut before = 0;
-                for (at, units) in log.entries() {
-                    put_word(at.as_micros() - before, out);
-                    put_word(units, out);
-                    before = at.as_micros();
-                }
-            }
-        }
+        self.put(out);
     }
 
     /// Reads what [`to_bytes`](AnyState::to_bytes) wrote; `None` for any other bytes.
@@ -61,33 +73,8 @@ impl AnyState {
     pub fn from_bytes(bytes: &[u8]) -> Option<AnyState> {
         let (tag, mut rest) = bytes.split_first()?;
         let rest = &mut rest;
-        let state = match *tag {
-            FIXED_WINDOW => AnyState::FixedWindow(Words::from_words(take(rest)?)),
-            FIXED_WINDOW_PER_KEY => AnyState::FixedWindowPerKey(Words::from_words(take(rest)?)),
-            ELASTIC_WINDOW => AnyState::ElasticWindow(Words::from_words(take(rest)?)),
-            SLIDING_WINDOW => AnyState::SlidingWindow(Words::from_words(take(rest)?)),
-            TOKEN_BUCKET => AnyState::TokenBucket(Words::from_words(take(rest)?)),
-            LEAKY_BUCKET => AnyState::LeakyBucket(Words::from_words(take(rest)?)),
-            GCRA => AnyState::Gcra(Words::from_words(take(rest)?)),
-            MOVING_WINDOW => {
-                let mut entries = Vec::new();
-                let mut at: u64 = 0;
-                while !rest.is_empty() {
-                    at = at.checked_add(take_word(rest)?)?;
-                    entries.push((Timestamp::from_micros(at), take_word(rest)?));
-                }
-                AnyState::MovingWindow(moving_window::MovingWindowState::from_entries(entries))
-            }
-            _ => return None,
-        };
+        let state = AnyState::take(*tag, rest)?;
         rest.is_empty().then_some(state)
-    }
-}
-
-fn put(tag: u8, words: &[u64], out: &mut Vec<u8>) {
-    out.push(tag);
-    for word in words {
-        put_word(*word, out);
     }
 }
 
@@ -98,14 +85,6 @@ fn put_word(mut word: u64, out: &mut Vec<u8>) {
         word >>= 7;
     }
     out.push(word as u8);
-}
-
-fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u64; N]> {
-    let mut words = [0; N];
-    for word in &mut words {
-        *word = take_word(rest)?;
-    }
-    Some(words)
 }
 
 fn take_word(rest: &mut &[u8]) -> Option<u64> {

@@ -22,7 +22,7 @@
 //! refunded within one period of its charge: until then the window cannot have closed; later,
 //! nothing tells which window the units were counted in.
 
-use super::{MAX_UNITS, Machine, Step, View};
+use super::{Aging, MAX_UNITS, Machine, Step, View, words};
 use crate::limit::Rate;
 use crate::outcome::Receipt;
 use crate::time::Timestamp;
@@ -35,6 +35,14 @@ pub struct ElasticWindowState {
     /// Units counted.
     pub count: u64,
 }
+
+words!(
+    ElasticWindowState,
+    [expiry, count],
+    2,
+    Self { expiry: Timestamp::from_micros(expiry), count },
+    |s| [s.expiry.as_micros(), s.count]
+);
 
 /// The functions of the elastic window.
 #[derive(Clone, Copy, Debug)]
@@ -141,6 +149,14 @@ impl Machine for ElasticWindow {
         units: u64,
     ) -> Option<ElasticWindowState> {
         Some(ElasticWindowState { expiry: now.plus(self.period), count: units })
+    }
+
+    fn aging(&self) -> Aging {
+        Aging::Attempts
+    }
+
+    fn remote_state(&self, [expiry, count, _]: [u64; 3]) -> Option<ElasticWindowState> {
+        Some(ElasticWindowState { expiry: Timestamp::from_micros(expiry), count })
     }
 
     #[inline(always)]

@@ -23,7 +23,7 @@
 //! **The guard against time going back** is the window's number: a hit from before it is counted in
 //! it.
 
-use super::{MAX_UNITS, Machine, Step, View};
+use super::{Aging, MAX_UNITS, Machine, Step, View, words};
 use crate::limit::Rate;
 use crate::outcome::Receipt;
 use crate::time::Timestamp;
@@ -36,6 +36,8 @@ pub struct FixedWindowState {
     /// Units counted.
     pub count: u64,
 }
+
+words!(FixedWindowState, [window, count], 2, Self { window, count }, |s| [s.window, s.count]);
 
 /// The functions of the fixed window.
 #[derive(Clone, Copy, Debug)]
@@ -126,6 +128,18 @@ impl Machine for FixedWindow {
         units: u64,
     ) -> Option<FixedWindowState> {
         Some(FixedWindowState { window: self.current(state, now).window, count: units })
+    }
+
+    fn aging(&self) -> Aging {
+        Aging::ClockWindow
+    }
+
+    fn window_end(&self, mark: u64) -> Option<Timestamp> {
+        Some(Timestamp::from_micros(mark.saturating_add(1).saturating_mul(self.period)))
+    }
+
+    fn remote_state(&self, [window, count, _]: [u64; 3]) -> Option<FixedWindowState> {
+        Some(FixedWindowState { window, count })
     }
 
     #[inline(always)]

@@ -21,7 +21,7 @@
 //! **The guard against time going back** is the start of the window: a hit from before it is
 //! counted in it.
 
-use super::{MAX_UNITS, Machine, Step, View};
+use super::{Aging, MAX_UNITS, Machine, Step, View, words};
 use crate::limit::Rate;
 use crate::outcome::Receipt;
 use crate::time::Timestamp;
@@ -34,6 +34,14 @@ pub struct FixedWindowPerKeyState {
     /// Units counted.
     pub count: u64,
 }
+
+words!(
+    FixedWindowPerKeyState,
+    [start, count],
+    2,
+    Self { start: Timestamp::from_micros(start), count },
+    |s| [s.start.as_micros(), s.count]
+);
 
 /// The functions of the fixed window per key.
 #[derive(Clone, Copy, Debug)]
@@ -139,6 +147,18 @@ impl Machine for FixedWindowPerKey {
         units: u64,
     ) -> Option<FixedWindowPerKeyState> {
         Some(FixedWindowPerKeyState { start: now, count: units })
+    }
+
+    fn aging(&self) -> Aging {
+        Aging::KeyWindow
+    }
+
+    fn window_end(&self, mark: u64) -> Option<Timestamp> {
+        Some(Timestamp::from_micros(mark.saturating_add(self.period)))
+    }
+
+    fn remote_state(&self, [start, count, _]: [u64; 3]) -> Option<FixedWindowPerKeyState> {
+        Some(FixedWindowPerKeyState { start: Timestamp::from_micros(start), count })
     }
 
     #[inline(always)]

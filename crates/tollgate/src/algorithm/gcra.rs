@@ -30,7 +30,7 @@
 //!
 //! **No guard against time going back is needed**: `tat` does not depend on when it was written.
 
-use super::{MAX_UNITS, Machine, Step, View};
+use super::{Aging, MAX_UNITS, Machine, Step, View, words};
 use crate::limit::Rate;
 use crate::outcome::Receipt;
 use crate::time::Timestamp;
@@ -43,6 +43,11 @@ pub struct GcraState {
     /// The remainder, in parts of `1 / quota` of a microsecond.
     pub part: u64,
 }
+
+words!(GcraState, [tat, part], 2, Self { tat: Timestamp::from_micros(tat), part }, |s| [
+    s.tat.as_micros(),
+    s.part
+]);
 
 /// A span of time: whole microseconds, at most 2^62, then parts of `1 / quota` of one. Ordered as
 /// its fields are.
@@ -252,6 +257,22 @@ impl Machine for Gcra {
 
     fn written(&self, _state: &GcraState) -> u64 {
         0
+    }
+
+    fn aging(&self) -> Aging {
+        Aging::Bucket
+    }
+
+    fn finds_by_time(&self) -> bool {
+        true
+    }
+
+    fn drained_at(&self, until: Timestamp, at: Timestamp) -> Option<GcraState> {
+        (until > at).then_some(GcraState { tat: until, part: 0 })
+    }
+
+    fn remote_state(&self, [tat, part, _]: [u64; 3]) -> Option<GcraState> {
+        Some(GcraState { tat: Timestamp::from_micros(tat), part })
     }
 
     #[inline(always)]

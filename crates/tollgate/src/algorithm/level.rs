@@ -9,7 +9,7 @@
 //! With quota and burst up to 10^12 and a period up to 100 years a level stays below 2^102 parts,
 //! so no sum below can wrap a `u128`.
 
-use super::{MAX_UNITS, Machine, Step, View};
+use super::{Aging, MAX_UNITS, Machine, Step, View, words};
 use crate::limit::Rate;
 use crate::outcome::{Receipt, Source};
 use crate::time::Timestamp;
@@ -22,6 +22,14 @@ pub struct LevelState {
     /// Units in use, in parts of `1 / period` (in microseconds) of a unit.
     pub level: u128,
 }
+
+words!(
+    LevelState,
+    [time, high, low],
+    3,
+    Self { time: Timestamp::from_micros(time), level: u128::from(high) << 64 | u128::from(low) },
+    |s| [s.time.as_micros(), (s.level >> 64) as u64, s.level as u64]
+);
 
 /// The functions of a level.
 #[derive(Clone, Copy, Debug)]
@@ -135,8 +143,24 @@ impl Machine for Level {
         (units > 0).then(|| LevelState { time, level: self.parts(units) })
     }
 
+    fn aging(&self) -> Aging {
+        Aging::Bucket
+    }
+
+    fn drained_at(&self, until: Timestamp, at: Timestamp) -> Option<LevelState> {
+        let level = u128::from(self.quota) * u128::from(until.micros_since(at));
+        (until > at).then_some(LevelState { time: at, level })
+    }
+
+    fn remote_state(&self, [time, units, rest]: [u64; 3]) -> Option<LevelState> {
+        Some(LevelState {
+            time: Timestamp::from_micros(time),
+            level: self.parts(units) + u128::from(rest),
+        })
+    }
+
     #[inline(always)]
     fn view(&self, state: Option<&LevelState>, _now: Timestamp, _step: &Step) -> View {
-        View::Level(*self, state.copied())
+        View::TokenBucket(*self, state.copied())
     }
 }

@@ -19,19 +19,19 @@ pub mod token_bucket;
 
 mod any;
 mod bytes;
+mod fields;
 mod group;
 mod remote;
-mod view;
 mod words;
 
 pub(crate) use any::with_machine;
-pub use any::{AnyMachine, AnyState};
+pub use any::{AnyMachine, AnyState, View};
+pub use fields::Fields;
 pub use group::hit_together;
 pub use remote::RemoteStep;
-pub use view::{Fields, View};
-pub(crate) use words::Words;
+pub(crate) use words::{Words, words};
 
-use crate::outcome::{Receipt, Source};
+use crate::outcome::{Outcome, Receipt, Source};
 use crate::time::Timestamp;
 
 /// Counts saturate here: a thousand times the largest quota.
@@ -229,10 +229,62 @@ pub trait Machine: Copy + std::fmt::Debug {
         self.used(Some(state), Timestamp::EPOCH)
     }
 
+    /// How units stop counting: for stores that hand units out ahead of the hits, or that count
+    /// apart and add up.
+    fn aging(&self) -> Aging;
+
+    /// When the window of a receipt with this mark ends; `None` for machines without windows.
+    fn window_end(&self, mark: u64) -> Option<Timestamp> {
+        let _ = mark;
+        None
+    }
+
+    /// Whether [`refund`](Machine::refund) finds a receipt by its time, and not by its mark.
+    fn finds_by_time(&self) -> bool {
+        false
+    }
+
+    /// The state of a bucket that is drained at `until`, seen from `at` on. `None` for other
+    /// machines, and once it is drained.
+    fn drained_at(&self, until: Timestamp, at: Timestamp) -> Option<Self::State> {
+        let _ = (until, at);
+        None
+    }
+
+    /// The state in the three numbers that a store sends which does the steps itself: see
+    /// [`RemoteStep::state`].
+    fn remote_state(&self, numbers: [u64; 3]) -> Option<Self::State>;
+
+    /// The outcome of a step that such a store did.
+    fn remote_outcome(&self, numbers: Option<[u64; 3]>, now: Timestamp, step: Step) -> Outcome {
+        let state = numbers.and_then(|numbers| self.remote_state(numbers));
+        Outcome::new(self, state.as_ref(), now, step)
+    }
+
     /// True when the state acts as a fresh one.
     fn is_fresh(&self, state: Option<&Self::State>, now: Timestamp) -> bool {
         state.is_none_or(|state| self.fresh_at(state) <= now)
     }
+}
+
+/// How units that were charged stop counting.
+///
+/// See [`AnyMachine::aging`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Aging {
+    /// All at the end of their window, which is the clock's.
+    ClockWindow,
+    /// All at the end of their window, which began with a hit.
+    KeyWindow,
+    /// Little by little in the window after theirs.
+    FadingWindow,
+    /// Each one a period after it was charged.
+    Log,
+    /// Steadily, at the rate of the limit.
+    Bucket,
+    /// Only after the last attempt of any kind.
+    Attempts,
 }
 
 /// One operation on one state: every meaning of hit, peek, take, charge, refund and set for every

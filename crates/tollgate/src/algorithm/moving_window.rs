@@ -26,10 +26,9 @@
 
 use std::collections::VecDeque;
 
-use super::view::Fields;
-use super::{MAX_UNITS, Machine, Step, View};
+use super::{Aging, Fields, MAX_UNITS, Machine, Step, View};
 use crate::limit::Rate;
-use crate::outcome::Receipt;
+use crate::outcome::{Outcome, Receipt};
 use crate::time::Timestamp;
 
 /// The log of a key: entries from oldest to newest.
@@ -122,8 +121,8 @@ impl MovingWindowState {
 /// The functions of the moving window.
 #[derive(Clone, Copy, Debug)]
 pub struct MovingWindow {
-    pub(super) quota: u64,
-    pub(super) period: u64,
+    quota: u64,
+    period: u64,
 }
 
 impl MovingWindow {
@@ -243,6 +242,31 @@ impl Machine for MovingWindow {
     ) -> Option<MovingWindowState> {
         let at = state.map_or(now, |log| log.time(now));
         (units > 0).then(|| MovingWindowState::from_entries([(at, units)]))
+    }
+
+    fn aging(&self) -> Aging {
+        Aging::Log
+    }
+
+    fn remote_state(&self, _numbers: [u64; 3]) -> Option<MovingWindowState> {
+        None
+    }
+
+    /// The log is too long to be sent, so the store sends what the fields are made of.
+    fn remote_outcome(&self, numbers: Option<[u64; 3]>, now: Timestamp, step: Step) -> Outcome {
+        let [used, newest, retry] = numbers.unwrap_or_default();
+        let (quota, period) = (self.quota, self.period);
+        let waits = if step.allowed { used >= quota && retry > 0 } else { step.cost <= quota };
+        let fresh_at = Timestamp::from_micros(newest.saturating_add(period));
+        let fields = Fields {
+            limit: quota,
+            remaining: quota.saturating_sub(used),
+            used,
+            retry_at: waits.then(|| Timestamp::from_micros(retry)),
+            fresh_at: Some(fresh_at).filter(|at| numbers.is_some() && *at > now),
+            mark: newest,
+        };
+        Outcome::of_fields(step, now, fields)
     }
 
     /// The log cannot be carried in a decision, so its fields are computed at once.

@@ -1,10 +1,7 @@
 //! Decisions about operations that a store executed itself, in a script or a function of a
 //! database: the store returns numbers, and the decision is made of them here.
 
-use super::{
-    AnyMachine, AnyState, Fields, Op, Step, elastic_window, fixed_window, fixed_window_per_key,
-    gcra, level, sliding_window,
-};
+use super::{AnyMachine, Machine as _, Op, Step, with_machine};
 use crate::outcome::Outcome;
 use crate::time::Timestamp;
 
@@ -53,74 +50,14 @@ impl AnyMachine {
             _ => 0,
         };
         let step = Step { allowed, cost, charged, changed: charged > 0 };
-        match self {
-            AnyMachine::MovingWindow(machine) => {
-                Outcome::of_fields(step, now, machine.fields_of(state, now, step))
-            }
-            _ => self.decision(state.and_then(|state| self.state_of(state)).as_ref(), now, step),
-        }
-    }
-
-    fn state_of(&self, [a, b, c]: [u64; 3]) -> Option<AnyState> {
-        let time = Timestamp::from_micros(a);
-        Some(match self {
-            AnyMachine::FixedWindow(_) => {
-                AnyState::FixedWindow(fixed_window::FixedWindowState { window: a, count: b })
-            }
-            AnyMachine::FixedWindowPerKey(_) => {
-                AnyState::FixedWindowPerKey(fixed_window_per_key::FixedWindowPerKeyState {
-                    start: time,
-                    count: b,
-                })
-            }
-            AnyMachine::ElasticWindow(_) => {
-                AnyState::ElasticWindow(elastic_window::ElasticWindowState {
-                    expiry: time,
-                    count: b,
-                })
-            }
-            AnyMachine::SlidingWindow(_) => {
-                let (previous, current) = (b, c);
-                AnyState::SlidingWindow(sliding_window::SlidingWindowState {
-                    start: time,
-                    previous,
-                    current,
-                })
-            }
-            AnyMachine::TokenBucket(level) => AnyState::TokenBucket(level.state_of(time, b, c)),
-            AnyMachine::LeakyBucket(level) => AnyState::LeakyBucket(level.state_of(time, b, c)),
-            AnyMachine::Gcra(_) => AnyState::Gcra(gcra::GcraState { tat: time, part: b }),
-            AnyMachine::MovingWindow(_) => return None,
-        })
-    }
-}
-
-impl level::Level {
-    fn state_of(&self, time: Timestamp, units: u64, rest: u64) -> level::LevelState {
-        level::LevelState { time, level: self.parts(units) + u128::from(rest) }
-    }
-}
-
-impl super::moving_window::MovingWindow {
-    fn fields_of(&self, state: Option<[u64; 3]>, now: Timestamp, step: Step) -> Fields {
-        let [used, newest, retry] = state.unwrap_or_default();
-        let (quota, period) = (self.quota, self.period);
-        let waits = if step.allowed { used >= quota && retry > 0 } else { step.cost <= quota };
-        let fresh_at = Timestamp::from_micros(newest.saturating_add(period));
-        Fields {
-            limit: quota,
-            remaining: quota.saturating_sub(used),
-            used,
-            retry_at: waits.then(|| Timestamp::from_micros(retry)),
-            fresh_at: Some(fresh_at).filter(|at| state.is_some() && *at > now),
-            mark: newest,
-        }
+        with_machine!(self, machine => machine.remote_outcome(state, now, step))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::algorithm::{AnyState, level};
     use crate::limit::{Algorithm, Limit};
 
     /// The numbers of a state.

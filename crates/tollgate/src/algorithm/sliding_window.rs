@@ -27,7 +27,7 @@
 //! **The guard against time going back** is the start of the window: a hit from before it counts as
 //! if it came at the start.
 
-use super::{MAX_UNITS, Machine, Step, View};
+use super::{Aging, MAX_UNITS, Machine, Step, View, words};
 use crate::limit::Rate;
 use crate::outcome::Receipt;
 use crate::time::Timestamp;
@@ -42,6 +42,14 @@ pub struct SlidingWindowState {
     /// Units counted in the current window.
     pub current: u64,
 }
+
+words!(
+    SlidingWindowState,
+    [start, previous, current],
+    3,
+    Self { start: Timestamp::from_micros(start), previous, current },
+    |s| [s.start.as_micros(), s.previous, s.current]
+);
 
 /// The functions of the sliding window.
 #[derive(Clone, Copy, Debug)]
@@ -189,6 +197,18 @@ impl Machine for SlidingWindow {
         units: u64,
     ) -> Option<SlidingWindowState> {
         Some(SlidingWindowState { start: now, previous: 0, current: units })
+    }
+
+    fn aging(&self) -> Aging {
+        Aging::FadingWindow
+    }
+
+    fn window_end(&self, mark: u64) -> Option<Timestamp> {
+        Some(Timestamp::from_micros(mark.saturating_add(self.period)))
+    }
+
+    fn remote_state(&self, [start, previous, current]: [u64; 3]) -> Option<SlidingWindowState> {
+        Some(SlidingWindowState { start: Timestamp::from_micros(start), previous, current })
     }
 
     #[inline(always)]

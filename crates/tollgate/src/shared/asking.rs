@@ -12,11 +12,11 @@ use super::forget::{Call, ForgetAll};
 use super::limiter::decision;
 use super::owed::Owed;
 use super::{Ask, HitItem, SharedStore};
-use crate::algorithm::{AnyMachine, Op};
+use crate::algorithm::{Aging, AnyMachine, Op};
 use crate::decision::Decision;
 use crate::error::Error;
 use crate::key::{Key, KeyRef, ShortKey};
-use crate::limit::{Algorithm, Limit};
+use crate::limit::Limit;
 use crate::outcome::{Outcome, Receipt, Source};
 use crate::policy::Policy;
 use crate::time::Timestamp;
@@ -55,8 +55,9 @@ impl<S: SharedStore> Limits<S> {
         static NUMBERS: AtomicU64 = AtomicU64::new(0);
         let limits = policy.limits();
         let prepare = |limit| store.prepare(namespace, limit);
-        let holds =
-            |limit: &Limit| limit.algorithm() != Algorithm::ElasticWindow && !limit.charge_denied();
+        let holds = |limit: &Limit| {
+            AnyMachine::new(limit).aging() != Aging::Attempts && !limit.charge_denied()
+        };
         Ok(Limits {
             store: store.clone(),
             namespace: namespace.into(),
