@@ -68,7 +68,7 @@ pub fn hit_together<T: Borrow<Outcome>, E>(
     for (part, charged) in outcomes.drain(..).enumerate().rev() {
         act(part, Act::Op(Op::Refund(charged.borrow().receipt())))?;
     }
-    for (part, cost) in parts() {
+    for (part, cost) in costs.enumerate() {
         outcomes.push(act(part, Act::DenyHit(cost))?);
     }
     // The part that denied may have room again, because another caller got a refund meanwhile.
