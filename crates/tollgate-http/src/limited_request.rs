@@ -75,7 +75,7 @@ impl<D: Decider> LimitedRequest<D> {
             Ok(())
         };
         if let Err(error) = settled {
-            tracing::warn!(%error, "what a response changes in its cost could not be settled");
+            tracing::warn!(%error, "could not settle the cost of a request after its response");
         }
     }
 
