@@ -508,3 +508,67 @@ fn two_hits_and_a_move_count_two() {
         audit(&table, &[(KEY, Some(3))]);
     });
 }
+
+/// A hit by a limit of one: a state that has run out is as good as none, and its slot is reused in
+/// place.
+fn admits_anew(table: &Counts, key: u64) -> bool {
+    let step = |word: u64| match word.payload() {
+        None | Some(RUN_OUT) => (Next::Put(u64::present(1)), true),
+        Some(_) => (Next::Keep, false),
+    };
+    act(table, key, &judge, step).expect("there is room")
+}
+
+#[test]
+fn a_state_that_has_run_out_is_reused_once() {
+    check(3, || {
+        let table = table(100);
+        put(&table, KEY, RUN_OUT);
+        let admitted = admitted_by_two(
+            &table,
+            |table| admits_anew(table, KEY),
+            |table| admits_anew(table, KEY),
+        );
+        assert_eq!(admitted, 1);
+        audit(&table, &[(KEY, Some(1))]);
+    });
+}
+
+#[test]
+fn a_state_that_has_run_out_is_reused_once_while_a_move_drops_it() {
+    check(2, || {
+        let table = table(100);
+        put(&table, KEY, RUN_OUT);
+        let admitted = admitted_by_two(
+            &table,
+            |table| admits_anew(table, KEY),
+            |table| {
+                table.move_all(Move::Tidy, &judge);
+                admits_anew(table, KEY)
+            },
+        );
+        assert_eq!(admitted, 1);
+        audit(&table, &[(KEY, Some(1))]);
+    });
+}
+
+/// One caller keeps what has run out a short time ago, the other one drops it.
+#[test]
+fn a_state_that_has_run_out_is_reused_once_whatever_two_movers_think_of_it() {
+    check(2, || {
+        let table = table(100);
+        put(&table, KEY, RUN_OUT);
+        table.begin_move(Move::Tidy, &stays);
+        let admitted = admitted_by_two(
+            &table,
+            |table| {
+                let guard = pin();
+                table.finish(table.current(&guard), &stays);
+                admits_anew(table, KEY)
+            },
+            |table| admits_anew(table, KEY),
+        );
+        assert_eq!(admitted, 1);
+        audit(&table, &[(KEY, Some(1))]);
+    });
+}

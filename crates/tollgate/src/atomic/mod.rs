@@ -140,6 +140,10 @@ struct Kept<W: Word> {
 /// made.
 const ROUND_STEPS: usize = 16;
 
+/// How long a state that has run out keeps its slot, in microseconds, unless the user cleans more
+/// often or half of the permitted keys are there.
+const GRACE: u64 = 10_000_000;
+
 struct Inner<C> {
     clock: C,
     hasher: RandomState,
@@ -289,7 +293,12 @@ impl<C: Clock> Inner<C> {
         }
     }
 
-    #[inline]
+    /// How long a state that has run out keeps its slot, in microseconds.
+    fn grace(&self) -> u64 {
+        GRACE.min(self.clean_period)
+    }
+
+    #[inline(always)]
     fn fingerprint(&self, key: KeyRef<'_>) -> u64 {
         if key.is_long() {
             return self.fingerprint_of_long(key);

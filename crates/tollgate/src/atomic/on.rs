@@ -56,8 +56,23 @@ impl<'a, W: Word, M: Pack<W>, C: Clock> On<'a, W, M, C> {
 
     /// Judged by the caller's time and never by one ahead of the store's own clock.
     pub(super) fn fate(&self, word: W) -> Fate {
+        self.fate_after(0, word)
+    }
+
+    /// As [`fate`](On::fate), but a state that ran out a short time ago stays. Its key is likely
+    /// to come again, finds its slot and reuses it in place. Without this a limit such as 1000 per
+    /// second, whose keys are fresh again after a millisecond, would claim a new slot for nearly
+    /// every hit.
+    fn fate_in_use(&self, word: W) -> Fate {
+        let grace = if self.store.shared.is_crowded() { 0 } else { self.store.grace() };
+        self.fate_after(grace, word)
+    }
+
+    /// The fate of a state that goes when it has been fresh for `grace` microseconds.
+    fn fate_after(&self, grace: u64, word: W) -> Fate {
         let fresh_at = self.state(word).map_or(Timestamp::EPOCH, |s| self.machine.fresh_at(&s));
-        if fresh_at <= self.now && fresh_at <= self.store.clock.now() {
+        let goes_at = fresh_at.plus(grace);
+        if goes_at <= self.now && goes_at <= self.store.clock.now() {
             Fate::FreshSince(fresh_at.as_micros())
         } else {
             Fate::Stays
@@ -123,7 +138,7 @@ impl<'a, W: Word, M: Pack<W>, C: Clock> On<'a, W, M, C> {
     fn act_surely(&self, guard: &Guard, fingerprint: u64, act: Act) -> Outcome {
         loop {
             let mut step = |word| self.step(word, act);
-            match self.kept.table.update(guard, fingerprint, &|w| self.fate(w), &mut step) {
+            match self.kept.table.update(guard, fingerprint, &|w| self.fate_in_use(w), &mut step) {
                 Ok(done) => return self.decision(done),
                 // There is no slot to clear, and the overflow word belongs to other keys as well.
                 Err(Full) if act == Act::Op(Op::Reset) => {
@@ -153,7 +168,7 @@ impl<'a, W: Word, M: Pack<W>, C: Clock> On<'a, W, M, C> {
             }
         };
         let decision = self.decision(done);
-        if self.kept.table.has_slot(fingerprint, &|w| self.fate(w)) {
+        if self.kept.table.has_slot(fingerprint, &|w| self.fate_in_use(w)) {
             // Whoever claimed it may have looked here before we charged: take it back and ask the
             // slot.
             self.refund_overflow(&decision);
@@ -208,9 +223,9 @@ impl<'a, W: Word, M: Pack<W>, C: Clock> On<'a, W, M, C> {
     /// Whether a move was begun.
     fn begin_move_if_due(&self) -> bool {
         let mode = self.move_due();
-        let begins = mode == Move::Age || self.kept.table.wants_tidying(&|w| self.fate(w));
+        let begins = mode == Move::Age || self.kept.table.wants_tidying(&|w| self.fate_in_use(w));
         if begins {
-            self.kept.table.begin_move(mode, &|w| self.fate(w));
+            self.kept.table.begin_move(mode, &|w| self.fate_in_use(w));
         }
         begins
     }
@@ -218,7 +233,7 @@ impl<'a, W: Word, M: Pack<W>, C: Clock> On<'a, W, M, C> {
     /// A step of cleaning for a table that nobody hits: goes on with a move, or begins one. False
     /// when there is nothing more to do.
     pub(super) fn clean_a_little(&self) -> bool {
-        self.kept.table.move_some(&|w| self.fate(w))
+        self.kept.table.move_some(&|w| self.fate_in_use(w))
             || self.kept.is_clean_due(self.now, 0, self.store.clean_period)
                 && self.begin_move_if_due()
     }

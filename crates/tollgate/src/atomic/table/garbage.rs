@@ -29,6 +29,12 @@ impl Shared {
         }
     }
 
+    /// Whether so many keys have a slot that a table which doubles might reach the bound. States
+    /// that have run out then go at the first opportunity.
+    pub(in super::super) fn is_crowded(&self) -> bool {
+        self.keys.load(Ordering::Relaxed) > self.max_keys / 2
+    }
+
     /// Keeps an old generation until nobody can be reading it any more.
     pub(super) fn retire(&self, old: Box<dyn Garbage>) {
         crate::registry::lock(&self.garbage).push_back(old);

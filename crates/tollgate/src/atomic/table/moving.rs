@@ -282,3 +282,71 @@ impl<W: Word> Table<W> {
         }
     }
 }
+
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::super::pack::ByWidth;
+    use super::*;
+    use crate::{Atomic, Limiter, ManualClock, Timestamp};
+
+    const KEYS: u64 = 2_000;
+
+    fn store(max_keys: usize) -> (Atomic<ManualClock>, ManualClock) {
+        let clock = ManualClock::new(Timestamp::from_micros(1_800_000_000_000_000));
+        (Atomic::builder().clock(clock.clone()).max_keys(max_keys).build(), clock)
+    }
+
+    fn with_table<R>(
+        limiter: &Limiter<Atomic<ManualClock>>,
+        f: impl FnOnce(&Table<u64>) -> R,
+    ) -> R {
+        let prepared = limiter.prepared().next().expect("a limiter has a limit");
+        let ByWidth::Narrow(kept) = &prepared.known.kept else {
+            panic!("the states of {:?} fit a narrow word", limiter.limits())
+        };
+        f(&kept.table)
+    }
+
+    /// Every state has run out when its key comes again, and none is claimed or dropped for that.
+    #[test]
+    fn keys_of_a_limit_per_second_keep_their_slots() {
+        let limits = [
+            ("1000/second", 2),
+            ("100000000/minute", 1),
+            ("7/second burst=3", 500),
+            ("3/minute", 20_000),
+        ];
+        for (limit, pause) in limits {
+            let (store, clock) = store(10_000_000);
+            let limiter = store.limiter(limit).unwrap();
+            let round = || (0..KEYS).for_each(|key| assert!(limiter.hit(key).allowed()));
+            round();
+            let first = with_table(&limiter, |table| table.current.load(Ordering::Relaxed));
+            for _ in 0..40 {
+                clock.advance(Duration::from_millis(pause));
+                round();
+            }
+            with_table(&limiter, |table| {
+                assert_eq!(table.current.load(Ordering::Relaxed), first, "{limit}: no move");
+                assert_eq!(table.dropped.load(Ordering::Relaxed), 0, "{limit}");
+            });
+            assert_eq!(store.len() as u64, KEYS);
+        }
+    }
+
+    /// Keys that come once leave before they fill the store.
+    #[test]
+    fn states_that_have_run_out_go_before_they_fill_the_store() {
+        let (store, clock) = store(4_000);
+        let limiter = store.limiter("1000/second").unwrap();
+        for key in 0..50_000_u64 {
+            clock.advance(Duration::from_micros(100));
+            assert!(limiter.hit(key).allowed());
+            assert!(store.len() < 4_000, "{key}: {}", store.len());
+        }
+        assert_eq!(store.overflowed(), 0);
+    }
+}
