@@ -9,7 +9,9 @@
 
 use sha2::{Digest as _, Sha256};
 
-use super::{Form, Frame, Key, KeyRef, OwnedKey};
+use super::buffer::Buffer;
+use super::frame::push_text;
+use super::{Form, Key, KeyRef, OwnedKey, Source};
 
 impl<'a> KeyRef<'a> {
     /// The longest key that stores keep as it is, in bytes. Of a longer one they keep the SHA-256
@@ -33,7 +35,14 @@ impl<'a> KeyRef<'a> {
     /// Whether stores may keep it in another form.
     #[inline(always)]
     pub(crate) fn is_long(self) -> bool {
-        self.bytes.len() > KeyRef::LONGEST
+        match self.source {
+            Source::Bytes(bytes) => bytes.len() > KeyRef::LONGEST,
+            Source::Value(..) => false,
+            // The text of a part is at most three times as long as its compact form.
+            Source::Frame(frame, _) => {
+                frame.bytes().len() > KeyRef::LONGEST / 3 && self.bytes().len() > KeyRef::LONGEST
+            }
+        }
     }
 
     /// The key as stores keep it. `room` holds the digest if there is one.
@@ -52,12 +61,12 @@ impl<'a> KeyRef<'a> {
 pub(super) fn digest(key: KeyRef<'_>) -> OwnedKey {
     let parts = [key.inner().next(), key.inner().nth(1)];
     if let (Form::Tagged, [Some(tag), Some(key)]) = (key.form, parts) {
-        let mut frame = Frame::new();
-        frame.part(&OwnedKey::new(&tag));
-        frame.part(&OwnedKey::new(&key));
-        return OwnedKey { form: Form::Tagged, bytes: frame.bytes().into() };
+        let mut parts = Buffer::new();
+        push_text(&mut parts, OwnedKey::new(&tag).as_ref());
+        push_text(&mut parts, OwnedKey::new(&key).as_ref());
+        return OwnedKey { form: Form::Tagged, bytes: parts.bytes().into() };
     }
-    let hash = Sha256::new_with_prefix([key.form as u8]).chain_update(key.bytes);
+    let hash = Sha256::new_with_prefix([key.form as u8]).chain_update(key.bytes());
     OwnedKey { form: Form::Digest, bytes: Box::from(&hash.finalize()[..]) }
 }
 

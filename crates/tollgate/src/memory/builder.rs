@@ -8,6 +8,7 @@ use foldhash::quality::RandomState;
 
 use super::clean::{BeforeClean, Expired};
 use super::shard::{Count, Shard};
+use super::stored_key::MOST_LIMITS;
 use super::{Inner, Memory, OwnLine, SHARDS};
 use crate::clock::{Clock, SystemClock};
 use crate::registry::Registry;
@@ -161,7 +162,7 @@ impl<C: Clock> MemoryBuilder<C> {
         let inner = Inner {
             hasher: RandomState::default(),
             shards: shards.collect(),
-            registry: Registry::new(self.max_limits),
+            registry: Registry::new(self.max_limits.min(MOST_LIMITS)),
             count: Count {
                 keys: AtomicUsize::new(0),
                 max_keys: self.max_keys,

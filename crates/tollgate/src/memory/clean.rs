@@ -10,11 +10,13 @@ use foldhash::quality::RandomState;
 use hashbrown::HashTable;
 
 use super::Inner;
-use super::entry::{Entry, Stored};
+use super::entry::{Entry, NoPart, Stored, TablesOf, Whole};
 use super::shard::{Known, Shard};
+use super::stored_key::{Packed, StoredKey};
 use crate::algorithm::AnyMachine;
+use crate::algorithm::moving_window::MovingWindowState;
 use crate::clock::Clock;
-use crate::key::{Key, KeyRef};
+use crate::key::{Key, KeyRef, OwnedKey};
 use crate::limit::Limit;
 use crate::registry::lock;
 use crate::time::Timestamp;
@@ -47,8 +49,7 @@ use crate::time::Timestamp;
 pub struct Expired {
     known: Arc<Known>,
     pub(super) limit: Arc<Limit>,
-    pub(super) form: crate::key::Form,
-    pub(super) key: Box<[u8]>,
+    pub(super) key: OwnedKey,
     pub(super) value: u64,
     pub(super) expired_at: Timestamp,
 }
@@ -71,7 +72,7 @@ impl Expired {
     /// The key.
     #[must_use]
     pub fn key(&self) -> KeyRef<'_> {
-        KeyRef::from_parts(self.form, &self.key)
+        self.key.as_ref()
     }
 
     /// Units in use when the state was last written. GCRA does not remember that and says 0.
@@ -191,9 +192,9 @@ impl<C: Clock> Inner<C> {
                 batch: self.before_clean.is_some().then_some(&mut batch),
                 last: None,
             };
-            let mut gone = sweep.table(&mut tables.two, drop);
-            gone += sweep.table(&mut tables.three, drop);
-            gone + sweep.table(&mut tables.logs, |log| logs.push(log))
+            let words = sweep.tables(&mut tables.words, &mut logs);
+            let addresses = sweep.tables(&mut tables.addresses, &mut logs);
+            words + addresses + sweep.tables(&mut tables.bytes, &mut logs)
         };
         // Long logs are freed, and the user's code runs, outside of the lock.
         drop(logs);
@@ -220,10 +221,23 @@ struct Sweep<'a, C> {
 }
 
 impl<C> Sweep<'_, C> {
-    fn table<T>(&mut self, table: &mut HashTable<Entry<T>>, mut gone: impl FnMut(T)) -> usize
-    where
-        T: Judged,
-    {
+    /// `logs` takes what is to be freed outside of the lock.
+    fn tables<K: StoredKey>(
+        &mut self,
+        tables: &mut TablesOf<K>,
+        logs: &mut Vec<MovingWindowState>,
+    ) -> usize {
+        let numbers = self.table(&mut tables.one, drop)
+            + self.table(&mut tables.two, drop)
+            + self.table(&mut tables.three, drop);
+        numbers + self.table(&mut tables.logs, |log| logs.push(log))
+    }
+
+    fn table<K: StoredKey, T: Judged>(
+        &mut self,
+        table: &mut HashTable<Entry<K, T>>,
+        mut gone: impl FnMut(T),
+    ) -> usize {
         let before = table.len();
         for entry in table.extract_if(|entry| self.goes(entry)) {
             gone(entry.state);
@@ -237,7 +251,7 @@ impl<C> Sweep<'_, C> {
         went
     }
 
-    fn goes<T: Judged>(&mut self, entry: &mut Entry<T>) -> bool {
+    fn goes<K: StoredKey, T: Judged>(&mut self, entry: &mut Entry<K, T>) -> bool {
         let number = entry.key.limit();
         if self.last.as_ref().is_none_or(|(known, ..)| known.number != number) {
             // Every number in a table is known: a limit is forgotten only when it has no keys.
@@ -257,12 +271,10 @@ impl<C> Sweep<'_, C> {
         }
         known.keys.fetch_sub(1, Ordering::Relaxed);
         if let Some(batch) = &mut self.batch {
-            let key = entry.key.key();
             batch.push(Expired {
                 known: Arc::clone(known),
                 limit: Arc::clone(limit),
-                form: key.form(),
-                key: key.bytes().into(),
+                key: entry.key.key().to_owned_key(),
                 value,
                 expired_at: fresh_at,
             });
@@ -282,18 +294,18 @@ pub(super) trait Judged: Sized {
 /// `judge` and `used` for one kind of kept state: machines that keep another kind cannot occur with
 /// it.
 macro_rules! judged {
-    ($kept:ty, $($variant:ident)|+) => {
+    ($kept:ty, $layout:ty, $($variant:ident)|+) => {
         impl Judged for $kept {
             fn judge(&self, machine: &AnyMachine) -> (Timestamp, u64) {
                 match machine {
-                    $(AnyMachine::$variant(machine) => judge(machine, self),)+
+                    $(AnyMachine::$variant(machine) => judge::<$layout, _>(machine, self),)+
                     _ => (Timestamp::MAX, 0),
                 }
             }
 
             fn used(&self, machine: &AnyMachine, now: Timestamp) -> u64 {
                 match machine {
-                    $(AnyMachine::$variant(machine) => used(machine, self, now),)+
+                    $(AnyMachine::$variant(machine) => used::<$layout, _>(machine, self, now),)+
                     _ => 0,
                 }
             }
@@ -301,14 +313,15 @@ macro_rules! judged {
     };
 }
 
-fn judge<M: Stored>(machine: &M, kept: &M::Kept) -> (Timestamp, u64) {
+fn judge<L, M: Stored<L>>(machine: &M, kept: &M::Kept) -> (Timestamp, u64) {
     M::peek(kept, |state| (machine.fresh_at(state), machine.written(state)))
 }
 
-fn used<M: Stored>(machine: &M, kept: &M::Kept, now: Timestamp) -> u64 {
+fn used<L, M: Stored<L>>(machine: &M, kept: &M::Kept, now: Timestamp) -> u64 {
     M::peek(kept, |state| machine.used(Some(state), now))
 }
 
-judged!([u64; 2], FixedWindow | FixedWindowPerKey | ElasticWindow | Gcra);
-judged!([u64; 3], SlidingWindow | TokenBucket | LeakyBucket);
-judged!(crate::algorithm::moving_window::MovingWindowState, MovingWindow);
+judged!([Packed; 1], NoPart, Gcra);
+judged!([Packed; 2], Whole, FixedWindow | FixedWindowPerKey | ElasticWindow | Gcra);
+judged!([Packed; 3], Whole, SlidingWindow | TokenBucket | LeakyBucket);
+judged!(MovingWindowState, Whole, MovingWindow);

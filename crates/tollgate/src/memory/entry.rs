@@ -1,130 +1,116 @@
-//! What a shard keeps for a key: 24 bytes for the key, then the state.
+//! What a shard keeps for a key: the key, then the state, each in the smallest of a few layouts.
+//!
+//! | | of a number or IPv4 | of an IPv6 address | of other keys |
+//! | --- | --- | --- | --- |
+//! | GCRA in whole microseconds, without a name | 20 bytes | 28 | 32 |
+//! | other states of two numbers | 28 | 36 | 40 |
+//! | states of three numbers | 36 | 44 | 48 |
+//! | the log of a moving window (without its hits) | 56 | 64 | 64 |
 
+use foldhash::quality::RandomState;
+use hashbrown::HashTable;
+
+use super::stored_key::{AddressKey, BytesKey, Packed, StoredKey, WordKey};
 use crate::algorithm::elastic_window::ElasticWindow;
 use crate::algorithm::fixed_window::FixedWindow;
 use crate::algorithm::fixed_window_per_key::FixedWindowPerKey;
-use crate::algorithm::gcra::Gcra;
+use crate::algorithm::gcra::{Gcra, GcraState};
 use crate::algorithm::level::Level;
 use crate::algorithm::moving_window::{self, MovingWindow};
 use crate::algorithm::sliding_window::SlidingWindow;
 use crate::algorithm::{AnyState, Machine, Words};
-use crate::key::{Form, KeyRef};
-use foldhash::quality::RandomState;
-use hashbrown::HashTable;
+use crate::time::Timestamp;
 
 /// A key and its state.
 #[derive(Debug)]
-pub(super) struct Entry<T> {
-    pub(super) key: StoredKey,
+pub(super) struct Entry<K, T> {
+    pub(super) key: K,
     pub(super) state: T,
-}
-
-/// The number of the limit, the key, and whether it was used since the last look at its age. Short
-/// keys lie in place.
-#[derive(Debug)]
-pub(super) enum StoredKey {
-    Inline { limit: u32, meta: Meta, bytes: [u8; StoredKey::INLINE] },
-    Heap { limit: u32, meta: Meta, bytes: Box<[u8]> },
-}
-
-/// Length of an inline key in the low five bits, then the form in two, then `used`.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Meta(u8);
-
-impl Meta {
-    const USED: u8 = 0x80;
-
-    fn new(form: Form, len: usize) -> Self {
-        Meta((form as u8) << 5 | len as u8)
-    }
-
-    fn len(self) -> usize {
-        usize::from(self.0 & 0x1f)
-    }
-
-    fn form(self) -> Form {
-        match self.0 >> 5 & 3 {
-            0 => Form::Plain,
-            1 => Form::Tuple,
-            2 => Form::Tagged,
-            _ => Form::Digest,
-        }
-    }
 }
 
 /// The hash of a key of one limit, made of the hash of the key. One key under many limits has as
 /// many different hashes, so it is found without comparing it with its siblings.
-#[inline]
+#[inline(always)]
 pub(super) fn entry_hash(key_hash: u64, limit: u32) -> u64 {
     // An odd factor, 2^64 by the golden ratio: consecutive numbers differ in their lowest bits and
     // are spread over the highest, which is what hashbrown looks at.
     key_hash ^ u64::from(limit).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-impl<T> Entry<T> {
+impl<K: StoredKey, T> Entry<K, T> {
     pub(super) fn hash(&self, hasher: &RandomState) -> u64 {
         entry_hash(self.key.key().hash(hasher), self.key.limit())
     }
 }
 
-impl StoredKey {
-    const INLINE: usize = 18;
-
-    pub(super) fn new(limit: u32, key: KeyRef<'_>) -> Self {
-        let len = key.bytes().len();
-        if len <= StoredKey::INLINE {
-            let mut bytes = [0; StoredKey::INLINE];
-            bytes[..len].copy_from_slice(key.bytes());
-            StoredKey::Inline { limit, meta: Meta::new(key.form(), len), bytes }
-        } else {
-            StoredKey::Heap { limit, meta: Meta::new(key.form(), 0), bytes: key.bytes().into() }
-        }
-    }
-
-    #[inline]
-    pub(super) fn is(&self, number: u32, key: KeyRef<'_>) -> bool {
-        self.limit() == number && self.key() == key
-    }
-
-    #[inline]
-    pub(super) fn limit(&self) -> u32 {
-        match self {
-            StoredKey::Inline { limit, .. } | StoredKey::Heap { limit, .. } => *limit,
-        }
-    }
-
-    #[inline]
-    pub(super) fn key(&self) -> KeyRef<'_> {
-        match self {
-            StoredKey::Inline { meta, bytes, .. } => {
-                KeyRef::from_parts(meta.form(), &bytes[..meta.len().min(StoredKey::INLINE)])
-            }
-            StoredKey::Heap { meta, bytes, .. } => KeyRef::from_parts(meta.form(), bytes),
-        }
-    }
-
-    /// Marks the key as used, or not; tells what it was.
-    pub(super) fn replace_used(&mut self, used: bool) -> bool {
-        let (StoredKey::Inline { meta, .. } | StoredKey::Heap { meta, .. }) = self;
-        let was = meta.0 & Meta::USED != 0;
-        meta.0 = meta.0 & !Meta::USED | u8::from(used) << 7;
-        was
-    }
-}
-
-/// The tables of a shard, one for each size of state.
+/// The tables of a shard, by the layout of the key.
 #[derive(Debug, Default)]
 pub(super) struct Tables {
-    pub(super) two: HashTable<Entry<[u64; 2]>>,
-    pub(super) three: HashTable<Entry<[u64; 3]>>,
-    pub(super) logs: HashTable<Entry<moving_window::MovingWindowState>>,
+    pub(super) words: TablesOf<WordKey>,
+    pub(super) addresses: TablesOf<AddressKey>,
+    pub(super) bytes: TablesOf<BytesKey>,
 }
 
-/// How the states of a machine lie in a shard.
-pub(super) trait Stored: Machine {
+/// The tables of keys of one layout, by the layout of the state.
+#[derive(Debug)]
+pub(super) struct TablesOf<K> {
+    pub(super) one: HashTable<Entry<K, [Packed; 1]>>,
+    pub(super) two: HashTable<Entry<K, [Packed; 2]>>,
+    pub(super) three: HashTable<Entry<K, [Packed; 3]>>,
+    pub(super) logs: HashTable<Entry<K, moving_window::MovingWindowState>>,
+}
+
+impl<K> Default for TablesOf<K> {
+    fn default() -> Self {
+        TablesOf {
+            one: HashTable::new(),
+            two: HashTable::new(),
+            three: HashTable::new(),
+            logs: HashTable::new(),
+        }
+    }
+}
+
+impl<K: StoredKey> TablesOf<K> {
+    pub(super) fn len(&self) -> usize {
+        self.one.len() + self.two.len() + self.three.len() + self.logs.len()
+    }
+
+    /// Keeps only the keys of other limits.
+    pub(super) fn remove_limit(&mut self, limit: u32) {
+        self.one.retain(|entry| entry.key.limit() != limit);
+        self.two.retain(|entry| entry.key.limit() != limit);
+        self.three.retain(|entry| entry.key.limit() != limit);
+        self.logs.retain(|entry| entry.key.limit() != limit);
+    }
+}
+
+impl Tables {
+    pub(super) fn len(&self) -> usize {
+        self.words.len() + self.addresses.len() + self.bytes.len()
+    }
+
+    /// Keeps only the keys of other limits.
+    pub(super) fn remove_limit(&mut self, limit: u32) {
+        self.words.remove_limit(limit);
+        self.addresses.remove_limit(limit);
+        self.bytes.remove_limit(limit);
+    }
+}
+
+/// A state as its algorithm has it.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Whole {}
+
+/// A state of GCRA without the part of a microsecond, which is always zero.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum NoPart {}
+
+/// How the states of a machine lie in a shard, in the layout `L`: [`Whole`] or [`NoPart`].
+pub(super) trait Stored<L>: Machine {
     type Kept: std::fmt::Debug;
 
-    fn table(tables: &mut Tables) -> &mut HashTable<Entry<Self::Kept>>;
+    fn table<K>(tables: &mut TablesOf<K>) -> &mut HashTable<Entry<K, Self::Kept>>;
     /// Takes the state out; `put` follows.
     fn take(kept: &mut Self::Kept) -> Self::State;
     fn put(kept: &mut Self::Kept, state: Self::State);
@@ -134,31 +120,33 @@ pub(super) trait Stored: Machine {
     fn of_any(state: AnyState) -> Option<Self::State>;
 }
 
-macro_rules! stored_as_words {
-    ($machine:ty, $words:ty, $table:ident, $($variant:ident)|+) => {
-        impl Stored for $machine {
-            type Kept = $words;
+macro_rules! stored_as_numbers {
+    ($layout:ty, $machine:ty, $count:literal, $table:ident, $($variant:ident)|+, $to:expr, $from:expr) => {
+        impl Stored<$layout> for $machine {
+            type Kept = [Packed; $count];
 
-            fn table(tables: &mut Tables) -> &mut HashTable<Entry<$words>> {
+            #[inline(always)]
+            fn table<K>(tables: &mut TablesOf<K>) -> &mut HashTable<Entry<K, Self::Kept>> {
                 &mut tables.$table
             }
 
-            #[inline]
-            fn take(kept: &mut $words) -> Self::State {
-                Words::from_words(*kept)
+            #[inline(always)]
+            fn take(kept: &mut Self::Kept) -> Self::State {
+                $from(kept.map(|Packed(number)| number))
             }
 
-            #[inline]
-            fn put(kept: &mut $words, state: Self::State) {
-                *kept = state.to_words();
+            #[inline(always)]
+            fn put(kept: &mut Self::Kept, state: Self::State) {
+                *kept = <Self as Stored<$layout>>::keep(state);
             }
 
-            fn keep(state: Self::State) -> $words {
-                state.to_words()
+            #[inline(always)]
+            fn keep(state: Self::State) -> Self::Kept {
+                $to(state).map(Packed)
             }
 
-            fn peek<R>(kept: &$words, f: impl FnOnce(&Self::State) -> R) -> R {
-                f(&Words::from_words(*kept))
+            fn peek<R>(kept: &Self::Kept, f: impl FnOnce(&Self::State) -> R) -> R {
+                f(&$from(kept.map(|Packed(number)| number)))
             }
 
             fn of_any(state: AnyState) -> Option<Self::State> {
@@ -171,17 +159,34 @@ macro_rules! stored_as_words {
     };
 }
 
-stored_as_words!(FixedWindow, [u64; 2], two, FixedWindow);
-stored_as_words!(FixedWindowPerKey, [u64; 2], two, FixedWindowPerKey);
-stored_as_words!(ElasticWindow, [u64; 2], two, ElasticWindow);
-stored_as_words!(Gcra, [u64; 2], two, Gcra);
-stored_as_words!(SlidingWindow, [u64; 3], three, SlidingWindow);
-stored_as_words!(Level, [u64; 3], three, TokenBucket | LeakyBucket);
+macro_rules! stored_whole {
+    ($machine:ty, $count:literal, $table:ident, $($variant:ident)|+) => {
+        stored_as_numbers!(
+            Whole, $machine, $count, $table, $($variant)|+, Words::to_words, Words::from_words
+        );
+    };
+}
 
-impl Stored for MovingWindow {
+stored_whole!(FixedWindow, 2, two, FixedWindow);
+stored_whole!(FixedWindowPerKey, 2, two, FixedWindowPerKey);
+stored_whole!(ElasticWindow, 2, two, ElasticWindow);
+stored_whole!(Gcra, 2, two, Gcra);
+stored_whole!(SlidingWindow, 3, three, SlidingWindow);
+stored_whole!(Level, 3, three, TokenBucket | LeakyBucket);
+stored_as_numbers!(
+    NoPart,
+    Gcra,
+    1,
+    one,
+    Gcra,
+    |state: GcraState| [state.tat.as_micros()],
+    |[tat]: [u64; 1]| GcraState { tat: Timestamp::from_micros(tat), part: 0 }
+);
+
+impl Stored<Whole> for MovingWindow {
     type Kept = moving_window::MovingWindowState;
 
-    fn table(tables: &mut Tables) -> &mut HashTable<Entry<moving_window::MovingWindowState>> {
+    fn table<K>(tables: &mut TablesOf<K>) -> &mut HashTable<Entry<K, Self::Kept>> {
         &mut tables.logs
     }
 

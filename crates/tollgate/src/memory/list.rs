@@ -7,10 +7,11 @@ use std::sync::Arc;
 use hashbrown::HashTable;
 
 use super::clean::Judged;
-use super::entry::Entry;
+use super::entry::{Entry, TablesOf};
+use super::stored_key::StoredKey;
 use super::{Inner, Memory};
 use crate::clock::Clock;
-use crate::key::{Form, KeyRef};
+use crate::key::{KeyRef, OwnedKey};
 use crate::limit::Limit;
 use crate::registry::lock;
 use crate::time::Timestamp;
@@ -32,8 +33,7 @@ pub struct KeyUsage {
     used: u64,
     namespace: Box<str>,
     limit: Arc<Limit>,
-    form: Form,
-    key: Box<[u8]>,
+    key: OwnedKey,
 }
 
 impl KeyUsage {
@@ -42,7 +42,7 @@ impl KeyUsage {
     /// See the example of [`KeyUsage`].
     #[must_use]
     pub fn key(&self) -> KeyRef<'_> {
-        KeyRef::from_parts(self.form, &self.key)
+        self.key.as_ref()
     }
 
     /// The limit that counts it.
@@ -130,15 +130,28 @@ impl<C: Clock> Inner<C> {
         let now = self.clock.now();
         for shard in &self.shards {
             let shard = lock(&shard.0);
-            self.for_each_in(&shard.tables.two, now, &mut f, &wanted);
-            self.for_each_in(&shard.tables.three, now, &mut f, &wanted);
-            self.for_each_in(&shard.tables.logs, now, &mut f, &wanted);
+            self.for_each_of(&shard.tables.words, now, &mut f, &wanted);
+            self.for_each_of(&shard.tables.addresses, now, &mut f, &wanted);
+            self.for_each_of(&shard.tables.bytes, now, &mut f, &wanted);
         }
     }
 
-    fn for_each_in<T: Judged>(
+    fn for_each_of<K: StoredKey>(
         &self,
-        table: &HashTable<Entry<T>>,
+        tables: &TablesOf<K>,
+        now: Timestamp,
+        f: &mut impl FnMut(&dyn Fn() -> KeyUsage),
+        wanted: &impl Fn(u64) -> bool,
+    ) {
+        self.for_each_in(&tables.one, now, f, wanted);
+        self.for_each_in(&tables.two, now, f, wanted);
+        self.for_each_in(&tables.three, now, f, wanted);
+        self.for_each_in(&tables.logs, now, f, wanted);
+    }
+
+    fn for_each_in<K: StoredKey, T: Judged>(
+        &self,
+        table: &HashTable<Entry<K, T>>,
         now: Timestamp,
         f: &mut impl FnMut(&dyn Fn() -> KeyUsage),
         wanted: &impl Fn(u64) -> bool,
@@ -154,8 +167,7 @@ impl<C: Clock> Inner<C> {
                 used,
                 namespace: known.namespace.clone(),
                 limit: Arc::clone(&limit),
-                form: entry.key.key().form(),
-                key: entry.key.key().bytes().into(),
+                key: entry.key.key().to_owned_key(),
             });
         }
     }

@@ -23,6 +23,7 @@ mod clean;
 mod entry;
 mod list;
 mod shard;
+mod stored_key;
 
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -37,7 +38,7 @@ pub use list::KeyUsage;
 use crate::algorithm::{Act, AnyMachine, Hit, KnownAct, Op, hit_together};
 use crate::clock::{Clock, SystemClock};
 use crate::error::Error;
-use crate::key::{Key, KeyRef, OwnedKey};
+use crate::key::{Compact, Key, KeyRef, OwnedKey};
 use crate::limit::Limit;
 use crate::outcome::Outcome;
 use crate::registry::{Registry, lock};
@@ -111,6 +112,9 @@ impl Default for Memory {
 pub struct Prepared {
     known: Arc<Known>,
     machine: AnyMachine,
+    /// The states of this limit have no parts of microseconds. A limit with a name may get another
+    /// quota, with which they have.
+    has_no_parts: bool,
 }
 
 struct Inner<C> {
@@ -266,12 +270,9 @@ impl<C> Inner<C> {
     fn clear(&self, known: &Known) {
         for shard in &self.shards {
             let mut shard = lock(&shard.0);
-            let tables = &mut shard.tables;
-            let before = tables.two.len() + tables.three.len() + tables.logs.len();
-            tables.two.retain(|entry| entry.key.limit() != known.number);
-            tables.three.retain(|entry| entry.key.limit() != known.number);
-            tables.logs.retain(|entry| entry.key.limit() != known.number);
-            let went = before - tables.two.len() - tables.three.len() - tables.logs.len();
+            let before = shard.tables.len();
+            shard.tables.remove_limit(known.number);
+            let went = before - shard.tables.len();
             self.count.keys.fetch_sub(went, Ordering::Relaxed);
             known.keys.fetch_sub(went, Ordering::Relaxed);
         }
@@ -280,8 +281,10 @@ impl<C> Inner<C> {
 }
 
 impl Prepared {
-    fn lookup<'a>(&'a self, hash: u64, key: KeyRef<'a>) -> Lookup<'a> {
-        Lookup { known: &self.known, machine: &self.machine, hash, key }
+    #[inline(always)]
+    fn lookup<'a>(&'a self, hash: u64, key: Compact<'a>) -> Lookup<'a> {
+        let Prepared { known, machine, has_no_parts } = self;
+        Lookup { known, machine, hash, key, has_no_parts: *has_no_parts }
     }
 }
 
@@ -312,14 +315,14 @@ impl<C: Clock + 'static> Store for Memory<C> {
             entry()
         })?;
         *lock(&known.latest) = latest();
-        Ok(Prepared { known, machine })
+        let is_whole = matches!(machine, AnyMachine::Gcra(machine) if machine.is_whole());
+        Ok(Prepared { known, machine, has_no_parts: is_whole && limit.name().is_none() })
     }
 
     fn apply(&self, prepared: &Prepared, key: KeyRef<'_>, now: Timestamp, op: Op) -> Outcome {
         let mut room = None;
-        let key = key.shorten(&mut room);
-        let hash = key.hash(&self.inner.hasher);
-        self.inner.act_alone(prepared, key, hash, now, Act::Op(op))
+        key.shorten(&mut room)
+            .with_compact(|key| self.inner.act_alone(prepared, key, || now, Act::Op(op)))
     }
 
     #[inline]
@@ -335,7 +338,7 @@ impl<C: Clock + 'static> Store for Memory<C> {
             if key.is_long() {
                 return self.hit_long(prepared, key, Some(now), cost);
             }
-            self.inner.act_alone(prepared, key, key.hash(&self.inner.hasher), now, Hit(cost))
+            key.with_compact(|key| self.inner.act_alone(prepared, key, || now, Hit(cost)))
         })
     }
 
@@ -345,9 +348,7 @@ impl<C: Clock + 'static> Store for Memory<C> {
             if key.is_long() {
                 return self.hit_long(prepared, key, None, cost);
             }
-            // The hash comes before the clock: the processor does both at once.
-            let hash = key.hash(&self.inner.hasher);
-            self.inner.act_alone(prepared, key, hash, self.now(), Hit(cost))
+            key.with_compact(|key| self.inner.act_alone(prepared, key, || self.now(), Hit(cost)))
         })
     }
 
@@ -391,12 +392,13 @@ impl<C: Clock> Inner<C> {
     fn act_alone(
         &self,
         prepared: &Prepared,
-        key: KeyRef<'_>,
-        hash: u64,
-        now: Timestamp,
+        key: Compact<'_>,
+        now: impl FnOnce() -> Timestamp,
         act: impl KnownAct,
     ) -> Outcome {
-        let lookup = prepared.lookup(hash, key);
+        // The hash comes before the clock: the processor does both at the same time.
+        let hash = key.hash(&self.hasher);
+        let (lookup, now) = (prepared.lookup(hash, key), now());
         let decision = self.act(lookup, &mut self.shard(hash), now, act);
         self.clean_if_due(now);
         decision
@@ -435,7 +437,9 @@ impl<C: Clock> Inner<C> {
         now: Timestamp,
         act: Act,
     ) -> Outcome {
-        let hash = item.key.hash(&self.hasher);
-        self.act(item.prepared.lookup(hash, item.key), shard, now, act)
+        item.key.with_compact(|key| {
+            let lookup = item.prepared.lookup(key.hash(&self.hasher), key);
+            self.act(lookup, shard, now, act)
+        })
     }
 }

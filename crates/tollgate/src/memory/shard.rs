@@ -5,9 +5,10 @@ use std::sync::{Arc, Mutex};
 
 use foldhash::quality::RandomState;
 
-use super::entry::{Entry, Stored, StoredKey, Tables, entry_hash};
+use super::entry::{Entry, NoPart, Stored, Tables, Whole, entry_hash};
+use super::stored_key::{AddressKey, BytesKey, StoredKey, WordKey};
 use crate::algorithm::{Act, AnyMachine, AnyState, KnownAct, Op, with_machine};
-use crate::key::KeyRef;
+use crate::key::Compact;
 use crate::limit::Limit;
 use crate::outcome::{Outcome, Source};
 use crate::registry::lock;
@@ -95,7 +96,9 @@ pub(super) struct Lookup<'a> {
     pub(super) machine: &'a AnyMachine,
     /// Of the key alone: it chose the shard.
     pub(super) hash: u64,
-    pub(super) key: KeyRef<'a>,
+    pub(super) key: Compact<'a>,
+    /// The states of this limit have no parts of microseconds, and never will.
+    pub(super) has_no_parts: bool,
 }
 
 impl Lookup<'_> {
@@ -125,15 +128,60 @@ impl Shard {
         now: Timestamp,
         act: impl KnownAct,
     ) -> Outcome {
+        match lookup.key {
+            Compact::Word(kind, word) => {
+                self.act_on::<WordKey>((kind, word), lookup, count, hasher, now, act)
+            }
+            Compact::Address(address) => {
+                self.act_on::<AddressKey>(address, lookup, count, hasher, now, act)
+            }
+            Compact::Bytes(kind, bytes) => {
+                self.act_on::<BytesKey>((kind, bytes), lookup, count, hasher, now, act)
+            }
+        }
+    }
+
+    /// For the usual limit all is inlined into the caller: what it does not read of the decision is
+    /// never made.
+    #[inline(always)]
+    fn act_on<K: StoredKey>(
+        &mut self,
+        key: K::Key<'_>,
+        lookup: Lookup<'_>,
+        count: &Count,
+        hasher: &RandomState,
+        now: Timestamp,
+        act: impl KnownAct,
+    ) -> Outcome {
+        match lookup.machine {
+            AnyMachine::Gcra(machine) if lookup.has_no_parts => {
+                self.act_with::<K, NoPart, _>(machine, key, lookup, count, hasher, now, act)
+            }
+            _ => self.act_by_call::<K>(key, lookup, count, hasher, now, act),
+        }
+    }
+
+    #[inline(never)]
+    fn act_by_call<K: StoredKey>(
+        &mut self,
+        key: K::Key<'_>,
+        lookup: Lookup<'_>,
+        count: &Count,
+        hasher: &RandomState,
+        now: Timestamp,
+        act: impl KnownAct,
+    ) -> Outcome {
         with_machine!(lookup.machine, machine => {
-            self.act_with(machine, lookup, count, hasher, now, act)
+            self.act_with::<K, Whole, _>(machine, key, lookup, count, hasher, now, act)
         })
     }
 
     #[inline(always)]
-    fn act_with<M: Stored>(
+    #[expect(clippy::too_many_arguments, reason = "they stay in registers")]
+    fn act_with<K: StoredKey, L, M: Stored<L>>(
         &mut self,
         machine: &M,
+        key: K::Key<'_>,
         lookup: Lookup<'_>,
         count: &Count,
         hasher: &RandomState,
@@ -141,11 +189,10 @@ impl Shard {
         act: impl KnownAct,
     ) -> Outcome {
         let number = lookup.known.number;
-        let table = M::table(&mut self.tables);
-        let Some(entry) =
-            table.find_mut(lookup.entry_hash(), |entry| entry.key.is(number, lookup.key))
+        let table = M::table(K::tables(&mut self.tables));
+        let Some(entry) = table.find_mut(lookup.entry_hash(), |entry| entry.key.is(number, key))
         else {
-            return self.act_on_new(machine, lookup, count, hasher, now, act);
+            return self.act_on_new::<K, L, M>(machine, key, lookup, count, hasher, now, act);
         };
         entry.key.replace_used(true);
         let mut state = Some(M::take(&mut entry.state));
@@ -153,22 +200,24 @@ impl Shard {
         let decision = Outcome::new(machine, state.as_ref(), now, step);
         match state {
             Some(state) => M::put(&mut entry.state, state),
-            None => self.remove::<M>(lookup, count),
+            None => self.remove::<K, L, M>(key, lookup, count),
         }
         decision
     }
 
     #[cold]
-    fn act_on_new<M: Stored>(
+    #[expect(clippy::too_many_arguments, reason = "as above")]
+    fn act_on_new<K: StoredKey, L, M: Stored<L>>(
         &mut self,
         machine: &M,
+        key: K::Key<'_>,
         lookup: Lookup<'_>,
         count: &Count,
         hasher: &RandomState,
         now: Timestamp,
         act: impl KnownAct,
     ) -> Outcome {
-        let Lookup { known, key, .. } = lookup;
+        let known = lookup.known;
         let start = now.max(self.floor);
         if act.act() == Act::Op(Op::Reset) {
             // There is no entry to forget, and the overflow state belongs to other keys as well.
@@ -189,9 +238,9 @@ impl Shard {
         let decision = Outcome::new(machine, state.as_ref(), now, step);
         if let Some(state) = state.filter(|_| writes) {
             known.keys.fetch_add(1, Ordering::Relaxed);
-            let mut key = StoredKey::new(known.number, key);
+            let mut key = K::new(known.number, key);
             key.replace_used(true);
-            M::table(&mut self.tables).insert_unique(
+            M::table(K::tables(&mut self.tables)).insert_unique(
                 lookup.entry_hash(),
                 Entry { key, state: M::keep(state) },
                 |entry| entry.hash(hasher),
@@ -200,10 +249,16 @@ impl Shard {
         decision
     }
 
-    fn remove<M: Stored>(&mut self, lookup: Lookup<'_>, count: &Count) {
-        let is_it = |entry: &Entry<M::Kept>| entry.key.is(lookup.known.number, lookup.key);
-        let found = M::table(&mut self.tables).find_entry(lookup.entry_hash(), is_it);
-        if let Ok(found) = found {
+    fn remove<K: StoredKey, L, M: Stored<L>>(
+        &mut self,
+        key: K::Key<'_>,
+        lookup: Lookup<'_>,
+        count: &Count,
+    ) {
+        let number = lookup.known.number;
+        let is_it = |entry: &Entry<K, M::Kept>| entry.key.is(number, key);
+        let table = M::table(K::tables(&mut self.tables));
+        if let Ok(found) = table.find_entry(lookup.entry_hash(), is_it) {
             found.remove();
             count.keys.fetch_sub(1, Ordering::Relaxed);
             lookup.known.keys.fetch_sub(1, Ordering::Relaxed);
@@ -213,25 +268,29 @@ impl Shard {
 
 #[cfg(test)]
 mod tests {
-    use crate::{KeyRef, ManualClock, Memory};
+    use super::super::stored_key::StoredKey as _;
+    use crate::key::{Compact, Kind};
+    use crate::{ManualClock, Memory};
 
     /// What a hit costs does not depend on how many limits count the same key.
     #[test]
     fn one_key_under_many_limits_is_found_without_comparing_them_all() {
-        const LIMITS: usize = 10_000;
+        const LIMITS: usize = 100_000;
         let store = Memory::builder().clock(ManualClock::default()).build();
         let limiters: Vec<_> = (0..LIMITS)
             .map(|number| store.limiter_in(&format!("tenant {number}"), "5/hour").unwrap())
             .collect();
         limiters.iter().for_each(|limiter| assert!(limiter.hit("shared").allowed()));
 
-        let key = KeyRef::plain(b"shared");
-        let hash = key.hash(&store.inner.hasher);
+        let key = (Kind::Plain, &b"shared"[..]);
+        let compact = Compact::Bytes(key.0, key.1);
+        let hash = compact.hash(&store.inner.hasher);
         let shard = store.inner.shard(hash);
-        assert_eq!(shard.tables.two.len(), LIMITS, "a policy is one step: one shard has them all");
+        let table = &shard.tables.bytes.one;
+        assert_eq!(table.len(), LIMITS, "a policy is one step: one shard has them all");
         let compared = limiters.iter().map(|limiter| {
-            let lookup = limiter.prepared().next().unwrap().lookup(hash, key);
-            let maybe = shard.tables.two.iter_hash(lookup.entry_hash());
+            let lookup = limiter.prepared().next().unwrap().lookup(hash, compact);
+            let maybe = table.iter_hash(lookup.entry_hash());
             maybe.take_while(|entry| !entry.key.is(lookup.known.number, key)).count()
         });
         let wrong: usize = compared.sum();

@@ -1,0 +1,119 @@
+//! Keys of several parts as one sequence of bytes: each part is its kind, its length in groups of
+//! seven bits, and its bytes.
+//!
+//! There are two such sequences. In the one that everybody sees all parts are text or bytes. In the
+//! *compact* one, which stores in this process hash and keep, numbers and addresses are binary.
+
+use super::buffer::Buffer;
+use super::compact::{Compact, Kind};
+use super::{Form, Key, KeyRef};
+
+/// Parts that are put together in compact form.
+#[derive(Debug)]
+pub(super) struct Frame {
+    bytes: Buffer,
+    /// Whether a part is not its text, or may hold such a part.
+    differs: bool,
+}
+
+impl Frame {
+    pub(super) fn new() -> Self {
+        Frame { bytes: Buffer::new(), differs: false }
+    }
+
+    #[inline]
+    pub(super) fn bytes(&self) -> &[u8] {
+        self.bytes.bytes()
+    }
+
+    #[inline(always)]
+    pub(super) fn part(&mut self, key: &(impl Key + ?Sized)) {
+        key.with_key(|part| part.with_compact(|part| self.push(part)));
+    }
+
+    #[inline(always)]
+    fn push(&mut self, part: Compact<'_>) {
+        match part {
+            Compact::Word(kind, word) => {
+                self.differs = true;
+                push(&mut self.bytes, kind, &word.to_le_bytes());
+            }
+            Compact::Address(address) => {
+                self.differs = true;
+                push(&mut self.bytes, Kind::V6, &address.octets());
+            }
+            Compact::Bytes(kind, bytes) => {
+                self.differs |= !matches!(kind, Kind::Plain | Kind::Digest);
+                push(&mut self.bytes, kind, bytes);
+            }
+        }
+    }
+
+    /// The sequence that everybody sees, if it is another one.
+    pub(super) fn text(&self) -> Option<Buffer> {
+        self.differs.then(|| text_of(self.bytes()))
+    }
+}
+
+#[inline(always)]
+fn push(out: &mut Buffer, kind: Kind, bytes: &[u8]) {
+    let mut len = bytes.len();
+    if len < 0x80 {
+        out.extend(&[kind as u8, len as u8]);
+    } else {
+        out.extend(&[kind as u8]);
+        while len >= 0x80 {
+            out.extend(&[len as u8 | 0x80]);
+            len >>= 7;
+        }
+        out.extend(&[len as u8]);
+    }
+    out.extend(bytes);
+}
+
+/// A part of the sequence that everybody sees.
+pub(super) fn push_text(out: &mut Buffer, part: KeyRef<'_>) {
+    push(out, Kind::of_form(part.form()), part.bytes());
+}
+
+/// The sequence that everybody sees, of a compact one.
+#[cold]
+pub(super) fn text_of(compact: &[u8]) -> Buffer {
+    let (mut out, mut rest) = (Buffer::new(), compact);
+    while let Some((kind, bytes, tail)) = split_part(rest) {
+        rest = tail;
+        // All kinds in a compact sequence are known: it was made here.
+        let Some(kind) = Kind::of_byte(kind) else { break };
+        let text = kind.text(bytes);
+        push(&mut out, Kind::of_form(kind.form()), text.as_ref().map_or(bytes, Buffer::bytes));
+    }
+    out
+}
+
+/// The compact sequence, of one that everybody sees; nothing when it is not one of parts.
+pub(super) fn compact_of(parts: &[u8]) -> Option<Frame> {
+    let (mut frame, mut rest) = (Frame::new(), parts);
+    while !rest.is_empty() {
+        let (form, bytes, tail) = split_part(rest)?;
+        rest = tail;
+        KeyRef::from_parts(Form::from_byte(form)?, bytes).with_compact(|part| frame.push(part));
+    }
+    Some(frame)
+}
+
+/// The first part, as its kind and its bytes, and what follows it.
+pub(super) fn split_part(framed: &[u8]) -> Option<(u8, &[u8], &[u8])> {
+    let (kind, mut rest) = framed.split_first()?;
+    let (mut len, mut shift) = (0_usize, 0);
+    loop {
+        let (byte, tail) = rest.split_first()?;
+        rest = tail;
+        len |= usize::from(byte & 0x7f).checked_shl(shift)?;
+        shift += 7;
+        if byte & 0x80 == 0 {
+            break;
+        }
+    }
+    let (bytes, tail) = rest.split_at_checked(len)?;
+    Some((*kind, bytes, tail))
+}
