@@ -8,9 +8,8 @@ use std::sync::LazyLock;
 use libfuzzer_sys::fuzz_target;
 use tollgate_replay::{Candidate, Format, KeyPart, Replay, Zone};
 
-static FORMATS: LazyLock<Vec<Format>> = LazyLock::new(|| {
-    Format::names().filter_map(|name| Format::named(&name)).collect()
-});
+static FORMATS: LazyLock<Vec<Format>> =
+    LazyLock::new(|| Format::names().filter_map(|name| Format::named(&name)).collect());
 
 fuzz_target!(|input: (u8, &str, Vec<u8>)| {
     let (choice, pattern, log) = input;
@@ -33,6 +32,7 @@ fuzz_target!(|input: (u8, &str, Vec<u8>)| {
         for candidate in &report.candidates {
             assert!(candidate.early.denied <= candidate.early.requests);
         }
-        let _ = (report.to_text(), report.to_json(), report.to_html(), report.suggestions_to_text());
+        let _ =
+            (report.to_text(), report.to_json(), report.to_html(), report.suggestions_to_text());
     }
 });
