@@ -225,7 +225,7 @@ impl Durable {
         self.flush().await?;
         let file = &self.inner.keeper.file;
         let Some(number) = file.number(place.prefix()) else { return Ok(None) };
-        file.expiry(&file::name(number, OwnedKey::new(&key).as_ref()))
+        file.expiry(&file::name(number, OwnedKey::new(&key).as_key_ref()))
     }
 }
 

@@ -115,7 +115,7 @@ impl Etcd {
     {
         let (cells, limit) = (self.0.cells(), limit.try_into()?);
         let place = cells.place(namespace, Some(&limit));
-        Ok(cells.name(&place, OwnedKey::new(&subject).as_ref()))
+        Ok(cells.name(&place, OwnedKey::new(&subject).as_key_ref()))
     }
 
     /// Whether the cluster can be asked; nothing is executed.

@@ -97,7 +97,7 @@ impl Memcached {
     {
         let cells = self.0.cells();
         let place = cells.place(namespace, Some(&limit.try_into()?));
-        Ok(cells.name(&place, OwnedKey::new(&key).as_ref()))
+        Ok(cells.name(&place, OwnedKey::new(&key).as_key_ref()))
     }
 }
 

@@ -213,7 +213,7 @@ mod tests {
             name_in("n", "l", OwnedKey::new(&(long('a'), ""))),
             name_in("n", "l", OwnedKey::new(&Tagged(long('a'), ""))),
             name_in("n", "l", OwnedKey::new(&Tagged(long('a'), long('a')))),
-            name_in("n", "l", OwnedKey::new(&long('a')).as_ref().to_string()),
+            name_in("n", "l", OwnedKey::new(&long('a')).as_key_ref().to_string()),
             name_in(&long('a'), &long('a'), long('a')),
             name_in(&long('a'), &long('a'), long('b')),
         ];

@@ -205,7 +205,7 @@ impl Postgres {
         Error: From<L::Error>,
     {
         let prepared = self.prepare(namespace, &limit.try_into()?)?;
-        Ok(prepared.keys.key(OwnedKey::new(&subject).as_ref()))
+        Ok(prepared.keys.key(OwnedKey::new(&subject).as_key_ref()))
     }
 }
 

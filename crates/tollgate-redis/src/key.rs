@@ -233,7 +233,7 @@ mod tests {
             key(Tagged(("a", "b"), "c")),
             key(OwnedKey::new(&"x".repeat(300))),
             key(OwnedKey::new(&("x".repeat(300), "y"))),
-            key(OwnedKey::new(&"x".repeat(300)).as_ref().bytes().to_vec()),
+            key(OwnedKey::new(&"x".repeat(300)).as_key_ref().bytes().to_vec()),
             key(OwnedKey::new(&Tagged("x".repeat(300), "y"))),
             key(OwnedKey::new(&Tagged("y", "x".repeat(300)))),
             key(long_as_text()),

@@ -141,7 +141,7 @@ impl Redis {
         Error: From<L::Error>,
     {
         let prepared = self.prepare(namespace, &limit.try_into()?)?;
-        Ok(self.inner.keyspace.key(OwnedKey::new(&subject).as_ref(), &prepared.end))
+        Ok(self.inner.keyspace.key(OwnedKey::new(&subject).as_key_ref(), &prepared.end))
     }
 }
 

@@ -258,7 +258,7 @@ impl Hash for KeyRef<'_> {
 /// ```
 /// use tollgate::{Key, OwnedKey};
 /// let kept = OwnedKey::new(&("shop", 7));
-/// assert_eq!(("shop", 7).with_key(|key| key == kept.as_ref()), true);
+/// assert_eq!(("shop", 7).with_key(|key| key == kept.as_key_ref()), true);
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct OwnedKey {
@@ -284,7 +284,7 @@ impl OwnedKey {
     /// See the example of [`OwnedKey`].
     #[inline]
     #[must_use]
-    pub fn as_ref(&self) -> KeyRef<'_> {
+    pub fn as_key_ref(&self) -> KeyRef<'_> {
         KeyRef::from_parts(self.form, &self.bytes)
     }
 }
@@ -292,7 +292,7 @@ impl OwnedKey {
 impl Key for OwnedKey {
     #[inline]
     fn with_key<R>(&self, f: impl FnOnce(KeyRef<'_>) -> R) -> R {
-        f(self.as_ref())
+        f(self.as_key_ref())
     }
 }
 

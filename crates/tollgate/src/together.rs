@@ -79,13 +79,13 @@ pub fn hit_all_at<S: Store>(
     let hits: Vec<_> = items
         .iter()
         .flat_map(|item| {
-            let hit = |prepared| HitItem { prepared, key: item.key.as_ref(), cost: item.cost };
+            let hit = |prepared| HitItem { prepared, key: item.key.as_key_ref(), cost: item.cost };
             item.limiter.prepared().map(hit)
         })
         .collect();
     let counters = items
         .iter()
-        .flat_map(|item| item.limiter.counters().map(|counter| (item.key.as_ref(), counter)));
+        .flat_map(|item| item.limiter.counters().map(|counter| (item.key.as_key_ref(), counter)));
     if let Some(key) = twice(counters) {
         return Err(counted_twice(key));
     }
@@ -117,7 +117,7 @@ pub fn refund_all<S: Store>(items: &[Item<'_, S>], decision: &Decision) -> Resul
         let store = &item.limiter.store;
         let now = store.now();
         for (prepared, receipt) in item.limiter.prepared().zip(receipts) {
-            let key = item.key.as_ref();
+            let key = item.key.as_key_ref();
             outcomes.push(store.apply(prepared, key, now, Op::Refund(receipt)));
         }
     }

@@ -20,7 +20,7 @@ impl<S: SharedStore> Question<S> {
 
     /// As [`draw`](Question::draw), but keeps the question.
     pub(super) fn begin(&self) {
-        self.leased.question(&self.lease, self.key.as_ref()).draw();
+        self.leased.question(&self.lease, self.key.as_key_ref()).draw();
     }
 
     /// Gives back units that will not be spent, with the receipt of their draw. The store gives
@@ -114,7 +114,7 @@ impl<S: SharedStore> Drawing<S> {
         let (again, unspent) = settled.unwrap_or_default();
         let unspent = inner.useful(&question.lease, unspent);
         if !unspent.is_empty() {
-            let question = question.leased.question(&question.lease, question.key.as_ref());
+            let question = question.leased.question(&question.lease, question.key.as_key_ref());
             let give_back = async move { question.give_back(unspent).await };
             inner.store.guard().runtime().spawn(Box::pin(give_back));
         }

@@ -26,12 +26,12 @@ impl<S: SharedStore> Question<S> {
     }
 
     pub(super) fn spot(&self) -> Spot<'_> {
-        Spot { limit: self.lease.number, key: self.key.as_ref() }
+        Spot { limit: self.lease.number, key: self.key.as_key_ref() }
     }
 
     /// Answers one operation, however long it takes.
     pub(super) async fn answer(&self, op: Op, deadline: Duration) -> Result<Outcome, Error> {
-        if let Some(decision) = self.leased.in_hand(&self.lease, self.key.as_ref(), op) {
+        if let Some(decision) = self.leased.in_hand(&self.lease, self.key.as_key_ref(), op) {
             return Ok(decision);
         }
         match op {
@@ -45,7 +45,7 @@ impl<S: SharedStore> Question<S> {
                 self.pass_on(Op::Refund(self.lease.terms.receipt(&receipt)), deadline).await
             }
             Op::Set(_) | Op::Reset => {
-                self.leased.forget(&self.lease, self.key.as_ref());
+                self.leased.forget(&self.lease, self.key.as_key_ref());
                 self.pass_on(op, deadline).await
             }
             _ => self.pass_on(op, deadline).await,
@@ -88,7 +88,7 @@ impl<S: SharedStore> Question<S> {
     }
 
     async fn pass_on(&self, op: Op, deadline: Duration) -> Result<Outcome, Error> {
-        let ask = Ask { prepared: &self.lease.prepared, key: self.key.as_ref(), op };
+        let ask = Ask { prepared: &self.lease.prepared, key: self.key.as_key_ref(), op };
         let asked = self.inner().store.ask_each(&[ask], None, deadline);
         let decisions = asked.await?;
         let none = || Error::store("no decision for one question", false);

@@ -29,7 +29,7 @@ impl<S: SharedStore> Leased<S> {
     pub(super) async fn give_back(&self, all: bool) {
         let questions = stream::iter(self.collect(all));
         let give_back = async |(lease, key, unspent): Collected<S>| {
-            self.question(&lease, key.as_ref()).give_back(unspent).await;
+            self.question(&lease, key.as_key_ref()).give_back(unspent).await;
         };
         questions.for_each_concurrent(AT_ONCE, give_back).await;
     }

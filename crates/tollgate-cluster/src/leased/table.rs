@@ -150,11 +150,11 @@ fn shard_of(hash: u64) -> usize {
 
 impl Entry {
     fn is(&self, spot: Spot<'_>) -> bool {
-        self.limit == spot.limit && self.key.as_ref() == spot.key
+        self.limit == spot.limit && self.key.as_key_ref() == spot.key
     }
 
     fn spot(&self) -> Spot<'_> {
-        Spot { limit: self.limit, key: self.key.as_ref() }
+        Spot { limit: self.limit, key: self.key.as_key_ref() }
     }
 }
 

@@ -105,7 +105,7 @@ async fn exactly<S: SharedStore>(
         .iter()
         .map(|(question, cost)| HitItem {
             prepared: &question.lease.prepared,
-            key: question.key.as_ref(),
+            key: question.key.as_key_ref(),
             cost: *cost,
         })
         .collect();

@@ -28,7 +28,7 @@ use std::sync::Arc;
 use crate::rules::RuleSet;
 use crate::settings::Settings;
 use domain::DomainSection;
-use problem::{Place, Scribe};
+use problem::{Diagnostics, Place};
 use section::Section;
 use tree::Node;
 
@@ -98,16 +98,16 @@ pub fn read(text: &str, name: &str) -> Result<Config, Problems> {
     reading.end()
 }
 
-/// The file and the place of a rule or a domain.
-type Standing = (Arc<str>, Place);
+/// The file and the place where a rule or a domain is defined first.
+type DefinedAt = (Arc<str>, Place);
 
 /// The state while files are read.
 #[derive(Debug, Default)]
 struct Reading {
     config: Config,
     problems: Vec<Problem>,
-    limits: BTreeMap<(String, String), Standing>,
-    domains: BTreeMap<String, Standing>,
+    limits: BTreeMap<(String, String), DefinedAt>,
+    domains: BTreeMap<String, DefinedAt>,
     merge_domains: bool,
 }
 
@@ -128,7 +128,7 @@ impl Reading {
     /// Reads the main file: settings, rules and includes.
     fn main_text(&mut self, text: &str, file: &Arc<str>, path: Option<&Path>) {
         let mut includes = Vec::new();
-        self.parsed(text, file, |reading, scribe, mut root| {
+        self.parsed(text, file, |reading, diagnostics, mut root| {
             let settings = &mut reading.config.settings;
             settings_of(&mut root, settings);
             reading.merge_domains |= root.value("merge_domains").unwrap_or(false);
@@ -137,7 +137,7 @@ impl Reading {
                     includes.push((pattern, node.at));
                 }
             }
-            reading.rules(&mut root, scribe);
+            reading.rules(&mut root, diagnostics);
             root.end();
         });
         for (pattern, at) in includes {
@@ -150,8 +150,8 @@ impl Reading {
         self.config.sources.push(path.to_owned());
         let file: Arc<str> = path.display().to_string().into();
         match std::fs::read_to_string(path) {
-            Ok(text) => self.parsed(&text, &file, |reading, scribe, mut root| {
-                reading.rules(&mut root, scribe);
+            Ok(text) => self.parsed(&text, &file, |reading, diagnostics, mut root| {
+                reading.rules(&mut root, diagnostics);
                 root.end();
             }),
             Err(error) => self.problems.push(Problem::of_file(&file, error.to_string())),
@@ -163,27 +163,27 @@ impl Reading {
         &mut self,
         text: &str,
         file: &Arc<str>,
-        read: impl FnOnce(&mut Reading, &Scribe, Section<'_>),
+        read: impl FnOnce(&mut Reading, &Diagnostics, Section<'_>),
     ) {
-        let scribe = Scribe::new(file);
-        if let Some(tree) = tree(text, file, &scribe) {
+        let diagnostics = Diagnostics::new(file);
+        if let Some(tree) = tree(text, file, &diagnostics) {
             match envoy_root(&tree) {
-                true => self.envoy(&tree, &scribe),
+                true => self.envoy(&tree, &diagnostics),
                 false => {
-                    if let Some(root) = Section::of(&tree, String::new(), &scribe) {
-                        read(self, &scribe, root);
+                    if let Some(root) = Section::of(&tree, String::new(), &diagnostics) {
+                        read(self, &diagnostics, root);
                     }
                 }
             }
         }
-        let (problems, warnings) = scribe.into_parts();
+        let (problems, warnings) = diagnostics.into_parts();
         self.problems.extend(problems);
         self.config.warnings.extend(warnings);
     }
 
     /// Reads `domain:` and `descriptors:` as Envoy's server has them.
-    fn envoy(&mut self, tree: &Node, scribe: &Scribe) {
-        let Some(mut root) = Section::of(tree, String::new(), scribe) else { return };
+    fn envoy(&mut self, tree: &Node, diagnostics: &Diagnostics) {
+        let Some(mut root) = Section::of(tree, String::new(), diagnostics) else { return };
         let at = root.place("domain");
         let name: String = root.value("domain").unwrap_or_default();
         if name.is_empty() {
@@ -191,12 +191,12 @@ impl Reading {
         }
         let descriptors = domain::read(&mut root, "");
         root.end();
-        self.domain(DomainSection { name, descriptors, at }, scribe);
+        self.domain(DomainSection { name, descriptors, at }, diagnostics);
     }
 
     /// Reads `[limits]`, `[namespaces]` and `[domains]`.
-    fn rules(&mut self, root: &mut Section<'_>, scribe: &Scribe) {
-        self.limits(root, "", scribe);
+    fn rules(&mut self, root: &mut Section<'_>, diagnostics: &Diagnostics) {
+        self.limits(root, "", diagnostics);
         for (name, node) in root.entries("namespaces") {
             let path = format!("namespaces.{}", name.text);
             if name.text.is_empty()
@@ -207,7 +207,7 @@ impl Reading {
                 root.wrong_at(&path, name.at, message);
             }
             if let Some(mut section) = root.inner(node, path) {
-                self.limits(&mut section, &name.text, scribe);
+                self.limits(&mut section, &name.text, diagnostics);
                 section.end();
             }
         }
@@ -217,17 +217,17 @@ impl Reading {
             let descriptors = domain::read(&mut section, "");
             section.end();
             let (name, at) = (name.text.clone(), name.at);
-            self.domain(DomainSection { name, descriptors, at }, scribe);
+            self.domain(DomainSection { name, descriptors, at }, diagnostics);
         }
     }
 
-    fn limits(&mut self, section: &mut Section<'_>, namespace: &str, scribe: &Scribe) {
+    fn limits(&mut self, section: &mut Section<'_>, namespace: &str, diagnostics: &Diagnostics) {
         let above = section.path("limits");
         for (name, node) in section.entries("limits") {
             let path = format!("{above}.{}", name.text);
             let key = (namespace.to_owned(), name.text.clone());
-            let standing = (Arc::clone(scribe.file()), name.at);
-            if let Some((file, at)) = self.limits.insert(key.clone(), standing) {
+            let defined_at = (Arc::clone(diagnostics.file()), name.at);
+            if let Some((file, at)) = self.limits.insert(key.clone(), defined_at) {
                 let message = format!("written twice, first in {file}:{}", at.line);
                 section.wrong_at(&path, name.at, &message);
             }
@@ -239,7 +239,7 @@ impl Reading {
         }
     }
 
-    fn domain(&mut self, section: DomainSection, scribe: &Scribe) {
+    fn domain(&mut self, section: DomainSection, diagnostics: &Diagnostics) {
         let DomainSection { name, descriptors, at } = section;
         let before = self.config.rules.domains.get(&name);
         if let (Some((file, first)), false) = (self.domains.get(&name), self.merge_domains) {
@@ -247,7 +247,7 @@ impl Reading {
                 "domain {name:?}: written twice, first in {file}:{}; merge_domains = true or --merge-domains allows it",
                 first.line
             );
-            scribe.wrong(at, message);
+            diagnostics.wrong(at, message);
         }
         let before: HashSet<_> =
             before.into_iter().flatten().map(|node| (&node.key, &node.value)).collect();
@@ -255,9 +255,9 @@ impl Reading {
             let value = node.value.as_ref().map_or("", |value| value.text());
             let message =
                 format!("domain {name:?}: {}={value:?} is in another file already", node.key);
-            scribe.wrong(at, message);
+            diagnostics.wrong(at, message);
         }
-        self.domains.entry(name.clone()).or_insert((Arc::clone(scribe.file()), at));
+        self.domains.entry(name.clone()).or_insert((Arc::clone(diagnostics.file()), at));
         self.config.rules.domains.entry(name).or_default().extend(descriptors);
     }
 }
@@ -290,15 +290,15 @@ fn envoy_root(tree: &Node) -> bool {
     }
 }
 
-fn tree(text: &str, file: &str, scribe: &Scribe) -> Option<Node> {
+fn tree(text: &str, file: &str, diagnostics: &Diagnostics) -> Option<Node> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     match sources::extension(file) {
-        "toml" => toml_tree::tree(text, scribe),
-        "yaml" | "yml" | "json" => yaml_tree::tree(text, scribe),
+        "toml" => toml_tree::tree(text, diagnostics),
+        "yaml" | "yml" | "json" => yaml_tree::tree(text, diagnostics),
         other => {
             let message =
                 format!("a name that ends in {other:?}: expected .toml, .yaml, .yml or .json");
-            scribe.wrong(Place::default(), message);
+            diagnostics.wrong(Place::default(), message);
             None
         }
     }

@@ -96,15 +96,15 @@ impl std::error::Error for Problems {}
 
 /// Collects the problems of one file while it is read, so that all of them are reported together.
 #[derive(Debug)]
-pub(crate) struct Scribe {
+pub(crate) struct Diagnostics {
     file: Arc<str>,
     problems: RefCell<Vec<Problem>>,
     warnings: RefCell<Vec<Problem>>,
 }
 
-impl Scribe {
-    pub(crate) fn new(file: &Arc<str>) -> Scribe {
-        Scribe {
+impl Diagnostics {
+    pub(crate) fn new(file: &Arc<str>) -> Diagnostics {
+        Diagnostics {
             file: Arc::clone(file),
             problems: RefCell::default(),
             warnings: RefCell::default(),

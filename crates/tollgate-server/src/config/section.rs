@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::de::DeserializeOwned;
 
 use super::de;
-use super::problem::{Place, Scribe};
+use super::problem::{Diagnostics, Place};
 use super::tree::{Name, Node, Table, Value, quoted};
 use super::value::FromNode;
 use crate::rules::SourceLocation;
@@ -13,7 +13,7 @@ use crate::rules::SourceLocation;
 /// A table of a file while it is read.
 #[derive(Debug)]
 pub(crate) struct Section<'a> {
-    scribe: &'a Scribe,
+    diagnostics: &'a Diagnostics,
     table: &'a Table,
     /// The start of the table.
     pub(crate) at: Place,
@@ -23,14 +23,19 @@ pub(crate) struct Section<'a> {
 
 impl<'a> Section<'a> {
     /// The section of a node. Reports a problem if the node is not a table.
-    pub(crate) fn of(node: &'a Node, path: String, scribe: &'a Scribe) -> Option<Section<'a>> {
+    pub(crate) fn of(
+        node: &'a Node,
+        path: String,
+        diagnostics: &'a Diagnostics,
+    ) -> Option<Section<'a>> {
         match &node.value {
             Value::Table(table) => {
-                Some(Section { scribe, table, at: node.at, path, asked: Vec::new() })
+                Some(Section { diagnostics, table, at: node.at, path, asked: Vec::new() })
             }
             _ => {
                 let place = if path.is_empty() { "the file".to_owned() } else { path };
-                scribe.wrong(node.at, format!("{place}: expected a table, found {}", node.kind()));
+                diagnostics
+                    .wrong(node.at, format!("{place}: expected a table, found {}", node.kind()));
                 None
             }
         }
@@ -85,7 +90,7 @@ impl<'a> Section<'a> {
 
     /// Reports a problem under a full path.
     pub(crate) fn wrong_at(&self, path: &str, at: Place, message: &str) {
-        self.scribe.wrong(at, format!("{path}: {message}"));
+        self.diagnostics.wrong(at, format!("{path}: {message}"));
     }
 
     /// Stores the value of a name in `place`, if the table has it.
@@ -114,7 +119,7 @@ impl<'a> Section<'a> {
     /// A table inside this table.
     pub(crate) fn section(&mut self, name: &'static str) -> Option<Section<'a>> {
         let node = self.node(name)?;
-        Section::of(node, self.path(name), self.scribe)
+        Section::of(node, self.path(name), self.diagnostics)
     }
 
     /// The entries of a table with free names, each with its value and its full path.
@@ -134,12 +139,12 @@ impl<'a> Section<'a> {
 
     /// A table inside a table with free names.
     pub(crate) fn inner(&self, node: &'a Node, path: String) -> Option<Section<'a>> {
-        Section::of(node, path, self.scribe)
+        Section::of(node, path, self.diagnostics)
     }
 
     /// Reports a problem of a name.
     pub(crate) fn wrong(&self, name: &str, at: Place, message: impl AsRef<str>) {
-        self.scribe.wrong(at, format!("{}: {}", self.path(name), message.as_ref()));
+        self.diagnostics.wrong(at, format!("{}: {}", self.path(name), message.as_ref()));
     }
 
     /// Reports a problem of the table as a whole.
@@ -148,12 +153,12 @@ impl<'a> Section<'a> {
         let path = &self.path;
         let message =
             if path.is_empty() { message.to_owned() } else { format!("{path}: {message}") };
-        self.scribe.wrong(self.at, message);
+        self.diagnostics.wrong(self.at, message);
     }
 
     /// Reports a warning.
     pub(crate) fn warn(&self, name: &str, at: Place, message: &str) {
-        self.scribe.warn(at, format!("{}: {message}", self.path(name)));
+        self.diagnostics.warn(at, format!("{}: {message}", self.path(name)));
     }
 
     /// The place of a name.
@@ -165,7 +170,12 @@ impl<'a> Section<'a> {
     /// The location of a path.
     pub(crate) fn location(&self, path: &str, at: Place) -> SourceLocation {
         let Place { line, column } = at;
-        SourceLocation { file: Arc::clone(self.scribe.file()), line, column, path: path.into() }
+        SourceLocation {
+            file: Arc::clone(self.diagnostics.file()),
+            line,
+            column,
+            path: path.into(),
+        }
     }
 
     /// Ends the section: every name that was not read is reported as unknown.
@@ -176,7 +186,8 @@ impl<'a> Section<'a> {
                     Some(near) => format!("did you mean {near}?"),
                     None => format!("known are {}", self.asked.join(", ")),
                 };
-                self.scribe.wrong(name.at, format!("{}: unknown; {hint}", self.path(&name.text)));
+                self.diagnostics
+                    .wrong(name.at, format!("{}: unknown; {hint}", self.path(&name.text)));
             }
         }
     }

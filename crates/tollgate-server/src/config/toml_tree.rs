@@ -3,16 +3,16 @@
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::problem::{Place, Scribe};
+use super::problem::{Diagnostics, Place};
 use super::tree::{Lines, Name, Node, Table, Value};
 
 /// The tree of a text. Reports a problem and returns `None` if the text is not valid.
-pub(crate) fn tree(text: &str, scribe: &Scribe) -> Option<Node> {
+pub(crate) fn tree(text: &str, diagnostics: &Diagnostics) -> Option<Node> {
     let lines = Lines::new(text);
     let (root, errors) = DeTable::parse_recoverable(text);
     for error in &errors {
         let at = error.span().map_or(Place::START, |span| lines.place(span.start));
-        scribe.wrong(at, error.message().trim().replace('\n', "; "));
+        diagnostics.wrong(at, error.message().trim().replace('\n', "; "));
     }
     let root = Value::Table(table(root.get_ref(), &lines));
     errors.is_empty().then(|| Node::new(Place::START, root))

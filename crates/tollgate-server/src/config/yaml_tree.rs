@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use granit_parser::{Event, Parser, ScalarStyle, Span, Tag};
 
-use super::problem::{Place, Scribe};
+use super::problem::{Diagnostics, Place};
 use super::tree::{Name, Node, Table, Value, find, quoted};
 
 /// The most nodes that aliases may repeat. A few lines of aliases can otherwise expand to billions
@@ -12,10 +12,10 @@ use super::tree::{Name, Node, Table, Value, find, quoted};
 const MOST: usize = 200_000;
 
 /// The tree of a text. Reports a problem and returns `None` if the text is not valid.
-pub(crate) fn tree(text: &str, scribe: &Scribe) -> Option<Node> {
+pub(crate) fn tree(text: &str, diagnostics: &Diagnostics) -> Option<Node> {
     let mut builder = Builder {
         text,
-        scribe,
+        diagnostics,
         parts: 0,
         repeated: 0,
         anchors: HashMap::new(),
@@ -28,24 +28,24 @@ pub(crate) fn tree(text: &str, scribe: &Scribe) -> Option<Node> {
             Err(error) => {
                 let marker = error.marker();
                 let at = Place { line: marker.line(), column: marker.col() + 1 };
-                scribe.wrong(at, error.info());
+                diagnostics.wrong(at, error.info());
                 return None;
             }
         };
         if let Err((at, message)) = builder.take(event, span) {
-            scribe.wrong(at, message);
+            diagnostics.wrong(at, message);
             return None;
         }
     }
     let root = builder.root.unwrap_or_else(|| Node::new(Place::START, Value::Table(Vec::new())));
-    (!scribe.has_problems()).then_some(root)
+    (!diagnostics.has_problems()).then_some(root)
 }
 
 type Refused = (Place, String);
 
 struct Builder<'a> {
     text: &'a str,
-    scribe: &'a Scribe,
+    diagnostics: &'a Diagnostics,
     /// The number of nodes so far, and how many of them came from aliases.
     parts: usize,
     repeated: usize,
@@ -181,7 +181,7 @@ impl Builder<'_> {
                     {
                         let text = quoted(&name.text);
                         let message = format!("{text}: written twice, first in line {line}");
-                        self.scribe.wrong(name.at, message);
+                        self.diagnostics.wrong(name.at, message);
                     }
                     // The place of a table is that of its name, as in TOML.
                     let at = if matches!(node.value, Value::Table(_)) { name.at } else { node.at };

@@ -150,7 +150,7 @@ impl Shard {
 fn text(key: KeyRef<'_>, into: &mut String) {
     into.clear();
     if key.bytes().len() > KeyRef::LONGEST {
-        into.push_str(&OwnedKey::new(&key).as_ref().to_string());
+        into.push_str(&OwnedKey::new(&key).as_key_ref().to_string());
         return;
     }
     for (index, part) in key.parts().enumerate() {

@@ -34,9 +34,8 @@ macro_rules! algorithms {
         /// A machine and the state after the operation, or the computed fields where the state is
         /// too large to carry or is kept elsewhere.
         #[derive(Clone, Copy, Debug)]
-        #[expect(missing_docs, reason = "the variants are the algorithms")]
-        #[non_exhaustive]
-        pub enum View {
+        #[expect(dead_code, reason = "both buckets have one machine, which carries TokenBucket")]
+        pub(crate) enum View {
             $($carried($carried_machine, Option<$carried_state>),)+
             Fields(Fields),
         }

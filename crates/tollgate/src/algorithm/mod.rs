@@ -1,7 +1,7 @@
 //! The algorithms: pure functions of (limit, state, now), one file each.
 //!
-//! Each file first tells the story of its algorithm, then gives the few primitives of [`Machine`].
-//! [`step`] builds every operation from them, once for all. Nothing here reads a clock, allocates
+//! Each file first tells the story of its algorithm, then gives the few primitives of `Machine`.
+//! `step` builds every operation from them, once for all. Nothing here reads a clock, allocates
 //! (but for the moving window's log) or can fail.
 //!
 //! A state is an `Option`: `None` is fresh, and a state that has run out at `now` acts as `None` in
@@ -24,8 +24,9 @@ mod group;
 mod remote;
 mod words;
 
+pub(crate) use any::View;
 pub(crate) use any::with_machine;
-pub use any::{AnyMachine, AnyState, View};
+pub use any::{AnyMachine, AnyState};
 pub use fields::Fields;
 pub use group::hit_together;
 pub use remote::RemoteStep;
@@ -143,7 +144,7 @@ pub struct Step {
 
 /// The pure functions of one algorithm over its own state. `now` may lie before times in the state:
 /// the state is the guard, as each file tells.
-pub trait Machine: Copy + std::fmt::Debug {
+pub(crate) trait Machine: Copy + std::fmt::Debug {
     /// What is kept for a key between hits.
     type State: Clone + std::fmt::Debug + PartialEq;
 
@@ -291,7 +292,12 @@ pub enum Aging {
 /// algorithm.
 ///
 /// The state is changed in place only if [`Step::changed`] says so.
-pub fn step<M: Machine>(machine: &M, state: &mut Option<M::State>, now: Timestamp, op: Op) -> Step {
+pub(crate) fn step<M: Machine>(
+    machine: &M,
+    state: &mut Option<M::State>,
+    now: Timestamp,
+    op: Op,
+) -> Step {
     match op {
         Op::Hit(cost) => hit(machine, state, now, cost),
         Op::Peek(cost) => {

@@ -310,7 +310,7 @@ impl<C: Clock> Inner<C> {
     #[cold]
     #[inline(never)]
     fn fingerprint_of_long(&self, key: KeyRef<'_>) -> u64 {
-        OwnedKey::new(&key).as_ref().hash(&self.hasher).max(FIRST_FINGERPRINT)
+        OwnedKey::new(&key).as_key_ref().hash(&self.hasher).max(FIRST_FINGERPRINT)
     }
 
     /// A hit. For the usual limit most are done right here, inlined into the caller: what it does

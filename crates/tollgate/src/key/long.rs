@@ -51,7 +51,7 @@ impl<'a> KeyRef<'a> {
     where
         'a: 's,
     {
-        if self.is_long() { room.insert(digest(self)).as_ref() } else { self }
+        if self.is_long() { room.insert(digest(self)).as_key_ref() } else { self }
     }
 }
 
@@ -62,8 +62,8 @@ pub(super) fn digest(key: KeyRef<'_>) -> OwnedKey {
     let parts = [key.inner().next(), key.inner().nth(1)];
     if let (Form::Tagged, [Some(tag), Some(key)]) = (key.form, parts) {
         let mut parts = Buffer::new();
-        push_text(&mut parts, OwnedKey::new(&tag).as_ref());
-        push_text(&mut parts, OwnedKey::new(&key).as_ref());
+        push_text(&mut parts, OwnedKey::new(&tag).as_key_ref());
+        push_text(&mut parts, OwnedKey::new(&key).as_key_ref());
         return OwnedKey { form: Form::Tagged, bytes: parts.bytes().into() };
     }
     let hash = Sha256::new_with_prefix([key.form as u8]).chain_update(key.bytes());
@@ -107,11 +107,11 @@ mod tests {
     #[test]
     fn keys_up_to_the_bound_stay_as_they_are() {
         let text = "k".repeat(KeyRef::LONGEST);
-        assert_eq!(short(&text).as_ref(), KeyRef::plain(text.as_bytes()));
+        assert_eq!(short(&text).as_key_ref(), KeyRef::plain(text.as_bytes()));
         let pair = ("a", "k".repeat(KeyRef::LONGEST - 6));
         pair.with_key(|key| {
             assert_eq!(key.bytes().len(), KeyRef::LONGEST);
-            assert_eq!(short(key).as_ref(), key);
+            assert_eq!(short(key).as_key_ref(), key);
         });
     }
 
@@ -120,10 +120,10 @@ mod tests {
     fn a_digest_is_the_sha_256_of_form_and_bytes() {
         // printf '\0%s' "$(printf 'k%.0s' $(seq 257))" | sha256sum
         let plain = "sha256:647cb7fb44f564189c08dfec64ac45cbd90c0db5a70546b29526d6e95477f5ee";
-        assert_eq!(short("k".repeat(257)).as_ref().to_string(), plain);
+        assert_eq!(short("k".repeat(257)).as_key_ref().to_string(), plain);
         // printf '\1\0\1a\0\377\1%s' "$(printf 'k%.0s' $(seq 255))" | sha256sum
         let tuple = "sha256:b5b478fcf8a69b5f3efb09ef430070f48cf919e5df6ccdaf9edc27fe470fe3f5";
-        assert_eq!(short(("a", "k".repeat(255))).as_ref().to_string(), tuple);
+        assert_eq!(short(("a", "k".repeat(255))).as_key_ref().to_string(), tuple);
     }
 
     #[test]
@@ -131,7 +131,7 @@ mod tests {
         let long = |last: char| format!("{}{last}", "k".repeat(300));
         let pair = |last| (long(last), "x");
         let bytes_of_pair = pair('a').with_key(|key| key.bytes().to_vec());
-        let digest = short(long('a')).as_ref().bytes().to_vec();
+        let digest = short(long('a')).as_key_ref().bytes().to_vec();
         let keys = [
             short(long('a')),
             short(long('b')),
@@ -147,11 +147,11 @@ mod tests {
             short(&digest),
             short((&digest, "x")),
             short(Tagged(digest, "x".to_owned())),
-            short(short(long('a')).as_ref().to_string()),
+            short(short(long('a')).as_key_ref().to_string()),
         ];
         let different: HashSet<_> = keys.iter().collect();
         assert_eq!(different.len(), keys.len());
-        let longest = keys.iter().map(|key| key.as_ref().bytes().len()).max();
+        let longest = keys.iter().map(|key| key.as_key_ref().bytes().len()).max();
         assert!(longest <= Some(KeyRef::LONGEST), "{longest:?}");
     }
 
@@ -163,14 +163,14 @@ mod tests {
         }
         let parts = "k".repeat(KeyRef::LONGEST);
         let longest = short(Tagged(&parts, &parts));
-        assert_eq!(longest.as_ref().bytes().len(), 2 * (KeyRef::LONGEST + 3));
+        assert_eq!(longest.as_key_ref().bytes().len(), 2 * (KeyRef::LONGEST + 3));
         assert_eq!(short(&longest), longest);
     }
 
     #[test]
     fn keys_of_one_tag_keep_one_tag() {
         let (tag, long) = ("t".repeat(400), "k".repeat(400));
-        let tag_of = |key: OwnedKey| key.as_ref().inner().next().map(|tag| OwnedKey::new(&tag));
+        let tag_of = |key: OwnedKey| key.as_key_ref().inner().next().map(|tag| OwnedKey::new(&tag));
         let first = tag_of(short(Tagged(&tag, "a")));
         assert!(first.is_some());
         assert_eq!(first, tag_of(short(Tagged(&tag, &long))));

@@ -253,7 +253,7 @@ mod tests {
                 assert_eq!(key, KeyRef::plain(text.as_bytes()));
                 key.with_compact(|compact| {
                     text.with_key(|text| text.with_compact(|text| assert_eq!(compact, text)));
-                    assert_eq!(compact.to_owned_key().as_ref(), key);
+                    assert_eq!(compact.to_owned_key().as_key_ref(), key);
                 });
             });
             // In a tuple too, in which its text is another frame.
@@ -263,7 +263,7 @@ mod tests {
                 tuple.with_compact(|compact| {
                     let framed = KeyRef::from_parts(Form::Tuple, tuple.bytes());
                     framed.with_compact(|framed| assert_eq!(compact, framed));
-                    assert_eq!(compact.to_owned_key().as_ref(), tuple);
+                    assert_eq!(compact.to_owned_key().as_key_ref(), tuple);
                 });
             });
         }
@@ -301,7 +301,7 @@ mod tests {
         for bytes in [&b"x"[..], b"\0\x05a", b"\x04\x08\x07\0\0\0\0\0\0\0"] {
             let key = KeyRef::from_parts(Form::Tuple, bytes);
             assert_ne!(key.with_compact(|key| format!("{key:?}")), number);
-            assert_eq!(compact(Form::Tuple, bytes).as_ref(), key);
+            assert_eq!(compact(Form::Tuple, bytes).as_key_ref(), key);
             assert_ne!(compact(Form::Tuple, bytes), compact(Form::Tagged, bytes));
         }
     }

@@ -72,7 +72,7 @@ impl Expired {
     /// The key.
     #[must_use]
     pub fn key(&self) -> KeyRef<'_> {
-        self.key.as_ref()
+        self.key.as_key_ref()
     }
 
     /// Units in use when the state was last written. GCRA does not remember that and says 0.

@@ -42,7 +42,7 @@ impl KeyUsage {
     /// See the example of [`KeyUsage`].
     #[must_use]
     pub fn key(&self) -> KeyRef<'_> {
-        self.key.as_ref()
+        self.key.as_key_ref()
     }
 
     /// The limit that counts it.

@@ -357,7 +357,7 @@ impl<C: Clock + 'static> Store for Memory<C> {
             let keys: Vec<_> = items.iter().map(|item| OwnedKey::new(&item.key)).collect();
             let short = items.iter().zip(&keys);
             let short: Vec<_> =
-                short.map(|(item, key)| HitItem { key: key.as_ref(), ..*item }).collect();
+                short.map(|(item, key)| HitItem { key: key.as_key_ref(), ..*item }).collect();
             return self.inner.hit_together(&short, now);
         }
         self.inner.hit_together(items, now)

@@ -210,7 +210,7 @@ impl Denials {
             shard.entries.retain(|entry| entry.until > sent);
         }
         if shard.entries.len() < self.room {
-            let rehash = |entry: &Entry| entry.key.as_ref().hash(&self.hasher);
+            let rehash = |entry: &Entry| entry.key.as_key_ref().hash(&self.hasher);
             shard.entries.insert_unique(hash, new(), rehash);
         }
     }
@@ -224,7 +224,7 @@ impl Denials {
             *epoch = epoch.wrapping_add(1);
         }
         let counts_there = |entry: &Entry| {
-            entry.key.as_ref() == key && entry.counters.iter().any(|c| counters.contains(c))
+            entry.key.as_key_ref() == key && entry.counters.iter().any(|c| counters.contains(c))
         };
         while let Ok(entry) = shard.entries.find_entry(hash, counts_there) {
             entry.remove();
@@ -248,7 +248,7 @@ impl Denials {
 
 impl Entry {
     fn is_for(&self, question: &Question<'_>) -> bool {
-        self.limits == question.limits && self.key.as_ref() == question.key
+        self.limits == question.limits && self.key.as_key_ref() == question.key
     }
 
     /// Whether a later denial of the same limits replaces this one. The smaller cost answers for

@@ -39,7 +39,7 @@ impl<S: SharedStore> Limits<S> {
             let owned: Vec<_> = indexes.iter().map(|index| OwnedKey::new(&keys[*index])).collect();
             let prepared = &self.prepared[0];
             let begin = |deadline| {
-                let ask = |key| Ask { prepared, key: OwnedKey::as_ref(key), op: Op::Hit(1) };
+                let ask = |key| Ask { prepared, key: OwnedKey::as_key_ref(key), op: Op::Hit(1) };
                 let asks: Vec<_> = owned.iter().map(ask).collect();
                 self.store.ask_each(&asks, terms.at, deadline)
             };

@@ -145,7 +145,7 @@ struct Taken<'a> {
 
 impl Drop for Taken<'_> {
     fn drop(&mut self) {
-        self.owed.add(self.key.as_ref(), self.guard.now(), &self.units);
+        self.owed.add(self.key.as_key_ref(), self.guard.now(), &self.units);
     }
 }
 

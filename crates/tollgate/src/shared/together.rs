@@ -70,13 +70,13 @@ pub async fn hit_all_shared<S: SharedStore>(
     let hits: Vec<HitItem<'_, S::Prepared>> = items
         .iter()
         .flat_map(|item| {
-            let hit = |prepared| HitItem { prepared, key: item.key.as_ref(), cost: item.cost };
+            let hit = |prepared| HitItem { prepared, key: item.key.as_key_ref(), cost: item.cost };
             item.limits.prepared.iter().map(hit)
         })
         .collect();
     let counters = items
         .iter()
-        .flat_map(|item| item.limits.counters().map(|counter| (item.key.as_ref(), counter)));
+        .flat_map(|item| item.limits.counters().map(|counter| (item.key.as_key_ref(), counter)));
     if let Some(key) = twice(counters) {
         return Err(counted_twice(key));
     }
@@ -174,8 +174,9 @@ fn without_store<S: SharedStore>(
         OnFailure::Error => return None,
         OnFailure::Closed => {
             guard.counters.failed_closed.add();
-            let closed =
-                |item: &SharedItem<'_, S>| item.limits.closed(now, item.key.as_ref(), item.cost);
+            let closed = |item: &SharedItem<'_, S>| {
+                item.limits.closed(now, item.key.as_key_ref(), item.cost)
+            };
             items.iter().flat_map(closed).collect()
         }
         OnFailure::Local(_) => {
@@ -200,7 +201,7 @@ fn local<S: SharedStore>(
     let mut hits = Vec::new();
     for item in items {
         hits.extend(
-            item.limits.fallback.iter().flat_map(|f| f.items(item.key.as_ref(), item.cost)),
+            item.limits.fallback.iter().flat_map(|f| f.items(item.key.as_key_ref(), item.cost)),
         );
     }
     let decided = items[0].limits.store.guard().fallback().hit_together(&hits, now);
@@ -212,7 +213,7 @@ fn local<S: SharedStore>(
             Some(_) => {
                 let decisions: Vec<_> = decided.by_ref().take(own).collect();
                 let terms = Terms { at, ..item.limits.terms() };
-                item.limits.owe(terms, item.key.as_ref(), &decisions);
+                item.limits.owe(terms, item.key.as_key_ref(), &decisions);
                 outcomes.extend(decisions);
             }
             None => outcomes.extend(item.limits.open(now, Op::Hit(item.cost))),

@@ -312,7 +312,6 @@ fn public_types_can_be_sent_and_shared() {
     shared::<tollgate::algorithm::AnyState>();
     shared::<tollgate::algorithm::Op>();
     shared::<tollgate::algorithm::Step>();
-    shared::<tollgate::algorithm::View>();
 }
 
 /// The future of a wait can move to any thread of a runtime.
