@@ -1,4 +1,4 @@
-//! Who takes part: redis-benchmark, a plain pipeline, Python limits and tollgate.
+//! The contenders: redis-benchmark, a plain pipeline, Python limits and tollgate.
 
 use super::benchmark::Benchmark;
 use super::capture;
@@ -40,7 +40,7 @@ pub(crate) const ALGORITHMS: [(&str, &str); 7] = [
     ("leaky-bucket", "1000/second burst=1000000000 leaky-bucket"),
 ];
 
-/// What a row is about.
+/// The subject of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scene {
     Hot,
@@ -51,7 +51,7 @@ pub(crate) enum Scene {
     One,
 }
 
-/// Whose it is.
+/// The project that a contender belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Ours,
@@ -109,7 +109,7 @@ impl Contender {
     }
 }
 
-/// What many write by hand: count and set the lifetime, in one round trip.
+/// The commands that many write by hand: count and set the lifetime, in one round trip.
 async fn plain(
     mut connection: MultiplexedConnection,
     keys: Arc<[String]>,

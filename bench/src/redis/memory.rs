@@ -1,4 +1,4 @@
-//! What a key costs, as Redis counts it.
+//! The memory of a key, as Redis counts it.
 
 use super::contenders::{store, subject};
 use super::server::Server;
@@ -11,7 +11,7 @@ const KEYS: usize = 20_000;
 /// Keys asked one by one.
 const ASKED: usize = 501;
 
-/// What is counted: title, limit, and hits of each key.
+/// The measured cases: title, limit, and hits of each key.
 const CASES: [(&str, &str, usize); 9] = [
     ("gcra", "100/hour", 1),
     ("fixed-window", "100/hour fixed-window", 1),

@@ -31,7 +31,7 @@ pub(crate) struct Size {
     pub(crate) only: Vec<String>,
 }
 
-/// What was measured.
+/// The measurements of a run.
 struct Results {
     rows: Vec<Row>,
     bytes: Vec<Bytes>,

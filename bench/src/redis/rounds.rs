@@ -9,7 +9,7 @@ use rustix::time::{ClockId, clock_gettime};
 use std::time::Duration;
 use tokio::runtime::Runtime;
 
-/// What was measured of one contender.
+/// The measurements of one contender.
 pub(crate) struct Row {
     pub(crate) id: &'static str,
     pub(crate) title: &'static str,

@@ -41,17 +41,17 @@ impl Server {
     }
 }
 
-/// What a look at the counters costs itself, and redis-benchmark's question for the settings.
+/// The commands that reading the counters adds, and redis-benchmark's question for the settings.
 const LOOKS: [&str; 2] = ["info", "config|get"];
 
-/// What the scripts here call, those of Python limits too. The server counts these calls like sent
-/// ones.
+/// The commands that the scripts here call, those of Python limits too. The server counts them like
+/// commands that clients sent.
 const INSIDE_SCRIPTS: [&str; 17] = [
     "time", "get", "set", "del", "incrby", "expire", "pexpire", "lrange", "lindex", "llen",
     "lpush", "rpush", "ltrim", "lset", "hget", "hset", "hmget",
 ];
 
-/// What the server has counted since it started, or between two looks.
+/// The counters of the server since it started, or between two readings.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Counted {
     /// Calls and microseconds of each command, those inside scripts too.
@@ -93,7 +93,7 @@ impl Counted {
         counted
     }
 
-    /// What has been added since an earlier look.
+    /// The difference from an earlier reading.
     pub(crate) fn since(&self, earlier: &Self) -> Self {
         let command = |(name, (calls, micros)): (&String, &(f64, f64))| {
             let (calls_then, micros_then) = earlier.commands.get(name).copied().unwrap_or_default();

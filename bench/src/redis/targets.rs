@@ -1,4 +1,4 @@
-//! What this project has set out to reach with Redis, and whether this run did.
+//! The targets for Redis, and whether this run met them.
 
 use super::Results;
 use super::contenders::{Kind, Scene};

@@ -5,7 +5,7 @@ use quanta::Instant;
 use std::future::Future;
 use std::time::Duration;
 
-/// What a turn did.
+/// The result of a turn.
 #[derive(Clone, Debug)]
 pub(crate) struct Turn {
     pub(crate) hits: f64,

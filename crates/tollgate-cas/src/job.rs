@@ -15,8 +15,7 @@ pub struct Prepared {
     pub(crate) machine: Arc<AnyMachine>,
 }
 
-/// What one caller wants done on the cells of a queue: one call per cell, in the order of the
-/// cells.
+/// The calls of one caller on the cells of a queue: one call per cell, in the order of the cells.
 #[derive(Debug)]
 pub(crate) struct Job {
     pub(crate) calls: Vec<CellCall>,
@@ -25,7 +24,7 @@ pub(crate) struct Job {
     pub(crate) reply: oneshot::Sender<Result<Vec<Outcome>, Error>>,
 }
 
-/// What to do with the state of one cell, and the machine of its limit.
+/// The step on the state of one cell, and the machine of its limit.
 #[derive(Clone, Debug)]
 pub(crate) struct CellCall {
     pub(crate) machine: Arc<AnyMachine>,

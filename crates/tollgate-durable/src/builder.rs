@@ -64,7 +64,7 @@ impl DurableBuilder {
         }
     }
 
-    /// What is on disk before a call is answered. Default [`Level::Reserve`].
+    /// Sets what must be on disk before a call is answered. Default [`Level::Reserve`].
     pub fn level(mut self, level: Level) -> Self {
         self.level = Some(level);
         self

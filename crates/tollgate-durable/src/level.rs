@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use tollgate::Error;
 
-/// What is on disk before a call is answered. See the table at the top of the [crate].
+/// The data that must be on disk before a call is answered: see the table at the top of the
+/// [crate].
 ///
 /// ```
 /// use tollgate_durable::Level;

@@ -46,7 +46,7 @@ pub(crate) struct Lines {
     number: u64,
 }
 
-/// What a log had next.
+/// The next item of a log.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     Line,

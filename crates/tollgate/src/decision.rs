@@ -328,7 +328,7 @@ impl Decision {
         self.headline.bound()
     }
 
-    /// What each limit was charged, for a refund, in the order of the limits.
+    /// The receipts of all limits, in their order, for a refund.
     ///
     /// ```
     /// # use tollgate::Memory;

@@ -162,7 +162,7 @@ impl<C: Clock> Direct<C> {
         self.state.act(self.clock.now(), Hit(cost))
     }
 
-    /// What a hit would get.
+    /// The decision that a hit would get.
     ///
     /// ```
     /// assert!(tollgate::Direct::new("1/hour")?.peek().allowed());
@@ -173,7 +173,7 @@ impl<C: Clock> Direct<C> {
         self.peek_n(1)
     }
 
-    /// What a hit of that cost would get.
+    /// The decision that a hit of that cost would get.
     ///
     /// ```
     /// assert!(!tollgate::Direct::new("1/hour")?.peek_n(2).allowed());

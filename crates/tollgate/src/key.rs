@@ -1,4 +1,4 @@
-//! What is limited: anything that can be a key, looked up without copying.
+//! Keys: the things that are limited, looked up without copying.
 
 mod buffer;
 mod compact;

@@ -188,7 +188,7 @@ impl<S: Store> Limiter<S> {
         }
     }
 
-    /// What a hit would get, without charging or pushing anything.
+    /// The decision that a hit would get, without charging or pushing anything.
     ///
     /// ```
     /// let limiter = tollgate::Memory::new().limiter("1/hour")?;
@@ -201,7 +201,7 @@ impl<S: Store> Limiter<S> {
         self.peek_n(key, 1)
     }
 
-    /// What a hit of that cost would get.
+    /// The decision that a hit of that cost would get.
     ///
     /// ```
     /// let limiter = tollgate::Memory::new().limiter("2/hour")?;

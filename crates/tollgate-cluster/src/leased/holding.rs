@@ -83,7 +83,7 @@ impl Holding {
         Some((decision, self.low(terms, now)))
     }
 
-    /// What a hit would get, if the holding can tell.
+    /// The outcome that a hit would have, if the holding can tell.
     pub(crate) fn peek(&self, now: Timestamp, cost: u64) -> Option<Outcome> {
         if self.left(now) < cost { None } else { self.decision(now, cost, 0, 0) }
     }

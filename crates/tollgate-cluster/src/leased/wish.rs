@@ -9,7 +9,7 @@ use tollgate::{Error, Outcome, Timestamp};
 use super::table::Desk;
 use super::terms::Terms;
 
-/// What a caller waits for.
+/// The units that a waiting caller wants.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Wish {
     /// All of these units.

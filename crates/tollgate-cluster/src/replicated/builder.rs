@@ -57,7 +57,7 @@ impl<B: Bus> Builder<B> {
         self
     }
 
-    /// What to do while peers are missing. Default [`OnMissing::GoOn`].
+    /// Sets how this node decides while peers are missing. Default [`OnMissing::GoOn`].
     ///
     /// See the example of [`Builder`].
     pub fn on_missing(mut self, on_missing: OnMissing) -> Self {

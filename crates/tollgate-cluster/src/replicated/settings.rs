@@ -6,7 +6,7 @@ use tollgate::Error;
 
 use super::message::LONGEST_NAME;
 
-/// What a replica does while peers are missing.
+/// How a replica decides while peers are missing.
 ///
 /// ```
 /// use tollgate_cluster::replicated::OnMissing;

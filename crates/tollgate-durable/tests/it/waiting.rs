@@ -1,4 +1,4 @@
-//! Which calls wait, for what, and for how long.
+//! Tests which calls wait, for what, and for how long.
 
 use std::sync::mpsc;
 use std::task::{Context, Poll, Waker};

@@ -1,5 +1,5 @@
-//! What Prometheus gets to read. Labels are rules, verdicts and ports: as many as the configuration
-//! has, never as many as there are keys.
+//! The metrics in the text format of Prometheus. Labels are rules, verdicts and ports: their number
+//! depends on the configuration, never on the number of keys.
 
 use std::time::Duration;
 
@@ -112,7 +112,7 @@ fn store(stats: &Stats, text: &mut Text) {
     }
 }
 
-/// What the store says of itself.
+/// Writes the figures that the store reports.
 fn figures(figures: &[Figure], text: &mut Text) {
     for figure in figures {
         let name = format!("tollgate_store_{}", figure.name);
@@ -191,7 +191,7 @@ fn seconds(micros: u64) -> Seconds {
     Seconds(Duration::from_micros(micros))
 }
 
-/// What the system says the process takes, where it says so.
+/// Writes the memory of the process, on systems that tell it in `/proc`.
 fn memory(text: &mut Text) {
     let Ok(status) = std::fs::read_to_string("/proc/self/status") else { return };
     let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));

@@ -1,4 +1,4 @@
-//! Which clients a port admits.
+//! Decides which clients a port admits.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use http::{HeaderMap, HeaderValue, header};
 
 use super::Tokens;
 
-/// What a client is asked for when it shows nothing.
+/// The challenge for a client that sent no token.
 const CHALLENGE: HeaderValue = HeaderValue::from_static("Bearer realm=\"tollgate\"");
 
 /// Admits clients that show a token. A gate that was made without tokens admits everybody.
@@ -80,7 +80,7 @@ impl Gate {
         self.is_open() || bearer(headers).is_some_and(|token| self.admits(token))
     }
 
-    /// What to tell whom it did not let in, for `WWW-Authenticate`.
+    /// The value of `WWW-Authenticate` for a client that was not admitted.
     #[must_use]
     pub fn challenge(headers: &HeaderMap) -> HeaderValue {
         match bearer(headers) {

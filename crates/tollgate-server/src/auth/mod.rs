@@ -1,4 +1,4 @@
-//! Who may ask: tokens, of which only hashes are known.
+//! Tokens that admit clients. The server knows only their hashes.
 
 mod gate;
 mod gates;

@@ -15,7 +15,7 @@ const BEGIN: &str = "tg_";
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token(String);
 
-/// What is kept of a token.
+/// The hash of a token, which is all that the server keeps.
 ///
 /// ```
 /// use tollgate_server::auth::Hash;
@@ -57,7 +57,7 @@ impl Token {
         &self.0
     }
 
-    /// What is kept of it.
+    /// The hash that the server keeps.
     #[must_use]
     pub fn hash(&self) -> Hash {
         Hash::of(self.0.as_bytes())
@@ -130,7 +130,7 @@ impl Tokens {
         self.0.is_empty()
     }
 
-    /// Whose token it is. All are looked at, whichever it is.
+    /// The name of the token's owner. It compares with every hash, so that its time tells nothing.
     #[must_use]
     pub fn owner(&self, token: &[u8]) -> Option<&str> {
         let shown = Hash::of(token);

@@ -82,7 +82,7 @@ fn words(limit: &Limit) -> String {
     out
 }
 
-/// What the limit admits, in one sentence.
+/// One sentence that says what the limit admits.
 fn admits(limit: &Limit) -> String {
     let (n, p, b) = (limit.quota(), Span(limit.period()), limit.burst());
     match limit.algorithm() {

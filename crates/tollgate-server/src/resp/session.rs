@@ -31,7 +31,7 @@ pub(super) struct Session {
     pub(super) tracer: Option<Arc<Tracer>>,
 }
 
-/// What is left to do for a command.
+/// The work that is left after a command was dispatched.
 pub(super) enum Step<'a> {
     /// Nothing: the reply is written.
     Done,

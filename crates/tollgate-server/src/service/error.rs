@@ -40,7 +40,7 @@ impl RequestError {
         RequestError { kind: RequestErrorKind::UnknownRule, message }
     }
 
-    /// Which kind of error this is.
+    /// The kind of this error.
     #[must_use]
     pub fn kind(&self) -> RequestErrorKind {
         self.kind

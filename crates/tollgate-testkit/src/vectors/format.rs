@@ -46,7 +46,7 @@ pub struct Step {
     pub expected: Expected,
 }
 
-/// What a caller does.
+/// A call of a vector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names are the words of the format")]
 pub enum Action {

@@ -38,7 +38,7 @@ use crate::time::Timestamp;
 /// Counts saturate here: a thousand times the largest quota.
 pub const MAX_UNITS: u64 = 1_000 * crate::limit::MAX_QUOTA;
 
-/// What a caller asks of a key. Each store does all of them.
+/// An operation on a key. Each store does all of them.
 ///
 /// ```
 /// use tollgate::algorithm::Op;
@@ -48,7 +48,7 @@ pub const MAX_UNITS: u64 = 1_000 * crate::limit::MAX_QUOTA;
 pub enum Op {
     /// Decide on a cost and charge it if it passes.
     Hit(u64),
-    /// What a hit of that cost would get; changes nothing.
+    /// Decide on a hit of that cost, and change nothing.
     Peek(u64),
     /// Charge as much of that many units as fits, from none to all.
     Take(u64),
@@ -64,7 +64,7 @@ pub enum Op {
     Reset,
 }
 
-/// What a store does with one state: an operation, or a part of a hit on several limits or keys.
+/// A step on one state: an operation, or a part of a hit on several limits or keys.
 ///
 /// See [`hit_together`] and [`AnyMachine::act`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,7 +128,7 @@ impl KnownAct for Act {
     }
 }
 
-/// What one operation did: whether it passed, what it charged and whether the state must be
+/// The result of one operation: whether it passed, what it charged and whether the state must be
 /// written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
@@ -145,7 +145,7 @@ pub struct Step {
 /// The pure functions of one algorithm over its own state. `now` may lie before times in the state:
 /// the state is the guard, as each file tells.
 pub(crate) trait Machine: Copy + std::fmt::Debug {
-    /// What is kept for a key between hits.
+    /// The data kept for a key between hits.
     type State: Clone + std::fmt::Debug + PartialEq;
 
     /// The most units a fresh key can take at once.
@@ -192,7 +192,7 @@ pub(crate) trait Machine: Copy + std::fmt::Debug {
         None
     }
 
-    /// What a receipt must remember to find its units again: the window or the entry they went to.
+    /// The mark of a receipt: the window or the entry that its units went to.
     fn mark(&self, state: &Self::State) -> u64;
 
     /// The state with the units of a receipt given back; `None` when none of them is there any
@@ -221,7 +221,7 @@ pub(crate) trait Machine: Copy + std::fmt::Debug {
     /// The state with exactly `units` in use, from now on; `None` is fresh.
     fn set(&self, state: Option<&Self::State>, now: Timestamp, units: u64) -> Option<Self::State>;
 
-    /// What a decision needs to compute its fields when they are read.
+    /// The view of the state from which a decision computes its fields when they are read.
     fn view(&self, state: Option<&Self::State>, now: Timestamp, step: &Step) -> View;
 
     /// Units in use when the state was last written: it is its own guard against an earlier time.
@@ -309,7 +309,7 @@ pub(crate) fn step<M: Machine>(
             if cost == 0 {
                 hit(machine, state, now, 0)
             } else if granted == 0 {
-                // What it waits for is the first unit.
+                // It waits for the first unit.
                 denied(machine, state, now, 1)
             } else {
                 charged(machine, state, now, cost, granted)
@@ -368,8 +368,8 @@ fn charged<M: Machine>(
     Step { allowed: true, cost, charged: units, changed: true }
 }
 
-/// What a refused attempt leaves behind: nothing, a pushed elastic window, or its count where the
-/// limit says so.
+/// The state after a denied attempt: unchanged, a pushed elastic window, or one more counted
+/// attempt with `charge-denied`.
 #[inline]
 fn denied<M: Machine>(
     machine: &M,

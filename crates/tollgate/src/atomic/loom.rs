@@ -107,7 +107,7 @@ fn reset(table: &Counts, key: u64) {
     act(table, key, &stays, forget).expect("nothing is claimed");
 }
 
-/// What a key has counted, when all threads are done.
+/// The count of a key, when all threads are done.
 fn count(table: &Counts, key: u64) -> Option<u64> {
     let guard = pin();
     table.finish(table.current(&guard), &judge);
@@ -116,8 +116,8 @@ fn count(table: &Counts, key: u64) -> Option<u64> {
     u64::load(&slot.word, Ordering::Acquire).payload()
 }
 
-/// What must hold when all threads are done: every key has one slot at most, and the counts of keys
-/// and slots are those of the slots.
+/// Checks the table when all threads are done: every key has one slot at most, and the counters of
+/// keys and slots equal the slots.
 fn audit(table: &Counts, counts: &[(u64, Option<u64>)]) {
     for (key, expected) in counts {
         assert_eq!(count(table, *key), *expected, "the count of {key}");

@@ -238,7 +238,7 @@ impl<'a, W: Word, M: Pack<W>, C: Clock> On<'a, W, M, C> {
                 && self.begin_move_if_due()
     }
 
-    /// What the next move is for: age is looked at once in `key_older_than`.
+    /// The purpose of the next move. Age is looked at once in `key_older_than`.
     fn move_due(&self) -> Move {
         let (Some(age), Some(age_due)) = (self.store.key_older_than, &self.kept.age_due) else {
             return Move::Tidy;

@@ -16,7 +16,7 @@ pub(crate) enum Compact<'a> {
     Bytes(Kind, &'a [u8]),
 }
 
-/// What the bytes of a compact key are: one of the forms, or a kind of value.
+/// The kind of the bytes of a compact key: one of the forms, or a kind of value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Kind {

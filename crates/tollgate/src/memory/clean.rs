@@ -110,7 +110,7 @@ fn report(before_clean: &BeforeClean, batch: &[Expired]) {
     }
 }
 
-/// What `before_clean` was given.
+/// The function given to `before_clean`.
 pub(super) type BeforeClean = Box<dyn Fn(&[Expired]) + Send + Sync>;
 
 impl<C: Clock> Inner<C> {

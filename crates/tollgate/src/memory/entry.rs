@@ -1,4 +1,4 @@
-//! What a shard keeps for a key: the key, then the state, each in the smallest of a few layouts.
+//! Entries of a shard: the key, then the state, each in the smallest of a few layouts.
 //!
 //! | | of a number or IPv4 | of an IPv6 address | of other keys |
 //! | --- | --- | --- | --- |

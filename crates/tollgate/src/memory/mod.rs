@@ -51,9 +51,9 @@ use shard::{Count, Known, Lookup, Overflow, Shard};
 /// one takes well below half a millisecond.
 const SHARDS: usize = 256;
 
-/// Which shard gets which share of the keys: the last one twice as many as the first. Equal shards
-/// would all be full at the same number of keys and double at once; so they double one after the
-/// other, and whatever the number of keys, the memory is as full as it is on average.
+/// The shard of each part of the hashes. The last shard gets twice as many keys as the first. Equal
+/// shards would all be full at the same number of keys and double together. These double one after
+/// the other, so the memory is about equally full at every number of keys.
 static SHARES: [u8; 8192] = {
     let mut shares = [0; 8192];
     // The share of a shard, in 2^-32 of a place, grows by a factor of 2^(1/256) from one to the

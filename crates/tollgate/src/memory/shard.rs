@@ -68,7 +68,7 @@ impl Overflow {
     }
 }
 
-/// What all shards count together.
+/// The counters that all shards share.
 #[derive(Debug)]
 pub(super) struct Count {
     pub(super) keys: AtomicUsize,
@@ -89,7 +89,7 @@ impl Count {
     }
 }
 
-/// Which key of which limit, as a shard looks it up.
+/// A key and its limit, as a shard looks them up.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lookup<'a> {
     pub(super) known: &'a Known,
@@ -272,7 +272,7 @@ mod tests {
     use crate::key::{Compact, Kind};
     use crate::{ManualClock, Memory};
 
-    /// What a hit costs does not depend on how many limits count the same key.
+    /// The cost of a hit does not depend on the number of limits that count the same key.
     #[test]
     fn one_key_under_many_limits_is_found_without_comparing_them_all() {
         const LIMITS: usize = 100_000;

@@ -47,7 +47,7 @@ pub(crate) enum Turn {
     Closed,
 }
 
-/// What the last calls say about a store.
+/// The health of a store, judged by its last calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Health {
     /// It answered the last call, or was not called yet.

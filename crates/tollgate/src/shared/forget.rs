@@ -1,4 +1,4 @@
-//! What a call on the store means for the remembered denials of its key: kept, replaced or dropped.
+//! Keeps, replaces or drops the remembered denials of a key after a call on the store.
 
 use super::asking::{Limits, Terms};
 use super::denials::Epoch;

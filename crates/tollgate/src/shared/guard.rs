@@ -1,4 +1,4 @@
-//! What stands between callers and a store: a deadline on every call, a breaker for each lane,
+//! The guard between callers and a store: a deadline on every call, a breaker for each lane,
 //! remembered denials, counters.
 
 use std::future::{Future, poll_fn};
@@ -50,7 +50,7 @@ pub struct Guard {
     on_open: OnOpen,
 }
 
-/// What a store does when a breaker opens.
+/// The function of a store that runs when a breaker opens.
 #[derive(Clone)]
 struct OnOpen(Arc<dyn Fn() + Send + Sync>);
 
@@ -60,7 +60,7 @@ impl std::fmt::Debug for OnOpen {
     }
 }
 
-/// What is known of one part of the store, which fails or is overloaded as a whole.
+/// One part of the store, which fails or is overloaded as a whole.
 #[derive(Debug)]
 struct Lane {
     breaker: Breaker,
@@ -196,7 +196,7 @@ impl Guard {
         self.deadline
     }
 
-    /// What the store is called in the log; empty if nobody said.
+    /// The name of the store in the log; empty if none was set.
     ///
     /// ```
     /// use tollgate::shared::Guard;
@@ -426,8 +426,8 @@ impl Drop for Pass<'_> {
 }
 
 impl GuardBuilder {
-    /// What the store is called in the log, without secrets. The first name holds, so that a store
-    /// can name itself where its user has not.
+    /// Sets the name of the store in the log, without secrets. The first name stays, so that a store
+    /// can name itself if its user did not.
     ///
     /// ```
     /// use tollgate::shared::Guard;
@@ -542,8 +542,8 @@ impl GuardBuilder {
         self
     }
 
-    /// What to do when a breaker opens, because a connection that looks alive may be dead. For
-    /// stores. Must not block.
+    /// Sets a function that runs when a breaker opens, because a connection that looks alive may be
+    /// dead. For stores. It must not block.
     ///
     /// ```
     /// use tollgate::shared::Guard;

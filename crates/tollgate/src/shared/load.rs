@@ -225,10 +225,10 @@ mod tests {
         deadline: u64,
         /// The time of both ways together.
         distance: u64,
-        /// What one call takes in the store.
+        /// Time that one call takes in the store.
         work: u64,
         free_at: u64,
-        /// What a batch of calls takes in the store beside its calls, the least time between two
+        /// Time that a batch takes in the store beside its calls, the least time between two
         /// batches, and when the last one left. 0: each call goes alone.
         batch_work: u64,
         batch_gap: u64,

@@ -26,7 +26,7 @@ const MAX_KEYS: usize = 100_000;
 /// How often the task checks whether the store answers.
 const ROUND: Duration = Duration::from_millis(100);
 
-/// What the keys of a limiter owe, shared by its clones.
+/// The units that the keys of a limiter owe to the store, shared by its clones.
 #[derive(Debug)]
 pub(crate) struct Owed {
     machines: Box<[AnyMachine]>,

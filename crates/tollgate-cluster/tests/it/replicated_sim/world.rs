@@ -52,8 +52,8 @@ pub(super) struct Hit {
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
     pub(super) hits: Vec<Hit>,
-    /// What each actor has heard: (receiver, actor, slot) and the units, while the slot was alive
-    /// at the receiver.
+    /// The units that each receiver has heard of, by (receiver, actor, slot), while the slot was
+    /// alive at the receiver.
     pub(super) heard: HashMap<(Actor, Actor, u64), u64>,
     /// Actors that are alive at the end.
     pub(super) alive: Vec<Actor>,

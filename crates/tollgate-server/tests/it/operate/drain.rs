@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::*;
 
-/// What the clients of a test have observed.
+/// The observations of the clients of a test.
 #[derive(Default)]
 struct Seen {
     answered: AtomicUsize,

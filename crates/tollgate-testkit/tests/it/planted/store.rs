@@ -164,7 +164,7 @@ impl Handle {
         decision
     }
 
-    /// What a store that remembers wrongly says, without looking at the state.
+    /// The answer of a store that remembers wrongly and does not look at the state.
     fn remembered(&self, of: &Owned, now: Timestamp) -> Option<Outcome> {
         let Op::Hit(cost) = of.op else { return None };
         let (denied, mut state) = lock(&self.world.denials).get(&of.place).cloned()?;
@@ -229,7 +229,7 @@ impl Handle {
         decisions
     }
 
-    /// What a broken store does: fail, or not answer at all.
+    /// Behaves like a broken store: fails, or does not answer.
     async fn broken(
         self,
         all: Vec<Owned>,

@@ -9,7 +9,7 @@ use super::generation::Generation;
 /// Slots that are freed at a time: 256 KiB of narrow ones, which take some tens of microseconds.
 const FREED_AT_ONCE: usize = 16 * 1024;
 
-/// What all tables of a store count together.
+/// The counters that all tables of a store share.
 pub(in super::super) struct Shared {
     pub(in super::super) keys: AtomicUsize,
     pub(in super::super) max_keys: usize,
