@@ -311,11 +311,9 @@ impl Replica {
             self.note_untold(spot.shard, shard, number);
             return decision;
         }
-        if act == Act::Op(Op::Reset) {
-            // There is no entry to forget, and the overflow entry belongs to other keys as well.
-            return prepared.rules.machine.apply(&mut None, now, Op::Reset);
-        }
-        if prepared.held.overflows.load(Ordering::Acquire) {
+        // A reset leaves the overflow entry alone, which belongs to other keys as well.
+        let is_reset = act == Act::Op(Op::Reset);
+        if prepared.held.overflows.load(Ordering::Acquire) && !is_reset {
             return self.act_on_overflow(prepared, now, act);
         }
         let mut entry = Entry::new(Arc::clone(&prepared.held), &[]);
