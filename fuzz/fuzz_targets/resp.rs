@@ -3,13 +3,13 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use tollgate_server::resp::{Limits, Parser, ProtocolError};
+use tollgate_server::resp::{InputBounds, Parser, ProtocolError};
 
 type Commands = Vec<Vec<Vec<u8>>>;
 
 fn commands<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> (Commands, Option<ProtocolError>) {
     // Small bounds, so that they are reached.
-    let limits = Limits { argument: 64, arguments: 8, line: 80, command: 200 };
+    let limits = InputBounds { argument: 64, arguments: 8, line: 80, command: 200 };
     let (mut parser, mut there, mut commands) = (Parser::default(), Vec::new(), Vec::new());
     for piece in pieces {
         there.extend_from_slice(piece);

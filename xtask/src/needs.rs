@@ -132,7 +132,7 @@ mod tests {
 
     /// Programs that every Debian has, or that come with Rust.
     const ALWAYS_THERE: &[&str] =
-        &["sh", "bash", "cp", "chmod", "chown", "id", "setpriv", "prlimit", "cargo"];
+        &["sh", "bash", "cp", "chmod", "chown", "id", "setpriv", "prlimit", "script", "cargo"];
 
     /// Programs that tests use only if they are installed.
     const OPTIONAL: &[&str] = &["systemd-analyze"];

@@ -35,7 +35,7 @@ pub(crate) const NONE: i64 = 0;
 
 #[derive(Debug, Default)]
 pub(crate) struct Leases {
-    known: Mutex<Known>,
+    known: Mutex<LeasesByEnd>,
     /// One grant at a time: callers that arrive meanwhile use its lease.
     granting: tokio::sync::Mutex<()>,
     clock: SystemClock,
@@ -85,7 +85,7 @@ impl Leases {
         }
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn known(&self) -> MutexGuard<'_, LeasesByEnd> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -93,7 +93,7 @@ impl Leases {
 /// Leases by their earliest end, by the clock of this process: counted from before they were
 /// requested.
 #[derive(Debug, Default)]
-struct Known(BTreeMap<Timestamp, Lease>);
+struct LeasesByEnd(BTreeMap<Timestamp, Lease>);
 
 #[derive(Debug)]
 struct Lease {
@@ -101,7 +101,7 @@ struct Lease {
     keys: u32,
 }
 
-impl Known {
+impl LeasesByEnd {
     fn take(&mut self, now: Timestamp, life: Duration, on: i64) -> Option<i64> {
         let (first, last) = (now + life, now + life * 2 + MOST_ROOM);
         let mut leases = self.0.range_mut(first..=last);
@@ -138,7 +138,7 @@ mod tests {
     /// Makes writes of these lives (in seconds) at these times. Returns how many leases were
     /// granted, and how many existed at the same time at most.
     fn granted(writes: impl IntoIterator<Item = (u64, u64)>) -> (usize, usize) {
-        let (mut known, mut ends, mut most) = (Known::default(), Vec::new(), 0);
+        let (mut known, mut ends, mut most) = (LeasesByEnd::default(), Vec::new(), 0);
         for (at, life) in writes {
             let (now, life) = (Timestamp::from_micros(at * 1_000_000), Duration::from_secs(life));
             let id = known.take(now, life, NONE).unwrap_or_else(|| {
@@ -184,7 +184,7 @@ mod tests {
         let keys = u64::from(KEYS);
         assert_eq!(granted((0..keys * 2 + 1).map(|_| (0, 60))).0, 3);
         // The present lease of a key may stay.
-        let (mut known, now) = (Known::default(), Timestamp::EPOCH);
+        let (mut known, now) = (LeasesByEnd::default(), Timestamp::EPOCH);
         known.add(now, span(SECOND), 7);
         for _ in 0..KEYS * 2 {
             assert_eq!(known.take(now, SECOND, 7), Some(7));

@@ -104,12 +104,12 @@ pub(crate) struct Run {
     store: Memory<Arc<ManualClock>>,
     policies: Vec<(Policy, Limiter<Memory<Arc<ManualClock>>>)>,
     /// The treatment of each key, by its number, where the candidate chooses.
-    treatments: Vec<Option<Known>>,
+    treatments: Vec<Option<KeyTreatment>>,
     tally: Tally,
 }
 
 #[derive(Clone, Copy)]
-enum Known {
+enum KeyTreatment {
     Limited { policy: u32, price: u64 },
     Exempt,
     Blocked,
@@ -138,9 +138,9 @@ impl Run {
         let now = Timestamp::from_micros(at);
         self.clock.set(now);
         let verdict = match self.treatment(candidate, name, hit.key)? {
-            Known::Exempt => Verdict { allowed: true, retry_after: None },
-            Known::Blocked => Verdict { allowed: false, retry_after: None },
-            Known::Limited { policy, price } => {
+            KeyTreatment::Exempt => Verdict { allowed: true, retry_after: None },
+            KeyTreatment::Blocked => Verdict { allowed: false, retry_after: None },
+            KeyTreatment::Limited { policy, price } => {
                 let (_, limiter) = &self.policies[policy as usize];
                 let decision = limiter.at(now).hit_n(hit.key, hit.cost.saturating_mul(price));
                 let allowed = decision.allowed();
@@ -178,20 +178,20 @@ impl Run {
         candidate: &Candidate,
         name: impl Fn() -> &'k str,
         key: u32,
-    ) -> Result<Known, Error> {
+    ) -> Result<KeyTreatment, Error> {
         let Some(choose) = &candidate.choose else {
             if self.policies.is_empty() {
                 self.limited(candidate.usual.clone(), 1)?;
             }
-            return Ok(Known::Limited { policy: 0, price: 1 });
+            return Ok(KeyTreatment::Limited { policy: 0, price: 1 });
         };
         let index = key as usize;
         if let Some(Some(known)) = self.treatments.get(index) {
             return Ok(*known);
         }
         let known = match choose(name()) {
-            Treatment::Exempt => Known::Exempt,
-            Treatment::Blocked => Known::Blocked,
+            Treatment::Exempt => KeyTreatment::Exempt,
+            Treatment::Blocked => KeyTreatment::Blocked,
             Treatment::Limited(policy, price) => self.limited(policy, price)?,
         };
         if index >= self.treatments.len() {
@@ -201,7 +201,7 @@ impl Run {
         Ok(known)
     }
 
-    fn limited(&mut self, policy: Policy, price: u64) -> Result<Known, Error> {
+    fn limited(&mut self, policy: Policy, price: u64) -> Result<KeyTreatment, Error> {
         let found = self.policies.iter().position(|(known, _)| *known == policy);
         let index = match found {
             Some(index) => index,
@@ -211,6 +211,6 @@ impl Run {
                 self.policies.len() - 1
             }
         };
-        Ok(Known::Limited { policy: u32::try_from(index).unwrap_or(u32::MAX), price })
+        Ok(KeyTreatment::Limited { policy: u32::try_from(index).unwrap_or(u32::MAX), price })
     }
 }

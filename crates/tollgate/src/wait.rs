@@ -40,25 +40,25 @@ struct Ticket {
     waker: Mutex<Option<Waker>>,
 }
 
-/// A place in the queue of a key, left when it is dropped.
-struct Place<'a> {
+/// The place of a caller in the queue of a key, left when it is dropped.
+struct QueuePlace<'a> {
     queue: &'a Queue,
     key: OwnedKey,
     ticket: Arc<Ticket>,
 }
 
 impl Queue {
-    fn join(&self, key: OwnedKey, cost: u64) -> (Place<'_>, u64) {
+    fn join(&self, key: OwnedKey, cost: u64) -> (QueuePlace<'_>, u64) {
         let ticket = Arc::new(Ticket { cost, waker: Mutex::new(None) });
         let mut waiting = lock(&self.waiting);
         let line = waiting.entry(key.clone()).or_default();
         let ahead = line.iter().fold(0_u64, |sum, ticket| sum.saturating_add(ticket.cost));
         line.push_back(Arc::clone(&ticket));
-        (Place { queue: self, key, ticket }, ahead)
+        (QueuePlace { queue: self, key, ticket }, ahead)
     }
 }
 
-impl Place<'_> {
+impl QueuePlace<'_> {
     fn is_first(&self) -> bool {
         let waiting = lock(&self.queue.waiting);
         let first = waiting.get(&self.key).and_then(VecDeque::front);
@@ -73,7 +73,7 @@ impl Place<'_> {
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for QueuePlace<'_> {
     fn drop(&mut self) {
         let mut waiting = lock(&self.queue.waiting);
         let Some(line) = waiting.get_mut(&self.key) else { return };

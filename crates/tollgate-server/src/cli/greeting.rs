@@ -5,13 +5,13 @@ use std::path::PathBuf;
 
 use tollgate::shared::without_secrets;
 
-use super::ports::Place;
+use super::ports::PortAddress;
 use crate::rules::RuleSet;
 
 /// The addresses of all ports, and commands to try first.
 #[derive(Debug)]
 pub(super) struct Greeting<'a> {
-    pub(super) ports: &'a [Place],
+    pub(super) ports: &'a [PortAddress],
     pub(super) store: &'a str,
     /// Whether the store answers.
     pub(super) answers: bool,
@@ -26,7 +26,7 @@ impl fmt::Display for Greeting<'_> {
             false => "listens, but its store does not answer",
         };
         writeln!(f, "tollgate {} {state}", env!("CARGO_PKG_VERSION"))?;
-        for Place { name, address, tls } in self.ports {
+        for PortAddress { name, address, tls } in self.ports {
             let what = match *name {
                 "http" => "JSON, and checks for proxies",
                 "grpc" => "Envoy's rate limit service",
@@ -63,10 +63,10 @@ impl Greeting<'_> {
 
     fn hint(&self) -> Option<String> {
         let port = |name| self.ports.iter().find(|place| place.name == name && !place.tls);
-        let curl = |http: &Place| {
+        let curl = |http: &PortAddress| {
             format!("curl -X POST 'http://{}/v1/hit?limit=5/minute&key=me'", http.address)
         };
-        let cli = |resp: &Place| {
+        let cli = |resp: &PortAddress| {
             let (host, port) = (resp.address.ip(), resp.address.port());
             format!("redis-cli -h {host} -p {port} CL.THROTTLE me 4 5 60")
         };

@@ -14,7 +14,7 @@ use crate::telemetry::Tracer;
 
 /// The address of a port.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct PortAddress {
     pub(super) name: &'static str,
     pub(super) address: SocketAddr,
     pub(super) tls: bool,
@@ -31,7 +31,7 @@ pub(super) struct Ports<'a> {
     /// The bounds on connections: one for HTTP, gRPC and RESP together, one for the admin port.
     rooms: [Arc<Room>; 2],
     /// The address of each port.
-    pub(super) places: Vec<Place>,
+    pub(super) places: Vec<PortAddress>,
     /// Certificates to reload when their files change.
     pub(super) certificates: Vec<(Protocol, Arc<Tls>)>,
 }
@@ -73,7 +73,7 @@ impl<'a> Ports<'a> {
         let port = Port::bind(name, address, connections.grace).await.map_err(|error| {
             format!("{name}: cannot listen on {address}: {error}; --{name} moves it, --{name} off turns it off")
         })?;
-        self.places.push(Place { name, address: port.address()?, tls: tls.is_some() });
+        self.places.push(PortAddress { name, address: port.address()?, tls: tls.is_some() });
         if let Some(tls) = &tls {
             note_expiry(self.service, protocol, tls);
             self.certificates.push((protocol, Arc::clone(tls)));

@@ -7,7 +7,7 @@ use serde::de::{
 };
 use serde::forward_to_deserialize_any;
 
-use super::problem::Place;
+use super::problem::TextPosition;
 use super::tree::{Name, Node, Value};
 use super::value::Wrong;
 
@@ -20,12 +20,12 @@ pub(crate) fn from_node<T: DeserializeOwned>(node: &Node) -> Result<T, Wrong> {
 /// A message, and the place of the mistake once it is known.
 #[derive(Debug)]
 pub(crate) struct Misread {
-    at: Option<Place>,
+    at: Option<TextPosition>,
     message: String,
 }
 
 impl Misread {
-    fn or_at(mut self, at: Place) -> Misread {
+    fn or_at(mut self, at: TextPosition) -> Misread {
         self.at.get_or_insert(at);
         self
     }

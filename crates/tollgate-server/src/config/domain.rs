@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use tollgate::{Algorithm, Limit};
 
-use super::problem::Place;
+use super::problem::TextPosition;
 use super::rule;
 use super::section::Section;
 use super::tree::{Node, Value, quoted};
@@ -262,5 +262,5 @@ fn per_unit(
 pub(crate) struct DomainSection {
     pub(crate) name: String,
     pub(crate) descriptors: Vec<Descriptor>,
-    pub(crate) at: Place,
+    pub(crate) at: TextPosition,
 }

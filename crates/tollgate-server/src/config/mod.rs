@@ -28,7 +28,7 @@ use std::sync::Arc;
 use crate::rules::RuleSet;
 use crate::settings::Settings;
 use domain::DomainSection;
-use problem::{Diagnostics, Place};
+use problem::{Diagnostics, TextPosition};
 use section::Section;
 use tree::Node;
 
@@ -99,7 +99,7 @@ pub fn read(text: &str, name: &str) -> Result<Config, Problems> {
 }
 
 /// The file and the place where a rule or a domain is defined first.
-type DefinedAt = (Arc<str>, Place);
+type DefinedAt = (Arc<str>, TextPosition);
 
 /// The state while files are read.
 #[derive(Debug, Default)]
@@ -298,7 +298,7 @@ fn tree(text: &str, file: &str, diagnostics: &Diagnostics) -> Option<Node> {
         other => {
             let message =
                 format!("a name that ends in {other:?}: expected .toml, .yaml, .yml or .json");
-            diagnostics.wrong(Place::default(), message);
+            diagnostics.wrong(TextPosition::default(), message);
             None
         }
     }

@@ -8,20 +8,20 @@ use serde::Serialize;
 
 use crate::rules::{Rule, SourceLocation};
 
-/// A place in a text: line and column, counted from 1; the column in characters.
+/// A position in a text: line and column, counted from 1; the column in characters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Place {
+pub(crate) struct TextPosition {
     pub(crate) line: usize,
     pub(crate) column: usize,
 }
 
-impl Place {
+impl TextPosition {
     /// The start of a text.
-    pub(crate) const START: Place = Place { line: 1, column: 1 };
+    pub(crate) const START: TextPosition = TextPosition { line: 1, column: 1 };
 
-    /// The place so many characters to the right on the same line.
-    pub(crate) fn right(self, characters: usize) -> Place {
-        Place { column: self.column + characters, ..self }
+    /// The position so many characters to the right on the same line.
+    pub(crate) fn right(self, characters: usize) -> TextPosition {
+        TextPosition { column: self.column + characters, ..self }
     }
 }
 
@@ -111,8 +111,8 @@ impl Diagnostics {
         }
     }
 
-    fn problem(&self, at: Place, message: impl Into<String>) -> Problem {
-        let Place { line, column } = at;
+    fn problem(&self, at: TextPosition, message: impl Into<String>) -> Problem {
+        let TextPosition { line, column } = at;
         Problem { file: self.file.to_string(), line, column, message: message.into() }
     }
 
@@ -122,12 +122,12 @@ impl Diagnostics {
     }
 
     /// Adds an error: the file cannot be used.
-    pub(crate) fn wrong(&self, at: Place, message: impl Into<String>) {
+    pub(crate) fn wrong(&self, at: TextPosition, message: impl Into<String>) {
         self.problems.borrow_mut().push(self.problem(at, message));
     }
 
     /// Adds a warning: the setting works but is probably not meant.
-    pub(crate) fn warn(&self, at: Place, message: impl Into<String>) {
+    pub(crate) fn warn(&self, at: TextPosition, message: impl Into<String>) {
         self.warnings.borrow_mut().push(self.problem(at, message));
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::de::DeserializeOwned;
 
 use super::de;
-use super::problem::{Diagnostics, Place};
+use super::problem::{Diagnostics, TextPosition};
 use super::tree::{Name, Node, Table, Value, quoted};
 use super::value::FromNode;
 use crate::rules::SourceLocation;
@@ -16,7 +16,7 @@ pub(crate) struct Section<'a> {
     diagnostics: &'a Diagnostics,
     table: &'a Table,
     /// The start of the table.
-    pub(crate) at: Place,
+    pub(crate) at: TextPosition,
     path: String,
     asked: Vec<&'static str>,
 }
@@ -89,7 +89,7 @@ impl<'a> Section<'a> {
     }
 
     /// Reports a problem under a full path.
-    pub(crate) fn wrong_at(&self, path: &str, at: Place, message: &str) {
+    pub(crate) fn wrong_at(&self, path: &str, at: TextPosition, message: &str) {
         self.diagnostics.wrong(at, format!("{path}: {message}"));
     }
 
@@ -143,7 +143,7 @@ impl<'a> Section<'a> {
     }
 
     /// Reports a problem of a name.
-    pub(crate) fn wrong(&self, name: &str, at: Place, message: impl AsRef<str>) {
+    pub(crate) fn wrong(&self, name: &str, at: TextPosition, message: impl AsRef<str>) {
         self.diagnostics.wrong(at, format!("{}: {}", self.path(name), message.as_ref()));
     }
 
@@ -157,19 +157,19 @@ impl<'a> Section<'a> {
     }
 
     /// Reports a warning.
-    pub(crate) fn warn(&self, name: &str, at: Place, message: &str) {
+    pub(crate) fn warn(&self, name: &str, at: TextPosition, message: &str) {
         self.diagnostics.warn(at, format!("{}: {message}", self.path(name)));
     }
 
     /// The place of a name.
-    pub(crate) fn place(&self, name: &str) -> Place {
+    pub(crate) fn place(&self, name: &str) -> TextPosition {
         let found = self.table.iter().find(|(other, _)| other.text == name);
         found.map_or(self.at, |(name, _)| name.at)
     }
 
     /// The location of a path.
-    pub(crate) fn location(&self, path: &str, at: Place) -> SourceLocation {
-        let Place { line, column } = at;
+    pub(crate) fn location(&self, path: &str, at: TextPosition) -> SourceLocation {
+        let TextPosition { line, column } = at;
         SourceLocation {
             file: Arc::clone(self.diagnostics.file()),
             line,

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::Reading;
-use super::problem::{Place, Problem};
+use super::problem::{Problem, TextPosition};
 use crate::rules::Pattern;
 
 /// The extension of a file name, after its last dot.
@@ -31,11 +31,11 @@ impl Reading {
         &mut self,
         pattern: &str,
         file: &Arc<str>,
-        at: Place,
+        at: TextPosition,
         main: Option<&Path>,
     ) {
         let mut wrong = |message: String| {
-            let Place { line, column } = at;
+            let TextPosition { line, column } = at;
             let message = format!("include: {pattern:?}: {message}");
             self.problems.push(Problem { file: file.to_string(), line, column, message });
         };

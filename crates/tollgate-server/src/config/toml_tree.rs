@@ -3,7 +3,7 @@
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::problem::{Diagnostics, Place};
+use super::problem::{Diagnostics, TextPosition};
 use super::tree::{Lines, Name, Node, Table, Value};
 
 /// The tree of a text. Reports a problem and returns `None` if the text is not valid.
@@ -11,11 +11,11 @@ pub(crate) fn tree(text: &str, diagnostics: &Diagnostics) -> Option<Node> {
     let lines = Lines::new(text);
     let (root, errors) = DeTable::parse_recoverable(text);
     for error in &errors {
-        let at = error.span().map_or(Place::START, |span| lines.place(span.start));
+        let at = error.span().map_or(TextPosition::START, |span| lines.place(span.start));
         diagnostics.wrong(at, error.message().trim().replace('\n', "; "));
     }
     let root = Value::Table(table(root.get_ref(), &lines));
-    errors.is_empty().then(|| Node::new(Place::START, root))
+    errors.is_empty().then(|| Node::new(TextPosition::START, root))
 }
 
 fn table(table: &DeTable<'_>, lines: &Lines<'_>) -> Table {
@@ -29,7 +29,7 @@ fn table(table: &DeTable<'_>, lines: &Lines<'_>) -> Table {
     entries.collect()
 }
 
-fn node(spanned: &Spanned<DeValue<'_>>, name: Place, lines: &Lines<'_>) -> Node {
+fn node(spanned: &Spanned<DeValue<'_>>, name: TextPosition, lines: &Lines<'_>) -> Node {
     let span = spanned.span();
     let at = lines.place(span.start);
     match spanned.get_ref() {

@@ -1,11 +1,11 @@
 //! A file as a tree of nodes with their places, for TOML and YAML alike.
 
-use super::problem::Place;
+use super::problem::TextPosition;
 
 /// A value and its place.
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
-    pub(crate) at: Place,
+    pub(crate) at: TextPosition,
     pub(crate) value: Value,
     /// Whether the text starts exactly at `at` and is written there without escapes. Then a place
     /// inside it can be shown.
@@ -30,12 +30,12 @@ pub(crate) type Table = Vec<(Name, Node)>;
 /// A name in a table.
 #[derive(Clone, Debug)]
 pub(crate) struct Name {
-    pub(crate) at: Place,
+    pub(crate) at: TextPosition,
     pub(crate) text: String,
 }
 
 impl Node {
-    pub(crate) fn new(at: Place, value: Value) -> Node {
+    pub(crate) fn new(at: TextPosition, value: Value) -> Node {
         Node { at, value, verbatim: false }
     }
 
@@ -85,11 +85,11 @@ impl<'a> Lines<'a> {
     }
 
     /// The place of a byte.
-    pub(crate) fn place(&self, offset: usize) -> Place {
+    pub(crate) fn place(&self, offset: usize) -> TextPosition {
         let line = self.starts.partition_point(|start| *start <= offset);
         let start = self.starts[line.saturating_sub(1)];
         let before = self.text.get(start..offset).unwrap_or_default();
-        Place { line, column: before.chars().count() + 1 }
+        TextPosition { line, column: before.chars().count() + 1 }
     }
 
     /// The text of a range of bytes.

@@ -6,7 +6,7 @@ use tollgate::shared::{OnFailure, Share};
 use tollgate::{Algorithm, Limit, LimitError, Policy};
 use tollgate_http::{Draft, Headers, Reset};
 
-use super::problem::Place;
+use super::problem::TextPosition;
 use super::tree::{Name, Node, Value, find, quoted};
 use crate::rules::{Pattern, Treatment, Unit};
 use crate::settings::{Address, Threads, span};
@@ -14,7 +14,7 @@ use crate::settings::{Address, Threads, span};
 /// A mistake in a value, and its place.
 #[derive(Debug)]
 pub(crate) struct Wrong {
-    pub(crate) at: Place,
+    pub(crate) at: TextPosition,
     pub(crate) message: String,
 }
 

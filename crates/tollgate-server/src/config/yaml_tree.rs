@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use granit_parser::{Event, Parser, ScalarStyle, Span, Tag};
 
-use super::problem::{Diagnostics, Place};
+use super::problem::{Diagnostics, TextPosition};
 use super::tree::{Name, Node, Table, Value, find, quoted};
 
 /// The most nodes that aliases may repeat. A few lines of aliases can otherwise expand to billions
@@ -27,7 +27,7 @@ pub(crate) fn tree(text: &str, diagnostics: &Diagnostics) -> Option<Node> {
             Ok(event) => event,
             Err(error) => {
                 let marker = error.marker();
-                let at = Place { line: marker.line(), column: marker.col() + 1 };
+                let at = TextPosition { line: marker.line(), column: marker.col() + 1 };
                 diagnostics.wrong(at, error.info());
                 return None;
             }
@@ -37,11 +37,12 @@ pub(crate) fn tree(text: &str, diagnostics: &Diagnostics) -> Option<Node> {
             return None;
         }
     }
-    let root = builder.root.unwrap_or_else(|| Node::new(Place::START, Value::Table(Vec::new())));
+    let root =
+        builder.root.unwrap_or_else(|| Node::new(TextPosition::START, Value::Table(Vec::new())));
     (!diagnostics.has_problems()).then_some(root)
 }
 
-type Refused = (Place, String);
+type Refused = (TextPosition, String);
 
 struct Builder<'a> {
     text: &'a str,
@@ -56,7 +57,7 @@ struct Builder<'a> {
 
 /// A list or a table that is not closed yet.
 struct Open {
-    at: Place,
+    at: TextPosition,
     anchor: usize,
     /// The number of nodes before it.
     before: usize,
@@ -71,7 +72,7 @@ enum Inside {
 
 impl Builder<'_> {
     fn take(&mut self, event: Event<'_>, span: Span) -> Result<(), Refused> {
-        let at = Place { line: span.start.line(), column: span.start.col() + 1 };
+        let at = TextPosition { line: span.start.line(), column: span.start.col() + 1 };
         match event {
             Event::DocumentStart(..) if self.root.is_some() => {
                 Err((at, "a second document: a file holds one".to_owned()))
@@ -105,7 +106,7 @@ impl Builder<'_> {
         }
     }
 
-    fn repeat(&mut self, parts: usize, at: Place) -> Result<(), Refused> {
+    fn repeat(&mut self, parts: usize, at: TextPosition) -> Result<(), Refused> {
         self.parts += parts;
         self.repeated += parts;
         if self.repeated > MOST {
@@ -119,7 +120,7 @@ impl Builder<'_> {
         text: &str,
         style: ScalarStyle,
         tag: Option<&Tag>,
-        at: Place,
+        at: TextPosition,
         span: Span,
     ) -> Result<Node, Refused> {
         let plain = style == ScalarStyle::Plain;
@@ -143,7 +144,7 @@ impl Builder<'_> {
     fn begin(
         &mut self,
         inside: Inside,
-        at: Place,
+        at: TextPosition,
         anchor: usize,
         tag: Option<&Tag>,
     ) -> Result<(), Refused> {

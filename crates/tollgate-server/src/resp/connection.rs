@@ -11,7 +11,7 @@ use tokio::time::{Sleep, sleep, timeout};
 use tollgate::{Clock, SystemClock};
 
 use super::buffer::{Buffer, Output};
-use super::limits::{COMMAND_TIME, LAST_CALL, UNREAD, UNREAD_TIME};
+use super::input_bounds::{COMMAND_TIME, LAST_CALL, UNREAD, UNREAD_TIME};
 use super::parser::Parser;
 use super::reply::Reply;
 use super::session::{Session, Step};

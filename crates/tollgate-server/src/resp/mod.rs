@@ -14,7 +14,7 @@ mod buffer;
 mod commands;
 mod connection;
 mod handshake;
-mod limits;
+mod input_bounds;
 mod line;
 mod native;
 mod parser;
@@ -28,7 +28,7 @@ mod transaction;
 mod waiting;
 
 pub use auth::Auth;
-pub use limits::Limits;
+pub use input_bounds::InputBounds;
 pub use parser::{Command, Parser, ProtocolError};
 
 use std::sync::Arc;

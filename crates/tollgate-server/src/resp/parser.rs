@@ -5,11 +5,11 @@
 
 use std::fmt;
 
-use super::limits::Limits;
+use super::input_bounds::InputBounds;
 use super::line;
 
 /// The start and the end of an argument.
-type Place = (u32, u32);
+type ByteRange = (u32, u32);
 
 /// Reads one command after the other. Each call gets all bytes from the start of the current
 /// command.
@@ -18,7 +18,7 @@ pub struct Parser {
     stage: Stage,
     /// The next byte to read.
     at: usize,
-    places: Vec<Place>,
+    places: Vec<ByteRange>,
     /// The arguments of a line, without their quotes: the places are in here.
     unquoted: Vec<u8>,
 }
@@ -39,7 +39,7 @@ enum Stage {
 #[derive(Clone, Copy, Debug)]
 pub struct Command<'b, 'p> {
     bytes: &'b [u8],
-    places: &'p [Place],
+    places: &'p [ByteRange],
 }
 
 /// The client does not speak Redis' protocol: it gets an error and the connection is closed.
@@ -64,15 +64,19 @@ impl Parser {
     /// When this is no command, or a larger one than the limits allow.
     ///
     /// ```
-    /// use tollgate_server::resp::{Limits, Parser};
+    /// use tollgate_server::resp::{InputBounds, Parser};
     /// let mut parser = Parser::default();
     /// let bytes = b"*2\r\n$4\r\nECHO\r\n$2\r\nhi\r\nPING\r\n";
-    /// assert_eq!(parser.parse(bytes, &Limits::ADMITTED), Ok(Some(22)));
+    /// assert_eq!(parser.parse(bytes, &InputBounds::ADMITTED), Ok(Some(22)));
     /// assert_eq!(parser.command(bytes).iter().collect::<Vec<_>>(), [&b"ECHO"[..], b"hi"]);
     /// parser.next();
-    /// assert_eq!(parser.parse(&bytes[22..], &Limits::ADMITTED), Ok(Some(6)));
+    /// assert_eq!(parser.parse(&bytes[22..], &InputBounds::ADMITTED), Ok(Some(6)));
     /// ```
-    pub fn parse(&mut self, bytes: &[u8], limits: &Limits) -> Result<Option<usize>, ProtocolError> {
+    pub fn parse(
+        &mut self,
+        bytes: &[u8],
+        limits: &InputBounds,
+    ) -> Result<Option<usize>, ProtocolError> {
         loop {
             match self.stage {
                 Stage::Start => match bytes.first() {
@@ -122,7 +126,12 @@ impl Parser {
     }
 
     /// A command without arguments, `*0`, is none, and one with fewer neither, as in Redis.
-    fn begin(&mut self, count: i64, next: usize, limits: &Limits) -> Result<(), ProtocolError> {
+    fn begin(
+        &mut self,
+        count: i64,
+        next: usize,
+        limits: &InputBounds,
+    ) -> Result<(), ProtocolError> {
         let count = usize::try_from(count).unwrap_or(0);
         if count > limits.arguments {
             return Err(Fault::Count.into());
@@ -132,7 +141,7 @@ impl Parser {
         Ok(())
     }
 
-    fn line(&mut self, bytes: &[u8], limits: &Limits) -> Result<Option<usize>, ProtocolError> {
+    fn line(&mut self, bytes: &[u8], limits: &InputBounds) -> Result<Option<usize>, ProtocolError> {
         let end = bytes[self.at..].iter().position(|byte| *byte == b'\n').map(|n| self.at + n);
         if end.unwrap_or(bytes.len()) > limits.line {
             return Err(Fault::Line.into());
@@ -201,7 +210,7 @@ fn header(bytes: &[u8], from: usize) -> Option<Option<(i64, usize)>> {
 }
 
 /// Commands are shorter than 4 GiB by far.
-fn place(from: usize, to: usize) -> Place {
+fn place(from: usize, to: usize) -> ByteRange {
     (u32::try_from(from).unwrap_or(u32::MAX), u32::try_from(to).unwrap_or(u32::MAX))
 }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::auth::Auth;
 use super::commands::{self, Handler};
-use super::limits::Limits;
+use super::input_bounds::InputBounds;
 use super::parser::Command;
 use super::reply::{Failure, Protocol, Reply};
 use super::reply_format;
@@ -68,8 +68,8 @@ impl Session {
         self.transaction.is_some() && name.eq_ignore_ascii_case(b"EXEC")
     }
 
-    pub(super) fn limits(&self) -> &'static Limits {
-        if self.admitted { &Limits::ADMITTED } else { &Limits::STRANGER }
+    pub(super) fn limits(&self) -> &'static InputBounds {
+        if self.admitted { &InputBounds::ADMITTED } else { &InputBounds::STRANGER }
     }
 
     /// Runs a command as far as it needs no store, and counts its failure.

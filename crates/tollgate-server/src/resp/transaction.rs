@@ -4,7 +4,7 @@
 //! other clients may hit the same keys in between. A command that is not valid (unknown, wrong
 //! number of arguments) aborts the whole transaction before any of it is charged.
 
-use super::limits::Limits;
+use super::input_bounds::InputBounds;
 use super::parser::{Command, Parser};
 use super::reply::Reply;
 use super::session::Session;
@@ -56,7 +56,7 @@ impl Transaction {
 
     /// The length of the command that these bytes begin with; `None` at the end.
     pub(super) fn next(parser: &mut Parser, bytes: &[u8]) -> Option<usize> {
-        parser.parse(bytes, &Limits::ADMITTED).ok().flatten()
+        parser.parse(bytes, &InputBounds::ADMITTED).ok().flatten()
     }
 }
 

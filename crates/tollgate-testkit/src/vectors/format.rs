@@ -31,7 +31,7 @@ pub const EPOCH: Timestamp = Timestamp::from_micros(1_767_225_600_000_000);
 #[expect(missing_docs, reason = "the names are the words of the format")]
 pub struct Block {
     /// The place of the block: the file's name and the line of `limit`.
-    pub place: Place,
+    pub place: FileLine,
     pub limit: Limit,
     pub steps: Vec<Step>,
 }
@@ -40,7 +40,7 @@ pub struct Block {
 #[derive(Clone, Debug)]
 #[expect(missing_docs, reason = "the names are the words of the format")]
 pub struct Step {
-    pub place: Place,
+    pub place: FileLine,
     pub now: Timestamp,
     pub action: Action,
     pub expected: Expected,
@@ -91,12 +91,12 @@ impl From<Option<Duration>> for Retry {
 /// A line of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names are the words of the format")]
-pub struct Place {
+pub struct FileLine {
     pub file: String,
     pub line: usize,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for FileLine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.file, self.line)
     }
@@ -109,7 +109,7 @@ impl fmt::Display for Place {
 pub fn read(file: &str, text: &str) -> Result<Vec<Block>, String> {
     let mut blocks: Vec<Block> = Vec::new();
     for (index, line) in text.lines().enumerate() {
-        let place = Place { file: file.to_owned(), line: index + 1 };
+        let place = FileLine { file: file.to_owned(), line: index + 1 };
         let line = line.trim();
         if line.is_empty() || line.starts_with('#') {
             continue;

@@ -4,7 +4,7 @@
 mod format;
 mod replay;
 
-pub use format::{Action, Block, EPOCH, Expected, Place, Retry, Step, read, show};
+pub use format::{Action, Block, EPOCH, Expected, FileLine, Retry, Step, read, show};
 pub use replay::{Answerer, Pure, replay};
 
 macro_rules! files {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::denials::{Epoch, Question};
+use super::denials::{DenialLookup, Epoch};
 use super::failure::{Fallback, OnFailure};
 use super::forget::{Call, ForgetAll};
 use super::limiter::decision;
@@ -24,7 +24,7 @@ use crate::together::Counter;
 
 /// The parts of a limiter: its store, its limits there, and its rule for failures.
 #[derive(Clone, Debug)]
-pub(crate) struct Limits<S: SharedStore> {
+pub(crate) struct LimiterParts<S: SharedStore> {
     pub(crate) store: S,
     namespace: Box<str>,
     pub(super) policy: Policy,
@@ -50,7 +50,7 @@ pub(crate) struct Terms {
     pub(crate) deadline: Duration,
 }
 
-impl<S: SharedStore> Limits<S> {
+impl<S: SharedStore> LimiterParts<S> {
     pub(crate) fn new(store: &S, namespace: &str, policy: Policy) -> Result<Self, Error> {
         static NUMBERS: AtomicU64 = AtomicU64::new(0);
         let limits = policy.limits();
@@ -58,7 +58,7 @@ impl<S: SharedStore> Limits<S> {
         let holds = |limit: &Limit| {
             AnyMachine::new(limit).aging() != Aging::Attempts && !limit.charge_denied()
         };
-        Ok(Limits {
+        Ok(LimiterParts {
             store: store.clone(),
             namespace: namespace.into(),
             prepared: limits.iter().map(prepare).collect::<Result<_, _>>()?,
@@ -124,7 +124,7 @@ impl<S: SharedStore> Limits<S> {
     ) -> Result<Vec<Outcome>, Error> {
         let key = &ShortKey::of(key);
         let sent = self.store.guard().now();
-        let known = key.with_key(|key| self.recall(&self.question(terms, sent, key, cost)));
+        let known = key.with_key(|key| self.recall(&self.denial_lookup(terms, sent, key, cost)));
         match known {
             Ok(decisions) => Ok(decisions),
             Err(epoch) => self.hit_store(Call::sent(self, terms, key, sent, epoch), cost).await,
@@ -137,8 +137,9 @@ impl<S: SharedStore> Limits<S> {
         let sent = guard.now();
         let mut epoch = None;
         if self.remembers {
-            let recall =
-                |key: KeyRef<'_>| guard.denials.recall_one(&self.question(terms, sent, key, cost));
+            let recall = |key: KeyRef<'_>| {
+                guard.denials.recall_one(&self.denial_lookup(terms, sent, key, cost))
+            };
             match key.with_key(recall) {
                 Ok(decision) => {
                     guard.counters.remembered.add();
@@ -204,11 +205,11 @@ impl<S: SharedStore> Limits<S> {
         }
     }
 
-    pub(super) fn recall(&self, question: &Question<'_>) -> Result<Vec<Outcome>, Option<Epoch>> {
+    pub(super) fn recall(&self, lookup: &DenialLookup<'_>) -> Result<Vec<Outcome>, Option<Epoch>> {
         if !self.remembers {
             return Err(None);
         }
-        let decisions = self.store.guard().denials.recall(question).map_err(Some)?;
+        let decisions = self.store.guard().denials.recall(lookup).map_err(Some)?;
         self.store.guard().counters.remembered.add();
         Ok(decisions)
     }
@@ -221,14 +222,21 @@ impl<S: SharedStore> Limits<S> {
         }
     }
 
-    pub(super) fn question<'a>(
+    pub(super) fn denial_lookup<'a>(
         &'a self,
         terms: Terms,
         sent: Timestamp,
         key: KeyRef<'a>,
         cost: u64,
-    ) -> Question<'a> {
-        Question { limits: self.number, counters: &self.counters, key, cost, at: terms.at, sent }
+    ) -> DenialLookup<'a> {
+        DenialLookup {
+            limits: self.number,
+            counters: &self.counters,
+            key,
+            cost,
+            at: terms.at,
+            sent,
+        }
     }
 
     /// One operation on each limit: charge, peek, take or set. Peeks and takes follow the rule for

@@ -30,7 +30,7 @@ const CLOSED: State = State::Closed { failures: 0, since: Timestamp::EPOCH };
 
 /// Whether a call may go to the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Entry {
+pub(crate) enum Permission {
     /// Call the store.
     Ask,
     /// Call the store; the answer decides whether the breaker closes.
@@ -69,20 +69,20 @@ impl Breaker {
         Breaker { state: CLOSED }
     }
 
-    pub(crate) fn enter(&mut self, settings: &Settings, now: Timestamp) -> Entry {
+    pub(crate) fn enter(&mut self, settings: &Settings, now: Timestamp) -> Permission {
         match self.state {
-            State::Closed { .. } => Entry::Ask,
-            State::Open { until, .. } if now < until => Entry::Wait(until),
+            State::Closed { .. } => Permission::Ask,
+            State::Open { until, .. } if now < until => Permission::Wait(until),
             State::Open { pause, .. } => {
                 self.state = State::Probing { since: now, pause };
-                Entry::Probe
+                Permission::Probe
             }
             // A probe whose caller was dropped is followed by another.
             State::Probing { since, pause } if now >= since.plus(settings.longest_pause) => {
                 self.state = State::Probing { since: now, pause };
-                Entry::Probe
+                Permission::Probe
             }
-            State::Probing { since, pause } => Entry::Wait(since.plus(pause)),
+            State::Probing { since, pause } => Permission::Wait(since.plus(pause)),
         }
     }
 
@@ -166,7 +166,7 @@ mod tests {
     fn opened() -> Breaker {
         let mut breaker = Breaker::new();
         for _ in 0..3 {
-            assert_eq!(breaker.enter(&SETTINGS, at(0)), Entry::Ask);
+            assert_eq!(breaker.enter(&SETTINGS, at(0)), Permission::Ask);
         }
         assert_eq!(breaker.failed(&SETTINGS, at(0), false, 0), Turn::Nothing);
         assert_eq!(breaker.failed(&SETTINGS, at(0), false, 0), Turn::Nothing);
@@ -182,8 +182,8 @@ mod tests {
             breaker.failed(&SETTINGS, at(0), false, 0);
             assert_eq!(breaker.succeeded(), Turn::Nothing);
         }
-        assert_eq!(breaker.enter(&SETTINGS, at(0)), Entry::Ask);
-        assert_eq!(opened().enter(&SETTINGS, at(99)), Entry::Wait(at(100)));
+        assert_eq!(breaker.enter(&SETTINGS, at(0)), Permission::Ask);
+        assert_eq!(opened().enter(&SETTINGS, at(99)), Permission::Wait(at(100)));
     }
 
     #[test]
@@ -200,10 +200,10 @@ mod tests {
     #[test]
     fn one_probe_is_admitted_when_the_pause_is_over() {
         let mut breaker = opened();
-        assert_eq!(breaker.enter(&SETTINGS, at(100)), Entry::Probe);
-        assert!(matches!(breaker.enter(&SETTINGS, at(100)), Entry::Wait(_)));
+        assert_eq!(breaker.enter(&SETTINGS, at(100)), Permission::Probe);
+        assert!(matches!(breaker.enter(&SETTINGS, at(100)), Permission::Wait(_)));
         assert_eq!(breaker.succeeded(), Turn::Closed);
-        assert_eq!(breaker.enter(&SETTINGS, at(100)), Entry::Ask);
+        assert_eq!(breaker.enter(&SETTINGS, at(100)), Permission::Ask);
     }
 
     #[test]
@@ -211,9 +211,9 @@ mod tests {
         let mut breaker = opened();
         let (mut now, mut pauses) = (100, vec![]);
         for _ in 0..6 {
-            assert_eq!(breaker.enter(&SETTINGS, at(now)), Entry::Probe);
+            assert_eq!(breaker.enter(&SETTINGS, at(now)), Permission::Probe);
             breaker.failed(&SETTINGS, at(now), true, 0);
-            let Entry::Wait(until) = breaker.enter(&SETTINGS, at(now)) else { panic!("open") };
+            let Permission::Wait(until) = breaker.enter(&SETTINGS, at(now)) else { panic!("open") };
             pauses.push(until.as_micros() - now);
             now = until.as_micros();
         }
@@ -225,7 +225,7 @@ mod tests {
         let mut breaker = opened();
         breaker.enter(&SETTINGS, at(100));
         breaker.failed(&SETTINGS, at(100), true, 1_000);
-        assert_eq!(breaker.enter(&SETTINGS, at(100)), Entry::Wait(at(350)));
+        assert_eq!(breaker.enter(&SETTINGS, at(100)), Permission::Wait(at(350)));
     }
 
     #[test]
@@ -234,7 +234,7 @@ mod tests {
         assert_eq!(breaker.pause_left(&SETTINGS, at(0)), 100, "closed: the first pause");
         breaker = opened();
         assert_eq!(breaker.pause_left(&SETTINGS, at(40)), 60);
-        assert_eq!(breaker.enter(&SETTINGS, at(100)), Entry::Probe);
+        assert_eq!(breaker.enter(&SETTINGS, at(100)), Permission::Probe);
         assert_eq!(breaker.pause_left(&SETTINGS, at(130)), 70);
         breaker.failed(&SETTINGS, at(150), true, 0);
         assert_eq!(breaker.pause_left(&SETTINGS, at(150)), 200, "doubled by the probe that failed");
@@ -244,18 +244,18 @@ mod tests {
     #[test]
     fn a_probe_without_an_answer_is_followed_by_another() {
         let mut breaker = opened();
-        assert_eq!(breaker.enter(&SETTINGS, at(100)), Entry::Probe);
+        assert_eq!(breaker.enter(&SETTINGS, at(100)), Permission::Probe);
         breaker.abandoned(at(150));
-        assert_eq!(breaker.enter(&SETTINGS, at(150)), Entry::Probe);
-        assert!(matches!(breaker.enter(&SETTINGS, at(200)), Entry::Wait(_)));
-        assert_eq!(breaker.enter(&SETTINGS, at(1_150)), Entry::Probe);
+        assert_eq!(breaker.enter(&SETTINGS, at(150)), Permission::Probe);
+        assert!(matches!(breaker.enter(&SETTINGS, at(200)), Permission::Wait(_)));
+        assert_eq!(breaker.enter(&SETTINGS, at(1_150)), Permission::Probe);
     }
 
     #[test]
     fn late_failures_of_calls_from_before_do_not_lengthen_the_pause() {
         let mut breaker = opened();
         breaker.failed(&SETTINGS, at(50), false, 0);
-        assert_eq!(breaker.enter(&SETTINGS, at(100)), Entry::Probe);
+        assert_eq!(breaker.enter(&SETTINGS, at(100)), Permission::Probe);
         breaker.failed(&SETTINGS, at(100), false, 0);
         assert_eq!(breaker.succeeded(), Turn::Closed);
     }

@@ -49,7 +49,7 @@ pub(crate) struct Denials {
 
 #[derive(Debug)]
 struct Shard {
-    entries: HashTable<Entry>,
+    entries: HashTable<RememberedDenial>,
     /// How often a denial was dropped, by key and counter.
     epochs: [u64; EPOCHS],
 }
@@ -72,7 +72,7 @@ fn epoch_index(hash: u64, counter: u64) -> usize {
 }
 
 #[derive(Debug)]
-struct Entry {
+struct RememberedDenial {
     /// The limits, as the number of their limiter.
     limits: u64,
     counters: Arc<[u64]>,
@@ -93,7 +93,7 @@ struct Entry {
 
 /// A hit, as far as denials are concerned.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Question<'a> {
+pub(crate) struct DenialLookup<'a> {
     /// The limits, as the number of their limiter.
     pub(crate) limits: u64,
     /// The places where these limits count: a hash of namespace and identity for each.
@@ -138,27 +138,27 @@ impl Denials {
     }
 
     /// The denial if it is known, as the store would give it now; else the epoch to note.
-    pub(crate) fn recall(&self, question: &Question<'_>) -> Result<Vec<Outcome>, Epoch> {
-        self.find(question, Entry::answer)
+    pub(crate) fn recall(&self, lookup: &DenialLookup<'_>) -> Result<Vec<Outcome>, Epoch> {
+        self.find(lookup, RememberedDenial::answer)
     }
 
     /// [`recall`](Denials::recall) for a single limit, without a list on the heap.
-    pub(crate) fn recall_one(&self, question: &Question<'_>) -> Result<Outcome, Epoch> {
-        self.find(question, Entry::answer_one)
+    pub(crate) fn recall_one(&self, lookup: &DenialLookup<'_>) -> Result<Outcome, Epoch> {
+        self.find(lookup, RememberedDenial::answer_one)
     }
 
     fn find<T>(
         &self,
-        question: &Question<'_>,
-        answer: impl FnOnce(&Entry, &Question<'_>) -> Option<T>,
+        lookup: &DenialLookup<'_>,
+        answer: impl FnOnce(&RememberedDenial, &DenialLookup<'_>) -> Option<T>,
     ) -> Result<T, Epoch> {
-        let (shard, hash) = self.shard(question.key);
+        let (shard, hash) = self.shard(lookup.key);
         let shard = lock(shard);
-        let entry = shard.entries.find(hash, |entry| entry.is_for(question));
+        let entry = shard.entries.find(hash, |entry| entry.is_for(lookup));
         let entry =
             entry.filter(|entry| self.announced(entry.epoch.digest) == entry.epoch.announced);
-        let answer = entry.and_then(|entry| answer(entry, question));
-        answer.ok_or_else(|| self.epoch_in(&shard, hash, question.key, question.counters))
+        let answer = entry.and_then(|entry| answer(entry, lookup));
+        answer.ok_or_else(|| self.epoch_in(&shard, hash, lookup.key, lookup.counters))
     }
 
     fn announced(&self, digest: u16) -> u64 {
@@ -178,8 +178,8 @@ impl Denials {
     }
 
     /// Remembers a denial of all these limits together, which changed nothing in the store.
-    pub(crate) fn remember(&self, question: &Question<'_>, epoch: Epoch, decisions: &[Outcome]) {
-        let &Question { limits, counters, key, cost, at, sent } = question;
+    pub(crate) fn remember(&self, lookup: &DenialLookup<'_>, epoch: Epoch, decisions: &[Outcome]) {
+        let &DenialLookup { limits, counters, key, cost, at, sent } = lookup;
         let (Some(first), Some(ends)) = (decisions.first(), ends(decisions)) else { return };
         // The wait counts from before the store was asked, so it rather ends too early.
         let until = sent.plus(ends.micros_since(first.now()).min(self.longest));
@@ -188,7 +188,7 @@ impl Denials {
         if self.room == 0 || self.epoch_in(&shard, hash, key, counters) != epoch {
             return;
         }
-        let new = || Entry {
+        let new = || RememberedDenial {
             limits,
             counters: Arc::clone(counters),
             key: OwnedKey::new(&key),
@@ -200,8 +200,8 @@ impl Denials {
             epoch,
             decisions: decisions.into(),
         };
-        if let Some(entry) = shard.entries.find_mut(hash, |entry| entry.is_for(question)) {
-            if entry.is_replaced_by(question, epoch, decisions) {
+        if let Some(entry) = shard.entries.find_mut(hash, |entry| entry.is_for(lookup)) {
+            if entry.is_replaced_by(lookup, epoch, decisions) {
                 *entry = new();
             }
             return;
@@ -210,7 +210,7 @@ impl Denials {
             shard.entries.retain(|entry| entry.until > sent);
         }
         if shard.entries.len() < self.room {
-            let rehash = |entry: &Entry| entry.key.as_key_ref().hash(&self.hasher);
+            let rehash = |entry: &RememberedDenial| entry.key.as_key_ref().hash(&self.hasher);
             shard.entries.insert_unique(hash, new(), rehash);
         }
     }
@@ -223,7 +223,7 @@ impl Denials {
             let epoch = &mut shard.epochs[epoch_index(hash, *counter)];
             *epoch = epoch.wrapping_add(1);
         }
-        let counts_there = |entry: &Entry| {
+        let counts_there = |entry: &RememberedDenial| {
             entry.key.as_key_ref() == key && entry.counters.iter().any(|c| counters.contains(c))
         };
         while let Ok(entry) = shard.entries.find_entry(hash, counts_there) {
@@ -246,28 +246,33 @@ impl Denials {
     }
 }
 
-impl Entry {
-    fn is_for(&self, question: &Question<'_>) -> bool {
-        self.limits == question.limits && self.key.as_key_ref() == question.key
+impl RememberedDenial {
+    fn is_for(&self, lookup: &DenialLookup<'_>) -> bool {
+        self.limits == lookup.limits && self.key.as_key_ref() == lookup.key
     }
 
     /// Whether a later denial of the same limits replaces this one. The smaller cost answers for
     /// more calls, so a larger one replaces it only if it brings something new.
-    fn is_replaced_by(&self, question: &Question<'_>, epoch: Epoch, decisions: &[Outcome]) -> bool {
+    fn is_replaced_by(
+        &self,
+        lookup: &DenialLookup<'_>,
+        epoch: Epoch,
+        decisions: &[Outcome],
+    ) -> bool {
         let is_known = |(old, new): (&Outcome, &Outcome)| {
             let now = old.asked_again(new.now(), self.cost);
             now.is_some_and(|now| now.used() == new.used())
         };
-        question.cost <= self.cost
-            || self.until <= question.sent
-            || self.given != question.at.is_some()
+        lookup.cost <= self.cost
+            || self.until <= lookup.sent
+            || self.given != lookup.at.is_some()
             || self.epoch.announced != epoch.announced
             || !self.decisions.iter().zip(decisions).all(is_known)
     }
 
     /// The store's time now, if the cost is still denied for certain at that time.
-    fn refuses_at(&self, question: &Question<'_>) -> Option<Timestamp> {
-        let &Question { cost, at, sent, .. } = question;
+    fn refuses_at(&self, lookup: &DenialLookup<'_>) -> Option<Timestamp> {
+        let &DenialLookup { cost, at, sent, .. } = lookup;
         let first = self.decisions.first()?;
         // The store's time now is at most this: its clock and ours run at the same speed, and it
         // was asked after `sent`.
@@ -281,15 +286,15 @@ impl Entry {
         (cost >= self.cost && now >= first.now() && now < self.ends).then_some(now)
     }
 
-    fn answer_one(&self, question: &Question<'_>) -> Option<Outcome> {
-        let now = self.refuses_at(question)?;
-        self.decisions.first()?.refused_again(now, question.cost)
+    fn answer_one(&self, lookup: &DenialLookup<'_>) -> Option<Outcome> {
+        let now = self.refuses_at(lookup)?;
+        self.decisions.first()?.refused_again(now, lookup.cost)
     }
 
     /// The decisions as of now.
-    fn answer(&self, question: &Question<'_>) -> Option<Vec<Outcome>> {
-        let now = self.refuses_at(question)?;
-        let again = |decision: &Outcome| decision.asked_again(now, question.cost);
+    fn answer(&self, lookup: &DenialLookup<'_>) -> Option<Vec<Outcome>> {
+        let now = self.refuses_at(lookup)?;
+        let again = |decision: &Outcome| decision.asked_again(now, lookup.cost);
         let decisions = self.decisions.iter().map(again).collect::<Option<Vec<_>>>()?;
         let refused = decisions.iter().any(|decision| !decision.allowed());
         refused.then_some(decisions)

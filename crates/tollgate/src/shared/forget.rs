@@ -1,6 +1,6 @@
 //! Keeps, replaces or drops the remembered denials of a key after a call on the store.
 
-use super::asking::{Limits, Terms};
+use super::asking::{LimiterParts, Terms};
 use super::denials::Epoch;
 use super::{Guard, SharedStore};
 use crate::error::{Error, ErrorKind};
@@ -11,7 +11,7 @@ use crate::time::Timestamp;
 /// A call that is on its way to the store. Dropped without a reply it may have changed the key, so
 /// the denials remembered for the key are dropped too.
 pub(super) struct Call<'a, S: SharedStore, K: Key> {
-    limits: &'a Limits<S>,
+    limits: &'a LimiterParts<S>,
     pub(super) terms: Terms,
     pub(super) key: &'a K,
     sent: Timestamp,
@@ -22,7 +22,7 @@ pub(super) struct Call<'a, S: SharedStore, K: Key> {
 
 impl<'a, S: SharedStore, K: Key> Call<'a, S, K> {
     /// A call whose denial may be remembered.
-    pub(super) fn new(limits: &'a Limits<S>, terms: Terms, key: &'a K) -> Self {
+    pub(super) fn new(limits: &'a LimiterParts<S>, terms: Terms, key: &'a K) -> Self {
         let guard = limits.store.guard();
         let epoch = || key.with_key(|key| guard.denials.epoch(key, &limits.counters));
         let epoch = limits.remembers.then(epoch);
@@ -31,7 +31,7 @@ impl<'a, S: SharedStore, K: Key> Call<'a, S, K> {
 
     /// A call that was sent at this time of this process and epoch of the key.
     pub(super) fn sent(
-        limits: &'a Limits<S>,
+        limits: &'a LimiterParts<S>,
         terms: Terms,
         key: &'a K,
         sent: Timestamp,
@@ -47,10 +47,10 @@ impl<'a, S: SharedStore, K: Key> Call<'a, S, K> {
         let Call { limits, terms, key, sent, epoch, .. } = &self;
         key.with_key(|key| {
             limits.warm(key, terms.at, decisions);
-            let question = limits.question(*terms, *sent, key, cost);
+            let lookup = limits.denial_lookup(*terms, *sent, key, cost);
             match epoch {
                 Some(epoch) if is_plain_denial(decisions) => {
-                    limits.store.guard().denials.remember(&question, *epoch, decisions);
+                    limits.store.guard().denials.remember(&lookup, *epoch, decisions);
                 }
                 _ => limits.forget(key),
             }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use foldhash::fast::RandomState;
 
 pub(super) use super::breaker::Health;
-use super::breaker::{Breaker, Entry, Settings, Turn};
+use super::breaker::{Breaker, Permission, Settings, Turn};
 use super::denials::Denials;
 use super::load::{End, Load};
 use super::runtime::{NoRuntime, Runtime};
@@ -327,7 +327,7 @@ impl<'a> Pass<'a> {
         };
         let mut locked = lock(lane);
         match locked.breaker.enter(&guard.breaker, now) {
-            Entry::Ask => match locked.load.enter() {
+            Permission::Ask => match locked.load.enter() {
                 Ok(()) => Ok(pass(false)),
                 Err(bound) => {
                     guard.counters.shed.add();
@@ -336,7 +336,7 @@ impl<'a> Pass<'a> {
                     )))
                 }
             },
-            Entry::Probe => {
+            Permission::Probe => {
                 let store = guard.name();
                 tracing::debug!(
                     store,
@@ -345,7 +345,7 @@ impl<'a> Pass<'a> {
                 locked.load.enter_anyway();
                 Ok(pass(true))
             }
-            Entry::Wait(until) => {
+            Permission::Wait(until) => {
                 guard.counters.skipped.add();
                 let left = until.since(now);
                 Err(Error::unavailable(format!("it failed too often; asked again in {left:?}")))

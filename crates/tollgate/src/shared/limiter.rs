@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::SharedStore;
-use super::asking::{Limits, Terms};
+use super::asking::{LimiterParts, Terms};
 use super::failure::OnFailure;
 use super::together::SharedItem;
 use crate::algorithm::Op;
@@ -25,7 +25,7 @@ use crate::wait::Queue;
 /// See the example of [`InProcess`](super::InProcess).
 #[derive(Clone, Debug)]
 pub struct SharedLimiter<S: SharedStore> {
-    pub(super) limits: Limits<S>,
+    pub(super) limits: LimiterParts<S>,
     pub(super) queue: Queue,
 }
 
@@ -50,7 +50,7 @@ impl<S: SharedStore> SharedLimiter<S> {
         P: TryInto<Policy>,
         Error: From<P::Error>,
     {
-        let limits = Limits::new(store, namespace, policy.try_into()?)?;
+        let limits = LimiterParts::new(store, namespace, policy.try_into()?)?;
         Ok(SharedLimiter { limits, queue: Queue::default() })
     }
 
@@ -318,7 +318,7 @@ impl<S: SharedStore> SharedLimiter<S> {
     /// # Errors
     /// When the store cannot decide within the deadline.
     pub async fn check(&self) -> Result<(), Error> {
-        let Limits { store, deadline, .. } = &self.limits;
+        let LimiterParts { store, deadline, .. } = &self.limits;
         store.guard().within(*deadline, store.check()).await
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};
 use std::task::Poll;
 
-use super::asking::{Limits, Terms};
+use super::asking::{LimiterParts, Terms};
 use super::forget::Call;
 use super::{Ask, SharedStore};
 use crate::algorithm::Op;
@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::key::{Key, OwnedKey, ShortKey};
 use crate::outcome::Outcome;
 
-impl<S: SharedStore> Limits<S> {
+impl<S: SharedStore> LimiterParts<S> {
     /// Hits each key independently.
     pub(crate) async fn hit_each<K: Key>(
         &self,
@@ -27,7 +27,7 @@ impl<S: SharedStore> Limits<S> {
         // The keys to ask the store for, by the lane that fails together.
         let mut lanes: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         for (index, key) in keys.iter().enumerate() {
-            match key.with_key(|key| self.recall(&self.question(terms, sent, key, 1))) {
+            match key.with_key(|key| self.recall(&self.denial_lookup(terms, sent, key, 1))) {
                 Ok(remembered) => decisions[index] = remembered.first().copied(),
                 Err(epoch) => {
                     sent_calls[index] = Some(Call::sent(self, terms, key, sent, epoch));

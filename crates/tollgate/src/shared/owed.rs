@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use super::asking::{Limits, Terms};
+use super::asking::{LimiterParts, Terms};
 use super::guard::Health;
 use super::{Ask, Guard, SharedStore};
 use crate::algorithm::{AnyMachine, AnyState, Op};
@@ -158,7 +158,7 @@ impl Drop for Task {
     }
 }
 
-impl<S: SharedStore> Limits<S> {
+impl<S: SharedStore> LimiterParts<S> {
     /// Notes the units that the fallback charged in place of the store. With a given time nothing
     /// is noted: it is not known when the store will be asked again.
     pub(super) fn owe(&self, terms: Terms, key: KeyRef<'_>, decisions: &[Outcome]) {

@@ -1,7 +1,7 @@
 //! The answer of a limiter whose store did not give one.
 
 use super::SharedStore;
-use super::asking::{Limits, Terms};
+use super::asking::{LimiterParts, Terms};
 use super::failure::OnFailure;
 use crate::algorithm::{AnyMachine, Op};
 use crate::error::Error;
@@ -9,7 +9,7 @@ use crate::key::{Key, KeyRef};
 use crate::outcome::{Outcome, Source};
 use crate::time::Timestamp;
 
-impl<S: SharedStore> Limits<S> {
+impl<S: SharedStore> LimiterParts<S> {
     /// The answer by the limiter's rule; `None` leaves the error to the caller.
     pub(super) fn without_store<K: Key>(
         &self,

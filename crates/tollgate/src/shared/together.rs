@@ -1,6 +1,6 @@
 //! Several keys of a shared store, all or nothing.
 
-use super::asking::{Limits, Terms};
+use super::asking::{LimiterParts, Terms};
 use super::failure::OnFailure;
 use super::forget::Call;
 use super::{HitItem, SharedStore};
@@ -19,13 +19,13 @@ use crate::together::{counted_twice, of_items, twice};
 /// See the example of [`hit_all_shared`].
 #[derive(Debug)]
 pub struct SharedItem<'a, S: SharedStore> {
-    limits: &'a Limits<S>,
+    limits: &'a LimiterParts<S>,
     key: OwnedKey,
     cost: u64,
 }
 
 impl<'a, S: SharedStore> SharedItem<'a, S> {
-    pub(crate) fn new<K: Key>(limits: &'a Limits<S>, key: K, cost: u64) -> Self {
+    pub(crate) fn new<K: Key>(limits: &'a LimiterParts<S>, key: K, cost: u64) -> Self {
         SharedItem { limits, key: OwnedKey::new(&key), cost }
     }
 }

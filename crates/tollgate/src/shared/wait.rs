@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use super::asking::Limits;
+use super::asking::LimiterParts;
 use super::{SharedLimiter, SharedStore};
 use crate::decision::Decision;
 use crate::error::Error;
@@ -68,13 +68,13 @@ type Call = Pin<Box<dyn Future<Output = Result<Decision, Error>> + Send>>;
 
 /// A hit that is refunded when its caller no longer waits for it.
 struct InFlight<S: SharedStore> {
-    limits: Limits<S>,
+    limits: LimiterParts<S>,
     key: OwnedKey,
     call: Option<Call>,
 }
 
 impl<S: SharedStore> InFlight<S> {
-    fn new(limits: Limits<S>, key: OwnedKey, cost: u64) -> Self {
+    fn new(limits: LimiterParts<S>, key: OwnedKey, cost: u64) -> Self {
         let (asked, asked_key) = (limits.clone(), key.clone());
         let call: Call = Box::pin(async move { asked.hit(asked.terms(), &asked_key, cost).await });
         InFlight { limits, key, call: Some(call) }

@@ -26,7 +26,7 @@ use crate::grpc::{SHOULD_RATE_LIMIT, call};
 
 /// The part that all requests of a load have in common.
 #[derive(Debug)]
-pub(super) struct Question {
+pub(super) struct RequestTemplate {
     uri: Uri,
     headers: HeaderMap,
     domain: String,
@@ -35,10 +35,10 @@ pub(super) struct Question {
     limit: Option<RateLimitOverride>,
 }
 
-impl Question {
+impl RequestTemplate {
     /// A limit that starts with a digit is sent with each request. Any other text is the key of a
     /// descriptor for which the server has a rule.
-    pub(super) fn new(bench: &Bench) -> Result<Question, String> {
+    pub(super) fn new(bench: &Bench) -> Result<RequestTemplate, String> {
         let is_text = bench.limit.trim_start().starts_with(|c: char| c.is_ascii_digit());
         let (name, limit) = match is_text {
             true => ("key".to_owned(), Some(limit_override(&bench.limit)?)),
@@ -54,7 +54,7 @@ impl Question {
             let token = token.map_err(|_| "token: a header cannot hold its characters")?;
             headers.insert(header::AUTHORIZATION, token);
         }
-        Ok(Question { uri, headers, domain: bench.domain.clone(), name, limit })
+        Ok(RequestTemplate { uri, headers, domain: bench.domain.clone(), name, limit })
     }
 
     fn request(&self, key: u64) -> Request<Full<Bytes>> {
@@ -147,19 +147,19 @@ fn status_failure(status: &Status) -> Failure {
 #[derive(Debug)]
 pub(super) struct Connection {
     requests: SendRequest<Full<Bytes>>,
-    question: Arc<Question>,
+    template: Arc<RequestTemplate>,
 }
 
 impl Connection {
     pub(super) async fn open(
-        question: Arc<Question>,
+        template: Arc<RequestTemplate>,
         socket: TcpStream,
     ) -> Result<Connection, Failure> {
         let opened = handshake(TokioExecutor::new(), TokioIo::new(socket)).await;
-        let (requests, connection) = opened.map_err(|error| http_failure(&question, &error))?;
+        let (requests, connection) = opened.map_err(|error| http_failure(&template, &error))?;
         // Errors of the connection appear as errors of its requests.
         tokio::spawn(connection);
-        Ok(Connection { requests, question })
+        Ok(Connection { requests, template })
     }
 
     pub(super) fn is_closed(&self) -> bool {
@@ -174,13 +174,13 @@ impl Connection {
         mut see: impl FnMut(Outcome),
     ) -> Result<(), Failure> {
         let calls = (0..bench.depth()).map(|_| {
-            let request = self.question.request(keys.next(bench.keys));
+            let request = self.template.request(keys.next(bench.keys));
             whole(self.requests.send_request(request))
         });
         let mut calls: FuturesUnordered<_> = calls.collect();
         while let Some(response) = calls.next().await {
-            let response = response.map_err(|error| http_failure(&self.question, &error))?;
-            see(self.question.outcome(response));
+            let response = response.map_err(|error| http_failure(&self.template, &error))?;
+            see(self.template.outcome(response));
         }
         Ok(())
     }
@@ -193,8 +193,8 @@ async fn whole(
     Ok(Response::from_parts(head, body.collect().await?))
 }
 
-fn http_failure(question: &Question, error: &hyper::Error) -> Failure {
-    let address = question.uri.authority().map_or("", |authority| authority.as_str());
+fn http_failure(template: &RequestTemplate, error: &hyper::Error) -> Failure {
+    let address = template.uri.authority().map_or("", |authority| authority.as_str());
     let text = format!("server {address}: {}; is that the gRPC port?", with_causes(error));
     Failure::new("HTTP/2", &text)
 }

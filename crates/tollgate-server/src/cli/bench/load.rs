@@ -115,7 +115,7 @@ async fn progress(load: &Load, begin: Timestamp, span: Duration) {
 #[derive(Debug)]
 enum Opening {
     Text(Wire),
-    Grpc(Arc<grpc::Question>),
+    Grpc(Arc<grpc::RequestTemplate>),
 }
 
 impl Opening {
@@ -123,7 +123,7 @@ impl Opening {
         Ok(match bench.protocol {
             Protocol::Resp => Opening::Text(Wire::Resp),
             Protocol::Http => Opening::Text(Wire::Http),
-            Protocol::Grpc => Opening::Grpc(Arc::new(grpc::Question::new(bench)?)),
+            Protocol::Grpc => Opening::Grpc(Arc::new(grpc::RequestTemplate::new(bench)?)),
         })
     }
 

@@ -2,14 +2,14 @@
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use tollgate_server::resp::{Limits, Parser, ProtocolError};
+use tollgate_server::resp::{InputBounds, Parser, ProtocolError};
 
 use super::client::command;
 
 type Commands = Vec<Vec<Vec<u8>>>;
 
 /// All commands of bytes that arrive in these pieces, and the error that ends them.
-fn commands(pieces: &[&[u8]], limits: &Limits) -> (Commands, Option<ProtocolError>) {
+fn commands(pieces: &[&[u8]], limits: &InputBounds) -> (Commands, Option<ProtocolError>) {
     let (mut parser, mut there, mut commands) = (Parser::default(), Vec::new(), Vec::new());
     for piece in pieces {
         there.extend_from_slice(piece);
@@ -70,12 +70,12 @@ proptest! {
     fn commands_survive_a_round_trip(all in vec(vec(word(), 1..6), 0..8), cuts in vec(any::<prop::sample::Index>(), 0..20)) {
         let encode = |words: &Vec<Vec<u8>>| command(&words.iter().map(Vec::as_slice).collect::<Vec<_>>());
         let bytes: Vec<u8> = all.iter().flat_map(encode).collect();
-        prop_assert_eq!(commands(&pieces(&bytes, &cuts), &Limits::ADMITTED), (all, None));
+        prop_assert_eq!(commands(&pieces(&bytes, &cuts), &InputBounds::ADMITTED), (all, None));
     }
 
     #[test]
     fn commands_mean_the_same_in_any_pieces(bytes in noise(), cuts in vec(any::<prop::sample::Index>(), 0..30)) {
-        let limits = Limits { argument: 40, arguments: 4, line: 60, command: 80 };
+        let limits = InputBounds { argument: 40, arguments: 4, line: 60, command: 80 };
         let whole = commands(&[&bytes], &limits);
         let bytewise: Vec<&[u8]> = bytes.chunks(1).collect();
         prop_assert_eq!(&commands(&bytewise, &limits), &whole);
@@ -85,7 +85,7 @@ proptest! {
 
 #[test]
 fn errors_have_the_texts_of_redis() {
-    let small = Limits { argument: 4, arguments: 2, line: 8, command: 20 };
+    let small = InputBounds { argument: 4, arguments: 2, line: 8, command: 20 };
     for (bytes, message) in [
         (&b"*x\r\n"[..], "invalid multibulk length"),
         (b"*3\r\n", "invalid multibulk length"),
@@ -109,7 +109,7 @@ fn errors_have_the_texts_of_redis() {
 
 #[test]
 fn empty_commands_are_skipped() {
-    let (commands, error) = commands(&[b"\r\n\n*0\r\n*-1\r\nPING\r\n"], &Limits::ADMITTED);
+    let (commands, error) = commands(&[b"\r\n\n*0\r\n*-1\r\nPING\r\n"], &InputBounds::ADMITTED);
     assert_eq!(error, None);
     assert_eq!(commands.concat(), [b"PING"]);
 }

@@ -1,10 +1,10 @@
-//! Limits on the bytes of clients and on waiting for them.
+//! Bounds on the bytes of clients and on waiting for them.
 
 use std::time::Duration;
 
 /// The most that one client can make the server hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct InputBounds {
     /// Bytes of one argument.
     pub argument: usize,
     /// Arguments of one command, its name included.
@@ -15,14 +15,14 @@ pub struct Limits {
     pub command: usize,
 }
 
-impl Limits {
+impl InputBounds {
     /// For admitted clients: a key of 64 KiB, a batch of a thousand hits.
-    pub const ADMITTED: Limits =
-        Limits { argument: 64 << 10, arguments: 4096, line: 64 << 10, command: 1 << 20 };
+    pub const ADMITTED: InputBounds =
+        InputBounds { argument: 64 << 10, arguments: 4096, line: 64 << 10, command: 1 << 20 };
 
     /// For clients that are not authenticated yet: enough for `HELLO` and `AUTH`.
-    pub const STRANGER: Limits =
-        Limits { argument: 4 << 10, arguments: 16, line: 4 << 10, command: 16 << 10 };
+    pub const STRANGER: InputBounds =
+        InputBounds { argument: 4 << 10, arguments: 16, line: 4 << 10, command: 16 << 10 };
 }
 
 /// The most bytes of replies that a client has not read. At the limit no more of its commands are
