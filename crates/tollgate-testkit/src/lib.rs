@@ -169,7 +169,7 @@ mod beside;
 mod conformance;
 mod executor;
 mod ground;
-mod model;
+pub mod model;
 #[doc(hidden)]
 pub mod not_claimed;
 mod random;

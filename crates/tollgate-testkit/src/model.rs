@@ -1,4 +1,12 @@
 //! The definition as a store: a state for each counter and key, stepped by the pure functions.
+//!
+//! ```
+//! use tollgate::{Timestamp, algorithm::Op};
+//! let mut model = tollgate_testkit::model::Model::new(&["1/minute".parse()?]);
+//! assert!(model.apply(0, 0, Timestamp::EPOCH, Op::Hit(1)).allowed());
+//! assert!(!model.apply(0, 0, Timestamp::EPOCH, Op::Hit(1)).allowed());
+//! # Ok::<(), tollgate::LimitError>(())
+//! ```
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -6,9 +14,9 @@ use std::time::Duration;
 use tollgate::algorithm::{Act, AnyMachine, AnyState, Op};
 use tollgate::{Limit, Outcome, Receipt, Source, Timestamp};
 
-/// Identifies limits and keys by their index in the lists of the test.
+/// A store of states. It identifies limits and keys by their index in the lists of the test.
 #[derive(Debug)]
-pub(crate) struct Model {
+pub struct Model {
     machines: Vec<AnyMachine>,
     /// For each limit the first limit with the same identity: its counter.
     counters: Vec<usize>,
@@ -17,14 +25,19 @@ pub(crate) struct Model {
 
 /// The part of one limit in a hit on several.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Share {
-    pub(crate) limit: usize,
-    pub(crate) key: usize,
-    pub(crate) cost: u64,
+pub struct Share {
+    /// The index of the limit.
+    pub limit: usize,
+    /// The index of the key.
+    pub key: usize,
+    /// The units that the limit takes.
+    pub cost: u64,
 }
 
 impl Model {
-    pub(crate) fn new(limits: &[Limit]) -> Model {
+    /// A model in which every key of these limits is fresh.
+    #[must_use]
+    pub fn new(limits: &[Limit]) -> Model {
         let first = |limit: &Limit| limits.iter().position(|l| l.identity() == limit.identity());
         Model {
             machines: limits.iter().map(AnyMachine::new).collect(),
@@ -38,20 +51,26 @@ impl Model {
         (&self.machines[limit], state)
     }
 
-    pub(crate) fn same_counter(&self, a: usize, b: usize) -> bool {
+    /// Whether both limits count in the same counter.
+    #[must_use]
+    pub fn same_counter(&self, a: usize, b: usize) -> bool {
         self.counters[a] == self.counters[b]
     }
 
-    pub(crate) fn capacity(&self, limit: usize) -> u64 {
+    /// The capacity of a limit.
+    #[must_use]
+    pub fn capacity(&self, limit: usize) -> u64 {
         self.machines[limit].capacity()
     }
 
-    pub(crate) fn apply(&mut self, limit: usize, key: usize, now: Timestamp, op: Op) -> Outcome {
+    /// Does one operation on a key.
+    pub fn apply(&mut self, limit: usize, key: usize, now: Timestamp, op: Op) -> Outcome {
         let (machine, state) = self.state(limit, key);
         machine.apply(state, now, op)
     }
 
-    pub(crate) fn reset(&mut self, limit: usize, key: usize, now: Timestamp) -> bool {
+    /// Forgets a key. True if its state was not fresh.
+    pub fn reset(&mut self, limit: usize, key: usize, now: Timestamp) -> bool {
         self.apply(limit, key, now, Op::Reset).allowed()
     }
 
@@ -67,13 +86,14 @@ impl Model {
         self.states.iter().filter_map(fresh_at).max().unwrap_or(Timestamp::EPOCH)
     }
 
-    pub(crate) fn clear(&mut self, limit: usize) {
+    /// Forgets all keys of a limit.
+    pub fn clear(&mut self, limit: usize) {
         let counter = self.counters[limit];
         self.states.retain(|(of, _), _| *of != counter);
     }
 
     /// Charges all, or lets each be denied by its own rule.
-    pub(crate) fn together(&mut self, shares: &[Share], now: Timestamp) -> Vec<Outcome> {
+    pub fn together(&mut self, shares: &[Share], now: Timestamp) -> Vec<Outcome> {
         let ask = |s: &Share| self.apply(s.limit, s.key, now, Op::Peek(s.cost)).allowed();
         let pass = shares.iter().map(ask).fold(true, |all, one| all & one);
         let decide = |s: &Share| {
@@ -90,7 +110,7 @@ impl Model {
 
 /// Every field of a decision.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Answer {
+struct Answer {
     allowed: bool,
     limit: u64,
     remaining: u64,
@@ -133,7 +153,8 @@ fn next_unit_at(decision: &Outcome) -> Option<Timestamp> {
 
 /// The headline as the contract defines it: of the denials the one with the longest wait, else the
 /// outcome with the least remaining; the first of equals.
-pub(crate) fn headline(outcomes: &[Outcome]) -> Option<&Outcome> {
+#[must_use]
+pub fn headline(outcomes: &[Outcome]) -> Option<&Outcome> {
     let wait = |d: &Outcome| d.retry_after().unwrap_or(Duration::MAX);
     let mut best: Option<&Outcome> = None;
     for outcome in outcomes {
@@ -150,8 +171,11 @@ pub(crate) fn headline(outcomes: &[Outcome]) -> Option<&Outcome> {
     best
 }
 
-/// The decisions of a store and of the definition must agree in every field.
-pub(crate) fn same(got: &[Outcome], wanted: &[Outcome]) -> Result<(), String> {
+/// Compares the decisions of a store with those of the definition, in every field.
+///
+/// # Errors
+/// Both lists, if they differ.
+pub fn same(got: &[Outcome], wanted: &[Outcome]) -> Result<(), String> {
     let got: Vec<Answer> = got.iter().map(Answer::from).collect();
     let wanted: Vec<Answer> = wanted.iter().map(Answer::from).collect();
     if got == wanted { Ok(()) } else { Err(format!("got    {got:?}\nwanted {wanted:?}")) }

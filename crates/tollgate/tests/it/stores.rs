@@ -16,7 +16,6 @@ mod expiry;
 mod housekeeping;
 mod keys;
 mod memory_only;
-mod model;
 mod sequences;
 mod several;
 mod times;

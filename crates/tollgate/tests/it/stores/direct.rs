@@ -7,9 +7,9 @@ use tollgate::algorithm::{AnyMachine, Op};
 use tollgate::{Algorithm, Direct, ErrorKind, Limit, ManualClock};
 
 use super::calls::{Amount, LIMITS, Tick, any_amount, any_tick};
-use super::model::same;
 use super::{HOUR, START, supported};
 use crate::threads::on_threads;
+use tollgate_testkit::model::same;
 
 #[derive(Clone, Copy, Debug)]
 enum Call {

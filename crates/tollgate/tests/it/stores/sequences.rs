@@ -11,8 +11,8 @@ use tollgate::{
 };
 
 use super::calls::{Amount, AnyKey, Call, Case, LIMITS, On, any_case};
-use super::model::{Model, Share, headline, same};
 use super::{START, Settings, Subject, supported};
+use tollgate_testkit::model::{Model, Share, headline, same};
 
 /// Runs a case on a store and on the model side by side.
 struct Replay<S: Subject> {
