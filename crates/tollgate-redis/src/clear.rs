@@ -7,17 +7,15 @@ use redis::Value;
 use tollgate::Error;
 
 use crate::failure;
-use crate::key::Keyspace;
 use crate::node::Node;
 use crate::servers::Servers;
 
 /// Keys that a server scans before it serves other commands.
 const SLICE: usize = 1000;
 
-/// Deletes the keys that match the pattern and whose end is right.
+/// Deletes the keys that match the pattern and are meant.
 pub(crate) async fn clear(
     servers: &Servers,
-    keyspace: &Keyspace,
     pattern: &[u8],
     is_meant: impl Fn(&[u8]) -> bool,
 ) -> Result<(), Error> {
@@ -25,7 +23,7 @@ pub(crate) async fn clear(
         let mut cursor = b"0".to_vec();
         loop {
             let (next, mut keys) = scan(&node, &cursor, pattern).await?;
-            keys.retain(|key| keyspace.end_of(key).is_some_and(&is_meant));
+            keys.retain(|key| is_meant(key));
             for key in keys {
                 // Keys are deleted one by one, because in a cluster they are in different slots,
                 // and may have moved.

@@ -53,7 +53,7 @@ use tollgate::shared::{Ask, Guard, HitItem, SharedStore, try_write};
 use tollgate::{Error, ErrorKind, KeyRef, Limit, Outcome, OwnedKey, Timestamp};
 
 use command::{Call, Mode, Part, Rule};
-use key::Keyspace;
+use key::{Keyspace, LimitKeys};
 use servers::Servers;
 
 /// The number of breakers of a cluster: each is for a range of slots, which usually one node has.
@@ -81,8 +81,7 @@ struct Inner {
 /// A limit as [`Redis`] holds it.
 #[derive(Clone, Debug)]
 pub struct Prepared {
-    /// The end of its keys.
-    end: Arc<str>,
+    keys: Arc<LimitKeys>,
     rule: Arc<Rule>,
 }
 
@@ -116,11 +115,8 @@ impl Redis {
     /// When a server does not answer; some keys may be gone.
     pub async fn clear_namespace(&self, namespace: &str) -> Result<(), Error> {
         let Inner { keyspace, servers, .. } = &*self.inner;
-        let start = key::namespace_end(namespace);
-        let mut pattern = keyspace.pattern(&start);
-        pattern.push(b'*');
-        let is_meant = |end: &[u8]| end.starts_with(start.as_bytes());
-        let cleared = clear::clear(servers, keyspace, &pattern, is_meant).await;
+        let pattern = keyspace.namespace_pattern(namespace);
+        let cleared = clear::clear(servers, &pattern, |key| keyspace.is_in(namespace, key)).await;
         // Whatever the result, some keys may be fresh now.
         self.inner.guard.forget_denials();
         cleared
@@ -141,15 +137,17 @@ impl Redis {
         Error: From<L::Error>,
     {
         let prepared = self.prepare(namespace, &limit.try_into()?)?;
-        Ok(self.inner.keyspace.key(OwnedKey::new(&subject).as_key_ref(), &prepared.end))
+        Ok(prepared.keys.key(OwnedKey::new(&subject).as_key_ref()))
+    }
+}
+
+impl Prepared {
+    fn part(&self, key: KeyRef<'_>, op: Op) -> Part {
+        Part { key: self.keys.key(key), rule: Arc::clone(&self.rule), op }
     }
 }
 
 impl Inner {
-    fn part(&self, prepared: &Prepared, key: KeyRef<'_>, op: Op) -> Part {
-        Part { key: self.keyspace.key(key, &prepared.end), rule: Arc::clone(&prepared.rule), op }
-    }
-
     async fn run(
         inner: Arc<Inner>,
         parts: Vec<Part>,
@@ -234,8 +232,8 @@ impl SharedStore for Redis {
     type Prepared = Prepared;
 
     fn prepare(&self, namespace: &str, limit: &Limit) -> Result<Prepared, Error> {
-        let end = key::end(namespace, &limit.identity()).into();
-        Ok(Prepared { end, rule: Arc::new(Rule::new(limit)) })
+        let keys = Arc::new(self.inner.keyspace.of_limit(namespace, limit));
+        Ok(Prepared { keys, rule: Arc::new(Rule::new(limit)) })
     }
 
     fn ask_each(
@@ -244,7 +242,7 @@ impl SharedStore for Redis {
         at: Option<Timestamp>,
         _deadline: Duration,
     ) -> impl Future<Output = Result<Vec<Outcome>, Error>> + Send + use<> {
-        let part = |ask: &Ask<'_, Prepared>| self.inner.part(ask.prepared, ask.key, ask.op);
+        let part = |ask: &Ask<'_, Prepared>| ask.prepared.part(ask.key, ask.op);
         Inner::run(Arc::clone(&self.inner), asks.iter().map(part).collect(), Mode::Each, at)
     }
 
@@ -254,18 +252,13 @@ impl SharedStore for Redis {
         at: Option<Timestamp>,
         _deadline: Duration,
     ) -> impl Future<Output = Result<Vec<Outcome>, Error>> + Send + use<> {
-        let part =
-            |hit: &HitItem<'_, Prepared>| self.inner.part(hit.prepared, hit.key, Op::Hit(hit.cost));
+        let part = |hit: &HitItem<'_, Prepared>| hit.prepared.part(hit.key, Op::Hit(hit.cost));
         Inner::run(Arc::clone(&self.inner), hits.iter().map(part).collect(), Mode::Together, at)
     }
 
     fn clear(&self, prepared: &Prepared) -> impl Future<Output = Result<(), Error>> + Send + use<> {
-        let (inner, end) = (Arc::clone(&self.inner), Arc::clone(&prepared.end));
-        async move {
-            let Inner { keyspace, servers, .. } = &*inner;
-            let pattern = keyspace.pattern(&end);
-            clear::clear(servers, keyspace, &pattern, |key_end| key_end == end.as_bytes()).await
-        }
+        let (inner, keys) = (Arc::clone(&self.inner), Arc::clone(&prepared.keys));
+        async move { clear::clear(&inner.servers, &keys.pattern(), |key| keys.includes(key)).await }
     }
 
     fn guard(&self) -> &Guard {
@@ -276,7 +269,7 @@ impl SharedStore for Redis {
         if !self.inner.servers.is_cluster() {
             return 0;
         }
-        let slot = key::slot(&self.inner.keyspace.key(key, &prepared.end));
+        let slot = key::slot(&prepared.keys.key(key));
         usize::from(slot) * CLUSTER_LANES / usize::from(key::SLOTS)
     }
 

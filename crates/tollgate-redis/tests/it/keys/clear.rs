@@ -10,8 +10,13 @@ use crate::servers::{Cluster, Server};
 const NAMES: [&str; 14] =
     ["", "a", "ab", "a*b", "axb", "a?b", "[x]", "x", "\\", "a\\*b", "^x", "a:b", "{a}", "ü %2A"];
 
-const LIMITS: [&str; 4] =
-    ["9/365 days", "9/365 days name=\"*\"", "9/365 days name=\"[a-z]\"", "9/364 days name=\"*\""];
+const LIMITS: [&str; 5] = [
+    "9/365 days",
+    "9/365 days name=\"*\"",
+    "9/365 days name=\"[a-z]\"",
+    "9/364 days name=\"*\"",
+    "8/365 days",
+];
 
 struct All {
     store: Redis,
@@ -45,11 +50,14 @@ impl All {
 
     async fn cleared(self) {
         self.are_left(|_, _| true).await;
-        let (namespace, limit, limited) = &self.limiters[4 * 3 + 1];
-        assert_eq!((*namespace, *limit), ("a*b", LIMITS[1]));
-        limited.clear().await.unwrap();
-        let not_that = |namespace: &str, limit: &str| namespace != "a*b" || limit != LIMITS[1];
-        self.are_left(not_that).await;
+        let mut cleared = Vec::new();
+        for index in [1, 4] {
+            let (namespace, limit, limited) = &self.limiters[LIMITS.len() * 3 + index];
+            assert_eq!((*namespace, *limit), ("a*b", LIMITS[index]));
+            limited.clear().await.unwrap();
+            cleared.push(*limit);
+            self.are_left(|namespace, limit| namespace != "a*b" || !cleared.contains(&limit)).await;
+        }
         let mut cleared = Vec::new();
         for name in ["a*b", "?", "[x]", "\\", ""] {
             self.store.clear_namespace(name).await.unwrap();
@@ -63,7 +71,7 @@ impl All {
 fn clearing_removes_exactly_the_keys_of_a_limit_or_namespace() {
     run(async {
         let server = Server::start(&[]);
-        let foreign = ["tollgate:1:nobody", "tollgate:2:{a}:a*b:x", "tollgate:1:{a", "other"];
+        let foreign = ["tollgate:1:nobody", "tollgate:3:{a}:a*b:x", "tollgate:1:{a", "other"];
         for key in foreign {
             server.ok(&["SET", key, "1"]);
         }
@@ -101,6 +109,25 @@ fn more_keys_than_one_slice_are_all_cleared() {
         assert_eq!(other.usage(2_999_u64).await.unwrap(), 1);
         store.clear_namespace("").await.unwrap();
         assert_eq!(server.size(), 0);
+    });
+}
+
+#[test]
+fn a_key_of_an_unnamed_limit_in_the_old_form_does_not_count_and_is_cleared_with_its_namespace() {
+    run(async {
+        let server = Server::start(&[]);
+        let store = patient(server.url()).await;
+        let limited = store.limiter_in("acme", "1/hour fixed-window-per-key").unwrap();
+        let [old, elsewhere] = ["acme", "other"].map(|namespace| {
+            format!("tollgate:1:{{a}}:{namespace}:fixed-window-per-key:3600000000:q:1:1:0")
+        });
+        let now = tollgate::Clock::now(&tollgate::SystemClock::new()).as_micros();
+        for key in [&old, &elsewhere] {
+            server.ok(&["SET", key, &format!("{now} 1")]);
+        }
+        assert_eq!(admitted(&limited.deadline(LONG), "a", 2).await, 1);
+        store.clear_namespace("acme").await.unwrap();
+        assert_eq!(server.cli(&["KEYS", "*"]), elsewhere);
     });
 }
 
