@@ -1,10 +1,10 @@
-//! The cost of reading a clock in a hit, and its difference from the operating system's clock:
-//! `cargo xtask bench clock`.
+//! Measures how long reading a clock takes in a hit, and how far the clocks differ from the
+//! operating system's clock: `cargo xtask bench clock`.
 #![expect(
     clippy::disallowed_methods,
     clippy::float_arithmetic,
     clippy::unwrap_used,
-    reason = "this measures clocks"
+    reason = "this benchmark measures clocks"
 )]
 
 use std::hint::black_box;
@@ -14,13 +14,13 @@ use std::time::{Duration, Instant, SystemTime};
 
 use tollgate::{Atomic, Clock, Direct, Limit, ManualClock, Memory, SystemClock, Timestamp};
 
-/// Short, so that other processes leave some rounds undisturbed.
+/// The hits in a round. Rounds are short, so that other processes do not disturb all of them.
 const HITS: u32 = 10_000;
 const ROUNDS: usize = 2_000;
 const STORES: [&str; 3] = ["Atomic", "Memory", "Direct"];
 const CLOCKS: [&str; 4] = ["none", "operating system", "quanta", "SystemClock"];
 
-/// The operating system's clock, read for each hit.
+/// A clock that reads the operating system's clock for each hit.
 #[derive(Clone, Copy, Debug)]
 struct Os {
     start: Instant,
@@ -40,7 +40,7 @@ impl Clock for Os {
     }
 }
 
-/// `quanta::Clock::now`, as governor reads it.
+/// A clock that calls `quanta::Clock::now`, as the library governor does.
 #[derive(Clone, Debug)]
 struct Quanta {
     clock: quanta::Clock,
@@ -62,7 +62,7 @@ impl Clock for Quanta {
     }
 }
 
-/// A limit that admits everything, so that all hits take the same path.
+/// Returns a limit that admits every hit, so that all hits take the same path.
 fn limit() -> Limit {
     Limit::per_second(1_000_000).burst(1_000_000_000).build().unwrap()
 }
@@ -99,14 +99,15 @@ fn repeat(hits: u32, hit: impl Fn() -> bool) {
     }
 }
 
-/// The function in which valgrind counts.
+/// Makes the hits. Valgrind counts the instructions within this function.
 #[inline(never)]
 fn counted(hits: &dyn Fn(u32)) {
     hits(HITS);
     black_box(());
 }
 
-/// The best of several rounds, all contenders in turn.
+/// Prints the shortest time of several rounds for each store and clock. In each round all of them
+/// take turns.
 fn cost() {
     let mut all: Vec<_> = STORES
         .iter()
@@ -130,7 +131,8 @@ fn cost() {
     }
 }
 
-/// Valgrind hides the vDSO, so reading the operating system's clock appears as one system call.
+/// Counts the instructions of a hit with valgrind. Valgrind hides the vDSO, so reading the
+/// operating system's clock counts as one system call.
 fn instructions(store: &str, clock: &str) -> String {
     let count = || {
         let output = Command::new("valgrind")
@@ -140,23 +142,23 @@ fn instructions(store: &str, clock: &str) -> String {
             .args(["count", store, clock])
             .output()
             .ok()?;
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        let line = said.lines().find_map(|line| line.split_once("Collected :"))?;
+        let report = String::from_utf8_lossy(&output.stderr).into_owned();
+        let line = report.lines().find_map(|line| line.split_once("Collected :"))?;
         Some(line.1.trim().parse::<f64>().ok()? / f64::from(HITS))
     };
     count().map_or("no valgrind".to_owned(), |all| format!("{all:.0}"))
 }
 
-/// The difference of the clocks from the operating system's after idle time, and whether it adds
-/// up.
+/// Prints how far the clocks differ from the operating system's clock after idle time, and whether
+/// the difference grows.
 fn error() {
     let (os, quanta, ours) = (Os::new(), Quanta::new(), SystemClock::new());
     let ahead = |clock: &dyn Clock| {
-        // The smallest of several: another process may run between the two readings.
+        // Keeps the reading with the shortest interval, because another process may run in between.
         let one = || {
-            let (before, told, after) = (os.now(), clock.now(), os.now());
+            let (before, time, after) = (os.now(), clock.now(), os.now());
             let middle = u64::midpoint(before.as_micros(), after.as_micros());
-            (after.since(before), told.as_micros().cast_signed() - middle.cast_signed())
+            (after.since(before), time.as_micros().cast_signed() - middle.cast_signed())
         };
         (0..100).map(|_| one()).min().map_or(0, |(_, ahead)| ahead)
     };
@@ -171,10 +173,10 @@ fn error() {
         println!("| {idle:?} | {} | {} |", error.0, error.1);
     }
     let day = 86_400. / idle.as_secs_f64();
-    println!("| a day, from this | {:.0} | 0 |", (ahead(&quanta) - first.0) as f64 * day);
+    println!("| a day, extrapolated | {:.0} | 0 |", (ahead(&quanta) - first.0) as f64 * day);
 }
 
-/// The largest step back that eight threads see, in microseconds.
+/// Prints the largest step back that eight threads see, in microseconds.
 fn steps_back() {
     let step_back = |clock: &(dyn Clock + Sync)| {
         let (latest, start) = (std::sync::atomic::AtomicU64::new(0), Barrier::new(8));
@@ -182,9 +184,9 @@ fn steps_back() {
             start.wait();
             let step = |_| {
                 let before = latest.load(std::sync::atomic::Ordering::SeqCst);
-                let told = clock.now().as_micros();
-                latest.fetch_max(told, std::sync::atomic::Ordering::SeqCst);
-                before.saturating_sub(told)
+                let time = clock.now().as_micros();
+                latest.fetch_max(time, std::sync::atomic::Ordering::SeqCst);
+                before.saturating_sub(time)
             };
             (0..300_000).map(step).max().unwrap_or(0)
         };
@@ -204,12 +206,12 @@ fn main() {
     let arguments: Vec<String> = std::env::args().collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         [_, "count", store, clock] => counted(&*hits(store, clock)),
-        // Built but not run when the tests are run.
+        // `cargo test` builds this program but must not run the benchmark.
         [_, rest @ ..] if rest.contains(&"--test") || !rest.contains(&"--bench") => {}
         _ => {
             let start = Instant::now();
             let clock = SystemClock::new();
-            println!("{clock:?}, made in {:?}\n", start.elapsed());
+            println!("{clock:?}, created in {:?}\n", start.elapsed());
             cost();
             error();
             steps_back();

@@ -1,4 +1,4 @@
-//! Plots what each of the eight algorithms admits of the same traffic at 5/second.
+//! Plots which hits of the same traffic each of the eight algorithms admits at 5/second.
 //!
 //! ```text
 //! cargo run --example plot                              # as text
@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use tollgate::{Algorithm, Limit, Memory, Timestamp};
 
-/// 2026-01-01T00:00:00Z: a whole second, where windows of the clock start.
+/// 2026-01-01T00:00:00Z, a whole second, at which windows of the clock start.
 const START: Timestamp = Timestamp::from_micros(1_767_225_600_000_000);
 const QUOTA: u64 = 5;
-/// The span that is shown, in milliseconds.
+/// The length of the traffic, in milliseconds.
 const END: u64 = 9_000;
 
 /// A phase of the traffic: its name, its start and end in milliseconds, and the times of its hits.
@@ -42,7 +42,7 @@ fn traffic() -> Vec<Phase> {
     ]
 }
 
-/// The result of one algorithm: for each phase the hits with their times and whether they were
+/// The result of one algorithm: for each phase, the times of the hits and whether they were
 /// admitted.
 struct Lane {
     algorithm: Algorithm,
@@ -78,8 +78,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// One character for 100 ms: a digit is the number of admitted hits, `x` means that all were
-/// denied.
+/// Draws the result as text, with one character for 100 ms. A digit is the number of admitted hits,
+/// and `x` means that all hits were denied.
 fn text(traffic: &[Phase], lanes: &[Lane]) -> String {
     const CELL: u64 = 100;
     let mut text = format!("{:<22}", format!("{QUOTA}/second"));
@@ -117,8 +117,7 @@ const TOP: u64 = 112;
 const LANE: u64 = 50;
 const WIDTH: u64 = 1_120;
 
-/// The position of a time in tenths of a pixel, as SVG wants it: the picture is computed in
-/// integers.
+/// Returns the position of a time in pixels with one decimal. It is computed in integers.
 fn x(millis: u64) -> String {
     let tenths = LEFT * 10 + millis * (WIDTH - LEFT - RIGHT) * 10 / END;
     format!("{}.{}", tenths / 10, tenths % 10)

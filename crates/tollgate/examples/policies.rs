@@ -1,4 +1,4 @@
-//! Several limits at once: on one key, and over several keys, all or nothing.
+//! Shows several limits on one key, and all-or-nothing hits on several keys.
 //!
 //! ```text
 //! cargo run --example policies
@@ -12,19 +12,19 @@ fn main() -> Result<(), tollgate::Error> {
     let clock = ManualClock::new(Timestamp::from_micros(1_767_225_600_000_000));
     let store = Memory::builder().clock(clock.clone()).build();
 
-    println!("one key, two limits: 3/second to keep it calm, 5/minute to keep it fair");
+    println!("one key, two limits: 3/second and 5/minute");
     let limiter = store.limiter("3/second; 5/minute fixed-window")?;
     for (second, hits) in [(0, 4), (1, 4)] {
         for _ in 0..hits {
-            tell(second, limiter.policy(), &limiter.hit("alice"));
+            show(second, limiter.policy(), &limiter.hit("alice"));
         }
         clock.advance(Duration::from_secs(1));
     }
 
-    println!("\nnobody is charged for what was refused: the headline is the limit to show");
+    println!("\na denied hit is not charged; the headline is the limit to show");
     let refused = limiter.hit("alice");
     println!(
-        "  full is the limit of {}: {}",
+        "  the limit of {} is used up: {}",
         refused.headline().limit(),
         wait(refused.retry_after())
     );
@@ -36,7 +36,7 @@ fn main() -> Result<(), tollgate::Error> {
     let _ = limiter.refund("bob", &decision);
     println!("  after the refund: {:?} in use", used(&limiter.peek("bob")));
 
-    println!("\nseveral keys: a message counts for its sender and for the room, or for neither");
+    println!("\nseveral keys: a message is charged to its sender and to the room, or to neither");
     let senders = store.limiter(Limit::per_minute(10).name("sender"))?;
     let rooms = store.limiter(Limit::per_minute(2).name("room"))?;
     for sender in ["alice", "bob", "carol"] {
@@ -48,15 +48,15 @@ fn main() -> Result<(), tollgate::Error> {
             let (own, room) = (yes(own.allowed()), yes(room.allowed()));
             let wait = wait(both.retry_after());
             println!(
-                "  {sender:<6} not sent: the sender's limit says {own}, the room's {room}, {wait}"
+                "  {sender:<6} not sent: allowed by the sender's limit: {own}, by the room's: {room}; {wait}"
             );
         }
     }
-    println!("  carol paid nothing: {} in use", senders.usage("carol"));
+    println!("  carol was not charged: {} in use", senders.usage("carol"));
     Ok(())
 }
 
-fn tell(second: u32, policy: &Policy, decision: &Decision) {
+fn show(second: u32, policy: &Policy, decision: &Decision) {
     let verdict = if decision.allowed() { "admitted" } else { "refused " };
     let left: Vec<String> = policy
         .limits()
@@ -79,7 +79,7 @@ fn wait(retry_after: Option<Duration>) -> String {
     }
 }
 
-/// Units in use, of each limit.
+/// Returns the units in use of each limit.
 fn used(decision: &Decision) -> Vec<u64> {
     decision.outcomes().iter().map(Outcome::used).collect()
 }

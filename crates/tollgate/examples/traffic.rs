@@ -1,32 +1,33 @@
-//! A limiter at work: five clients with different habits, six seconds, one limit.
+//! Shows how a limiter treats five clients with different behaviour, for six seconds and with one
+//! limit.
 //!
 //! ```text
 //! cargo run --release --example traffic
 //! cargo run --release --example traffic -- "5/second moving-window"
 //! ```
 //!
-//! The time is simulated: the program moves the clock, so the six seconds pass immediately and
-//! every run prints the same.
+//! The time is simulated: the program moves the clock. So the six seconds take no time, and every
+//! run prints the same.
 
 use std::process::ExitCode;
 use std::time::Duration;
 
 use tollgate::{Clock, Decision, Limiter, ManualClock, Memory, Store, Timestamp};
 
-/// 2026-01-01T00:00:00Z: the windows of the clock start on whole seconds.
+/// 2026-01-01T00:00:00Z, a whole second, at which windows of the clock start.
 const START: Timestamp = Timestamp::from_micros(1_767_225_600_000_000);
-/// One character of the timeline.
+/// The time that one character of the timeline represents.
 const TICK: Duration = Duration::from_millis(100);
 const TICKS: u32 = 60;
 
 /// The times and costs of a client's hits.
 enum Habit {
-    /// One hit every so many ticks.
+    /// One hit every `ticks` ticks.
     Every { ticks: u32, cost: u64 },
     /// Several hits at these ticks.
     Bursts { hits: u32, at: &'static [u32] },
-    /// As fast as allowed: after each answer it computes when the next hit will pass, and sends it
-    /// then.
+    /// Hits as fast as allowed. After each answer the client computes when the next hit will pass,
+    /// and sends it at that time.
     Obedient { back_at: Timestamp },
 }
 
@@ -34,9 +35,9 @@ struct Client {
     name: &'static str,
     about: &'static str,
     habit: Habit,
-    /// The answers, tick by tick.
+    /// The answers in each tick.
     got: Vec<Got>,
-    /// `None` after an answer that said that it can never pass.
+    /// The longest wait in an answer. `None` if an answer said that the hit can never pass.
     longest_wait: Option<Duration>,
 }
 
@@ -51,7 +52,7 @@ impl Client {
         Client { name, about, habit, got: Vec::new(), longest_wait: Some(Duration::ZERO) }
     }
 
-    /// The hits of a tick: how many, and their cost.
+    /// Returns the number of hits in a tick, and their cost.
     fn demand(&self, tick: u32, now: Timestamp) -> (u32, u64) {
         match self.habit {
             Habit::Every { ticks, cost } => (u32::from(tick.is_multiple_of(ticks)), cost),
@@ -89,7 +90,7 @@ fn clients() -> [Client; 5] {
         Client::new("bursts", "15 at once, twice", at_once),
         Client::new("heavy", "cost 6, every second", Habit::Every { ticks: 10, cost: 6 }),
         Client::new("greedy", "10 a second", Habit::Every { ticks: 1, cost: 1 }),
-        Client::new("obedient", "comes when told", Habit::Obedient { back_at: START }),
+        Client::new("obedient", "retries as told", Habit::Obedient { back_at: START }),
     ]
 }
 
@@ -108,7 +109,7 @@ fn run(limit: &str) -> Result<(), tollgate::Error> {
     let clock = ManualClock::new(START);
     let limiter = Memory::builder().clock(clock.clone()).build().limiter(limit)?;
 
-    println!("every client may do {}: six seconds of traffic\n", limiter.limits()[0]);
+    println!("the limit of each client is {}: six seconds of traffic\n", limiter.limits()[0]);
     let mut clients = clients();
     let mut closer_look = Vec::new();
     for tick in 0..TICKS {
@@ -148,7 +149,7 @@ fn show_timeline(clients: &[Client]) {
 fn show_sums<S: Store>(clients: &[Client], limiter: &Limiter<S>) {
     println!(
         "{:<10}{:>8}{:>10}{:>9}{:>15}{:>10}",
-        "", "asked", "admitted", "refused", "longest wait", "left now"
+        "", "hits", "admitted", "refused", "longest wait", "left now"
     );
     for client in clients {
         let admitted: u32 = client.got.iter().map(|got| got.admitted).sum();
@@ -167,9 +168,10 @@ fn show_sums<S: Store>(clients: &[Client], limiter: &Limiter<S>) {
     }
 }
 
-/// One burst as the client sees it: the last hit that passed and the first two that did not.
+/// Prints a part of a burst as the client sees it: the first hit, the last two that passed and the
+/// first two that were denied.
 fn show_closer_look(hits: &[(u32, Decision)]) {
-    println!("\nthe first burst, hit by hit: every answer tells all of this");
+    println!("\nthe first burst, hit by hit: every answer contains these figures");
     let passed = hits.iter().filter(|(_, decision)| decision.allowed()).count();
     for (index, (hit, decision)) in hits.iter().enumerate() {
         if index > 0 && (index + 1 < passed || index > passed + 1) {
@@ -183,7 +185,7 @@ fn show_closer_look(hits: &[(u32, Decision)]) {
         let (used, limit) = (decision.used(), decision.limit());
         let (left, fresh) = (decision.remaining(), decision.reset_after());
         println!(
-            "  hit {hit:>2}  {used:>2} of {limit} used, {left} left, as new in {fresh:?}: {verdict}"
+            "  hit {hit:>2}  {used:>2} of {limit} used, {left} left, fresh in {fresh:?}: {verdict}"
         );
     }
 }

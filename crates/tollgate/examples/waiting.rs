@@ -1,12 +1,11 @@
-//! Waits for a turn instead of being denied: on a thread, and on any async runtime.
+//! Waits until a hit is allowed, on a thread and on any async runtime.
 //!
 //! ```text
 //! cargo run --example waiting
 //! ```
 //!
-//! The async part runs on an executor of a few lines whose clock jumps to the next timer, so that
-//! two seconds pass immediately. With tokio you would pass `tokio::time::sleep` where this passes
-//! `timers.sleep`.
+//! The async part runs on a small executor whose clock jumps to the next timer, so that two seconds
+//! take no time. With tokio you would pass `tokio::time::sleep` instead of `timers.sleep`.
 
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
@@ -17,14 +16,16 @@ use std::time::Duration;
 use tollgate::{Clock, Limiter, ManualClock, Memory, Store, Timestamp};
 
 fn main() -> Result<(), tollgate::Error> {
-    println!("a thread that waits: one each millisecond");
+    println!("a thread waits: one hit per millisecond");
     let limiter = Memory::new().limiter("1000/second burst=1")?;
     for turn in 1..=3 {
         let decision = limiter.wait_blocking("worker", 1, Duration::from_secs(5));
         println!("  turn {turn}: {}", if decision.allowed() { "admitted" } else { "refused" });
     }
 
-    println!("\nfour tasks on one key at 2/second, its burst of 4 used up: the oldest comes first");
+    println!(
+        "\nfour tasks wait for one key at 2/second, whose burst of 4 is used up: first come, first served"
+    );
     let clock = ManualClock::new(Timestamp::from_micros(1_767_225_600_000_000));
     let timers = Timers { clock: clock.clone(), at: RefCell::default() };
     let limiter = Memory::builder().clock(clock).build().limiter("2/second burst=4")?;
@@ -37,7 +38,7 @@ fn main() -> Result<(), tollgate::Error> {
         task("fourth", &limiter, &timers, patient),
     ]);
 
-    println!("\nwho gives up has taken nothing: {} of 4 in use", limiter.usage("queue"));
+    println!("\na task that gives up is not charged: {} of 4 in use", limiter.usage("queue"));
     Ok(())
 }
 
@@ -57,13 +58,13 @@ fn task<'a, S: Store>(
             println!("  {name:<7} admitted after {waited:?}");
         } else {
             println!(
-                "  {name:<7} refused after {waited:?}, its turn would come later than {timeout:?}"
+                "  {name:<7} denied after {waited:?}, because its wait would be longer than {timeout:?}"
             );
         }
     })
 }
 
-/// Timers on a manual clock.
+/// Timers that use a manual clock.
 struct Timers {
     clock: ManualClock,
     at: RefCell<Vec<Timestamp>>,
@@ -76,7 +77,7 @@ impl Timers {
         poll_fn(move |_| if self.clock.now() >= until { Poll::Ready(()) } else { Poll::Pending })
     }
 
-    /// Polls all tasks until each is done. When no task can continue, sets the clock to the next
+    /// Polls all tasks until each has ended. When no task can continue, sets the clock to the next
     /// timer.
     fn run<'a>(&self, tasks: impl IntoIterator<Item = Task<'a>>) {
         let mut tasks: Vec<Task<'a>> = tasks.into_iter().collect();

@@ -1,15 +1,16 @@
-//! Addresses as keys: one key for all addresses that one client can choose from.
+//! Addresses as keys. All addresses that one client can choose from become one key.
 
 use std::net::{IpAddr, Ipv6Addr};
 
-/// The address that stands for a client in a key.
+/// Returns the address that identifies a client in a key.
 ///
-/// - An IPv4 address stands for itself, also when it comes as IPv6 (`::ffff:192.0.2.1`), as it does
-///   on a socket that listens on `[::]`. Otherwise one client would have two counters.
-/// - An IPv6 address stands for its network: the first `ipv6_prefix` bits; the others are cleared.
-///   A customer of an access provider has at least a /64, which is 2^64 addresses, so a limit on
-///   single IPv6 addresses is no limit. Use 64, or 56 or 48 if such clients are still too many.
-///   More than 128 bits count as 128: every address by itself.
+/// - An IPv4 address stays as it is. An IPv4 address that is written as IPv6 (`::ffff:192.0.2.1`),
+///   as on a socket that listens on `[::]`, becomes IPv4. Otherwise one client would have two
+///   counters.
+/// - Of an IPv6 address the first `ipv6_prefix` bits are kept, and the other bits are cleared. A
+///   customer of an access provider has at least a /64, which is 2^64 addresses, so a limit on
+///   single IPv6 addresses has no effect. Use 64. Use 56 or 48 if a client can have many such
+///   networks. A prefix of more than 128 bits counts as 128: every address is a client of its own.
 ///
 /// ```
 /// use std::net::IpAddr;
@@ -32,7 +33,7 @@ pub fn client_address(address: impl Into<IpAddr>, ipv6_prefix: u8) -> IpAddr {
         v4 @ IpAddr::V4(_) => v4,
         IpAddr::V6(v6) => {
             let cleared = 128_u32.saturating_sub(u32::from(ipv6_prefix));
-            // A shift by all 128 bits leaves nothing.
+            // `checked_shl` returns `None` for a shift by all 128 bits, which clears every bit.
             let mask = u128::MAX.checked_shl(cleared).unwrap_or(0);
             IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() & mask))
         }
@@ -44,7 +45,7 @@ mod tests {
     use super::client_address;
 
     #[test]
-    fn addresses_of_one_client_become_one() {
+    fn all_addresses_of_one_client_become_the_same_address() {
         let full = "2001:db8:aaaa:bbff:1:2:3:4";
         let cases = [
             ("192.0.2.1", 64, "192.0.2.1"),

@@ -1,10 +1,11 @@
-//! The only place that reads the time.
+//! The only module that reads the time.
 //!
-//! [`SystemClock`] is a clock that never goes back plus the wall time of its start. Reading the
-//! operating system's clock costs some 23 ns, more than the rest of a hit; the processor's counter
-//! costs some 10 ns. So where the Linux kernel uses the counter for its own clock (it checks that
-//! all cores agree), we read the counter, and the operating system's clock once in a millisecond
-//! ([`counter`]). Everywhere else we ask the operating system each time.
+//! [`SystemClock`] starts with the wall time and then follows a clock that never goes back. Reading
+//! the operating system's clock takes some 23 ns, more than the rest of a hit; reading the
+//! processor's counter of ticks takes some 10 ns. If the Linux kernel uses that counter for its own
+//! clock (it checks that all cores agree), we read the counter, and the operating system's clock
+//! only once in a millisecond ([`counter`]). On other systems we read the operating system's clock
+//! each time.
 
 mod counter;
 mod manual;
@@ -16,7 +17,7 @@ use crate::time::{Timestamp, micros_up};
 use counter::{Counter, Sources, Speed};
 pub use manual::ManualClock;
 
-/// Tells the time to a store.
+/// The source of the time for a store.
 ///
 /// ```
 /// use tollgate::{Clock, Timestamp};
@@ -31,7 +32,8 @@ pub use manual::ManualClock;
 /// }
 /// ```
 pub trait Clock: Send + Sync + std::fmt::Debug {
-    /// The time now. It should never go back. If it does, no additional hit is admitted.
+    /// Returns the current time. It should never go back. If it does, no additional hit is
+    /// admitted.
     fn now(&self) -> Timestamp;
 }
 
@@ -42,12 +44,13 @@ impl<C: Clock + ?Sized> Clock for Arc<C> {
     }
 }
 
-/// The time of this machine: starts at the wall clock's, then never goes back. All clocks of a
-/// process tell the same time.
+/// The time of this machine. It starts with the wall time and then never goes back. All clocks of a
+/// process show the same time.
 ///
-/// Setting the date does not change it. On Linux and Android it counts time during which the
-/// machine is suspended; elsewhere that depends on the operating system. Two threads may see times
-/// out of order by a microsecond or two, because a processor may read its counter a little early.
+/// Setting the date of the machine does not change this clock. On Linux and Android it includes the
+/// time during which the machine is suspended; elsewhere that depends on the operating system. The
+/// times that two threads read may be out of order by one or two microseconds, because a processor
+/// may read its counter before an earlier instruction.
 ///
 /// ```
 /// use tollgate::{Clock, SystemClock};
@@ -61,10 +64,11 @@ pub struct SystemClock {
 }
 
 impl SystemClock {
-    /// The clock of this process.
+    /// Creates the clock of this process.
     ///
-    /// Where it uses the processor's counter, the first call in a process measures the counter's
-    /// speed: that takes under a millisecond on an idle machine, and at most a fifth of a second.
+    /// If the clock uses the processor's counter, the first call in a process measures the speed of
+    /// the counter. That takes less than a millisecond on an idle machine, and at most 200
+    /// milliseconds.
     ///
     /// ```
     /// let clock = tollgate::SystemClock::new();
@@ -75,13 +79,13 @@ impl SystemClock {
         SystemClock { process: PROCESS.get_or_init(ProcessClock::start) }
     }
 
-    /// A clock of its own, which reads of other clocks do not update.
+    /// Creates a separate clock. Reading other clocks does not update it.
     #[cfg(test)]
     fn apart() -> Self {
         SystemClock { process: Box::leak(Box::new(ProcessClock::start())) }
     }
 
-    /// Whether the processor's counter is in use.
+    /// Returns whether this clock uses the processor's counter.
     ///
     /// ```
     /// println!("by counter: {}", tollgate::SystemClock::new().uses_counter());
@@ -137,7 +141,7 @@ fn kernel_trusts_counter() -> bool {
         && std::fs::read_to_string(CLOCK_SOURCE).is_ok_and(|source| source.trim() == "tsc")
 }
 
-/// The processor's counter, read without converting it, and the operating system's clock.
+/// The processor's counter in unconverted ticks, and the operating system's clock.
 #[derive(Debug)]
 struct Processor {
     counter: quanta::Clock,
@@ -163,10 +167,10 @@ impl Sources for Processor {
     }
 }
 
-/// The operating system's monotonic clock, offset to the wall time of its start.
+/// The operating system's monotonic clock, shifted so that it starts with the wall time.
 #[derive(Clone, Copy, Debug)]
 struct OsClock {
-    /// Wall time minus [`os_time`], in microseconds.
+    /// The wall time at the start minus [`os_time`], in microseconds.
     ahead: u64,
 }
 
@@ -175,7 +179,8 @@ impl OsClock {
     fn start() -> OsClock {
         let (os, wall) = (os_time(), SystemTime::now());
         let since_epoch = wall.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        // A later wall clock counts as the year 2255, so that centuries remain.
+        // A wall clock after the year 2255 is set to that year, so that the sum stays in range for
+        // centuries.
         OsClock { ahead: micros_up(since_epoch).min(1 << 53).saturating_sub(whole_micros(os)) }
     }
 
@@ -188,14 +193,15 @@ fn whole_micros(span: Duration) -> u64 {
     span.as_secs() * 1_000_000 + u64::from(span.subsec_micros())
 }
 
-/// Time since the machine was started, with suspended time.
+/// Returns the time since the machine was started. It includes the time in which the machine was
+/// suspended.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn os_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
     Duration::try_from(time).unwrap_or_default()
 }
 
-/// Time since the first call.
+/// Returns the time since the first call.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 #[expect(clippy::disallowed_methods, reason = "the only place that reads the monotonic clock")]
 fn os_time() -> Duration {

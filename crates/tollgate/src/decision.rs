@@ -8,14 +8,14 @@ use crate::error::Error;
 use crate::outcome::{Outcome, Receipt, Source};
 use crate::time::Timestamp;
 
-/// The answer of a limiter: all of its limits were charged, or none was.
+/// The answer of a limiter. A hit has charged all of its limits or none.
 ///
 /// A decision has the [outcome](Decision::outcomes) of each limit, and a
 /// [headline](Decision::headline): the outcome to show. Methods that return a single figure return
-/// that of the headline. Figures are computed when they are read.
+/// the figure of the headline. Figures are computed when they are read.
 ///
-/// Methods that decide return a value that must be used. For methods that change something this is
-/// optional:
+/// The compiler warns if the result of a hit, take or peek is not used. The result of methods such
+/// as `charge` may be ignored:
 ///
 /// ```compile_fail
 /// #![deny(unused_must_use)]
@@ -42,7 +42,8 @@ use crate::time::Timestamp;
 pub struct Decision {
     headline: Outcome,
     index: usize,
-    /// `None` for a single limit, whose outcome is the headline, so that nothing is allocated.
+    /// The outcomes of several limits. It is `None` for a single limit, whose outcome is the
+    /// headline, so that no memory is allocated.
     all: Option<Box<[Outcome]>>,
 }
 
@@ -61,7 +62,7 @@ impl From<Outcome> for Decision {
     }
 }
 
-/// The outcomes of several limits, at least one.
+/// The outcomes of several limits, and the index of the headline.
 pub(crate) struct Group {
     headline: usize,
     outcomes: Box<[Outcome]>,
@@ -81,8 +82,8 @@ impl From<Group> for Decision {
 }
 
 impl Decision {
-    /// The decision that has these outcomes; `None` without outcomes. For callers that decide
-    /// several limits or keys in one call and sort the outcomes themselves.
+    /// Returns the decision that has these outcomes, or `None` if there are none. It is for callers
+    /// that decide several limits or keys in one call and sort the outcomes themselves.
     ///
     /// ```
     /// use tollgate::{Decision, Direct};
@@ -101,7 +102,7 @@ impl Decision {
         }
     }
 
-    /// Whether every limit allows it.
+    /// Returns whether every limit allows the hit.
     ///
     /// ```
     /// # use tollgate::Memory;
@@ -113,12 +114,12 @@ impl Decision {
     #[must_use]
     #[inline]
     pub fn allowed(&self) -> bool {
-        // If any outcome denies, the headline does.
+        // If any outcome denies, the headline is one that denies.
         self.headline.allowed()
     }
 
-    /// The outcome of each limit, in the order of the limits. `allowed` of a single outcome is the
-    /// verdict of that limit alone.
+    /// Returns the outcome of each limit, in the order of the limits. `allowed` of one outcome says
+    /// whether that limit alone would allow the hit.
     ///
     /// ```
     /// # use tollgate::Memory;
@@ -134,8 +135,9 @@ impl Decision {
         }
     }
 
-    /// The outcome to show: of the limits that deny, the one with the longest wait; otherwise the
-    /// one with the least remaining; the first of equals.
+    /// Returns the outcome to show. If limits deny, it is the one of them with the longest wait,
+    /// otherwise the outcome with the fewest units remaining. If several are equal, it is the first
+    /// of them.
     ///
     /// ```
     /// # use tollgate::Memory;
@@ -148,7 +150,7 @@ impl Decision {
         &self.headline
     }
 
-    /// The index of the headline among the [outcomes](Decision::outcomes).
+    /// Returns the index of the headline among the [outcomes](Decision::outcomes).
     ///
     /// ```
     /// # use tollgate::Memory;
@@ -163,8 +165,8 @@ impl Decision {
         self.index
     }
 
-    /// All figures of the headline. Cheaper than several single methods, each of which computes
-    /// what it needs.
+    /// Returns all figures of the headline. This is cheaper than calls of several single methods,
+    /// each of which computes its figure anew.
     ///
     /// ```
     /// # use tollgate::{Limit, Memory};
@@ -178,7 +180,7 @@ impl Decision {
         self.headline.fields()
     }
 
-    /// The capacity: the quota, or the burst of a bucket.
+    /// Returns the capacity: the quota, or the burst of a bucket.
     ///
     /// ```
     /// # use tollgate::{Limit, Memory};
@@ -192,7 +194,7 @@ impl Decision {
         self.headline.limit()
     }
 
-    /// The largest cost that would still pass now, after this decision.
+    /// Returns the largest cost that would still pass now, after this decision.
     ///
     /// ```
     /// # use tollgate::{Limit, Memory};
@@ -206,8 +208,8 @@ impl Decision {
         self.headline.remaining()
     }
 
-    /// Units in use, rounded up: `used + remaining` is the limit unless more was charged than it
-    /// allows.
+    /// Returns the units in use, rounded up. `used + remaining` is the limit, unless more was
+    /// charged than the limit allows.
     ///
     /// ```
     /// # use tollgate::{Limit, Memory};
@@ -221,8 +223,9 @@ impl Decision {
         self.headline.used()
     }
 
-    /// How long to wait until this cost passes if there is no other hit: zero when allowed, `None`
-    /// when it can never pass. Exact to the microsecond: denied one before, admitted on it.
+    /// Returns how long to wait until this cost passes if there is no other hit: zero if it is
+    /// allowed, `None` if it can never pass. It is exact: a hit one microsecond earlier is denied,
+    /// and a hit at that time is admitted.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -240,7 +243,7 @@ impl Decision {
         self.headline.retry_after()
     }
 
-    /// How long until the key is fresh again if there is no other hit.
+    /// Returns how long it takes until the key is fresh again if there is no other hit.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -256,7 +259,8 @@ impl Decision {
         self.headline.reset_after()
     }
 
-    /// When the key is fresh again if there is no other hit; `None` if it is fresh already.
+    /// Returns the time at which the key is fresh again if there is no other hit. `None` if it is
+    /// already fresh.
     ///
     /// ```
     /// # use tollgate::{Limit, Memory, Timestamp};
@@ -270,8 +274,8 @@ impl Decision {
         self.headline.expires_at()
     }
 
-    /// Units this call charged: the cost of an allowed hit, the units granted to a take, nothing
-    /// for a denial unless denied hits are charged.
+    /// Returns the units that this call charged: the cost of an allowed hit, the granted units of a
+    /// take, or zero for a denial. With `charge-denied` a denied hit may charge units too.
     ///
     /// ```
     /// # use tollgate::{Limit, Memory};
@@ -285,7 +289,7 @@ impl Decision {
         self.headline.charged()
     }
 
-    /// The time for which the decision was made.
+    /// Returns the time for which the decision was made.
     ///
     /// ```
     /// # use tollgate::{Limit, Memory, Timestamp};
@@ -299,7 +303,7 @@ impl Decision {
         self.headline.now()
     }
 
-    /// The source of the headline.
+    /// Returns the source of the headline.
     ///
     /// ```
     /// # use tollgate::{Limit, Memory, Source};
@@ -313,7 +317,7 @@ impl Decision {
         self.headline.source()
     }
 
-    /// How many units may have been admitted beyond the limit when this was decided: see
+    /// Returns how many units may have been admitted beyond the limit when this was decided: see
     /// [`Outcome::bound`].
     ///
     /// ```
@@ -328,7 +332,7 @@ impl Decision {
         self.headline.bound()
     }
 
-    /// The receipts of all limits, in their order, for a refund.
+    /// Returns the receipts of all limits, in their order, for a refund.
     ///
     /// ```
     /// # use tollgate::Memory;
@@ -340,12 +344,13 @@ impl Decision {
         self.outcomes().iter().map(Outcome::receipt)
     }
 
-    /// The receipts, grouped by the keys of an all-or-nothing hit.
+    /// Returns the receipts, grouped by the items of an all-or-nothing hit. `limits` is the number
+    /// of limits of each item.
     pub(crate) fn receipts_by_item(&self, limits: &[usize]) -> Result<Vec<Vec<Receipt>>, Error> {
         let count: usize = limits.iter().sum();
         if self.outcomes().len() != count {
             return Err(Error::request(format!(
-                "a decision on {} limits: these items have {count}",
+                "a decision on {} limits cannot be refunded with these items: they have {count} limits",
                 self.outcomes().len()
             )));
         }
@@ -355,10 +360,10 @@ impl Decision {
 }
 
 fn headline_index(outcomes: &[Outcome]) -> usize {
-    // A wait without end is the longest.
+    // A denial without a wait never passes, so it counts as the longest wait.
     let wait = |outcome: &Outcome| outcome.retry_after().map_or((1, Duration::ZERO), |w| (0, w));
     let denying = (0..outcomes.len()).filter(|index| !outcomes[*index].allowed());
-    // `max_by_key` takes the last of equals, so walk backwards.
+    // `max_by_key` returns the last of equal elements, so iterate backwards.
     let longest = denying.rev().max_by_key(|index| wait(&outcomes[*index]));
     let least = || (0..outcomes.len()).min_by_key(|index| outcomes[*index].remaining());
     longest.or_else(least).unwrap_or(0)

@@ -1,4 +1,4 @@
-//! One limit without keys: one state, one compare-exchange.
+//! One limit without keys. It has one state, and a hit is one compare-exchange.
 
 use std::sync::OnceLock;
 
@@ -11,11 +11,11 @@ use crate::outcome::{Outcome, Receipt};
 use crate::time::Timestamp;
 use crate::wait::Queue;
 
-/// A limit on everything: a global limit, or one stored next to the thing that it limits. No keys,
-/// no locks, one word.
+/// A limit without keys: a global limit, or a limit that is stored next to the object that it
+/// limits. It has no lock and keeps its state in one word.
 ///
-/// It supports what [`Atomic`](crate::Atomic) supports: all algorithms but the moving window, in
-/// words of the same size ([how far they count](crate::atomic)).
+/// It supports the same limits as [`Atomic`](crate::Atomic): all algorithms except the moving
+/// window, in words of the same size ([the largest counts](crate::atomic)).
 ///
 /// ```
 /// use tollgate::{Direct, Limit};
@@ -29,11 +29,11 @@ pub struct Direct<C = SystemClock> {
     clock: C,
     limit: Limit,
     state: Single,
-    /// Created on the first wait.
+    /// The queue of waiting callers. It is created by the first wait.
     queue: OnceLock<Queue>,
 }
 
-/// A [`Direct`] at a given time: the same calls, with the time passed instead of read.
+/// A [`Direct`] whose calls use a given time instead of reading the clock.
 ///
 /// ```
 /// use tollgate::{Direct, Timestamp};
@@ -51,12 +51,14 @@ pub struct DirectAt<'a, C = SystemClock> {
 }
 
 impl Direct {
-    /// A fresh state of this limit: a [`Limit`], its builder, or its text.
+    /// Creates a limiter of this limit with a fresh state. The limit is a [`Limit`], a builder or a
+    /// text.
     ///
-    /// The first limiter of a process measures the processor's counter, see [`SystemClock::new`].
+    /// The first call in a process measures the speed of the processor's counter, see
+    /// [`SystemClock::new`].
     ///
     /// # Errors
-    /// When the limit is not valid, or does not fit a word.
+    /// Fails if the limit is not valid, or its state does not fit a word.
     ///
     /// ```
     /// # use tollgate::Direct;
@@ -73,10 +75,10 @@ impl Direct {
 }
 
 impl<C: Clock> Direct<C> {
-    /// As [`Direct::new`], on another clock.
+    /// Creates a limiter as [`Direct::new`] does, with another clock.
     ///
     /// # Errors
-    /// When the limit is not valid, or does not fit a word.
+    /// Fails if the limit is not valid, or its state does not fit a word.
     ///
     /// ```
     /// # use tollgate::{Direct, ManualClock};
@@ -93,7 +95,7 @@ impl<C: Clock> Direct<C> {
         Ok(Direct { clock, limit, state, queue: OnceLock::new() })
     }
 
-    /// The limit.
+    /// Returns the limit.
     ///
     /// ```
     /// assert_eq!(tollgate::Direct::new("10/second")?.limit().quota(), 10);
@@ -104,7 +106,7 @@ impl<C: Clock> Direct<C> {
         &self.limit
     }
 
-    /// One operation at a given time.
+    /// Executes one operation at a given time.
     ///
     /// ```
     /// use tollgate::{Direct, Timestamp, algorithm::Op};
@@ -116,7 +118,7 @@ impl<C: Clock> Direct<C> {
         self.state.act(now, Act::Op(op))
     }
 
-    /// The same calls at a given time.
+    /// Returns a handle whose calls use the given time instead of reading the clock.
     ///
     /// See the example of [`DirectAt`].
     #[must_use]
@@ -136,7 +138,7 @@ impl<C: Clock> Direct<C> {
         self.apply(self.clock.now(), op)
     }
 
-    /// May one more pass now? Charges one unit if so.
+    /// Decides whether one more request may pass now, and charges one unit if so.
     ///
     /// ```
     /// let limiter = tollgate::Direct::new("1/hour")?;
@@ -150,7 +152,7 @@ impl<C: Clock> Direct<C> {
         self.hit_n(1)
     }
 
-    /// May something of that cost pass now?
+    /// Decides whether a request of this cost may pass now, and charges the cost if so.
     ///
     /// ```
     /// assert!(!tollgate::Direct::new("1/hour")?.hit_n(2).allowed());
@@ -162,7 +164,7 @@ impl<C: Clock> Direct<C> {
         self.state.act(self.clock.now(), Hit(cost))
     }
 
-    /// The decision that a hit would get.
+    /// Returns the outcome that a hit would get, and changes nothing.
     ///
     /// ```
     /// assert!(tollgate::Direct::new("1/hour")?.peek().allowed());
@@ -173,7 +175,7 @@ impl<C: Clock> Direct<C> {
         self.peek_n(1)
     }
 
-    /// The decision that a hit of that cost would get.
+    /// Returns the outcome that a hit of this cost would get, and changes nothing.
     ///
     /// ```
     /// assert!(!tollgate::Direct::new("1/hour")?.peek_n(2).allowed());
@@ -184,7 +186,7 @@ impl<C: Clock> Direct<C> {
         self.now(Op::Peek(cost))
     }
 
-    /// Charges as much of `cost` as fits.
+    /// Charges as many units as fit, from zero to `cost`.
     ///
     /// ```
     /// assert_eq!(tollgate::Direct::new("3/hour")?.take(5).charged(), 3);
@@ -195,7 +197,7 @@ impl<C: Clock> Direct<C> {
         self.now(Op::Take(cost))
     }
 
-    /// Charges without asking.
+    /// Charges this many units without checking.
     ///
     /// ```
     /// assert_eq!(tollgate::Direct::new("3/hour fixed-window")?.charge(5).used(), 5);
@@ -205,7 +207,7 @@ impl<C: Clock> Direct<C> {
         self.now(Op::Charge(units))
     }
 
-    /// Gives back what a decision charged.
+    /// Gives back the units of a receipt, if they are still in use.
     ///
     /// ```
     /// let limiter = tollgate::Direct::new("3/hour")?;
@@ -217,7 +219,7 @@ impl<C: Clock> Direct<C> {
         self.now(Op::Refund(*receipt))
     }
 
-    /// Gives back that many units without a receipt, the newest first.
+    /// Gives back this many units without a receipt, the newest first.
     ///
     /// ```
     /// let limiter = tollgate::Direct::new("3/hour fixed-window")?;
@@ -229,7 +231,7 @@ impl<C: Clock> Direct<C> {
         self.now(Op::RefundUnits(units))
     }
 
-    /// Puts the units in use at `units`.
+    /// Sets the units in use to `units`, which may exceed the limit.
     ///
     /// ```
     /// assert_eq!(tollgate::Direct::new("3/hour fixed-window")?.set(2).remaining(), 1);
@@ -239,7 +241,7 @@ impl<C: Clock> Direct<C> {
         self.now(Op::Set(units))
     }
 
-    /// Forgets the state; true if it was not fresh.
+    /// Forgets the state. Returns true if it was not fresh.
     ///
     /// ```
     /// let limiter = tollgate::Direct::new("1/hour")?;
@@ -251,7 +253,7 @@ impl<C: Clock> Direct<C> {
         self.now(Op::Reset).allowed()
     }
 
-    /// Units in use now.
+    /// Returns the units in use now.
     ///
     /// ```
     /// assert_eq!(tollgate::Direct::new("1/hour")?.usage(), 0);

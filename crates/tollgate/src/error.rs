@@ -5,7 +5,8 @@ use std::fmt;
 
 use crate::limit::LimitError;
 
-/// The reason why a limit could not be prepared or a call failed: the value and the rule.
+/// The reason why a limit could not be prepared or a call failed. The message states the value and
+/// the rule that it breaks.
 ///
 /// ```
 /// use tollgate::{Atomic, ErrorKind};
@@ -40,24 +41,25 @@ enum Reason {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// A limit or policy that breaks a rule.
+    /// A limit or a policy is not valid.
     Limit,
-    /// A valid limit that this store cannot hold.
+    /// The limit is valid, but this store does not support it.
     Unsupported,
-    /// An invalid call, such as the same key twice in one all-or-nothing hit.
+    /// The call is not valid, for instance because one all-or-nothing hit contains the same key
+    /// twice.
     Request,
-    /// A shared store that could not be asked. It has surely not executed the call.
+    /// The call could not be sent to the shared store. The store has certainly not executed it.
     Unavailable,
-    /// A shared store that was asked and did not answer in time, or whose answer was lost. It may
-    /// have executed the call.
+    /// The call was sent to the shared store, but no answer arrived before the deadline. The store
+    /// may have executed the call.
     Lost,
-    /// A shared store that answered with an error of its own, or with something that is not an
-    /// answer.
+    /// The shared store answered with an error, or with something that is not a valid answer.
     Store,
 }
 
 impl Error {
-    /// A valid limit that a store cannot hold, and why: for stores.
+    /// Creates the error for a valid limit that a store does not support, with the reason. For
+    /// implementations of stores.
     ///
     /// ```
     /// use tollgate::{Error, Limit};
@@ -69,7 +71,7 @@ impl Error {
         Error(Reason::Unsupported { limit: limit.to_string(), why: why.into() })
     }
 
-    /// An invalid call: for stores.
+    /// Creates the error for an invalid call. For implementations of stores.
     ///
     /// ```
     /// assert_eq!(tollgate::Error::request("0 items").kind(), tollgate::ErrorKind::Request);
@@ -78,7 +80,8 @@ impl Error {
         Error(Reason::Request(what.into()))
     }
 
-    /// The store could not be asked and has surely not executed the call: for stores.
+    /// Creates the error for a call that could not be sent to the store, which has certainly not
+    /// executed it. For implementations of stores.
     ///
     /// ```
     /// assert!(tollgate::Error::unavailable("connection refused").is_transient());
@@ -87,9 +90,10 @@ impl Error {
         Error(Reason::Unavailable(what.into()))
     }
 
-    /// The store has more calls than it can answer in time, and this one was not sent: for stores.
-    /// The kind is [`ErrorKind::Unavailable`], but the breaker stays closed, because the store
-    /// answers other calls.
+    /// Creates the error for a call that was not sent because the store has more calls than it can
+    /// answer before their deadlines. For implementations of stores. The kind is
+    /// [`ErrorKind::Unavailable`], but the circuit breaker stays closed, because the store answers
+    /// other calls.
     ///
     /// ```
     /// use tollgate::{Error, ErrorKind};
@@ -99,8 +103,8 @@ impl Error {
         Error(Reason::Overloaded(what.into()))
     }
 
-    /// The store was asked and may have executed the call, but its answer did not come: for stores.
-    /// Such a call is never sent again.
+    /// Creates the error for a call that was sent and may have been executed, but got no answer.
+    /// Such a call is never sent again. For implementations of stores.
     ///
     /// ```
     /// assert!(tollgate::Error::lost("no answer within 5 ms").is_transient());
@@ -109,9 +113,9 @@ impl Error {
         Error(Reason::Lost(what.into()))
     }
 
-    /// The store answered with an error of its own: for stores. `transient` if it may disappear
-    /// without help: an error about keys that move between two nodes may, a wrong password does
-    /// not.
+    /// Creates the error for a call that the store answered with an error. `transient` means that
+    /// the error may disappear without a repair: an error about keys that are moving between two
+    /// nodes may, a wrong password does not. For implementations of stores.
     ///
     /// ```
     /// assert!(!tollgate::Error::store("wrong password", false).is_transient());
@@ -120,7 +124,8 @@ impl Error {
         Error(Reason::Store { what: what.into(), transient })
     }
 
-    /// The message without the words for the kind: for an error that is made from another one.
+    /// Returns the message without the words for the kind, so that it can become part of another
+    /// error.
     ///
     /// ```
     /// let refused = tollgate::Error::unavailable("connection refused");
@@ -138,7 +143,7 @@ impl Error {
         }
     }
 
-    /// Whether the same call may succeed later without any repair.
+    /// Returns whether the same call may succeed later without any repair.
     ///
     /// ```
     /// # use tollgate::Atomic;
@@ -153,7 +158,7 @@ impl Error {
         }
     }
 
-    /// Whether the store is the cause, not the call.
+    /// Returns whether the store caused the error, and not an invalid limit or call.
     pub(crate) fn is_of_store(&self) -> bool {
         matches!(
             self.0,
@@ -161,12 +166,12 @@ impl Error {
         )
     }
 
-    /// Whether the call was not sent because the store is overloaded.
+    /// Returns whether the call was not sent because the store is overloaded.
     pub(crate) fn is_overload(&self) -> bool {
         matches!(self.0, Reason::Overloaded(_))
     }
 
-    /// The kind of the error.
+    /// Returns the kind of the error.
     ///
     /// ```
     /// # use tollgate::{Atomic, ErrorKind};

@@ -1,4 +1,5 @@
-//! Keys: the things that are limited, looked up without copying.
+//! Keys: the users, addresses or other objects that are limited. They are looked up without
+//! copying.
 
 mod buffer;
 mod compact;
@@ -18,22 +19,23 @@ pub(crate) use long::ShortKey;
 pub(crate) use value::Halves;
 use value::Value;
 
-/// Something that can be limited: a user, an address, an API key.
+/// An object that can be limited: a user, an address, an API key.
 ///
-/// - Text and bytes are keys as they are; an empty key is a key like any other.
+/// - Text and bytes are keys as they are. An empty text is a key like any other.
 /// - Integers, addresses, `char` and `bool` are the same keys as their usual text: `42_u64` and
 ///   `"42"` share a counter on every store, so that another program or an operator can name the key
-///   that a Rust program hits. `"042"` is another key. The text is written only for those who see
-///   it (stores on a network, lists of keys): a store in this process hashes and keeps the number.
-/// - Tuples of one to six keys are framed: `("a", "bc")` and `("ab", "c")` are two keys, and so are
-///   `("a",)` and `"a"`.
+///   that a Rust program hits. `"042"` is another key. The text is created only where it is needed
+///   (for stores on a network and lists of keys). A store in this process hashes and keeps the
+///   number.
+/// - Tuples of one to six keys keep the borders of their parts: `("a", "bc")` and `("ab", "c")` are
+///   different keys, and so are `("a",)` and `"a"`.
 /// - `Some(key)` is the key itself. `None` is a key that equals no text and no tuple of keys.
 ///
 /// One client may have many addresses: see [`client_address`](crate::client_address).
 ///
-/// A key may have any length. Stores keep the digest of one that is longer than 256 bytes, so a
-/// long key takes no more memory than a short one: see [`KeyRef::LONGEST`], also for the
-/// probability that two of them are taken for one.
+/// A key may have any length. Of a key that is longer than 256 bytes, stores keep only the digest,
+/// so a long key takes no more memory than a short one. [`KeyRef::LONGEST`] states the probability
+/// that two long keys have the same digest.
 ///
 /// ```
 /// use std::net::IpAddr;
@@ -50,7 +52,7 @@ use value::Value;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// For a type of your own, hand on what makes it a key:
+/// To make your own type a key, call `with_key` of the field that identifies it:
 ///
 /// ```
 /// use tollgate::{Key, KeyRef};
@@ -64,11 +66,11 @@ use value::Value;
 /// }
 /// ```
 pub trait Key {
-    /// Calls `f` with the key's bytes.
+    /// Calls `f` with the key as stores see it.
     fn with_key<R>(&self, f: impl FnOnce(KeyRef<'_>) -> R) -> R;
 }
 
-/// A key as stores see it: bytes, and whether they are one part or several framed ones.
+/// A key as stores see it: bytes, and their form (one part or several framed parts).
 ///
 /// ```
 /// use tollgate::Key;
@@ -81,16 +83,16 @@ pub struct KeyRef<'a> {
     source: Source<'a>,
 }
 
-/// Where the bytes of a key come from.
+/// The source of the bytes of a key.
 #[derive(Clone, Copy)]
 enum Source<'a> {
     Bytes(&'a [u8]),
-    /// Their text is written when somebody asks for it.
+    /// The text of a value is created when it is first needed.
     Value(Value, &'a OnceLock<Buffer>),
     Frame(&'a Frame, &'a OnceLock<Buffer>),
 }
 
-/// How the bytes of a key are to be read. Two keys of different forms are different keys.
+/// The structure of the bytes of a key. Two keys of different forms are different keys.
 ///
 /// ```
 /// use tollgate::{Key, key::Form};
@@ -100,18 +102,20 @@ enum Source<'a> {
 #[repr(u8)]
 #[non_exhaustive]
 pub enum Form {
-    /// One part: the bytes are the key.
+    /// The key has one part, which is its bytes.
     Plain,
-    /// Several parts, each as form, length and bytes.
+    /// The key has several parts. Each is written as its form, its length and its bytes.
     Tuple,
-    /// A tag and a key, framed as a tuple of two.
+    /// The key has a tag: the tag and the key are framed as a tuple of two parts.
     Tagged,
-    /// The SHA-256 of the form and the bytes of a key that is longer than [`KeyRef::LONGEST`].
+    /// The bytes are the SHA-256 of the form and the bytes of a key that is longer than
+    /// [`KeyRef::LONGEST`].
     Digest,
 }
 
 impl Form {
-    /// The form of that number, for stores that write keys down as `form as u8` and bytes.
+    /// Returns the form with this number. It is for stores that write a key as `form as u8` and its
+    /// bytes.
     ///
     /// ```
     /// use tollgate::key::Form;
@@ -131,7 +135,7 @@ impl Form {
 }
 
 impl<'a> KeyRef<'a> {
-    /// A key of one part.
+    /// Returns a key of one part.
     ///
     /// ```
     /// assert_eq!(tollgate::KeyRef::plain(b"a").bytes(), b"a");
@@ -141,7 +145,8 @@ impl<'a> KeyRef<'a> {
         KeyRef::from_parts(Form::Plain, bytes)
     }
 
-    /// The bytes, framed if there are several parts. A number or an address is its text.
+    /// Returns the bytes. If the key has several parts, they are framed. A number or an address is
+    /// written as text.
     ///
     /// ```
     /// assert_eq!(tollgate::KeyRef::plain(b"").bytes(), b"");
@@ -158,7 +163,7 @@ impl<'a> KeyRef<'a> {
         }
     }
 
-    /// How the bytes are to be read.
+    /// Returns the form of the bytes.
     ///
     /// ```
     /// assert_eq!(tollgate::KeyRef::plain(b"").form(), tollgate::key::Form::Plain);
@@ -168,8 +173,9 @@ impl<'a> KeyRef<'a> {
         self.form
     }
 
-    /// A short digest that is the same in every process, to name a key to others that know it. It
-    /// tells nobody the key: many keys share each of its 65,536 values.
+    /// Returns a short digest that is the same in every process. Processes that know a key use it
+    /// to refer to the key. It does not reveal the key, because many keys share each of its 65,536
+    /// values.
     ///
     /// ```
     /// use tollgate::Key;
@@ -177,7 +183,7 @@ impl<'a> KeyRef<'a> {
     /// ```
     #[must_use]
     pub fn digest(self) -> u16 {
-        // FNV-1a of 64 bits, folded.
+        // The hash is FNV-1a of 64 bits, folded to 16 bits.
         let bytes = std::iter::once(self.form as u8).chain(self.bytes().iter().copied());
         let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
@@ -185,7 +191,7 @@ impl<'a> KeyRef<'a> {
         (hash ^ hash >> 16 ^ hash >> 32 ^ hash >> 48) as u16
     }
 
-    /// A key that was taken apart by [`form`](KeyRef::form) and [`bytes`](KeyRef::bytes), for
+    /// Returns the key with this [`form`](KeyRef::form) and these [`bytes`](KeyRef::bytes), for
     /// stores that keep keys.
     ///
     /// ```
@@ -197,7 +203,8 @@ impl<'a> KeyRef<'a> {
         KeyRef { form, source: Source::Bytes(bytes) }
     }
 
-    /// The parts of a key of several, as keys themselves: nothing for a plain key or a digest.
+    /// Returns the parts of a key with several parts, each as a key. A plain key and a digest have
+    /// no parts.
     ///
     /// ```
     /// use tollgate::{Key, key::Form};
@@ -216,7 +223,7 @@ impl<'a> KeyRef<'a> {
         })
     }
 
-    /// The parts of the key; a plain key is its own single part, and so is a digest.
+    /// Returns the bytes of each part. A plain key and a digest are one part.
     ///
     /// ```
     /// use tollgate::Key;
@@ -253,7 +260,8 @@ impl Hash for KeyRef<'_> {
     }
 }
 
-/// A key kept for later, as stores keep it: of a long key the digest. See [`KeyRef::LONGEST`].
+/// A copy of a key as stores keep it: the key itself, or the digest of a long key. See
+/// [`KeyRef::LONGEST`].
 ///
 /// ```
 /// use tollgate::{Key, OwnedKey};
@@ -267,7 +275,7 @@ pub struct OwnedKey {
 }
 
 impl OwnedKey {
-    /// A copy of this key, or of the digest of a long one.
+    /// Creates a copy of this key, or the digest of a long key.
     ///
     /// See the example of [`OwnedKey`].
     pub fn new<K: Key + ?Sized>(key: &K) -> OwnedKey {
@@ -279,7 +287,7 @@ impl OwnedKey {
         })
     }
 
-    /// The key as stores see it.
+    /// Returns the key as stores see it.
     ///
     /// See the example of [`OwnedKey`].
     #[inline]
@@ -296,8 +304,8 @@ impl Key for OwnedKey {
     }
 }
 
-/// For people: text where it is text, parts separated by ` / `, and `sha256:` with hexadecimal
-/// digits for what was too long to keep.
+/// Prints the key for people: text as it is, parts separated by ` / `, and a digest as `sha256:`
+/// with hexadecimal digits.
 impl fmt::Display for KeyRef<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fn part(part: KeyRef<'_>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -326,8 +334,8 @@ impl fmt::Debug for KeyRef<'_> {
     }
 }
 
-/// A key with a tag: keys of one tag live together on one shard of a shared store, so that several
-/// of them can be decided at once.
+/// A key with a tag. All keys with the same tag are kept on the same shard of a shared store, so
+/// that one call can decide several of them.
 ///
 /// ```
 /// use tollgate::{Limit, Memory, Tagged};
@@ -340,7 +348,7 @@ impl fmt::Debug for KeyRef<'_> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Tagged<T, K>(pub T, pub K);
 
-/// A key of as many parts as there are, framed as a tuple of them is.
+/// A key of any number of parts, framed as a tuple of these parts.
 ///
 /// ```
 /// use tollgate::{Key, Parts};

@@ -10,14 +10,15 @@
 //! # Ok::<(), tollgate::Error>(())
 //! ```
 //!
-//! - [`Limit`] and [`Policy`] are plain data: from code, from text (`"100/minute token-bucket
-//!   burst=20"`), from serde.
-//! - [`Memory`] keeps keys and holds all eight algorithms; [`Atomic`] keeps fingerprints and is for
-//!   many keys at high speed in little memory; [`Direct`] is one limit without keys.
-//! - A [`Decision`] has all figures of the answer, from the one step that decided. A denial is a
+//! - [`Limit`] and [`Policy`] are plain data. They come from code, from text
+//!   (`"100/minute token-bucket burst=20"`) or from serde.
+//! - [`Memory`] stores the keys themselves and supports all eight algorithms. [`Atomic`] stores
+//!   only a fingerprint of each key; it is for many keys at high speed in little memory. [`Direct`]
+//!   is one limit without keys.
+//! - A [`Decision`] contains all figures of the answer, all computed from one state. A denial is a
 //!   value, never an error.
-//! - Time is an argument below the public surface: [`Limiter::at`] passes it, and a [`Clock`] can
-//!   be replaced.
+//! - Internal functions never read a clock: the time is an argument. [`Limiter::at`] takes the time
+//!   from the caller, and the [`Clock`] of a store can be replaced.
 //!
 //! The guides help to choose an algorithm and a store. [`algorithm`] states what each algorithm
 //! guarantees.
@@ -73,13 +74,13 @@ pub use store::Store;
 pub use time::Timestamp;
 pub use together::{hit_all, hit_all_at, refund_all};
 
-/// The default bound on the keys of a store.
+/// The default for the most keys that a store keeps.
 const DEFAULT_MAX_KEYS: usize = 10_000_000;
 
-/// The default bound on the limits of a store.
+/// The default for the most limits that a store knows.
 const DEFAULT_MAX_LIMITS: usize = 100_000;
 
-/// The default interval of cleaning.
+/// The default interval between two cleanings of a store.
 const DEFAULT_CLEAN_PERIOD: std::time::Duration = std::time::Duration::from_secs(60);
 
 #[cfg(doctest)]

@@ -17,12 +17,12 @@ const MAX_PERIOD: u64 = 100 * YEAR;
 const MAX_REFILL: u64 = 1_000 * YEAR;
 const MAX_NAME: usize = 200;
 
-/// A quota per period, counted by an [`Algorithm`]. Plain data, always valid.
+/// A quota per period, counted by an [`Algorithm`]. It is plain data and always valid.
 ///
 /// ```
 /// use tollgate::{Algorithm, Limit};
 ///
-/// // Ten per second, twenty at once.
+/// // Ten per second, and at most twenty at one instant.
 /// let api = Limit::per_second(10).burst(20).build()?;
 /// assert_eq!(api.algorithm(), Algorithm::Gcra);
 /// assert_eq!(api.to_string(), "10/second burst=20");
@@ -42,15 +42,15 @@ pub struct Limit {
 pub(crate) struct Rate {
     pub(crate) algorithm: Algorithm,
     pub(crate) quota: u64,
-    /// Microseconds.
+    /// The period in microseconds.
     pub(crate) period: u64,
-    /// Equal to the quota where the algorithm has no burst of its own.
+    /// The burst. It equals the quota where the algorithm has no burst.
     pub(crate) burst: u64,
     pub(crate) charge_denied: bool,
 }
 
 impl Limit {
-    /// `quota` per `period`.
+    /// Starts a limit of `quota` units per `period`.
     ///
     /// ```
     /// use std::time::Duration;
@@ -70,7 +70,7 @@ impl Limit {
         }
     }
 
-    /// `quota` per second.
+    /// Starts a limit of `quota` units per second.
     ///
     /// ```
     /// assert_eq!(tollgate::Limit::per_second(10).build()?.quota(), 10);
@@ -80,7 +80,7 @@ impl Limit {
         Limit::new(quota, Duration::from_secs(1))
     }
 
-    /// `quota` per minute.
+    /// Starts a limit of `quota` units per minute.
     ///
     /// ```
     /// assert_eq!(tollgate::Limit::per_minute(10).build()?.to_string(), "10/minute");
@@ -90,7 +90,7 @@ impl Limit {
         Limit::new(quota, Duration::from_secs(60))
     }
 
-    /// `quota` per hour.
+    /// Starts a limit of `quota` units per hour.
     ///
     /// ```
     /// assert_eq!(tollgate::Limit::per_hour(10).build()?.to_string(), "10/hour");
@@ -100,7 +100,7 @@ impl Limit {
         Limit::new(quota, Duration::from_secs(3600))
     }
 
-    /// `quota` per day of 24 hours.
+    /// Starts a limit of `quota` units per day of 24 hours.
     ///
     /// ```
     /// assert_eq!(tollgate::Limit::per_day(10).build()?.to_string(), "10/day");
@@ -110,7 +110,7 @@ impl Limit {
         Limit::new(quota, Duration::from_secs(86_400))
     }
 
-    /// The algorithm.
+    /// Returns the algorithm.
     ///
     /// ```
     /// # use tollgate::{Algorithm, Limit};
@@ -122,7 +122,7 @@ impl Limit {
         self.rate.algorithm
     }
 
-    /// Units per period.
+    /// Returns the quota: the units per period.
     ///
     /// ```
     /// assert_eq!(tollgate::Limit::per_second(7).build()?.quota(), 7);
@@ -133,7 +133,7 @@ impl Limit {
         self.rate.quota
     }
 
-    /// The period, in whole microseconds.
+    /// Returns the period, in whole microseconds.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -145,7 +145,7 @@ impl Limit {
         Duration::from_micros(self.rate.period)
     }
 
-    /// The most units at one instant; by default the quota.
+    /// Returns the most units that can pass at one instant. By default this is the quota.
     ///
     /// ```
     /// assert_eq!(tollgate::Limit::per_second(7).build()?.burst(), 7);
@@ -156,7 +156,7 @@ impl Limit {
         self.rate.burst
     }
 
-    /// Whether denied hits are counted too.
+    /// Returns whether denied hits are counted too.
     ///
     /// ```
     /// assert!(!tollgate::Limit::per_second(7).build()?.charge_denied());
@@ -167,7 +167,7 @@ impl Limit {
         self.rate.charge_denied
     }
 
-    /// The name, if it has one.
+    /// Returns the name, if the limit has one.
     ///
     /// ```
     /// assert_eq!(tollgate::Limit::per_second(7).name("api").build()?.name(), Some("api"));
@@ -178,9 +178,9 @@ impl Limit {
         self.name.as_deref()
     }
 
-    /// The name of the counters of this limit in every store. A limit with a name is identified by
-    /// name, algorithm and period, so that its quota can be changed and the counters stay. A limit
-    /// without a name is identified by its whole definition.
+    /// Returns the text that identifies the counters of this limit in every store. A limit with a
+    /// name is identified by name, algorithm and period, so its quota can change and the counters
+    /// stay. A limit without a name is identified by its whole definition.
     ///
     /// ```
     /// use tollgate::Limit;
@@ -205,10 +205,10 @@ impl Limit {
     }
 }
 
-/// A limit that is not checked yet; [`LimitBuilder::build`] checks it. Every function that takes a
+/// A limit that is not checked yet. [`LimitBuilder::build`] checks it. Every function that takes a
 /// limit takes a builder too.
 ///
-/// It is `const`, and so is [its check](LimitBuilder::assert_valid):
+/// Builders and [their check](LimitBuilder::assert_valid) can be used in constants:
 ///
 /// ```
 /// use tollgate::{Limit, LimitBuilder};
@@ -227,7 +227,7 @@ pub struct LimitBuilder {
 }
 
 impl LimitBuilder {
-    /// Counts by this algorithm instead of GCRA.
+    /// Counts with this algorithm instead of GCRA.
     ///
     /// ```
     /// # use tollgate::{Algorithm, Limit};
@@ -240,7 +240,8 @@ impl LimitBuilder {
         self
     }
 
-    /// The most units at one instant, for the algorithms with a burst; by default the quota.
+    /// Sets the most units that can pass at one instant, for the algorithms with a burst. The
+    /// default is the quota.
     ///
     /// ```
     /// # use tollgate::Limit;
@@ -252,8 +253,8 @@ impl LimitBuilder {
         self
     }
 
-    /// Counts denied hits too, as Hammer, `limits` and the INCR recipe do; for fixed, per-key and
-    /// elastic windows.
+    /// Counts denied hits too, as the libraries Hammer and `limits` and the INCR recipe of Redis
+    /// do. Only fixed, per-key and elastic windows support this.
     ///
     /// ```
     /// # use tollgate::{Algorithm, Limit};
@@ -266,7 +267,7 @@ impl LimitBuilder {
         self
     }
 
-    /// Gives the limit a name: the name, the algorithm and the period then identify its counters,
+    /// Gives the limit a name. Then the name, the algorithm and the period identify its counters,
     /// and the quota may change.
     ///
     /// ```
@@ -279,10 +280,10 @@ impl LimitBuilder {
         self
     }
 
-    /// Checks the numbers without building.
+    /// Checks the numbers without building the limit. The name is not checked.
     ///
     /// # Errors
-    /// The first value that breaks a rule.
+    /// Returns the first value that breaks a rule.
     ///
     /// ```
     /// let error = tollgate::Limit::per_second(0).check().unwrap_err();
@@ -295,10 +296,11 @@ impl LimitBuilder {
         }
     }
 
-    /// The builder itself, if its numbers are valid. In a constant, a mistake is a compiler error.
+    /// Returns the builder unchanged if its numbers are valid. In a constant, an invalid number is
+    /// a compiler error.
     ///
     /// # Panics
-    /// If [`LimitBuilder::check`] would return an error.
+    /// Panics if [`LimitBuilder::check`] returns an error.
     ///
     /// ```
     /// # use tollgate::{Limit, LimitBuilder};
@@ -310,11 +312,15 @@ impl LimitBuilder {
     /// const LOGIN: LimitBuilder = Limit::per_minute(0).assert_valid();
     /// ```
     pub const fn assert_valid(self) -> Self {
-        assert!(self.broken().is_none(), "a value of this limit breaks its rule: see check()");
+        assert!(
+            self.broken().is_none(),
+            "a value of this limit is not valid: check() returns the reason"
+        );
         self
     }
 
-    /// The result is not a `LimitError`, because constants cannot drop one.
+    /// Returns the first rule that is broken, with the value. It does not return a `LimitError`,
+    /// because a constant function cannot drop one.
     const fn broken(&self) -> Option<(Kind, u128)> {
         let burst = match self.burst {
             Some(burst) if !self.algorithm.has_burst() => {
@@ -341,10 +347,10 @@ impl LimitBuilder {
         }
     }
 
-    /// The limit, if every value is valid.
+    /// Returns the limit, if every value is valid.
     ///
     /// # Errors
-    /// The first value that breaks a rule, and the rule.
+    /// Names the first value that breaks a rule, and the rule.
     ///
     /// ```
     /// # use tollgate::Limit;
@@ -361,7 +367,7 @@ impl LimitBuilder {
         let rate = Rate {
             algorithm: self.algorithm,
             quota: self.quota,
-            // In range: `check` has bounded it by 100 years.
+            // The conversion cannot fail: `check` accepts at most 100 years.
             period: u64::try_from(self.period.as_micros()).unwrap_or(MAX_PERIOD),
             burst: self.burst.unwrap_or(self.quota),
             charge_denied: self.charge_denied,
@@ -392,7 +398,7 @@ impl From<Limit> for LimitBuilder {
     }
 }
 
-/// Functions that take a limit take a reference too.
+/// Lets functions that take a limit accept a reference too.
 impl From<&Limit> for Limit {
     fn from(limit: &Limit) -> Limit {
         limit.clone()

@@ -14,7 +14,7 @@ use crate::time::Timestamp;
 use crate::together::{Counter, Item};
 use crate::wait::Queue;
 
-/// One limit or several on a store: all of them are charged, or none is.
+/// One or several limits on a store. A hit charges all of them or none.
 ///
 /// ```
 /// use tollgate::{Limit, Memory};
@@ -38,15 +38,15 @@ use crate::wait::Queue;
 pub struct Limiter<S: Store> {
     pub(crate) store: S,
     namespace: Arc<str>,
-    /// The first limit. The others are stored apart, because most limiters have one limit, and
-    /// their hits are the fast path.
+    /// The first limit. The other limits are stored separately, because most limiters have one
+    /// limit, and hits of one limit must be fast.
     first: S::Prepared,
     rest: Box<[S::Prepared]>,
     policy: Policy,
     pub(crate) queue: Queue,
 }
 
-/// A [`Limiter`] at a given time: the same calls, with the time passed instead of read.
+/// A [`Limiter`] whose calls use a given time instead of reading the clock.
 ///
 /// ```
 /// use tollgate::{Memory, Timestamp};
@@ -64,10 +64,11 @@ pub struct At<'a, S: Store> {
 }
 
 impl<S: Store> Limiter<S> {
-    /// A limiter on a store, in a namespace. The methods `limiter_in` of the stores call it.
+    /// Creates a limiter on a store, in a namespace. The method `limiter_in` of a store does the
+    /// same.
     ///
     /// # Errors
-    /// When a limit is not valid or the store cannot hold it.
+    /// Fails if a limit is not valid, or the store does not support it.
     ///
     /// ```
     /// use tollgate::{Limit, Limiter, Memory};
@@ -89,7 +90,7 @@ impl<S: Store> Limiter<S> {
         Ok(Limiter { store, namespace, first, rest, policy, queue: Queue::default() })
     }
 
-    /// The limits as a policy.
+    /// Returns the limits as a policy.
     ///
     /// ```
     /// let limiter = tollgate::Memory::new().limiter("2/second; 3/minute")?;
@@ -101,7 +102,7 @@ impl<S: Store> Limiter<S> {
         &self.policy
     }
 
-    /// The limits, in the order of the outcomes.
+    /// Returns the limits, in the order of the outcomes.
     ///
     /// ```
     /// let limiter = tollgate::Memory::new().limiter("5/minute")?;
@@ -113,7 +114,7 @@ impl<S: Store> Limiter<S> {
         self.policy.limits()
     }
 
-    /// The identity of each counter.
+    /// Returns the identity of each counter.
     pub(crate) fn counters(&self) -> impl Iterator<Item = Counter<'_>> {
         self.limits().iter().map(|limit| Counter { namespace: &self.namespace, limit })
     }
@@ -122,7 +123,7 @@ impl<S: Store> Limiter<S> {
         std::iter::once(&self.first).chain(&self.rest)
     }
 
-    /// The same calls at a given time.
+    /// Returns a handle whose calls use the given time instead of reading the clock.
     ///
     /// See the example of [`At`].
     #[must_use]
@@ -131,13 +132,13 @@ impl<S: Store> Limiter<S> {
         At { limiter: self, now }
     }
 
-    /// Hits all limits or none; not inlined. It returns the parts of a decision. A decision written
-    /// through a pointer would have all of its fields in memory, also those of a single limit.
+    /// Hits all limits or none. It is not inlined and returns only a `Group`. If it returned a
+    /// `Decision`, the compiler would build every decision in memory, even that of a single limit.
     #[cold]
     #[inline(never)]
     fn hit_group<K: Key>(&self, key: &K, now: Timestamp, cost: u64) -> Group {
         let outcomes = key.with_key(|key| {
-            // Indexes beyond the last limit are not used.
+            // The items beyond the last limit are not used.
             let prepared = |index: usize| match index.checked_sub(1) {
                 Some(rest) => self.rest.get(rest).unwrap_or(&self.first),
                 None => &self.first,
@@ -154,7 +155,8 @@ impl<S: Store> Limiter<S> {
         self.at(self.store.now())
     }
 
-    /// May this key do one more now? Charges every limit one unit if all of them let it pass.
+    /// Decides whether this key may make one more request now. Charges one unit to every limit if
+    /// all of them allow it.
     ///
     /// ```
     /// let limiter = tollgate::Memory::new().limiter("1/hour")?;
@@ -169,8 +171,8 @@ impl<S: Store> Limiter<S> {
         self.hit_n(key, 1)
     }
 
-    /// May this key do something of that cost now? Charges it if so. A cost above the capacity
-    /// never passes.
+    /// Decides whether this key may make a request of this cost now, and charges the cost if so. A
+    /// cost above the capacity is always denied.
     ///
     /// ```
     /// let limiter = tollgate::Memory::new().limiter("10/hour")?;
@@ -188,7 +190,7 @@ impl<S: Store> Limiter<S> {
         }
     }
 
-    /// The decision that a hit would get, without charging or pushing anything.
+    /// Returns the decision that a hit would get, and changes nothing.
     ///
     /// ```
     /// let limiter = tollgate::Memory::new().limiter("1/hour")?;
@@ -201,7 +203,7 @@ impl<S: Store> Limiter<S> {
         self.peek_n(key, 1)
     }
 
-    /// The decision that a hit of that cost would get.
+    /// Returns the decision that a hit of this cost would get, and changes nothing.
     ///
     /// ```
     /// let limiter = tollgate::Memory::new().limiter("2/hour")?;
@@ -213,9 +215,9 @@ impl<S: Store> Limiter<S> {
         self.now().peek_n(key, cost)
     }
 
-    /// Charges every limit as much of `cost` as fits all of them, from none to all.
-    /// [`Decision::charged`] is the number of units. Denied if that is zero; then `retry_after` is
-    /// the wait for one unit.
+    /// Charges every limit as many units as fit all limits, from zero to `cost`.
+    /// [`Decision::charged`] is their number. If it is zero, the decision is a denial, and
+    /// `retry_after` is the wait for one unit.
     ///
     /// ```
     /// let limiter = tollgate::Memory::new().limiter("5/hour")?;
@@ -233,7 +235,7 @@ impl<S: Store> Limiter<S> {
         self.now().take(key, cost)
     }
 
-    /// Charges every limit without checking; may exceed the limit.
+    /// Charges every limit without checking. The usage may exceed the limit.
     ///
     /// ```
     /// let limiter = tollgate::Memory::new().limiter("5/hour fixed-window")?;
@@ -244,8 +246,8 @@ impl<S: Store> Limiter<S> {
         self.now().charge(key, units)
     }
 
-    /// Gives back what a decision charged, as far as it is still in use: never into another window,
-    /// never beyond fresh.
+    /// Gives back the units that a decision charged, if they are still in use. A refund never
+    /// affects another window, and a key never has more than a fresh one.
     ///
     /// ```
     /// let limiter = tollgate::Memory::new().limiter("1/hour")?;
@@ -257,7 +259,7 @@ impl<S: Store> Limiter<S> {
         self.now().refund(key, decision)
     }
 
-    /// Gives back at most that many of the units that a decision charged to each limit.
+    /// Gives back at most this many of the units that a decision charged to each limit.
     ///
     /// ```
     /// let limiter = tollgate::Memory::new().limiter("20/hour")?;
@@ -269,8 +271,8 @@ impl<S: Store> Limiter<S> {
         self.now().refund_part(key, decision, units)
     }
 
-    /// Gives back the units of these [receipts](Decision::receipts), one for each limit in order:
-    /// for callers that keep receipts instead of decisions.
+    /// Gives back the units of these [receipts](Decision::receipts), one for each limit in their
+    /// order. It is for callers that keep receipts instead of decisions.
     ///
     /// ```
     /// let limiter = tollgate::Memory::new().limiter("1/hour")?;
@@ -282,8 +284,8 @@ impl<S: Store> Limiter<S> {
         self.now().refund_receipts(key, receipts)
     }
 
-    /// Gives back that many units, the newest first: a correction by callers who kept no receipt.
-    /// It may take units of other hits. Prefer [`refund`](Limiter::refund).
+    /// Gives back this many units, the newest first. It is a correction for callers that have no
+    /// receipt, and it may give back units of other hits. Prefer [`refund`](Limiter::refund).
     ///
     /// ```
     /// let limiter = tollgate::Memory::new().limiter("5/hour fixed-window")?;
@@ -306,7 +308,7 @@ impl<S: Store> Limiter<S> {
         self.now().set(key, units)
     }
 
-    /// Forgets the key in every limit; true if it was not fresh in one of them.
+    /// Forgets the key in every limit. Returns true if it was not fresh in at least one of them.
     ///
     /// ```
     /// let limiter = tollgate::Memory::new().limiter("1/hour")?;
@@ -319,7 +321,8 @@ impl<S: Store> Limiter<S> {
         self.now().reset(key)
     }
 
-    /// Units in use now; of several limits, those of the headline of a [peek](Limiter::peek).
+    /// Returns the units in use now. With several limits it returns those of the limit that is the
+    /// [headline](Decision::headline) of a [peek](Limiter::peek).
     ///
     /// ```
     /// let limiter = tollgate::Memory::new().limiter("5/hour fixed-window")?;
@@ -344,9 +347,9 @@ impl<S: Store> Limiter<S> {
         self.prepared().for_each(|prepared| self.store.clear(prepared));
     }
 
-    /// Hits many keys independently, and calls `f` with the index and the decision of each. On
+    /// Hits many keys independently, and calls `f` with the index and the decision of each key. On
     /// [`Atomic`](crate::Atomic) with many keys this is faster than separate hits, because the
-    /// memory of all keys is fetched together.
+    /// processor fetches the memory of several keys at the same time.
     ///
     /// ```
     /// let limiter = tollgate::Memory::new().limiter("1/hour")?;
@@ -360,7 +363,7 @@ impl<S: Store> Limiter<S> {
         self.now().hit_each(keys, f);
     }
 
-    /// This limiter, a key and a cost, for [`hit_all`](crate::hit_all).
+    /// Combines this limiter with a key and a cost, for [`hit_all`](crate::hit_all).
     ///
     /// See the example of [`hit_all`](crate::hit_all).
     pub fn item<K: Key>(&self, key: K, cost: u64) -> Item<'_, S> {
@@ -369,7 +372,7 @@ impl<S: Store> Limiter<S> {
 }
 
 impl<S: Store> At<'_, S> {
-    /// One operation on each limit, independent of the others.
+    /// Executes one operation on each limit, independently of the other limits.
     fn each<K: Key>(&self, key: &K, op: impl Fn(usize) -> Op) -> Decision {
         let Limiter { store, first, rest, .. } = self.limiter;
         key.with_key(|key| {
@@ -423,7 +426,7 @@ impl<S: Store> At<'_, S> {
             let room = self.peek_n(&key, cost).outcomes().iter().map(Outcome::remaining).min();
             let granted = room.unwrap_or_default().min(cost);
             let decision = self.hit_n(&key, granted.max(cost.min(1)));
-            // Denied although there was room: another caller was faster.
+            // If the hit is denied although units were left, another caller took them: try again.
             if decision.allowed() || granted == 0 {
                 return decision;
             }
@@ -484,7 +487,7 @@ impl<S: Store> At<'_, S> {
     /// See [`Limiter::hit_each`].
     #[inline]
     pub fn hit_each<K: Key>(&self, keys: &[K], mut f: impl FnMut(usize, Decision)) {
-        /// How many cache lines a processor fetches at the same time.
+        /// The number of cache lines that a processor fetches at the same time.
         const FETCHED: usize = 16;
         let Limiter { store, first: prepared, rest, .. } = self.limiter;
         if !rest.is_empty() {

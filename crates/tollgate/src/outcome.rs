@@ -1,13 +1,14 @@
-//! The answer of one limit: whether a hit may pass, what is left, and when to retry.
+//! The answer of one limit: whether a hit may pass, how many units are left, and when to retry.
 
 use std::time::Duration;
 
 use crate::algorithm::{Fields, Machine, Step, View};
 use crate::time::Timestamp;
 
-/// The answer of one limit to one operation on one key. Figures are computed when they are read.
+/// The answer of one limit to one operation on one key. Its figures are computed when they are
+/// read.
 ///
-/// Stores return outcomes. A limiter combines those of all its limits into a
+/// Stores return outcomes. A limiter combines the outcomes of all its limits into a
 /// [`Decision`](crate::Decision).
 ///
 /// ```
@@ -39,26 +40,27 @@ pub struct Outcome {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Source {
-    /// The store's own state of this key.
+    /// The store's state of this key.
     Store,
-    /// The state that unknown keys share while the store is at its bound on keys.
+    /// The state that all unknown keys share while the store is at its bound on keys.
     Overflow,
     /// A remembered denial of the store.
     DenialCache,
-    /// A local limiter that replaces the store while it does not answer.
+    /// The local limiter that decides while the store does not answer.
     Fallback,
-    /// No state: the store did not answer, and the limiter allows every cost within the capacity.
+    /// No state. The store did not answer, and the limiter then allows every cost up to the
+    /// capacity.
     FailOpen,
-    /// No state: the store did not answer, and the limiter denies everything.
+    /// No state. The store did not answer, and the limiter then denies every hit.
     FailClosed,
-    /// An allotment drawn from the store.
+    /// Units that this node has drawn from the store in advance.
     Lease,
-    /// The counts of a replica.
+    /// The counts that this node has received from other nodes and its own counts.
     Replica,
 }
 
 impl Source {
-    /// The name in answers, metrics and logs.
+    /// Returns the name in answers, metrics and logs.
     ///
     /// ```
     /// assert_eq!(tollgate::Source::DenialCache.name(), "denial_cache");
@@ -78,18 +80,20 @@ impl Source {
     }
 }
 
-/// The units that a limit charged and where. Pass it to `refund_receipts` to give the units back.
+/// The units that a limit charged, and where it charged them. Pass the receipt to `refund_receipts`
+/// to give the units back.
 ///
 /// A receipt contains the units, the instant, the window or entry that was charged, and the source.
-/// So a refund never affects a later window, gives back at most what has not leaked since, and goes
-/// to where it was charged: a fallback or the store. It does *not* contain the limit and the key,
-/// and the store does not record that it was used. Therefore:
+/// So a refund never affects a later window, never gives back units that have leaked since, and
+/// goes to the store or the fallback that was charged. A receipt does *not* contain the limit and
+/// the key, and the store does not record that a receipt was used. Therefore:
 ///
-/// - Use it once. A second refund with the same receipt gives back units of other hits, as far as
-///   they are in the same window, entry or bucket.
-/// - Use it with the key and the limit that gave it. With another key it takes units of that key.
-/// - Do not use it after `reset`, `set` or `clear`: its own units are gone, and those charged since
-///   in the same place belong to others.
+/// - Use it once. A second refund with the same receipt gives back units of other hits, if they are
+///   in the same window, entry or bucket.
+/// - Use it with the key and the limit of the hit. With another key it gives back units of that
+///   key.
+/// - Do not use it after `reset`, `set` or `clear`: its own units are gone, and units charged since
+///   in the same window, entry or bucket belong to other hits.
 ///
 /// A refund never leaves a key with more than a fresh key has.
 ///
@@ -103,18 +107,18 @@ impl Source {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Receipt {
-    /// Units that were charged.
+    /// The units that were charged.
     pub units: u64,
     /// The time of the charge.
     pub at: Timestamp,
-    /// The window or entry that was charged, as the algorithm counts them.
+    /// The number of the window or entry that was charged. Its meaning depends on the algorithm.
     pub mark: u64,
-    /// The source: what a fallback charged is given back to it.
+    /// The source of the outcome. Units that a fallback charged are given back to the fallback.
     pub source: Source,
 }
 
 impl Receipt {
-    /// A receipt for at most that many of its units.
+    /// Returns a receipt for at most this many of the units.
     ///
     /// ```
     /// use tollgate::{Limit, Memory};
@@ -148,7 +152,8 @@ impl Outcome {
         }
     }
 
-    /// The same outcome with another source: for stores that decide some keys in a different way.
+    /// Returns the outcome with another source. It is for stores that decide some keys in a
+    /// different way.
     ///
     /// ```
     /// # use tollgate::{Direct, Source};
@@ -162,8 +167,8 @@ impl Outcome {
         Outcome { source, ..self }
     }
 
-    /// The same outcome with another [bound](Outcome::bound): for stores that do not know all
-    /// counts.
+    /// Returns the outcome with another [bound](Outcome::bound). It is for stores that do not know
+    /// all counts.
     ///
     /// ```
     /// # use tollgate::Direct;
@@ -177,7 +182,7 @@ impl Outcome {
         Outcome { bound, ..self }
     }
 
-    /// An outcome from computed fields: for stores whose state is too large to send.
+    /// Creates an outcome from computed fields. It is for stores whose state is too large to send.
     ///
     /// ```
     /// use tollgate::algorithm::{Fields, Step};
@@ -192,7 +197,7 @@ impl Outcome {
         Outcome { step, source: Source::Store, now, view: View::Fields(fields), bound: 0 }
     }
 
-    /// A denial without a state, until `until`.
+    /// Creates a denial that ends at `until` and is not based on a state.
     pub(crate) fn closed(limit: u64, now: Timestamp, cost: u64, until: Timestamp) -> Outcome {
         let step = Step { allowed: false, cost, charged: 0, changed: false };
         let retry_at = (cost <= limit).then_some(until);
@@ -201,8 +206,8 @@ impl Outcome {
         Outcome::of_fields(step, now, fields).with_source(Source::FailClosed)
     }
 
-    /// Turns a denial without end into one until `until`, if another limit with that capacity could
-    /// admit the cost.
+    /// Turns a denial that never ends into a denial that ends at `until`, if a limit with this
+    /// capacity could admit the cost.
     pub(crate) fn not_beyond(self, capacity: u64, until: Timestamp) -> Outcome {
         let fields = self.view.fields(self.now, &self.step);
         let never = !self.step.allowed && fields.retry_at.is_none();
@@ -213,8 +218,8 @@ impl Outcome {
         Outcome { view: View::Fields(fields), ..self }
     }
 
-    /// The outcome of a hit of that cost at a later time if nothing else has happened since,
-    /// without the store; `None` if that cannot be computed: for stores.
+    /// Returns the outcome that a hit of this cost would get at a later time if the state has not
+    /// changed since. It does not ask the store. `None` if the outcome cannot be computed.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -230,7 +235,7 @@ impl Outcome {
         let fields = self.view.fields(now, &step);
         let allowed = cost <= fields.remaining;
         if let View::Fields(known) = self.view {
-            // Fields contain only the wait of the cost that was asked.
+            // The fields contain only the wait for the cost of the original call.
             let same = cost == self.step.cost || allowed || cost > fields.limit;
             let known_wait = !self.step.allowed || cost == 1;
             let retry_at = known.retry_at.filter(|_| known_wait && cost <= fields.limit);
@@ -247,8 +252,8 @@ impl Outcome {
         Some(Outcome { step: Step { allowed, ..step }, source: Source::DenialCache, now, ..*self })
     }
 
-    /// [`asked_again`](Outcome::asked_again) for a denial that has not ended and at least the
-    /// denied cost: it is surely still denied.
+    /// Returns the same as [`asked_again`](Outcome::asked_again), for a denial that has not ended.
+    /// `cost` is at least the denied cost, so the answer is certainly a denial.
     pub(crate) fn refused_again(&self, now: Timestamp, cost: u64) -> Option<Outcome> {
         if matches!(self.view, View::Fields(_)) && cost != self.step.cost {
             return self.asked_again(now, cost);
@@ -257,12 +262,14 @@ impl Outcome {
         Some(Outcome { step, source: Source::DenialCache, now, ..*self })
     }
 
-    /// When this cost passes if there is no other hit; `None` if never, or if it was allowed.
+    /// Returns the time at which this cost passes if there is no other hit. `None` if it never
+    /// passes, or if it was allowed.
     pub(crate) fn retry_at(&self) -> Option<Timestamp> {
         if self.step.allowed { None } else { self.view.fields(self.now, &self.step).retry_at }
     }
 
-    /// All fields, for callers that read several: each single method computes what it needs anew.
+    /// Returns all figures. This is cheaper than calls of several single methods, each of which
+    /// computes its figure anew.
     ///
     /// ```
     /// # use tollgate::{Direct, Limit};
@@ -276,7 +283,7 @@ impl Outcome {
         self.view.fields(self.now, &self.step)
     }
 
-    /// Whether the hit may pass.
+    /// Returns whether the hit may pass.
     ///
     /// ```
     /// # use tollgate::{Direct, Limit};
@@ -291,7 +298,7 @@ impl Outcome {
         self.step.allowed
     }
 
-    /// The capacity: the quota, or the burst of a bucket.
+    /// Returns the capacity: the quota, or the burst of a bucket.
     ///
     /// ```
     /// # use tollgate::{Direct, Limit};
@@ -305,7 +312,7 @@ impl Outcome {
         self.view.fields(self.now, &self.step).limit
     }
 
-    /// The largest cost that would still pass now, after this outcome.
+    /// Returns the largest cost that would still pass now, after this outcome.
     ///
     /// ```
     /// # use tollgate::{Direct, Limit};
@@ -319,8 +326,8 @@ impl Outcome {
         self.view.fields(self.now, &self.step).remaining
     }
 
-    /// Units in use, rounded up: `used + remaining` is the limit unless more was charged than it
-    /// allows.
+    /// Returns the units in use, rounded up. `used + remaining` is the limit, unless more was
+    /// charged than the limit allows.
     ///
     /// ```
     /// # use tollgate::{Direct, Limit};
@@ -334,9 +341,9 @@ impl Outcome {
         self.view.fields(self.now, &self.step).used
     }
 
-    /// How long to wait until this cost passes if there is no other hit: zero when allowed, `None`
-    /// when it can never pass. Exact to the microsecond: denied one microsecond before, admitted at
-    /// it.
+    /// Returns how long to wait until this cost passes if there is no other hit: zero if it is
+    /// allowed, `None` if it can never pass. It is exact: a hit one microsecond earlier is denied,
+    /// and a hit at that time is admitted.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -357,7 +364,7 @@ impl Outcome {
         self.view.fields(self.now, &self.step).retry_at.map(|at| at.since(self.now))
     }
 
-    /// How long until the key is fresh again if there is no other hit.
+    /// Returns how long it takes until the key is fresh again if there is no other hit.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -373,7 +380,8 @@ impl Outcome {
         self.expires_at().map_or(Duration::ZERO, |at| at.since(self.now))
     }
 
-    /// When the key is fresh again if there is no other hit; `None` if it is fresh already.
+    /// Returns the time at which the key is fresh again if there is no other hit. `None` if it is
+    /// already fresh.
     ///
     /// ```
     /// # use tollgate::{Direct, Limit, Timestamp};
@@ -387,8 +395,8 @@ impl Outcome {
         self.view.fields(self.now, &self.step).fresh_at.filter(|at| *at > self.now)
     }
 
-    /// Units this call charged: the cost of an allowed hit, what a take was granted, nothing for a
-    /// denial unless denied hits are charged.
+    /// Returns the units that this call charged: the cost of an allowed hit, the granted units of a
+    /// take, or zero for a denial. With `charge-denied` a denied hit may charge units too.
     ///
     /// ```
     /// # use tollgate::{Direct, Limit};
@@ -402,7 +410,7 @@ impl Outcome {
         self.step.charged
     }
 
-    /// The time at which it was decided.
+    /// Returns the time for which the outcome was computed.
     ///
     /// ```
     /// # use tollgate::{Direct, Limit, Timestamp};
@@ -416,7 +424,7 @@ impl Outcome {
         self.now
     }
 
-    /// The source of the outcome.
+    /// Returns the source of the outcome.
     ///
     /// ```
     /// # use tollgate::{Direct, Limit, Source};
@@ -430,10 +438,11 @@ impl Outcome {
         self.source
     }
 
-    /// How many units may have been admitted beyond the limit at the time of this decision. Zero
-    /// where every hit is counted in one place or against an allotment. For a replica, what other
-    /// nodes may have admitted unseen. `None` where the store did not answer, because then it is
-    /// not known.
+    /// Returns how many units may have been admitted beyond the limit at the time of this decision.
+    /// It is zero where all hits are counted in one place, or against units that were drawn in
+    /// advance. For a replica it is the number of units that other nodes may have admitted without
+    /// this node's knowledge. `None` means that the store did not answer, so the number is not
+    /// known.
     ///
     /// ```
     /// # use tollgate::{Direct, Limit};
@@ -450,7 +459,7 @@ impl Outcome {
         }
     }
 
-    /// The receipt of the charge, for a refund.
+    /// Returns the receipt of the charge, for a refund.
     ///
     /// ```
     /// # use tollgate::{Direct, Limit};

@@ -4,8 +4,8 @@ use std::slice;
 
 use crate::limit::{Limit, LimitBuilder, LimitError};
 
-/// The most limits of a policy: enough for second, minute, hour and day twice, and few enough that
-/// every store can decide them in one step.
+/// The most limits of a policy. Eight are enough for two limits each per second, minute, hour and
+/// day, and few enough that every store can decide them in one step.
 ///
 /// ```
 /// use tollgate::{Limit, Policy};
@@ -29,11 +29,12 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// A policy of these limits, builders or texts.
+    /// Creates a policy of these limits, builders or texts.
     ///
     /// # Errors
-    /// A limit that breaks a rule, no limit at all, more than [`MAX_LIMITS`], or two limits with
-    /// the same [identity](Limit::identity): they would share one counter and charge it twice.
+    /// Fails if a limit is not valid, if there is no limit or more than [`MAX_LIMITS`], or if two
+    /// limits have the same [identity](Limit::identity): they would share one counter and charge it
+    /// twice.
     ///
     /// ```
     /// use tollgate::{Limit, Policy};
@@ -55,7 +56,7 @@ impl Policy {
         Policy::checked(limits).map_err(|(_, error)| error)
     }
 
-    /// An error comes with the index of the limit that broke a rule.
+    /// Creates a policy, or returns an error with the index of the limit that breaks a rule.
     pub(crate) fn checked(limits: Vec<Limit>) -> Result<Policy, (usize, LimitError)> {
         if limits.is_empty() || limits.len() > MAX_LIMITS {
             return Err((MAX_LIMITS, LimitError::count(limits.len())));
@@ -76,7 +77,7 @@ impl Policy {
         limits
     }
 
-    /// The limits, in the order in which they were given.
+    /// Returns the limits, in the order in which they were given.
     ///
     /// ```
     /// use tollgate::{Limit, Policy};
@@ -124,7 +125,7 @@ impl From<&Limit> for Policy {
     }
 }
 
-/// Functions that take a policy take a reference too.
+/// Lets functions that take a policy accept a reference too.
 impl From<&Policy> for Policy {
     fn from(policy: &Policy) -> Policy {
         policy.clone()

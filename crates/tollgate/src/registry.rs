@@ -1,4 +1,5 @@
-//! The limits of a store. Each (namespace, limit identity) has a number until it is forgotten.
+//! The limits that a store knows. Each pair of a namespace and a limit identity has a number until
+//! the store forgets it.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,20 +9,22 @@ use crate::error::Error;
 use crate::limit::Limit;
 use crate::time::Timestamp;
 
-/// Locks, also after a panic elsewhere: the guarded data is consistent between any two statements.
+/// Locks a mutex, even if a thread panicked while it held the lock: the data is consistent after
+/// every statement.
 pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Namespace and identity of a limit.
+/// The namespace and the identity of a limit.
 type Name = (Box<str>, String);
 
-/// Numbered entries of type `E`, one per name, and at most `max` of them.
+/// Numbered entries of type `E`: one per name, and at most `max` in all.
 #[derive(Debug)]
 pub(crate) struct Registry<E> {
     inner: Mutex<Inner<E>>,
     max: usize,
-    /// When the store may be cleaned again to make room for an entry, in microseconds.
+    /// The time from which the store may be cleaned again to make room for an entry, in
+    /// microseconds.
     clean_due: AtomicU64,
 }
 
@@ -32,7 +35,7 @@ struct Inner<E> {
     free: Vec<u32>,
 }
 
-/// The store has as many limits as it may have.
+/// The error for a store that has reached its bound on limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Full {
     max: usize,
@@ -41,7 +44,7 @@ pub(crate) struct Full {
 impl From<Full> for Error {
     fn from(Full { max }: Full) -> Error {
         Error::request(format!(
-            "{max} limits: the store holds no more of them (max_limits), and all are in use"
+            "{max} limits: the store may not hold more (max_limits), and all of them are in use"
         ))
     }
 }
@@ -52,8 +55,8 @@ impl<E> Registry<E> {
         Registry { inner: Mutex::new(inner), max, clean_due: AtomicU64::new(0) }
     }
 
-    /// The entry of this limit. If it is new, `make` creates it with its number. The flag says
-    /// whether it is new.
+    /// Returns the entry of this limit, and whether it is new. `make` creates a new entry from its
+    /// number.
     pub(crate) fn entry(
         &self,
         namespace: &str,
@@ -78,8 +81,8 @@ impl<E> Registry<E> {
         Ok((entry, true))
     }
 
-    /// Whether to clean the whole store now to make room for an entry. True once in `pause`
-    /// microseconds, so that callers at the bound do not clean again and again.
+    /// Returns whether to clean the whole store now to make room for an entry. Returns true at most
+    /// once in `pause` microseconds, so that callers at the bound do not clean again and again.
     pub(crate) fn is_cleaning_due(&self, now: Timestamp, pause: u64) -> bool {
         let next = now.plus(pause).as_micros();
         let is_due = |due| (now.as_micros() >= due).then_some(next);
@@ -90,7 +93,7 @@ impl<E> Registry<E> {
         lock(&self.inner).by_name.len()
     }
 
-    /// All numbers are below this one.
+    /// Returns a number that is above the numbers of all entries.
     pub(crate) fn numbers(&self) -> usize {
         lock(&self.inner).by_number.len()
     }
@@ -101,7 +104,7 @@ impl<E> Registry<E> {
         Some(Arc::clone(entry))
     }
 
-    /// All entries of a namespace.
+    /// Returns all entries of a namespace.
     pub(crate) fn in_namespace(&self, namespace: &str) -> Vec<Arc<E>> {
         let inner = lock(&self.inner);
         let in_namespace = inner.by_name.iter().filter(|(name, _)| &*name.0 == namespace);
@@ -110,7 +113,7 @@ impl<E> Registry<E> {
 
     /// Forgets the entry of this number if it has no other owner and `unused` returns true.
     pub(crate) fn forget(&self, number: usize, unused: impl Fn(&E) -> bool) {
-        // One reference by name and one by number.
+        // The registry itself has two references: one by name and one by number.
         const OURS: usize = 2;
         let mut inner = lock(&self.inner);
         let Inner { by_name, by_number, free } = &mut *inner;

@@ -1,5 +1,5 @@
-//! Limits and policies in configuration files and messages: written as their text, read from text
-//! or from a map.
+//! Limits and policies in configuration files and messages. They are written as text, and read from
+//! text or from a map.
 
 use std::fmt;
 use std::time::Duration;
@@ -30,7 +30,7 @@ impl Serialize for Policy {
     }
 }
 
-/// Reads the name.
+/// Reads the name of the algorithm.
 impl<'de> Deserialize<'de> for Algorithm {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Algorithm, D::Error> {
         struct Word;
@@ -128,8 +128,8 @@ impl<'de> Deserialize<'de> for Policy {
     }
 }
 
-/// Formats that are not self-describing cannot distinguish text from a map. There a limit is always
-/// text.
+/// Lets the visitor accept text or a map, if the format is self-describing. Other formats cannot
+/// distinguish the two, so there a limit is always text.
 fn either<'de, D, V>(deserializer: D, visitor: V) -> Result<V::Value, D::Error>
 where
     D: Deserializer<'de>,

@@ -7,23 +7,23 @@ use crate::limit::Limit;
 use crate::outcome::Outcome;
 use crate::time::Timestamp;
 
-/// A store that never waits: every call is a plain function call. Handles are cheap to clone and
-/// share one state.
+/// A store that never waits: every call is a plain function call. Its clones share one state and
+/// are cheap.
 ///
-/// The rules of the contract, besides the answers of
-/// [`AnyMachine::apply`](crate::algorithm::AnyMachine::apply):
+/// The answers are those of [`AnyMachine::apply`](crate::algorithm::AnyMachine::apply). A store
+/// also obeys these rules:
 ///
-/// - A call on one key is one atomic step. Two callers on one key are decided one after the other,
-///   each on the other's result.
-/// - A key that was never seen, or was forgotten, is fresh. Only states that equal a fresh one are
-///   forgotten, unless the user permitted more.
-/// - An operation that changes nothing writes nothing; a fresh key that is only peeked at or denied
-///   gets no entry.
-/// - The same (namespace, limit identity, key) is the same counter, two different ones never share
-///   one.
-/// - A store that keeps keys keeps them as [`OwnedKey`](crate::OwnedKey) does, so that a bound on
+/// - A call on one key is one atomic step. Two calls on one key are decided one after the other,
+///   the second on the state that the first one left.
+/// - A key that was never seen, or was forgotten, is fresh. A store forgets only states that equal
+///   a fresh one, unless the user permits more.
+/// - An operation that changes nothing writes nothing. A fresh key gets no entry for a peek or a
+///   denial.
+/// - Calls with the same namespace, limit identity and key use the same counter. All other calls
+///   use different counters.
+/// - A store that keeps keys stores them as [`OwnedKey`](crate::OwnedKey) does, so that a bound on
 ///   their number bounds their bytes.
-/// - It reads no clock except in [`Store::now`], which is for its callers.
+/// - A store reads its clock only in [`Store::now`], which its callers call.
 ///
 /// ```
 /// use tollgate::{Limit, Memory, Store};
@@ -38,22 +38,22 @@ use crate::time::Timestamp;
 /// # Ok::<(), tollgate::Error>(())
 /// ```
 pub trait Store: Clone + Send + Sync + 'static {
-    /// A limit as this store holds it.
+    /// A limit in the form that this store uses.
     type Prepared: Clone + std::fmt::Debug + Send + Sync + 'static;
 
-    /// The store's clock.
+    /// Returns the time of the store's clock.
     fn now(&self) -> Timestamp;
 
-    /// Accepts a limit in a namespace.
+    /// Prepares a limit in a namespace for calls.
     ///
     /// # Errors
-    /// When this store cannot hold it; the message says why.
+    /// Fails if this store does not support the limit. The message says why.
     fn prepare(&self, namespace: &str, limit: &Limit) -> Result<Self::Prepared, Error>;
 
-    /// One operation on one key.
+    /// Executes one operation on one key.
     fn apply(&self, prepared: &Self::Prepared, key: KeyRef<'_>, now: Timestamp, op: Op) -> Outcome;
 
-    /// [`Op::Hit`], which a store may execute faster than any operation; `hint` is the result of
+    /// Executes [`Op::Hit`], for which a store may have a faster way. `hint` is the result of
     /// [`hint`](Store::hint) for the key.
     #[inline]
     fn hit<K: Key + ?Sized>(
@@ -68,33 +68,33 @@ pub trait Store: Clone + Send + Sync + 'static {
         key.with_key(|key| self.apply(prepared, key, now, Op::Hit(cost)))
     }
 
-    /// [`hit`](Store::hit) at the time of the store's clock.
+    /// Calls [`hit`](Store::hit) with the time of the store's clock.
     #[inline(always)]
     fn hit_now<K: Key + ?Sized>(&self, prepared: &Self::Prepared, key: &K, cost: u64) -> Outcome {
         let hint = self.hint(prepared, key);
         self.hit(prepared, key, hint, self.now(), cost)
     }
 
-    /// Called some time before a hit: the store may look up where the key lies and begin to fetch
-    /// it, while the clock is read or other keys are looked up.
+    /// Prepares a hit that follows soon. The store may compute where the key lies and prefetch that
+    /// memory, while the caller reads the clock or looks up other keys.
     #[inline]
     fn hint<K: Key + ?Sized>(&self, prepared: &Self::Prepared, key: &K) -> u64 {
         let _ = (prepared, key);
         0
     }
 
-    /// Hits all or none, as [`hit_together`](crate::algorithm::hit_together) does. The outcomes are
-    /// in the order of the items. No two items may have the same limit and key.
+    /// Hits all items or none, as [`hit_together`](crate::algorithm::hit_together) does. The
+    /// outcomes have the order of the items. No two items may have the same limit and key.
     fn hit_together(&self, items: &[HitItem<'_, Self::Prepared>], now: Timestamp) -> Vec<Outcome>;
 
     /// Forgets all keys of a limit.
     fn clear(&self, prepared: &Self::Prepared);
 
-    /// Whether two handles belong to one store.
+    /// Returns whether both handles belong to the same store.
     fn same_store(&self, other: &Self) -> bool;
 }
 
-/// One hit of several that pass together or not at all.
+/// One of several hits of which all pass or none.
 #[derive(Clone, Copy, Debug)]
 pub struct HitItem<'a, P> {
     /// The limit.
@@ -105,15 +105,15 @@ pub struct HitItem<'a, P> {
     pub cost: u64,
 }
 
-/// The methods of a store that make limiters, so that no user needs to import a trait.
+/// Defines the methods of a store that create limiters, so that users need not import a trait.
 macro_rules! limiter_methods {
     ($store:ident) => {
         impl<C: $crate::Clock + 'static> $store<C> {
-            /// A limiter on this store: for a [`Limit`](crate::Limit) or a
-            /// [`Policy`](crate::Policy), a builder, a text, or a list of limits.
+            /// Creates a limiter on this store from a [`Limit`](crate::Limit), a
+            /// [`Policy`](crate::Policy), a builder, a text or a list of limits.
             ///
             /// # Errors
-            /// When a limit is not valid, or this store cannot hold it.
+            /// Fails if a limit is not valid, or this store cannot hold it.
             ///
             /// ```
             #[doc = concat!("let store = tollgate::", stringify!($store), "::new();")]
@@ -131,11 +131,11 @@ macro_rules! limiter_methods {
                 self.limiter_in("", policy)
             }
 
-            /// A limiter in a namespace: the same limit and key in another namespace is another
-            /// counter.
+            /// Creates a limiter in a namespace. The same limit and key have separate counters in
+            /// different namespaces.
             ///
             /// # Errors
-            /// When a limit is not valid, or this store cannot hold it.
+            /// Fails if a limit is not valid, or this store cannot hold it.
             ///
             /// ```
             #[doc = concat!("let store = tollgate::", stringify!($store), "::new();")]

@@ -1,4 +1,4 @@
-//! Limits and policies as text: read leniently, printed in one way.
+//! The text form of limits and policies. Reading accepts several spellings, printing uses one.
 
 use std::fmt::{self, Write as _};
 use std::str::FromStr;
@@ -17,8 +17,9 @@ struct Unit {
     short: &'static [&'static str],
 }
 
-/// Largest first, so that printing finds the largest that divides a period. Microseconds are read
-/// because odd periods are printed in them.
+/// The units of time, the largest first, so that printing finds the largest unit that divides a
+/// period. The microsecond can be read too, because some periods can be printed only in
+/// microseconds.
 const UNITS: [Unit; 7] = [
     Unit { name: "week", micros: 604_800_000_000, short: &["w"] },
     Unit { name: "day", micros: 86_400_000_000, short: &["d"] },
@@ -30,11 +31,12 @@ const UNITS: [Unit; 7] = [
 ];
 const MICROSECOND: Unit = Unit { name: "microsecond", micros: 1, short: &["us"] };
 
-/// Reads the text form: `QUOTA / [COUNT] UNIT`, then options in any order.
+/// Reads the text form: `QUOTA / [COUNT] UNIT`, followed by options in any order.
 ///
-/// `per` may stand for `/`, blanks are free, and words may be in any case. Units go from
-/// `millisecond` to `week`, also short (`ms`, `s`, `m`, `h`, `d`, `w`) and plural. The options are
-/// the word of an [`Algorithm`], `burst=`, `name=` and `charge-denied`.
+/// `per` may be written instead of `/`, blanks are optional, and words may be in any case. The
+/// units are `millisecond` to `week`; the short forms (`ms`, `s`, `m`, `h`, `d`, `w`) and the
+/// plural are accepted too. The options are the name of an [`Algorithm`], `burst=`, `name=` and
+/// `charge-denied`.
 ///
 /// ```
 /// use tollgate::{Algorithm, Limit};
@@ -48,7 +50,7 @@ const MICROSECOND: Unit = Unit { name: "microsecond", micros: 1, short: &["us"] 
 /// assert_eq!(login.algorithm(), Algorithm::TokenBucket);
 /// assert_eq!(login.name(), Some("log in"));
 ///
-/// // An error tells the place, what stands there and what should.
+/// // An error names the position, the text found there and the text expected.
 /// let error = "10/second burst=many".parse::<Limit>().unwrap_err();
 /// assert_eq!(error.to_string(), r#"at 16: found "many", expected a burst in digits"#);
 /// # Ok::<(), tollgate::LimitError>(())
@@ -59,12 +61,12 @@ impl FromStr for Limit {
     fn from_str(text: &str) -> Result<Limit, LimitError> {
         let mut scanner = Scanner::new(text);
         let limit = scanner.limit()?;
-        scanner.end("the end of the text, because this is to be one limit and not a policy")?;
+        scanner.end("the end of the text, because only one limit is allowed here, not a policy")?;
         Ok(limit)
     }
 }
 
-/// Reads limits in their text form with `;`, `,` or `|` between them.
+/// Reads limits in their text form, separated by `;`, `,` or `|`.
 ///
 /// ```
 /// use tollgate::Policy;
@@ -96,7 +98,7 @@ impl FromStr for Policy {
     }
 }
 
-/// Texts are accepted wherever a limit or policy is, borrowed or owned.
+/// Lets functions that take a limit or a policy accept a text too, borrowed or owned.
 macro_rules! from_texts {
     ($($parsed:ty: $($text:ty),+;)+) => {
         $($(impl TryFrom<$text> for $parsed {
@@ -114,7 +116,7 @@ from_texts! {
     Policy: &str, &String, String;
 }
 
-/// Reads the name, in any case and with `_` for `-`.
+/// Reads the name of an algorithm, in any case, and with `_` instead of `-` if written so.
 ///
 /// ```
 /// use tollgate::Algorithm;
@@ -135,7 +137,7 @@ impl FromStr for Algorithm {
     }
 }
 
-/// Prints the text form; parsing it gives an equal limit.
+/// Prints the text form. Parsing it returns an equal limit.
 ///
 /// ```
 /// use tollgate::Limit;
@@ -165,7 +167,7 @@ impl fmt::Display for Limit {
     }
 }
 
-/// Prints the text form; parsing it gives an equal policy.
+/// Prints the text form. Parsing it returns an equal policy.
 ///
 /// ```
 /// use tollgate::Policy;
@@ -201,19 +203,20 @@ fn write_name(f: &mut fmt::Formatter<'_>, name: &str) -> fmt::Result {
     f.write_char('"')
 }
 
-/// Characters of a name that need no quotes.
+/// Returns whether a character may be part of a name without quotes.
 fn bare(c: char) -> bool {
     c.is_ascii_alphanumeric() || "._:/@-".contains(c)
 }
 
-/// Characters that would break a line or change the reading direction in a log or terminal.
+/// Returns whether a character is escaped, because it would end the line or change the reading
+/// direction in a log or a terminal.
 fn needs_escape(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// Reads a duration as limits have it: `[COUNT] UNIT`, with the units and the tolerance of the text
-/// form of a [`Limit`].
+/// Reads a duration as in the text form of a [`Limit`]: `[COUNT] UNIT`, with the same units and
+/// spellings.
 ///
 /// ```
 /// use std::time::Duration;
@@ -228,7 +231,7 @@ fn needs_escape(c: char) -> bool {
 /// ```
 ///
 /// # Errors
-/// When the text is not a duration, or one longer than 2^64 microseconds, some 584,000 years.
+/// Fails if the text is not a duration, or is longer than 2^64 microseconds, some 584,000 years.
 pub fn span(text: &str) -> Result<Duration, LimitError> {
     let mut scanner = Scanner::new(text);
     let span = scanner.span("a span of less than 2^64 microseconds")?;
@@ -237,7 +240,7 @@ pub fn span(text: &str) -> Result<Duration, LimitError> {
     Ok(span)
 }
 
-/// A mistake in a text, and its place.
+/// A mistake in a text, and its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Problem {
     position: usize,
@@ -253,7 +256,7 @@ impl Problem {
         Problem::at(position, format!("found {}, expected {expected}", Shown(found)))
     }
 
-    /// The position in bytes from the start of the whole text.
+    /// Returns the position in bytes from the start of the whole text.
     pub(crate) const fn position(&self) -> usize {
         self.position
     }
@@ -265,7 +268,8 @@ impl fmt::Display for Problem {
     }
 }
 
-/// A piece of the text for messages. It is cut, because the text may come from anyone.
+/// A part of the text, shown in a message. It is cut to 60 characters, because the text may be
+/// untrusted input.
 struct Shown<'a>(&'a str);
 
 impl fmt::Display for Shown<'_> {

@@ -5,9 +5,8 @@ use std::time::{Duration, SystemTime};
 
 /// A point in time, in whole microseconds since the Unix epoch.
 ///
-/// Every function below the public surface takes the time as an argument, so that tests pass it
-/// instead of sleeping. Arithmetic saturates at [`Timestamp::MAX`], some 146,000 years from the
-/// epoch, and never wraps.
+/// Internal functions take the time as an argument, so tests can pass any time and need not sleep.
+/// Arithmetic saturates at [`Timestamp::MAX`], some 146,000 years after the epoch, and never wraps.
 ///
 /// ```
 /// use std::time::Duration;
@@ -24,10 +23,12 @@ impl Timestamp {
     /// The Unix epoch.
     pub const EPOCH: Timestamp = Timestamp(0);
 
-    /// The latest point in time: 2^62 - 1 microseconds, so that sums of two never overflow a `u64`.
+    /// The latest point in time: 2^62 - 1 microseconds, so that the sum of two timestamps never
+    /// overflows a `u64`.
     pub const MAX: Timestamp = Timestamp((1 << 62) - 1);
 
-    /// The time that many microseconds after the Unix epoch, at most [`Timestamp::MAX`].
+    /// Returns the time this many microseconds after the Unix epoch, but at most
+    /// [`Timestamp::MAX`].
     ///
     /// ```
     /// # use tollgate::Timestamp;
@@ -39,14 +40,14 @@ impl Timestamp {
         if micros > Self::MAX.0 { Self::latest() } else { Timestamp(micros) }
     }
 
-    /// Not inlined and cold, so that the comparison above is a branch that is never taken on the
-    /// hit path.
+    /// Returns the latest time. It is cold and not inlined, so that hits, which never take this
+    /// branch, only pay for the comparison.
     #[cold]
     const fn latest() -> Self {
         Self::MAX
     }
 
-    /// Microseconds since the Unix epoch.
+    /// Returns the microseconds since the Unix epoch.
     ///
     /// ```
     /// # use tollgate::Timestamp;
@@ -57,7 +58,7 @@ impl Timestamp {
         self.0
     }
 
-    /// The time from `earlier` to this one; zero if that lies ahead.
+    /// Returns the time from `earlier` to this one, or zero if `earlier` is later than this one.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -77,8 +78,8 @@ impl Timestamp {
         Timestamp::from_micros(self.0.saturating_add(micros))
     }
 
-    /// [`plus`](Timestamp::plus) where the caller knows that the sum is at most [`Timestamp::MAX`]:
-    /// spares the hit path a comparison.
+    /// Adds as [`plus`](Timestamp::plus) does, where the caller knows that the sum is at most
+    /// [`Timestamp::MAX`]. This spares the hit path a comparison.
     #[inline(always)]
     pub(crate) const fn plus_small(self, micros: u64) -> Timestamp {
         let sum = self.0.wrapping_add(micros);
@@ -94,7 +95,7 @@ impl Timestamp {
 impl std::ops::Add<Duration> for Timestamp {
     type Output = Timestamp;
 
-    /// Rounds a part of a microsecond up, so that a wait is never cut short.
+    /// Rounds up to whole microseconds, so that a wait is never too short.
     fn add(self, span: Duration) -> Timestamp {
         self.plus(micros_up(span))
     }
@@ -143,7 +144,7 @@ impl fmt::Display for Timestamp {
     }
 }
 
-/// Whole microseconds that cover `span`, saturating.
+/// Returns `span` in microseconds, rounded up and at most `u64::MAX`.
 pub(crate) fn micros_up(span: Duration) -> u64 {
     u64::try_from(span.as_nanos().div_ceil(1000)).unwrap_or(u64::MAX)
 }
@@ -153,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn system_times_become_whole_microseconds_and_back() {
+    fn system_times_convert_to_whole_microseconds_and_back() {
         let at = |nanos| SystemTime::UNIX_EPOCH + Duration::from_nanos(nanos);
         assert_eq!(Timestamp::from(at(1_999)), Timestamp::from_micros(1));
         assert_eq!(SystemTime::from(Timestamp::from_micros(7)), at(7_000));

@@ -1,4 +1,4 @@
-//! Several keys, all or nothing.
+//! Hits on several keys, of which all are charged or none.
 
 use crate::algorithm::Op;
 use crate::decision::Decision;
@@ -8,7 +8,7 @@ use crate::limit::Limit;
 use crate::limiter::Limiter;
 use crate::store::{HitItem, Store};
 
-/// A limiter, a key and a cost: one of several that pass together or not at all.
+/// A limiter, a key and a cost: one part of an all-or-nothing hit.
 ///
 /// See the example of [`hit_all`].
 #[derive(Debug)]
@@ -24,10 +24,11 @@ impl<'a, S: Store> Item<'a, S> {
     }
 }
 
-/// Hits several keys, of any limiters of one store: all are charged or none is.
+/// Hits several keys, each with a limiter of the same store. All keys are charged or none is.
 ///
 /// # Errors
-/// An empty list, the same key of the same limit twice, or limiters of different stores.
+/// Fails if the list is empty, contains the same key twice for the same limit, or contains limiters
+/// of different stores.
 ///
 /// ```
 /// use tollgate::{Memory, hit_all};
@@ -51,10 +52,10 @@ pub fn hit_all<S: Store>(items: &[Item<'_, S>]) -> Result<Decision, Error> {
     hit_all_at(items, first.limiter.store.now())
 }
 
-/// [`hit_all`] at a given time.
+/// Does the same as [`hit_all`], at a given time.
 ///
 /// # Errors
-/// As [`hit_all`].
+/// Fails if [`hit_all`] does.
 ///
 /// ```
 /// use tollgate::{Memory, Timestamp, hit_all_at};
@@ -92,10 +93,11 @@ pub fn hit_all_at<S: Store>(
     of_items(Decision::from_outcomes(store.hit_together(&hits, now)))
 }
 
-/// Gives back the charges of [`hit_all`]: takes its items, in the same order, and its decision.
+/// Gives back the charges of [`hit_all`]. It takes the same items in the same order, and the
+/// decision.
 ///
 /// # Errors
-/// When the decision is not on as many limits as these items have.
+/// Fails if the number of limits in the decision differs from that of the items.
 ///
 /// ```
 /// use tollgate::{Memory, hit_all, refund_all};
@@ -124,18 +126,18 @@ pub fn refund_all<S: Store>(items: &[Item<'_, S>], decision: &Decision) -> Resul
     of_items(Decision::from_outcomes(outcomes))
 }
 
-/// The decision on at least one item.
+/// Returns the decision, or an error if there were no items.
 pub(crate) fn of_items(decision: Option<Decision>) -> Result<Decision, Error> {
     decision.ok_or_else(|| Error::request("0 items: an all-or-nothing hit needs at least one"))
 }
 
 pub(crate) fn counted_twice(key: KeyRef<'_>) -> Error {
     Error::request(format!(
-        "key {key} twice for one limit: each may stand once in an all-or-nothing hit"
+        "key {key} twice for one limit: an all-or-nothing hit may contain it only once"
     ))
 }
 
-/// The identity of a counter of a store, without the key.
+/// The parts that identify a counter of a store, except the key.
 #[derive(Clone, Copy)]
 pub(crate) struct Counter<'a> {
     pub(crate) namespace: &'a str,
@@ -148,7 +150,7 @@ impl Counter<'_> {
     }
 }
 
-/// The first key that appears twice for one counter.
+/// Returns the first key that appears twice for one counter.
 pub(crate) fn twice<'a>(
     counters: impl Iterator<Item = (KeyRef<'a>, Counter<'a>)>,
 ) -> Option<KeyRef<'a>> {

@@ -1,8 +1,9 @@
-//! Waiting for a turn: oldest first within the process, with a deadline, on any timer.
+//! Waiting until a hit is allowed. Within the process the caller that came first is served first. A
+//! wait has a deadline and works with any timer.
 //!
-//! A waiting caller holds no reservation. The first in the queue of a key sleeps until its cost
-//! fits and hits again; the others wait for those before them. Dropping the future takes nothing
-//! and lets the next one continue.
+//! A waiting caller holds no reservation. The first caller in the queue of a key sleeps until its
+//! cost fits, and then hits again. The other callers wait until they are first. If a future is
+//! dropped, nothing was charged for it, and the next caller continues.
 
 use std::collections::{HashMap, VecDeque};
 use std::convert::Infallible;
@@ -40,7 +41,7 @@ struct Ticket {
     waker: Mutex<Option<Waker>>,
 }
 
-/// The place of a caller in the queue of a key, left when it is dropped.
+/// The place of a caller in the queue of a key. Dropping it leaves the queue.
 struct QueuePlace<'a> {
     queue: &'a Queue,
     key: OwnedKey,
@@ -65,9 +66,10 @@ impl QueuePlace<'_> {
         first.is_some_and(|first| Arc::ptr_eq(first, &self.ticket))
     }
 
-    /// Ready when this is the first in the queue.
+    /// Polls whether this caller is the first in the queue.
     fn poll_first(&self, cx: &Context<'_>) -> Poll<()> {
-        // Set before the check, so that a caller who leaves after the check wakes this one.
+        // The waker is set before the check, so that a caller that leaves after the check wakes
+        // this one.
         *lock(&self.ticket.waker) = Some(cx.waker().clone());
         if self.is_first() { Poll::Ready(()) } else { Poll::Pending }
     }
@@ -89,15 +91,16 @@ impl Drop for QueuePlace<'_> {
     }
 }
 
-/// The parts of an answer that a wait needs.
+/// The parts of an outcome or decision that a wait needs.
 pub(crate) trait Answer {
     fn allowed(&self) -> bool;
 
-    /// The wait until it passes, if there is no other hit; `None` if never.
+    /// Returns the wait until the hit would pass, if there is no other hit. `None` if it never
+    /// passes.
     fn retry_after(&self) -> Option<Duration>;
 
-    /// The wait until the next attempt is worthwhile. A denied hit would push an elastic window, so
-    /// there it is the end of the state.
+    /// Returns the wait until the next attempt. It is never longer than the time until the key is
+    /// fresh: a denied hit extends an elastic window, so its wait may be longer than that.
     fn pause(&self) -> Option<Duration>;
 }
 
@@ -185,10 +188,10 @@ impl<C: Clock> Asked for Direct<C> {
     }
 }
 
-/// Waiting for a turn on a limiter of any store.
+/// A limiter of any store, its limits and its queue, as a wait needs them.
 pub(crate) struct Waiting<'a, A> {
     pub(crate) limiter: &'a A,
-    /// The limits that must all admit it.
+    /// The limits, all of which must admit the hit.
     pub(crate) limits: &'a [Limit],
     pub(crate) queue: &'a Queue,
 }
@@ -225,7 +228,7 @@ impl<A: Asked> Waiting<'_, A> {
                 break;
             }
             sleep(wait).await;
-            // A timer may be early: look before the next attempt.
+            // A timer may fire too early, so peek before the next attempt.
             decision = self.limiter.peek(&key, cost).await?;
             if decision.allowed() {
                 decision = self.limiter.hit(&key, cost).await?;
@@ -234,9 +237,9 @@ impl<A: Asked> Waiting<'_, A> {
         Ok(decision)
     }
 
-    /// The denial for a caller who would have to wait behind others, also when its cost alone would
-    /// fit, with the least wait. As far as all costs together fit the capacity that wait is exact;
-    /// the rest is computed with the rate of the quota.
+    /// Returns a denial for a caller that has to wait behind other callers, even if its own cost
+    /// would fit, and the shortest possible wait. The wait is exact if all costs together fit the
+    /// capacity. For the units beyond the capacity it is computed from the quota and the period.
     async fn peek_with_those_ahead(
         &self,
         key: &OwnedKey,
@@ -259,7 +262,7 @@ impl<A: Asked> Waiting<'_, A> {
         Ok((decision, wait.saturating_add(Duration::from_micros(micros))))
     }
 
-    /// [`wait`](Waiting::wait) on this thread, by the clock of the limiter.
+    /// Runs [`wait`](Waiting::wait) on this thread, by the clock of the limiter.
     fn wait_blocking(
         &self,
         key: OwnedKey,
@@ -282,23 +285,24 @@ impl<A: Asked> Waiting<'_, A> {
             }
             let now = self.limiter.now();
             let left = until.get().map_or(Duration::ZERO, |until: Timestamp| until.since(now));
-            // The thread wakes early only for its place in the queue, or spuriously.
+            // The thread wakes up earlier only if it has become first in the queue, or spuriously.
             std::thread::park_timeout(left.max(Duration::from_micros(1)));
         }
     }
 }
 
-/// The key of a limit without keys.
+/// The key under which callers of a limit without keys wait.
 #[cfg(not(loom))]
 const NO_KEY: KeyRef<'_> = KeyRef::plain(b"");
 
 impl<S: Store> Limiter<S> {
-    /// Waits until the key may do something of that cost, and charges it then. Returns the denial
-    /// immediately if that would take longer than `timeout`. Among those who wait for one key on
-    /// this limiter and its clones the oldest comes first; a plain hit does not queue.
+    /// Waits until a hit of this cost is allowed, and charges the cost then. Returns the denial
+    /// immediately if that would take longer than `timeout`. Of the callers that wait for one key
+    /// on this limiter and its clones, the one that came first is served first. A plain hit does
+    /// not queue.
     ///
-    /// `sleep` is the timer of your runtime, `tokio::time::sleep` for instance. The wait holds no
-    /// reservation: dropping it takes nothing.
+    /// `sleep` is the timer of your runtime, for instance `tokio::time::sleep`. The wait holds no
+    /// reservation: if the future is dropped, nothing is charged.
     ///
     /// ```
     /// use std::time::Duration;
@@ -311,10 +315,10 @@ impl<S: Store> Limiter<S> {
     /// # }
     /// # block_on(async {
     /// let limiter = Memory::new().limiter(Limit::per_hour(1))?;
-    /// let sleep = |span: Duration| async move { unreachable!("nothing to wait for in {span:?}") };
+    /// let sleep = |span: Duration| async move { unreachable!("no wait of {span:?} is needed") };
     ///
     /// assert!(limiter.wait("user:42", 1, Duration::from_secs(5), sleep).await.allowed());
-    /// // The next one would take an hour: no use to wait.
+    /// // The next hit would have to wait for an hour, so it is denied immediately.
     /// assert!(!limiter.wait("user:42", 1, Duration::from_secs(5), sleep).await.allowed());
     /// # Ok::<(), tollgate::Error>(())
     /// # }).unwrap();
@@ -335,8 +339,8 @@ impl<S: Store> Limiter<S> {
         Waiting { limiter: self, limits: self.limits(), queue: &self.queue }
     }
 
-    /// [`wait`](Limiter::wait) for programs without a runtime: the thread sleeps by the store's
-    /// clock. A clock that stands still keeps it waiting.
+    /// Waits as [`wait`](Limiter::wait) does, for programs without an async runtime: the thread
+    /// sleeps. The wait ends by the store's clock, so it never ends if that clock stands still.
     ///
     /// ```
     /// use std::time::Duration;
@@ -355,7 +359,7 @@ impl<S: Store> Limiter<S> {
 
 #[cfg(not(loom))]
 impl<C: Clock> Direct<C> {
-    /// Waits until something of that cost may pass, and charges it then. See [`Limiter::wait`].
+    /// Waits until a hit of this cost is allowed, and charges the cost then. See [`Limiter::wait`].
     ///
     /// ```
     /// use std::time::Duration;
@@ -378,7 +382,8 @@ impl<C: Clock> Direct<C> {
         decision
     }
 
-    /// [`wait`](Direct::wait) for programs without a runtime. See [`Limiter::wait_blocking`].
+    /// Waits as [`wait`](Direct::wait) does, for programs without an async runtime. See
+    /// [`Limiter::wait_blocking`].
     ///
     /// ```
     /// use std::time::Duration;

@@ -1,4 +1,4 @@
-//! The list of algorithms: the one place that knows them all.
+//! The list of all algorithms, from which the types and functions for any algorithm are generated.
 
 use super::bytes::StateBytes;
 use super::elastic_window::{ElasticWindow, ElasticWindowState};
@@ -15,10 +15,9 @@ use crate::limit::{Algorithm, Limit};
 use crate::outcome::Outcome;
 use crate::time::Timestamp;
 
-/// Generates everything that depends on which algorithms there are. A line of the list is the name,
-/// the machine, the state, and the tag of the state's bytes. Tags are never used again for another
-/// form, so that old bytes are never read as something else. `$d` is a dollar sign, for the macros
-/// that are generated.
+/// Generates all code that depends on the list of algorithms. A line of the list is the name, the
+/// machine, the state, and the tag of the state's bytes. A tag is never reused for another format,
+/// so that old bytes are never misread. `$d` is a dollar sign, which the generated macros need.
 macro_rules! algorithms {
     (
         ($d:tt)
@@ -31,8 +30,8 @@ macro_rules! algorithms {
             $($large($large_machine, $large_state, $large_tag),)+
         }
 
-        /// A machine and the state after the operation, or the computed fields where the state is
-        /// too large to carry or is kept elsewhere.
+        /// A machine and the state after the operation. If the state is too large to be copied or
+        /// is kept elsewhere, the computed fields.
         #[derive(Clone, Copy, Debug)]
         #[expect(dead_code, reason = "both buckets have one machine, which carries TokenBucket")]
         pub(crate) enum View {
@@ -52,7 +51,7 @@ macro_rules! algorithms {
         }
     };
     (@machines ($d:tt) $($name:ident($machine:ty, $state:ty, $tag:literal),)+) => {
-        /// The machine of a limit, whatever its algorithm.
+        /// The machine of a limit with any algorithm.
         ///
         /// ```
         /// use tollgate::algorithm::{AnyMachine, Op};
@@ -72,7 +71,7 @@ macro_rules! algorithms {
             $($name($machine),)+
         }
 
-        /// The state of a key, whatever the algorithm: for stores that keep it as bytes.
+        /// The state of a key with any algorithm.
         ///
         /// ```
         /// use tollgate::algorithm::{AnyMachine, Op, AnyState};
@@ -90,7 +89,7 @@ macro_rules! algorithms {
             $($name($state),)+
         }
 
-        /// Runs `$body` with `$machine` bound to the machine inside, whatever its type.
+        /// Runs `$body` with `$machine` bound to the machine of its concrete type.
         macro_rules! with_machine {
             ($d any:expr, $d machine:ident => $d body:expr) => {
                 match $d any {
@@ -99,7 +98,7 @@ macro_rules! algorithms {
             };
         }
 
-        /// Runs `$body` with the machine and its own kind of state, and wraps the state again.
+        /// Runs `$body` with the machine and its own type of state, and wraps the state again.
         macro_rules! with_state {
             ($d any:expr, $d state:expr, ($d machine:ident, $d inner:ident) => $d body:expr) => {
                 match $d any {
@@ -116,7 +115,7 @@ macro_rules! algorithms {
             };
         }
 
-        /// Runs `$body` with the machine and a reference to its own kind of state.
+        /// Runs `$body` with the machine and a reference to its own type of state.
         macro_rules! with_state_ref {
             ($d any:expr, $d state:expr, ($d machine:ident, $d inner:ident) => $d body:expr) => {
                 match $d any {
@@ -132,7 +131,7 @@ macro_rules! algorithms {
         }
 
         impl AnyMachine {
-            /// The machine of this limit.
+            /// Creates the machine of this limit.
             ///
             /// ```
             /// # use tollgate::{Limit, algorithm::AnyMachine};
@@ -147,8 +146,9 @@ macro_rules! algorithms {
                 }
             }
 
-            /// The state of a bucket that is drained at `until`, seen from `at` on: for stores that
-            /// keep only that time. `None` for other algorithms, and once it is drained.
+            /// Returns the state of a bucket at `at` that becomes fresh at `until`. It is for
+            /// stores that keep only that time. `None` for other algorithms, and if `until` is not
+            /// after `at`.
             ///
             /// ```
             /// # use tollgate::{Limit, Timestamp, algorithm::AnyMachine};
@@ -207,9 +207,9 @@ algorithms! {
 pub(crate) use with_machine;
 
 impl AnyMachine {
-    /// One operation on one state: the definition of every call on every store. `None` is fresh; a
-    /// state of another algorithm counts as none. The state is left untouched unless the operation
-    /// changes it.
+    /// Executes one operation on one state. This defines the answer of every store. `None` is a
+    /// fresh state, and a state of another algorithm counts as `None`. The state is written only if
+    /// the operation changes it.
     ///
     /// ```
     /// # use tollgate::{Limit, Timestamp, algorithm::{AnyMachine, Op}};
@@ -223,7 +223,7 @@ impl AnyMachine {
         self.act(state, now, Act::Op(op))
     }
 
-    /// An operation, or a part of a hit on several limits or keys: see
+    /// Executes an operation, or a part of a hit on several limits or keys: see
     /// [`hit_together`](super::hit_together).
     ///
     /// ```
@@ -241,8 +241,8 @@ impl AnyMachine {
         })
     }
 
-    /// The decision of a step that was done elsewhere, from the state that it left: for stores that
-    /// run the algorithm in another language.
+    /// Returns the outcome of a step that was executed elsewhere, computed from the state after the
+    /// step. It is for stores that run the algorithm in another language.
     ///
     /// ```
     /// # use tollgate::{Limit, Timestamp, algorithm::{AnyMachine, AnyState, Step, fixed_window}};
@@ -257,7 +257,7 @@ impl AnyMachine {
         with_state_ref!(self, state, (machine, inner) => Outcome::new(machine, inner, now, step))
     }
 
-    /// From when on the state acts as a fresh one: what a store needs to know to forget it.
+    /// Returns the time from which the state acts as a fresh one, so that a store can forget it.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -274,7 +274,7 @@ impl AnyMachine {
         with_state_ref!(self, state, (machine, inner) => inner.map(|inner| machine.fresh_at(inner)))
     }
 
-    /// The most units that can pass at once.
+    /// Returns the most units that can pass at one instant.
     ///
     /// ```
     /// # use tollgate::{Limit, algorithm::AnyMachine};
@@ -286,7 +286,7 @@ impl AnyMachine {
         with_machine!(self, machine => machine.capacity())
     }
 
-    /// How units stop counting.
+    /// Returns the way in which charged units stop counting.
     ///
     /// ```
     /// # use tollgate::{Limit, algorithm::{Aging, AnyMachine}};
@@ -298,7 +298,8 @@ impl AnyMachine {
         with_machine!(self, machine => machine.aging())
     }
 
-    /// When the window of a receipt with this mark ends; `None` for algorithms without windows.
+    /// Returns the end of the window of a receipt with this mark. `None` for algorithms without
+    /// windows.
     ///
     /// ```
     /// # use tollgate::{Limit, Timestamp, algorithm::AnyMachine};
@@ -311,7 +312,7 @@ impl AnyMachine {
         with_machine!(self, machine => machine.window_end(mark))
     }
 
-    /// Whether a receipt is found by its time, and not by its mark.
+    /// Returns whether a refund uses the time of a receipt, and not its mark.
     ///
     /// ```
     /// # use tollgate::{Limit, algorithm::AnyMachine};

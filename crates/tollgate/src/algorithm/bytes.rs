@@ -1,11 +1,11 @@
-//! States as bytes, for stores that keep them elsewhere: a tag of the algorithm, then the words as
-//! LEB128. A moving window's entries are written as differences: its times and units are small
-//! numbers then.
+//! States as bytes, for stores that keep them elsewhere: a tag for the algorithm, followed by the
+//! words in LEB128 (a variable-length encoding). The entries of a moving window are written as
+//! differences, so that the numbers are small.
 
 use super::{AnyState, Words, moving_window};
 use crate::time::Timestamp;
 
-/// A state as bytes, without the tag.
+/// A state that can be written as bytes, without the tag.
 pub(super) trait StateBytes: Sized {
     fn put(&self, out: &mut Vec<u8>);
     fn take(rest: &mut &[u8]) -> Option<Self>;
@@ -47,7 +47,7 @@ impl StateBytes for moving_window::MovingWindowState {
 }
 
 impl AnyState {
-    /// Appends the state to `out`; [`from_bytes`](AnyState::from_bytes) reads it.
+    /// Appends the state to `out`. [`from_bytes`](AnyState::from_bytes) reads it.
     ///
     /// ```
     /// use tollgate::algorithm::{AnyMachine, Op, AnyState};
@@ -64,7 +64,7 @@ impl AnyState {
         self.put(out);
     }
 
-    /// Reads what [`to_bytes`](AnyState::to_bytes) wrote; `None` for any other bytes.
+    /// Reads a state that [`to_bytes`](AnyState::to_bytes) has written. `None` for any other bytes.
     ///
     /// ```
     /// assert_eq!(tollgate::algorithm::AnyState::from_bytes(b"something else"), None);
@@ -78,7 +78,8 @@ impl AnyState {
     }
 }
 
-/// Seven bits to a byte, the lowest first; the highest bit says that more follow.
+/// Writes seven bits in each byte, the lowest first. The highest bit of a byte means that more
+/// bytes follow.
 fn put_word(mut word: u64, out: &mut Vec<u8>) {
     while word >= 0x80 {
         out.push(word as u8 | 0x80);
@@ -121,7 +122,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_state_is_read_as_it_was_written(
+        fn every_state_is_read_back_unchanged(
             algorithm in proptest::sample::select(&Algorithm::ALL[..]),
             quota in 1_u64..1_000,
             steps in proptest::collection::vec((0_u64..3_000_000, 0_u64..50), 1..40),
@@ -144,7 +145,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_a_state_or_rejected(bytes in proptest::collection::vec(any::<u8>(), 0..40)) {
+        fn bytes_that_are_accepted_are_read_back_unchanged(bytes in proptest::collection::vec(any::<u8>(), 0..40)) {
             if let Some(state) = AnyState::from_bytes(&bytes) {
                 prop_assert_eq!(AnyState::from_bytes(&bytes_of(&state)), Some(state));
             }
@@ -152,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn torn_and_longer_bytes_are_rejected() {
+    fn truncated_and_longer_bytes_are_rejected() {
         let gcra = AnyState::Gcra(Words::from_words([u64::MAX, 300]));
         let bytes = bytes_of(&gcra);
         assert_eq!(AnyState::from_bytes(&bytes), Some(gcra));

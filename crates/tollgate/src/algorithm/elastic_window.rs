@@ -1,11 +1,11 @@
-//! Elastic window: a counter that is forgotten only after a whole period of silence.
+//! Elastic window: a counter that is forgotten only after a whole period without attempts.
 //!
-//! **The simplest idea** is the fixed window per key: when the window ends, the key is free again,
-//! however many attempts were denied meanwhile. **Where it fails:** somebody who guesses passwords
-//! loses nothing by trying on; every window brings a new quota.
+//! ***The simplest idea** is the fixed window per key: when the window ends, the key is free again,
+//! however many attempts were denied meanwhile. **Where it fails:** a client that guesses passwords
+//! loses nothing by trying again, because every window has a new quota.
 //!
-//! **What mends it.** Every attempt, also a denied one, moves the end of the window to one period
-//! from now. Only silence ends it.
+//! ***What mends it.** Every attempt, including a denied one, moves the end of the window to one
+//! period from now. Only a period without attempts ends it.
 //!
 //! ```text
 //! 2/minute      12:00:00   12:00:10   12:00:30           12:01:20                 12:02:20
@@ -15,24 +15,24 @@
 //! **The bound.** At most `n` until the key has been silent for `p`.
 //!
 //! **What it gives up.** A client that retries on a timer shorter than the period is never admitted
-//! again: right for lock-outs, wrong for traffic. The wait that a denial states holds only if the
-//! client makes no attempt before it.
+//! again: right for lock-outs, wrong for traffic. The wait in a denial is correct only if the
+//! client makes no attempt before it ends.
 //!
-//! **The guard against time going back** is the expiry: it only moves forward. A receipt can be
-//! refunded within one period of its charge: until then the window cannot have closed; later,
-//! nothing tells which window the units were counted in.
+//! ***The guard against time going back** is the expiry, which only moves forward. A receipt can be
+//! refunded within one period of its charge, because until then the window cannot have closed.
+//! Later it is not known in which window the units were counted.
 
 use super::{Aging, MAX_UNITS, Machine, Step, View, words};
 use crate::limit::Rate;
 use crate::outcome::Receipt;
 use crate::time::Timestamp;
 
-/// When the window closes if there is no attempt before, and the units counted in it.
+/// The time at which the window closes if there is no earlier attempt, and the units counted in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ElasticWindowState {
-    /// When the window closes.
+    /// The time at which the window closes.
     pub expiry: Timestamp,
-    /// Units counted.
+    /// The units counted in the window.
     pub count: u64,
 }
 
@@ -57,13 +57,13 @@ impl ElasticWindow {
         ElasticWindow { quota: rate.quota, period: rate.period, charge_denied: rate.charge_denied }
     }
 
-    /// The units that still count.
+    /// Returns the units that still count.
     fn count(&self, state: Option<&ElasticWindowState>, now: Timestamp) -> u64 {
         state.filter(|state| now < state.expiry).map_or(0, |state| state.count)
     }
 
-    /// The end of the window after an attempt now.
-    fn pushed(&self, state: Option<&ElasticWindowState>, now: Timestamp) -> Timestamp {
+    /// Returns the end of the window after an attempt now.
+    fn extended(&self, state: Option<&ElasticWindowState>, now: Timestamp) -> Timestamp {
         let expiry = now.plus(self.period);
         state.map_or(expiry, |state| state.expiry.max(expiry))
     }
@@ -99,7 +99,7 @@ impl Machine for ElasticWindow {
         now: Timestamp,
         _cost: u64,
     ) -> Timestamp {
-        self.pushed(state, now)
+        self.extended(state, now)
     }
 
     fn fresh_at(&self, state: &ElasticWindowState) -> Timestamp {
@@ -114,7 +114,7 @@ impl Machine for ElasticWindow {
         units: u64,
     ) -> ElasticWindowState {
         let count = self.count(state.as_ref(), now).saturating_add(units).min(MAX_UNITS);
-        ElasticWindowState { expiry: self.pushed(state.as_ref(), now), count }
+        ElasticWindowState { expiry: self.extended(state.as_ref(), now), count }
     }
 
     fn attempt(
@@ -123,7 +123,7 @@ impl Machine for ElasticWindow {
         now: Timestamp,
     ) -> Option<ElasticWindowState> {
         let live = state.filter(|state| now < state.expiry)?;
-        Some(ElasticWindowState { expiry: self.pushed(Some(live), now), count: live.count })
+        Some(ElasticWindowState { expiry: self.extended(Some(live), now), count: live.count })
     }
 
     fn mark(&self, _state: &ElasticWindowState) -> u64 {

@@ -6,19 +6,19 @@ use crate::time::Timestamp;
 /// The computed fields of a decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fields {
-    /// The capacity.
+    /// The capacity of the limit.
     pub limit: u64,
     /// The largest cost that would still pass.
     pub remaining: u64,
-    /// Units in use.
+    /// The units in use, rounded up.
     pub used: u64,
-    /// When the denied cost would pass; `None` if never. After an allowed cost that left nothing,
-    /// when one unit would pass, or `None` if that is not known. It has no meaning when units are
-    /// left.
+    /// The time at which the denied cost would pass, or `None` if it never passes. After an allowed
+    /// cost that left no units, the time at which one unit would pass, or `None` if that is not
+    /// known. It has no meaning if the cost was allowed and units are left.
     pub retry_at: Option<Timestamp>,
-    /// From when on the state acts like a fresh one; `None` for a fresh one.
+    /// The time from which the state acts as a fresh one. `None` if it already does.
     pub fresh_at: Option<Timestamp>,
-    /// The number that a receipt keeps for its refund.
+    /// The mark of the receipt: the number of the window or entry that was charged.
     pub mark: u64,
 }
 

@@ -13,8 +13,8 @@
 //!                allow      allow      allow   |  allow      allow      allow      six within two seconds
 //! ```
 //!
-//! **The bound.** In any span of length `d` at most `n * (ceil(d/p) + 1)`. If that is too much, the
-//! moving window never passes `n` in any `p`.
+//! **The bound.** In any span of length `d` at most `n * (ceil(d/p) + 1)`. If that is too much, use
+//! the moving window, which never admits more than `n` in any `p`.
 //!
 //! **What it gives up.** Fairness at the edges, for the smallest state and for windows that all
 //! keys share, so that "resets at midnight" means midnight. Windows are counted from the Unix
@@ -31,9 +31,9 @@ use crate::time::Timestamp;
 /// The window and the units counted in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FixedWindowState {
-    /// Windows since the Unix epoch.
+    /// The number of the window, counted from the Unix epoch.
     pub window: u64,
-    /// Units counted.
+    /// The units counted in the window.
     pub count: u64,
 }
 
@@ -52,7 +52,8 @@ impl FixedWindow {
         FixedWindow { quota: rate.quota, period: rate.period, charge_denied: rate.charge_denied }
     }
 
-    /// The window of a hit now: the clock's, or the state's if that is later.
+    /// Returns the window in which a hit at `now` counts: that of the clock, or that of the state
+    /// if it is later.
     fn current(&self, state: Option<&FixedWindowState>, now: Timestamp) -> FixedWindowState {
         let window = now.as_micros() / self.period;
         match state {

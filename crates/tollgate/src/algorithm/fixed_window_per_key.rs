@@ -26,12 +26,12 @@ use crate::limit::Rate;
 use crate::outcome::Receipt;
 use crate::time::Timestamp;
 
-/// When the window opened, and the units counted in it.
+/// The time at which the window opened, and the units counted in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FixedWindowPerKeyState {
-    /// When the window opened.
+    /// The time at which the window opened.
     pub start: Timestamp,
-    /// Units counted.
+    /// The units counted in the window.
     pub count: u64,
 }
 
@@ -60,7 +60,7 @@ impl FixedWindowPerKey {
         }
     }
 
-    /// The window that is open now, or one that a hit would open.
+    /// Returns the window that is open at `now`, or the window that a hit would open.
     fn current(
         &self,
         state: Option<&FixedWindowPerKeyState>,

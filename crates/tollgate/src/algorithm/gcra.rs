@@ -38,9 +38,9 @@ use crate::time::Timestamp;
 /// The theoretical arrival time: `tat + part/quota` microseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct GcraState {
-    /// Whole microseconds.
+    /// The time in whole microseconds.
     pub tat: Timestamp,
-    /// The remainder, in parts of `1 / quota` of a microsecond.
+    /// The remainder, in units of `1 / quota` microseconds.
     pub part: u64,
 }
 
@@ -49,8 +49,8 @@ words!(GcraState, [tat, part], 2, Self { tat: Timestamp::from_micros(tat), part 
     s.part
 ]);
 
-/// A span of time: whole microseconds, at most 2^62, then parts of `1 / quota` of one. Ordered as
-/// its fields are.
+/// A span of time: whole microseconds, at most 2^62, and a remainder in units of `1 / quota`
+/// microseconds. The order of spans is that of their fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Span {
     micros: u64,
@@ -65,8 +65,8 @@ pub struct Gcra {
     burst: u64,
     interval: Span,
     tolerance: Span,
-    /// Whether an interval has parts at all: 7 per second has, 10 per second has not and skips the
-    /// sums of parts.
+    /// Whether an interval has a remainder. That of 7 per second has one; that of 10 per second has
+    /// none, so all computations with remainders are skipped.
     has_parts: bool,
 }
 
@@ -81,13 +81,13 @@ impl Gcra {
         gcra
     }
 
-    /// Whether all its times are whole microseconds.
+    /// Returns whether all times of this limit are whole microseconds.
     #[inline(always)]
     pub(crate) fn is_whole(&self) -> bool {
         !self.has_parts
     }
 
-    /// Parts as a span, saturating.
+    /// Converts parts (units of `1 / quota` microseconds) to a span, which saturates.
     fn span(&self, parts: u128) -> Span {
         const MAX: u64 = Timestamp::MAX.as_micros();
         let quota = u128::from(self.quota);
@@ -97,8 +97,8 @@ impl Gcra {
         }
     }
 
-    /// The time that so many units are worth: whole microseconds, and parts of `1 / quota` of one.
-    /// For stores that run GCRA in another language.
+    /// Returns the time in which this many units are refilled: whole microseconds, and a remainder
+    /// in units of `1 / quota` microseconds. It is for stores that run GCRA in another language.
     ///
     /// ```
     /// use tollgate::algorithm::AnyMachine;
@@ -116,7 +116,7 @@ impl Gcra {
         u128::from(span.micros) * u128::from(self.quota) + u128::from(span.part)
     }
 
-    /// The span of time that `cost` is worth.
+    /// Returns the span of time in which `cost` units are refilled.
     #[inline(always)]
     fn worth(&self, cost: u64) -> Span {
         match cost {
@@ -125,8 +125,8 @@ impl Gcra {
         }
     }
 
-    /// The arrival time that counts: never before `now`. A part that is not below the quota, left
-    /// over from a larger quota, counts as almost one microsecond.
+    /// Returns the arrival time of the state, but at least `now`. A remainder that is not below the
+    /// quota comes from a larger quota, and is rounded up to a microsecond.
     #[inline(always)]
     fn due(&self, state: Option<&GcraState>, now: Timestamp) -> GcraState {
         match state {
@@ -137,10 +137,10 @@ impl Gcra {
         }
     }
 
-    /// `span` after `due`.
+    /// Returns the time `span` after `due`.
     #[inline(always)]
     fn after(&self, due: GcraState, span: Span) -> GcraState {
-        // Both are at most 2^62: no sum of theirs wraps.
+        // Both numbers are at most 2^62, so their sum does not overflow.
         let micros = due.tat.as_micros() + span.micros;
         if !self.has_parts && due.part == 0 {
             return GcraState { tat: Timestamp::from_micros(micros), part: 0 };
@@ -150,30 +150,30 @@ impl Gcra {
         GcraState { tat: Timestamp::from_micros(micros + carry), part: part - carry * self.quota }
     }
 
-    /// How far a due time lies ahead of now.
+    /// Returns the span from `now` to a due time.
     #[inline(always)]
     fn ahead(due: GcraState, now: Timestamp) -> Span {
         Span { micros: due.tat.as_micros() - now.as_micros(), part: due.part }
     }
 
-    /// Whether `next` is not too far ahead. The comparison is spelled out, because a comparison of
-    /// pairs has no branch to predict. The cost is checked too, because at the end of time `next`
-    /// cannot move on.
+    /// Returns whether `next` is at most the tolerance ahead of `now`. The fields are compared one
+    /// by one, because the compiler makes a comparison of pairs branchless, which is slower here.
+    /// The cost is checked too, because near the largest timestamp `next` saturates.
     #[inline(always)]
     fn tolerates(&self, next: GcraState, now: Timestamp, cost: u64) -> bool {
         let Span { micros, part } = Self::ahead(next, now);
         let tolerance = self.tolerance;
-        // A burst is at least one.
+        // A burst is at least one unit, so a cost of one need not be compared with it.
         (cost == 1 || cost <= self.burst)
             && (micros < tolerance.micros || micros == tolerance.micros && part <= tolerance.part)
     }
 
-    /// The debt, in parts.
+    /// Returns the debt (the time from `now` to the arrival time) in parts.
     fn debt(&self, state: Option<&GcraState>, now: Timestamp) -> u128 {
         self.parts(Self::ahead(self.due(state, now), now))
     }
 
-    /// The state that owes that many parts.
+    /// Returns the state with a debt of this many parts.
     fn owing(&self, now: Timestamp, parts: u128) -> GcraState {
         self.after(GcraState { tat: now, part: 0 }, self.span(parts))
     }
@@ -194,7 +194,7 @@ impl Machine for Gcra {
 
     fn room(&self, state: Option<&GcraState>, now: Timestamp) -> u64 {
         let free = self.parts(self.tolerance).saturating_sub(self.debt(state, now));
-        // At most the burst, hence a u64.
+        // The quotient is at most the burst, so it fits a `u64`.
         (free / u128::from(self.period)) as u64
     }
 
@@ -234,8 +234,8 @@ impl Machine for Gcra {
         0
     }
 
-    /// Gives back at most what has not run off since the charge: the units of the receipt are taken
-    /// to have run off first.
+    /// Gives back at most the units that have not been refilled since the charge. The units of the
+    /// receipt count as the first to be refilled.
     fn refund(
         &self,
         state: &GcraState,

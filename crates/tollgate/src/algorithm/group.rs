@@ -5,20 +5,21 @@ use std::borrow::Borrow;
 use super::{Act, Op};
 use crate::outcome::Outcome;
 
-/// Hits several parts: all are charged, or none is. This is the only definition of that for stores
-/// that decide in this process.
+/// Hits several parts, of which all are charged or none. All stores that decide in this process use
+/// this function.
 ///
-/// `costs` has the cost of each part, and `act` acts on the part of an index. First all parts are
-/// peeked at, then all are charged. When one is denied, each part gets its denied hit, so that
-/// limits that charge denied hits do so. The outcomes are in the order of the parts, and all are
-/// allowed only if all were charged.
+/// `costs` contains the cost of each part, and `act` executes an act on the part with a given
+/// index. First all parts are peeked at, then all are charged. If one part is denied, each part
+/// gets a denied hit, because some limits charge denied hits. The outcomes have the order of the
+/// parts. If the hit as a whole is denied, at least one outcome is a denial.
 ///
-/// A caller that holds the locks of all parts gets one atomic step. Without locks another caller
-/// may come between the peek and the charge: then the parts that were charged are refunded, which
-/// may deny others for a moment, and never admits too much.
+/// If the caller holds the locks of all parts, the hit is one atomic step. Without locks another
+/// caller may charge a part between the peek and the charge. Then the parts that were already
+/// charged are refunded. Other callers may be denied needlessly in the meantime, but too much is
+/// never admitted.
 ///
 /// # Errors
-/// The first error of `act`. Some parts may have been charged.
+/// Returns the first error of `act`. Some parts may have been charged.
 ///
 /// ```
 /// use std::convert::Infallible;
@@ -71,7 +72,8 @@ pub fn hit_together<T: Borrow<Outcome>, E>(
     for (part, cost) in costs.enumerate() {
         outcomes.push(act(part, Act::DenyHit(cost))?);
     }
-    // The part that denied may have room again, because another caller got a refund meanwhile.
+    // The part that denied the hit may now have room again, because another caller refunded units
+    // meanwhile. Then its earlier denial is returned.
     if outcomes.iter().all(is_allowed) {
         outcomes[part] = earlier;
     }

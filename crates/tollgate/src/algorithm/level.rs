@@ -4,7 +4,7 @@
 //! `quota / period` units each microsecond, which is hardly ever whole. So the level is kept in
 //! parts of `1 / period` of a unit: one unit is `period` parts, one microsecond takes `quota`
 //! parts, and every product is a whole number. Nothing is rounded and nothing drifts: 7 per second
-//! with burst 2 admits exactly 604,800 and the one more that the burst allows in a day.
+//! with burst 2 admits exactly 604,801 in a day: 604,800 and one more because of the burst.
 //!
 //! With quota and burst up to 10^12 and a period up to 100 years a level stays below 2^102 parts,
 //! so no sum below can wrap a `u128`.
@@ -17,9 +17,9 @@ use crate::time::Timestamp;
 /// A level, and the time at which it was measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LevelState {
-    /// When the level was measured. The guard against time going back.
+    /// The time at which the level was measured. It is also the guard against time going back.
     pub time: Timestamp,
-    /// Units in use, in parts of `1 / period` (in microseconds) of a unit.
+    /// The units in use, in parts of `1 / period` of a unit, with the period in microseconds.
     pub level: u128,
 }
 
@@ -44,12 +44,12 @@ impl Level {
         Level { quota: rate.quota, period: rate.period, burst: rate.burst }
     }
 
-    /// `units` in parts.
+    /// Converts units to parts.
     pub(super) fn parts(&self, units: u64) -> u128 {
         u128::from(units) * u128::from(self.period)
     }
 
-    /// The level at `now`, or at the state's own time if that lies ahead.
+    /// Returns the level at `now`, or at the time of the state if that is later.
     #[inline]
     fn at(&self, state: Option<&LevelState>, now: Timestamp) -> LevelState {
         let Some(state) = state else { return LevelState { time: now, level: 0 } };
@@ -57,7 +57,7 @@ impl Level {
         LevelState { time: state.time.max(now), level: state.level.saturating_sub(sunk) }
     }
 
-    /// When the level will have sunk by `parts`.
+    /// Returns the time at which the level will have sunk by `parts`.
     fn sunk_at(&self, state: &LevelState, parts: u128) -> Timestamp {
         let micros = parts.div_ceil(u128::from(self.quota));
         state.time.plus(u64::try_from(micros).unwrap_or(u64::MAX))
@@ -78,12 +78,12 @@ impl Machine for Level {
 
     fn room(&self, state: Option<&LevelState>, now: Timestamp) -> u64 {
         let free = self.parts(self.burst).saturating_sub(self.at(state, now).level);
-        // At most the burst, hence a u64.
+        // The quotient is at most the burst, so it fits a `u64`.
         (free / u128::from(self.period)) as u64
     }
 
     fn used(&self, state: Option<&LevelState>, now: Timestamp) -> u64 {
-        // At most MAX_UNITS, hence a u64.
+        // The quotient is at most `MAX_UNITS`, so it fits a `u64`.
         self.at(state, now).level.div_ceil(u128::from(self.period)) as u64
     }
 
@@ -109,8 +109,8 @@ impl Machine for Level {
         state.time.as_micros()
     }
 
-    /// Gives back at most what has not sunk since the charge: the units of the receipt are taken to
-    /// have sunk first.
+    /// Gives back at most the units that have not leaked since the charge. The units of the receipt
+    /// count as the first to leak.
     fn refund(
         &self,
         state: &LevelState,
@@ -133,7 +133,8 @@ impl Machine for Level {
         now: Timestamp,
         units: u64,
     ) -> Option<Option<LevelState>> {
-        // The mark is the level now, because nothing of these units has sunk yet.
+        // The mark is the current time of the level, as if these units were charged now and none of
+        // them had leaked.
         let mark = self.mark(&self.at(Some(state), now));
         self.refund(state, now, &Receipt { units, at: now, mark, source: Source::Store })
     }

@@ -1,11 +1,11 @@
 //! The algorithms: pure functions of (limit, state, now), one file each.
 //!
-//! Each file first tells the story of its algorithm, then gives the few primitives of `Machine`.
-//! `step` builds every operation from them, once for all. Nothing here reads a clock, allocates
-//! (but for the moving window's log) or can fail.
+//! Each file first describes its algorithm, and then implements the few primitives of the trait
+//! `Machine`. The function `step` builds every operation from these primitives, for all algorithms.
+//! No function here reads a clock or fails, and only the log of the moving window is allocated.
 //!
-//! A state is an `Option`: `None` is fresh, and a state that has run out at `now` acts as `None` in
-//! every primitive.
+//! A state is an `Option`. `None` is a fresh state, and a state that has expired at `now` acts as
+//! `None` in every primitive.
 
 pub mod elastic_window;
 pub mod fixed_window;
@@ -35,10 +35,10 @@ pub(crate) use words::{Words, words};
 use crate::outcome::{Outcome, Receipt, Source};
 use crate::time::Timestamp;
 
-/// Counts saturate here: a thousand times the largest quota.
+/// The number at which counts saturate: a thousand times the largest quota.
 pub const MAX_UNITS: u64 = 1_000 * crate::limit::MAX_QUOTA;
 
-/// An operation on a key. Each store does all of them.
+/// An operation on a key. Each store supports all operations.
 ///
 /// ```
 /// use tollgate::algorithm::Op;
@@ -48,19 +48,19 @@ pub const MAX_UNITS: u64 = 1_000 * crate::limit::MAX_QUOTA;
 pub enum Op {
     /// Decide on a cost and charge it if it passes.
     Hit(u64),
-    /// Decide on a hit of that cost, and change nothing.
+    /// Decide on a hit of this cost, and change nothing.
     Peek(u64),
-    /// Charge as much of that many units as fits, from none to all.
+    /// Charge as many units as fit, from zero to this number.
     Take(u64),
-    /// Charge without asking.
+    /// Charge this many units without checking.
     Charge(u64),
-    /// Give back what a decision charged.
+    /// Give back the units of a receipt.
     Refund(Receipt),
-    /// Give back that many units without a receipt, the newest first.
+    /// Give back this many units without a receipt, the newest first.
     RefundUnits(u64),
-    /// Put the units used at this value.
+    /// Set the units in use to this number.
     Set(u64),
-    /// Forget the key. Allowed if its state was not fresh.
+    /// Forget the key. The outcome is allowed if the state was not fresh.
     Reset,
 }
 
@@ -71,23 +71,24 @@ pub enum Op {
 pub enum Act {
     /// An operation of a caller.
     Op(Op),
-    /// A hit that leaves no trace when it is denied, even if the limit charges denied hits.
+    /// A hit that changes nothing if it is denied, even if the limit charges denied hits.
     TryHit(u64),
-    /// A hit that another part of the group denies: charges only what the limit charges for denied
-    /// hits. Allowed if this part alone would be.
+    /// A hit that another part of the group denies. It charges only what the limit charges for
+    /// denied hits. The outcome is allowed if this part alone would allow the hit.
     DenyHit(u64),
 }
 
-/// An [`Act`], or one that is known when the code is compiled.
+/// An [`Act`] that may be known at compile time.
 pub(crate) trait KnownAct: Copy {
     fn step<M: Machine>(self, machine: &M, state: &mut Option<M::State>, now: Timestamp) -> Step;
     fn act(self) -> Act;
 
-    /// Whether the state that this step left surely fits a word: it is within the limit.
+    /// Returns whether the state after this step certainly fits a word, because it is within the
+    /// limit.
     fn fits_a_word(step: Step) -> bool;
 }
 
-/// A hit, known as such when the code is compiled: the fast way through a store.
+/// A hit that is known at compile time, for the fast path of a store.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Hit(pub(crate) u64);
 
@@ -128,55 +129,55 @@ impl KnownAct for Act {
     }
 }
 
-/// The result of one operation: whether it passed, what it charged and whether the state must be
-/// written.
+/// The result of one operation: whether it was allowed, how many units it charged, and whether the
+/// state must be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// Whether it passed.
+    /// Whether the operation was allowed.
     pub allowed: bool,
-    /// The cost that was asked: what `retry_after` speaks of.
+    /// The cost of the operation, to which `retry_after` refers.
     pub cost: u64,
-    /// Units added to the state.
+    /// The units added to the state.
     pub charged: u64,
-    /// Whether the state differs from the one that was given.
+    /// Whether the state has changed.
     pub changed: bool,
 }
 
-/// The pure functions of one algorithm over its own state. `now` may lie before times in the state:
-/// the state is the guard, as each file tells.
+/// The pure functions of one algorithm on its own type of state. `now` may be earlier than times in
+/// the state. Each file describes how the state guards against that.
 pub(crate) trait Machine: Copy + std::fmt::Debug {
     /// The data kept for a key between hits.
     type State: Clone + std::fmt::Debug + PartialEq;
 
-    /// The most units a fresh key can take at once.
+    /// Returns the most units that a fresh key can take at one instant.
     fn capacity(&self) -> u64;
 
-    /// Whether denied hits are charged too.
+    /// Returns whether denied hits are charged too.
     fn charges_denied(&self) -> bool {
         false
     }
 
-    /// Whether a hit of that cost passes.
+    /// Returns whether a hit of this cost passes.
     fn fits(&self, state: Option<&Self::State>, now: Timestamp, cost: u64) -> bool;
 
-    /// The largest cost that would pass.
+    /// Returns the largest cost that would pass.
     fn room(&self, state: Option<&Self::State>, now: Timestamp) -> u64;
 
-    /// Units in use, rounded up.
+    /// Returns the units in use, rounded up.
     fn used(&self, state: Option<&Self::State>, now: Timestamp) -> u64;
 
-    /// When a hit of `cost` would pass, if nobody else comes. `cost` does not fit now and is at
-    /// most the capacity.
+    /// Returns the time at which a hit of `cost` would pass if there is no other hit. `cost` does
+    /// not fit now, and is at most the capacity.
     fn retry_at(&self, state: Option<&Self::State>, now: Timestamp, cost: u64) -> Timestamp;
 
-    /// From when on the state acts as a fresh one.
+    /// Returns the time from which the state acts as a fresh one.
     fn fresh_at(&self, state: &Self::State) -> Timestamp;
 
-    /// The state with `units` (at least one) more in use, whether they fit or not.
+    /// Returns the state with `units` (at least one) more in use, whether they fit or not.
     fn charge(&self, state: Option<Self::State>, now: Timestamp, units: u64) -> Self::State;
 
-    /// [`fits`](Machine::fits) and [`charge`](Machine::charge) in one, for machines that can share
-    /// the work: charges `cost`, at least one, if it fits.
+    /// Charges `cost` (at least one) if it fits, and returns whether it did. Machines may implement
+    /// it faster than [`fits`](Machine::fits) followed by [`charge`](Machine::charge).
     #[inline(always)]
     fn admit(&self, state: &mut Option<Self::State>, now: Timestamp, cost: u64) -> bool {
         let fits = self.fits(state.as_ref(), now, cost);
@@ -186,17 +187,18 @@ pub(crate) trait Machine: Copy + std::fmt::Debug {
         fits
     }
 
-    /// The state after an attempt that charged nothing; `None` when that leaves it as it is.
+    /// Returns the state after an attempt that charged nothing. `None` if the attempt does not
+    /// change the state.
     fn attempt(&self, state: Option<&Self::State>, now: Timestamp) -> Option<Self::State> {
         let _ = (state, now);
         None
     }
 
-    /// The mark of a receipt: the window or the entry that its units went to.
+    /// Returns the mark of a receipt: the number of the window or entry that was charged.
     fn mark(&self, state: &Self::State) -> u64;
 
-    /// The state with the units of a receipt given back; `None` when none of them is there any
-    /// more.
+    /// Returns the state after the units of a receipt were given back. `None` if none of these
+    /// units is still counted.
     fn refund(
         &self,
         state: &Self::State,
@@ -204,10 +206,11 @@ pub(crate) trait Machine: Copy + std::fmt::Debug {
         receipt: &Receipt,
     ) -> Option<Option<Self::State>>;
 
-    /// The state with `units` (at least one) given back without a receipt, the newest first: what
-    /// is in use falls by them. `None` when nothing is there to give back.
+    /// Returns the state after `units` (at least one) were given back without a receipt, the newest
+    /// first, so that the units in use fall by that number. `None` if no units are counted.
     ///
-    /// Enough for states that have one place for units. Others go from the newest place backwards.
+    /// The default implementation is correct for states with a single count. Other machines take
+    /// the units from the newest count first.
     fn refund_units(
         &self,
         state: &Self::State,
@@ -218,78 +221,80 @@ pub(crate) trait Machine: Copy + std::fmt::Debug {
         self.refund(state, now, &Receipt { units, at: now, mark, source: Source::Store })
     }
 
-    /// The state with exactly `units` in use, from now on; `None` is fresh.
+    /// Returns the state with exactly `units` in use from `now` on.
     fn set(&self, state: Option<&Self::State>, now: Timestamp, units: u64) -> Option<Self::State>;
 
-    /// The view of the state from which a decision computes its fields when they are read.
+    /// Returns the view from which an outcome computes its fields when they are read.
     fn view(&self, state: Option<&Self::State>, now: Timestamp, step: &Step) -> View;
 
-    /// Units in use when the state was last written: it is its own guard against an earlier time.
-    /// GCRA does not remember and says 0.
+    /// Returns the units in use when the state was last written. At an earlier time than that, a
+    /// state acts as at the time when it was written. GCRA does not remember that time and returns
+    /// 0.
     fn written(&self, state: &Self::State) -> u64 {
         self.used(Some(state), Timestamp::EPOCH)
     }
 
-    /// How units stop counting: for stores that hand units out ahead of the hits, or that count
-    /// apart and add up.
+    /// Returns the way in which charged units stop counting. Stores need it if they draw units in
+    /// advance, or if nodes count separately and add their counts.
     fn aging(&self) -> Aging;
 
-    /// When the window of a receipt with this mark ends; `None` for machines without windows.
+    /// Returns the end of the window of a receipt with this mark. `None` for machines without
+    /// windows.
     fn window_end(&self, mark: u64) -> Option<Timestamp> {
         let _ = mark;
         None
     }
 
-    /// Whether [`refund`](Machine::refund) finds a receipt by its time, and not by its mark.
+    /// Returns whether [`refund`](Machine::refund) uses the time of a receipt, and not its mark.
     fn finds_by_time(&self) -> bool {
         false
     }
 
-    /// The state of a bucket that is drained at `until`, seen from `at` on. `None` for other
-    /// machines, and once it is drained.
+    /// Returns the state of a bucket at `at` that becomes fresh at `until`. `None` for other
+    /// machines, and if `until` is not after `at`.
     fn drained_at(&self, until: Timestamp, at: Timestamp) -> Option<Self::State> {
         let _ = (until, at);
         None
     }
 
-    /// The state in the three numbers that a store sends which does the steps itself: see
-    /// [`RemoteStep::state`].
+    /// Returns the state of the three numbers that a store sends if it executes the algorithm
+    /// itself: see [`RemoteStep::state`].
     fn remote_state(&self, numbers: [u64; 3]) -> Option<Self::State>;
 
-    /// The outcome of a step that such a store did.
+    /// Returns the outcome of a step that such a store executed.
     fn remote_outcome(&self, numbers: Option<[u64; 3]>, now: Timestamp, step: Step) -> Outcome {
         let state = numbers.and_then(|numbers| self.remote_state(numbers));
         Outcome::new(self, state.as_ref(), now, step)
     }
 
-    /// True when the state acts as a fresh one.
+    /// Returns whether the state acts as a fresh one.
     fn is_fresh(&self, state: Option<&Self::State>, now: Timestamp) -> bool {
         state.is_none_or(|state| self.fresh_at(state) <= now)
     }
 }
 
-/// How units that were charged stop counting.
+/// The way in which charged units stop counting.
 ///
 /// See [`AnyMachine::aging`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Aging {
-    /// All at the end of their window, which is the clock's.
+    /// All units of a window stop counting at its end. The windows are those of the clock.
     ClockWindow,
-    /// All at the end of their window, which began with a hit.
+    /// All units of a window stop counting at its end. A window begins with a hit.
     KeyWindow,
-    /// Little by little in the window after theirs.
+    /// The units of a window stop counting gradually during the next window.
     FadingWindow,
-    /// Each one a period after it was charged.
+    /// Each unit stops counting one period after it was charged.
     Log,
-    /// Steadily, at the rate of the limit.
+    /// Units stop counting steadily, at the rate of the limit.
     Bucket,
-    /// Only after the last attempt of any kind.
+    /// All units stop counting one period after the last attempt, allowed or denied.
     Attempts,
 }
 
-/// One operation on one state: every meaning of hit, peek, take, charge, refund and set for every
-/// algorithm.
+/// Executes one operation on one state. This defines hit, peek, take, charge, refund, set and reset
+/// for all algorithms.
 ///
 /// The state is changed in place only if [`Step::changed`] says so.
 pub(crate) fn step<M: Machine>(
@@ -309,7 +314,7 @@ pub(crate) fn step<M: Machine>(
             if cost == 0 {
                 hit(machine, state, now, 0)
             } else if granted == 0 {
-                // It waits for the first unit.
+                // A denied take reports the wait for one unit.
                 denied(machine, state, now, 1)
             } else {
                 charged(machine, state, now, cost, granted)
@@ -331,7 +336,7 @@ pub(crate) fn step<M: Machine>(
     }
 }
 
-/// [`Op::Hit`], the operation that must be fast.
+/// Executes [`Op::Hit`], the operation that must be fast.
 #[inline(always)]
 pub(crate) fn hit<M: Machine>(
     machine: &M,
@@ -350,8 +355,8 @@ pub(crate) fn hit<M: Machine>(
     }
 }
 
-/// Charges what has been granted. Nothing charged is nothing changed, so a cost of zero opens no
-/// window; it is an attempt all the same.
+/// Charges the granted units. A charge of zero units opens no window, but it is an attempt, which
+/// extends an open elastic window.
 fn charged<M: Machine>(
     machine: &M,
     state: &mut Option<M::State>,
@@ -368,8 +373,8 @@ fn charged<M: Machine>(
     Step { allowed: true, cost, charged: units, changed: true }
 }
 
-/// The state after a denied attempt: unchanged, a pushed elastic window, or one more counted
-/// attempt with `charge-denied`.
+/// Executes a denied attempt. The state does not change, except that an elastic window is extended,
+/// and that with `charge-denied` the cost is charged.
 #[inline]
 fn denied<M: Machine>(
     machine: &M,
@@ -386,8 +391,8 @@ fn denied<M: Machine>(
     Step { allowed: false, cost, charged: 0, changed }
 }
 
-/// This limit's part in a hit that another one denies: `allowed` tells whether this limit alone
-/// would have let it pass.
+/// Executes this limit's part of a hit that another limit denies. `allowed` says whether this limit
+/// alone would have allowed the hit.
 fn denied_by_others<M: Machine>(
     machine: &M,
     state: &mut Option<M::State>,

@@ -42,13 +42,13 @@ pub struct MovingWindowState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Entry {
     at: Timestamp,
-    /// All units logged up to and including this entry. Totals wrap; only differences count, and
-    /// those stay below 2^63.
+    /// The number of units logged up to and including this entry. Totals may wrap around, because
+    /// only their differences are used, which stay below 2^63.
     total: u64,
 }
 
 impl MovingWindowState {
-    /// The entries as (time, units), oldest first.
+    /// Returns the time and the units of each entry, the oldest first.
     ///
     /// ```
     /// use tollgate::{Timestamp, algorithm::moving_window::MovingWindowState};
@@ -64,8 +64,8 @@ impl MovingWindowState {
         })
     }
 
-    /// A log of these (time, units), oldest first. An entry with an earlier time than the one
-    /// before it gets the time of that one.
+    /// Creates a log from the time and the units of each entry, the oldest first. If an entry is
+    /// earlier than the previous entry, it gets the time of the previous entry.
     ///
     /// ```
     /// use tollgate::algorithm::moving_window::MovingWindowState;
@@ -83,17 +83,18 @@ impl MovingWindowState {
         self.entries.back().map_or(self.base, |entry| entry.total)
     }
 
-    /// The running total before entry `index`.
+    /// Returns the running total before the entry at `index`.
     fn before(&self, index: usize) -> u64 {
         index.checked_sub(1).map_or(self.base, |previous| self.entries[previous].total)
     }
 
-    /// The time that counts for a hit now.
+    /// Returns the time at which a hit is logged: `now`, or the time of the newest entry if that is
+    /// later.
     fn time(&self, now: Timestamp) -> Timestamp {
         self.entries.back().map_or(now, |newest| newest.at.max(now))
     }
 
-    /// The index of the oldest entry that still counts.
+    /// Returns the index of the oldest entry that still counts.
     fn first_live(&self, now: Timestamp, period: u64) -> usize {
         let time = self.time(now);
         self.entries.partition_point(|entry| entry.at.plus(period) <= time)
@@ -156,9 +157,10 @@ impl Machine for MovingWindow {
         let before = log.before(first);
         let used = log.total().wrapping_sub(before);
         let must_leave = used.saturating_add(cost).saturating_sub(self.quota);
-        // The first entry after whose end enough units have left.
+        // Finds the first entry after whose expiry enough units have left the window.
         let last = log.entries.partition_point(|entry| {
-            // Entries before `first` have left already; their difference would wrap.
+            // Entries before `first` have already left the window, and their difference would wrap
+            // around.
             entry.at.plus(self.period) <= log.time(now)
                 || entry.total.wrapping_sub(before) < must_leave
         });
@@ -220,7 +222,7 @@ impl Machine for MovingWindow {
         let used = state.total().wrapping_sub(before);
         let left = used.saturating_sub(units);
         let mut log = state.clone();
-        // An entry is removed when the entries before it hold all units that are left.
+        // An entry is removed if the entries before it contain all units that are to be left.
         while log.entries.len() > first
             && log.before(log.entries.len() - 1).wrapping_sub(before) >= left
         {
@@ -252,7 +254,8 @@ impl Machine for MovingWindow {
         None
     }
 
-    /// The log is too long to be sent, so the store sends what the fields are made of.
+    /// Returns the outcome from numbers that the store computed, because the log is too long to be
+    /// sent.
     fn remote_outcome(&self, numbers: Option<[u64; 3]>, now: Timestamp, step: Step) -> Outcome {
         let [used, newest, retry] = numbers.unwrap_or_default();
         let (quota, period) = (self.quota, self.period);
@@ -269,7 +272,7 @@ impl Machine for MovingWindow {
         Outcome::of_fields(step, now, fields)
     }
 
-    /// The log cannot be carried in a decision, so its fields are computed at once.
+    /// Computes all fields immediately, because the log cannot be copied into an outcome.
     fn view(&self, state: Option<&MovingWindowState>, now: Timestamp, step: &Step) -> View {
         View::Fields(Fields::of(self, state, now, step))
     }

@@ -1,5 +1,5 @@
-//! Decisions about operations that a store executed itself, in a script or a function of a
-//! database: the store returns numbers, and the decision is made of them here.
+//! Decisions about operations that a store executed itself, in a script or in a function of a
+//! database. The store returns numbers, from which the decision is computed here.
 
 use super::{AnyMachine, Machine as _, Op, Step, with_machine};
 use crate::outcome::Outcome;
@@ -14,8 +14,8 @@ pub struct RemoteStep {
     pub allowed: bool,
     /// The units charged.
     pub charged: u64,
-    /// The state after the operation, if there is one, in three numbers; unused ones are 0. Times
-    /// are in microseconds since 1970.
+    /// The state after the operation as three numbers, if there is a state. Unused numbers are 0.
+    /// Times are in microseconds since 1970.
     ///
     /// | algorithm | numbers |
     /// | --- | --- |
@@ -29,7 +29,7 @@ pub struct RemoteStep {
 }
 
 impl AnyMachine {
-    /// The decision about an operation that was executed elsewhere.
+    /// Returns the decision about an operation that was executed elsewhere.
     ///
     /// ```
     /// use tollgate::algorithm::{AnyMachine, Op, RemoteStep};
@@ -44,7 +44,7 @@ impl AnyMachine {
     pub fn remote_decision(&self, op: Op, now: Timestamp, remote: RemoteStep) -> Outcome {
         let RemoteStep { allowed, charged, state } = remote;
         let cost = match op {
-            // A denied take waits for the first unit.
+            // A denied take reports the wait for one unit.
             Op::Take(cost) if cost > 0 && !allowed => 1,
             Op::Hit(cost) | Op::Peek(cost) | Op::Take(cost) | Op::Charge(cost) => cost,
             _ => 0,
@@ -60,7 +60,7 @@ mod tests {
     use crate::algorithm::{AnyState, level};
     use crate::limit::{Algorithm, Limit};
 
-    /// The numbers of a state.
+    /// Returns the numbers that a store would send for a state.
     fn numbers(
         state: &AnyState,
         period: u128,
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_of_a_remote_step_give_the_decision_of_the_state() {
+    fn the_numbers_of_a_remote_step_lead_to_the_same_decision_as_the_state() {
         for algorithm in Algorithm::ALL {
             let limit: Limit = format!("7/10 seconds {algorithm}").parse().unwrap();
             let (machine, period) = (AnyMachine::new(&limit), limit.period().as_micros());

@@ -35,11 +35,11 @@ use crate::time::Timestamp;
 /// The open window, its count, and the count of the window before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlidingWindowState {
-    /// When the current window opened.
+    /// The time at which the current window opened.
     pub start: Timestamp,
-    /// Units counted in the window before.
+    /// The units counted in the previous window.
     pub previous: u64,
-    /// Units counted in the current window.
+    /// The units counted in the current window.
     pub current: u64,
 }
 
@@ -63,7 +63,8 @@ impl SlidingWindow {
         SlidingWindow { quota: rate.quota, period: rate.period }
     }
 
-    /// The windows at `now`: shifted when the current one has ended, new when both have.
+    /// Returns the windows at `now`. If the current window has ended, it becomes the previous one.
+    /// If no units count any more, the windows are new.
     fn now(&self, state: Option<&SlidingWindowState>, now: Timestamp) -> SlidingWindowState {
         match state {
             Some(state) if now < state.start.plus(self.period) => *state,
@@ -76,13 +77,14 @@ impl SlidingWindow {
         }
     }
 
-    /// The part of the previous window that still counts, in units times period.
+    /// Returns the part of the previous window's count that still counts, multiplied by the period.
     fn fading(&self, windows: &SlidingWindowState, now: Timestamp) -> u128 {
         let left = self.period.saturating_sub(now.micros_since(windows.start));
         u128::from(windows.previous) * u128::from(left)
     }
 
-    /// How long before the end of a window `units` fade to `room`.
+    /// The `units` of a window fade during the next one. Returns how long before its end only
+    /// `room` of them still count.
     fn lead(&self, units: u64, room: u64) -> u64 {
         match u128::from(room) * u128::from(self.period) / u128::from(units.max(1)) {
             lead if lead > u128::from(self.period) => self.period,
@@ -112,7 +114,7 @@ impl Machine for SlidingWindow {
 
     fn used(&self, state: Option<&SlidingWindowState>, now: Timestamp) -> u64 {
         let windows = self.now(state, now);
-        // At most `previous`, hence a u64.
+        // The quotient is at most `previous`, so it fits a `u64`.
         let fading = self.fading(&windows, now).div_ceil(u128::from(self.period)) as u64;
         windows.current.saturating_add(fading)
     }
@@ -122,8 +124,8 @@ impl Machine for SlidingWindow {
         let end = windows.start.plus(self.period);
         match self.quota.checked_sub(windows.current.saturating_add(cost)) {
             Some(room) => end.minus(self.lead(windows.previous, room)),
-            // It does not pass in this window; in the next one the current count is the previous
-            // one.
+            // The cost does not pass in this window. In the next window the current count is the
+            // previous one.
             None => end
                 .plus(self.period)
                 .minus(self.lead(windows.current, self.quota.saturating_sub(cost))),
@@ -175,7 +177,7 @@ impl Machine for SlidingWindow {
         }
     }
 
-    /// Takes units from the current window, and the rest from the one before.
+    /// Takes units from the current window first, and then from the previous window.
     fn refund_units(
         &self,
         state: &SlidingWindowState,

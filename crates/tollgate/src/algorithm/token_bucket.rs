@@ -1,8 +1,8 @@
-//! Token bucket: tokens that come back steadily, up to the burst.
+//! Token bucket: tokens that are refilled steadily, up to the burst.
 //!
 //! **The simplest idea.** A bucket holds up to `b` tokens and starts full. A hit takes its cost in
-//! tokens, or is denied. Tokens come back at `n` per period. A client that was quiet may send a
-//! burst, and after the burst gets the steady rate.
+//! tokens, or is denied. Tokens are refilled at `n` per period. A client that was quiet may send a
+//! burst, and gets the steady rate after the burst.
 //!
 //! ```text
 //! 2/second burst=3      0 ms     0 ms     0 ms     0 ms               500 ms   500 ms

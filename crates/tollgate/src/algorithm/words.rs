@@ -1,4 +1,4 @@
-//! States as plain words, for stores that keep them compactly.
+//! States as plain 64-bit words, for stores that keep them compactly.
 
 /// A state that is two or three 64-bit words.
 pub(crate) trait Words: Copy {
@@ -8,7 +8,8 @@ pub(crate) trait Words: Copy {
     fn from_words(words: Self::Words) -> Self;
 }
 
-/// Implements [`Words`] for a state: its words, how many there are, and how it is read and written.
+/// Implements [`Words`] for a state. The arguments are the state, the names and the number of its
+/// words, and the expressions that read and write it.
 macro_rules! words {
     ($state:ty, [$($word:ident),+], $count:literal, $from:expr, $to:expr) => {
         impl $crate::algorithm::Words for $state {

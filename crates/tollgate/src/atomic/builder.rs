@@ -1,4 +1,4 @@
-//! Settings of an [`Atomic`] store.
+//! The settings of an [`Atomic`] store.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
@@ -12,7 +12,7 @@ use crate::clock::{Clock, SystemClock};
 use crate::registry::Registry;
 use crate::time::micros_up;
 
-/// Settings of an [`Atomic`] store.
+/// The settings of an [`Atomic`] store.
 ///
 /// ```
 /// use std::time::Duration;
@@ -43,7 +43,7 @@ impl AtomicBuilder {
 }
 
 impl<C> AtomicBuilder<C> {
-    /// Tells the time by another clock.
+    /// Sets the clock of the store.
     ///
     /// ```
     /// # use tollgate::{Atomic, ManualClock};
@@ -59,8 +59,8 @@ impl<C> AtomicBuilder<C> {
         }
     }
 
-    /// The most keys with a slot, over all limits; ten million by default. At the bound, known keys
-    /// keep their exact states and new keys share one state per limit.
+    /// Sets the most keys that have a slot, over all limits. The default is ten million. At the
+    /// bound, known keys keep their exact states and new keys share one state per limit.
     ///
     /// ```
     /// # use tollgate::{Atomic, Source};
@@ -74,11 +74,11 @@ impl<C> AtomicBuilder<C> {
         self
     }
 
-    /// The most limits in the store, over all namespaces: 100,000 by default. A limit that has no
-    /// limiter and only fresh keys is forgotten within a few clean periods. A limit that has a
-    /// limiter or a key in use is never dropped. At the bound a new limit takes the place of an
-    /// unused one, which the store looks for at most 16 times in a clean period; if there is none,
-    /// preparing the new limit is an error.
+    /// Sets the most limits that the store knows, over all namespaces. The default is 100,000. A
+    /// limit that has no limiter and only fresh keys is forgotten within a few clean periods. A
+    /// limit that has a limiter or a key that is not fresh is never forgotten. At the bound, a new
+    /// limit replaces an unused one, for which the store searches at most 16 times in a clean
+    /// period. If there is none, preparing the new limit fails.
     ///
     /// ```
     /// # use tollgate::Atomic;
@@ -93,7 +93,8 @@ impl<C> AtomicBuilder<C> {
         self
     }
 
-    /// How often states that have run out are cleaned; a minute by default.
+    /// Sets the period in which the store forgets expired states, that is, states that equal a
+    /// fresh one again. The default is a minute.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -104,8 +105,9 @@ impl<C> AtomicBuilder<C> {
         self
     }
 
-    /// Permits the store to forget states that were not used for this long (and up to twice as
-    /// long) although they are not fresh: a drained bucket comes back full. Off by default.
+    /// Permits the store to forget states that were not used for this long (up to twice as long)
+    /// even if they are not fresh: a drained bucket is full again. By default the store does not
+    /// forget such states.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -118,7 +120,7 @@ impl<C> AtomicBuilder<C> {
 }
 
 impl<C: Clock> AtomicBuilder<C> {
-    /// Makes the store.
+    /// Creates the store.
     ///
     /// ```
     /// let store = tollgate::Atomic::builder().build();

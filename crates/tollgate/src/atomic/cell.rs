@@ -9,7 +9,7 @@ use crate::limit::Limit;
 use crate::outcome::Outcome;
 use crate::time::Timestamp;
 
-/// One word and how to read it.
+/// One word, with the machine and the packing of its state.
 #[derive(Debug)]
 pub(crate) struct Single {
     machine: AnyMachine,

@@ -1,16 +1,17 @@
-//! Decides when memory that was unlinked may be freed: when no thread can still be reading it.
+//! Decides when unlinked memory may be freed: when no thread can still be reading it.
 //!
-//! Every thread has a *seat*. Before it reads, a thread writes the current era on its seat, and
-//! zero when it is done. A thread that has unlinked something ends the era. What was unlinked in an
-//! era may be freed as soon as no seat shows that era or an earlier one.
+//! Every thread has a *seat*. Before a thread reads, it writes the current era to its seat, and
+//! when it is done, it writes zero. A thread that has unlinked memory ends the current era. Memory
+//! that was unlinked in an era may be freed as soon as no seat shows that era or an earlier one.
 //!
-//! That is safe because four steps are in one order (`SeqCst`): a reader (1) writes its seat, then
-//! (2) follows the link; the thread that frees (3) removes the link, then (4) looks at the seats.
-//! If the reader found the link, (2) was before (3), so (1) was before (4): the seat is seen. And
-//! it shows no later era, because that one began after (3).
+//! That is safe because four steps have one total order (`SeqCst`). A reader (1) writes its seat
+//! and then (2) follows the link. The thread that frees (3) removes the link and then (4) reads the
+//! seats. If the reader found the link, (2) was before (3), so (1) was before (4), and the freeing
+//! thread sees the seat. The seat does not show a later era, because that era began after (3).
 //!
-//! Reading costs one locked instruction and writes nothing shared, so threads do not slow each
-//! other down. Seats are never freed: there are as many as there were threads at one time.
+//! Reading costs one locked instruction and writes no shared memory, so threads do not slow each
+//! other down. Seats are never freed. Their number is the largest number of threads that existed at
+//! the same time.
 
 use std::marker::PhantomData;
 use std::sync::PoisonError;
@@ -20,14 +21,15 @@ use super::sync::{AtomicBool, EraCell, Mutex, Ordering};
 /// The era on the seat of a thread that is not reading.
 const NOBODY: u64 = 0;
 
-/// All seats, and the era they are in.
+/// The current era and all seats.
 #[derive(Debug)]
 pub(super) struct Eras {
     now: EraCell,
     seats: Mutex<Vec<&'static Seat>>,
 }
 
-/// No two seats share a cache line, nor the pair of lines that some processors fetch together.
+/// The place where a thread shows which era it reads in. Seats are 128 bytes apart, because some
+/// processors fetch two cache lines together.
 #[repr(align(128))]
 #[derive(Debug)]
 struct Seat {
@@ -42,8 +44,8 @@ pub(super) struct Ended {
     eras: &'static Eras,
 }
 
-/// While a guard is held, nothing that was linked when it was made is freed. It stays on its
-/// thread, and guards end in the reverse order.
+/// While a guard exists, no memory that was linked when it was created is freed. A guard stays on
+/// its thread, and guards are dropped in the reverse order of their creation.
 pub(super) struct Guard {
     seat: &'static Seat,
     hold: Hold,
@@ -54,9 +56,9 @@ pub(super) struct Guard {
 enum Hold {
     /// The thread began to read with this guard.
     First,
-    /// It was reading already.
+    /// The thread was already reading.
     Nested,
-    /// The seat is not the thread's own, and is returned with the guard.
+    /// The seat belongs to this guard only, and is returned when the guard is dropped.
     Borrowed,
 }
 
@@ -73,10 +75,10 @@ impl Eras {
         seat
     }
 
-    /// A guard for a thread that is not reading yet.
+    /// Returns a guard, or `None` if the thread is already reading.
     #[inline(always)]
     fn enter(&self, seat: &'static Seat) -> Option<Guard> {
-        // No other thread writes there.
+        // Only the thread of the seat writes its era.
         if seat.era.load(Ordering::Relaxed) != NOBODY {
             return None;
         }
@@ -84,20 +86,20 @@ impl Eras {
         Some(Guard::new(seat, Hold::First))
     }
 
-    /// Ends the era, after something was unlinked by a `SeqCst` write.
+    /// Ends the era, after memory was unlinked by a `SeqCst` write.
     fn end(&'static self) -> Ended {
         Ended { era: self.now.fetch_add(1, Ordering::SeqCst), eras: self }
     }
 }
 
 impl Ended {
-    /// Whether no thread can still be reading what was unlinked in this era.
+    /// Returns whether no thread can still be reading what was unlinked in this era.
     pub(super) fn is_past(self) -> bool {
         let reads = |seat: &&'static Seat| {
             let era = seat.era.load(Ordering::SeqCst);
             era != NOBODY && era <= self.era
         };
-        // A seat that is added later belongs to a reader that comes later.
+        // A seat that is added later belongs to a reader that begins later.
         let seats = self.eras.seats.lock().unwrap_or_else(PoisonError::into_inner);
         !seats.iter().any(reads)
     }
@@ -116,7 +118,8 @@ impl Drop for Guard {
         if self.hold == Hold::Nested {
             return;
         }
-        // Release: a thread that sees no reader here may free what we have read.
+        // The order is `Release`, because a thread that sees no reader here may free the memory
+        // that this thread has read.
         self.seat.era.store(NOBODY, Ordering::Release);
         if self.hold == Hold::Borrowed {
             self.seat.taken.store(false, Ordering::Release);
@@ -137,12 +140,12 @@ mod process {
     static ERAS: Eras = Eras { now: EraCell::new(NOBODY + 1), seats: Mutex::new(Vec::new()) };
 
     std::thread_local! {
-        /// Has no destructor, so that reading it is a plain load.
+        /// The seat of this thread. It has no destructor, so that reading it is a plain load.
         static SEAT: Cell<Option<&'static Seat>> = const { Cell::new(None) };
         static LEAVING: Leaving = const { Leaving };
     }
 
-    /// Gives the seat back when the thread ends.
+    /// Releases the seat when the thread ends.
     struct Leaving;
 
     impl Drop for Leaving {
@@ -153,7 +156,7 @@ mod process {
         }
     }
 
-    /// Begins to read, or continues.
+    /// Returns a guard under which this thread may read the table.
     pub(in super::super) fn pin() -> Guard {
         match SEAT.get() {
             Some(seat) => ERAS.enter(seat).unwrap_or(Guard::new(seat, Hold::Nested)),
@@ -161,8 +164,8 @@ mod process {
         }
     }
 
-    /// [`pin`] for the fast path: `None` where it takes more than a few instructions, that is the
-    /// first time and when the thread is reading already.
+    /// Does the same as [`pin`] for the fast path. `None` if that takes more than a few
+    /// instructions: on the first call of a thread, and if the thread is already reading.
     #[inline(always)]
     pub(in super::super) fn pin_quickly() -> Option<Guard> {
         ERAS.enter(SEAT.get()?)
@@ -171,13 +174,13 @@ mod process {
     #[cold]
     fn sit_down() -> Guard {
         let seat = ERAS.take_seat();
-        // A thread that is ending cannot keep the seat.
+        // A thread that is ending cannot keep a seat, so the guard borrows it.
         let kept = LEAVING.try_with(|_| SEAT.set(Some(seat))).is_ok();
         seat.era.store(ERAS.now.load(Ordering::SeqCst), Ordering::SeqCst);
         Guard::new(seat, if kept { Hold::First } else { Hold::Borrowed })
     }
 
-    /// Ends the era, after something was unlinked by a `SeqCst` write.
+    /// Ends the era, after memory was unlinked by a `SeqCst` write.
     pub(in super::super) fn end_era() -> Ended {
         ERAS.end()
     }
@@ -195,8 +198,8 @@ mod loom_models {
         Box::leak(Box::new(Eras { now: EraCell::new(NOBODY + 1), seats: Mutex::new(Vec::new()) }))
     }
 
-    /// Two places, of which one is linked. Freeing a place is a write to it, which loom rejects
-    /// while it is being read.
+    /// Two places, one of which is linked. Freeing a place is modelled as a write, which loom
+    /// rejects while another thread reads the place.
     struct Places {
         current: EraCell,
         places: [UnsafeCell<()>; 2],
@@ -223,7 +226,7 @@ mod loom_models {
     }
 
     #[test]
-    fn memory_that_a_thread_reads_is_not_freed() {
+    fn memory_is_not_freed_while_a_thread_reads_it() {
         loom::model(|| {
             let (eras, places) = (eras(), Places::new());
             let readers = [(); 2].map(|()| {
@@ -242,7 +245,7 @@ mod loom_models {
     }
 
     #[test]
-    fn a_thread_that_pins_again_is_seen_again() {
+    fn memory_is_not_freed_while_a_thread_reads_for_the_second_time() {
         loom::model(|| {
             let (eras, places) = (eras(), Places::new());
             let seat = eras.take_seat();

@@ -1,8 +1,8 @@
-//! Models of the table: loom tries the interleavings of a few threads, and the values that weak
-//! memory may show them.
+//! Models of the table. loom tries the interleavings of a few threads, and the values that they may
+//! read under the weak memory model.
 //!
-//! A state is a count. A generation begins with one line of four slots, so three keys fill it and a
-//! fourth makes it grow; a chunk is one line.
+//! A state is a count. The first generation has one line of four slots, so three keys fill it, and
+//! a fourth key makes the table grow. A chunk is one line.
 //!
 //! ```text
 //! RUSTFLAGS="--cfg loom" cargo test --release -p tollgate --lib loom
@@ -13,15 +13,16 @@ use loom::thread;
 use super::*;
 
 const KEY: u64 = FIRST_FINGERPRINT;
-/// The home of this one is the second line, if there are two.
+/// A key whose home is the second line, if there are two lines.
 const FAR: u64 = 1 << 16;
-/// A count that has run out, by [`judge`].
-const RUN_OUT: u64 = 9;
+/// The count of a state that has expired (equals a fresh one), as [`judge`] decides.
+const EXPIRED: u64 = 9;
+/// The time at which an expired state became fresh.
 const SINCE: u64 = 50;
 
 type Counts = Table<u64>;
 
-/// Runs a model with so many preemptions at most; `LOOM_MAX_PREEMPTIONS` may lower it.
+/// Runs a model with at most this many preemptions. `LOOM_MAX_PREEMPTIONS` may lower the number.
 fn check(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
     let asked = builder.preemption_bound.unwrap_or(preemptions);
@@ -34,7 +35,7 @@ fn table(max_keys: usize) -> Arc<Counts> {
     Arc::new(Table::new(Arc::new(Shared::new(max_keys)), 0))
 }
 
-/// A table with these keys, each hit once.
+/// Returns a table with these keys, each of which was hit once.
 fn table_of(keys: &[u64]) -> Arc<Counts> {
     let table = table(100);
     for key in keys {
@@ -59,10 +60,11 @@ fn stays(_: u64) -> Fate {
 }
 
 fn judge(word: u64) -> Fate {
-    if word.payload() == Some(RUN_OUT) { Fate::FreshSince(SINCE) } else { Fate::Stays }
+    if word.payload() == Some(EXPIRED) { Fate::FreshSince(SINCE) } else { Fate::Stays }
 }
 
-/// One step on the word of a key, as the store does it: the short way first.
+/// Executes one step on the word of a key as the store does: first on the fast path, then by
+/// `update`.
 fn act<R>(
     table: &Counts,
     key: u64,
@@ -89,7 +91,7 @@ fn one_more(word: u64) -> (Next<u64>, u64) {
     (Next::Put(u64::present(count).with_used(true)), count)
 }
 
-/// Counts one; the count with it.
+/// Adds one to the count of a key, and returns the new count.
 fn hit(table: &Counts, key: u64) -> u64 {
     act(table, key, &stays, one_more).expect("there is room")
 }
@@ -104,10 +106,10 @@ fn reset(table: &Counts, key: u64) {
         Some(_) => (Next::Put(u64::CLEARED), ()),
         None => (Next::Keep, ()),
     };
-    act(table, key, &stays, forget).expect("nothing is claimed");
+    act(table, key, &stays, forget).expect("a reset claims no slot");
 }
 
-/// The count of a key, when all threads are done.
+/// Returns the count of a key, after all threads have ended.
 fn count(table: &Counts, key: u64) -> Option<u64> {
     let guard = pin();
     table.finish(table.current(&guard), &judge);
@@ -116,23 +118,30 @@ fn count(table: &Counts, key: u64) -> Option<u64> {
     u64::load(&slot.word, Ordering::Acquire).payload()
 }
 
-/// Checks the table when all threads are done: every key has one slot at most, and the counters of
-/// keys and slots equal the slots.
+/// Checks the table after all threads have ended: every key has at most one slot, and the counters
+/// of keys and claims match the slots.
 fn audit(table: &Counts, counts: &[(u64, Option<u64>)]) {
     for (key, expected) in counts {
         assert_eq!(count(table, *key), *expected, "the count of {key}");
     }
     let guard = pin();
     let generation = table.current(&guard);
-    assert!(generation.next().is_none(), "no move is under way");
+    assert!(generation.next().is_none(), "no move is in progress");
     let slots = (0..generation.lines).flat_map(|index| generation.line(index));
     let mut taken: Vec<u64> = slots.map(|slot| slot.fingerprint.load(Ordering::Acquire)).collect();
-    assert!(!taken.contains(&SEALED), "nothing is sealed without a move");
+    assert!(!taken.contains(&SEALED), "no slot is sealed without a move");
     taken.retain(|found| *found != EMPTY);
-    assert_eq!(table.len(), taken.len(), "the table counts its keys");
-    assert_eq!(table.shared.keys.load(Ordering::Relaxed), taken.len(), "so does the store");
+    assert_eq!(table.len(), taken.len(), "the table counts its slots");
+    assert_eq!(
+        table.shared.keys.load(Ordering::Relaxed),
+        taken.len(),
+        "the store counts its slots"
+    );
     let claimed = generation.claimed.load(Ordering::Relaxed);
-    assert!(taken.len() <= claimed && claimed <= capacity(generation.lines), "claims are kept");
+    assert!(
+        taken.len() <= claimed && claimed <= capacity(generation.lines),
+        "the count of claims is at least the slots and at most the capacity"
+    );
     taken.sort_unstable();
     assert!(taken.windows(2).all(|two| two[0] < two[1]), "a key has one slot");
 }
@@ -165,7 +174,7 @@ fn first_hits_of_a_key_during_a_move_share_one_slot() {
 }
 
 #[test]
-fn newcomers_of_one_line_get_a_slot_each() {
+fn new_keys_with_the_same_home_get_a_slot_each() {
     check(3, || {
         let table = table(100);
         let other = spawn(&table, |table| put(table, KEY, 5));
@@ -203,7 +212,7 @@ fn a_hit_that_helps_with_a_move_counts_once() {
 }
 
 #[test]
-fn a_newcomer_during_a_move_is_found_after_it() {
+fn a_new_key_during_a_move_is_found_after_it() {
     check(2, || {
         let table = table_of(&[KEY]);
         let other = spawn(&table, |table| {
@@ -219,10 +228,10 @@ fn a_newcomer_during_a_move_is_found_after_it() {
 fn a_new_state_starts_no_earlier_than_the_floor() {
     check(3, || {
         let table = table(100);
-        put(&table, KEY, RUN_OUT);
+        put(&table, KEY, EXPIRED);
         let other = spawn(&table, |table| {
-            // The payload of a new state is its time. By this caller's clock the old one has not
-            // run out.
+            // The payload of a new state is its time. By this caller's clock the old state has not
+            // yet expired.
             let step = |word: u64| {
                 let new = word.payload().map_or_else(|| table.floor().max(20), |count| count + 1);
                 (Next::Put(u64::present(new)), ())
@@ -231,13 +240,13 @@ fn a_new_state_starts_no_earlier_than_the_floor() {
         });
         let gone = table.move_all(Move::Tidy, &judge);
         wait_for([other]);
-        let expected = if gone == 0 { RUN_OUT + 1 } else { SINCE };
+        let expected = if gone == 0 { EXPIRED + 1 } else { SINCE };
         audit(&table, &[(KEY, Some(expected))]);
     });
 }
 
 #[test]
-fn a_hit_during_clear_leaves_one_or_none() {
+fn a_hit_during_a_clear_is_counted_or_cleared() {
     check(3, || {
         let table = table(100);
         put(&table, KEY, 5);
@@ -255,7 +264,7 @@ fn a_hit_during_clear_leaves_one_or_none() {
 }
 
 #[test]
-fn clear_clears_although_another_move_begins() {
+fn a_clear_removes_all_states_even_if_another_move_begins() {
     check(3, || {
         let table = table(100);
         put(&table, KEY, 5);
@@ -267,7 +276,7 @@ fn clear_clears_although_another_move_begins() {
 }
 
 #[test]
-fn clear_clears_although_another_moves_all() {
+fn a_clear_removes_all_states_even_if_another_thread_moves_them() {
     check(2, || {
         let table = table(100);
         put(&table, KEY, 5);
@@ -281,7 +290,7 @@ fn clear_clears_although_another_moves_all() {
 }
 
 #[test]
-fn clear_clears_what_keys_without_a_slot_share() {
+fn a_clear_removes_the_state_that_keys_without_a_slot_share() {
     check(2, || {
         let table = table(100);
         u64::replace_in_order(&table.overflow, u64::VOID, u64::present(5)).expect("it is void");
@@ -297,7 +306,7 @@ fn clear_clears_what_keys_without_a_slot_share() {
 }
 
 #[test]
-fn two_movers_of_one_chunk_lose_nothing() {
+fn two_threads_that_move_the_same_chunk_lose_no_state() {
     check(2, || {
         let table = table_of(&[KEY, KEY + 1]);
         table.begin_move(Move::Tidy, &stays);
@@ -309,7 +318,7 @@ fn two_movers_of_one_chunk_lose_nothing() {
         let other = spawn(&table, finish);
         finish(&table);
         wait_for([other]);
-        // SAFETY: nothing is freed under loom.
+        // SAFETY: no generation is freed under loom.
         let old = unsafe { &*old };
         assert_eq!(old.moved_count.load(Ordering::Acquire), old.moved.len());
         assert_eq!(old.next.load(Ordering::Acquire), table.current.load(Ordering::Acquire));
@@ -318,7 +327,7 @@ fn two_movers_of_one_chunk_lose_nothing() {
 }
 
 #[test]
-fn two_moves_of_all_lose_nothing() {
+fn two_complete_moves_at_the_same_time_lose_no_state() {
     check(2, || {
         let table = table_of(&[KEY, KEY + 1]);
         let other = spawn(&table, |table| {
@@ -330,22 +339,22 @@ fn two_moves_of_all_lose_nothing() {
     });
 }
 
-/// Two lines, both given out to callers that fell asleep. One of them wakes up while another moves
-/// what is left.
+/// There are two chunks. Threads have taken both and were interrupted. One of the threads continues
+/// while another one moves the unfinished chunks.
 #[test]
-fn a_chunk_is_counted_once() {
+fn a_chunk_that_two_threads_move_is_counted_once() {
     check(2, || {
         let table = table(100);
         let guard = pin();
         let large = Box::into_raw(Box::new(Generation::new(2, 0, Move::Tidy)));
         let small = table.current.swap(large, Ordering::AcqRel);
-        // SAFETY: nobody else has seen the generation that the table was made with.
+        // SAFETY: no other thread has seen the first generation of the table.
         drop(unsafe { Box::from_raw(small) });
         hit(&table, KEY);
         hit(&table, FAR);
         table.begin_move(Move::Tidy, &stays);
         table.current(&guard).cursor.fetch_add(2, Ordering::Relaxed);
-        let sleeper = spawn(&table, |table| {
+        let interrupted = spawn(&table, |table| {
             let guard = pin();
             let from = table.current(&guard);
             if let Some(to) = from.next() {
@@ -354,13 +363,13 @@ fn a_chunk_is_counted_once() {
             hit(table, FAR);
         });
         table.finish(table.current(&guard), &stays);
-        wait_for([sleeper]);
+        wait_for([interrupted]);
         audit(&table, &[(KEY, Some(1)), (FAR, Some(2))]);
     });
 }
 
 #[test]
-fn a_late_copier_does_not_undo_a_reset() {
+fn a_thread_that_copies_late_does_not_undo_a_reset() {
     check(3, || {
         let table = table_of(&[KEY]);
         table.begin_move(Move::Tidy, &stays);
@@ -375,7 +384,7 @@ fn a_late_copier_does_not_undo_a_reset() {
 }
 
 #[test]
-fn newcomers_that_make_it_grow_are_all_found() {
+fn new_keys_that_make_the_table_grow_are_all_found() {
     check(2, || {
         let table = table_of(&[KEY, KEY + 1]);
         let other = spawn(&table, |table| {
@@ -389,7 +398,7 @@ fn newcomers_that_make_it_grow_are_all_found() {
 }
 
 #[test]
-fn newcomers_to_a_full_generation_are_all_found() {
+fn new_keys_of_a_full_generation_are_all_found() {
     check(1, || {
         let table = table_of(&[KEY, KEY + 1, KEY + 2]);
         let other = spawn(&table, |table| {
@@ -403,8 +412,8 @@ fn newcomers_to_a_full_generation_are_all_found() {
     });
 }
 
-/// Whether a hit is admitted by a limit of one. In miniature what the store does with a key that
-/// has no slot.
+/// Returns whether a limit of one admits a hit. This is a simplified version of what the store does
+/// for a key that has no slot.
 fn admits(table: &Counts, key: u64) -> bool {
     let step = |word: u64| match word.payload() {
         Some(1..) => (Next::Keep, false),
@@ -446,10 +455,10 @@ fn admits_by_overflow(
     None
 }
 
-/// A store for one key, taken by a state that has run out.
+/// Returns the table of a store for one key, whose only slot has an expired state.
 fn table_at_bound() -> Arc<Counts> {
     let table = table(1);
-    put(&table, KEY, RUN_OUT);
+    put(&table, KEY, EXPIRED);
     table
 }
 
@@ -465,7 +474,7 @@ fn admitted_by_two(
 }
 
 #[test]
-fn the_shared_state_and_a_new_slot_do_not_both_admit() {
+fn the_overflow_state_and_a_new_slot_do_not_both_admit_a_hit() {
     check(2, || {
         let table = table_at_bound();
         let admitted = admitted_by_two(
@@ -481,9 +490,10 @@ fn the_shared_state_and_a_new_slot_do_not_both_admit() {
     });
 }
 
-/// As before, with the move begun by the one who still finds the store at its bound.
+/// The move has begun before the two callers hit, and one of them may still find the store at its
+/// bound.
 #[test]
-fn the_shared_state_and_a_new_slot_do_not_both_admit_during_a_move() {
+fn the_overflow_state_and_a_new_slot_do_not_both_admit_a_hit_during_a_move() {
     check(2, || {
         let table = table_at_bound();
         table.begin_move(Move::Tidy, &judge);
@@ -495,7 +505,7 @@ fn the_shared_state_and_a_new_slot_do_not_both_admit_during_a_move() {
 }
 
 #[test]
-fn two_hits_and_a_move_count_two() {
+fn two_hits_during_a_move_are_both_counted() {
     check(2, || {
         let table = table_of(&[KEY]);
         let hits = [(); 2].map(|()| {
@@ -509,25 +519,25 @@ fn two_hits_and_a_move_count_two() {
     });
 }
 
-/// A hit by a limit of one: a state that has run out is as good as none, and its slot is reused in
-/// place.
-fn admits_anew(table: &Counts, key: u64) -> bool {
+/// Returns whether a limit of one admits a hit. An expired state counts as none, and its slot is
+/// reused.
+fn admits_if_expired(table: &Counts, key: u64) -> bool {
     let step = |word: u64| match word.payload() {
-        None | Some(RUN_OUT) => (Next::Put(u64::present(1)), true),
+        None | Some(EXPIRED) => (Next::Put(u64::present(1)), true),
         Some(_) => (Next::Keep, false),
     };
     act(table, key, &judge, step).expect("there is room")
 }
 
 #[test]
-fn a_state_that_has_run_out_is_reused_once() {
+fn an_expired_state_is_replaced_only_once() {
     check(3, || {
         let table = table(100);
-        put(&table, KEY, RUN_OUT);
+        put(&table, KEY, EXPIRED);
         let admitted = admitted_by_two(
             &table,
-            |table| admits_anew(table, KEY),
-            |table| admits_anew(table, KEY),
+            |table| admits_if_expired(table, KEY),
+            |table| admits_if_expired(table, KEY),
         );
         assert_eq!(admitted, 1);
         audit(&table, &[(KEY, Some(1))]);
@@ -535,16 +545,16 @@ fn a_state_that_has_run_out_is_reused_once() {
 }
 
 #[test]
-fn a_state_that_has_run_out_is_reused_once_while_a_move_drops_it() {
+fn an_expired_state_is_replaced_only_once_while_a_move_drops_it() {
     check(2, || {
         let table = table(100);
-        put(&table, KEY, RUN_OUT);
+        put(&table, KEY, EXPIRED);
         let admitted = admitted_by_two(
             &table,
-            |table| admits_anew(table, KEY),
+            |table| admits_if_expired(table, KEY),
             |table| {
                 table.move_all(Move::Tidy, &judge);
-                admits_anew(table, KEY)
+                admits_if_expired(table, KEY)
             },
         );
         assert_eq!(admitted, 1);
@@ -552,21 +562,21 @@ fn a_state_that_has_run_out_is_reused_once_while_a_move_drops_it() {
     });
 }
 
-/// One caller keeps what has run out a short time ago, the other one drops it.
+/// One caller keeps states that have expired recently, the other one drops them.
 #[test]
-fn a_state_that_has_run_out_is_reused_once_whatever_two_movers_think_of_it() {
+fn an_expired_state_is_replaced_only_once_even_if_two_movers_disagree_on_its_fate() {
     check(2, || {
         let table = table(100);
-        put(&table, KEY, RUN_OUT);
+        put(&table, KEY, EXPIRED);
         table.begin_move(Move::Tidy, &stays);
         let admitted = admitted_by_two(
             &table,
             |table| {
                 let guard = pin();
                 table.finish(table.current(&guard), &stays);
-                admits_anew(table, KEY)
+                admits_if_expired(table, KEY)
             },
-            |table| admits_anew(table, KEY),
+            |table| admits_if_expired(table, KEY),
         );
         assert_eq!(admitted, 1);
         audit(&table, &[(KEY, Some(1))]);

@@ -1,46 +1,49 @@
-//! The store for many keys at high speed in little memory: fingerprints instead of keys, one
-//! compare-exchange for a hit.
+//! The store for many keys at high speed in little memory. It keeps fingerprints instead of keys,
+//! and a hit is one compare-exchange.
 //!
-//! # What stands for a key
+//! # Fingerprints of keys
 //!
-//! A key is known by 64 bits: its [foldhash](https://docs.rs/foldhash) (quality variant) under a
-//! secret that is drawn when the store is made. Each limit has a table of its own, so only keys of
-//! one limit can collide. With `k` live keys of a limit some two of them share a counter with a
-//! probability of about `k² / 2^65`: 3 in 100 million for a million keys, 3 in 10,000 for a hundred
-//! million. Two keys that collide are limited together: neither gets more than the limit, one may
-//! be refused for what the other did.
+//! A key is identified by 64 bits: its [foldhash](https://docs.rs/foldhash) (quality variant) with
+//! a random secret of the store. Each limit has a table of its own, so only keys of the same limit
+//! can collide. With `k` keys of a limit that are not fresh, the probability that any two of them
+//! share a counter is about `k² / 2^65`: 3 in 100 million for a million keys, 3 in 10,000 for a
+//! hundred million. Two keys that collide are limited together. Neither gets more than the limit,
+//! but one may be denied because of hits of the other.
 //!
-//! foldhash is fast and keyed but not cryptographic. Who sees only decisions learns at most that
-//! two chosen keys collide, which at these odds takes more tries than there are hits in years; who
-//! could read the secret in the memory of the process could make keys that collide with a victim's
-//! and exhaust its quota. Where that matters, use [`Memory`](crate::Memory), which compares keys.
+//! foldhash is fast and keyed but not cryptographic. A client that sees only decisions can find out
+//! at most that two chosen keys collide, which at this probability takes more hits than it can make
+//! in years. An attacker that can read the secret in the memory of the process could construct keys
+//! that collide with a victim's key and exhaust its quota. Where that matters, use
+//! [`Memory`](crate::Memory), which compares keys.
 //!
-//! # What it holds
+//! # Supported limits
 //!
-//! All algorithms but the moving window, whose log does not fit a word; the packing and its ranges
-//! are in the table at the top of `pack.rs` in the source: a narrow word of 64 bits (16 bytes a
-//! slot) where the exact state fits, which is GCRA without a name and small window quotas, and a
-//! wide one of 128 bits (32 bytes a slot) for the rest. It cannot list keys and cannot tell which
-//! it forgets.
+//! The store supports all algorithms except the moving window, whose log does not fit a word. A
+//! state is packed into a narrow word of 64 bits (16 bytes per slot) if it fits: GCRA limits and
+//! windows with small quotas, both without a name. All other states are packed into a wide word of
+//! 128 bits (32 bytes per slot). The table at the top of `pack.rs` in the source states the ranges.
+//! The store cannot list its keys, and cannot report which keys it forgets.
 //!
-//! A narrow word counts to 4,095 and a time in it lies less than 14 years after the store was made.
-//! A charge that goes beyond what the word can count is cut down to what fits:
-//! [`charged`](crate::Outcome::charged) and the receipt say how much that was. Time stands still
-//! outside of the span that the word can hold, which starts a year before the store was made, and a
-//! warning is logged once: so a store on a clock at 1970 limits hits that are given a time in 2026,
-//! but their keys do not become fresh again. Give the store a clock near the times of its hits.
+//! A narrow word counts up to 4,095, and its times end some 14 years after the store was created. A
+//! charge that exceeds the largest count is reduced to the units that fit;
+//! [`charged`](crate::Outcome::charged) and the receipt state their number. The times of a word
+//! begin a year before the store was created. A hit at a time outside of that range counts as a hit
+//! at the nearest time in it, and a warning is logged once. For example, a store whose clock is in
+//! 1970 limits hits at a time in 2026, but their keys never become fresh again. So use a clock that
+//! is near the times of the hits.
 //!
-//! Several limits and several keys are asked first, then charged in order; when one of them was
-//! lost to another caller meanwhile, what was charged is given back. That may deny too much for a
-//! moment and never admits too much.
+//! A hit on several limits or keys first checks all of them, and then charges them in order. If
+//! another caller uses up one of them meanwhile, the units that were charged are given back. So a
+//! hit may be denied needlessly for a moment, but too many hits are never admitted.
 //!
 //! # The bound on keys
 //!
 //! As in [`Memory`](crate::Memory), keys without a slot share one overflow state per limit once the
-//! store holds `max_keys`, and a new slot starts with a copy of that state. Two callers with the
-//! same new key could meet here: one claims a slot, the other charges the overflow state. The first
-//! looks at the overflow state after its claim, the second looks for a slot after its charge, all
-//! in one order (`SeqCst`). So at least one of them sees the other.
+//! store holds `max_keys`, and a new slot starts with a copy of that state. Of two callers with the
+//! same new key, one may claim a slot while the other charges the overflow state. The first caller
+//! reads the overflow state after its claim, and the second caller looks for a slot after its
+//! charge. All four steps have one total order (`SeqCst`), so at least one of the callers sees what
+//! the other one did.
 
 mod builder;
 mod era;
@@ -74,11 +77,11 @@ use pack::{ByWidth, Packing, with_packed};
 use table::{FIRST_FINGERPRINT, Fate, Shared, Table};
 use word::Word;
 
-/// Keeps a fingerprint and a packed state for every key: lock-free, 34 bytes a key where the state
-/// is one number.
+/// A lock-free store that keeps a fingerprint and a packed state for every key. A key takes 34
+/// bytes if its state fits a narrow word.
 ///
-/// A handle: clones share one store. See [the module](self) for what stands for a key and what it
-/// holds.
+/// This is a handle: its clones share one store. [The module](self) describes fingerprints and the
+/// supported limits.
 ///
 /// ```
 /// use tollgate::{Atomic, Limit};
@@ -109,18 +112,18 @@ impl Default for Atomic {
     }
 }
 
-/// A limit as [`Atomic`] holds it.
+/// A limit that was prepared by [`Atomic`].
 #[derive(Clone, Debug)]
 pub struct Prepared {
     known: Arc<Known>,
     machine: AnyMachine,
 }
 
-/// A limit and its states, shared by all who prepared it.
+/// A limit and its states. All limiters that have prepared it share this value.
 #[derive(Debug)]
 struct Known {
     kept: ByWidth<Kept<u64>, Kept<u128>>,
-    /// The machine as it was prepared last, for cleaning by hand.
+    /// The machine as it was prepared last, for cleaning without a hit.
     latest: std::sync::Mutex<AnyMachine>,
 }
 
@@ -129,19 +132,20 @@ struct Known {
 struct Kept<W: Word> {
     table: Table<W>,
     packing: Packing,
-    /// When to clean next.
+    /// The time of the next cleaning, in microseconds.
     clean_due: AtomicU64,
-    /// When to look at the age of keys next, if at all.
+    /// The time at which to check the age of keys next, in microseconds, if ages are checked.
     age_due: Option<AtomicU64>,
 }
 
-/// How many steps of a cleaning round `prepare` does for a new limit. To clean a table and forget
-/// its limit takes about four, so limits that are used once are forgotten faster than they are
-/// made.
+/// The number of steps of a cleaning round that `prepare` does for a new limit. Cleaning a table
+/// and forgetting its limit takes about four steps, so limits that are used only once are forgotten
+/// faster than new ones are created.
 const ROUND_STEPS: usize = 16;
 
-/// How long a state that has run out keeps its slot, in microseconds, unless the user cleans more
-/// often or half of the permitted keys are there.
+/// The time for which an expired state (one that equals a fresh one) keeps its slot, in
+/// microseconds. It is shorter if the clean period is shorter, and zero if half of the permitted
+/// keys have a slot.
 const GRACE: u64 = 10_000_000;
 
 struct Inner<C> {
@@ -151,19 +155,21 @@ struct Inner<C> {
     shared: Arc<Shared>,
     overflowed: AtomicUsize,
     made_at: Timestamp,
-    /// Microseconds.
+    /// The period in which tables are cleaned, in microseconds.
     clean_period: u64,
     key_older_than: Option<u64>,
-    /// When the next round begins that cleans all tables, also those that nobody hits.
+    /// The time at which the next round begins, in microseconds. A round cleans all tables,
+    /// including those that get no hits.
     round_due: AtomicU64,
-    /// The number of the limit whose table is next, during such a round.
+    /// The number of the limit whose table is cleaned next. `None` if no round is in progress.
     round: std::sync::Mutex<Option<u32>>,
 }
 
 impl Atomic {
-    /// A store with the defaults: ten million keys, cleaned every minute.
+    /// Creates a store with the default settings: at most ten million keys, cleaned every minute.
     ///
-    /// The first store of a process measures the processor's counter, see [`SystemClock::new`].
+    /// The first call in a process measures the speed of the processor's counter, see
+    /// [`SystemClock::new`].
     ///
     /// ```
     /// let store = tollgate::Atomic::new();
@@ -174,7 +180,7 @@ impl Atomic {
         Atomic::builder().build()
     }
 
-    /// A store with settings of your own.
+    /// Returns a builder, to create a store with other settings.
     ///
     /// ```
     /// let store = tollgate::Atomic::builder().max_keys(1_000).build();
@@ -187,8 +193,8 @@ impl Atomic {
 crate::store::limiter_methods!(Atomic);
 
 impl<C> Atomic<C> {
-    /// How many keys have a slot, over all limits. States that have run out count until they are
-    /// cleaned.
+    /// Returns how many keys have a slot, over all limits. A state that equals a fresh one counts
+    /// until it is cleaned.
     ///
     /// ```
     /// let store = tollgate::Atomic::new();
@@ -201,7 +207,7 @@ impl<C> Atomic<C> {
         self.inner.shared.keys.load(Ordering::Relaxed)
     }
 
-    /// True when no key has a slot.
+    /// Returns whether no key has a slot.
     ///
     /// ```
     /// assert!(tollgate::Atomic::new().is_empty());
@@ -211,7 +217,8 @@ impl<C> Atomic<C> {
         self.len() == 0
     }
 
-    /// How many limits it knows. Those that are not in use any more count until they are cleaned.
+    /// Returns how many limits the store knows. A limit that is no longer in use counts until it is
+    /// cleaned.
     ///
     /// ```
     /// let store = tollgate::Atomic::new();
@@ -224,8 +231,8 @@ impl<C> Atomic<C> {
         self.inner.registry.len()
     }
 
-    /// How many hits were decided on a state that unknown keys share, because the store was at its
-    /// bound. Should stay zero.
+    /// Returns how many hits were decided on a state that unknown keys share, because the store was
+    /// at its bound on keys. It should stay zero.
     ///
     /// ```
     /// assert_eq!(tollgate::Atomic::new().overflowed(), 0);
@@ -237,8 +244,8 @@ impl<C> Atomic<C> {
 }
 
 impl<C: Clock + 'static> Atomic<C> {
-    /// Forgets the states that equal a fresh one, all at once; how many went. Callers do the same
-    /// in small steps.
+    /// Forgets all states that equal a fresh one, and returns their number. Hits do the same in
+    /// small steps.
     ///
     /// ```
     /// let store = tollgate::Atomic::new();
@@ -293,7 +300,7 @@ impl<C: Clock> Inner<C> {
         }
     }
 
-    /// How long a state that has run out keeps its slot, in microseconds.
+    /// Returns the time for which an expired state keeps its slot, in microseconds.
     fn grace(&self) -> u64 {
         GRACE.min(self.clean_period)
     }
@@ -306,15 +313,17 @@ impl<C: Clock> Inner<C> {
         key.hash(&self.hasher).max(FIRST_FINGERPRINT)
     }
 
-    /// Of the digest, which is what stands for a long key wherever keys are kept.
+    /// Returns the fingerprint of a long key. It is the fingerprint of its digest, as stores keep
+    /// digests of long keys.
     #[cold]
     #[inline(never)]
     fn fingerprint_of_long(&self, key: KeyRef<'_>) -> u64 {
         OwnedKey::new(&key).as_key_ref().hash(&self.hasher).max(FIRST_FINGERPRINT)
     }
 
-    /// A hit. For the usual limit most are done right here, inlined into the caller: what it does
-    /// not read of the decision is never made. All else is a call away.
+    /// Hits a key. For GCRA in whole microseconds most hits are completely inlined into the caller,
+    /// so that fields of the decision that the caller does not read are never computed. All other
+    /// hits call a function.
     #[inline(always)]
     fn hit(&self, prepared: &Prepared, fingerprint: u64, now: Timestamp, cost: u64) -> Outcome {
         if let AnyMachine::Gcra(machine) = &prepared.machine
@@ -347,7 +356,8 @@ impl<C: Clock> Inner<C> {
         })
     }
 
-    /// Once in a clean period somebody looks after the tables that nobody hits.
+    /// Returns whether to begin a round that cleans all tables. It returns true to one caller in
+    /// each clean period.
     fn round_is_due(&self, now: Timestamp) -> bool {
         let next = now.plus(self.clean_period).as_micros();
         let is_due = |due| (now.as_micros() >= due).then_some(next);
@@ -369,9 +379,9 @@ impl<C: Clock> Inner<C> {
         self.registry.forget(number, |known| known.is_empty() && self.shares_nothing(known, now));
     }
 
-    /// One small step of a cleaning round, which cleans all tables, also those that nobody hits,
-    /// and forgets unused limits. Returns whether more steps are due now; `None` if another thread
-    /// is doing a step.
+    /// Does one small step of a cleaning round. A round cleans all tables, including those that get
+    /// no hits, and forgets unused limits. Returns whether more steps are due now, or `None` if
+    /// another thread is doing a step.
     fn round_step(&self, now: Timestamp) -> Option<bool> {
         let mut round = self.round.try_lock().ok()?;
         if round.is_none() && !self.round_is_due(now) {
@@ -388,7 +398,7 @@ impl<C: Clock> Inner<C> {
         Some(round.is_some())
     }
 
-    /// The limit in a namespace; it may have to be made.
+    /// Returns the limit in a namespace. Creates it if the store does not know it.
     fn known(
         &self,
         namespace: &str,
@@ -414,9 +424,9 @@ impl<C: Clock> Inner<C> {
             entry()
         })?;
         if is_new {
-            // A limit that is used once gets no more hits that would clean its table, so the
-            // preparation of new limits cleans the older ones. Old memory may have to wait for a
-            // reader on another thread: cleaning goes on meanwhile.
+            // If a limit is used only once, no later hit cleans its table. So preparing a new limit
+            // cleans the tables of older limits. Memory that another thread may still be reading is
+            // freed later; the steps continue meanwhile.
             let mut steps = 0..ROUND_STEPS;
             let _ = steps.all(|_| {
                 let has_garbage = self.shared.free_some();
@@ -426,7 +436,7 @@ impl<C: Clock> Inner<C> {
         Ok(known)
     }
 
-    /// Whether the state that keys without a slot share is as good as none.
+    /// Returns whether the state that keys without a slot share equals a fresh one.
     fn shares_nothing(&self, known: &Known, now: Timestamp) -> bool {
         let machine = *crate::registry::lock(&known.latest);
         with_packed!(&known.kept, &machine, (kept, machine) => {
@@ -489,8 +499,8 @@ impl<C: Clock + 'static> Store for Atomic<C> {
             hit_together(items.iter().map(|item| item.cost), |item, act| {
                 let item = &items[item];
                 let now = match act {
-                    // Not as of `now`, which may be long past: what has run off since must not be
-                    // given back.
+                    // `now` may be long past, so a refund uses the current time: units that have
+                    // expired since must not be given back.
                     Act::Op(Op::Refund(_)) => now.max(self.inner.clock.now()),
                     _ => now,
                 };

@@ -1,4 +1,4 @@
-//! Under loom only the table and what it needs are built: the proof needs no more.
+//! The modules that are built under loom, which checks only the table and the modules it uses.
 
 mod era;
 mod sync;

@@ -1,4 +1,4 @@
-//! One machine on one table: a hit, and the housekeeping that follows it.
+//! The operations of one machine on one table: a hit, and the cleaning that follows it.
 
 use std::sync::atomic::Ordering;
 
@@ -13,8 +13,8 @@ use crate::outcome::{Outcome, Source};
 use crate::time::Timestamp;
 
 impl<W: Word> Kept<W> {
-    /// Whether cleaning is due, or will be in less than `early`; to one caller, after which it is
-    /// due in a `period`.
+    /// Returns whether cleaning is due, or will be due within `early`. It returns true to only one
+    /// caller, and then cleaning is due again after `period`.
     fn is_clean_due(&self, now: Timestamp, early: u64, period: u64) -> bool {
         let next = now.plus(period).as_micros();
         let is_due = |due| (now.plus(early).as_micros() >= due).then_some(next);
@@ -22,7 +22,7 @@ impl<W: Word> Kept<W> {
     }
 }
 
-/// One machine on one table.
+/// A machine, the table and packing of its limit, and the time of a call.
 pub(super) struct On<'a, W: Word, M, C> {
     pub(super) store: &'a Inner<C>,
     pub(super) kept: &'a Kept<W>,
@@ -54,21 +54,23 @@ impl<'a, W: Word, M: Pack<W>, C: Clock> On<'a, W, M, C> {
         }
     }
 
-    /// Judged by the caller's time and never by one ahead of the store's own clock.
+    /// Returns whether a word may be removed: its state must be fresh by the caller's time and by
+    /// the store's own clock.
     pub(super) fn fate(&self, word: W) -> Fate {
         self.fate_after(0, word)
     }
 
-    /// As [`fate`](On::fate), but a state that ran out a short time ago stays. Its key is likely
-    /// to come again, finds its slot and reuses it in place. Without this a limit such as 1000 per
-    /// second, whose keys are fresh again after a millisecond, would claim a new slot for nearly
-    /// every hit.
+    /// Does the same as [`fate`](On::fate), but keeps a state that has expired only recently. The
+    /// next hit of its key then finds the slot and reuses it. Without this, a limit such as 1000
+    /// per second, whose keys are fresh again after a millisecond, would claim a new slot for
+    /// nearly every hit.
     fn fate_in_use(&self, word: W) -> Fate {
         let grace = if self.store.shared.is_crowded() { 0 } else { self.store.grace() };
         self.fate_after(grace, word)
     }
 
-    /// The fate of a state that goes when it has been fresh for `grace` microseconds.
+    /// Returns the fate of a state that may be removed after it has been fresh for `grace`
+    /// microseconds.
     fn fate_after(&self, grace: u64, word: W) -> Fate {
         let fresh_at = self.state(word).map_or(Timestamp::EPOCH, |s| self.machine.fresh_at(&s));
         let goes_at = fresh_at.plus(grace);
@@ -79,7 +81,8 @@ impl<'a, W: Word, M: Pack<W>, C: Clock> On<'a, W, M, C> {
         }
     }
 
-    /// One step on one word. A key without a state starts no earlier than the floor.
+    /// Executes one step on one word. A key without a state starts no earlier than the floor of the
+    /// table.
     #[inline(always)]
     fn step<A: KnownAct>(&self, word: W, act: A) -> (Next<W>, (Step, Option<M::State>)) {
         let mut state = self.state(word);
@@ -95,7 +98,7 @@ impl<'a, W: Word, M: Pack<W>, C: Clock> On<'a, W, M, C> {
         let next = if step.changed {
             Next::Put(self.word(state.as_ref()))
         } else if self.kept.age_due.is_some() && state.is_some() && !word.is_used() {
-            // Refused is used, too: who knocks in vain is not forgotten for that.
+            // A denied hit also counts as use, so its key is not forgotten because of its age.
             Next::Put(word.with_used(true))
         } else {
             Next::Keep
@@ -108,7 +111,8 @@ impl<'a, W: Word, M: Pack<W>, C: Clock> On<'a, W, M, C> {
         Outcome::new(self.machine, state.as_ref(), self.now, step)
     }
 
-    /// The short way of a hit: nothing if there is anything else to do.
+    /// Hits a key if that takes only one attempt and no maintenance is due. Otherwise returns
+    /// `None` and changes nothing.
     #[inline(always)]
     pub(super) fn try_hit(&self, fingerprint: u64, cost: u64) -> Option<Outcome> {
         if self.is_maintenance_due() {
@@ -118,8 +122,8 @@ impl<'a, W: Word, M: Pack<W>, C: Clock> On<'a, W, M, C> {
         self.try_once(&guard, fingerprint, Hit(cost))
     }
 
-    /// One attempt at the word of a key; nothing if that does not settle it. No loop: what a loop
-    /// keeps at hand would cost every hit.
+    /// Makes one attempt to act on the word of a key. `None` if the attempt fails. There is no
+    /// loop, because a loop would keep values in registers and slow down every hit.
     #[inline(always)]
     fn try_once(&self, guard: &Guard, fingerprint: u64, act: impl KnownAct) -> Option<Outcome> {
         let cell = self.kept.table.find(guard, fingerprint)?;
@@ -134,13 +138,14 @@ impl<'a, W: Word, M: Pack<W>, C: Clock> On<'a, W, M, C> {
         Some(self.decision(done))
     }
 
-    /// For a key without a slot, during a move, and when somebody else was faster.
+    /// Acts on a key until that succeeds. It is needed for a key without a slot, during a move to
+    /// another generation, and if another thread has changed the word.
     fn act_surely(&self, guard: &Guard, fingerprint: u64, act: Act) -> Outcome {
         loop {
             let mut step = |word| self.step(word, act);
             match self.kept.table.update(guard, fingerprint, &|w| self.fate_in_use(w), &mut step) {
                 Ok(done) => return self.decision(done),
-                // There is no slot to clear, and the overflow word belongs to other keys as well.
+                // There is no slot to clear, and the overflow word belongs to other keys too.
                 Err(Full) if act == Act::Op(Op::Reset) => {
                     return self.decision(self.step(W::VOID, act).1);
                 }
@@ -153,8 +158,7 @@ impl<'a, W: Word, M: Pack<W>, C: Clock> On<'a, W, M, C> {
         }
     }
 
-    /// Decides on the state that keys without a slot share; nothing if the key got a slot
-    /// meanwhile.
+    /// Decides on the state that keys without a slot share. `None` if the key got a slot meanwhile.
     #[cold]
     fn act_on_overflow(&self, fingerprint: u64, act: Act) -> Option<Outcome> {
         let cell = &self.kept.table.overflow;
@@ -169,8 +173,8 @@ impl<'a, W: Word, M: Pack<W>, C: Clock> On<'a, W, M, C> {
         };
         let decision = self.decision(done);
         if self.kept.table.has_slot(fingerprint, &|w| self.fate_in_use(w)) {
-            // Whoever claimed it may have looked here before we charged: take it back and ask the
-            // slot.
+            // The thread that claimed the slot may have read this state before it was charged. So
+            // the charge is undone, and the caller acts on the slot.
             self.refund_overflow(&decision);
             return None;
         }
@@ -190,7 +194,8 @@ impl<'a, W: Word, M: Pack<W>, C: Clock> On<'a, W, M, C> {
         }
     }
 
-    /// Room may be had by forgetting; looking for it is not worth it for every hit of an attacker.
+    /// Begins a move that forgets expired states, to make room for new keys. It is done at most
+    /// about 16 times per clean period, because an attacker may send many hits with new keys.
     fn tidy_at_bound(&self) {
         let period = self.store.clean_period;
         let now = self.now.min(self.store.clock.now());
@@ -204,13 +209,13 @@ impl<'a, W: Word, M: Pack<W>, C: Clock> On<'a, W, M, C> {
         self.now.as_micros() >= self.kept.table.due.load(Ordering::Relaxed)
     }
 
-    /// One small step of housekeeping: frees a piece of memory, or goes on with cleaning a table
-    /// that nobody hits, or begins a move here. It stays due as long as there is more to do.
+    /// Does one small step of maintenance: frees memory, or continues to clean a table that gets no
+    /// hits, or begins a move of this table. Maintenance stays due as long as there is more to do.
     fn maintain(&self) {
         if self.store.shared.free_some() {
             return;
         }
-        // A caller may have made up a time far ahead.
+        // A caller may pass a time far in the future.
         let now = self.now.min(self.store.clock.now());
         if self.kept.is_clean_due(now, 0, self.store.clean_period) {
             self.begin_move_if_due();
@@ -220,7 +225,8 @@ impl<'a, W: Word, M: Pack<W>, C: Clock> On<'a, W, M, C> {
         self.kept.table.due.store(if more { 0 } else { clean_due }, Ordering::Relaxed);
     }
 
-    /// Whether a move was begun.
+    /// Begins a move to the next generation if enough slots can be removed or ages must be checked.
+    /// Returns whether it began one.
     fn begin_move_if_due(&self) -> bool {
         let mode = self.move_due();
         let begins = mode == Move::Age || self.kept.table.wants_tidying(&|w| self.fate_in_use(w));
@@ -230,15 +236,15 @@ impl<'a, W: Word, M: Pack<W>, C: Clock> On<'a, W, M, C> {
         begins
     }
 
-    /// A step of cleaning for a table that nobody hits: goes on with a move, or begins one. False
-    /// when there is nothing more to do.
+    /// Does one step of cleaning for a table that gets no hits: continues a move, or begins one.
+    /// Returns false if there is nothing more to do.
     pub(super) fn clean_a_little(&self) -> bool {
         self.kept.table.move_some(&|w| self.fate_in_use(w))
             || self.kept.is_clean_due(self.now, 0, self.store.clean_period)
                 && self.begin_move_if_due()
     }
 
-    /// The purpose of the next move. Age is looked at once in `key_older_than`.
+    /// Returns the purpose of the next move. Ages are checked once per `key_older_than`.
     fn move_due(&self) -> Move {
         let (Some(age), Some(age_due)) = (self.store.key_older_than, &self.kept.age_due) else {
             return Move::Tidy;
@@ -254,7 +260,8 @@ impl<'a, W: Word, M: Pack<W>, C: Clock> On<'a, W, M, C> {
     pub(super) fn clean(&self) -> usize {
         let fate = |w| self.fate(w);
         let gone = self.kept.table.move_all(self.move_due(), &fate);
-        // The first move made room for all that was claimed; now that is known exactly.
+        // The size of the new table was chosen for all claimed slots. After the move the number of
+        // states is known exactly, so the table may shrink.
         if self.kept.table.wants_tidying(&fate) {
             return gone + self.kept.table.move_all(Move::Tidy, &fate);
         }
@@ -262,9 +269,9 @@ impl<'a, W: Word, M: Pack<W>, C: Clock> On<'a, W, M, C> {
     }
 }
 
-/// One hit, or any other act, on one table with one machine. Not inlined: each pair gets its own
-/// registers. What is rare is a function of its own that gets all it needs in registers, for what
-/// it needs on the stack every hit would have to put there.
+/// Executes a hit, or any other act, on one table with one machine. It is not inlined, so that the
+/// compiler allocates registers for each combination separately. Rare paths are separate functions
+/// whose arguments fit registers. Otherwise every hit would have to write them to the stack.
 #[inline(never)]
 pub(super) fn act_on<W: Word, M: Pack<W>, C: Clock>(
     store: &Inner<C>,

@@ -1,6 +1,7 @@
-//! How states are packed into words.
+//! The packing of states into words.
 //!
-//! The flags of a word take three bits ([`super::word`]). The rest:
+//! The flags of a word take three bits ([`super::word`]). The table states how the other bits are
+//! used. `tat` is the theoretical arrival time of GCRA, and a part is a fraction of a microsecond.
 //!
 //! | algorithm | narrow, 61 bits | wide, 125 bits |
 //! | --- | --- | --- |
@@ -11,17 +12,18 @@
 //! | sliding window | no | start 51, previous 37, current 37 |
 //! | token and leaky bucket | no | time 51, level 74 |
 //!
-//! Times of 49 and 51 bits are microseconds since one year before the store was made, so they last
-//! 14 and 70 years from then; the fixed window's narrow number counts windows from the same time.
-//! Time stands still before and after that ([`Packing::within`]), so a hit at such a time is never
-//! admitted because its state cannot be written. A GCRA part is kept in units of the greatest
-//! common divisor of quota and period, of which it is always a multiple: 7 per second has parts of
-//! sevenths, 10 per second has none.
+//! Times of 49 and 51 bits are microseconds since one year before the store was created, so they
+//! cover some 17 and 70 years. The narrow window number of a fixed window counts from the same
+//! time. A hit at an earlier or later time is treated as one at the nearest time in the range
+//! ([`Packing::within`]), so that its state can be written and counts. A GCRA part is always a
+//! multiple of the greatest common divisor of quota and period, and is kept in units of that
+//! divisor: 7 per second has parts of a seventh, 10 per second has no parts.
 //!
-//! A limit is packed narrow when its exact state fits: at least sixteen times the capacity, so that
-//! charges beyond the limit have room too (what does not fit is not charged, see [`fit`]), and half
-//! a year of debt or a year of a window. A limit with a name is packed wide, because its quota may
-//! change and the packing must not. A limit that does not fit wide either is an error.
+//! A limit is packed into narrow words if they can count sixteen times its quota, which leaves room
+//! for charges beyond the limit (units that do not fit are not charged, see [`fit`]), and if its
+//! window is at most a year or its bucket refills within half a year. A limit with a name is packed
+//! into wide words, because its quota may change and its packing must not. If a limit does not fit
+//! wide words either, preparing it fails.
 
 use crate::algorithm::elastic_window::{self, ElasticWindow};
 use crate::algorithm::fixed_window::{self, FixedWindow};
@@ -34,18 +36,19 @@ use crate::error::Error;
 use crate::limit::{Algorithm, Limit, Rate};
 use crate::time::Timestamp;
 
-/// Charges may go beyond the capacity by this factor before they saturate.
+/// Charges may exceed the capacity by this factor before they are cut.
 const BEYOND: u128 = 16;
 const YEAR: u64 = 365 * 86_400 * 1_000_000;
 
-/// A value for each width of word: `N` for 64 bits, `W` for 128.
+/// A value for words of 64 bits (`N`) or of 128 bits (`W`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ByWidth<N, W> {
     Narrow(N),
     Wide(W),
 }
 
-/// Runs `$body` with the value for the width of word and with the machine, whatever their types.
+/// Runs `$body` with the value in a [`ByWidth`] and with the machine, for each combination of their
+/// types.
 macro_rules! with_packed {
     ($by_width:expr, $machine:expr, ($it:ident, $m:ident) => $body:expr) => {
         match ($by_width, $machine) {
@@ -61,30 +64,31 @@ macro_rules! with_packed {
                 $body
             }
             (ByWidth::Wide($it), AnyMachine::Gcra($m)) => $body,
-            _ => unreachable!("`width` gives every machine a word that holds it"),
+            _ => unreachable!("`width` returns a width that fits the machine"),
         }
     };
 }
 pub(super) use with_packed;
 
-/// The numbers that packing needs besides the machine. They are fixed for a limit as long as the
-/// store lives.
+/// The numbers that packing needs in addition to the machine. They never change for a limit in a
+/// store.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Packing {
-    /// The time from which packed times count, in microseconds.
+    /// The time that is packed as zero, in microseconds.
     epoch: u64,
-    /// The latest time of a hit that can be packed.
+    /// The latest time of a hit whose state can be packed.
     last: Timestamp,
-    /// The epoch in windows of a fixed window.
+    /// The number of the fixed window that contains the epoch.
     first_window: u64,
-    /// The unit of a GCRA part.
+    /// The unit in which a GCRA part is packed.
     part_unit: u64,
 }
 
 impl Packing {
     pub(super) fn new(limit: &Limit, made_at: Timestamp) -> Self {
         let Rate { quota, period, .. } = limit.rate();
-        // A clock that is set to the end of time still leaves room for packed times.
+        // If the clock is near the largest timestamp, the epoch is reduced, so that packed times do
+        // not overflow.
         let epoch = made_at.as_micros().saturating_sub(YEAR).min(1 << 61);
         let first_window = epoch / period;
         let is_narrow = matches!(width(limit), Ok(ByWidth::Narrow(())));
@@ -92,7 +96,8 @@ impl Packing {
             Algorithm::FixedWindow if is_narrow => {
                 (first_window + LAST_NARROW).saturating_mul(period)
             }
-            // States lie up to a year ahead, more where units were charged beyond the limit.
+            // The time in a state is up to a year ahead of the hit, or more if units were charged
+            // beyond the limit.
             _ if is_narrow => epoch + LAST_NARROW - 2 * YEAR,
             Algorithm::SlidingWindow | Algorithm::TokenBucket | Algorithm::LeakyBucket => {
                 epoch + (1 << 51) - 1
@@ -103,12 +108,12 @@ impl Packing {
             epoch,
             last: Timestamp::from_micros(last),
             first_window,
-            // With a name the quota may change, so the part is kept as it is.
+            // The quota of a limit with a name may change, so its part is packed without a divisor.
             part_unit: if limit.name().is_some() { 1 } else { gcd(quota, period) },
         }
     }
 
-    /// The nearest time that can be packed: time stands still before the first and after the last.
+    /// Returns the time itself if it can be packed, otherwise the first or the last time that can.
     #[inline(always)]
     pub(super) fn within(&self, now: Timestamp) -> Timestamp {
         if now.as_micros() >= self.epoch && now <= self.last { now } else { self.nearest(now) }
@@ -119,8 +124,8 @@ impl Packing {
         static WARNED: std::sync::Once = std::sync::Once::new();
         WARNED.call_once(|| {
             tracing::warn!(
-                "a hit at {now}, years away from the clock of its store, counts as one at the \
-                 nearest time that Atomic and Direct can hold"
+                "a hit at {now} is years away from the clock of its store and counts as a hit at the \
+                 nearest time that Atomic and Direct can store"
             );
         });
         now.max(Timestamp::from_micros(self.epoch)).min(self.last)
@@ -132,8 +137,8 @@ impl Packing {
         if since >> bits == 0 { since } else { self.out_of_range(time, bits) }
     }
 
-    /// A branch that is never taken costs a hit nothing; clamping would be on the path of every
-    /// hit.
+    /// Returns the nearest packed time. It is a branch that is almost never taken, because clamping
+    /// every time would slow down every hit.
     #[cold]
     fn out_of_range(&self, time: Timestamp, bits: u32) -> u64 {
         if time.as_micros() < self.epoch { 0 } else { (1 << bits) - 1 }
@@ -141,7 +146,7 @@ impl Packing {
 
     #[inline(always)]
     fn time(&self, since: u64) -> Timestamp {
-        // Not clamped: an epoch and 51 bits are below 2^62.
+        // The sum need not be clamped, because an epoch plus a number of 51 bits is below 2^62.
         Timestamp::EPOCH.plus_small(self.epoch + since)
     }
 }
@@ -153,7 +158,7 @@ fn gcd(mut a: u64, mut b: u64) -> u64 {
     a
 }
 
-/// How wide the words of this limit must be.
+/// Returns the width of the words for this limit, or an error if no width fits.
 pub(super) fn width(limit: &Limit) -> Result<ByWidth<(), ()>, Error> {
     let Rate { algorithm, quota, period, burst, .. } = limit.rate();
     let fits = |units: u64, unit: u64, bits: u32| {
@@ -173,7 +178,7 @@ pub(super) fn width(limit: &Limit) -> Result<ByWidth<(), ()>, Error> {
         Algorithm::MovingWindow => Some("a log of hits".to_owned()),
         Algorithm::SlidingWindow if !fits(quota, 1, 37) => Some(format!("a quota of {quota}")),
         Algorithm::TokenBucket | Algorithm::LeakyBucket if !fits(burst, period, 74) => {
-            Some(format!("a burst of {burst} with so long a period"))
+            Some(format!("a burst of {burst} with a period this long"))
         }
         _ => None,
     };
@@ -186,14 +191,14 @@ pub(super) fn width(limit: &Limit) -> Result<ByWidth<(), ()>, Error> {
     }
 }
 
-/// A machine whose states fit a word.
+/// A machine whose states can be packed into a word `W`.
 pub(super) trait Pack<W>: Machine {
     fn pack(&self, packing: &Packing, state: &Self::State) -> W;
     fn unpack(&self, packing: &Packing, payload: W) -> Self::State;
 }
 
-/// Reduces the state after `step` so that it fits its word: units that do not fit are not charged.
-/// An allowed hit always fits.
+/// Reduces the state after `step` so that it fits a word: units that do not fit are not charged.
+/// The state after an allowed hit always fits.
 #[cold]
 pub(super) fn fit<W, M: Pack<W>>(
     machine: &M,
@@ -210,12 +215,12 @@ pub(super) fn fit<W, M: Pack<W>>(
     if step.charged > 0 {
         let used_before = machine.used(before, now);
         let room = machine.used(Some(&most), now).saturating_sub(used_before).min(step.charged);
-        // One less where the last unit fits only in part.
+        // Tries one unit less too, because the last unit may fit only in part.
         for units in [room, room.saturating_sub(1)] {
             let less = (units > 0).then(|| machine.charge(before.cloned(), now, units));
             if less.as_ref().is_none_or(|less| held(less) == *less) {
                 *step = Step { charged: units, ..*step };
-                // An attempt that charges nothing still moves the end of an elastic window.
+                // An attempt that charges zero units still extends an elastic window.
                 let untouched = || machine.attempt(before, now).or_else(|| before.cloned());
                 *state = less.or_else(untouched);
                 return;
@@ -228,13 +233,13 @@ pub(super) fn fit<W, M: Pack<W>>(
 const LAST_NARROW: u64 = (1 << 49) - 1;
 const LOW: u64 = (1 << 12) - 1;
 
-/// A time and a small number in a narrow word.
+/// Packs a time and a small number into a narrow word.
 #[inline(always)]
 fn narrow(since: u64, number: u64) -> u64 {
     since << 12 | number.min(LOW)
 }
 
-/// Two numbers in a wide word, the second below 2^62.
+/// Packs two numbers into a wide word. The second number is below 2^62.
 fn pair(first: u64, second: u64) -> u128 {
     u128::from(first) << 62 | u128::from(second)
 }
@@ -266,7 +271,7 @@ impl Pack<u128> for FixedWindow {
     }
 }
 
-/// A state that is a time and a number, both ways.
+/// Implements packing for a machine whose state is a time and a number.
 macro_rules! pack_time_and_number {
     ($machine:ty, $state:path, $time:ident, $number:ident) => {
         impl Pack<u64> for $machine {
@@ -305,14 +310,15 @@ pack_time_and_number!(ElasticWindow, elastic_window::ElasticWindowState, expiry,
 impl Pack<u64> for Gcra {
     #[inline(always)]
     fn pack(&self, packing: &Packing, state: &gcra::GcraState) -> u64 {
-        // Most limits have no parts, and a division is slow.
+        // Most limits have no parts, so the slow division is usually skipped.
         let part = if state.part == 0 { 0 } else { state.part / packing.part_unit };
         narrow(packing.since(state.tat, 49), part)
     }
 
     #[inline(always)]
     fn unpack(&self, packing: &Packing, payload: u64) -> gcra::GcraState {
-        // A whole quota has no parts, and knowing that beforehand skips all sums of parts.
+        // If all times of the limit are whole microseconds, the compiler can skip all computations
+        // with parts.
         let part = if self.is_whole() { 0 } else { (payload & LOW) * packing.part_unit };
         gcra::GcraState { tat: packing.time(payload >> 12), part }
     }

@@ -1,5 +1,5 @@
-//! Atomics and reclamation as the table uses them: the real ones, or loom's, under which every
-//! interleaving is tried.
+//! The atomics and the memory reclamation that the table uses: the real ones, or those of loom,
+//! which tries every interleaving of the threads.
 
 #[cfg(loom)]
 pub(super) use model::*;
@@ -25,8 +25,8 @@ mod model {
     pub(in super::super) use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
     pub(in super::super) use loom::sync::{Arc, Mutex};
 
-    /// loom lets a `SeqCst` load return a value that an earlier `SeqCst` write has replaced; this
-    /// one returns the last, as the real one does.
+    /// An atomic whose `SeqCst` load returns the latest value, as on real processors. In loom a
+    /// `SeqCst` load may return a value that an earlier `SeqCst` write has replaced.
     #[derive(Debug)]
     pub(in super::super) struct AtomicU64(loom::sync::atomic::AtomicU64);
 
@@ -51,8 +51,9 @@ mod model {
         }
     }
 
-    /// For `era`, where a store is followed by a load of something else: loom orders the two by a
-    /// fence only, so here it follows every `SeqCst` write, as processors do it.
+    /// An atomic for `era`, where a store is followed by a load of another location. loom orders
+    /// the two only if a fence is between them. So here a fence follows every `SeqCst` write, which
+    /// has the same effect as on processors.
     #[derive(Debug)]
     pub(in super::super) struct EraCell(loom::sync::atomic::AtomicU64);
 
@@ -62,7 +63,7 @@ mod model {
         }
 
         pub(in super::super) fn load(&self, order: Ordering) -> u64 {
-            // No fence: a weaker store before this load must not gain order from it.
+            // There is no fence here, because it would also order a weaker store before this load.
             self.0.load(if order == Ordering::SeqCst { Ordering::Acquire } else { order })
         }
 
@@ -89,8 +90,8 @@ mod model {
         Guard
     }
 
-    /// The models of the table test only the table: nothing is freed while they run. `era` has
-    /// models of its own for freeing.
+    /// The end of an era that is never over: the models of the table free no memory. `era` has
+    /// models of its own for that.
     #[derive(Clone, Copy)]
     pub(in super::super) struct Ended;
 

@@ -1,34 +1,38 @@
-//! A lock-free, growable table from fingerprints to words. The only place with `unsafe`: this file
-//! and those below it.
+//! A lock-free, growable table from fingerprints to words. Only this file and the files below it
+//! contain `unsafe`.
 //!
-//! Open addressing: a fingerprint goes to the first empty slot from its home line on. Within one
-//! *generation* a slot's fingerprint is written once and stays, so
+//! The table uses open addressing: a fingerprint is written to the first empty slot at or after its
+//! home line. A table is replaced as a whole by a larger or cleaner one, and each of these tables
+//! is a *generation*. Within one generation the fingerprint of a slot is written once and never
+//! changes. Therefore:
 //!
-//! - a fingerprint never has two slots: both claimants walk the same slots and meet at the first
-//!   empty one, where one compare-exchange decides;
-//! - a word belongs to one key for as long as the generation lives: a compare-exchange on it can
-//!   never charge another key, however long its thread was paused.
+//! - A fingerprint never has two slots: two threads that claim one visit the same slots, and at the
+//!   first empty slot one compare-exchange decides.
+//! - A word belongs to one key as long as the generation exists: a compare-exchange on it can never
+//!   charge another key, even if its thread was paused for long.
 //!
-//! Growing, cleaning, shrinking, ageing and wiping are one mechanism, moving to a next generation,
-//! done by the calling threads in small chunks:
+//! Growing, cleaning, shrinking, removing old keys and clearing use the same mechanism: a *move* to
+//! a next generation, which the calling threads do in small chunks:
 //!
-//! 1. The generation is closed: no more claims. Its count is now a bound on the slots to copy, and
-//!    the next generation is made large enough.
-//! 2. A call on a key *settles* the key first: it freezes the key's word, or seals the empty slot
-//!    where the key would have gone, and copies a frozen state into the next generation. Only then
-//!    does it work there.
-//! 3. The fate of a state, copied or dropped, is written into its word by the very compare-exchange
-//!    that freezes it, so all threads agree.
+//! 1. The generation is closed, so no more slots can be claimed. Its count is now an upper bound on
+//!    the slots to copy, and the next generation is created large enough for them.
+//! 2. A call on a key first *settles* the key: it freezes the key's word and copies the frozen
+//!    state into the next generation, or, if the key has no slot, seals the empty slot that it
+//!    would have got. Only then does the call continue in the next generation.
+//! 3. The fate of a state (copied or dropped) is written into its word by the same compare-exchange
+//!    that freezes it, so all threads agree on it.
 //! 4. A copy is written by a compare-exchange from void to the state. A slot is void only before
-//!    its first state, so a late copier changes nothing.
-//! 5. Each chunk is marked as done by the thread that moved it; when all are, the next generation
-//!    becomes the current one. Only the current generation may get a successor. A copier that meets
-//!    a sealed slot in the next generation therefore knows that everything was copied long ago.
-//! 6. The old generation is freed in slices, when no thread can hold a reference to it any more
+//!    its first state, so a thread that copies late changes nothing.
+//! 5. Each chunk is marked as done by the thread that moved it. When all chunks are done, the next
+//!    generation becomes the current one. Only the current generation may get a successor. So a
+//!    thread that finds a sealed slot while copying into the next generation knows that all states
+//!    have already been copied.
+//! 6. The old generation is freed in pieces, when no thread can hold a reference to it any more
 //!    (`era`).
 //!
-//! A state that is dropped because it is fresh raises the table's *floor* to the time when it
-//! became fresh; a thread that read the clock before that and finds no state starts at the floor.
+//! Dropping a state that equals a fresh one raises the *floor* of the table to the time at which
+//! the state became fresh. If a thread has read the clock before that time and finds no state, its
+//! new state starts at the floor.
 
 #![expect(unsafe_code, reason = "raw pointers to generations; each block has its proof")]
 
@@ -42,40 +46,41 @@ pub(super) use garbage::Shared;
 use generation::{EMPTY, Generation, MIN_LINES, SEALED, Slot};
 pub(super) use generation::{FIRST_FINGERPRINT, Move};
 
-/// The fate of a state that is met while moving.
+/// Whether a state stays when it is moved to the next generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
     Stays,
-    /// It equals a fresh one since this time, in microseconds.
+    /// The state is dropped. It has equalled a fresh one since this time, in microseconds.
     FreshSince(u64),
 }
 
-/// The change that a caller wants to make to a word.
+/// The change that a caller wants to make to a word: none, or a new word.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Next<W> {
     Keep,
     Put(W),
 }
 
-/// The table is full: a key could not get a slot.
+/// The error for a key that could not get a slot, because the store is at its bound on keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Full;
 
 pub(super) struct Table<W: Word> {
     current: AtomicPtr<Generation<W>>,
-    /// About where the current generation lies: for [`Table::prefetch`] only.
+    /// The slots of the current generation, or of an earlier one. They are used only for
+    /// [`Table::prefetch`].
     near_slots: AtomicPtr<Slot<W>>,
     near_mask: AtomicUsize,
-    /// When housekeeping is due, in microseconds: immediately while old generations wait to be
-    /// freed.
+    /// The time at which maintenance is due, in microseconds. It is zero while old generations wait
+    /// to be freed.
     pub(super) due: AtomicU64,
     /// The floor, in microseconds.
     floor: AtomicU64,
     /// The state that keys without a slot share while the store is at its bound.
     pub(super) overflow: W::Cell,
-    /// Keys with a slot here.
+    /// The number of keys with a slot in this table.
     keys: AtomicUsize,
-    /// States that moves have dropped since the table was made.
+    /// The number of states that moves have dropped since the table was created.
     dropped: AtomicUsize,
     shared: Arc<Shared>,
 }
@@ -86,8 +91,8 @@ impl<W: Word> std::fmt::Debug for Table<W> {
     }
 }
 
-// SAFETY: all shared fields are atomic; raw pointers are to generations, which are made of atomics
-// and freed by the rules above.
+// SAFETY: all shared fields are atomic. The raw pointers point to generations, which consist of
+// atomics and are freed by the rules above.
 unsafe impl<W: Word> Send for Table<W> {}
 // SAFETY: as above.
 unsafe impl<W: Word> Sync for Table<W> {}
@@ -108,12 +113,12 @@ impl<W: Word> Table<W> {
         }
     }
 
-    /// The earliest time at which a key without a state may start.
+    /// Returns the earliest time at which a key without a state may start.
     pub(super) fn floor(&self) -> u64 {
         self.floor.load(Ordering::Acquire)
     }
 
-    /// Keys with a slot, also those whose state has run out.
+    /// Returns the number of keys with a slot, including those whose state equals a fresh one.
     pub(super) fn len(&self) -> usize {
         self.keys.load(Ordering::Relaxed)
     }
@@ -128,20 +133,20 @@ impl<W: Word> Table<W> {
         taken
     }
 
-    fn give_key(&self) {
+    fn release_key(&self) {
         self.keys.fetch_sub(1, Ordering::Relaxed);
         self.shared.keys.fetch_sub(1, Ordering::Relaxed);
     }
 
     fn current<'g>(&self, _guard: &'g Guard) -> &'g Generation<W> {
-        // SAFETY: the current generation is never null. It is retired only after it was replaced as
-        // the current one, and freed only when every guard of that time is gone; ours existed
-        // before we loaded the pointer.
+        // SAFETY: the current generation is never null. It is retired only after another generation
+        // has become the current one, and freed only when every guard of that time has been
+        // dropped. Our guard existed before we loaded the pointer.
         unsafe { &*self.current.load(Ordering::SeqCst) }
     }
 
-    /// Begins to fetch the line where the key most likely lies. It needs no guard: the address may
-    /// be stale, because it is not read here.
+    /// Prefetches the line where the key most likely lies. No guard is needed: the address may be
+    /// stale, because it is not read here.
     #[inline(always)]
     pub(super) fn prefetch(&self, fingerprint: u64) {
         #[cfg(all(target_arch = "x86_64", not(loom)))]
@@ -150,16 +155,16 @@ impl<W: Word> Table<W> {
             let offset =
                 generation::home_offset(fingerprint, self.near_mask.load(Ordering::Relaxed));
             let address = self.near_slots.load(Ordering::Relaxed).wrapping_byte_add(offset);
-            // SAFETY: a prefetch of any address, mapped or not, has no effect but on the cache.
+            // SAFETY: a prefetch of any address, mapped or not, only affects the cache.
             unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast::<i8>()) };
         }
         #[cfg(not(all(target_arch = "x86_64", not(loom))))]
         let _ = fingerprint;
     }
 
-    /// The word of a key, if it has one and no move is under way: the fast case. A word that is
-    /// neither void nor frozen may be replaced by compare-exchange; for the others there is
-    /// [`update`](Table::update).
+    /// Returns the word of a key, if the key has a slot and no move is in progress. This is the
+    /// fast path. The caller may replace a word that is neither void nor frozen by
+    /// compare-exchange. In all other cases it must call [`update`](Table::update).
     #[inline(always)]
     pub(super) fn find<'g>(&self, guard: &'g Guard, fingerprint: u64) -> Option<&'g W::Cell> {
         let generation = self.current(guard);
@@ -172,10 +177,10 @@ impl<W: Word> Table<W> {
         slot.map(|slot| &slot.word)
     }
 
-    /// Replaces the word of a key by the result of `f`, also when the key has no slot yet or a move
-    /// is under way. `f` gets the word, or void when there is none; it may be called several times,
-    /// and its last result is written and returned. `fate` judges states that have to be moved on
-    /// the way.
+    /// Replaces the word of a key by the result of `f`, even if the key has no slot yet or a move
+    /// is in progress. `f` gets the word, or void if there is none. It may be called several times,
+    /// and its last result is written and returned. `fate` decides which states stay if states have
+    /// to be moved.
     pub(super) fn update<R>(
         &self,
         guard: &Guard,
@@ -185,8 +190,9 @@ impl<W: Word> Table<W> {
     ) -> Result<R, Full> {
         loop {
             let mut generation = self.current(guard);
-            // Settle along the chain: only one move runs at a time, but it may have ended and the
-            // next begun since we looked.
+            // Settle the key in all generations from the current one on. Only one move runs at a
+            // time, but since we loaded the current generation, that move may have ended and the
+            // next one begun.
             while let Some(next) = generation.next() {
                 self.move_chunk(generation, next, fate);
                 self.settle(generation, next, fingerprint, fate);
@@ -208,16 +214,16 @@ impl<W: Word> Table<W> {
         f: &mut dyn FnMut(W) -> (Next<W>, R),
     ) -> Attempt<R> {
         let mut claimed = false;
-        let give_back = || {
+        let release = || {
             generation.claimed.fetch_sub(1, Ordering::AcqRel);
-            self.give_key();
+            self.release_key();
         };
         for slot in generation.probe(fingerprint) {
             let mut found = slot.fingerprint.load(Ordering::Acquire);
             if found == EMPTY {
                 if !claimed {
-                    // There is nothing to write or to claim: the key is in no later generation,
-                    // because this slot would have to be sealed for that.
+                    // The key is in no later generation, because then this slot would be sealed. So
+                    // if the store is at its bound or `f` changes nothing, the call ends here.
                     if self.shared.keys.load(Ordering::Relaxed) >= self.shared.max_keys {
                         return Attempt::AtBound;
                     }
@@ -230,13 +236,14 @@ impl<W: Word> Table<W> {
                         return Attempt::AtBound;
                     }
                     if !generation.claim() {
-                        self.give_key();
+                        self.release_key();
                         return Attempt::NoRoom;
                     }
                     claimed = true;
                 }
-                // In one order with the overflow state: a new key claims its slot and then looks
-                // there, the others charge there and then look here.
+                // The claim and the overflow state have one total order. A caller with a new key
+                // claims its slot and then reads the overflow state. Other callers charge the
+                // overflow state and then look for the slot.
                 let claim = slot.fingerprint.compare_exchange(
                     EMPTY,
                     fingerprint,
@@ -253,7 +260,7 @@ impl<W: Word> Table<W> {
             }
             if found == fingerprint || found == SEALED {
                 if claimed {
-                    give_back();
+                    release();
                 }
                 if found == SEALED {
                     return Attempt::Moved;
@@ -262,12 +269,13 @@ impl<W: Word> Table<W> {
             }
         }
         if claimed {
-            give_back();
+            release();
         }
         if generation.next().is_some() { Attempt::Moved } else { Attempt::NoRoom }
     }
 
-    /// Replaces the word of a slot by the result of `f`; does nothing when the word is frozen.
+    /// Replaces the word of a slot by the result of `f`. Returns `None` and changes nothing if the
+    /// word is frozen.
     fn update_word<R>(&self, slot: &Slot<W>, f: &mut dyn FnMut(W) -> (Next<W>, R)) -> Option<R> {
         let mut word = W::load(&slot.word, Ordering::Acquire);
         loop {
@@ -286,8 +294,8 @@ impl<W: Word> Table<W> {
         }
     }
 
-    /// The first word of a slot: the state that keys without a slot share is also the first state
-    /// of a key that gets one.
+    /// Initialises a void slot and returns its word. If keys without a slot share a state, the slot
+    /// starts with a copy of it, otherwise it stays void.
     #[cold]
     fn first_word(&self, slot: &Slot<W>) -> W {
         let start = W::load(&self.overflow, Ordering::SeqCst);
@@ -300,7 +308,7 @@ impl<W: Word> Table<W> {
         }
     }
 
-    /// Whether the key has a slot. The check is in one order with the overflow state.
+    /// Returns whether the key has a slot. The check has one total order with the overflow state.
     pub(super) fn has_slot(&self, fingerprint: u64, fate: &dyn Fn(W) -> Fate) -> bool {
         let guard = pin();
         let mut generation = self.current(&guard);
@@ -312,8 +320,8 @@ impl<W: Word> Table<W> {
             let mut found =
                 generation.probe(fingerprint).map(|slot| slot.fingerprint.load(Ordering::SeqCst));
             match found.find(|found| *found == fingerprint || *found < FIRST_FINGERPRINT) {
-                // Sealed since we looked for a next generation: the thread that sealed it may have
-                // claimed a slot there.
+                // The slot was sealed after we looked for a next generation. The thread that sealed
+                // it may have claimed a slot in the next generation, so look again.
                 Some(SEALED) => {}
                 found => return found == Some(fingerprint),
             }
@@ -323,7 +331,7 @@ impl<W: Word> Table<W> {
 
 enum Attempt<R> {
     Done(R),
-    /// The generation was left: look in the next one.
+    /// The key has moved to the next generation, so try again there.
     Moved,
     /// The generation has no room for new keys.
     NoRoom,
@@ -336,8 +344,8 @@ impl<W: Word> Drop for Table<W> {
         self.shared.keys.fetch_sub(self.keys.load(Ordering::Relaxed), Ordering::Relaxed);
         let mut generation = self.current.load(Ordering::Relaxed);
         while !generation.is_null() {
-            // SAFETY: no other thread has the table; the current generation and those linked behind
-            // it are ours and not retired.
+            // SAFETY: no other thread has a reference to the table. The current generation and the
+            // generations linked after it belong to the table and are not retired.
             let owned = unsafe { Box::from_raw(generation) };
             generation = owned.next.load(Ordering::Relaxed);
         }

@@ -1,22 +1,23 @@
-//! A state in one word that a single compare-exchange replaces.
+//! A state in one word, which a single compare-exchange replaces.
 //!
-//! A word leads with flags; the rest is the state as its algorithm packs it ([`super::pack`]).
+//! The highest three bits of a word are flags. The other bits are the payload: the state as its
+//! algorithm packs it ([`super::pack`]).
 //!
 //! | word | meaning |
 //! | --- | --- |
-//! | 0 | void: the slot is claimed, its first state is yet to come |
-//! | 1 | cleared: counts as fresh. Not void, so that a late thread cannot write a first state there |
+//! | 0 | void: the slot is claimed, but its first state is not yet written |
+//! | 1 | cleared: counts as fresh. It is not void, so a delayed thread cannot write a first state |
 //! | `PRESENT` and a payload | a state |
-//! | `FROZEN` and a state | will not change any more, belongs into the next generation |
-//! | `FROZEN` alone | dead: nothing to bring along |
+//! | `FROZEN` and a state | the state never changes again, and must be copied to the next generation |
+//! | `FROZEN` alone | dead: there is no state to copy |
 //!
-//! `USED` says that the key was used since its age was last checked.
+//! The flag `USED` means that the key was used since its age was last checked.
 
 #[cfg(not(loom))]
 use super::sync::AtomicU128;
 use super::sync::{AtomicU64, Ordering};
 
-/// A word that is replaced as a whole: `u64` where the state fits, else `u128`.
+/// A word that is replaced as a whole: `u64` if the state fits, otherwise `u128`.
 pub(super) trait Word: Copy + PartialEq + std::fmt::Debug + Send + Sync + 'static {
     type Cell: std::fmt::Debug + Send + Sync;
 
@@ -26,15 +27,17 @@ pub(super) trait Word: Copy + PartialEq + std::fmt::Debug + Send + Sync + 'stati
 
     fn cell(self) -> Self::Cell;
     fn load(cell: &Self::Cell, order: Ordering) -> Self;
-    /// Replaces `old` by `new`; the error is the word that was found instead of `old`. Acquires
-    /// either way, releases when it succeeds.
+    /// Replaces `old` by `new`. The error is the word that was found instead of `old`. The memory
+    /// order is `AcqRel` if it succeeds, and `Acquire` if it fails.
     fn replace(cell: &Self::Cell, old: Self, new: Self) -> Result<(), Self>;
-    /// [`replace`](Word::replace) in the single order of all `SeqCst` operations.
+    /// Does the same as [`replace`](Word::replace), in the single total order of all `SeqCst`
+    /// operations.
     fn replace_in_order(cell: &Self::Cell, old: Self, new: Self) -> Result<(), Self>;
 
-    /// A state with this payload, which leaves the flags free.
+    /// Returns the word for a state with this payload. The highest three bits of the payload are
+    /// zero.
     fn present(payload: Self) -> Self;
-    /// The payload, if it is a state.
+    /// Returns the payload, if the word is a state.
     fn payload(self) -> Option<Self>;
     fn is_frozen(self) -> bool;
     fn freeze(self) -> Self;
@@ -78,7 +81,7 @@ macro_rules! word {
             fn present(payload: $type) -> $type {
                 debug_assert!(
                     payload >> (<$type>::BITS - 3) == 0,
-                    "the payload leaves the flags free"
+                    "the flag bits of a payload are zero"
                 );
                 payload | 1 << (<$type>::BITS - 2)
             }

@@ -1,39 +1,40 @@
-//! The processor's counter gives the time between two readings of the operating system's clock.
+//! A clock that uses the processor's counter of ticks between two readings of the operating
+//! system's clock.
 //!
-//! The counter only fills gaps of one [`SPAN`]. Then the operating system's clock is read again,
-//! and it alone defines the time. So errors of the counter do not add up: whatever it does (run at
-//! a wrong speed, stand still or restart in a suspend), the time is right again within two spans.
-//! It goes back only if the counter does, and then by a span at most.
+//! The counter is used for one [`SPAN`] only. Then the operating system's clock is read again, and
+//! it alone defines the time. So errors of the counter do not add up: even if it runs at a wrong
+//! speed, or stands still or restarts while the machine is suspended, the time is right again
+//! within two spans. The time goes back only if the counter does, and then by at most one span.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How long a line is valid, in microseconds.
+/// The time for which a [`Line`] is valid, in microseconds.
 pub(super) const SPAN: u64 = 1_000;
 
-/// Counters may differ between cores, and a processor may read its counter a little early. So a
-/// line is also valid for this part of a span before its first reading.
+/// A line is also valid for `1 / EARLY` of a span before its first reading. Counters may differ
+/// between cores, and a processor may read its counter before an earlier instruction.
 const EARLY: u64 = 64;
 
 /// A counter and the operating system's clock.
 pub(super) trait Sources {
-    /// The counter.
+    /// Returns the value of the counter, in ticks.
     fn ticks(&self) -> u64;
-    /// The time by the operating system, in microseconds since the Unix epoch.
+    /// Returns the time of the operating system's clock, in microseconds since the Unix epoch.
     fn os_micros(&self) -> u64;
 }
 
 /// The speed of the counter.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Speed {
-    /// Microseconds in 2^40 ticks.
+    /// The microseconds in 2^40 ticks.
     micros: u64,
-    /// Ticks in a [`SPAN`].
+    /// The ticks in a [`SPAN`].
     span: u64,
 }
 
 impl Speed {
-    /// The speed of a counter that makes 2^40 ticks in that many microseconds.
+    /// Creates the speed of a counter that makes 2^40 ticks in this many microseconds.
     pub(super) fn new(micros: u64) -> Speed {
         Speed { micros, span: (SPAN << 40) / micros.max(1) }
     }
@@ -44,17 +45,18 @@ impl Speed {
     }
 }
 
-/// The time as a function of the counter, for a [`SPAN`] of ticks.
+/// The time as a linear function of the counter, valid for a [`SPAN`] of ticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Line {
     /// The first reading of the counter for which the line is valid.
     first: u64,
-    /// The time when the counter was zero, if it had always run at this speed. Wraps.
+    /// The time at which the counter would have been zero if it had always run at this speed. It
+    /// may wrap around.
     zero: u64,
 }
 
 impl Line {
-    /// The line through one reading of the counter and of the operating system's clock.
+    /// Creates the line from one reading of the counter and of the operating system's clock.
     fn through(speed: Speed, ticks: u64, os_micros: u64) -> Line {
         Line {
             first: ticks.wrapping_sub(speed.span / EARLY),
@@ -62,20 +64,20 @@ impl Line {
         }
     }
 
-    /// The time at this reading of the counter, if the line is valid for it.
+    /// Returns the time at this reading of the counter, if the line is valid for it.
     #[inline(always)]
     fn at(self, speed: Speed, ticks: u64) -> Option<u64> {
         let holds = ticks.wrapping_sub(self.first) < speed.span;
         holds.then(|| self.zero.wrapping_add(speed.micros(ticks)))
     }
 
-    /// The latest time that the line can give.
+    /// Returns the end of the line: no time on it is later.
     fn end(self, speed: Speed) -> u64 {
         self.zero.wrapping_add(speed.micros(self.first.wrapping_add(speed.span)))
     }
 
-    /// The next line, and the time now. If the counter was too fast, the time stands still at the
-    /// end of the old line until the operating system's clock has passed it.
+    /// Returns the next line and the current time. If the counter was too fast, the time stays at
+    /// the end of the old line until the operating system's clock is later than that.
     fn next(self, speed: Speed, ticks: u64, os_micros: u64) -> (Line, u64) {
         if let Some(micros) = self.at(speed, ticks) {
             return (self, micros);
@@ -93,11 +95,11 @@ impl Line {
 pub(super) struct Counter<S> {
     sources: S,
     speed: Speed,
-    /// [`Line::first`], written after `zero`.
+    /// The value of [`Line::first`]. It is written after `zero`.
     first: AtomicU64,
-    /// [`Line::zero`].
+    /// The value of [`Line::zero`].
     zero: AtomicU64,
-    /// Held by the thread that replaces the line.
+    /// The lock that a thread holds while it replaces the line.
     replacing: Mutex<()>,
 }
 
@@ -114,11 +116,12 @@ impl<S: Sources> Counter<S> {
         }
     }
 
-    /// Microseconds since the Unix epoch.
+    /// Returns the microseconds since the Unix epoch.
     #[inline(always)]
     pub(super) fn micros(&self) -> u64 {
-        // The line is read before the counter. If another thread replaces the line between the two
-        // loads, `first` is the old one and the counter is past its span.
+        // The line is read before the counter. If another thread replaces the line between the
+        // loads of `first` and `zero`, `first` is old, and the counter is beyond the span of the
+        // old line.
         let line = self.line();
         match line.at(self.speed, self.sources.ticks()) {
             Some(micros) => micros,
@@ -137,16 +140,18 @@ impl<S: Sources> Counter<S> {
         Line { first, zero: self.zero.load(Ordering::Relaxed) }
     }
 
-    /// Reads the operating system's clock, because `seen` is no longer valid.
+    /// Reads the operating system's clock and replaces the line, because the line `seen` is no
+    /// longer valid.
     #[cold]
     #[inline(never)]
     fn replace(&self, seen: Line) -> u64 {
-        // If the thread that replaces the line was interrupted, other threads do not wait for it.
+        // Another thread is replacing the line. It may be interrupted, so this thread does not wait
+        // for it.
         let Ok(_replacing) = self.replacing.try_lock() else {
             return self.sources.os_micros().max(seen.end(self.speed));
         };
-        // The counter is read first. An interruption between the two readings makes the new line
-        // end late, but never lets it start before times that other threads got meanwhile.
+        // The counter is read first. If the thread is interrupted between the two readings, the new
+        // line is late. It never starts before a time that another thread has read meanwhile.
         let ticks = self.sources.ticks();
         let (line, micros) = self.line().next(self.speed, ticks, self.sources.os_micros());
         self.zero.store(line.zero, Ordering::Relaxed);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::Clock;
 use crate::time::{Timestamp, micros_up};
 
-/// A clock that stands still until the program moves it, for tests.
+/// A clock for tests, which stands still until the program moves it.
 ///
 /// ```
 /// use std::time::Duration;
@@ -27,7 +27,7 @@ pub struct ManualClock {
 }
 
 impl ManualClock {
-    /// A clock that stands at `now`. Clones share the time.
+    /// Creates a clock that stands at `now`. Clones share the same time.
     ///
     /// ```
     /// # use tollgate::{Clock, ManualClock, Timestamp};
@@ -38,7 +38,7 @@ impl ManualClock {
         ManualClock { micros: Arc::new(AtomicU64::new(now.as_micros())) }
     }
 
-    /// Moves it forward.
+    /// Moves the clock forward.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -51,7 +51,7 @@ impl ManualClock {
         self.micros.fetch_add(micros_up(span), Ordering::SeqCst);
     }
 
-    /// Sets the time, also to an earlier one.
+    /// Sets the time. It may be earlier than before.
     ///
     /// ```
     /// # use tollgate::{Clock, ManualClock, Timestamp};

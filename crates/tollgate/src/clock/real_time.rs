@@ -1,6 +1,6 @@
-//! Tests of the stores' answers after real time has passed. They are about the real clock, so they
-//! sleep. All cases sleep at the same time, each with its own clock: the readings of one case must
-//! not hide a mistake in the first reading of another.
+//! Tests of the stores' answers after real idle time. They test the real clock, so they sleep. All
+//! cases sleep at the same time. Each case has its own clock, because a reading by one case could
+//! hide a mistake in the first reading of another.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,14 +18,14 @@ const IDLE: [Duration; 5] = [
     Duration::from_secs(10),
 ];
 
-/// How far a store's clock may be from the operating system's.
+/// The largest permitted difference between a store's clock and the operating system's clock.
 const TOLERANCE: Duration = Duration::from_millis(2);
 
 /// One limit on one store, for one key.
 trait Subject: Send + Sync {
     fn hit(&self) -> Outcome;
     fn peek(&self) -> Outcome;
-    /// Waits for a turn, if the store supports that.
+    /// Waits until a hit is allowed, if the store supports that.
     fn wait(&self, timeout: Duration) -> Option<Outcome>;
 }
 
@@ -60,7 +60,7 @@ impl<C: Clock> Subject for Direct<C> {
     }
 }
 
-/// This limit on each store that supports it, each with its own clock.
+/// Returns this limit on each store that supports it. Each store has its own clock.
 fn subjects<C: Clock + 'static>(
     limit: &LimitBuilder,
     mut clock: impl FnMut() -> C,
@@ -77,12 +77,12 @@ fn subjects<C: Clock + 'static>(
     all
 }
 
-#[expect(clippy::disallowed_methods, reason = "what the stores' clock is compared with")]
+#[expect(clippy::disallowed_methods, reason = "the stores' clock is compared with this clock")]
 fn real_now() -> Instant {
     Instant::now()
 }
 
-#[expect(clippy::disallowed_methods, reason = "the subject is real time")]
+#[expect(clippy::disallowed_methods, reason = "the tests are about real time")]
 fn sleep(span: Duration) {
     std::thread::sleep(span);
 }
@@ -100,37 +100,41 @@ fn timed(call: impl FnOnce() -> Outcome) -> Timed {
     Timed { decision, before, after: real_now() }
 }
 
-/// How long the key stays locked without further hits. A hit would push the elastic window.
+/// Returns how long the key stays denied if there is no other hit. A denied hit would extend an
+/// elastic window, so the wait is at most the time until the key is fresh.
 fn lock(decision: &Outcome) -> Duration {
     decision.retry_after().unwrap().min(decision.reset_after())
 }
 
-/// Uses up the limit, lets real time pass, and checks that the announced wait is shorter by exactly
-/// that time. `extra` is time that passed unnoticed by this process.
-fn announced_wait_shrinks_by_real_time(subject: &dyn Subject, gap: &Gap) {
+/// Uses up the limit, lets real time elapse, and checks that the reported wait is shorter by
+/// exactly that time. `extra` is time that elapsed without being visible to this process.
+fn reported_wait_shrinks_by_real_time(subject: &dyn Subject, gap: &Gap) {
     while subject.hit().allowed() {}
     let first = timed(|| subject.peek());
-    let extra = gap.pass();
+    let extra = gap.elapse();
     let second = timed(|| subject.peek());
 
-    let announced = lock(&first.decision);
+    let reported = lock(&first.decision);
     let least = second.before - first.after + extra;
     let most = second.after - first.before + extra;
-    if announced > most + TOLERANCE {
+    if reported > most + TOLERANCE {
         let left = lock(&second.decision);
-        assert!(!second.decision.allowed(), "allowed after {most:?} of {announced:?}");
-        assert!(left + most + TOLERANCE >= announced, "{left:?} after {most:?} of {announced:?}");
-        assert!(left + least <= announced + TOLERANCE, "{left:?} after {least:?} of {announced:?}");
-    } else if announced + TOLERANCE < least {
-        assert!(second.decision.allowed(), "denied after {least:?}, announced were {announced:?}");
+        assert!(!second.decision.allowed(), "allowed after {most:?} of {reported:?}");
+        assert!(left + most + TOLERANCE >= reported, "{left:?} after {most:?} of {reported:?}");
+        assert!(left + least <= reported + TOLERANCE, "{left:?} after {least:?} of {reported:?}");
+    } else if reported + TOLERANCE < least {
+        assert!(
+            second.decision.allowed(),
+            "denied after {least:?}, but the reported wait was {reported:?}"
+        );
     }
 }
 
-/// Uses up a limit of two, waits until it is fresh again, and hits from `threads` threads: exactly
-/// two pass.
+/// Uses up a limit of two, waits until the key is fresh again, and hits from `threads` threads.
+/// Exactly two hits must pass.
 fn two_pass_after_the_gap(subject: &dyn Subject, gap: &Gap, threads: usize, period: Duration) {
     while subject.hit().allowed() {}
-    gap.pass();
+    gap.elapse();
     let before = (real_now(), SystemClock::new().now());
     let admitted: usize = std::thread::scope(|scope| {
         let hits = || (0..3).filter(|_| subject.hit().allowed()).count();
@@ -139,22 +143,22 @@ fn two_pass_after_the_gap(subject: &dyn Subject, gap: &Gap, threads: usize, peri
     });
     let after = (real_now(), SystemClock::new().now());
     assert!(admitted >= 2, "{admitted} of 2 admitted");
-    // More may pass when the machine is slow, or when a window of the wall clock ends.
+    // More hits may pass if the machine is slow, or if a window of the wall clock ends meanwhile.
     let window = |now: Timestamp| now.as_micros() / period.as_micros() as u64;
     if after.0 - before.0 < period / 10 && window(before.1) == window(after.1) {
         assert_eq!(admitted, 2);
     }
 }
 
-/// How time passes between two calls.
+/// The way in which time elapses between two calls.
 enum Gap {
     Sleep(Duration),
     Suspend(SuspendedClock, Suspend, Duration),
 }
 
 impl Gap {
-    /// Time that passed beyond what `Instant` shows.
-    fn pass(&self) -> Duration {
+    /// Lets the time elapse. Returns the part of it that `Instant` does not show.
+    fn elapse(&self) -> Duration {
         match self {
             Gap::Sleep(span) => {
                 sleep(*span);
@@ -162,7 +166,7 @@ impl Gap {
             }
             Gap::Suspend(clock, how, span) => {
                 clock.suspend(*how, *span);
-                // A counter that stood still is noticed after a millisecond.
+                // The clock detects within a millisecond that the counter stood still.
                 sleep(TOLERANCE);
                 *span
             }
@@ -173,12 +177,12 @@ impl Gap {
 /// The behaviour of a processor's counter while the machine is suspended.
 #[derive(Clone, Copy, Debug)]
 enum Suspend {
-    GoesOn,
+    Continues,
     StandsStill,
-    BeginsAnew,
+    Restarts,
 }
 
-/// The real sources, plus what a simulated suspend adds to them.
+/// The real time sources, and the amounts that a simulated suspend adds to their values.
 struct Suspendable {
     real: Processor,
     ticks: AtomicU64,
@@ -217,11 +221,11 @@ impl SuspendedClock {
         sources.os_micros.fetch_add(span.as_micros() as u64, Ordering::SeqCst);
         match how {
             // The counter makes about three ticks per nanosecond.
-            Suspend::GoesOn => {
+            Suspend::Continues => {
                 sources.ticks.fetch_add(span.as_nanos() as u64 * 3, Ordering::SeqCst)
             }
             Suspend::StandsStill => 0,
-            Suspend::BeginsAnew => {
+            Suspend::Restarts => {
                 sources.ticks.swap(sources.real.ticks().wrapping_neg(), Ordering::SeqCst)
             }
         };
@@ -253,13 +257,14 @@ impl Cases {
     }
 }
 
-/// Fresh after 4/5 of the gap, also where it takes two periods.
+/// Returns a limit whose keys are fresh after 4/5 of the gap, even if the algorithm needs two
+/// periods for that.
 fn short(algorithm: Algorithm, gap: Duration) -> (LimitBuilder, Duration) {
     let period = gap * 2 / 5;
     (Limit::new(2, period).algorithm(algorithm), period)
 }
 
-/// A limit whose keys are used up for longer than the gap.
+/// Returns a limit whose keys stay used up for longer than the gap.
 fn long(algorithm: Algorithm, gap: Duration) -> LimitBuilder {
     Limit::new(2, gap * 4).algorithm(algorithm)
 }
@@ -270,7 +275,7 @@ fn stores_are_exact_after_idle_time() {
     for (idle, algorithm) in IDLE.iter().flat_map(|idle| Algorithm::ALL.map(|a| (*idle, a))) {
         for (store, subject) in subjects(&long(algorithm, idle), SystemClock::apart) {
             cases.start(format!("{store} {algorithm} {idle:?} wait"), move || {
-                announced_wait_shrinks_by_real_time(&*subject, &Gap::Sleep(idle));
+                reported_wait_shrinks_by_real_time(&*subject, &Gap::Sleep(idle));
             });
         }
         for threads in [1, 4] {
@@ -286,7 +291,7 @@ fn stores_are_exact_after_idle_time() {
 }
 
 #[test]
-fn a_wait_takes_as_long_as_announced() {
+fn a_wait_lasts_as_long_as_reported() {
     let mut cases = Cases::default();
     for algorithm in Algorithm::ALL {
         let seconds = if algorithm == Algorithm::SlidingWindow { 3 } else { 6 };
@@ -294,10 +299,10 @@ fn a_wait_takes_as_long_as_announced() {
         for (store, subject) in subjects(&limit, SystemClock::apart) {
             cases.start(format!("{store} {algorithm}"), move || {
                 assert!(subject.hit().allowed());
-                let announced = timed(|| subject.peek());
-                let retry_after = lock(&announced.decision);
+                let reported = timed(|| subject.peek());
+                let retry_after = lock(&reported.decision);
                 let Some(decision) = subject.wait(Duration::from_secs(20)) else { return };
-                let took = real_now() - announced.before;
+                let took = real_now() - reported.before;
                 assert!(decision.allowed());
                 assert!(took + TOLERANCE >= retry_after, "{took:?} of {retry_after:?}");
                 assert!(took < retry_after + Duration::from_secs(2), "{took:?} of {retry_after:?}");
@@ -308,9 +313,9 @@ fn a_wait_takes_as_long_as_announced() {
 }
 
 #[test]
-fn time_in_suspend_counts() {
+fn time_in_which_the_machine_is_suspended_counts() {
     let mut cases = Cases::default();
-    let kinds = [Suspend::GoesOn, Suspend::StandsStill, Suspend::BeginsAnew];
+    let kinds = [Suspend::Continues, Suspend::StandsStill, Suspend::Restarts];
     for (how, algorithm) in kinds.iter().flat_map(|how| Algorithm::ALL.map(|a| (*how, a))) {
         let span = Duration::from_secs(10);
         let mut clocks = vec![];
@@ -321,7 +326,7 @@ fn time_in_suspend_counts() {
         for ((store, subject), clock) in subjects.into_iter().zip(clocks) {
             let gap = Gap::Suspend(clock, how, span);
             cases.start(format!("{store} {algorithm} {how:?} wait"), move || {
-                announced_wait_shrinks_by_real_time(&*subject, &gap);
+                reported_wait_shrinks_by_real_time(&*subject, &gap);
             });
         }
     }

@@ -1,4 +1,4 @@
-//! Bytes that are put together on the stack, unless they are many.
+//! Bytes that are assembled on the stack. Long ones are moved to the heap.
 
 use std::fmt::{self, Write as _};
 
@@ -38,7 +38,7 @@ impl Buffer {
     /// Appends a text.
     pub(super) fn write(&mut self, value: impl fmt::Display) {
         let written = write!(self, "{value}");
-        debug_assert!(written.is_ok(), "there is always room");
+        debug_assert!(written.is_ok(), "a buffer grows as needed");
     }
 
     #[inline]

@@ -1,4 +1,5 @@
-//! Keys as stores in this process hash, compare and keep them: numbers and addresses in binary.
+//! The compact form of keys, which stores in this process hash, compare and keep: numbers and
+//! addresses are binary. The *public* form, which callers and other programs see, is text or bytes.
 
 use std::hash::{BuildHasher, Hasher as _};
 
@@ -6,10 +7,10 @@ use super::buffer::Buffer;
 use super::value::{Halves, Value};
 use super::{Form, KeyRef, OwnedKey, Source, frame};
 
-/// A key in compact form. Two of them are equal when they are the same key.
+/// A key in compact form. Two compact keys are equal if and only if they are the same key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Compact<'a> {
-    /// A value of at most 64 bits.
+    /// A number or an address of at most 64 bits.
     Word(Kind, u64),
     /// An IPv6 address.
     Address(Halves),
@@ -30,9 +31,9 @@ pub(crate) enum Kind {
     SocketV4,
     V6,
     SocketV6,
-    /// Bytes that a caller says are a tuple and that are not.
+    /// Bytes that a caller passes as a tuple, but that are not the frame of a tuple.
     NotATuple,
-    /// The same of a tagged key.
+    /// Bytes that a caller passes as a tagged key, but that are not the frame of one.
     NotTagged,
 }
 
@@ -67,7 +68,7 @@ impl Kind {
         }
     }
 
-    /// The form of the key that everybody sees.
+    /// Returns the form of the public key.
     pub(super) fn form(self) -> Form {
         match self {
             Kind::Tuple | Kind::NotATuple => Form::Tuple,
@@ -77,7 +78,7 @@ impl Kind {
         }
     }
 
-    /// The bytes that everybody sees, if they are other ones.
+    /// Returns the public bytes if they differ from the compact bytes.
     pub(super) fn text(self, bytes: &[u8]) -> Option<Buffer> {
         match self {
             Kind::Tuple | Kind::Tagged => Some(frame::text_of(bytes)),
@@ -131,7 +132,7 @@ impl Compact<'_> {
         hasher.finish()
     }
 
-    /// The key that everybody sees.
+    /// Returns the public form of the key.
     pub(crate) fn to_owned_key(self) -> OwnedKey {
         let (kind, bytes) = match self {
             Compact::Word(kind, word) => (kind, &word.to_le_bytes()[..]),
@@ -145,7 +146,8 @@ impl Compact<'_> {
 }
 
 impl Value {
-    /// `room` holds what does not fit a compact key in itself.
+    /// Returns the compact form. `room` provides the memory for an IPv6 address with a port, which
+    /// does not fit the other variants.
     #[inline(always)]
     fn compact(self, room: &mut [u8; 18]) -> Compact<'_> {
         match self {
@@ -166,7 +168,7 @@ impl Value {
 }
 
 impl KeyRef<'_> {
-    /// Calls `f` with the key as stores in this process keep it.
+    /// Calls `f` with the compact form of the key.
     #[inline(always)]
     pub(crate) fn with_compact<R>(self, f: impl FnOnce(Compact<'_>) -> R) -> R {
         let mut room = [0; 18];
@@ -185,14 +187,14 @@ impl KeyRef<'_> {
         f(compact)
     }
 
-    /// Feeds the key to a hasher. Two forms of one key have one hash.
+    /// Hashes the key. A number and its text have the same hash.
     #[inline(always)]
     pub(crate) fn hash(self, hasher: &impl BuildHasher) -> u64 {
         self.with_compact(|key| key.hash(hasher))
     }
 }
 
-/// [`KeyRef::with_compact`] of a key that was framed elsewhere.
+/// Does what [`KeyRef::with_compact`] does, for a key whose frame is in public form.
 #[inline(never)]
 fn with_compact_frame<R>(form: Form, bytes: &[u8], f: impl FnOnce(Compact<'_>) -> R) -> R {
     match (frame::compact_of(bytes), form) {

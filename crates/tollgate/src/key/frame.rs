@@ -1,18 +1,20 @@
-//! Keys of several parts as one sequence of bytes: each part is its kind, its length in groups of
-//! seven bits, and its bytes.
+//! Frames: keys of several parts as one sequence of bytes. Each part is written as its kind, its
+//! length in groups of seven bits, and its bytes.
 //!
-//! There are two such sequences. In the one that everybody sees all parts are text or bytes. In the
-//! *compact* one, which stores in this process hash and keep, numbers and addresses are binary.
+//! There are two kinds of frames. In a *public* frame, which callers and other programs see, all
+//! parts are text or bytes. In a *compact* frame, which stores in this process hash and keep,
+//! numbers and addresses are binary.
 
 use super::buffer::Buffer;
 use super::compact::{Compact, Kind};
 use super::{Form, Key, KeyRef};
 
-/// Parts that are put together in compact form.
+/// A frame in compact form.
 #[derive(Debug)]
 pub(super) struct Frame {
     bytes: Buffer,
-    /// Whether a part is not its text, or may hold such a part.
+    /// Whether the public frame may differ: a part is binary, or is a frame that may contain such a
+    /// part.
     differs: bool,
 }
 
@@ -49,7 +51,7 @@ impl Frame {
         }
     }
 
-    /// The sequence that everybody sees, if it is another one.
+    /// Returns the public frame if it may differ from the compact one.
     pub(super) fn text(&self) -> Option<Buffer> {
         self.differs.then(|| text_of(self.bytes()))
     }
@@ -71,18 +73,18 @@ fn push(out: &mut Buffer, kind: Kind, bytes: &[u8]) {
     out.extend(bytes);
 }
 
-/// A part of the sequence that everybody sees.
+/// Appends a part to a public frame.
 pub(super) fn push_text(out: &mut Buffer, part: KeyRef<'_>) {
     push(out, Kind::of_form(part.form()), part.bytes());
 }
 
-/// The sequence that everybody sees, of a compact one.
+/// Converts a compact frame to the public frame.
 #[cold]
 pub(super) fn text_of(compact: &[u8]) -> Buffer {
     let (mut out, mut rest) = (Buffer::new(), compact);
     while let Some((kind, bytes, tail)) = split_part(rest) {
         rest = tail;
-        // All kinds in a compact sequence are known: it was made here.
+        // All kinds in a compact frame are known, because this module has created the frame.
         let Some(kind) = Kind::of_byte(kind) else { break };
         let text = kind.text(bytes);
         push(&mut out, Kind::of_form(kind.form()), text.as_ref().map_or(bytes, Buffer::bytes));
@@ -90,7 +92,7 @@ pub(super) fn text_of(compact: &[u8]) -> Buffer {
     out
 }
 
-/// The compact sequence, of one that everybody sees; nothing when it is not one of parts.
+/// Converts a public frame to the compact frame. `None` if the bytes are not a frame.
 pub(super) fn compact_of(parts: &[u8]) -> Option<Frame> {
     let (mut frame, mut rest) = (Frame::new(), parts);
     while !rest.is_empty() {
@@ -101,7 +103,7 @@ pub(super) fn compact_of(parts: &[u8]) -> Option<Frame> {
     Some(frame)
 }
 
-/// The first part, as its kind and its bytes, and what follows it.
+/// Returns the kind and the bytes of the first part, and the rest of the frame.
 pub(super) fn split_part(framed: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     let (kind, mut rest) = framed.split_first()?;
     let (mut len, mut shift) = (0_usize, 0);

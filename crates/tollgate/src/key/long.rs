@@ -1,11 +1,11 @@
-//! Long keys. Stores keep the digest of a key that is longer than [`KeyRef::LONGEST`], so that a
-//! bound on the number of keys is a bound on their bytes.
+//! Long keys. Of a key that is longer than [`KeyRef::LONGEST`], stores keep the digest, so that a
+//! bound on the number of keys also bounds their bytes.
 //!
-//! The digest is SHA-256 over the form and the bytes of the key: the same in every process, so that
-//! all clients of a shared store agree, and without known collisions, so that nobody can make two
-//! keys that share a counter. A digest has a form of its own ([`Form::Digest`]) and equals no other
-//! key. Of a tagged key the tag and the key behind it are shortened on their own, so that keys of
-//! one tag still live together.
+//! The digest is SHA-256 over the form and the bytes of the key. It is the same in every process,
+//! so that all clients of a shared store agree. SHA-256 has no known collisions, so nobody can
+//! construct two keys that share a counter. A digest has a form of its own ([`Form::Digest`]) and
+//! equals no other key. The tag and the key of a tagged key are shortened separately, so that all
+//! keys with the same tag are still kept together.
 
 use sha2::{Digest as _, Sha256};
 
@@ -14,38 +14,38 @@ use super::frame::push_text;
 use super::{Form, Key, KeyRef, OwnedKey, Source};
 
 impl<'a> KeyRef<'a> {
-    /// The longest key that stores keep as it is, in bytes. Of a longer one they keep the SHA-256
-    /// (32 bytes); of a longer [tagged](crate::Tagged) key that of each of its two parts that is
-    /// longer than this.
+    /// The length in bytes of the longest key that stores keep as it is. Of a longer key they keep
+    /// the SHA-256 (32 bytes). Of a longer [tagged](crate::Tagged) key each of the two parts is
+    /// replaced by its SHA-256 if it is longer than this.
     ///
-    /// Two of `n` long keys share a counter with a probability below `n² / 2^257`: less than 10^-59
-    /// for a billion of them. No two such keys are known to anybody.
+    /// The probability that two of `n` long keys share a counter is below `n² / 2^257`: less than
+    /// 10^-59 for a billion keys. No two such keys are known.
     ///
     /// ```
     /// use tollgate::{Key, KeyRef, OwnedKey, key::Form};
     ///
     /// let longest = "x".repeat(KeyRef::LONGEST);
-    /// assert_eq!(OwnedKey::new(&longest).as_ref().form(), Form::Plain);
+    /// assert_eq!(OwnedKey::new(&longest).as_key_ref().form(), Form::Plain);
     ///
     /// let longer = OwnedKey::new(&"x".repeat(KeyRef::LONGEST + 1));
-    /// assert_eq!((longer.as_ref().form(), longer.as_ref().bytes().len()), (Form::Digest, 32));
+    /// assert_eq!((longer.as_key_ref().form(), longer.as_key_ref().bytes().len()), (Form::Digest, 32));
     /// ```
     pub const LONGEST: usize = 256;
 
-    /// Whether stores may keep it in another form.
+    /// Returns whether the key is longer than [`KeyRef::LONGEST`].
     #[inline(always)]
     pub(crate) fn is_long(self) -> bool {
         match self.source {
             Source::Bytes(bytes) => bytes.len() > KeyRef::LONGEST,
             Source::Value(..) => false,
-            // The text of a part is at most three times as long as its compact form.
+            // The public form of a part is at most three times as long as its compact form.
             Source::Frame(frame, _) => {
                 frame.bytes().len() > KeyRef::LONGEST / 3 && self.bytes().len() > KeyRef::LONGEST
             }
         }
     }
 
-    /// The key as stores keep it. `room` holds the digest if there is one.
+    /// Returns the key as stores keep it. `room` provides the memory for a digest.
     #[inline(always)]
     pub(crate) fn shorten<'s>(self, room: &'s mut Option<OwnedKey>) -> KeyRef<'s>
     where
@@ -55,7 +55,7 @@ impl<'a> KeyRef<'a> {
     }
 }
 
-/// A key longer than [`KeyRef::LONGEST`] as stores keep it.
+/// Shortens a key that is longer than [`KeyRef::LONGEST`], as stores keep it.
 #[cold]
 #[inline(never)]
 pub(super) fn digest(key: KeyRef<'_>) -> OwnedKey {
@@ -70,7 +70,7 @@ pub(super) fn digest(key: KeyRef<'_>) -> OwnedKey {
     OwnedKey { form: Form::Digest, bytes: Box::from(&hash.finalize()[..]) }
 }
 
-/// A key as stores keep it, for callers that need it several times.
+/// A key as stores keep it, for callers that use it several times: a long key is hashed only once.
 pub(crate) enum ShortKey<'k, K: ?Sized> {
     AsItIs(&'k K),
     Digest(OwnedKey),
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_up_to_the_bound_stay_as_they_are() {
+    fn keys_of_at_most_256_bytes_are_kept_as_they_are() {
         let text = "k".repeat(KeyRef::LONGEST);
         assert_eq!(short(&text).as_key_ref(), KeyRef::plain(text.as_bytes()));
         let pair = ("a", "k".repeat(KeyRef::LONGEST - 6));
@@ -115,7 +115,8 @@ mod tests {
         });
     }
 
-    /// Written out, because clients of one shared store may have been built years apart.
+    /// The digests are constants, because clients of one shared store may have been built years
+    /// apart and must agree.
     #[test]
     fn a_digest_is_the_sha_256_of_form_and_bytes() {
         // printf '\0%s' "$(printf 'k%.0s' $(seq 257))" | sha256sum
@@ -127,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn different_long_keys_have_different_digests_and_no_other_key_has_one() {
+    fn different_long_keys_have_different_digests_and_equal_no_other_key() {
         let long = |last: char| format!("{}{last}", "k".repeat(300));
         let pair = |last| (long(last), "x");
         let bytes_of_pair = pair('a').with_key(|key| key.bytes().to_vec());
@@ -156,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_was_shortened_stays_as_it_is() {
+    fn a_shortened_key_is_not_shortened_again() {
         let long = "k".repeat(1_000);
         for key in [short(&long), short((&long, 7)), short(Tagged(&long, &long))] {
             assert_eq!(short(&key), key);
@@ -168,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_of_one_tag_keep_one_tag() {
+    fn keys_with_the_same_tag_still_have_the_same_tag_when_shortened() {
         let (tag, long) = ("t".repeat(400), "k".repeat(400));
         let tag_of = |key: OwnedKey| key.as_key_ref().inner().next().map(|tag| OwnedKey::new(&tag));
         let first = tag_of(short(Tagged(&tag, "a")));

@@ -1,4 +1,4 @@
-//! The types that are keys.
+//! The types that implement [`Key`].
 
 use std::borrow::Cow;
 use std::fmt;
@@ -44,7 +44,7 @@ impl Value {
     }
 }
 
-/// For what has no compact form.
+/// Calls `f` with the text of a value that has no compact form.
 fn with_text<R>(value: impl fmt::Display, f: impl FnOnce(KeyRef<'_>) -> R) -> R {
     let mut text = Buffer::new();
     text.write(value);
@@ -162,7 +162,7 @@ impl Key for SocketAddr {
     }
 }
 
-/// `None` is a tuple of no parts, which no tuple of keys is.
+/// `None` is a tuple of zero parts. No Rust tuple that is a key has zero parts.
 impl<K: Key> Key for Option<K> {
     fn with_key<R>(&self, f: impl FnOnce(KeyRef<'_>) -> R) -> R {
         match self {
@@ -245,7 +245,7 @@ mod tests {
     use crate::key::OwnedKey;
 
     #[test]
-    fn numbers_and_addresses_are_the_keys_of_their_text() {
+    fn numbers_and_addresses_are_the_same_keys_as_their_text() {
         fn check(key: impl Key + fmt::Display) {
             let text = key.to_string();
             key.with_key(|key| {
@@ -256,7 +256,7 @@ mod tests {
                     assert_eq!(compact.to_owned_key().as_key_ref(), key);
                 });
             });
-            // In a tuple too, in which its text is another frame.
+            // The key must also equal its text as part of a tuple.
             (&key, "x", (&key,)).with_key(|tuple| {
                 let texts = (&text, "x", (&text,));
                 assert!(texts.with_key(|texts| texts == tuple));
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_frame_are_no_tuple() {
+    fn bytes_that_are_not_a_frame_equal_no_tuple() {
         let compact = |form, bytes: &[u8]| {
             KeyRef::from_parts(form, bytes)
                 .with_compact(|compact| OwnedKey::new(&compact.to_owned_key()))

@@ -1,10 +1,10 @@
-//! Numbers and addresses as keys. A text that is the usual form of one is the same key.
+//! Numbers and addresses as keys. The usual text of a number or an address is the same key.
 //!
 //! `42_u64` and `"42"` are one key on every store, because another program or a person at a
 //! terminal can only send text. Stores on a network keep the text. Stores in this process hash,
-//! compare and keep the number, so the text of a number is not written on the way of a hit; and a
-//! text that may be a number is read instead. Its first two bytes tell for nearly all other texts
-//! that they are none.
+//! compare and keep the number, so a hit need not create the text of a number. Instead a text that
+//! may be a number is parsed. For nearly all other texts the first two bytes show that they are not
+//! numbers or addresses.
 
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddrV4, SocketAddrV6};
@@ -16,17 +16,17 @@ use super::buffer::Buffer;
 pub(crate) enum Value {
     /// An integer from 0 to 2^64 - 1.
     Number(u64),
-    /// An integer below 0 by its amount, at least 1.
+    /// The absolute value of a negative integer, at least 1.
     Negative(u64),
     V4(u32),
     V6(Halves),
     SocketV4(u32, u16),
-    /// One without a scope.
+    /// An IPv6 address and a port, without a scope.
     SocketV6(Halves, u16),
 }
 
-/// The bits of an IPv6 address in two numbers, which stay in registers where 16 bytes would be
-/// copied through memory.
+/// The bits of an IPv6 address as two numbers. The compiler keeps two numbers in registers, but
+/// copies 16 bytes through memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Halves(pub(crate) u64, pub(crate) u64);
 
@@ -51,7 +51,7 @@ impl From<Halves> for Ipv6Addr {
 }
 
 impl Value {
-    /// The value that this text is the usual form of.
+    /// Returns the value whose usual text this is. `None` if there is no such value.
     #[inline(always)]
     pub(super) fn of_text(text: &[u8]) -> Option<Value> {
         let may_begin = |byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f' | b'-' | b':' | b'[');
@@ -63,7 +63,7 @@ impl Value {
         }
     }
 
-    /// Its text, as everybody but the stores in this process sees it.
+    /// Returns the usual text of the value.
     #[cold]
     pub(super) fn text(self) -> Buffer {
         let mut text = Buffer::new();
@@ -88,7 +88,8 @@ impl fmt::Display for Value {
     }
 }
 
-/// By hand: the usual way takes ten times as long, and this is the key of most requests.
+/// Writes an IPv4 address. Formatting it with `Display` takes ten times as long, and most requests
+/// have such a key.
 fn write_v4(address: Ipv4Addr, text: &mut Buffer) {
     for (index, octet) in address.octets().into_iter().enumerate() {
         let digits = [b'.', b'0' + octet / 100, b'0' + octet / 10 % 10, b'0' + octet % 10];
@@ -113,9 +114,9 @@ fn read(text: &[u8]) -> Option<Value> {
     }
 }
 
-/// Digits without a zero in front.
+/// Reads a number of decimal digits without a leading zero.
 fn number(digits: &[u8]) -> Option<u64> {
-    /// Of 2^64 - 1.
+    /// The number of digits of 2^64 - 1.
     const LONGEST: usize = 20;
     if digits.is_empty() || digits.len() > LONGEST || digits.len() > 1 && digits[0] == b'0' {
         return None;
@@ -133,7 +134,7 @@ fn port(text: &[u8]) -> Option<u16> {
     u16::try_from(number(text.strip_prefix(b":")?)?).ok()
 }
 
-/// An IPv4 address, with a port or without.
+/// Reads an IPv4 address, with or without a port.
 fn v4(text: &[u8]) -> Option<Value> {
     let (mut octets, mut rest) = ([0; 4], text);
     for (index, octet) in octets.iter_mut().enumerate() {
@@ -152,10 +153,10 @@ fn v4(text: &[u8]) -> Option<Value> {
     }
 }
 
-/// An address that `std` writes in just this way: several texts stand for one address, and only one
-/// of them is its key.
+/// Reads an IPv6 address if the text is exactly the one that `std` prints. An address has several
+/// texts, but only that one is the same key.
 fn v6(text: &[u8]) -> Option<Halves> {
-    /// Of the first group, which a colon follows.
+    /// The most digits of the first group, which is followed by a colon.
     const LONGEST: usize = 4;
     if !text.iter().take(LONGEST + 1).any(|byte| *byte == b':') {
         return None;
@@ -174,7 +175,7 @@ mod tests {
 
     fn value() -> impl Strategy<Value = Value> {
         let v4 = || prop_oneof![any::<u32>(), Just(0), Just(u32::MAX)];
-        // Runs of zeros in all places.
+        // Zeros are frequent, so that runs of zeros occur at all positions.
         let group = || prop_oneof![Just(0_u16), Just(1), any::<u16>()];
         let v6 = || {
             prop::array::uniform8(group()).prop_map(|groups| Halves::from(Ipv6Addr::from(groups)))
@@ -193,15 +194,15 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_value_is_read_from_its_text(value in value()) {
+        fn a_value_is_parsed_from_its_text(value in value()) {
             let text = value.text();
             prop_assert!(text.bytes() == value.to_string().as_bytes());
             prop_assert_eq!(Value::of_text(text.bytes()), Some(value));
         }
 
-        /// A text that is nearly that of a value: a byte more, less, or another one.
+        /// Changes the text of a value by one byte: inserts, removes or replaces it.
         #[test]
-        fn only_the_text_of_a_value_is_read_as_one(
+        fn only_the_usual_text_of_a_value_is_parsed_as_a_value(
             value in value(),
             at in any::<prop::sample::Index>(),
             byte in prop::sample::select(&b"0123456789abcdefF:.[]%-+ x"[..]),
@@ -220,7 +221,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_a_value_with_this_text_or_none(bytes in prop::collection::vec(any::<u8>(), 0..24)) {
+        fn bytes_are_parsed_as_a_value_only_if_they_are_its_text(bytes in prop::collection::vec(any::<u8>(), 0..24)) {
             if let Some(found) = Value::of_text(&bytes) {
                 prop_assert!(found.to_string().as_bytes() == bytes, "{:?}", found);
             }
@@ -228,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_that_look_like_values_stay_texts() {
+    fn texts_that_only_look_like_values_are_not_parsed() {
         let texts = [
             "",
             "-",

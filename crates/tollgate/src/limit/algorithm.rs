@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-/// How hits are counted. The guide "choose an algorithm" helps to choose; every module in
-/// [`crate::algorithm`] explains its algorithm.
+/// The rule by which hits are counted. The guide "choose an algorithm" helps to choose; every
+/// module in [`crate::algorithm`] explains its algorithm.
 ///
 /// ```
 /// use tollgate::Algorithm;
@@ -13,21 +13,21 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Algorithm {
-    /// One counter for each stretch of the clock.
+    /// Counts in windows of the clock, such as each full minute.
     FixedWindow,
-    /// One counter for each key, from its first hit.
+    /// Counts in windows that begin with the first hit of a key.
     FixedWindowPerKey,
-    /// A counter that is forgotten only after a whole period of silence.
+    /// Counts until a key has made no hit for a whole period, and then starts again from zero.
     ElasticWindow,
-    /// Never more than the quota in any stretch of one period: remembers each hit.
+    /// Remembers each hit, and never admits more than the quota in any span of one period.
     MovingWindow,
-    /// The moving window estimated from two counters.
+    /// Estimates the moving window from two counters.
     SlidingWindow,
-    /// Tokens that come back steadily, up to the burst.
+    /// Takes tokens that are refilled steadily, up to the burst.
     TokenBucket,
-    /// A level that leaks steadily.
+    /// Raises a level that leaks steadily.
     LeakyBucket,
-    /// The bucket as a single arrival time.
+    /// Keeps the bucket as a single arrival time (generic cell rate algorithm).
     #[default]
     Gcra,
 }
@@ -49,7 +49,7 @@ impl Algorithm {
         Algorithm::Gcra,
     ];
 
-    /// The name in text, configuration and identities.
+    /// Returns the name in text, configuration and identities.
     ///
     /// ```
     /// assert_eq!(tollgate::Algorithm::Gcra.as_str(), "gcra");
@@ -68,7 +68,7 @@ impl Algorithm {
         }
     }
 
-    /// True for the algorithms that have a burst: token bucket, leaky bucket and GCRA.
+    /// Returns true for the algorithms that have a burst: token bucket, leaky bucket and GCRA.
     ///
     /// ```
     /// assert!(!tollgate::Algorithm::FixedWindow.has_burst());
@@ -78,7 +78,8 @@ impl Algorithm {
         matches!(self, Algorithm::TokenBucket | Algorithm::LeakyBucket | Algorithm::Gcra)
     }
 
-    /// True for the algorithms that can count denied hits: the windows with one counter.
+    /// Returns true for the algorithms that can count denied hits: the windows that have one
+    /// counter.
     ///
     /// ```
     /// assert!(tollgate::Algorithm::FixedWindow.can_charge_denied());

@@ -23,7 +23,7 @@ enum Reason {
         value: u128,
         algorithm: Algorithm,
     },
-    /// A policy with this many limits.
+    /// A policy has this many limits, which are too few or too many.
     Count(usize),
     /// The policy already contains this limit, or one with its identity.
     Twice(Box<str>),
@@ -59,7 +59,7 @@ impl LimitError {
         LimitError(Reason::Twice(limit.to_string().into()))
     }
 
-    /// The rule that a value broke.
+    /// Returns the rule that a value broke.
     pub(crate) const fn broken(&self) -> Option<Kind> {
         match self.0 {
             Reason::Value { kind, .. } => Some(kind),
@@ -67,7 +67,8 @@ impl LimitError {
         }
     }
 
-    /// Where in the text the error lies, in bytes from its start, if it came from text.
+    /// Returns the position of the error in the text, in bytes from its start. `None` if the limit
+    /// was not parsed from text.
     ///
     /// ```
     /// let error = "10/fortnight".parse::<tollgate::Limit>().unwrap_err();
@@ -82,7 +83,7 @@ impl LimitError {
     }
 }
 
-/// Lets functions accept limits and builders with one bound.
+/// Lets one function accept limits, which never fail to convert, and builders, which may.
 impl From<Infallible> for LimitError {
     fn from(never: Infallible) -> LimitError {
         match never {}
@@ -94,7 +95,7 @@ impl fmt::Display for LimitError {
         let (kind, value, algorithm) = match &self.0 {
             Reason::Text(problem) => return problem.fmt(f),
             Reason::Count(limits) => {
-                return write!(f, "policy of {limits} limits: must hold 1 to {MAX_LIMITS}");
+                return write!(f, "policy of {limits} limits: must have 1 to {MAX_LIMITS}");
             }
             Reason::Twice(limit) => {
                 return write!(f, "limit {limit:?} twice in one policy: each may appear once");
@@ -107,16 +108,16 @@ impl fmt::Display for LimitError {
                 write!(f, "period of {value} ns: must be from 1 millisecond to 100 years")
             }
             Kind::PeriodFraction => {
-                write!(f, "period of {value} ns: must be whole microseconds")
+                write!(f, "period of {value} ns: must be a whole number of microseconds")
             }
             Kind::Burst => write!(f, "burst {value}: must be from 1 to {MAX_QUOTA}"),
             Kind::BurstWithoutBucket => write!(
                 f,
-                "burst {value}: {algorithm} has no burst; only token-bucket, leaky-bucket and gcra have"
+                "burst {value}: {algorithm} has no burst; only token-bucket, leaky-bucket and gcra have one"
             ),
             Kind::Refill => write!(
                 f,
-                "burst {value}: takes longer than 1000 years to come back at this quota and period"
+                "burst {value}: takes longer than 1000 years to refill at this quota and period"
             ),
             Kind::ChargeDenied => write!(
                 f,

@@ -56,7 +56,7 @@ impl<C> std::fmt::Debug for MemoryBuilder<C> {
 }
 
 impl<C> MemoryBuilder<C> {
-    /// Tells the time by another clock.
+    /// Sets the clock of the store.
     ///
     /// ```
     /// # use tollgate::{ManualClock, Memory};
@@ -73,11 +73,12 @@ impl<C> MemoryBuilder<C> {
         }
     }
 
-    /// The most keys with an entry, over all limits; ten million unless said. At the bound known
-    /// keys keep their exact states and unknown ones share one state per limit.
+    /// Sets the most keys that have an entry, over all limits. The default is ten million. At the
+    /// bound, known keys keep their exact states and unknown keys share one state per limit.
     ///
-    /// This bounds bytes too: a key takes at most 400 of them, a tagged one 700, because longer
-    /// keys are kept [as digests](crate::KeyRef::LONGEST). The log of a moving window comes on top.
+    /// This also bounds the memory: a key takes at most 400 bytes, and a tagged key at most 700,
+    /// because longer keys are kept [as digests](crate::KeyRef::LONGEST). The log of a moving
+    /// window takes additional memory.
     ///
     /// ```
     /// # use tollgate::{Memory, Source};
@@ -91,11 +92,11 @@ impl<C> MemoryBuilder<C> {
         self
     }
 
-    /// The most limits that the store knows, over all namespaces: 100,000 by default. A limit that
-    /// has no limiter and only fresh keys is forgotten within a few clean periods. A limit that
-    /// has a limiter or a key in use is never dropped. At the bound a new limit takes the place of
-    /// an unused one, which the store looks for at most 16 times in a clean period; if there is
-    /// none, preparing the new limit is an error.
+    /// Sets the most limits that the store knows, over all namespaces. The default is 100,000. A
+    /// limit that has no limiter and only fresh keys is forgotten within a few clean periods. A
+    /// limit that has a limiter or a key that is not fresh is never forgotten. At the bound, a new
+    /// limit replaces an unused one, for which the store searches at most 16 times in a clean
+    /// period. If there is none, preparing the new limit fails.
     ///
     /// ```
     /// # use tollgate::Memory;
@@ -110,7 +111,8 @@ impl<C> MemoryBuilder<C> {
         self
     }
 
-    /// How often states that have run out are cleaned; a minute unless said.
+    /// Sets the period in which the store forgets expired states, that is, states that equal a
+    /// fresh one again. The default is a minute.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -121,8 +123,9 @@ impl<C> MemoryBuilder<C> {
         self
     }
 
-    /// Permits to forget states that nobody used for that long (and up to twice as long) although
-    /// they are not fresh: a drained bucket comes back full. Off unless said.
+    /// Permits the store to forget states that were not used for this long (up to twice as long)
+    /// even if they are not fresh: a drained bucket is full again. By default the store does not
+    /// forget such states.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -133,13 +136,14 @@ impl<C> MemoryBuilder<C> {
         self
     }
 
-    /// Called with batches of keys that have been forgotten, each exactly once. It runs on the
-    /// thread of a caller, without any lock, and may use limiters of any store. Cleaning is never
-    /// started from within it: hits leave it to later callers, and [`Memory::clean`] returns 0. If
-    /// it panics, the keys are gone all the same and a warning is logged.
+    /// Sets a function that is called with batches of forgotten keys. Each forgotten key is passed
+    /// exactly once. The function runs on the thread of a caller, without holding a lock, and may
+    /// use limiters of any store. Its own calls never start cleaning: hits leave that to later
+    /// callers, and [`Memory::clean`] returns 0. If the function panics, a warning is logged, and
+    /// the keys are forgotten nevertheless.
     ///
     /// ```
-    /// let store = tollgate::Memory::builder().before_clean(|batch| println!("{} went", batch.len())).build();
+    /// let store = tollgate::Memory::builder().before_clean(|batch| println!("{} keys", batch.len())).build();
     /// ```
     pub fn before_clean(mut self, f: impl Fn(&[Expired]) + Send + Sync + 'static) -> Self {
         self.before_clean = Some(Box::new(f));
@@ -148,7 +152,7 @@ impl<C> MemoryBuilder<C> {
 }
 
 impl<C: Clock> MemoryBuilder<C> {
-    /// The store.
+    /// Creates the store.
     ///
     /// ```
     /// let store = tollgate::Memory::builder().build();

@@ -1,4 +1,4 @@
-//! Housekeeping: states that equal a fresh one go, one shard at a time.
+//! Cleaning: removes the states that equal a fresh one, one shard at a time.
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -21,7 +21,7 @@ use crate::limit::Limit;
 use crate::registry::lock;
 use crate::time::Timestamp;
 
-/// A key that was forgotten because its state had run out.
+/// A key that the store has forgotten, usually because its state had become equal to a fresh one.
 ///
 /// ```
 /// use std::sync::{Arc, Mutex};
@@ -55,7 +55,7 @@ pub struct Expired {
 }
 
 impl Expired {
-    /// The limit whose key it was.
+    /// Returns the limit that counted the key.
     ///
     /// See the example of [`Expired`].
     #[must_use]
@@ -63,25 +63,26 @@ impl Expired {
         &self.limit
     }
 
-    /// The namespace of the limit.
+    /// Returns the namespace of the limit.
     #[must_use]
     pub fn namespace(&self) -> &str {
         &self.known.namespace
     }
 
-    /// The key.
+    /// Returns the key.
     #[must_use]
     pub fn key(&self) -> KeyRef<'_> {
         self.key.as_key_ref()
     }
 
-    /// Units in use when the state was last written. GCRA does not remember that and says 0.
+    /// Returns the units in use when the state was last written. For GCRA it returns 0, because
+    /// GCRA does not remember that time.
     #[must_use]
     pub fn value(&self) -> u64 {
         self.value
     }
 
-    /// When the state became equal to a fresh one.
+    /// Returns the time at which the state became (or would have become) equal to a fresh one.
     #[must_use]
     pub fn expired_at(&self) -> Timestamp {
         self.expired_at
@@ -95,26 +96,30 @@ impl Key for Expired {
 }
 
 thread_local! {
-    /// Whether this thread runs a `before_clean`. It may use limiters, and these do not clean
-    /// meanwhile: the next batch would call it again, and so on until the stack is used up.
+    /// Whether this thread is running a `before_clean` function. The function may use limiters,
+    /// which do not clean meanwhile: cleaning would call the function again, and so on until the
+    /// stack overflows.
     static IN_BEFORE_CLEAN: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Calls `before_clean`; if it panics, the panic ends here.
+/// Calls `before_clean`. If it panics, the panic is caught and logged.
 fn report(before_clean: &BeforeClean, batch: &[Expired]) {
     IN_BEFORE_CLEAN.set(true);
     let result = catch_unwind(AssertUnwindSafe(|| before_clean(batch)));
     IN_BEFORE_CLEAN.set(false);
     if result.is_err() {
-        tracing::warn!(keys = batch.len(), "before_clean panicked; its keys are gone");
+        tracing::warn!(
+            keys = batch.len(),
+            "before_clean panicked: the keys of this batch are forgotten, but may not have been processed"
+        );
     }
 }
 
-/// The function given to `before_clean`.
+/// The function that was passed to `before_clean` of the builder.
 pub(super) type BeforeClean = Box<dyn Fn(&[Expired]) + Send + Sync>;
 
 impl<C: Clock> Inner<C> {
-    /// Does one step of cleaning if it is time. Called after a decision, never while holding a
+    /// Does one step of cleaning if it is due. It is called after a decision, without holding a
     /// lock.
     #[inline]
     pub(super) fn clean_if_due(&self, now: Timestamp) {
@@ -128,7 +133,8 @@ impl<C: Clock> Inner<C> {
         if IN_BEFORE_CLEAN.get() {
             return;
         }
-        // Never judged by a time ahead of the store's own clock, which a caller may have made up.
+        // A caller may pass any time. States are never removed before they are fresh by the store's
+        // own clock.
         let now = now.min(self.clock.now());
         let step = self.clean_cursor.fetch_add(1, Ordering::Relaxed);
         let (index, all) = (step % self.shards.len(), self.shards.len());
@@ -141,7 +147,8 @@ impl<C: Clock> Inner<C> {
         }
     }
 
-    /// Cleans all shards; how many keys went. Does nothing within `before_clean`.
+    /// Cleans all shards, and returns the number of keys removed. It does nothing if it is called
+    /// from `before_clean`.
     pub(super) fn clean_all(&self, now: Timestamp) -> usize {
         if IN_BEFORE_CLEAN.get() {
             return 0;
@@ -151,8 +158,8 @@ impl<C: Clock> Inner<C> {
         gone
     }
 
-    /// Cleans all shards to make room for a new limit, unless that was done a short time ago.
-    /// Returns whether it cleaned.
+    /// Cleans all shards to make room for a new limit, unless that was done within the last 1/16 of
+    /// a clean period. Returns whether it cleaned.
     pub(super) fn clean_to_make_room(&self) -> bool {
         let now = self.clock.now();
         let due = self.registry.is_cleaning_due(now, self.clean_period / 16);
@@ -196,7 +203,8 @@ impl<C: Clock> Inner<C> {
             let addresses = sweep.tables(&mut tables.addresses, &mut logs);
             words + addresses + sweep.tables(&mut tables.bytes, &mut logs)
         };
-        // Long logs are freed, and the user's code runs, outside of the lock.
+        // Freeing long logs and running the user's function take time, so the lock is no longer
+        // held here.
         drop(logs);
         if let Some(before_clean) = self.before_clean.as_ref().filter(|_| !batch.is_empty()) {
             report(before_clean, &batch);
@@ -209,19 +217,21 @@ impl<C: Clock> Inner<C> {
 struct Sweep<'a, C> {
     store: &'a Inner<C>,
     now: Timestamp,
-    /// Whether keys that were not used since the last such pass may go although they are not fresh.
+    /// Whether to remove keys that were not used since the last pass of this kind, even if they are
+    /// not fresh.
     old_enough: bool,
-    /// Whether to give memory back. Not while somebody waits for a hit: an allocator may take
-    /// milliseconds to trim its heap.
+    /// Whether to shrink tables. Hits do not shrink them, because an allocator may take
+    /// milliseconds to return memory.
     shrinks: bool,
     floor: &'a mut Timestamp,
     batch: Option<&'a mut Vec<Expired>>,
-    /// The limit of the entry before: neighbours are often of one limit.
+    /// The limit of the previous entry. Neighbouring entries often have the same limit.
     last: Option<(Arc<Known>, Arc<Limit>, AnyMachine)>,
 }
 
 impl<C> Sweep<'_, C> {
-    /// `logs` takes what is to be freed outside of the lock.
+    /// Cleans all tables for one layout of keys. Removed logs are moved to `logs`, so that they are
+    /// freed after the lock is released.
     fn tables<K: StoredKey>(
         &mut self,
         tables: &mut TablesOf<K>,
@@ -254,7 +264,7 @@ impl<C> Sweep<'_, C> {
     fn goes<K: StoredKey, T: Judged>(&mut self, entry: &mut Entry<K, T>) -> bool {
         let number = entry.key.limit();
         if self.last.as_ref().is_none_or(|(known, ..)| known.number != number) {
-            // Every number in a table is known: a limit is forgotten only when it has no keys.
+            // Every number in a table is known, because a limit with keys is never forgotten.
             let Some(known) = self.store.registry.by_number(number) else { return false };
             let (limit, machine) = lock(&known.latest).clone();
             self.last = Some((known, limit, machine));
@@ -283,16 +293,16 @@ impl<C> Sweep<'_, C> {
     }
 }
 
-/// A kept state, judged by the machine of its limit.
+/// A stored state, which the machine of its limit can evaluate.
 pub(super) trait Judged: Sized {
-    /// When it becomes fresh, and the units it held when it was written.
+    /// Returns the time at which the state becomes fresh, and the units in use when it was written.
     fn judge(&self, machine: &AnyMachine) -> (Timestamp, u64);
-    /// Units in use now.
+    /// Returns the units in use now.
     fn used(&self, machine: &AnyMachine, now: Timestamp) -> u64;
 }
 
-/// `judge` and `used` for one kind of kept state: machines that keep another kind cannot occur with
-/// it.
+/// Implements [`Judged`] for one layout of stored states. Machines with another layout never have
+/// such a state.
 macro_rules! judged {
     ($kept:ty, $layout:ty, $($variant:ident)|+) => {
         impl Judged for $kept {

@@ -1,6 +1,6 @@
-//! Entries of a shard: the key, then the state, each in the smallest of a few layouts.
+//! The entries of a shard: a key and its state, each in the smallest of a few layouts. Their sizes:
 //!
-//! | | of a number or IPv4 | of an IPv6 address | of other keys |
+//! | state \ key | number or IPv4 address | IPv6 address | other key |
 //! | --- | --- | --- | --- |
 //! | GCRA in whole microseconds, without a name | 20 bytes | 28 | 32 |
 //! | other states of two numbers | 28 | 36 | 40 |
@@ -28,12 +28,14 @@ pub(super) struct Entry<K, T> {
     pub(super) state: T,
 }
 
-/// The hash of a key of one limit, made of the hash of the key. One key under many limits has as
-/// many different hashes, so it is found without comparing it with its siblings.
+/// Returns the hash of an entry from the hash of its key and the number of its limit. A key has a
+/// different hash under each limit, so an entry is found without comparing it with the entries of
+/// the same key under other limits.
 #[inline(always)]
 pub(super) fn entry_hash(key_hash: u64, limit: u32) -> u64 {
-    // An odd factor, 2^64 by the golden ratio: consecutive numbers differ in their lowest bits and
-    // are spread over the highest, which is what hashbrown looks at.
+    // The factor is 2^64 divided by the golden ratio, rounded to an odd number. The products of
+    // consecutive numbers differ in the lowest bits and are spread evenly over the highest bits.
+    // hashbrown uses the lowest and the highest bits.
     key_hash ^ u64::from(limit).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
@@ -76,7 +78,7 @@ impl<K: StoredKey> TablesOf<K> {
         self.one.len() + self.two.len() + self.three.len() + self.logs.len()
     }
 
-    /// Keeps only the keys of other limits.
+    /// Removes all keys of this limit.
     pub(super) fn remove_limit(&mut self, limit: u32) {
         self.one.retain(|entry| entry.key.limit() != limit);
         self.two.retain(|entry| entry.key.limit() != limit);
@@ -90,7 +92,7 @@ impl Tables {
         self.words.len() + self.addresses.len() + self.bytes.len()
     }
 
-    /// Keeps only the keys of other limits.
+    /// Removes all keys of this limit.
     pub(super) fn remove_limit(&mut self, limit: u32) {
         self.words.remove_limit(limit);
         self.addresses.remove_limit(limit);
@@ -98,25 +100,26 @@ impl Tables {
     }
 }
 
-/// A state as its algorithm has it.
+/// The layout of a complete state.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Whole {}
 
-/// A state of GCRA without the part of a microsecond, which is always zero.
+/// The layout of a state of GCRA whose fraction of a microsecond is always zero and is not stored.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum NoPart {}
 
-/// How the states of a machine lie in a shard, in the layout `L`: [`Whole`] or [`NoPart`].
+/// A machine whose states are stored in a shard in the layout `L`: [`Whole`] or [`NoPart`].
 pub(super) trait Stored<L>: Machine {
     type Kept: std::fmt::Debug;
 
     fn table<K>(tables: &mut TablesOf<K>) -> &mut HashTable<Entry<K, Self::Kept>>;
-    /// Takes the state out; `put` follows.
+    /// Takes the state out. The caller then calls `put`.
     fn take(kept: &mut Self::Kept) -> Self::State;
     fn put(kept: &mut Self::Kept, state: Self::State);
     fn keep(state: Self::State) -> Self::Kept;
     fn peek<R>(kept: &Self::Kept, f: impl FnOnce(&Self::State) -> R) -> R;
-    /// The state as this machine knows it, out of one that could be any's.
+    /// Converts the state of any machine to that of this machine. `None` if it belongs to another
+    /// machine.
     fn of_any(state: AnyState) -> Option<Self::State>;
 }
 

@@ -1,4 +1,4 @@
-//! Lists of keys: for people who look at a running store.
+//! Lists of the keys in a store, for operators.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -16,7 +16,7 @@ use crate::limit::Limit;
 use crate::registry::lock;
 use crate::time::Timestamp;
 
-/// A key with what it has in use.
+/// A key and the units that it has in use.
 ///
 /// ```
 /// let store = tollgate::Memory::new();
@@ -37,7 +37,7 @@ pub struct KeyUsage {
 }
 
 impl KeyUsage {
-    /// The key.
+    /// Returns the key.
     ///
     /// See the example of [`KeyUsage`].
     #[must_use]
@@ -45,19 +45,19 @@ impl KeyUsage {
         self.key.as_key_ref()
     }
 
-    /// The limit that counts it.
+    /// Returns the limit that counts the key.
     #[must_use]
     pub fn limit(&self) -> &Limit {
         &self.limit
     }
 
-    /// The namespace of the limit.
+    /// Returns the namespace of the limit.
     #[must_use]
     pub fn namespace(&self) -> &str {
         &self.namespace
     }
 
-    /// Units in use.
+    /// Returns the units in use.
     #[must_use]
     pub fn used(&self) -> u64 {
         self.used
@@ -65,8 +65,8 @@ impl KeyUsage {
 }
 
 impl<C: Clock + 'static> Memory<C> {
-    /// All keys that are not fresh, in no order. Looks at one shard at a time, so it is no snapshot
-    /// of one instant.
+    /// Returns all keys that are not fresh, in no particular order. It reads one shard after the
+    /// other, so the list is not a snapshot of one instant.
     ///
     /// ```
     /// let store = tollgate::Memory::new();
@@ -81,7 +81,7 @@ impl<C: Clock + 'static> Memory<C> {
         keys
     }
 
-    /// The keys with the most units in use, the busiest first.
+    /// Returns at most `count` keys: those with the most units in use, the busiest first.
     ///
     /// ```
     /// let store = tollgate::Memory::new();
@@ -89,7 +89,7 @@ impl<C: Clock + 'static> Memory<C> {
     /// ```
     #[must_use]
     pub fn busiest(&self, count: usize) -> Vec<KeyUsage> {
-        // The least of the busiest is on top, and goes first.
+        // The key with the fewest units is on top of the heap, and is removed first.
         let mut busiest: BinaryHeap<Reverse<ByUse>> = BinaryHeap::new();
         let least = std::cell::Cell::new(0);
         self.inner.for_each_key(
@@ -107,7 +107,7 @@ impl<C: Clock + 'static> Memory<C> {
     }
 }
 
-/// Ordered by use alone.
+/// A key usage that is ordered by the units in use alone.
 #[derive(PartialEq, Eq)]
 struct ByUse(KeyUsage);
 
@@ -124,8 +124,8 @@ impl PartialOrd for ByUse {
 }
 
 impl<C: Clock> Inner<C> {
-    /// Calls `f` with a way to make the usage of every key that is not fresh and whose use `wanted`
-    /// asks for.
+    /// Calls `f` for every key that is not fresh and for whose units in use `wanted` returns true.
+    /// `f` gets a function that creates the [`KeyUsage`].
     fn for_each_key(&self, mut f: impl FnMut(&dyn Fn() -> KeyUsage), wanted: impl Fn(u64) -> bool) {
         let now = self.clock.now();
         for shard in &self.shards {

@@ -2,21 +2,21 @@
 //!
 //! # Layout
 //!
-//! The hash of the key alone picks one of 256 shards, each behind a lock. All limits of a key are
-//! therefore in one shard, and a policy is one step under one lock. Several keys lock their shards
-//! in order. Inside a shard an entry is found by the hash of the key and the number of the limit
-//! (`entry.rs`), and there is one table for each size of state.
+//! The hash of the key alone selects one of 256 shards, each of which has a lock. All limits of a
+//! key are therefore in one shard, and a policy is one step under one lock. A hit on several keys
+//! locks their shards in order. Inside a shard an entry is found by the hash of the key and the
+//! number of the limit (`entry.rs`). There is one table for each layout of keys and states.
 //!
-//! Cleaning takes one shard at a time (`clean.rs`). A state that is dropped because it equals a
-//! fresh one raises the floor of its shard to the time at which it became fresh. A caller that read
-//! the clock before that time and arrives later starts at the floor.
+//! Cleaning takes one shard at a time (`clean.rs`). Removing a state that equals a fresh one raises
+//! the floor of its shard to the time at which the state became fresh. If a caller has read the
+//! clock before that time and looks up the key afterwards, its state starts at the floor.
 //!
 //! # The bound on keys
 //!
-//! With `max_keys` entries in the store, keys that have an entry keep their exact states. All other
-//! keys of a limit share one overflow state. A key that gets an entry while the overflow state is
-//! not fresh starts with a copy of it. So a client with endless new keys neither fills the memory,
-//! nor evicts other keys, nor gains a unit.
+//! When the store has `max_keys` entries, the keys that have an entry keep their exact states, and
+//! all other keys of a limit share one overflow state. A key that gets an entry while the overflow
+//! state is not fresh starts with a copy of it. So a client that sends an unlimited number of new
+//! keys cannot fill the memory, evict other keys or get additional units.
 
 mod builder;
 mod clean;
@@ -47,17 +47,18 @@ use crate::time::Timestamp;
 use clean::BeforeClean;
 use shard::{Count, Known, Lookup, Overflow, Shard};
 
-/// How many shards: with a million keys each holds some four thousand, so that growing or cleaning
-/// one takes well below half a millisecond.
+/// The number of shards. With a million keys each shard has some four thousand, so growing or
+/// cleaning a shard takes well below half a millisecond.
 const SHARDS: usize = 256;
 
-/// The shard of each part of the hashes. The last shard gets twice as many keys as the first. Equal
-/// shards would all be full at the same number of keys and double together. These double one after
-/// the other, so the memory is about equally full at every number of keys.
+/// The shard for each range of hashes. The last shard gets twice as many keys as the first. If all
+/// shards got the same number of keys, all their tables would be full and double at the same time.
+/// With unequal shards the tables double one after the other, so at any number of keys about the
+/// same share of the memory is in use.
 static SHARES: [u8; 8192] = {
     let mut shares = [0; 8192];
-    // The share of a shard, in 2^-32 of a place, grows by a factor of 2^(1/256) from one to the
-    // next.
+    // The share of a shard is counted in units of 2^-32 of a range. From one shard to the next it
+    // grows by a factor of 2^(1/256).
     let (mut place, mut shard, mut share, mut end) = (0, 0_u8, 95_400_000_000_u64, 0_u64);
     while place < shares.len() {
         if shard < (SHARDS - 1) as u8 && (place as u64) << 32 >= end + share {
@@ -72,11 +73,11 @@ static SHARES: [u8; 8192] = {
     shares
 };
 
-/// Keeps the state of every key in this process: all algorithms, lists of keys, a call before a key
-/// is forgotten.
+/// A store that keeps the keys and their states in this process. It supports all algorithms, can
+/// list its keys, and can call a function when it forgets keys.
 ///
-/// A handle: clones share one store. Cleaning is done by the callers in small steps, no thread is
-/// needed.
+/// This is a handle: its clones share one store. The callers clean the store in small steps, so no
+/// thread is needed.
 ///
 /// ```
 /// use tollgate::{Limit, Memory};
@@ -107,13 +108,13 @@ impl Default for Memory {
     }
 }
 
-/// A limit as [`Memory`] holds it.
+/// A limit that was prepared by [`Memory`].
 #[derive(Clone, Debug)]
 pub struct Prepared {
     known: Arc<Known>,
     machine: AnyMachine,
-    /// The states of this limit have no parts of microseconds. A limit with a name may get another
-    /// quota, with which they have.
+    /// Whether the states of this limit never have fractions of a microsecond. False for a limit
+    /// with a name, because its quota may change to one with fractions.
     has_no_parts: bool,
 }
 
@@ -123,7 +124,7 @@ struct Inner<C> {
     shards: Box<[OwnLine<Mutex<Shard>>]>,
     registry: Registry<Known>,
     count: Count,
-    /// Microseconds.
+    /// The period in which all shards are cleaned once, in microseconds.
     clean_period: u64,
     clean_due: AtomicU64,
     clean_cursor: AtomicUsize,
@@ -131,15 +132,17 @@ struct Inner<C> {
     before_clean: Option<BeforeClean>,
 }
 
-/// A cache line of its own, so that the lock of one shard does not slow its neighbour.
+/// A value with a cache line of its own, so that the lock of one shard does not slow down its
+/// neighbours.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct OwnLine<T>(T);
 
 impl Memory {
-    /// A store with the defaults: ten million keys, cleaned every minute.
+    /// Creates a store with the default settings: at most ten million keys, cleaned every minute.
     ///
-    /// The first store of a process measures the processor's counter, see [`SystemClock::new`].
+    /// The first call in a process measures the speed of the processor's counter, see
+    /// [`SystemClock::new`].
     ///
     /// ```
     /// let store = tollgate::Memory::new();
@@ -150,10 +153,10 @@ impl Memory {
         Memory::builder().build()
     }
 
-    /// A store with settings of your own.
+    /// Returns a builder, to create a store with other settings.
     ///
     /// ```
-    ///     /// let store = tollgate::Memory::builder().max_keys(1_000).clean_period(Duration::from_secs(5)).build();
+    /// let store = tollgate::Memory::builder().max_keys(1_000).build();
     /// ```
     pub fn builder() -> MemoryBuilder {
         MemoryBuilder::new()
@@ -163,9 +166,9 @@ impl Memory {
 crate::store::limiter_methods!(Memory);
 
 impl<C: Clock + 'static> Memory<C> {
-    /// Forgets the states that equal a fresh one, one shard after the other, and gives memory back;
-    /// how many went. Hits do the same in small steps once in a clean period, but keep the memory
-    /// for the keys to come.
+    /// Forgets the states that equal a fresh one, one shard after the other, and frees unused
+    /// memory. Returns the number of states forgotten. Hits do the same in small steps once in a
+    /// clean period, but keep the memory for new keys.
     ///
     /// ```
     /// let store = tollgate::Memory::new();
@@ -177,8 +180,8 @@ impl<C: Clock + 'static> Memory<C> {
 }
 
 impl<C> Memory<C> {
-    /// How many keys have an entry, over all limits. States that have run out count until they are
-    /// cleaned.
+    /// Returns how many keys have an entry, over all limits. A state that equals a fresh one counts
+    /// until it is cleaned.
     ///
     /// ```
     /// let store = tollgate::Memory::new();
@@ -191,7 +194,7 @@ impl<C> Memory<C> {
         self.inner.count.keys.load(Ordering::Relaxed)
     }
 
-    /// True when no key has an entry.
+    /// Returns whether no key has an entry.
     ///
     /// ```
     /// assert!(tollgate::Memory::new().is_empty());
@@ -201,7 +204,8 @@ impl<C> Memory<C> {
         self.len() == 0
     }
 
-    /// How many limits it knows. Those that are not in use any more count until they are cleaned.
+    /// Returns how many limits the store knows. A limit that is no longer in use counts until it is
+    /// cleaned.
     ///
     /// ```
     /// let store = tollgate::Memory::new();
@@ -214,8 +218,8 @@ impl<C> Memory<C> {
         self.inner.registry.len()
     }
 
-    /// How many hits were decided on a state that unknown keys share, because the store was at its
-    /// bound. Should stay zero.
+    /// Returns how many hits were decided on a state that unknown keys share, because the store was
+    /// at its bound on keys. It should stay zero.
     ///
     /// ```
     /// assert_eq!(tollgate::Memory::new().overflowed(), 0);
@@ -245,8 +249,8 @@ impl<C> Memory<C> {
 impl<C> Inner<C> {
     #[inline]
     fn shard_index(&self, hash: u64) -> usize {
-        // Not the bits by which hashbrown places and tells entries: the lowest and the highest
-        // seven.
+        // hashbrown uses the lowest bits and the highest seven bits of the hash to find entries, so
+        // the shard is selected by other bits.
         usize::from(SHARES[(hash >> 44) as usize % SHARES.len()])
     }
 
@@ -255,7 +259,8 @@ impl<C> Inner<C> {
         lock(&self.shards[self.shard_index(hash)].0)
     }
 
-    // Always, here and below: with two kinds of clock in one program it would be a call instead.
+    // These functions are always inlined. Otherwise the compiler would call them in a program that
+    // uses two types of clock.
     #[inline(always)]
     fn act(
         &self,
@@ -272,9 +277,9 @@ impl<C> Inner<C> {
             let mut shard = lock(&shard.0);
             let before = shard.tables.len();
             shard.tables.remove_limit(known.number);
-            let went = before - shard.tables.len();
-            self.count.keys.fetch_sub(went, Ordering::Relaxed);
-            known.keys.fetch_sub(went, Ordering::Relaxed);
+            let removed = before - shard.tables.len();
+            self.count.keys.fetch_sub(removed, Ordering::Relaxed);
+            known.keys.fetch_sub(removed, Ordering::Relaxed);
         }
         known.overflow.clear();
     }
@@ -373,7 +378,8 @@ impl<C: Clock + 'static> Store for Memory<C> {
 }
 
 impl<C: Clock + 'static> Memory<C> {
-    /// A hit of a long key, apart from those of short ones, which pay for nothing but the question.
+    /// Hits a long key. It is a separate function, so that hits of short keys only pay for the
+    /// check of the length.
     #[cold]
     #[inline(never)]
     fn hit_long(
@@ -396,7 +402,8 @@ impl<C: Clock> Inner<C> {
         now: impl FnOnce() -> Timestamp,
         act: impl KnownAct,
     ) -> Outcome {
-        // The hash comes before the clock: the processor does both at the same time.
+        // The hash is computed before the clock is read, because the processor then executes both
+        // at the same time.
         let hash = key.hash(&self.hasher);
         let (lookup, now) = (prepared.lookup(hash, key), now());
         let decision = self.act(lookup, &mut self.shard(hash), now, act);
@@ -410,7 +417,7 @@ impl<C: Clock> Inner<C> {
         let costs = items.iter().map(|item| item.cost);
         let Ok(outcomes): Result<_, Infallible> =
             if items.iter().all(|item| index(item) == first_index) {
-                // All limits of one key lie here: one lock, no list.
+                // All items are in one shard, as all limits of one key are: one lock is enough.
                 let shard = &mut *lock(&self.shards[first_index].0);
                 hit_together(costs, |item, act| Ok(self.act_on(shard, &items[item], now, act)))
             } else {

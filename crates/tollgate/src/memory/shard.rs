@@ -1,4 +1,4 @@
-//! One shard: the states of some of the keys, behind one lock.
+//! One shard: the states of some of the keys, protected by one lock.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -14,14 +14,14 @@ use crate::outcome::{Outcome, Source};
 use crate::registry::lock;
 use crate::time::Timestamp;
 
-/// A limit as the store knows it, shared by all who prepared it.
+/// A limit that the store knows. All limiters that have prepared it share this value.
 #[derive(Debug)]
 pub(super) struct Known {
     pub(super) number: u32,
     pub(super) namespace: Box<str>,
-    /// The limit as it was prepared last: a named one may change its quota.
+    /// The limit as it was prepared last. The quota of a limit with a name may change.
     pub(super) latest: Mutex<(Arc<Limit>, AnyMachine)>,
-    /// Keys with an entry.
+    /// The number of keys with an entry.
     pub(super) keys: AtomicUsize,
     pub(super) overflow: Overflow,
 }
@@ -29,7 +29,7 @@ pub(super) struct Known {
 /// The state that keys without an entry share while the store is at its bound.
 #[derive(Debug, Default)]
 pub(super) struct Overflow {
-    /// Whether `state` was ever written: spares the lock to all who never meet the bound.
+    /// Whether `state` may be present. If not, no lock is needed, which is the usual case.
     used: AtomicBool,
     state: Mutex<Option<AnyState>>,
 }
@@ -44,7 +44,7 @@ impl Overflow {
         decision.with_source(Source::Overflow)
     }
 
-    /// The state a key starts from that gets an entry now.
+    /// Returns the state from which a key that now gets an entry starts. `None` is a fresh state.
     fn copy(&self, machine: &AnyMachine, now: Timestamp) -> Option<AnyState> {
         if !self.used.load(Ordering::Acquire) {
             return None;
@@ -53,7 +53,7 @@ impl Overflow {
         state.clone().filter(|state| machine.fresh_at(Some(state)).is_some_and(|at| at > now))
     }
 
-    /// Forgets the state if it equals a fresh one; whether there is none.
+    /// Forgets the state if it equals a fresh one. Returns whether there is no state now.
     pub(super) fn tidy(&self, machine: &AnyMachine, now: Timestamp) -> bool {
         let mut state = lock(&self.state);
         if machine.fresh_at(state.as_ref()).is_none_or(|at| at <= now) {
@@ -73,7 +73,7 @@ impl Overflow {
 pub(super) struct Count {
     pub(super) keys: AtomicUsize,
     pub(super) max_keys: usize,
-    /// Hits that were decided on a shared overflow state.
+    /// The number of hits that were decided on an overflow state.
     pub(super) overflowed: AtomicUsize,
 }
 
@@ -82,7 +82,7 @@ impl Count {
         self.keys.load(Ordering::Relaxed) >= self.max_keys
     }
 
-    /// Takes room for one key, if there is any.
+    /// Counts one more key, unless the store is at its bound. Returns whether it did.
     fn take(&self) -> bool {
         let room = |keys| (keys < self.max_keys).then_some(keys + 1);
         self.keys.fetch_update(Ordering::Relaxed, Ordering::Relaxed, room).is_ok()
@@ -94,10 +94,10 @@ impl Count {
 pub(super) struct Lookup<'a> {
     pub(super) known: &'a Known,
     pub(super) machine: &'a AnyMachine,
-    /// Of the key alone: it chose the shard.
+    /// The hash of the key alone, which selected the shard.
     pub(super) hash: u64,
     pub(super) key: Compact<'a>,
-    /// The states of this limit have no parts of microseconds, and never will.
+    /// Whether the states of this limit never have fractions of a microsecond.
     pub(super) has_no_parts: bool,
 }
 
@@ -111,10 +111,10 @@ impl Lookup<'_> {
 #[derive(Debug, Default)]
 pub(super) struct Shard {
     pub(super) tables: Tables,
-    /// The latest time at which a state that was dropped became fresh. Who read the clock before
-    /// that and arrives after it starts here.
+    /// The latest time at which a removed state became fresh. A caller that has read the clock
+    /// before that time and looks up a key afterwards starts at this time.
     pub(super) floor: Timestamp,
-    /// When keys were last looked at for their age.
+    /// The time at which unused keys were last removed because of their age.
     pub(super) aged_at: Timestamp,
 }
 
@@ -141,8 +141,8 @@ impl Shard {
         }
     }
 
-    /// For the usual limit all is inlined into the caller: what it does not read of the decision is
-    /// never made.
+    /// Acts on a key of one layout. For GCRA in whole microseconds everything is inlined into the
+    /// caller, so that fields of the decision that the caller does not read are never computed.
     #[inline(always)]
     fn act_on<K: StoredKey>(
         &mut self,
@@ -177,7 +177,7 @@ impl Shard {
     }
 
     #[inline(always)]
-    #[expect(clippy::too_many_arguments, reason = "they stay in registers")]
+    #[expect(clippy::too_many_arguments, reason = "the arguments stay in registers")]
     fn act_with<K: StoredKey, L, M: Stored<L>>(
         &mut self,
         machine: &M,
@@ -220,7 +220,7 @@ impl Shard {
         let known = lookup.known;
         let start = now.max(self.floor);
         if act.act() == Act::Op(Op::Reset) {
-            // There is no entry to forget, and the overflow state belongs to other keys as well.
+            // There is no entry to forget, and the overflow state belongs to other keys too.
             return lookup.machine.apply(&mut None, now, Op::Reset);
         }
         if count.is_full() {
@@ -272,9 +272,9 @@ mod tests {
     use crate::key::{Compact, Kind};
     use crate::{ManualClock, Memory};
 
-    /// The cost of a hit does not depend on the number of limits that count the same key.
+    /// The cost of a hit must not depend on the number of limits that count the same key.
     #[test]
-    fn one_key_under_many_limits_is_found_without_comparing_them_all() {
+    fn an_entry_is_found_without_comparing_all_entries_of_the_same_key() {
         const LIMITS: usize = 100_000;
         let store = Memory::builder().clock(ManualClock::default()).build();
         let limiters: Vec<_> = (0..LIMITS)
@@ -287,14 +287,15 @@ mod tests {
         let hash = compact.hash(&store.inner.hasher);
         let shard = store.inner.shard(hash);
         let table = &shard.tables.bytes.one;
-        assert_eq!(table.len(), LIMITS, "a policy is one step: one shard has them all");
+        assert_eq!(table.len(), LIMITS, "all limits of a key must be in one shard");
         let compared = limiters.iter().map(|limiter| {
             let lookup = limiter.prepared().next().unwrap().lookup(hash, compact);
             let maybe = table.iter_hash(lookup.entry_hash());
             maybe.take_while(|entry| !entry.key.is(lookup.known.number, key)).count()
         });
         let wrong: usize = compared.sum();
-        // A table compares what has the same seven bits of the hash, within a group or two.
-        assert!(wrong < LIMITS, "{wrong} entries compared in vain to find {LIMITS}");
+        // A table compares only entries in one or two groups that have the same seven bits of the
+        // hash.
+        assert!(wrong < LIMITS, "{wrong} wrong entries were compared to find {LIMITS} entries");
     }
 }

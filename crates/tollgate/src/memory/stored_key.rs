@@ -1,16 +1,16 @@
-//! How keys lie in a shard: the smallest of three layouts that holds the key. Each begins with a
-//! tag of four bytes and none needs more than the alignment of that.
+//! The layouts of keys in a shard. A key is stored in the smallest of three layouts that fits. Each
+//! layout begins with a tag of four bytes, and none needs a larger alignment.
 
 use super::entry::{Tables, TablesOf};
 use crate::key::{Compact, Halves, Kind};
 
-/// A 64-bit number that may lie at any multiple of four bytes.
+/// A 64-bit number with an alignment of four bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C, packed(4))]
 pub(super) struct Packed(pub(super) u64);
 
-/// The number of the limit, the kind of key in four bits, and whether the key was used since the
-/// last look at its age.
+/// The number of the limit, the kind of the key in four bits, and whether the key was used since
+/// its age was last checked.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tag(u32);
 
@@ -21,7 +21,7 @@ impl Tag {
 
     #[inline(always)]
     fn new(limit: u32, kind: Kind) -> Tag {
-        debug_assert!(limit < MOST_LIMITS as u32, "the store knows no more limits");
+        debug_assert!(limit < MOST_LIMITS as u32, "the number of a limit fits a tag");
         Tag(limit << Tag::LIMIT | (kind as u32) << 1)
     }
 
@@ -35,7 +35,7 @@ impl Tag {
     }
 
     fn kind(self) -> Kind {
-        // It was written by `new`.
+        // The kind is always valid, because `new` has written it.
         Kind::of_byte(((self.0 & Tag::KIND) >> 1) as u8).unwrap_or(Kind::Plain)
     }
 
@@ -47,25 +47,25 @@ impl Tag {
     }
 }
 
-/// The number of a limit fits a tag.
+/// The most limits whose numbers fit a tag.
 pub(super) const MOST_LIMITS: usize = 1 << (u32::BITS - Tag::LIMIT);
 
-/// A key as it lies in a shard.
+/// A key in the layout of a shard.
 pub(super) trait StoredKey: Sized {
-    /// The key as it is looked up.
+    /// The form in which a key is looked up.
     type Key<'a>: Copy;
 
     fn new(limit: u32, key: Self::Key<'_>) -> Self;
     fn is(&self, limit: u32, key: Self::Key<'_>) -> bool;
     fn limit(&self) -> u32;
     fn key(&self) -> Compact<'_>;
-    /// Marks the key as used, or not; tells what it was.
+    /// Marks the key as used or as not used. Returns the previous mark.
     fn replace_used(&mut self, used: bool) -> bool;
-    /// The tables of such keys.
+    /// Returns the tables for keys of this layout.
     fn tables(tables: &mut Tables) -> &mut TablesOf<Self>;
 }
 
-/// A number, an IPv4 address, or one with a port.
+/// The layout of a number, an IPv4 address, or an IPv4 address with a port.
 #[derive(Debug)]
 pub(super) struct WordKey {
     tag: Tag,
@@ -102,7 +102,7 @@ impl StoredKey for WordKey {
     }
 }
 
-/// An IPv6 address.
+/// The layout of an IPv6 address.
 #[derive(Debug)]
 pub(super) struct AddressKey {
     tag: Tag,
@@ -141,7 +141,7 @@ impl StoredKey for AddressKey {
     }
 }
 
-/// Any other key. Short ones lie in place.
+/// The layout of any other key. Short keys are stored inline.
 #[derive(Debug)]
 pub(super) enum BytesKey {
     Inline { tag: Tag, len: u8, bytes: [u8; BytesKey::INLINE] },

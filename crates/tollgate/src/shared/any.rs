@@ -1,4 +1,4 @@
-//! A store chosen at run time.
+//! A store that is chosen at run time.
 
 use std::any::Any;
 use std::fmt::{self, Debug};
@@ -15,9 +15,8 @@ use crate::limit::Limit;
 use crate::outcome::Outcome;
 use crate::time::Timestamp;
 
-/// Any [`SharedStore`] behind one type, for programs that choose the store by their configuration.
-/// An answer that the store has without waiting comes without waiting; only a call that waits is
-/// boxed.
+/// Any [`SharedStore`] as one type, for programs that choose the store by their configuration. Only
+/// calls that wait are boxed. If the store can answer without waiting, this type does too.
 ///
 /// ```
 /// use tollgate::{Memory, shared::{AnyStore, InProcess, SharedLimiter}};
@@ -28,14 +27,14 @@ use crate::time::Timestamp;
 #[derive(Clone)]
 pub struct AnyStore(Arc<dyn Erased>);
 
-/// A limit as [`AnyStore`] holds it.
+/// A limit that was prepared by [`AnyStore`].
 #[derive(Clone)]
 pub struct AnyPrepared(Arc<dyn Any + Send + Sync>);
 
 type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// [`SharedStore`] without its types. A prepared limit of another store is a mistake of the caller,
-/// and an error.
+/// The methods of [`SharedStore`] without its associated types. Passing a limit that another store
+/// has prepared is an error.
 trait Erased: Debug + Send + Sync {
     fn prepare(&self, namespace: &str, limit: &Limit) -> Result<AnyPrepared, Error>;
     fn ask_each(
@@ -88,7 +87,9 @@ impl Debug for AnyPrepared {
 
 impl AnyPrepared {
     fn of<S: SharedStore>(&self) -> Result<&S::Prepared, Error> {
-        self.0.downcast_ref().ok_or_else(|| Error::request("a limit that another store prepared"))
+        self.0.downcast_ref().ok_or_else(|| {
+            Error::request("a limit that another store has prepared cannot be used here")
+        })
     }
 }
 

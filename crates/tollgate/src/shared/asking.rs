@@ -1,5 +1,5 @@
-//! The path of a call on a shared store: remembered denials first, then the store behind its guard,
-//! then the limiter's rule for failures.
+//! The path of a call on a shared store. First the remembered denials are searched, then the store
+//! is called through its guard, and if that fails, the limiter applies its rule for failures.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::policy::Policy;
 use crate::time::Timestamp;
 use crate::together::Counter;
 
-/// The parts of a limiter: its store, its limits there, and its rule for failures.
+/// The parts of a limiter: its store, its prepared limits, and its rule for failures.
 #[derive(Clone, Debug)]
 pub(crate) struct LimiterParts<S: SharedStore> {
     pub(crate) store: S,
@@ -30,16 +30,16 @@ pub(crate) struct LimiterParts<S: SharedStore> {
     pub(super) policy: Policy,
     pub(crate) prepared: Box<[S::Prepared]>,
     pub(super) machines: Box<[AnyMachine]>,
-    /// The number of these limits among remembered denials; shared by clones.
+    /// The number that identifies these limits among remembered denials. Clones share it.
     number: u64,
-    /// The places where the limits count: a hash of namespace and identity for each.
+    /// The counters of the limits: a hash of namespace and identity for each limit.
     pub(super) counters: Arc<[u64]>,
-    /// Whether a denial holds until its time: not where denied attempts change the state.
+    /// Whether denials may be remembered. False if denied hits change the state of a limit.
     pub(super) remembers: bool,
     pub(crate) deadline: Duration,
     pub(super) on_failure: OnFailure,
     pub(super) fallback: Option<Fallback>,
-    /// Units that the fallback admitted and that the store was not charged for yet.
+    /// The units that the fallback admitted and that the store was not yet charged for.
     pub(super) owed: Option<Arc<Owed>>,
 }
 
@@ -74,7 +74,7 @@ impl<S: SharedStore> LimiterParts<S> {
         })
     }
 
-    /// The counter of each limit.
+    /// Returns the identity of the counter of each limit.
     pub(super) fn counters(&self) -> impl Iterator<Item = Counter<'_>> {
         self.policy.limits().iter().map(|limit| Counter { namespace: &self.namespace, limit })
     }
@@ -108,8 +108,8 @@ impl<S: SharedStore> LimiterParts<S> {
         if let Some(outcome) = self.hit_now(terms, key, cost) {
             return Ok(outcome.into());
         }
-        // Kept apart: a future that may wait is large, and making it takes longer than a hit on
-        // memory.
+        // Calls that may wait are in separate functions. Their futures are large, and creating them
+        // takes longer than a hit on memory.
         match self.prepared[..] {
             [_] => self.hit_one(terms, key, cost).await.map(Decision::from),
             _ => decision(self.hit_several(terms, key, cost).await?),
@@ -158,7 +158,8 @@ impl<S: SharedStore> LimiterParts<S> {
         one(&self.hit_store(call, cost).await?)
     }
 
-    /// A hit of a single limit that needs no future.
+    /// Hits a single limit if the store can answer without waiting and the guard need not do
+    /// anything else. Otherwise returns `None`.
     #[inline]
     pub(crate) fn hit_now<K: Key + ?Sized>(
         &self,
@@ -169,13 +170,13 @@ impl<S: SharedStore> LimiterParts<S> {
         if self.is_plain() { self.try_now(terms, key, Op::Hit(cost)) } else { None }
     }
 
-    /// Whether the store's decision is all there is to do: no denials are remembered, and no
-    /// fallback is kept warm.
+    /// Returns whether a call only needs the store: no denials are remembered, and no fallback must
+    /// follow the store's counts.
     fn is_plain(&self) -> bool {
         !self.store.guard().denials.any() && self.fallback.is_none()
     }
 
-    /// The answer that the store has without waiting.
+    /// Returns the answer of the store, if the store can answer without waiting.
     #[inline]
     fn try_now<K: Key + ?Sized>(&self, terms: Terms, key: &K, op: Op) -> Option<Outcome> {
         let [prepared] = &self.prepared[..] else { return None };
@@ -214,7 +215,7 @@ impl<S: SharedStore> LimiterParts<S> {
         Ok(decisions)
     }
 
-    /// Drops the remembered denials of a key that may be wrong now.
+    /// Drops the remembered denials of a key, because they may be wrong now.
     pub(super) fn forget(&self, key: KeyRef<'_>) {
         let denials = &self.store.guard().denials;
         if denials.any() {
@@ -239,8 +240,9 @@ impl<S: SharedStore> LimiterParts<S> {
         }
     }
 
-    /// One operation on each limit: charge, peek, take or set. Peeks and takes follow the rule for
-    /// failures; the others end with an error unless there is a fallback to execute them.
+    /// Executes one operation on each limit: charge, peek, take or set. If the store fails, peeks
+    /// and takes follow the rule for failures. The other operations fail unless there is a fallback
+    /// that executes them.
     pub(crate) async fn each<K: Key>(
         &self,
         terms: Terms,
@@ -257,7 +259,8 @@ impl<S: SharedStore> LimiterParts<S> {
             Ok(decisions) => {
                 let cost = match op {
                     Op::Peek(cost) => cost,
-                    // A denied take waits for the first unit; no other operation is ever denied.
+                    // A denied take reports the wait for one unit. No other operation is ever
+                    // denied.
                     _ => 1,
                 };
                 call.decided(cost, decisions);
@@ -270,7 +273,8 @@ impl<S: SharedStore> LimiterParts<S> {
         }
     }
 
-    /// The usage of each limit, from the store alone: without the store it is not known.
+    /// Returns a peek of each limit from the store. A fallback is not asked, because it does not
+    /// know the usage.
     pub(crate) async fn usage<K: Key>(&self, terms: Terms, key: &K) -> Result<Vec<Outcome>, Error> {
         let key = &ShortKey::of(key);
         match self.try_now(terms, key, Op::Peek(1)) {
@@ -279,7 +283,8 @@ impl<S: SharedStore> LimiterParts<S> {
         }
     }
 
-    /// Refunds a charge where it was made: one receipt for each limit.
+    /// Refunds a charge to the store or the fallback that was charged. There is one receipt for
+    /// each limit.
     pub(crate) async fn refund<K: Key>(
         &self,
         terms: Terms,
@@ -296,7 +301,7 @@ impl<S: SharedStore> LimiterParts<S> {
                 }
                 return Ok(decisions);
             }
-            // Nothing was charged anywhere.
+            // No store was charged, so there is nothing to refund.
             (Some(Source::Fallback | Source::FailOpen | Source::FailClosed), _) => {
                 let now = terms.at.unwrap_or_else(|| self.store.guard().now());
                 return Ok(self.open(now, Op::Peek(1)));
@@ -311,7 +316,7 @@ impl<S: SharedStore> LimiterParts<S> {
 
     pub(crate) async fn reset<K: Key>(&self, terms: Terms, key: &K) -> Result<bool, Error> {
         let key = &ShortKey::of(key);
-        // The call ends without a decision, so that the denials remembered for the key are dropped.
+        // The call ends without a decision, which drops the denials remembered for the key.
         let _call = Call::new(self, terms, key);
         let outcomes = self.ask_each(terms, key, |_| Op::Reset).await?;
         if let Some(fallback) = &self.fallback {
@@ -323,7 +328,7 @@ impl<S: SharedStore> LimiterParts<S> {
         Ok(outcomes.iter().any(Outcome::allowed))
     }
 
-    /// Has no deadline.
+    /// Forgets all keys of each limit. It has no deadline.
     pub(crate) async fn clear(&self) -> Result<(), Error> {
         let _forget = ForgetAll::new(self.store.guard());
         for prepared in &self.prepared {
@@ -342,7 +347,7 @@ impl<S: SharedStore> LimiterParts<S> {
         self.store.lane(&self.prepared[0], key)
     }
 
-    /// Calls the store, whatever is remembered.
+    /// Calls the store without searching the remembered denials.
     async fn send<K: Key>(
         &self,
         terms: Terms,
@@ -393,18 +398,21 @@ impl<S: SharedStore> LimiterParts<S> {
     }
 }
 
-/// The number of the place in which a limit counts. Two places with the same number only cause more
-/// calls of the store.
+/// Returns a hash that identifies the counter of a limit. If two counters have the same hash, some
+/// denials are dropped needlessly.
 fn counter(namespace: &str, limit: &Limit) -> u64 {
     let mut hasher = DefaultHasher::new();
     (namespace, limit.identity()).hash(&mut hasher);
     hasher.finish()
 }
 
-/// The decision of a single limit.
+/// Returns the only decision of a list, or an error if there is not exactly one.
 fn one<T: Copy>(decisions: &[T]) -> Result<T, Error> {
     match decisions {
         [decision] => Ok(*decision),
-        _ => Err(Error::store(format!("{} decisions instead of 1", decisions.len()), false)),
+        _ => Err(Error::store(
+            format!("the store returned {} decisions instead of 1", decisions.len()),
+            false,
+        )),
     }
 }

@@ -1,16 +1,17 @@
-//! The breaker: stops calling a store that does not answer, and finds out when it answers again. It
-//! is pure: the time is an argument.
+//! The circuit breaker. It stops calls to a store that does not answer, and probes when the store
+//! answers again. It reads no clock: the time is an argument.
 
 use crate::time::Timestamp;
 
-/// When a breaker opens and how long it stays open.
+/// The settings of a breaker: when it opens, and how long it stays open.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settings {
-    /// The breaker opens after this many failures in a row, if they span the given microseconds:
-    /// one hiccup with many calls under way is no failure of the store.
+    /// The breaker opens after this many failures in a row, if `span` microseconds lie between the
+    /// first and the last. So a short interruption while many calls are in progress does not open
+    /// it.
     pub(crate) failures: u32,
     pub(crate) span: u64,
-    /// Microseconds until the first probe; doubled with every probe that fails.
+    /// The time until the first probe, in microseconds. It doubles with every probe that fails.
     pub(crate) pause: u64,
     /// The longest pause, in microseconds.
     pub(crate) longest_pause: u64,
@@ -18,11 +19,12 @@ pub(crate) struct Settings {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// All calls go to the store. Failures in a row so far, and when the first was.
+    /// All calls go to the store. There were `failures` failures in a row, the first of them at
+    /// `since`.
     Closed { failures: u32, since: Timestamp },
-    /// No call goes to the store until then.
+    /// No call goes to the store before `until`.
     Open { until: Timestamp, pause: u64 },
-    /// One call goes to the store as a probe; the others learn when it was sent.
+    /// One call went to the store as a probe at `since`. No other call goes to the store.
     Probing { since: Timestamp, pause: u64 },
 }
 
@@ -33,13 +35,13 @@ const CLOSED: State = State::Closed { failures: 0, since: Timestamp::EPOCH };
 pub(crate) enum Permission {
     /// Call the store.
     Ask,
-    /// Call the store; the answer decides whether the breaker closes.
+    /// Call the store. The answer decides whether the breaker closes.
     Probe,
-    /// Do not call the store before then.
+    /// Do not call the store before this time.
     Wait(Timestamp),
 }
 
-/// The change that an answer made to the breaker.
+/// The change of the breaker by the result of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Turn {
     Nothing,
@@ -47,12 +49,12 @@ pub(crate) enum Turn {
     Closed,
 }
 
-/// The health of a store, judged by its last calls.
+/// The health of a lane (a part of the store that fails as a whole), according to its last calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Health {
-    /// It answered the last call, or was not called yet.
+    /// It answered the last call, or has not been called yet.
     Answers,
-    /// The last call failed; the next call may go to the store.
+    /// The last call failed. The next call may go to the store.
     Unknown,
     /// The breaker is open: no call may go to the store.
     Open,
@@ -77,7 +79,7 @@ impl Breaker {
                 self.state = State::Probing { since: now, pause };
                 Permission::Probe
             }
-            // A probe whose caller was dropped is followed by another.
+            // If a probe was abandoned without a result, another one follows.
             State::Probing { since, pause } if now >= since.plus(settings.longest_pause) => {
                 self.state = State::Probing { since: now, pause };
                 Permission::Probe
@@ -86,7 +88,7 @@ impl Breaker {
         }
     }
 
-    /// Microseconds until the store is called again, at least one.
+    /// Returns the time until the store is called again, in microseconds. It is at least one.
     pub(crate) fn pause_left(&self, settings: &Settings, now: Timestamp) -> u64 {
         let until = match self.state {
             State::Closed { .. } => now.plus(settings.pause),
@@ -105,14 +107,14 @@ impl Breaker {
         }
     }
 
-    /// The store answered, with a decision or an error of its own.
+    /// Records that the store answered, with a decision or with an error.
     pub(crate) fn succeeded(&mut self) -> Turn {
         let was = std::mem::replace(&mut self.state, CLOSED);
         if matches!(was, State::Closed { .. }) { Turn::Nothing } else { Turn::Closed }
     }
 
-    /// The store did not answer. `jitter` in thousandths lengthens the pause by up to a quarter, so
-    /// that processes do not probe in step.
+    /// Records that the store did not answer. `jitter` is a number of thousandths: it lengthens the
+    /// pause by up to a quarter, so that processes do not all probe at the same time.
     pub(crate) fn failed(
         &mut self,
         settings: &Settings,
@@ -140,12 +142,12 @@ impl Breaker {
                 self.state = open(pause.saturating_mul(2));
                 Turn::Nothing
             }
-            // The call was sent before the breaker opened: it changes nothing.
+            // The call was sent before the breaker opened, so its failure changes nothing.
             State::Open { .. } | State::Probing { .. } => Turn::Nothing,
         }
     }
 
-    /// The probe was given up without an answer: the next caller may try.
+    /// Records that the caller of a probe has given up without a result. The next caller may probe.
     pub(crate) fn abandoned(&mut self, now: Timestamp) {
         if let State::Probing { pause, .. } = self.state {
             self.state = State::Open { until: now, pause };
@@ -175,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn opens_after_failures_in_a_row_only() {
+    fn a_breaker_opens_only_after_failures_in_a_row() {
         let mut breaker = Breaker::new();
         for _ in 0..10 {
             breaker.failed(&SETTINGS, at(0), false, 0);
@@ -187,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_hiccup_with_many_calls_under_way_does_not_open_it() {
+    fn a_short_interruption_of_many_calls_does_not_open_the_breaker() {
         let settings = Settings { span: 10, ..SETTINGS };
         let mut breaker = Breaker::new();
         for _ in 0..100 {
@@ -229,9 +231,13 @@ mod tests {
     }
 
     #[test]
-    fn an_open_breaker_reports_when_the_store_is_asked_again() {
+    fn a_breaker_reports_when_the_store_is_asked_again() {
         let mut breaker = Breaker::new();
-        assert_eq!(breaker.pause_left(&SETTINGS, at(0)), 100, "closed: the first pause");
+        assert_eq!(
+            breaker.pause_left(&SETTINGS, at(0)),
+            100,
+            "a closed breaker reports the first pause"
+        );
         breaker = opened();
         assert_eq!(breaker.pause_left(&SETTINGS, at(40)), 60);
         assert_eq!(breaker.enter(&SETTINGS, at(100)), Permission::Probe);
@@ -242,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_probe_without_an_answer_is_followed_by_another() {
+    fn an_abandoned_probe_is_followed_by_another_one() {
         let mut breaker = opened();
         assert_eq!(breaker.enter(&SETTINGS, at(100)), Permission::Probe);
         breaker.abandoned(at(150));
@@ -252,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn late_failures_of_calls_from_before_do_not_lengthen_the_pause() {
+    fn failures_of_calls_from_before_the_opening_do_not_lengthen_the_pause() {
         let mut breaker = opened();
         breaker.failed(&SETTINGS, at(50), false, 0);
         assert_eq!(breaker.enter(&SETTINGS, at(100)), Permission::Probe);

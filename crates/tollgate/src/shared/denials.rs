@@ -1,19 +1,21 @@
-//! The denial cache: until the instant that the store named, a denial is repeated without asking
-//! the store.
+//! The denial cache. A denial of the store is repeated without asking the store again, until the
+//! time at which the hit would pass.
 //!
-//! The guarantee, as long as only this process changes a key: an answer from here equals what the
-//! store would answer at that moment. (Of a moving window the log stays in the store, so `used` and
-//! `remaining` are those of the reply.) Charges by other processes make the true wait longer than
-//! the remembered one; their refunds are not seen before the remembered denial ends.
+//! As long as only this process changes a key, an answer from the cache equals the answer that the
+//! store would give at that time. (The log of a moving window stays in the store, so `used` and
+//! `remaining` are those of the store's last answer.) If other processes charge the key, the true
+//! wait is longer than the remembered one. If they refund it, the remembered denial still holds
+//! until it ends.
 //!
-//! For that, every reply of the store about a key either replaces the denial that is remembered for
-//! it, or drops it: in all limiters that count in the same place. A denial may have been decided
-//! before such a reply and arrive after it. So a caller notes the [`Epoch`] of the key before it
-//! asks, and its denial is remembered only if nothing was dropped in between.
+//! Every answer of the store about a key replaces or drops the denial remembered for the key, in
+//! all limiters that use the same counter. But a denial may have been decided before such an answer
+//! and arrive after it. So a caller notes the [`Epoch`] of the key before it asks, and its denial
+//! is remembered only if no denial of the key was dropped in between.
 //!
-//! Other processes may announce that they gave something back to a key
-//! ([`Denials::forget_digest`]). An announcement names the key by its digest. It is counted, and a
-//! denial holds only while the count is the one that was noted before the store was asked.
+//! Other processes may announce that they have refunded or reset a key
+//! ([`Denials::forget_digest`]). An announcement contains the digest of the key. Announcements are
+//! counted by digest, and a remembered denial holds only while the count is the one that was noted
+//! before the store was asked.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -28,13 +30,15 @@ use crate::time::Timestamp;
 
 const SHARDS: usize = 64;
 
-/// Epochs in one shard. Keys that share one by chance ask the store once more than needed.
+/// The number of epoch counters in one shard. If two keys share a counter, dropping denials of one
+/// key may also prevent that a denial of the other is remembered.
 const EPOCHS: usize = 64;
 
-/// Counts of announcements. Keys that share one by chance ask the store once more than needed.
+/// The number of counters of announcements. If two keys share a counter, an announcement for one
+/// key also drops the denials of the other.
 const ANNOUNCED: usize = 4096;
 
-/// Remembered denials, bounded in number.
+/// The remembered denials, with an upper bound on their number.
 #[derive(Debug)]
 pub(crate) struct Denials {
     hasher: RandomState,
@@ -43,14 +47,14 @@ pub(crate) struct Denials {
     room: usize,
     /// The longest time that a denial is remembered, in microseconds.
     longest: u64,
-    /// Announcements by other processes, by digest.
+    /// The counts of announcements by other processes, by digest.
     announced: Box<[AtomicU64]>,
 }
 
 #[derive(Debug)]
 struct Shard {
     entries: HashTable<RememberedDenial>,
-    /// How often a denial was dropped, by key and counter.
+    /// The counts of dropped denials, by a hash of key and counter.
     epochs: [u64; EPOCHS],
 }
 
@@ -73,46 +77,47 @@ fn epoch_index(hash: u64, counter: u64) -> usize {
 
 #[derive(Debug)]
 struct RememberedDenial {
-    /// The limits, as the number of their limiter.
+    /// The number of the limiter, which identifies the limits.
     limits: u64,
     counters: Arc<[u64]>,
     key: OwnedKey,
     /// The smallest cost that was denied.
     cost: u64,
-    /// The store is asked again from then on, by the clock of this process.
+    /// The time from which the store is asked again, by the clock of this process.
     until: Timestamp,
-    /// When the store was asked, by the clock of this process.
+    /// The time at which the store was asked, by the clock of this process.
     sent: Timestamp,
-    /// When the denial ends, by the store's clock.
+    /// The time at which the denial ends, by the store's clock.
     ends: Timestamp,
-    /// Whether the caller gave the time instead of the store: the two do not mix.
+    /// Whether the caller passed the time, which is then not the store's time. Such a denial is
+    /// only used for calls with a given time.
     given: bool,
     epoch: Epoch,
     decisions: Box<[Outcome]>,
 }
 
-/// A hit, as far as denials are concerned.
+/// The parts of a hit that are needed to find or remember a denial.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DenialLookup<'a> {
-    /// The limits, as the number of their limiter.
+    /// The number of the limiter, which identifies the limits.
     pub(crate) limits: u64,
-    /// The places where these limits count: a hash of namespace and identity for each.
+    /// The counters of these limits: a hash of namespace and identity for each limit.
     pub(crate) counters: &'a Arc<[u64]>,
     pub(crate) key: KeyRef<'a>,
     pub(crate) cost: u64,
-    /// The time, if the caller gave it.
+    /// The time, if the caller passed it.
     pub(crate) at: Option<Timestamp>,
-    /// When the store is asked, by the clock of this process.
+    /// The time at which the store is asked, by the clock of this process.
     pub(crate) sent: Timestamp,
 }
 
-/// A count that changes whenever a remembered denial of a key is dropped.
+/// Counts that change whenever the remembered denials of a key are dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Epoch {
     digest: u16,
-    /// How often a denial was dropped here.
+    /// How often this process dropped denials.
     dropped: u64,
-    /// How often another process announced a change.
+    /// How often other processes announced a change.
     announced: u64,
 }
 
@@ -127,7 +132,7 @@ impl Denials {
         }
     }
 
-    /// Whether any denial can be remembered.
+    /// Returns whether denials are remembered at all.
     pub(crate) fn any(&self) -> bool {
         self.room > 0
     }
@@ -137,12 +142,13 @@ impl Denials {
         (&self.shards[(hash >> 32) as usize % SHARDS], hash)
     }
 
-    /// The denial if it is known, as the store would give it now; else the epoch to note.
+    /// Returns the remembered denial as the store would answer now. The error is the epoch to note
+    /// before the store is asked.
     pub(crate) fn recall(&self, lookup: &DenialLookup<'_>) -> Result<Vec<Outcome>, Epoch> {
         self.find(lookup, RememberedDenial::answer)
     }
 
-    /// [`recall`](Denials::recall) for a single limit, without a list on the heap.
+    /// Does the same as [`recall`](Denials::recall) for a single limit, without allocating a list.
     pub(crate) fn recall_one(&self, lookup: &DenialLookup<'_>) -> Result<Outcome, Epoch> {
         self.find(lookup, RememberedDenial::answer_one)
     }
@@ -171,17 +177,19 @@ impl Denials {
         Epoch { digest, dropped, announced: self.announced(digest) }
     }
 
-    /// The epoch to note before a call that is never answered from here.
+    /// Returns the epoch to note before a call that always asks the store.
     pub(crate) fn epoch(&self, key: KeyRef<'_>, counters: &[u64]) -> Epoch {
         let (shard, hash) = self.shard(key);
         self.epoch_in(&lock(shard), hash, key, counters)
     }
 
-    /// Remembers a denial of all these limits together, which changed nothing in the store.
+    /// Remembers a denial of all these limits together. The denial has changed nothing in the
+    /// store.
     pub(crate) fn remember(&self, lookup: &DenialLookup<'_>, epoch: Epoch, decisions: &[Outcome]) {
         let &DenialLookup { limits, counters, key, cost, at, sent } = lookup;
         let (Some(first), Some(ends)) = (decisions.first(), ends(decisions)) else { return };
-        // The wait counts from before the store was asked, so it rather ends too early.
+        // The wait begins at the time before the store was asked, so it may end slightly too early,
+        // but never too late.
         let until = sent.plus(ends.micros_since(first.now()).min(self.longest));
         let (shard, hash) = self.shard(key);
         let mut shard = lock(shard);
@@ -215,7 +223,7 @@ impl Denials {
         }
     }
 
-    /// Drops the denials of a key in all limiters that count in one of these places.
+    /// Drops the denials of a key in all limiters that use one of these counters.
     pub(crate) fn forget(&self, key: KeyRef<'_>, counters: &[u64]) {
         let (shard, hash) = self.shard(key);
         let mut shard = lock(shard);
@@ -231,12 +239,12 @@ impl Denials {
         }
     }
 
-    /// Drops the denials of all keys with this digest: another process changed one of them.
+    /// Drops the denials of all keys with this digest, because another process changed one of them.
     pub(crate) fn forget_digest(&self, digest: u16) {
         self.announced[usize::from(digest) % ANNOUNCED].fetch_add(1, Ordering::Release);
     }
 
-    /// Forgets everything.
+    /// Drops all denials.
     pub(crate) fn clear(&self) {
         for shard in &self.shards {
             let mut shard = lock(shard);
@@ -251,8 +259,9 @@ impl RememberedDenial {
         self.limits == lookup.limits && self.key.as_key_ref() == lookup.key
     }
 
-    /// Whether a later denial of the same limits replaces this one. The smaller cost answers for
-    /// more calls, so a larger one replaces it only if it brings something new.
+    /// Returns whether a later denial of the same limits replaces this one. A denial of a smaller
+    /// cost answers more calls, so a denial of a larger cost replaces it only if this one has ended
+    /// or is no longer correct.
     fn is_replaced_by(
         &self,
         lookup: &DenialLookup<'_>,
@@ -270,12 +279,12 @@ impl RememberedDenial {
             || !self.decisions.iter().zip(decisions).all(is_known)
     }
 
-    /// The store's time now, if the cost is still denied for certain at that time.
+    /// Returns the current time of the store if the cost is certainly still denied at that time.
     fn refuses_at(&self, lookup: &DenialLookup<'_>) -> Option<Timestamp> {
         let &DenialLookup { cost, at, sent, .. } = lookup;
         let first = self.decisions.first()?;
-        // The store's time now is at most this: its clock and ours run at the same speed, and it
-        // was asked after `sent`.
+        // The store's current time is at most this, because its clock and our clock run at the same
+        // speed, and the store was asked after `sent`.
         let now = match at {
             Some(at) if self.given => at,
             None if !self.given && sent < self.until => {
@@ -291,7 +300,7 @@ impl RememberedDenial {
         self.decisions.first()?.refused_again(now, lookup.cost)
     }
 
-    /// The decisions as of now.
+    /// Returns the decisions as the store would make them now.
     fn answer(&self, lookup: &DenialLookup<'_>) -> Option<Vec<Outcome>> {
         let now = self.refuses_at(lookup)?;
         let again = |decision: &Outcome| decision.asked_again(now, lookup.cost);
@@ -301,8 +310,8 @@ impl RememberedDenial {
     }
 }
 
-/// When the denials end, by the store's clock: the last of them. `None` for one without end, which
-/// is not worth remembering.
+/// Returns the time at which the last of the denials ends, by the store's clock. `None` if one of
+/// them never ends; such a denial is not remembered.
 fn ends(decisions: &[Outcome]) -> Option<Timestamp> {
     let waits = decisions.iter().filter(|decision| !decision.allowed()).map(Outcome::retry_at);
     waits.reduce(|a, b| Some(a?.max(b?))).flatten()

@@ -12,31 +12,31 @@ use crate::outcome::{Outcome, Source};
 use crate::store::{HitItem, Store};
 use crate::time::Timestamp;
 
-/// The answer of a limiter whose store does not answer.
+/// What a limiter does if its store does not answer.
 ///
 /// ```
 /// use tollgate::shared::{OnFailure, Share};
-/// // Four processes, each with its part while the store is away.
+/// // Each of four processes decides on a quarter of the limit while the store does not answer.
 /// let on_failure = OnFailure::Local(Share::one_of(4)?);
 /// # Ok::<(), tollgate::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OnFailure {
-    /// Returns the error: the caller decides.
+    /// The limiter returns the error, and the caller decides.
     #[default]
     Error,
-    /// Allows every cost that could ever pass.
+    /// The limiter allows every cost up to the capacity of its limits.
     Open,
-    /// Denies everything.
+    /// The limiter denies every hit.
     Closed,
-    /// A local limiter decides on a share of the limit. It is kept warm while the store answers,
-    /// and the store is charged for what the local limiter admitted: see
-    /// [`GuardBuilder::charge_local`](super::GuardBuilder::charge_local).
+    /// A local limiter decides on a share of the limit. While the store answers, the local limiter
+    /// follows the usage in the store. Afterwards the store is charged for the units that the local
+    /// limiter admitted: see [`GuardBuilder::charge_local`](super::GuardBuilder::charge_local).
     Local(Share),
 }
 
-/// A part of a limit.
+/// A share of a limit, such as a quarter.
 ///
 /// ```
 /// use tollgate::shared::Share;
@@ -51,16 +51,16 @@ pub struct Share {
 }
 
 impl Share {
-    /// The share of `part` in `of`.
+    /// Creates the share of `part` in `of`.
     ///
     /// # Errors
-    /// When the share is nothing or more than all.
+    /// Fails if `part` is zero or greater than `of`.
     ///
     /// See the example of [`Share`].
     pub fn new(part: u32, of: u32) -> Result<Share, Error> {
         if part == 0 || part > of {
             return Err(Error::request(format!(
-                "share {part}/{of}: a share is more than nothing and at most all"
+                "share {part}/{of}: must be greater than 0 and at most 1"
             )));
         }
         let (mut a, mut b) = (part, of);
@@ -70,23 +70,23 @@ impl Share {
         Ok(Share { part: part / a, of: of / a })
     }
 
-    /// An equal share for each of this many processes.
+    /// Creates the share of one of this many processes, all with equal shares.
     ///
     /// # Errors
-    /// When `processes` is 0.
+    /// Fails if `processes` is 0.
     ///
     /// See the example of [`Share`].
     pub fn one_of(processes: u32) -> Result<Share, Error> {
         Share::new(1, processes)
     }
 
-    /// The share of a number of units, rounded down, at least one.
+    /// Returns the share of a number of units, rounded down, but at least one unit.
     fn of_units(self, units: u64) -> u64 {
         let share = u128::from(units) * u128::from(self.part) / u128::from(self.of);
         u64::try_from(share).unwrap_or(u64::MAX).max(1)
     }
 
-    /// The limit with its quota and burst reduced to the share.
+    /// Returns the limit with its quota and burst reduced to the share.
     fn of_limit(self, limit: &Limit) -> Result<Limit, Error> {
         let mut builder =
             Limit::new(self.of_units(limit.quota()), limit.period()).algorithm(limit.algorithm());
@@ -103,8 +103,8 @@ impl Share {
     }
 }
 
-/// The local limiter that stands in for a store: the same limits, reduced to a share, on the
-/// fallback of the [`Guard`](super::Guard).
+/// The local limiter that decides while the store does not answer. It has the same limits, reduced
+/// to a share, on a memory store of the [`Guard`](super::Guard).
 #[derive(Clone, Debug)]
 pub(crate) struct Fallback {
     store: Memory<Arc<dyn Clock>>,
@@ -152,7 +152,7 @@ impl Fallback {
         outcomes.into_iter().map(|outcome| outcome.with_source(Source::Fallback)).collect()
     }
 
-    /// One operation on each limit.
+    /// Executes one operation on each limit.
     pub(crate) fn each(
         &self,
         key: KeyRef<'_>,
@@ -178,8 +178,8 @@ impl Fallback {
         self.limits.iter().for_each(|local| self.store.clear(&local.prepared));
     }
 
-    /// Raises the usage here to the same part of the capacity that is used in the store. Two
-    /// callers at the same time may raise it too far, never too little.
+    /// Raises the local usage, so that the same part of the capacity is in use as in the store. Two
+    /// callers at the same time may raise it too much, but never too little.
     pub(crate) fn warm(&self, key: KeyRef<'_>, at: Option<Timestamp>, decisions: &[Outcome]) {
         let now = self.now(at);
         for (local, decision) in self.limits.iter().zip(decisions) {

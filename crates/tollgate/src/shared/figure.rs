@@ -1,6 +1,6 @@
-//! Numbers that a store reports about itself.
+//! The figures that a store reports about itself.
 
-/// One number of a store, for its operators: the name in metrics, the help text, and the value.
+/// A figure that a store reports to operators: its name in metrics, its help text and its value.
 ///
 /// ```
 /// use tollgate::shared::Figure;
@@ -10,18 +10,20 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Figure {
-    /// Lower case, with underscores and the unit; without the prefix of all names.
+    /// The name in metrics: lower case, with underscores and the unit, but without the common
+    /// prefix of all metrics.
     pub name: &'static str,
-    /// The help text, a sentence.
+    /// The help text in metrics, a full sentence.
     pub help: &'static str,
     /// The value.
     pub value: u64,
-    /// Whether it may fall: a gauge. Otherwise it counts from the start of the store.
+    /// Whether the value may fall (a gauge). Otherwise it is a counter that began when the store
+    /// started.
     pub may_fall: bool,
 }
 
 impl Figure {
-    /// A number that only grows.
+    /// Creates a figure that only grows.
     ///
     /// See the example of [`Figure`].
     #[must_use]
@@ -29,7 +31,7 @@ impl Figure {
         Figure { name, help, value, may_fall: false }
     }
 
-    /// A number that rises and falls.
+    /// Creates a figure that rises and falls.
     ///
     /// See the example of [`Figure`].
     #[must_use]
@@ -38,14 +40,14 @@ impl Figure {
     }
 }
 
-/// A store's report on itself, for metrics and for operators who check its health.
+/// The report of a store on itself, for metrics and for operators who check its health.
 ///
 /// See [`SharedStore::report`](super::SharedStore::report).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StoreReport {
-    /// Numbers in addition to the counters of its guard.
+    /// The figures of the store, in addition to the counters of its guard.
     pub figures: Vec<Figure>,
-    /// Problems of the store: for example how many nodes of its fleet are missing. They contain no
-    /// names and no addresses.
+    /// The problems of the store, for example how many nodes are missing. They contain no names and
+    /// no addresses.
     pub warnings: Vec<String>,
 }

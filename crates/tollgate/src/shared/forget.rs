@@ -8,20 +8,20 @@ use crate::key::Key;
 use crate::outcome::{Outcome, Source};
 use crate::time::Timestamp;
 
-/// A call that is on its way to the store. Dropped without a reply it may have changed the key, so
-/// the denials remembered for the key are dropped too.
+/// A call that was sent to the store. If it is dropped without an answer, the store may have
+/// changed the key, so the denials remembered for the key are dropped too.
 pub(super) struct Call<'a, S: SharedStore, K: Key> {
     limits: &'a LimiterParts<S>,
     pub(super) terms: Terms,
     pub(super) key: &'a K,
     sent: Timestamp,
-    /// The epoch of the key before the call was sent. `None`: the reply is never remembered.
+    /// The epoch of the key before the call was sent. `None` if the answer is not remembered.
     epoch: Option<Epoch>,
     ended: bool,
 }
 
 impl<'a, S: SharedStore, K: Key> Call<'a, S, K> {
-    /// A call whose denial may be remembered.
+    /// Creates a call whose denial may be remembered.
     pub(super) fn new(limits: &'a LimiterParts<S>, terms: Terms, key: &'a K) -> Self {
         let guard = limits.store.guard();
         let epoch = || key.with_key(|key| guard.denials.epoch(key, &limits.counters));
@@ -29,7 +29,8 @@ impl<'a, S: SharedStore, K: Key> Call<'a, S, K> {
         Call::sent(limits, terms, key, guard.now(), epoch)
     }
 
-    /// A call that was sent at this time of this process and epoch of the key.
+    /// Creates a call that was sent at this time, by the clock of this process, in this epoch of
+    /// the key.
     pub(super) fn sent(
         limits: &'a LimiterParts<S>,
         terms: Terms,
@@ -40,8 +41,8 @@ impl<'a, S: SharedStore, K: Key> Call<'a, S, K> {
         Call { limits, terms, key, sent, epoch, ended: false }
     }
 
-    /// The store decided on `cost`: a denial that changed nothing is remembered, any other decision
-    /// drops what was remembered.
+    /// Records the decision of the store on `cost`. A denial that changed nothing is remembered.
+    /// Any other decision drops the denials remembered for the key.
     pub(super) fn decided(mut self, cost: u64, decisions: &[Outcome]) {
         self.ended = true;
         let Call { limits, terms, key, sent, epoch, .. } = &self;
@@ -57,9 +58,10 @@ impl<'a, S: SharedStore, K: Key> Call<'a, S, K> {
         });
     }
 
-    /// The store gave no decision.
+    /// Records that the store returned an error.
     pub(super) fn failed(mut self, error: &Error) {
-        // Surely not executed: the remembered denials still hold.
+        // The call was certainly not executed if the store was unavailable. Then the remembered
+        // denials still hold.
         self.ended = error.kind() == ErrorKind::Unavailable;
     }
 }
@@ -72,7 +74,7 @@ impl<S: SharedStore, K: Key> Drop for Call<'_, S, K> {
     }
 }
 
-/// Whether the store denied it and charged nothing anywhere.
+/// Returns whether the store itself denied the call and charged no limit.
 fn is_plain_denial(decisions: &[Outcome]) -> bool {
     let unchanged = |d: &Outcome| d.source() == Source::Store && d.charged() == 0;
     decisions.iter().all(unchanged) && decisions.iter().any(|decision| !decision.allowed())

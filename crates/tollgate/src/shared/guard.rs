@@ -1,5 +1,5 @@
-//! The guard between callers and a store: a deadline on every call, a breaker for each lane,
-//! remembered denials, counters.
+//! The guard between callers and a store. It has a deadline for every call, a circuit breaker for
+//! each lane (a part of the store that fails as a whole), remembered denials, and counters.
 
 use std::future::{Future, poll_fn};
 use std::hash::BuildHasher;
@@ -22,8 +22,8 @@ use crate::memory::Memory;
 use crate::registry::lock;
 use crate::time::{Timestamp, micros_up};
 
-/// Keeps a store that fails from holding up its callers. One for each store, shared by its handles
-/// and limiters.
+/// Prevents a failing store from delaying its callers. Each store has one guard, which its handles
+/// and limiters share.
 ///
 /// ```
 /// use std::time::Duration;
@@ -42,15 +42,15 @@ pub struct Guard {
     jitter: RandomState,
     pub(crate) denials: Denials,
     pub(crate) counters: Counters,
-    /// Whether the store is charged for what fallbacks admitted.
+    /// Whether the store is charged later for the units that fallbacks admitted.
     pub(crate) charges_local: bool,
-    /// Where limiters fall back to; made when the first of them wants it.
+    /// The memory store on which fallbacks decide. It is created when the first limiter needs it.
     fallback: OnceLock<Memory<Arc<dyn Clock>>>,
     runtime: Arc<dyn Runtime>,
     on_open: OnOpen,
 }
 
-/// The function of a store that runs when a breaker opens.
+/// The function that runs when a breaker opens.
 #[derive(Clone)]
 struct OnOpen(Arc<dyn Fn() + Send + Sync>);
 
@@ -60,7 +60,7 @@ impl std::fmt::Debug for OnOpen {
     }
 }
 
-/// One part of the store, which fails or is overloaded as a whole.
+/// A part of the store that fails or is overloaded as a whole, such as one node of a cluster.
 #[derive(Debug)]
 struct Lane {
     breaker: Breaker,
@@ -98,31 +98,32 @@ impl Default for Guard {
 }
 
 impl Guard {
-    /// The deadline of calls unless told otherwise: 100 ms.
+    /// The default deadline of calls: 100 ms.
     ///
-    /// A store that is near answers within a millisecond, but a busy processor lets a caller or the
-    /// store wait for tens of milliseconds, and a call that is given up may have been charged. A
-    /// longer deadline costs little: when the store is gone, the breaker answers all but the first
-    /// calls without waiting.
+    /// A nearby store answers within a millisecond. But on a busy processor the caller or the store
+    /// may wait for tens of milliseconds, and a call that has timed out may have been charged. A
+    /// longer deadline costs little: if the store is down, only the first calls wait, until the
+    /// breaker opens.
     pub const DEFAULT_DEADLINE: Duration = Duration::from_millis(100);
 
-    /// For how long a denial is remembered at most, unless told otherwise.
+    /// The default for the longest time that a denial is remembered.
     pub const DEFAULT_DENIALS_FOR: Duration = Duration::from_secs(2);
 
-    /// How many failures in a row open a breaker unless told otherwise.
+    /// The default for the number of failures in a row that open a breaker.
     pub const DEFAULT_OPEN_AFTER: u32 = 5;
 
-    /// How long a breaker stays open at first, and at most, unless told otherwise.
+    /// The defaults for the time that a breaker stays open: at first, and at most.
     pub const DEFAULT_PAUSES: (Duration, Duration) =
         (Duration::from_millis(100), Duration::from_secs(5));
 
-    /// How many denials are remembered unless told otherwise.
+    /// The default for the most denials that are remembered.
     pub const DEFAULT_DENIALS: usize = 100_000;
 
-    /// A guard with settings of your own. The defaults: calls end after 100 ms, five failures in a
-    /// row open a breaker, the first probe comes 100 ms later and probes that fail double that up
-    /// to 5 s, 100,000 denials are remembered for up to 2 s, and what a local fallback admitted is
-    /// charged to the store when it answers again.
+    /// Returns a builder, to create a guard with other settings. By default calls end after 100 ms,
+    /// and five failures in a row open a breaker. The first probe follows after 100 ms, and each
+    /// probe that fails doubles that time, up to 5 s. Up to 100,000 denials are remembered for up
+    /// to 2 s. The units that a local fallback admitted are charged to the store when it answers
+    /// again.
     ///
     /// See the example of [`Guard`].
     #[must_use]
@@ -143,7 +144,7 @@ impl Guard {
         }
     }
 
-    /// How calls were answered so far.
+    /// Returns how many calls were answered so far, and in which way.
     ///
     /// See the example of [`Guard`].
     #[must_use]
@@ -151,7 +152,8 @@ impl Guard {
         self.counters.snapshot()
     }
 
-    /// Forgets all remembered denials: for stores, around whatever gives back more than one key.
+    /// Forgets all remembered denials. Stores call it before and after an operation that resets or
+    /// refunds more than one key.
     ///
     /// ```
     /// tollgate::shared::Guard::default().forget_denials();
@@ -160,20 +162,21 @@ impl Guard {
         self.denials.clear();
     }
 
-    /// Forgets the remembered denials of all keys with this digest: for stores that hear from other
-    /// processes that a key was reset, set or refunded. Also a denial that was decided before this
-    /// call and arrives after it is not remembered.
+    /// Forgets the remembered denials of all keys with this digest. Stores call it when another
+    /// process reports that a key was reset, set or refunded. A denial that was decided before this
+    /// call and arrives after it is not remembered either.
     ///
     /// ```
     /// use tollgate::{Key, shared::Guard};
-    /// let heard = "alice".with_key(|key| key.digest());
-    /// Guard::default().forget_digest(heard);
+    /// let digest = "alice".with_key(|key| key.digest());
+    /// Guard::default().forget_digest(digest);
     /// ```
     pub fn forget_digest(&self, digest: u16) {
         self.denials.forget_digest(digest);
     }
 
-    /// Whether denials are remembered. If not, a store need not tell or hear of changed keys.
+    /// Returns whether denials are remembered. If not, a store need not send or receive reports of
+    /// changed keys.
     ///
     /// ```
     /// use tollgate::shared::Guard;
@@ -185,7 +188,7 @@ impl Guard {
         self.denials.any()
     }
 
-    /// How long a call may take: for stores that can tell their server.
+    /// Returns how long a call may take. Stores can pass it to their server.
     ///
     /// ```
     /// use std::time::Duration;
@@ -196,7 +199,7 @@ impl Guard {
         self.deadline
     }
 
-    /// The name of the store in the log; empty if none was set.
+    /// Returns the name of the store in the log. It is empty if none was set.
     ///
     /// ```
     /// use tollgate::shared::Guard;
@@ -207,7 +210,7 @@ impl Guard {
         &self.name
     }
 
-    /// The runtime of the store.
+    /// Returns the runtime on which the store sleeps and spawns tasks.
     ///
     /// ```
     /// use std::time::Duration;
@@ -220,15 +223,15 @@ impl Guard {
         &self.runtime
     }
 
-    /// Acts as if a breaker had opened: a connection that looks alive may be dead. For stores on
-    /// top of other stores.
+    /// Runs the function that runs when a breaker opens. It is for stores that use another store
+    /// and suspect that its connections are dead.
     ///
     /// See the example of [`GuardBuilder::on_open`].
     pub fn suspect(&self) {
         (self.on_open.0)();
     }
 
-    /// The time of this process, never the store's.
+    /// Returns the time of this process, which is never the store's time.
     pub(crate) fn now(&self) -> Timestamp {
         self.clock.now()
     }
@@ -237,8 +240,8 @@ impl Guard {
         self.fallback.get_or_init(|| Memory::builder().clock(Arc::clone(&self.clock)).build())
     }
 
-    /// How many microseconds pass before this lane is asked again: the wait of a caller that is
-    /// denied because the store did not answer.
+    /// Returns the time until this lane is asked again, in microseconds. It is the reported wait of
+    /// a caller that is denied because the store did not answer.
     pub(crate) fn pause_left(&self, lane: usize) -> u64 {
         lock(self.lane(lane)).breaker.pause_left(&self.breaker, self.now())
     }
@@ -252,12 +255,13 @@ impl Guard {
         &self.lanes[lane % self.lanes.len()]
     }
 
-    /// Jitter in thousandths.
+    /// Returns a random number of thousandths, from 0 to 1000.
     fn jitter(&self, now: Timestamp) -> u64 {
         self.jitter.hash_one(now) % 1001
     }
 
-    /// One call, unless the breaker of its lane is open, and for no longer than the deadline.
+    /// Makes one call, unless the breaker of its lane is open or the lane is overloaded. The call
+    /// ends after the deadline.
     pub(crate) async fn call<T, F>(
         &self,
         lane: usize,
@@ -269,16 +273,17 @@ impl Guard {
     {
         let pass = Pass::enter(self, lane, deadline)?;
         let result = self.within(deadline, begin(deadline)).await;
-        // Impatience of a caller says nothing about the store.
-        let impatient =
+        // If the deadline of the caller is shorter than that of the guard, a timeout says nothing
+        // about the store.
+        let timed_out_early =
             deadline < self.deadline && matches!(&result, Err(e) if e.kind() == ErrorKind::Lost);
-        if pass.judge(&result, impatient) == Turn::Opened {
+        if pass.judge(&result, timed_out_early) == Turn::Opened {
             self.suspect();
         }
         result
     }
 
-    /// `call`, or [`Error::lost`] when it takes longer than the deadline.
+    /// Awaits `call`. Returns [`Error::lost`] if it takes longer than the deadline.
     pub(crate) async fn within<T>(
         &self,
         deadline: Duration,
@@ -297,8 +302,8 @@ impl Guard {
     }
 }
 
-/// Permission to ask. Dropped without an answer it says nothing about the store, but if it was a
-/// probe, the next call may probe.
+/// The permission to call the store. If it is dropped without a result, the breaker does not
+/// change, except that after a probe the next call may probe.
 struct Pass<'a> {
     guard: &'a Guard,
     lane: &'a Mutex<Lane>,
@@ -312,8 +317,8 @@ struct Pass<'a> {
 impl<'a> Pass<'a> {
     fn enter(guard: &'a Guard, lane: usize, deadline: Duration) -> Result<Self, Error> {
         let now = guard.now();
-        // Some callers are more patient than others. The store is not to blame for those who are
-        // less.
+        // A caller's deadline may be shorter than that of the guard. The load of the store is
+        // judged by the longer one.
         let deadline = deadline.max(guard.deadline);
         let lane = guard.lane(lane);
         let pass = |probe| Pass {
@@ -332,7 +337,7 @@ impl<'a> Pass<'a> {
                 Err(bound) => {
                     guard.counters.shed.add();
                     Err(Error::overloaded(format!(
-                        "{bound} calls are under way, as many as it answers within the deadline"
+                        "{bound} calls are in progress, as many as the store answers within the deadline"
                     )))
                 }
             },
@@ -340,7 +345,7 @@ impl<'a> Pass<'a> {
                 let store = guard.name();
                 tracing::debug!(
                     store,
-                    "asking a store that failed, to see whether it answers again"
+                    "calling a store that failed, to check whether it answers again"
                 );
                 locked.load.enter_anyway();
                 Ok(pass(true))
@@ -348,12 +353,14 @@ impl<'a> Pass<'a> {
             Permission::Wait(until) => {
                 guard.counters.skipped.add();
                 let left = until.since(now);
-                Err(Error::unavailable(format!("it failed too often; asked again in {left:?}")))
+                Err(Error::unavailable(format!(
+                    "it failed too often in a row: next attempt in {left:?}"
+                )))
             }
         }
     }
 
-    fn judge<T>(mut self, result: &Result<T, Error>, impatient: bool) -> Turn {
+    fn judge<T>(mut self, result: &Result<T, Error>, timed_out_early: bool) -> Turn {
         let Pass { guard, lane, entered, deadline, probe, .. } = self;
         self.end = match result {
             Ok(_) => End::Answered,
@@ -367,20 +374,20 @@ impl<'a> Pass<'a> {
         };
         let turn = match result {
             Err(error) if !error.is_of_store() => return Turn::Nothing,
-            // The store's client did not send the call, so this says nothing about the store.
+            // The call was not sent, so the error says nothing about the store.
             Err(error) if error.is_overload() => {
                 guard.counters.shed.add();
                 return Turn::Nothing;
             }
-            Err(_) if impatient => Turn::Nothing,
+            Err(_) if timed_out_early => Turn::Nothing,
             Err(error) if error.kind() != ErrorKind::Store => {
                 let now = guard.now();
                 lock(lane).breaker.failed(&guard.breaker, now, probe, guard.jitter(now))
             }
-            // An error about this key: the store answers.
+            // The store answered, with a decision or with an error about this call.
             Ok(_) | Err(_) => lock(lane).breaker.succeeded(),
         };
-        self.judged = !impatient;
+        self.judged = !timed_out_early;
         let counters = &guard.counters;
         match result {
             Ok(_) => counters.answered.add(),
@@ -390,7 +397,7 @@ impl<'a> Pass<'a> {
                     ErrorKind::Lost => counters.lost.add(),
                     _ => counters.refused.add(),
                 }
-                tracing::debug!(store = guard.name(), %error, "the store did not decide");
+                tracing::debug!(store = guard.name(), %error, "the call to the store failed");
             }
         }
         match turn {
@@ -399,14 +406,17 @@ impl<'a> Pass<'a> {
                 let store = guard.name();
                 match result {
                     Err(error) => {
-                        tracing::warn!(store, %error, "breaker opened: the store failed too often in a row");
+                        tracing::warn!(store, %error, "circuit breaker opened: the store failed too often in a row");
                     }
-                    Ok(_) => tracing::warn!(store, "breaker opened"),
+                    Ok(_) => tracing::warn!(store, "circuit breaker opened"),
                 }
             }
             Turn::Closed => {
                 counters.closed.add();
-                tracing::info!(store = guard.name(), "breaker closed: the store answers again");
+                tracing::info!(
+                    store = guard.name(),
+                    "circuit breaker closed: the store answers again"
+                );
             }
             Turn::Nothing => {}
         }
@@ -426,8 +436,8 @@ impl Drop for Pass<'_> {
 }
 
 impl GuardBuilder {
-    /// Sets the name of the store in the log, without secrets. The first name stays, so that a store
-    /// can name itself if its user did not.
+    /// Sets the name of the store in the log. It must not contain secrets. Only the first call has
+    /// an effect, so that a store can set a name if its user did not.
     ///
     /// ```
     /// use tollgate::shared::Guard;
@@ -440,7 +450,7 @@ impl GuardBuilder {
         self
     }
 
-    /// How long a call may take. Default 100 ms: see [`Guard::DEFAULT_DEADLINE`].
+    /// Sets how long a call may take. The default is 100 ms: see [`Guard::DEFAULT_DEADLINE`].
     ///
     /// See the example of [`Guard`].
     #[must_use]
@@ -449,7 +459,7 @@ impl GuardBuilder {
         self
     }
 
-    /// How many failures in a row open a breaker, at least one. Default 5.
+    /// Sets how many failures in a row open a breaker, at least one. The default is 5.
     ///
     /// See the example of [`Guard`].
     #[must_use]
@@ -458,8 +468,8 @@ impl GuardBuilder {
         self
     }
 
-    /// How long a breaker stays open before the first probe, and at most when probes fail. Default
-    /// 100 ms and 5 s.
+    /// Sets how long a breaker stays open before the first probe, and the longest time to which
+    /// that grows when probes fail. The defaults are 100 ms and 5 s.
     ///
     /// ```
     /// use std::time::Duration;
@@ -474,8 +484,8 @@ impl GuardBuilder {
         self
     }
 
-    /// How many breakers: one for each part of the store that fails on its own. For stores; default
-    /// one.
+    /// Sets the number of lanes: the parts of the store that fail independently of each other, each
+    /// with its own breaker. It is for implementations of stores. The default is 1.
     ///
     /// ```
     /// let guard = tollgate::shared::Guard::builder().lanes(64).build();
@@ -486,7 +496,8 @@ impl GuardBuilder {
         self
     }
 
-    /// How many denials are remembered at most; 0 asks the store every time. Default 100,000.
+    /// Sets how many denials are remembered at most. With 0 the store is asked every time. The
+    /// default is 100,000.
     ///
     /// ```
     /// let guard = tollgate::shared::Guard::builder().remember_denials(0).build();
@@ -497,9 +508,10 @@ impl GuardBuilder {
         self
     }
 
-    /// For how long a denial is remembered at most. Default 2 seconds. Then the store is asked
-    /// again, so this is how late a process may see what others gave back or reset, and a store
-    /// that lost its state. `Duration::MAX` remembers a denial for as long as it lasts.
+    /// Sets how long a denial is remembered at most. The default is 2 seconds. After that time the
+    /// store is asked again, so this is the longest delay with which a process sees that another
+    /// process has refunded or reset a key, or that the store has lost its state. With
+    /// `Duration::MAX` a denial is remembered until it ends.
     ///
     /// ```
     /// use std::time::Duration;
@@ -511,15 +523,15 @@ impl GuardBuilder {
         self
     }
 
-    /// Whether the store is charged, when it answers again, for what limiters with
-    /// [`OnFailure::Local`](super::OnFailure::Local) admitted without it. Default true. Without
-    /// that each outage can admit the share of the limit once more.
+    /// Sets whether the store is charged, when it answers again, for the units that limiters with
+    /// [`OnFailure::Local`](super::OnFailure::Local) admitted without it. The default is true. If
+    /// it is false, each outage can admit the local share of the limit once more.
     ///
-    /// Units are charged as far as the limit would still count them, before the next call about
-    /// their key and within about 100 ms for keys that nobody asks for. A hit whose answer was lost
-    /// and that was then admitted locally may be charged twice. Units are not charged if this
-    /// process ends first, if the answer to their charge is lost, beyond 100,000 keys of one
-    /// limiter, or if they were admitted at a given time.
+    /// Units are charged if the limit would still count them: before the next call about their key,
+    /// or within about 100 ms if there is no such call. A hit whose answer was lost and that was
+    /// then admitted locally may be charged twice. Units are not charged if this process ends
+    /// first, if the answer to their charge is lost, if more than 100,000 keys of one limiter have
+    /// such units, or if the caller passed the time of the hit.
     ///
     /// ```
     /// let guard = tollgate::shared::Guard::builder().charge_local(false).build();
@@ -530,7 +542,7 @@ impl GuardBuilder {
         self
     }
 
-    /// Another clock for this process: for tests.
+    /// Sets the clock of this process, for tests.
     ///
     /// ```
     /// use tollgate::{ManualClock, Timestamp, shared::Guard};
@@ -542,12 +554,12 @@ impl GuardBuilder {
         self
     }
 
-    /// Sets a function that runs when a breaker opens, because a connection that looks alive may be
-    /// dead. For stores. It must not block.
+    /// Sets a function that runs when a breaker opens. Stores use it to replace connections,
+    /// because a connection that looks alive may be dead. The function must not block.
     ///
     /// ```
     /// use tollgate::shared::Guard;
-    /// let guard = Guard::builder().on_open(|| println!("connect anew")).build();
+    /// let guard = Guard::builder().on_open(|| println!("reconnecting")).build();
     /// guard.suspect();
     /// ```
     #[must_use]
@@ -556,8 +568,8 @@ impl GuardBuilder {
         self
     }
 
-    /// The guard of a store that never waits: its timer looks at the clock of the guard whenever it
-    /// is polled, and it polls a task once.
+    /// Creates the guard of a store that never waits. Its timer only reads the clock of the guard
+    /// when it is polled, and a spawned task is polled only once.
     ///
     /// See the example of [`Guard`].
     #[must_use]
@@ -566,7 +578,7 @@ impl GuardBuilder {
         self.build_on(NoRuntime(clock))
     }
 
-    /// The guard of a store that lives on this runtime.
+    /// Creates the guard of a store that uses this runtime.
     ///
     /// See the example of [`Runtime`].
     #[must_use]

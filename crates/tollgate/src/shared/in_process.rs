@@ -1,4 +1,4 @@
-//! An in-process store behind the contract of shared ones.
+//! An in-process store that implements the contract of shared stores.
 
 use std::future::{Future, ready};
 use std::sync::Arc;
@@ -15,12 +15,12 @@ use crate::outcome::Outcome;
 use crate::store::Store;
 use crate::time::Timestamp;
 
-/// Any [`Store`] as a [`SharedStore`] that answers without waiting: for programs that choose their
-/// store at run time, and for the conformance suite.
+/// Any [`Store`] as a [`SharedStore`] that answers without waiting. It is for programs that choose
+/// their store at run time, and for the conformance suite.
 ///
-/// It has no runtime: its timer is the store's clock, which is read whenever the timer is polled,
-/// and a task is polled once. Neither matters to a store that never waits; to
-/// [`wait`](super::SharedLimiter::wait) use the in-process limiter instead.
+/// It has no async runtime: its timer only reads the store's clock when it is polled, and a spawned
+/// task is polled only once. That is enough for a store that never waits. To
+/// [`wait`](super::SharedLimiter::wait) for a hit, use the in-process limiter instead.
 ///
 /// ```
 /// use tollgate::Memory;
@@ -46,7 +46,7 @@ pub struct InProcess<S> {
 }
 
 impl<S: Store + std::fmt::Debug> InProcess<S> {
-    /// Wraps a store. Denials are not remembered: asking the store is as fast.
+    /// Wraps a store. Denials are not remembered, because asking the store is as fast.
     ///
     /// See the example of [`InProcess`].
     #[must_use]
@@ -54,7 +54,7 @@ impl<S: Store + std::fmt::Debug> InProcess<S> {
         InProcess::with_guard(store, Guard::builder().remember_denials(0))
     }
 
-    /// Wraps a store with a guard of your own.
+    /// Wraps a store with a guard that has these settings.
     ///
     /// ```
     /// use tollgate::{Memory, shared::{Guard, InProcess}};

@@ -16,11 +16,11 @@ use crate::policy::Policy;
 use crate::time::Timestamp;
 use crate::wait::Queue;
 
-/// One limit or several on a shared store: the calls of [`Limiter`](crate::Limiter) as futures that
-/// may fail.
+/// One or several limits on a shared store. It has the same calls as [`Limiter`](crate::Limiter),
+/// but they return futures and may fail.
 ///
-/// Every call ends within its deadline. The rule for a store that does not answer is set by
-/// [`on_failure`](SharedLimiter::on_failure); by default it is the error.
+/// Every call ends within its deadline. [`on_failure`](SharedLimiter::on_failure) sets what happens
+/// if the store does not answer. By default the call returns the error.
 ///
 /// See the example of [`InProcess`](super::InProcess).
 #[derive(Clone, Debug)]
@@ -29,7 +29,7 @@ pub struct SharedLimiter<S: SharedStore> {
     pub(super) queue: Queue,
 }
 
-/// A [`SharedLimiter`] with another deadline, or at a given time: the same calls.
+/// A [`SharedLimiter`] whose calls have another deadline or use a given time.
 ///
 /// See [`SharedLimiter::within`] and [`SharedLimiter::at`].
 #[derive(Clone, Copy, Debug)]
@@ -39,10 +39,11 @@ pub struct SharedCall<'a, S: SharedStore> {
 }
 
 impl<S: SharedStore> SharedLimiter<S> {
-    /// A limiter on a store, in a namespace: `limiter_in` of the stores calls it.
+    /// Creates a limiter on a store, in a namespace. The method `limiter_in` of a store does the
+    /// same.
     ///
     /// # Errors
-    /// When a limit is not valid or the store cannot hold it.
+    /// Fails if a limit is not valid, or the store does not support it.
     ///
     /// See the example of [`InProcess`](super::InProcess).
     pub fn new<P>(store: &S, namespace: &str, policy: P) -> Result<Self, Error>
@@ -54,11 +55,11 @@ impl<S: SharedStore> SharedLimiter<S> {
         Ok(SharedLimiter { limits, queue: Queue::default() })
     }
 
-    /// Sets the answer for when the store does not answer.
+    /// Sets what the limiter does if the store does not answer.
     ///
     /// # Errors
-    /// When a share of the limit is no valid limit, because its burst would take more than a
-    /// thousand years.
+    /// Fails if the share of a limit is not a valid limit, because its burst would take more than a
+    /// thousand years to refill.
     ///
     /// ```
     /// use tollgate::{Memory, shared::{InProcess, OnFailure, Share, SharedLimiter}};
@@ -72,7 +73,7 @@ impl<S: SharedStore> SharedLimiter<S> {
         Ok(SharedLimiter { limits, ..self })
     }
 
-    /// Sets how long a call may take, in place of the deadline of the store's
+    /// Sets how long a call may take, instead of the deadline of the store's
     /// [`Guard`](super::Guard).
     ///
     /// ```
@@ -88,7 +89,7 @@ impl<S: SharedStore> SharedLimiter<S> {
         self
     }
 
-    /// The limits as a policy.
+    /// Returns the limits as a policy.
     ///
     /// ```
     /// use tollgate::{Memory, shared::{InProcess, SharedLimiter}};
@@ -102,7 +103,7 @@ impl<S: SharedStore> SharedLimiter<S> {
         &self.limits.policy
     }
 
-    /// The limits, in the order of the outcomes.
+    /// Returns the limits, in the order of the outcomes.
     ///
     /// ```
     /// use tollgate::{Memory, shared::{InProcess, SharedLimiter}};
@@ -115,7 +116,7 @@ impl<S: SharedStore> SharedLimiter<S> {
         self.limits.policy.limits()
     }
 
-    /// The store.
+    /// Returns the store.
     ///
     /// ```
     /// use tollgate::{Memory, shared::{InProcess, SharedLimiter, SharedStore}};
@@ -128,7 +129,7 @@ impl<S: SharedStore> SharedLimiter<S> {
         &self.limits.store
     }
 
-    /// The same calls with another deadline.
+    /// Returns a handle whose calls have another deadline.
     ///
     /// ```
     /// # use tollgate::{Memory, shared::{InProcess, SharedLimiter}};
@@ -143,7 +144,7 @@ impl<S: SharedStore> SharedLimiter<S> {
         SharedCall { limiter: self, terms: Terms { deadline, ..self.limits.terms() } }
     }
 
-    /// The same calls at a given time instead of the store's: for tests.
+    /// Returns a handle whose calls use the given time instead of the store's time, for tests.
     ///
     /// ```
     /// # use tollgate::{Memory, Timestamp, shared::{InProcess, SharedLimiter}};
@@ -165,7 +166,7 @@ impl<S: SharedStore> SharedLimiter<S> {
     /// See [`Limiter::hit`](crate::Limiter::hit).
     ///
     /// # Errors
-    /// When the store does not answer and the limiter has no rule for that.
+    /// Fails if the store does not answer and the limiter has no rule for that.
     pub async fn hit<K: Key>(&self, key: K) -> Result<Decision, Error> {
         self.limits.hit(self.limits.terms(), &key, 1).await
     }
@@ -173,13 +174,14 @@ impl<S: SharedStore> SharedLimiter<S> {
     /// See [`Limiter::hit_n`](crate::Limiter::hit_n).
     ///
     /// # Errors
-    /// As [`hit`](SharedLimiter::hit).
+    /// Fails if [`hit`](SharedLimiter::hit) does.
     pub async fn hit_n<K: Key>(&self, key: K, cost: u64) -> Result<Decision, Error> {
         self.now().hit_n(key, cost).await
     }
 
-    /// [`hit_n`](SharedLimiter::hit_n) without a future, for a single limit whose store need not
-    /// wait: a store in this process. `None` says that the store was not asked.
+    /// Does the same as [`hit_n`](SharedLimiter::hit_n) without a future, for a single limit on a
+    /// store that can answer without waiting, such as a store in this process. `None` means that
+    /// the store was not asked.
     ///
     /// ```
     /// use tollgate::Memory;
@@ -198,7 +200,7 @@ impl<S: SharedStore> SharedLimiter<S> {
     /// See [`Limiter::peek`](crate::Limiter::peek).
     ///
     /// # Errors
-    /// As [`hit`](SharedLimiter::hit).
+    /// Fails if [`hit`](SharedLimiter::hit) does.
     pub async fn peek<K: Key>(&self, key: K) -> Result<Decision, Error> {
         self.now().peek_n(key, 1).await
     }
@@ -206,7 +208,7 @@ impl<S: SharedStore> SharedLimiter<S> {
     /// See [`Limiter::peek_n`](crate::Limiter::peek_n).
     ///
     /// # Errors
-    /// As [`hit`](SharedLimiter::hit).
+    /// Fails if [`hit`](SharedLimiter::hit) does.
     pub async fn peek_n<K: Key>(&self, key: K, cost: u64) -> Result<Decision, Error> {
         self.now().peek_n(key, cost).await
     }
@@ -214,7 +216,7 @@ impl<S: SharedStore> SharedLimiter<S> {
     /// See [`Limiter::take`](crate::Limiter::take).
     ///
     /// # Errors
-    /// As [`hit`](SharedLimiter::hit).
+    /// Fails if [`hit`](SharedLimiter::hit) does.
     pub async fn take<K: Key>(&self, key: K, cost: u64) -> Result<Decision, Error> {
         self.now().take(key, cost).await
     }
@@ -222,16 +224,16 @@ impl<S: SharedStore> SharedLimiter<S> {
     /// See [`Limiter::charge`](crate::Limiter::charge).
     ///
     /// # Errors
-    /// When the store does not answer and there is no fallback to charge.
+    /// Fails if the store does not answer and there is no fallback to charge.
     pub async fn charge<K: Key>(&self, key: K, units: u64) -> Result<Decision, Error> {
         self.now().charge(key, units).await
     }
 
-    /// See [`Limiter::refund`](crate::Limiter::refund). What was charged to a fallback is given
-    /// back there.
+    /// See [`Limiter::refund`](crate::Limiter::refund). Units that a fallback charged are given
+    /// back to the fallback.
     ///
     /// # Errors
-    /// When the store does not answer.
+    /// Fails if the store does not answer.
     pub async fn refund<K: Key>(&self, key: K, decision: &Decision) -> Result<Decision, Error> {
         self.now().refund(key, decision).await
     }
@@ -239,7 +241,7 @@ impl<S: SharedStore> SharedLimiter<S> {
     /// See [`Limiter::refund_part`](crate::Limiter::refund_part).
     ///
     /// # Errors
-    /// When the store does not answer.
+    /// Fails if the store does not answer.
     pub async fn refund_part<K: Key>(
         &self,
         key: K,
@@ -252,7 +254,7 @@ impl<S: SharedStore> SharedLimiter<S> {
     /// See [`Limiter::refund_receipts`](crate::Limiter::refund_receipts).
     ///
     /// # Errors
-    /// When the store does not answer.
+    /// Fails if the store does not answer.
     pub async fn refund_receipts<K: Key>(
         &self,
         key: K,
@@ -264,7 +266,7 @@ impl<S: SharedStore> SharedLimiter<S> {
     /// See [`Limiter::refund_n`](crate::Limiter::refund_n).
     ///
     /// # Errors
-    /// When the store does not answer.
+    /// Fails if the store does not answer.
     pub async fn refund_n<K: Key>(&self, key: K, units: u64) -> Result<Decision, Error> {
         self.now().refund_n(key, units).await
     }
@@ -272,7 +274,7 @@ impl<S: SharedStore> SharedLimiter<S> {
     /// See [`Limiter::set`](crate::Limiter::set).
     ///
     /// # Errors
-    /// When the store does not answer.
+    /// Fails if the store does not answer.
     pub async fn set<K: Key>(&self, key: K, units: u64) -> Result<Decision, Error> {
         self.now().set(key, units).await
     }
@@ -280,49 +282,50 @@ impl<S: SharedStore> SharedLimiter<S> {
     /// See [`Limiter::reset`](crate::Limiter::reset).
     ///
     /// # Errors
-    /// When the store does not answer.
+    /// Fails if the store does not answer.
     pub async fn reset<K: Key>(&self, key: K) -> Result<bool, Error> {
         self.now().reset(key).await
     }
 
-    /// See [`Limiter::usage`](crate::Limiter::usage). The number is the store's, never that of a
-    /// fallback: [`peek`](SharedLimiter::peek) gives a decision, which has its source.
+    /// See [`Limiter::usage`](crate::Limiter::usage). The number comes from the store and never
+    /// from a fallback. Use [`peek`](SharedLimiter::peek) for a decision, which states its source.
     ///
     /// # Errors
-    /// When the store does not answer, whatever the limiter does on failure.
+    /// Fails if the store does not answer, even if the limiter has a rule for that.
     pub async fn usage<K: Key>(&self, key: K) -> Result<u64, Error> {
         self.now().usage(key).await
     }
 
-    /// See [`Limiter::hit_each`](crate::Limiter::hit_each): independent hits of cost 1, in one call
-    /// of the store if there is one limit.
+    /// See [`Limiter::hit_each`](crate::Limiter::hit_each). The hits are independent and cost 1
+    /// each. With one limit they are sent to the store in one call for each lane (a part of the
+    /// store that fails as a whole).
     ///
     /// # Errors
-    /// As [`hit`](SharedLimiter::hit); some of the keys may have been charged.
+    /// Fails if [`hit`](SharedLimiter::hit) does. Some of the keys may have been charged.
     pub async fn hit_each<K: Key>(&self, keys: &[K]) -> Result<Vec<Decision>, Error> {
         self.now().hit_each(keys).await
     }
 
-    /// See [`Limiter::clear`](crate::Limiter::clear). It visits all keys in slices and has no
+    /// See [`Limiter::clear`](crate::Limiter::clear). It visits all keys in batches and has no
     /// deadline.
     ///
     /// # Errors
-    /// When the store does not answer; some keys may be gone.
+    /// Fails if the store does not answer. Some keys may have been forgotten.
     pub async fn clear(&self) -> Result<(), Error> {
         self.limits.clear().await
     }
 
-    /// Checks whether the store can decide. The check charges a key of its own, so that a store
-    /// that can only be read fails it.
+    /// Checks whether the store can decide. The check charges a reserved key, so it fails on a
+    /// store that can only be read.
     ///
     /// # Errors
-    /// When the store cannot decide within the deadline.
+    /// Fails if the store cannot decide within the deadline.
     pub async fn check(&self) -> Result<(), Error> {
         let LimiterParts { store, deadline, .. } = &self.limits;
         store.guard().within(*deadline, store.check()).await
     }
 
-    /// This limiter, a key and a cost, for [`hit_all_shared`](super::hit_all_shared).
+    /// Combines this limiter with a key and a cost, for [`hit_all_shared`](super::hit_all_shared).
     ///
     /// See the example of [`hit_all_shared`](super::hit_all_shared).
     pub fn item<K: Key>(&self, key: K, cost: u64) -> SharedItem<'_, S> {
@@ -330,14 +333,14 @@ impl<S: SharedStore> SharedLimiter<S> {
     }
 }
 
-/// How often a take of several limits is tried again when another caller was faster.
+/// The most attempts of a take on several limits, in case other callers take the units meanwhile.
 const TAKE_ATTEMPTS: u32 = 16;
 
 impl<S: SharedStore> SharedCall<'_, S> {
     /// See [`SharedLimiter::hit`].
     ///
     /// # Errors
-    /// As [`SharedLimiter::hit`].
+    /// Fails if [`SharedLimiter::hit`] does.
     pub async fn hit<K: Key>(&self, key: K) -> Result<Decision, Error> {
         self.hit_n(key, 1).await
     }
@@ -345,7 +348,7 @@ impl<S: SharedStore> SharedCall<'_, S> {
     /// See [`SharedLimiter::hit_n`].
     ///
     /// # Errors
-    /// As [`SharedLimiter::hit`].
+    /// Fails if [`SharedLimiter::hit`] does.
     pub async fn hit_n<K: Key>(&self, key: K, cost: u64) -> Result<Decision, Error> {
         self.limiter.limits.hit(self.terms, &key, cost).await
     }
@@ -357,7 +360,7 @@ impl<S: SharedStore> SharedCall<'_, S> {
     /// See [`SharedLimiter::peek`].
     ///
     /// # Errors
-    /// As [`SharedLimiter::hit`].
+    /// Fails if [`SharedLimiter::hit`] does.
     pub async fn peek<K: Key>(&self, key: K) -> Result<Decision, Error> {
         self.each(key, Op::Peek(1)).await
     }
@@ -365,7 +368,7 @@ impl<S: SharedStore> SharedCall<'_, S> {
     /// See [`SharedLimiter::peek_n`].
     ///
     /// # Errors
-    /// As [`SharedLimiter::hit`].
+    /// Fails if [`SharedLimiter::hit`] does.
     pub async fn peek_n<K: Key>(&self, key: K, cost: u64) -> Result<Decision, Error> {
         self.each(key, Op::Peek(cost)).await
     }
@@ -373,7 +376,7 @@ impl<S: SharedStore> SharedCall<'_, S> {
     /// See [`SharedLimiter::take`].
     ///
     /// # Errors
-    /// As [`SharedLimiter::hit`].
+    /// Fails if [`SharedLimiter::hit`] does.
     pub async fn take<K: Key>(&self, key: K, cost: u64) -> Result<Decision, Error> {
         if let [_] = self.limiter.limits() {
             return self.each(key, Op::Take(cost)).await;
@@ -385,7 +388,7 @@ impl<S: SharedStore> SharedCall<'_, S> {
             let granted = room.unwrap_or_default().min(cost);
             let decision = self.hit_n(&key, granted.max(cost.min(1))).await?;
             attempts += 1;
-            // Denied although there was room: another caller was faster.
+            // If the hit is denied although units were left, another caller took them: try again.
             if decision.allowed() || granted == 0 || attempts == TAKE_ATTEMPTS {
                 return Ok(decision);
             }
@@ -395,7 +398,7 @@ impl<S: SharedStore> SharedCall<'_, S> {
     /// See [`SharedLimiter::charge`].
     ///
     /// # Errors
-    /// As [`SharedLimiter::charge`].
+    /// Fails if [`SharedLimiter::charge`] does.
     pub async fn charge<K: Key>(&self, key: K, units: u64) -> Result<Decision, Error> {
         self.each(key, Op::Charge(units)).await
     }
@@ -403,7 +406,7 @@ impl<S: SharedStore> SharedCall<'_, S> {
     /// See [`SharedLimiter::refund`].
     ///
     /// # Errors
-    /// When the store does not answer.
+    /// Fails if the store does not answer.
     pub async fn refund<K: Key>(&self, key: K, decision: &Decision) -> Result<Decision, Error> {
         self.refund_part(key, decision, u64::MAX).await
     }
@@ -411,7 +414,7 @@ impl<S: SharedStore> SharedCall<'_, S> {
     /// See [`SharedLimiter::refund_part`].
     ///
     /// # Errors
-    /// When the store does not answer.
+    /// Fails if the store does not answer.
     pub async fn refund_part<K: Key>(
         &self,
         key: K,
@@ -425,7 +428,7 @@ impl<S: SharedStore> SharedCall<'_, S> {
     /// See [`SharedLimiter::refund_receipts`].
     ///
     /// # Errors
-    /// When the store does not answer.
+    /// Fails if the store does not answer.
     pub async fn refund_receipts<K: Key>(
         &self,
         key: K,
@@ -437,7 +440,7 @@ impl<S: SharedStore> SharedCall<'_, S> {
     /// See [`SharedLimiter::refund_n`].
     ///
     /// # Errors
-    /// When the store does not answer.
+    /// Fails if the store does not answer.
     pub async fn refund_n<K: Key>(&self, key: K, units: u64) -> Result<Decision, Error> {
         self.each(key, Op::RefundUnits(units)).await
     }
@@ -445,7 +448,7 @@ impl<S: SharedStore> SharedCall<'_, S> {
     /// See [`SharedLimiter::set`].
     ///
     /// # Errors
-    /// When the store does not answer.
+    /// Fails if the store does not answer.
     pub async fn set<K: Key>(&self, key: K, units: u64) -> Result<Decision, Error> {
         self.each(key, Op::Set(units)).await
     }
@@ -453,7 +456,7 @@ impl<S: SharedStore> SharedCall<'_, S> {
     /// See [`SharedLimiter::reset`].
     ///
     /// # Errors
-    /// When the store does not answer.
+    /// Fails if the store does not answer.
     pub async fn reset<K: Key>(&self, key: K) -> Result<bool, Error> {
         self.limiter.limits.reset(self.terms, &key).await
     }
@@ -461,7 +464,7 @@ impl<S: SharedStore> SharedCall<'_, S> {
     /// See [`SharedLimiter::usage`].
     ///
     /// # Errors
-    /// As [`SharedLimiter::usage`].
+    /// Fails if [`SharedLimiter::usage`] does.
     pub async fn usage<K: Key>(&self, key: K) -> Result<u64, Error> {
         Ok(decision(self.limiter.limits.usage(self.terms, &key).await?)?.used())
     }
@@ -469,7 +472,7 @@ impl<S: SharedStore> SharedCall<'_, S> {
     /// See [`SharedLimiter::hit_each`].
     ///
     /// # Errors
-    /// As [`SharedLimiter::hit_each`].
+    /// Fails if [`SharedLimiter::hit_each`] does.
     pub async fn hit_each<K: Key>(&self, keys: &[K]) -> Result<Vec<Decision>, Error> {
         if let [_] = self.limiter.limits() {
             let outcomes = self.limiter.limits.hit_each(self.terms, keys).await?;
@@ -483,7 +486,8 @@ impl<S: SharedStore> SharedCall<'_, S> {
     }
 }
 
-/// The decision of a store on all limits of a limiter.
+/// Combines the outcomes of all limits of a limiter into a decision.
 pub(super) fn decision(outcomes: Vec<Outcome>) -> Result<Decision, Error> {
-    Decision::from_outcomes(outcomes).ok_or_else(|| Error::store("no outcome of any limit", false))
+    Decision::from_outcomes(outcomes)
+        .ok_or_else(|| Error::store("the store returned no outcome", false))
 }

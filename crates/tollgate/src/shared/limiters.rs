@@ -1,7 +1,7 @@
-//! The methods of a store that make limiters.
+//! The methods of a shared store that create limiters.
 
-/// Gives a [`SharedStore`](crate::shared::SharedStore) the methods `limiter` and `limiter_in`, so
-/// that its users need not import the trait. Used by the crates of stores.
+/// Defines the methods `limiter` and `limiter_in` of a [`SharedStore`](crate::shared::SharedStore),
+/// so that its users need not import the trait. The crates of the stores use it.
 ///
 /// ```
 /// # use tollgate::shared::InProcess;
@@ -28,11 +28,11 @@
 macro_rules! limiters {
     ($store:ident$(<$parameter:ident: $bound:path>)?) => {
         impl$(<$parameter: $bound>)? $store$(<$parameter>)? {
-            /// A limiter on this store: for a [`Limit`]($crate::Limit) or a
-            /// [`Policy`]($crate::Policy), a builder, a text, or a list of limits.
+            /// Creates a limiter on this store from a [`Limit`]($crate::Limit), a
+            /// [`Policy`]($crate::Policy), a builder, a text or a list of limits.
             ///
             /// # Errors
-            /// When a limit is not valid, or the store cannot hold it.
+            /// Fails if a limit is not valid, or the store does not support it.
             pub fn limiter<P>(&self, policy: P) -> Result<$crate::shared::SharedLimiter<Self>, $crate::Error>
             where
                 P: TryInto<$crate::Policy>,
@@ -41,11 +41,11 @@ macro_rules! limiters {
                 self.limiter_in("", policy)
             }
 
-            /// A limiter in a namespace: the same limit and key in another namespace is another
-            /// counter.
+            /// Creates a limiter in a namespace. The same limit and key have separate counters in
+            /// different namespaces.
             ///
             /// # Errors
-            /// As [`limiter`](Self::limiter).
+            /// Fails if [`limiter`](Self::limiter) does.
             pub fn limiter_in<P>(
                 &self,
                 namespace: &str,

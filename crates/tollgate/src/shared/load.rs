@@ -1,34 +1,36 @@
-//! Bounds the calls under way to the number that the store answers within the deadline. It is pure:
-//! the time is an argument.
+//! Bounds the calls in progress to the number that the store answers within the deadline. It reads
+//! no clock: the time is an argument.
 //!
-//! Without a bound, calls that a store cannot answer immediately wait somewhere: in the store, in a
-//! socket, in its client. Once they wait longer than the deadline, callers leave before their calls
-//! are executed, the store charges hits whose callers never learn the decision, and hardly any call
-//! is answered.
+//! Without a bound, calls that the store cannot answer immediately wait in the store, in a socket
+//! or in its client. If they wait longer than the deadline, their callers time out before the calls
+//! are executed. Then the store charges hits whose decisions no caller receives, and hardly any
+//! call is answered in time.
 //!
-//! A store that is busy all the time answers `rate * wait` of the calls under way within `wait`
-//! (Little's law). An answer should take half of the time between the fastest answer and the
-//! deadline, and the bound is the number of calls that the store answers in that time. The bound is
-//! adjusted in rounds:
+//! A store that is always busy has `rate * wait` calls in progress if each takes `wait` (Little's
+//! law). An answer should take the time halfway between the fastest answer and the deadline, and
+//! the bound is the number of calls that the store answers in that time. The bound is adjusted in
+//! rounds:
 //!
-//! - At first, and again some time after an overload, there is no bound.
-//! - It falls when calls of a round were late, or when two rounds in a row ended with more calls
-//!   under way than are answered within the deadline at that rate.
-//! - It rises as long as calls hardly wait for each other. So it finds a store that became faster.
-//! - Calls whose callers left still hold up others. They count until a call that was sent after
-//!   them is answered.
+//! - Initially, and again some time after an overload, there is no bound.
+//! - It falls if calls of a round were late, or if two rounds in a row ended with more calls in
+//!   progress than the store would answer within the deadline at its current rate.
+//! - It rises as long as calls hardly wait for each other. So it adapts to a store that has become
+//!   faster.
+//! - Calls whose callers have timed out still delay other calls. They count until a call that was
+//!   sent after them is answered.
 //!
-//! Calls beyond the bound fail immediately, while they have surely not been executed.
+//! Calls beyond the bound fail immediately, and are certainly not executed.
 
 use crate::time::Timestamp;
 
-/// More calls than this are never under way: no bound.
+/// The bound that means "no bound", because there are never more calls in progress.
 const UNBOUNDED: u32 = 1 << 20;
 
-/// This many calls may always be under way: their answers show when the store has recovered.
+/// The number of calls that may always be in progress, because their answers show whether the store
+/// has recovered.
 const LEAST: u32 = 2;
 
-/// A round is late when more than one in this many answers was late.
+/// A round is late if it had more than one late call for this many answers.
 const LATE_ONE_OF: u64 = 64;
 
 /// How a call ended.
@@ -36,33 +38,35 @@ const LATE_ONE_OF: u64 = 64;
 pub(crate) enum End {
     /// The store answered.
     Answered,
-    /// The deadline passed without an answer.
+    /// There was no answer before the deadline.
     Late,
-    /// Anything else: the caller left early, the store was not reached.
+    /// The call ended in another way: the caller stopped waiting, or the store was not reached.
     Other,
 }
 
-/// The calls under way on one lane.
+/// The calls in progress on one lane (a part of the store that fails as a whole), and the bound on
+/// them.
 #[derive(Debug)]
 pub(crate) struct Load {
     bound: u32,
-    under_way: u32,
-    /// Calls whose callers have left, which the store may still execute, and when the last of them
-    /// was sent.
+    in_progress: u32,
+    /// The number of calls whose callers have timed out, but which the store may still execute, and
+    /// the time at which the last of them was sent.
     left_behind: u32,
     last_left_behind: Timestamp,
-    /// The number of calls that were lately answered in the time that an answer should take.
+    /// The number of calls that the store has recently answered in the time that an answer should
+    /// take.
     capacity: u32,
-    /// When the bound was lowered, and whether the store still works on calls from before. Those,
-    /// and calls that wait behind them, say nothing about the new bound.
+    /// The time at which the bound was lowered, and whether the store still works on earlier calls.
+    /// Those calls, and calls that wait behind them, do not show the effect of the new bound.
     lowered: Timestamp,
     drains: bool,
-    /// Whether there were more calls under way after the last round than are answered within the
+    /// Whether the last round ended with more calls in progress than the store answers within the
     /// deadline.
     too_many: bool,
-    /// When the bound was raised. Answers show the effect some time later.
+    /// The time at which the bound was raised. Answers show the effect only some time later.
     raised: Timestamp,
-    /// The fastest answer of the last rounds, in microseconds.
+    /// The time of the fastest answer in the last rounds, in microseconds.
     fastest: Option<u64>,
     round: Round,
 }
@@ -73,10 +77,10 @@ struct Round {
     began: Option<Timestamp>,
     answered: u64,
     late: u64,
-    /// The sum of the times of all answers in microseconds, and the fastest of them.
+    /// The sum of the times of all answers and the shortest of them, in microseconds.
     waited: u64,
     fastest: Option<u64>,
-    /// Whether a call ended that was sent since the bound was lowered.
+    /// Whether a call has ended that was sent after the bound was lowered.
     shows_bound: bool,
 }
 
@@ -85,7 +89,7 @@ impl Load {
         let round = Round::default();
         Load {
             bound: UNBOUNDED,
-            under_way: 0,
+            in_progress: 0,
             left_behind: 0,
             last_left_behind: Timestamp::EPOCH,
             capacity: 0,
@@ -98,25 +102,25 @@ impl Load {
         }
     }
 
-    /// Whether one more call may be under way; else how many are allowed.
+    /// Counts one more call, unless the bound is reached. The error is the bound.
     pub(crate) fn enter(&mut self) -> Result<(), u32> {
-        let in_store = self.under_way.saturating_add(self.left_behind);
-        if in_store >= self.bound && self.under_way >= LEAST {
+        let in_store = self.in_progress.saturating_add(self.left_behind);
+        if in_store >= self.bound && self.in_progress >= LEAST {
             return Err(self.bound);
         }
         self.enter_anyway();
         Ok(())
     }
 
-    /// One more call is under way, whatever the bound.
+    /// Counts one more call, even if the bound is reached.
     pub(crate) fn enter_anyway(&mut self) {
-        self.under_way += 1;
+        self.in_progress += 1;
     }
 
-    /// A call that was entered has ended. `deadline` in microseconds is what a call may usually
-    /// take.
+    /// Records the end of a call. `deadline` is the time that a call may usually take, in
+    /// microseconds.
     pub(crate) fn leave(&mut self, deadline: u64, entered: Timestamp, now: Timestamp, end: End) {
-        self.under_way = self.under_way.saturating_sub(1);
+        self.in_progress = self.in_progress.saturating_sub(1);
         let wait = micros_since(now, entered);
         if end == End::Answered && entered >= self.lowered && self.drains {
             self.drains = false;
@@ -145,8 +149,8 @@ impl Load {
         let fastest = self.fastest.unwrap_or(0);
         let target = (deadline / 2).saturating_add(fastest / 2).min(deadline / 4 * 3).max(1);
         let lasted = micros_since(now, began);
-        // A round lasts at least as long as one answer takes, with a few rounds in the time that an
-        // answer should take.
+        // A round lasts at least as long as one answer takes. Otherwise it lasts a quarter of the
+        // time that an answer should take.
         if lasted >= (target / 4).max(fastest.saturating_add(fastest / 4)).min(target) {
             self.end_round(deadline, target, began, now);
             self.round = Round { began: Some(now), ..Round::default() };
@@ -159,36 +163,37 @@ impl Load {
             return;
         }
         let lasted = micros_since(now, began).max(1);
-        // The number of calls that are answered in the time that an answer should take.
+        // The number of calls that the store answers in the time that an answer should take.
         let in_time = u128::from(answered) * u128::from(target) / u128::from(lasted);
         let in_time = u32::try_from(in_time).unwrap_or(u32::MAX);
         let fastest = self.fastest.unwrap_or(0);
         let room = target.saturating_sub(fastest);
         let mean = waited.checked_div(answered);
         let queue = mean.map(|mean| mean.saturating_sub(fastest));
-        // At this rate the calls under way take longer than the deadline. Only calls that wait for
-        // each other show that: a burst of calls after a pause does not.
+        // There are too many calls if those in progress would take longer than the deadline at this
+        // rate. This only counts if calls wait for each other, and not for a burst of calls after a
+        // pause.
         let too_many = queue.is_some_and(|queue| queue > room / 2)
-            && u128::from(self.under_way) * u128::from(lasted)
+            && u128::from(self.in_progress) * u128::from(lasted)
                 > u128::from(answered) * u128::from(deadline);
         let too_many_again = std::mem::replace(&mut self.too_many, too_many) && too_many;
         if too_many_again || late * LATE_ONE_OF > answered {
-            self.learn_capacity(in_time);
+            self.update_capacity(in_time);
             self.bound = self.bound.min(self.capacity.max(in_time).max(LEAST));
             self.capacity /= 2;
             self.lowered = now;
             self.drains = true;
         } else if let Some(queue) = queue {
-            self.learn_capacity(in_time);
+            self.update_capacity(in_time);
             if queue <= room / 2 && micros_since(began, self.raised) >= target {
-                // The bound rises quickly up to what the store has done before, then slowly.
+                // The bound rises quickly up to the known capacity of the store, and then slowly.
                 let known = self.capacity.min(self.bound * 2);
                 self.bound = (self.bound + self.bound / 8 + 1).max(known).min(UNBOUNDED);
                 self.raised = now;
             }
         }
         if let Some(fastest) = fastest_now {
-            // An overloaded store gives no fast answers, so the fastest time is forgotten slowly.
+            // An overloaded store has no fast answers, so the fastest time rises only slowly.
             let rise = |before: u64| before + fastest.saturating_sub(before) / 64;
             self.fastest = Some(self.fastest.map_or(fastest, |before| rise(before).min(fastest)));
         }
@@ -196,9 +201,9 @@ impl Load {
 }
 
 impl Load {
-    /// A higher measurement counts for half immediately, a lower one only little by little: fewer
-    /// calls may have been made.
-    fn learn_capacity(&mut self, answered: u32) {
+    /// Updates the capacity with a measurement. A higher value counts for half, a lower value only
+    /// for a sixteenth, because fewer calls may have been made.
+    fn update_capacity(&mut self, answered: u32) {
         self.capacity = match answered.checked_sub(self.capacity) {
             Some(more) => self.capacity + more.div_ceil(2),
             None => self.capacity - (self.capacity - answered) / 16,
@@ -218,22 +223,23 @@ mod tests {
 
     const MILLI: u64 = 1_000;
 
-    /// A simulated store that executes calls one after the other, some distance away, and callers
-    /// that come one after the other and leave at their deadline.
+    /// A simulated store that executes calls one after the other, behind a network delay, and
+    /// callers that call one after the other and give up at their deadline.
     struct World {
         load: Load,
         deadline: u64,
-        /// The time of both ways together.
+        /// The round-trip time of the network, in microseconds.
         distance: u64,
-        /// Time that one call takes in the store.
+        /// The time that the store needs for a call, in microseconds.
         work: u64,
         free_at: u64,
-        /// Time that a batch takes in the store beside its calls, the least time between two
-        /// batches, and when the last one left. 0: each call goes alone.
+        /// The additional time that the store needs for a batch of calls, the shortest time between
+        /// two batches, and the time at which the last batch was sent. With zeros each call is sent
+        /// alone.
         batch_work: u64,
         batch_gap: u64,
         last_batch: u64,
-        /// Calls under way: when they entered and when the answer comes.
+        /// The calls in progress: the time at which each was made, and the time of its answer.
         calls: VecDeque<(u64, u64)>,
         now: u64,
     }
@@ -261,7 +267,7 @@ mod tests {
             }
         }
 
-        /// Makes calls for `span`, one every `pause`.
+        /// Makes one call every `pause` microseconds, for `span` microseconds.
         fn offer(&mut self, span: u64, pause: u64) -> Count {
             let (mut count, end) = (Count::default(), self.now + span);
             while self.now < end {
@@ -302,8 +308,8 @@ mod tests {
     }
 
     #[test]
-    fn at_twice_its_capacity_a_store_answers_as_many_as_before() {
-        // 10,000 calls a second.
+    fn a_store_with_twice_its_load_answers_as_many_calls_as_without_overload() {
+        // The store answers 10,000 calls per second.
         for (deadline, distance) in
             [(60, 20), (60, 0), (60, 40), (5, 0), (5, 2), (100, 1), (250, 20)]
         {
@@ -311,11 +317,11 @@ mod tests {
             let seconds = 4 * deadline.max(250) * MILLI;
             let busy = world.offer(seconds, 50);
             let all = seconds / 100;
-            let told = format!("{deadline} ms, {distance} ms away: {busy:?} of {all}");
-            // The bound has to be found first, which takes a while where the store is almost too
-            // far away.
-            assert!(busy.answered >= all * 3 / 10, "{told}");
-            assert!(busy.late <= all / 4, "{told}");
+            let figures = format!("{deadline} ms, {distance} ms away: {busy:?} of {all}");
+            // First the right bound must be found, which takes some time if the network delay is
+            // almost as long as the deadline.
+            assert!(busy.answered >= all * 3 / 10, "{figures}");
+            assert!(busy.late <= all / 4, "{figures}");
             let later = world.offer(seconds, 50);
             assert!(later.answered >= all * 9 / 10, "{deadline} {distance}: {later:?} of {all}");
             assert!(later.late <= all / 50, "{deadline} {distance}: {later:?} of {all}");
@@ -323,12 +329,14 @@ mod tests {
     }
 
     #[test]
-    fn at_twice_its_capacity_a_store_that_takes_batches_answers_as_many_as_before() {
-        // Almost 20,000 calls a second. A call waits until its batch leaves, even if there are few.
+    fn a_batching_store_with_twice_its_load_answers_as_many_calls_as_without_overload() {
+        // The store answers almost 20,000 calls per second. A call waits until its batch is sent,
+        // even if there are few calls.
         for batch_gap in [5, 10, 15] {
             let mut world = World::new(60 * MILLI, 20 * MILLI, 50);
             (world.batch_work, world.batch_gap) = (200, batch_gap * MILLI);
-            // Pauses of the machine make calls late, but the store is as fast as before.
+            // The store is interrupted several times, which makes calls late, but afterwards it is
+            // as fast as before.
             for _ in 0..4 {
                 world.free_at = world.now + 70 * MILLI;
                 world.offer(100 * MILLI, 60);
@@ -344,16 +352,16 @@ mod tests {
     }
 
     #[test]
-    fn below_its_capacity_no_call_is_refused() {
+    fn no_call_is_refused_below_the_capacity_of_the_store() {
         let mut world = World::new(60 * MILLI, 20 * MILLI, 100);
         assert_eq!(world.offer(2_000 * MILLI, 110).refused, 0);
         world.offer(2_000 * MILLI, 50);
         world.offer(500 * MILLI, 200);
-        assert_eq!(world.offer(2_000 * MILLI, 110).refused, 0, "it has recovered");
+        assert_eq!(world.offer(2_000 * MILLI, 110).refused, 0, "the bound has risen again");
     }
 
     #[test]
-    fn a_hiccup_is_soon_forgotten() {
+    fn no_call_is_refused_soon_after_a_short_interruption() {
         let mut world = World::new(60 * MILLI, 20 * MILLI, 100);
         world.offer(500 * MILLI, 200);
         world.free_at = world.now + 70 * MILLI;
@@ -363,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn a_store_that_became_slower_and_faster_again_is_followed() {
+    fn the_bound_follows_a_store_that_becomes_slower_and_then_faster() {
         let mut world = World::new(60 * MILLI, 20 * MILLI, 100);
         world.offer(500 * MILLI, 50);
         world.work = 1_000;
@@ -378,12 +386,12 @@ mod tests {
     }
 
     #[test]
-    fn an_outage_is_followed_by_as_many_calls_as_before() {
+    fn no_call_is_refused_soon_after_an_outage() {
         let mut world = World::new(60 * MILLI, 20 * MILLI, 100);
         world.offer(500 * MILLI, 200);
         world.free_at = world.now + 5_000 * MILLI;
         world.offer(1_000 * MILLI, 200);
-        // The calls that waited are gone with the server.
+        // The waiting calls were lost when the server failed.
         world.free_at = 0;
         world.offer(200 * MILLI, 200);
         let count = world.offer(500 * MILLI, 200);

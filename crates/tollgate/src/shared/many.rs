@@ -1,4 +1,4 @@
-//! Many keys in one call, decided independently.
+//! Hits on many keys in one call, which are decided independently.
 
 use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};
@@ -24,7 +24,8 @@ impl<S: SharedStore> LimiterParts<S> {
         let mut decisions: Vec<Option<Outcome>> = vec![None; keys.len()];
         let mut sent_calls: Vec<Option<Call<'_, S, ShortKey<'_, K>>>> =
             keys.iter().map(|_| None).collect();
-        // The keys to ask the store for, by the lane that fails together.
+        // The keys about which to ask the store, by lane (a part of the store that fails as a
+        // whole).
         let mut lanes: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         for (index, key) in keys.iter().enumerate() {
             match key.with_key(|key| self.recall(&self.denial_lookup(terms, sent, key, 1))) {
@@ -68,7 +69,7 @@ impl<S: SharedStore> LimiterParts<S> {
             }
         }
         let all: Option<Vec<Outcome>> = decisions.into_iter().collect();
-        all.ok_or_else(|| Error::store("fewer decisions than keys", false))
+        all.ok_or_else(|| Error::store("the store returned fewer decisions than keys", false))
     }
 }
 

@@ -1,8 +1,8 @@
-//! Stores whose answers must be waited for: in another process, or on a network.
+//! Shared stores: stores in another process or on a network, whose answers take time and may fail.
 //!
-//! [`SharedStore`] is the contract; users hold [`SharedLimiter`]s. The handling of a store that
-//! does not answer is here, in one place for all stores: [`OnFailure`], deadlines and breakers
-//! ([`Guard`]).
+//! [`SharedStore`] is the contract of such a store, and users have [`SharedLimiter`]s. This module
+//! handles a store that does not answer, in the same way for all stores: with [`OnFailure`], and
+//! with deadlines and circuit breakers ([`Guard`]).
 
 mod any;
 mod asking;
@@ -52,40 +52,41 @@ use crate::outcome::Outcome;
 pub use crate::store::HitItem;
 use crate::time::Timestamp;
 
-/// A store whose answers take time and may not come. Handles are cheap to clone and share one
-/// connection and one [`Guard`]: two handles with the same guard belong to one store.
+/// A store whose answers take time and may fail. Its clones share one connection and one [`Guard`],
+/// and are cheap. Two handles with the same guard belong to the same store.
 ///
-/// The rules of the contract:
+/// A store obeys these rules:
 ///
-/// - The decisions are those of [`AnyMachine::act`](crate::algorithm::AnyMachine::act), for a group
-///   those of [`hit_together`](crate::algorithm::hit_together).
-/// - One operation on one key is one atomic step, whichever callers ask at the same time.
-///   [`ask_together`](SharedStore::ask_together) is one step over all its keys, or (where the store
-///   cannot) charges in order and refunds: never more is admitted than the limits allow.
-/// - An error is never a decision, and a decision never hides an error. [`Error::unavailable`] only
-///   if the call has surely not been executed; when in doubt [`Error::lost`]. A call that may have
-///   been executed is never sent a second time.
-/// - State lives at least until it equals a fresh one, and is deleted some time after.
-/// - Keys come as [`OwnedKey`](crate::OwnedKey) has them: the limiters pass the digest of a long
-///   key, so a store need not bound their bytes.
-/// - The futures own what they need: the key may be gone before they are polled.
+/// - The decisions are those of [`AnyMachine::act`](crate::algorithm::AnyMachine::act). For a hit
+///   on several limits or keys they are those of [`hit_together`](crate::algorithm::hit_together).
+/// - One operation on one key is one atomic step, even if other callers use the key at the same
+///   time. [`ask_together`](SharedStore::ask_together) is one atomic step on all its keys if the
+///   store can do that. Otherwise the store charges the keys in order, and refunds them if one is
+///   denied. It never admits more than the limits allow.
+/// - An error is never a decision, and a decision never hides an error. A store returns
+///   [`Error::unavailable`] only if the call has certainly not been executed, and [`Error::lost`]
+///   if that is not certain. A call that may have been executed is never sent a second time.
+/// - A state is kept at least until it equals a fresh one, and is deleted some time later.
+/// - Limiters pass keys in the form of [`OwnedKey`](crate::OwnedKey): a long key as its digest. So
+///   a store need not limit the length of keys.
+/// - The futures own their data, because the key may no longer exist when they are polled.
 ///
-/// Five methods are required. `at` is the time, `None` for the store's own clock. `deadline` is how
-/// long the caller waits: the guard ends the call then, and a call that a store cannot answer in
-/// time need not be sent.
+/// Five methods are required. `at` is the time; `None` means the store's own clock. `deadline` is
+/// how long the caller waits. The guard ends the call after that time, so a store need not send a
+/// call that it cannot answer before.
 ///
 /// The crate `tollgate-testkit` checks all these rules.
 pub trait SharedStore: Clone + Debug + Send + Sync + 'static {
-    /// A limit as this store holds it.
+    /// A limit in the form that this store uses.
     type Prepared: Clone + Debug + Send + Sync + 'static;
 
-    /// Accepts a limit in a namespace.
+    /// Prepares a limit in a namespace for calls.
     ///
     /// # Errors
-    /// When this store cannot hold it; the message says why.
+    /// Fails if this store does not support the limit. The message says why.
     fn prepare(&self, namespace: &str, limit: &Limit) -> Result<Self::Prepared, Error>;
 
-    /// Executes each operation independently; one outcome for each, in order.
+    /// Executes each operation independently. Returns one outcome for each operation, in order.
     fn ask_each(
         &self,
         asks: &[Ask<'_, Self::Prepared>],
@@ -93,7 +94,8 @@ pub trait SharedStore: Clone + Debug + Send + Sync + 'static {
         deadline: Duration,
     ) -> impl Future<Output = Result<Vec<Outcome>, Error>> + Send + use<Self>;
 
-    /// Hits all or none; one outcome for each, in order. No two hits are on the same counter.
+    /// Makes all hits or none. Returns one outcome for each hit, in order. No two hits are on the
+    /// same counter.
     fn ask_together(
         &self,
         hits: &[HitItem<'_, Self::Prepared>],
@@ -101,18 +103,18 @@ pub trait SharedStore: Clone + Debug + Send + Sync + 'static {
         deadline: Duration,
     ) -> impl Future<Output = Result<Vec<Outcome>, Error>> + Send + use<Self>;
 
-    /// Forgets all keys of a limit, in slices.
+    /// Forgets all keys of a limit, in batches.
     fn clear(
         &self,
         prepared: &Self::Prepared,
     ) -> impl Future<Output = Result<(), Error>> + Send + use<Self>;
 
-    /// Deadline, breakers, remembered denials and runtime: shared by all handles of a store.
+    /// Returns the guard of the store, which all its handles share.
     fn guard(&self) -> &Guard;
 
-    /// One operation on one key, if the store has the answer without waiting: in process, or with
-    /// an allotment in hand. `None`: call [`ask_each`](SharedStore::ask_each). A limiter of one
-    /// limit always tries this first.
+    /// Executes one operation on one key if the store can answer without waiting, for instance
+    /// because its state is in this process. `None` means that the caller must use
+    /// [`ask_each`](SharedStore::ask_each). A limiter with one limit always tries this first.
     fn try_now(
         &self,
         prepared: &Self::Prepared,
@@ -124,26 +126,26 @@ pub trait SharedStore: Clone + Debug + Send + Sync + 'static {
         None
     }
 
-    /// The part of the store that answers for this key: keys with one lane fail together. It is
-    /// below the number of lanes of the [`Guard`].
+    /// Returns the lane of this key: the number of the part of the store that keeps the key and
+    /// fails as a whole. It is below the number of lanes of the [`Guard`].
     fn lane(&self, prepared: &Self::Prepared, key: KeyRef<'_>) -> usize {
         let _ = (prepared, key);
         0
     }
 
-    /// Checks whether the store can decide. A store that is full or read-only still answers
-    /// questions, so this ends with [`try_write`] where it is not in this process.
+    /// Checks whether the store can decide. A store that is full or read-only still answers reads,
+    /// so the check of a store outside this process ends with [`try_write`].
     fn check(&self) -> impl Future<Output = Result<(), Error>> + Send + use<Self> {
         try_write(self)
     }
 
-    /// The store's report on itself, in addition to the counters of its [`Guard`].
+    /// Returns figures and warnings of the store, in addition to the counters of its [`Guard`].
     fn report(&self) -> StoreReport {
         StoreReport::default()
     }
 
-    /// Called before this process ends: what the store holds for others is given back, and peers
-    /// are informed. Errors are ignored, because no caller is left.
+    /// Prepares the end of this process. The store gives back units that it has drawn in advance,
+    /// and informs its peers. Errors are ignored, because no caller is left.
     fn leave(&self) -> impl Future<Output = ()> + Send + use<Self> {
         std::future::ready(())
     }

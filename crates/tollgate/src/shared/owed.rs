@@ -1,9 +1,10 @@
-//! Units that a local fallback admitted while the store did not answer, to be charged to the store
-//! when it answers again. Without that, each outage would admit a share of the limit once more.
+//! The units that a local fallback admitted while the store did not answer. They are *owed* to the
+//! store, and are charged to it when it answers again. Otherwise each outage would admit a share of
+//! the limit once more.
 //!
-//! Units run off here as they do in the store: a key owes the units that the limit would still
-//! count. A charge is sent before the next call about its key. A task sends the charges of keys
-//! without further calls.
+//! Owed units expire as they would in the store, so a key owes only the units that the limit would
+//! still count. They are charged before the next call about their key. A task charges the units of
+//! keys for which there is no further call.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -20,10 +21,10 @@ use crate::outcome::{Outcome, Receipt};
 use crate::registry::lock;
 use crate::time::Timestamp;
 
-/// The most keys of one limiter that may owe units. The units of further keys are never charged.
+/// The most keys of one limiter that may owe units. The units of additional keys are never charged.
 const MAX_KEYS: usize = 100_000;
 
-/// How often the task checks whether the store answers.
+/// The interval in which the task tries to charge owed units.
 const ROUND: Duration = Duration::from_millis(100);
 
 /// The units that the keys of a limiter owe to the store, shared by its clones.
@@ -31,7 +32,7 @@ const ROUND: Duration = Duration::from_millis(100);
 pub(crate) struct Owed {
     machines: Box<[AnyMachine]>,
     keys: Mutex<HashMap<OwnedKey, Box<[Option<AnyState>]>>>,
-    /// The number of keys.
+    /// The number of keys in the map.
     count: AtomicUsize,
     has_task: AtomicBool,
 }
@@ -61,7 +62,7 @@ impl Owed {
         result
     }
 
-    /// Adds units to what a key owes of each limit.
+    /// Adds to the units that a key owes for each limit.
     fn add(&self, key: KeyRef<'_>, now: Timestamp, units: &[u64]) {
         if units.iter().all(|units| *units == 0) {
             return;
@@ -81,7 +82,7 @@ impl Owed {
         });
     }
 
-    /// Removes a key, and returns the units that it still owes of each limit.
+    /// Removes a key, and returns the units that it still owes for each limit.
     fn take(&self, key: KeyRef<'_>, now: Timestamp) -> Option<Vec<u64>> {
         let mut states = self.change(|keys| keys.remove(&OwnedKey::new(&key)))?;
         let used = |(machine, state): (&AnyMachine, &mut Option<AnyState>)| {
@@ -91,8 +92,8 @@ impl Owed {
         units.iter().any(|units| *units > 0).then_some(units)
     }
 
-    /// Takes back units that were admitted locally. Units that the store was charged for stay
-    /// there.
+    /// Reduces the owed units by a refund. Units that the store was already charged for stay
+    /// charged.
     pub(super) fn refund(&self, key: KeyRef<'_>, now: Timestamp, receipts: &[Receipt]) {
         if self.is_empty() {
             return;
@@ -115,13 +116,13 @@ impl Owed {
         self.change(HashMap::clear);
     }
 
-    /// Whether the caller must start the task.
+    /// Returns whether the caller must start the task.
     fn wants_task(&self) -> bool {
         self.change(|keys| !keys.is_empty() && !self.has_task.swap(true, Ordering::AcqRel))
     }
 
-    /// Whether the task may end. This is decided under the lock, so that units added later start
-    /// another task.
+    /// Returns whether the task may end. This is decided under the lock, so that units added later
+    /// start another task.
     fn ends_task(&self) -> bool {
         self.change(|keys| {
             self.has_task.store(!keys.is_empty(), Ordering::Release);
@@ -149,7 +150,7 @@ impl Drop for Taken<'_> {
     }
 }
 
-/// Held by the task. When it is dropped, another task can be started.
+/// The marker that the task exists. When it is dropped, another task can be started.
 struct Task(Arc<Owed>);
 
 impl Drop for Task {
@@ -159,8 +160,9 @@ impl Drop for Task {
 }
 
 impl<S: SharedStore> LimiterParts<S> {
-    /// Notes the units that the fallback charged in place of the store. With a given time nothing
-    /// is noted: it is not known when the store will be asked again.
+    /// Notes the units that the fallback charged instead of the store. If the caller passed the
+    /// time of the call, no units are noted, because their time cannot be compared with that of
+    /// later calls.
     pub(super) fn owe(&self, terms: Terms, key: KeyRef<'_>, decisions: &[Outcome]) {
         let Some(owed) = &self.owed else { return };
         let (None, Some(first)) = (terms.at, decisions.first()) else { return };
@@ -175,8 +177,8 @@ impl<S: SharedStore> LimiterParts<S> {
     }
 
     /// Charges the units that a key owes to the store, before the caller asks the store about that
-    /// key. Returns the terms for that call, as less time is left, or the error if the store does
-    /// not answer.
+    /// key. Returns the terms of the caller's call, for which less time is left, or the error if
+    /// the store does not answer.
     pub(super) async fn settle<K: Key>(&self, terms: Terms, key: &K) -> Result<Terms, Error> {
         let Some(owed) = self.owed.as_ref().filter(|owed| !owed.is_empty()) else {
             return Ok(terms);
@@ -192,7 +194,7 @@ impl<S: SharedStore> LimiterParts<S> {
         let Some(units) = key.with_key(|key| owed.take(key, begun)) else { return Ok(terms) };
         let mut taken = Taken { owed, guard, key: OwnedKey::new(key), units };
         if health == Health::Unknown {
-            // One unit is sent first: if the answer is lost, at most that unit may be charged
+            // One unit is charged first. If the answer is lost, only that unit may be charged
             // twice.
             let one: Vec<u64> = taken.units.iter().map(|units| (*units).min(1)).collect();
             let probe = self.charge_each(lane, terms.deadline, key, &one).await;
@@ -210,8 +212,10 @@ impl<S: SharedStore> LimiterParts<S> {
                 taken.units = units;
                 return Err(error);
             }
-            // The units may have been charged: they are never sent a second time.
-            Err(error) => tracing::debug!(%error, "local admissions may not have been charged"),
+            // The units may have been charged, so they are never sent a second time.
+            Err(error) => {
+                tracing::debug!(%error, "units admitted by the local fallback may not have been charged to the store");
+            }
             Ok(_) => {}
         }
         Ok(Terms { deadline: left(), ..terms })
@@ -236,13 +240,13 @@ impl<S: SharedStore> LimiterParts<S> {
         self.store.guard().call(lane, deadline, begin).await
     }
 
-    /// Charges the units that all keys owe to the store, as soon as it answers.
+    /// Charges the units that all keys owe to the store, when it answers again.
     async fn settle_all(&self, Task(owed): &Task) {
         while !owed.ends_task() {
             self.store.guard().runtime().sleep(ROUND).await;
             for key in owed.keys() {
                 if let Err(error) = self.settle(self.terms(), &key).await {
-                    tracing::debug!(%error, "local admissions are not charged yet");
+                    tracing::debug!(%error, "units admitted by the local fallback are not charged to the store yet");
                 }
             }
         }

@@ -1,11 +1,12 @@
-//! The place of a counter in a store whose keys are plain bytes.
+//! The keys of counters in a store whose keys are plain bytes.
 
 use crate::key::{Form, KeyRef};
 use crate::limit::Limit;
 
-/// The keys of one limit in one namespace, as bytes: length and bytes of the namespace, length and
-/// bytes of the limit's identity, then the form and the bytes of the key. No two places have a key
-/// in common; all keys of a limit begin alike, as do all keys of a namespace.
+/// The keys of one limit in one namespace, as bytes. Such a key is the length and the bytes of the
+/// namespace, the length and the bytes of the limit's identity, and the form and the bytes of the
+/// key. Two places never have the same key. All keys of a limit have the same prefix, and so have
+/// all keys of a namespace.
 ///
 /// ```
 /// use tollgate::{KeyRef, Limit, shared::Place};
@@ -21,7 +22,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// The place of a limit in a namespace.
+    /// Creates the place of a limit in a namespace.
     ///
     /// See the example of [`Place`].
     #[must_use]
@@ -31,7 +32,7 @@ impl Place {
         Place { prefix: prefix.into() }
     }
 
-    /// The bytes with which all keys of a namespace begin.
+    /// Returns the bytes with which all keys of a namespace begin.
     ///
     /// See the example of [`Place`].
     #[must_use]
@@ -41,7 +42,7 @@ impl Place {
         prefix
     }
 
-    /// The bytes with which all keys of the limit begin.
+    /// Returns the bytes with which all keys of the limit begin.
     ///
     /// See the example of [`Place`].
     #[must_use]
@@ -49,7 +50,7 @@ impl Place {
         &self.prefix
     }
 
-    /// The bytes of one key.
+    /// Returns the bytes of one key.
     ///
     /// See the example of [`Place`].
     #[must_use]
@@ -61,7 +62,7 @@ impl Place {
         bytes
     }
 
-    /// The key that these bytes stand for; `None` if they are not in this place.
+    /// Returns the key of these bytes. `None` if they are not a key of this place.
     ///
     /// See the example of [`Place`].
     #[must_use]
@@ -71,7 +72,7 @@ impl Place {
     }
 }
 
-/// Four bytes of length, the highest first, then the bytes.
+/// Appends the length in four bytes, the highest first, and then the bytes.
 fn frame(bytes: &[u8], out: &mut Vec<u8>) {
     let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
     out.extend_from_slice(&length.to_be_bytes());

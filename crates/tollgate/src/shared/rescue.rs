@@ -1,4 +1,4 @@
-//! The answer of a limiter whose store did not give one.
+//! The answer of a limiter if its store did not answer.
 
 use super::SharedStore;
 use super::asking::{LimiterParts, Terms};
@@ -10,7 +10,8 @@ use crate::outcome::{Outcome, Source};
 use crate::time::Timestamp;
 
 impl<S: SharedStore> LimiterParts<S> {
-    /// The answer by the limiter's rule; `None` leaves the error to the caller.
+    /// Returns the answer by the limiter's rule for failures. `None` means that the caller gets the
+    /// error.
     pub(super) fn without_store<K: Key>(
         &self,
         error: &Error,
@@ -43,28 +44,28 @@ impl<S: SharedStore> LimiterParts<S> {
                     self.owe(terms, key, &decisions);
                     decisions
                 });
-                Some(key.with_key(|key| self.not_never(decisions, key)))
+                Some(key.with_key(|key| self.with_wait_for_store(decisions, key)))
             }
             _ => None,
         }
     }
 
-    /// Allows everything that could pass on a fresh key.
+    /// Allows every operation that a fresh key would allow.
     pub(super) fn open(&self, now: Timestamp, op: Op) -> Vec<Outcome> {
         let open = |machine: &AnyMachine| machine.apply(&mut None, now, op);
         self.machines.iter().map(|machine| open(machine).with_source(Source::FailOpen)).collect()
     }
 
-    /// Denies until the store is asked again.
+    /// Denies a hit until the store is asked again.
     pub(super) fn closed(&self, now: Timestamp, key: KeyRef<'_>, cost: u64) -> Vec<Outcome> {
         let until = now.plus(self.store.guard().pause_left(self.lane(key)));
         let closed = |machine: &AnyMachine| Outcome::closed(machine.capacity(), now, cost, until);
         self.machines.iter().map(closed).collect()
     }
 
-    /// A cost beyond the local share but within the limit passes again when the store answers: it
-    /// is not denied for good.
-    fn not_never(&self, mut decisions: Vec<Outcome>, key: KeyRef<'_>) -> Vec<Outcome> {
+    /// Corrects denials of a cost above the local share but within the limit. Such a cost may pass
+    /// when the store answers again, so its denial gets a wait.
+    fn with_wait_for_store(&self, mut decisions: Vec<Outcome>, key: KeyRef<'_>) -> Vec<Outcome> {
         let pause = self.store.guard().pause_left(self.lane(key));
         for (decision, machine) in decisions.iter_mut().zip(&self.machines) {
             *decision = decision.not_beyond(machine.capacity(), decision.now().plus(pause));
@@ -72,8 +73,8 @@ impl<S: SharedStore> LimiterParts<S> {
         decisions
     }
 
-    /// Raises the fallback's count to the store's. Never lowers it, also not after a refund: the
-    /// store does not know what the fallback admitted while the store was away.
+    /// Raises the usage in the fallback to that in the store. It never lowers the usage, even after
+    /// a refund, because the store does not know the units that the fallback admitted alone.
     pub(super) fn warm(&self, key: KeyRef<'_>, at: Option<Timestamp>, decisions: &[Outcome]) {
         if let Some(fallback) = &self.fallback {
             fallback.warm(key, at, decisions);

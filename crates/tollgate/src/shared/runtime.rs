@@ -1,4 +1,4 @@
-//! The runtime on which a store lives. This crate depends on no runtime.
+//! The async runtime that a store uses. This crate itself does not depend on a runtime.
 
 use std::fmt::Debug;
 use std::future::{Future, poll_fn};
@@ -12,8 +12,8 @@ use crate::clock::Clock;
 /// A future that a [`Runtime`] runs.
 pub type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// A timer, and a place for tasks. The [`Guard`](super::Guard) of a store has one, and its users
-/// may poll on any other runtime.
+/// A timer, and a way to spawn tasks. The [`Guard`](super::Guard) of a store has a runtime. Users
+/// of the store may poll its futures on any other runtime.
 ///
 /// ```
 /// use std::time::Duration;
@@ -39,10 +39,10 @@ pub type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 /// let guard = Guard::builder().build_on(Logged(runtime));
 /// ```
 pub trait Runtime: Debug + Send + Sync + 'static {
-    /// Ends after `span`.
+    /// Returns a future that ends after `span`.
     fn sleep(&self, span: Duration) -> Task;
 
-    /// Runs a task to its end.
+    /// Spawns a task, which runs to its end.
     fn spawn(&self, task: Task);
 }
 
@@ -56,8 +56,8 @@ impl Runtime for Arc<dyn Runtime> {
     }
 }
 
-/// The runtime of stores that never wait: the timer reads a clock whenever it is polled, and a task
-/// is polled once.
+/// The runtime of stores that never wait. Its timer reads a clock when it is polled, and a spawned
+/// task is polled only once.
 #[derive(Clone, Debug)]
 pub(super) struct NoRuntime(pub(super) Arc<dyn Clock>);
 

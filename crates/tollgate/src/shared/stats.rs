@@ -1,10 +1,10 @@
-//! Counters of what happened to calls.
+//! The counters of calls on a shared store.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 macro_rules! stats {
     ($($(#[$doc:meta])+ $name:ident,)+) => {
-        /// How calls on a shared store were answered since it was made.
+        /// The numbers of calls on a shared store since it was created, by their results.
         ///
         /// See [`Guard::stats`](super::Guard::stats).
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,30 +28,30 @@ macro_rules! stats {
 }
 
 stats! {
-    /// Calls that the store answered.
+    /// The calls that the store answered with a decision.
     answered,
-    /// Hits that were denied from memory, without asking the store.
+    /// The hits that were denied by a remembered denial, without asking the store.
     remembered,
-    /// Calls that failed before the store could have executed them.
+    /// The calls that failed before the store could have executed them.
     unavailable,
-    /// Calls that got no answer within their deadline, or whose answer was lost.
+    /// The calls that got no answer before their deadline, or whose answer was lost.
     lost,
-    /// Calls that the store answered with an error.
+    /// The calls that the store answered with an error.
     refused,
-    /// Calls that were not sent because a breaker was open.
+    /// The calls that were not sent because a breaker was open.
     skipped,
-    /// Calls that were not sent because the store was overloaded: as many calls as it answers in
-    /// time were under way.
+    /// The calls that were not sent because the store was overloaded: it already had as many calls
+    /// in progress as it answers before their deadlines.
     shed,
-    /// Times a breaker opened.
+    /// The number of times that a breaker opened.
     opened,
-    /// Times a breaker closed again.
+    /// The number of times that a breaker closed again.
     closed,
-    /// Decisions made without the store because the limiter fails open.
+    /// The decisions of limiters that allow hits while the store does not answer.
     failed_open,
-    /// Decisions made without the store because the limiter fails closed.
+    /// The decisions of limiters that deny hits while the store does not answer.
     failed_closed,
-    /// Decisions made by the local fallback.
+    /// The decisions of local fallbacks.
     fallback,
 }
 

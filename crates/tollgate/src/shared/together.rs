@@ -1,4 +1,4 @@
-//! Several keys of a shared store, all or nothing.
+//! Hits on several keys of a shared store, of which all are charged or none.
 
 use super::asking::{LimiterParts, Terms};
 use super::failure::OnFailure;
@@ -13,8 +13,7 @@ use crate::store::Store;
 use crate::time::Timestamp;
 use crate::together::{counted_twice, of_items, twice};
 
-/// A limit or policy of a shared store, a key and a cost: one of several that pass together or not
-/// at all.
+/// A limiter of a shared store, a key and a cost: one part of an all-or-nothing hit.
 ///
 /// See the example of [`hit_all_shared`].
 #[derive(Debug)]
@@ -30,13 +29,13 @@ impl<'a, S: SharedStore> SharedItem<'a, S> {
     }
 }
 
-/// [`hit_all`](crate::hit_all) on a shared store, at the store's time or a given one. When the
-/// store fails, the strictest rule of the limiters applies: an error before closed, closed before
-/// local, local before open.
+/// Does the same as [`hit_all`](crate::hit_all) on a shared store, at the store's time or a given
+/// time. If the store fails, the strictest rule of the limiters applies: an error before closed,
+/// closed before local, and local before open.
 ///
 /// # Errors
-/// An empty list, the same key of the same limit twice, limiters of different stores, keys that
-/// this store cannot decide together; and when the store does not answer.
+/// Fails if the list is empty, contains the same key twice for the same limit, or contains limiters
+/// of different stores. Fails if the store cannot decide these keys together, or does not answer.
 ///
 /// ```
 /// use tollgate::Memory;
@@ -108,7 +107,7 @@ pub async fn hit_all_shared<S: SharedStore>(
     }
 }
 
-/// Charges the units that the fallbacks admitted for these keys to the store.
+/// Charges the units that the fallbacks admitted for these keys to the store, before the hit.
 async fn settle<S: SharedStore>(
     items: &[SharedItem<'_, S>],
     mut terms: Terms,
@@ -119,13 +118,13 @@ async fn settle<S: SharedStore>(
     Ok(terms)
 }
 
-/// Gives back the charges of [`hit_all_shared`]: takes its items, in the same order, and its
-/// decision. The items are refunded one after the other; what was charged to a fallback is given
-/// back there.
+/// Gives back the charges of [`hit_all_shared`]. It takes the same items in the same order, and the
+/// decision. The items are refunded one after the other. Units that a fallback charged are given
+/// back to the fallback.
 ///
 /// # Errors
-/// When the decision is not on as many limits as these items have, or when the store does not
-/// answer: some items may have been refunded then.
+/// Fails if the number of limits in the decision differs from that of the items. Fails if the store
+/// does not answer; then some items may have been refunded.
 ///
 /// ```
 /// use tollgate::Memory;
@@ -192,7 +191,7 @@ fn without_store<S: SharedStore>(
     Decision::from_outcomes(outcomes)
 }
 
-/// Hits the items that have a fallback together; the others are allowed.
+/// Hits the items that have a fallback, all or none. The other items are allowed.
 fn local<S: SharedStore>(
     items: &[SharedItem<'_, S>],
     at: Option<Timestamp>,

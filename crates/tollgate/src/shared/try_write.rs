@@ -1,4 +1,4 @@
-//! Finds out whether a store can be written to.
+//! A check whether a store can be written to.
 
 use std::future::Future;
 use std::time::Duration;
@@ -9,15 +9,16 @@ use crate::error::Error;
 use crate::key::Key;
 use crate::limit::{Algorithm, Limit};
 
-/// The namespace of the key that is charged. It begins with `~`, so no rule of a server can have
-/// it.
+/// The namespace of the key that is charged. It begins with `~`, which the namespaces of a server's
+/// rules cannot.
 const NAMESPACE: &str = "~check";
 
-/// A quota that is never reached, because a denied hit writes nothing.
+/// A quota that is never reached, because a denied hit would not write.
 const QUOTA: u64 = 1_000_000_000;
 const PERIOD: Duration = Duration::from_secs(3600);
 
-/// Charges one unit to a key that no limiter uses: for [`SharedStore::check`] of stores that wait.
+/// Charges one unit to a key that no limiter uses. Stores that wait use it for
+/// [`SharedStore::check`].
 ///
 /// ```
 /// # use tollgate::Memory;
@@ -29,7 +30,7 @@ const PERIOD: Duration = Duration::from_secs(3600);
 /// ```
 ///
 /// # Errors
-/// When the store does not decide.
+/// Fails if the store does not return a decision.
 pub fn try_write<S: SharedStore>(
     store: &S,
 ) -> impl Future<Output = Result<(), Error>> + Send + use<S> {

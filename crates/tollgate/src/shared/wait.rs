@@ -1,5 +1,5 @@
-//! Waiting for a turn on a shared store. A caller that is dropped while its request is under way
-//! gets its charge back.
+//! Waiting until a hit on a shared store is allowed. If a wait is dropped while its hit is in
+//! progress, the hit is refunded.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -16,15 +16,16 @@ use crate::time::Timestamp;
 use crate::wait::{Asked, Waiting};
 
 impl<S: SharedStore> SharedLimiter<S> {
-    /// Waits until the cost of the key fits, and charges it then; returns the denial immediately
-    /// when that would take longer than `timeout`. See [`Limiter::wait`](crate::Limiter::wait). The
-    /// timer is the store's.
+    /// Waits until a hit of this cost is allowed, and charges the cost then. Returns the denial
+    /// immediately if that would take longer than `timeout`. It uses the timer of the store. See
+    /// [`Limiter::wait`](crate::Limiter::wait).
     ///
-    /// It holds no reservation. If it is dropped with a request under way that is then granted, a
-    /// refund follows; it is sent once and may be lost with the store.
+    /// The wait holds no reservation. If it is dropped while a hit is in progress, and the hit is
+    /// then allowed, the hit is refunded. The refund is sent only once, so it is lost if the store
+    /// fails.
     ///
     /// # Errors
-    /// When the store does not answer and the limiter has no rule for that.
+    /// Fails if the store does not answer and the limiter has no rule for that.
     ///
     /// ```
     /// use std::time::Duration;
@@ -66,7 +67,7 @@ impl<S: SharedStore> Asked for SharedLimiter<S> {
 
 type Call = Pin<Box<dyn Future<Output = Result<Decision, Error>> + Send>>;
 
-/// A hit that is refunded when its caller no longer waits for it.
+/// A hit that is refunded if it is dropped before it ends.
 struct InFlight<S: SharedStore> {
     limits: LimiterParts<S>,
     key: OwnedKey,
@@ -104,7 +105,7 @@ impl<S: SharedStore> Drop for InFlight<S> {
             {
                 let receipts: Vec<Receipt> = decision.receipts().collect();
                 if let Err(error) = limits.refund(limits.terms(), &key, &receipts).await {
-                    tracing::warn!(%error, "what a dropped wait charged could not be given back");
+                    tracing::warn!(%error, "a dropped wait was charged, and the refund failed");
                 }
             }
         }));

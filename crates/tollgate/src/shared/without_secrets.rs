@@ -1,6 +1,6 @@
 //! Removes passwords from the URLs of stores.
 
-/// The URL without its passwords, for logs.
+/// Returns the URL without its passwords, for logs.
 ///
 /// ```
 /// use tollgate::shared::without_secrets;
@@ -38,7 +38,7 @@ mod tests {
     use super::without_secrets;
 
     #[test]
-    fn a_password_is_not_shown() {
+    fn passwords_are_replaced_by_asterisks() {
         for (url, shown) in [
             ("memory:", "memory:"),
             ("durable:a/b?level=reserve", "durable:a/b?level=reserve"),

@@ -1,4 +1,4 @@
-//! Parses limits.
+//! The parser of limits.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ const NAME: &str = "a name: letters, digits and . _ : / @ -, or anything in doub
 const ESCAPE: &str = "one of \\\" \\\\ \\n \\r \\t \\u{HEX}";
 pub(super) const END: &str = "the end of the text";
 
-/// Reads a text from left to right. A copy of the scanner looks ahead.
+/// Reads a text from left to right. To look ahead, copy the scanner.
 #[derive(Clone, Copy)]
 pub(super) struct Scanner<'a> {
     text: &'a str,
@@ -65,7 +65,7 @@ impl<'a> Scanner<'a> {
         self.take(in_word)
     }
 
-    /// The error for an unexpected word or character.
+    /// Returns the error for an unexpected word or character.
     fn unexpected(&self, expected: &str) -> LimitError {
         let rest = self.rest();
         let word = rest.find(|c| !in_word(c)).unwrap_or(rest.len());
@@ -84,19 +84,22 @@ impl<'a> Scanner<'a> {
         let start = self.at;
         let digits = self.take(|c| c.is_ascii_digit() || c == '_');
         if digits.split('_').any(str::is_empty) {
-            return Err(Problem::found(start, digits, "_ only between two digits"));
+            return Err(Problem::found(
+                start,
+                digits,
+                "a number in which each _ is between two digits",
+            ));
         }
-        digits
-            .replace('_', "")
-            .parse()
-            .map_err(|_| Problem::found(start, digits, &format!("a number not above {}", u64::MAX)))
+        digits.replace('_', "").parse().map_err(|_| {
+            Problem::found(start, digits, &format!("a number of at most {}", u64::MAX))
+        })
     }
 
     fn per(&mut self) -> Result<(), LimitError> {
         if self.eat(&['/']) {
             return Ok(());
         }
-        // Compares only these letters and not a whole word: no blank is needed after `per`.
+        // Compares only three letters and not a whole word, because no blank is needed after `per`.
         match self.rest().get(..3) {
             Some(per) if per.eq_ignore_ascii_case("per") => {
                 self.at += per.len();
@@ -106,7 +109,8 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// `longest` is the expectation in the error for more microseconds than can be counted.
+    /// Reads a duration. `longest` is the expected text in the error for a duration whose
+    /// microseconds do not fit 64 bits.
     pub(super) fn span(&mut self, longest: &str) -> Result<Duration, LimitError> {
         let start = self.at;
         let mut count = 1;
@@ -121,7 +125,7 @@ impl<'a> Scanner<'a> {
             .ok_or_else(|| Problem::found(start, &self.text[start..self.at], longest))
     }
 
-    /// The length of a unit in microseconds.
+    /// Returns the length of a unit in microseconds.
     fn unit(&mut self) -> Result<u64, LimitError> {
         let here = *self;
         let found = self.word();
@@ -141,7 +145,7 @@ impl<'a> Scanner<'a> {
 
     pub(super) fn algorithm(&mut self, expected: &str) -> Result<Algorithm, LimitError> {
         let here = *self;
-        let word = same_word(self.word());
+        let word = normalised(self.word());
         let known = Algorithm::ALL.into_iter().find(|algorithm| algorithm.as_str() == word);
         known.ok_or_else(|| here.unexpected(expected))
     }
@@ -212,14 +216,15 @@ impl<'a> Scanner<'a> {
     fn value(&mut self) -> Result<usize, LimitError> {
         self.blanks();
         if !self.eat(&['=']) {
-            return Err(self.unexpected("= and a value"));
+            return Err(self.unexpected("= followed by a value"));
         }
         self.blanks();
         Ok(self.at)
     }
 }
 
-/// The places of the values of a limit, for errors, and which options were written.
+/// The positions of the values of a limit, for errors. `None` means that the option was not
+/// written.
 #[derive(Default)]
 struct Places {
     quota: usize,
@@ -238,7 +243,7 @@ impl Places {
     ) -> Result<LimitBuilder, LimitError> {
         let start = scanner.at;
         let mut ahead = *scanner;
-        let (before, limit) = match same_word(ahead.word()).as_str() {
+        let (before, limit) = match normalised(ahead.word()).as_str() {
             "burst" => {
                 let before = self.burst.replace(ahead.value()?);
                 (before, limit.burst(ahead.number("a burst in digits")?))
@@ -255,7 +260,7 @@ impl Places {
             }
         };
         if before.is_some() {
-            return Err(scanner.unexpected("each option once, and one algorithm"));
+            return Err(scanner.unexpected("each option at most once, and at most one algorithm"));
         }
         *scanner = ahead;
         Ok(limit)
@@ -278,7 +283,7 @@ fn in_word(c: char) -> bool {
     c.is_alphanumeric() || c == '-' || c == '_'
 }
 
-/// Words are equal in any case, and with `_` for `-`.
-fn same_word(word: &str) -> String {
+/// Returns the word in lower case and with `-` for `_`, so that different spellings compare equal.
+fn normalised(word: &str) -> String {
     word.replace('_', "-").to_ascii_lowercase()
 }

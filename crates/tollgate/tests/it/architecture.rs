@@ -1,10 +1,11 @@
-//! Every path in ARCHITECTURE.md exists, and every function named after a path is in that file.
+//! Tests that every path in ARCHITECTURE.md exists, and that every function named after a path is
+//! in that file.
 
 use std::path::{Path, PathBuf};
 
 const PAGE: &str = include_str!("../../../../ARCHITECTURE.md");
 
-/// The texts between backticks on one line of the page, each with the text before it.
+/// Returns the texts between backticks on one line of the page. Each comes with the text before it.
 fn quoted(line: &str) -> Vec<(&str, &str)> {
     let parts: Vec<&str> = line.split('`').collect();
     parts.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect()
@@ -14,7 +15,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The file or directory of a text that is a path: below `crates/`, or below the root.
+/// Returns the file or directory below `crates/` or below the root if the text is a path.
 fn path_of(text: &str) -> Option<PathBuf> {
     let extensions = [".rs", ".lua", ".sql", ".md", ".toml", "/"];
     let is_path = text.contains('/') && extensions.iter().any(|end| text.ends_with(end));
@@ -34,10 +35,10 @@ fn every_path_in_architecture_exists() {
             }
         }
     }
-    assert!(paths > 100, "{paths} paths found: the search for them is wrong");
+    assert!(paths > 100, "only {paths} paths found: the search does not work");
 }
 
-/// A path is followed by functions like this: `file.rs` (`one`, `another`).
+/// The page names functions after a path: `file.rs` (`one`, `another`).
 #[test]
 fn every_function_in_architecture_is_in_its_file() {
     let mut functions = 0;
@@ -56,5 +57,5 @@ fn every_function_in_architecture_is_in_its_file() {
             file = None;
         }
     }
-    assert!(functions > 30, "{functions} functions found: the search for them is wrong");
+    assert!(functions > 30, "only {functions} functions found: the search does not work");
 }

@@ -1,4 +1,4 @@
-//! One test binary: each module holds the tests of one concern.
+//! The integration tests of this crate, in one binary.
 
 mod architecture;
 mod plain_calls;

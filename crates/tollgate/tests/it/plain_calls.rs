@@ -1,5 +1,4 @@
-//! Calls of policies, of limits without keys and of several keys that limiters of one limit have
-//! too.
+//! Tests of calls on policies, on limits without keys and on several keys.
 
 use std::future::ready;
 use std::time::Duration;
@@ -12,7 +11,7 @@ const START: Timestamp = Timestamp::from_micros(1_790_000_000_000_000);
 const SECOND: Duration = Duration::from_secs(1);
 
 #[test]
-fn a_policy_at_a_given_time_answers_as_of_that_time() {
+fn a_policy_at_a_given_time_answers_for_that_time() {
     let policy = Memory::new().limiter("2/second fixed-window; 3/hour").expect("a policy");
     let (first, later) = (policy.at(START), policy.at(START + SECOND));
     assert!(first.hit_n("a", 2).allowed());
@@ -28,7 +27,7 @@ fn a_policy_at_a_given_time_answers_as_of_that_time() {
 }
 
 #[test]
-fn take_grants_what_fits_all_limits_of_a_policy() {
+fn a_take_grants_as_many_units_as_fit_all_limits_of_a_policy() {
     let policy = Memory::new().limiter("5/hour; 9/day").expect("a policy");
     let take = |cost| {
         let taken = policy.at(START).take("a", cost);
@@ -43,7 +42,7 @@ fn take_grants_what_fits_all_limits_of_a_policy() {
 }
 
 #[test]
-fn many_threads_take_no_more_than_the_policy_has() {
+fn takes_by_many_threads_get_exactly_the_limit_of_a_policy() {
     let policy = Memory::new().limiter("1000/hour; 700/day").expect("a policy");
     let (policy, now) = (&policy, START);
     let take_all = move || {
@@ -63,17 +62,17 @@ fn many_threads_take_no_more_than_the_policy_has() {
     assert_eq!(taken, 700);
 }
 
-/// A future that waits only for the clock, which it moves itself.
+/// Returns the result of a future that is ready at its first poll.
 fn ready_now<T>(future: impl Future<Output = T>) -> T {
     let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
     match std::pin::pin!(future).poll(&mut cx) {
         std::task::Poll::Ready(value) => value,
-        std::task::Poll::Pending => panic!("waits for something else"),
+        std::task::Poll::Pending => panic!("the future is not ready"),
     }
 }
 
 #[test]
-fn a_policy_and_a_limit_without_keys_wait_for_their_turn() {
+fn waits_work_on_policies_and_on_limits_without_keys() {
     let clock = ManualClock::new(START);
     let sleep = |span| {
         clock.advance(span);
@@ -86,8 +85,8 @@ fn a_policy_and_a_limit_without_keys_wait_for_their_turn() {
 
     let wait = || ready_now(policy.wait("a", 1, 5 * SECOND, sleep)).allowed();
     assert_eq!([wait(), wait()], [true, true]);
-    assert_eq!(elapsed(START), SECOND, "the second waits for the limit of a second");
-    assert!(!wait(), "the limit of a minute would take too long");
+    assert_eq!(elapsed(START), SECOND, "the second hit waits for the limit per second");
+    assert!(!wait(), "the wait for the limit per minute is too long");
     assert_eq!(elapsed(START), SECOND);
 
     let start = START + SECOND;
@@ -113,7 +112,10 @@ fn several_keys_have_a_headline_and_can_be_refunded() {
     assert_eq!(accounts.usage("alice"), 0);
     assert_eq!(used(&addresses.peek("192.0.2.1")), [0, 0]);
     let error = refund_all(&items[..1], &both).expect_err("other items");
-    assert_eq!(error.to_string(), "a decision on 3 limits: these items have 1");
+    assert_eq!(
+        error.to_string(),
+        "a decision on 3 limits cannot be refunded with these items: they have 1 limits"
+    );
 }
 
 #[test]
@@ -130,7 +132,7 @@ fn several_keys_of_a_shared_store_can_be_refunded() {
     assert!(ready_now(refund_all_shared(&items[1..], &both, None)).is_err());
 }
 
-/// Units in use of each limit.
+/// Returns the units in use of each limit.
 fn used(decision: &Decision) -> Vec<u64> {
     decision.outcomes().iter().map(Outcome::used).collect()
 }

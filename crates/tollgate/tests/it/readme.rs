@@ -1,16 +1,17 @@
-//! The table of README agrees with what the stores accept.
+//! Tests that the table in README states correctly which limits each store supports.
 
 use tollgate::{Algorithm, Atomic, Direct, Limit, Memory};
 
 const README: &str = include_str!("../../../../README.md");
 
-/// The cells of a row of a Markdown table, without the blanks and backticks around them.
+/// Returns the cells of a row of a Markdown table, without the blanks and backticks around them.
 fn cells(row: &str) -> Vec<&str> {
     let inner = row.trim().trim_matches('|');
     inner.split('|').map(|cell| cell.trim_matches([' ', '`'])).collect()
 }
 
-/// The rows of the table whose header names all three stores, with the columns of these.
+/// Returns the columns of the three stores in the table whose header names all of them, and the
+/// rows.
 fn table() -> ([usize; 3], Vec<Vec<&'static str>>) {
     const STORES: [&str; 3] = ["Memory", "Atomic", "Direct"];
     let mut lines = README.lines().skip_while(|line| {
@@ -33,7 +34,7 @@ fn readme_lists_every_algorithm_once_and_in_order() {
 }
 
 #[test]
-fn readme_says_which_store_holds_which_algorithm() {
+fn readme_states_correctly_which_store_supports_which_algorithm() {
     let (columns, rows) = table();
     for row in rows {
         let limit = || Limit::per_minute(10).algorithm(row[0].parse().unwrap());
@@ -42,11 +43,11 @@ fn readme_says_which_store_holds_which_algorithm() {
             Atomic::new().limiter(limit()).is_ok(),
             Direct::new(limit()).is_ok(),
         ];
-        let told = columns.map(|column| match row[column] {
+        let stated = columns.map(|column| match row[column] {
             "yes" => true,
             "no" => false,
             other => panic!("{}: a cell is yes or no, not {other:?}", row[0]),
         });
-        assert_eq!(told, held, "{}: [Memory, Atomic, Direct]", row[0]);
+        assert_eq!(stated, held, "{}: [Memory, Atomic, Direct]", row[0]);
     }
 }

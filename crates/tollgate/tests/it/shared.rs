@@ -1,5 +1,5 @@
-//! Deadlines, breakers, remembered denials and fallbacks in front of a shared store. The store
-//! fails on request, and the test controls the clock and the timer.
+//! Tests of deadlines, circuit breakers, remembered denials and fallbacks of a shared store. The
+//! tests tell the store to fail, and control the clock and the timer.
 
 mod breaker;
 mod denials;

@@ -1,5 +1,5 @@
-//! The rules for every in-process store. They are generic over [`Subject`], and one line adds all
-//! of them for a store.
+//! The tests of in-process stores. They are generic over [`Subject`], and one line runs all of them
+//! for a store.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,8 @@ mod several;
 mod times;
 mod words;
 
-/// A Friday in 2026. Tests do not begin at the epoch, where a lost time would not be noticed.
+/// A Friday in 2026. Tests do not begin at the epoch, because there a time that is wrongly zero
+/// would not be noticed.
 pub(crate) const START: Timestamp = Timestamp::from_micros(1_790_000_000_123_457);
 
 pub(crate) const HOUR: Duration = Duration::from_secs(3600);
@@ -40,7 +41,8 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    /// Room for all keys, never cleaned by callers.
+    /// Returns settings with a large bound on keys, and with a clean period so long that callers
+    /// never clean.
     pub(crate) fn new(clock: impl Clock + 'static) -> Settings {
         Settings {
             clock: Arc::new(clock),
@@ -52,19 +54,19 @@ impl Settings {
     }
 }
 
-/// A store under test, and what the rules must know about it.
+/// A store under test.
 pub(crate) trait Subject: Store + std::fmt::Debug {
-    /// How many times the capacity of a limit it can count before it may saturate.
+    /// The store counts at least this multiple of a limit's capacity before its counts saturate.
     const COUNTS: u64;
 
     fn build(settings: Settings) -> Self;
-    /// Forgets fresh keys by the store's clock. Returns the number of forgotten keys.
+    /// Forgets the keys that are fresh by the store's clock, and returns their number.
     fn sweep(&self) -> usize;
-    /// The number of keys with an entry.
+    /// Returns the number of keys with an entry.
     fn entries(&self) -> usize;
-    /// The number of limits.
+    /// Returns the number of limits that the store knows.
     fn known_limits(&self) -> usize;
-    /// Hits decided on an overflow state.
+    /// Returns the number of hits that were decided on an overflow state.
     fn hits_at_the_bound(&self) -> usize;
     fn forget_namespace(&self, namespace: &str);
 }
@@ -145,7 +147,7 @@ impl Subject for AtomicSubject {
     }
 }
 
-/// A store at [`START`] and its clock.
+/// Returns a store whose clock stands at [`START`], and the clock.
 pub(crate) fn store<S: Subject>() -> (S, ManualClock) {
     let clock = ManualClock::new(START);
     (S::build(Settings::new(clock.clone())), clock)
@@ -159,14 +161,14 @@ pub(crate) fn policy<S: Subject>(store: &S, text: &str) -> Limiter<S> {
     Limiter::new(store, "", text).unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
-/// One limiter for each algorithm that the store supports, all with this quota and period.
+/// Returns one limiter for each algorithm that the store supports, all with this quota and period.
 pub(crate) fn limiters<S: Subject>(store: &S, quota: u64, period: Duration) -> Vec<Limiter<S>> {
     let limit = |algorithm| Limit::new(quota, period).algorithm(algorithm);
     let all = Algorithm::ALL.map(|algorithm| Limiter::new(store, "", limit(algorithm)));
     all.into_iter().filter_map(supported).collect()
 }
 
-/// A limiter that the store supports; `None` if it refuses the limit as unsupported.
+/// Returns the prepared limit or limiter, or `None` if the store does not support the limit.
 pub(crate) fn supported<T>(prepared: Result<T, tollgate::Error>) -> Option<T> {
     match prepared {
         Ok(prepared) => Some(prepared),
@@ -177,12 +179,12 @@ pub(crate) fn supported<T>(prepared: Result<T, tollgate::Error>) -> Option<T> {
     }
 }
 
-/// How many of `tries` hits of cost 1 pass.
+/// Returns how many of `tries` hits of cost 1 pass.
 pub(crate) fn admitted<S: Store>(limiter: &Limiter<S>, key: impl Key, tries: usize) -> usize {
     (0..tries).filter(|_| limiter.hit(&key).allowed()).count()
 }
 
-/// One test for each rule of a module, for one store.
+/// Defines one test for each rule (a generic test function) of a module, for one store.
 macro_rules! rules {
     ($store:ty: $($module:ident::{$($rule:ident),+ $(,)?})+) => {
         $(mod $module {
@@ -194,74 +196,74 @@ macro_rules! rules {
     };
 }
 
-/// All rules, for each store.
+/// Defines the tests of all rules, for each store.
 macro_rules! conformance {
     ($($name:ident: $store:ty),+ $(,)?) => {
         $(mod $name {
             rules! { $store:
                 allocation::{
-                    keys_take_bounded_room_whatever_their_length,
-                    known_keys_are_decided_without_allocation,
-                    policies_are_decided_with_one_allocation,
+                    keys_of_any_length_take_a_bounded_number_of_bytes,
+                    decisions_on_known_keys_make_no_allocation,
+                    decisions_on_policies_make_one_allocation,
                 }
                 bound::{
-                    a_clean_gives_room_to_new_keys,
+                    cleaning_makes_room_for_new_keys,
                     a_forgotten_limit_keeps_its_shared_state,
-                    a_hit_denied_at_the_bound_says_so,
-                    a_new_key_starts_from_the_shared_state,
-                    a_peek_ahead_of_time_leaves_the_shared_state,
+                    a_denied_hit_at_the_bound_has_the_source_overflow,
+                    a_key_that_gets_a_slot_starts_with_the_shared_state,
+                    a_peek_at_a_future_time_does_not_change_the_shared_state,
                     a_peek_at_the_bound_shows_what_a_hit_would_get,
-                    a_refund_reaches_the_shared_state,
-                    a_refused_group_leaves_the_shared_state_as_it_was,
-                    a_stale_slot_goes_to_a_new_key_in_time,
-                    endless_fresh_keys_neither_grow_the_store_nor_push_others_out,
-                    known_keys_stay_exact_and_unknown_ones_share_one_state,
-                    the_shared_state_is_one_for_each_limit,
+                    a_refund_reduces_the_shared_state,
+                    a_denied_group_does_not_change_the_shared_state,
+                    the_slot_of_an_expired_key_goes_to_a_new_key,
+                    many_new_keys_neither_grow_the_store_nor_evict_known_keys,
+                    known_keys_keep_exact_states_and_unknown_keys_share_one,
+                    each_limit_has_a_shared_state_of_its_own,
                 }
                 expiry::{
-                    a_state_lives_until_it_equals_a_fresh_one,
-                    a_state_that_has_run_out_acts_as_a_fresh_one,
+                    a_state_is_kept_until_it_equals_a_fresh_one,
+                    an_expired_state_acts_as_a_fresh_one,
                     cleaning_changes_no_answer,
                     only_fresh_states_are_cleaned,
                 }
                 housekeeping::{
-                    a_made_up_time_does_not_stop_the_cleaning,
+                    hits_at_a_future_time_do_not_stop_the_cleaning,
                     cleaning_returns_the_number_of_forgotten_keys,
-                    hits_clean_the_stale_keys_of_other_limits,
+                    hits_clean_the_expired_keys_of_other_limits,
                     hits_clean_when_the_period_has_passed,
-                    hits_forget_unused_keys_at_their_age,
-                    keys_in_use_outlive_their_age,
-                    limits_that_were_used_once_are_forgotten,
-                    no_limit_in_use_is_dropped_at_the_bound,
-                    unused_keys_go_at_their_age,
-                    without_an_age_unused_keys_stay,
+                    hits_forget_keys_that_were_unused_for_the_configured_age,
+                    keys_that_are_used_are_kept_beyond_the_configured_age,
+                    limits_that_are_used_only_once_are_forgotten,
+                    a_limit_in_use_is_never_forgotten_at_the_bound_on_limits,
+                    keys_that_were_unused_for_the_configured_age_are_forgotten,
+                    without_a_configured_age_unused_keys_are_kept,
                 }
                 keys::{
                     a_changed_quota_keeps_the_counters_of_a_named_limit,
-                    a_limit_is_one_counter_alone_and_in_policies,
-                    a_long_key_is_one_counter_by_every_call,
+                    a_limit_has_the_same_counter_alone_and_in_policies,
+                    a_long_key_has_the_same_counter_in_every_call,
                     different_keys_never_share_a_counter,
                     different_limits_never_share_a_counter,
-                    integers_and_addresses_are_their_text,
-                    long_keys_differ_in_any_byte,
-                    namespaces_are_apart,
+                    integers_and_addresses_are_the_same_keys_as_their_text,
+                    keys_of_any_length_that_differ_in_one_byte_are_different_keys,
+                    different_namespaces_never_share_a_counter,
                 }
-                sequences::{answers_equal_the_definition}
+                sequences::{answers_equal_those_of_the_pure_functions}
                 several::{
                     a_denial_charges_the_limits_that_charge_denied,
-                    a_denial_moves_the_end_of_live_elastic_windows_only,
+                    a_denial_extends_only_open_elastic_windows,
                     all_are_charged_or_none,
                     clear_forgets_the_keys_of_one_limit,
                     clear_namespace_forgets_the_limits_of_one_namespace,
-                    peeks_and_denied_hits_take_no_room,
+                    peeks_and_denied_hits_create_no_entry,
                     invalid_requests_are_errors,
-                    the_longest_wait_counts,
+                    the_wait_of_a_group_is_the_longest_wait,
                 }
                 times::{
-                    a_clean_ahead_of_a_jump_back_locks_no_longer,
-                    a_jump_back_admits_nothing_and_locks_no_longer,
-                    a_jump_forward_and_back_locks_no_longer,
-                    no_more_than_the_burst_at_one_instant,
+                    a_clean_before_a_jump_back_makes_no_wait_longer_than_the_jump,
+                    a_jump_back_admits_no_hit_and_makes_no_wait_longer_than_the_jump,
+                    a_jump_forward_and_back_makes_no_wait_longer_than_the_jump,
+                    at_most_the_burst_passes_at_one_instant,
                     retry_after_is_exact,
                 }
             }
@@ -313,9 +315,9 @@ fn public_types_can_be_sent_and_shared() {
     shared::<tollgate::algorithm::Step>();
 }
 
-/// The future of a wait can move to any thread of a runtime.
+/// A runtime may move the future of a wait to any of its threads.
 #[test]
-fn the_future_of_a_wait_is_send() {
+fn the_future_of_a_wait_can_be_sent_to_another_thread() {
     fn sent<T: Send>(_: &T) {}
     let limiter = Memory::new().limiter("1/hour").unwrap();
     sent(&limiter.wait("key", 1, HOUR, |_| std::future::ready(())));

@@ -1,4 +1,5 @@
-//! The text form: what is accepted, what is refused and where, and that printing and parsing agree.
+//! Tests of the text form: which texts are accepted, which are refused and at which position, and
+//! that printed limits are read back.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -15,7 +16,7 @@ mod as_serde;
 const MAX: u64 = 1_000_000_000_000;
 const YEAR: u64 = 365 * 24 * 3600 * 1_000_000;
 
-/// Any valid limit; small numbers and whole units are as frequent as odd ones.
+/// Generates valid limits. Small numbers and whole units are as frequent as arbitrary ones.
 pub(crate) fn any_limit() -> impl Strategy<Value = Limit> {
     let quota = prop_oneof![1_u64..=20, 1..=MAX];
     let unit = select(vec![1_000_u64, 1_000_000, 60_000_000, 3_600_000_000, 604_800_000_000]);
@@ -36,7 +37,7 @@ pub(crate) fn any_limit() -> impl Strategy<Value = Limit> {
             if let Some(name) = name {
                 limit = limit.name(name);
             }
-            limit.build().expect("the strategy keeps the rules")
+            limit.build().expect("the strategy generates valid limits")
         },
     )
 }
@@ -47,7 +48,7 @@ fn any_name() -> impl Strategy<Value = Option<String>> {
         "\"\\ =;,|'{}un\n\t\r\0\u{7f}\u{85}\u{200e}\u{2028}é€".chars().collect();
     let any = prop_oneof![select(bare.clone()), select(awkward), any::<char>()];
     let text = |letters: Vec<char>| Some(letters.into_iter().collect());
-    // Fifty characters are at most the 200 bytes a name may have.
+    // Fifty characters have at most 200 bytes, the longest name.
     prop_oneof![
         Just(None),
         vec(select(bare), 1..=50).prop_map(text),
@@ -55,16 +56,16 @@ fn any_name() -> impl Strategy<Value = Option<String>> {
     ]
 }
 
-/// Any valid policy.
+/// Generates valid policies.
 pub(crate) fn any_policy() -> impl Strategy<Value = Policy> {
     vec(any_limit(), 1..=8).prop_map(|mut limits| {
         let mut seen = HashSet::new();
         limits.retain(|limit| seen.insert(limit.identity()));
-        Policy::new(limits).expect("the strategy keeps the rules")
+        Policy::new(limits).expect("the strategy generates valid limits")
     })
 }
 
-/// Texts close to valid ones: pieces of the grammar in any order.
+/// Generates texts that are nearly valid: pieces of the grammar in any order.
 fn near_text() -> impl Strategy<Value = String> {
     let pieces = "1 10 0 _ / per second ms months gcra fixed_window burst = name \" \\ \\u{ } 41 ; , | \
                   charge-denied é 99999999999999999999 1/s 5/minute";
@@ -76,7 +77,7 @@ fn any_text() -> impl Strategy<Value = String> {
     vec(any::<char>(), 0..40).prop_map(String::from_iter)
 }
 
-/// A valid text with one character changed.
+/// Generates valid texts in which one character is replaced.
 fn damaged_text() -> impl Strategy<Value = String> {
     let parts = (any_policy(), any::<prop::sample::Index>(), any::<char>());
     parts.prop_map(|(policy, index, other)| {
@@ -88,7 +89,7 @@ fn damaged_text() -> impl Strategy<Value = String> {
 }
 
 #[test]
-fn texts_are_read_and_printed_in_one_way() {
+fn texts_are_read_and_printed_in_the_usual_form() {
     let table = [
         ("10/second", "10/second"),
         ("10 per 2 hours", "10 per 2 hours"),
@@ -141,7 +142,7 @@ fn units_have_short_long_and_plural_forms() {
 }
 
 #[test]
-fn every_algorithm_has_its_word() {
+fn every_algorithm_is_read_by_its_name() {
     for algorithm in Algorithm::ALL {
         let word = algorithm.as_str();
         assert_eq!(word.parse(), Ok(algorithm));
@@ -165,19 +166,19 @@ const QUOTA: &str = "a quota in digits, as in 10/second";
 const OPTION: &str =
     r#"an option: an algorithm, burst=NUMBER, name=WORD, name="TEXT" or charge-denied"#;
 const ESCAPE: &str = r#"one of \" \\ \n \r \t \u{HEX}"#;
-const ONE: &str = "the end of the text, because this is to be one limit and not a policy";
+const ONE: &str = "the end of the text, because only one limit is allowed here, not a policy";
 const NAME: &str = "a name: letters, digits and . _ : / @ -, or anything in double quotes";
 
 #[test]
-fn an_error_states_place_found_and_expected() {
+fn an_error_states_the_position_the_text_found_and_the_text_expected() {
     let table = [
         ("", 0, "the end of the text", QUOTA),
         ("  ", 2, "the end of the text", QUOTA),
         ("ten/second", 0, r#""ten""#, QUOTA),
         ("-5/second", 0, r#""-5""#, QUOTA),
         ("_5/second", 0, r#""_5""#, QUOTA),
-        ("5_/second", 0, r#""5_""#, "_ only between two digits"),
-        ("1__0/second", 0, r#""1__0""#, "_ only between two digits"),
+        ("5_/second", 0, r#""5_""#, "a number in which each _ is between two digits"),
+        ("1__0/second", 0, r#""1__0""#, "a number in which each _ is between two digits"),
         ("10", 2, "the end of the text", "/ or per"),
         ("10 second", 3, r#""second""#, "/ or per"),
         ("1.5/second", 1, r#"".""#, "/ or per"),
@@ -192,13 +193,23 @@ fn an_error_states_place_found_and_expected() {
         ("10/second quick", 10, r#""quick""#, OPTION),
         ("10/second !", 10, r#""!""#, OPTION),
         ("10/second 5", 10, r#""5""#, OPTION),
-        ("10/second burst", 15, "the end of the text", "= and a value"),
-        ("10/second burst 5", 16, r#""5""#, "= and a value"),
+        ("10/second burst", 15, "the end of the text", "= followed by a value"),
+        ("10/second burst 5", 16, r#""5""#, "= followed by a value"),
         ("10/second burst=", 16, "the end of the text", "a burst in digits"),
         ("10/second burst=-1", 16, r#""-1""#, "a burst in digits"),
         ("10/second burst=1e3", 17, r#""e3""#, OPTION),
-        ("10/second burst=1 burst=1", 18, r#""burst""#, "each option once, and one algorithm"),
-        ("10/second gcra gcra", 15, r#""gcra""#, "each option once, and one algorithm"),
+        (
+            "10/second burst=1 burst=1",
+            18,
+            r#""burst""#,
+            "each option at most once, and at most one algorithm",
+        ),
+        (
+            "10/second gcra gcra",
+            15,
+            r#""gcra""#,
+            "each option at most once, and at most one algorithm",
+        ),
         ("10/second name=", 15, "the end of the text", NAME),
         ("10/second name=é", 15, r#""é""#, NAME),
         ("10/second name=grün", 17, r#""ün""#, NAME),
@@ -216,10 +227,10 @@ fn an_error_states_place_found_and_expected() {
 }
 
 #[test]
-fn an_error_names_the_place_of_the_wrong_value() {
+fn an_error_states_the_position_of_the_invalid_value() {
     let period = "must be from 1 millisecond to 100 years";
-    let no_burst = "has no burst; only token-bucket, leaky-bucket and gcra have";
-    let too_slow = "takes longer than 1000 years to come back at this quota and period";
+    let no_burst = "has no burst; only token-bucket, leaky-bucket and gcra have one";
+    let too_slow = "takes longer than 1000 years to refill at this quota and period";
     let no_charge = "only fixed-window, fixed-window-per-key and elastic-window count denied hits";
     let table = [
         ("0/second", 0, "quota 0: must be from 1 to 1000000000000".to_owned()),
@@ -251,14 +262,14 @@ fn months_and_years_are_refused_with_advice() {
 }
 
 #[test]
-fn numbers_too_large_are_named_and_never_wrap() {
+fn too_large_numbers_are_errors_and_never_wrap() {
     let number = "18446744073709551616";
-    let why = format!("found {number:?}, expected a number not above 18446744073709551615");
+    let why = format!("found {number:?}, expected a number of at most 18446744073709551615");
     for (before, after) in [("", "/second"), ("10/", "second"), ("10/second burst=", "")] {
         let text = format!("{before}{number}{after}");
         assert_refused(text.parse::<Limit>(), before.len(), &why);
     }
-    // 2^64 microseconds and a little more would wrap to a valid period.
+    // This period is slightly more than 2^64 microseconds, and would wrap around to a valid one.
     let why = r#"found "30500569 weeks", expected a period from 1 millisecond to 100 years"#;
     assert_refused("10/30500569 weeks".parse::<Limit>(), 3, why);
     let long = "9".repeat(1000);
@@ -267,12 +278,12 @@ fn numbers_too_large_are_named_and_never_wrap() {
 }
 
 #[test]
-fn a_span_is_read_as_a_limit_reads_its_period() {
+fn a_duration_is_read_like_the_period_of_a_limit() {
     for text in ["7ms", "2s", "5 m", "1h", " 3 Days ", "week", "1_500us"] {
         let limit: Limit = format!("1 per {text}").parse().unwrap();
         assert_eq!(span(text), Ok(limit.period()), "{text:?}");
     }
-    // A text that is not a period may be a duration.
+    // Some durations are not valid periods of a limit.
     assert_eq!(span("0s"), Ok(Duration::ZERO));
     assert_eq!(span("1us"), Ok(Duration::from_micros(1)));
     assert_eq!(span("10000 weeks"), Ok(Duration::from_secs(6_048_000_000)));
@@ -307,7 +318,7 @@ fn policies_are_read_with_any_separator() {
 }
 
 #[test]
-fn policies_are_refused_with_the_place_of_the_limit() {
+fn an_error_in_a_policy_states_the_position_of_the_limit() {
     let quota = |found: &str| format!("found {found}, expected {QUOTA}");
     let twice = |limit| format!("limit {limit:?} twice in one policy: each may appear once");
     let nine = (1..=9).map(|n| format!("{n}/s")).collect::<Vec<_>>().join(";");
@@ -321,7 +332,7 @@ fn policies_are_refused_with_the_place_of_the_limit() {
         ("5/s; 6/s burst=0", 15, "burst 0: must be from 1 to 1000000000000".to_owned()),
         ("5/s; 9/m; 5/second", 10, twice("5/second")),
         ("5/s name=a; 6/s name=a", 12, twice("6/second name=a")),
-        (&nine, 32, "policy of 9 limits: must hold 1 to 8".to_owned()),
+        (&nine, 32, "policy of 9 limits: must have 1 to 8".to_owned()),
     ];
     for (text, at, why) in table {
         assert_refused(text.parse::<Policy>(), at, &why);
@@ -329,12 +340,12 @@ fn policies_are_refused_with_the_place_of_the_limit() {
 }
 
 #[test]
-fn policies_hold_one_to_eight_different_limits() {
+fn policies_have_one_to_eight_different_limits() {
     let message = |error: LimitError| error.to_string();
     let none = Policy::new(Vec::<Limit>::new()).map_err(message);
-    assert_eq!(none, Err("policy of 0 limits: must hold 1 to 8".to_owned()));
+    assert_eq!(none, Err("policy of 0 limits: must have 1 to 8".to_owned()));
     let nine = Policy::new((1..=9).map(Limit::per_second)).map_err(message);
-    assert_eq!(nine, Err("policy of 9 limits: must hold 1 to 8".to_owned()));
+    assert_eq!(nine, Err("policy of 9 limits: must have 1 to 8".to_owned()));
     let broken = Policy::new([Limit::per_second(1), Limit::per_second(0)]).map_err(message);
     assert_eq!(broken, Err("quota 0: must be from 1 to 1000000000000".to_owned()));
     assert!(Policy::new((1..=8).map(Limit::per_second)).is_ok());
@@ -354,7 +365,7 @@ proptest! {
     }
 
     #[test]
-    fn any_text_is_read_or_refused_at_a_place(text in prop_oneof![near_text(), any_text(), damaged_text()]) {
+    fn any_text_is_read_back_or_refused_with_a_position(text in prop_oneof![near_text(), any_text(), damaged_text()]) {
         match text.parse::<Policy>() {
             Ok(policy) => prop_assert_eq!(policy.to_string().parse(), Ok(policy)),
             Err(error) => prop_assert!(error.position().is_some_and(|at| text.is_char_boundary(at))),
@@ -366,7 +377,7 @@ proptest! {
 }
 
 #[test]
-fn functions_take_limits_as_text_or_values_owned_or_borrowed() {
+fn stores_accept_limits_and_policies_as_texts_and_values_owned_and_borrowed() {
     let store = tollgate::Memory::new();
     let (text, limit) = (String::from("5/second"), Limit::per_second(5).build().unwrap());
     for limiter in [

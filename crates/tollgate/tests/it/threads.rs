@@ -1,5 +1,6 @@
-//! Real threads: exact totals under contention. The checks are generic over the store and return
-//! what they found, so that a store with a planted race proves that they can detect one.
+//! Tests with real threads: totals must be exact under contention. The checks are generic over the
+//! store and return errors instead of panicking, so that they can also run on a store with a
+//! planted race, which they must detect.
 
 use std::sync::Barrier;
 use std::thread;
@@ -14,7 +15,7 @@ mod groups;
 mod planted;
 
 /// Runs `f` on this many threads concurrently, and returns their results. Threads are joined by
-/// their handles: the end of a scope alone does not tell a sanitizer that a thread has ended.
+/// their handles, because the thread sanitizer does not see that the end of a scope joins them.
 pub(crate) fn on_threads<T: Send>(count: usize, f: impl Fn(usize) -> T + Sync) -> Vec<T> {
     let barrier = Barrier::new(count);
     thread::scope(|scope| {
@@ -34,15 +35,15 @@ pub(crate) fn on_threads<T: Send>(count: usize, f: impl Fn(usize) -> T + Sync) -
     })
 }
 
-/// A store whose clock stands still.
+/// Returns a store with a clock that stands still.
 pub(crate) fn still<S: Subject>() -> S {
     S::build(Settings::new(ManualClock::new(START)))
 }
 
-/// The result of a check: an error says what was found.
+/// The result of a check. The error describes what was wrong.
 pub(crate) type Checked = Result<(), String>;
 
-#[expect(clippy::needless_pass_by_value, reason = "arguments as of assert_eq")]
+#[expect(clippy::needless_pass_by_value, reason = "the arguments are those of assert_eq")]
 pub(crate) fn expect_equal<T: PartialEq + std::fmt::Debug>(
     what: &str,
     got: T,
@@ -57,7 +58,7 @@ fn holds(checked: Checked) {
     }
 }
 
-/// One test for each check, for each store.
+/// Defines one test for each check, for each store.
 macro_rules! threads {
     ($($name:ident: $store:ty),+ $(,)?) => {
         $(mod $name {
@@ -79,32 +80,32 @@ macro_rules! threads {
             }
 
             #[test]
-            fn takes_share_out_exactly_the_limit() {
-                holds(checks::takes_share_out_exactly_the_limit::<$store>());
+            fn takes_get_exactly_the_limit_in_total() {
+                holds(checks::takes_get_exactly_the_limit_in_total::<$store>());
             }
 
             #[test]
-            fn growing_loses_nothing() {
-                holds(checks::growing_loses_nothing::<$store>(100_000));
+            fn no_key_is_lost_while_a_store_grows() {
+                holds(checks::no_key_is_lost_while_a_store_grows::<$store>(100_000));
             }
 
             #[test]
-            fn cleaning_loses_nothing() {
-                holds(churn::cleaning_loses_nothing::<$store>());
+            fn no_hit_is_lost_while_a_thread_cleans() {
+                holds(churn::no_hit_is_lost_while_a_thread_cleans::<$store>());
             }
 
             #[test]
-            fn windows_stay_bounded_while_keys_go_stale() {
+            fn windows_admit_at_most_the_limit_while_keys_expire() {
                 for period in [1, 20] {
-                    let (clock, advance) = churn::moved_by_hand();
-                    holds(churn::windows_stay_bounded::<$store>(clock, period, advance));
+                    let (clock, advance) = churn::with_manual_clock();
+                    holds(churn::windows_admit_at_most_the_limit::<$store>(clock, period, advance));
                 }
             }
 
             #[test]
-            fn windows_stay_bounded_by_the_system_clock() {
+            fn windows_admit_at_most_the_limit_with_the_system_clock() {
                 for period in [1, 5] {
-                    holds(churn::windows_stay_bounded::<$store>(
+                    holds(churn::windows_admit_at_most_the_limit::<$store>(
                         Settings::new(SystemClock::new()),
                         period,
                         || {},
@@ -113,28 +114,28 @@ macro_rules! threads {
             }
 
             #[test]
-            fn policies_never_pass_any_of_their_limits() {
-                holds(groups::policies_never_pass_any_of_their_limits::<$store>());
+            fn policies_never_exceed_any_of_their_limits() {
+                holds(groups::policies_never_exceed_any_of_their_limits::<$store>());
             }
 
             #[test]
-            fn crossing_groups_never_pass_a_limit() {
-                holds(groups::crossing_groups_never_pass_a_limit::<$store>());
+            fn groups_in_different_orders_never_exceed_a_limit() {
+                holds(groups::groups_in_different_orders_never_exceed_a_limit::<$store>());
             }
 
             #[test]
-            fn limits_prepared_again_and_again_stay_one_counter() {
-                holds(checks::limits_prepared_again_and_again_stay_one_counter::<$store>());
+            fn a_limit_that_is_prepared_repeatedly_has_one_counter() {
+                holds(checks::a_limit_that_is_prepared_repeatedly_has_one_counter::<$store>());
             }
 
             #[test]
-            fn forgetting_amid_hits_gives_at_most_the_limit_each_time() {
-                holds(checks::forgetting_amid_hits_gives_at_most_the_limit_each_time::<$store>());
+            fn each_reset_or_clear_amid_hits_admits_at_most_one_more_limit() {
+                holds(checks::each_reset_or_clear_amid_hits_admits_at_most_one_more_limit::<$store>());
             }
 
             #[test]
-            fn a_slot_that_comes_free_gives_no_unit() {
-                holds(checks::a_slot_that_comes_free_gives_no_unit::<$store>());
+            fn a_key_that_gets_a_slot_gets_no_additional_units() {
+                holds(checks::a_key_that_gets_a_slot_gets_no_additional_units::<$store>());
             }
 
             #[test]

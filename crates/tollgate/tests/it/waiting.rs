@@ -1,4 +1,5 @@
-//! Waiting for a turn, with a manual clock and futures that tests poll, so that no test takes time.
+//! Tests of waiting until a hit is allowed. They use a manual clock and poll the futures
+//! themselves, so that they take no real time.
 
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
@@ -17,11 +18,11 @@ use crate::threads::on_threads;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Counts wake-ups.
+/// A waker that counts its wake-ups.
 #[derive(Default)]
-struct Bell(AtomicUsize);
+struct CountingWaker(AtomicUsize);
 
-impl Wake for Bell {
+impl Wake for CountingWaker {
     fn wake(self: Arc<Self>) {
         self.0.fetch_add(1, Ordering::SeqCst);
     }
@@ -30,25 +31,25 @@ impl Wake for Bell {
 /// A wait that the test polls.
 struct Waiter<'a> {
     future: Pin<Box<dyn Future<Output = Decision> + 'a>>,
-    bell: Arc<Bell>,
+    waker: Arc<CountingWaker>,
 }
 
 impl Waiter<'_> {
     fn poll(&mut self) -> Option<Decision> {
-        let waker = Waker::from(Arc::clone(&self.bell));
+        let waker = Waker::from(Arc::clone(&self.waker));
         match self.future.as_mut().poll(&mut Context::from_waker(&waker)) {
             Poll::Ready(decision) => Some(decision),
             Poll::Pending => None,
         }
     }
 
-    /// The number of wake-ups since the last call.
-    fn rings(&self) -> usize {
-        self.bell.0.swap(0, Ordering::SeqCst)
+    /// Returns the number of wake-ups since the previous call.
+    fn wake_ups(&self) -> usize {
+        self.waker.0.swap(0, Ordering::SeqCst)
     }
 }
 
-/// A wait whose timer uses `clock`. The requested sleeps are recorded in `asked`.
+/// Starts a wait whose timer uses `clock`. The requested sleeps are recorded in `asked`.
 fn wait<'a, S: Subject>(
     limiter: &'a Limiter<S>,
     clock: &'a ManualClock,
@@ -62,10 +63,10 @@ fn wait<'a, S: Subject>(
         poll_fn(move |_| if clock.now() >= until { Poll::Ready(()) } else { Poll::Pending })
     };
     let future = Box::pin(limiter.wait("key", cost, timeout, sleep));
-    Waiter { future, bell: Arc::default() }
+    Waiter { future, waker: Arc::default() }
 }
 
-/// Polls with a timer that moves the clock itself, so that every sleep ends immediately.
+/// Runs a wait to its end. Its timer moves the clock, so that every sleep ends immediately.
 fn wait_through<S: Subject>(
     limiter: &Limiter<S>,
     clock: &ManualClock,
@@ -77,10 +78,10 @@ fn wait_through<S: Subject>(
         std::future::ready(())
     };
     let future = Box::pin(limiter.wait("key", cost, timeout, sleep));
-    Waiter { future, bell: Arc::default() }.poll().expect("no sleep is pending")
+    Waiter { future, waker: Arc::default() }.poll().expect("no sleep is pending")
 }
 
-fn a_free_key_does_not_wait<S: Subject>() {
+fn a_cost_that_fits_does_not_wait<S: Subject>() {
     let (store, clock) = store::<S>();
     for limited in limiters(&store, 5, HOUR) {
         let decision = wait_through(&limited, &clock, 3, Duration::ZERO);
@@ -94,7 +95,8 @@ fn a_wait_ends_exactly_when_its_cost_fits<S: Subject>() {
     for limited in limiters(&store, 5, HOUR) {
         clock.set(START);
         assert!(limited.hit_n("key", 4).allowed());
-        // A denied attempt pushes an elastic window, to the end that the wait is computed with.
+        // A denied attempt extends an elastic window, and the reported wait takes that into
+        // account.
         let fits_at = START + limited.hit_n("key", 3).retry_after().expect("it fits");
         let decision = wait_through(&limited, &clock, 3, 3 * HOUR);
         assert_eq!((decision.allowed(), decision.charged()), (true, 3), "{}", limited.limits()[0]);
@@ -130,7 +132,7 @@ fn a_cost_that_never_fits_returns_immediately<S: Subject>() {
     }
 }
 
-fn the_oldest_comes_first<S: Subject>() {
+fn callers_are_served_in_the_order_of_their_arrival<S: Subject>() {
     let (store, clock) = store::<S>();
     let (limited, asked) = (limiter(&store, "1/second"), RefCell::default());
     assert!(limited.hit("key").allowed());
@@ -139,16 +141,16 @@ fn the_oldest_comes_first<S: Subject>() {
     assert!(line.iter_mut().all(|waiter| waiter.poll().is_none()));
     for turn in 0..4 {
         clock.advance(SECOND);
-        // The youngest are polled first, and get nothing.
+        // The waiters that came last are polled first, but must still wait.
         for waiter in line[turn + 1..].iter_mut().rev() {
             assert!(waiter.poll().is_none(), "turn {turn}");
         }
         assert!(line[turn].poll().is_some_and(|decision| decision.allowed()), "turn {turn}");
-        let rings: Vec<usize> = line.iter().map(Waiter::rings).collect();
+        let wake_ups: Vec<usize> = line.iter().map(Waiter::wake_ups).collect();
         let only_next: Vec<usize> = (0..4).map(|n| usize::from(n == turn + 1)).collect();
-        assert_eq!(rings, only_next, "who leaves wakes the next");
+        assert_eq!(wake_ups, only_next, "a waiter that leaves the queue wakes the next one");
         if let Some(next) = line.get_mut(turn + 1) {
-            assert!(next.poll().is_none(), "its own second has yet to pass");
+            assert!(next.poll().is_none(), "its own wait of a second has just begun");
         }
     }
     assert_eq!(limited.usage("key"), 1);
@@ -162,10 +164,10 @@ fn keys_and_limits_wait_independently<S: Subject>() {
     assert!(waiter.poll().is_none());
     let now = |_| std::future::ready(());
     let other = Box::pin(limited.wait("other", 1, HOUR, now));
-    assert!(Waiter { future: other, bell: Arc::default() }.poll().is_some_and(|d| d.allowed()));
+    assert!(Waiter { future: other, waker: Arc::default() }.poll().is_some_and(|d| d.allowed()));
 }
 
-fn clones_wait_in_one_line<S: Subject>() {
+fn clones_of_a_limiter_share_one_queue<S: Subject>() {
     let (store, clock) = store::<S>();
     let (limited, asked) = (limiter(&store, "1/second"), RefCell::default());
     let clone = limited.clone();
@@ -178,7 +180,7 @@ fn clones_wait_in_one_line<S: Subject>() {
     assert!(first.poll().is_some_and(|d| d.allowed()));
 }
 
-fn a_dropped_wait_takes_nothing_and_lets_the_next_one_proceed<S: Subject>() {
+fn a_dropped_wait_is_not_charged_and_wakes_the_next_caller<S: Subject>() {
     let (store, clock) = store::<S>();
     let (limited, asked) = (limiter(&store, "2/second fixed-window-per-key"), RefCell::default());
     assert!(limited.hit_n("key", 2).allowed());
@@ -187,14 +189,14 @@ fn a_dropped_wait_takes_nothing_and_lets_the_next_one_proceed<S: Subject>() {
     let mut last = wait(&limited, &clock, &asked, 2, HOUR);
     assert!(first.poll().is_none() && middle.poll().is_none() && last.poll().is_none());
     drop(middle);
-    assert_eq!((first.rings(), last.rings()), (0, 0), "the first still waits");
+    assert_eq!((first.wake_ups(), last.wake_ups()), (0, 0), "the first waiter still waits");
     drop(first);
-    assert_eq!(last.rings(), 1, "now the last is the first");
+    assert_eq!(last.wake_ups(), 1, "the last waiter is now the first");
     assert_eq!(limited.usage("key"), 2);
     assert!(last.poll().is_none());
     clock.advance(SECOND);
     assert!(last.poll().is_some_and(|d| d.allowed()));
-    assert_eq!(limited.usage("key"), 2, "those who left have taken nothing");
+    assert_eq!(limited.usage("key"), 2, "the dropped waits were not charged");
 }
 
 fn a_caller_whose_wait_behind_others_is_too_long_is_denied_immediately<S: Subject>() {
@@ -203,9 +205,9 @@ fn a_caller_whose_wait_behind_others_is_too_long_is_denied_immediately<S: Subjec
     assert!(limited.hit_n("key", 3).allowed());
     let mut first = wait(&limited, &clock, &asked, 2, 10 * SECOND);
     assert!(first.poll().is_none());
-    // Two seconds for the first, one more for this one.
+    // The first waiter needs two seconds, and this one needs another second.
     let mut short = wait(&limited, &clock, &asked, 1, 2 * SECOND);
-    let denied = short.poll().expect("no use to wait");
+    let denied = short.poll().expect("the wait is denied immediately");
     assert_eq!((denied.allowed(), denied.charged()), (false, 0));
     assert_eq!(denied.retry_after(), Some(3 * SECOND));
     let mut enough = wait(&limited, &clock, &asked, 1, 3 * SECOND);
@@ -217,16 +219,16 @@ fn a_caller_whose_wait_behind_others_is_too_long_is_denied_immediately<S: Subjec
     assert!(enough.poll().is_some_and(|d| d.allowed()));
 }
 
-fn a_deadline_ends_a_wait_in_the_line<S: Subject>() {
+fn a_deadline_ends_a_wait_in_the_queue<S: Subject>() {
     let (store, clock) = store::<S>();
     let (limited, asked) = (limiter(&store, "1/second"), RefCell::default());
     assert!(limited.hit("key").allowed());
     let mut first = wait(&limited, &clock, &asked, 1, HOUR);
     let mut second = wait(&limited, &clock, &asked, 1, 5 * SECOND);
     assert!(first.poll().is_none() && second.poll().is_none());
-    // The first is not polled, as if its task were stuck.
+    // The first waiter is not polled, as if its task were stuck.
     clock.advance(5 * SECOND);
-    let denied = second.poll().expect("its time is over");
+    let denied = second.poll().expect("the deadline is over");
     assert_eq!((denied.allowed(), denied.charged()), (false, 0));
     assert!(first.poll().is_some_and(|d| d.allowed()));
 }
@@ -236,19 +238,19 @@ fn an_early_wake_up_does_not_extend_an_elastic_window<S: Subject>() {
     let limited = limiter(&store, "1/minute elastic-window");
     assert!(limited.hit("key").allowed());
     clock.advance(10 * SECOND);
-    // A timer that ends after half of its time, and at last an exact one.
+    // Each timer ends after half of its time, except the last one, which is exact.
     let sleep = |span: Duration| {
         let part = if span > 10 * SECOND { span / 2 } else { span };
         clock.advance(part);
         std::future::ready(())
     };
     let future = Box::pin(limited.wait("key", 1, HOUR, sleep));
-    let decision = Waiter { future, bell: Arc::default() }.poll().expect("no sleep is pending");
+    let decision = Waiter { future, waker: Arc::default() }.poll().expect("no sleep is pending");
     assert!(decision.allowed());
-    assert_eq!(clock.now(), START + 70 * SECOND, "a minute after the one attempt");
+    assert_eq!(clock.now(), START + 70 * SECOND, "a minute after the only attempt");
 }
 
-fn an_early_wake_up_sleeps_again<S: Subject>() {
+fn a_wait_that_wakes_up_too_early_sleeps_again<S: Subject>() {
     let (store, clock) = store::<S>();
     for limited in limiters(&store, 2, HOUR) {
         clock.set(START);
@@ -259,28 +261,29 @@ fn an_early_wake_up_sleeps_again<S: Subject>() {
             std::future::ready(())
         };
         let future = Box::pin(limited.wait("key", 1, 3 * HOUR, sleep));
-        let decision = Waiter { future, bell: Arc::default() }.poll().expect("no sleep is pending");
+        let decision =
+            Waiter { future, waker: Arc::default() }.poll().expect("no sleep is pending");
         assert!(decision.allowed(), "{}", limited.limits()[0]);
         assert_eq!(clock.now(), START + wait, "{}", limited.limits()[0]);
     }
 }
 
-fn a_plain_hit_may_come_between<S: Subject>() {
+fn a_plain_hit_may_be_served_before_a_waiting_caller<S: Subject>() {
     let (store, clock) = store::<S>();
     let (limited, asked) = (limiter(&store, "1/second"), RefCell::default());
     assert!(limited.hit("key").allowed());
     let mut waiter = wait(&limited, &clock, &asked, 1, 10 * SECOND);
     assert!(waiter.poll().is_none());
     clock.advance(SECOND);
-    assert!(limited.hit("key").allowed(), "it does not queue");
-    assert!(waiter.poll().is_none(), "so the wait goes on");
+    assert!(limited.hit("key").allowed(), "a plain hit does not queue");
+    assert!(waiter.poll().is_none(), "the waiter must wait again");
     assert_eq!(*asked.borrow(), [SECOND, SECOND]);
     clock.advance(SECOND);
     assert!(waiter.poll().is_some_and(|d| d.allowed()));
 }
 
-/// A clock that moves by some microseconds whenever it is read, so that blocking calls end quickly
-/// and always after the same number of reads.
+/// A clock that advances by 50 microseconds whenever it is read, so that blocking waits end
+/// quickly.
 #[derive(Debug)]
 struct Ticking(AtomicU64);
 
@@ -293,7 +296,7 @@ impl Clock for Ticking {
 fn blocking_threads_get_exactly_the_limit<S: Subject>() {
     let clock = Ticking(AtomicU64::new(START.as_micros()));
     let store = S::build(Settings::new(clock));
-    // The cost is more than an hour admits: callers that cannot succeed are denied immediately.
+    // The threads ask for more than the quota of an hour, so some waits are denied immediately.
     let hourly = limiter(&store, "5/hour fixed-window-per-key");
     let allowed = on_threads(4, |_| {
         (0..5).filter(|_| hourly.wait_blocking("key", 1, SECOND).allowed()).count()
@@ -331,18 +334,18 @@ macro_rules! waiting {
     (all: $($name:ident: $store:ty),+ $(,)?) => {
         waiting! { $($name: $store => [
             a_cost_that_never_fits_returns_immediately,
-            a_deadline_ends_a_wait_in_the_line,
-            a_dropped_wait_takes_nothing_and_lets_the_next_one_proceed,
-            a_free_key_does_not_wait,
-            a_plain_hit_may_come_between,
+            a_deadline_ends_a_wait_in_the_queue,
+            a_dropped_wait_is_not_charged_and_wakes_the_next_caller,
+            a_cost_that_fits_does_not_wait,
+            a_plain_hit_may_be_served_before_a_waiting_caller,
             a_wait_beyond_the_deadline_is_denied_immediately,
             a_wait_ends_exactly_when_its_cost_fits,
             an_early_wake_up_does_not_extend_an_elastic_window,
-            an_early_wake_up_sleeps_again,
+            a_wait_that_wakes_up_too_early_sleeps_again,
             blocking_threads_get_exactly_the_limit,
-            clones_wait_in_one_line,
+            clones_of_a_limiter_share_one_queue,
             keys_and_limits_wait_independently,
-            the_oldest_comes_first,
+            callers_are_served_in_the_order_of_their_arrival,
             a_caller_whose_wait_behind_others_is_too_long_is_denied_immediately,
         ]),+ }
     };

@@ -182,7 +182,7 @@ fn errors_say_the_value_and_the_rule() {
             "/v1/all",
             r#"{"items":[{"limit":"1/day","key":"a"},{"limit":"1/day","key":"a"}]}"#,
             400,
-            "each may stand once in an all-or-nothing hit",
+            "an all-or-nothing hit may contain it only once",
         ),
         ("POST", "/v1/hit?limit=nobody&key=a", "", 404, "limit \"nobody\""),
         ("POST", "/v1/hit", "{", 400, "body: EOF"),

@@ -1,4 +1,4 @@
-//! Old generations: freed when nobody can see them any more, piece by piece.
+//! Old generations, which are freed piece by piece when no thread can reach them any more.
 
 use std::collections::VecDeque;
 
@@ -6,16 +6,17 @@ use super::super::sync::{AtomicUsize, Ended, Ordering, end_era};
 use super::super::word::Word;
 use super::generation::Generation;
 
-/// Slots that are freed at a time: 256 KiB of narrow ones, which take some tens of microseconds.
+/// The number of slots that are freed in one step: 256 KiB of narrow slots, which take some tens of
+/// microseconds.
 const FREED_AT_ONCE: usize = 16 * 1024;
 
 /// The counters that all tables of a store share.
 pub(in super::super) struct Shared {
     pub(in super::super) keys: AtomicUsize,
     pub(in super::super) max_keys: usize,
-    /// Old generations, oldest first.
+    /// The old generations that are not yet freed, the oldest first.
     garbage: std::sync::Mutex<VecDeque<Box<dyn Garbage>>>,
-    /// How many there are.
+    /// The number of old generations that are not yet freed.
     retired: AtomicUsize,
 }
 
@@ -29,19 +30,20 @@ impl Shared {
         }
     }
 
-    /// Whether so many keys have a slot that a table which doubles might reach the bound. States
-    /// that have run out then go at the first opportunity.
+    /// Returns whether more than half of the permitted keys have a slot. A table that doubles might
+    /// then reach the bound, so states that equal a fresh one are removed as early as possible.
     pub(in super::super) fn is_crowded(&self) -> bool {
         self.keys.load(Ordering::Relaxed) > self.max_keys / 2
     }
 
-    /// Keeps an old generation until nobody can be reading it any more.
+    /// Keeps an old generation until no thread can be reading it any more.
     pub(super) fn retire(&self, old: Box<dyn Garbage>) {
         crate::registry::lock(&self.garbage).push_back(old);
         self.retired.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Frees a piece of an old generation, if there is one; false when nothing is left to be freed.
+    /// Frees a piece of an old generation if that is safe. Returns false if there is no old
+    /// generation.
     pub(in super::super) fn free_some(&self) -> bool {
         if self.retired.load(Ordering::Relaxed) == 0 {
             return false;
@@ -56,26 +58,27 @@ impl Shared {
     }
 }
 
-/// Memory that is freed in pieces: giving back tens of megabytes at once would hold up a hit for a
-/// millisecond.
+/// Memory that is freed in pieces, because freeing tens of megabytes in one step would delay a hit
+/// by a millisecond.
 pub(super) trait Garbage: Send {
-    /// Frees a piece if that may be; true when nothing is left.
+    /// Frees a piece if that is safe. Returns true if the memory has been freed completely.
     fn free_some(&mut self) -> bool;
 }
 
-/// A generation on its way out.
+/// A generation that was replaced and waits to be freed.
 pub(super) struct Retired<W: Word> {
     generation: *mut Generation<W>,
     era: Ended,
 }
 
-// SAFETY: it is the only owner of a generation made of atomics.
+// SAFETY: it is the only owner of a generation, which consists of atomics.
 unsafe impl<W: Word> Send for Retired<W> {}
 
 impl<W: Word> Retired<W> {
     /// # Safety
-    /// The generation came from a box and is out of reach for guards that are taken from now on: it
-    /// was replaced as the current one by a `SeqCst` write. No other `Retired` is made of it.
+    /// The generation must come from a box and must be unreachable for guards that are created from
+    /// now on: a `SeqCst` write has replaced it as the current one. No other `Retired` may be
+    /// created from it.
     pub(super) unsafe fn new(generation: *mut Generation<W>) -> Self {
         Retired { generation, era: end_era() }
     }
@@ -86,8 +89,8 @@ impl<W: Word> Garbage for Retired<W> {
         if !self.era.is_past() {
             return false;
         }
-        // SAFETY: out of reach since that era, and all guards of that time are gone: nobody else
-        // has it any more.
+        // SAFETY: the generation has been unreachable since that era, and all guards of that time
+        // have been dropped, so no other thread has a reference to it.
         let memory = unsafe { &mut (*self.generation).memory };
         memory.truncate(memory.len().saturating_sub(FREED_AT_ONCE));
         memory.shrink_to_fit();
@@ -97,8 +100,8 @@ impl<W: Word> Garbage for Retired<W> {
 
 impl<W: Word> Drop for Retired<W> {
     fn drop(&mut self) {
-        // SAFETY: dropped by `Shared`, when all of it has been freed in pieces, or when there are
-        // no more tables of the store and hence nobody who reads.
+        // SAFETY: `Shared` drops this value when all of its memory has been freed in pieces, or
+        // when the store has no more tables. In both cases no thread can be reading it.
         drop(unsafe { Box::from_raw(self.generation) });
     }
 }

@@ -1,15 +1,17 @@
-//! A generation: the slots, and how they are claimed, sealed and filled.
+//! A generation of a table: its slots, and how they are claimed, sealed and filled.
 
 use std::ptr;
 
 use super::super::sync::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use super::super::word::Word;
 
-/// No fingerprint yet. Zero, because new memory comes zeroed from the operating system.
+/// The fingerprint of an empty slot. It is zero, because the operating system fills new memory with
+/// zeros.
 pub(super) const EMPTY: u64 = 0;
-/// Never holds a fingerprint: a key that would go here goes to the next generation.
+/// The fingerprint of a sealed slot. The slot will never be claimed, and a key that would have got
+/// it gets a slot in the next generation.
 pub(super) const SEALED: u64 = 1;
-/// The smallest fingerprint.
+/// The smallest fingerprint of a key.
 pub(in super::super) const FIRST_FINGERPRINT: u64 = 2;
 
 pub(super) const LINE: usize = 4;
@@ -17,9 +19,9 @@ pub(super) const LINE: usize = 4;
 pub(super) const MIN_LINES: usize = 16;
 #[cfg(loom)]
 pub(super) const MIN_LINES: usize = 1;
-/// Lines that are moved at a time.
+/// The number of lines that are moved in one step.
 pub(super) const CHUNK_LINES: usize = if cfg!(loom) { 1 } else { 8 };
-/// Marks a closed generation in its count.
+/// The bit in the count of claimed slots that marks a closed generation.
 pub(super) const CLOSED: usize = 1 << (usize::BITS - 1);
 
 #[repr(C)]
@@ -29,47 +31,50 @@ pub(super) struct Slot<W: Word> {
 }
 
 impl<W: Word> Slot<W> {
-    /// The bytes of a line.
+    /// The number of bytes of a line.
     const LINE_BYTES: usize = LINE * size_of::<Slot<W>>();
-    /// The bits of a fingerprint above these pick its home.
+    /// The home line of a fingerprint is selected by the bits above this number of bits.
     const HOME_SHIFT: u32 = if cfg!(loom) { 16 } else { 10 + Self::LINE_BYTES.ilog2() };
 
-    /// The mask for [`home_offset`]: how far behind the first of `lines` the home of a fingerprint
-    /// lies, in bytes. It is the same for all widths of words.
+    /// Returns the mask with which [`home_offset`] computes the home of a fingerprint in a table of
+    /// this many lines.
     pub(super) const fn offset_mask(lines: usize) -> usize {
         (lines - 1) * Self::LINE_BYTES
     }
 }
 
-/// Why a generation is replaced by a new one.
+/// The reason why a generation is replaced by a new one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) enum Move {
-    /// Room is needed, or too many slots are dead.
+    /// More slots are needed, or too many slots are dead.
     Tidy,
-    /// As `Tidy`, and states that were not used since the last move are dropped.
+    /// The same as `Tidy`, but states that were not used since their age was last checked are
+    /// dropped too.
     Age,
     /// All states are dropped.
     Wipe,
 }
 
 pub(super) struct Generation<W: Word> {
-    /// The first slot of the first line. Lines follow one another, each in one cache line when its
-    /// slots are narrow.
+    /// The first slot of the first line. The lines are contiguous, and a line of narrow slots is
+    /// one cache line.
     pub(super) slots: *mut Slot<W>,
     pub(super) lines: usize,
-    /// The number of lines less one.
+    /// The number of lines minus one.
     pub(super) mask: usize,
     pub(super) next: AtomicPtr<Generation<W>>,
-    /// How this generation treats the states that are moved into it.
+    /// The reason for the move into this generation, which decides what states are dropped.
     pub(super) mode: Move,
-    /// Slots with a fingerprint, or an upper bound of it while states are moved here; and `CLOSED`.
+    /// The number of slots with a fingerprint, or an upper bound of it while states are moved into
+    /// this generation. The highest bit is `CLOSED`.
     pub(super) claimed: AtomicUsize,
-    /// The next chunk to move out, the number of chunks moved out, and the number of all chunks.
+    /// The next chunk to move to the next generation. The two fields below say which chunks have
+    /// been moved, and how many.
     pub(super) cursor: AtomicUsize,
     pub(super) moved: Box<[AtomicBool]>,
     pub(super) moved_count: AtomicUsize,
-    /// The allocation that `slots` points into: a few slots more than needed, so that the first
-    /// line can begin at a cache line.
+    /// The allocation into which `slots` points. It has one line more than needed, so that the
+    /// first line can begin at a cache line.
     pub(super) memory: Vec<Slot<W>>,
 }
 
@@ -97,19 +102,19 @@ impl<W: Word> Generation<W> {
     #[inline(always)]
     pub(super) fn line(&self, index: usize) -> &[Slot<W>; LINE] {
         debug_assert!(index < self.lines);
-        // SAFETY: `index` is below `lines` (callers mask it or walk the range), and `slots` points
-        // to that many lines, which live as long as the generation and are shared only as atomics.
+        // SAFETY: `index` is below `lines` (callers mask it or iterate over the range). `slots`
+        // points to this many lines, which live as long as the generation and consist of atomics.
         unsafe { &*self.slots.add(index * LINE).cast() }
     }
 
-    /// The slots where a fingerprint may be, in probing order, each once.
+    /// Returns the slots where a fingerprint may be, in probing order. Each slot occurs once.
     pub(super) fn probe(&self, fingerprint: u64) -> impl Iterator<Item = &Slot<W>> {
         let home = self.home(fingerprint);
         let lines = (0..self.lines).map(move |step| self.line((home + step) & self.mask));
         lines.flatten()
     }
 
-    /// The line where the search for a fingerprint begins.
+    /// Returns the line where the search for a fingerprint begins.
     #[inline(always)]
     pub(super) fn home(&self, fingerprint: u64) -> usize {
         (fingerprint >> Slot::<W>::HOME_SHIFT) as usize & self.mask
@@ -130,7 +135,7 @@ impl<W: Word> Generation<W> {
         None
     }
 
-    /// Reserves one of the slots, if any are left and the generation is open.
+    /// Reserves a slot if any are left and the generation is not closed. Returns whether it did.
     pub(super) fn claim(&self) -> bool {
         let room = |claimed: usize| (claimed < capacity(self.lines)).then_some(claimed + 1);
         self.claimed.fetch_update(Ordering::AcqRel, Ordering::Acquire, room).is_ok()
@@ -138,26 +143,26 @@ impl<W: Word> Generation<W> {
 
     pub(super) fn next(&self) -> Option<&Generation<W>> {
         let next = self.next.load(Ordering::Acquire);
-        // SAFETY: a next generation is linked once, stays linked, and is freed only after this one,
-        // which our caller can still reach.
+        // SAFETY: a next generation is linked once, stays linked, and is freed only after this
+        // generation, to which our caller has a reference.
         unsafe { next.as_ref() }
     }
 }
 
-/// Slots without a fingerprint. The operating system hands out large pieces of zeros without
-/// touching them, so this does not take long.
+/// Allocates empty slots. This is fast, because the operating system provides zeroed pages only
+/// when they are first accessed.
 #[cfg(not(loom))]
 pub(super) fn empty_slots<W: Word>(len: usize) -> Vec<Slot<W>> {
     let Ok(layout) = std::alloc::Layout::array::<Slot<W>>(len) else {
-        unreachable!("as many slots as there may be keys fit the address space")
+        unreachable!("{len} slots fit the address space")
     };
-    // SAFETY: the layout is not of size zero: there is at least a line of slots.
+    // SAFETY: the size of the layout is not zero, because there is at least one line of slots.
     let memory = unsafe { std::alloc::alloc_zeroed(layout) };
     if memory.is_null() {
         std::alloc::handle_alloc_error(layout);
     }
-    // SAFETY: allocated above for `len` slots. All bits zero are valid slots, empty and void: both
-    // cells are represented as their integers.
+    // SAFETY: the memory was allocated above for `len` slots. Zeroed memory is a valid slot, which
+    // is empty and void, because both fields have the representation of integers.
     unsafe { Vec::from_raw_parts(memory.cast(), len, len) }
 }
 
@@ -167,19 +172,19 @@ pub(super) fn empty_slots<W: Word>(len: usize) -> Vec<Slot<W>> {
     (0..len).map(|_| slot()).collect()
 }
 
-/// Three quarters of the slots: beyond that probing gets long, and what a closed generation holds
-/// always fits one of its own size.
+/// Returns how many slots of a generation may be claimed: three quarters. With more, probing would
+/// take long. All states of a closed generation fit a generation of the same size.
 pub(super) const fn capacity(lines: usize) -> usize {
     lines * LINE / 4 * 3
 }
 
-/// Where the home of a fingerprint begins, in bytes.
+/// Returns the distance of the home line of a fingerprint from the first line, in bytes.
 #[inline(always)]
 pub(super) fn home_offset(fingerprint: u64, offset_mask: usize) -> usize {
     (fingerprint >> 10) as usize & offset_mask
 }
 
-/// Seals the slot if it is empty; returns its content after that.
+/// Seals the slot if it is empty. Returns the fingerprint that the slot has afterwards.
 pub(super) fn seal<W: Word>(slot: &Slot<W>) -> u64 {
     let found = slot.fingerprint.load(Ordering::Acquire);
     if found != EMPTY {
@@ -205,7 +210,7 @@ pub(super) fn copy<W: Word>(to: &Generation<W>, fingerprint: u64, word: W) {
             found = claim.map_or_else(|found| found, |_| fingerprint);
         }
         if found == fingerprint {
-            // If the word is not void any more, another thread has made the same copy.
+            // If the word is no longer void, another thread has made the same copy.
             let _ = W::replace(&slot.word, W::VOID, word);
         }
         if found == fingerprint || found == SEALED {

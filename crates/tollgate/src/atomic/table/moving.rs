@@ -1,4 +1,4 @@
-//! Moving to a next generation: by all callers, in chunks, without waiting for anybody.
+//! The move to a next generation. All callers do it in chunks, and no caller waits for another.
 
 use std::ptr;
 
@@ -12,7 +12,7 @@ use super::generation::{
 use super::{Fate, Table};
 
 impl<W: Word> Table<W> {
-    /// Makes room for newcomers: by moving on with the move under way, or by beginning one.
+    /// Makes room for new keys: continues the move in progress, or begins one.
     pub(super) fn make_room(&self, guard: &Guard, full: &Generation<W>, fate: &dyn Fn(W) -> Fate) {
         let current = self.current(guard);
         if let Some(next) = current.next() {
@@ -24,18 +24,19 @@ impl<W: Word> Table<W> {
         }
     }
 
-    /// Closes a current generation and links the next; true if that is ours. Anybody may do any of
-    /// the steps: nobody waits for whoever began.
+    /// Closes the current generation and links the next one. Returns true if this call has linked
+    /// it. Several threads may do this at the same time, and none waits for another.
     fn begin(&self, generation: &Generation<W>, mode: Move, fate: &dyn Fn(W) -> Fate) -> bool {
         let closed = generation.claimed.fetch_or(CLOSED, Ordering::AcqRel) & !CLOSED;
         if !generation.next.load(Ordering::Acquire).is_null() {
             return false;
         }
-        // Both are never less than the slots with a fingerprint. The count of the generation may be
-        // some too high: who gives a claim back after it was closed is not seen by the next. The
-        // count of keys is taken before a claim, so what `fetch_or` saw is in it.
+        // The next generation must have room for every slot with a fingerprint. Both counts are at
+        // least that number. The count of claims may be slightly too high, because a thread may
+        // release a claim after the generation was closed. A key is counted before its slot is
+        // claimed, so the count of keys includes every claim that `fetch_or` saw.
         let closed = closed.min(self.keys.fetch_add(0, Ordering::AcqRel));
-        // Room for everything that is claimed, and for as much again of what lives.
+        // There must be room for all claimed slots, and for twice the states that stay.
         let wanted = closed.max(2 * self.living(generation, closed, fate));
         let mut lines = MIN_LINES;
         while capacity(lines) < wanted {
@@ -49,13 +50,13 @@ impl<W: Word> Table<W> {
             Ordering::Acquire,
         );
         if linked.is_err() {
-            // SAFETY: nobody has seen `mine`.
+            // SAFETY: no other thread has seen `mine`.
             drop(unsafe { Box::from_raw(mine) });
         }
         linked.is_ok()
     }
 
-    /// How many of `claimed` slots hold a state that stays, judged by some of them.
+    /// Estimates from a sample how many of `claimed` slots contain a state that stays.
     fn living(
         &self,
         generation: &Generation<W>,
@@ -77,8 +78,8 @@ impl<W: Word> Table<W> {
         claimed * stays / taken.max(1)
     }
 
-    /// The share of slots that hold nothing worth keeping is large enough, or the table empty
-    /// enough, for a move to pay.
+    /// Returns whether a move is worthwhile: enough slots have no state that stays, or the table is
+    /// nearly empty, or the store is at its bound and any slot can be freed.
     pub(in super::super) fn wants_tidying(&self, fate: &dyn Fn(W) -> Fate) -> bool {
         let guard = pin();
         let generation = self.current(&guard);
@@ -92,15 +93,15 @@ impl<W: Word> Table<W> {
         dead > claimed / 4 || sparse || dead > 0 && full
     }
 
-    /// Begins a move unless one is under way; callers then do it in chunks.
+    /// Begins a move unless one is in progress. Callers then do it in chunks.
     pub(in super::super) fn begin_move(&self, mode: Move, fate: &dyn Fn(W) -> Fate) {
         let guard = pin();
         self.begin(self.current(&guard), mode, fate);
     }
 
-    /// Goes on with the move under way, if there is one.
+    /// Continues the move in progress. Returns whether there is one.
     pub(in super::super) fn move_some(&self, fate: &dyn Fn(W) -> Fate) -> bool {
-        /// Some ten microseconds of work.
+        /// The number of chunks per call, which take some ten microseconds.
         const CHUNKS: usize = 8;
         let guard = pin();
         let generation = self.current(&guard);
@@ -111,15 +112,16 @@ impl<W: Word> Table<W> {
         true
     }
 
-    /// Moves to a new generation and waits for the end of it; how many states went.
+    /// Moves all states to a new generation. Returns the number of states dropped.
     pub(in super::super) fn move_all(&self, mode: Move, fate: &dyn Fn(W) -> Fate) -> usize {
         let guard = pin();
         let mut gone = 0;
         loop {
-            // A move under way may have passed over what is to go now.
+            // A move that is already in progress may have kept states that are to be dropped now.
             gone += self.finish(self.current(&guard), fate);
             let generation = self.current(&guard);
-            // Somebody else may have begun one just now, which passes over what came before ours.
+            // If another thread has begun a move in the meantime, that move may also have kept such
+            // states, so another one follows.
             let begun = self.begin(generation, mode, fate);
             gone += self.finish(generation, fate);
             if begun {
@@ -128,9 +130,10 @@ impl<W: Word> Table<W> {
         }
     }
 
-    /// Forgets all states, the shared one too.
+    /// Forgets all states, including the state that keys without a slot share.
     pub(in super::super) fn clear(&self) {
-        // The shared one first: who starts from it gets a slot that is wiped.
+        // The shared state is cleared first. A key that starts from it before that gets a slot that
+        // the move below wipes.
         let mut word = W::load(&self.overflow, Ordering::SeqCst);
         while let Err(found) = W::replace_in_order(&self.overflow, word, W::CLEARED) {
             word = found;
@@ -146,7 +149,7 @@ impl<W: Word> Table<W> {
         self.dropped.load(Ordering::Relaxed) - before
     }
 
-    /// Moves the next chunk; false when all have been given out.
+    /// Moves the next chunk. Returns false if no chunk is left that no thread has taken.
     pub(super) fn move_chunk(
         &self,
         from: &Generation<W>,
@@ -163,15 +166,15 @@ impl<W: Word> Table<W> {
         chunk < from.moved.len()
     }
 
-    /// Moves the chunks that somebody took and has not finished: who needs the end of a move does
-    /// not wait for a sleeper.
+    /// Moves the chunks that other threads have taken but not finished, and ends the move. So a
+    /// caller that needs the end of a move does not wait for a thread that was interrupted.
     fn move_leftovers(&self, from: &Generation<W>, to: &Generation<W>, fate: &dyn Fn(W) -> Fate) {
         for chunk in 0..from.moved.len() {
             if !from.moved[chunk].load(Ordering::Acquire) {
                 self.move_chunk_number(from, to, chunk, fate);
             }
         }
-        // Also if whoever marked the last chunk has fallen asleep before this.
+        // The thread that marked the last chunk may have been interrupted before it could do this.
         self.promote(from, to);
     }
 
@@ -188,7 +191,8 @@ impl<W: Word> Table<W> {
                 self.move_slot(slot, to, fate);
             }
         }
-        // Counted once, whoever does it. The last one makes the next generation the current one.
+        // A chunk is counted once even if several threads move it. The thread that counts the last
+        // chunk makes the next generation the current one.
         if !from.moved[chunk].swap(true, Ordering::AcqRel)
             && from.moved_count.fetch_add(1, Ordering::AcqRel) + 1 == from.moved.len()
         {
@@ -204,13 +208,14 @@ impl<W: Word> Table<W> {
         }
         self.near_slots.store(slots, Ordering::Relaxed);
         self.near_mask.store(mask, Ordering::Relaxed);
-        // SAFETY: `from` came from a box, was replaced as the current one just now, and by us
-        // alone.
+        // SAFETY: `from` came from a box, and the compare-exchange above, which only one thread
+        // wins, has just replaced it as the current generation.
         self.shared.retire(Box::new(unsafe { Retired::new(from) }));
         self.due.store(0, Ordering::Relaxed);
     }
 
-    /// Leaves no slot for this key in `from`: its state is in `to`, or it has none.
+    /// Ensures that this key cannot be changed in `from` any more: its state is in `to`, or it has
+    /// no state.
     pub(super) fn settle(
         &self,
         from: &Generation<W>,
@@ -236,7 +241,7 @@ impl<W: Word> Table<W> {
         }
     }
 
-    /// Freezes a word and copies it if it stays.
+    /// Freezes a word, and copies its state if the state stays.
     fn move_word(
         &self,
         slot: &Slot<W>,
@@ -246,12 +251,12 @@ impl<W: Word> Table<W> {
     ) {
         let mut word = W::load(&slot.word, Ordering::Acquire);
         while !word.is_frozen() {
-            let frozen = self.fated(word, to.mode, fate);
+            let frozen = self.frozen(word, to.mode, fate);
             match W::replace(&slot.word, word, frozen) {
                 Ok(()) => {
                     if frozen == W::DEAD {
                         to.claimed.fetch_sub(1, Ordering::AcqRel);
-                        self.give_key();
+                        self.release_key();
                         self.dropped
                             .fetch_add(usize::from(word.payload().is_some()), Ordering::Relaxed);
                     }
@@ -266,14 +271,14 @@ impl<W: Word> Table<W> {
         }
     }
 
-    /// The frozen form of a word: with its state, or dead.
-    fn fated(&self, word: W, mode: Move, fate: &dyn Fn(W) -> Fate) -> W {
+    /// Returns the frozen form of a word: with its state, or dead if the state is dropped.
+    fn frozen(&self, word: W, mode: Move, fate: &dyn Fn(W) -> Fate) -> W {
         if word.payload().is_none() || mode == Move::Wipe {
             return W::DEAD;
         }
         match fate(word) {
             Fate::FreshSince(time) => {
-                // Before the word is dead for others to see.
+                // The floor must rise before other threads see that the word is dead.
                 self.floor.fetch_max(time, Ordering::AcqRel);
                 W::DEAD
             }
@@ -310,9 +315,10 @@ mod tests {
         f(&kept.table)
     }
 
-    /// Every state has run out when its key comes again, and none is claimed or dropped for that.
+    /// At each round every state has expired, but the keys reuse their slots: no slot is claimed
+    /// again, and no state is dropped.
     #[test]
-    fn keys_of_a_limit_per_second_keep_their_slots() {
+    fn keys_that_come_again_soon_keep_their_slots() {
         let limits = [
             ("1000/second", 2),
             ("100000000/minute", 1),
@@ -330,16 +336,20 @@ mod tests {
                 round();
             }
             with_table(&limiter, |table| {
-                assert_eq!(table.current.load(Ordering::Relaxed), first, "{limit}: no move");
+                assert_eq!(
+                    table.current.load(Ordering::Relaxed),
+                    first,
+                    "{limit}: there is no move"
+                );
                 assert_eq!(table.dropped.load(Ordering::Relaxed), 0, "{limit}");
             });
             assert_eq!(store.len() as u64, KEYS);
         }
     }
 
-    /// Keys that come once leave before they fill the store.
+    /// Keys that come only once are removed before the store is full.
     #[test]
-    fn states_that_have_run_out_go_before_they_fill_the_store() {
+    fn expired_states_are_removed_before_they_fill_the_store() {
         let (store, clock) = store(4_000);
         let limiter = store.limiter("1000/second").unwrap();
         for key in 0..50_000_u64 {

@@ -1,4 +1,4 @@
-//! Token bucket, leaky bucket and GCRA make the same decisions.
+//! Tests that token bucket, leaky bucket and GCRA make the same decisions.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -8,7 +8,7 @@ use tollgate::{Algorithm, Limit};
 use super::{Answer, Key, START, Subject, YEAR, any_ops, config, hits_with_jumps, period, shape};
 use crate::text::any_limit;
 
-/// The operation with this key's own receipt instead of the other's.
+/// Replaces the receipt in a refund by the one that this key returned at the same place.
 fn with_own_receipt(op: Op, place: Option<usize>, answers: &[Answer]) -> Op {
     place.map_or(op, |place| Op::Refund(answers[place].receipt))
 }
@@ -17,7 +17,7 @@ proptest! {
     #![proptest_config(config(256))]
 
     #[test]
-    fn the_three_buckets_decide_alike_in_every_field(shape in shape(), timeline in any_ops()) {
+    fn the_three_buckets_have_equal_answers_in_every_field(shape in shape(), timeline in any_ops()) {
         let gcra = shape.limit(Algorithm::Gcra);
         let seen = timeline.walk(&gcra, Key::new(&gcra));
         for algorithm in [Algorithm::TokenBucket, Algorithm::LeakyBucket] {
@@ -37,7 +37,7 @@ proptest! {
     }
 
     #[test]
-    fn the_three_buckets_decide_alike_with_large_numbers(
+    fn the_three_buckets_have_equal_answers_with_large_numbers(
         limit in any_limit().prop_filter("a bucket", |limit| limit.algorithm().has_burst()),
         asked in vec((0..5 * YEAR, any::<u64>(), 0..5_u32), 1..20),
     ) {
@@ -47,7 +47,7 @@ proptest! {
         });
         let mut now = START;
         for (later, number, kind) in asked {
-            // Either within an interval or after years.
+            // The next call comes within an interval or after years.
             now += if kind % 2 == 0 { later } else { later % (period(&limit) / limit.quota() + 2) };
             let units = number % (limit.burst() + 2);
             let op = match kind {
@@ -61,11 +61,12 @@ proptest! {
         }
     }
 
-    /// GCRA remembers no time of its own, so at an earlier time it owes more: it may deny what the
-    /// buckets admit, never the other way. When both admit a hit they agree again as soon as the
-    /// clock has caught up.
+    /// GCRA does not remember the time of its last change, so at an earlier time more of its units
+    /// are in use. So it may deny a hit that the buckets admit, but never the reverse. After both
+    /// have admitted the same hits, they are equal again when the clock has returned to the latest
+    /// time.
     #[test]
-    fn gcra_is_the_stricter_when_the_clock_goes_back(shape in shape(), timeline in hits_with_jumps()) {
+    fn gcra_is_at_least_as_strict_as_a_bucket_when_the_clock_goes_back(shape in shape(), timeline in hits_with_jumps()) {
         let (gcra, bucket) = (shape.limit(Algorithm::Gcra), shape.limit(Algorithm::TokenBucket));
         let (mut key, mut latest) = (Key::new(&bucket), 0);
         for one in timeline.walk(&gcra, Key::new(&gcra)) {
@@ -73,7 +74,7 @@ proptest! {
                 Op::Hit(cost) | Op::Peek(cost) => key.would(one.now, Op::Peek(cost)),
                 _ => key.would(one.now, Op::Peek(one.answer.charged)),
             };
-            prop_assert!(peeked.allowed || !one.answer.allowed, "the bucket says {:?} to {:?}", peeked, one);
+            prop_assert!(peeked.allowed || !one.answer.allowed, "the bucket answers {:?} after {:?}", peeked, one);
             key.apply(one.now, Op::Charge(one.answer.charged));
             latest = one.now.max(latest);
             let (own, other) = (one.after.would(latest, Op::Peek(1)), key.would(latest, Op::Peek(1)));

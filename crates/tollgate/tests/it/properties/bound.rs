@@ -1,4 +1,5 @@
-//! Never more than the stated bound in any span, never more than the capacity at one instant.
+//! Tests that no algorithm admits more than its stated bound in any span, or more than the capacity
+//! at one instant.
 
 use proptest::prelude::*;
 use tollgate::algorithm::Op;
@@ -6,15 +7,15 @@ use tollgate::{Algorithm, Limit};
 
 use super::{Key, Seen, Subject, config, hits, hits_with_jumps, period, shape};
 
-/// Admitted units with their time.
+/// Admitted units and their time.
 #[derive(Clone, Copy, Debug)]
 struct Admitted {
     at: u64,
     units: u64,
 }
 
-/// The admitted hits and takes. After the clock went back they are counted at the latest time so
-/// far, as in the states: real time did not go back.
+/// Returns the admitted hits and takes. While the clock is behind an earlier time they are counted
+/// at that earlier time, because real time has not gone back.
 fn admitted<S>(seen: &[Seen<S>]) -> Vec<Admitted> {
     let mut latest = 0;
     let passed = seen.iter().filter(|seen| seen.answer.allowed && seen.answer.charged > 0);
@@ -26,8 +27,9 @@ fn admitted<S>(seen: &[Seen<S>]) -> Vec<Admitted> {
         .collect()
 }
 
-/// The most units that may pass between two hits `d` microseconds apart, both counted: the bound of
-/// every half-open span a little longer than `d`. `ceil` of such a span is `floor(d/p) + 1`.
+/// Returns the most units that may pass in `d` microseconds, including hits at both ends. It is the
+/// bound of a half-open span slightly longer than `d`, for which `ceil` of the number of periods is
+/// `floor(d/p) + 1`.
 fn most(limit: &Limit, d: u64) -> Option<u64> {
     let (n, p) = (limit.quota(), period(limit));
     match limit.algorithm() {
@@ -37,14 +39,17 @@ fn most(limit: &Limit, d: u64) -> Option<u64> {
         Algorithm::TokenBucket | Algorithm::LeakyBucket | Algorithm::Gcra => {
             Some(limit.burst() + d * n / p)
         }
-        // The bound of the sliding window is for one period only, that of the elastic window for
-        // silence: see below.
+        // The sliding window has a bound only for one period. The elastic window is tested
+        // separately below.
         _ => None,
     }
 }
 
-/// No span between two admitted hits holds more than the bound.
-pub(crate) fn never_more_than_the_bound<S>(limit: &Limit, seen: &[Seen<S>]) -> Result<(), String> {
+/// Checks that no span between two admitted hits contains more units than the bound.
+pub(crate) fn at_most_the_bound_in_any_span<S>(
+    limit: &Limit,
+    seen: &[Seen<S>],
+) -> Result<(), String> {
     let admitted = admitted(seen);
     for (index, first) in admitted.iter().enumerate() {
         let mut units = 0;
@@ -59,8 +64,8 @@ pub(crate) fn never_more_than_the_bound<S>(limit: &Limit, seen: &[Seen<S>]) -> R
     Ok(())
 }
 
-/// An instant never admits more than the capacity.
-pub(crate) fn never_more_than_the_capacity_at_once<S>(
+/// Checks that no more than the capacity is admitted at one instant.
+pub(crate) fn at_most_the_capacity_at_one_instant<S>(
     capacity: u64,
     seen: &[Seen<S>],
 ) -> Result<(), String> {
@@ -74,8 +79,8 @@ pub(crate) fn never_more_than_the_capacity_at_once<S>(
     Ok(())
 }
 
-/// Elastic: at most the quota until nothing was written for a period.
-fn never_more_than_the_quota_without_silence<S: Subject>(
+/// Checks that an elastic window admits at most the quota until there was no attempt for a period.
+fn at_most_the_quota_without_a_pause<S: Subject>(
     limit: &Limit,
     seen: &[Seen<S>],
 ) -> Result<(), String> {
@@ -87,17 +92,17 @@ fn never_more_than_the_quota_without_silence<S: Subject>(
         latest = seen.now.max(latest);
         units += if seen.answer.allowed { seen.answer.charged } else { 0 };
         if units > limit.quota() {
-            return Err(seen.wrong(format!("{units} units without a period of silence")));
+            return Err(seen.wrong(format!("{units} units without a period between two attempts")));
         }
     }
     Ok(())
 }
 
 fn all_bounds(limit: &Limit, seen: &[Seen<Key>]) -> Result<(), String> {
-    never_more_than_the_bound(limit, seen)?;
-    never_more_than_the_capacity_at_once(limit.burst(), seen)?;
+    at_most_the_bound_in_any_span(limit, seen)?;
+    at_most_the_capacity_at_one_instant(limit.burst(), seen)?;
     match limit.algorithm() {
-        Algorithm::ElasticWindow => never_more_than_the_quota_without_silence(limit, seen),
+        Algorithm::ElasticWindow => at_most_the_quota_without_a_pause(limit, seen),
         _ => Ok(()),
     }
 }
@@ -106,21 +111,20 @@ proptest! {
     #![proptest_config(config(256))]
 
     #[test]
-    fn never_more_than_the_bound_in_any_span(shape in shape(), timeline in hits()) {
+    fn at_most_the_bound_is_admitted_in_any_span(shape in shape(), timeline in hits()) {
         shape.every_limit(|limit| all_bounds(limit, &timeline.walk(limit, Key::new(limit))))?;
     }
 
     #[test]
-    fn never_more_than_the_bound_when_the_clock_goes_back(
+    fn at_most_the_bound_is_admitted_when_the_clock_goes_back(
         shape in shape(), timeline in hits_with_jumps(),
     ) {
         shape.every_limit(|limit| all_bounds(limit, &timeline.walk(limit, Key::new(limit))))?;
     }
 
-    /// A client that retries at each announced time and one microsecond before is the greediest
-    /// possible.
+    /// The greediest client retries at each reported time, and one microsecond earlier.
     #[test]
-    fn never_more_than_the_bound_for_the_greediest_client(shape in shape(), big in 1_u64..=20) {
+    fn at_most_the_bound_is_admitted_for_the_greediest_client(shape in shape(), big in 1_u64..=20) {
         shape.every_limit(|limit| {
             let (mut key, mut seen, mut now) = (Key::new(limit), Vec::new(), super::START);
             for round in 0..40_u64 {

@@ -1,7 +1,7 @@
-//! No panic and no wrap with any arguments: quotas, bursts and costs at their maximum, periods from
-//! a millisecond to 100 years, idling for years.
+//! Tests that no arguments cause a panic or an integer overflow: the largest quotas, bursts and
+//! costs, periods from a millisecond to 100 years, and idle times of years.
 //!
-//! Debug tests run with overflow checks. The same tests in release would see a wrap in the answers.
+//! Debug builds check for overflows. In release builds an overflow would appear in the answers.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use super::retry::retry_is_exact;
 use super::{Answer, Key, START, Seen, Subject, YEAR, config, fields, period};
 use crate::text::any_limit;
 
-/// Numbers at the ends of their ranges.
+/// Generates limits whose numbers are at the ends of their ranges.
 fn edge_limit() -> impl Strategy<Value = Limit> {
     let number = || select(vec![1, 2, 3, MAX_QUOTA - 1, MAX_QUOTA]);
     let period = select(vec![1_000, 1_001, 999_983, 31 * 86_400_000_000, YEAR, 100 * YEAR]);
@@ -58,18 +58,18 @@ fn any_time() -> impl Strategy<Value = u64> {
     ]
 }
 
-/// Up to this time, some 145,000 years from now, every wait can be represented. Beyond it sums
-/// saturate, and only the absence of panics is promised.
-const PROMISED: u64 = Timestamp::MAX.as_micros() - 1_001 * YEAR;
+/// The time, some 145,000 years from now, until which every wait can be represented. At later times
+/// sums saturate, and only the absence of panics is guaranteed.
+const LAST_EXACT_TIME: u64 = Timestamp::MAX.as_micros() - 1_001 * YEAR;
 
-/// The rules for every answer, however extreme.
-fn sane(op: Op, answer: &Answer) -> Result<(), String> {
+/// Checks the rules that hold for every answer with any arguments.
+fn check_answer(op: Op, answer: &Answer) -> Result<(), String> {
     let sum = answer.used.checked_add(answer.remaining);
     let adds_up = sum == Some(answer.limit) || answer.remaining == 0 && answer.used > answer.limit;
     let wrong = match op {
         _ if !adds_up => "used and remaining do not add up",
-        // The sliding window adds two counts, each of which saturates.
-        _ if answer.used > 2 * MAX_UNITS => "used passes what counts saturate at",
+        // The sliding window adds two counts, each of which saturates at the largest number.
+        _ if answer.used > 2 * MAX_UNITS => "used is above the largest count",
         Op::Hit(cost) | Op::Peek(cost) if cost > answer.limit && answer.allowed => {
             "a cost above the capacity passes"
         }
@@ -88,7 +88,7 @@ proptest! {
     #![proptest_config(config(512))]
 
     #[test]
-    fn nothing_panics_or_wraps_at_the_extremes(
+    fn no_extreme_arguments_cause_a_panic_or_an_overflow(
         limit in limit(), asked in vec((any_time(), op()), 1..40),
     ) {
         let mut key = Key::new(&limit);
@@ -96,22 +96,21 @@ proptest! {
             let answer = key.apply(now, op);
             let back = key.apply(now, Op::Refund(answer.receipt));
             key.apply(now, op);
-            if now < PROMISED {
-                let checked = sane(op, &answer).and_then(|()| sane(Op::RefundUnits(0), &back));
+            if now < LAST_EXACT_TIME {
+                let checked = check_answer(op, &answer).and_then(|()| check_answer(Op::RefundUnits(0), &back));
                 checked.map_err(|wrong| TestCaseError::fail(format!("{limit}: {wrong}")))?;
             }
         }
     }
 
-    /// Large numbers are as exact as small ones, as long as the times themselves can be
-    /// represented.
+    /// Large numbers are as exact as small ones, as long as the times can be represented.
     #[test]
     fn large_limits_are_as_exact_as_small_ones(
         limit in limit(), asked in vec((0..50 * YEAR, 0..=u64::MAX, 0..4_u32), 1..30),
     ) {
         let (mut key, mut now) = (Key::new(&limit), START);
         for (later, share, kind) in asked {
-            // Every other step waits a few units, the others years.
+            // Half of the steps wait for a few units, the other half for up to 50 years.
             let interval = u128::from(period(&limit)) / u128::from(limit.quota());
             now += if kind % 2 == 0 { later } else { u64::try_from(interval).unwrap() * (later % 3) };
             let op = match kind {
@@ -123,7 +122,7 @@ proptest! {
             let before = key.clone();
             let answer = key.apply(now, op);
             let seen = Seen { before, now, op, answer, after: key.clone() };
-            let checked = retry_is_exact(&seen).and_then(|()| fields::remaining_is_truthful(&seen));
+            let checked = retry_is_exact(&seen).and_then(|()| fields::remaining_is_correct(&seen));
             checked.map_err(|wrong| TestCaseError::fail(format!("{limit}: {wrong}")))?;
         }
     }
@@ -142,9 +141,9 @@ proptest! {
     }
 }
 
-/// After any idle time a fresh key is full, and not more.
+/// After any idle time a key admits its capacity, and no more.
 #[test]
-fn idling_for_years_gives_the_capacity_and_no_more() {
+fn after_years_of_idle_time_a_key_admits_exactly_its_capacity() {
     for algorithm in Algorithm::ALL {
         for (quota, micros) in [(1, 1_000), (MAX_QUOTA, 1_000), (7, 100 * YEAR), (MAX_QUOTA, YEAR)]
         {
@@ -161,7 +160,7 @@ fn idling_for_years_gives_the_capacity_and_no_more() {
 }
 
 #[test]
-fn the_end_of_time_does_not_panic() {
+fn operations_near_the_largest_timestamp_do_not_panic() {
     for algorithm in Algorithm::ALL {
         let limit = Limit::new(3, Duration::from_micros(100 * YEAR)).algorithm(algorithm);
         let mut key = Key::new(&limit.build().unwrap());

@@ -1,4 +1,4 @@
-//! From `reset_after` on a key answers as one that was never seen, and not before.
+//! Tests that after `reset_after` a key answers as a new key does, and that it does not before.
 
 use proptest::prelude::*;
 use tollgate::Limit;
@@ -6,7 +6,8 @@ use tollgate::algorithm::Op;
 
 use super::{Answer, Key, Seen, Subject, any_ops, any_ops_with_jumps, config, each, period, shape};
 
-/// The answers that a client sees from `now` on: enough to distinguish windows, entries and levels.
+/// Returns the answers to some operations from `now` on, which are enough to distinguish windows,
+/// entries and levels.
 fn future(mut key: Key, limit: &Limit, now: u64) -> Vec<Answer> {
     let period = period(limit);
     let interval = (period / limit.quota()).min(period / 2);
@@ -39,16 +40,16 @@ fn fresh_from_reset_on(limit: &Limit, seen: &Seen<Key>) -> Result<(), String> {
         acts_as_fresh(limit, seen, expires + later)?;
     }
     if seen.after.would(expires, Op::Peek(0)).reset != 0 {
-        return Err(seen.wrong("reset_after is not over on time"));
+        return Err(seen.wrong("reset_after is not zero when it should be over"));
     }
     if seen.answer.reset > 0 && seen.after.would(expires - 1, Op::Peek(0)).reset != 1 {
-        return Err(seen.wrong("reset_after is over before its time"));
+        return Err(seen.wrong("reset_after is over too early"));
     }
     Ok(())
 }
 
-/// A key with nothing in use and nothing in the previous window could pass for a fresh one. Any
-/// other key differs until the very end.
+/// Checks that a key differs from a fresh one until one microsecond before its reset. Keys without
+/// units in use are skipped, because they may act as a fresh key earlier.
 fn not_fresh_before_reset(limit: &Limit, seen: &Seen<Key>) -> Result<(), String> {
     let last = seen.now + seen.answer.reset.saturating_sub(1);
     if seen.answer.reset == 0 || seen.after.would(last, Op::Peek(0)).used == 0 {
@@ -64,7 +65,7 @@ proptest! {
     #![proptest_config(config(96))]
 
     #[test]
-    fn after_reset_the_key_acts_as_fresh(shape in shape(), timeline in any_ops_with_jumps()) {
+    fn after_reset_after_the_key_acts_as_a_fresh_one(shape in shape(), timeline in any_ops_with_jumps()) {
         shape.every_limit(|limit| {
             let seen = timeline.walk(limit, Key::new(limit));
             each(&seen, |seen| fresh_from_reset_on(limit, seen))
@@ -72,7 +73,7 @@ proptest! {
     }
 
     #[test]
-    fn before_reset_the_key_is_not_fresh(shape in shape(), timeline in any_ops()) {
+    fn before_reset_after_the_key_differs_from_a_fresh_one(shape in shape(), timeline in any_ops()) {
         shape.every_limit(|limit| {
             let seen = timeline.walk(limit, Key::new(limit));
             each(&seen, |seen| not_fresh_before_reset(limit, seen))

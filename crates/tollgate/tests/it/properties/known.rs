@@ -1,4 +1,4 @@
-//! Mistakes of published libraries, each with the numbers that showed it.
+//! Tests against known mistakes of published libraries, with the numbers that showed them.
 
 use std::time::Duration;
 
@@ -18,13 +18,13 @@ fn key(text: &str, algorithm: Algorithm) -> Key {
     Key::new(&limit(text, algorithm))
 }
 
-/// The number of hits of cost 1 that pass at this instant.
+/// Returns the number of hits of cost 1 that pass at this instant.
 fn at_once(key: &mut Key, now: u64, most: u64) -> u64 {
     (0..most).take_while(|_| key.apply(now, Op::Hit(1)).allowed).count() as u64
 }
 
-/// Units that pass within a span when a client always retries at the announced time. Reads few
-/// fields, because a day is a million calls.
+/// Returns the units that pass within a span if a client always retries at the reported time. It
+/// reads few fields, because a day takes a million calls.
 fn greedily(text: &str, algorithm: Algorithm, span: u64) -> u64 {
     let machine = AnyMachine::new(&limit(text, algorithm));
     let (start, mut state, mut passed) = (Timestamp::from_micros(START), None, 0);
@@ -37,21 +37,22 @@ fn greedily(text: &str, algorithm: Algorithm, span: u64) -> u64 {
     passed
 }
 
-/// One unit each 142,857 and 1/7 microseconds: dropping the seventh would gain one in two days,
-/// rounding it up would lose four a day. Two may wait in the bucket, so a client that comes at
-/// whole microseconds loses nothing: 2 at the start and all that come back before midnight.
+/// A unit is refilled every 142,857 1/7 microseconds. Dropping the fraction would admit one unit
+/// too many in two days, and rounding it up would lose four units a day. The bucket holds two
+/// units, so a client that hits at whole microseconds loses none: it gets 2 at the start, and all
+/// units that are refilled before the end of the day.
 #[test]
-fn remainders_are_carried_through_a_day() {
+fn fractions_of_a_microsecond_are_kept_for_a_whole_day() {
     for algorithm in BUCKETS {
         assert_eq!(greedily("7/second burst=2", algorithm, DAY), 2 + 604_799, "{algorithm}");
     }
 }
 
-/// With a burst of 1 nothing can wait in the bucket, and hits at whole microseconds are 142,858
-/// apart: 604,797 in a day. One more within 142,857 microseconds would exceed the bound. Where the
-/// interval is whole nothing is lost.
+/// With a burst of 1 hits at whole microseconds are 142,858 microseconds apart, because two units
+/// within 142,857 microseconds would exceed the bound. If the interval is a whole number of
+/// microseconds, no unit is lost.
 #[test]
-fn a_burst_of_one_never_passes_two_within_an_interval() {
+fn with_a_burst_of_one_at_most_one_hit_passes_per_interval() {
     let hour = 3_600_000_000;
     for algorithm in BUCKETS {
         let passed = greedily("7/second burst=1", algorithm, hour);
@@ -60,9 +61,9 @@ fn a_burst_of_one_never_passes_two_within_an_interval() {
     }
 }
 
-/// governor 0.10.4 multiplied 64-bit nanoseconds and admitted 86,496.
+/// governor 0.10.4 multiplied nanoseconds in 64 bits, which overflowed, and admitted only 86,496.
 #[test]
-fn a_burst_of_centuries_is_admitted_to_the_last_unit() {
+fn a_burst_that_takes_centuries_to_refill_is_admitted_exactly() {
     for algorithm in BUCKETS {
         let mut bucket = key("1/day burst=300000", algorithm);
         assert_eq!(at_once(&mut bucket, START, 400_000), 300_000, "{algorithm}");
@@ -72,9 +73,9 @@ fn a_burst_of_centuries_is_admitted_to_the_last_unit() {
     }
 }
 
-/// throttlecrab 0.4.40 counted from `now - tolerance` and admitted 17.
+/// throttlecrab 0.4.40 counted from `now - tolerance` and admitted 17 instead of 10.
 #[test]
-fn idling_never_saves_up_more_than_the_burst() {
+fn after_idle_time_at_most_the_burst_is_admitted() {
     for algorithm in BUCKETS {
         let mut bucket = key("1/second burst=10", algorithm);
         assert!(bucket.apply(START, Op::Hit(1)).allowed);
@@ -82,9 +83,9 @@ fn idling_never_saves_up_more_than_the_burst() {
     }
 }
 
-/// Hammer's log kept one of two.
+/// Hammer's log kept only one of two hits in the same microsecond.
 #[test]
-fn hits_of_one_microsecond_all_count() {
+fn all_hits_within_one_microsecond_count() {
     for algorithm in Algorithm::ALL {
         let mut five = key("5/second", algorithm);
         assert_eq!(at_once(&mut five, START, 100), 5, "{algorithm}");
@@ -92,9 +93,10 @@ fn hits_of_one_microsecond_all_count() {
     }
 }
 
-/// Windows on the clock and counts rounded down let one per day pass twice around midnight.
+/// If windows are aligned to the clock and counts are rounded down, a limit of one per day admits
+/// two hits around midnight.
 #[test]
-fn sliding_window_of_one_never_passes_twice_within_its_period() {
+fn a_sliding_window_of_one_admits_one_hit_per_period() {
     for offset in [0, 1, DAY / 2, DAY - 1_000_000, DAY - 1] {
         let mut one = key("1/day", Algorithm::SlidingWindow);
         let first = START + offset;
@@ -106,10 +108,10 @@ fn sliding_window_of_one_never_passes_twice_within_its_period() {
     }
 }
 
-/// Traefik forgot a bucket after its period and gave the burst back; x/time minted tokens when the
-/// clock went back and forth.
+/// Traefik forgot a bucket after its period and admitted the burst again. Go's x/time created
+/// tokens when the clock went back and forth.
 #[test]
-fn bursts_come_back_only_as_fast_as_the_rate() {
+fn a_burst_is_refilled_only_at_the_rate_of_the_limit() {
     for algorithm in BUCKETS {
         let mut bucket = key("1/second burst=100", algorithm);
         assert_eq!(at_once(&mut bucket, START, 200), 100, "{algorithm}");
@@ -122,10 +124,10 @@ fn bursts_come_back_only_as_fast_as_the_rate() {
     }
 }
 
-/// Five hits at limit 2 count as two. With the option they count as five, as in Hammer, `limits`
-/// and the INCR recipe.
+/// Five hits on a limit of 2 count as two. With `charge-denied` they count as five, as in Hammer,
+/// `limits` and the INCR recipe of Redis.
 #[test]
-fn denied_hits_count_only_where_the_limit_says_so() {
+fn denied_hits_count_only_with_charge_denied() {
     for algorithm in Algorithm::ALL {
         let plain: Limit = format!("2/hour {algorithm}").parse().unwrap();
         let charging = format!("2/hour {algorithm} charge-denied").parse::<Limit>();

@@ -1,8 +1,8 @@
-//! Properties of the algorithms, each over random limits and random timelines.
+//! Tests of the properties of all algorithms, with random limits and random timelines.
 //!
-//! A property is a checker: a function over the calls of a subject and its answers, which returns
-//! what is wrong. The subjects are the eight machines. `wrong.rs` gives the same checkers machines
-//! with known mistakes, to prove that they detect them.
+//! A checker is a function that gets the calls on a subject and their answers, and returns an error
+//! if they violate a property. The subjects are the machines of the eight algorithms. `wrong.rs`
+//! runs the same checkers on machines with known mistakes, to prove that they detect them.
 
 mod alike;
 mod bound;
@@ -24,17 +24,17 @@ use proptest::sample::{Index, select};
 use tollgate::algorithm::{AnyMachine, AnyState, Op};
 use tollgate::{Algorithm, Limit, Receipt, Timestamp};
 
-/// A key that can be asked. A clone is the key in another possible future.
+/// A key under test. A clone can be used to see what another operation would do.
 pub(crate) trait Subject: Clone + PartialEq + Debug {
     fn apply(&mut self, now: u64, op: Op) -> Answer;
 
-    /// The answer that the operation would get.
+    /// Returns the answer that the operation would get.
     fn would(&self, now: u64, op: Op) -> Answer {
         self.clone().apply(now, op)
     }
 }
 
-/// A decision with all fields; times in microseconds.
+/// All fields of a decision, with times in microseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Answer {
     pub(crate) allowed: bool,
@@ -48,7 +48,7 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// The answer without the receipt, because each algorithm uses its mark differently.
+    /// Returns the answer without the receipt, because each algorithm uses its mark differently.
     pub(crate) fn fields(self) -> Answer {
         Answer {
             receipt: Receipt {
@@ -62,7 +62,7 @@ impl Answer {
     }
 }
 
-/// A key of the pure functions.
+/// A key whose state is changed by the pure functions.
 #[derive(Clone, Debug)]
 pub(crate) struct Key {
     machine: AnyMachine,
@@ -70,7 +70,7 @@ pub(crate) struct Key {
 }
 
 impl PartialEq for Key {
-    /// Only keys of one machine are compared.
+    /// Compares the states, because only keys of the same machine are compared.
     fn eq(&self, other: &Key) -> bool {
         self.state == other.state
     }
@@ -99,7 +99,7 @@ impl Subject for Key {
     }
 }
 
-/// One operation: the key before and after it, and the answer.
+/// One operation, the key before and after it, and the answer.
 #[derive(Clone, Debug)]
 pub(crate) struct Seen<S> {
     pub(crate) before: S,
@@ -110,20 +110,20 @@ pub(crate) struct Seen<S> {
 }
 
 impl<S: Debug> Seen<S> {
-    /// A message with all details.
+    /// Returns an error message with all details of the operation.
     pub(crate) fn wrong(&self, what: impl std::fmt::Display) -> String {
         format!("{what}; seen: {self:#?}")
     }
 }
 
-/// How the time moves before an operation.
+/// The movement of the clock before an operation.
 #[derive(Clone, Copy, Debug)]
 enum Go {
-    /// The clock moves on by this many microseconds.
+    /// The clock moves forward by this many microseconds.
     Ticks(u64),
-    /// The clock moves on by this many thousandths of the interval between two units.
+    /// The clock moves forward by this many thousandths of the interval between two units.
     Interval(u64),
-    /// The clock moves on by this many thousandths of the period.
+    /// The clock moves forward by this many thousandths of the period.
     Period(u64),
     /// The clock moves to the retry time of the last denial, plus this many microseconds, minus
     /// one.
@@ -137,7 +137,8 @@ enum Go {
     BackBy(u64),
 }
 
-/// The operation. Costs range from 0 to capacity + 1.
+/// An operation that does not yet depend on a limit. The index chooses a cost from 0 to the
+/// capacity + 1, or the receipt of a refund.
 #[derive(Clone, Copy, Debug)]
 enum Ask {
     Hit(Index),
@@ -150,7 +151,7 @@ enum Ask {
     Refund(Index),
 }
 
-/// A step of a timeline, relative to the limit under which it is walked.
+/// A step of a timeline, relative to the limit that the timeline is run with.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Step {
     go: Go,
@@ -204,27 +205,27 @@ fn steps(
     (start, vec(step, 1..60)).prop_map(|(start, steps)| Timeline { start, steps })
 }
 
-/// Steps that only hit, take and peek, in order of time.
+/// Generates timelines with only hits, takes and peeks, whose clock never goes back.
 pub(crate) fn hits() -> impl Strategy<Value = Timeline> {
     steps(forward(), hit())
 }
 
-/// The same with a clock that now and then goes back.
+/// Generates timelines with only hits, takes and peeks, whose clock sometimes goes back.
 pub(crate) fn hits_with_jumps() -> impl Strategy<Value = Timeline> {
     steps(prop_oneof![5 => forward(), 1 => back()], hit())
 }
 
-/// All operations, in order of time.
+/// Generates timelines with all operations, whose clock never goes back.
 pub(crate) fn any_ops() -> impl Strategy<Value = Timeline> {
     steps(forward(), any_ask())
 }
 
-/// All operations, with a clock that now and then goes back.
+/// Generates timelines with all operations, whose clock sometimes goes back.
 pub(crate) fn any_ops_with_jumps() -> impl Strategy<Value = Timeline> {
     steps(prop_oneof![5 => forward(), 1 => back()], any_ask())
 }
 
-/// A timeline that does not depend on a limit yet.
+/// A start time and steps that do not yet depend on a limit.
 #[derive(Clone, Debug)]
 pub(crate) struct Timeline {
     start: u64,
@@ -232,7 +233,7 @@ pub(crate) struct Timeline {
 }
 
 impl Timeline {
-    /// Walks the timeline with a fresh subject under a limit of these numbers.
+    /// Runs the timeline on a fresh subject with this limit.
     pub(crate) fn walk<S: Subject>(&self, limit: &Limit, mut subject: S) -> Vec<Seen<S>> {
         let mut seen: Vec<Seen<S>> = Vec::new();
         let (mut now, mut retry_at, mut reset_at) = (self.start, self.start, self.start);
@@ -261,7 +262,7 @@ fn moved(now: u64, go: Go, limit: &Limit, retry_at: u64, reset_at: u64) -> u64 {
         Go::Retry(off) => now.max(retry_at + off - 1),
         Go::Reset(off) => now.max(reset_at + off - 1),
         Go::Back(share) => now - period * share / 1000,
-        // With too many of these jumps a timeline would end before the epoch.
+        // The lower bound keeps a timeline with many of these jumps after the epoch.
         Go::BackBy(micros) => now.saturating_sub(micros).max(START / 2),
     }
 }
@@ -281,12 +282,12 @@ fn op(ask: Ask, limit: &Limit, receipts: &[Receipt]) -> Op {
     }
 }
 
-/// The period in microseconds.
+/// Returns the period in microseconds.
 pub(crate) fn period(limit: &Limit) -> u64 {
     u64::try_from(limit.period().as_micros()).expect("at most 100 years")
 }
 
-/// The numbers of a limit, so small that a short timeline meets every edge.
+/// The numbers of a limit. They are so small that a short timeline reaches every edge case.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
     quota: u64,
@@ -313,7 +314,8 @@ impl Shape {
         limit.build().expect("a small limit is valid")
     }
 
-    /// All algorithms, and those that can charge denied hits also with that option.
+    /// Returns a limit of each algorithm, and one with `charge-denied` of each algorithm that
+    /// supports it.
     pub(crate) fn limits(self) -> Vec<Limit> {
         let charging = Algorithm::ALL.into_iter().filter(|algorithm| algorithm.can_charge_denied());
         let charging = charging.map(|algorithm| {
@@ -323,7 +325,7 @@ impl Shape {
         Algorithm::ALL.into_iter().map(|algorithm| self.limit(algorithm)).chain(charging).collect()
     }
 
-    /// Checks a rule under every limit of this shape.
+    /// Checks a rule with every limit of this shape.
     pub(crate) fn every_limit(
         self,
         check: impl Fn(&Limit) -> Result<(), String>,
@@ -334,7 +336,7 @@ impl Shape {
     }
 }
 
-/// The same for every operation of a timeline.
+/// Checks every operation of a timeline.
 pub(crate) fn each<S>(
     seen: &[Seen<S>],
     check: impl Fn(&Seen<S>) -> Result<(), String>,
@@ -343,7 +345,7 @@ pub(crate) fn each<S>(
 }
 
 pub(crate) fn config(cases: u32) -> ProptestConfig {
-    // No files beside the sources: a failure prints its smallest case, which then becomes a
+    // Failures are not saved to files. A failure prints its smallest case, which can then become a
     // separate test.
     ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
 }

@@ -1,14 +1,14 @@
-//! `retry_after` is exact: denied one microsecond before, admitted at it, absent when no wait would
-//! help.
+//! Tests that `retry_after` is exact: a hit one microsecond earlier is denied, a hit at that time
+//! is admitted, and there is no wait if the cost can never pass.
 
 use proptest::prelude::*;
 use tollgate::algorithm::Op;
 
 use super::{Answer, Key, Seen, Subject, any_ops, any_ops_with_jumps, config, each, hits, shape};
 
-/// Checks the wait of one answer.
+/// Checks that the wait in one answer is exact.
 pub(crate) fn retry_is_exact<S: Subject>(seen: &Seen<S>) -> Result<(), String> {
-    // A denied take waits for its first unit.
+    // A denied take reports the wait for one unit.
     let (cost, mut key) = match seen.op {
         Op::Hit(cost) | Op::Peek(cost) => (cost, seen.after.clone()),
         Op::Take(cost) => (cost.min(1), seen.after.clone()),
@@ -25,7 +25,8 @@ pub(crate) fn retry_is_exact<S: Subject>(seen: &Seen<S>) -> Result<(), String> {
         return Err(seen.wrong("a wait for a cost that never passes"));
     }
     if matches!(seen.op, Op::Peek(_)) {
-        // A peek reports the wait of a hit, and the hit itself may push the window.
+        // A peek reports the wait that a hit would get. The hit itself may extend an elastic
+        // window.
         let hit = key.apply(seen.now, Op::Hit(cost));
         if hit.allowed || hit.retry != Some(wait) {
             return Err(seen.wrong(format!("the hit after a peek got {hit:?}")));
@@ -46,7 +47,7 @@ proptest! {
     #![proptest_config(config(256))]
 
     #[test]
-    fn denied_just_before_retry_and_allowed_on_it(shape in shape(), timeline in hits()) {
+    fn a_hit_is_denied_just_before_retry_after_and_allowed_at_it(shape in shape(), timeline in hits()) {
         shape.every_limit(|limit| each(&timeline.walk(limit, Key::new(limit)), retry_is_exact))?;
     }
 

@@ -1,5 +1,5 @@
-//! Time going back never admits more and never locks for longer than the jump plus the limit's own
-//! wait.
+//! Tests that a clock that goes back never admits more hits, and never makes a wait longer than the
+//! jump plus the longest wait of the limit.
 
 use proptest::prelude::*;
 use tollgate::algorithm::Op;
@@ -7,7 +7,7 @@ use tollgate::{Algorithm, Limit};
 
 use super::{Key, Seen, Subject, Timeline, config, hits_with_jumps, period, shape};
 
-/// The longest wait a limit can ask for when nothing was charged beyond it.
+/// Returns the longest wait of a limit if no units were charged beyond it.
 fn own_wait(limit: &Limit) -> u64 {
     let (n, p) = (limit.quota(), period(limit));
     match limit.algorithm() {
@@ -17,13 +17,13 @@ fn own_wait(limit: &Limit) -> u64 {
     }
 }
 
-/// Compares with the same key asked at the time of its last change, which is where a clock that
-/// never goes back would be at least.
+/// Compares the answer with that of the same key at the time of its last change, because a clock
+/// that never goes back would show at least that time.
 fn compare_with_the_last_change(limit: &Limit, seen: &Seen<Key>, last: u64) -> Result<(), String> {
     let jump = last.saturating_sub(seen.now);
     let answer = seen.answer;
     if let Some(wait) = answer.retry.filter(|wait| *wait > jump + own_wait(limit)) {
-        return Err(seen.wrong(format!("locked for {wait} us after a jump of {jump}")));
+        return Err(seen.wrong(format!("denied for {wait} us after a jump of {jump} us")));
     }
     if jump == 0 {
         return Ok(());
@@ -31,19 +31,19 @@ fn compare_with_the_last_change(limit: &Limit, seen: &Seen<Key>, last: u64) -> R
     let mut forward = seen.before.clone();
     let clamped = forward.apply(last, seen.op);
     match (answer.allowed, clamped.allowed) {
-        (true, false) => Err(seen.wrong(format!("at {last} it would be {clamped:?}"))),
+        (true, false) => Err(seen.wrong(format!("at {last} the answer would be {clamped:?}"))),
         (true, true) if answer.charged == clamped.charged && forward != seen.after => {
-            Err(seen.wrong(format!("at {last} it would have left {forward:?}")))
+            Err(seen.wrong(format!("at {last} the key would be {forward:?}")))
         }
         _ if answer.charged > clamped.charged => {
-            Err(seen.wrong(format!("at {last} it would be charged {}", clamped.charged)))
+            Err(seen.wrong(format!("at {last} the charge would be {}", clamped.charged)))
         }
         _ => Ok(()),
     }
 }
 
-/// The number of units that passed after each step, with the times as they are or held at the key's
-/// last change.
+/// Returns how many hits have passed after each step. With `clamp` no time is earlier than the last
+/// change of the key.
 fn admitted(limit: &Limit, timeline: &Timeline, clamp: bool) -> Vec<u64> {
     let (mut key, mut last, mut total) = (Key::new(limit), 0, 0);
     let asked = timeline.walk(limit, Key::new(limit)).into_iter().map(|seen| seen.now);
@@ -64,7 +64,7 @@ proptest! {
     #![proptest_config(config(256))]
 
     #[test]
-    fn time_going_back_never_admits_more(shape in shape(), timeline in hits_with_jumps()) {
+    fn a_clock_that_goes_back_admits_no_additional_hits(shape in shape(), timeline in hits_with_jumps()) {
         shape.every_limit(|limit| {
             let mut last = 0;
             timeline.walk(limit, Key::new(limit)).iter().try_for_each(|seen| {
@@ -77,8 +77,8 @@ proptest! {
         })?;
     }
 
-    /// Over whole timelines of hits of cost 1: at no point has more passed than with a clock that
-    /// stood still instead.
+    /// At no step of a timeline have more hits passed than with a clock that stands still instead
+    /// of going back.
     #[test]
     fn a_clock_that_goes_back_admits_no_more_than_one_that_stands_still(
         shape in shape(), timeline in hits_with_jumps(),

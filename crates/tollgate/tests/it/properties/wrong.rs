@@ -1,22 +1,22 @@
-//! Machines with known mistakes. Each checker must detect the mistake that it is for, on the random
-//! timelines that the real machines pass.
+//! Machines with known mistakes. Each checker must detect its mistake on random timelines for which
+//! it accepts the real machines.
 
 use proptest::prelude::*;
 use proptest::test_runner::{RngAlgorithm, TestError, TestRng, TestRunner};
 use tollgate::algorithm::Op;
 use tollgate::{Algorithm, Limit, Receipt, Timestamp};
 
-use super::bound::{never_more_than_the_bound, never_more_than_the_capacity_at_once};
-use super::fields::{denied_changes_nothing, remaining_is_truthful};
+use super::bound::{at_most_the_bound_in_any_span, at_most_the_capacity_at_one_instant};
+use super::fields::{denied_changes_nothing, remaining_is_correct};
 use super::retry::retry_is_exact;
 use super::{Answer, Key, Shape, Subject, Timeline, config, each, hits, period, shape};
 
-/// A machine that only hits and peeks, made of four functions.
+/// A simple machine that supports only hits, takes of one unit, and peeks.
 trait Simple: Clone + PartialEq + std::fmt::Debug {
     fn capacity(&self) -> u64;
-    /// Lets time pass. A correct machine does not change its state for that.
+    /// Updates the state to the current time. A correct machine does not need that.
     fn advance(&mut self, now: u64);
-    /// The largest cost that passes.
+    /// Returns the largest cost that passes.
     fn room(&self, now: u64) -> u64;
     fn wait(&self, now: u64, cost: u64) -> u64;
     fn charge(&mut self, now: u64, cost: u64);
@@ -62,8 +62,8 @@ impl<M: Simple> Subject for Wrong<M> {
     }
 }
 
-/// Counts from `now - tolerance` (throttlecrab 0.4.40): nearly two bursts at one instant. Times in
-/// parts of 1/n of a microsecond.
+/// A GCRA that counts from `now - tolerance` (as throttlecrab 0.4.40 did) and admits nearly two
+/// bursts at one instant. Times are in units of 1/n microseconds.
 #[derive(Clone, Debug, PartialEq)]
 struct BackdatedGcra {
     n: u64,
@@ -90,7 +90,7 @@ impl Simple for BackdatedGcra {
     }
 }
 
-/// Refills whole tokens and drops the rest of the time, at every call.
+/// A token bucket that at every call refills only whole tokens and drops the rest of the time.
 #[derive(Clone, Debug, PartialEq)]
 struct DroppingBucket {
     n: u64,
@@ -119,8 +119,8 @@ impl Simple for DroppingBucket {
     }
 }
 
-/// A sliding window on the clock's grid that rounds the weighted count down: one per day passes
-/// twice around midnight.
+/// A sliding window that is aligned to the clock and rounds the weighted count down, so that a
+/// limit of one per day admits two hits around midnight.
 #[derive(Clone, Debug, PartialEq)]
 struct RoundedSlidingWindow {
     n: u64,
@@ -153,8 +153,8 @@ impl Simple for RoundedSlidingWindow {
     }
 }
 
-/// A log keyed by time: the last of several hits in one microsecond replaces the others, as in
-/// Hammer.
+/// A moving window whose log is keyed by time. As in Hammer, the last of several hits in one
+/// microsecond replaces the others.
 #[derive(Clone, Debug, PartialEq)]
 struct CollapsingLog {
     n: u64,
@@ -183,36 +183,36 @@ impl Simple for CollapsingLog {
     }
 }
 
-/// A real key that reports a wrong wait, or too much remaining.
+/// A real key whose answers are falsified, for instance by a wrong wait.
 #[derive(Clone, Debug)]
-struct Lying {
+struct Falsified {
     key: Key,
-    lie: fn(Answer) -> Answer,
+    falsify: fn(Answer) -> Answer,
 }
 
-impl PartialEq for Lying {
-    fn eq(&self, other: &Lying) -> bool {
+impl PartialEq for Falsified {
+    fn eq(&self, other: &Falsified) -> bool {
         self.key == other.key
     }
 }
 
-impl Subject for Lying {
+impl Subject for Falsified {
     fn apply(&mut self, now: u64, op: Op) -> Answer {
-        (self.lie)(self.key.apply(now, op))
+        (self.falsify)(self.key.apply(now, op))
     }
 }
 
-/// Some timeline must show the mistake soon. The checker's message must contain `told`, so that a
-/// panic does not count.
-fn assert_seen(told: &str, check: impl Fn(Shape, &Timeline) -> Result<(), String>) {
+/// Asserts that the check fails on one of the random timelines. Its message must contain
+/// `expected`, so that a panic does not count as detection.
+fn assert_detected(expected: &str, check: impl Fn(Shape, &Timeline) -> Result<(), String>) {
     let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
     let mut runner = TestRunner::new_with_rng(config(256), rng);
     let run = runner.run(&(shape(), hits()), |(shape, timeline)| {
         check(shape, &timeline).map_err(TestCaseError::fail)
     });
     match run {
-        Err(TestError::Fail(why, _)) if why.message().contains(told) => {}
-        other => panic!("expected {told:?}, found {other:?}"),
+        Err(TestError::Fail(why, _)) if why.message().contains(expected) => {}
+        other => panic!("expected {expected:?}, found {other:?}"),
     }
 }
 
@@ -232,51 +232,51 @@ fn backdated(limit: &Limit) -> Wrong<BackdatedGcra> {
 
 #[test]
 fn two_bursts_at_one_instant_are_detected() {
-    assert_seen(" at 17", |shape, timeline| {
+    assert_detected(" at 17", |shape, timeline| {
         let limit = shape.limit(Algorithm::Gcra);
         let seen = timeline.walk(&limit, backdated(&limit));
-        never_more_than_the_capacity_at_once(limit.burst(), &seen)
+        at_most_the_capacity_at_one_instant(limit.burst(), &seen)
     });
 }
 
 #[test]
-fn more_than_the_rate_is_detected() {
-    assert_seen("units within", |shape, timeline| {
+fn more_units_than_the_bound_are_detected() {
+    assert_detected("units within", |shape, timeline| {
         let limit = shape.limit(Algorithm::Gcra);
-        never_more_than_the_bound(&limit, &timeline.walk(&limit, backdated(&limit)))
+        at_most_the_bound_in_any_span(&limit, &timeline.walk(&limit, backdated(&limit)))
     });
 }
 
 #[test]
-fn a_window_on_the_clock_that_rounds_down_is_detected() {
-    assert_seen("units within", |shape, timeline| {
+fn a_sliding_window_that_rounds_down_is_detected() {
+    assert_detected("units within", |shape, timeline| {
         let limit = Shape { quota: 1, ..shape }.limit(Algorithm::SlidingWindow);
         let (n, p, _) = numbers(&limit);
         let subject = RoundedSlidingWindow { n, p, window: 0, previous: 0, current: 0 };
-        never_more_than_the_bound(&limit, &timeline.walk(&limit, Wrong(subject)))
+        at_most_the_bound_in_any_span(&limit, &timeline.walk(&limit, Wrong(subject)))
     });
 }
 
 #[test]
-fn hits_lost_within_a_microsecond_are_detected() {
-    assert_seen(" at 17", |shape, timeline| {
+fn lost_hits_within_a_microsecond_are_detected() {
+    assert_detected(" at 17", |shape, timeline| {
         let limit = shape.limit(Algorithm::MovingWindow);
         let (n, p, _) = numbers(&limit);
         let seen = timeline.walk(&limit, Wrong(CollapsingLog { n, p, log: Vec::new() }));
-        never_more_than_the_capacity_at_once(limit.burst(), &seen)
+        at_most_the_capacity_at_one_instant(limit.burst(), &seen)
     });
 }
 
 #[test]
 fn a_dropped_remainder_is_detected() {
-    assert_seen("a denial left a trace", |shape, timeline| {
+    assert_detected("a denial changed the key", |shape, timeline| {
         let limit = shape.limit(Algorithm::TokenBucket);
         each(&timeline.walk(&limit, dropping_bucket(&limit)), denied_changes_nothing)
     });
 }
 
 #[test]
-fn a_wait_one_microsecond_off_is_detected() {
+fn a_wait_that_is_wrong_by_one_microsecond_is_detected() {
     let early: fn(Answer) -> Answer = |answer| Answer {
         retry: answer.retry.map(|wait| if wait > 1 { wait - 1 } else { wait }),
         ..answer
@@ -285,12 +285,12 @@ fn a_wait_one_microsecond_off_is_detected() {
         retry: answer.retry.map(|wait| if wait > 0 { wait + 1 } else { 0 }),
         ..answer
     };
-    let lies = [(early, "when the wait is over"), (late, "one microsecond before")];
-    for (lie, told) in lies {
+    let falsified = [(early, "when the wait is over"), (late, "one microsecond before")];
+    for (falsify, expected) in falsified {
         for algorithm in Algorithm::ALL {
-            assert_seen(told, |shape, timeline| {
+            assert_detected(expected, |shape, timeline| {
                 let limit = shape.limit(algorithm);
-                let subject = Lying { key: Key::new(&limit), lie };
+                let subject = Falsified { key: Key::new(&limit), falsify };
                 each(&timeline.walk(&limit, subject), retry_is_exact)
             });
         }
@@ -301,22 +301,22 @@ fn a_wait_one_microsecond_off_is_detected() {
 fn a_wait_for_a_cost_that_never_passes_is_detected() {
     let made_up: fn(Answer) -> Answer =
         |answer| Answer { retry: answer.retry.or(Some(1_000_000)), ..answer };
-    assert_seen("a wait for a cost that never passes", |shape, timeline| {
+    assert_detected("a wait for a cost that never passes", |shape, timeline| {
         let limit = shape.limit(Algorithm::Gcra);
-        let subject = Lying { key: Key::new(&limit), lie: made_up };
+        let subject = Falsified { key: Key::new(&limit), falsify: made_up };
         each(&timeline.walk(&limit, subject), retry_is_exact)
     });
 }
 
 #[test]
-fn a_remaining_that_is_one_off_is_detected() {
+fn a_remaining_that_is_wrong_by_one_is_detected() {
     let one_off: fn(Answer) -> Answer = |answer| match answer.remaining {
         0 => answer,
         left => Answer { remaining: left - 1, used: answer.used + 1, ..answer },
     };
-    assert_seen("more passes than remains", |shape, timeline| {
+    assert_detected("more passes than remains", |shape, timeline| {
         let limit = shape.limit(Algorithm::LeakyBucket);
-        let subject = Lying { key: Key::new(&limit), lie: one_off };
-        each(&timeline.walk(&limit, subject), remaining_is_truthful)
+        let subject = Falsified { key: Key::new(&limit), falsify: one_off };
+        each(&timeline.walk(&limit, subject), remaining_is_correct)
     });
 }

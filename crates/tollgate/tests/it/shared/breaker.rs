@@ -1,13 +1,13 @@
-//! Deadlines and breakers.
+//! Tests of deadlines and circuit breakers.
 
 use std::time::Duration;
 
 use tollgate::ErrorKind;
 
-use super::failing::{DEADLINE, FAILURES, Failing, Mood, PAUSE};
+use super::failing::{Behaviour, DEADLINE, FAILURES, Failing, PAUSE};
 
-/// Calls until the breaker is open, and a little longer.
-fn let_it_fail(store: &Failing) {
+/// Makes twice as many failing calls as open the breaker.
+fn fail_until_the_breaker_opens(store: &Failing) {
     let limiter = store.limiter("100/second");
     for _ in 0..2 * FAILURES {
         assert!(store.run(limiter.hit("a")).is_err());
@@ -19,7 +19,7 @@ fn let_it_fail(store: &Failing) {
 fn a_call_without_an_answer_ends_at_its_deadline_as_lost() {
     let store = Failing::new();
     let limiter = store.limiter("1/second");
-    store.is_now(Mood::Silent);
+    store.behaves_as(Behaviour::Silent);
     let error = store.run(limiter.hit("a")).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Lost);
     assert!(error.is_transient());
@@ -30,18 +30,18 @@ fn a_call_without_an_answer_ends_at_its_deadline_as_lost() {
 }
 
 #[test]
-fn a_store_that_is_away_is_not_asked_again_before_the_pause_is_over() {
-    for mood in [Mood::Silent, Mood::Away] {
+fn a_store_that_cannot_be_reached_is_not_asked_again_before_the_pause_is_over() {
+    for behaviour in [Behaviour::Silent, Behaviour::Unreachable] {
         let store = Failing::new();
         let limiter = store.limiter("100/second");
-        store.is_now(mood);
-        let_it_fail(&store);
+        store.behaves_as(behaviour);
+        fail_until_the_breaker_opens(&store);
         let calls = store.calls();
         for _ in 0..10 {
             let error = store.run(limiter.hit("a")).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
         }
-        assert_eq!(store.calls(), calls, "{mood:?}");
+        assert_eq!(store.calls(), calls, "{behaviour:?}");
         let stats = tollgate::shared::SharedStore::guard(&store).stats();
         assert_eq!(stats.opened, 1);
         assert!(stats.skipped >= 10);
@@ -49,12 +49,12 @@ fn a_store_that_is_away_is_not_asked_again_before_the_pause_is_over() {
 }
 
 #[test]
-fn one_probe_finds_out_that_the_store_answers_again() {
+fn one_successful_probe_closes_the_breaker() {
     let store = Failing::new();
     let limiter = store.limiter("100/second");
-    store.is_now(Mood::Away);
-    let_it_fail(&store);
-    store.is_now(Mood::Answers);
+    store.behaves_as(Behaviour::Unreachable);
+    fail_until_the_breaker_opens(&store);
+    store.behaves_as(Behaviour::Answers);
     assert!(store.run(limiter.hit("a")).is_err());
     store.clock.advance(2 * PAUSE);
     assert!(store.run(limiter.hit("a")).unwrap().allowed());
@@ -67,17 +67,17 @@ fn one_probe_finds_out_that_the_store_answers_again() {
 fn a_dropped_probe_lets_the_next_call_probe() {
     let store = Failing::new();
     let limiter = store.limiter("100/second");
-    store.is_now(Mood::Away);
-    let_it_fail(&store);
+    store.behaves_as(Behaviour::Unreachable);
+    fail_until_the_breaker_opens(&store);
     store.clock.advance(2 * PAUSE);
-    store.is_now(Mood::Silent);
+    store.behaves_as(Behaviour::Silent);
     {
         let mut probe = Box::pin(limiter.hit("a"));
         let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
         assert!(probe.as_mut().poll(&mut cx).is_pending());
-        assert!(store.run(limiter.hit("a")).is_err(), "one probe at a time");
+        assert!(store.run(limiter.hit("a")).is_err(), "only one probe is sent at a time");
     }
-    store.is_now(Mood::Answers);
+    store.behaves_as(Behaviour::Answers);
     assert!(store.run(limiter.hit("a")).is_ok());
 }
 
@@ -85,13 +85,13 @@ fn a_dropped_probe_lets_the_next_call_probe() {
 fn an_error_about_a_key_does_not_open_the_breaker() {
     let store = Failing::new();
     let limiter = store.limiter("100/second");
-    store.is_now(Mood::Complains);
+    store.behaves_as(Behaviour::AnswersWithErrors);
     for _ in 0..10 * FAILURES {
         let error = store.run(limiter.hit("a")).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Store);
         store.clock.advance(DEADLINE);
     }
-    store.is_now(Mood::Answers);
+    store.behaves_as(Behaviour::Answers);
     assert!(store.run(limiter.hit("a")).is_ok());
     assert_eq!(limiter.store_stats().refused, u64::from(10 * FAILURES));
 }
@@ -100,31 +100,31 @@ fn an_error_about_a_key_does_not_open_the_breaker() {
 fn a_call_that_is_not_sent_because_of_overload_does_not_open_the_breaker() {
     let store = Failing::new();
     let limiter = store.limiter("100/second");
-    store.is_now(Mood::Overloaded);
+    store.behaves_as(Behaviour::Overloaded);
     for _ in 0..10 * FAILURES {
         let error = store.run(limiter.hit("a")).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unavailable);
     }
-    store.is_now(Mood::Answers);
+    store.behaves_as(Behaviour::Answers);
     assert!(store.run(limiter.hit("a")).is_ok());
     let stats = limiter.store_stats();
     assert_eq!((stats.shed, stats.unavailable), (u64::from(10 * FAILURES), 0));
 }
 
 #[test]
-fn a_short_deadline_of_a_caller_does_not_open_the_breaker() {
+fn timeouts_of_callers_with_short_deadlines_do_not_open_the_breaker() {
     let store = Failing::new();
     let limiter = store.limiter("100/second");
-    store.is_now(Mood::Silent);
+    store.behaves_as(Behaviour::Silent);
     for _ in 0..10 * FAILURES {
         assert!(store.run(limiter.within(Duration::from_micros(50)).hit("a")).is_err());
         store.clock.advance(DEADLINE);
     }
-    store.is_now(Mood::Answers);
+    store.behaves_as(Behaviour::Answers);
     assert!(store.run(limiter.hit("a")).is_ok());
 }
 
-/// The counters of a limiter's store.
+/// Gives access to the counters of a limiter's store.
 trait StoreStats {
     fn store_stats(&self) -> tollgate::shared::Stats;
 }

@@ -1,21 +1,22 @@
-//! Remembered denials are right as long as they are used, and dropped as soon as they may be wrong.
+//! Tests of remembered denials: as long as they are used they are correct, and they are dropped as
+//! soon as they may be wrong.
 
 use std::time::Duration;
 
 use tollgate::shared::{SharedLimiter, SharedStore};
 use tollgate::{Decision, Key as _, Outcome, Source};
 
-use super::failing::{Failing, Mood};
+use super::failing::{Behaviour, Failing};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// All fields of a decision.
+/// Returns all fields of a decision.
 fn fields(d: &Outcome) -> (bool, u64, u64, u64, Option<Duration>, Duration) {
     (d.allowed(), d.limit(), d.remaining(), d.used(), d.retry_after(), d.reset_after())
 }
 
 #[test]
-fn a_denial_is_answered_from_memory_until_it_ends() {
+fn a_denial_is_repeated_without_the_store_until_it_ends() {
     for limit in ["2/minute", "2/minute token-bucket", "2/minute sliding-window"] {
         let store = Failing::new();
         let limiter = store.limiter(limit);
@@ -31,7 +32,7 @@ fn a_denial_is_answered_from_memory_until_it_ends() {
             fields(store.run(limiter.peek("a")).unwrap().headline()),
             "{limit}"
         );
-        assert_eq!(store.calls(), calls + 1, "only the peek");
+        assert_eq!(store.calls(), calls + 1, "only the peek called the store");
         store.clock.advance(again.retry_after().unwrap());
         let at_last = store.run(limiter.hit("a")).unwrap();
         assert_eq!((at_last.allowed(), at_last.source()), (true, Source::Store), "{limit}");
@@ -39,7 +40,7 @@ fn a_denial_is_answered_from_memory_until_it_ends() {
 }
 
 #[test]
-fn change_announced_by_another_process_drops_the_remembered_denial() {
+fn a_change_announced_by_another_process_drops_the_remembered_denial() {
     let store = Failing::new();
     let limiter = store.limiter("1/minute");
     #[expect(clippy::redundant_closure_for_method_calls, reason = "the path is not general enough")]
@@ -50,7 +51,7 @@ fn change_announced_by_another_process_drops_the_remembered_denial() {
     }
     store.guard().forget_digest(digest("a"));
     assert_eq!(store.run(limiter.hit("b")).unwrap().source(), Source::DenialCache);
-    // The store is asked once, and its answer is remembered again.
+    // The store is asked once, and its answer is then remembered again.
     assert_eq!(store.run(limiter.hit("a")).unwrap().source(), Source::Store);
     assert_eq!(store.run(limiter.hit("a")).unwrap().source(), Source::DenialCache);
 }
@@ -71,7 +72,7 @@ fn a_denial_of_a_long_key_is_remembered_and_forgotten_with_a_refund() {
 }
 
 #[test]
-fn at_least_the_cost_that_was_denied_is_denied_with_its_own_wait() {
+fn costs_at_least_as_large_as_a_denied_one_are_denied_with_their_own_wait() {
     let store = Failing::new();
     let limiter = store.limiter("1/second burst=10");
     assert!(store.run(limiter.hit_n("a", 7)).unwrap().allowed());
@@ -83,12 +84,12 @@ fn at_least_the_cost_that_was_denied_is_denied_with_its_own_wait() {
         let asked = store.run(limiter.peek_n("a", cost)).unwrap();
         assert_eq!(fields(remembered.headline()), fields(asked.headline()), "cost {cost}");
     }
-    assert_eq!(store.calls(), calls + 4, "only the peeks");
+    assert_eq!(store.calls(), calls + 4, "only the peeks called the store");
     assert!(store.run(limiter.hit_n("a", 3)).unwrap().allowed(), "a smaller cost may pass");
 }
 
 #[test]
-fn the_store_is_asked_about_a_larger_cost_on_a_moving_window() {
+fn a_larger_cost_than_the_denied_one_is_sent_to_the_store_for_a_moving_window() {
     let store = Failing::new();
     let limiter = store.limiter("10/minute moving-window");
     let _ = store.run(limiter.hit_n("a", 4)).unwrap();
@@ -97,12 +98,16 @@ fn the_store_is_asked_about_a_larger_cost_on_a_moving_window() {
     assert!(!store.run(limiter.hit_n("a", 3)).unwrap().allowed());
     assert_eq!(store.run(limiter.hit_n("a", 3)).unwrap().source(), Source::DenialCache);
     let larger = store.run(limiter.hit_n("a", 7)).unwrap();
-    assert_eq!(larger.source(), Source::Store, "its wait is not known here");
+    assert_eq!(
+        larger.source(),
+        Source::Store,
+        "the wait for a larger cost is not known without the store"
+    );
     assert_eq!(larger.retry_after(), Some(Duration::from_secs(60)));
 }
 
 #[test]
-fn giving_units_back_ends_a_remembered_denial() {
+fn refunds_sets_and_resets_end_a_remembered_denial() {
     let store = Failing::new();
     let limiter = store.limiter("2/hour");
     let decision = store.run(limiter.hit_n("a", 2)).unwrap();
@@ -142,19 +147,19 @@ fn a_denial_decided_before_a_refund_and_received_after_it_is_not_remembered() {
     let store = Failing::new();
     let limiter = store.limiter("1/hour");
     let decision = store.run(limiter.hit("a")).unwrap();
-    store.is_now(Mood::Silent);
+    store.behaves_as(Behaviour::Silent);
     let patient = limiter.within(SECOND);
     let mut late = Box::pin(patient.hit("a"));
     let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
     assert!(late.as_mut().poll(&mut cx).is_pending());
-    store.is_now(Mood::Answers);
+    store.behaves_as(Behaviour::Answers);
     let _ = store.run(limiter.refund("a", &decision)).unwrap();
     assert!(!store.run(late).unwrap().allowed(), "it was decided before the refund");
     assert!(store.run(limiter.hit("a")).unwrap().allowed());
 }
 
 #[test]
-fn refusals_that_change_the_state_are_never_remembered() {
+fn denials_that_change_the_state_are_never_remembered() {
     for limit in ["1/minute elastic-window", "1/minute fixed-window charge-denied"] {
         let store = Failing::new();
         let limiter = store.limiter(limit);
@@ -177,7 +182,7 @@ fn a_cost_that_never_fits_is_not_remembered() {
 }
 
 #[test]
-fn a_raised_quota_is_not_bound_by_the_denials_of_the_old_one() {
+fn a_raised_quota_is_not_denied_by_remembered_denials_of_the_old_quota() {
     let store = Failing::new();
     let small = store.limiter("1/hour fixed-window name=plan");
     let large = store.limiter("5/hour fixed-window name=plan");
@@ -187,7 +192,7 @@ fn a_raised_quota_is_not_bound_by_the_denials_of_the_old_one() {
 }
 
 #[test]
-fn a_policy_is_remembered_as_a_whole() {
+fn a_denial_of_a_policy_is_remembered_with_all_its_limits() {
     let store = Failing::new();
     let policy = SharedLimiter::new(&store, "", "2/minute; 5/hour").unwrap();
     assert!(store.run(policy.hit_n("a", 2)).unwrap().allowed());
@@ -206,11 +211,15 @@ fn a_policy_is_remembered_as_a_whole() {
     for _ in 0..4 {
         let _ = store.run(mixed.hit("a")).unwrap();
     }
-    assert_eq!(store.calls(), calls + 4, "the elastic window must be pushed");
+    assert_eq!(
+        store.calls(),
+        calls + 4,
+        "each denied hit must extend the elastic window in the store"
+    );
 }
 
 #[test]
-fn memory_can_be_switched_off_and_is_bounded() {
+fn remembering_denials_can_be_switched_off_and_is_bounded() {
     let off = Failing::with(|guard| guard.remember_denials(0));
     let limiter = off.limiter("1/hour");
     for _ in 0..5 {
@@ -245,7 +254,7 @@ fn a_reset_by_another_process_is_seen_after_two_seconds() {
 }
 
 #[test]
-fn the_time_of_remembering_can_be_shortened() {
+fn the_time_for_which_denials_are_remembered_can_be_shortened() {
     let store = Failing::with(|guard| guard.denials_for(SECOND));
     let limiter = store.limiter("1/hour");
     let _ = store.run(limiter.hit("a")).unwrap();
@@ -256,7 +265,7 @@ fn the_time_of_remembering_can_be_shortened() {
 }
 
 #[test]
-fn many_keys_in_one_call_use_what_is_remembered() {
+fn a_call_on_many_keys_uses_remembered_denials() {
     let store = Failing::new();
     let limiter = store.limiter("1/hour");
     let first = store.run(limiter.hit_each(&["a", "b", "a"])).unwrap();
@@ -268,19 +277,19 @@ fn many_keys_in_one_call_use_what_is_remembered() {
     assert_eq!((again[0].source(), again[1].source()), (Source::DenialCache, Source::Store));
     assert_eq!(store.calls(), calls + 1);
     let _ = store.run(limiter.hit_each(&["a"])).unwrap();
-    assert_eq!(store.calls(), calls + 1, "nothing to ask for");
+    assert_eq!(store.calls(), calls + 1, "the answer is remembered");
 }
 
 #[test]
-fn an_allowed_hit_of_this_process_is_seen_by_a_remembered_denial() {
+fn an_allowed_hit_of_this_process_replaces_a_remembered_denial() {
     let store = Failing::new();
     let limiter = store.limiter("10/minute");
     let hit = |cost| store.run(limiter.hit_n("a", cost)).unwrap();
     assert!(hit(8).allowed());
-    let said = |decision: &Decision| (decision.used(), decision.retry_after());
-    assert_eq!(said(&hit(5)), (8, Some(18 * SECOND)));
+    let reported = |decision: &Decision| (decision.used(), decision.retry_after());
+    assert_eq!(reported(&hit(5)), (8, Some(18 * SECOND)));
     assert!(hit(2).allowed());
-    assert_eq!(said(&hit(5)), (10, Some(30 * SECOND)));
+    assert_eq!(reported(&hit(5)), (10, Some(30 * SECOND)));
     let again = hit(5);
     assert_eq!((again.source(), again.used()), (Source::DenialCache, 10));
 }
@@ -290,12 +299,12 @@ fn a_denial_decided_before_a_charge_and_received_after_it_is_not_remembered() {
     let store = Failing::new();
     let limiter = store.limiter("10/minute");
     assert!(store.run(limiter.hit_n("a", 8)).unwrap().allowed());
-    store.is_now(Mood::Silent);
+    store.behaves_as(Behaviour::Silent);
     let patient = limiter.within(SECOND);
     let mut late = Box::pin(patient.hit_n("a", 5));
     let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
     assert!(late.as_mut().poll(&mut cx).is_pending());
-    store.is_now(Mood::Answers);
+    store.behaves_as(Behaviour::Answers);
     assert!(store.run(limiter.hit_n("a", 2)).unwrap().allowed());
     assert_eq!(store.run(late).unwrap().used(), 8, "it was decided before the second hit");
     assert_eq!(store.run(limiter.hit_n("a", 5)).unwrap().used(), 10);
@@ -307,14 +316,15 @@ fn remembered_denials_survive_calls_that_were_not_executed() {
     let limiter = store.limiter("10/minute");
     let _ = store.run(limiter.hit_n("a", 8)).unwrap();
     let _ = store.run(limiter.hit_n("a", 5)).unwrap();
-    store.is_now(Mood::Away);
+    store.behaves_as(Behaviour::Unreachable);
     assert!(store.run(limiter.hit("a")).is_err());
     assert_eq!(store.run(limiter.hit_n("a", 5)).unwrap().source(), Source::DenialCache);
 }
 
-/// Charges under one limit do not affect the remembered denials of the same key under another.
+/// Charges under one limit do not affect the remembered denials of the same key under another
+/// limit.
 #[test]
-fn a_charge_elsewhere_does_not_end_a_remembered_denial() {
+fn a_charge_under_another_limit_does_not_end_a_remembered_denial() {
     let store = Failing::new();
     let (small, large) = (store.limiter("1/hour"), store.limiter("100/hour"));
     let _ = store.run(small.hit_n("a", 1)).unwrap();

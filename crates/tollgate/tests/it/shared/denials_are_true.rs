@@ -1,4 +1,5 @@
-//! Remembered denials equal the store's answers, whatever this process does in between.
+//! Tests that remembered denials equal the store's answers, whatever calls this process makes in
+//! between.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -10,13 +11,13 @@ use proptest::test_runner::{Config, TestRunner};
 use tollgate::shared::{InProcess, SharedItem, SharedLimiter, hit_all_shared};
 use tollgate::{Algorithm, Decision, Error, ManualClock, Memory, Outcome, Source};
 
-use super::failing::{Failing, Mood};
+use super::failing::{Behaviour, Failing};
 
 /// A call of one of five limiters on one of two keys.
 #[derive(Clone, Copy, Debug)]
 enum Call {
     Hit(u64),
-    /// Executed, but its answer comes too late.
+    /// A hit that is executed, but whose answer comes too late.
     LostHit(u64),
     Peek(u64),
     Take(u64),
@@ -25,7 +26,7 @@ enum Call {
     RefundUnits(u64),
     Set(u64),
     Reset,
-    /// Combined with the other key.
+    /// A hit on this key and the other key together.
     HitAll(u64),
     HitEach,
 }
@@ -47,7 +48,8 @@ fn any_call() -> impl Strategy<Value = Call> {
     ]
 }
 
-/// A limiter whose guard remembers denials, and the same limiter without one.
+/// A limiter whose guard remembers denials, and a limiter with the same counters that always asks
+/// the store.
 enum Subject {
     One(SharedLimiter<Failing>, SharedLimiter<Direct>),
     Several(SharedLimiter<Failing>, SharedLimiter<Direct>),
@@ -55,7 +57,7 @@ enum Subject {
 
 type Direct = InProcess<Memory<ManualClock>>;
 
-/// Calls a method of either kind of limiter, and ignores its result.
+/// Calls a method of the limiter that remembers denials, and ignores its result.
 macro_rules! call {
     ($store:expr, $subject:expr, $limiter:ident => $call:expr) => {
         match $subject {
@@ -85,7 +87,7 @@ impl Subject {
         }
     }
 
-    /// The store's own answer to a hit.
+    /// Returns the store's own answer to a hit.
     fn truth(&self, store: &Failing, key: &str, cost: u64) -> Vec<Outcome> {
         match self {
             Subject::One(_, one) => {
@@ -115,16 +117,15 @@ impl Subject {
         }
     }
 
-    /// Any call except a hit that is answered. `last` is the last allowed hit of this limiter and
-    /// key.
+    /// Makes a call other than a plain hit. `last` is the last allowed hit of this limiter and key.
     fn call(&self, store: &Failing, key: &str, call: Call, last: Option<&[Outcome]>) {
         let other = if key == "a" { "b" } else { "a" };
         match (call, self) {
             (Call::LostHit(cost), _) => {
-                store.is_now(Mood::Silent);
-                // An error, or a remembered denial.
+                store.behaves_as(Behaviour::Silent);
+                // The result is an error or a remembered denial.
                 drop(self.hit(store, key, cost));
-                store.is_now(Mood::Answers);
+                store.behaves_as(Behaviour::Answers);
             }
             (Call::HitAll(cost), _) => {
                 let items = [self.item(key, cost), self.item(other, 1)];
@@ -162,8 +163,8 @@ impl Subject {
     }
 }
 
-/// Two limiters of one limit, one with another quota but the same counter, and two policies with
-/// that limit. The second policy is never answered from memory.
+/// Returns two limiters of one limit, a limiter with another quota but the same counter, and two
+/// policies with that limit. Denials of the second policy are never remembered.
 fn subjects(store: &Failing, algorithm: &str) -> [Subject; 5] {
     let limit = format!("7/minute {algorithm} name=shared");
     [
@@ -192,7 +193,7 @@ fn any_timeline() -> impl Strategy<Value = Timeline> {
     vec((0_usize..5, any::<bool>(), any_call(), pause), 1..60)
 }
 
-/// The process that makes the calls that are not hits.
+/// The process that makes all calls other than hits.
 #[derive(Clone, Copy, PartialEq)]
 enum Others {
     ThisProcess,
@@ -200,8 +201,8 @@ enum Others {
     AnotherProcess,
 }
 
-/// Runs the calls, and passes each remembered denial to `check` with the store's answer at the same
-/// moment. Returns their number.
+/// Runs the calls, and passes each remembered denial to `check`, together with the answer that the
+/// store would give at that time. Returns the number of remembered denials.
 fn walk(
     algorithm: Algorithm,
     timeline: &Timeline,
@@ -227,8 +228,8 @@ fn walk(
                     last.insert((*index, key), hit);
                 }
             }
-            // A charge of the limit itself: another quota would refill the shared counter at its
-            // own rate.
+            // The other process charges the limit itself, because a limit with another quota would
+            // refill the shared counter at another rate.
             _ if others == Others::AnotherProcess => subjects[0].charge_elsewhere(&store, key),
             call => {
                 let last = last.get(&(*index, key)).map(Vec::as_slice);
@@ -239,7 +240,8 @@ fn walk(
     Ok(remembered)
 }
 
-/// The log of a moving window stays in the store, so it is unknown which entries have left it.
+/// Returns whether a remembered denial equals the store's answer. The log of a moving window stays
+/// in the store, so the denial does not show which entries have left the window.
 fn is_true(said: &Outcome, truth: &Outcome, algorithm: Algorithm) -> bool {
     let when = |d: &Outcome| (d.allowed(), d.limit(), d.retry_after(), d.reset_after());
     let units = |d: &Outcome| (d.used(), d.remaining());
@@ -254,7 +256,7 @@ fn run(check: impl Fn(Timeline) -> Result<(), TestCaseError>) {
 }
 
 #[test]
-fn remembered_denials_equal_the_store_after_any_calls_of_this_process() {
+fn remembered_denials_equal_the_answers_of_the_store_after_any_calls_of_this_process() {
     let remembered = Cell::new(0);
     run(|timeline| {
         for algorithm in REMEMBERED {
@@ -272,12 +274,13 @@ fn remembered_denials_equal_the_store_after_any_calls_of_this_process() {
 }
 
 #[test]
-fn remembered_denials_never_wait_too_long_whatever_other_processes_charge() {
+fn remembered_denials_never_report_too_long_a_wait_if_other_processes_charge() {
     run(|timeline| {
         for algorithm in REMEMBERED {
             let _ = walk(algorithm, &timeline, Others::AnotherProcess, |said, truth| {
-                let [said, truth] =
-                    [said, truth].map(|all| Decision::from_outcomes(all.to_vec()).expect("some"));
+                let [said, truth] = [said, truth].map(|all| {
+                    Decision::from_outcomes(all.to_vec()).expect("at least one outcome")
+                });
                 prop_assert!(!said.allowed() && !truth.allowed(), "{algorithm}: {truth:?}");
                 let waits = (said.retry_after(), truth.retry_after());
                 let short_enough = matches!(waits, (Some(said), Some(truth)) if said <= truth);

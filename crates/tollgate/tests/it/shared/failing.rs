@@ -1,4 +1,4 @@
-//! A store that fails on request.
+//! A store that fails when a test tells it to.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -12,17 +12,17 @@ use tollgate::shared::{
 };
 use tollgate::{Clock, Error, Limit, ManualClock, Memory, Outcome, Timestamp};
 
-/// How the store answers.
+/// The way in which the store answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mood {
+pub(crate) enum Behaviour {
     Answers,
-    /// Cannot be reached: nothing is executed.
-    Away,
-    /// Executes calls, but keeps their answers until the mood changes.
+    /// The store cannot be reached and executes no call.
+    Unreachable,
+    /// The store executes calls, but sends their answers only when its behaviour changes.
     Silent,
-    /// Answers with an error about this key.
-    Complains,
-    /// Is overloaded and executes none.
+    /// The store answers each call with an error about the key, and does not execute it.
+    AnswersWithErrors,
+    /// The store is overloaded and executes no call.
     Overloaded,
 }
 
@@ -34,13 +34,13 @@ pub(crate) struct Failing {
 }
 
 struct Shared {
-    mood: Mutex<Mood>,
+    behaviour: Mutex<Behaviour>,
     calls: AtomicU64,
     guard: Guard,
     tasks: Arc<Tasks>,
 }
 
-/// The tasks of the store, and timers that look at its clock.
+/// The spawned tasks of the store, and its timers, which read a manual clock.
 struct Tasks {
     clock: ManualClock,
     tasks: Mutex<Vec<Task>>,
@@ -54,7 +54,7 @@ impl std::fmt::Debug for Tasks {
 
 impl Tasks {
     fn lock(&self) -> MutexGuard<'_, Vec<Task>> {
-        self.tasks.lock().expect("no test panics with it")
+        self.tasks.lock().expect("no test panics while it holds the lock")
     }
 }
 
@@ -82,7 +82,8 @@ impl std::fmt::Debug for Shared {
 
 pub(crate) const START: Timestamp = Timestamp::from_micros(1_790_000_000_000_000);
 
-/// The deadline of calls, the pause of a breaker and the number of failures that open it.
+/// The deadline of calls. The constants below are the pause of a breaker and the number of failures
+/// that open it.
 pub(crate) const DEADLINE: Duration = Duration::from_millis(5);
 pub(crate) const PAUSE: Duration = Duration::from_millis(100);
 pub(crate) const FAILURES: u32 = 3;
@@ -101,7 +102,7 @@ impl Failing {
             .clock(clock.clone());
         let tasks = Arc::new(Tasks { clock: clock.clone(), tasks: Mutex::default() });
         let shared = Shared {
-            mood: Mutex::new(Mood::Answers),
+            behaviour: Mutex::new(Behaviour::Answers),
             calls: AtomicU64::new(0),
             guard: change(guard).build_on(Manual(Arc::clone(&tasks))),
             tasks,
@@ -114,21 +115,21 @@ impl Failing {
         SharedLimiter::new(self, "", limit).unwrap_or_else(|error| panic!("{limit}: {error}"))
     }
 
-    /// The same counters without a guard that remembers denials: for another process, or the
-    /// store's own answer.
+    /// Returns a handle to the same counters that remembers no denials and never fails. It acts as
+    /// another process, or shows the store's own answer.
     pub(crate) fn directly(&self) -> &InProcess<Memory<ManualClock>> {
         &self.store
     }
 
-    pub(crate) fn is_now(&self, mood: Mood) {
-        *self.shared.mood.lock().expect("no test panics with it") = mood;
+    pub(crate) fn behaves_as(&self, behaviour: Behaviour) {
+        *self.shared.behaviour.lock().expect("no test panics while it holds the lock") = behaviour;
     }
 
-    fn mood(&self) -> Mood {
-        *self.shared.mood.lock().expect("no test panics with it")
+    fn behaviour(&self) -> Behaviour {
+        *self.shared.behaviour.lock().expect("no test panics while it holds the lock")
     }
 
-    /// Calls that reached the store.
+    /// Returns the number of calls that reached the store.
     pub(crate) fn calls(&self) -> u64 {
         self.shared.calls.load(Ordering::Relaxed)
     }
@@ -141,8 +142,7 @@ impl Failing {
         self.shared.tasks.lock().extend(tasks);
     }
 
-    /// Runs a call to its end. A silent store has until the deadline, and a microsecond more, to
-    /// change its mood.
+    /// Runs a call to its end, and moves the clock forward whenever the call is pending.
     pub(crate) fn run<F: Future>(&self, call: F) -> F::Output {
         let mut call = pin!(call);
         let mut cx = Context::from_waker(Waker::noop());
@@ -154,30 +154,33 @@ impl Failing {
         }
     }
 
-    /// Whether a call is executed.
+    /// Returns whether a call is executed.
     fn executes(&self) -> bool {
-        matches!(self.mood(), Mood::Answers | Mood::Silent)
+        matches!(self.behaviour(), Behaviour::Answers | Behaviour::Silent)
     }
 
-    /// The caller's answer in this mood.
+    /// Returns the answer that the caller gets from the store in its current behaviour.
     fn answer<T: Send + 'static>(
         &self,
         executed: Option<Result<T, Error>>,
     ) -> impl Future<Output = Result<T, Error>> + Send + use<T> {
-        let mood = self.mood();
-        if mood != Mood::Away {
+        let behaviour = self.behaviour();
+        if behaviour != Behaviour::Unreachable {
             self.shared.calls.fetch_add(1, Ordering::Relaxed);
         }
-        let mut answer = Some(match (mood, executed) {
+        let mut answer = Some(match (behaviour, executed) {
             (_, Some(result)) => result,
-            (Mood::Complains, None) => Err(Error::store("what is this key?", false)),
-            (Mood::Overloaded, None) => Err(Error::overloaded("too many calls")),
-            (_, None) => Err(Error::unavailable("not there")),
+            (Behaviour::AnswersWithErrors, None) => {
+                Err(Error::store("an error about the key", false))
+            }
+            (Behaviour::Overloaded, None) => Err(Error::overloaded("too many calls")),
+            (_, None) => Err(Error::unavailable("the store cannot be reached")),
         });
         let shared = Arc::clone(&self.shared);
         poll_fn(move |_| {
-            if mood == Mood::Silent
-                && *shared.mood.lock().expect("no test panics with it") == Mood::Silent
+            if behaviour == Behaviour::Silent
+                && *shared.behaviour.lock().expect("no test panics while it holds the lock")
+                    == Behaviour::Silent
             {
                 return Poll::Pending;
             }

@@ -1,11 +1,11 @@
-//! The answers of a limiter whose store does not answer.
+//! Tests of the answers of a limiter whose store does not answer.
 
 use std::time::Duration;
 
 use tollgate::shared::{OnFailure, Share, SharedLimiter, SharedStore, hit_all_shared};
 use tollgate::{ErrorKind, Source};
 
-use super::failing::{Failing, Mood, PAUSE};
+use super::failing::{Behaviour, Failing, PAUSE};
 
 fn failing(store: &Failing, limit: &str, rule: OnFailure) -> SharedLimiter<Failing> {
     store.limiter(limit).on_failure(rule).unwrap_or_else(|error| panic!("{limit}: {error}"))
@@ -19,21 +19,21 @@ fn local(processes: u32) -> OnFailure {
 fn without_a_failure_rule_the_caller_gets_the_error() {
     let store = Failing::new();
     let limiter = store.limiter("5/second");
-    for (mood, kind) in [
-        (Mood::Away, ErrorKind::Unavailable),
-        (Mood::Silent, ErrorKind::Lost),
-        (Mood::Complains, ErrorKind::Store),
+    for (behaviour, kind) in [
+        (Behaviour::Unreachable, ErrorKind::Unavailable),
+        (Behaviour::Silent, ErrorKind::Lost),
+        (Behaviour::AnswersWithErrors, ErrorKind::Store),
     ] {
-        store.is_now(mood);
+        store.behaves_as(behaviour);
         assert_eq!(store.run(limiter.hit("a")).unwrap_err().kind(), kind);
     }
 }
 
 #[test]
-fn open_allows_every_cost_within_the_capacity() {
+fn a_limiter_that_fails_open_allows_every_cost_within_the_capacity() {
     let store = Failing::new();
     let limiter = failing(&store, "3/second", OnFailure::Open);
-    store.is_now(Mood::Away);
+    store.behaves_as(Behaviour::Unreachable);
     for _ in 0..10 {
         let decision = store.run(limiter.hit("a")).unwrap();
         assert_eq!((decision.allowed(), decision.source()), (true, Source::FailOpen));
@@ -45,10 +45,10 @@ fn open_allows_every_cost_within_the_capacity() {
 }
 
 #[test]
-fn closed_denies_everything_until_the_store_is_asked_again() {
+fn a_limiter_that_fails_closed_denies_every_hit_until_the_store_is_asked_again() {
     let store = Failing::new();
     let limiter = failing(&store, "3/second", OnFailure::Closed);
-    store.is_now(Mood::Complains);
+    store.behaves_as(Behaviour::AnswersWithErrors);
     let decision = store.run(limiter.hit("a")).unwrap();
     assert_eq!((decision.allowed(), decision.source()), (false, Source::FailClosed));
     assert_eq!((decision.limit(), decision.remaining()), (3, 0));
@@ -58,20 +58,21 @@ fn closed_denies_everything_until_the_store_is_asked_again() {
 }
 
 #[test]
-fn closed_waits_for_the_pause_of_the_breaker() {
+fn the_wait_of_a_limiter_that_fails_closed_is_the_pause_of_the_breaker() {
     let store = Failing::new();
     let limiter = failing(&store, "3/second", OnFailure::Closed);
     let policy = SharedLimiter::new(&store, "", "3/second; 9/minute").unwrap();
     let policy = policy.on_failure(OnFailure::Closed).unwrap();
-    store.is_now(Mood::Away);
-    // Failures over some time open the breaker, and each failed probe doubles its pause.
+    store.behaves_as(Behaviour::Unreachable);
+    // Failures that last for some time open the breaker, and each failed probe doubles its pause.
     for _ in 0..200 {
         store.clock.advance(PAUSE / 2);
         let _ = store.run(limiter.hit("a")).unwrap();
     }
     let opened = store.guard().stats().opened;
     assert_eq!(opened, 1);
-    // Not near the end of a pause, so that the wait is longer than the minimum.
+    // Looks for a time that is not near the end of a pause, so that the wait is longer than the
+    // shortest pause.
     let long_wait = |_| {
         store.clock.advance(PAUSE / 2);
         let wait = store.run(limiter.hit("a")).unwrap().retry_after().unwrap();
@@ -79,8 +80,8 @@ fn closed_waits_for_the_pause_of_the_breaker() {
     };
     let wait = (0..200).find_map(long_wait).expect("a pause that doubled");
     assert_eq!(store.run(policy.hit("a")).unwrap().retry_after(), Some(wait));
-    // At that time, and not before, the store is asked again.
-    store.is_now(Mood::Answers);
+    // The store is asked again at that time, and not earlier.
+    store.behaves_as(Behaviour::Answers);
     let calls = store.calls();
     store.clock.advance(wait - Duration::from_micros(1));
     assert_eq!(store.run(limiter.hit("a")).unwrap().source(), Source::FailClosed);
@@ -90,17 +91,17 @@ fn closed_waits_for_the_pause_of_the_breaker() {
 }
 
 #[test]
-fn usage_is_an_error_without_the_store_whatever_the_rule() {
+fn usage_is_an_error_without_the_store_even_if_the_limiter_has_a_rule_for_failures() {
     let store = Failing::new();
     for rule in [OnFailure::Error, OnFailure::Open, OnFailure::Closed, local(2)] {
         let limiter = failing(&store, "3/second", rule);
         let policy = SharedLimiter::new(&store, "", "3/second; 9/minute").unwrap();
         let policy = policy.on_failure(rule).unwrap();
-        for mood in [Mood::Away, Mood::Silent, Mood::Complains] {
-            store.is_now(mood);
-            assert!(store.run(limiter.usage("a")).is_err(), "{rule:?} {mood:?}");
-            assert!(store.run(policy.usage("a")).is_err(), "{rule:?} {mood:?}");
-            store.is_now(Mood::Answers);
+        for behaviour in [Behaviour::Unreachable, Behaviour::Silent, Behaviour::AnswersWithErrors] {
+            store.behaves_as(behaviour);
+            assert!(store.run(limiter.usage("a")).is_err(), "{rule:?} {behaviour:?}");
+            assert!(store.run(policy.usage("a")).is_err(), "{rule:?} {behaviour:?}");
+            store.behaves_as(Behaviour::Answers);
             store.clock.advance(20 * PAUSE);
             assert_eq!(store.run(limiter.usage("a")).unwrap(), 0);
         }
@@ -108,28 +109,28 @@ fn usage_is_an_error_without_the_store_whatever_the_rule() {
 }
 
 #[test]
-fn operations_that_change_the_state_never_get_a_made_up_answer() {
+fn operations_that_change_the_state_are_errors_without_the_store() {
     let store = Failing::new();
     for rule in [OnFailure::Open, OnFailure::Closed, local(2)] {
         let limiter = failing(&store, "3/second", rule);
         let decision = store.run(limiter.hit("a")).unwrap();
-        store.is_now(Mood::Complains);
+        store.behaves_as(Behaviour::AnswersWithErrors);
         assert!(store.run(limiter.refund("a", &decision)).is_err());
         assert!(store.run(limiter.refund_n("a", 1)).is_err());
         assert!(store.run(limiter.set("a", 1)).is_err());
         assert!(store.run(limiter.reset("a")).is_err());
         assert!(store.run(limiter.clear()).is_err());
         assert!(store.run(limiter.check()).is_err());
-        store.is_now(Mood::Answers);
+        store.behaves_as(Behaviour::Answers);
         assert!(store.run(limiter.reset("a")).unwrap());
     }
 }
 
 #[test]
-fn the_fallback_has_its_share_and_no_more() {
+fn the_fallback_admits_exactly_its_share() {
     let store = Failing::new();
     let limiter = failing(&store, "100/minute", local(4));
-    store.is_now(Mood::Away);
+    store.behaves_as(Behaviour::Unreachable);
     let mut admitted = 0;
     for _ in 0..200 {
         let decision = store.run(limiter.hit("a")).unwrap();
@@ -148,33 +149,33 @@ fn the_fallback_starts_with_the_usage_of_the_store() {
         for _ in 0..60 {
             assert!(store.run(limiter.hit("a")).unwrap().allowed());
         }
-        store.is_now(Mood::Away);
+        store.behaves_as(Behaviour::Unreachable);
         let first = store.run(limiter.hit("a")).unwrap();
         assert_eq!((first.source(), first.remaining()), (Source::Fallback, 9), "{limit}");
     }
 }
 
 #[test]
-fn the_fallback_also_counts_what_other_processes_charged() {
+fn the_fallback_also_counts_units_that_other_processes_charged() {
     let store = Failing::new();
     let limiter = failing(&store, "100/hour", local(4));
     let _ = store.run(store.limiter("100/hour").hit_n("a", 100)).unwrap();
-    assert!(!store.run(limiter.hit("a")).unwrap().allowed(), "refused by the store");
-    store.is_now(Mood::Away);
+    assert!(!store.run(limiter.hit("a")).unwrap().allowed(), "the store denies the hit");
+    store.behaves_as(Behaviour::Unreachable);
     assert!(!store.run(limiter.within(Duration::from_secs(1)).hit_n("a", 2)).unwrap().allowed());
 }
 
 #[test]
-fn a_refund_does_not_wipe_what_the_fallback_admitted() {
+fn a_refund_to_the_store_does_not_remove_units_that_the_fallback_admitted() {
     let store = Failing::new();
     let limiter = failing(&store, "100/hour", local(4));
     let decision = store.run(limiter.hit("a")).unwrap();
-    store.is_now(Mood::Complains);
+    store.behaves_as(Behaviour::AnswersWithErrors);
     let admit = || (0..50).filter(|_| store.run(limiter.hit("a")).unwrap().allowed()).count();
     assert_eq!(admit(), 24);
-    store.is_now(Mood::Answers);
+    store.behaves_as(Behaviour::Answers);
     let _ = store.run(limiter.refund("a", &decision)).unwrap();
-    store.is_now(Mood::Complains);
+    store.behaves_as(Behaviour::AnswersWithErrors);
     assert_eq!(admit(), 0);
 }
 
@@ -182,28 +183,33 @@ fn a_refund_does_not_wipe_what_the_fallback_admitted() {
 fn a_refund_of_a_fallback_charge_goes_to_the_fallback() {
     let store = Failing::new();
     let limiter = failing(&store, "8/hour", local(4));
-    store.is_now(Mood::Complains);
+    store.behaves_as(Behaviour::AnswersWithErrors);
     let decision = store.run(limiter.hit_n("a", 2)).unwrap();
     assert!(!store.run(limiter.hit("a")).unwrap().allowed());
     let _ = store.run(limiter.refund("a", &decision)).unwrap();
-    store.is_now(Mood::Answers);
-    assert_eq!(store.run(limiter.usage("a")).unwrap(), 0, "the store was never charged for it");
+    store.behaves_as(Behaviour::Answers);
+    assert_eq!(
+        store.run(limiter.usage("a")).unwrap(),
+        0,
+        "the store was not charged for the fallback's hit"
+    );
     let _ = store.run(limiter.charge("a", 8)).unwrap();
     let other = store.limiter("8/hour");
     let _ = store.run(other.refund("a", &decision)).unwrap();
     assert_eq!(store.run(limiter.usage("a")).unwrap(), 8);
 }
 
-/// Hits of one process, admitted with and without the store in three outages of a limit of 100.
+/// Returns how many hits a limit of 100 admits in one process, with and without the store, during
+/// three outages.
 fn admitted_in_outages(store: &Failing, limit: &str) -> usize {
     let limiter = failing(store, limit, local(1));
     let hit = || store.run(limiter.hit("a")).expect("the fallback decides");
     let hits = |count: usize| (0..count).filter(|_| hit().allowed()).count();
     let mut admitted = 0;
     for _ in 0..3 {
-        store.is_now(Mood::Away);
+        store.behaves_as(Behaviour::Unreachable);
         admitted += hits(20);
-        store.is_now(Mood::Answers);
+        store.behaves_as(Behaviour::Answers);
         store.clock.advance(PAUSE * 11);
         admitted += hits(20);
     }
@@ -211,7 +217,7 @@ fn admitted_in_outages(store: &Failing, limit: &str) -> usize {
 }
 
 #[test]
-fn the_store_is_charged_for_what_the_fallback_admitted() {
+fn the_store_is_charged_for_units_that_the_fallback_admitted() {
     for limit in [
         "100/365 days",
         "100/365 days fixed-window",
@@ -235,26 +241,26 @@ fn the_store_is_charged_for_keys_without_further_calls() {
             .run(SharedLimiter::new(store.directly(), "", "100/365 days").unwrap().usage("a"))
             .unwrap()
     };
-    store.is_now(Mood::Complains);
+    store.behaves_as(Behaviour::AnswersWithErrors);
     assert!(store.run(limiter.hit_n("a", 30)).unwrap().allowed());
     store.run_tasks();
     assert_eq!(usage(), 0);
-    store.is_now(Mood::Answers);
+    store.behaves_as(Behaviour::Answers);
     store.clock.advance(PAUSE);
     store.run_tasks();
     assert_eq!(usage(), 30);
     store.clock.advance(PAUSE);
     store.run_tasks();
-    assert_eq!(usage(), 30, "charged once");
+    assert_eq!(usage(), 30, "the units are charged only once");
 }
 
 #[test]
 fn only_units_that_still_count_are_charged_to_the_store() {
     let store = Failing::new();
     let limiter = failing(&store, "100/second fixed-window", local(1));
-    store.is_now(Mood::Complains);
+    store.behaves_as(Behaviour::AnswersWithErrors);
     assert!(store.run(limiter.hit_n("a", 30)).unwrap().allowed());
-    store.is_now(Mood::Answers);
+    store.behaves_as(Behaviour::Answers);
     store.clock.advance(Duration::from_secs(1));
     assert_eq!(store.run(limiter.usage("a")).unwrap(), 0);
 }
@@ -265,11 +271,11 @@ fn each_limit_of_a_policy_and_each_key_of_a_group_is_charged_to_the_store() {
     let policy = SharedLimiter::new(&store, "", "40/365 days; 80/364 days").unwrap();
     let policy = policy.on_failure(local(1)).unwrap();
     let limiter = failing(&store, "90/365 days", local(1));
-    store.is_now(Mood::Complains);
+    store.behaves_as(Behaviour::AnswersWithErrors);
     assert!(store.run(policy.hit_n("a", 30)).unwrap().allowed());
     let group = [limiter.item("b", 5), policy.item("b", 6)];
     assert!(store.run(hit_all_shared(&group, None)).unwrap().allowed());
-    store.is_now(Mood::Answers);
+    store.behaves_as(Behaviour::Answers);
     assert!(!store.run(policy.hit_n("a", 11)).unwrap().allowed());
     assert!(store.run(policy.hit_n("a", 10)).unwrap().allowed());
     assert!(store.run(hit_all_shared(&group, None)).unwrap().allowed());
@@ -277,31 +283,31 @@ fn each_limit_of_a_policy_and_each_key_of_a_group_is_charged_to_the_store() {
 }
 
 #[test]
-fn a_cost_beyond_the_share_has_a_retry_time() {
+fn a_cost_above_the_share_but_within_the_limit_has_a_wait() {
     let store = Failing::new();
     let limiter = failing(&store, "100/minute", local(10));
-    store.is_now(Mood::Complains);
+    store.behaves_as(Behaviour::AnswersWithErrors);
     let large = store.run(limiter.hit_n("a", 20)).unwrap();
     assert_eq!((large.allowed(), large.retry_after()), (false, Some(PAUSE)));
     assert_eq!(store.run(limiter.hit_n("a", 101)).unwrap().retry_after(), None);
 }
 
 #[test]
-fn a_share_is_more_than_nothing_and_at_most_all() {
+fn a_share_is_greater_than_zero_and_at_most_one() {
     assert_eq!(Share::new(2, 8).unwrap(), Share::one_of(4).unwrap());
     let error = Share::new(5, 4).unwrap_err();
-    assert_eq!(error.to_string(), "share 5/4: a share is more than nothing and at most all");
+    assert_eq!(error.to_string(), "share 5/4: must be greater than 0 and at most 1");
     assert!(Share::new(0, 4).is_err());
     assert!(Share::one_of(0).is_err());
 }
 
 #[test]
-fn policies_follow_the_same_rules() {
+fn policies_follow_the_same_rules_for_failures_as_single_limits() {
     let store = Failing::new();
     let on = |rule| {
         SharedLimiter::new(&store, "", "4/second; 8/minute").unwrap().on_failure(rule).unwrap()
     };
-    store.is_now(Mood::Complains);
+    store.behaves_as(Behaviour::AnswersWithErrors);
     assert!(store.run(on(OnFailure::Error).hit("a")).is_err());
     assert!(store.run(on(OnFailure::Open).hit("a")).unwrap().allowed());
     assert!(!store.run(on(OnFailure::Closed).hit("a")).unwrap().allowed());
@@ -314,12 +320,12 @@ fn policies_follow_the_same_rules() {
 }
 
 #[test]
-fn of_several_keys_the_strictest_limiter_decides() {
+fn with_several_keys_the_strictest_rule_for_failures_applies() {
     let store = Failing::new();
     let with = |rule| failing(&store, "4/minute", rule);
     let (error, open, closed, halves) =
         (with(OnFailure::Error), with(OnFailure::Open), with(OnFailure::Closed), with(local(2)));
-    store.is_now(Mood::Complains);
+    store.behaves_as(Behaviour::AnswersWithErrors);
     let all = |items: &[_]| store.run(hit_all_shared(items, None));
     assert!(all(&[error.item("a", 1), open.item("b", 1)]).is_err());
     assert!(!all(&[closed.item("a", 1), halves.item("b", 1)]).unwrap().allowed());
@@ -329,7 +335,7 @@ fn of_several_keys_the_strictest_limiter_decides() {
     let (fallback, fail_open) = (Source::Fallback, Source::FailOpen);
     assert_eq!(said, [(true, fail_open), (false, fallback), (true, fallback)]);
     assert!(all(&[open.item("a", 1), open.item("b", 1)]).unwrap().allowed());
-    store.is_now(Mood::Answers);
+    store.behaves_as(Behaviour::Answers);
     assert!(all(&[]).is_err());
     assert!(all(&[open.item("a", 1), open.item("a", 1)]).is_err());
 }

@@ -1,5 +1,5 @@
-//! No allocation is made to decide on a known key. The allocator counts per thread, so that other
-//! tests do not disturb.
+//! Tests that decisions on known keys allocate no memory. The allocator counts separately for each
+//! thread, so that other tests do not affect the counts.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -19,7 +19,7 @@ thread_local! {
 static ALLOCATOR: Counting = Counting;
 
 fn count() {
-    // A thread that ends may free and allocate after its thread-locals are gone.
+    // A thread that ends may free and allocate memory after its thread-locals have been destroyed.
     let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
 }
 
@@ -28,13 +28,13 @@ fn add_bytes(bytes: usize, freed: usize) {
     let _ = BYTES.try_with(|bytes| bytes.set(bytes.get() + grown));
 }
 
-/// Bytes that this thread has allocated and not freed.
+/// Returns the number of bytes that this thread has allocated and not freed.
 pub(crate) fn live_bytes() -> usize {
     usize::try_from(BYTES.get()).unwrap_or(0)
 }
 
-// SAFETY: every call goes to the system's allocator as it came.
-#[expect(unsafe_code, reason = "an allocator that counts")]
+// SAFETY: every call is passed unchanged to the system's allocator.
+#[expect(unsafe_code, reason = "the tests need an allocator that counts")]
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count();
@@ -62,8 +62,9 @@ unsafe impl GlobalAlloc for Counting {
 
 const RUNS: u64 = 200;
 
-/// How often `f` allocates in two hundred runs, after a first run that may. The least of several
-/// rounds, because a caller that pins an epoch may have to free what other tests left.
+/// Returns how often `f` allocates in 200 runs, after a first run that may allocate. It is the
+/// smallest number of several rounds, because in some rounds Atomic also frees memory that other
+/// tests have left.
 fn allocations(mut f: impl FnMut()) -> u64 {
     f();
     let mut round = || {
@@ -74,20 +75,21 @@ fn allocations(mut f: impl FnMut()) -> u64 {
     (0..20).map(|_| round()).min().unwrap_or_default()
 }
 
-const LONG: &str = "a key that lies on the heap where it is stored";
+const LONG: &str = "a key that is too long to be stored inline";
 
-pub(super) fn known_keys_are_decided_without_allocation<S: Subject>() {
+pub(super) fn decisions_on_known_keys_make_no_allocation<S: Subject>() {
     assert_eq!(
         allocations(|| drop(std::hint::black_box(Box::new(0_u8)))),
         200,
-        "the allocator counts"
+        "each run allocates once"
     );
     let (store, clock) = store::<S>();
     for algorithm in Algorithm::ALL {
         let limit = Limit::new(1_000_000, 24 * HOUR).algorithm(algorithm);
         let Some(wide) = supported(Limiter::new(&store, "", limit.clone())) else { continue };
         let narrow = limiter(&store, &limit.name("narrow").build().expect("valid").to_string());
-        // Beyond the limit, so that leaking units let nothing pass.
+        // The key is charged beyond its limit, so that no hit passes even after some units have
+        // leaked.
         assert!(narrow.charge("key", 1_100_000).used() > 0);
         let counts = [
             // A hit of a moving window adds an entry to its log.
@@ -130,16 +132,16 @@ pub(super) fn known_keys_are_decided_without_allocation<S: Subject>() {
             ),
         ];
         for (what, count) in counts {
-            // Only a moving window allocates, and only when its log grows.
+            // Only moving windows allocate, and only when their log grows.
             let has_log = algorithm == Algorithm::MovingWindow;
             let writes = has_log && ["later hit", "set"].contains(&what);
-            assert!(count == 0 || writes, "{algorithm:?}: {what} allocates {count} times");
+            assert!(count == 0 || writes, "{algorithm:?}: a {what} allocates {count} times");
         }
     }
 }
 
-/// The one of the outcomes, in a decision on more than one limit.
-pub(super) fn policies_are_decided_with_one_allocation<S: Subject>() {
+/// The allocation is the list of outcomes.
+pub(super) fn decisions_on_policies_make_one_allocation<S: Subject>() {
     let (store, _) = store::<S>();
     let text = "1000000/hour; 1000000/day fixed-window; 1000000/day sliding-window; 1000000/day \
                 elastic-window; 1000000/day token-bucket; 1000000/day leaky-bucket; 1000000/day; \
@@ -158,17 +160,17 @@ pub(super) fn policies_are_decided_with_one_allocation<S: Subject>() {
     }
 }
 
-/// Whatever the length of its keys, a store takes as many bytes per key as the documentation of
-/// `max_keys` says.
-pub(super) fn keys_take_bounded_room_whatever_their_length<S: Subject>() {
+/// For keys of any length, a store takes at most as many bytes per key as the documentation of
+/// `max_keys` states.
+pub(super) fn keys_of_any_length_take_a_bounded_number_of_bytes<S: Subject>() {
     let (store, _) = store::<S>();
     let limited = limiter(&store, "5/hour sliding-window");
     let check = |count: usize, most: usize, key: &mut dyn FnMut(usize) -> bool| {
         let before = live_bytes();
         assert!((0..count).all(key));
-        assert_eq!(store.entries(), count, "each is a key of its own");
+        assert_eq!(store.entries(), count, "each key has an entry of its own");
         let grown = live_bytes().saturating_sub(before) / count;
-        assert!(grown <= most, "{grown} bytes a key");
+        assert!(grown <= most, "{grown} bytes per key");
         limited.clear();
         store.sweep();
     };
@@ -179,7 +181,7 @@ pub(super) fn keys_take_bounded_room_whatever_their_length<S: Subject>() {
     });
     let header = |number: usize| format!("{number:07}{}", "x".repeat(7_000));
     check(50_000, 400, &mut |number| limited.hit(header(number)).allowed());
-    // The largest keys: as long as possible without becoming a digest.
+    // These keys are as long as possible without being replaced by a digest.
     let longest = |number: usize| format!("{number:0256}");
     check(50_000, 400, &mut |number| limited.hit(longest(number)).allowed());
     let tagged = |number: usize| Tagged(longest(number), longest(number));

@@ -1,4 +1,4 @@
-//! Random calls: an operation, its limit and key, and its time.
+//! Generates random calls: an operation, its limit and key, and its time.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use proptest::sample::subsequence;
 use tollgate::{Key, KeyRef, Tagged, Timestamp};
 
-/// Limits of all kinds. Some share a name.
+/// Limits of all kinds. Some of them have the same name.
 pub(super) const LIMITS: [&str; 28] = [
     "5/second",
     "7/second burst=3",
@@ -39,7 +39,7 @@ pub(super) const LIMITS: [&str; 28] = [
     "1000000000000/36500 days elastic-window charge-denied",
 ];
 
-/// One key of each kind.
+/// A key, chosen by its index from one key of each kind.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AnyKey(pub(super) usize);
 
@@ -52,7 +52,7 @@ impl Key for AnyKey {
         match self.0 {
             0 => "".with_key(f),
             1 => "alice".with_key(f),
-            2 => "a key that lies on the heap".with_key(f),
+            2 => "a key that is stored on the heap".with_key(f),
             3 => b"\0\xff\0".with_key(f),
             4 => 42_u64.with_key(f),
             5 => ("alice", "GET").with_key(f),
@@ -62,14 +62,15 @@ impl Key for AnyKey {
     }
 }
 
-/// One call, on limits of the case by their index.
+/// One call. Numbers of limits are indexes into the limits of the case.
 #[derive(Clone, Debug)]
 pub(super) enum Call {
     Hit(On, Amount),
     Peek(On, Amount),
     Take(On, Amount),
     Charge(On, Amount),
-    /// A refund by the receipt of an earlier decision, counted from the newest.
+    /// A refund with the receipt of an earlier decision. The number counts from the newest
+    /// decision.
     Refund(usize),
     RefundUnits(On, Amount),
     Set(On, Amount),
@@ -83,12 +84,12 @@ pub(super) enum Call {
     PolicySet(usize, Amount),
     PolicyRefund(usize),
     PolicyReset(usize),
-    /// Items; an item of limit 0 is the policy.
+    /// An all-or-nothing hit on these items. An item of limit 0 is an item of the policy.
     All(Vec<(On, Amount)>),
     Sweep,
 }
 
-/// A limit of the case and a key.
+/// A limit and a key, by their indexes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct On {
     pub(super) limit: usize,
@@ -98,7 +99,7 @@ pub(super) struct On {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Amount {
     Units(u64),
-    /// A part of the capacity.
+    /// A number of quarters of the capacity.
     Quarters(u64),
     MoreThanFits,
     Most,
@@ -115,14 +116,14 @@ impl Amount {
     }
 }
 
-/// How the clock moves before a call, in microseconds.
+/// The movement of the clock before a call, in microseconds.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Tick {
     Ahead(u64),
     Back(u64),
 }
 
-/// The limits by their index in [`LIMITS`], and the calls with their times.
+/// A test case: the limits, by their indexes in [`LIMITS`], and the calls with their times.
 #[derive(Clone, Debug)]
 pub(super) struct Case {
     pub(super) limits: Vec<usize>,
@@ -132,7 +133,7 @@ pub(super) struct Case {
 const LIMITS_OF_A_CASE: usize = 5;
 
 fn any_on() -> impl Strategy<Value = On> {
-    // A few keys are frequent, so that calls meet on them.
+    // A few keys are frequent, so that several calls are on the same key.
     let key = prop_oneof![4 => 0..2_usize, 1 => 0..AnyKey::COUNT];
     (0..LIMITS_OF_A_CASE, key).prop_map(|(limit, key)| On { limit, key })
 }
@@ -193,7 +194,8 @@ pub(super) fn any_case() -> impl Strategy<Value = Case> {
 }
 
 impl Tick {
-    /// The time after the tick. A clock that only goes forward stands still instead of going back.
+    /// Returns the time after the tick. If `forward` is set, the clock stands still instead of
+    /// going back.
     pub(super) fn from(self, now: Timestamp, forward: bool) -> Timestamp {
         match self {
             Tick::Ahead(micros) => now + Duration::from_micros(micros),

@@ -1,5 +1,5 @@
-//! A direct limiter, of one limit without keys, gives the same answers, and is exact under any
-//! number of threads.
+//! Tests that a direct limiter (one limit without keys) answers as the pure functions define, and
+//! is exact under several threads.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -17,7 +17,8 @@ enum Call {
     Peek,
     Take,
     Charge,
-    /// A refund by the receipt of an earlier decision, counted from the newest.
+    /// A refund with the receipt of an earlier decision. The number counts from the newest
+    /// decision.
     Refund(usize),
     Set,
     Reset,
@@ -35,7 +36,7 @@ fn any_call() -> impl Strategy<Value = Call> {
     ]
 }
 
-/// How many times the capacity it can count before it may saturate.
+/// A direct limiter counts at least this multiple of the capacity before its counts saturate.
 const COUNTS: u64 = 16;
 
 fn replay(limit: Limit, calls: &[(Tick, Call, Amount)]) -> Result<(), String> {
@@ -80,7 +81,7 @@ fn replay(limit: Limit, calls: &[(Tick, Call, Amount)]) -> Result<(), String> {
 
 proptest! {
     #[test]
-    fn answers_equal_the_definition(
+    fn answers_equal_those_of_the_pure_functions(
         limit in 0..LIMITS.len(),
         calls in vec((any_tick(), any_call(), any_amount()), 1..60),
     ) {
@@ -92,7 +93,7 @@ proptest! {
 }
 
 #[test]
-fn threads_get_exactly_the_limit() {
+fn several_threads_get_exactly_the_limit() {
     for algorithm in Algorithm::ALL {
         for quota in [200, 5_000] {
             let limit = Limit::new(quota, HOUR).algorithm(algorithm);
@@ -108,7 +109,7 @@ fn threads_get_exactly_the_limit() {
 }
 
 #[test]
-fn a_moving_window_is_refused() {
+fn a_direct_limiter_does_not_support_a_moving_window() {
     let refused = Direct::new("5/hour moving-window").unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Unsupported);
 }

@@ -1,4 +1,4 @@
-//! Forgotten keys were fresh: no answer reveals whether a store has cleaned.
+//! Tests that stores forget only fresh keys, so that no answer shows whether a store has cleaned.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ pub(super) fn only_fresh_states_are_cleaned<S: Subject>() {
             for taken in 1..=quota {
                 clock.set(START);
                 let hit = limited.hit_n("key", taken);
-                let fresh_at = hit.expires_at().expect("something is in use");
+                let fresh_at = hit.expires_at().expect("units are in use");
                 clock.set(Timestamp::from_micros(fresh_at.as_micros() - 1));
                 assert_eq!((store.sweep(), store.entries()), (0, 1), "{text}, {taken} taken");
                 assert!(limited.peek("key").expires_at().is_some(), "{text}, {taken} taken");
@@ -29,8 +29,8 @@ pub(super) fn only_fresh_states_are_cleaned<S: Subject>() {
     }
 }
 
-/// Cleaned or not, the answer to the next hit is that for a fresh key.
-pub(super) fn a_state_that_has_run_out_acts_as_a_fresh_one<S: Subject>() {
+/// Whether the state was cleaned or not, the answer to the next hit is that for a fresh key.
+pub(super) fn an_expired_state_acts_as_a_fresh_one<S: Subject>() {
     let (store, clock) = store::<S>();
     for limited in limiters(&store, 3, HOUR) {
         let text = limited.limits()[0].to_string();
@@ -58,9 +58,9 @@ pub(super) fn a_state_that_has_run_out_acts_as_a_fresh_one<S: Subject>() {
     }
 }
 
-/// Traefik forgot a bucket after its period, long before it had refilled, and so gave the whole
-/// burst back.
-pub(super) fn a_state_lives_until_it_equals_a_fresh_one<S: Subject>() {
+/// Traefik forgot a bucket after its period, long before it had refilled, and so admitted the whole
+/// burst again.
+pub(super) fn a_state_is_kept_until_it_equals_a_fresh_one<S: Subject>() {
     for algorithm in ["gcra", "token-bucket", "leaky-bucket"] {
         let (store, clock) = store::<S>();
         let limited = limiter(&store, &format!("1/second {algorithm} burst=100"));

@@ -1,4 +1,4 @@
-//! Cleaning by hand and by callers, and removal of keys by age.
+//! Tests of cleaning by `clean` and by hits, and of the removal of unused keys by age.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ pub(super) fn cleaning_returns_the_number_of_forgotten_keys<S: Subject>() {
     }
     (0..300).for_each(|key| assert!(long.hit(key).allowed()));
     assert_eq!(store.entries(), 1_000 * all.len() + 300);
-    assert_eq!(store.sweep(), 0, "nothing is fresh yet");
+    assert_eq!(store.sweep(), 0, "no key is fresh yet");
     clock.advance(Duration::from_secs(2));
     assert_eq!(store.sweep(), 1_000 * all.len());
     assert_eq!(store.entries(), 300);
@@ -26,8 +26,9 @@ pub(super) fn cleaning_returns_the_number_of_forgotten_keys<S: Subject>() {
     assert_eq!((store.sweep(), store.entries()), (300, 0));
 }
 
-/// Five thousand expired keys of `stale` and a hundred of `live`, and a clock one tick before the
-/// clean period has passed.
+/// Returns a store with 5,000 keys of the limit `stale` and 100 keys of the limit `live`, its clock
+/// one microsecond before cleaning is due, and the limiter of `live`. The keys of `stale` expire by
+/// the time cleaning is due.
 fn due<S: Subject>(stale: &str, live: &str) -> (S, ManualClock, Limiter<S>) {
     let clock = ManualClock::new(START);
     let store = S::build(Settings { clean_period: HOUR, ..Settings::new(clock.clone()) });
@@ -39,33 +40,33 @@ fn due<S: Subject>(stale: &str, live: &str) -> (S, ManualClock, Limiter<S>) {
     (store, clock, live)
 }
 
-/// Hits known keys only, so that the store does not grow.
-fn knock<S: Subject>(live: &Limiter<S>) {
+/// Makes many hits, but only on known keys, so that the store does not grow.
+fn hit_known_keys<S: Subject>(live: &Limiter<S>) {
     (0..100_000).for_each(|n| assert!(live.hit(n % 100).allowed(), "{n}"));
 }
 
 pub(super) fn hits_clean_when_the_period_has_passed<S: Subject>() {
     let (store, clock, live) = due::<S>("2000/hour", "2000/hour");
-    knock(&live);
-    assert_eq!(store.entries(), 5_100, "it was not yet time");
+    hit_known_keys(&live);
+    assert_eq!(store.entries(), 5_100, "cleaning was not yet due");
     clock.advance(Duration::from_micros(1));
-    knock(&live);
+    hit_known_keys(&live);
     assert_eq!(store.entries(), 100, "hits have cleaned");
-    assert!((0..100).all(|key| live.usage(key) > 1_000), "what is in use stays");
+    assert!((0..100).all(|key| live.usage(key) > 1_000), "keys in use stay");
 }
 
-pub(super) fn hits_clean_the_stale_keys_of_other_limits<S: Subject>() {
+pub(super) fn hits_clean_the_expired_keys_of_other_limits<S: Subject>() {
     let (store, clock, live) = due::<S>("1/second", "5000/day fixed-window-per-key");
-    knock(&live);
-    assert_eq!(store.entries(), 5_100, "it was not yet time");
+    hit_known_keys(&live);
+    assert_eq!(store.entries(), 5_100, "cleaning was not yet due");
     clock.advance(Duration::from_micros(1));
-    knock(&live);
+    hit_known_keys(&live);
     assert_eq!(store.entries(), 100, "hits have cleaned");
-    assert!((0..100).all(|key| live.usage(key) > 1_000), "what is in use stays");
+    assert!((0..100).all(|key| live.usage(key) > 1_000), "keys in use stay");
 }
 
-/// A caller may pass any time. Only the store's own clock decides when to clean.
-pub(super) fn a_made_up_time_does_not_stop_the_cleaning<S: Subject>() {
+/// A caller may pass any time, but only the store's own clock decides when to clean.
+pub(super) fn hits_at_a_future_time_do_not_stop_the_cleaning<S: Subject>() {
     let clock = ManualClock::new(START);
     let store = S::build(Settings { clean_period: HOUR, ..Settings::new(clock.clone()) });
     let limited = limiter(&store, "2000/hour");
@@ -73,11 +74,12 @@ pub(super) fn a_made_up_time_does_not_stop_the_cleaning<S: Subject>() {
     for _ in 0..2_000 {
         let _ = limited.at(START + 10_000 * HOUR).hit("from the future");
     }
-    assert_eq!(store.entries(), 5_001, "nothing is stale by the store's clock");
-    // Twice, because the first round may have started in the future and end here.
+    assert_eq!(store.entries(), 5_001, "no key has expired by the store's clock");
+    // The hits are made twice, because hits at a future time may already have begun the first round
+    // of cleaning.
     for _ in 0..2 {
         clock.advance(2 * HOUR);
-        knock(&limited);
+        hit_known_keys(&limited);
     }
     assert_eq!(store.entries(), 101, "hits have cleaned");
 }
@@ -89,7 +91,7 @@ fn aged<S: Subject>(age: Option<Duration>) -> (S, ManualClock) {
     (S::build(Settings { key_older_than: age, ..Settings::new(clock.clone()) }), clock)
 }
 
-/// Cleans every second for that many seconds.
+/// Cleans once per second for this many seconds.
 fn clean_for<S: Subject>(store: &S, clock: &ManualClock, seconds: u64, mut each: impl FnMut()) {
     for _ in 0..seconds {
         clock.advance(Duration::from_secs(1));
@@ -98,7 +100,7 @@ fn clean_for<S: Subject>(store: &S, clock: &ManualClock, seconds: u64, mut each:
     }
 }
 
-pub(super) fn unused_keys_go_at_their_age<S: Subject>() {
+pub(super) fn keys_that_were_unused_for_the_configured_age_are_forgotten<S: Subject>() {
     let (store, clock) = aged::<S>(Some(AGE));
     let all = limiters(&store, 1, 24 * HOUR);
     for limited in &all {
@@ -107,11 +109,14 @@ pub(super) fn unused_keys_go_at_their_age<S: Subject>() {
     clean_for(&store, &clock, 99, || {});
     assert_eq!(store.entries(), all.len(), "used less than their age ago");
     clean_for(&store, &clock, 102, || {});
-    assert_eq!(store.entries(), 0, "unused for twice their age");
-    assert!(all.iter().all(|limited| limited.hit("key").allowed()), "drained ones come back full");
+    assert_eq!(store.entries(), 0, "the keys were unused for twice the age");
+    assert!(
+        all.iter().all(|limited| limited.hit("key").allowed()),
+        "forgotten keys are full again"
+    );
 }
 
-pub(super) fn hits_forget_unused_keys_at_their_age<S: Subject>() {
+pub(super) fn hits_forget_keys_that_were_unused_for_the_configured_age<S: Subject>() {
     let clock = ManualClock::new(START);
     let settings = Settings { clean_period: AGE / 4, ..Settings::new(clock.clone()) };
     let store = S::build(Settings { key_older_than: Some(AGE), ..settings });
@@ -128,18 +133,18 @@ pub(super) fn hits_forget_unused_keys_at_their_age<S: Subject>() {
         used(2_000);
         clock.advance(AGE / 10);
     }
-    assert_eq!(store.entries(), 1, "unused for three times their age");
+    assert_eq!(store.entries(), 1, "the keys were unused for three times the age");
 }
 
-pub(super) fn keys_in_use_outlive_their_age<S: Subject>() {
+pub(super) fn keys_that_are_used_are_kept_beyond_the_configured_age<S: Subject>() {
     let (store, clock) = aged::<S>(Some(AGE));
     let all = limiters(&store, 2, 24 * HOUR);
     for limited in &all {
         assert!(limited.hit_n("denied", 2).allowed() && limited.hit("peeked").allowed());
         assert!(limited.hit("alone").allowed());
     }
-    // Used once within every age. A denial is a use too, or a drained key would come back full
-    // under attack.
+    // The keys are used more often than the age. A denial is a use too, otherwise a drained key
+    // would become full while it is attacked.
     let mut second = 0;
     clean_for(&store, &clock, 1_000, || {
         second += 1;
@@ -153,7 +158,7 @@ pub(super) fn keys_in_use_outlive_their_age<S: Subject>() {
     assert_eq!(store.entries(), 2 * all.len());
 }
 
-pub(super) fn without_an_age_unused_keys_stay<S: Subject>() {
+pub(super) fn without_a_configured_age_unused_keys_are_kept<S: Subject>() {
     let (store, clock) = aged::<S>(None);
     let all = limiters(&store, 1, 24 * HOUR);
     for limited in &all {
@@ -162,15 +167,15 @@ pub(super) fn without_an_age_unused_keys_stay<S: Subject>() {
     clean_for(&store, &clock, 1_000, || {});
     clock.advance(15 * HOUR);
     store.sweep();
-    // By then the day of a window that is aligned to the clock may be over.
+    // The window of a limit that counts by the clock may have ended by now.
     let kept = all.iter().filter(|limited| limited.usage("key") == 1).count();
     assert!(kept >= all.len() - 1, "{kept} of {}", all.len());
     assert_eq!(store.entries(), kept);
 }
 
-/// Requests that bring their own limits do the same. Only preparing the next limit triggers the
-/// cleaning.
-pub(super) fn limits_that_were_used_once_are_forgotten<S: Subject>() {
+/// Each limit is used only once, as with requests that bring their own limits. Only preparing the
+/// next limit triggers the cleaning.
+pub(super) fn limits_that_are_used_only_once_are_forgotten<S: Subject>() {
     const PER_PERIOD: u32 = 500;
     let clock = ManualClock::new(START);
     let period = Duration::from_secs(60);
@@ -185,15 +190,19 @@ pub(super) fn limits_that_were_used_once_are_forgotten<S: Subject>() {
         (store.known_limits(), live_bytes())
     };
     let (limits, bytes) = use_once(0);
-    // One period until a state is fresh, one until the next clean, and the time of the clean.
+    // It takes one period until a state is fresh, one until the next cleaning, and the time of the
+    // cleaning.
     assert!(limits <= 3 * PER_PERIOD as usize, "{limits} limits");
     let (later_limits, later_bytes) = use_once(1_000_000);
     assert!(later_limits <= 3 * PER_PERIOD as usize, "{later_limits} limits");
     let grown = later_bytes.saturating_sub(bytes);
-    assert!(grown < 500_000, "{grown} bytes more after as many limits again");
+    assert!(
+        grown < 500_000,
+        "the memory grew by {grown} bytes although the number of limits in use did not grow"
+    );
 }
 
-pub(super) fn no_limit_in_use_is_dropped_at_the_bound<S: Subject>() {
+pub(super) fn a_limit_in_use_is_never_forgotten_at_the_bound_on_limits<S: Subject>() {
     let clock = ManualClock::new(START);
     let settings = Settings::new(clock.clone());
     let store = S::build(Settings { max_limits: 3, clean_period: HOUR, ..settings });
@@ -208,11 +217,11 @@ pub(super) fn no_limit_in_use_is_dropped_at_the_bound<S: Subject>() {
 
     let refused = Limiter::new(&store, "", "9/hour").expect_err("all three are in use");
     assert!(refused.to_string().contains("3 limits") && refused.to_string().contains("max_limits"));
-    assert_eq!(limiter(&store, "5/hour").usage("key"), 1, "a limit that is known is accepted");
+    assert_eq!(limiter(&store, "5/hour").usage("key"), 1, "a known limit is accepted");
     assert!(held.hit("key").allowed() && third.hit("key").allowed());
 
     clock.advance(2 * HOUR);
-    // The key of the limit has expired by now.
+    // The key of the limit `5/hour` has expired by now.
     let fourth = limiter(&store, "9/hour");
     assert!(fourth.hit("key").allowed());
     assert_eq!((held.usage("key"), store.known_limits()), (0, 3));

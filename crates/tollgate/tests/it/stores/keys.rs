@@ -1,4 +1,5 @@
-//! Two different (namespace, limit, key) never share a counter; the same one always does.
+//! Tests that calls with the same namespace, limit and key use the same counter, and that all other
+//! calls use different counters.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -9,45 +10,46 @@ use tollgate::{Decision, Key, KeyRef, Limiter, Outcome, OwnedKey, Store, Tagged,
 
 use super::{HOUR, START, Subject, limiter, policy, store};
 
-/// The first hit of a key must pass, the second must not.
-fn is_a_key_of_its_own<S: Store>(limiter: &Limiter<S>, key: impl Key) {
+/// Asserts that the key shares no counter with the keys before it: its first hit must pass, and its
+/// second hit must not.
+fn assert_new_key<S: Store>(limiter: &Limiter<S>, key: impl Key) {
     let name = key.with_key(|key| format!("{key:?}"));
-    assert!(limiter.hit(&key).allowed(), "{name} was hit before");
-    assert!(!limiter.hit(&key).allowed(), "{name} was not remembered");
+    assert!(limiter.hit(&key).allowed(), "{name} shares a counter with an earlier key");
+    assert!(!limiter.hit(&key).allowed(), "{name} has no counter");
 }
 
 pub(super) fn different_keys_never_share_a_counter<S: Subject>() {
     let (store, _) = store::<S>();
     let one = limiter(&store, "1/hour");
-    is_a_key_of_its_own(&one, "");
-    is_a_key_of_its_own(&one, "\0");
-    is_a_key_of_its_own(&one, "\0\0");
-    is_a_key_of_its_own(&one, b"\xff\xfe");
-    is_a_key_of_its_own(&one, "a");
-    is_a_key_of_its_own(&one, "A");
-    is_a_key_of_its_own(&one, "a ");
-    is_a_key_of_its_own(&one, None::<&str>);
-    is_a_key_of_its_own(&one, (None::<&str>,));
-    is_a_key_of_its_own(&one, (None::<&str>, "a"));
-    is_a_key_of_its_own(&one, ("a",));
-    is_a_key_of_its_own(&one, (("a",),));
-    is_a_key_of_its_own(&one, ("a", ""));
-    is_a_key_of_its_own(&one, ("", "a"));
-    is_a_key_of_its_own(&one, ("", ""));
-    is_a_key_of_its_own(&one, ("", "", ""));
-    is_a_key_of_its_own(&one, ("a/b", "c"));
-    is_a_key_of_its_own(&one, ("a", "b/c"));
-    is_a_key_of_its_own(&one, ("a", "b_c"));
-    is_a_key_of_its_own(&one, ("a_b", "c"));
-    is_a_key_of_its_own(&one, ("a", "b", "c"));
-    is_a_key_of_its_own(&one, (("a", "b"), "c"));
-    is_a_key_of_its_own(&one, ("a", ("b", "c")));
-    is_a_key_of_its_own(&one, Tagged("a", "c"));
-    is_a_key_of_its_own(&one, ("a", "c"));
-    is_a_key_of_its_own(&one, (Tagged("a", "c"), "c"));
-    // The bytes of a tuple as a single part.
+    assert_new_key(&one, "");
+    assert_new_key(&one, "\0");
+    assert_new_key(&one, "\0\0");
+    assert_new_key(&one, b"\xff\xfe");
+    assert_new_key(&one, "a");
+    assert_new_key(&one, "A");
+    assert_new_key(&one, "a ");
+    assert_new_key(&one, None::<&str>);
+    assert_new_key(&one, (None::<&str>,));
+    assert_new_key(&one, (None::<&str>, "a"));
+    assert_new_key(&one, ("a",));
+    assert_new_key(&one, (("a",),));
+    assert_new_key(&one, ("a", ""));
+    assert_new_key(&one, ("", "a"));
+    assert_new_key(&one, ("", ""));
+    assert_new_key(&one, ("", "", ""));
+    assert_new_key(&one, ("a/b", "c"));
+    assert_new_key(&one, ("a", "b/c"));
+    assert_new_key(&one, ("a", "b_c"));
+    assert_new_key(&one, ("a_b", "c"));
+    assert_new_key(&one, ("a", "b", "c"));
+    assert_new_key(&one, (("a", "b"), "c"));
+    assert_new_key(&one, ("a", ("b", "c")));
+    assert_new_key(&one, Tagged("a", "c"));
+    assert_new_key(&one, ("a", "c"));
+    assert_new_key(&one, (Tagged("a", "c"), "c"));
+    // This key is the bytes of a tuple as a single part.
     let framed = ("a", "c").with_key(|key| key.bytes().to_vec());
-    is_a_key_of_its_own(&one, framed);
+    assert_new_key(&one, framed);
 
     let parts = || vec(prop_oneof![vec(any::<u8>(), 0..4), vec(any::<u8>(), 120..140)], 2);
     let mut runner = TestRunner::new(Config { failure_persistence: None, ..Config::default() });
@@ -62,17 +64,18 @@ pub(super) fn different_keys_never_share_a_counter<S: Subject>() {
     }
 }
 
-pub(super) fn long_keys_differ_in_any_byte<S: Subject>() {
+pub(super) fn keys_of_any_length_that_differ_in_one_byte_are_different_keys<S: Subject>() {
     let (store, _) = store::<S>();
     let one = limiter(&store, "1/hour");
-    // Around the lengths at which a key or a tuple moves to the heap.
+    // These lengths are around those at which a key or a tuple is stored on the heap, or as a
+    // digest.
     for len in [
         1_usize, 17, 18, 19, 20, 31, 32, 33, 126, 127, 128, 129, 130, 250, 256, 257, 1_000, 100_000,
     ] {
         let mut key = vec![b'k'; len];
-        is_a_key_of_its_own(&one, &key);
-        is_a_key_of_its_own(&one, (&key, "x"));
-        is_a_key_of_its_own(&one, ("x", &key));
+        assert_new_key(&one, &key);
+        assert_new_key(&one, (&key, "x"));
+        assert_new_key(&one, ("x", &key));
         for at in [0, len / 2, len - 1] {
             key[at] ^= 1;
             assert!(one.peek(&key).allowed(), "byte {at} of {len}");
@@ -81,12 +84,12 @@ pub(super) fn long_keys_differ_in_any_byte<S: Subject>() {
             key[at] ^= 1;
         }
         key.push(0);
-        assert!(one.peek(&key).allowed(), "{len} and a zero");
+        assert!(one.peek(&key).allowed(), "{len} bytes and a zero byte");
     }
 }
 
-/// A long key is the same counter in every call, and so is the digest that stores keep.
-pub(super) fn a_long_key_is_one_counter_by_every_call<S: Subject>() {
+/// A long key uses the same counter in every call, and so does the digest that stores keep.
+pub(super) fn a_long_key_has_the_same_counter_in_every_call<S: Subject>() {
     let (store, _) = store::<S>();
     let long = "k".repeat(5_000);
     check_calls(&store, &long);
@@ -111,7 +114,7 @@ fn check_calls<S: Subject>(store: &S, key: impl Key + Copy) {
     assert!(one.reset(&kept) && !one.reset(key));
 }
 
-pub(super) fn integers_and_addresses_are_their_text<S: Subject>() {
+pub(super) fn integers_and_addresses_are_the_same_keys_as_their_text<S: Subject>() {
     let (store, _) = store::<S>();
     let one = limiter(&store, "1/hour");
     let is_text = |key: &dyn Fn() -> bool, text: &str| {
@@ -131,7 +134,7 @@ pub(super) fn integers_and_addresses_are_their_text<S: Subject>() {
     let scoped: SocketAddr =
         "[ffff:eeee:dddd:cccc:bbbb:aaaa:9999:8888%4294967295]:65535".parse().expect("an address");
     is_text(&|| one.hit(scoped).allowed(), &scoped.to_string());
-    // The text is the same key in a tuple too, and through pointers.
+    // The text is also the same key as part of a tuple, and through pointers.
     assert!(one.hit(("user", 7)).allowed());
     assert!(!one.hit(("user", "7")).allowed());
     assert!(!one.hit(Box::new((String::from("user"), &7_i8))).allowed());
@@ -139,15 +142,18 @@ pub(super) fn integers_and_addresses_are_their_text<S: Subject>() {
     assert!(!one.hit(KeyRef::plain(b"42")).allowed());
 }
 
-pub(super) fn namespaces_are_apart<S: Subject>() {
+pub(super) fn different_namespaces_never_share_a_counter<S: Subject>() {
     let (store, _) = store::<S>();
     for namespace in ["", "a", "b", "a/", "a\0", "a; 1/hour"] {
         let one = Limiter::new(&store, namespace, "1/hour").expect(namespace);
-        is_a_key_of_its_own(&one, "key");
+        assert_new_key(&one, "key");
         let again = Limiter::new(&store, namespace, "1/hour").expect(namespace);
-        assert!(!again.hit("key").allowed(), "{namespace:?} twice is one");
+        assert!(
+            !again.hit("key").allowed(),
+            "{namespace:?}: a second limiter has the same counters"
+        );
         let several = Limiter::new(&store, namespace, "1/hour; 9/day").expect(namespace);
-        assert!(!several.hit("key").allowed(), "{namespace:?} in a policy is the same");
+        assert!(!several.hit("key").allowed(), "{namespace:?}: a policy has the same counters");
     }
 }
 
@@ -189,7 +195,7 @@ pub(super) fn a_changed_quota_keeps_the_counters_of_a_named_limit<S: Subject>() 
         assert!(large.hit_n("key", 2).allowed());
         assert_eq!((small.usage("key"), small.peek("key").remaining()), (5, 0), "{algorithm}");
     }
-    // A bucket keeps its level, or the time until which it is in use.
+    // Token and leaky buckets keep their level. GCRA keeps the time until which units are in use.
     for (algorithm, used) in [("token-bucket", 3), ("leaky-bucket", 3), ("gcra", 6)] {
         let small = limiter(&store, &format!("3/hour {algorithm} name=plan"));
         let large = limiter(&store, &format!("6/hour {algorithm} burst=8 name=plan"));
@@ -198,7 +204,7 @@ pub(super) fn a_changed_quota_keeps_the_counters_of_a_named_limit<S: Subject>() 
     }
 }
 
-pub(super) fn a_limit_is_one_counter_alone_and_in_policies<S: Subject>() {
+pub(super) fn a_limit_has_the_same_counter_alone_and_in_policies<S: Subject>() {
     let (store, _) = store::<S>();
     let alone = limiter(&store, "4/hour");
     let first = policy(&store, "4/hour; 9/day");
@@ -214,7 +220,7 @@ pub(super) fn a_limit_is_one_counter_alone_and_in_policies<S: Subject>() {
     assert!(!first.hit("key").allowed());
 }
 
-/// Units in use of each limit.
+/// Returns the units in use of each limit.
 fn used(decision: &Decision) -> Vec<u64> {
     decision.outcomes().iter().map(Outcome::used).collect()
 }

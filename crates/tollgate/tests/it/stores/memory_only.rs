@@ -1,4 +1,5 @@
-//! Features of a store that keeps its keys: lists, and a call before a key is forgotten.
+//! Tests of the features that only a store with keys has: lists of keys, and a call of a function
+//! for forgotten keys.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -12,26 +13,28 @@ use crate::threads::on_threads;
 
 type MemoryAtStart = super::MemorySubject;
 
-/// A store that records the calls of `before_clean`.
+/// Returns a store that records the keys passed to `before_clean`, its clock and the records.
 fn observed() -> (Memory<ManualClock>, ManualClock, Arc<Mutex<Vec<Expired>>>) {
     let (clock, seen) = (ManualClock::new(START), Arc::new(Mutex::new(Vec::new())));
     let log = Arc::clone(&seen);
     let store = Memory::builder()
         .clock(clock.clone())
         .clean_period(HOUR)
-        .before_clean(move |batch| log.lock().expect("nobody panics").extend_from_slice(batch))
+        .before_clean(move |batch| {
+            log.lock().expect("no test panics while it holds the lock").extend_from_slice(batch);
+        })
         .build();
     (store, clock, seen)
 }
 
 #[test]
-fn memory_holds_every_algorithm() {
+fn memory_supports_every_algorithm() {
     let (store, _) = store::<MemoryAtStart>();
     assert_eq!(limiters(&store, 1, HOUR).len(), tollgate::Algorithm::ALL.len());
 }
 
 #[test]
-fn before_clean_sees_limit_key_value_and_time() {
+fn before_clean_gets_limit_key_value_and_time() {
     let (store, clock, seen) = observed();
     let table = [
         ("5/minute fixed-window-per-key", 3, 60),
@@ -40,7 +43,7 @@ fn before_clean_sees_limit_key_value_and_time() {
         ("5/minute sliding-window", 3, 120),
         ("5/minute token-bucket", 3, 36),
         ("5/minute leaky-bucket", 3, 36),
-        // GCRA stores only the time until which it is in use.
+        // GCRA stores only the time until which units are in use.
         ("5/minute gcra", 0, 36),
     ];
     for (limit, _, _) in table {
@@ -61,7 +64,7 @@ fn before_clean_sees_limit_key_value_and_time() {
 }
 
 #[test]
-fn before_clean_sees_the_end_of_an_aligned_window() {
+fn before_clean_gets_the_end_of_a_window_of_the_clock() {
     let (store, clock, seen) = observed();
     assert!(store.limiter("5/minute fixed-window").unwrap().hit_n("one", 4).allowed());
     clock.advance(HOUR);
@@ -72,7 +75,7 @@ fn before_clean_sees_the_end_of_an_aligned_window() {
 }
 
 #[test]
-fn before_clean_is_called_exactly_once_for_each_key() {
+fn before_clean_gets_each_forgotten_key_exactly_once() {
     let (store, clock, seen) = observed();
     let limited = store.limiter("3/second").unwrap();
     for round in 1..=3 {
@@ -80,7 +83,7 @@ fn before_clean_is_called_exactly_once_for_each_key() {
             assert!(limited.hit(key).allowed());
         }
         clock.advance(HOUR);
-        // Half by callers, the rest by hand.
+        // A part of the keys is cleaned by hits, and the rest by `clean`.
         let other = store.limiter("100000/day name=other").unwrap();
         (0..100).for_each(|_| assert!(other.hit("other").allowed()));
         store.clean();
@@ -95,7 +98,7 @@ fn before_clean_is_called_exactly_once_for_each_key() {
 }
 
 #[test]
-fn before_clean_is_called_exactly_once_while_threads_hit_and_clean() {
+fn before_clean_gets_each_key_exactly_once_while_threads_hit_and_clean() {
     const KEYS: u64 = 5_000;
     let (store, clock, seen) = observed();
     let limited = store.limiter("1/millisecond").unwrap();
@@ -141,7 +144,7 @@ fn before_clean_gets_keys_of_any_kind() {
 }
 
 #[test]
-fn a_panic_in_before_clean_is_survived() {
+fn a_store_works_after_a_panic_in_before_clean() {
     let clock = ManualClock::new(START);
     let store = Memory::builder()
         .clock(clock.clone())
@@ -175,8 +178,8 @@ fn before_clean_may_use_the_store() {
     *own.lock().unwrap() = None;
 }
 
-/// Without this rule every hit would clean one more shard, each within the previous call, until the
-/// stack overflows.
+/// Otherwise every hit within `before_clean` would clean one more shard and call `before_clean`
+/// again, until the stack overflows.
 #[test]
 fn before_clean_never_starts_cleaning() {
     #[derive(Default)]
@@ -216,11 +219,11 @@ fn before_clean_never_starts_cleaning() {
     *own.lock().unwrap() = None;
     let seen = seen.lock().unwrap();
     assert_eq!((seen.keys, seen.deepest, seen.cleaned), (10_000, 1, 0));
-    assert!(store.is_empty(), "callers outside of before_clean have cleaned");
+    assert!(store.is_empty(), "hits outside of before_clean have cleaned");
 }
 
 #[test]
-fn keys_lists_what_is_not_fresh_with_limit_and_namespace() {
+fn the_list_of_keys_has_all_keys_that_are_not_fresh() {
     let (store, clock) = store::<MemoryAtStart>();
     for limited in limiters(&store, 5, HOUR) {
         assert!(limited.hit_n(("user", 7), 3).allowed());
@@ -235,11 +238,12 @@ fn keys_lists_what_is_not_fresh_with_limit_and_namespace() {
     assert_eq!(keys[0].key().to_string(), "short");
     clock.advance(Duration::from_secs(1));
     let keys = store.keys();
-    assert_eq!(keys.len(), 8, "a fresh one is not listed, though not yet cleaned");
+    assert_eq!(keys.len(), 8, "a fresh key is not listed, even if it is not yet cleaned");
     for usage in &keys {
         assert_eq!(usage.namespace(), "");
         assert_eq!(usage.key().parts().collect::<Vec<_>>(), [&b"user"[..], b"7"]);
-        // A second does not matter for the hour, except for an aligned window that ended with it.
+        // The limits of an hour still count after a second, because START is not near the end of an
+        // hour.
         assert_eq!(usage.used(), 3, "{}", usage.limit());
     }
     clock.advance(3 * HOUR);
@@ -247,7 +251,7 @@ fn keys_lists_what_is_not_fresh_with_limit_and_namespace() {
 }
 
 #[test]
-fn busiest_comes_first() {
+fn the_busiest_keys_come_first() {
     let (store, _) = store::<MemoryAtStart>();
     let limited = Limiter::new(&store, "", "1000/hour fixed-window-per-key").unwrap();
     let other = Limiter::new(&store, "", "1000/hour moving-window").unwrap();
@@ -278,5 +282,9 @@ fn an_unused_limit_is_forgotten_only_without_keys() {
     clock.advance(HOUR);
     assert_eq!(store.clean(), 1_000);
     let limited = Limiter::new(&store, "", "7/hour").unwrap();
-    assert_eq!(limited.usage("key"), 0, "the number of a forgotten limit starts fresh");
+    assert_eq!(
+        limited.usage("key"),
+        0,
+        "a limit that reuses the number of a forgotten limit starts without keys"
+    );
 }

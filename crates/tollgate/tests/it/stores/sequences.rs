@@ -1,5 +1,5 @@
-//! Random sequences of every call on several limits and keys: each answer equals that of the pure
-//! functions in every field.
+//! Tests of random sequences of all calls on several limits and keys. Each answer must equal that
+//! of the pure functions in every field.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -14,18 +14,18 @@ use super::calls::{Amount, AnyKey, Call, Case, LIMITS, On, any_case};
 use super::{START, Settings, Subject, supported};
 use tollgate_testkit::model::{Model, Share, headline, same};
 
-/// Runs a case on a store and on the model side by side.
+/// Runs a case on a store and on a model, which uses the pure functions, at the same time.
 struct Replay<S: Subject> {
     store: S,
     clock: ManualClock,
     model: Model,
     limits: Vec<Limit>,
     limiters: Vec<Limiter<S>>,
-    /// A policy of all limits of the case whose counters differ, with their indexes.
+    /// A policy of the limits of the case that have different counters, and their indexes.
     policy: (Limiter<S>, Vec<usize>),
     receipts: Vec<(On, Receipt)>,
     policy_decisions: Vec<(usize, Decision)>,
-    /// Time never goes back, and the store is cleaned, which must not change an answer.
+    /// Whether time never goes back and the store is cleaned, which must not change any answer.
     forward: bool,
 }
 
@@ -37,7 +37,8 @@ impl<S: Subject> Replay<S> {
         let on = |limit: Limit| supported(Limiter::new(&store, "ns", limit));
         let mut limiters: Vec<_> = case.limits.iter().map(parse).filter_map(on).collect();
         if forward {
-            // A store with two quotas of one name cleans by the one that came last.
+            // If two limits with the same name have different quotas, a store cleans by the one
+            // that was prepared last. So only one of them is used.
             let mut seen = HashSet::new();
             limiters.retain(|limited| seen.insert(limited.limits()[0].identity()));
         }
@@ -102,12 +103,12 @@ impl<S: Subject> Replay<S> {
         }
     }
 
-    /// The store may refuse some limits of the case.
+    /// Returns `on` if its limit exists, because the store may not support some limits of the case.
     fn on(&self, on: On) -> Option<On> {
         (on.limit < self.limiters.len()).then_some(on)
     }
 
-    /// Whether the store can count that many more units.
+    /// Returns whether the store can count this many more units.
     fn countable(&mut self, on: On, now: Timestamp, amount: u64) -> bool {
         let most = S::COUNTS.saturating_mul(self.model.capacity(on.limit));
         let used = self.model.apply(on.limit, on.key, now, Op::Peek(0)).used();
@@ -158,8 +159,8 @@ impl<S: Subject> Replay<S> {
         same(&got, &keys.iter().map(hit).collect::<Vec<_>>())
     }
 
-    /// The shares of an item: those of the whole policy for limit 0, none for a limit that the
-    /// store refuses.
+    /// Returns the shares (hits on single limits) of an item: those of all limits of the policy for
+    /// limit 0, and none for a limit that the store does not support.
     fn shares(&self, item: &(On, Amount)) -> Vec<Share> {
         let (On { limit, key }, amount) = *item;
         let limits = match limit {
@@ -262,12 +263,12 @@ fn same_policy(got: &Decision, wanted: &[Outcome]) -> Result<(), String> {
     equal(got.retry_after(), got.headline().retry_after())
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "arguments as of assert_eq")]
+#[expect(clippy::needless_pass_by_value, reason = "the arguments are those of assert_eq")]
 fn equal<T: PartialEq + std::fmt::Debug>(got: T, wanted: T) -> Result<(), String> {
     if got == wanted { Ok(()) } else { Err(format!("got {got:?}, wanted {wanted:?}")) }
 }
 
-/// Runs a case on a new store. The error is the first answer that differs.
+/// Runs a case on a new store. The error describes the first answer that differs.
 pub(super) fn replay<S: Subject>(case: &Case, forward: bool) -> Result<(), String> {
     let Some(mut replay) = Replay::<S>::new(case, forward) else { return Ok(()) };
     let mut now = START;
@@ -282,10 +283,10 @@ pub(super) fn replay<S: Subject>(case: &Case, forward: bool) -> Result<(), Strin
     Ok(())
 }
 
-/// Runs `check` on random cases and reports the smallest one that fails.
+/// Runs `check` on random cases, and panics with the smallest case that fails.
 pub(super) fn for_any_case(cases: u32, check: impl Fn(&Case) -> Result<(), String>) {
     let default = Config::default();
-    // More cases if the environment asks for more.
+    // The environment may ask for more cases.
     let cases = cases.max(if default.cases == 256 { 0 } else { default.cases });
     let config = Config { cases, failure_persistence: None, ..default };
     let run =
@@ -295,6 +296,6 @@ pub(super) fn for_any_case(cases: u32, check: impl Fn(&Case) -> Result<(), Strin
     }
 }
 
-pub(super) fn answers_equal_the_definition<S: Subject>() {
+pub(super) fn answers_equal_those_of_the_pure_functions<S: Subject>() {
     for_any_case(400, |case| replay::<S>(case, false));
 }

@@ -1,4 +1,5 @@
-//! Several limits and several keys: all are charged or none is. Also calls that clear many keys.
+//! Tests of hits on several limits and keys, of which all are charged or none, and of calls that
+//! clear many keys.
 
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use tollgate::{Decision, ErrorKind, Limiter, Outcome, Store, hit_all};
 
 use super::{HOUR, Subject, limiter, limiters, policy, store};
 
-/// Items with different counters of one store.
+/// Hits all items, which are valid.
 pub(super) fn together<S: Store>(items: &[Item<'_, S>]) -> Decision {
     hit_all(items).unwrap_or_else(|error| panic!("{error}"))
 }
@@ -24,15 +25,15 @@ pub(super) fn invalid_requests_are_errors<S: Subject>() {
         (hit_all(&none), "0 items: an all-or-nothing hit needs at least one"),
         (
             hit_all(&[one.item("k", 1), one.item("k", 2)]),
-            "key k twice for one limit: each may stand once in an all-or-nothing hit",
+            "key k twice for one limit: an all-or-nothing hit may contain it only once",
         ),
         (
             hit_all(&[one.item("k", 1), one.item("j", 1), renamed.item("k", 1)]),
-            "key k twice for one limit: each may stand once in an all-or-nothing hit",
+            "key k twice for one limit: an all-or-nothing hit may contain it only once",
         ),
         (
             hit_all(&[many.item(("k", 7), 1), one.item(("k", 7), 1)]),
-            "key k / 7 twice for one limit: each may stand once in an all-or-nothing hit",
+            "key k / 7 twice for one limit: an all-or-nothing hit may contain it only once",
         ),
         (
             hit_all(&[one.item("k", 1), elsewhere.item("k", 1)]),
@@ -43,8 +44,8 @@ pub(super) fn invalid_requests_are_errors<S: Subject>() {
         let error = result.expect_err(message);
         assert_eq!((error.kind(), error.to_string().as_str()), (ErrorKind::Request, message));
     }
-    assert_eq!((store.entries(), other.entries()), (0, 0), "nothing was charged");
-    // Similar calls that are valid: the same key of two limits, and two keys that only look alike.
+    assert_eq!((store.entries(), other.entries()), (0, 0), "no key was charged");
+    // Similar calls are valid: the same key under two limits, and two keys that only look alike.
     let daily = limiter(&store, "9/day");
     assert!(together(&[one.item("k", 1), daily.item("k", 1)]).allowed());
     assert!(together(&[one.item("7", 1), one.item(("7", ""), 1)]).allowed());
@@ -56,7 +57,7 @@ pub(super) fn invalid_requests_are_errors<S: Subject>() {
 pub(super) fn all_are_charged_or_none<S: Subject>() {
     let (store, _) = store::<S>();
     for limited in limiters(&store, 3, HOUR) {
-        // More keys than a policy has limits.
+        // There are more keys than a policy may have limits.
         let keys: Vec<String> = (0..20).map(|n| format!("key {n}")).collect();
         let items = |cost| -> Vec<_> { keys.iter().map(|key| limited.item(key, cost)).collect() };
         let algorithm = limited.limits()[0].algorithm();
@@ -73,7 +74,7 @@ pub(super) fn all_are_charged_or_none<S: Subject>() {
     }
 }
 
-pub(super) fn the_longest_wait_counts<S: Subject>() {
+pub(super) fn the_wait_of_a_group_is_the_longest_wait<S: Subject>() {
     let (store, _) = store::<S>();
     let (hourly, daily) = (limiter(&store, "1/hour"), limiter(&store, "1/day"));
     let both = |cost| together(&[daily.item("d", 1), hourly.item("h", cost)]);
@@ -108,8 +109,8 @@ pub(super) fn a_denial_charges_the_limits_that_charge_denied<S: Subject>() {
         assert!(!refused.allowed());
         let charged: Vec<u64> = refused.receipts().map(|receipt| receipt.units).collect();
         assert_eq!((charged, used()), (vec![2, 0, 0], vec![3, 1, 1]), "{text}");
-        // The limit that charges denied hits is charged whichever limit denies, also if it denies
-        // itself.
+        // The limit that charges denied hits is charged if any limit denies, even if it denies the
+        // hit itself.
         assert!(!several.hit_n(n, 20).allowed());
         assert_eq!(used(), [23, 1, 1], "{text}");
 
@@ -124,24 +125,24 @@ pub(super) fn a_denial_charges_the_limits_that_charge_denied<S: Subject>() {
     }
 }
 
-pub(super) fn a_denial_moves_the_end_of_live_elastic_windows_only<S: Subject>() {
+pub(super) fn a_denial_extends_only_open_elastic_windows<S: Subject>() {
     let (store, clock) = store::<S>();
     let several = policy(&store, "9/10 seconds elastic-window; 1/hour");
     let elastic = limiter(&store, "9/10 seconds elastic-window");
     assert!(several.hit("key").allowed());
     clock.advance(Duration::from_secs(6));
-    assert!(!several.hit("key").allowed(), "the hourly limit refuses");
+    assert!(!several.hit("key").allowed(), "the hourly limit denies the hit");
     assert_eq!(elastic.usage("key"), 1);
     clock.advance(Duration::from_secs(6));
-    assert_eq!(elastic.usage("key"), 1, "the refused hit has pushed the window");
+    assert_eq!(elastic.usage("key"), 1, "the denied hit has extended the window");
     clock.advance(Duration::from_secs(4));
     assert_eq!(elastic.usage("key"), 0);
     assert!(!several.hit("key").allowed());
-    assert_eq!(elastic.peek("key").expires_at(), None, "no window is opened by a refusal");
+    assert_eq!(elastic.peek("key").expires_at(), None, "a denied hit opens no window");
     assert!(several.peek("key").outcomes()[0].allowed());
 }
 
-pub(super) fn peeks_and_denied_hits_take_no_room<S: Subject>() {
+pub(super) fn peeks_and_denied_hits_create_no_entry<S: Subject>() {
     let (store, _) = store::<S>();
     for limited in limiters(&store, 3, HOUR) {
         assert!(limited.peek("key").allowed());
@@ -201,7 +202,7 @@ pub(super) fn clear_namespace_forgets_the_limits_of_one_namespace<S: Subject>() 
     kept.iter().for_each(|limited| assert!(!limited.hit(3).allowed()));
 }
 
-/// Units in use of each limit.
+/// Returns the units in use of each limit.
 fn used(decision: &Decision) -> Vec<u64> {
     decision.outcomes().iter().map(Outcome::used).collect()
 }

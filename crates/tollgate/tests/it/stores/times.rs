@@ -1,4 +1,4 @@
-//! Short and long periods, and clocks that jump.
+//! Tests of short and long periods, and of clocks that jump.
 
 use std::time::Duration;
 
@@ -40,12 +40,12 @@ fn back(from: Timestamp, by: Duration) -> Timestamp {
     Timestamp::from_micros(from.as_micros() - u64::try_from(by.as_micros()).expect("a year fits"))
 }
 
-/// The wait for one more unit of a drained key.
+/// Returns the wait for one unit of a key without remaining units.
 fn wait_of<S: Subject>(limited: &Limiter<S>, key: impl Key) -> Duration {
     limited.peek(key).retry_after().expect("one fits")
 }
 
-pub(super) fn no_more_than_the_burst_at_one_instant<S: Subject>() {
+pub(super) fn at_most_the_burst_passes_at_one_instant<S: Subject>() {
     for_each_limit::<S>(|limited, _| {
         assert_eq!(admitted(limited, "one by one", 10), QUOTA, "{}", limited.limits()[0]);
         assert_eq!(limited.take("taken", 10).charged(), QUOTA as u64, "{}", limited.limits()[0]);
@@ -65,19 +65,27 @@ pub(super) fn retry_after_is_exact<S: Subject>() {
             assert!(!refused.allowed() && wait > Duration::ZERO, "{}", limited.limits()[0]);
             assert!(wait <= 2 * limited.limits()[0].period(), "{}: {wait:?}", limited.limits()[0]);
             clock.set(back(START + wait, Duration::from_micros(1)));
-            assert!(!limited.peek_n(key, cost).allowed(), "{} early", limited.limits()[0]);
+            assert!(
+                !limited.peek_n(key, cost).allowed(),
+                "{}: one microsecond too early",
+                limited.limits()[0]
+            );
             clock.set(START + wait);
-            assert!(limited.hit_n(key, cost).allowed(), "{} in time", limited.limits()[0]);
+            assert!(
+                limited.hit_n(key, cost).allowed(),
+                "{}: when the wait is over",
+                limited.limits()[0]
+            );
         }
     });
 }
 
-pub(super) fn a_jump_back_admits_nothing_and_locks_no_longer<S: Subject>() {
+pub(super) fn a_jump_back_admits_no_hit_and_makes_no_wait_longer_than_the_jump<S: Subject>() {
     for_each_limit::<S>(|limited, clock| {
         for (n, jump) in JUMPS.into_iter().enumerate() {
             let limit = &limited.limits()[0];
-            // All was taken. Nothing comes back by a jump, nor on the way forward to where it
-            // began.
+            // The key is used up. A jump back must not admit further hits, nor must the way forward
+            // to the time before the jump.
             clock.set(START);
             assert_eq!(admitted(limited, ("all", n), 10), QUOTA, "{limit}");
             let own_wait = wait_of(limited, ("all", n));
@@ -88,11 +96,11 @@ pub(super) fn a_jump_back_admits_nothing_and_locks_no_longer<S: Subject>() {
             assert!(wait <= jump + own_wait, "{limit} back by {jump:?} waits {wait:?}");
             clock.set(START);
             assert_eq!(admitted(limited, ("all", n), 10), 0, "{limit} back and forth by {jump:?}");
-            // The hits above have pushed an elastic window to here.
+            // The hits above have extended an elastic window until this time.
             clock.set(START + own_wait);
             assert!(limited.hit(("all", n)).allowed(), "{limit} locked after {jump:?}");
 
-            // Part of the limit was taken: only the rest passes.
+            // A part of the limit is used, so only the rest passes.
             clock.set(START);
             assert!(limited.hit_n(("some", n), 2).allowed(), "{limit}");
             clock.set(before);
@@ -105,7 +113,7 @@ pub(super) fn a_jump_back_admits_nothing_and_locks_no_longer<S: Subject>() {
     });
 }
 
-pub(super) fn a_jump_forward_and_back_locks_no_longer<S: Subject>() {
+pub(super) fn a_jump_forward_and_back_makes_no_wait_longer_than_the_jump<S: Subject>() {
     for_each_limit::<S>(|limited, clock| {
         for (n, jump) in JUMPS.into_iter().enumerate() {
             let limit = &limited.limits()[0];
@@ -122,9 +130,9 @@ pub(super) fn a_jump_forward_and_back_locks_no_longer<S: Subject>() {
     });
 }
 
-/// States that were fresh by the clock that was ahead may be gone. They come back as if hit when
-/// they became fresh, so nothing is locked for longer.
-pub(super) fn a_clean_ahead_of_a_jump_back_locks_no_longer<S: Subject>() {
+/// States that were fresh while the clock was ahead may have been forgotten. New states start at
+/// the time at which the forgotten states became fresh, so no key is denied for longer.
+pub(super) fn a_clean_before_a_jump_back_makes_no_wait_longer_than_the_jump<S: Subject>() {
     for jump in JUMPS {
         for_each_limit_and_store::<S>(|store, limited, clock| {
             let limit = &limited.limits()[0];

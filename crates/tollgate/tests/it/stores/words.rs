@@ -1,5 +1,5 @@
-//! The limits of the words of `Atomic` and `Direct`: counts that do not fit, and times far from the
-//! store's clock.
+//! Tests of the words of `Atomic` and `Direct`: counts that do not fit a word, and times far from
+//! the store's clock.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ fn on_store<S: Store>(store: &S, limit: &Limit) -> Option<Apply> {
     Some(Box::new(move |now, op| store.apply(&prepared, KeyRef::plain(b"key"), now, op)))
 }
 
-/// One state of this limit on each store that supports it.
+/// Returns a function that applies operations to one key, for each store that supports this limit.
 fn stores(limit: &Limit, clock: impl Clock + Clone + 'static) -> Vec<(&'static str, Apply)> {
     let memory = on_store(&Memory::builder().clock(clock.clone()).build(), limit);
     let atomic = on_store(&Atomic::builder().clock(clock.clone()).build(), limit);
@@ -30,7 +30,7 @@ fn stores(limit: &Limit, clock: impl Clock + Clone + 'static) -> Vec<(&'static s
     all.into_iter().filter_map(|(name, apply)| Some((name, apply?))).collect()
 }
 
-/// Numbers of units whose sum is less than what the definition counts.
+/// Generates numbers of units that are small enough that their sum does not saturate.
 fn units() -> impl Strategy<Value = u64> {
     prop_oneof![0..10_u64, 0..10_000_u64, any::<u64>().prop_map(|units| units >> 21)]
 }
@@ -61,7 +61,7 @@ fn limit() -> impl Strategy<Value = Limit> {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// A store that cannot count all requested units charges less, and reports that.
+    /// A store that cannot count all requested units charges fewer units, and reports how many.
     #[test]
     fn the_reported_charge_is_the_stored_charge(
         limit in limit(),
@@ -78,13 +78,14 @@ proptest! {
                 let after = apply(now, Op::Peek(1));
                 prop_assert_eq!(got.used(), after.used(), "{} {}", name, &limit);
                 let definition = match *op {
-                    // Charged in part.
+                    // A part of the units was charged.
                     Op::Charge(units) if got.charged() < units => Op::Charge(got.charged()),
-                    // Denied, and charged in part all the same.
+                    // The hit was denied, and the denial charged all or a part of its units.
                     Op::Hit(_) | Op::Take(_) if !got.allowed() && charges_denied => {
                         Op::Charge(got.charged())
                     }
-                    // The word could not hold the units and kept fewer: continue from a fresh key.
+                    // The units did not fit the word, which counts fewer. Continue with a fresh
+                    // key.
                     Op::Set(units) if got.used() < units.min(10_u64.pow(15)) => {
                         let _ = apply(now, Op::Set(0));
                         let _ = machine.apply(&mut state, now, Op::Set(0));
@@ -100,7 +101,8 @@ proptest! {
                     let left = apply(now, Op::Refund(got.receipt())).used();
                     let refunded = machine.apply(&mut state, now, Op::Refund(wanted.receipt()));
                     prop_assert_eq!(left, refunded.used(), "{} {}: {:?}", name, &limit, op);
-                    // The definition itself is limited by the end of time.
+                    // Near the largest timestamp the definition itself saturates, so the units need
+                    // not add up.
                     if got.used() == before + got.charged() {
                         prop_assert_eq!(left, before, "{} {}: {:?}", name, &limit, op);
                     }
@@ -109,9 +111,9 @@ proptest! {
         }
     }
 
-    /// The rule also holds where a word has no room for the time.
+    /// This also holds for times that do not fit a word.
     #[test]
-    fn no_more_is_admitted_far_from_the_stores_clock(
+    fn at_most_the_limit_is_admitted_far_from_the_clock_of_the_store(
         limit in limit(),
         clock in prop_oneof![Just(0), Just(START.as_micros()), 0..1_u64 << 62],
         at in prop_oneof![Just(START.as_micros()), 0..1_u64 << 52, 0..1_u64 << 62],
@@ -141,7 +143,7 @@ fn hits_in_2026_on_a_clock_at_the_epoch_are_limited() {
 }
 
 #[test]
-fn a_charge_that_does_not_fit_is_cut_down() {
+fn a_charge_that_does_not_fit_a_word_is_reduced() {
     for (name, apply) in stores(
         &Limit::new(200, Duration::from_secs(60))
             .algorithm(Algorithm::FixedWindow)

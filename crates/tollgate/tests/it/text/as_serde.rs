@@ -1,4 +1,5 @@
-//! Limits and policies through serde: the meaning of maps, and that text comes back equal.
+//! Tests of limits and policies with serde: the meaning of maps, and that written limits are read
+//! back.
 
 use proptest::prelude::*;
 use tollgate::{Algorithm, Limit, Policy};
@@ -6,7 +7,7 @@ use tollgate::{Algorithm, Limit, Policy};
 use super::any_policy;
 
 #[test]
-fn maps_and_texts_mean_the_same() {
+fn a_map_and_its_text_are_the_same_limit() {
     let table = [
         (r#"{"quota": 10, "period": 1}"#, "10/second"),
         (r#"{"period": "2 hours", "quota": 10}"#, "10 per 2 hours"),
@@ -52,7 +53,7 @@ fn serde_errors_keep_the_message_of_the_limit() {
         serde_json::from_str::<Policy>(json).expect_err(json);
     }
     for (json, why) in [
-        ("[]", "policy of 0 limits: must hold 1 to 8"),
+        ("[]", "policy of 0 limits: must have 1 to 8"),
         (r#"["5/s", "5/second"]"#, r#"limit "5/second" twice in one policy"#),
         (r#"["5/s; 6/s"]"#, r#"at 3: found ";", expected the end of the text"#),
         ("true", "expected a policy: text such as"),
@@ -64,7 +65,7 @@ fn serde_errors_keep_the_message_of_the_limit() {
 
 proptest! {
     #[test]
-    fn json_is_read_back(policy in any_policy()) {
+    fn policies_written_as_json_are_read_back(policy in any_policy()) {
         let json = serde_json::to_string(&policy).unwrap();
         prop_assert_eq!(&serde_json::from_str::<Policy>(&json).unwrap(), &policy);
         let list = serde_json::to_string(policy.limits()).unwrap();

@@ -1,4 +1,4 @@
-//! Single keys under contention.
+//! Checks of single keys that several threads hit at the same time.
 
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
@@ -22,7 +22,7 @@ pub(super) fn one_key_admits_exactly_the_limit<S: Subject>() -> Checked {
     Ok(())
 }
 
-/// Lets two threads start each group of keys together.
+/// Lets two threads start each group of keys at the same time.
 struct InStep(AtomicUsize);
 
 impl InStep {
@@ -69,8 +69,8 @@ pub(super) fn refunds_amid_hits_leave_an_exact_count<S: Subject>() -> Checked {
                 if !hit.allowed() {
                     continue;
                 }
-                // Counted from after the charge until before the refund, so it is never above what
-                // is charged.
+                // A unit is counted after its charge and until before its refund, so the count
+                // never exceeds the units charged.
                 most = most.max(held.fetch_add(1, Ordering::SeqCst) + 1);
                 if n == 1_999 && index == 0 {
                     kept += 1;
@@ -84,7 +84,7 @@ pub(super) fn refunds_amid_hits_leave_an_exact_count<S: Subject>() -> Checked {
         let results = on_threads(3, run);
         let most = results.iter().map(|(_, most)| *most).max().unwrap_or_default();
         if most > QUOTA as i64 {
-            return Err(format!("{}: {most} held at once", limited.limits()[0]));
+            return Err(format!("{}: {most} units in use at the same time", limited.limits()[0]));
         }
         let kept = results.iter().map(|(kept, _)| kept).sum();
         let what = format!("{}: used after all refunds", limited.limits()[0]);
@@ -93,7 +93,7 @@ pub(super) fn refunds_amid_hits_leave_an_exact_count<S: Subject>() -> Checked {
     Ok(())
 }
 
-pub(super) fn takes_share_out_exactly_the_limit<S: Subject>() -> Checked {
+pub(super) fn takes_get_exactly_the_limit_in_total<S: Subject>() -> Checked {
     const QUOTA: u64 = 1_000;
     let store = still::<S>();
     for limited in limiters(&store, QUOTA, HOUR) {
@@ -102,7 +102,7 @@ pub(super) fn takes_share_out_exactly_the_limit<S: Subject>() -> Checked {
                 (0..100).map(|_| limited.take(key, 3 + index as u64).charged()).sum::<u64>()
             });
             expect_equal(
-                &format!("{} shared out", limited.limits()[0]),
+                &format!("{}: units taken", limited.limits()[0]),
                 taken.iter().sum(),
                 QUOTA,
             )?;
@@ -111,8 +111,8 @@ pub(super) fn takes_share_out_exactly_the_limit<S: Subject>() -> Checked {
     Ok(())
 }
 
-/// Two threads insert new keys while each looks at those of the other.
-pub(super) fn growing_loses_nothing<S: Subject>(keys_each: u64) -> Checked {
+/// Two threads add new keys while each also hits keys that the other one has added.
+pub(super) fn no_key_is_lost_while_a_store_grows<S: Subject>(keys_each: u64) -> Checked {
     let store = still::<S>();
     let limited = limiter(&store, "1/hour");
     let named = limiter(&store, "1/hour token-bucket name=wide");
@@ -121,7 +121,7 @@ pub(super) fn growing_loses_nothing<S: Subject>(keys_each: u64) -> Checked {
         let mut wrong = 0;
         let other = 1 - own;
         for n in 0..keys_each {
-            // The wide states of a store that packs them grow in a separate table.
+            // In a store that packs states, these states are in a separate table with wide words.
             let grown = if n.is_multiple_of(10) { &named } else { &limited };
             wrong += u64::from(!grown.hit((own, n)).allowed());
             shown[own].store(n as usize + 1, Ordering::Release);
@@ -133,7 +133,7 @@ pub(super) fn growing_loses_nothing<S: Subject>(keys_each: u64) -> Checked {
         }
         wrong
     });
-    expect_equal("keys forgotten or known too early while growing", wrong, vec![0, 0])?;
+    expect_equal("keys that were lost or known too early while the table grew", wrong, vec![0, 0])?;
     let forgotten = |own: u64| {
         let is_free = |n: &u64| {
             let grown = if n.is_multiple_of(10) { &named } else { &limited };
@@ -141,11 +141,12 @@ pub(super) fn growing_loses_nothing<S: Subject>(keys_each: u64) -> Checked {
         };
         (0..keys_each).filter(is_free).count()
     };
-    expect_equal("keys forgotten at the end", [forgotten(0), forgotten(1)], [0, 0])?;
+    expect_equal("keys that were lost at the end", [forgotten(0), forgotten(1)], [0, 0])?;
     expect_equal("keys counted", store.entries() as u64, 2 * keys_each)
 }
 
-/// At the bound all new keys together get one limit, and a slot never more than one.
+/// At the bound all keys without a slot together get one limit, and each key with a slot is
+/// admitted once, because it hits only once.
 pub(super) fn the_bound_on_keys_holds_for_new_keys_from_many_threads<S: Subject>() -> Checked {
     const QUOTA: usize = 50;
     const ROOM: usize = 100;
@@ -173,9 +174,9 @@ pub(super) fn the_bound_on_keys_holds_for_new_keys_from_many_threads<S: Subject>
     Ok(())
 }
 
-/// Forgetting is one step too: each time at most one more limit passes, and the count starts at
-/// zero.
-pub(super) fn forgetting_amid_hits_gives_at_most_the_limit_each_time<S: Subject>() -> Checked {
+/// Forgetting a key is an atomic step too. Each time, the key is admitted at most up to its limit
+/// once more, and its count starts at zero.
+pub(super) fn each_reset_or_clear_amid_hits_admits_at_most_one_more_limit<S: Subject>() -> Checked {
     const QUOTA: u64 = 10;
     const TIMES: u64 = 30;
     let store = still::<S>();
@@ -202,13 +203,13 @@ pub(super) fn forgetting_amid_hits_gives_at_most_the_limit_each_time<S: Subject>
             admitted
         });
         let admitted: u64 = admitted.iter().sum();
-        // The units that the last round has left.
+        // The units that are left after the last round.
         let rest = (0..2 * QUOTA).filter(|_| limited.hit("key").allowed()).count() as u64;
         if admitted + rest > QUOTA * (TIMES + 1) {
             return Err(format!("{}: {admitted} and {rest} admitted", limited.limits()[0]));
         }
         expect_equal(
-            &format!("{}: used at last", limited.limits()[0]),
+            &format!("{}: units in use at the end", limited.limits()[0]),
             limited.usage("key"),
             QUOTA,
         )?;
@@ -216,8 +217,9 @@ pub(super) fn forgetting_amid_hits_gives_at_most_the_limit_each_time<S: Subject>
     Ok(())
 }
 
-/// Slots become free while new keys arrive: a key that gets a slot keeps what it took without one.
-pub(super) fn a_slot_that_comes_free_gives_no_unit<S: Subject>() -> Checked {
+/// Slots become free while new keys arrive. A key that gets a slot keeps the units that it used
+/// without a slot.
+pub(super) fn a_key_that_gets_a_slot_gets_no_additional_units<S: Subject>() -> Checked {
     const QUOTA: usize = 20;
     const ROOM: u64 = 8;
     for round in 0..20_u64 {
@@ -251,16 +253,16 @@ pub(super) fn a_slot_that_comes_free_gives_no_unit<S: Subject>() -> Checked {
         for key in keys {
             let total: usize = admitted.iter().map(|of| of[key as usize]).sum();
             if total > QUOTA {
-                return Err(format!("{total} of {QUOTA} admitted for newcomer {key}"));
+                return Err(format!("{total} of {QUOTA} admitted for new key {key}"));
             }
         }
     }
     Ok(())
 }
 
-/// Limits that come with requests are prepared and dropped by many threads, while cleaning forgets
-/// unused ones.
-pub(super) fn limits_prepared_again_and_again_stay_one_counter<S: Subject>() -> Checked {
+/// Many threads prepare and drop the limits of requests, while another thread forgets unused
+/// limits.
+pub(super) fn a_limit_that_is_prepared_repeatedly_has_one_counter<S: Subject>() -> Checked {
     const QUOTA: u64 = 3;
     const LIMITS: u64 = 200;
     let store = still::<S>();

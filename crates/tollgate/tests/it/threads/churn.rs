@@ -1,4 +1,4 @@
-//! Hits while another thread cleans as fast as it can and keys expire all the time.
+//! Checks of hits while another thread cleans as fast as it can, and keys expire all the time.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -20,8 +20,7 @@ struct Traffic {
 }
 
 impl Traffic {
-    /// Numbers for the hits of all threads, until there were enough hits, and enough cleanings
-    /// between them.
+    /// Numbers the hits of all threads, until there have been enough hits and enough cleanings.
     fn numbers(&self, enough: u64) -> impl Iterator<Item = u64> {
         std::iter::from_fn(move || {
             let n = self.hits.fetch_add(1, Ordering::Relaxed);
@@ -31,7 +30,7 @@ impl Traffic {
     }
 }
 
-/// Runs `hit` on some threads while another one calls `clean` until they are done.
+/// Runs `hit` on some threads, while another thread calls `clean` until they have ended.
 fn while_cleaning<T: Send>(
     hit: impl Fn(usize, &Traffic) -> T + Sync,
     clean: impl Fn() + Sync,
@@ -53,18 +52,19 @@ fn while_cleaning<T: Send>(
     results.into_iter().flatten().collect()
 }
 
-/// A clock that the cleaning thread moves, a third of a millisecond at a time.
-pub(super) fn moved_by_hand() -> (Settings, impl Fn() + Sync) {
+/// Returns settings with a manual clock, and a function with which the cleaning thread moves it by
+/// a third of a millisecond.
+pub(super) fn with_manual_clock() -> (Settings, impl Fn() + Sync) {
     let clock = ManualClock::new(START);
     let settings = Settings::new(clock.clone());
     (settings, move || clock.advance(Duration::from_micros(333)))
 }
 
-/// Keys with a long limit lose no hit although all keys around them are forgotten.
-pub(super) fn cleaning_loses_nothing<S: Subject>() -> Checked {
+/// Keys of long limits lose no hit, although the keys of other limits are forgotten all the time.
+pub(super) fn no_hit_is_lost_while_a_thread_cleans<S: Subject>() -> Checked {
     const KEYS: u64 = 4;
     const HITS: u64 = 40_000;
-    let (settings, advance) = moved_by_hand();
+    let (settings, advance) = with_manual_clock();
     let settings = Settings { clean_period: Duration::from_millis(2), ..settings };
     let store = S::build(settings);
     let kinds = ["fixed-window-per-key", "elastic-window", "fixed-window-per-key name=wide"];
@@ -75,8 +75,8 @@ pub(super) fn cleaning_loses_nothing<S: Subject>() -> Checked {
         |own, traffic| {
             let mut counted = BTreeMap::new();
             for n in traffic.numbers(HITS) {
-                // All threads use one key for a while. Sometimes they use fresh keys, which then
-                // appear during a clean.
+                // All threads use the same key for some hits. After 1,000 hits they use new keys,
+                // which are then added during a cleaning.
                 let at = (n / 64 % 3) as usize;
                 let key = n / 16 % KEYS + n / 1_000 * KEYS;
                 if long[at].hit(key).allowed() {
@@ -102,9 +102,9 @@ pub(super) fn cleaning_loses_nothing<S: Subject>() -> Checked {
     Ok(())
 }
 
-/// A window admits at most the limit, and windows of one key do not overlap, whenever a thread
-/// cleans. The cleaning thread calls `advance`.
-pub(super) fn windows_stay_bounded<S: Subject>(
+/// A window admits at most the limit, and windows of one key do not overlap, even if a thread
+/// cleans at any time. The cleaning thread calls `advance`.
+pub(super) fn windows_admit_at_most_the_limit<S: Subject>(
     settings: Settings,
     period_ms: u64,
     advance: impl Fn() + Sync,
@@ -122,7 +122,7 @@ pub(super) fn windows_stay_bounded<S: Subject>(
     let (Some(aligned), Some(own), Some(bucket)) =
         (on(Algorithm::FixedWindow), on(Algorithm::FixedWindowPerKey), on(Algorithm::Gcra))
     else {
-        return Err("fixed windows and GCRA are held by every store".to_owned());
+        return Err("every store supports fixed windows and GCRA".to_owned());
     };
     let began = clock.now();
     let results = while_cleaning(

@@ -1,12 +1,12 @@
-//! Policies and several keys by several threads: no limit is exceeded, no thread deadlocks, and a
-//! denied group leaves nothing charged.
+//! Checks of policies and of hits on several keys by several threads: no limit is exceeded, no
+//! thread deadlocks, and a denied group charges nothing.
 
 use tollgate::hit_all;
 
 use super::{Checked, expect_equal, on_threads, still};
 use crate::stores::{HOUR, Subject, limiters, policy};
 
-pub(super) fn policies_never_pass_any_of_their_limits<S: Subject>() -> Checked {
+pub(super) fn policies_never_exceed_any_of_their_limits<S: Subject>() -> Checked {
     let store = still::<S>();
     for key in 0..20_u64 {
         let (narrow_first, narrow_last) = (
@@ -26,14 +26,14 @@ pub(super) fn policies_never_pass_any_of_their_limits<S: Subject>() -> Checked {
         if first > 30 || all > 50 {
             return Err(format!("{first} admitted of 30 and {all} of 50"));
         }
-        // Units of a denied hit are given back.
+        // If a denied hit had left units charged, fewer hits would be admitted now.
         let rest = (0..100).filter(|_| narrow_last.hit(key).allowed()).count() as u64;
         expect_equal("admitted by policies in the end", all + rest, 50)?;
     }
     Ok(())
 }
 
-pub(super) fn crossing_groups_never_pass_a_limit<S: Subject>() -> Checked {
+pub(super) fn groups_in_different_orders_never_exceed_a_limit<S: Subject>() -> Checked {
     const QUOTA: u64 = 200;
     let store = still::<S>();
     for limited in limiters(&store, QUOTA, HOUR) {
@@ -44,7 +44,7 @@ pub(super) fn crossing_groups_never_pass_a_limit<S: Subject>() -> Checked {
                 let of = |key: &u64| limited.item(*key, 1);
                 let items: Vec<_> = orders[index].iter().map(of).collect();
                 passed += u64::from(hit_all(&items).is_ok_and(|all| all.allowed()));
-                // Pairs and single hits come between.
+                // Hits on pairs and single keys are made in between.
                 let pair = &items[..2];
                 passed +=
                     u64::from(n % 4 == 0 && hit_all(pair).is_ok_and(|all| all.allowed())) << 32;

@@ -1,5 +1,5 @@
-//! Stores with a planted race. Every check must detect it, else the check proves nothing. The same
-//! store without a race must pass.
+//! Stores with a planted race. Every check must detect its race, otherwise the check proves
+//! nothing. The same store without a race must pass the check.
 
 use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;
@@ -13,11 +13,11 @@ use tollgate::{Error, KeyRef, Limit, Outcome, Store, Timestamp};
 use super::{Checked, checks, churn, groups, holds};
 use crate::stores::{AnyClock, Settings, Subject};
 
-/// Each step runs under a lock.
+/// Each step holds a lock.
 const EXACT: u8 = 0;
-/// A hit reads, decides and writes, and another hit may come between.
+/// A hit reads, decides and writes without a lock, so another hit may run in between.
 const RACY_HITS: u8 = 1;
-/// The cleaner looks for expired keys and removes them later, although they may have been hit
+/// The cleaner first finds expired keys and then removes them, although they may have been hit
 /// meanwhile.
 const RACY_CLEANER: u8 = 2;
 
@@ -29,11 +29,11 @@ struct Planted<const RACE: u8> {
 #[derive(Debug)]
 struct Inner {
     clock: AnyClock,
-    /// Held over a whole step by the store without a race.
+    /// The lock that a store without a race holds during a whole step.
     whole_step: Mutex<()>,
     states: Mutex<HashMap<Place, (AnyMachine, AnyState)>>,
-    /// When the last forgotten state had become fresh. A caller that read the clock before that
-    /// starts there.
+    /// The latest time at which a forgotten state became fresh. A caller that has read the clock
+    /// before that time starts at this time.
     floor: Mutex<Timestamp>,
     hits: AtomicUsize,
 }
@@ -64,7 +64,7 @@ impl<const RACE: u8> Planted<RACE> {
     fn look(&self, place: &Place) -> Option<AnyState> {
         let state = lock(&self.inner.states).get(place).map(|(_, state)| state.clone());
         if RACE == RACY_HITS {
-            // Another caller may come in this gap.
+            // Another caller may run here.
             std::thread::yield_now();
         }
         state
@@ -78,7 +78,7 @@ impl<const RACE: u8> Planted<RACE> {
         }
     }
 
-    /// The gap of the cleaner: until another thread has hit, or none is left.
+    /// Waits until other threads have made some hits, or until they have probably ended.
     fn let_others_hit(&self) {
         let before = self.inner.hits.load(Ordering::Relaxed);
         for _ in 0..100 {
@@ -159,7 +159,7 @@ impl<const RACE: u8> Store for Planted<RACE> {
 impl<const RACE: u8> Subject for Planted<RACE> {
     const COUNTS: u64 = u64::MAX;
 
-    /// Without a bound, and cleaned only by hand.
+    /// Builds a store without a bound on keys, which is cleaned only by `sweep`.
     fn build(settings: Settings) -> Self {
         let inner = Inner {
             clock: settings.clock,
@@ -212,73 +212,73 @@ type Exact = Planted<EXACT>;
 type Racy = Planted<RACY_HITS>;
 type RacyCleaner = Planted<RACY_CLEANER>;
 
-/// A check passes without a race, and detects the planted one.
-fn sees_the_race(exact: Checked, racy: Checked) {
+/// Asserts that a check passes without a race, and detects the planted race.
+fn assert_detects_the_race(exact: Checked, racy: Checked) {
     holds(exact);
-    racy.expect_err("the planted race went unseen");
+    racy.expect_err("the check did not detect the planted race");
 }
 
 #[test]
-fn a_race_on_one_key_is_seen() {
-    sees_the_race(
+fn a_race_on_one_key_is_detected() {
+    assert_detects_the_race(
         checks::one_key_admits_exactly_the_limit::<Exact>(),
         checks::one_key_admits_exactly_the_limit::<Racy>(),
     );
 }
 
 #[test]
-fn a_race_on_fresh_keys_is_seen() {
-    sees_the_race(
+fn a_race_on_fresh_keys_is_detected() {
+    assert_detects_the_race(
         checks::fresh_keys_admit_exactly_one::<Exact>(),
         checks::fresh_keys_admit_exactly_one::<Racy>(),
     );
 }
 
 #[test]
-fn a_race_of_refunds_is_seen() {
-    sees_the_race(
+fn a_race_of_refunds_is_detected() {
+    assert_detects_the_race(
         checks::refunds_amid_hits_leave_an_exact_count::<Exact>(),
         checks::refunds_amid_hits_leave_an_exact_count::<Racy>(),
     );
 }
 
 #[test]
-fn a_race_of_takes_is_seen() {
-    sees_the_race(
-        checks::takes_share_out_exactly_the_limit::<Exact>(),
-        checks::takes_share_out_exactly_the_limit::<Racy>(),
+fn a_race_of_takes_is_detected() {
+    assert_detects_the_race(
+        checks::takes_get_exactly_the_limit_in_total::<Exact>(),
+        checks::takes_get_exactly_the_limit_in_total::<Racy>(),
     );
 }
 
 #[test]
-fn a_race_of_policies_is_seen() {
-    sees_the_race(
-        groups::policies_never_pass_any_of_their_limits::<Exact>(),
-        groups::policies_never_pass_any_of_their_limits::<Racy>(),
+fn a_race_of_policies_is_detected() {
+    assert_detects_the_race(
+        groups::policies_never_exceed_any_of_their_limits::<Exact>(),
+        groups::policies_never_exceed_any_of_their_limits::<Racy>(),
     );
 }
 
 #[test]
-fn a_race_of_groups_is_seen() {
-    sees_the_race(
-        groups::crossing_groups_never_pass_a_limit::<Exact>(),
-        groups::crossing_groups_never_pass_a_limit::<Racy>(),
+fn a_race_of_groups_is_detected() {
+    assert_detects_the_race(
+        groups::groups_in_different_orders_never_exceed_a_limit::<Exact>(),
+        groups::groups_in_different_orders_never_exceed_a_limit::<Racy>(),
     );
 }
 
 #[test]
-fn a_lost_hit_is_seen_amid_cleaning() {
-    sees_the_race(
-        churn::cleaning_loses_nothing::<Exact>(),
-        churn::cleaning_loses_nothing::<Racy>(),
+fn a_lost_hit_during_cleaning_is_detected() {
+    assert_detects_the_race(
+        churn::no_hit_is_lost_while_a_thread_cleans::<Exact>(),
+        churn::no_hit_is_lost_while_a_thread_cleans::<Racy>(),
     );
 }
 
 #[test]
-fn a_cleaner_that_takes_live_keys_is_seen() {
+fn a_cleaner_that_removes_keys_in_use_is_detected() {
     fn check<S: Subject>() -> Checked {
-        let (settings, advance) = churn::moved_by_hand();
-        churn::windows_stay_bounded::<S>(settings, 1, advance)
+        let (settings, advance) = churn::with_manual_clock();
+        churn::windows_admit_at_most_the_limit::<S>(settings, 1, advance)
     }
-    sees_the_race(check::<Exact>(), check::<RacyCleaner>());
+    assert_detects_the_race(check::<Exact>(), check::<RacyCleaner>());
 }
