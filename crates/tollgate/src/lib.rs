@@ -74,10 +74,10 @@ pub use store::Store;
 pub use time::Timestamp;
 pub use together::{hit_all, hit_all_at, refund_all};
 
-/// The default for the most keys that a store keeps.
+/// The default for the largest number of keys in a store.
 const DEFAULT_MAX_KEYS: usize = 10_000_000;
 
-/// The default for the most limits that a store knows.
+/// The default for the largest number of limits in a store.
 const DEFAULT_MAX_LIMITS: usize = 100_000;
 
 /// The default interval between two cleanings of a store.

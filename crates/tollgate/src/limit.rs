@@ -50,7 +50,7 @@ pub(crate) struct Rate {
 }
 
 impl Limit {
-    /// Starts a limit of `quota` units per `period`.
+    /// Starts to build a limit of `quota` units per `period`.
     ///
     /// ```
     /// use std::time::Duration;
@@ -58,7 +58,10 @@ impl Limit {
     /// assert_eq!(limit.to_string(), "3 per 1500 milliseconds");
     /// # Ok::<(), tollgate::LimitError>(())
     /// ```
-    #[expect(clippy::new_ret_no_self, reason = "a limit is checked as a whole, by its builder")]
+    #[expect(
+        clippy::new_ret_no_self,
+        reason = "it returns a builder, which checks all values together"
+    )]
     pub const fn new(quota: u64, period: Duration) -> LimitBuilder {
         LimitBuilder {
             algorithm: Algorithm::Gcra,
@@ -70,7 +73,7 @@ impl Limit {
         }
     }
 
-    /// Starts a limit of `quota` units per second.
+    /// Starts to build a limit of `quota` units per second.
     ///
     /// ```
     /// assert_eq!(tollgate::Limit::per_second(10).build()?.quota(), 10);
@@ -80,7 +83,7 @@ impl Limit {
         Limit::new(quota, Duration::from_secs(1))
     }
 
-    /// Starts a limit of `quota` units per minute.
+    /// Starts to build a limit of `quota` units per minute.
     ///
     /// ```
     /// assert_eq!(tollgate::Limit::per_minute(10).build()?.to_string(), "10/minute");
@@ -90,7 +93,7 @@ impl Limit {
         Limit::new(quota, Duration::from_secs(60))
     }
 
-    /// Starts a limit of `quota` units per hour.
+    /// Starts to build a limit of `quota` units per hour.
     ///
     /// ```
     /// assert_eq!(tollgate::Limit::per_hour(10).build()?.to_string(), "10/hour");
@@ -100,7 +103,7 @@ impl Limit {
         Limit::new(quota, Duration::from_secs(3600))
     }
 
-    /// Starts a limit of `quota` units per day of 24 hours.
+    /// Starts to build a limit of `quota` units per day of 24 hours.
     ///
     /// ```
     /// assert_eq!(tollgate::Limit::per_day(10).build()?.to_string(), "10/day");
@@ -145,7 +148,8 @@ impl Limit {
         Duration::from_micros(self.rate.period)
     }
 
-    /// Returns the most units that can pass at one instant. By default this is the quota.
+    /// Returns the largest number of units that can pass at one instant. By default this is the
+    /// quota.
     ///
     /// ```
     /// assert_eq!(tollgate::Limit::per_second(7).build()?.burst(), 7);
@@ -194,7 +198,8 @@ impl Limit {
     pub fn identity(&self) -> String {
         let Rate { algorithm, quota, period, burst, charge_denied } = self.rate;
         match &self.name {
-            // The name comes last, so that its characters cannot be mistaken for another part.
+            // The name comes last, so that none of its characters can be taken for a separator of
+            // parts.
             Some(name) => format!("{algorithm}:{period}:n:{name}"),
             None => format!("{algorithm}:{period}:q:{quota}:{burst}:{}", u8::from(charge_denied)),
         }
@@ -216,7 +221,7 @@ impl Limit {
 /// const API: LimitBuilder = Limit::per_second(10).burst(20).assert_valid();
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[must_use = "a builder does nothing until it is built or given to a store"]
+#[must_use = "a builder has no effect until it is built or passed to a store"]
 pub struct LimitBuilder {
     algorithm: Algorithm,
     quota: u64,
@@ -240,8 +245,8 @@ impl LimitBuilder {
         self
     }
 
-    /// Sets the most units that can pass at one instant, for the algorithms with a burst. The
-    /// default is the quota.
+    /// Sets the largest number of units that can pass at one instant, for the algorithms with a
+    /// burst. The default is the quota.
     ///
     /// ```
     /// # use tollgate::Limit;
@@ -283,7 +288,7 @@ impl LimitBuilder {
     /// Checks the numbers without building the limit. The name is not checked.
     ///
     /// # Errors
-    /// Returns the first value that breaks a rule.
+    /// Fails if a number breaks a rule. The error states the first such number and the rule.
     ///
     /// ```
     /// let error = tollgate::Limit::per_second(0).check().unwrap_err();
@@ -350,7 +355,7 @@ impl LimitBuilder {
     /// Returns the limit, if every value is valid.
     ///
     /// # Errors
-    /// Names the first value that breaks a rule, and the rule.
+    /// Fails if a value breaks a rule. The error states the first such value and the rule.
     ///
     /// ```
     /// # use tollgate::Limit;

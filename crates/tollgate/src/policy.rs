@@ -4,8 +4,8 @@ use std::slice;
 
 use crate::limit::{Limit, LimitBuilder, LimitError};
 
-/// The most limits of a policy. Eight are enough for two limits each per second, minute, hour and
-/// day, and few enough that every store can decide them in one step.
+/// The largest number of limits in a policy. Eight are enough for two limits each per second,
+/// minute, hour and day, and few enough that every store can decide them in one step.
 ///
 /// ```
 /// use tollgate::{Limit, Policy};

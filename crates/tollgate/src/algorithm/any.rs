@@ -33,14 +33,15 @@ macro_rules! algorithms {
         /// A machine and the state after the operation. If the state is too large to be copied or
         /// is kept elsewhere, the computed fields.
         #[derive(Clone, Copy, Debug)]
-        #[expect(dead_code, reason = "both buckets have one machine, which carries TokenBucket")]
+        #[expect(dead_code, reason = "both buckets have the same machine, whose view is TokenBucket")]
         pub(crate) enum View {
             $($carried($carried_machine, Option<$carried_state>),)+
             Fields(Fields),
         }
 
         impl View {
-            /// Computes all fields. The compiler leaves out those that the caller does not use.
+            /// Computes all fields. The compiler removes the computation of fields that the caller
+            /// does not use.
             #[inline(always)]
             pub(crate) fn fields(&self, now: Timestamp, step: &Step) -> Fields {
                 match self {
@@ -274,7 +275,7 @@ impl AnyMachine {
         with_state_ref!(self, state, (machine, inner) => inner.map(|inner| machine.fresh_at(inner)))
     }
 
-    /// Returns the most units that can pass at one instant.
+    /// Returns the largest number of units that can pass at one instant.
     ///
     /// ```
     /// # use tollgate::{Limit, algorithm::AnyMachine};

@@ -1,10 +1,10 @@
 //! Elastic window: a counter that is forgotten only after a whole period without attempts.
 //!
-//! ***The simplest idea** is the fixed window per key: when the window ends, the key is free again,
+//! **The simplest idea** is the fixed window per key: when the window ends, the key is free again,
 //! however many attempts were denied meanwhile. **Where it fails:** a client that guesses passwords
 //! loses nothing by trying again, because every window has a new quota.
 //!
-//! ***What mends it.** Every attempt, including a denied one, moves the end of the window to one
+//! **What mends it.** Every attempt, including a denied one, moves the end of the window to one
 //! period from now. Only a period without attempts ends it.
 //!
 //! ```text
@@ -12,13 +12,13 @@
 //!                allow      allow      deny, until 12:01:30   deny, until 12:02:20    allow
 //! ```
 //!
-//! **The bound.** At most `n` until the key has been silent for `p`.
+//! **The bound.** At most `n` units until there has been no attempt for `p`.
 //!
 //! **What it gives up.** A client that retries on a timer shorter than the period is never admitted
 //! again: right for lock-outs, wrong for traffic. The wait in a denial is correct only if the
 //! client makes no attempt before it ends.
 //!
-//! ***The guard against time going back** is the expiry, which only moves forward. A receipt can be
+//! **The guard against time going back** is the expiry, which only moves forward. A receipt can be
 //! refunded within one period of its charge, because until then the window cannot have closed.
 //! Later it is not known in which window the units were counted.
 

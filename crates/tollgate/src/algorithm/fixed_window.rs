@@ -1,9 +1,9 @@
-//! Fixed window: one counter for each stretch of the clock.
+//! Fixed window: one counter for each window of the clock.
 //!
 //! **The simplest idea.** Cut time into windows of one period, `12:00 to 12:01`, `12:01 to 12:02`.
-//! Count the hits of a key in the window that is open now; deny what would pass the quota; when the
-//! next window opens, begin at zero. One number for each key, and everybody understands "100 per
-//! minute, counted by the clock".
+//! Count the hits of a key in the window that is open now; deny hits that would exceed the quota;
+//! when the next window opens, begin at zero. The state is one number for each key, and everybody
+//! understands "100 per minute, counted by the clock".
 //!
 //! **Where it fails.** The edge. A client that knows the clock sends its quota in the last instant
 //! of one window and again in the first instant of the next: twice the quota within a moment.
@@ -20,8 +20,8 @@
 //! keys share, so that "resets at midnight" means midnight. Windows are counted from the Unix
 //! epoch: a period of a day starts at midnight UTC, a week on a Thursday.
 //!
-//! **The guard against time going back** is the window's number: a hit from before it is counted in
-//! it.
+//! **The guard against time going back** is the number of the window: a hit at an earlier time is
+//! counted in the window of the state.
 
 use super::{Aging, MAX_UNITS, Machine, Step, View, words};
 use crate::limit::Rate;

@@ -18,8 +18,8 @@
 //! **What it gives up.** No clock time can be given at which all keys reset. A window whose units
 //! were all given back stays open: only time closes it.
 //!
-//! **The guard against time going back** is the start of the window: a hit from before it is
-//! counted in it.
+//! **The guard against time going back** is the start of the window: a hit at an earlier time is
+//! counted in that window.
 
 use super::{Aging, MAX_UNITS, Machine, Step, View, words};
 use crate::limit::Rate;

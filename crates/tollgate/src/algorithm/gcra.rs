@@ -1,10 +1,10 @@
 //! GCRA, the generic cell rate algorithm: the bucket as a single arrival time.
 //!
 //! **The simplest idea.** Hits of a steady client come one interval `p/n` apart. Remember when the
-//! next one is due, the *theoretical arrival time* `tat`. A hit that comes on time or late is fine
-//! and moves it one interval on. **Where that fails:** it allows no burst at all.
+//! next one is due, the *theoretical arrival time* `tat`. A hit that comes on time or late is
+//! admitted and moves `tat` one interval on. **Where that fails:** it allows no burst at all.
 //!
-//! **What mends it.** Let a hit come early by as much as the burst is worth, `b * p/n` in all:
+//! **What mends it.** Let a hit come early by at most the time of a whole burst, `b * p/n`:
 //!
 //! ```text
 //! 2/second burst=3: interval 500 ms, tolerance 1500 ms
@@ -19,9 +19,9 @@
 //!
 //! **Where it fails elsewhere.** Whole intervals drift (3 per second is not 333,333 microseconds),
 //! products wrap, and `max(tat, now - tolerance)` in place of `max(tat, now)` gives nearly two
-//! bursts in one moment. Ours keeps the remainder: `tat` is whole microseconds and `part / n` of
-//! one, and an interval is `p / n` microseconds and `p % n` parts. Adding pairs needs no wide
-//! products on the path of a hit.
+//! bursts in one moment. This implementation keeps the remainder: `tat` is whole microseconds and
+//! `part / n` of a microsecond, and an interval is `p / n` microseconds and `p % n` parts. Adding
+//! pairs needs no wide products on the path of a hit.
 //!
 //! **The bound.** At most `b + floor(d*n/p)` in any span `d`.
 //!

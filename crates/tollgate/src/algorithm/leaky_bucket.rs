@@ -12,15 +12,15 @@
 //! ```
 //!
 //! **Where it fails elsewhere.** A level in whole units or whole seconds leaks too little or too
-//! much; a float drifts; a level that is read before it is leaked is out of date. Ours is exact at
-//! every microsecond: [`super::level`] has the arithmetic.
+//! much; a float drifts; a level that is read before it is leaked is out of date. This
+//! implementation is exact at every microsecond: [`super::level`] contains the arithmetic.
 //!
 //! **The bound.** At most `b + floor(d*n/p)` in any span `d`.
 //!
-//! **What it gives up.** It denies what does not fit instead of queueing it: the name is also used
-//! for a queue that drains steadily, which is what [`crate::Limiter::wait`] makes of it.
+//! **What it gives up.** It denies hits that do not fit instead of queueing them. The name is also
+//! used for a queue that drains steadily; [`crate::Limiter::wait`] behaves like one.
 //!
-//! **The guard against time going back** is the time of the level: a hit from before it finds the
-//! level as it was then.
+//! **The guard against time going back** is the time of the level: a hit at an earlier time finds
+//! the level as it was at the time of the state.
 
 pub use super::level::{Level as LeakyBucket, LevelState};

@@ -149,7 +149,7 @@ pub(crate) trait Machine: Copy + std::fmt::Debug {
     /// The data kept for a key between hits.
     type State: Clone + std::fmt::Debug + PartialEq;
 
-    /// Returns the most units that a fresh key can take at one instant.
+    /// Returns the largest number of units that a fresh key can take at one instant.
     fn capacity(&self) -> u64;
 
     /// Returns whether denied hits are charged too.

@@ -1,4 +1,4 @@
-//! Moving window: never more than the quota in any stretch of one period.
+//! Moving window: never more than the quota in any span of one period.
 //!
 //! **The simplest idea** without edges: remember when each hit came, and look back one period from
 //! every new one. **Where it fails** elsewhere: libraries keep one entry for each unit (a hit of
@@ -7,7 +7,7 @@
 //!
 //! **What mends it.** An entry is (time, running total), so a hit of any cost is one entry, hits of
 //! one microsecond add up in one, and the units in the window are the difference of two totals
-//! found by halving the log.
+//! found by binary search.
 //!
 //! ```text
 //! 2/minute      12:00:00   12:00:40   12:00:59          12:01:00                12:01:39            12:01:40
@@ -15,14 +15,14 @@
 //! ```
 //!
 //! **The bound.** At most `n` in any half-open span of length `p`, hence `n * ceil(d/p)` in any
-//! span `d`. No other algorithm promises that. An entry exactly `p` old has left.
+//! span `d`. No other algorithm promises that. An entry that is exactly `p` old no longer counts.
 //!
 //! **What it gives up.** Memory: 16 bytes for every hit that is still in the window. The sliding
-//! window is its estimate in three numbers.
+//! window estimates it with three numbers.
 //!
-//! **The guard against time going back** is the newest entry: a hit from before it is logged at its
-//! time. A denied hit leaves the log as it is; entries that have left are dropped by the next
-//! charge.
+//! **The guard against time going back** is the newest entry: a hit at an earlier time is logged at
+//! the time of that entry. A denied hit leaves the log as it is. Entries that no longer count are
+//! dropped by the next charge.
 
 use std::collections::VecDeque;
 

@@ -2,8 +2,8 @@
 //!
 //! **The simplest idea** without edges is the moving window. **Where it fails:** its log grows with
 //! the quota. **What mends it:** keep the counts of the open window and of the one before it, and
-//! assume that the older hits were spread evenly. Of the previous window as much still counts as
-//! the current one has left to run:
+//! assume that the older hits were spread evenly. The previous window still counts in proportion to
+//! the time that is left of the current one:
 //!
 //! ```text
 //!            previous: 8            current: 3
@@ -15,17 +15,18 @@
 //! ```
 //!
 //! **Where that fails elsewhere.** Libraries align the windows to the clock and round the weighted
-//! count down: "1 per day" then passes just before midnight and just after. Ours opens the first
-//! window with the key's first hit, compares exact products and rounds nothing.
+//! count down: a limit of 1 per day then admits a hit just before midnight and one just after. This
+//! implementation opens the first window with the key's first hit, compares exact products and
+//! rounds nothing.
 //!
 //! **The bound.** Below `2n` in any `p`, and 1 for `n = 1`.
 //!
 //! **What it gives up.** It is an estimate: hits that came early in the previous window count as if
-//! they were still in sight. A small quota at full demand gets less than `n` per `p`; with `n = 1`
-//! one per `2p`, because the single hit fades only when the window after it ends.
+//! they were still within the last period. A small quota at full demand gets less than `n` per `p`;
+//! with `n = 1` one per `2p`, because the single hit fades only when the window after it ends.
 //!
-//! **The guard against time going back** is the start of the window: a hit from before it counts as
-//! if it came at the start.
+//! **The guard against time going back** is the start of the window: a hit at an earlier time
+//! counts as if it came at the start.
 
 use super::{Aging, MAX_UNITS, Machine, Step, View, words};
 use crate::limit::Rate;

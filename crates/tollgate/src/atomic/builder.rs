@@ -59,8 +59,9 @@ impl<C> AtomicBuilder<C> {
         }
     }
 
-    /// Sets the most keys that have a slot, over all limits. The default is ten million. At the
-    /// bound, known keys keep their exact states and new keys share one state per limit.
+    /// Sets the largest number of keys that have a slot, over all limits. The default is ten
+    /// million. At the bound, known keys keep their exact states and new keys share one state per
+    /// limit.
     ///
     /// ```
     /// # use tollgate::{Atomic, Source};
@@ -74,11 +75,11 @@ impl<C> AtomicBuilder<C> {
         self
     }
 
-    /// Sets the most limits that the store knows, over all namespaces. The default is 100,000. A
-    /// limit that has no limiter and only fresh keys is forgotten within a few clean periods. A
-    /// limit that has a limiter or a key that is not fresh is never forgotten. At the bound, a new
-    /// limit replaces an unused one, for which the store searches at most 16 times in a clean
-    /// period. If there is none, preparing the new limit fails.
+    /// Sets the largest number of limits that the store knows, over all namespaces. The default is
+    /// 100,000. A limit that has no limiter and only fresh keys is forgotten within a few clean
+    /// periods. A limit that has a limiter or a key that is not fresh is never forgotten. At the
+    /// bound, a new limit replaces an unused one, for which the store searches at most 16 times in
+    /// a clean period. If there is none, preparing the new limit fails.
     ///
     /// ```
     /// # use tollgate::Atomic;

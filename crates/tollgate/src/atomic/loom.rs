@@ -147,7 +147,7 @@ fn audit(table: &Counts, counts: &[(u64, Option<u64>)]) {
 }
 
 #[test]
-fn first_hits_of_a_key_share_one_slot() {
+fn two_threads_that_hit_a_new_key_share_one_slot() {
     check(3, || {
         let table = table(100);
         let other = spawn(&table, |table| {
@@ -160,7 +160,7 @@ fn first_hits_of_a_key_share_one_slot() {
 }
 
 #[test]
-fn first_hits_of_a_key_during_a_move_share_one_slot() {
+fn two_threads_that_hit_a_new_key_during_a_move_share_one_slot() {
     check(2, || {
         let table = table(100);
         table.begin_move(Move::Tidy, &stays);
@@ -185,7 +185,7 @@ fn new_keys_with_the_same_home_get_a_slot_each() {
 }
 
 #[test]
-fn a_hit_during_a_move_counts_once() {
+fn a_hit_during_a_move_is_counted_once() {
     check(3, || {
         let table = table_of(&[KEY]);
         let other = spawn(&table, |table| {
@@ -198,7 +198,7 @@ fn a_hit_during_a_move_counts_once() {
 }
 
 #[test]
-fn a_hit_that_helps_with_a_move_counts_once() {
+fn a_hit_that_takes_part_in_a_move_is_counted_once() {
     check(3, || {
         let table = table_of(&[KEY]);
         table.begin_move(Move::Tidy, &stays);

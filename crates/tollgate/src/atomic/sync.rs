@@ -90,8 +90,8 @@ mod model {
         Guard
     }
 
-    /// The end of an era that is never over: the models of the table free no memory. `era` has
-    /// models of its own for that.
+    /// A stand-in for the end of an era. The models of the table free no memory, so it never
+    /// permits that. The module `era` has models of its own for freeing.
     #[derive(Clone, Copy)]
     pub(in super::super) struct Ended;
 

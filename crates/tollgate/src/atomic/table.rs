@@ -34,7 +34,10 @@
 //! the state became fresh. If a thread has read the clock before that time and finds no state, its
 //! new state starts at the floor.
 
-#![expect(unsafe_code, reason = "raw pointers to generations; each block has its proof")]
+#![expect(
+    unsafe_code,
+    reason = "generations are raw pointers; a comment at each block proves it safe"
+)]
 
 mod garbage;
 mod generation;
@@ -46,7 +49,7 @@ pub(super) use garbage::Shared;
 use generation::{EMPTY, Generation, MIN_LINES, SEALED, Slot};
 pub(super) use generation::{FIRST_FINGERPRINT, Move};
 
-/// Whether a state stays when it is moved to the next generation.
+/// Whether a move to the next generation keeps or drops a state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
     Stays,
@@ -308,7 +311,8 @@ impl<W: Word> Table<W> {
         }
     }
 
-    /// Returns whether the key has a slot. The check has one total order with the overflow state.
+    /// Returns whether the key has a slot. The loads are `SeqCst`, so that they have one total
+    /// order with accesses to the overflow state.
     pub(super) fn has_slot(&self, fingerprint: u64, fate: &dyn Fn(W) -> Fate) -> bool {
         let guard = pin();
         let mut generation = self.current(&guard);

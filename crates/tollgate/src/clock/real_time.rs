@@ -119,9 +119,15 @@ fn reported_wait_shrinks_by_real_time(subject: &dyn Subject, gap: &Gap) {
     let most = second.after - first.before + extra;
     if reported > most + TOLERANCE {
         let left = lock(&second.decision);
-        assert!(!second.decision.allowed(), "allowed after {most:?} of {reported:?}");
-        assert!(left + most + TOLERANCE >= reported, "{left:?} after {most:?} of {reported:?}");
-        assert!(left + least <= reported + TOLERANCE, "{left:?} after {least:?} of {reported:?}");
+        assert!(!second.decision.allowed(), "allowed after {most:?} of a wait of {reported:?}");
+        assert!(
+            left + most + TOLERANCE >= reported,
+            "{left:?} left after {most:?} of {reported:?}"
+        );
+        assert!(
+            left + least <= reported + TOLERANCE,
+            "{left:?} left after {least:?} of {reported:?}"
+        );
     } else if reported + TOLERANCE < least {
         assert!(
             second.decision.allowed(),
@@ -142,7 +148,7 @@ fn two_pass_after_the_gap(subject: &dyn Subject, gap: &Gap, threads: usize, peri
         threads.into_iter().map(|thread| thread.join().unwrap()).sum()
     });
     let after = (real_now(), SystemClock::new().now());
-    assert!(admitted >= 2, "{admitted} of 2 admitted");
+    assert!(admitted >= 2, "only {admitted} of 2 hits admitted");
     // More hits may pass if the machine is slow, or if a window of the wall clock ends meanwhile.
     let window = |now: Timestamp| now.as_micros() / period.as_micros() as u64;
     if after.0 - before.0 < period / 10 && window(before.1) == window(after.1) {
@@ -274,16 +280,19 @@ fn stores_are_exact_after_idle_time() {
     let mut cases = Cases::default();
     for (idle, algorithm) in IDLE.iter().flat_map(|idle| Algorithm::ALL.map(|a| (*idle, a))) {
         for (store, subject) in subjects(&long(algorithm, idle), SystemClock::apart) {
-            cases.start(format!("{store} {algorithm} {idle:?} wait"), move || {
+            cases.start(format!("{store}, {algorithm}: reported wait after {idle:?}"), move || {
                 reported_wait_shrinks_by_real_time(&*subject, &Gap::Sleep(idle));
             });
         }
         for threads in [1, 4] {
             let (limit, period) = short(algorithm, idle);
             for (store, subject) in subjects(&limit, SystemClock::apart) {
-                cases.start(format!("{store} {algorithm} {idle:?} {threads} threads"), move || {
-                    two_pass_after_the_gap(&*subject, &Gap::Sleep(idle), threads, period);
-                });
+                cases.start(
+                    format!("{store}, {algorithm}: {threads} threads after {idle:?}"),
+                    move || {
+                        two_pass_after_the_gap(&*subject, &Gap::Sleep(idle), threads, period);
+                    },
+                );
             }
         }
     }
@@ -304,8 +313,14 @@ fn a_wait_lasts_as_long_as_reported() {
                 let Some(decision) = subject.wait(Duration::from_secs(20)) else { return };
                 let took = real_now() - reported.before;
                 assert!(decision.allowed());
-                assert!(took + TOLERANCE >= retry_after, "{took:?} of {retry_after:?}");
-                assert!(took < retry_after + Duration::from_secs(2), "{took:?} of {retry_after:?}");
+                assert!(
+                    took + TOLERANCE >= retry_after,
+                    "waited for {took:?} instead of {retry_after:?}"
+                );
+                assert!(
+                    took < retry_after + Duration::from_secs(2),
+                    "waited for {took:?} instead of {retry_after:?}"
+                );
             });
         }
     }
@@ -325,9 +340,12 @@ fn time_in_which_the_machine_is_suspended_counts() {
         });
         for ((store, subject), clock) in subjects.into_iter().zip(clocks) {
             let gap = Gap::Suspend(clock, how, span);
-            cases.start(format!("{store} {algorithm} {how:?} wait"), move || {
-                reported_wait_shrinks_by_real_time(&*subject, &gap);
-            });
+            cases.start(
+                format!("{store}, {algorithm}: reported wait after a suspend ({how:?})"),
+                move || {
+                    reported_wait_shrinks_by_real_time(&*subject, &gap);
+                },
+            );
         }
     }
     cases.finish();

@@ -177,6 +177,6 @@ mod tests {
         assert_eq!(first, tag_of(short(Tagged(&tag, &long))));
         assert_eq!(first, Some(short(&tag)));
         let kept = tag_of(short(Tagged("acme", &long)));
-        assert_eq!(kept, Some(short("acme")), "a short tag stays as it is");
+        assert_eq!(kept, Some(short("acme")), "a short tag is not shortened");
     }
 }

@@ -156,7 +156,7 @@ fn v4(text: &[u8]) -> Option<Value> {
 /// Reads an IPv6 address if the text is exactly the one that `std` prints. An address has several
 /// texts, but only that one is the same key.
 fn v6(text: &[u8]) -> Option<Halves> {
-    /// The most digits of the first group, which is followed by a colon.
+    /// The largest number of digits in the first group, which is followed by a colon.
     const LONGEST: usize = 4;
     if !text.iter().take(LONGEST + 1).any(|byte| *byte == b':') {
         return None;

@@ -1,4 +1,4 @@
-//! Settings of a store that keeps keys.
+//! The settings of a [`Memory`] store.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex};
@@ -14,7 +14,7 @@ use crate::clock::{Clock, SystemClock};
 use crate::registry::Registry;
 use crate::time::micros_up;
 
-/// Settings of a [`Memory`] store.
+/// The settings of a [`Memory`] store.
 ///
 /// ```
 /// use std::time::Duration;
@@ -73,8 +73,9 @@ impl<C> MemoryBuilder<C> {
         }
     }
 
-    /// Sets the most keys that have an entry, over all limits. The default is ten million. At the
-    /// bound, known keys keep their exact states and unknown keys share one state per limit.
+    /// Sets the largest number of keys that have an entry, over all limits. The default is ten
+    /// million. At the bound, known keys keep their exact states and unknown keys share one state
+    /// per limit.
     ///
     /// This also bounds the memory: a key takes at most 400 bytes, and a tagged key at most 700,
     /// because longer keys are kept [as digests](crate::KeyRef::LONGEST). The log of a moving
@@ -92,11 +93,11 @@ impl<C> MemoryBuilder<C> {
         self
     }
 
-    /// Sets the most limits that the store knows, over all namespaces. The default is 100,000. A
-    /// limit that has no limiter and only fresh keys is forgotten within a few clean periods. A
-    /// limit that has a limiter or a key that is not fresh is never forgotten. At the bound, a new
-    /// limit replaces an unused one, for which the store searches at most 16 times in a clean
-    /// period. If there is none, preparing the new limit fails.
+    /// Sets the largest number of limits that the store knows, over all namespaces. The default is
+    /// 100,000. A limit that has no limiter and only fresh keys is forgotten within a few clean
+    /// periods. A limit that has a limiter or a key that is not fresh is never forgotten. At the
+    /// bound, a new limit replaces an unused one, for which the store searches at most 16 times in
+    /// a clean period. If there is none, preparing the new limit fails.
     ///
     /// ```
     /// # use tollgate::Memory;

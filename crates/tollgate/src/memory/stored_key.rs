@@ -47,7 +47,7 @@ impl Tag {
     }
 }
 
-/// The most limits whose numbers fit a tag.
+/// The largest number of limits whose numbers fit a tag.
 pub(super) const MOST_LIMITS: usize = 1 << (u32::BITS - Tag::LIMIT);
 
 /// A key in the layout of a shard.

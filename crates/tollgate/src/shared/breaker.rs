@@ -243,7 +243,11 @@ mod tests {
         assert_eq!(breaker.enter(&SETTINGS, at(100)), Permission::Probe);
         assert_eq!(breaker.pause_left(&SETTINGS, at(130)), 70);
         breaker.failed(&SETTINGS, at(150), true, 0);
-        assert_eq!(breaker.pause_left(&SETTINGS, at(150)), 200, "doubled by the probe that failed");
+        assert_eq!(
+            breaker.pause_left(&SETTINGS, at(150)),
+            200,
+            "the failed probe doubled the pause"
+        );
         assert_eq!(breaker.pause_left(&SETTINGS, at(900)), 1);
     }
 

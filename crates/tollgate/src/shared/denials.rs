@@ -30,12 +30,12 @@ use crate::time::Timestamp;
 
 const SHARDS: usize = 64;
 
-/// The number of epoch counters in one shard. If two keys share a counter, dropping denials of one
-/// key may also prevent that a denial of the other is remembered.
+/// The number of epoch counters in one shard. If two keys share a counter, dropping the denials of
+/// one key may also prevent a denial of the other key from being remembered.
 const EPOCHS: usize = 64;
 
-/// The number of counters of announcements. If two keys share a counter, an announcement for one
-/// key also drops the denials of the other.
+/// The number of counters of announcements. If two keys share a counter, an announcement about one
+/// key also drops the denials of the other key.
 const ANNOUNCED: usize = 4096;
 
 /// The remembered denials, with an upper bound on their number.
@@ -43,7 +43,7 @@ const ANNOUNCED: usize = 4096;
 pub(crate) struct Denials {
     hasher: RandomState,
     shards: Box<[Mutex<Shard>]>,
-    /// The most entries in one shard; 0 remembers nothing.
+    /// The largest number of entries in one shard. With 0 no denial is remembered.
     room: usize,
     /// The longest time that a denial is remembered, in microseconds.
     longest: u64,

@@ -1,4 +1,4 @@
-//! Keeps, replaces or drops the remembered denials of a key after a call on the store.
+//! After a call on the store, keeps, replaces or drops the remembered denials of the key.
 
 use super::asking::{LimiterParts, Terms};
 use super::denials::Epoch;

@@ -112,11 +112,11 @@ impl Guard {
     /// The default for the number of failures in a row that open a breaker.
     pub const DEFAULT_OPEN_AFTER: u32 = 5;
 
-    /// The defaults for the time that a breaker stays open: at first, and at most.
+    /// The defaults for the time that a breaker stays open: before the first probe, and at most.
     pub const DEFAULT_PAUSES: (Duration, Duration) =
         (Duration::from_millis(100), Duration::from_secs(5));
 
-    /// The default for the most denials that are remembered.
+    /// The default for the largest number of remembered denials.
     pub const DEFAULT_DENIALS: usize = 100_000;
 
     /// Returns a builder, to create a guard with other settings. By default calls end after 100 ms,
@@ -223,8 +223,8 @@ impl Guard {
         &self.runtime
     }
 
-    /// Runs the function that runs when a breaker opens. It is for stores that use another store
-    /// and suspect that its connections are dead.
+    /// Runs the function that was set with [`GuardBuilder::on_open`]. It is for stores that use
+    /// another store and suspect that its connections are dead.
     ///
     /// See the example of [`GuardBuilder::on_open`].
     pub fn suspect(&self) {
@@ -296,7 +296,7 @@ impl Guard {
             Poll::Pending => timer
                 .as_mut()
                 .poll(cx)
-                .map(|()| Err(Error::lost(format!("none within the deadline of {deadline:?}")))),
+                .map(|()| Err(Error::lost(format!("the deadline of {deadline:?} has passed")))),
         })
         .await
     }
@@ -318,7 +318,7 @@ impl<'a> Pass<'a> {
     fn enter(guard: &'a Guard, lane: usize, deadline: Duration) -> Result<Self, Error> {
         let now = guard.now();
         // A caller's deadline may be shorter than that of the guard. The load of the store is
-        // judged by the longer one.
+        // judged by the longer of the two deadlines.
         let deadline = deadline.max(guard.deadline);
         let lane = guard.lane(lane);
         let pass = |probe| Pass {
@@ -354,7 +354,7 @@ impl<'a> Pass<'a> {
                 guard.counters.skipped.add();
                 let left = until.since(now);
                 Err(Error::unavailable(format!(
-                    "it failed too often in a row: next attempt in {left:?}"
+                    "the store failed too often in a row and is called again in {left:?}"
                 )))
             }
         }
@@ -468,8 +468,8 @@ impl GuardBuilder {
         self
     }
 
-    /// Sets how long a breaker stays open before the first probe, and the longest time to which
-    /// that grows when probes fail. The defaults are 100 ms and 5 s.
+    /// Sets how long a breaker stays open before the first probe, and the longest time that it
+    /// stays open when probes fail. The defaults are 100 ms and 5 s.
     ///
     /// ```
     /// use std::time::Duration;

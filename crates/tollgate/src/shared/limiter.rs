@@ -333,7 +333,8 @@ impl<S: SharedStore> SharedLimiter<S> {
     }
 }
 
-/// The most attempts of a take on several limits, in case other callers take the units meanwhile.
+/// The largest number of attempts of a take on several limits, in case other callers take the units
+/// meanwhile.
 const TAKE_ATTEMPTS: u32 = 16;
 
 impl<S: SharedStore> SharedCall<'_, S> {

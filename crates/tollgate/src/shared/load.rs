@@ -12,10 +12,10 @@
 //! rounds:
 //!
 //! - Initially, and again some time after an overload, there is no bound.
-//! - It falls if calls of a round were late, or if two rounds in a row ended with more calls in
-//!   progress than the store would answer within the deadline at its current rate.
-//! - It rises as long as calls hardly wait for each other. So it adapts to a store that has become
-//!   faster.
+//! - The bound falls if calls of a round were late, or if two rounds in a row ended with more calls
+//!   in progress than the store would answer within the deadline at its current rate.
+//! - The bound rises as long as calls hardly wait for each other. So it adapts to a store that has
+//!   become faster.
 //! - Calls whose callers have timed out still delay other calls. They count until a call that was
 //!   sent after them is answered.
 //!
@@ -23,7 +23,7 @@
 
 use crate::time::Timestamp;
 
-/// The bound that means "no bound", because there are never more calls in progress.
+/// The initial bound. It has no effect, because there are never that many calls in progress.
 const UNBOUNDED: u32 = 1 << 20;
 
 /// The number of calls that may always be in progress, because their answers show whether the store
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn a_store_with_twice_its_load_answers_as_many_calls_as_without_overload() {
+    fn at_twice_its_capacity_a_store_still_answers_nearly_as_many_calls_as_it_can() {
         // The store answers 10,000 calls per second.
         for (deadline, distance) in
             [(60, 20), (60, 0), (60, 40), (5, 0), (5, 2), (100, 1), (250, 20)]
@@ -317,19 +317,27 @@ mod tests {
             let seconds = 4 * deadline.max(250) * MILLI;
             let busy = world.offer(seconds, 50);
             let all = seconds / 100;
-            let figures = format!("{deadline} ms, {distance} ms away: {busy:?} of {all}");
+            let figures = format!(
+                "deadline {deadline} ms, round trip {distance} ms: {busy:?} of {all} calls"
+            );
             // First the right bound must be found, which takes some time if the network delay is
             // almost as long as the deadline.
             assert!(busy.answered >= all * 3 / 10, "{figures}");
             assert!(busy.late <= all / 4, "{figures}");
             let later = world.offer(seconds, 50);
-            assert!(later.answered >= all * 9 / 10, "{deadline} {distance}: {later:?} of {all}");
-            assert!(later.late <= all / 50, "{deadline} {distance}: {later:?} of {all}");
+            assert!(
+                later.answered >= all * 9 / 10,
+                "deadline {deadline} ms, round trip {distance} ms: {later:?} of {all} calls"
+            );
+            assert!(
+                later.late <= all / 50,
+                "deadline {deadline} ms, round trip {distance} ms: {later:?} of {all} calls"
+            );
         }
     }
 
     #[test]
-    fn a_batching_store_with_twice_its_load_answers_as_many_calls_as_without_overload() {
+    fn at_twice_its_capacity_a_batching_store_still_answers_nearly_as_many_calls_as_it_can() {
         // The store answers almost 20,000 calls per second. A call waits until its batch is sent,
         // even if there are few calls.
         for batch_gap in [5, 10, 15] {
@@ -361,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn no_call_is_refused_soon_after_a_short_interruption() {
+    fn soon_after_a_short_interruption_no_call_is_refused() {
         let mut world = World::new(60 * MILLI, 20 * MILLI, 100);
         world.offer(500 * MILLI, 200);
         world.free_at = world.now + 70 * MILLI;
@@ -386,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn no_call_is_refused_soon_after_an_outage() {
+    fn soon_after_an_outage_no_call_is_refused() {
         let mut world = World::new(60 * MILLI, 20 * MILLI, 100);
         world.offer(500 * MILLI, 200);
         world.free_at = world.now + 5_000 * MILLI;

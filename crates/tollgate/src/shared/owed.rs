@@ -21,7 +21,8 @@ use crate::outcome::{Outcome, Receipt};
 use crate::registry::lock;
 use crate::time::Timestamp;
 
-/// The most keys of one limiter that may owe units. The units of additional keys are never charged.
+/// The largest number of keys of one limiter that may owe units. The units of additional keys are
+/// never charged.
 const MAX_KEYS: usize = 100_000;
 
 /// The interval in which the task tries to charge owed units.

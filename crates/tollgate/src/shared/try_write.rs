@@ -9,8 +9,8 @@ use crate::error::Error;
 use crate::key::Key;
 use crate::limit::{Algorithm, Limit};
 
-/// The namespace of the key that is charged. It begins with `~`, which the namespaces of a server's
-/// rules cannot.
+/// The namespace of the key that is charged. It begins with `~`, which is not permitted in the
+/// namespace of a server's rules.
 const NAMESPACE: &str = "~check";
 
 /// A quota that is never reached, because a denied hit would not write.

@@ -96,7 +96,7 @@ fn waits_work_on_policies_and_on_limits_without_keys() {
 }
 
 #[test]
-fn several_keys_have_a_headline_and_can_be_refunded() {
+fn a_hit_on_several_keys_has_a_headline_and_can_be_refunded() {
     let store = Memory::new();
     let accounts = store.limiter("5/hour").expect("a limit");
     let addresses = store.limiter("3/hour; 9/day").expect("a policy");
@@ -119,7 +119,7 @@ fn several_keys_have_a_headline_and_can_be_refunded() {
 }
 
 #[test]
-fn several_keys_of_a_shared_store_can_be_refunded() {
+fn a_hit_on_several_keys_of_a_shared_store_can_be_refunded() {
     let store = InProcess::new(Memory::new());
     let accounts = SharedLimiter::new(&store, "", "5/hour").expect("a limit");
     let addresses = SharedLimiter::new(&store, "", "3/hour; 9/day").expect("a policy");

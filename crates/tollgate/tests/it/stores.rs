@@ -277,7 +277,7 @@ conformance! {
 }
 
 #[test]
-fn public_types_can_be_sent_and_shared() {
+fn public_types_can_be_sent_and_shared_between_threads() {
     fn shared<T: Send + Sync>() {}
     shared::<Memory>();
     shared::<tollgate::memory::MemoryBuilder>();

@@ -48,7 +48,7 @@ fn any_name() -> impl Strategy<Value = Option<String>> {
         "\"\\ =;,|'{}un\n\t\r\0\u{7f}\u{85}\u{200e}\u{2028}é€".chars().collect();
     let any = prop_oneof![select(bare.clone()), select(awkward), any::<char>()];
     let text = |letters: Vec<char>| Some(letters.into_iter().collect());
-    // Fifty characters have at most 200 bytes, the longest name.
+    // Fifty characters have at most 200 bytes, the largest length of a name.
     prop_oneof![
         Just(None),
         vec(select(bare), 1..=50).prop_map(text),

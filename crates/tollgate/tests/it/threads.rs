@@ -70,13 +70,13 @@ macro_rules! threads {
             }
 
             #[test]
-            fn fresh_keys_admit_exactly_one() {
-                holds(checks::fresh_keys_admit_exactly_one::<$store>());
+            fn a_fresh_key_with_a_limit_of_one_admits_exactly_one_hit() {
+                holds(checks::a_fresh_key_with_a_limit_of_one_admits_exactly_one_hit::<$store>());
             }
 
             #[test]
-            fn refunds_amid_hits_leave_an_exact_count() {
-                holds(checks::refunds_amid_hits_leave_an_exact_count::<$store>());
+            fn the_usage_is_exact_after_concurrent_hits_and_refunds() {
+                holds(checks::the_usage_is_exact_after_concurrent_hits_and_refunds::<$store>());
             }
 
             #[test]
@@ -103,7 +103,7 @@ macro_rules! threads {
             }
 
             #[test]
-            fn windows_admit_at_most_the_limit_with_the_system_clock() {
+            fn windows_admit_at_most_the_limit_by_the_system_clock() {
                 for period in [1, 5] {
                     holds(churn::windows_admit_at_most_the_limit::<$store>(
                         Settings::new(SystemClock::new()),

@@ -33,7 +33,7 @@ pub(super) struct Slot<W: Word> {
 impl<W: Word> Slot<W> {
     /// The number of bytes of a line.
     const LINE_BYTES: usize = LINE * size_of::<Slot<W>>();
-    /// The home line of a fingerprint is selected by the bits above this number of bits.
+    /// The number of low bits of a fingerprint that are not used to select its home line.
     const HOME_SHIFT: u32 = if cfg!(loom) { 16 } else { 10 + Self::LINE_BYTES.ilog2() };
 
     /// Returns the mask with which [`home_offset`] computes the home of a fingerprint in a table of

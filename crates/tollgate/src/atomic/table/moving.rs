@@ -79,7 +79,7 @@ impl<W: Word> Table<W> {
     }
 
     /// Returns whether a move is worthwhile: enough slots have no state that stays, or the table is
-    /// nearly empty, or the store is at its bound and any slot can be freed.
+    /// nearly empty, or the store is at its bound and a slot can be freed.
     pub(in super::super) fn wants_tidying(&self, fate: &dyn Fn(W) -> Fate) -> bool {
         let guard = pin();
         let generation = self.current(&guard);
@@ -318,7 +318,7 @@ mod tests {
     /// At each round every state has expired, but the keys reuse their slots: no slot is claimed
     /// again, and no state is dropped.
     #[test]
-    fn keys_that_come_again_soon_keep_their_slots() {
+    fn keys_that_are_hit_again_soon_keep_their_slots() {
         let limits = [
             ("1000/second", 2),
             ("100000000/minute", 1),

@@ -88,7 +88,7 @@ proptest! {
             clock.advance(ticks >> smaller, micros);
             prop_assert!(clock.ahead() <= SPAN as i64);
             let time = clock.micros();
-            prop_assert!(time + SPAN >= latest, "back by {}", latest - time);
+            prop_assert!(time + SPAN >= latest, "the time went back by {}", latest - time);
             latest = latest.max(time);
             // A millisecond later the error is at most two spans.
             clock.advance((SPAN * TICKS) as i64, SPAN);
@@ -136,7 +136,7 @@ fn time_does_not_go_back_between_threads() {
         for _ in 0..200_000 {
             let before = latest.load(Ordering::SeqCst);
             let time = crate::Clock::now(&clock).as_micros();
-            assert!(time + 2 >= before, "{} back", before - time);
+            assert!(time + 2 >= before, "the time went back by {}", before - time);
             latest.fetch_max(time, Ordering::SeqCst);
         }
     };

@@ -14,8 +14,8 @@ struct Admitted {
     units: u64,
 }
 
-/// Returns the admitted hits and takes. While the clock is behind an earlier time they are counted
-/// at that earlier time, because real time has not gone back.
+/// Returns the admitted hits and takes. A hit at an earlier time than a previous one is counted at
+/// the time of the previous one, because real time has not gone back.
 fn admitted<S>(seen: &[Seen<S>]) -> Vec<Admitted> {
     let mut latest = 0;
     let passed = seen.iter().filter(|seen| seen.answer.allowed && seen.answer.charged > 0);
@@ -27,9 +27,9 @@ fn admitted<S>(seen: &[Seen<S>]) -> Vec<Admitted> {
         .collect()
 }
 
-/// Returns the most units that may pass in `d` microseconds, including hits at both ends. It is the
-/// bound of a half-open span slightly longer than `d`, for which `ceil` of the number of periods is
-/// `floor(d/p) + 1`.
+/// Returns the largest number of units that may pass in `d` microseconds, including hits at both
+/// ends. It is the bound of a half-open span slightly longer than `d`, for which `ceil` of the
+/// number of periods is `floor(d/p) + 1`.
 fn most(limit: &Limit, d: u64) -> Option<u64> {
     let (n, p) = (limit.quota(), period(limit));
     match limit.algorithm() {

@@ -6,7 +6,7 @@ use tollgate::ErrorKind;
 
 use super::failing::{Behaviour, DEADLINE, FAILURES, Failing, PAUSE};
 
-/// Makes twice as many failing calls as open the breaker.
+/// Makes failing calls, twice as many as are needed to open the breaker.
 fn fail_until_the_breaker_opens(store: &Failing) {
     let limiter = store.limiter("100/second");
     for _ in 0..2 * FAILURES {
@@ -23,9 +23,9 @@ fn a_call_without_an_answer_ends_at_its_deadline_as_lost() {
     let error = store.run(limiter.hit("a")).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Lost);
     assert!(error.is_transient());
-    assert_eq!(error.to_string(), "no answer from the store: none within the deadline of 5ms");
+    assert_eq!(error.to_string(), "no answer from the store: the deadline of 5ms has passed");
     let error = store.run(limiter.within(Duration::from_secs(1)).hit("a")).unwrap_err();
-    assert!(error.to_string().ends_with("1s"), "{error}");
+    assert!(error.to_string().contains("deadline of 1s"), "{error}");
     assert_eq!(store.run(limiter.check()).unwrap_err().kind(), ErrorKind::Lost);
 }
 

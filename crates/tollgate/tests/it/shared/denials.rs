@@ -311,7 +311,7 @@ fn a_denial_decided_before_a_charge_and_received_after_it_is_not_remembered() {
 }
 
 #[test]
-fn remembered_denials_survive_calls_that_were_not_executed() {
+fn a_call_that_was_not_executed_does_not_end_a_remembered_denial() {
     let store = Failing::new();
     let limiter = store.limiter("10/minute");
     let _ = store.run(limiter.hit_n("a", 8)).unwrap();

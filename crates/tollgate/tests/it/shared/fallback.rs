@@ -109,7 +109,7 @@ fn usage_is_an_error_without_the_store_even_if_the_limiter_has_a_rule_for_failur
 }
 
 #[test]
-fn operations_that_change_the_state_are_errors_without_the_store() {
+fn refunds_sets_and_resets_are_errors_without_the_store() {
     let store = Failing::new();
     for rule in [OnFailure::Open, OnFailure::Closed, local(2)] {
         let limiter = failing(&store, "3/second", rule);

@@ -167,7 +167,7 @@ pub(super) fn without_a_configured_age_unused_keys_are_kept<S: Subject>() {
     clean_for(&store, &clock, 1_000, || {});
     clock.advance(15 * HOUR);
     store.sweep();
-    // The window of a limit that counts by the clock may have ended by now.
+    // One limit counts in windows of the clock, and its window may have ended by now.
     let kept = all.iter().filter(|limited| limited.usage("key") == 1).count();
     assert!(kept >= all.len() - 1, "{kept} of {}", all.len());
     assert_eq!(store.entries(), kept);

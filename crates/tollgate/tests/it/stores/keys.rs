@@ -47,7 +47,7 @@ pub(super) fn different_keys_never_share_a_counter<S: Subject>() {
     assert_new_key(&one, Tagged("a", "c"));
     assert_new_key(&one, ("a", "c"));
     assert_new_key(&one, (Tagged("a", "c"), "c"));
-    // This key is the bytes of a tuple as a single part.
+    // The last key is a single part that contains the bytes of a tuple.
     let framed = ("a", "c").with_key(|key| key.bytes().to_vec());
     assert_new_key(&one, framed);
 

@@ -63,7 +63,7 @@ proptest! {
 
     /// A store that cannot count all requested units charges fewer units, and reports how many.
     #[test]
-    fn the_reported_charge_is_the_stored_charge(
+    fn the_charge_in_the_outcome_equals_the_charge_in_the_store(
         limit in limit(),
         calls in vec((0..2_000_000_u64, op(), any::<bool>()), 1..30),
     ) {
@@ -80,7 +80,7 @@ proptest! {
                 let definition = match *op {
                     // A part of the units was charged.
                     Op::Charge(units) if got.charged() < units => Op::Charge(got.charged()),
-                    // The hit was denied, and the denial charged all or a part of its units.
+                    // The hit was denied, and the denied hit was charged, completely or in part.
                     Op::Hit(_) | Op::Take(_) if !got.allowed() && charges_denied => {
                         Op::Charge(got.charged())
                     }

@@ -38,7 +38,7 @@ impl InStep {
     }
 }
 
-pub(super) fn fresh_keys_admit_exactly_one<S: Subject>() -> Checked {
+pub(super) fn a_fresh_key_with_a_limit_of_one_admits_exactly_one_hit<S: Subject>() -> Checked {
     const KEYS: usize = 4_000;
     let store = still::<S>();
     for limited in limiters(&store, 1, HOUR) {
@@ -57,7 +57,7 @@ pub(super) fn fresh_keys_admit_exactly_one<S: Subject>() -> Checked {
     Ok(())
 }
 
-pub(super) fn refunds_amid_hits_leave_an_exact_count<S: Subject>() -> Checked {
+pub(super) fn the_usage_is_exact_after_concurrent_hits_and_refunds<S: Subject>() -> Checked {
     const QUOTA: u64 = 3;
     let store = still::<S>();
     for limited in limiters(&store, QUOTA, HOUR) {
@@ -145,8 +145,8 @@ pub(super) fn no_key_is_lost_while_a_store_grows<S: Subject>(keys_each: u64) -> 
     expect_equal("keys counted", store.entries() as u64, 2 * keys_each)
 }
 
-/// At the bound all keys without a slot together get one limit, and each key with a slot is
-/// admitted once, because it hits only once.
+/// At the bound all keys without a slot together are admitted up to the limit once. Each key with a
+/// slot is admitted once, because it hits only once.
 pub(super) fn the_bound_on_keys_holds_for_new_keys_from_many_threads<S: Subject>() -> Checked {
     const QUOTA: usize = 50;
     const ROOM: usize = 100;

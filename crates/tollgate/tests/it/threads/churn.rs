@@ -60,7 +60,8 @@ pub(super) fn with_manual_clock() -> (Settings, impl Fn() + Sync) {
     (settings, move || clock.advance(Duration::from_micros(333)))
 }
 
-/// Keys of long limits lose no hit, although the keys of other limits are forgotten all the time.
+/// Keys of limits with a long period lose no hit, although the keys of other limits are forgotten
+/// all the time.
 pub(super) fn no_hit_is_lost_while_a_thread_cleans<S: Subject>() -> Checked {
     const KEYS: u64 = 4;
     const HITS: u64 = 40_000;

@@ -13,12 +13,13 @@ use tollgate::{Error, KeyRef, Limit, Outcome, Store, Timestamp};
 use super::{Checked, checks, churn, groups, holds};
 use crate::stores::{AnyClock, Settings, Subject};
 
-/// Each step holds a lock.
+/// The variant without a race: each step holds a lock.
 const EXACT: u8 = 0;
-/// A hit reads, decides and writes without a lock, so another hit may run in between.
+/// The variant whose hits race: a hit reads, decides and writes without a lock, so another hit may
+/// run in between.
 const RACY_HITS: u8 = 1;
-/// The cleaner first finds expired keys and then removes them, although they may have been hit
-/// meanwhile.
+/// The variant whose cleaner races: it first finds expired keys and then removes them, although
+/// they may have been hit meanwhile.
 const RACY_CLEANER: u8 = 2;
 
 #[derive(Clone, Debug)]
@@ -229,16 +230,16 @@ fn a_race_on_one_key_is_detected() {
 #[test]
 fn a_race_on_fresh_keys_is_detected() {
     assert_detects_the_race(
-        checks::fresh_keys_admit_exactly_one::<Exact>(),
-        checks::fresh_keys_admit_exactly_one::<Racy>(),
+        checks::a_fresh_key_with_a_limit_of_one_admits_exactly_one_hit::<Exact>(),
+        checks::a_fresh_key_with_a_limit_of_one_admits_exactly_one_hit::<Racy>(),
     );
 }
 
 #[test]
 fn a_race_of_refunds_is_detected() {
     assert_detects_the_race(
-        checks::refunds_amid_hits_leave_an_exact_count::<Exact>(),
-        checks::refunds_amid_hits_leave_an_exact_count::<Racy>(),
+        checks::the_usage_is_exact_after_concurrent_hits_and_refunds::<Exact>(),
+        checks::the_usage_is_exact_after_concurrent_hits_and_refunds::<Racy>(),
     );
 }
 
