@@ -1,8 +1,8 @@
 //! Fixed window per key: each key's window opens with its own first hit.
 //!
 //! **The simplest idea** is the fixed window on the clock. **Where it fails:** all keys reset at
-//! the same instant, so all clients that wait come back in that instant; and a newcomer at 12:00:59
-//! gets a window that lasts a second.
+//! the same instant, so all clients that wait retry in that instant. A new key at 12:00:59 gets a
+//! window that lasts a second.
 //!
 //! **What mends it.** Open the window at the key's first hit and let it last a whole period; the
 //! first hit after its end opens the next.

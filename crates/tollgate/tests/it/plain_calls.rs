@@ -38,7 +38,7 @@ fn a_take_grants_as_many_units_as_fit_all_limits_of_a_policy() {
     assert_eq!(take(3), (true, vec![2, 2]));
     assert_eq!(take(3), (false, vec![0, 0]));
     let denied = policy.at(START).take("a", 3);
-    assert_eq!(denied.retry_after(), Some(Duration::from_secs(720)), "for the first unit");
+    assert_eq!(denied.retry_after(), Some(Duration::from_secs(720)), "the wait for one unit");
 }
 
 #[test]

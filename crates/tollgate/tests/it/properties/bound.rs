@@ -73,7 +73,7 @@ pub(crate) fn at_most_the_capacity_at_one_instant<S>(
     for first in &admitted {
         let at_once: u64 = admitted.iter().filter(|hit| hit.at == first.at).map(|h| h.units).sum();
         if at_once > capacity {
-            return Err(format!("{at_once} at {}: {admitted:?}", first.at));
+            return Err(format!("{at_once} units at {}: {admitted:?}", first.at));
         }
     }
     Ok(())

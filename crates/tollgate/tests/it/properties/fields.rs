@@ -129,12 +129,12 @@ fn hits_of_one_equal_the_hit(limit: &Limit, seen: &Seen<Key>) -> Result<(), Stri
     let mut key = seen.before.clone();
     let all_pass = (0..cost).fold(true, |all, _| key.apply(seen.now, Op::Hit(1)).allowed && all);
     if all_pass != seen.answer.allowed {
-        return Err(seen.wrong(format!("{cost} hits of 1: all pass is {all_pass}")));
+        return Err(seen.wrong(format!("{cost} hits of cost 1 all pass: {all_pass}")));
     }
     // If the hit is denied, some of the hits of cost 1 may have passed, and the keys may differ.
     // With `charge_denied` both ways charge the same units.
     if (all_pass || limit.charge_denied()) && key != seen.after {
-        return Err(seen.wrong(format!("{cost} hits of 1 leave {key:?}")));
+        return Err(seen.wrong(format!("after {cost} hits of cost 1 the key is {key:?}")));
     }
     Ok(())
 }

@@ -87,7 +87,7 @@ proptest! {
             let real = admitted(limit, &timeline, false);
             let clamped = admitted(limit, &timeline, true);
             if real.iter().zip(&clamped).any(|(real, clamped)| real > clamped) {
-                return Err(format!("{real:?} against {clamped:?} of {timeline:?}"));
+                return Err(format!("{real:?} hits passed, {clamped:?} if the clock stands still: {timeline:?}"));
             }
             Ok(())
         })?;

@@ -107,7 +107,7 @@ pub(super) fn keys_that_were_unused_for_the_configured_age_are_forgotten<S: Subj
         assert!(limited.hit("key").allowed());
     }
     clean_for(&store, &clock, 99, || {});
-    assert_eq!(store.entries(), all.len(), "used less than their age ago");
+    assert_eq!(store.entries(), all.len(), "the keys were used more recently than the age");
     clean_for(&store, &clock, 102, || {});
     assert_eq!(store.entries(), 0, "the keys were unused for twice the age");
     assert!(
@@ -127,7 +127,7 @@ pub(super) fn hits_forget_keys_that_were_unused_for_the_configured_age<S: Subjec
         used(400);
         clock.advance(AGE / 10);
     }
-    assert_eq!(store.entries(), 3_001, "used less than their age ago");
+    assert_eq!(store.entries(), 3_001, "the keys were used more recently than the age");
     for _ in 0..30 {
         limited.reset("used");
         used(2_000);

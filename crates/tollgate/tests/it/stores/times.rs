@@ -93,12 +93,18 @@ pub(super) fn a_jump_back_admits_no_hit_and_makes_no_wait_longer_than_the_jump<S
             clock.set(before);
             assert_eq!(admitted(limited, ("all", n), 10), 0, "{limit} back by {jump:?}");
             let wait = wait_of(limited, ("all", n));
-            assert!(wait <= jump + own_wait, "{limit} back by {jump:?} waits {wait:?}");
+            assert!(
+                wait <= jump + own_wait,
+                "{limit}: waits {wait:?} after a jump back by {jump:?}"
+            );
             clock.set(START);
             assert_eq!(admitted(limited, ("all", n), 10), 0, "{limit} back and forth by {jump:?}");
             // The hits above have extended an elastic window until this time.
             clock.set(START + own_wait);
-            assert!(limited.hit(("all", n)).allowed(), "{limit} locked after {jump:?}");
+            assert!(
+                limited.hit(("all", n)).allowed(),
+                "{limit}: still denied after a jump by {jump:?}"
+            );
 
             // A part of the limit is used, so only the rest passes.
             clock.set(START);
@@ -123,9 +129,12 @@ pub(super) fn a_jump_forward_and_back_makes_no_wait_longer_than_the_jump<S: Subj
             clock.set(START);
             assert_eq!(admitted(limited, n, 10), 0, "{limit} ahead by {jump:?} and back");
             let wait = wait_of(limited, n);
-            assert!(wait <= jump + own_wait, "{limit} ahead by {jump:?} waits {wait:?}");
+            assert!(
+                wait <= jump + own_wait,
+                "{limit}: waits {wait:?} after a jump ahead by {jump:?}"
+            );
             clock.set(START + jump + own_wait);
-            assert!(limited.hit(n).allowed(), "{limit} locked after {jump:?}");
+            assert!(limited.hit(n).allowed(), "{limit}: still denied after a jump by {jump:?}");
         }
     });
 }
@@ -145,9 +154,12 @@ pub(super) fn a_clean_before_a_jump_back_makes_no_wait_longer_than_the_jump<S: S
             let wait = wait_of(limited, "key");
             let slides = limit.algorithm() == Algorithm::SlidingWindow;
             let longest = limit.period() * if slides { 2 } else { 1 };
-            assert!(wait <= jump + longest, "{limit} ahead by {jump:?} waits {wait:?}");
+            assert!(
+                wait <= jump + longest,
+                "{limit}: waits {wait:?} after a jump ahead by {jump:?}"
+            );
             clock.advance(wait);
-            assert!(limited.hit("key").allowed(), "{limit} locked after {jump:?}");
+            assert!(limited.hit("key").allowed(), "{limit}: still denied after a jump by {jump:?}");
         });
     }
 }
