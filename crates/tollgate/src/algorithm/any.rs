@@ -147,7 +147,7 @@ macro_rules! algorithms {
                 }
             }
 
-            /// Returns the state of a bucket at `at` that becomes fresh at `until`. It is for
+            /// Returns the state at `at` of a bucket that becomes fresh at `until`. It is for
             /// stores that keep only that time. `None` for other algorithms, and if `until` is not
             /// after `at`.
             ///
@@ -191,7 +191,7 @@ macro_rules! algorithms {
 
 algorithms! {
     ($)
-    // States that a decision can carry.
+    // States that are small enough to be copied into an outcome.
     carried {
         FixedWindow(FixedWindow, FixedWindowState, 1),
         FixedWindowPerKey(FixedWindowPerKey, FixedWindowPerKeyState, 2),

@@ -38,9 +38,9 @@ use crate::time::Timestamp;
 /// The theoretical arrival time: `tat + part/quota` microseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct GcraState {
-    /// The time in whole microseconds.
+    /// The arrival time without its fraction of a microsecond.
     pub tat: Timestamp,
-    /// The remainder, in units of `1 / quota` microseconds.
+    /// The fraction of a microsecond, in units of `1 / quota` microseconds.
     pub part: u64,
 }
 

@@ -250,7 +250,7 @@ pub(crate) trait Machine: Copy + std::fmt::Debug {
         false
     }
 
-    /// Returns the state of a bucket at `at` that becomes fresh at `until`. `None` for other
+    /// Returns the state at `at` of a bucket that becomes fresh at `until`. `None` for other
     /// machines, and if `until` is not after `at`.
     fn drained_at(&self, until: Timestamp, at: Timestamp) -> Option<Self::State> {
         let _ = (until, at);

@@ -65,7 +65,7 @@ impl SlidingWindow {
     }
 
     /// Returns the windows at `now`. If the current window has ended, it becomes the previous one.
-    /// If no units count any more, the windows are new.
+    /// If no units count any more, both windows are new.
     fn now(&self, state: Option<&SlidingWindowState>, now: Timestamp) -> SlidingWindowState {
         match state {
             Some(state) if now < state.start.plus(self.period) => *state,

@@ -310,7 +310,8 @@ pack_time_and_number!(ElasticWindow, elastic_window::ElasticWindowState, expiry,
 impl Pack<u64> for Gcra {
     #[inline(always)]
     fn pack(&self, packing: &Packing, state: &gcra::GcraState) -> u64 {
-        // Most limits have no parts, so the slow division is usually skipped.
+        // Most limits have no parts (fractions of a microsecond), so the slow division is usually
+        // skipped.
         let part = if state.part == 0 { 0 } else { state.part / packing.part_unit };
         narrow(packing.since(state.tat, 49), part)
     }

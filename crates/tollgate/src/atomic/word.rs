@@ -6,7 +6,7 @@
 //! | word | meaning |
 //! | --- | --- |
 //! | 0 | void: the slot is claimed, but its first state is not yet written |
-//! | 1 | cleared: counts as fresh. It is not void, so a delayed thread cannot write a first state |
+//! | 1 | cleared: counts as fresh, but a delayed thread cannot write a first state |
 //! | `PRESENT` and a payload | a state |
 //! | `FROZEN` and a state | the state never changes again, and must be copied to the next generation |
 //! | `FROZEN` alone | dead: there is no state to copy |

@@ -288,7 +288,7 @@ fn stores_are_exact_after_idle_time() {
             let (limit, period) = short(algorithm, idle);
             for (store, subject) in subjects(&limit, SystemClock::apart) {
                 cases.start(
-                    format!("{store}, {algorithm}: {threads} threads after {idle:?}"),
+                    format!("{store}, {algorithm}: hits by {threads} threads after {idle:?}"),
                     move || {
                         two_pass_after_the_gap(&*subject, &Gap::Sleep(idle), threads, period);
                     },

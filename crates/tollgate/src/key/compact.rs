@@ -1,5 +1,6 @@
 //! The compact form of keys, which stores in this process hash, compare and keep: numbers and
-//! addresses are binary. The *public* form, which callers and other programs see, is text or bytes.
+//! addresses are binary. The *external* form, which callers and other programs see, is text or
+//! bytes.
 
 use std::hash::{BuildHasher, Hasher as _};
 
@@ -68,7 +69,7 @@ impl Kind {
         }
     }
 
-    /// Returns the form of the public key.
+    /// Returns the [`Form`] of the key in its external form.
     pub(super) fn form(self) -> Form {
         match self {
             Kind::Tuple | Kind::NotATuple => Form::Tuple,
@@ -78,7 +79,7 @@ impl Kind {
         }
     }
 
-    /// Returns the public bytes if they differ from the compact bytes.
+    /// Returns the bytes of the external form if they differ from the compact bytes.
     pub(super) fn text(self, bytes: &[u8]) -> Option<Buffer> {
         match self {
             Kind::Tuple | Kind::Tagged => Some(frame::text_of(bytes)),
@@ -132,7 +133,7 @@ impl Compact<'_> {
         hasher.finish()
     }
 
-    /// Returns the public form of the key.
+    /// Returns the key in its external form.
     pub(crate) fn to_owned_key(self) -> OwnedKey {
         let (kind, bytes) = match self {
             Compact::Word(kind, word) => (kind, &word.to_le_bytes()[..]),
@@ -194,7 +195,7 @@ impl KeyRef<'_> {
     }
 }
 
-/// Does what [`KeyRef::with_compact`] does, for a key whose frame is in public form.
+/// Does what [`KeyRef::with_compact`] does, for a key of several parts in external form.
 #[inline(never)]
 fn with_compact_frame<R>(form: Form, bytes: &[u8], f: impl FnOnce(Compact<'_>) -> R) -> R {
     match (frame::compact_of(bytes), form) {

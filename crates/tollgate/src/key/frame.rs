@@ -1,7 +1,7 @@
 //! Frames: keys of several parts as one sequence of bytes. Each part is written as its kind, its
 //! length in groups of seven bits, and its bytes.
 //!
-//! There are two kinds of frames. In a *public* frame, which callers and other programs see, all
+//! There are two kinds of frames. In an *external* frame, which callers and other programs see, all
 //! parts are text or bytes. In a *compact* frame, which stores in this process hash and keep,
 //! numbers and addresses are binary.
 
@@ -13,8 +13,8 @@ use super::{Form, Key, KeyRef};
 #[derive(Debug)]
 pub(super) struct Frame {
     bytes: Buffer,
-    /// Whether the public frame may differ: a part is binary, or is a frame that may contain such a
-    /// part.
+    /// Whether the external frame may differ: a part is binary, or is a frame that may contain such
+    /// a part.
     differs: bool,
 }
 
@@ -51,7 +51,7 @@ impl Frame {
         }
     }
 
-    /// Returns the public frame if it may differ from the compact one.
+    /// Returns the external frame if it may differ from the compact one.
     pub(super) fn text(&self) -> Option<Buffer> {
         self.differs.then(|| text_of(self.bytes()))
     }
@@ -73,12 +73,12 @@ fn push(out: &mut Buffer, kind: Kind, bytes: &[u8]) {
     out.extend(bytes);
 }
 
-/// Appends a part to a public frame.
+/// Appends a part to an external frame.
 pub(super) fn push_text(out: &mut Buffer, part: KeyRef<'_>) {
     push(out, Kind::of_form(part.form()), part.bytes());
 }
 
-/// Converts a compact frame to the public frame.
+/// Converts a compact frame to the external frame.
 #[cold]
 pub(super) fn text_of(compact: &[u8]) -> Buffer {
     let (mut out, mut rest) = (Buffer::new(), compact);
@@ -92,7 +92,7 @@ pub(super) fn text_of(compact: &[u8]) -> Buffer {
     out
 }
 
-/// Converts a public frame to the compact frame. `None` if the bytes are not a frame.
+/// Converts an external frame to the compact frame. `None` if the bytes are not a frame.
 pub(super) fn compact_of(parts: &[u8]) -> Option<Frame> {
     let (mut frame, mut rest) = (Frame::new(), parts);
     while !rest.is_empty() {

@@ -28,7 +28,8 @@ impl<'a> KeyRef<'a> {
     /// assert_eq!(OwnedKey::new(&longest).as_key_ref().form(), Form::Plain);
     ///
     /// let longer = OwnedKey::new(&"x".repeat(KeyRef::LONGEST + 1));
-    /// assert_eq!((longer.as_key_ref().form(), longer.as_key_ref().bytes().len()), (Form::Digest, 32));
+    /// let longer = longer.as_key_ref();
+    /// assert_eq!((longer.form(), longer.bytes().len()), (Form::Digest, 32));
     /// ```
     pub const LONGEST: usize = 256;
 
@@ -38,7 +39,7 @@ impl<'a> KeyRef<'a> {
         match self.source {
             Source::Bytes(bytes) => bytes.len() > KeyRef::LONGEST,
             Source::Value(..) => false,
-            // The public form of a part is at most three times as long as its compact form.
+            // The external form of a part is at most three times as long as its compact form.
             Source::Frame(frame, _) => {
                 frame.bytes().len() > KeyRef::LONGEST / 3 && self.bytes().len() > KeyRef::LONGEST
             }

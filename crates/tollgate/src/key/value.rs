@@ -114,7 +114,7 @@ fn read(text: &[u8]) -> Option<Value> {
     }
 }
 
-/// Reads a number of decimal digits without a leading zero.
+/// Reads a decimal number without a leading zero.
 fn number(digits: &[u8]) -> Option<u64> {
     /// The number of digits of 2^64 - 1.
     const LONGEST: usize = 20;

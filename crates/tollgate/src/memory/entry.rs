@@ -100,7 +100,7 @@ impl Tables {
     }
 }
 
-/// The layout of a complete state.
+/// The layout that stores a complete state, including a fraction of a microsecond.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Whole {}
 

@@ -1,5 +1,5 @@
-//! The circuit breaker. It stops calls to a store that does not answer, and probes when the store
-//! answers again. It reads no clock: the time is an argument.
+//! The circuit breaker. It stops calls to a store that does not answer, and lets probes through to
+//! find out whether the store answers again. It reads no clock: the time is an argument.
 
 use crate::time::Timestamp;
 
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_of_calls_from_before_the_opening_do_not_lengthen_the_pause() {
+    fn failures_of_calls_sent_before_the_breaker_opened_do_not_lengthen_the_pause() {
         let mut breaker = opened();
         breaker.failed(&SETTINGS, at(50), false, 0);
         assert_eq!(breaker.enter(&SETTINGS, at(100)), Permission::Probe);

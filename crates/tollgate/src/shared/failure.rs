@@ -51,7 +51,7 @@ pub struct Share {
 }
 
 impl Share {
-    /// Creates the share of `part` in `of`.
+    /// Creates the share `part / of`, for instance 1/4.
     ///
     /// # Errors
     /// Fails if `part` is zero or greater than `of`.

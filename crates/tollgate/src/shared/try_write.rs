@@ -13,7 +13,7 @@ use crate::limit::{Algorithm, Limit};
 /// namespace of a server's rules.
 const NAMESPACE: &str = "~check";
 
-/// A quota that is never reached, because a denied hit would not write.
+/// A quota so large that it is never reached, because a denied hit would not test writing.
 const QUOTA: u64 = 1_000_000_000;
 const PERIOD: Duration = Duration::from_secs(3600);
 

@@ -149,7 +149,7 @@ impl<W: Word> Table<W> {
         self.dropped.load(Ordering::Relaxed) - before
     }
 
-    /// Moves the next chunk. Returns false if no chunk is left that no thread has taken.
+    /// Moves the next chunk. Returns false if all chunks have already been taken.
     pub(super) fn move_chunk(
         &self,
         from: &Generation<W>,

@@ -268,7 +268,7 @@ fn lost_hits_within_a_microsecond_are_detected() {
 }
 
 #[test]
-fn a_dropped_remainder_is_detected() {
+fn a_bucket_that_drops_fractions_of_tokens_is_detected() {
     assert_detected("a denial changed the key", |shape, timeline| {
         let limit = shape.limit(Algorithm::TokenBucket);
         each(&timeline.walk(&limit, dropping_bucket(&limit)), denied_changes_nothing)

@@ -154,7 +154,7 @@ impl Failing {
         }
     }
 
-    /// Returns whether a call is executed.
+    /// Returns whether the store executes calls in its current behaviour.
     fn executes(&self) -> bool {
         matches!(self.behaviour(), Behaviour::Answers | Behaviour::Silent)
     }

@@ -39,7 +39,7 @@ pub(super) const LIMITS: [&str; 28] = [
     "1000000000000/36500 days elastic-window charge-denied",
 ];
 
-/// A key, chosen by its index from one key of each kind.
+/// One of several keys of different kinds, chosen by an index.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AnyKey(pub(super) usize);
 

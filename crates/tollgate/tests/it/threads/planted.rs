@@ -260,7 +260,7 @@ fn a_race_of_policies_is_detected() {
 }
 
 #[test]
-fn a_race_of_groups_is_detected() {
+fn a_race_of_hits_on_several_keys_is_detected() {
     assert_detects_the_race(
         groups::groups_in_different_orders_never_exceed_a_limit::<Exact>(),
         groups::groups_in_different_orders_never_exceed_a_limit::<Racy>(),
