@@ -42,6 +42,17 @@ enum Effect {
     Deny,
 }
 
+/// Whether a crash right after an answer could forget what the answer promised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Coverage {
+    /// The records on disk cover the act.
+    Covered,
+    /// The state was fresh before the act, so the mark of the key begins anew and covers it.
+    CoveredAfterRenewal,
+    /// A new record must be on disk before the answer is returned.
+    MustWait,
+}
+
 impl Effect {
     fn of(act: Act, machine: &AnyMachine) -> Effect {
         match act {
@@ -82,8 +93,12 @@ impl Keeper {
         // The fast path of nearly all calls: a key in memory, and no wait.
         if let Some(entry) = shard.find(&lookup)
             && entry.state.is_some()
-            && (!self.level.waits() || self.passes(entry, machine, effect, now))
+            && let coverage = self.coverage(entry, machine, effect, now)
+            && coverage != Coverage::MustWait
         {
+            if coverage == Coverage::CoveredAfterRenewal {
+                entry.mark.begin_anew(now);
+            }
             let decision = machine.apply(&mut entry.state, now, op);
             self.note(entry, prepared, &lookup, effect, &decision, false);
             return Some(decision);
@@ -203,11 +218,13 @@ impl Keeper {
         let machine = &prepared.rule.machine;
         let now = if entry.state.is_some() { now } else { now.max(floor) };
         let effect = Effect::of(act, machine);
-        let waits = self.level.waits()
-            && !self.passes(entry, machine, effect, now)
-            && !is_refused(entry, machine, act, now);
+        let coverage = self.coverage(entry, machine, effect, now);
+        let waits = coverage == Coverage::MustWait && !is_refused(entry, machine, act, now);
         if waits && !may_wait {
             return None;
+        }
+        if coverage == Coverage::CoveredAfterRenewal {
+            entry.mark.begin_anew(now);
         }
         let has_record = entry.mark.has_record;
         let decision = machine.act(&mut entry.state, now, act);
@@ -217,30 +234,30 @@ impl Keeper {
 
     /// Whether the answer may be returned before anything else is written.
     #[inline]
-    fn passes(
+    fn coverage(
         &self,
-        entry: &mut Entry,
+        entry: &Entry,
         machine: &AnyMachine,
         effect: Effect,
         now: Timestamp,
-    ) -> bool {
+    ) -> Coverage {
         let reserves = self.level.reserves_for().is_some();
-        match effect {
+        let covered = match effect {
+            _ if !self.level.waits() => true,
             Effect::None | Effect::Deny => true,
             Effect::GiveBack => reserves,
             Effect::Replace => false,
             Effect::Charge(_) if !reserves => false,
-            Effect::Charge(units) => {
-                if entry.mark.covers(units, now) {
-                    return true;
+            Effect::Charge(units) if entry.mark.covers(units, now) => true,
+            Effect::Charge(_) => {
+                let fresh_at = machine.fresh_at(entry.state.as_ref());
+                if fresh_at.is_none_or(|at| at <= now) {
+                    return Coverage::CoveredAfterRenewal;
                 }
-                let is_fresh = machine.fresh_at(entry.state.as_ref()).is_none_or(|at| at <= now);
-                if is_fresh {
-                    entry.mark.begin_anew(now);
-                }
-                is_fresh
+                false
             }
-        }
+        };
+        if covered { Coverage::Covered } else { Coverage::MustWait }
     }
 
     /// Notes an act for the file.

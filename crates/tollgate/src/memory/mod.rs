@@ -156,7 +156,14 @@ impl Memory {
     /// Returns a builder, to create a store with other settings.
     ///
     /// ```
-    /// let store = tollgate::Memory::builder().max_keys(1_000).build();
+    /// use std::time::Duration;
+    /// let period = Duration::from_secs(5);
+    /// let store = tollgate::Memory::builder().max_keys(1).clean_period(period).build();
+    /// let limiter = store.limiter("1/second")?;
+    /// assert!(limiter.hit("a").allowed());
+    /// assert!(limiter.hit("b").allowed());
+    /// assert_eq!(store.len(), 1);
+    /// # Ok::<(), tollgate::Error>(())
     /// ```
     pub fn builder() -> MemoryBuilder {
         MemoryBuilder::new()
