@@ -79,20 +79,6 @@ impl Rule {
         }
     }
 
-    /// Its number in `sql/ask.sql`.
-    fn algorithm(&self) -> u8 {
-        match self.algorithm {
-            Algorithm::FixedWindow => 1,
-            Algorithm::FixedWindowPerKey => 2,
-            Algorithm::ElasticWindow => 3,
-            Algorithm::MovingWindow => 4,
-            Algorithm::SlidingWindow => 5,
-            Algorithm::TokenBucket => 6,
-            Algorithm::LeakyBucket => 7,
-            _ => 8,
-        }
-    }
-
     pub(crate) fn machine(&self) -> &AnyMachine {
         &self.machine
     }
@@ -181,7 +167,7 @@ impl Arguments {
             number(place as u64),
             flag(!self.seen.insert(place)),
             number(verb.into()),
-            number(rule.algorithm().into()),
+            number(rule.algorithm.number().into()),
             number(units),
             none(at.map(Timestamp::as_micros)),
             number(rule.quota),

@@ -1,22 +1,20 @@
 //! The tables and functions in the database, as SQL.
 
-use tollgate::Error;
+use tollgate::{Algorithm, Error};
 
 /// The version of the tables and of the functions' arguments.
 pub(crate) const VERSION: i32 = 1;
 
-const MOVING_WINDOW: &str = "4";
-
-/// The algorithms in the order of their numbers, and the file of each. Both buckets share one.
-const ALGORITHMS: [(&str, &str); 8] = [
-    ("1", include_str!("../sql/fixed_window.sql")),
-    ("2", include_str!("../sql/fixed_window_per_key.sql")),
-    ("3", include_str!("../sql/elastic_window.sql")),
-    (MOVING_WINDOW, include_str!("../sql/moving_window.sql")),
-    ("5", include_str!("../sql/sliding_window.sql")),
-    ("6", include_str!("../sql/bucket.sql")),
-    ("7", include_str!("../sql/bucket.sql")),
-    ("8", include_str!("../sql/gcra.sql")),
+/// The file of each algorithm. Both buckets share one.
+const FILES: [(Algorithm, &str); Algorithm::ALL.len()] = [
+    (Algorithm::FixedWindow, include_str!("../sql/fixed_window.sql")),
+    (Algorithm::FixedWindowPerKey, include_str!("../sql/fixed_window_per_key.sql")),
+    (Algorithm::ElasticWindow, include_str!("../sql/elastic_window.sql")),
+    (Algorithm::MovingWindow, include_str!("../sql/moving_window.sql")),
+    (Algorithm::SlidingWindow, include_str!("../sql/sliding_window.sql")),
+    (Algorithm::TokenBucket, include_str!("../sql/bucket.sql")),
+    (Algorithm::LeakyBucket, include_str!("../sql/bucket.sql")),
+    (Algorithm::Gcra, include_str!("../sql/gcra.sql")),
 ];
 
 /// Whether the tables survive a crash of the server.
@@ -53,7 +51,8 @@ pub fn schema(name: &str, tables: Tables) -> Result<String, Error> {
     check_name(name)?;
     let ask = include_str!("../sql/ask.sql");
     let ask = ask.replace("{view}\n", &sections(0, 4));
-    let ask = ask.replace("{act}\n", &sections(1, 6)).replace("{moving_window}", MOVING_WINDOW);
+    let ask = ask.replace("{act}\n", &sections(1, 6));
+    let ask = ask.replace("{moving_window}", &Algorithm::MovingWindow.number().to_string());
     let parts = [
         include_str!("../sql/schema.sql"),
         &tables_sql(tables),
@@ -84,9 +83,9 @@ fn sections(number: usize, indent: usize) -> String {
     let mut text = String::new();
     let indent = " ".repeat(indent);
     // The usual algorithm first: `CASE` tests one after the other.
-    for (code, file) in ALGORITHMS.iter().rev() {
+    for (algorithm, file) in FILES.iter().rev() {
         let section = file.split("-- act\n").nth(number);
-        text.push_str(&format!("{indent}WHEN {code} THEN\n"));
+        text.push_str(&format!("{indent}WHEN {} THEN\n", algorithm.number()));
         for line in section.unwrap_or_default().lines() {
             text.push_str(&format!("{indent}  {line}\n"));
         }
@@ -113,8 +112,9 @@ mod tests {
     #[test]
     fn every_algorithm_has_two_sections_and_nothing_is_left_to_fill_in() {
         let sql = schema("limits", Tables::Unlogged).unwrap();
-        for code in 1..=8 {
-            assert_eq!(sql.matches(&format!("WHEN {code} THEN\n")).count(), 2, "{code}");
+        for algorithm in Algorithm::ALL {
+            let branch = format!("WHEN {} THEN\n", algorithm.number());
+            assert_eq!(sql.matches(&branch).count(), 2, "{algorithm}");
         }
         for hole in ["{schema}", "{version}", "{create}", "{view}", "{act}", "{moving_window}"] {
             assert!(!sql.contains(hole), "{hole}");

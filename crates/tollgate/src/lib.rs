@@ -64,7 +64,7 @@ pub use decision::Decision;
 pub use direct::{Direct, DirectAt};
 pub use error::{Error, ErrorKind};
 pub use key::{Key, KeyRef, OwnedKey, Parts, Tagged};
-pub use limit::{Algorithm, Limit, LimitBuilder, LimitError, MAX_QUOTA};
+pub use limit::{Algorithm, Description, Limit, LimitBuilder, LimitError, MAX_QUOTA};
 pub use limiter::Limiter;
 pub use memory::Memory;
 pub use outcome::{Outcome, Receipt, Source};

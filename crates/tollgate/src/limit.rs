@@ -1,11 +1,13 @@
 //! Limits as plain data.
 
 mod algorithm;
+mod describe;
 mod error;
 
 use std::time::Duration;
 
 pub use algorithm::Algorithm;
+pub use describe::Description;
 pub(crate) use error::Kind;
 pub use error::LimitError;
 

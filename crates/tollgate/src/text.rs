@@ -130,7 +130,7 @@ impl FromStr for Algorithm {
 
     fn from_str(text: &str) -> Result<Algorithm, LimitError> {
         let mut scanner = Scanner::new(text);
-        let algorithm = scanner.algorithm(ALGORITHM)?;
+        let algorithm = scanner.algorithm(&ALGORITHM)?;
         scanner.blanks();
         scanner.end(END)?;
         Ok(algorithm)

@@ -1,33 +1,33 @@
-//! The list of all algorithms, from which the types and functions for any algorithm are generated.
+//! The types and functions for any algorithm, generated from the list of all algorithms.
+
+use std::any::Any;
 
 use super::bytes::StateBytes;
-use super::elastic_window::{ElasticWindow, ElasticWindowState};
-use super::fixed_window::{FixedWindow, FixedWindowState};
-use super::fixed_window_per_key::{FixedWindowPerKey, FixedWindowPerKeyState};
-use super::gcra::{Gcra, GcraState};
-use super::leaky_bucket::LeakyBucket;
-use super::level::LevelState;
-use super::moving_window::{MovingWindow, MovingWindowState};
-use super::sliding_window::{SlidingWindow, SlidingWindowState};
-use super::token_bucket::TokenBucket;
 use super::{Act, Aging, Fields, KnownAct as _, Machine, Op, Step};
 use crate::limit::{Algorithm, Limit};
 use crate::outcome::Outcome;
 use crate::time::Timestamp;
 
-/// Generates all code that depends on the list of algorithms. A line of the list is the name, the
-/// machine, the state, and the tag of the state's bytes. A tag is never reused for another format,
-/// so that old bytes are never misread. `$d` is a dollar sign, which the generated macros need.
+/// Generates the types and functions for any algorithm. `$d` is a dollar sign, which the generated
+/// macros need.
 macro_rules! algorithms {
     (
         ($d:tt)
-        carried { $($carried:ident($carried_machine:ty, $carried_state:ty, $carried_tag:literal),)+ }
-        large { $($large:ident($large_machine:ty, $large_state:ty, $large_tag:literal),)+ }
+        carried { $(
+            $(#[$_carried_meta:meta])*
+            $carried:ident = $carried_number:literal, $_carried_text:literal,
+            $carried_module:ident::$carried_state:ident;
+        )+ }
+        large { $(
+            $(#[$_large_meta:meta])*
+            $large:ident = $large_number:literal, $_large_text:literal,
+            $large_module:ident::$large_state:ident;
+        )+ }
     ) => {
         algorithms! {
             @machines ($d)
-            $($carried($carried_machine, $carried_state, $carried_tag),)+
-            $($large($large_machine, $large_state, $large_tag),)+
+            $($carried = $carried_number, $carried_module::$carried_state;)+
+            $($large = $large_number, $large_module::$large_state;)+
         }
 
         /// A machine and the state after the operation. If the state is too large to be copied or
@@ -35,7 +35,10 @@ macro_rules! algorithms {
         #[derive(Clone, Copy, Debug)]
         #[expect(dead_code, reason = "both buckets have the same machine, whose view is TokenBucket")]
         pub(crate) enum View {
-            $($carried($carried_machine, Option<$carried_state>),)+
+            $($carried(
+                super::$carried_module::$carried,
+                Option<super::$carried_module::$carried_state>,
+            ),)+
             Fields(Fields),
         }
 
@@ -51,7 +54,7 @@ macro_rules! algorithms {
             }
         }
     };
-    (@machines ($d:tt) $($name:ident($machine:ty, $state:ty, $tag:literal),)+) => {
+    (@machines ($d:tt) $($name:ident = $number:literal, $module:ident::$state:ident;)+) => {
         /// The machine of a limit with any algorithm.
         ///
         /// ```
@@ -69,7 +72,7 @@ macro_rules! algorithms {
         #[expect(missing_docs, reason = "the variants are the algorithms")]
         #[non_exhaustive]
         pub enum AnyMachine {
-            $($name($machine),)+
+            $($name(super::$module::$name),)+
         }
 
         /// The state of a key with any algorithm.
@@ -87,7 +90,7 @@ macro_rules! algorithms {
         #[expect(missing_docs, reason = "the variants are the algorithms")]
         #[non_exhaustive]
         pub enum AnyState {
-            $($name($state),)+
+            $($name(super::$module::$state),)+
         }
 
         /// Runs `$body` with `$machine` bound to the machine of its concrete type.
@@ -143,7 +146,9 @@ macro_rules! algorithms {
             #[must_use]
             pub fn new(limit: &Limit) -> AnyMachine {
                 match limit.algorithm() {
-                    $(Algorithm::$name => AnyMachine::$name(<$machine>::new(limit.rate())),)+
+                    $(Algorithm::$name => {
+                        AnyMachine::$name(super::$module::$name::new(limit.rate()))
+                    })+
                 }
             }
 
@@ -170,10 +175,19 @@ macro_rules! algorithms {
         }
 
         impl AnyState {
+            /// Returns the state of a concrete type. `None` if the state is of another type.
+            pub(crate) fn downcast<S: 'static>(self) -> Option<S> {
+                match self {
+                    $(AnyState::$name(state) => {
+                        (&mut Some(state) as &mut dyn Any).downcast_mut().and_then(Option::take)
+                    })+
+                }
+            }
+
             pub(super) fn put(&self, out: &mut Vec<u8>) {
                 match self {
                     $(AnyState::$name(state) => {
-                        out.push($tag);
+                        out.push($number);
                         state.put(out);
                     })+
                 }
@@ -181,7 +195,7 @@ macro_rules! algorithms {
 
             pub(super) fn take(tag: u8, rest: &mut &[u8]) -> Option<AnyState> {
                 match tag {
-                    $($tag => Some(AnyState::$name(StateBytes::take(rest)?)),)+
+                    $($number => Some(AnyState::$name(StateBytes::take(rest)?)),)+
                     _ => None,
                 }
             }
@@ -189,22 +203,7 @@ macro_rules! algorithms {
     };
 }
 
-algorithms! {
-    ($)
-    // States that are small enough to be copied into an outcome.
-    carried {
-        FixedWindow(FixedWindow, FixedWindowState, 1),
-        FixedWindowPerKey(FixedWindowPerKey, FixedWindowPerKeyState, 2),
-        ElasticWindow(ElasticWindow, ElasticWindowState, 3),
-        SlidingWindow(SlidingWindow, SlidingWindowState, 5),
-        TokenBucket(TokenBucket, LevelState, 6),
-        LeakyBucket(LeakyBucket, LevelState, 7),
-        Gcra(Gcra, GcraState, 8),
-    }
-    large {
-        MovingWindow(MovingWindow, MovingWindowState, 4),
-    }
-}
+for_each_algorithm!(algorithms ($));
 pub(crate) use with_machine;
 
 impl AnyMachine {

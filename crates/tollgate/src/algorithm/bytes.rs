@@ -88,7 +88,7 @@ fn put_word(mut word: u64, out: &mut Vec<u8>) {
     out.push(word as u8);
 }
 
-fn take_word(rest: &mut &[u8]) -> Option<u64> {
+pub(super) fn take_word(rest: &mut &[u8]) -> Option<u64> {
     let mut word = 0;
     for shift in (0..64).step_by(7) {
         let (byte, tail) = rest.split_first()?;

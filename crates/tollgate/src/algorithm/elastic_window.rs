@@ -23,7 +23,7 @@
 //! Later it is not known in which window the units were counted.
 
 use super::{Aging, MAX_UNITS, Machine, Step, View, words};
-use crate::limit::Rate;
+use crate::limit::{Description, Rate};
 use crate::outcome::Receipt;
 use crate::time::Timestamp;
 
@@ -71,6 +71,18 @@ impl ElasticWindow {
 
 impl Machine for ElasticWindow {
     type State = ElasticWindowState;
+
+    const CAN_CHARGE_DENIED: bool = true;
+
+    fn describe(rate: Rate) -> Description {
+        let (n, p) = (rate.quota, rate.span());
+        Description {
+            admits: format!(
+                "{n} until the key was silent for {p}: every attempt starts the wait anew"
+            ),
+            at_most: format!("{n} until the key was silent for {p}"),
+        }
+    }
 
     fn capacity(&self) -> u64 {
         self.quota

@@ -24,7 +24,7 @@
 //! counted in the window of the state.
 
 use super::{Aging, MAX_UNITS, Machine, Step, View, words};
-use crate::limit::Rate;
+use crate::limit::{Description, Rate};
 use crate::outcome::Receipt;
 use crate::time::Timestamp;
 
@@ -63,8 +63,25 @@ impl FixedWindow {
     }
 }
 
+/// The bound of windows that each admit the whole quota.
+pub(super) fn at_most_around_an_edge(rate: Rate) -> String {
+    let (n, p) = (rate.quota, rate.span());
+    let twice = n.saturating_mul(2);
+    format!("{twice} in any {p}, around an edge; {n} * (ceil(d / {p}) + 1) in any span d")
+}
+
 impl Machine for FixedWindow {
     type State = FixedWindowState;
+
+    const CAN_CHARGE_DENIED: bool = true;
+
+    fn describe(rate: Rate) -> Description {
+        let (n, p) = (rate.quota, rate.span());
+        Description {
+            admits: format!("{n} in each stretch of {p} of the clock, counted from 1970"),
+            at_most: at_most_around_an_edge(rate),
+        }
+    }
 
     fn capacity(&self) -> u64 {
         self.quota

@@ -21,8 +21,9 @@
 //! **The guard against time going back** is the start of the window: a hit at an earlier time is
 //! counted in that window.
 
+use super::fixed_window::at_most_around_an_edge;
 use super::{Aging, MAX_UNITS, Machine, Step, View, words};
-use crate::limit::Rate;
+use crate::limit::{Description, Rate};
 use crate::outcome::Receipt;
 use crate::time::Timestamp;
 
@@ -75,6 +76,16 @@ impl FixedWindowPerKey {
 
 impl Machine for FixedWindowPerKey {
     type State = FixedWindowPerKeyState;
+
+    const CAN_CHARGE_DENIED: bool = true;
+
+    fn describe(rate: Rate) -> Description {
+        let (n, p) = (rate.quota, rate.span());
+        Description {
+            admits: format!("{n} in {p} from the first hit of a key, then the next"),
+            at_most: at_most_around_an_edge(rate),
+        }
+    }
 
     fn capacity(&self) -> u64 {
         self.quota

@@ -30,8 +30,9 @@
 //!
 //! **No guard against time going back is needed**: `tat` does not depend on when it was written.
 
+use super::level::Level;
 use super::{Aging, MAX_UNITS, Machine, Step, View, words};
-use crate::limit::Rate;
+use crate::limit::{Description, Rate};
 use crate::outcome::Receipt;
 use crate::time::Timestamp;
 
@@ -181,6 +182,12 @@ impl Gcra {
 
 impl Machine for Gcra {
     type State = GcraState;
+
+    const HAS_BURST: bool = true;
+
+    fn describe(rate: Rate) -> Description {
+        Level::describe(rate)
+    }
 
     fn capacity(&self) -> u64 {
         self.burst

@@ -10,7 +10,7 @@
 //! so no sum below can wrap a `u128`.
 
 use super::{Aging, MAX_UNITS, Machine, Step, View, words};
-use crate::limit::Rate;
+use crate::limit::{Description, Rate};
 use crate::outcome::{Receipt, Source};
 use crate::time::Timestamp;
 
@@ -66,6 +66,20 @@ impl Level {
 
 impl Machine for Level {
     type State = LevelState;
+
+    const HAS_BURST: bool = true;
+
+    fn describe(rate: Rate) -> Description {
+        let Rate { quota: n, burst: b, .. } = rate;
+        let (p, every) = (rate.span(), rate.interval());
+        Description {
+            admits: format!("{b} at once, then one every {every}: {n} in {p} in the long run"),
+            at_most: format!(
+                "{} in any {p}; {b} + floor(d * {n} / {p}) in any span d",
+                b.saturating_add(n)
+            ),
+        }
+    }
 
     fn capacity(&self) -> u64 {
         self.burst

@@ -17,21 +17,62 @@ pub mod moving_window;
 pub mod sliding_window;
 pub mod token_bucket;
 
+/// The list of all algorithms. All code that depends on the list is generated from it, by the macro
+/// `$generate`. A line is the variant, which is also the name of the machine, the number, the name
+/// in text, and the state. The number is the tag of the state's bytes and the number of the
+/// algorithm in PostgreSQL. It is never reused for another format, so that old bytes are never
+/// misread.
+macro_rules! for_each_algorithm {
+    ($generate:ident $($argument:tt)*) => {
+        $generate! {
+            $($argument)*
+            // States that are small enough to be copied into an outcome.
+            carried {
+                /// Counts in windows of the clock, such as each full minute.
+                FixedWindow = 1, "fixed-window", fixed_window::FixedWindowState;
+                /// Counts in windows that begin with the first hit of a key.
+                FixedWindowPerKey = 2, "fixed-window-per-key",
+                    fixed_window_per_key::FixedWindowPerKeyState;
+                /// Counts until a key has made no hit for a whole period, and then starts again from
+                /// zero.
+                ElasticWindow = 3, "elastic-window", elastic_window::ElasticWindowState;
+                /// Estimates the moving window from two counters.
+                SlidingWindow = 5, "sliding-window", sliding_window::SlidingWindowState;
+                /// Takes tokens that are refilled steadily, up to the burst.
+                TokenBucket = 6, "token-bucket", token_bucket::LevelState;
+                /// Raises a level that leaks steadily.
+                LeakyBucket = 7, "leaky-bucket", leaky_bucket::LevelState;
+                /// Keeps the bucket as a single arrival time (generic cell rate algorithm).
+                #[default]
+                Gcra = 8, "gcra", gcra::GcraState;
+            }
+            large {
+                /// Remembers each hit, and never admits more than the quota in any span of one
+                /// period.
+                MovingWindow = 4, "moving-window", moving_window::MovingWindowState;
+            }
+        }
+    };
+}
+pub(crate) use for_each_algorithm;
+
 mod any;
 mod bytes;
 mod fields;
 mod group;
 mod remote;
+mod step;
 mod words;
 
-pub(crate) use any::View;
-pub(crate) use any::with_machine;
 pub use any::{AnyMachine, AnyState};
+pub(crate) use any::{View, with_machine};
 pub use fields::Fields;
 pub use group::hit_together;
 pub use remote::RemoteStep;
+use step::{denied_by_others, hit, step};
 pub(crate) use words::{Words, words};
 
+use crate::limit::{Description, Rate};
 use crate::outcome::{Outcome, Receipt, Source};
 use crate::time::Timestamp;
 
@@ -145,9 +186,18 @@ pub struct Step {
 
 /// The pure functions of one algorithm on its own type of state. `now` may be earlier than times in
 /// the state. Each file describes how the state guards against that.
-pub(crate) trait Machine: Copy + std::fmt::Debug {
+pub(crate) trait Machine: Copy + std::fmt::Debug + 'static {
     /// The data kept for a key between hits.
-    type State: Clone + std::fmt::Debug + PartialEq;
+    type State: Clone + std::fmt::Debug + PartialEq + 'static;
+
+    /// True if limits with this algorithm may have a burst of their own.
+    const HAS_BURST: bool = false;
+
+    /// True if limits with this algorithm may count denied hits.
+    const CAN_CHARGE_DENIED: bool = false;
+
+    /// Describes a limit in words for people.
+    fn describe(rate: Rate) -> Description;
 
     /// Returns the largest number of units that a fresh key can take at one instant.
     fn capacity(&self) -> u64;
@@ -291,146 +341,4 @@ pub enum Aging {
     Bucket,
     /// All units stop counting one period after the last attempt, allowed or denied.
     Attempts,
-}
-
-/// Executes one operation on one state. This defines hit, peek, take, charge, refund, set and reset
-/// for all algorithms.
-///
-/// The state is changed in place only if [`Step::changed`] says so.
-pub(crate) fn step<M: Machine>(
-    machine: &M,
-    state: &mut Option<M::State>,
-    now: Timestamp,
-    op: Op,
-) -> Step {
-    match op {
-        Op::Hit(cost) => hit(machine, state, now, cost),
-        Op::Peek(cost) => {
-            let allowed = machine.fits(state.as_ref(), now, cost);
-            Step { allowed, cost, charged: 0, changed: false }
-        }
-        Op::Take(cost) => {
-            let granted = machine.room(state.as_ref(), now).min(cost);
-            if cost == 0 {
-                hit(machine, state, now, 0)
-            } else if granted == 0 {
-                // A denied take reports the wait for one unit.
-                denied(machine, state, now, 1)
-            } else {
-                charged(machine, state, now, cost, granted)
-            }
-        }
-        Op::Charge(units) => charged(machine, state, now, units, units),
-        Op::Refund(receipt) => refund(machine, state, now, Some(receipt), receipt.units),
-        Op::RefundUnits(units) => refund(machine, state, now, None, units),
-        Op::Set(units) => {
-            let next = machine.set(state.as_ref(), now, units.min(MAX_UNITS));
-            let changed = *state != next;
-            *state = next;
-            Step { allowed: true, cost: 0, charged: 0, changed }
-        }
-        Op::Reset => {
-            let allowed = !machine.is_fresh(state.as_ref(), now);
-            Step { allowed, cost: 0, charged: 0, changed: state.take().is_some() }
-        }
-    }
-}
-
-/// Executes [`Op::Hit`], the operation that must be fast.
-#[inline(always)]
-pub(crate) fn hit<M: Machine>(
-    machine: &M,
-    state: &mut Option<M::State>,
-    now: Timestamp,
-    cost: u64,
-) -> Step {
-    if cost == 0 {
-        let allowed = machine.fits(state.as_ref(), now, 0);
-        return Step { allowed, cost, charged: 0, changed: attempt(machine, state, now) };
-    }
-    if machine.admit(state, now, cost) {
-        Step { allowed: true, cost, charged: cost, changed: true }
-    } else {
-        denied(machine, state, now, cost)
-    }
-}
-
-/// Charges the granted units. A charge of zero units opens no window, but it is an attempt, which
-/// extends an open elastic window.
-fn charged<M: Machine>(
-    machine: &M,
-    state: &mut Option<M::State>,
-    now: Timestamp,
-    cost: u64,
-    units: u64,
-) -> Step {
-    if units == 0 {
-        let changed = attempt(machine, state, now);
-        return Step { allowed: true, cost, charged: 0, changed };
-    }
-    let units = units.min(MAX_UNITS);
-    *state = Some(machine.charge(state.take(), now, units));
-    Step { allowed: true, cost, charged: units, changed: true }
-}
-
-/// Executes a denied attempt. The state does not change, except that an elastic window is extended,
-/// and that with `charge-denied` the cost is charged.
-#[inline]
-fn denied<M: Machine>(
-    machine: &M,
-    state: &mut Option<M::State>,
-    now: Timestamp,
-    cost: u64,
-) -> Step {
-    if machine.charges_denied() && cost > 0 {
-        let charged = cost.min(MAX_UNITS);
-        *state = Some(machine.charge(state.take(), now, charged));
-        return Step { allowed: false, cost, charged, changed: true };
-    }
-    let changed = attempt(machine, state, now);
-    Step { allowed: false, cost, charged: 0, changed }
-}
-
-/// Executes this limit's part of a hit that another limit denies. `allowed` says whether this limit
-/// alone would have allowed the hit.
-fn denied_by_others<M: Machine>(
-    machine: &M,
-    state: &mut Option<M::State>,
-    now: Timestamp,
-    cost: u64,
-) -> Step {
-    let allowed = machine.fits(state.as_ref(), now, cost);
-    Step { allowed, ..denied(machine, state, now, cost) }
-}
-
-fn attempt<M: Machine>(machine: &M, state: &mut Option<M::State>, now: Timestamp) -> bool {
-    let next = machine.attempt(state.as_ref(), now);
-    let changed = next.is_some() && next != *state;
-    if changed {
-        *state = next;
-    }
-    changed
-}
-
-fn refund<M: Machine>(
-    machine: &M,
-    state: &mut Option<M::State>,
-    now: Timestamp,
-    receipt: Option<Receipt>,
-    units: u64,
-) -> Step {
-    let nothing = Step { allowed: true, cost: 0, charged: 0, changed: false };
-    let Some(old) = state.as_ref().filter(|_| units > 0) else { return nothing };
-    let units = units.min(MAX_UNITS);
-    let next = match receipt {
-        Some(receipt) => machine.refund(old, now, &Receipt { units, ..receipt }),
-        None => machine.refund_units(old, now, units),
-    };
-    match next {
-        Some(next) if next.as_ref() != Some(old) => {
-            *state = next;
-            Step { changed: true, ..nothing }
-        }
-        _ => nothing,
-    }
 }

@@ -27,7 +27,7 @@
 use std::collections::VecDeque;
 
 use super::{Aging, Fields, MAX_UNITS, Machine, Step, View};
-use crate::limit::Rate;
+use crate::limit::{Description, Rate};
 use crate::outcome::{Outcome, Receipt};
 use crate::time::Timestamp;
 
@@ -134,6 +134,14 @@ impl MovingWindow {
 
 impl Machine for MovingWindow {
     type State = MovingWindowState;
+
+    fn describe(rate: Rate) -> Description {
+        let (n, p) = (rate.quota, rate.span());
+        Description {
+            admits: format!("{n} in the last {p}, at any moment"),
+            at_most: format!("{n} in any {p}; {n} * ceil(d / {p}) in any span d"),
+        }
+    }
 
     fn capacity(&self) -> u64 {
         self.quota

@@ -57,6 +57,7 @@ impl AnyMachine {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::algorithm::bytes::take_word;
     use crate::algorithm::{AnyState, level};
     use crate::limit::{Algorithm, Limit};
 
@@ -73,18 +74,18 @@ mod tests {
             [state.time.as_micros(), part(state.level / period), part(state.level % period)]
         };
         match state {
-            AnyState::FixedWindow(state) => [state.window, state.count, 0],
-            AnyState::FixedWindowPerKey(state) => [state.start.as_micros(), state.count, 0],
-            AnyState::ElasticWindow(state) => [state.expiry.as_micros(), state.count, 0],
-            AnyState::SlidingWindow(state) => {
-                [state.start.as_micros(), state.previous, state.current]
-            }
             AnyState::TokenBucket(state) | AnyState::LeakyBucket(state) => level(state),
-            AnyState::Gcra(state) => [state.tat.as_micros(), state.part, 0],
             AnyState::MovingWindow(_) => {
                 let fields = machine.apply(&mut Some(state.clone()), now, Op::Peek(cost)).fields();
                 let retry = fields.retry_at.map_or(0, Timestamp::as_micros);
                 [fields.used, fields.mark, retry]
+            }
+            // Others are sent as the words that they are.
+            _ => {
+                let mut bytes = Vec::new();
+                state.to_bytes(&mut bytes);
+                let rest = &mut &bytes[1..];
+                std::array::from_fn(|_| take_word(rest).unwrap_or(0))
             }
         }
     }

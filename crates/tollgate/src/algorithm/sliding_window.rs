@@ -29,7 +29,7 @@
 //! counts as if it came at the start.
 
 use super::{Aging, MAX_UNITS, Machine, Step, View, words};
-use crate::limit::Rate;
+use crate::limit::{Description, Rate};
 use crate::outcome::Receipt;
 use crate::time::Timestamp;
 
@@ -96,6 +96,19 @@ impl SlidingWindow {
 
 impl Machine for SlidingWindow {
     type State = SlidingWindowState;
+
+    fn describe(rate: Rate) -> Description {
+        let (n, p) = (rate.quota, rate.span());
+        Description {
+            admits: format!(
+                "about {n} in the last {p}: the window before counts by the part that is still in sight"
+            ),
+            at_most: match n {
+                1 => format!("1 in any {p}"),
+                _ => format!("below {} in any {p}", n.saturating_mul(2)),
+            },
+        }
+    }
 
     fn capacity(&self) -> u64 {
         self.quota

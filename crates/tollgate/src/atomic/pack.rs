@@ -180,7 +180,13 @@ pub(super) fn width(limit: &Limit) -> Result<ByWidth<(), ()>, Error> {
         Algorithm::TokenBucket | Algorithm::LeakyBucket if !fits(burst, period, 74) => {
             Some(format!("a burst of {burst} with a period this long"))
         }
-        _ => None,
+        Algorithm::FixedWindow
+        | Algorithm::FixedWindowPerKey
+        | Algorithm::ElasticWindow
+        | Algorithm::SlidingWindow
+        | Algorithm::TokenBucket
+        | Algorithm::LeakyBucket
+        | Algorithm::Gcra => None,
     };
     match too_large {
         Some(what) => {

@@ -113,7 +113,8 @@ impl fmt::Display for LimitError {
             Kind::Burst => write!(f, "burst {value}: must be from 1 to {MAX_QUOTA}"),
             Kind::BurstWithoutBucket => write!(
                 f,
-                "burst {value}: {algorithm} has no burst; only token-bucket, leaky-bucket and gcra have one"
+                "burst {value}: {algorithm} has no burst; only {} have one",
+                Algorithm::list("and", Algorithm::has_burst)
             ),
             Kind::Refill => write!(
                 f,
@@ -121,7 +122,8 @@ impl fmt::Display for LimitError {
             ),
             Kind::ChargeDenied => write!(
                 f,
-                "charge-denied with {algorithm}: only fixed-window, fixed-window-per-key and elastic-window count denied hits"
+                "charge-denied with {algorithm}: only {} count denied hits",
+                Algorithm::list("and", Algorithm::can_charge_denied)
             ),
             Kind::Name => write!(f, "name of {value} bytes: must be 1 to {MAX_NAME} bytes long"),
         }

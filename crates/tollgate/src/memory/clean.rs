@@ -1,5 +1,6 @@
 //! Cleaning: removes the states that equal a fresh one, one shard at a time.
 
+use std::any::Any;
 use std::cell::Cell;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -10,11 +11,11 @@ use foldhash::quality::RandomState;
 use hashbrown::HashTable;
 
 use super::Inner;
-use super::entry::{Entry, NoPart, Stored, TablesOf, Whole};
+use super::entry::{Entry, Kept, NoPart, Stored, TablesOf, Whole};
 use super::shard::{Known, Shard};
-use super::stored_key::{Packed, StoredKey};
-use crate::algorithm::AnyMachine;
+use super::stored_key::StoredKey;
 use crate::algorithm::moving_window::MovingWindowState;
+use crate::algorithm::{AnyMachine, with_machine};
 use crate::clock::Clock;
 use crate::key::{Key, KeyRef, OwnedKey};
 use crate::limit::Limit;
@@ -243,7 +244,7 @@ impl<C> Sweep<'_, C> {
         numbers + self.table(&mut tables.logs, |log| logs.push(log))
     }
 
-    fn table<K: StoredKey, T: Judged>(
+    fn table<K: StoredKey, T: Kept>(
         &mut self,
         table: &mut HashTable<Entry<K, T>>,
         mut gone: impl FnMut(T),
@@ -261,7 +262,7 @@ impl<C> Sweep<'_, C> {
         went
     }
 
-    fn goes<K: StoredKey, T: Judged>(&mut self, entry: &mut Entry<K, T>) -> bool {
+    fn goes<K: StoredKey, T: Kept>(&mut self, entry: &mut Entry<K, T>) -> bool {
         let number = entry.key.limit();
         if self.last.as_ref().is_none_or(|(known, ..)| known.number != number) {
             // Every number in a table is known, because a limit with keys is never forgotten.
@@ -270,7 +271,8 @@ impl<C> Sweep<'_, C> {
             self.last = Some((known, limit, machine));
         }
         let Some((known, limit, machine)) = &self.last else { return false };
-        let (fresh_at, value) = entry.state.judge(machine);
+        let Some(judgement) = Judgement::new(&entry.state, machine, self.now) else { return false };
+        let Judgement { fresh_at, written, .. } = judgement;
         let fresh = fresh_at <= self.now;
         let unused = self.old_enough && !entry.key.replace_used(false);
         if !fresh && !unused {
@@ -285,7 +287,7 @@ impl<C> Sweep<'_, C> {
                 known: Arc::clone(known),
                 limit: Arc::clone(limit),
                 key: entry.key.key().to_owned_key(),
-                value,
+                value: written,
                 expired_at: fresh_at,
             });
         }
@@ -293,45 +295,34 @@ impl<C> Sweep<'_, C> {
     }
 }
 
-/// A stored state, which the machine of its limit can evaluate.
-pub(super) trait Judged: Sized {
-    /// Returns the time at which the state becomes fresh, and the units in use when it was written.
-    fn judge(&self, machine: &AnyMachine) -> (Timestamp, u64);
-    /// Returns the units in use now.
-    fn used(&self, machine: &AnyMachine, now: Timestamp) -> u64;
+/// An evaluation of a stored state by the machine of its limit.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Judgement {
+    pub(super) fresh_at: Timestamp,
+    /// The units in use when the state was written.
+    pub(super) written: u64,
+    /// The units in use now.
+    pub(super) used: u64,
 }
 
-/// Implements [`Judged`] for one layout of stored states. Machines with another layout never have
-/// such a state.
-macro_rules! judged {
-    ($kept:ty, $layout:ty, $($variant:ident)|+) => {
-        impl Judged for $kept {
-            fn judge(&self, machine: &AnyMachine) -> (Timestamp, u64) {
-                match machine {
-                    $(AnyMachine::$variant(machine) => judge::<$layout, _>(machine, self),)+
-                    _ => (Timestamp::MAX, 0),
-                }
-            }
-
-            fn used(&self, machine: &AnyMachine, now: Timestamp) -> u64 {
-                match machine {
-                    $(AnyMachine::$variant(machine) => used::<$layout, _>(machine, self, now),)+
-                    _ => 0,
-                }
-            }
+impl Judgement {
+    /// Evaluates a state. `None` if the machine stores its states in another layout, which cannot
+    /// occur.
+    pub(super) fn new<T: Kept>(kept: &T, machine: &AnyMachine, now: Timestamp) -> Option<Self> {
+        if let AnyMachine::Gcra(machine) = machine
+            && let Some(judgement) = Judgement::by::<NoPart, _>(kept, machine, now)
+        {
+            return Some(judgement);
         }
-    };
-}
+        with_machine!(machine, machine => Judgement::by::<Whole, _>(kept, machine, now))
+    }
 
-fn judge<L, M: Stored<L>>(machine: &M, kept: &M::Kept) -> (Timestamp, u64) {
-    M::peek(kept, |state| (machine.fresh_at(state), machine.written(state)))
+    fn by<L, M: Stored<L>>(kept: &dyn Any, machine: &M, now: Timestamp) -> Option<Self> {
+        let kept = kept.downcast_ref::<M::Kept>()?;
+        Some(M::peek(kept, |state| Judgement {
+            fresh_at: machine.fresh_at(state),
+            written: machine.written(state),
+            used: machine.used(Some(state), now),
+        }))
+    }
 }
-
-fn used<L, M: Stored<L>>(machine: &M, kept: &M::Kept, now: Timestamp) -> u64 {
-    M::peek(kept, |state| machine.used(Some(state), now))
-}
-
-judged!([Packed; 1], NoPart, Gcra);
-judged!([Packed; 2], Whole, FixedWindow | FixedWindowPerKey | ElasticWindow | Gcra);
-judged!([Packed; 3], Whole, SlidingWindow | TokenBucket | LeakyBucket);
-judged!(MovingWindowState, Whole, MovingWindow);

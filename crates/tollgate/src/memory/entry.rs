@@ -11,14 +11,9 @@ use foldhash::quality::RandomState;
 use hashbrown::HashTable;
 
 use super::stored_key::{AddressKey, BytesKey, Packed, StoredKey, WordKey};
-use crate::algorithm::elastic_window::ElasticWindow;
-use crate::algorithm::fixed_window::FixedWindow;
-use crate::algorithm::fixed_window_per_key::FixedWindowPerKey;
 use crate::algorithm::gcra::{Gcra, GcraState};
-use crate::algorithm::level::Level;
-use crate::algorithm::moving_window::{self, MovingWindow};
-use crate::algorithm::sliding_window::SlidingWindow;
-use crate::algorithm::{AnyState, Machine, Words};
+use crate::algorithm::moving_window::{MovingWindow, MovingWindowState};
+use crate::algorithm::{Machine, Words};
 use crate::time::Timestamp;
 
 /// A key and its state.
@@ -59,7 +54,7 @@ pub(super) struct TablesOf<K> {
     pub(super) one: HashTable<Entry<K, [Packed; 1]>>,
     pub(super) two: HashTable<Entry<K, [Packed; 2]>>,
     pub(super) three: HashTable<Entry<K, [Packed; 3]>>,
-    pub(super) logs: HashTable<Entry<K, moving_window::MovingWindowState>>,
+    pub(super) logs: HashTable<Entry<K, MovingWindowState>>,
 }
 
 impl<K> Default for TablesOf<K> {
@@ -100,6 +95,29 @@ impl Tables {
     }
 }
 
+/// A stored form of states, which has a table of its own.
+pub(super) trait Kept: std::fmt::Debug + Sized + 'static {
+    fn table<K>(tables: &mut TablesOf<K>) -> &mut HashTable<Entry<K, Self>>;
+}
+
+macro_rules! kept {
+    ($($kept:ty: $table:ident,)+) => {
+        $(impl Kept for $kept {
+            #[inline(always)]
+            fn table<K>(tables: &mut TablesOf<K>) -> &mut HashTable<Entry<K, Self>> {
+                &mut tables.$table
+            }
+        })+
+    };
+}
+
+kept! {
+    [Packed; 1]: one,
+    [Packed; 2]: two,
+    [Packed; 3]: three,
+    MovingWindowState: logs,
+}
+
 /// The layout that stores a complete state, including a fraction of a microsecond.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Whole {}
@@ -110,112 +128,71 @@ pub(super) enum NoPart {}
 
 /// A machine whose states are stored in a shard in the layout `L`: [`Whole`] or [`NoPart`].
 pub(super) trait Stored<L>: Machine {
-    type Kept: std::fmt::Debug;
+    type Kept: Kept;
 
-    fn table<K>(tables: &mut TablesOf<K>) -> &mut HashTable<Entry<K, Self::Kept>>;
     /// Takes the state out. The caller then calls `put`.
     fn take(kept: &mut Self::Kept) -> Self::State;
-    fn put(kept: &mut Self::Kept, state: Self::State);
     fn keep(state: Self::State) -> Self::Kept;
     fn peek<R>(kept: &Self::Kept, f: impl FnOnce(&Self::State) -> R) -> R;
-    /// Converts the state of any machine to that of this machine. `None` if it belongs to another
-    /// machine.
-    fn of_any(state: AnyState) -> Option<Self::State>;
+
+    #[inline(always)]
+    fn put(kept: &mut Self::Kept, state: Self::State) {
+        *kept = Self::keep(state);
+    }
 }
 
-macro_rules! stored_as_numbers {
-    ($layout:ty, $machine:ty, $count:literal, $table:ident, $($variant:ident)|+, $to:expr, $from:expr) => {
-        impl Stored<$layout> for $machine {
-            type Kept = [Packed; $count];
+impl<const N: usize, M: Machine> Stored<Whole> for M
+where
+    M::State: Words<Words = [u64; N]>,
+    [Packed; N]: Kept,
+{
+    type Kept = [Packed; N];
 
-            #[inline(always)]
-            fn table<K>(tables: &mut TablesOf<K>) -> &mut HashTable<Entry<K, Self::Kept>> {
-                &mut tables.$table
-            }
-
-            #[inline(always)]
-            fn take(kept: &mut Self::Kept) -> Self::State {
-                $from(kept.map(|Packed(number)| number))
-            }
-
-            #[inline(always)]
-            fn put(kept: &mut Self::Kept, state: Self::State) {
-                *kept = <Self as Stored<$layout>>::keep(state);
-            }
-
-            #[inline(always)]
-            fn keep(state: Self::State) -> Self::Kept {
-                $to(state).map(Packed)
-            }
-
-            fn peek<R>(kept: &Self::Kept, f: impl FnOnce(&Self::State) -> R) -> R {
-                f(&$from(kept.map(|Packed(number)| number)))
-            }
-
-            fn of_any(state: AnyState) -> Option<Self::State> {
-                match state {
-                    $(AnyState::$variant(state))|+ => Some(state),
-                    _ => None,
-                }
-            }
-        }
-    };
-}
-
-macro_rules! stored_whole {
-    ($machine:ty, $count:literal, $table:ident, $($variant:ident)|+) => {
-        stored_as_numbers!(
-            Whole, $machine, $count, $table, $($variant)|+, Words::to_words, Words::from_words
-        );
-    };
-}
-
-stored_whole!(FixedWindow, 2, two, FixedWindow);
-stored_whole!(FixedWindowPerKey, 2, two, FixedWindowPerKey);
-stored_whole!(ElasticWindow, 2, two, ElasticWindow);
-stored_whole!(Gcra, 2, two, Gcra);
-stored_whole!(SlidingWindow, 3, three, SlidingWindow);
-stored_whole!(Level, 3, three, TokenBucket | LeakyBucket);
-stored_as_numbers!(
-    NoPart,
-    Gcra,
-    1,
-    one,
-    Gcra,
-    |state: GcraState| [state.tat.as_micros()],
-    |[tat]: [u64; 1]| GcraState { tat: Timestamp::from_micros(tat), part: 0 }
-);
-
-impl Stored<Whole> for MovingWindow {
-    type Kept = moving_window::MovingWindowState;
-
-    fn table<K>(tables: &mut TablesOf<K>) -> &mut HashTable<Entry<K, Self::Kept>> {
-        &mut tables.logs
+    #[inline(always)]
+    fn take(kept: &mut [Packed; N]) -> M::State {
+        M::State::from_words(kept.map(|Packed(number)| number))
     }
 
-    fn take(kept: &mut moving_window::MovingWindowState) -> moving_window::MovingWindowState {
+    #[inline(always)]
+    fn keep(state: M::State) -> [Packed; N] {
+        state.to_words().map(Packed)
+    }
+
+    fn peek<R>(kept: &[Packed; N], f: impl FnOnce(&M::State) -> R) -> R {
+        f(&M::State::from_words(kept.map(|Packed(number)| number)))
+    }
+}
+
+impl Stored<NoPart> for Gcra {
+    type Kept = [Packed; 1];
+
+    #[inline(always)]
+    fn take(&mut [Packed(tat)]: &mut [Packed; 1]) -> GcraState {
+        GcraState { tat: Timestamp::from_micros(tat), part: 0 }
+    }
+
+    #[inline(always)]
+    fn keep(state: GcraState) -> [Packed; 1] {
+        [Packed(state.tat.as_micros())]
+    }
+
+    fn peek<R>(&[Packed(tat)]: &[Packed; 1], f: impl FnOnce(&GcraState) -> R) -> R {
+        f(&GcraState { tat: Timestamp::from_micros(tat), part: 0 })
+    }
+}
+
+impl Stored<Whole> for MovingWindow {
+    type Kept = MovingWindowState;
+
+    fn take(kept: &mut MovingWindowState) -> MovingWindowState {
         std::mem::take(kept)
     }
 
-    fn put(kept: &mut moving_window::MovingWindowState, state: moving_window::MovingWindowState) {
-        *kept = state;
-    }
-
-    fn keep(state: moving_window::MovingWindowState) -> moving_window::MovingWindowState {
+    fn keep(state: MovingWindowState) -> MovingWindowState {
         state
     }
 
-    fn peek<R>(
-        kept: &moving_window::MovingWindowState,
-        f: impl FnOnce(&moving_window::MovingWindowState) -> R,
-    ) -> R {
+    fn peek<R>(kept: &MovingWindowState, f: impl FnOnce(&MovingWindowState) -> R) -> R {
         f(kept)
-    }
-
-    fn of_any(state: AnyState) -> Option<moving_window::MovingWindowState> {
-        match state {
-            AnyState::MovingWindow(state) => Some(state),
-            _ => None,
-        }
     }
 }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use hashbrown::HashTable;
 
-use super::clean::Judged;
-use super::entry::{Entry, TablesOf};
+use super::clean::Judgement;
+use super::entry::{Entry, Kept, TablesOf};
 use super::stored_key::StoredKey;
 use super::{Inner, Memory};
 use crate::clock::Clock;
@@ -149,7 +149,7 @@ impl<C: Clock> Inner<C> {
         self.for_each_in(&tables.logs, now, f, wanted);
     }
 
-    fn for_each_in<K: StoredKey, T: Judged>(
+    fn for_each_in<K: StoredKey, T: Kept>(
         &self,
         table: &HashTable<Entry<K, T>>,
         now: Timestamp,
@@ -159,8 +159,9 @@ impl<C: Clock> Inner<C> {
         for entry in table {
             let Some(known) = self.registry.by_number(entry.key.limit()) else { continue };
             let (limit, machine) = lock(&known.latest).clone();
-            let used = entry.state.used(&machine, now);
-            if entry.state.judge(&machine).0 <= now || !wanted(used) {
+            let Some(judgement) = Judgement::new(&entry.state, &machine, now) else { continue };
+            let Judgement { fresh_at, used, .. } = judgement;
+            if fresh_at <= now || !wanted(used) {
                 continue;
             }
             f(&|| KeyUsage {

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use foldhash::quality::RandomState;
 
-use super::entry::{Entry, NoPart, Stored, Tables, Whole, entry_hash};
+use super::entry::{Entry, Kept as _, NoPart, Stored, Tables, Whole, entry_hash};
 use super::stored_key::{AddressKey, BytesKey, StoredKey, WordKey};
 use crate::algorithm::{Act, AnyMachine, AnyState, KnownAct, Op, with_machine};
 use crate::key::Compact;
@@ -189,7 +189,7 @@ impl Shard {
         act: impl KnownAct,
     ) -> Outcome {
         let number = lookup.known.number;
-        let table = M::table(K::tables(&mut self.tables));
+        let table = M::Kept::table(K::tables(&mut self.tables));
         let Some(entry) = table.find_mut(lookup.entry_hash(), |entry| entry.key.is(number, key))
         else {
             return self.act_on_new::<K, L, M>(machine, key, lookup, count, hasher, now, act);
@@ -228,7 +228,7 @@ impl Shard {
             return known.overflow.act(lookup.machine, start, act.act());
         }
         let copy = known.overflow.copy(lookup.machine, start);
-        let mut state = copy.and_then(M::of_any);
+        let mut state = copy.and_then(AnyState::downcast);
         let step = act.step(machine, &mut state, start);
         let writes = step.changed && state.is_some();
         if writes && !count.take() {
@@ -240,7 +240,7 @@ impl Shard {
             known.keys.fetch_add(1, Ordering::Relaxed);
             let mut key = K::new(known.number, key);
             key.replace_used(true);
-            M::table(K::tables(&mut self.tables)).insert_unique(
+            M::Kept::table(K::tables(&mut self.tables)).insert_unique(
                 lookup.entry_hash(),
                 Entry { key, state: M::keep(state) },
                 |entry| entry.hash(hasher),
@@ -257,7 +257,7 @@ impl Shard {
     ) {
         let number = lookup.known.number;
         let is_it = |entry: &Entry<K, M::Kept>| entry.key.is(number, key);
-        let table = M::table(K::tables(&mut self.tables));
+        let table = M::Kept::table(K::tables(&mut self.tables));
         if let Ok(found) = table.find_entry(lookup.entry_hash(), is_it) {
             found.remove();
             count.keys.fetch_sub(1, Ordering::Relaxed);

@@ -1,5 +1,6 @@
 //! The parser of limits.
 
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use super::{Problem, Shown, UNITS, Unit, bare};
@@ -12,8 +13,8 @@ const PERIOD: &str = "a period from 1 millisecond to 100 years";
 const UNIT: &str = "a unit of time: millisecond, second, minute, hour, day or week";
 const OPTION: &str =
     "an option: an algorithm, burst=NUMBER, name=WORD, name=\"TEXT\" or charge-denied";
-pub(super) const ALGORITHM: &str = "an algorithm: fixed-window, fixed-window-per-key, \
-     elastic-window, moving-window, sliding-window, token-bucket, leaky-bucket or gcra";
+pub(super) static ALGORITHM: LazyLock<String> =
+    LazyLock::new(|| format!("an algorithm: {}", Algorithm::list("or", |_| true)));
 const NAME: &str = "a name: letters, digits and . _ : / @ -, or anything in double quotes";
 const ESCAPE: &str = "one of \\\" \\\\ \\n \\r \\t \\u{HEX}";
 pub(super) const END: &str = "the end of the text";
