@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use tollgate::Error;
+use tollgate::shared::percent_decoded;
 
 use crate::level::Level;
 
@@ -36,8 +37,10 @@ impl Address {
             }
             None => path,
         };
-        let path = unescape(path)
-            .ok_or_else(|| Error::request(format!("{text}: % needs two hexadecimal digits")))?;
+        let path =
+            percent_decoded(path.as_bytes())
+                .and_then(|path| String::from_utf8(path).ok())
+                .ok_or_else(|| Error::request(format!("{text}: % needs two hexadecimal digits")))?;
         let mut address = Address::at(&path, text)?;
         for option in options.split('&').filter(|option| !option.is_empty()) {
             address.set(option).map_err(|error| Error::request(format!("{text}: {error}")))?;
@@ -78,23 +81,6 @@ fn span(text: &str) -> Result<Duration, Error> {
     let text = text.replace("%20", " ").replace('+', " ");
     tollgate::text::span(&text)
         .map_err(|error| Error::request(format!("interval {text:?} is not a duration: {error}")))
-}
-
-/// Decodes `%20` and similar escapes.
-fn unescape(text: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let [first, tail @ ..] = rest {
-        rest = tail;
-        if *first != b'%' {
-            bytes.push(*first);
-            continue;
-        }
-        let digits = std::str::from_utf8(rest.get(..2)?).ok()?;
-        bytes.push(u8::from_str_radix(digits, 16).ok()?);
-        rest = &rest[2..];
-    }
-    String::from_utf8(bytes).ok()
 }
 
 #[cfg(test)]

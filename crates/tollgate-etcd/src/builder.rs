@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate::shared::{Guard, GuardBuilder, without_secrets};
 use tollgate::{Clock, Error, SystemClock};
 use tollgate_cas::Cas;
+use tollgate_remote::{Settings, Tokio};
 
 use crate::Etcd;
 use crate::cells::EtcdCells;
 use crate::members::Members;
-use crate::target::{Certificates, Target};
+use crate::target::Target;
 
 /// The settings of an [`Etcd`].
 ///
@@ -31,11 +31,8 @@ use crate::target::{Certificates, Target};
 #[derive(Clone)]
 #[must_use = "a builder does nothing until it connects"]
 pub struct EtcdBuilder {
-    url: String,
+    settings: Settings,
     prefix: String,
-    connect_timeout: Duration,
-    certificates: Certificates,
-    guard: GuardBuilder,
     max_skew: Duration,
     clock: Arc<dyn Clock>,
 }
@@ -50,11 +47,8 @@ impl std::fmt::Debug for EtcdBuilder {
 impl EtcdBuilder {
     pub(crate) fn new(url: String) -> EtcdBuilder {
         EtcdBuilder {
-            url,
+            settings: Settings::new(url),
             prefix: "tollgate".into(),
-            connect_timeout: Duration::from_secs(2),
-            certificates: Certificates::default(),
-            guard: Guard::builder(),
             max_skew: tollgate_cas::MAX_SKEW,
             clock: Arc::new(SystemClock::new()),
         }
@@ -69,57 +63,7 @@ impl EtcdBuilder {
         self
     }
 
-    /// How long an attempt to connect may take, with all members together, and the longest time of
-    /// any request. Default 2 seconds. Connecting continues in the background: no call waits longer
-    /// than its deadline.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// let builder = tollgate_etcd::Etcd::builder("etcd://a").connect_timeout(Duration::from_secs(5));
-    /// ```
-    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
-        self.connect_timeout = timeout;
-        self
-    }
-
-    /// Certificates of authorities to trust, PEM, instead of those of the system.
-    ///
-    /// ```no_run
-    /// # fn example() -> std::io::Result<()> {
-    /// let builder = tollgate_etcd::Etcd::builder("etcds://a").root_certificates(std::fs::read("ca.crt")?);
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn root_certificates(mut self, pem: impl Into<Vec<u8>>) -> Self {
-        self.certificates.roots = Some(pem.into());
-        self
-    }
-
-    /// A client certificate and its key, PEM.
-    ///
-    /// ```no_run
-    /// # fn example() -> std::io::Result<()> {
-    /// let (certificate, key) = (std::fs::read("client.crt")?, std::fs::read("client.key")?);
-    /// let builder = tollgate_etcd::Etcd::builder("etcds://a").client_certificate(certificate, key);
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn client_certificate(
-        mut self,
-        certificate: impl Into<Vec<u8>>,
-        key: impl Into<Vec<u8>>,
-    ) -> Self {
-        self.certificates.client = Some((certificate.into(), key.into()));
-        self
-    }
-
-    /// Deadline, breaker and remembered denials.
-    ///
-    /// See the example of [`EtcdBuilder`].
-    pub fn guard(mut self, guard: GuardBuilder) -> Self {
-        self.guard = guard;
-        self
-    }
+    tollgate_remote::settings_methods!(certificates);
 
     /// How far the clocks of two machines may be apart. Default 10 seconds. Within this, the clock
     /// that is furthest ahead is followed. A state that was written further ahead is an error, not
@@ -171,14 +115,13 @@ impl EtcdBuilder {
     /// # Errors
     /// When the address is not valid, or there is no runtime.
     pub fn connect_later(self) -> Result<Etcd, Error> {
-        let target = Target::parse(&self.url, &self.certificates, self.connect_timeout)?;
-        let runtime = tokio::runtime::Handle::try_current()
-            .map_err(|error| Error::request(format!("etcd needs a tokio runtime: {error}")))?;
+        let Settings { url, connect_timeout, certificates, .. } = &self.settings;
+        let target = Target::parse(url, certificates, *connect_timeout)?;
+        let runtime = Tokio::current("etcd")?;
         let prefix = format!("{}/", self.prefix).into_bytes();
-        let members = Members::new(target, prefix.clone(), self.connect_timeout, runtime);
+        let members = Members::new(target, prefix.clone(), *connect_timeout, runtime);
         let cells = EtcdCells::new(members, prefix);
-        let guard = self.guard.name(without_secrets(&self.url));
-        let cas = Cas::builder(cells).guard(guard).clock(self.clock);
+        let cas = Cas::builder(cells).guard(self.settings.named_guard()).clock(self.clock);
         Ok(Etcd(cas.max_skew(self.max_skew).build()?))
     }
 }

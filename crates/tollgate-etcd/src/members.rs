@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use tollgate::{Error, ErrorKind};
+use tollgate_remote::Tokio;
 
 use crate::connection::Connection;
 use crate::failure::{self, Failure, Remedy};
@@ -31,7 +32,7 @@ pub(crate) struct Members {
     connect_timeout: Duration,
     link: watch::Sender<Link>,
     supervised: Mutex<bool>,
-    pub(crate) runtime: tokio::runtime::Handle,
+    pub(crate) runtime: Tokio,
 }
 
 #[derive(Clone, Debug)]
@@ -56,7 +57,7 @@ impl Members {
         target: Target,
         probe: Vec<u8>,
         connect_timeout: Duration,
-        runtime: tokio::runtime::Handle,
+        runtime: Tokio,
     ) -> Arc<Members> {
         let link = watch::Sender::new(Link::Connecting(0));
         let supervised = Mutex::new(false);

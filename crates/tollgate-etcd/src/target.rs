@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use tollgate::Error;
+use tollgate_remote::{Certificates, Login, StoreUrl, invalid_url};
 use tonic::transport::{Certificate, ClientTlsConfig, Endpoint, Identity};
 
 use crate::messages::AuthenticateRequest;
@@ -28,26 +29,18 @@ impl fmt::Debug for Target {
     }
 }
 
-/// Certificates in PEM form.
-#[derive(Clone, Default)]
-pub(crate) struct Certificates {
-    pub(crate) roots: Option<Vec<u8>>,
-    pub(crate) client: Option<(Vec<u8>, Vec<u8>)>,
-}
-
-impl Certificates {
-    fn tls(&self, host: &str) -> ClientTlsConfig {
-        // The brackets around an IPv6 address are not part of the name in a certificate.
-        let host = host.trim_start_matches('[').trim_end_matches(']');
-        let tls = ClientTlsConfig::new().domain_name(host);
-        let tls = match &self.roots {
-            Some(roots) => tls.ca_certificate(Certificate::from_pem(roots)),
-            None => tls.with_native_roots(),
-        };
-        match &self.client {
-            Some((certificate, key)) => tls.identity(Identity::from_pem(certificate, key)),
-            None => tls,
-        }
+/// TLS with the server of this name.
+fn tls(certificates: &Certificates, host: &str) -> ClientTlsConfig {
+    // The brackets around an IPv6 address are not part of the name in a certificate.
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    let tls = ClientTlsConfig::new().domain_name(host);
+    let tls = match &certificates.roots {
+        Some(roots) => tls.ca_certificate(Certificate::from_pem(roots)),
+        None => tls.with_native_roots(),
+    };
+    match &certificates.client {
+        Some((certificate, key)) => tls.identity(Identity::from_pem(certificate, key)),
+        None => tls,
     }
 }
 
@@ -58,36 +51,25 @@ impl Target {
         certificates: &Certificates,
         connect_timeout: Duration,
     ) -> Result<Target, Error> {
-        let wrong = |what: &str| {
-            Error::request(format!(
-                "etcd address {:?}: {what}; expected etcd://user:password@host:port,host:port, etcds:// or ?tls",
-                without_password(url)
-            ))
+        let wrong = |problem: &str| {
+            let expected = "etcd://user:password@host:port,host:port, etcds:// or ?tls";
+            invalid_url("etcd", url, problem, expected)
         };
-        let (scheme, rest) = url.split_once("://").ok_or_else(|| wrong("no scheme"))?;
-        let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
-        let tls = match (scheme, query) {
+        let StoreUrl { scheme, login, addresses, rest, .. } =
+            StoreUrl::parse(url).map_err(wrong)?;
+        let tls = match (scheme, rest.strip_prefix('/').unwrap_or(rest)) {
             ("etcd", "") => false,
-            ("etcds", "" | "tls") | ("etcd", "tls") => true,
+            ("etcds", "" | "?" | "?tls") | ("etcd", "?tls") => true,
             ("etcd" | "etcds", _) => return Err(wrong("unknown option")),
             _ => return Err(wrong("unknown scheme")),
         };
-        let (login, rest) = match rest.rsplit_once('@') {
-            Some((login, rest)) => (Some(login), rest),
-            None => (None, rest),
-        };
-        let login = login.map(|login| {
-            let (name, password) = login.split_once(':')?;
-            Some(AuthenticateRequest { name: decoded(name)?, password: decoded(password)? })
-        });
         let login =
-            login.map(|login| login.ok_or_else(|| wrong("no user:password"))).transpose()?;
-        let addresses = rest.strip_suffix('/').unwrap_or(rest);
+            login.map(|Login { user, password }| AuthenticateRequest { name: user, password });
         let member = |address| {
             member(address, tls.then_some(certificates), connect_timeout)
-                .map_err(|what| wrong(&what))
+                .map_err(|problem| wrong(&problem))
         };
-        let members = addresses.split(',').map(member).collect::<Result<_, _>>()?;
+        let members = addresses.into_iter().map(member).collect::<Result<_, _>>()?;
         Ok(Target { members, login })
     }
 
@@ -124,8 +106,7 @@ fn member(
     let endpoint = endpoint.connect_timeout(connect_timeout).tcp_nodelay(true);
     let endpoint = endpoint.tcp_keepalive(Some(KEEP_ALIVE));
     let Some(certificates) = tls else { return Ok(endpoint) };
-    let host = endpoint.uri().host().unwrap_or_default();
-    let tls = certificates.tls(host);
+    let tls = self::tls(certificates, endpoint.uri().host().unwrap_or_default());
     endpoint.tls_config(tls).map_err(wrong)
 }
 
@@ -141,29 +122,6 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
         source = cause.source();
     }
     text.replace(['\r', '\n'], " ")
-}
-
-/// Decodes `%20` and similar escapes; `None` if the result is not text.
-fn decoded(text: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.bytes();
-    while let Some(byte) = rest.next() {
-        if byte == b'%' {
-            let mut digit = || char::from(rest.next()?).to_digit(16);
-            bytes.push(u8::try_from(digit()? * 16 + digit()?).ok()?);
-        } else {
-            bytes.push(byte);
-        }
-    }
-    String::from_utf8(bytes).ok()
-}
-
-/// The URL for messages.
-fn without_password(url: &str) -> String {
-    match (url.split_once("://"), url.rsplit_once('@')) {
-        (Some((scheme, _)), Some((_, rest))) => format!("{scheme}://…@{rest}"),
-        _ => url.into(),
-    }
 }
 
 #[cfg(test)]

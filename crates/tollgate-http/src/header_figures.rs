@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use http::HeaderValue;
-use tollgate::{Decision, Limit, Outcome, Timestamp};
+use tollgate::{Decision, Limit, Outcome, Timestamp, seconds_up};
 
 use crate::headers::{Draft, Headers, Reset, name, quoted};
 
@@ -72,10 +72,7 @@ impl HeaderFigures {
         let index = described(decision);
         let outcome = decision.outcomes().get(index)?;
         let now = outcome.now();
-        let seconds_until = |at: Timestamp| {
-            let micros = at.as_micros().saturating_sub(now.as_micros());
-            micros.div_ceil(1_000_000)
-        };
+        let seconds_until = |at: Timestamp| seconds_up(at.since(now));
         let fields = outcome.fields();
         let more = fields.retry_at.map(|at| seconds_until(at).max(1));
         let fresh = fields.fresh_at.map_or(0, seconds_until);
@@ -164,7 +161,7 @@ fn others(
     if let Some(kind) = headers.x_rate_limit {
         others.push((Field::XRateLimitLimit, limit));
         others.push((Field::XRateLimitRemaining, remaining));
-        let now = outcome.now().as_micros().div_ceil(1_000_000);
+        let now = seconds_up(outcome.now().since(Timestamp::EPOCH));
         others.push(match kind {
             Reset::Delta => (Field::XRateLimitReset, reset),
             Reset::UnixTime => (Field::XRateLimitReset, now.saturating_add(reset)),

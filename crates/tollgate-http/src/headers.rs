@@ -190,11 +190,6 @@ impl Headers {
     }
 }
 
-/// The span in whole seconds, rounded up.
-pub(crate) fn seconds_up(span: Duration) -> u64 {
-    span.as_secs().saturating_add(u64::from(span.subsec_nanos() > 0))
-}
-
 /// The name of a limit in headers; without one, its text.
 pub(crate) fn name(limit: &Limit) -> String {
     limit.name().map_or_else(|| limit.to_string(), str::to_owned)

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use tollgate::{Limit, Outcome};
 
-use crate::headers::{name, seconds_up};
+use crate::headers::name;
 
 /// The media type of [`problem`].
 pub const PROBLEM_JSON: &str = "application/problem+json";
@@ -27,7 +27,7 @@ pub fn problem(status: u16, limits: &[Limit], outcomes: &[Outcome]) -> String {
     let names: Vec<String> = refusing.iter().map(|(limit, _)| json(&name(limit))).collect();
     // A denial without a retry time has the longest wait.
     let wait = refusing.iter().try_fold(0, |longest: u64, (_, decision)| {
-        decision.retry_after().map(|wait| longest.max(seconds_up(wait).max(1)))
+        decision.retry_after().map(|wait| longest.max(tollgate::seconds_up(wait).max(1)))
     });
     let detail = match wait {
         Some(1) => "come back in 1 second".to_owned(),

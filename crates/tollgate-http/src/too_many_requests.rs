@@ -8,7 +8,7 @@ use tollgate::Decision;
 
 use crate::decider::Decider;
 use crate::header_figures::LimitHeaders;
-use crate::headers::{Headers, seconds_up};
+use crate::headers::Headers;
 
 /// The standard response to a denied request, for handlers that call a limiter themselves: status
 /// 429 with `Retry-After`, `RateLimit` and `RateLimit-Policy`, not to be cached, and a line of
@@ -53,7 +53,7 @@ pub fn too_many_requests<D: Decider, B: From<String>>(
 pub(crate) fn text(decision: &Decision) -> String {
     match decision.headline().retry_after() {
         Some(wait) => {
-            let seconds = seconds_up(wait).max(1);
+            let seconds = tollgate::seconds_up(wait).max(1);
             format!("too many requests: come back in {seconds} s\n")
         }
         None => "too much for one request: it costs more than the limit ever allows\n".into(),

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate::shared::{Guard, GuardBuilder, without_secrets};
 use tollgate::{Clock, Error, SystemClock};
 use tollgate_cas::{Cas, MAX_SKEW, REMEMBER};
+use tollgate_remote::{Settings, Tokio, reach};
 
 use crate::Memcached;
 use crate::name::Names;
@@ -33,13 +33,11 @@ use crate::target::{Lanes, Target};
 #[derive(Clone)]
 #[must_use = "a builder does nothing until it connects"]
 pub struct MemcachedBuilder {
-    url: String,
+    settings: Settings,
     prefix: String,
-    connect_timeout: Duration,
     max_skew: Duration,
     remember: usize,
     clock: Arc<dyn Clock>,
-    guard: GuardBuilder,
 }
 
 /// Leaves out the address, which may contain a password.
@@ -52,13 +50,11 @@ impl std::fmt::Debug for MemcachedBuilder {
 impl MemcachedBuilder {
     pub(crate) fn new(url: String) -> MemcachedBuilder {
         MemcachedBuilder {
-            url,
+            settings: Settings::new(url),
             prefix: "tollgate".into(),
-            connect_timeout: Duration::from_secs(2),
             max_skew: MAX_SKEW,
             remember: REMEMBER,
             clock: Arc::new(SystemClock::new()),
-            guard: Guard::builder(),
         }
     }
 
@@ -69,12 +65,7 @@ impl MemcachedBuilder {
         self
     }
 
-    /// How long one attempt to connect may take. Default 2 seconds. It continues in the background:
-    /// no call waits longer than its deadline.
-    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
-        self.connect_timeout = timeout;
-        self
-    }
+    tollgate_remote::settings_methods!();
 
     /// How far the clocks of your machines may be apart. Default 10 seconds. Within this, the clock
     /// that is furthest ahead is followed. A state that was written further ahead is an error, not
@@ -97,23 +88,14 @@ impl MemcachedBuilder {
         self
     }
 
-    /// Deadline, breaker and remembered denials.
-    pub fn guard(mut self, guard: GuardBuilder) -> Self {
-        self.guard = guard;
-        self
-    }
-
     /// Connects and returns the store.
     ///
     /// # Errors
     /// When the address or the prefix is not valid, or a server cannot be reached.
     pub async fn connect(self) -> Result<Memcached, Error> {
-        let connect_timeout = self.connect_timeout;
+        let connect_timeout = self.settings.connect_timeout;
         let store = self.connect_later()?;
-        let check = tokio::time::timeout(connect_timeout, store.reachable()).await;
-        check.unwrap_or_else(|_| {
-            Err(Error::unavailable(format!("no answer within {connect_timeout:?}")))
-        })?;
+        reach(connect_timeout, store.reachable()).await?;
         Ok(store)
     }
 
@@ -124,16 +106,19 @@ impl MemcachedBuilder {
     /// When the address or the prefix is not valid, or there is no runtime.
     pub fn connect_later(self) -> Result<Memcached, Error> {
         let names = Names::new(&self.prefix)?;
-        let Target { addresses, login } = Target::parse(&self.url)?;
-        let runtime = tokio::runtime::Handle::try_current()
-            .map_err(|error| Error::request(format!("Memcached needs a tokio runtime: {error}")))?;
+        let Target { addresses, login } = Target::parse(&self.settings.url)?;
+        let runtime = Tokio::current("Memcached")?;
         let lanes = Lanes::new(&addresses);
         let server = |address| {
-            let way = Way { address, login: login.clone(), connect_timeout: self.connect_timeout };
+            let way = Way {
+                address,
+                login: login.clone(),
+                connect_timeout: self.settings.connect_timeout,
+            };
             Server::new(way, &runtime)
         };
         let servers: Box<[Server]> = addresses.into_iter().map(server).collect();
-        let guard = self.guard.lanes(servers.len()).name(without_secrets(&self.url));
+        let guard = self.settings.named_guard().lanes(servers.len());
         let cells = Servers { names, lanes, servers, clock: SystemClock::new() };
         let cas = Cas::builder(cells).guard(guard).clock(self.clock);
         let cas = cas.max_skew(self.max_skew).remember(self.remember);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate::Timestamp;
+use tollgate::{Timestamp, seconds_up};
 
 /// The item that a `set` may replace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +29,7 @@ const APART: u64 = 60;
 
 /// The `T` of an item that must live for this long.
 pub(crate) fn ttl(keep: Duration, now: Timestamp) -> u64 {
-    let span = keep.as_secs().saturating_add(u64::from(keep.subsec_nanos() > 0) + TICKS);
+    let span = seconds_up(keep).saturating_add(TICKS);
     if span <= MONTH {
         return span;
     }

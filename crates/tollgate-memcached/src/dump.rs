@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tollgate::Error;
+use tollgate::shared::percent_decoded;
 
-use crate::name;
 use crate::server::Way;
 
 /// The table of items misses none. Older servers support only a list by queues.
@@ -112,7 +112,7 @@ impl Listed {
 /// The name in `key=<escaped> exp=...`.
 fn name_in(line: &[u8]) -> Option<Vec<u8>> {
     let name = line.strip_prefix(b"key=")?.split(|byte| *byte == b' ').next()?;
-    name::unescape(name)
+    percent_decoded(name)
 }
 
 #[cfg(test)]

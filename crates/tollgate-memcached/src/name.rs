@@ -136,26 +136,9 @@ fn write_hash(hash: Sha256, out: &mut Vec<u8>) {
     }
 }
 
-/// Decodes `%XX` in names of a list; `None` if they are not valid.
-pub(crate) fn unescape(text: &[u8]) -> Option<Vec<u8>> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text;
-    while let Some((byte, tail)) = rest.split_first() {
-        rest = tail;
-        if *byte == b'%' {
-            let (digits, tail) = tail.split_first_chunk::<2>()?;
-            let digits = std::str::from_utf8(digits).ok()?;
-            bytes.push(u8::from_str_radix(digits, 16).ok()?);
-            rest = tail;
-        } else {
-            bytes.push(*byte);
-        }
-    }
-    Some(bytes)
-}
-
 #[cfg(test)]
 mod tests {
+    use tollgate::shared::percent_decoded;
     use tollgate::{Key, OwnedKey, Tagged};
 
     use super::*;
@@ -233,9 +216,9 @@ mod tests {
     #[test]
     fn names_listed_by_a_server_are_decoded() {
         let listed = b"%22a%25b%3A%23%2F~%5E%60%7B%7D%5B%5D%7C%5C";
-        assert_eq!(unescape(listed).unwrap(), b"\"a%b:#/~^`{}[]|\\");
+        assert_eq!(percent_decoded(listed).unwrap(), b"\"a%b:#/~^`{}[]|\\");
         for wrong in [&b"%"[..], b"%2", b"%zz", b"a%+1"] {
-            assert_eq!(unescape(wrong).filter(|bytes| bytes != b"a\x01"), None);
+            assert_eq!(percent_decoded(wrong).filter(|bytes| bytes != b"a\x01"), None);
         }
     }
 

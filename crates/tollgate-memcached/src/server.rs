@@ -13,11 +13,12 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tollgate::Error;
+use tollgate_remote::{Login, Tokio};
 
 use crate::command;
 use crate::connection::{Connection, Pending};
 use crate::reply::Reply;
-use crate::target::{Address, Login};
+use crate::target::Address;
 
 /// The first pause after an attempt to connect has failed, and the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
@@ -35,7 +36,7 @@ pub(crate) struct Server {
     pub(crate) way: Way,
     link: watch::Receiver<Link>,
     task: AbortHandle,
-    runtime: tokio::runtime::Handle,
+    runtime: Tokio,
 }
 
 /// How to connect to the server.
@@ -63,7 +64,7 @@ impl Drop for Server {
 }
 
 impl Server {
-    pub(crate) fn new(way: Way, runtime: &tokio::runtime::Handle) -> Server {
+    pub(crate) fn new(way: Way, runtime: &Tokio) -> Server {
         let (sender, link) = watch::channel(Link::Connecting);
         let task = runtime.spawn(look_after(way.clone(), sender)).abort_handle();
         Server { way, link, task, runtime: runtime.clone() }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use tollgate::key::Form;
 use tollgate::{Error, KeyRef};
+use tollgate_remote::{Login, StoreUrl, invalid_url};
 
 const PORT: u16 = 11211;
 
@@ -21,20 +22,6 @@ pub(crate) enum Address {
     Unix(PathBuf),
 }
 
-/// A user and a password, for servers that were started with `-Y`.
-#[derive(Clone, PartialEq, Eq)]
-pub(crate) struct Login {
-    pub(crate) user: String,
-    pub(crate) password: String,
-}
-
-/// Leaves out the password.
-impl fmt::Debug for Login {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Login({})", self.user)
-    }
-}
-
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -48,30 +35,30 @@ impl fmt::Display for Address {
 impl Target {
     /// `memcached://user:password@host:port,host:port` or `unix:///path`.
     pub(crate) fn parse(url: &str) -> Result<Target, Error> {
-        let wrong = |what: &str| {
-            let shown = match url.rsplit_once('@') {
-                Some((_, rest)) => format!("…@{rest}"),
-                None => url.to_owned(),
-            };
-            Error::request(format!(
-                "Memcached address {shown:?}: {what}; expected memcached://host:port,host:port, \
-                 memcached://user:password@host:port or unix:///path"
-            ))
+        let wrong = |problem: &str| {
+            let expected = "memcached://host:port,host:port, \
+                            memcached://user:password@host:port or unix:///path";
+            invalid_url("Memcached", url, problem, expected)
         };
-        let (scheme, rest) = url.split_once("://").ok_or_else(|| wrong("no scheme"))?;
-        let (login, rest) = match rest.rsplit_once('@') {
-            Some((login, rest)) => (Some(Login::parse(login).map_err(wrong)?), rest),
-            None => (None, rest),
+        let StoreUrl { scheme, login, addresses, rest, .. } =
+            StoreUrl::parse(url).map_err(wrong)?;
+        // The login is sent as one line.
+        let is_line = |Login { user, password }: &Login| {
+            !user.contains([' ', '\r', '\n']) && !password.contains(['\r', '\n'])
         };
-        let addresses = match scheme {
-            "unix" | "memcached+unix" if rest.len() > 1 && rest.starts_with('/') => {
-                vec![Address::Unix(rest.into())]
+        if !login.as_ref().is_none_or(is_line) {
+            return Err(wrong("a user with a blank, or a line end"));
+        }
+        let addresses: Vec<_> = match (scheme, rest) {
+            ("unix" | "memcached+unix", path) if addresses == [""] && path.len() > 1 => {
+                vec![Address::Unix(path.into())]
             }
-            "unix" | "memcached+unix" => return Err(wrong("no path")),
-            "memcached" => {
-                let rest = rest.strip_suffix('/').unwrap_or(rest);
-                rest.split(',').map(Address::parse).collect::<Result<_, _>>().map_err(wrong)?
+            ("unix" | "memcached+unix", _) => return Err(wrong("no path")),
+            ("memcached", "" | "/") => {
+                let addresses = addresses.into_iter().map(Address::parse);
+                addresses.collect::<Result<_, _>>().map_err(wrong)?
             }
+            ("memcached", _) => return Err(wrong("a path or an option")),
             _ => return Err(wrong("unknown scheme")),
         };
         let twice = |(index, a): (usize, &Address)| addresses[..index].contains(a);
@@ -93,27 +80,11 @@ impl Address {
                 None => (text, None),
             },
         };
-        if host.is_empty() || host.contains(['/', '?']) {
+        if host.is_empty() {
             return Err("no host");
         }
         let port = port.map_or(Ok(PORT), |port| port.parse().map_err(|_| "no port"))?;
         Ok(Address::Tcp(host.to_owned(), port))
-    }
-}
-
-impl Login {
-    fn parse(text: &str) -> Result<Login, &'static str> {
-        let plain = |text: &str| {
-            let bytes = crate::name::unescape(text.as_bytes());
-            bytes.and_then(|bytes| String::from_utf8(bytes).ok()).ok_or("a % that escapes nothing")
-        };
-        let (user, password) = text.split_once(':').ok_or("a user without a password")?;
-        let login = Login { user: plain(user)?, password: plain(password)? };
-        // The login is sent as one line.
-        if login.user.contains([' ', '\r', '\n']) || login.password.contains(['\r', '\n']) {
-            return Err("a user with a blank, or a line end");
-        }
-        Ok(login)
     }
 }
 

@@ -3,12 +3,11 @@
 use std::time::Duration;
 
 use tollgate::Error;
-use tollgate::shared::{Guard, GuardBuilder, without_secrets};
-use tollgate_remote::Tokio;
+use tollgate_remote::{Settings, Tokio, reach};
 
 use crate::connection::Server;
 use crate::schema::{self, Tables};
-use crate::target::{Certificates, Target};
+use crate::target::Target;
 use crate::{Postgres, clean, worker::Worker};
 
 /// The settings of a [`Postgres`].
@@ -31,15 +30,12 @@ use crate::{Postgres, clean, worker::Worker};
 #[derive(Clone)]
 #[must_use = "a builder does nothing until it connects"]
 pub struct PostgresBuilder {
-    url: String,
+    settings: Settings,
     schema: String,
     tables: Tables,
     create: bool,
     clean_period: Duration,
     connections: usize,
-    connect_timeout: Duration,
-    certificates: Certificates,
-    guard: GuardBuilder,
 }
 
 /// Omits the address, which may contain a password.
@@ -52,15 +48,12 @@ impl std::fmt::Debug for PostgresBuilder {
 impl PostgresBuilder {
     pub(crate) fn new(url: String) -> PostgresBuilder {
         PostgresBuilder {
-            url,
+            settings: Settings::new(url),
             schema: "tollgate".into(),
             tables: Tables::default(),
             create: true,
             clean_period: Duration::from_secs(1),
             connections: 2,
-            connect_timeout: Duration::from_secs(2),
-            certificates: Certificates::default(),
-            guard: Guard::builder(),
         }
     }
 
@@ -100,35 +93,7 @@ impl PostgresBuilder {
         self
     }
 
-    /// How long one attempt to connect may take. Default 2 seconds. It runs in the background: no
-    /// call waits longer than its deadline.
-    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
-        self.connect_timeout = timeout;
-        self
-    }
-
-    /// Root certificates for the server's certificate, in PEM form, instead of those that the
-    /// system trusts.
-    pub fn root_certificates(mut self, pem: impl Into<Vec<u8>>) -> Self {
-        self.certificates.roots = Some(pem.into());
-        self
-    }
-
-    /// The client's certificate and its key, in PEM form.
-    pub fn client_certificate(
-        mut self,
-        certificate: impl Into<Vec<u8>>,
-        key: impl Into<Vec<u8>>,
-    ) -> Self {
-        self.certificates.client = Some((certificate.into(), key.into()));
-        self
-    }
-
-    /// Deadline, breaker and remembered denials.
-    pub fn guard(mut self, guard: GuardBuilder) -> Self {
-        self.guard = guard;
-        self
-    }
+    tollgate_remote::settings_methods!(certificates);
 
     /// Connects and returns the store.
     ///
@@ -136,12 +101,9 @@ impl PostgresBuilder {
     /// When the address or the name of the schema is wrong, the server cannot be reached, or it has
     /// no tables and none can be made.
     pub async fn connect(self) -> Result<Postgres, Error> {
-        let connect_timeout = self.connect_timeout;
+        let connect_timeout = self.settings.connect_timeout;
         let store = self.connect_later()?;
-        let check = tokio::time::timeout(connect_timeout, store.reachable()).await;
-        check.unwrap_or_else(|_| {
-            Err(Error::unavailable(format!("no answer within {connect_timeout:?}")))
-        })?;
+        reach(connect_timeout, store.reachable()).await?;
         Ok(store)
     }
 
@@ -152,16 +114,18 @@ impl PostgresBuilder {
     /// When the address or the name of the schema is wrong, or there is no runtime.
     pub fn connect_later(self) -> Result<Postgres, Error> {
         schema::check_name(&self.schema)?;
-        let target = Target::parse(&self.url, &self.certificates, self.connect_timeout)?;
+        let guard = self.settings.named_guard();
+        let Settings { url, connect_timeout, certificates, .. } = self.settings;
+        let target = Target::parse(&url, &certificates, connect_timeout)?;
         let runtime = Tokio::current("PostgreSQL")?;
         let server = Server {
             target,
             schema: self.schema.clone(),
             tables: self.tables,
             create: self.create,
-            connect_timeout: self.connect_timeout,
+            connect_timeout,
         };
-        let guard = self.guard.name(without_secrets(&self.url)).build_on(runtime.clone());
+        let guard = guard.build_on(runtime.clone());
         let start = |_| Worker::start(server.clone(), guard.deadline(), &runtime);
         let workers: Vec<Worker> = (0..self.connections).map(start).collect();
         if !self.clean_period.is_zero() {
@@ -169,10 +133,10 @@ impl PostgresBuilder {
                 workers[0].downgrade(),
                 self.schema.clone(),
                 self.clean_period,
-                self.connect_timeout,
+                connect_timeout,
             );
             runtime.spawn(clean);
         }
-        Ok(Postgres::new(self.schema, workers, guard, self.connect_timeout))
+        Ok(Postgres::new(self.schema, workers, guard, connect_timeout))
     }
 }

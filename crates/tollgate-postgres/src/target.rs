@@ -11,15 +11,7 @@ use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode};
 use tokio_postgres_rustls::MakeRustlsConnect;
 use tollgate::Error;
-
-/// Certificates in PEM form.
-#[derive(Clone, Default)]
-pub(crate) struct Certificates {
-    /// Roots for the server's certificate. Those that the system trusts if absent.
-    pub(crate) roots: Option<Vec<u8>>,
-    /// The client's certificate and its key.
-    pub(crate) client: Option<(Vec<u8>, Vec<u8>)>,
-}
+use tollgate_remote::Certificates;
 
 /// The address of the server, and TLS.
 #[derive(Clone)]

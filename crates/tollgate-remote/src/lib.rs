@@ -2,5 +2,9 @@
 //! what is specific to it.
 
 mod runtime;
+mod settings;
+mod url;
 
 pub use runtime::Tokio;
+pub use settings::{Certificates, Settings, reach};
+pub use url::{Login, StoreUrl, invalid_url};

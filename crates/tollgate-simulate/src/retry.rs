@@ -112,11 +112,7 @@ impl Retry {
         match self {
             Retry::None => None,
             Retry::Immediate => Some(Duration::ZERO),
-            Retry::RetryAfter => {
-                let wait = retry_after?;
-                let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
-                Some(Duration::from_secs(seconds))
-            }
+            Retry::RetryAfter => Some(Duration::from_secs(tollgate::seconds_up(retry_after?))),
             Retry::RetryAfterExact => retry_after,
             Retry::Backoff { base, max, jitter } => {
                 let doubled = 1_u32.checked_shl(attempt.saturating_sub(1)).unwrap_or(u32::MAX);

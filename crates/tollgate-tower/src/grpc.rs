@@ -8,6 +8,7 @@ use std::time::Duration;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 
+use tollgate::leb128;
 use tollgate_http::Reason;
 
 const GRPC: &str = "application/grpc";
@@ -97,24 +98,15 @@ fn status_bytes(code: u64, message: &str, wait: Duration) -> Vec<u8> {
 fn number(out: &mut Vec<u8>, field: u8, value: u64) {
     if value != 0 {
         out.push(field << 3);
-        varint(out, value);
+        leb128::put(value, |byte| out.push(byte));
     }
 }
 
 /// A field that is a string, bytes or a message.
 fn bytes(out: &mut Vec<u8>, field: u8, value: &[u8]) {
     out.push(field << 3 | 2);
-    varint(out, value.len() as u64);
+    leb128::put(value.len() as u64, |byte| out.push(byte));
     out.extend_from_slice(value);
-}
-
-/// Seven bits in a byte, the lowest first; the eighth is set if more follow.
-fn varint(out: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        out.push((value & 0x7f) as u8 | 0x80);
-        value >>= 7;
-    }
-    out.push(value as u8);
 }
 
 /// Base64 without padding, the encoding of headers that end in `-bin`.

@@ -45,6 +45,8 @@ mod decision;
 #[cfg(not(loom))]
 mod direct;
 mod error;
+#[doc(hidden)]
+pub mod leb128;
 mod limit;
 mod outcome;
 mod policy;
@@ -71,7 +73,7 @@ pub use outcome::{Outcome, Receipt, Source};
 pub use policy::{MAX_LIMITS, Policy};
 
 pub use store::Store;
-pub use time::Timestamp;
+pub use time::{Timestamp, seconds_up};
 pub use together::{hit_all, hit_all_at, refund_all};
 
 /// The default for the largest number of keys in a store.

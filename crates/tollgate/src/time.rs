@@ -144,6 +144,19 @@ impl fmt::Display for Timestamp {
     }
 }
 
+/// Returns `span` in seconds, rounded up: a client that waits for them is not too early.
+///
+/// ```
+/// use std::time::Duration;
+/// assert_eq!(tollgate::seconds_up(Duration::from_millis(1_001)), 2);
+/// assert_eq!(tollgate::seconds_up(Duration::from_secs(2)), 2);
+/// ```
+#[inline]
+#[must_use]
+pub const fn seconds_up(span: Duration) -> u64 {
+    span.as_secs().saturating_add((span.subsec_nanos() > 0) as u64)
+}
+
 /// Returns `span` in microseconds, rounded up and at most `u64::MAX`.
 pub(crate) fn micros_up(span: Duration) -> u64 {
     u64::try_from(span.as_nanos().div_ceil(1000)).unwrap_or(u64::MAX)

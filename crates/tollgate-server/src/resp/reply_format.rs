@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate::{Decision, Outcome, Timestamp};
+use tollgate::{Decision, Outcome, Timestamp, seconds_up};
 
 use super::reply::Reply;
 use crate::service::{RequestError, RequestErrorKind, RuleDecision};
@@ -67,10 +67,8 @@ fn throttlecrab(rule: &RuleDecision<'_>, reply: &mut Reply<'_>) {
     reply.integer(if allowed { 0 } else { fields.retry_at.map_or(NONE, |at| seconds(at, now)) });
 }
 
-/// Rounded up: a client that waits for them is not too early.
 fn seconds(at: Timestamp, now: Timestamp) -> i64 {
-    let micros = at.as_micros().saturating_sub(now.as_micros());
-    i64::try_from(micros.div_ceil(1_000_000)).unwrap_or(i64::MAX)
+    i64::try_from(seconds_up(at.since(now))).unwrap_or(i64::MAX)
 }
 
 fn fields(rule: &RuleDecision<'_>, reply: &mut Reply<'_>) {

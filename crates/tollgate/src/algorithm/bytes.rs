@@ -3,6 +3,7 @@
 //! differences, so that the numbers are small.
 
 use super::{AnyState, Words, moving_window};
+use crate::leb128::{put, take};
 use crate::time::Timestamp;
 
 /// A state that can be written as bytes, without the tag.
@@ -13,13 +14,13 @@ pub(super) trait StateBytes: Sized {
 
 impl<const N: usize, S: Words<Words = [u64; N]>> StateBytes for S {
     fn put(&self, out: &mut Vec<u8>) {
-        self.to_words().iter().for_each(|word| put_word(*word, out));
+        self.to_words().iter().for_each(|word| put(*word, |byte| out.push(byte)));
     }
 
     fn take(rest: &mut &[u8]) -> Option<S> {
         let mut words = [0; N];
         for word in &mut words {
-            *word = take_word(rest)?;
+            *word = take(rest)?;
         }
         Some(S::from_words(words))
     }
@@ -29,8 +30,8 @@ impl StateBytes for moving_window::MovingWindowState {
     fn put(&self, out: &mut Vec<u8>) {
         let mut before = 0;
         for (at, units) in self.entries() {
-            put_word(at.as_micros() - before, out);
-            put_word(units, out);
+            put(at.as_micros() - before, |byte| out.push(byte));
+            put(units, |byte| out.push(byte));
             before = at.as_micros();
         }
     }
@@ -39,8 +40,8 @@ impl StateBytes for moving_window::MovingWindowState {
         let mut entries = Vec::new();
         let mut at: u64 = 0;
         while !rest.is_empty() {
-            at = at.checked_add(take_word(rest)?)?;
-            entries.push((Timestamp::from_micros(at), take_word(rest)?));
+            at = at.checked_add(take(rest)?)?;
+            entries.push((Timestamp::from_micros(at), take(rest)?));
         }
         Some(Self::from_entries(entries))
     }
@@ -76,33 +77,6 @@ impl AnyState {
         let state = AnyState::take(*tag, rest)?;
         rest.is_empty().then_some(state)
     }
-}
-
-/// Writes seven bits in each byte, the lowest first. The highest bit of a byte means that more
-/// bytes follow.
-fn put_word(mut word: u64, out: &mut Vec<u8>) {
-    while word >= 0x80 {
-        out.push(word as u8 | 0x80);
-        word >>= 7;
-    }
-    out.push(word as u8);
-}
-
-pub(super) fn take_word(rest: &mut &[u8]) -> Option<u64> {
-    let mut word = 0;
-    for shift in (0..64).step_by(7) {
-        let (byte, tail) = rest.split_first()?;
-        *rest = tail;
-        let bits = u64::from(byte & 0x7f);
-        if bits << shift >> shift != bits {
-            return None;
-        }
-        word |= bits << shift;
-        if byte & 0x80 == 0 {
-            return Some(word);
-        }
-    }
-    None
 }
 
 #[cfg(test)]

@@ -57,8 +57,8 @@ impl AnyMachine {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::algorithm::bytes::take_word;
     use crate::algorithm::{AnyState, level};
+    use crate::leb128;
     use crate::limit::{Algorithm, Limit};
 
     /// Returns the numbers that a store would send for a state.
@@ -85,7 +85,7 @@ mod tests {
                 let mut bytes = Vec::new();
                 state.to_bytes(&mut bytes);
                 let rest = &mut &bytes[1..];
-                std::array::from_fn(|_| take_word(rest).unwrap_or(0))
+                std::array::from_fn(|_| leb128::take(rest).unwrap_or(0))
             }
         }
     }

@@ -8,6 +8,7 @@
 use super::buffer::Buffer;
 use super::compact::{Compact, Kind};
 use super::{Form, Key, KeyRef};
+use crate::leb128;
 
 /// A frame in compact form.
 #[derive(Debug)]
@@ -59,16 +60,12 @@ impl Frame {
 
 #[inline(always)]
 fn push(out: &mut Buffer, kind: Kind, bytes: &[u8]) {
-    let mut len = bytes.len();
+    let len = bytes.len();
     if len < 0x80 {
         out.extend(&[kind as u8, len as u8]);
     } else {
         out.extend(&[kind as u8]);
-        while len >= 0x80 {
-            out.extend(&[len as u8 | 0x80]);
-            len >>= 7;
-        }
-        out.extend(&[len as u8]);
+        leb128::put(len as u64, |byte| out.extend(&[byte]));
     }
     out.extend(bytes);
 }
@@ -106,16 +103,7 @@ pub(super) fn compact_of(parts: &[u8]) -> Option<Frame> {
 /// Returns the kind and the bytes of the first part, and the rest of the frame.
 pub(super) fn split_part(framed: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     let (kind, mut rest) = framed.split_first()?;
-    let (mut len, mut shift) = (0_usize, 0);
-    loop {
-        let (byte, tail) = rest.split_first()?;
-        rest = tail;
-        len |= usize::from(byte & 0x7f).checked_shl(shift)?;
-        shift += 7;
-        if byte & 0x80 == 0 {
-            break;
-        }
-    }
+    let len = usize::try_from(leb128::take(&mut rest)?).ok()?;
     let (bytes, tail) = rest.split_at_checked(len)?;
     Some((*kind, bytes, tail))
 }

@@ -9,7 +9,11 @@
 /// ```
 #[must_use]
 pub fn without_secrets(url: &str) -> String {
-    let (address, query) = url.split_once('?').unwrap_or((url, ""));
+    // A `?` before the last `@` is a part of the password.
+    let query_at = url.rfind('@').unwrap_or(0);
+    let query_at = url[query_at..].find('?').map_or(url.len(), |at| query_at + at);
+    let (address, query) = url.split_at(query_at);
+    let query = query.trim_start_matches('?');
     let mut shown = without_login(address);
     for (index, pair) in query.split('&').filter(|pair| !pair.is_empty()).enumerate() {
         shown.push(if index == 0 { '?' } else { '&' });
@@ -50,6 +54,7 @@ mod tests {
                 "leased+redis://me:pw@host/?lease.nodes=3",
                 "leased+redis://me:***@host/?lease.nodes=3",
             ),
+            ("etcd://me:p?ss@host/?tls", "etcd://me:***@host/?tls"),
             ("postgres://host/?user=a&password=b&x=1", "postgres://host/?user=a&password=***&x=1"),
         ] {
             assert_eq!(without_secrets(url), shown);

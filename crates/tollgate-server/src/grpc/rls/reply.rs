@@ -6,7 +6,7 @@ use std::time::Duration;
 use prost_types::value::Kind;
 use prost_types::{ListValue, Struct, Value};
 use serde_json::Value as Json;
-use tollgate::{Decision, Limit, Outcome};
+use tollgate::{Decision, Limit, Outcome, seconds_up};
 use tollgate_http::{Field, LimitHeaders, PROBLEM_JSON, problem};
 
 use super::super::options::Options;
@@ -157,8 +157,8 @@ fn until_more(decision: &Outcome) -> Duration {
 
 /// Rounded up: Envoy reads whole seconds and drops the rest.
 fn seconds(span: Duration) -> prost_types::Duration {
-    let seconds = span.as_secs().saturating_add(u64::from(span.subsec_nanos() > 0));
-    prost_types::Duration { seconds: i64::try_from(seconds).unwrap_or(i64::MAX), nanos: 0 }
+    let seconds = i64::try_from(seconds_up(span)).unwrap_or(i64::MAX);
+    prost_types::Duration { seconds, nanos: 0 }
 }
 
 fn fitting(number: u64) -> u32 {
