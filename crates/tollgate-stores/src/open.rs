@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use tollgate::shared::{AnyStore, Guard, GuardBuilder, InProcess};
-use tollgate::{Atomic, Error, Memory};
+use tollgate::Error;
+use tollgate::shared::{AnyStore, GuardBuilder};
 
 use crate::scheme::{known, scheme_of};
 use crate::settings::cut;
@@ -47,18 +47,18 @@ pub async fn open(url: &str) -> Result<AnyStore, Error> {
 /// [`charge_local`](Opening::charge_local).
 #[derive(Clone, Debug)]
 pub struct Opening {
-    url: String,
+    pub(crate) url: String,
     deadline: Option<Duration>,
     open_after: Option<u32>,
     pauses: Option<(Duration, Duration)>,
     denials: Option<usize>,
     denials_for: Option<Duration>,
     charge_local: Option<bool>,
-    max_keys: Option<usize>,
-    max_limits: Option<usize>,
-    prefix: Option<String>,
+    pub(crate) max_keys: Option<usize>,
+    pub(crate) max_limits: Option<usize>,
+    pub(crate) prefix: Option<String>,
     node: Option<String>,
-    lazily: bool,
+    pub(crate) lazily: bool,
 }
 
 impl Opening {
@@ -213,35 +213,19 @@ impl Opening {
                 examples.join(", ")
             )));
         };
-        if !kind.compiled {
-            let feature = kind.feature.unwrap_or_default();
-            return Err(Error::request(format!(
-                "store {scheme:?}: not compiled in; it needs the feature {feature:?} of tollgate-stores"
-            )));
-        }
-        match kind.name {
-            "memory" => return self.memory(),
-            "atomic" => return self.atomic(),
-            _ => {}
-        }
-        let opening = self.with_guard_settings()?;
-        match kind.name {
-            #[cfg(feature = "redis")]
-            "redis" => opening.redis().await,
-            #[cfg(feature = "memcached")]
-            "memcached" => opening.memcached().await,
-            #[cfg(feature = "etcd")]
-            "etcd" => opening.etcd().await,
-            #[cfg(feature = "postgres")]
-            "postgres" => opening.postgres().await,
-            #[cfg(feature = "durable")]
-            "durable" => opening.durable(),
-            other => Err(Error::request(format!("store {other:?}: not compiled in"))),
+        match kind.open {
+            Some(open) => open(self).await,
+            None => {
+                let feature = kind.feature.unwrap_or_default();
+                Err(Error::request(format!(
+                    "store {scheme:?}: not compiled in; it needs the feature {feature:?} of tollgate-stores"
+                )))
+            }
         }
     }
 
     /// Takes the settings of the guard out of the URL.
-    fn with_guard_settings(mut self) -> Result<Opening, Error> {
+    pub(crate) fn with_guard_settings(mut self) -> Result<Opening, Error> {
         let (url, settings) = cut(&self.url, "guard.");
         for setting in settings {
             self.charge_local = match setting.name {
@@ -254,7 +238,7 @@ impl Opening {
     }
 
     /// The guard of a store that can fail.
-    fn guard(&self, mut guard: GuardBuilder) -> GuardBuilder {
+    pub(crate) fn guard(&self, mut guard: GuardBuilder) -> GuardBuilder {
         if let Some(deadline) = self.deadline {
             guard = guard.deadline(deadline);
         }
@@ -276,93 +260,11 @@ impl Opening {
         guard
     }
 
-    fn bare(&self) -> Result<(), Error> {
+    pub(crate) fn takes_no_address(&self) -> Result<(), Error> {
         let rest = self.url.split_once(':').map_or("", |(_, rest)| rest);
         if rest.trim_matches('/').is_empty() {
             return Ok(());
         }
         Err(Error::request(format!("store {:?}: nothing may follow the colon", self.url)))
-    }
-
-    fn memory(&self) -> Result<AnyStore, Error> {
-        self.bare()?;
-        let mut memory = Memory::builder();
-        if let Some(keys) = self.max_keys {
-            memory = memory.max_keys(keys);
-        }
-        if let Some(limits) = self.max_limits {
-            memory = memory.max_limits(limits);
-        }
-        Ok(AnyStore::new(InProcess::new(memory.build())))
-    }
-
-    fn atomic(&self) -> Result<AnyStore, Error> {
-        self.bare()?;
-        let mut atomic = Atomic::builder();
-        if let Some(keys) = self.max_keys {
-            atomic = atomic.max_keys(keys);
-        }
-        if let Some(limits) = self.max_limits {
-            atomic = atomic.max_limits(limits);
-        }
-        Ok(AnyStore::new(InProcess::new(atomic.build())))
-    }
-
-    #[cfg(feature = "redis")]
-    async fn redis(&self) -> Result<AnyStore, Error> {
-        let mut redis = tollgate_redis::Redis::builder(&self.url[..]);
-        redis = redis.guard(self.guard(Guard::builder()));
-        if let Some(prefix) = &self.prefix {
-            redis = redis.prefix(&prefix[..]);
-        }
-        let store = if self.lazily { redis.connect_later() } else { redis.connect().await };
-        Ok(AnyStore::new(store?))
-    }
-
-    #[cfg(feature = "memcached")]
-    async fn memcached(&self) -> Result<AnyStore, Error> {
-        let mut memcached = tollgate_memcached::Memcached::builder(&self.url[..]);
-        memcached = memcached.guard(self.guard(Guard::builder()));
-        if let Some(prefix) = &self.prefix {
-            memcached = memcached.prefix(&prefix[..]);
-        }
-        let store = if self.lazily { memcached.connect_later() } else { memcached.connect().await };
-        Ok(AnyStore::new(store?))
-    }
-
-    #[cfg(feature = "etcd")]
-    async fn etcd(&self) -> Result<AnyStore, Error> {
-        let mut etcd = tollgate_etcd::Etcd::builder(&self.url[..]);
-        etcd = etcd.guard(self.guard(Guard::builder()));
-        if let Some(prefix) = &self.prefix {
-            etcd = etcd.prefix(&prefix[..]);
-        }
-        let store = if self.lazily { etcd.connect_later() } else { etcd.connect().await };
-        Ok(AnyStore::new(store?))
-    }
-
-    /// In PostgreSQL the prefix is the name of the schema.
-    #[cfg(feature = "postgres")]
-    async fn postgres(&self) -> Result<AnyStore, Error> {
-        let mut postgres = tollgate_postgres::Postgres::builder(&self.url[..]);
-        postgres = postgres.guard(self.guard(Guard::builder()));
-        if let Some(prefix) = &self.prefix {
-            postgres = postgres.schema(&prefix[..]);
-        }
-        let store = if self.lazily { postgres.connect_later() } else { postgres.connect().await };
-        Ok(AnyStore::new(store?))
-    }
-
-    #[cfg(feature = "durable")]
-    fn durable(&self) -> Result<AnyStore, Error> {
-        use tollgate_durable::Durable;
-        let mut durable = Durable::builder(&self.url[..]).guard(self.guard(Durable::usual_guard()));
-        if let Some(keys) = self.max_keys {
-            durable = durable.max_keys(keys);
-        }
-        if let Some(limits) = self.max_limits {
-            durable = durable.max_limits(limits);
-        }
-        Ok(AnyStore::new(durable.open()?))
     }
 }
