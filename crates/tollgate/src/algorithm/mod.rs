@@ -33,8 +33,8 @@ macro_rules! for_each_algorithm {
                 /// Counts in windows that begin with the first hit of a key.
                 FixedWindowPerKey = 2, "fixed-window-per-key",
                     fixed_window_per_key::FixedWindowPerKeyState;
-                /// Counts until a key has made no hit for a whole period, and then starts again from
-                /// zero.
+                /// Counts until a key has made no hit for a whole period, and then starts again
+                /// from zero.
                 ElasticWindow = 3, "elastic-window", elastic_window::ElasticWindowState;
                 /// Estimates the moving window from two counters.
                 SlidingWindow = 5, "sliding-window", sliding_window::SlidingWindowState;

@@ -50,7 +50,8 @@ macro_rules! names {
                 }
             }
 
-            /// Returns true for the algorithms that have a burst: token bucket, leaky bucket and GCRA.
+            /// Returns true for the algorithms that have a burst: token bucket, leaky bucket and
+            /// GCRA.
             ///
             /// ```
             /// assert!(!tollgate::Algorithm::FixedWindow.has_burst());
