@@ -1,5 +1,5 @@
-//! No log makes a parser of any format panic: the first byte chooses the format, one of those with a
-//! name or a pattern that the input brings, and the rest is the log.
+//! No log makes a parser of any format panic: the first byte chooses the format, one of those with
+//! a name or a pattern that the input brings, and the rest is the log.
 
 #![no_main]
 

@@ -1,5 +1,5 @@
-//! No text makes the parsers of loads and retries panic. What they accept is printed and parsed back,
-//! and can be run.
+//! No text makes the parsers of loads and retries panic. What they accept is printed and parsed
+//! back, and can be run.
 
 #![no_main]
 

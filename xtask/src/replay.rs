@@ -3,8 +3,8 @@
 //! It runs the example `replay` of `tollgate-replay`, which does what the command `tollgate replay`
 //! does with the same options.
 //!
-//! It writes `bench/results/replay.md`. The log is generated: combined lines of 100,000 clients, few
-//! of which make most of the requests. Speed is lines per second of processor time, because a
+//! It writes `bench/results/replay.md`. The log is generated: combined lines of 100,000 clients,
+//! few of which make most of the requests. Speed is lines per second of processor time, because a
 //! replay runs on one thread and others may use the machine.
 
 use std::fmt::Write as _;

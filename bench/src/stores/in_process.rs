@@ -23,7 +23,7 @@ const BLOCK: usize = 256;
 /// Both are compared with Memory, called in the same way: through a limiter of shared stores, or
 /// the store alone.
 pub(crate) const DURABLE: &str = "durable";
-pub(crate) const AT_ONCE: &str = "durable, asked at once";
+pub(crate) const IMMEDIATE: &str = "durable, asked immediately";
 
 pub(crate) fn contenders(servers: &Servers) -> Outcome<Vec<Contender>> {
     let path = servers.directory().join("limits").display().to_string();
@@ -41,8 +41,8 @@ pub(crate) fn contenders(servers: &Servers) -> Outcome<Vec<Contender>> {
         let shared = SharedLimiter::new(&memory, "", LIMIT)?;
         add(DURABLE, "Memory as a shared store", Kind::Bare, threads(scene, shared));
         add(DURABLE, "durable", Kind::Ours, threads(scene, durable.limiter(LIMIT)?));
-        add(AT_ONCE, "Memory, asked at once", Kind::Bare, threads(scene, AtOnce::on(&memory)?));
-        add(AT_ONCE, "durable, asked at once", Kind::Ours, threads(scene, AtOnce::on(&durable)?));
+        add(IMMEDIATE, "Memory, asked immediately", Kind::Bare, threads(scene, Immediate::on(&memory)?));
+        add(IMMEDIATE, "durable, asked immediately", Kind::Ours, threads(scene, Immediate::on(&durable)?));
     }
     Ok(all)
 }
@@ -56,19 +56,19 @@ impl Hit for Direct {
 }
 
 /// Without a limiter around it. Calls that need the disk wait for it.
-struct AtOnce<S: SharedStore> {
+struct Immediate<S: SharedStore> {
     store: S,
     prepared: S::Prepared,
 }
 
-impl<S: SharedStore> AtOnce<S> {
-    fn on(store: &S) -> Outcome<AtOnce<S>> {
-        let prepared = store.prepare("at once", &LIMIT.parse()?)?;
-        Ok(AtOnce { store: store.clone(), prepared })
+impl<S: SharedStore> Immediate<S> {
+    fn on(store: &S) -> Outcome<Immediate<S>> {
+        let prepared = store.prepare("immediate", &LIMIT.parse()?)?;
+        Ok(Immediate { store: store.clone(), prepared })
     }
 }
 
-impl<S: SharedStore> Hit for AtOnce<S> {
+impl<S: SharedStore> Hit for Immediate<S> {
     async fn hit(&self, _number: usize, key: &str) -> Outcome<bool> {
         let (prepared, key, op) = (&self.prepared, KeyRef::plain(key.as_bytes()), Op::Hit(1));
         if let Some(decision) = self.store.try_now(prepared, key, op, None) {

@@ -47,7 +47,7 @@ struct Row {
 
 impl Row {
     fn name(&self) -> String {
-        if [in_process::DURABLE, in_process::AT_ONCE].contains(&self.store) {
+        if [in_process::DURABLE, in_process::IMMEDIATE].contains(&self.store) {
             return self.title.to_owned();
         }
         format!("{}: {}", self.store, self.title)

@@ -2,7 +2,7 @@
 
 use super::Results;
 use super::contenders::Kind;
-use super::in_process::{AT_ONCE, DURABLE};
+use super::in_process::{IMMEDIATE, DURABLE};
 use super::scene::Scene;
 use crate::svg::{Bar, Look, Panel, picture};
 
@@ -10,7 +10,7 @@ pub(crate) fn plot(results: &Results) -> String {
     // In-process stores are hundreds of times as fast. Their bars would dwarf all others.
     let panel = |scene: Scene, in_process: bool| {
         let rows = results.0.iter().filter(|row| row.scene == scene);
-        let rows = rows.filter(|row| [DURABLE, AT_ONCE].contains(&row.store) == in_process);
+        let rows = rows.filter(|row| [DURABLE, IMMEDIATE].contains(&row.store) == in_process);
         let bars = rows.map(|row| Bar {
             title: row.short(),
             look: match row.kind {

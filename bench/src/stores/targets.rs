@@ -3,7 +3,7 @@
 use super::Results;
 use super::contenders::Kind;
 use super::etcd::ETCD;
-use super::in_process::{AT_ONCE, DURABLE};
+use super::in_process::{IMMEDIATE, DURABLE};
 use super::memcached::MEMCACHED;
 use super::postgres::POSTGRES;
 use super::scene::Scene;
@@ -19,7 +19,7 @@ const SPEED: [(&str, &[Scene], f64); 5] = [
     (POSTGRES, BOTH_OF_64, 10.0),
     (MEMCACHED, &Scene::ALL, 0.7),
     (DURABLE, &Scene::ALL, 0.5),
-    (AT_ONCE, &Scene::ALL, 0.5),
+    (IMMEDIATE, &Scene::ALL, 0.5),
     (ETCD, WITHOUT_MERGING, 0.8),
 ];
 

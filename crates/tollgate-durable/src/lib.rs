@@ -264,7 +264,7 @@ fn each(keeper: &Keeper, asks: &[Ask<'_, Prepared>], now: Timestamp) -> Result<V
 }
 
 /// Waits until everything that these decisions depend on is on disk.
-async fn told(done: Result<Vec<Done>, Error>) -> Result<Vec<Outcome>, Error> {
+async fn outcomes_on_disk(done: Result<Vec<Done>, Error>) -> Result<Vec<Outcome>, Error> {
     let done = done?;
     for Done { batch, has_record, .. } in &done {
         let Some(batch) = batch else { continue };
@@ -296,7 +296,7 @@ impl SharedStore for Durable {
         _deadline: Duration,
     ) -> impl Future<Output = Result<Vec<Outcome>, Error>> + Send + use<> {
         let keeper = &self.inner.keeper;
-        told(each(keeper, asks, at.unwrap_or_else(|| keeper.clock.now())))
+        outcomes_on_disk(each(keeper, asks, at.unwrap_or_else(|| keeper.clock.now())))
     }
 
     fn ask_together(
@@ -306,7 +306,7 @@ impl SharedStore for Durable {
         _deadline: Duration,
     ) -> impl Future<Output = Result<Vec<Outcome>, Error>> + Send + use<> {
         let keeper = &self.inner.keeper;
-        told(keeper.together(hits, at.unwrap_or_else(|| keeper.clock.now())))
+        outcomes_on_disk(keeper.together(hits, at.unwrap_or_else(|| keeper.clock.now())))
     }
 
     #[inline]

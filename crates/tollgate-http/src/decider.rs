@@ -1,5 +1,5 @@
-//! Any limiter of any store behind one trait. Calls are static, and a store in this process needs no
-//! box.
+//! Any limiter of any store behind one trait. Calls are static, and a store in this process needs
+//! no box.
 
 use std::future::{Future, ready};
 use std::time::Duration;

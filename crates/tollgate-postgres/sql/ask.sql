@@ -1,16 +1,22 @@
 -- Decides all operations on counters: a batch of steps, one after another, in one transaction.
 --
--- It is the second definition of the algorithms; the first, in the crate `tollgate`, explains why they work. Only the steps are here: the caller computes the
--- fields of a decision from the new state.
+-- It is the second definition of the algorithms; the first, in the crate `tollgate`, explains why
+-- they work. Only the steps are here: the caller computes the fields of a decision from the new
+-- state.
 --
--- `keys` are different and in order. Rows are locked in that order, then missing ones are inserted in that order. A batch that inserts waits only for other
--- batches that insert, never for one that still locks, so no two batches can wait for each other. `makes` says which keys need a row to be charged.
+-- `keys` are different and in order. Rows are locked in that order, then missing ones are inserted
+-- in that order. A batch that inserts waits only for other batches that insert, never for one that
+-- still locks, so no two batches can wait for each other. `makes` says which keys need a row to be
+-- charged.
 --
--- The answer is a row for each step: flags (1 allowed, 2 there is a state, 4 the row is not a state, 8 another session has locked the row), units charged, the
--- state, and the time. One row with flags 16 when another session inserted one of the keys first: nothing was done, the caller must send the batch again.
+-- The answer is a row for each step: flags (1 allowed, 2 there is a state, 4 the row is not a
+-- state, 8 another session has locked the row), units charged, the state, and the time. One row
+-- with flags 16 when another session inserted one of the keys first: nothing was done, the caller
+-- must send the batch again.
 --
--- Each statement of PL/pgSQL costs as much as several calculations, so the path of a plain hit is kept short: the loop itself reads arguments and state, and
--- the answer is what the variables hold. Plans are made once for each session and must not depend on how large the table was then.
+-- Each statement of PL/pgSQL costs as much as several calculations, so the path of a plain hit is
+-- kept short: the loop itself reads arguments and state, and the answer is what the variables hold.
+-- Plans are made once for each session and must not depend on how large the table was then.
 CREATE FUNCTION {schema}.ask(
   version integer,
   skip boolean, -- leave rows that are locked, rather than wait for them
@@ -38,7 +44,8 @@ DECLARE
   ATTEMPT CONSTANT integer := 10; -- a hit that charges nothing
 
   missing bigint;
-  -- The rows, by place: their tid, whether they hold a state, why they cannot be used, the state, and when it expires if it was changed.
+  -- The rows, by place: their tid, whether they hold a state, why they cannot be used, the state,
+  -- and when it expires if it was changed.
   rows tid[];
   there boolean[];
   stuck integer[];
@@ -135,7 +142,8 @@ BEGIN
   FOR place, repeated, verb, algorithm, amount, now, grace, quota, period, burst, denies, worth, worth_part, tolerance, tolerance_part, receipt, mark,
       has, a, b, c, flags IN
     SELECT i.place, i.repeated, i.verb, i.algorithm, i.amount, CASE WHEN i.at < 0 THEN clock ELSE i.at END,
-      -- A state is kept a little longer than it matters: the clock may be set back, or another server take over. Much longer where the time is not the server's.
+      -- A state is kept a little longer than it matters: the clock may be set back, or another
+      -- server take over. Much longer where the time is not the server's.
       CASE WHEN i.at < 0 THEN 1000000 ELSE 3600000000 END,
       i.quota, i.period, i.burst, i.denies, i.worth, i.worth_part, i.tolerance, i.tolerance_part, i.receipt, i.mark,
       there[i.place], all_a[i.place], all_b[i.place], all_c[i.place], stuck[i.place]
@@ -240,8 +248,8 @@ BEGIN
     IF has THEN
       flags := flags + 2;
       IF algorithm = {moving_window} THEN
-        -- The log stays here. The answer is the units in use, the newest entry, and when the refused
-        -- cost passes, or one unit if nothing is left.
+        -- The log stays here. The answer is the units in use, the newest entry, and when the
+        -- refused cost passes, or one unit if nothing is left.
         z := b - used;
         y := coalesce(y, x);
         b := a;

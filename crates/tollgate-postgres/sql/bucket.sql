@@ -1,5 +1,6 @@
--- Token bucket and leaky bucket: time, units in use, rest. The level, in parts of 1 / period of a unit, sinks by quota parts each microsecond; x is the
--- time that counts, now or the state's own if that lies ahead.
+-- Token bucket and leaky bucket: time, units in use, rest. The level, in parts of 1 / period of a
+-- unit, sinks by quota parts each microsecond; x is the time that counts, now or the state's own if
+-- that lies ahead.
 x := now;
 level := 0;
 IF has THEN
@@ -20,7 +21,8 @@ IF act = CHARGE THEN
 ELSIF act = PUT THEN
   level := amount::numeric * period;
 ELSIF act = REFUND THEN
-  -- At most what has not sunk since: these units are taken to have sunk first. w are the microseconds since.
+  -- At most what has not sunk since: these units are taken to have sunk first. w are the
+  -- microseconds since.
   w := CASE WHEN mark < 0 THEN 0 ELSE greatest(x - mark, 0) END;
   dirty := level > 0 AND amount::numeric * period > w::numeric * quota;
   IF dirty THEN level := greatest(level - (amount::numeric * period - w::numeric * quota), 0); END IF;

@@ -1,5 +1,6 @@
--- Deletes states that equal fresh ones: examines the next `slice` rows, in the order of their keys, and returns how many it deleted. Null when it was not due, or
--- another session is cleaning. Each call continues where the last one stopped, and waits for no row.
+-- Deletes states that equal fresh ones: examines the next `slice` rows, in the order of their keys,
+-- and returns how many it deleted. Null when it was not due, or another session is cleaning. Each
+-- call continues where the last one stopped, and waits for no row.
 CREATE FUNCTION {schema}.clean(slice integer, every bigint) RETURNS integer LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET jit = off AS $clean$
 DECLARE
   clock bigint := extract(epoch FROM clock_timestamp()) * 1000000;

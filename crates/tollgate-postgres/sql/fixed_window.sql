@@ -1,4 +1,5 @@
--- Fixed window: number of the window, count. Windows are numbered from 1970; x is the one that counts, the clock's or the state's if that is later.
+-- Fixed window: number of the window, count. Windows are numbered from 1970; x is the one that
+-- counts, the clock's or the state's if that is later.
 x := now / period;
 used := 0;
 IF has AND a >= x THEN

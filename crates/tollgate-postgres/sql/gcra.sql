@@ -1,4 +1,5 @@
--- GCRA: arrival time in microseconds, and a rest in parts of 1 / quota of one. (x, y) is the arrival time that counts, (z, w) the one after a charge.
+-- GCRA: arrival time in microseconds, and a rest in parts of 1 / quota of one. (x, y) is the
+-- arrival time that counts, (z, w) the one after a charge.
 x := CASE WHEN NOT has OR a < now THEN now WHEN b >= quota THEN a + 1 ELSE a END;
 -- A part left over from a larger quota counts as the microsecond it is nearly.
 y := CASE WHEN has AND a >= now AND b < quota THEN b ELSE 0 END;

@@ -1,13 +1,17 @@
--- Decides plain hits on GCRA, the default algorithm: one statement for all keys, instead of one step after another. One expression here does what `gcra.sql` does
--- for a hit. All hits on a key are charged together if all of them fit. A denied hit changes nothing, so the caller recognizes it by the state. If only some of the
--- hits on a key fit, the caller sends them to `ask`.
+-- Decides plain hits on GCRA, the default algorithm: one statement for all keys, instead of one
+-- step after another. One expression here does what `gcra.sql` does for a hit. All hits on a key
+-- are charged together if all of them fit. A denied hit changes nothing, so the caller recognizes
+-- it by the state. If only some of the hits on a key fit, the caller sends them to `ask`.
 --
--- `keys` are different and in order, so rows are locked in that order and missing ones are inserted after that, as in `ask`: no two batches can wait for each other.
--- Each statement must look up one key after the other, and not go through the table, however small that was when the plan was made. So none is written as a join
--- that could be done the other way round: `BETWEEN` is `=` that no join can be planned by. `kinds` is for each key the index of its elements in the
--- other lists: `times` (below zero: now), the cost of all its hits as time, and the limit.
+-- `keys` are different and in order, so rows are locked in that order and missing ones are inserted
+-- after that, as in `ask`: no two batches can wait for each other. Each statement must look up one
+-- key after the other, and not go through the table, however small that was when the plan was made.
+-- So none is written as a join that could be done the other way round: `BETWEEN` is `=` that no
+-- join can be planned by. `kinds` is for each key the index of its elements in the other lists:
+-- `times` (below zero: now), the cost of all its hits as time, and the limit.
 --
--- The answer is a row for each key: its place, whether its hits were charged, the state, and the time. There is none where another session is inserting the row.
+-- The answer is a row for each key: its place, whether its hits were charged, the state, and the
+-- time. There is none where another session is inserting the row.
 CREATE FUNCTION {schema}.hits(
   version integer, keys bytea[], kinds integer[], times bigint[],
   worths bigint[], worth_parts bigint[], quotas bigint[], tolerances bigint[], tolerance_parts bigint[]
@@ -42,7 +46,8 @@ BEGIN
     RETURNING k.place, true, s.a, s.b, clock;
   GET DIAGNOSTICS answered = ROW_COUNT;
   IF answered < cardinality(keys) THEN
-    -- The present states of the others. They may be later than the hits, if the statement had to wait for a row.
+    -- The present states of the others. They may be later than the hits, if the statement had to
+    -- wait for a row.
     clock := extract(epoch FROM clock_timestamp()) * 1000000;
     RETURN QUERY SELECT k.place, false, s.a, s.b, clock FROM unnest(keys) WITH ORDINALITY AS k(key, place),
       LATERAL (SELECT s.a, s.b FROM {schema}.counters s WHERE s.key = k.key OFFSET 0) s;

@@ -1,5 +1,6 @@
--- Moving window: newest entry, running total, oldest entry that was kept by the last charge. The entries are rows of the log, each with the running total
--- before it. x is the time that counts, y the oldest entry that does, z the total before that.
+-- Moving window: newest entry, running total, oldest entry that was kept by the last charge. The
+-- entries are rows of the log, each with the running total before it. x is the time that counts, y
+-- the oldest entry that does, z the total before that.
 x := now;
 y := NULL;
 used := 0;

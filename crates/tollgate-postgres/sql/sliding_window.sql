@@ -1,5 +1,5 @@
--- Sliding window: start, count of the window before, count. (x, y, z) are the windows as they stand now: shifted when the current one has ended, new when
--- both have.
+-- Sliding window: start, count of the window before, count. (x, y, z) are the windows as they stand
+-- now: shifted when the current one has ended, new when both have.
 IF NOT has OR now - a >= period + (CASE WHEN c > 0 THEN period ELSE 0 END) THEN
   x := now;
   y := 0;

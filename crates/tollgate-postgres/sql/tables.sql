@@ -1,13 +1,15 @@
--- The counters. Three numbers are the state of a key; what they mean depends on the algorithm, which the key names:
+-- The counters. Three numbers are the state of a key; what they mean depends on the algorithm,
+-- which the key names:
 --
---   gcra                                     arrival time, rest in parts of 1 / quota of a microsecond
---   fixed-window                             number of the window, count
---   fixed-window-per-key, elastic-window     start or expiry of the window, count
---   sliding-window                           start, count of the window before, count
---   token-bucket, leaky-bucket               time, units in use, rest in parts of 1 / period of a unit
---   moving-window                            newest entry, running total, oldest entry that counts
+--   gcra                                 arrival time, rest in parts of 1 / quota of a microsecond
+--   fixed-window                         number of the window, count
+--   fixed-window-per-key, elastic-window start or expiry of the window, count
+--   sliding-window                       start, count of the window before, count
+--   token-bucket, leaky-bucket           time, units in use, rest in parts of 1 / period of a unit
+--   moving-window                        newest entry, running total, oldest entry that counts
 --
--- All times are microseconds since 1970. `expires` is when the row may go. It has no index, so that updates stay in their page.
+-- All times are microseconds since 1970. `expires` is when the row may go. It has no index, so that
+-- updates stay in their page.
 {create} IF NOT EXISTS {schema}.counters (
   key bytea PRIMARY KEY,
   a bigint NOT NULL,

@@ -107,8 +107,8 @@ impl PostgresBuilder {
         Ok(store)
     }
 
-    /// Returns the store without waiting. It connects with the first call or the first cleaning. For
-    /// services that must start without their database. Call it inside a tokio runtime.
+    /// Returns the store without waiting. It connects with the first call or the first cleaning.
+    /// For services that must start without their database. Call it inside a tokio runtime.
     ///
     /// # Errors
     /// When the address or the name of the schema is wrong, or there is no runtime.

@@ -4,8 +4,8 @@ use sha2::{Digest, Sha256};
 use tollgate::shared::Place;
 use tollgate::{KeyRef, Limit};
 
-/// Parts of a key up to this length are stored unchanged. Three of them fit an index, which takes up
-/// to 2,700 bytes.
+/// Parts of a key up to this length are stored unchanged. Three of them fit an index, which takes
+/// up to 2,700 bytes.
 const LONGEST: usize = 800;
 
 /// The first byte of a part that was shortened. Other parts begin with a length or a form, which

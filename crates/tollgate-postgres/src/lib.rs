@@ -40,9 +40,9 @@
 //! random sequences.
 //!
 //! No two batches can wait for each other: rows that exist are locked in the order of their keys,
-//! then missing ones are inserted in that order, and a batch that inserts rows waits only for others
-//! that insert rows. If another session inserted one of them first, nothing is executed and the
-//! batch is sent again.
+//! then missing ones are inserted in that order, and a batch that inserts rows waits only for
+//! others that insert rows. If another session inserted one of them first, nothing is executed and
+//! the batch is sent again.
 //!
 //! Up to four statements are under way on a connection, so that a server far away is not idle for a
 //! round trip after each batch. A call waits while a statement under way has one of its keys.

@@ -50,7 +50,7 @@ impl Pace {
     }
 
     /// `answered_after` is how long the answer took, if the statement succeeded. Statements that
-    /// failed do not count: some wait for a lock, others fail at once.
+    /// failed do not count: some wait for a lock, others fail immediately.
     pub(crate) fn ended(&mut self, answered_after: Option<Duration>) {
         self.under_way = self.under_way.saturating_sub(1);
         let Some(time) = answered_after else { return };

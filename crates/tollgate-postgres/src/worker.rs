@@ -1,8 +1,8 @@
 //! A task for each connection, which sends the calls that wait at the same time as one statement.
 //!
 //! The task connects, and connects again when the connection breaks. While there is no connection,
-//! calls fail at once with the reason. Calls that arrive while the next statement may not be sent
-//! yet (see [`pace`](crate::pace)) wait for it, so that batches grow with the load and a single
+//! calls fail immediately with the reason. Calls that arrive while the next statement may not be
+//! sent yet (see [`pace`](crate::pace)) wait for it, so that batches grow with the load and a single
 //! caller does not wait for others.
 
 use std::pin::pin;

@@ -85,7 +85,7 @@ impl Settings {
 /// use std::{future, time::Duration};
 ///
 /// let silent = tollgate_remote::reach(Duration::from_millis(1), future::pending()).await;
-/// assert_eq!(silent.unwrap_err().to_string(), "no answer within 1ms");
+/// assert_eq!(silent.unwrap_err().detail(), "no answer within 1ms");
 /// # }
 /// ```
 pub async fn reach(

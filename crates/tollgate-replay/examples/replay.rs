@@ -1,8 +1,8 @@
-//! Replays a log: `cargo run --release -p tollgate-replay --example replay -- access.log 100/minute`.
-//! Without arguments it replays a small log of its own.
+//! Replays a log: `cargo run --release -p tollgate-replay --example replay -- access.log
+//! 100/minute`. Without arguments it replays a small log of its own.
 //!
-//! The command `tollgate replay` does more. `cargo xtask bench replay` measures this program, because
-//! it is built in seconds.
+//! The command `tollgate replay` does more. `cargo xtask bench replay` measures this program,
+//! because it is built in seconds.
 
 use std::error::Error;
 

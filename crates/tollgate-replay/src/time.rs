@@ -12,8 +12,9 @@ pub struct Stamp {
 }
 
 /// Reads a time in any of the usual forms: `10/Oct/2026:13:55:36 +0000` (with or without
-/// milliseconds and zone), ISO 8601 (a stamp without a zone is taken as UTC), or a number of seconds, milliseconds, microseconds or
-/// nanoseconds since the epoch, which are told apart by their size.
+/// milliseconds and zone), ISO 8601 (a stamp without a zone is taken as UTC), or a number of
+/// seconds, milliseconds, microseconds or nanoseconds since the epoch, which are told apart by
+/// their size.
 ///
 /// ```
 /// use tollgate_replay::parse_time;

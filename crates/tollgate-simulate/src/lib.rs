@@ -1,5 +1,5 @@
-//! Runs limits against generated traffic: how much do they admit, whom do they deny, and how long do
-//! clients wait?
+//! Runs limits against generated traffic: how much do they admit, whom do they deny, and how long
+//! do clients wait?
 //!
 //! ```text
 //! load ──▶ arrivals ──▶ attempts ──▶ limiter ──▶ outcome ──▶ report

@@ -101,8 +101,8 @@ impl fmt::Display for Retry {
 }
 
 impl Retry {
-    /// How long a client waits after its `attempt`th attempt (from 1) was denied; `None` if it gives
-    /// up.
+    /// How long a client waits after its `attempt`th attempt (from 1) was denied; `None` if it
+    /// gives up.
     pub(crate) fn wait(
         self,
         attempt: u32,

@@ -69,8 +69,8 @@ impl<D: Decider> RateLimitLayer<D> {
         RateLimitLayer { gate, refusal: None, always_grpc: false, tells_handlers: false }
     }
 
-    /// Responses of your own to refused requests, also to those of gRPC. The headers of the decision
-    /// are added to them.
+    /// Responses of your own to refused requests, also to those of gRPC. The headers of the
+    /// decision are added to them.
     ///
     /// ```
     /// use tollgate::Memory;

@@ -12,7 +12,7 @@ use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use hyper::body::Incoming;
 use tollgate::{Clock as _, SystemClock};
 
-use crate::auth::Gate;
+use crate::auth::ClientGate;
 use crate::http::{Browsers, Problem, Reply, Talk, bytes, of_json, unauthorized};
 use crate::net::{Draining, Port};
 use crate::observe::Protocol;
@@ -67,7 +67,7 @@ pub async fn serve(port: Port, service: Arc<Service>, draining: Draining) {
 }
 
 /// Health is told to everybody: who looks after the server has no token.
-fn admitted(gate: &Gate, request: &Request<Incoming>) -> bool {
+fn admitted(gate: &ClientGate, request: &Request<Incoming>) -> bool {
     is_health(request) || gate.admits_headers(request.headers())
 }
 

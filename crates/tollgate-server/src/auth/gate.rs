@@ -13,13 +13,13 @@ const CHALLENGE: HeaderValue = HeaderValue::from_static("Bearer realm=\"tollgate
 /// Admits clients that show a token. A gate that was made without tokens admits everybody.
 ///
 /// ```
-/// use tollgate_server::auth::{Gate, Hash};
-/// let gate = Gate::new([("shop".to_owned(), Hash::of(b"secret"))].into_iter().collect());
+/// use tollgate_server::auth::{ClientGate, Hash};
+/// let gate = ClientGate::new([("shop".to_owned(), Hash::from_token(b"secret"))].into_iter().collect());
 /// assert!(gate.admits(b"secret") && !gate.admits(b"guess"));
-/// assert!(Gate::default().admits(b"whatever"));
+/// assert!(ClientGate::default().admits(b"whatever"));
 /// ```
 #[derive(Debug, Default)]
-pub struct Gate(ArcSwap<Admits>);
+pub struct ClientGate(ArcSwap<Admits>);
 
 #[derive(Debug, Default)]
 enum Admits {
@@ -29,12 +29,12 @@ enum Admits {
     Owners(Tokens),
 }
 
-impl Gate {
+impl ClientGate {
     /// For these tokens.
     #[must_use]
-    pub fn new(tokens: Tokens) -> Gate {
+    pub fn new(tokens: Tokens) -> ClientGate {
         let admits = if tokens.is_empty() { Admits::Everybody } else { Admits::Owners(tokens) };
-        Gate(ArcSwap::from_pointee(admits))
+        ClientGate(ArcSwap::from_pointee(admits))
     }
 
     /// Replaces the tokens. Without tokens a gate that asked for one admits nobody: removing the
@@ -103,8 +103,8 @@ mod tests {
     use super::*;
     use crate::auth::Hash;
 
-    fn gate() -> Gate {
-        Gate::new([("shop".to_owned(), Hash::of(b"secret"))].into_iter().collect())
+    fn gate() -> ClientGate {
+        ClientGate::new([("shop".to_owned(), Hash::from_token(b"secret"))].into_iter().collect())
     }
 
     #[test]
@@ -122,7 +122,7 @@ mod tests {
             let mut headers = HeaderMap::new();
             headers.insert(header::AUTHORIZATION, HeaderValue::from_static(value));
             assert_eq!(gate().admits_headers(&headers), admitted, "{value:?}");
-            assert!(Gate::default().admits_headers(&headers));
+            assert!(ClientGate::default().admits_headers(&headers));
         }
         assert!(!gate().admits_headers(&HeaderMap::new()));
     }
@@ -138,18 +138,18 @@ mod tests {
     #[test]
     fn removing_the_last_token_admits_nobody() {
         let gate = gate();
-        gate.replace([("new".to_owned(), Hash::of(b"other"))].into_iter().collect());
+        gate.replace([("new".to_owned(), Hash::from_token(b"other"))].into_iter().collect());
         assert!(gate.admits(b"other") && !gate.admits(b"secret") && !gate.is_shut());
         gate.replace(Tokens::default());
         assert!(gate.is_shut() && !gate.is_open());
         assert!(!gate.admits(b"other") && !gate.admits(b"") && !gate.admits_as(None, b"secret"));
-        gate.replace([("new".to_owned(), Hash::of(b"other"))].into_iter().collect());
+        gate.replace([("new".to_owned(), Hash::from_token(b"other"))].into_iter().collect());
         assert!(gate.admits(b"other") && !gate.is_shut());
     }
 
     #[test]
     fn a_gate_without_tokens_stays_open_until_it_gets_one() {
-        let gate = Gate::default();
+        let gate = ClientGate::default();
         gate.replace(Tokens::default());
         assert!(gate.is_open() && gate.admits(b"whatever"));
     }

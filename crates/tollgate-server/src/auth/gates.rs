@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Gate, Tokens};
+use super::{ClientGate, Tokens};
 use crate::observe::Protocol;
 
 /// One gate for HTTP, gRPC and RESP, one for the admin port.
@@ -10,7 +10,7 @@ use crate::observe::Protocol;
 /// ```
 /// use tollgate_server::auth::{Gates, Hash, Tokens};
 /// use tollgate_server::observe::Protocol;
-/// let tokens = || [("shop".to_owned(), Hash::of(b"secret"))].into_iter().collect();
+/// let tokens = || [("shop".to_owned(), Hash::from_token(b"secret"))].into_iter().collect();
 /// let gates = Gates::new(tokens(), Tokens::default());
 /// assert!(!gates.of(Protocol::Resp).is_open() && gates.of(Protocol::Admin).is_open());
 /// gates.replace(Tokens::default(), tokens());
@@ -20,24 +20,27 @@ use crate::observe::Protocol;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Gates {
-    asks: Arc<Gate>,
-    operates: Arc<Gate>,
+    asks: Arc<ClientGate>,
+    operates: Arc<ClientGate>,
 }
 
 impl Gates {
     /// Makes the gates for the tokens of the clients' ports and of the admin port.
     #[must_use]
     pub fn new(asks: Tokens, operates: Tokens) -> Gates {
-        Gates { asks: Arc::new(Gate::new(asks)), operates: Arc::new(Gate::new(operates)) }
+        Gates {
+            asks: Arc::new(ClientGate::new(asks)),
+            operates: Arc::new(ClientGate::new(operates)),
+        }
     }
 
     /// The gate of a port.
     #[must_use]
-    pub fn of(&self, protocol: Protocol) -> Arc<Gate> {
+    pub fn of(&self, protocol: Protocol) -> Arc<ClientGate> {
         Arc::clone(if protocol == Protocol::Admin { &self.operates } else { &self.asks })
     }
 
-    /// Replaces the tokens. See [`Gate::replace`].
+    /// Replaces the tokens. See [`ClientGate::replace`].
     pub fn replace(&self, asks: Tokens, operates: Tokens) {
         self.asks.replace(asks);
         self.operates.replace(operates);

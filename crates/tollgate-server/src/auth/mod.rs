@@ -4,6 +4,6 @@ mod gate;
 mod gates;
 mod token;
 
-pub use gate::Gate;
+pub use gate::ClientGate;
 pub use gates::Gates;
 pub use token::{Hash, Token, Tokens};

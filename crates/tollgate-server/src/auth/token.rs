@@ -19,7 +19,7 @@ pub struct Token(String);
 ///
 /// ```
 /// use tollgate_server::auth::Hash;
-/// let hash = Hash::of(b"secret");
+/// let hash = Hash::from_token(b"secret");
 /// let text = hash.to_string();
 /// assert_eq!(text, "sha256:2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b");
 /// assert_eq!(text.parse(), Ok(hash));
@@ -32,7 +32,7 @@ pub struct Hash([u8; 32]);
 ///
 /// ```
 /// use tollgate_server::auth::{Hash, Tokens};
-/// let tokens: Tokens = [("shop".to_owned(), Hash::of(b"secret"))].into_iter().collect();
+/// let tokens: Tokens = [("shop".to_owned(), Hash::from_token(b"secret"))].into_iter().collect();
 /// assert_eq!(tokens.owner(b"secret"), Some("shop"));
 /// assert_eq!(tokens.owner(b"Secret"), None);
 /// ```
@@ -60,7 +60,7 @@ impl Token {
     /// The hash that the server keeps.
     #[must_use]
     pub fn hash(&self) -> Hash {
-        Hash::of(self.0.as_bytes())
+        Hash::from_token(self.0.as_bytes())
     }
 }
 
@@ -74,7 +74,7 @@ impl fmt::Debug for Token {
 impl Hash {
     /// Of what somebody shows.
     #[must_use]
-    pub fn of(token: &[u8]) -> Hash {
+    pub fn from_token(token: &[u8]) -> Hash {
         Hash(Sha256::digest(token).into())
     }
 
@@ -133,7 +133,7 @@ impl Tokens {
     /// The name of the token's owner. It compares with every hash, so that its time tells nothing.
     #[must_use]
     pub fn owner(&self, token: &[u8]) -> Option<&str> {
-        let shown = Hash::of(token);
+        let shown = Hash::from_token(token);
         let mut owner = None;
         for (name, hash) in &self.0 {
             if hash.is(&shown) {
@@ -179,7 +179,7 @@ mod tests {
 
     #[test]
     fn a_hash_is_parsed_with_and_without_its_prefix() {
-        let hash = Hash::of(b"x");
+        let hash = Hash::from_token(b"x");
         let text = hash.to_string();
         assert_eq!(text[7..].parse(), Ok(hash));
         assert_eq!(text[7..].to_uppercase().parse(), Ok(hash));

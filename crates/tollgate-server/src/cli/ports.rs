@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use super::certificates::note_expiry;
-use crate::auth::{Gate, Gates};
+use crate::auth::{ClientGate, Gates};
 use crate::net::{Port, Room, Tls};
 use crate::observe::Protocol;
 use crate::service::Service;
@@ -106,7 +106,7 @@ impl<'a> Ports<'a> {
         &self,
         protocol: Protocol,
         address: SocketAddr,
-        gate: &Gate,
+        gate: &ClientGate,
         tls: Option<&Tls>,
     ) -> Result<(), String> {
         let name = protocol.name();

@@ -20,8 +20,8 @@ pub(super) struct SimulateCommand {
     #[arg(value_name = "LIMIT", required = true)]
     limits: Vec<Policy>,
 
-    /// The traffic of each client: "constant 3/second", "poisson 3/second", "bursts of 20 every 10s"
-    /// or "daily 1/minute peak 1/second". Several loads are of different clients
+    /// The traffic of each client: "constant 3/second", "poisson 3/second", "bursts of 20 every
+    /// 10s" or "daily 1/minute peak 1/second". Several loads are of different clients
     #[arg(long, value_name = "LOAD", required = true)]
     load: Vec<Load>,
 

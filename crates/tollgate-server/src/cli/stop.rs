@@ -24,7 +24,7 @@ impl Stop {
         Ok(Stop { term: signal(SignalKind::terminate())?, int: signal(SignalKind::interrupt())? })
     }
 
-    async fn told(&mut self) {
+    async fn signal(&mut self) {
         tokio::select! {
             _ = self.term.recv() => {}
             _ = self.int.recv() => {}
@@ -34,18 +34,18 @@ impl Stop {
     /// Waits for the first signal, reports "not ready" for `delay`, then begins to drain. A second
     /// signal ends the process.
     pub(super) async fn drain(mut self, drain: &Drain, delay: Duration) {
-        self.told().await;
+        self.signal().await;
         supervisor::tell(supervisor::STOPPING);
         drain.leave();
         tracing::info!(delay = ?delay, "stopping: open requests are answered first");
         tokio::spawn(async move {
             let echo = tokio::time::timeout(ECHO, async {
                 loop {
-                    self.told().await;
+                    self.signal().await;
                 }
             });
             let Err(_) = echo.await;
-            self.told().await;
+            self.signal().await;
             tracing::warn!("second signal: the process ends immediately");
             std::process::exit(ERROR.into());
         });

@@ -36,7 +36,7 @@ impl Token {
             if token.is_empty() {
                 return Err("no token on standard input".into());
             }
-            say(&format!("{}\n", Hash::of(token.as_bytes())))?;
+            say(&format!("{}\n", Hash::from_token(token.as_bytes())))?;
             return Ok(ExitCode::SUCCESS);
         }
         let token = auth::Token::new()?;

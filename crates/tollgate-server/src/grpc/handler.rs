@@ -16,7 +16,7 @@ use super::health::Health;
 use super::options::Options;
 use super::proto::RateLimitResponse;
 use super::{DESCRIPTORS, SHOULD_RATE_LIMIT, rls};
-use crate::auth::Gate;
+use crate::auth::ClientGate;
 use crate::net::{Draining, Port};
 use crate::observe::Protocol;
 use crate::service::Service;
@@ -31,7 +31,7 @@ pub(super) struct Handler {
     service: Arc<Service>,
     options: Options,
     clock: SystemClock,
-    gate: Arc<Gate>,
+    gate: Arc<ClientGate>,
     tracer: Option<Tracer>,
     /// Health and reflection, which are rare, served by tonic.
     others: Routes,
@@ -115,9 +115,9 @@ impl Handler {
             return;
         }
         self.service.observer().port(Protocol::Grpc).wrong();
-        if let Some(untold) = SELDOM.may() {
+        if let Some(suppressed) = SELDOM.may() {
             let (code, reason) = (status.code(), status.message());
-            tracing::warn!(port = "grpc", ?code, reason, untold, "a request was rejected");
+            tracing::warn!(port = "grpc", ?code, reason, suppressed, "a request was rejected");
         }
     }
 

@@ -109,8 +109,8 @@ impl Talk {
         let parsing = error.downcast_ref::<hyper::Error>().filter(|error| error.is_parse());
         let Some(error) = parsing else { return };
         self.service.observer().port(self.protocol).wrong();
-        if let Some(untold) = SELDOM.may() {
-            tracing::warn!(port = self.protocol.name(), %error, untold, "a request was rejected");
+        if let Some(suppressed) = SELDOM.may() {
+            tracing::warn!(port = self.protocol.name(), %error, suppressed, "a request was rejected");
         }
     }
 }

@@ -11,7 +11,7 @@ use super::browser::Browsers;
 use super::problem::Problem;
 use super::reply::Reply;
 use super::route;
-use crate::auth::Gate;
+use crate::auth::ClientGate;
 use crate::net::Port;
 use crate::observe::Protocol;
 use crate::service::Service;
@@ -21,7 +21,7 @@ use crate::telemetry::{Span, Tracer};
 #[derive(Debug)]
 pub(super) struct Front {
     service: Arc<Service>,
-    gate: Arc<Gate>,
+    gate: Arc<ClientGate>,
     browsers: Browsers,
     tracer: Option<Tracer>,
     clock: SystemClock,
@@ -82,7 +82,7 @@ fn trace(tracer: &Tracer, request: &Request<Incoming>) -> Span {
 pub(crate) fn unauthorized(headers: &HeaderMap) -> Response<Reply> {
     let text = "a token is needed: Authorization: Bearer TOKEN";
     let mut response = Problem::new(StatusCode::UNAUTHORIZED, text).response();
-    response.headers_mut().insert(header::WWW_AUTHENTICATE, Gate::challenge(headers));
+    response.headers_mut().insert(header::WWW_AUTHENTICATE, ClientGate::challenge(headers));
     response
 }
 

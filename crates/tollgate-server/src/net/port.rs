@@ -12,7 +12,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
 use super::{Draining, Seat, Seats, Stream, Tls};
-use crate::auth::Gate;
+use crate::auth::ClientGate;
 use crate::observe::{PortStats, Protocol};
 use crate::service::Service;
 use crate::telemetry::{Seldom, Tracer};
@@ -37,7 +37,7 @@ pub struct Port {
     grace: Duration,
     patience: Duration,
     manner: Manner,
-    gate: Arc<Gate>,
+    gate: Arc<ClientGate>,
     tracer: Option<Tracer>,
 }
 
@@ -118,7 +118,7 @@ impl Port {
 
     /// Admits only clients with a token.
     #[must_use]
-    pub fn guarded(mut self, gate: Arc<Gate>) -> Port {
+    pub fn guarded(mut self, gate: Arc<ClientGate>) -> Port {
         self.gate = gate;
         self
     }
@@ -132,7 +132,7 @@ impl Port {
 
     /// The gate, which admits clients by their token.
     #[must_use]
-    pub fn gate(&self) -> Arc<Gate> {
+    pub fn gate(&self) -> Arc<ClientGate> {
         Arc::clone(&self.gate)
     }
 
@@ -237,8 +237,8 @@ impl Port {
 
     fn complain(&self, error: &io::Error) {
         static SELDOM: Seldom = Seldom::new();
-        if let Some(untold) = SELDOM.may() {
-            tracing::warn!(port = self.name, %error, untold, "a connection could not be accepted");
+        if let Some(suppressed) = SELDOM.may() {
+            tracing::warn!(port = self.name, %error, suppressed, "a connection could not be accepted");
         }
     }
 }
@@ -249,8 +249,8 @@ impl Manner {
         if let Some((service, protocol)) = &self.counts {
             service.observer().port(*protocol).refuse();
         }
-        if let Some(untold) = SELDOM.may() {
-            tracing::warn!(port, reason, untold, "a connection was refused");
+        if let Some(suppressed) = SELDOM.may() {
+            tracing::warn!(port, reason, suppressed, "a connection was refused");
         }
     }
 }

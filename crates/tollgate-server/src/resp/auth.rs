@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use crate::auth::Gate;
+use crate::auth::ClientGate;
 
 /// Checks the credentials of clients.
 pub trait Auth: Debug + Send + Sync {
@@ -14,9 +14,9 @@ pub trait Auth: Debug + Send + Sync {
 }
 
 /// A token is a password, with the name of its owner or without.
-impl Auth for Gate {
+impl Auth for ClientGate {
     fn is_open(&self) -> bool {
-        Gate::is_open(self)
+        ClientGate::is_open(self)
     }
 
     fn admits(&self, user: &[u8], secret: &[u8]) -> bool {

@@ -68,8 +68,8 @@ impl From<Error> for RequestError {
 
 fn log(error: &Error) {
     static SELDOM: Seldom = Seldom::new();
-    if let Some(untold) = SELDOM.may() {
-        tracing::warn!(%error, untold, "the store made no decision");
+    if let Some(suppressed) = SELDOM.may() {
+        tracing::warn!(%error, suppressed, "the store made no decision");
     }
 }
 

@@ -26,7 +26,7 @@ impl Threads {
     /// One thread per core but one. The last core is left to the network and to clients, which
     /// often run on the same machine. A thread that shares a core with them makes both wait.
     #[must_use]
-    pub fn on(cores: usize) -> Threads {
+    pub fn from_cores(cores: usize) -> Threads {
         Threads(cores.saturating_sub(1).clamp(1, Threads::MOST))
     }
 }
@@ -34,7 +34,7 @@ impl Threads {
 /// The best number for this machine.
 impl Default for Threads {
     fn default() -> Self {
-        Threads::on(std::thread::available_parallelism().map_or(1, NonZeroUsize::get))
+        Threads::from_cores(std::thread::available_parallelism().map_or(1, NonZeroUsize::get))
     }
 }
 
@@ -55,7 +55,7 @@ mod tests {
 
     #[test]
     fn one_core_is_left_free_if_there_are_several() {
-        let threads = [0, 1, 2, 3, 8, 5_000].map(|cores| Threads::on(cores).count());
+        let threads = [0, 1, 2, 3, 8, 5_000].map(|cores| Threads::from_cores(cores).count());
         assert_eq!(threads, [1, 1, 1, 2, 7, 1024]);
     }
 

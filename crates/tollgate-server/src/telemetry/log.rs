@@ -27,8 +27,8 @@ pub(crate) fn denied(rule: &RuleStats, verdict: Verdict) {
     if !tracing::enabled!(tracing::Level::DEBUG) {
         return;
     }
-    if let Some(untold) = SELDOM.may() {
+    if let Some(suppressed) = SELDOM.may() {
         let (namespace, domain, rule) = (rule.namespace(), rule.domain(), rule.name());
-        tracing::debug!(namespace, domain, rule, verdict = verdict.name(), untold, "denied");
+        tracing::debug!(namespace, domain, rule, verdict = verdict.name(), suppressed, "denied");
     }
 }

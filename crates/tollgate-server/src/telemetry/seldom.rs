@@ -33,13 +33,13 @@ impl Seldom {
 
     fn may_at(&self, now: Instant) -> Option<u64> {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let (last, untold) = &mut *state;
+        let (last, suppressed) = &mut *state;
         if last.is_some_and(|last| now.duration_since(last) < APART) {
-            *untold += 1;
+            *suppressed += 1;
             return None;
         }
         *last = Some(now);
-        Some(std::mem::take(untold))
+        Some(std::mem::take(suppressed))
     }
 }
 

@@ -21,7 +21,7 @@ pub(super) fn remembered(got: &[Outcome], wanted: &[Outcome]) -> Checked {
     Err(format!("remembered {got:?}\nwanted     {wanted:?}"))
 }
 
-pub(super) fn told<T>(answer: Result<T, Error>) -> Result<T, String> {
+pub(super) fn in_time<T>(answer: Result<T, Error>) -> Result<T, String> {
     answer.map_err(|error| format!("no answer within {DEADLINE:?}: {error}"))
 }
 

@@ -8,7 +8,7 @@ use tollgate::shared::{Ask, HitItem, SharedLimiter, SharedStore, hit_all_shared}
 use tollgate::{Error, Limit, Outcome, Policy, Receipt, Source, Timestamp};
 
 use super::case::{Amount, Call, Case, LIMITS, On, What};
-use super::compare::{Checked, equal, remembered, told};
+use super::compare::{Checked, equal, in_time, remembered};
 use super::keys::{AnyKey, with_keys};
 use crate::ground::{Ground, Limited, START, limit};
 use crate::model::{Model, Share, headline, same};
@@ -125,7 +125,7 @@ impl<'s, S: Subject> Replay<'s, S> {
                 };
                 let each = |limit: &usize| self.model.reset(*limit, *key, now);
                 let wanted = limits.iter().map(each).fold(false, |any, one| any | one);
-                equal(told(got)?, wanted)
+                equal(in_time(got)?, wanted)
             }
             Call::Reset(on) if on.limit < self.limits.len() => {
                 let got = match self.way {
@@ -134,11 +134,11 @@ impl<'s, S: Subject> Replay<'s, S> {
                         self.run(self.limiters[on.limit].inner.at(now).reset(AnyKey(on.key)))
                     }
                 };
-                equal(told(got)?, self.model.reset(on.limit, on.key, now))
+                equal(in_time(got)?, self.model.reset(on.limit, on.key, now))
             }
             Call::Usage(on) if on.limit < self.limits.len() => {
                 let usage = self.limiters[on.limit].inner.at(now);
-                let got = told(self.run(usage.usage(AnyKey(on.key))))?;
+                let got = in_time(self.run(usage.usage(AnyKey(on.key))))?;
                 equal(got, self.model.apply(on.limit, on.key, now, Op::Peek(1)).used())
             }
             Call::Clear(limit) if *limit < self.limits.len() => {
@@ -146,7 +146,7 @@ impl<'s, S: Subject> Replay<'s, S> {
                     Way::Store => self.run(self.ground.store.clear(&self.prepared[*limit])),
                     Way::Limiters => self.run(self.limiters[*limit].inner.clear()),
                 };
-                told(cleared)?;
+                in_time(cleared)?;
                 self.model.clear(*limit);
                 Ok(())
             }
@@ -235,7 +235,7 @@ impl<'s, S: Subject> Replay<'s, S> {
             asks.truncate(1);
         }
         let got = match self.way {
-            Way::Store => told(self.in_store(now, &asks))?,
+            Way::Store => in_time(self.in_store(now, &asks))?,
             Way::Limiters => asks
                 .iter()
                 .map(|(on, op)| self.limiters[on.limit].apply(now, AnyKey(on.key), *op))
@@ -266,7 +266,7 @@ impl<'s, S: Subject> Replay<'s, S> {
         if self.way == Way::Store {
             return self.each(now, asks);
         }
-        let got = told(self.run(self.limiters[limit].inner.at(now).hit_each(&keys)))?;
+        let got = in_time(self.run(self.limiters[limit].inner.at(now).hit_each(&keys)))?;
         let got: Vec<Outcome> = got.iter().map(|decision| *decision.headline()).collect();
         self.compare_each(now, asks, &got)
     }
@@ -286,11 +286,11 @@ impl<'s, S: Subject> Replay<'s, S> {
             return Ok(());
         }
         let got = match self.way {
-            Way::Store => told(self.hit_together_in_store(now, &shares))?,
+            Way::Store => in_time(self.hit_together_in_store(now, &shares))?,
             Way::Limiters => {
                 let item = |s: &Share| self.limiters[s.limit].inner.item(AnyKey(s.key), s.cost);
                 let items: Vec<_> = shares.iter().map(item).collect();
-                let all = told(self.run(hit_all_shared(&items, Some(now))))?;
+                let all = in_time(self.run(hit_all_shared(&items, Some(now))))?;
                 let waits = all.outcomes().iter().map(|d| d.retry_after().unwrap_or(Duration::MAX));
                 equal(all.retry_after().unwrap_or(Duration::MAX), waits.max().unwrap_or_default())?;
                 all.outcomes().to_vec()
@@ -322,10 +322,10 @@ impl<'s, S: Subject> Replay<'s, S> {
             return Ok(());
         }
         let (got, shown) = match self.way {
-            Way::Store => (told(self.hit_together_in_store(now, &shares))?, None),
+            Way::Store => (in_time(self.hit_together_in_store(now, &shares))?, None),
             Way::Limiters => {
                 let at = self.policy.0.at(now);
-                let policy = told(self.run(at.hit_n(AnyKey(key), shares[0].cost)))?;
+                let policy = in_time(self.run(at.hit_n(AnyKey(key), shares[0].cost)))?;
                 (policy.outcomes().to_vec(), Some(*policy.headline()))
             }
         };
@@ -357,7 +357,7 @@ impl<'s, S: Subject> Replay<'s, S> {
         }
         let asks: Vec<_> = shares.iter().map(|s| (On { limit: s.limit, key: s.key }, op)).collect();
         let got = match self.way {
-            Way::Store => told(self.in_store(now, &asks))?,
+            Way::Store => in_time(self.in_store(now, &asks))?,
             Way::Limiters => {
                 let (at, key) = (self.policy.0.at(now), AnyKey(key));
                 let policy = self.run(async {
@@ -367,7 +367,7 @@ impl<'s, S: Subject> Replay<'s, S> {
                         _ => at.set(key, shares[0].cost).await,
                     }
                 });
-                told(policy)?.outcomes().to_vec()
+                in_time(policy)?.outcomes().to_vec()
             }
         };
         self.compare_each(now, &asks, &got)
@@ -384,7 +384,7 @@ impl<'s, S: Subject> Replay<'s, S> {
         // A policy limiter refunds by the decision, which does not outlive its own call here.
         // Refunding limit by limit is equivalent.
         let got = match self.way {
-            Way::Store => told(self.in_store(now, &asks))?,
+            Way::Store => in_time(self.in_store(now, &asks))?,
             Way::Limiters => asks
                 .iter()
                 .map(|(on, op)| self.limiters[on.limit].apply(now, AnyKey(on.key), *op))

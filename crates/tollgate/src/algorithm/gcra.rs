@@ -30,7 +30,7 @@
 //!
 //! **No guard against time going back is needed**: `tat` does not depend on when it was written.
 
-use super::level::Level;
+use super::level::Bucket;
 use super::{Aging, MAX_UNITS, Machine, Step, View, words};
 use crate::limit::{Description, Rate};
 use crate::outcome::Receipt;
@@ -186,7 +186,7 @@ impl Machine for Gcra {
     const HAS_BURST: bool = true;
 
     fn describe(rate: Rate) -> Description {
-        Level::describe(rate)
+        Bucket::describe(rate)
     }
 
     fn capacity(&self) -> u64 {

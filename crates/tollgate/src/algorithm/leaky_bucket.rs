@@ -23,4 +23,4 @@
 //! **The guard against time going back** is the time of the level: a hit at an earlier time finds
 //! the level as it was at the time of the state.
 
-pub use super::level::{Level as LeakyBucket, LevelState};
+pub use super::level::{Bucket as LeakyBucket, LevelState};

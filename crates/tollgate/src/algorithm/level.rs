@@ -31,17 +31,17 @@ words!(
     |s| [s.time.as_micros(), (s.level >> 64) as u64, s.level as u64]
 );
 
-/// The functions of a level.
+/// The functions of a bucket.
 #[derive(Clone, Copy, Debug)]
-pub struct Level {
+pub struct Bucket {
     quota: u64,
     period: u64,
     burst: u64,
 }
 
-impl Level {
+impl Bucket {
     pub(crate) fn new(rate: Rate) -> Self {
-        Level { quota: rate.quota, period: rate.period, burst: rate.burst }
+        Bucket { quota: rate.quota, period: rate.period, burst: rate.burst }
     }
 
     /// Converts units to parts.
@@ -64,7 +64,7 @@ impl Level {
     }
 }
 
-impl Machine for Level {
+impl Machine for Bucket {
     type State = LevelState;
 
     const HAS_BURST: bool = true;

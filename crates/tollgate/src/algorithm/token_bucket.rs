@@ -24,4 +24,4 @@
 //!
 //! **The guard against time going back** is the time of the state.
 
-pub use super::level::{Level as TokenBucket, LevelState};
+pub use super::level::{Bucket as TokenBucket, LevelState};

@@ -44,9 +44,9 @@ pub(super) struct Ended {
     eras: &'static Eras,
 }
 
-/// While a guard exists, no memory that was linked when it was created is freed. A guard stays on
-/// its thread, and guards are dropped in the reverse order of their creation.
-pub(super) struct Guard {
+/// While a pinned era exists, no memory that was linked when it was pinned is freed. It stays on
+/// its thread, and pinned eras are dropped in the reverse order of their creation.
+pub(super) struct PinnedEra {
     seat: &'static Seat,
     hold: Hold,
     stays: PhantomData<*const ()>,
@@ -77,13 +77,13 @@ impl Eras {
 
     /// Returns a guard, or `None` if the thread is already reading.
     #[inline(always)]
-    fn enter(&self, seat: &'static Seat) -> Option<Guard> {
+    fn enter(&self, seat: &'static Seat) -> Option<PinnedEra> {
         // Only the thread of the seat writes its era.
         if seat.era.load(Ordering::Relaxed) != NOBODY {
             return None;
         }
         seat.era.store(self.now.load(Ordering::SeqCst), Ordering::SeqCst);
-        Some(Guard::new(seat, Hold::First))
+        Some(PinnedEra::new(seat, Hold::First))
     }
 
     /// Ends the era, after memory was unlinked by a `SeqCst` write.
@@ -105,14 +105,14 @@ impl Ended {
     }
 }
 
-impl Guard {
+impl PinnedEra {
     #[inline(always)]
-    fn new(seat: &'static Seat, hold: Hold) -> Guard {
-        Guard { seat, hold, stays: PhantomData }
+    fn new(seat: &'static Seat, hold: Hold) -> PinnedEra {
+        PinnedEra { seat, hold, stays: PhantomData }
     }
 }
 
-impl Drop for Guard {
+impl Drop for PinnedEra {
     #[inline(always)]
     fn drop(&mut self) {
         if self.hold == Hold::Nested {
@@ -157,9 +157,9 @@ mod process {
     }
 
     /// Returns a guard under which this thread may read the table.
-    pub(in super::super) fn pin() -> Guard {
+    pub(in super::super) fn pin() -> PinnedEra {
         match SEAT.get() {
-            Some(seat) => ERAS.enter(seat).unwrap_or(Guard::new(seat, Hold::Nested)),
+            Some(seat) => ERAS.enter(seat).unwrap_or(PinnedEra::new(seat, Hold::Nested)),
             None => sit_down(),
         }
     }
@@ -167,17 +167,17 @@ mod process {
     /// Does the same as [`pin`] for the fast path. `None` if that takes more than a few
     /// instructions: on the first call of a thread, and if the thread is already reading.
     #[inline(always)]
-    pub(in super::super) fn pin_quickly() -> Option<Guard> {
+    pub(in super::super) fn pin_quickly() -> Option<PinnedEra> {
         ERAS.enter(SEAT.get()?)
     }
 
     #[cold]
-    fn sit_down() -> Guard {
+    fn sit_down() -> PinnedEra {
         let seat = ERAS.take_seat();
         // A thread that is ending cannot keep a seat, so the guard borrows it.
         let kept = LEAVING.try_with(|_| SEAT.set(Some(seat))).is_ok();
         seat.era.store(ERAS.now.load(Ordering::SeqCst), Ordering::SeqCst);
-        Guard::new(seat, if kept { Hold::First } else { Hold::Borrowed })
+        PinnedEra::new(seat, if kept { Hold::First } else { Hold::Borrowed })
     }
 
     /// Ends the era, after memory was unlinked by a `SeqCst` write.

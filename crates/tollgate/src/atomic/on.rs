@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use super::pack::{Pack, fit};
-use super::sync::{Guard, pin, pin_quickly};
+use super::sync::{PinnedEra, pin, pin_quickly};
 use super::table::{Fate, Full, Move, Next};
 use super::word::Word;
 use super::{Inner, Kept};
@@ -125,7 +125,7 @@ impl<'a, W: Word, M: Pack<W>, C: Clock> On<'a, W, M, C> {
     /// Makes one attempt to act on the word of a key. `None` if the attempt fails. There is no
     /// loop, because a loop would keep values in registers and slow down every hit.
     #[inline(always)]
-    fn try_once(&self, guard: &Guard, fingerprint: u64, act: impl KnownAct) -> Option<Outcome> {
+    fn try_once(&self, guard: &PinnedEra, fingerprint: u64, act: impl KnownAct) -> Option<Outcome> {
         let cell = self.kept.table.find(guard, fingerprint)?;
         let word = W::load(cell, Ordering::Acquire);
         if word.is_frozen() || word.payload().is_none() {
@@ -140,7 +140,7 @@ impl<'a, W: Word, M: Pack<W>, C: Clock> On<'a, W, M, C> {
 
     /// Acts on a key until that succeeds. It is needed for a key without a slot, during a move to
     /// another generation, and if another thread has changed the word.
-    fn act_surely(&self, guard: &Guard, fingerprint: u64, act: Act) -> Outcome {
+    fn act_surely(&self, guard: &PinnedEra, fingerprint: u64, act: Act) -> Outcome {
         loop {
             let mut step = |word| self.step(word, act);
             match self.kept.table.update(guard, fingerprint, &|w| self.fate_in_use(w), &mut step) {
@@ -300,7 +300,7 @@ fn act_surely<W: Word, M: Pack<W>, C: Clock>(
     store: &Inner<C>,
     kept: &Kept<W>,
     machine: &M,
-    guard: &Guard,
+    guard: &PinnedEra,
     fingerprint: u64,
     now: Timestamp,
     act: Act,

@@ -29,7 +29,7 @@ use crate::algorithm::elastic_window::{self, ElasticWindow};
 use crate::algorithm::fixed_window::{self, FixedWindow};
 use crate::algorithm::fixed_window_per_key::{self, FixedWindowPerKey};
 use crate::algorithm::gcra::{self, Gcra};
-use crate::algorithm::level::{self, Level};
+use crate::algorithm::level::{self, Bucket};
 use crate::algorithm::sliding_window::{self, SlidingWindow};
 use crate::algorithm::{Machine, Step};
 use crate::error::Error;
@@ -360,7 +360,7 @@ impl Pack<u128> for SlidingWindow {
     }
 }
 
-impl Pack<u128> for Level {
+impl Pack<u128> for Bucket {
     fn pack(&self, packing: &Packing, state: &level::LevelState) -> u128 {
         u128::from(packing.since(state.time, 51)) << 74 | state.level.min((1 << 74) - 1)
     }

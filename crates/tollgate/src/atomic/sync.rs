@@ -16,7 +16,7 @@ mod real {
         AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering,
     };
 
-    pub(in super::super) use super::super::era::{Ended, Guard, end_era, pin, pin_quickly};
+    pub(in super::super) use super::super::era::{Ended, PinnedEra, end_era, pin, pin_quickly};
 }
 
 #[cfg(loom)]
@@ -84,10 +84,10 @@ mod model {
         }
     }
 
-    pub(in super::super) struct Guard;
+    pub(in super::super) struct PinnedEra;
 
-    pub(in super::super) fn pin() -> Guard {
-        Guard
+    pub(in super::super) fn pin() -> PinnedEra {
+        PinnedEra
     }
 
     /// A stand-in for the end of an era. The models of the table free no memory, so it never

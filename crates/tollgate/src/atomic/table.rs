@@ -43,7 +43,7 @@ mod garbage;
 mod generation;
 mod moving;
 
-use super::sync::{Arc, AtomicPtr, AtomicU64, AtomicUsize, Guard, Ordering, pin};
+use super::sync::{Arc, AtomicPtr, AtomicU64, AtomicUsize, Ordering, PinnedEra, pin};
 use super::word::Word;
 pub(super) use garbage::Shared;
 use generation::{EMPTY, Generation, MIN_LINES, SEALED, Slot};
@@ -141,7 +141,7 @@ impl<W: Word> Table<W> {
         self.shared.keys.fetch_sub(1, Ordering::Relaxed);
     }
 
-    fn current<'g>(&self, _guard: &'g Guard) -> &'g Generation<W> {
+    fn current<'g>(&self, _guard: &'g PinnedEra) -> &'g Generation<W> {
         // SAFETY: the current generation is never null. It is retired only after another generation
         // has become the current one, and freed only when every guard of that time has been
         // dropped. Our guard existed before we loaded the pointer.
@@ -169,7 +169,7 @@ impl<W: Word> Table<W> {
     /// fast path. The caller may replace a word that is neither void nor frozen by
     /// compare-exchange. In all other cases it must call [`update`](Table::update).
     #[inline(always)]
-    pub(super) fn find<'g>(&self, guard: &'g Guard, fingerprint: u64) -> Option<&'g W::Cell> {
+    pub(super) fn find<'g>(&self, guard: &'g PinnedEra, fingerprint: u64) -> Option<&'g W::Cell> {
         let generation = self.current(guard);
         if !generation.next.load(Ordering::Acquire).is_null() {
             return None;
@@ -186,7 +186,7 @@ impl<W: Word> Table<W> {
     /// to be moved.
     pub(super) fn update<R>(
         &self,
-        guard: &Guard,
+        guard: &PinnedEra,
         fingerprint: u64,
         fate: &dyn Fn(W) -> Fate,
         f: &mut dyn FnMut(W) -> (Next<W>, R),

@@ -241,7 +241,8 @@ impl<'a> World<'a> {
         self.plan_tick(at, node);
     }
 
-    /// Hits that others admitted, that still count at that time and that the actor has not heard of.
+    /// Hits that others admitted, that still count at that time and that the actor has not heard
+    /// of.
     fn unseen(&self, actor: Actor, local: u64) -> Vec<usize> {
         let Ledger { hits, heard, span, .. } = &self.ledger;
         let unknown = |hit: &Hit| {

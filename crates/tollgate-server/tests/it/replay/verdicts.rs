@@ -130,9 +130,9 @@ mod real_time {
 
     #[test]
     fn verdicts_that_depend_on_time_are_those_of_the_server() {
-        // The server decides between the start and the end of a request in the log. If a replay with
-        // the starts and one with the ends agree, no request came so near to an edge that the log
-        // cannot tell. On a busy machine that may take several rounds.
+        // The server decides between the start and the end of a request in the log. If a replay
+        // with the starts and one with the ends agree, no request came so near to an edge that the
+        // log cannot tell. On a busy machine that may take several rounds.
         for round in 1..=10 {
             let edge = Edge::new(RULES);
             let mut count = 0;

@@ -2,7 +2,7 @@
 
 use std::ptr;
 
-use super::super::sync::{Guard, Ordering, pin};
+use super::super::sync::{Ordering, PinnedEra, pin};
 use super::super::word::Word;
 use super::garbage::Retired;
 use super::generation::{
@@ -13,7 +13,12 @@ use super::{Fate, Table};
 
 impl<W: Word> Table<W> {
     /// Makes room for new keys: continues the move in progress, or begins one.
-    pub(super) fn make_room(&self, guard: &Guard, full: &Generation<W>, fate: &dyn Fn(W) -> Fate) {
+    pub(super) fn make_room(
+        &self,
+        guard: &PinnedEra,
+        full: &Generation<W>,
+        fate: &dyn Fn(W) -> Fate,
+    ) {
         let current = self.current(guard);
         if let Some(next) = current.next() {
             if !self.move_chunk(current, next, fate) {
