@@ -1,5 +1,7 @@
 //! Counters of leasing.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use tollgate::shared::Figure;
 
 use crate::counter::Counter;
@@ -15,16 +17,33 @@ macro_rules! stats {
             $($(#[$doc])+ pub $name: u64,)+
             /// Keys with allotments, now or lately.
             pub keys: u64,
+            /// Units of allotments that may still be spent, when last counted.
+            pub held: u64,
+            /// The most units that one key held then.
+            pub largest: u64,
         }
 
         #[derive(Debug, Default)]
         pub(crate) struct Counters {
             $(pub(crate) $name: Counter,)+
+            held: AtomicU64,
+            largest: AtomicU64,
         }
 
         impl Counters {
             pub(crate) fn snapshot(&self, keys: usize) -> LeaseStats {
-                LeaseStats { $($name: self.$name.value(),)+ keys: keys as u64 }
+                LeaseStats {
+                    $($name: self.$name.value(),)+
+                    keys: keys as u64,
+                    held: self.held.load(Ordering::Relaxed),
+                    largest: self.largest.load(Ordering::Relaxed),
+                }
+            }
+
+            /// Notes the units that all keys hold, and the most that one key does.
+            pub(crate) fn hold(&self, held: u64, largest: u64) {
+                self.held.store(held, Ordering::Relaxed);
+                self.largest.store(largest, Ordering::Relaxed);
             }
         }
     };
@@ -63,7 +82,7 @@ impl LeaseStats {
 }
 
 impl LeaseStats {
-    pub(super) fn figures(&self) -> [Figure; 9] {
+    pub(super) fn figures(&self) -> [Figure; 11] {
         [
             Figure::counter(
                 "lease_in_hand_total",
@@ -102,6 +121,16 @@ impl LeaseStats {
                 self.round_trips_saved(),
             ),
             Figure::gauge("lease_keys", "Keys with allotments, now or lately.", self.keys),
+            Figure::gauge(
+                "lease_held_units",
+                "Units of allotments that may still be spent, when last counted.",
+                self.held,
+            ),
+            Figure::gauge(
+                "lease_largest_units",
+                "The most units that one key held, when last counted.",
+                self.largest,
+            ),
         ]
     }
 }

@@ -51,11 +51,15 @@ impl<S: SharedStore> Leased<S> {
         let leases = self.inner.leases_in_use();
         let now = self.inner.clock.now();
         let mut collected = Vec::new();
+        let (mut held, mut largest) = (0_u64, 0);
         self.inner.table.sweep(|entry| {
             let Entry { limit, key, desk, .. } = entry;
             let busy = desk.holding.drawing || !desk.waiting.is_empty();
             let idle = !std::mem::take(&mut desk.holding.used) && !busy;
             let unspent = desk.holding.surrender(now, idle || all);
+            let left = desk.holding.left(now);
+            held = held.saturating_add(left);
+            largest = largest.max(left);
             if let Some(lease) = leases.get(limit) {
                 let unspent = self.inner.useful(lease, unspent);
                 if !unspent.is_empty() {
@@ -64,6 +68,7 @@ impl<S: SharedStore> Leased<S> {
             }
             busy || !desk.holding.is_idle(now)
         });
+        self.inner.counters.hold(held, largest);
         collected
     }
 }

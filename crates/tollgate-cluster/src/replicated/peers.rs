@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use tollgate::Timestamp;
+use tollgate::shared::FleetNode;
 
 use super::counts::Actor;
 
@@ -142,6 +143,19 @@ impl Peers {
         silences.into_iter().map(|(label, silence)| Missing { label, silence }).collect()
     }
 
+    /// The present and the missing nodes, by name.
+    pub(crate) fn nodes(&self, now: Timestamp, memory: Duration) -> Vec<FleetNode> {
+        let here = self.by_actor.iter().filter(|(_, peer)| peer.presence == Presence::Here);
+        let here = here
+            .map(|(actor, peer)| FleetNode::new(peer.label(*actor), now.since(peer.last), false));
+        let missing = self.missing(now, memory).into_iter();
+        let missing =
+            missing.map(|Missing { label, silence }| FleetNode::new(label, silence, true));
+        let mut nodes: Vec<_> = here.chain(missing).collect();
+        nodes.sort_by(|one, other| one.name.cmp(&other.name));
+        nodes
+    }
+
     /// The number of actors that served within the last `span` microseconds.
     pub(crate) fn within(&self, now: Timestamp, span: u64) -> usize {
         let recent = |peer: &&Peer| peer.served.as_micros().saturating_add(span) >= now.as_micros();
@@ -183,6 +197,9 @@ mod tests {
         hello(&mut peers, 1, "a", 0);
         hello(&mut peers, 2, "b", 9);
         assert_eq!(missing(&mut peers, 10), ["a"]);
+        let silent = Duration::from_secs;
+        let nodes = [FleetNode::new("a", silent(10), true), FleetNode::new("b", silent(1), false)];
+        assert_eq!(peers.nodes(at(10), MEMORY), nodes);
         hello(&mut peers, 3, "a", 11);
         assert_eq!(missing(&mut peers, 11), [""; 0]);
         assert_eq!(peers.here(), 2);

@@ -205,6 +205,7 @@ impl SharedStore for Replicated {
         StoreReport {
             figures: self.stats().figures().into(),
             warnings: replica.warnings(self.inner.shared.now()),
+            nodes: replica.nodes(self.inner.shared.now()),
         }
     }
 

@@ -11,6 +11,14 @@ const SHOWN: usize = 20;
 const MOST: usize = 1_000;
 
 pub(super) fn answer(service: &Service, text: &str) -> Result<Response<Reply>, Problem> {
+    let most = most(text)?;
+    let observer = service.observer();
+    let body = json!({"busiest": observer.busiest(most), "denied": observer.most_denied(most)});
+    Ok(of_json(StatusCode::OK, body.to_string()))
+}
+
+/// The number of keys that a query asks for.
+pub(super) fn most(text: &str) -> Result<usize, Problem> {
     let mut most = SHOWN;
     for pair in query::pairs(text) {
         let (name, value) = pair?;
@@ -21,7 +29,5 @@ pub(super) fn answer(service: &Service, text: &str) -> Result<Response<Reply>, P
         most = number
             .ok_or_else(|| Problem::wrong(format!("top {value:?}: must be from 1 to {MOST}")))?;
     }
-    let observer = service.observer();
-    let body = json!({"busiest": observer.busiest(most), "denied": observer.most_denied(most)});
-    Ok(of_json(StatusCode::OK, body.to_string()))
+    Ok(most)
 }

@@ -82,13 +82,9 @@ fn reloads(status: &ReloadStatus, text: &mut Text) {
     text.value("tollgate_config_loaded_timestamp_seconds", &[], status.last_success);
 }
 
-fn store(stats: &Stats, text: &mut Text) {
-    text.metric(
-        "tollgate_store_calls_total",
-        "counter",
-        "Calls on the store by how they were answered.",
-    );
-    for (outcome, count) in [
+/// Calls on the store by their outcome.
+pub(super) fn store_calls(stats: &Stats) -> [(&'static str, u64); 10] {
+    [
         ("answered", stats.answered),
         ("remembered", stats.remembered),
         ("unavailable", stats.unavailable),
@@ -99,7 +95,16 @@ fn store(stats: &Stats, text: &mut Text) {
         ("failed_open", stats.failed_open),
         ("failed_closed", stats.failed_closed),
         ("fallback", stats.fallback),
-    ] {
+    ]
+}
+
+fn store(stats: &Stats, text: &mut Text) {
+    text.metric(
+        "tollgate_store_calls_total",
+        "counter",
+        "Calls on the store by how they were answered.",
+    );
+    for (outcome, count) in store_calls(stats) {
         text.value("tollgate_store_calls_total", &[("outcome", outcome)], count);
     }
     text.metric(
@@ -191,13 +196,17 @@ fn seconds(micros: u64) -> Seconds {
     Seconds(Duration::from_micros(micros))
 }
 
-/// Writes the memory of the process, on systems that tell it in `/proc`.
 fn memory(text: &mut Text) {
-    let Ok(status) = std::fs::read_to_string("/proc/self/status") else { return };
-    let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let kilobytes = resident.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok());
-    if let Some(kilobytes) = kilobytes {
+    if let Some(bytes) = resident() {
         text.metric("process_resident_memory_bytes", "gauge", "Memory that the process takes.");
-        text.value("process_resident_memory_bytes", &[], kilobytes * 1024);
+        text.value("process_resident_memory_bytes", &[], bytes);
     }
+}
+
+/// The memory of the process in bytes, on systems that tell it in `/proc`.
+pub(super) fn resident() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kilobytes: u64 = resident.trim().strip_suffix(" kB")?.parse().ok()?;
+    Some(kilobytes * 1024)
 }

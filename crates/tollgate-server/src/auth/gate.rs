@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use http::{HeaderMap, HeaderValue, header};
 
-use super::Tokens;
+use super::{Hash, TokenGrant, TokenScope, Tokens};
 
 /// The challenge for a client that sent no token.
 const CHALLENGE: HeaderValue = HeaderValue::from_static("Bearer realm=\"tollgate\"");
@@ -27,6 +27,17 @@ enum Admits {
     Everybody,
     /// Nobody, if there are none.
     Owners(Tokens),
+}
+
+/// The owner of a token that a gate admits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// The name of the token in the configuration.
+    pub name: String,
+    /// The scope of the token.
+    pub scope: TokenScope,
+    /// The hash of the token.
+    pub hash: Hash,
 }
 
 impl ClientGate {
@@ -78,6 +89,28 @@ impl ClientGate {
     #[must_use]
     pub fn admits_headers(&self, headers: &HeaderMap) -> bool {
         self.is_open() || bearer(headers).is_some_and(|token| self.admits(token))
+    }
+
+    /// The owner of the token in these headers: `Authorization: Bearer …`.
+    #[must_use]
+    pub fn bearer(&self, headers: &HeaderMap) -> Option<Owner> {
+        self.owner(&Hash::from_token(bearer(headers)?))
+    }
+
+    /// The owner of the token with this hash; `None` for a gate that admits everybody.
+    ///
+    /// ```
+    /// use tollgate_server::auth::{ClientGate, Hash, TokenScope};
+    /// let hash = Hash::from_token(b"secret");
+    /// let gate = ClientGate::new([("shop".to_owned(), hash)].into_iter().collect());
+    /// assert!(gate.owner(&hash).is_some_and(|owner| owner.scope == TokenScope::Operate));
+    /// assert_eq!(gate.owner(&Hash::from_token(b"guess")), None);
+    /// ```
+    #[must_use]
+    pub fn owner(&self, hash: &Hash) -> Option<Owner> {
+        let Admits::Owners(tokens) = &**self.0.load() else { return None };
+        let (name, TokenGrant { hash, scope }) = tokens.find(hash)?;
+        Some(Owner { name: name.to_owned(), scope, hash })
     }
 
     /// The value of `WWW-Authenticate` for a client that was not admitted.

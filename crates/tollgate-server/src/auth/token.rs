@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 use std::str::FromStr;
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use sha2::{Digest, Sha256};
+
+use super::TokenGrant;
 
 /// How tokens of ours begin, so that programs that look for secrets in texts find them.
 const BEGIN: &str = "tg_";
@@ -37,7 +39,7 @@ pub struct Hash([u8; 32]);
 /// assert_eq!(tokens.owner(b"Secret"), None);
 /// ```
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
-pub struct Tokens(BTreeMap<String, Hash>);
+pub struct Tokens(BTreeMap<String, TokenGrant>);
 
 impl Token {
     /// A new one, which nobody can guess.
@@ -45,10 +47,7 @@ impl Token {
     /// # Errors
     /// When the system has no random bytes.
     pub fn new() -> Result<Token, String> {
-        let mut bytes = [0; 32];
-        let random = rustls::crypto::ring::default_provider().secure_random;
-        random.fill(&mut bytes).map_err(|_| "the system gives no random bytes".to_owned())?;
-        Ok(Token(format!("{BEGIN}{}", hex(&bytes))))
+        Ok(Token(format!("{BEGIN}{}", random()?)))
     }
 
     /// To be shown once, to its owner.
@@ -79,7 +78,7 @@ impl Hash {
     }
 
     /// Takes as long for those that differ in the first byte as for those that are the same.
-    fn is(&self, other: &Hash) -> bool {
+    pub(crate) fn is(&self, other: &Hash) -> bool {
         let differs = self.0.iter().zip(&other.0).fold(0, |differs, (a, b)| differs | (a ^ b));
         std::hint::black_box(differs) == 0
     }
@@ -130,30 +129,53 @@ impl Tokens {
         self.0.is_empty()
     }
 
-    /// The name of the token's owner. It compares with every hash, so that its time tells nothing.
+    /// The name of the token's owner.
     #[must_use]
     pub fn owner(&self, token: &[u8]) -> Option<&str> {
-        let shown = Hash::from_token(token);
-        let mut owner = None;
-        for (name, hash) in &self.0 {
-            if hash.is(&shown) {
-                owner = Some(&name[..]);
+        self.find(&Hash::from_token(token)).map(|(name, _)| name)
+    }
+
+    /// The name and the grant of a token by its hash. It compares with every hash, so that its time
+    /// tells nothing.
+    pub(super) fn find(&self, shown: &Hash) -> Option<(&str, TokenGrant)> {
+        let mut found = None;
+        for (name, grant) in &self.0 {
+            if grant.hash.is(shown) {
+                found = Some((&name[..], *grant));
             }
         }
-        owner
+        found
+    }
+
+    /// Reads tokens that have no scope.
+    pub(crate) fn without_scopes<'de, D>(from: D) -> Result<Tokens, D::Error>
+    where
+        D: Deserializer<'de>,
+    {
+        Ok(BTreeMap::<String, Hash>::deserialize(from)?.into_iter().collect())
     }
 }
 
-impl Extend<(String, Hash)> for Tokens {
-    fn extend<I: IntoIterator<Item = (String, Hash)>>(&mut self, all: I) {
-        self.0.extend(all);
+impl<G: Into<TokenGrant>> Extend<(String, G)> for Tokens {
+    fn extend<I: IntoIterator<Item = (String, G)>>(&mut self, all: I) {
+        self.0.extend(all.into_iter().map(|(name, grant)| (name, grant.into())));
     }
 }
 
-impl FromIterator<(String, Hash)> for Tokens {
-    fn from_iter<I: IntoIterator<Item = (String, Hash)>>(all: I) -> Self {
-        Tokens(all.into_iter().collect())
+impl<G: Into<TokenGrant>> FromIterator<(String, G)> for Tokens {
+    fn from_iter<I: IntoIterator<Item = (String, G)>>(all: I) -> Self {
+        let mut tokens = Tokens::default();
+        tokens.extend(all);
+        tokens
     }
+}
+
+/// 32 random bytes as hexadecimal digits.
+pub(crate) fn random() -> Result<String, String> {
+    let mut bytes = [0; 32];
+    let random = rustls::crypto::ring::default_provider().secure_random;
+    random.fill(&mut bytes).map_err(|_| "the system gives no random bytes".to_owned())?;
+    Ok(hex(&bytes))
 }
 
 fn hex(bytes: &[u8]) -> String {

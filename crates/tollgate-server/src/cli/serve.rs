@@ -22,10 +22,12 @@ use super::output::say;
 use super::ports::Ports;
 use super::stop::Stop;
 use super::supervisor;
+use crate::auth::Hash;
 use crate::config::{Config, Files};
 use crate::net::Drain;
 use crate::observe::Protocol;
 use crate::reload::Reloader;
+use crate::seconds::unix_now;
 use crate::service::{Defaults, Service};
 use crate::settings::{
     Address, AuthSettings, LogFormat, LogLevel, Settings, StoreSettings, Threads,
@@ -163,7 +165,7 @@ impl Over {
             ("--admin-token-hash", &self.admin_token_hash, &mut auth.admin_tokens),
         ] {
             if let Some(hash) = hash {
-                let hash = hash.parse().map_err(|error| format!("{flag}: {error}"))?;
+                let hash: Hash = hash.parse().map_err(|error| format!("{flag}: {error}"))?;
                 tokens.extend([("of the command line".to_owned(), hash)]);
             }
         }
@@ -225,8 +227,9 @@ impl Serve {
         let Config { settings, rules, .. } = &config;
         let connections = files::bounded(&settings.connections);
         let mut opening = opening(&settings.store);
-        if let Some(name) = node::name(settings) {
-            opening = opening.node(name);
+        let node = node::name(settings);
+        if let Some(name) = &node {
+            opening = opening.node(name.clone());
         }
         let store = opening.open().await?;
         let service = Arc::new(Service::new(store, Defaults::from(&settings.store), rules)?);
@@ -247,7 +250,9 @@ impl Serve {
             tasks.spawn(resp::serve(port, Arc::clone(&service), draining.clone()));
         }
         if let Some(port) = ports.open(Protocol::Admin).await? {
-            tasks.spawn(admin::serve(port, Arc::clone(&service), draining.clone()));
+            let store = without_secrets(&settings.store.url);
+            let about = admin::About { store, node, started: unix_now() };
+            tasks.spawn(admin::serve(port, Arc::clone(&service), about, draining.clone()));
         }
         let Ports { places, certificates, gates, .. } = ports;
         if places.is_empty() {

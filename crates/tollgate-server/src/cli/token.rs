@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::Args;
 
 use super::output::say;
-use crate::auth::{self, Hash};
+use crate::auth::{self, Hash, TokenScope};
 
 /// The longest token that is read, in bytes.
 const LONGEST: u64 = 4096;
@@ -21,6 +21,10 @@ pub(super) struct Token {
     /// Hash an existing token, read from standard input
     #[arg(long)]
     hash: bool,
+
+    /// A token for the admin port: read for figures, operate also to change the counts of keys
+    #[arg(long, value_name = "SCOPE", conflicts_with = "hash")]
+    scope: Option<TokenScope>,
 
     /// Print JSON: an object with the token and its hash
     #[arg(long)]
@@ -46,10 +50,16 @@ impl Token {
             say(&format!("{object}\n"))?;
         } else {
             let token = token.reveal();
+            let lines = match self.scope {
+                None => format!("[auth.tokens]\n  {name:?} = \"{hash}\""),
+                Some(scope) => format!(
+                    "[auth.admin_tokens]\n  {name:?} = {{ hash = \"{hash}\", scope = \"{}\" }}",
+                    scope.name()
+                ),
+            };
             say(&format!(
                 "token for {name}, shown only now:\n  {token}\n\n\
-                 for the configuration of the server ([auth.admin_tokens] for the admin port):\n  \
-                 [auth.tokens]\n  {name:?} = \"{hash}\"\n"
+                 for the configuration of the server (--scope makes one for the admin port):\n  {lines}\n"
             ))?;
         }
         Ok(ExitCode::SUCCESS)

@@ -58,9 +58,9 @@ impl Problem {
         Problem { file: file.to_string(), line: *line, column: *column, message }
     }
 
-    /// The problem of a whole file.
-    pub(crate) fn of_file(file: &Arc<str>, message: impl Into<String>) -> Problem {
-        Problem { file: file.to_string(), line: 0, column: 0, message: message.into() }
+    /// The problem of a whole file; an empty name for one that no file has.
+    pub(crate) fn of_file(file: &str, message: impl Into<String>) -> Problem {
+        Problem { file: file.to_owned(), line: 0, column: 0, message: message.into() }
     }
 }
 
@@ -76,9 +76,15 @@ impl fmt::Display for Problem {
 }
 
 /// All problems, one per line.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct Problems(pub Vec<Problem>);
+
+impl From<Problem> for Problems {
+    fn from(problem: Problem) -> Self {
+        Problems(vec![problem])
+    }
+}
 
 impl fmt::Display for Problems {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -13,7 +13,7 @@ use super::problem::Problem;
 const MAX_BODY: usize = 1024 * 1024;
 
 /// Reads a body that arrives within `patience`.
-pub(super) async fn read(body: Incoming, patience: Duration) -> Result<Bytes, Problem> {
+pub(crate) async fn read(body: Incoming, patience: Duration) -> Result<Bytes, Problem> {
     if body.size_hint().lower() > MAX_BODY as u64 {
         return Err(too_long());
     }

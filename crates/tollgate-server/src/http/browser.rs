@@ -44,12 +44,17 @@ impl Browsers {
                 "host {host:?}: this port is for programs on this machine; expected localhost, an address or a name without a dot"
             )));
         }
-        if is_foreign(headers, host) && !is_checked_by_proxy(request.uri().path(), headers) {
-            return Some(refused(
-                "the request comes from a web page of another origin (Origin, Sec-Fetch-Site)",
-            ));
+        if is_checked_by_proxy(request.uri().path(), headers) {
+            return None;
         }
-        None
+        Browsers::refuse_foreign(request)
+    }
+
+    /// The problem of a request that a web page of another origin makes a browser send.
+    pub(crate) fn refuse_foreign<B>(request: &Request<B>) -> Option<Problem> {
+        is_foreign(request.headers(), host(request)).then(|| {
+            refused("the request comes from a web page of another origin (Origin, Sec-Fetch-Site)")
+        })
     }
 }
 

@@ -6,14 +6,14 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::header::CONNECTION;
 use http::{HeaderValue, Request, Response};
-use hyper::body::Incoming;
+use hyper::body::{Body, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 
-use super::reply::Reply;
 use crate::net::{Draining, Stream};
 use crate::observe::Protocol;
 use crate::service::Service;
@@ -66,10 +66,11 @@ impl Talk {
 
     /// Serves the requests of a connection until its client or the server ends it. Requests that
     /// have arrived are answered.
-    pub(crate) async fn on<F, T>(&self, stream: Stream, mut draining: Draining, answer: F)
+    pub(crate) async fn on<F, T, B>(&self, stream: Stream, mut draining: Draining, answer: F)
     where
         F: Fn(Request<Incoming>) -> T,
-        T: Future<Output = Response<Reply>> + Send + 'static,
+        T: Future<Output = Response<B>> + Send + 'static,
+        B: Body<Data = Bytes, Error = Infallible> + Send + 'static,
     {
         let told = draining.clone();
         let answer = service_fn(|request: Request<Incoming>| {

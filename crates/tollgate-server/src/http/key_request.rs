@@ -45,7 +45,7 @@ pub(super) enum Verb {
 
 /// A key: a text, or several as separate parts. In JSON a whole number means its digits.
 #[derive(Debug)]
-pub(super) enum KeyText<'a> {
+pub(crate) enum KeyText<'a> {
     One(Cow<'a, str>),
     Several(Vec<Cow<'a, str>>),
 }

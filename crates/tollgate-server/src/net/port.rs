@@ -130,6 +130,18 @@ impl Port {
         self
     }
 
+    /// Whether the port speaks TLS.
+    #[must_use]
+    pub fn has_tls(&self) -> bool {
+        self.manner.tls.is_some()
+    }
+
+    /// Whether clients must present a certificate.
+    #[must_use]
+    pub fn asks_clients(&self) -> bool {
+        self.manner.tls.as_ref().is_some_and(|tls| tls.asks_clients())
+    }
+
     /// The gate, which admits clients by their token.
     #[must_use]
     pub fn gate(&self) -> Arc<ClientGate> {

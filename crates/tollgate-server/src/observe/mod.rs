@@ -1,13 +1,17 @@
 //! Statistics of the server: counts by rule, busiest keys, response times. Their size is bounded,
 //! whatever clients send: labels are rules and ports, never keys.
 
+mod history;
 mod port;
 mod rule;
 mod sketch;
+mod watchlist;
 
+pub use history::{Counts, HISTORY_SECONDS, History, Latency, RULE_SPAN, RuleCounts};
 pub use port::{PortStats, Spans};
 pub use rule::{RuleStats, Scope};
-pub use sketch::{Seen, Sketch};
+pub use sketch::{KeyId, Seen, Sketch};
+pub use watchlist::WatchedDecision;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,6 +20,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tollgate::KeyRef;
 
 use crate::service::Verdict;
+use history::Recorder;
+use watchlist::Watchlist;
 
 /// All statistics.
 #[derive(Debug, Default)]
@@ -26,6 +32,8 @@ pub struct Observer {
     denied: Sketch,
     ports: [PortStats; 4],
     unknown_domains: AtomicU64,
+    recorder: Recorder,
+    watchlist: Watchlist,
 }
 
 /// The ports, in the order of their statistics.
@@ -88,6 +96,14 @@ impl Observer {
         if matches!(verdict, Verdict::Denied | Verdict::Shadowed | Verdict::Blocked) {
             self.denied.saw(rule, key);
         }
+        self.watchlist.saw(rule, key, verdict);
+    }
+
+    /// The last decisions on a key, the newest first, since it is watched. A key is watched from
+    /// this call on, and for some seconds after the last one.
+    #[must_use]
+    pub fn watched(&self, rule: &Arc<RuleStats>, key: KeyRef<'_>) -> Vec<WatchedDecision> {
+        self.watchlist.ask(rule, key)
     }
 
     /// The keys with the most hits, the busiest first.

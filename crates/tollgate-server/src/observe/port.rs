@@ -81,6 +81,12 @@ impl Spans {
         self.micros.fetch_add(micros, Ordering::Relaxed);
     }
 
+    /// The count of each bucket.
+    #[must_use]
+    pub fn buckets(&self) -> [u64; Spans::BUCKETS] {
+        self.buckets.each_ref().map(|count| count.load(Ordering::Relaxed))
+    }
+
     /// The upper end of each bucket in microseconds with its count, and the sum of all times in
     /// microseconds.
     #[must_use]

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::history::{Counts, RuleCounts, RuleRecorder};
 use crate::service::Verdict;
 
 /// The place of a rule. A domain and a namespace of the same name are different places.
@@ -21,6 +22,7 @@ pub struct RuleStats {
     name: Box<str>,
     verdicts: [AtomicU64; 5],
     errors: AtomicU64,
+    recorder: RuleRecorder,
 }
 
 impl RuleStats {
@@ -63,6 +65,20 @@ impl RuleStats {
     #[must_use]
     pub fn count(&self, verdict: Verdict) -> u64 {
         self.verdicts[verdict as usize].load(Ordering::Relaxed)
+    }
+
+    /// Notes the counts since the last call, and returns them.
+    pub(super) fn tick(&self, now: u64) -> Counts {
+        let [allowed, denied, shadowed, exempt, blocked] =
+            Verdict::ALL.map(|verdict| self.count(verdict));
+        self.recorder.tick(now, [allowed, denied, shadowed, exempt, blocked, self.errors()])
+    }
+
+    /// The hits of the last 15 minutes in spans of [`RULE_SPAN`](super::RULE_SPAN) seconds, the
+    /// oldest first: passed, denied, and denied in shadow mode. None for a rule that was not hit.
+    #[must_use]
+    pub fn spans(&self, now: u64) -> Vec<RuleCounts> {
+        self.recorder.spans(now)
     }
 
     /// The number of questions that the store did not answer.

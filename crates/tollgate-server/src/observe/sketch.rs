@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, TryLockError};
 
 use foldhash::quality::RandomState;
 use serde::Serialize;
+use tollgate::key::Form;
 use tollgate::{KeyRef, OwnedKey};
 
 use super::RuleStats;
@@ -42,7 +43,9 @@ struct Shard {
 #[derive(Debug)]
 struct Entry {
     rule: Arc<RuleStats>,
-    key: String,
+    /// The form and the bytes of the key as stores keep it.
+    form: Form,
+    key: Vec<u8>,
     over: u64,
 }
 
@@ -58,10 +61,38 @@ pub struct Seen {
     /// The key. Bytes that are not text are escaped, and a key longer than [`KeyRef::LONGEST`] is
     /// shown as its digest, as stores keep it.
     pub key: String,
+    /// The key for requests that name it; `None` if no text can.
+    pub id: Option<KeyId>,
     /// The number of hits, at most.
     pub count: u64,
     /// How much the number may be too high.
     pub over: u64,
+}
+
+/// A key as JSON has it: a text, or a list of parts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum KeyId {
+    /// A key of one part.
+    Text(String),
+    /// A key of several parts.
+    Parts(Vec<String>),
+}
+
+impl KeyId {
+    fn of(key: KeyRef<'_>) -> Option<KeyId> {
+        let text = |bytes: &[u8]| std::str::from_utf8(bytes).ok().map(str::to_owned);
+        match key.form() {
+            Form::Plain => text(key.bytes()).map(KeyId::Text),
+            Form::Tuple => {
+                let part = |part: KeyRef<'_>| {
+                    (part.form() == Form::Plain).then(|| text(part.bytes())).flatten()
+                };
+                key.inner().map(part).collect::<Option<_>>().map(KeyId::Parts)
+            }
+            _ => None,
+        }
+    }
 }
 
 impl Default for Sketch {
@@ -92,13 +123,17 @@ impl Sketch {
         let mut all = Vec::new();
         for shard in &self.shards {
             let shard = shard.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-            all.extend(shard.entries.iter().zip(&shard.counts).map(|(entry, count)| Seen {
-                namespace: entry.rule.namespace().to_owned(),
-                domain: entry.rule.domain().to_owned(),
-                rule: entry.rule.name().to_owned(),
-                key: entry.key.clone(),
-                count: *count,
-                over: entry.over,
+            all.extend(shard.entries.iter().zip(&shard.counts).map(|(entry, count)| {
+                let key = KeyRef::from_parts(entry.form, &entry.key);
+                Seen {
+                    namespace: entry.rule.namespace().to_owned(),
+                    domain: entry.rule.domain().to_owned(),
+                    rule: entry.rule.name().to_owned(),
+                    key: text(key),
+                    id: KeyId::of(key),
+                    count: *count,
+                    over: entry.over,
+                }
             }));
         }
         all.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.key.cmp(&b.key)));
@@ -115,8 +150,9 @@ impl Shard {
             return;
         }
         if taken < ROOM {
-            let mut entry = Entry { rule: Arc::clone(rule), key: String::new(), over: 0 };
-            text(key, &mut entry.key);
+            let (rule, form) = (Arc::clone(rule), key.form());
+            let mut entry = Entry { rule, form, key: Vec::new(), over: 0 };
+            entry.put(key);
             self.entries.push(entry);
             (self.hashes[taken], self.counts[taken]) = (hash, 1);
             return;
@@ -124,7 +160,7 @@ impl Shard {
         let index = self.rarest();
         let entry = &mut self.entries[index];
         entry.over = self.fewest;
-        text(key, &mut entry.key);
+        entry.put(key);
         if !Arc::ptr_eq(&entry.rule, rule) {
             entry.rule = Arc::clone(rule);
         }
@@ -145,20 +181,24 @@ impl Shard {
     }
 }
 
-/// Writes a key as readable text. Reuses the memory of the old text, because most keys come once
-/// and go.
-fn text(key: KeyRef<'_>, into: &mut String) {
-    into.clear();
-    if key.bytes().len() > KeyRef::LONGEST {
-        into.push_str(&OwnedKey::new(&key).as_key_ref().to_string());
-        return;
+impl Entry {
+    /// Reuses the memory of the old key, because most keys come once and go.
+    fn put(&mut self, key: KeyRef<'_>) {
+        let long = (key.bytes().len() > KeyRef::LONGEST).then(|| OwnedKey::new(&key));
+        let key = long.as_ref().map_or(key, OwnedKey::as_key_ref);
+        self.form = key.form();
+        self.key.clear();
+        self.key.extend_from_slice(key.bytes());
     }
-    for (index, part) in key.parts().enumerate() {
-        if index > 0 {
-            into.push_str(", ");
-        }
-        into.push_str(&String::from_utf8_lossy(part));
+}
+
+/// A key as readable text.
+fn text(key: KeyRef<'_>) -> String {
+    if key.form() == Form::Digest {
+        return key.to_string();
     }
+    let parts: Vec<_> = key.parts().map(String::from_utf8_lossy).collect();
+    parts.join(", ")
 }
 
 #[cfg(test)]

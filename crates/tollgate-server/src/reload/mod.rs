@@ -14,7 +14,7 @@ use std::sync::Arc;
 use tokio::signal::unix::Signal;
 
 use crate::auth::Gates;
-use crate::config::{Config, Files};
+use crate::config::{Config, Files, Problem, Problems};
 use crate::service::{Defaults, Service};
 use crate::settings::{AuthSettings, Settings};
 use watch::Watch;
@@ -63,6 +63,7 @@ impl Reloader {
         over: impl Fn(&mut Settings) -> Result<(), String> + Send + Sync + 'static,
     ) -> Reloader {
         let running = config.settings.clone();
+        service.reloads().set_files(&config.sources);
         let (service, over) = (Arc::clone(service), Box::new(over));
         Reloader { files, over, service, gates: None, running, config, error: None }
     }
@@ -80,27 +81,28 @@ impl Reloader {
         match self.read() {
             Ok(config) if config == self.config && self.error.is_none() => Outcome::Same,
             Ok(config) => self.replace(config),
-            Err(error) => self.refuse(error),
+            Err(problems) => self.refuse(problems),
         }
     }
 
-    fn read(&self) -> Result<Config, String> {
+    fn read(&self) -> Result<Config, Problems> {
         // A program that writes a file in place empties it first. An empty file is not meant as a
         // configuration.
         let empty =
             std::fs::metadata(&self.files.path).is_ok_and(|file| file.is_file() && file.len() == 0);
         if empty && !self.config.rules.is_empty() {
-            return Err(format!("{}: the file is empty", self.files.path.display()));
+            let file = self.files.path.display().to_string();
+            return Err(Problem::of_file(&file, "the file is empty").into());
         }
-        let mut config = self.files.load().map_err(|problems| problems.to_string())?;
-        (self.over)(&mut config.settings)?;
+        let mut config = self.files.load()?;
+        (self.over)(&mut config.settings).map_err(|error| Problem::of_file("", error))?;
         Ok(config)
     }
 
     fn replace(&mut self, config: Config) -> Outcome {
         let defaults = Defaults::from(&config.settings.store);
         if let Err(problems) = self.service.replace(defaults, &config.rules) {
-            return self.refuse(problems.to_string());
+            return self.refuse(problems);
         }
         let mut restart = self.running.fixed_differences(&config.settings);
         if let Some(gates) = &self.gates {
@@ -123,17 +125,19 @@ impl Reloader {
         }
         tracing::info!(rules = config.rules.len(), "new rules are in force");
         self.service.reloads().succeeded(restart);
+        self.service.reloads().set_files(&config.sources);
         (self.config, self.error) = (config, None);
         Outcome::Replaced
     }
 
-    fn refuse(&mut self, error: String) -> Outcome {
+    fn refuse(&mut self, problems: Problems) -> Outcome {
+        let error = problems.to_string();
         if self.error.as_ref() != Some(&error) {
             for line in error.lines() {
                 tracing::error!("{line}");
             }
             tracing::error!("the configuration is not valid: the old rules stay in force");
-            self.service.reloads().failed(&error);
+            self.service.reloads().failed(problems);
             self.error = Some(error);
         }
         Outcome::Refused

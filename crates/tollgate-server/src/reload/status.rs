@@ -1,9 +1,11 @@
 //! The state of reloading.
 
+use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 use serde::Serialize;
 
+use crate::config::Problems;
 use crate::seconds::unix_now;
 
 /// The results of reloads since the server started, for metrics and for people.
@@ -25,8 +27,12 @@ pub struct ReloadStatus {
     pub last_failure: Option<u64>,
     /// The error, if the newest configuration is not in force.
     pub error: Option<String>,
+    /// The parts of the error, each with its file, line and column.
+    pub problems: Problems,
     /// Settings of the newest configuration that need a restart.
     pub needs_restart: Vec<&'static str>,
+    /// The files and directories of the configuration in force.
+    pub files: Vec<String>,
 }
 
 impl ReloadStatus {
@@ -57,13 +63,21 @@ impl Reloads {
         status.succeeded += 1;
         status.last_success = now;
         (status.error, status.needs_restart) = (None, needs_restart);
+        status.problems = Problems::default();
     }
 
-    pub(crate) fn failed(&self, error: &str) {
+    /// Sets the files of the configuration in force.
+    pub(crate) fn set_files(&self, files: &[PathBuf]) {
+        let mut status = self.status.lock().unwrap_or_else(PoisonError::into_inner);
+        status.files = files.iter().map(|path| path.display().to_string()).collect();
+    }
+
+    pub(crate) fn failed(&self, problems: Problems) {
         let now = unix_now();
         let mut status = self.status.lock().unwrap_or_else(PoisonError::into_inner);
         status.failed += 1;
         status.last_failure = Some(now);
-        status.error = Some(error.to_owned());
+        status.error = Some(problems.to_string());
+        status.problems = problems;
     }
 }

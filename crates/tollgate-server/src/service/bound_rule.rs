@@ -101,15 +101,29 @@ impl BoundRule {
     /// The treatment of most keys, as text.
     #[must_use]
     pub fn described(&self) -> String {
-        match &self.treatment {
-            BoundTreatment::Limited(limits) => {
-                let limits: Vec<_> =
-                    limits.limiter.limits().iter().map(ToString::to_string).collect();
-                limits.join("; ")
-            }
-            BoundTreatment::Exempt => "exempt".to_owned(),
-            BoundTreatment::Blocked => "blocked".to_owned(),
-        }
+        self.treatment.described()
+    }
+
+    /// The limits of most keys; none if they are exempt or blocked.
+    #[must_use]
+    pub fn limits(&self) -> &[Limit] {
+        self.treatment.limits()
+    }
+
+    /// The patterns of keys that are treated in another way, each with the limits as text, or
+    /// `exempt`, or `blocked`.
+    pub(crate) fn overrides(&self) -> impl Iterator<Item = (String, String)> {
+        self.keys.iter().map(|(pattern, treatment)| (pattern, treatment.described()))
+    }
+
+    /// The units of a hit of cost 1 for most keys.
+    pub(crate) fn cost(&self) -> u64 {
+        self.cost
+    }
+
+    /// The patterns of keys whose hits cost other units.
+    pub(crate) fn costs(&self) -> impl Iterator<Item = (String, u64)> {
+        self.costs.iter().map(|(pattern, cost)| (pattern, *cost))
     }
 
     /// The counts of its hits.
@@ -192,6 +206,24 @@ impl BoundRule {
 }
 
 impl BoundTreatment {
+    fn limits(&self) -> &[Limit] {
+        match self {
+            BoundTreatment::Limited(limits) => limits.limiter.limits(),
+            BoundTreatment::Exempt | BoundTreatment::Blocked => &[],
+        }
+    }
+
+    fn described(&self) -> String {
+        match self {
+            BoundTreatment::Limited(_) => {
+                let limits: Vec<_> = self.limits().iter().map(ToString::to_string).collect();
+                limits.join("; ")
+            }
+            BoundTreatment::Exempt => "exempt".to_owned(),
+            BoundTreatment::Blocked => "blocked".to_owned(),
+        }
+    }
+
     fn limited(
         store: &AnyStore,
         defaults: &Defaults,

@@ -132,6 +132,15 @@ impl Service {
         domain.find(entries)
     }
 
+    /// The rule of a domain for these entries, without counting the question.
+    pub(crate) fn find_in_domain<E: DescriptorEntry>(
+        &self,
+        domain: &str,
+        entries: &[E],
+    ) -> Option<Match> {
+        self.rules.load().domains.get(domain)?.find(entries)
+    }
+
     /// A policy that came with a request, prepared once. Its counters are not those of rules.
     /// `text`, if given, is a namespace of texts and a text by which the
     /// [cache](Service::inline_limits) finds the limit again.

@@ -5,6 +5,7 @@ mod backend;
 mod cli;
 mod cluster;
 mod config;
+mod dashboard;
 mod envoy;
 mod grpc;
 mod http;

@@ -1,5 +1,7 @@
 //! The figures that a store reports about itself.
 
+use std::time::Duration;
+
 /// A figure that a store reports to operators: its name in metrics, its help text and its value.
 ///
 /// ```
@@ -50,4 +52,35 @@ pub struct StoreReport {
     /// The problems of the store, for example how many nodes are missing. They contain no names and
     /// no addresses.
     pub warnings: Vec<String>,
+    /// The other nodes of the fleet, where nodes know each other.
+    pub nodes: Vec<FleetNode>,
+}
+
+/// Another node of the fleet of a store. Its name may tell hosts and ports, so it is for operators
+/// alone.
+///
+/// ```
+/// use std::time::Duration;
+/// use tollgate::shared::FleetNode;
+/// let node = FleetNode::new("host:8080", Duration::from_secs(1), false);
+/// assert!(!node.is_missing);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct FleetNode {
+    /// The name of the node, or a number if it has none.
+    pub name: String,
+    /// For how long nothing was heard of it.
+    pub silence: Duration,
+    /// Whether it has been silent for too long.
+    pub is_missing: bool,
+}
+
+impl FleetNode {
+    /// A node.
+    ///
+    /// See the example of [`FleetNode`].
+    pub fn new(name: impl Into<String>, silence: Duration, is_missing: bool) -> FleetNode {
+        FleetNode { name: name.into(), silence, is_missing }
+    }
 }

@@ -199,6 +199,26 @@ impl Guard {
         self.deadline
     }
 
+    /// The number of parts of the store that fail on their own, each with a breaker.
+    ///
+    /// ```
+    /// assert_eq!(tollgate::shared::Guard::default().lanes(), 1);
+    /// ```
+    #[must_use]
+    pub fn lanes(&self) -> usize {
+        self.lanes.len()
+    }
+
+    /// The number of breakers that are open: calls on these parts of the store are not sent now.
+    ///
+    /// ```
+    /// assert_eq!(tollgate::shared::Guard::default().open_breakers(), 0);
+    /// ```
+    #[must_use]
+    pub fn open_breakers(&self) -> usize {
+        (0..self.lanes.len()).filter(|lane| self.health(*lane) == Health::Open).count()
+    }
+
     /// Returns the name of the store in the log. It is empty if none was set.
     ///
     /// ```

@@ -30,7 +30,7 @@ mod without_secrets;
 
 pub use any::{AnyPrepared, AnyStore};
 pub use failure::{OnFailure, Share};
-pub use figure::{Figure, StoreReport};
+pub use figure::{Figure, FleetNode, StoreReport};
 pub use guard::{Guard, GuardBuilder};
 pub use in_process::InProcess;
 pub use limiter::{SharedCall, SharedLimiter};

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use tollgate::shared::FleetNode;
 use tollgate::{Error, Timestamp};
 
 use super::Replica;
@@ -74,6 +75,19 @@ impl Replica {
         };
         warnings.push(format!("missing nodes: {missing}; {meanwhile}"));
         warnings
+    }
+
+    /// The other nodes, present and missing, by name: for operators.
+    ///
+    /// ```
+    /// # use tollgate::Timestamp;
+    /// # use tollgate_cluster::replicated::{Replica, Settings};
+    /// let replica = Replica::new(1, Settings::default());
+    /// assert_eq!(replica.nodes(Timestamp::EPOCH), []);
+    /// ```
+    #[must_use]
+    pub fn nodes(&self, now: Timestamp) -> Vec<FleetNode> {
+        lock(&self.peers).nodes(now, self.settings.memory)
     }
 
     fn missing(&self, now: Timestamp) -> Vec<Missing> {
