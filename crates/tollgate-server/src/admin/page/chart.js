@@ -1,6 +1,6 @@
 // Charts as SVG. Colours come from classes, so that both themes and the policy of the page hold.
 
-import { count, h, put, rate, say } from "./dom.js";
+import { count, h, put, say } from "./dom.js";
 
 /** A round number that is at least as large. */
 function roof(number) {
@@ -79,7 +79,7 @@ export function live(names, length, height) {
   const figures = () => {
     const seconds = series.counts.length;
     const at = series.counts[seconds - 1 - back] ?? {};
-    for (const name of names) say(values.get(name), rate(at[name] ?? 0));
+    for (const name of names) say(values.get(name), count(at[name] ?? 0));
     say(when, back ? `${Math.floor(back / 60)}:${String(back % 60).padStart(2, "0")} ago` : "now");
     const x = frame.x(1 - back / (length - 1));
     put(cursor, "x1", x);

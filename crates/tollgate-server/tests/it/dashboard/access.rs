@@ -138,7 +138,8 @@ fn a_session_ends_when_its_token_is_removed() {
     let cookie = log_in(&server, READ);
     let overview = || send(server.admin, "GET /api/v1/overview", &[&cookie], "").status;
     assert_eq!(overview(), 200);
-    let others = format!("[auth.admin_tokens]\noperator = '{}'\n", Hash::from_token(OPERATE.as_bytes()));
+    let others =
+        format!("[auth.admin_tokens]\noperator = '{}'\n", Hash::from_token(OPERATE.as_bytes()));
     server.put("tollgate.toml", &(RULES.to_owned() + &others));
     server.process.signal("HUP");
     eventually("the session ends", || overview() == 401);

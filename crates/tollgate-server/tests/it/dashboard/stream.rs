@@ -50,7 +50,8 @@ fn a_stream_ends_when_its_token_is_removed() {
     let server = Server::told(&tokens());
     let mut stream = open(&server, READ);
     assert!(next(&mut stream).is_some());
-    let others = format!("[auth.admin_tokens]\noperator = '{}'\n", Hash::from_token(OPERATE.as_bytes()));
+    let others =
+        format!("[auth.admin_tokens]\noperator = '{}'\n", Hash::from_token(OPERATE.as_bytes()));
     server.put("tollgate.toml", &others);
     server.process.signal("HUP");
     while next(&mut stream).is_some() {}
