@@ -17,7 +17,7 @@ use tollgate_redis::Redis;
 pub(crate) const CALLERS: usize = 64;
 
 /// Keys of the rows with many keys.
-pub(crate) const KEYS: usize = 10_000;
+pub(crate) const KEYS: usize = 1_000;
 
 /// Redis-benchmark writes numbers with so many digits, so our keys do too.
 const HOT: &str = "000000000000";
@@ -27,6 +27,9 @@ const GCRA: &str = "1000/second burst=1000000000";
 const POLICY: &str =
     "1000/second burst=1000000000; 1000000000/hour fixed-window; 1000000000/day sliding-window";
 const ONCE: &str = "1/day";
+
+const INCR: &str = "INCR, same client";
+const APART: &str = "tollgate GCRA, a call for each (take)";
 
 /// Algorithms beside GCRA. A moving window keeps every hit, so it gets a period that ends within a
 /// turn.
@@ -49,6 +52,8 @@ pub(crate) enum Scene {
     Policy,
     Algorithm,
     One,
+    Cluster,
+    ClusterHot,
 }
 
 /// The project that a contender belongs to.
@@ -72,6 +77,9 @@ pub(crate) struct Contender {
 enum Work {
     Benchmark(Benchmark),
     Plain(MultiplexedConnection, Arc<[String]>),
+    Incr(MultiplexedConnection, Arc<[String]>),
+    /// A take of one unit, which decides as a hit does and is a call of its own.
+    Apart(SharedLimiter<Redis>, Arc<[String]>),
     Limit(SharedLimiter<Redis>, Arc<[String]>),
     Policy(SharedLimiter<Redis>),
     Python(Python, &'static str),
@@ -87,6 +95,19 @@ impl Contender {
             Work::Plain(connection, keys) => {
                 let (connection, keys) = (connection.clone(), Arc::clone(keys));
                 let hit = move |number| plain(connection.clone(), Arc::clone(&keys), number);
+                runtime.block_on(drive(self.callers, span, hit))
+            }
+            Work::Incr(connection, keys) => {
+                let (connection, keys) = (connection.clone(), Arc::clone(keys));
+                let hit = move |number| incr(connection.clone(), Arc::clone(&keys), number);
+                runtime.block_on(drive(self.callers, span, hit))
+            }
+            Work::Apart(limiter, keys) => {
+                let (limiter, keys) = (Arc::new(limiter.clone()), Arc::clone(keys));
+                let hit = move |number| {
+                    let (limiter, keys) = (Arc::clone(&limiter), Arc::clone(&keys));
+                    async move { Ok(limiter.take(key(&keys, number), 1).await?.allowed()) }
+                };
                 runtime.block_on(drive(self.callers, span, hit))
             }
             Work::Limit(limiter, keys) => {
@@ -119,6 +140,16 @@ async fn plain(
     let mut pipeline = redis::Pipeline::with_capacity(2);
     pipeline.cmd("INCR").arg(key).cmd("PEXPIRE").arg(key).arg(1_000).ignore();
     let (count,): (u64,) = pipeline.query_async(&mut connection).await?;
+    Ok(count > 0)
+}
+
+async fn incr(
+    mut connection: MultiplexedConnection,
+    keys: Arc<[String]>,
+    number: usize,
+) -> Outcome<bool> {
+    let count: u64 =
+        redis::cmd("INCR").arg(key(&keys, number)).query_async(&mut connection).await?;
     Ok(count > 0)
 }
 
@@ -181,12 +212,20 @@ pub(crate) fn all(
         add("bench-2x32", both, Hot, Yardstick, benchmark(&words, 2, 32));
         let title = "INCR + PEXPIRE, same client";
         let plain = |keys: &Arc<[String]>| Work::Plain(connection.clone(), Arc::clone(keys));
+        let incr = |keys: &Arc<[String]>| Work::Incr(connection.clone(), Arc::clone(keys));
+        let apart_of = |keys: &Arc<[String]>| {
+            Ok::<_, tollgate::Error>(Work::Apart(redis.limiter(GCRA)?, Arc::clone(keys)))
+        };
         add("plain", title, Hot, Peer, plain(&hot));
+        add("incr", INCR, Hot, Peer, incr(&hot));
+        add("gcra-apart", APART, Hot, Ours, apart_of(&hot)?);
         add("gcra", "tollgate GCRA", Hot, Ours, limit(&redis, GCRA, &hot)?);
         add("bench-keys-64x1", apart, Keys, Yardstick, benchmark(&spread, 64, 1));
         add("bench-keys-1x64", together, Keys, Yardstick, benchmark(&spread, 1, 64));
         add("bench-keys-2x32", both, Keys, Yardstick, benchmark(&spread, 2, 32));
         add("plain-keys", title, Keys, Peer, plain(&many));
+        add("incr-keys", INCR, Keys, Peer, incr(&many));
+        add("gcra-keys-apart", APART, Keys, Ours, apart_of(&many)?);
         add("gcra-keys", "tollgate GCRA", Keys, Ours, limit(&redis, GCRA, &many)?);
         add("denied", "tollgate, asks every time", Denied, Ours, limit(&forgetful, ONCE, &hot)?);
         add("remembered", "tollgate, remembers denials", Denied, Ours, limit(&redis, ONCE, &hot)?);
@@ -205,12 +244,37 @@ pub(crate) fn all(
         }
         add("one-bench", "redis-benchmark", One, Yardstick, benchmark(&words, 1, 1));
         add("one-plain", title, One, Peer, plain(&hot));
+        add("one-gcra-apart", APART, One, Ours, apart_of(&hot)?);
         add("one-gcra", "tollgate GCRA", One, Ours, limit(&redis, GCRA, &hot)?);
         add("one-denied", "tollgate, denied", One, Ours, limit(&forgetful, ONCE, &hot)?);
         let work = limit(&redis, ONCE, &hot)?;
         add("one-remembered", "tollgate, denied, remembered", One, Ours, work);
     }
     Ok(all)
+}
+
+/// Those on a cluster.
+pub(crate) fn on_cluster(server: &Server, runtime: &Runtime) -> Outcome<Vec<Contender>> {
+    let hot: Arc<[String]> = [subject(0)].into();
+    let many: Arc<[String]> = (0..KEYS).map(subject).collect();
+    let redis = runtime.block_on(store(server, 0))?;
+    let contender = |id, title, scene, work| Contender {
+        id,
+        title,
+        scene,
+        kind: Kind::Ours,
+        callers: CALLERS,
+        work,
+    };
+    let limiter = redis.limiter(GCRA)?;
+    let apart = |keys: &Arc<[String]>| Work::Apart(limiter.clone(), Arc::clone(keys));
+    let together = |keys: &Arc<[String]>| Work::Limit(limiter.clone(), Arc::clone(keys));
+    Ok(vec![
+        contender("cluster-hot-apart", APART, Scene::ClusterHot, apart(&hot)),
+        contender("cluster-hot", "tollgate GCRA", Scene::ClusterHot, together(&hot)),
+        contender("cluster-keys-apart", APART, Scene::Cluster, apart(&many)),
+        contender("cluster-keys", "tollgate GCRA", Scene::Cluster, together(&many)),
+    ])
 }
 
 /// The EVALSHA of a hit on the hot key. The first hit loads the script.

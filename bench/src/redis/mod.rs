@@ -15,6 +15,7 @@ pub(crate) mod turn;
 
 use crate::machine::Machine;
 use crate::{Outcome, progress};
+use contenders::Contender;
 use memory::Bytes;
 use python::Python;
 use rounds::Row;
@@ -51,14 +52,20 @@ pub(crate) fn run(size: &Size, out: &Path) -> Outcome<()> {
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     let python = Python::prepare();
     let mut contenders = contenders::all(&server, &runtime, python.as_ref())?;
+    let cluster = Server::start_cluster()?;
+    let mut on_cluster = contenders::on_cluster(&cluster, &runtime)?;
     if !size.only.is_empty() {
-        contenders.retain(|contender| size.only.iter().any(|name| name == contender.id));
-        let rows = rounds::run(&contenders, &server, &runtime, size.rounds, size.span)?;
+        let wanted = |contender: &Contender| size.only.iter().any(|name| name == contender.id);
+        contenders.retain(wanted);
+        on_cluster.retain(wanted);
+        let mut rows = rounds::run(&contenders, &server, &runtime, size.rounds, size.span)?;
+        rows.extend(rounds::run(&on_cluster, &cluster, &runtime, size.rounds, size.span)?);
         print!("{}", report::plain(&Results { rows, bytes: Vec::new() }));
         return Ok(());
     }
-    let rows = rounds::run(&contenders, &server, &runtime, size.rounds, size.span)?;
-    drop(contenders);
+    let mut rows = rounds::run(&contenders, &server, &runtime, size.rounds, size.span)?;
+    rows.extend(rounds::run(&on_cluster, &cluster, &runtime, size.rounds, size.span)?);
+    drop((contenders, on_cluster, cluster));
     let bytes = memory::measure(&server, &runtime)?;
     let results = Results { rows, bytes };
     print!("{}", report::plain(&results));

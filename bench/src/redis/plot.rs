@@ -9,7 +9,7 @@ pub(crate) fn plot(results: &Results) -> String {
     let rate = |row: &Row| Some(row.rate / 1e3);
     let panels = [
         panel(results, "hot key, 64 in flight: thousand hits per second", &[Scene::Hot], rate),
-        panel(results, "10,000 keys, 64 in flight: thousand hits per second", &[Scene::Keys], rate),
+        panel(results, "1,000 keys, 64 in flight: thousand hits per second", &[Scene::Keys], rate),
         panel(results, "hot key, 64 in flight: client CPU µs per hit", &[Scene::Hot], |row| {
             Some(row.client)
         }),

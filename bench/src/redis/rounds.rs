@@ -30,7 +30,7 @@ pub(crate) struct Row {
     /// The least microseconds of CPU time for each hit.
     pub(crate) client: f64,
     pub(crate) server: f64,
-    /// Of one call of the script, the least.
+    /// Microseconds in the script for each hit, the least.
     pub(crate) script: Option<f64>,
     /// As in [`Turn`], of the best round.
     pub(crate) waits: [Option<f64>; 4],
@@ -63,17 +63,17 @@ pub(crate) fn run(
     count: usize,
     span: Duration,
 ) -> Outcome<Vec<Row>> {
-    let mut control = server.control()?;
+    let mut controls = server.controls()?;
     let mut seen: Vec<Vec<Round>> = contenders.iter().map(|_| Vec::new()).collect();
     for number in 0..=count {
         progress(&format!("redis: round {number} of {count}"));
         for (contender, rounds) in contenders.iter().zip(&mut seen) {
-            let (before, cpu, waited) = (Counted::look(&mut control)?, cpu(), server.waited());
+            let (before, cpu, waited) = (Counted::look(&mut controls)?, cpu(), server.waited());
             let turn = contender
                 .turn(server, runtime, span)
                 .map_err(|error| format!("{}: {error}", contender.id))?;
             let (client, waited) = (self::cpu() - cpu, server.waited().saturating_sub(waited));
-            let counted = Counted::look(&mut control)?.since(&before);
+            let counted = Counted::look(&mut controls)?.since(&before);
             if number > 0 {
                 rounds.push(Round { turn, counted, client, waited });
             }
@@ -103,7 +103,10 @@ fn row(contender: &Contender, rounds: &[Round]) -> Option<Row> {
         bytes_out: sum(&|round| round.counted.bytes_out) / hits,
         client: 1e6 * least(&|round| round.client / round.turn.hits),
         server: 1e6 * least(&|round| round.counted.cpu / round.turn.hits),
-        script: rounds.iter().filter_map(|round| round.counted.script_micros()).reduce(f64::min),
+        script: rounds
+            .iter()
+            .filter_map(|round| Some(round.counted.script_micros()? / round.turn.hits))
+            .reduce(f64::min),
         waits: best.turn.waits,
     })
 }

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use tollgate::shared::{Guard, GuardBuilder};
 use tollgate::{Clock, Error, SystemClock};
-use tollgate_remote::Tokio;
+use tollgate_remote::{Queues, Tokio};
 
 use crate::cache::CellCache;
 use crate::cells::Cells;
 use crate::fleet_clock::FleetClock;
-use crate::key_queue::KeyQueues;
+use crate::locks::CellLocks;
 use crate::{Cas, Inner};
 
 /// The settings of a [`Cas`].
@@ -101,7 +101,8 @@ impl<C: Cells> CasBuilder<C> {
         let guard = self.guard.on_open(move || suspected.suspect());
         let inner = Inner {
             cells,
-            queues: KeyQueues::new(C::TOGETHER),
+            queues: Queues::new((*runtime).clone()),
+            locks: CellLocks::new(C::TOGETHER),
             cache: CellCache::new(self.remember),
             guard: guard.build_on(runtime.clone()),
             clock: FleetClock::new(self.clock, self.max_skew),

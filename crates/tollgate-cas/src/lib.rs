@@ -55,11 +55,10 @@ mod cells;
 mod fleet_clock;
 mod group_hit;
 mod job;
-mod key_queue;
+mod locks;
 mod store;
 mod table;
 mod value;
-mod worker;
 
 pub use builder::CasBuilder;
 pub use cells::{Cell, Cells, Change, Name, Swap, Swapped};
@@ -71,11 +70,12 @@ use std::time::Duration;
 
 use tollgate::Error;
 use tollgate::shared::Guard;
-use tollgate_remote::Tokio;
+use tollgate_remote::{Queues, Tokio};
 
 use cache::CellCache;
 use fleet_clock::FleetClock;
-use key_queue::KeyQueues;
+use job::Job;
+use locks::CellLocks;
 
 /// Default of [`CasBuilder::max_skew`].
 pub const MAX_SKEW: Duration = Duration::from_secs(10);
@@ -93,7 +93,10 @@ pub struct Cas<C: Cells> {
 #[derive(Debug)]
 struct Inner<C: Cells> {
     cells: Arc<C>,
-    queues: KeyQueues,
+    /// One queue per cell or group of cells, so that jobs of all callers that wait for the same
+    /// cells are decided in order and written in one swap.
+    queues: Queues<Arc<[Name]>, Job>,
+    locks: CellLocks,
     cache: CellCache<C::Version>,
     guard: Guard,
     clock: FleetClock,

@@ -8,11 +8,10 @@ use tokio::sync::oneshot;
 use tollgate::algorithm::{Act, AnyMachine, Op};
 use tollgate::shared::{Ask, Guard, HitItem, SharedStore, StoreReport, try_write};
 use tollgate::{Error, ErrorKind, KeyRef, Limit, Outcome, Timestamp};
+use tollgate_remote::{InlineWorker, Queue};
 
 use crate::cells::{Cells, Name};
 use crate::job::{CellCall, Job, Prepared};
-use crate::key_queue::Enqueued;
-use crate::worker::{InlineWorker, Worker};
 use crate::{Cas, Inner, batch, group_hit};
 
 /// A job that was enqueued and has no reply yet.
@@ -35,21 +34,11 @@ impl<C: Cells> Inner<C> {
         let (reply, pending) = oneshot::channel();
         // Workers of overlapping queues wait for each other's cell locks. A caller that holds such
         // locks and is not polled would block the others, so those workers are always tasks.
-        let inline = inline && !self.queues.overlap();
-        let inline_worker = || inline.then(|| Worker::new(&self.runtime));
-        let mut worker = None;
+        let inline = inline && !self.locks.overlap();
         let job = Job { calls, at, reply };
-        if let Enqueued::First(inline_worker) = self.queues.push(&names, job, inline_worker) {
-            let drain = Drain { inner: Arc::clone(self), names, queue_removed: false };
-            let drain = drain.run();
-            match inline_worker {
-                Some(inline_worker) => {
-                    inline_worker.start(drain);
-                    worker = Some(InlineWorker(inline_worker));
-                }
-                None => drop(self.runtime.spawn(drain)),
-            }
-        }
+        let name = Arc::clone(&names);
+        let serve = |queue| serve(Arc::clone(self), names, queue);
+        let worker = self.queues.push(name, job, inline, serve);
         PendingReply { reply: pending, worker }
     }
 
@@ -84,37 +73,16 @@ impl<C: Cells> Inner<C> {
     }
 }
 
-/// The worker of one queue.
-struct Drain<C: Cells> {
+/// Decides the jobs of a queue, batch after batch, until none waits.
+async fn serve<C: Cells>(
     inner: Arc<Inner<C>>,
     names: Arc<[Name]>,
-    queue_removed: bool,
-}
-
-impl<C: Cells> Drain<C> {
-    /// Decides the jobs of the queue, batch after batch, until none waits.
-    async fn run(mut self) {
-        let (inner, names) = (Arc::clone(&self.inner), Arc::clone(&self.names));
-        loop {
-            let _locked = inner.queues.lock(&names).await;
-            let jobs = inner.queues.take(&names);
-            if jobs.is_empty() {
-                // `take` has removed the queue. From here on a queue of the same name belongs to
-                // another worker.
-                self.queue_removed = true;
-                return;
-            }
-            batch::decide(&inner, &names, jobs).await;
-        }
-    }
-}
-
-impl<C: Cells> Drop for Drain<C> {
-    /// If the runtime drops the worker before its end, the waiting callers get an error.
-    fn drop(&mut self) {
-        if !self.queue_removed {
-            self.inner.queues.remove(&self.names);
-        }
+    mut queue: Queue<Arc<[Name]>, Job>,
+) {
+    loop {
+        let _locked = inner.locks.lock(&names).await;
+        let Some(jobs) = queue.take(usize::MAX) else { return };
+        batch::decide(&inner, &names, jobs).await;
     }
 }
 

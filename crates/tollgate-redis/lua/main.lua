@@ -66,14 +66,6 @@ local function answer(m, key, op, cost, at, mark)
   return (allowed and 1 or 0) + (a and 2 or 0), charged, a or 0, b or 0, c or 0
 end
 
--- Where Redis was told only of the first key, the names of all stand behind the rest, and then their number.
-local KEYS = KEYS
-if mode == 'narrow each' or mode == 'narrow together' then
-  local last = #ARGV
-  KEYS = { unpack(ARGV, last - ARGV[last], last - 1) }
-  mode = mode == 'narrow each' and 'each' or 'together'
-end
-
 -- The reply: the time, then five numbers for each key.
 if #KEYS == 1 then return { now, answer(ask(KEYS[1])) } end
 

@@ -8,19 +8,9 @@ local EXACT = 9007199254740992
 
 local floor, fmod, min, max = math.floor, math.fmod, math.min, math.max
 local format, match = string.format, string.match
-local call = redis.call
 
--- Arguments are read one after another: first mode and time, then what each machine wants.
-local ARGV = ARGV
-local mode, now = ARGV[1], ARGV[2] + 0
+-- Arguments are read one after another: mode and time, then what each machine wants.
 local cursor = 3
--- A key is kept a little longer than it matters: a server that takes over may be behind this one. Much longer where the time is not the server's.
-local grace = 3600000
-if now < 0 then
-  local time = call('TIME')
-  now = time[1] * 1000000 + time[2]
-  grace = 1000
-end
 
 -- How long to keep a state that matters for so many microseconds, in milliseconds. Redis refuses what is beyond its calendar.
 local function lifetime(micros)

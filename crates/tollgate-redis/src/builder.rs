@@ -1,15 +1,16 @@
 //! Settings of a Redis store.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate::Error;
 use tollgate::shared::{Guard, GuardBuilder, without_secrets};
-use tollgate_remote::Tokio;
+use tollgate_remote::{Queues, Tokio};
 
 use crate::key::Keyspace;
 use crate::servers::Servers;
 use crate::target::{Certificates, Target};
-use crate::{CLUSTER_LANES, Redis};
+use crate::{CLUSTER_LANES, Inner, Redis};
 
 /// The settings of a [`Redis`].
 ///
@@ -121,6 +122,8 @@ impl RedisBuilder {
             spawner.spawn(async move { servers.suspect().await });
         };
         let guard = self.guard.lanes(lanes).name(without_secrets(&self.url)).on_open(suspect);
-        Ok(Redis::new(keyspace, servers, guard.build_on(runtime)))
+        let queues = Queues::new((*runtime).clone());
+        let guard = guard.build_on(runtime.clone());
+        Ok(Redis { inner: Arc::new(Inner { keyspace, servers, guard, queues, runtime }) })
     }
 }

@@ -61,7 +61,7 @@ impl Cluster {
         })
     }
 
-    fn node_of(&self, slot: u16) -> Option<Arc<Node>> {
+    pub(crate) fn node_of(&self, slot: u16) -> Option<Arc<Node>> {
         let map = self.map.read().unwrap_or_else(PoisonError::into_inner);
         map.slots.get(usize::from(slot)).cloned().flatten()
     }
@@ -100,10 +100,11 @@ impl Cluster {
 
     /// Sends a command to the node that has the slot of its keys, also after the slot has moved.
     /// `command` makes it: with all its keys, or (if called with true) with only the first of them
-    /// named to Redis.
+    /// named to Redis. `together`: whether it is sent again while only some of its keys have moved.
     pub(crate) async fn send(
         self: &Arc<Self>,
         keys: &[&[u8]],
+        together: bool,
         command: impl Fn(bool) -> Cmd,
     ) -> Result<RedisResult<Value>, Error> {
         let slot = keys.first().map_or(0, |key| key::slot(key));
@@ -149,7 +150,7 @@ impl Cluster {
                 }
                 // Some keys of the slot have moved and some have not, or some do not exist: nothing
                 // was executed.
-                ErrorKind::Server(ServerErrorKind::TryAgain) if tries < TRIES => {
+                ErrorKind::Server(ServerErrorKind::TryAgain) if together && tries < TRIES => {
                     tries += 1;
                     match giver.take() {
                         // Keys that the old node does not have are created on the new node.

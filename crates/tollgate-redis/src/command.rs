@@ -1,32 +1,39 @@
 //! What goes to the script and what comes back: see `lua/main.lua` and the head of each algorithm's
 //! file for the arguments it reads.
 
+use std::collections::BTreeMap;
+
 use redis::{Cmd, RedisResult, Value};
 use tollgate::algorithm::{AnyMachine, MAX_UNITS, Op, RemoteStep, gcra};
 use tollgate::{Algorithm, Error, Limit, Outcome, Receipt, Timestamp};
 
 use crate::failure;
+use crate::hits::{self, Hits};
 
 /// Times up to here stay exact in a script, together with a period of a hundred years: the year
 /// 2112.
-const LATEST: u64 = 1 << 52;
+pub(crate) const LATEST: u64 = 1 << 52;
 
 /// A limit as the script wants it.
 #[derive(Clone, Debug)]
 pub(crate) struct Rule {
     pub(crate) machine: AnyMachine,
-    algorithm: Algorithm,
-    quota: u64,
+    pub(crate) algorithm: Algorithm,
+    pub(crate) quota: u64,
     /// Microseconds.
-    period: u64,
-    burst: u64,
-    charge_denied: bool,
+    pub(crate) period: u64,
+    pub(crate) burst: u64,
+    pub(crate) charge_denied: bool,
+    /// Whether plain hits go to the script in the form of `hits.rs`.
+    pub(crate) exact_hits: bool,
 }
 
 impl Rule {
     pub(crate) fn new(limit: &Limit) -> Rule {
+        let machine = AnyMachine::new(limit);
         Rule {
-            machine: AnyMachine::new(limit),
+            exact_hits: hits::is_exact(&machine),
+            machine,
             algorithm: limit.algorithm(),
             quota: limit.quota(),
             period: u64::try_from(limit.period().as_micros()).unwrap_or(u64::MAX),
@@ -125,64 +132,121 @@ pub(crate) struct Part {
 /// A call of the script.
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
-    pub(crate) parts: Vec<Part>,
-    pub(crate) mode: Mode,
-    pub(crate) at: Option<Timestamp>,
+    parts: Vec<Part>,
+    form: Form,
+    at: Option<Timestamp>,
+}
+
+#[derive(Clone, Debug)]
+enum Form {
+    /// Plain hits, each on its own.
+    Hits(Hits),
+    /// Any operations.
+    Steps(Mode),
 }
 
 impl Call {
+    pub(crate) fn steps(parts: Vec<Part>, mode: Mode, at: Option<Timestamp>) -> Call {
+        Call { parts, form: Form::Steps(mode), at }
+    }
+
+    /// All parts are plain hits.
+    pub(crate) fn hits(parts: Vec<Part>, at: Option<Timestamp>) -> Call {
+        Call { form: Form::Hits(Hits::new(&parts)), parts, at }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.parts.is_empty()
+    }
+
+    /// Plain hits as a call for each key, with the indexes of the hits. `None` for other calls: they
+    /// stay together.
+    pub(crate) fn by_key(&self) -> Option<Vec<(Vec<usize>, Call)>> {
+        let Form::Hits(_) = self.form else { return None };
+        let mut keys: BTreeMap<&[u8], Vec<usize>> = BTreeMap::new();
+        for (index, part) in self.parts.iter().enumerate() {
+            keys.entry(&part.key).or_default().push(index);
+        }
+        let call = |indexes: Vec<usize>| {
+            let parts = indexes.iter().map(|index| self.parts[*index].clone()).collect();
+            (indexes, Call::hits(parts, self.at))
+        };
+        Some(keys.into_values().map(call).collect())
+    }
+
+    pub(crate) fn is_hits(&self) -> bool {
+        matches!(self.form, Form::Hits(_))
+    }
+
+    /// The keys that it names to Redis.
+    pub(crate) fn keys(&self) -> Vec<&[u8]> {
+        match &self.form {
+            Form::Hits(hits) => hits.firsts(&self.parts).map(|part| &part.key[..]).collect(),
+            Form::Steps(_) => self.parts.iter().map(|part| &part.key[..]).collect(),
+        }
+    }
+
     /// The command. It names the script by its hash.
     ///
     /// `narrow` tells Redis only of the first key, and the script of the others. A node that is
     /// given a slot refuses to run what has several keys while one of them does not exist; all keys
-    /// of a call are in one slot.
+    /// of a call are in one slot. Plain hits are divided instead: see [`Call::by_key`].
     pub(crate) fn command(&self, narrow: bool) -> Cmd {
         let mut cmd = redis::cmd("EVALSHA");
         cmd.arg(crate::script::hash());
-        let named = if narrow { 1 } else { self.parts.len() };
+        let keys = self.keys();
+        let named = if narrow { 1 } else { keys.len() };
         cmd.arg(named);
-        for part in self.parts.iter().take(named) {
-            cmd.arg(&part.key[..]);
+        for key in keys.iter().take(named) {
+            cmd.arg(*key);
         }
-        cmd.arg(match (self.mode, narrow) {
-            (Mode::Each, false) => "each",
-            (Mode::Together, false) => "together",
-            (Mode::Each, true) => "narrow each",
-            (Mode::Together, true) => "narrow together",
+        cmd.arg(match (&self.form, narrow) {
+            (Form::Hits(_), _) => "hits",
+            (Form::Steps(Mode::Each), false) => "each",
+            (Form::Steps(Mode::Together), false) => "together",
+            (Form::Steps(Mode::Each), true) => "narrow each",
+            (Form::Steps(Mode::Together), true) => "narrow together",
         });
         match self.at {
             Some(at) => cmd.arg(at.as_micros()),
             None => cmd.arg(-1),
         };
-        for part in &self.parts {
-            part.rule.write(part.op, &mut cmd);
+        match &self.form {
+            Form::Hits(hits) => hits.write(&self.parts, &mut cmd),
+            Form::Steps(_) => {
+                self.parts.iter().for_each(|part| part.rule.write(part.op, &mut cmd));
+            }
         }
         if narrow {
-            for part in &self.parts {
-                cmd.arg(&part.key[..]);
+            for key in &keys {
+                cmd.arg(*key);
             }
-            cmd.arg(self.parts.len());
+            cmd.arg(keys.len());
         }
         cmd
     }
 
-    /// What came of it. The outer error is of a call that was not sent.
+    /// What came of it: a decision for each part, or an error about its key. The error of all was
+    /// that of a call that was not sent, or failed as a whole.
     pub(crate) fn decided(
         &self,
         reply: Result<RedisResult<Value>, Error>,
-    ) -> Result<Vec<Outcome>, Error> {
-        self.decisions(&reply?.map_err(|error| failure::of_command(&error))?)
+    ) -> Result<Vec<Result<Outcome, Error>>, Error> {
+        let reply = reply?.map_err(|error| failure::of_command(&error))?;
+        let decisions = match &self.form {
+            Form::Hits(hits) => hits.decisions(&self.parts, &reply),
+            Form::Steps(_) => self.decisions(&reply),
+        };
+        decisions
+            .ok_or_else(|| Error::store(format!("not a reply of the script: {reply:?}"), false))
     }
 
-    /// What the reply says: a decision for each part.
-    fn decisions(&self, reply: &Value) -> Result<Vec<Outcome>, Error> {
-        let numbers = numbers(reply).filter(|n| n.len() == 1 + 5 * self.parts.len());
-        let numbers = numbers
-            .ok_or_else(|| Error::store(format!("not a reply of the script: {reply:?}"), false))?;
+    fn decisions(&self, reply: &Value) -> Option<Vec<Result<Outcome, Error>>> {
+        let numbers = numbers(reply).filter(|n| n.len() == 1 + 5 * self.parts.len())?;
         let now = Timestamp::from_micros(numbers[0]);
         let decide =
-            |(part, five): (&Part, &[u64])| part.rule.decision(part.op, now, &Reply::of(five));
-        Ok(self.parts.iter().zip(numbers[1..].chunks_exact(5)).map(decide).collect())
+            |(part, five): (&Part, &[u64])| Ok(part.rule.decision(part.op, now, &Reply::of(five)));
+        Some(self.parts.iter().zip(numbers[1..].chunks_exact(5)).map(decide).collect())
     }
 }
 

@@ -20,7 +20,7 @@ use tokio::task::AbortHandle;
 pub(crate) struct Connection {
     requests: MultiplexedConnection,
     /// `None` where the crate spawns the task.
-    _task: Option<Arc<Task>>,
+    task: Option<Arc<Task>>,
 }
 
 struct Task(AbortHandle);
@@ -47,7 +47,7 @@ impl Connection {
             }
             _ => {
                 let requests = client.get_multiplexed_async_connection_with_config(&config).await?;
-                Ok(Connection { requests, _task: None })
+                Ok(Connection { requests, task: None })
             }
         }
     }
@@ -61,7 +61,14 @@ impl Connection {
         let opened = MultiplexedConnection::new_with_config(login, stream, config).await?;
         let (requests, driver) = opened;
         let task = Task(tokio::spawn(driver).abort_handle());
-        Ok(Connection { requests, _task: Some(Arc::new(task)) })
+        Ok(Connection { requests, task: Some(Arc::new(task)) })
+    }
+
+    /// Ends it with all calls that wait for replies. With TLS they wait until their deadlines.
+    pub(crate) fn close(&self) {
+        if let Some(task) = &self.task {
+            task.0.abort();
+        }
     }
 
     pub(crate) async fn send(&mut self, cmd: &Cmd) -> RedisResult<Value> {

@@ -58,6 +58,11 @@ pub(crate) fn is_no_script(error: &RedisError) -> bool {
     matches!(error.kind(), ErrorKind::Server(ServerErrorKind::NoScript))
 }
 
+/// Whether a command with several keys was not executed because their slot is moving.
+pub(crate) fn is_try_again(error: &RedisError) -> bool {
+    matches!(error.kind(), ErrorKind::Server(ServerErrorKind::TryAgain))
+}
+
 /// Whether the server returned this code, as its own or (before Redis 7) as that of a command
 /// inside the script.
 fn says(error: &RedisError, code: &str) -> bool {

@@ -175,8 +175,25 @@ pub(crate) fn slot(key: &[u8]) -> u16 {
 }
 
 fn crc16(bytes: &[u8]) -> u16 {
-    let bit = |crc: u16, _| if crc & 0x8000 == 0 { crc << 1 } else { crc << 1 ^ 0x1021 };
-    bytes.iter().fold(0, |crc, byte| (0..8).fold(crc ^ u16::from(*byte) << 8, bit))
+    const TABLE: [u16; 256] = crc16_table();
+    bytes.iter().fold(0, |crc, byte| crc << 8 ^ TABLE[usize::from(crc.to_be_bytes()[0] ^ *byte)])
+}
+
+/// The CRC16 of each byte.
+const fn crc16_table() -> [u16; 256] {
+    let mut table = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        let mut crc = (byte as u16) << 8;
+        let mut bit = 0;
+        while bit < 8 {
+            crc = if crc & 0x8000 == 0 { crc << 1 } else { crc << 1 ^ 0x1021 };
+            bit += 1;
+        }
+        table[byte] = crc;
+        byte += 1;
+    }
+    table
 }
 
 fn two(key: KeyRef<'_>) -> Option<(KeyRef<'_>, KeyRef<'_>)> {

@@ -16,7 +16,7 @@
 //! ```
 //!
 //! Every call is one script in one round trip, whatever the algorithm and however many limits a
-//! policy has. The time is the server's. A hit that is certain to be denied is answered from
+//! policy has. Hits that wait at the same time share one. The time is the server's. A hit that is certain to be denied is answered from
 //! memory, and when the server does not answer a call takes microseconds: see [`tollgate::shared`].
 //!
 //! Addresses:
@@ -29,12 +29,14 @@
 //! | `redis+sentinel://user:password@host:port,host:port/name/database` | the primary that sentinels know by that name |
 //! | `redis+cluster://user:password@host:port,host:port` | a cluster, by some of its nodes |
 
+mod batch;
 mod builder;
 mod clear;
 mod cluster;
 mod command;
 mod connection;
 mod failure;
+mod hits;
 mod key;
 mod node;
 mod script;
@@ -52,6 +54,9 @@ use tollgate::algorithm::Op;
 use tollgate::shared::{Ask, Guard, HitItem, SharedStore, try_write};
 use tollgate::{Error, ErrorKind, KeyRef, Limit, Outcome, OwnedKey, Timestamp};
 
+use tollgate_remote::{Queues, Tokio};
+
+use batch::Job;
 use command::{Call, Mode, Part, Rule};
 use key::{Keyspace, LimitKeys};
 use servers::Servers;
@@ -76,6 +81,9 @@ struct Inner {
     keyspace: Keyspace,
     servers: Servers,
     guard: Guard,
+    /// Plain hits that wait, by queue: see `batch.rs`.
+    queues: Queues<u16, Job>,
+    runtime: Tokio,
 }
 
 /// A limit as [`Redis`] holds it.
@@ -99,10 +107,6 @@ impl Redis {
     /// A builder with other settings.
     pub fn builder(url: impl Into<String>) -> RedisBuilder {
         RedisBuilder::new(url.into())
-    }
-
-    fn new(keyspace: Keyspace, servers: Servers, guard: Guard) -> Redis {
-        Redis { inner: Arc::new(Inner { keyspace, servers, guard }) }
     }
 
     async fn reachable(&self) -> Result<(), Error> {
@@ -150,59 +154,54 @@ impl Prepared {
 impl Inner {
     async fn run(
         inner: Arc<Inner>,
-        parts: Vec<Part>,
+        mut parts: Vec<Part>,
         mode: Mode,
         at: Option<Timestamp>,
+        deadline: Duration,
     ) -> Result<Vec<Outcome>, Error> {
         command::check_time(at)?;
-        let calls = inner.calls(parts, mode, at)?;
-        if let [(_, call)] = &calls[..] {
-            return inner.servers.run(call).await;
+        let plain = mode == Mode::Each && parts.iter().all(Part::is_plain_hit);
+        if plain && at.is_none() && parts.len() == 1 {
+            let Some(hit) = parts.pop() else { return Ok(Vec::new()) };
+            return Ok(vec![batch::decide(inner, hit, deadline).await?]);
         }
-        let count = calls.iter().map(|(indexes, _)| indexes.len()).sum();
-        let mut decisions: Vec<Option<Outcome>> = vec![None; count];
+        let call = |parts| if plain { Call::hits(parts, at) } else { Call::steps(parts, mode, at) };
+        let groups = inner.groups(&parts, mode)?;
+        if groups.len() <= 1 {
+            return inner.servers.run(&call(parts)).await?.into_iter().collect();
+        }
+        let of_group = |indexes: Vec<usize>| {
+            let parts = indexes.iter().map(|index| parts[*index].clone()).collect();
+            (indexes, call(parts))
+        };
+        let calls: Vec<(Vec<usize>, Call)> = groups.into_iter().map(of_group).collect();
+        let mut decisions: Vec<Option<Outcome>> = vec![None; parts.len()];
         let answers = inner.servers.run_all(calls.iter().map(|(_, call)| call).collect()).await;
         let surely_not = |e: &Error| e.kind() == ErrorKind::Unavailable;
         let executed = answers.iter().any(|answer| !answer.as_ref().is_err_and(surely_not));
         for ((indexes, _), answer) in calls.iter().zip(answers) {
             let decided = answer.map_err(|error| if executed { in_part(error) } else { error })?;
             for (index, decision) in indexes.iter().zip(decided) {
-                decisions[*index] = Some(decision);
+                decisions[*index] = Some(decision?);
             }
         }
         let all: Option<Vec<Outcome>> = decisions.into_iter().collect();
         all.ok_or_else(|| Error::store("fewer decisions than keys", false))
     }
 
-    /// Groups the parts into calls, with the parts of each call.
-    fn calls(
-        &self,
-        parts: Vec<Part>,
-        mode: Mode,
-        at: Option<Timestamp>,
-    ) -> Result<Vec<(Vec<usize>, Call)>, Error> {
-        let one =
-            |parts| Ok(vec![((0..).take(Vec::len(&parts)).collect(), Call { parts, mode, at })]);
-        if !self.servers.is_cluster() && (mode == Mode::Together || parts.len() <= KEYS_IN_CALL) {
-            return one(parts);
-        }
+    /// Groups the parts into calls: the indexes of the parts of each.
+    fn groups(&self, parts: &[Part], mode: Mode) -> Result<Vec<Vec<usize>>, Error> {
+        let is_cluster = self.servers.is_cluster();
         let mut slots: BTreeMap<u16, Vec<usize>> = BTreeMap::new();
         for (index, part) in parts.iter().enumerate() {
-            let slot = if self.servers.is_cluster() { key::slot(&part.key) } else { 0 };
+            let slot = if is_cluster { key::slot(&part.key) } else { 0 };
             slots.entry(slot).or_default().push(index);
         }
-        if mode == Mode::Together {
-            return match slots.len() {
-                0 | 1 => one(parts),
-                _ => Err(apart(&parts)),
-            };
+        if mode == Mode::Each {
+            let groups = slots.values().flat_map(|indexes| indexes.chunks(KEYS_IN_CALL));
+            return Ok(groups.map(<[usize]>::to_vec).collect());
         }
-        let calls = slots.values().flat_map(|indexes| indexes.chunks(KEYS_IN_CALL));
-        let call = |indexes: &[usize]| {
-            let parts = indexes.iter().map(|index| parts[*index].clone()).collect();
-            (indexes.to_vec(), Call { parts, mode, at })
-        };
-        Ok(calls.map(call).collect())
+        if slots.len() > 1 { Err(apart(parts)) } else { Ok(slots.into_values().collect()) }
     }
 }
 
@@ -240,20 +239,32 @@ impl SharedStore for Redis {
         &self,
         asks: &[Ask<'_, Prepared>],
         at: Option<Timestamp>,
-        _deadline: Duration,
+        deadline: Duration,
     ) -> impl Future<Output = Result<Vec<Outcome>, Error>> + Send + use<> {
         let part = |ask: &Ask<'_, Prepared>| ask.prepared.part(ask.key, ask.op);
-        Inner::run(Arc::clone(&self.inner), asks.iter().map(part).collect(), Mode::Each, at)
+        Inner::run(
+            Arc::clone(&self.inner),
+            asks.iter().map(part).collect(),
+            Mode::Each,
+            at,
+            deadline,
+        )
     }
 
     fn ask_together(
         &self,
         hits: &[HitItem<'_, Prepared>],
         at: Option<Timestamp>,
-        _deadline: Duration,
+        deadline: Duration,
     ) -> impl Future<Output = Result<Vec<Outcome>, Error>> + Send + use<> {
         let part = |hit: &HitItem<'_, Prepared>| hit.prepared.part(hit.key, Op::Hit(hit.cost));
-        Inner::run(Arc::clone(&self.inner), hits.iter().map(part).collect(), Mode::Together, at)
+        Inner::run(
+            Arc::clone(&self.inner),
+            hits.iter().map(part).collect(),
+            Mode::Together,
+            at,
+            deadline,
+        )
     }
 
     fn clear(&self, prepared: &Prepared) -> impl Future<Output = Result<(), Error>> + Send + use<> {

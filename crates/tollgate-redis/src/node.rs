@@ -109,6 +109,13 @@ impl Node {
         }
     }
 
+    /// Waits until the first attempt to connect has ended, whatever came of it.
+    pub(crate) async fn connected(self: &Arc<Self>) {
+        if !matches!(&*self.link.borrow(), Link::Up(..)) {
+            let _ = self.connection().await;
+        }
+    }
+
     /// Sends a command, preceded by `ASKING` in the same write if required. The outer error means
     /// that the command was not sent.
     ///
@@ -210,6 +217,7 @@ impl Node {
         let answer = tokio::time::timeout(PING, connection.send(&ping)).await;
         if !matches!(answer, Ok(Ok(_))) {
             tracing::warn!(server = %self.finder, "no answer to a ping: reconnecting");
+            connection.close();
             self.is_broken(number);
         }
     }

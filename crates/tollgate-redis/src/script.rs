@@ -1,4 +1,5 @@
-//! The script: one for every algorithm and every operation.
+//! The script: one for every algorithm and every operation. It begins with a shorter way for hits on
+//! the most common limits.
 
 use std::sync::OnceLock;
 
@@ -23,6 +24,8 @@ use redis::{Arg, Cmd};
 /// - `fresh`: whether nothing is left of what was charged
 /// - `state`, refused cost: three numbers for the reply, or nothing
 const TEXT: &str = concat!(
+    include_str!("../lua/start.lua"),
+    include_str!("../lua/hits.lua"),
     include_str!("../lua/prelude.lua"),
     "local function machine(algorithm, key, op)\nlocal from = cursor\n",
     include_str!("../lua/gcra.lua"),

@@ -1,11 +1,12 @@
 //! One server, a primary behind sentinels, or a cluster: chooses where a call of the script goes.
 
+use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use redis::{Cmd, RedisResult, Value};
+use redis::{Cmd, RedisError, RedisResult, Value};
 use tollgate::{Error, Outcome};
 
 use crate::cluster::Cluster;
@@ -13,6 +14,9 @@ use crate::command::Call;
 use crate::failure;
 use crate::node::Node;
 use crate::target::{Finder, Target};
+
+/// A decision for each part of a call, or an error about its key; or the error of the whole call.
+pub(crate) type CallResult = Result<Vec<Result<Outcome, Error>>, Error>;
 
 #[derive(Clone, Debug)]
 pub(crate) enum Servers {
@@ -43,26 +47,52 @@ impl Servers {
     }
 
     /// Runs the script. All keys of the call are in one slot if this is a cluster.
-    pub(crate) async fn run(&self, call: &Call) -> Result<Vec<Outcome>, Error> {
-        if call.parts.is_empty() {
+    pub(crate) async fn run(&self, call: &Call) -> CallResult {
+        if call.is_empty() {
             return Ok(Vec::new());
         }
-        call.decided(self.try_to(call).await)
+        let reply = self.try_to(call).await;
+        let try_again = |error: &RedisError| failure::is_try_again(error);
+        if !matches!(&reply, Ok(Err(error)) if try_again(error)) {
+            return call.decided(reply);
+        }
+        // Nothing was executed, because the slot is moving and some of the keys have moved. On its
+        // own each key is somewhere.
+        match call.by_key() {
+            Some(calls) => Ok(Box::pin(self.run_each(&calls)).await),
+            None => call.decided(reply),
+        }
+    }
+
+    /// Runs calls with the parts of one; `calls` has their indexes.
+    async fn run_each(&self, calls: &[(Vec<usize>, Call)]) -> Vec<Result<Outcome, Error>> {
+        let replies = in_order(calls.iter().map(|(_, call)| self.try_to(call))).await;
+        let mut decisions = BTreeMap::new();
+        for ((indexes, call), reply) in calls.iter().zip(replies) {
+            match call.decided(reply) {
+                Ok(decided) => decisions.extend(indexes.iter().zip(decided)),
+                Err(error) => {
+                    decisions.extend(indexes.iter().map(|index| (index, Err(error.clone()))));
+                }
+            }
+        }
+        decisions.into_values().collect()
     }
 
     /// Runs the script for all these calls concurrently. They are started in order, so a key that
     /// appears twice is decided in that order.
-    pub(crate) async fn run_all(&self, calls: Vec<&Call>) -> Vec<Result<Vec<Outcome>, Error>> {
-        let replies = in_order(calls.iter().map(|call| self.try_to(call))).await;
-        calls.iter().zip(replies).map(|(call, reply)| call.decided(reply)).collect()
+    pub(crate) async fn run_all(&self, calls: Vec<&Call>) -> Vec<CallResult> {
+        in_order(calls.into_iter().map(|call| self.run(call))).await
     }
 
     async fn try_to(&self, call: &Call) -> Result<RedisResult<Value>, Error> {
         match self {
             Servers::One(node) => node.send(&call.command(false), false).await,
             Servers::Cluster(cluster) => {
-                let keys: Vec<&[u8]> = call.parts.iter().map(|part| &part.key[..]).collect();
-                cluster.send(&keys, |narrow| call.command(narrow)).await
+                let keys = call.keys();
+                let command = |narrow| call.command(narrow);
+                // In a box, because it is much larger than the other one.
+                Box::pin(cluster.send(&keys, !call.is_hits(), command)).await
             }
         }
     }
@@ -71,7 +101,18 @@ impl Servers {
     pub(crate) async fn send(&self, key: &[u8], cmd: &Cmd) -> Result<RedisResult<Value>, Error> {
         match self {
             Servers::One(node) => node.send(cmd, false).await,
-            Servers::Cluster(cluster) => cluster.send(&[key], |_| cmd.clone()).await,
+            Servers::Cluster(cluster) => cluster.send(&[key], true, |_| cmd.clone()).await,
+        }
+    }
+
+    /// Waits while the server of a slot is being connected to.
+    pub(crate) async fn connected(&self, slot: u16) {
+        let node = match self {
+            Servers::One(node) => Some(Arc::clone(node)),
+            Servers::Cluster(cluster) => cluster.node_of(slot),
+        };
+        if let Some(node) = node {
+            node.connected().await;
         }
     }
 

@@ -1,10 +1,13 @@
 //! The parts that stores of [`tollgate`] behind a network share, so that each of them holds only
 //! what is specific to it.
 
+mod queues;
 mod runtime;
 mod settings;
 mod url;
+mod worker;
 
+pub use queues::{InlineWorker, Queue, Queues};
 pub use runtime::Tokio;
 pub use settings::{Certificates, Settings, reach};
 pub use url::{Login, StoreUrl, invalid_url};

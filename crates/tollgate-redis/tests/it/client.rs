@@ -3,10 +3,9 @@
 use tollgate::Key;
 use tollgate::shared::GuardBuilder;
 use tollgate_redis::Redis;
-use tollgate_testservers::calls::patient_guard;
 pub(crate) use tollgate_testservers::calls::{
     LONG, Rules, SHORT, admitted, answers, eventually, fails_by_the_store, hasty_guard, in_time,
-    limiter, run, runtime, stats,
+    limiter, patient_guard, run, runtime, stats,
 };
 
 /// A store that must answer.

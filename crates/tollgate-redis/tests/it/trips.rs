@@ -99,13 +99,11 @@ fn a_denied_hot_key_costs_no_command() {
 }
 
 #[test]
-fn hits_that_run_together_are_one_command_each() {
+fn hits_that_run_together_use_one_connection() {
     run(async {
         let server = Server::start(&[]);
         let store = patient(server.url()).await;
         let limited = limiter(&store, "1000/365 days");
-        assert_eq!(admitted(&limited, "first", 1).await, 1);
-        server.ok(&["CONFIG", "RESETSTAT"]);
         let hits: Vec<_> = (0..64)
             .map(|_| {
                 let limited = limited.clone();
@@ -115,7 +113,6 @@ fn hits_that_run_together_are_one_command_each() {
         for hit in hits {
             assert!(hit.await.unwrap().unwrap().allowed());
         }
-        assert_eq!(commands(&server), only_evalsha(64));
         assert_eq!(server.info("connected_clients").as_deref(), Some("2"), "one is redis-cli");
     });
 }

@@ -131,6 +131,28 @@ fn calls_without_a_caller_deadline_end_too() {
 }
 
 #[test]
+fn a_patient_caller_ends_with_the_connection_and_delays_nobody() {
+    run(async {
+        let server = Server::start(&[]);
+        let store = hasty(server.url()).await;
+        let limited = limiter(&store, "20/365 days");
+        assert_eq!(admitted(&limited, "key", 1).await, 1);
+        server.freeze();
+        let waiting = limited.clone();
+        let waits = tokio::spawn(async move { waiting.within(100 * LONG).hit("key").await });
+        eventually("the breaker opens", || async {
+            stats(&store).opened > 0 || in_time(limited.hit("key")).await.is_ok()
+        })
+        .await;
+        // Then a ping finds that the connection is dead.
+        let error = in_time(waits).await.unwrap().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Lost, "{error}");
+        server.thaw();
+        answers(&limited, "key").await;
+    });
+}
+
+#[test]
 fn a_wait_on_a_frozen_server_ends() {
     run(async {
         let server = Server::start(&[]);

@@ -93,6 +93,32 @@ fn hits_on_a_slot_that_moves_back_and_forth_are_all_answered_and_counted_once() 
 }
 
 #[test]
+fn hits_in_one_call_are_decided_once_while_some_of_their_keys_have_moved() {
+    run(async {
+        let cluster = Cluster::start();
+        let store = patient(cluster.url()).await;
+        let limited = limiter(&store, "3/365 days");
+        let (slot, home) = place_of(&cluster, &store, "tag");
+        let away = (home + 1) % 3;
+        let used = async |keys: u64| {
+            let keys: Vec<_> = (0..keys).map(|key| Tagged("tag", key)).collect();
+            let hits = limited.hit_each(&keys).await.unwrap();
+            hits.iter().map(tollgate::Decision::used).collect::<Vec<_>>()
+        };
+        assert_eq!(used(10).await, [1; 10]);
+        cluster.begin_move(slot, home, away);
+        assert!(cluster.move_keys(slot, home, away, 5));
+        // The last five are new.
+        assert_eq!(used(15).await, [[2; 5], [2; 5], [1; 5]].concat());
+        while cluster.move_keys(slot, home, away, 25) {}
+        assert_eq!(used(15).await, [[3; 5], [3; 5], [2; 5]].concat());
+        cluster.end_move(slot, home, away);
+        assert_eq!(used(15).await, [3; 15]);
+        assert_eq!((stats(&store).lost, stats(&store).unavailable), (0, 0), "{:?}", stats(&store));
+    });
+}
+
+#[test]
 fn policies_on_new_subjects_are_decided_while_their_slot_moves() {
     run(async {
         let cluster = Cluster::start();

@@ -97,13 +97,18 @@ impl Worker {
     }
 }
 
-/// Held by the caller that polls the worker. When it is dropped, the worker becomes a task.
+/// Held by the caller that polls the worker of its queue. When it is dropped, the worker becomes a
+/// task.
+///
+/// See the example of [`Queues`](crate::Queues).
 #[derive(Debug)]
-pub(crate) struct InlineWorker(pub(crate) Arc<Worker>);
+pub struct InlineWorker(pub(crate) Arc<Worker>);
 
 impl InlineWorker {
     /// Polls the worker until it is done or has become a task.
-    pub(crate) async fn run(&self) {
+    ///
+    /// See the example of [`Queues`](crate::Queues).
+    pub async fn run(&self) {
         std::future::poll_fn(|cx| self.0.poll(cx)).await;
     }
 }
