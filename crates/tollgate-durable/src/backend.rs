@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGua
 use redb::backends::FileBackend;
 use redb::{BackendError, StorageBackend};
 
-use crate::limits::lock;
+use tollgate::keyed::lock;
 
 /// A [`StorageBackend`] that writes nothing until [`Backend::write_through`]. Opening a database
 /// writes to it, and a damaged or foreign file must stay as it is.

@@ -11,9 +11,9 @@ use redb::{
     WriteTransaction,
 };
 use tollgate::key::Form;
+use tollgate::keyed::lock;
 use tollgate::{Error, KeyRef, Timestamp};
 
-use crate::limits::lock;
 use crate::opening::{self, Identity, Medium, Opened, caught, damaged, open};
 use crate::record::Record;
 use crate::spare;

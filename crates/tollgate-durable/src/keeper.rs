@@ -9,13 +9,14 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tollgate::algorithm::Aging;
+use tollgate::keyed::lock;
 use tollgate::shared::Place;
 use tollgate::{Error, KeyRef, Limit, Timestamp};
 
 use crate::clock::Time;
 use crate::file::{self, File};
 use crate::level::Keeping;
-use crate::limits::{Known, Limits, Rule, lock};
+use crate::limits::{Known, Limits, Rule};
 use crate::mark::Queued;
 use crate::queue::{Batch, Goal, Queue, Walk};
 use crate::table::{Entry, Lookup, Table};

@@ -82,13 +82,14 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use tollgate::algorithm::Op;
+use tollgate::keyed::lock;
 use tollgate::shared::{Ask, Guard, GuardBuilder, HitItem, Place, SharedStore};
 use tollgate::{Error, ErrorKind, Key, KeyRef, Limit, Outcome, OwnedKey, Timestamp};
 
 use crate::keeper::{Done, Keeper};
-use limits::lock;
 use queue::{BatchResult, Written};
 use timer::Timer;
+use tollgate::keyed::lock;
 use writer::Writer;
 
 /// Limits kept in memory and in a file. A handle: clones share one store. Dropping the last one
@@ -203,7 +204,7 @@ impl Durable {
     /// was at its bound. It should stay zero.
     #[must_use]
     pub fn overflowed(&self) -> usize {
-        self.inner.keeper.table.overflowed.load(Ordering::Relaxed)
+        self.inner.keeper.table.count.overflowed.load(Ordering::Relaxed)
     }
 
     /// When the record of a key in the file expires, `None` if it has none. First writes pending

@@ -1,20 +1,15 @@
 //! The limits of a store.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 
-use tollgate::algorithm::{AnyMachine, AnyState};
+use tollgate::algorithm::AnyMachine;
+use tollgate::keyed::{Overflow, lock};
 use tollgate::shared::Place;
-use tollgate::{Error, Limit, Outcome, Source, Timestamp};
+use tollgate::{Error, Limit, Timestamp};
 
 use crate::mark::Reserve;
-
-/// Locks, also after a panic elsewhere: the guarded data is consistent between any two statements.
-pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// A limit in a namespace, shared by its limiters and its keys.
 #[derive(Debug)]
@@ -53,42 +48,6 @@ impl Known {
 
     pub(crate) fn overflow(&self) -> &Overflow {
         &self.overflow
-    }
-}
-
-/// The state that keys without an entry share while the store is at its bound. It is never written.
-#[derive(Debug, Default)]
-pub(crate) struct Overflow {
-    /// Whether `state` was ever written. It spares the lock for stores that never reach the bound.
-    used: AtomicBool,
-    state: Mutex<Option<AnyState>>,
-}
-
-impl Overflow {
-    pub(crate) fn act(&self, act: impl FnOnce(&mut Option<AnyState>) -> Outcome) -> Outcome {
-        let mut state = lock(&self.state);
-        let decision = act(&mut state);
-        if state.is_some() {
-            self.used.store(true, Ordering::Release);
-        }
-        decision.with_source(Source::Overflow)
-    }
-
-    /// The state with which a key starts that gets an entry now.
-    pub(crate) fn copy(&self, machine: &AnyMachine, now: Timestamp) -> Option<AnyState> {
-        if !self.used.load(Ordering::Acquire) {
-            return None;
-        }
-        let state = lock(&self.state);
-        state.clone().filter(|state| machine.fresh_at(Some(state)).is_some_and(|at| at > now))
-    }
-
-    pub(crate) fn clear(&self) {
-        *lock(&self.state) = None;
-    }
-
-    fn is_fresh(&self, machine: &AnyMachine, now: Timestamp) -> bool {
-        machine.fresh_at(lock(&self.state).as_ref()).is_none_or(|at| at <= now)
     }
 }
 
@@ -187,7 +146,7 @@ impl Limits {
 impl Entries {
     fn forget(&mut self, now: Timestamp) {
         self.by_prefix.retain(|_, known| {
-            Arc::strong_count(known) > 1 || !known.overflow.is_fresh(&known.latest().machine, now)
+            Arc::strong_count(known) > 1 || !known.overflow.tidy(&known.latest().machine, now)
         });
         self.by_number.retain(|_, known| known.strong_count() > 0);
     }

@@ -8,9 +8,10 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use tollgate::key::Form;
+use tollgate::keyed::lock;
 use tollgate::{Clock, Error, KeyRef, SystemClock, Timestamp};
 
-use crate::limits::{Known, lock};
+use crate::limits::Known;
 use crate::mark::Queued;
 use crate::table::{Entry, Lookup};
 

@@ -2,16 +2,17 @@
 //! behind one lock.
 
 use std::hash::{BuildHasher, Hasher};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use foldhash::quality::RandomState;
 use hashbrown::HashTable;
 use tollgate::algorithm::AnyState;
 use tollgate::key::Form;
+use tollgate::keyed::{Count, OwnLine, entry_hash, lock};
 use tollgate::{KeyRef, Timestamp};
 
-use crate::limits::{Known, lock};
+use crate::limits::Known;
 use crate::mark::Mark;
 
 /// With a million keys each shard has about four thousand, so that cleaning never locks one for
@@ -44,7 +45,7 @@ impl Entry {
     }
 
     fn hash(&self, hasher: &RandomState) -> u64 {
-        entry_hash(hash(hasher, self.key()), &self.known)
+        entry_hash(hash(hasher, self.key()), limit_number(&self.known))
     }
 }
 
@@ -57,19 +58,12 @@ pub(crate) struct Shard {
     pub(crate) floor: Timestamp,
 }
 
-/// A separate cache line, so that the lock of one shard does not slow its neighbour.
-#[derive(Debug, Default)]
-#[repr(align(128))]
-struct OwnLine<T>(T);
-
 /// All keys.
 #[derive(Debug)]
 pub(crate) struct Table {
     hasher: RandomState,
     shards: Box<[OwnLine<Mutex<Shard>>]>,
-    keys: AtomicUsize,
-    max_keys: usize,
-    pub(crate) overflowed: AtomicUsize,
+    pub(crate) count: Count,
 }
 
 /// A key of a limit, with its hash.
@@ -84,7 +78,7 @@ pub(crate) struct Lookup<'a> {
 impl Lookup<'_> {
     #[inline]
     fn entry_hash(&self) -> u64 {
-        entry_hash(self.hash, self.known)
+        entry_hash(self.hash, limit_number(self.known))
     }
 }
 
@@ -93,9 +87,7 @@ impl Table {
         Table {
             hasher: RandomState::default(),
             shards: (0..SHARDS).map(|_| OwnLine::default()).collect(),
-            keys: AtomicUsize::new(0),
-            max_keys,
-            overflowed: AtomicUsize::new(0),
+            count: Count::new(max_keys),
         }
     }
 
@@ -125,22 +117,7 @@ impl Table {
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.keys.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn is_full(&self) -> bool {
-        self.len() >= self.max_keys
-    }
-
-    /// Takes room for one key, if there is any.
-    pub(crate) fn take_room(&self) -> bool {
-        let room = |keys| (keys < self.max_keys).then_some(keys + 1);
-        self.keys.fetch_update(Ordering::Relaxed, Ordering::Relaxed, room).is_ok()
-    }
-
-    /// Takes room for one key beyond the bound: for keys that are in the file.
-    pub(crate) fn make_room(&self) {
-        self.keys.fetch_add(1, Ordering::Relaxed);
+        self.count.keys.load(Ordering::Relaxed)
     }
 
     /// Inserts a key that has room and is not in the table.
@@ -162,7 +139,7 @@ impl Table {
         let is = |entry: &Entry| entry.is(lookup.known, lookup.key);
         if let Ok(found) = shard.table.find_entry(lookup.entry_hash(), is) {
             found.remove();
-            self.keys.fetch_sub(1, Ordering::Relaxed);
+            self.count.keys.fetch_sub(1, Ordering::Relaxed);
         }
     }
 
@@ -170,7 +147,7 @@ impl Table {
     pub(crate) fn remove_where(&self, shard: &mut Shard, mut goes: impl FnMut(&mut Entry) -> bool) {
         let before = shard.table.len();
         shard.table.retain(|entry| !goes(entry));
-        self.keys.fetch_sub(before - shard.table.len(), Ordering::Relaxed);
+        self.count.keys.fetch_sub(before - shard.table.len(), Ordering::Relaxed);
         if shard.table.len() < shard.table.capacity() / 4 {
             let room = shard.table.len() * 2;
             shard.table.shrink_to(room, |entry| entry.hash(&self.hasher));
@@ -199,14 +176,10 @@ fn hash(hasher: &RandomState, key: KeyRef<'_>) -> u64 {
     hasher.finish()
 }
 
-/// The hash of a key of one limit, made of the hash of the key. One key under many limits has as
-/// many different hashes, so it is found without comparing it with its siblings.
+/// A number that differs between limits: the address, without the bits that alignment makes zero.
 #[inline]
-fn entry_hash(key_hash: u64, known: &Arc<Known>) -> u64 {
-    // 2^64 divided by the golden ratio: spreads the address over the lowest and the highest bits,
-    // which hashbrown uses.
-    let spread = (Arc::as_ptr(known) as u64 >> 4).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    key_hash ^ spread
+fn limit_number(known: &Arc<Known>) -> u64 {
+    Arc::as_ptr(known) as u64 >> 4
 }
 
 #[cfg(test)]

@@ -10,10 +10,9 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 use std::time::Duration;
 
+use tollgate::keyed::lock;
 use tollgate::shared::Runtime;
 use tollgate::{Clock, SystemClock, Timestamp};
-
-use crate::limits::lock;
 
 /// A handle of the thread, which ends when it is stopped.
 #[derive(Clone)]

@@ -46,6 +46,8 @@ mod decision;
 mod direct;
 mod error;
 #[doc(hidden)]
+pub mod keyed;
+#[doc(hidden)]
 pub mod leb128;
 mod limit;
 mod outcome;

@@ -3,17 +3,12 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use crate::error::Error;
+use crate::keyed::lock;
 use crate::limit::Limit;
 use crate::time::Timestamp;
-
-/// Locks a mutex, even if a thread panicked while it held the lock: the data is consistent after
-/// every statement.
-pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// The namespace and the identity of a limit.
 type Name = (Box<str>, String);

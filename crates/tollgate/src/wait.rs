@@ -22,10 +22,10 @@ use crate::direct::Direct;
 #[cfg(not(loom))]
 use crate::key::KeyRef;
 use crate::key::{Key, OwnedKey};
+use crate::keyed::lock;
 use crate::limit::Limit;
 use crate::limiter::Limiter;
 use crate::outcome::Outcome;
-use crate::registry::lock;
 use crate::store::Store;
 use crate::time::Timestamp;
 

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use tollgate::algorithm::{Act, AnyMachine, Op, hit_together};
+use tollgate::keyed::lock;
 use tollgate::shared::HitItem;
 use tollgate::{Error, KeyRef, Outcome, Timestamp};
 
 use super::{DiskState, Keeper, Prepared};
 use crate::file;
-use crate::limits::lock;
 use crate::mark::{Mark, Queued};
 use crate::queue::Batch;
 use crate::table::{Entry, Lookup, Shard};
@@ -337,11 +337,11 @@ impl Keeper {
             return Ok(None);
         }
         let in_overflow = || {
-            self.table.overflowed.fetch_add(1, Ordering::Relaxed);
-            let decision = lookup.known.overflow().act(|state| machine.act(state, start, act));
+            self.table.count.overflowed.fetch_add(1, Ordering::Relaxed);
+            let decision = lookup.known.overflow().act(machine, start, act);
             Ok(Some(Done { decision, batch: None, has_record: false }))
         };
-        if self.table.is_full() {
+        if self.table.count.is_full() {
             return in_overflow();
         }
         let mut state = lookup.known.overflow().copy(machine, start);
@@ -351,7 +351,7 @@ impl Keeper {
         if state.is_none() || !changes {
             return Ok(Some(Done { decision, batch: None, has_record: false }));
         }
-        if !self.table.take_room() {
+        if !self.table.count.take() {
             return in_overflow();
         }
         let entry = self.table.insert(shard, *lookup, state, Mark::new(start));
@@ -432,7 +432,7 @@ impl Keeper {
         if state.is_none() {
             mark.begin_anew(now);
         }
-        self.table.make_room();
+        self.table.count.keys.fetch_add(1, Ordering::Relaxed);
         Ok(Some(self.table.insert(shard, *lookup, state, mark)))
     }
 }

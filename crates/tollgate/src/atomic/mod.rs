@@ -350,7 +350,7 @@ impl<C: Clock> Inner<C> {
     }
 
     fn clean_a_little(&self, known: &Known, now: Timestamp) -> bool {
-        let machine = *crate::registry::lock(&known.latest);
+        let machine = *crate::keyed::lock(&known.latest);
         with_packed!(&known.kept, &machine, (kept, machine) => {
             On::new(self, kept, machine, now).clean_a_little()
         })
@@ -438,7 +438,7 @@ impl<C: Clock> Inner<C> {
 
     /// Returns whether the state that keys without a slot share equals a fresh one.
     fn shares_nothing(&self, known: &Known, now: Timestamp) -> bool {
-        let machine = *crate::registry::lock(&known.latest);
+        let machine = *crate::keyed::lock(&known.latest);
         with_packed!(&known.kept, &machine, (kept, machine) => {
             let on = On::new(self, kept, machine, now);
             on.fate(Word::load(&kept.table.overflow, Ordering::SeqCst)) != Fate::Stays
@@ -446,7 +446,7 @@ impl<C: Clock> Inner<C> {
     }
 
     fn clean(&self, known: &Known, now: Timestamp) -> usize {
-        let machine = *crate::registry::lock(&known.latest);
+        let machine = *crate::keyed::lock(&known.latest);
         with_packed!(&known.kept, &machine, (kept, machine) => {
             On::new(self, kept, machine, now).clean()
         })
@@ -464,7 +464,7 @@ impl<C: Clock + 'static> Store for Atomic<C> {
     fn prepare(&self, namespace: &str, limit: &Limit) -> Result<Prepared, Error> {
         let machine = AnyMachine::new(limit);
         let known = self.inner.known(namespace, limit, machine)?;
-        *crate::registry::lock(&known.latest) = machine;
+        *crate::keyed::lock(&known.latest) = machine;
         Ok(Prepared { known, machine })
     }
 

@@ -7,10 +7,11 @@ use std::time::Duration;
 use foldhash::quality::RandomState;
 
 use super::clean::{BeforeClean, Expired};
-use super::shard::{Count, Shard};
+use super::shard::Shard;
 use super::stored_key::MOST_LIMITS;
-use super::{Inner, Memory, OwnLine, SHARDS};
+use super::{Inner, Memory, SHARDS};
 use crate::clock::{Clock, SystemClock};
+use crate::keyed::{Count, OwnLine};
 use crate::registry::Registry;
 use crate::time::micros_up;
 
@@ -168,11 +169,7 @@ impl<C: Clock> MemoryBuilder<C> {
             hasher: RandomState::default(),
             shards: shards.collect(),
             registry: Registry::new(self.max_limits.min(MOST_LIMITS)),
-            count: Count {
-                keys: AtomicUsize::new(0),
-                max_keys: self.max_keys,
-                overflowed: AtomicUsize::new(0),
-            },
+            count: Count::new(self.max_keys),
             clean_period,
             clean_due: AtomicU64::new(now.plus(clean_period).as_micros()),
             clean_cursor: AtomicUsize::new(0),

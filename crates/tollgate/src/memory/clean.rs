@@ -18,8 +18,8 @@ use crate::algorithm::moving_window::MovingWindowState;
 use crate::algorithm::{AnyMachine, with_machine};
 use crate::clock::Clock;
 use crate::key::{Key, KeyRef, OwnedKey};
+use crate::keyed::lock;
 use crate::limit::Limit;
-use crate::registry::lock;
 use crate::time::Timestamp;
 
 /// A key that the store has forgotten, usually because its state had become equal to a fresh one.

@@ -14,6 +14,7 @@ use super::stored_key::{AddressKey, BytesKey, Packed, StoredKey, WordKey};
 use crate::algorithm::gcra::{Gcra, GcraState};
 use crate::algorithm::moving_window::{MovingWindow, MovingWindowState};
 use crate::algorithm::{Machine, Words};
+use crate::keyed::entry_hash;
 use crate::time::Timestamp;
 
 /// A key and its state.
@@ -23,20 +24,9 @@ pub(super) struct Entry<K, T> {
     pub(super) state: T,
 }
 
-/// Returns the hash of an entry from the hash of its key and the number of its limit. A key has a
-/// different hash under each limit, so an entry is found without comparing it with the entries of
-/// the same key under other limits.
-#[inline(always)]
-pub(super) fn entry_hash(key_hash: u64, limit: u32) -> u64 {
-    // The factor is 2^64 divided by the golden ratio, rounded to an odd number. The products of
-    // consecutive numbers differ in the lowest bits and are spread evenly over the highest bits.
-    // hashbrown uses the lowest and the highest bits.
-    key_hash ^ u64::from(limit).wrapping_mul(0x9e37_79b9_7f4a_7c15)
-}
-
 impl<K: StoredKey, T> Entry<K, T> {
     pub(super) fn hash(&self, hasher: &RandomState) -> u64 {
-        entry_hash(self.key.key().hash(hasher), self.key.limit())
+        entry_hash(self.key.key().hash(hasher), self.key.limit().into())
     }
 }
 

@@ -12,8 +12,8 @@ use super::stored_key::StoredKey;
 use super::{Inner, Memory};
 use crate::clock::Clock;
 use crate::key::{KeyRef, OwnedKey};
+use crate::keyed::lock;
 use crate::limit::Limit;
-use crate::registry::lock;
 use crate::time::Timestamp;
 
 /// A key and the units that it has in use.

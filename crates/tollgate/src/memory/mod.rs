@@ -39,13 +39,14 @@ use crate::algorithm::{Act, AnyMachine, Hit, KnownAct, Op, hit_together};
 use crate::clock::{Clock, SystemClock};
 use crate::error::Error;
 use crate::key::{Compact, Key, KeyRef, OwnedKey};
+use crate::keyed::{Count, Overflow, OwnLine, lock};
 use crate::limit::Limit;
 use crate::outcome::Outcome;
-use crate::registry::{Registry, lock};
+use crate::registry::Registry;
 use crate::store::{HitItem, Store};
 use crate::time::Timestamp;
 use clean::BeforeClean;
-use shard::{Count, Known, Lookup, Overflow, Shard};
+use shard::{Known, Lookup, Shard};
 
 /// The number of shards. With a million keys each shard has some four thousand, so growing or
 /// cleaning a shard takes well below half a millisecond.
@@ -131,12 +132,6 @@ struct Inner<C> {
     key_older_than: Option<u64>,
     before_clean: Option<BeforeClean>,
 }
-
-/// A value with a cache line of its own, so that the lock of one shard does not slow down its
-/// neighbours.
-#[derive(Debug, Default)]
-#[repr(align(128))]
-struct OwnLine<T>(T);
 
 impl Memory {
     /// Creates a store with the default settings: at most ten million keys, cleaned every minute.

@@ -1,17 +1,17 @@
 //! One shard: the states of some of the keys, protected by one lock.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use foldhash::quality::RandomState;
 
-use super::entry::{Entry, Kept as _, NoPart, Stored, Tables, Whole, entry_hash};
+use super::entry::{Entry, Kept as _, NoPart, Stored, Tables, Whole};
 use super::stored_key::{AddressKey, BytesKey, StoredKey, WordKey};
 use crate::algorithm::{Act, AnyMachine, AnyState, KnownAct, Op, with_machine};
 use crate::key::Compact;
+use crate::keyed::{Count, Overflow, entry_hash};
 use crate::limit::Limit;
-use crate::outcome::{Outcome, Source};
-use crate::registry::lock;
+use crate::outcome::Outcome;
 use crate::time::Timestamp;
 
 /// A limit that the store knows. All limiters that have prepared it share this value.
@@ -24,69 +24,6 @@ pub(super) struct Known {
     /// The number of keys with an entry.
     pub(super) keys: AtomicUsize,
     pub(super) overflow: Overflow,
-}
-
-/// The state that keys without an entry share while the store is at its bound.
-#[derive(Debug, Default)]
-pub(super) struct Overflow {
-    /// Whether `state` may be present. If not, no lock is needed, which is the usual case.
-    used: AtomicBool,
-    state: Mutex<Option<AnyState>>,
-}
-
-impl Overflow {
-    fn act(&self, machine: &AnyMachine, now: Timestamp, act: Act) -> Outcome {
-        let mut state = lock(&self.state);
-        let decision = machine.act(&mut state, now, act);
-        if state.is_some() {
-            self.used.store(true, Ordering::Release);
-        }
-        decision.with_source(Source::Overflow)
-    }
-
-    /// Returns the state from which a key that now gets an entry starts. `None` is a fresh state.
-    fn copy(&self, machine: &AnyMachine, now: Timestamp) -> Option<AnyState> {
-        if !self.used.load(Ordering::Acquire) {
-            return None;
-        }
-        let state = lock(&self.state);
-        state.clone().filter(|state| machine.fresh_at(Some(state)).is_some_and(|at| at > now))
-    }
-
-    /// Forgets the state if it equals a fresh one. Returns whether there is no state now.
-    pub(super) fn tidy(&self, machine: &AnyMachine, now: Timestamp) -> bool {
-        let mut state = lock(&self.state);
-        if machine.fresh_at(state.as_ref()).is_none_or(|at| at <= now) {
-            self.used.store(false, Ordering::Release);
-            *state = None;
-        }
-        state.is_none()
-    }
-
-    pub(super) fn clear(&self) {
-        *lock(&self.state) = None;
-    }
-}
-
-/// The counters that all shards share.
-#[derive(Debug)]
-pub(super) struct Count {
-    pub(super) keys: AtomicUsize,
-    pub(super) max_keys: usize,
-    /// The number of hits that were decided on an overflow state.
-    pub(super) overflowed: AtomicUsize,
-}
-
-impl Count {
-    fn is_full(&self) -> bool {
-        self.keys.load(Ordering::Relaxed) >= self.max_keys
-    }
-
-    /// Counts one more key, unless the store is at its bound. Returns whether it did.
-    fn take(&self) -> bool {
-        let room = |keys| (keys < self.max_keys).then_some(keys + 1);
-        self.keys.fetch_update(Ordering::Relaxed, Ordering::Relaxed, room).is_ok()
-    }
 }
 
 /// A key and its limit, as a shard looks them up.
@@ -104,7 +41,7 @@ pub(super) struct Lookup<'a> {
 impl Lookup<'_> {
     #[inline]
     fn entry_hash(&self) -> u64 {
-        entry_hash(self.hash, self.known.number)
+        entry_hash(self.hash, self.known.number.into())
     }
 }
 

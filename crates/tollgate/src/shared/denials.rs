@@ -24,8 +24,8 @@ use foldhash::quality::RandomState;
 use hashbrown::HashTable;
 
 use crate::key::{KeyRef, OwnedKey};
+use crate::keyed::lock;
 use crate::outcome::Outcome;
-use crate::registry::lock;
 use crate::time::Timestamp;
 
 const SHARDS: usize = 64;

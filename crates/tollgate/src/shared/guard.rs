@@ -18,8 +18,8 @@ use super::runtime::{NoRuntime, Runtime};
 use super::stats::{Counters, Stats};
 use crate::clock::{Clock, SystemClock};
 use crate::error::{Error, ErrorKind};
+use crate::keyed::lock;
 use crate::memory::Memory;
-use crate::registry::lock;
 use crate::time::{Timestamp, micros_up};
 
 /// Prevents a failing store from delaying its callers. Each store has one guard, which its handles

@@ -17,8 +17,8 @@ use super::{Ask, Guard, SharedStore};
 use crate::algorithm::{AnyMachine, AnyState, Op};
 use crate::error::{Error, ErrorKind};
 use crate::key::{Key, KeyRef, OwnedKey};
+use crate::keyed::lock;
 use crate::outcome::{Outcome, Receipt};
-use crate::registry::lock;
 use crate::time::Timestamp;
 
 /// The largest number of keys of one limiter that may owe units. The units of additional keys are

@@ -38,7 +38,7 @@ impl Shared {
 
     /// Keeps an old generation until no thread can be reading it any more.
     pub(super) fn retire(&self, old: Box<dyn Garbage>) {
-        crate::registry::lock(&self.garbage).push_back(old);
+        crate::keyed::lock(&self.garbage).push_back(old);
         self.retired.fetch_add(1, Ordering::Relaxed);
     }
 
