@@ -89,7 +89,6 @@ use tollgate::{Error, ErrorKind, Key, KeyRef, Limit, Outcome, OwnedKey, Timestam
 use crate::keeper::{Done, Keeper};
 use queue::{BatchResult, Written};
 use timer::Timer;
-use tollgate::keyed::lock;
 use writer::Writer;
 
 /// Limits kept in memory and in a file. A handle: clones share one store. Dropping the last one

@@ -73,9 +73,4 @@ pub use settings::{OnMissing, Settings};
 pub use stats::ReplicaStats;
 pub use store::Replicated;
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
-/// Locks, also after a panic elsewhere: the guarded data is consistent between any two statements.
-fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
+use tollgate::keyed::lock;
