@@ -31,7 +31,7 @@ impl fmt::Display for Greeting<'_> {
                 "http" => "JSON, and checks for proxies",
                 "grpc" => "Envoy's rate limit service",
                 "resp" => "Redis' protocol",
-                _ => "metrics and health",
+                _ => "dashboard, metrics and health",
             };
             let url = match (*name, tls) {
                 ("http" | "admin", false) => "http://",
