@@ -41,8 +41,18 @@ pub(crate) fn contenders(servers: &Servers) -> Outcome<Vec<Contender>> {
         let shared = SharedLimiter::new(&memory, "", LIMIT)?;
         add(DURABLE, "Memory as a shared store", Kind::Bare, threads(scene, shared));
         add(DURABLE, "durable", Kind::Ours, threads(scene, durable.limiter(LIMIT)?));
-        add(IMMEDIATE, "Memory, asked immediately", Kind::Bare, threads(scene, Immediate::on(&memory)?));
-        add(IMMEDIATE, "durable, asked immediately", Kind::Ours, threads(scene, Immediate::on(&durable)?));
+        add(
+            IMMEDIATE,
+            "Memory, asked immediately",
+            Kind::Bare,
+            threads(scene, Immediate::on(&memory)?),
+        );
+        add(
+            IMMEDIATE,
+            "durable, asked immediately",
+            Kind::Ours,
+            threads(scene, Immediate::on(&durable)?),
+        );
     }
     Ok(all)
 }

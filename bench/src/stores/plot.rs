@@ -2,7 +2,7 @@
 
 use super::Results;
 use super::contenders::Kind;
-use super::in_process::{IMMEDIATE, DURABLE};
+use super::in_process::{DURABLE, IMMEDIATE};
 use super::scene::Scene;
 use crate::svg::{Bar, Look, Panel, picture};
 

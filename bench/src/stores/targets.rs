@@ -3,7 +3,7 @@
 use super::Results;
 use super::contenders::Kind;
 use super::etcd::ETCD;
-use super::in_process::{IMMEDIATE, DURABLE};
+use super::in_process::{DURABLE, IMMEDIATE};
 use super::memcached::MEMCACHED;
 use super::postgres::POSTGRES;
 use super::scene::Scene;
