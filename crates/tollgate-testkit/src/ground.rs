@@ -104,7 +104,7 @@ impl<'s, S: Subject> Ground<'s, S> {
     pub(crate) fn of_all(&self, quota: u64, period: Duration) -> Vec<Limited<'s, S>> {
         let limit = |algorithm| Limit::new(quota, period).algorithm(algorithm).build();
         let held = |algorithm| self.limited(&limit(algorithm).expect("a valid limit"));
-        Algorithm::ALL.into_iter().filter_map(held).collect()
+        Algorithm::PERIODIC.into_iter().filter_map(held).collect()
     }
 
     /// The same from texts, each with all algorithms that it allows.

@@ -66,7 +66,7 @@ impl Lane {
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let traffic = traffic();
     let lanes: Result<Vec<Lane>, _> =
-        Algorithm::ALL.iter().map(|algorithm| Lane::of(*algorithm, &traffic)).collect();
+        Algorithm::PERIODIC.iter().map(|algorithm| Lane::of(*algorithm, &traffic)).collect();
     let lanes = lanes?;
     match std::env::args().nth(1) {
         Some(path) => {

@@ -56,7 +56,7 @@ fn limit() -> impl Strategy<Value = Limit> {
     let period = prop_oneof![1_000..10_000_000_u64, 1_000..=3_155_760_000_000_000_u64];
     let burst = prop::option::of(prop_oneof![1..10_u64, 1..=tollgate::MAX_QUOTA]);
     let name = prop::option::of(prop_oneof!["[ -~]{1,20}", ".{1,12}", "\\PC{1,20}"]);
-    let parts = (prop::sample::select(Algorithm::ALL.to_vec()), quota, period, burst, name);
+    let parts = (prop::sample::select(Algorithm::PERIODIC.to_vec()), quota, period, burst, name);
     parts.prop_filter_map("not valid", |(algorithm, quota, micros, burst, name)| {
         let mut builder = Limit::new(quota, Duration::from_micros(micros)).algorithm(algorithm);
         if let (Some(burst), true) = (burst, algorithm.has_burst()) {
@@ -145,7 +145,7 @@ proptest! {
 
     #[test]
     fn a_client_that_waits_for_the_reset_gets_the_first_unit(
-        algorithm in prop::sample::select(Algorithm::ALL.to_vec()),
+        algorithm in prop::sample::select(Algorithm::PERIODIC.to_vec()),
         quota in 1..8_u64, micros in 1_000_000..100_000_000_u64, pause in prop_oneof![Just(0), 0..20_000_000_u64],
     ) {
         let clock = ManualClock::new(Timestamp::from_micros(1_735_689_600_400_000));

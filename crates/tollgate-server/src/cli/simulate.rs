@@ -137,7 +137,7 @@ impl SimulateCommand {
             return all.cloned().collect();
         }
         let with_all = |limit: &Policy| {
-            Algorithm::ALL
+            Algorithm::PERIODIC
                 .into_iter()
                 .filter_map(|one| with_algorithm(limit, one))
                 .collect::<Vec<_>>()

@@ -42,7 +42,7 @@ fn leaves_no_trace<S: Subject>(
 /// many later times.
 pub fn a_denied_hit_leaves_the_state_equal<S: Subject>(subject: &S) {
     let ground = Ground::new(subject);
-    for algorithm in Algorithm::ALL {
+    for algorithm in Algorithm::PERIODIC {
         // Every attempt pushes its window, by definition.
         if algorithm == Algorithm::ElasticWindow {
             continue;
@@ -65,7 +65,7 @@ pub fn a_denied_hit_leaves_the_state_equal<S: Subject>(subject: &S) {
 /// A peek changes nothing, whatever its cost, and pushes no elastic window.
 pub fn a_peek_changes_nothing<S: Subject>(subject: &S) {
     let ground = Ground::new(subject);
-    for algorithm in Algorithm::ALL {
+    for algorithm in Algorithm::PERIODIC {
         let limit = limit(&format!("3/hour {algorithm}"));
         let Some(store) = Straight::new(&ground, &limit) else { continue };
         leaves_no_trace(&store, "a peek", |key, now| {

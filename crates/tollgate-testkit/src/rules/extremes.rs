@@ -37,7 +37,7 @@ const BUCKETS: [&str; 9] = [
 
 fn texts() -> Vec<String> {
     let mut texts = Vec::new();
-    for algorithm in Algorithm::ALL {
+    for algorithm in Algorithm::PERIODIC {
         let name = algorithm.as_str();
         texts.extend(ANY.iter().map(|text| format!("{text} {name}")));
         if algorithm.has_burst() {

@@ -97,7 +97,7 @@ mod tests {
     proptest! {
         #[test]
         fn every_state_is_read_back_unchanged(
-            algorithm in proptest::sample::select(&Algorithm::ALL[..]),
+            algorithm in proptest::sample::select(&Algorithm::PERIODIC[..]),
             quota in 1_u64..1_000,
             steps in proptest::collection::vec((0_u64..3_000_000, 0_u64..50), 1..40),
         ) {

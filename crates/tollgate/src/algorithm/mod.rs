@@ -190,6 +190,9 @@ pub(crate) trait Machine: Copy + std::fmt::Debug + 'static {
     /// The data kept for a key between hits.
     type State: Clone + std::fmt::Debug + PartialEq + 'static;
 
+    /// True if limits with this algorithm count a quota per period of any length.
+    const IS_PERIODIC: bool = true;
+
     /// True if limits with this algorithm may have a burst of their own.
     const HAS_BURST: bool = false;
 

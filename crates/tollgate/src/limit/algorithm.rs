@@ -25,6 +25,8 @@ macro_rules! names {
         }
 
         const COUNT: usize = [$($($text),+),+].len();
+        const PERIODIC_COUNT: usize =
+            0 $($(+ crate::algorithm::$module::$name::IS_PERIODIC as usize)+)+;
 
         impl Algorithm {
             /// All algorithms, in the order of the documentation.
@@ -36,6 +38,28 @@ macro_rules! names {
                 let mut all = [Algorithm::Gcra; COUNT];
                 $($(all[$number - 1] = Algorithm::$name;)+)+
                 all
+            };
+
+            /// The algorithms that count a quota per period, in the order of the documentation.
+            /// Each of them can be used with any period.
+            ///
+            /// ```
+            /// use tollgate::{Algorithm, Limit};
+            /// for algorithm in Algorithm::PERIODIC {
+            ///     assert!(Limit::per_minute(5).algorithm(algorithm).build().is_ok());
+            /// }
+            /// ```
+            pub const PERIODIC: [Algorithm; PERIODIC_COUNT] = {
+                let mut periodic = [Algorithm::Gcra; PERIODIC_COUNT];
+                let (mut found, mut index) = (0, 0);
+                while index < COUNT {
+                    if Algorithm::ALL[index].is_periodic() {
+                        periodic[found] = Algorithm::ALL[index];
+                        found += 1;
+                    }
+                    index += 1;
+                }
+                periodic
             };
 
             /// Returns the name in text, configuration and identities.
@@ -60,6 +84,18 @@ macro_rules! names {
             pub const fn has_burst(self) -> bool {
                 match self {
                     $($(Algorithm::$name => crate::algorithm::$module::$name::HAS_BURST,)+)+
+                }
+            }
+
+            /// Returns true for the algorithms that count a quota per period of any length.
+            ///
+            /// ```
+            /// assert!(tollgate::Algorithm::FixedWindow.is_periodic());
+            /// ```
+            #[must_use]
+            pub const fn is_periodic(self) -> bool {
+                match self {
+                    $($(Algorithm::$name => crate::algorithm::$module::$name::IS_PERIODIC,)+)+
                 }
             }
 

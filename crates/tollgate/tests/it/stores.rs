@@ -164,7 +164,7 @@ pub(crate) fn policy<S: Subject>(store: &S, text: &str) -> Limiter<S> {
 /// Returns one limiter for each algorithm that the store supports, all with this quota and period.
 pub(crate) fn limiters<S: Subject>(store: &S, quota: u64, period: Duration) -> Vec<Limiter<S>> {
     let limit = |algorithm| Limit::new(quota, period).algorithm(algorithm);
-    let all = Algorithm::ALL.map(|algorithm| Limiter::new(store, "", limit(algorithm)));
+    let all = Algorithm::PERIODIC.map(|algorithm| Limiter::new(store, "", limit(algorithm)));
     all.into_iter().filter_map(supported).collect()
 }
 

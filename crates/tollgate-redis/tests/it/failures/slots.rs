@@ -14,7 +14,10 @@ const QUOTA: u64 = 5;
 
 /// Limits of all algorithms on one subject.
 fn limits() -> Vec<String> {
-    Algorithm::ALL.into_iter().map(|algorithm| format!("{QUOTA}/365 days {algorithm}")).collect()
+    Algorithm::PERIODIC
+        .into_iter()
+        .map(|algorithm| format!("{QUOTA}/365 days {algorithm}"))
+        .collect()
 }
 
 /// A policy of three of them.

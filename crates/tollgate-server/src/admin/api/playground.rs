@@ -43,7 +43,7 @@ pub(super) fn answer(text: &str) -> Result<Value, Problem> {
 /// windows admit around an edge.
 fn chart(limit: &Limit) -> Value {
     let period = u64::try_from(limit.period().as_micros()).unwrap_or(u64::MAX);
-    let algorithms: Vec<_> = Algorithm::ALL
+    let algorithms: Vec<_> = Algorithm::PERIODIC
         .into_iter()
         .filter_map(|algorithm| {
             let is_own = algorithm == limit.algorithm();
@@ -121,7 +121,7 @@ mod tests {
         {
             let answer = answer(&format!("limit={text}")).unwrap();
             let all = answer["limits"][0]["chart"]["algorithms"].as_array().unwrap();
-            assert_eq!(all.len(), Algorithm::ALL.len(), "{text}");
+            assert_eq!(all.len(), Algorithm::PERIODIC.len(), "{text}");
             assert_eq!(all.iter().filter(|chart| chart["own"] == true).count(), 1, "{text}");
             for chart in all {
                 let admitted = chart["admitted"].as_array().unwrap();

@@ -14,7 +14,9 @@ pub(super) fn of_limits(policies: &[Policy], algorithms: bool) -> Vec<Candidate>
     let mut all = Vec::new();
     for policy in policies {
         if algorithms {
-            all.extend(Algorithm::ALL.into_iter().filter_map(|one| with_algorithm(policy, one)));
+            all.extend(
+                Algorithm::PERIODIC.into_iter().filter_map(|one| with_algorithm(policy, one)),
+            );
         } else {
             all.push(policy.clone());
         }

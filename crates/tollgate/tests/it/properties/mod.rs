@@ -317,12 +317,17 @@ impl Shape {
     /// Returns a limit of each algorithm, and one with `charge-denied` of each algorithm that
     /// supports it.
     pub(crate) fn limits(self) -> Vec<Limit> {
-        let charging = Algorithm::ALL.into_iter().filter(|algorithm| algorithm.can_charge_denied());
+        let charging =
+            Algorithm::PERIODIC.into_iter().filter(|algorithm| algorithm.can_charge_denied());
         let charging = charging.map(|algorithm| {
             let limit = Limit::new(self.quota, Duration::from_micros(self.period));
             limit.algorithm(algorithm).charge_denied().build().expect("a window is valid")
         });
-        Algorithm::ALL.into_iter().map(|algorithm| self.limit(algorithm)).chain(charging).collect()
+        Algorithm::PERIODIC
+            .into_iter()
+            .map(|algorithm| self.limit(algorithm))
+            .chain(charging)
+            .collect()
     }
 
     /// Checks a rule with every limit of this shape.
