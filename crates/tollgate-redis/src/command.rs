@@ -1,5 +1,5 @@
-//! What goes to the script and what comes back: see `lua/main.lua` and the head of each algorithm's
-//! file for the arguments it reads.
+//! Arguments and replies of the script. `lua/main.lua` and the head of each algorithm's file in
+//! `lua/` list the arguments that it reads.
 
 use std::collections::BTreeMap;
 
@@ -226,8 +226,8 @@ impl Call {
         cmd
     }
 
-    /// What came of it: a decision for each part, or an error about its key. The error of all was
-    /// that of a call that was not sent, or failed as a whole.
+    /// Reads the reply: a decision for each part, or an error about its key. The outer error is
+    /// that of a call that was not sent or that failed as a whole.
     pub(crate) fn decided(
         &self,
         reply: Result<RedisResult<Value>, Error>,

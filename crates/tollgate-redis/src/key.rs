@@ -136,7 +136,7 @@ impl LimitKeys {
     }
 }
 
-/// What follows the subject in a key that begins so: `:namespace:limit`.
+/// Returns the part after the subject, `:namespace:limit`, of a key that begins with `start`.
 fn end_of<'k>(start: &str, key: &'k [u8]) -> Option<&'k [u8]> {
     let key = key.strip_prefix(start.as_bytes())?;
     let brace = key.iter().position(|byte| *byte == b'}')?;
@@ -300,7 +300,7 @@ mod tests {
         assert_eq!(key_of(&keys, "user:42"), "tollgate:2:{user:42}:acme:RGiFsEbxgIFv");
     }
 
-    /// What stands for a long key, as a short key.
+    /// The short text that replaces a long key.
     fn long_as_text() -> String {
         let key = key(OwnedKey::new(&"x".repeat(300)));
         key.split(['{', '}']).nth(1).unwrap_or_default().to_owned()

@@ -23,7 +23,7 @@ pub struct StoreUrl<'a> {
     pub login: Option<Login>,
     /// The texts between commas, at least one.
     pub addresses: Vec<&'a str>,
-    /// What follows from the first `/` or `?` on.
+    /// The rest, from the first `/` or `?` on.
     pub rest: &'a str,
 }
 

@@ -5,22 +5,22 @@ use tollgate::shared::SharedStore;
 use tollgate::{Error, Outcome, Receipt, Timestamp};
 
 use super::holding::Unspent;
+use super::key_call::KeyCall;
 use super::planted::{Fault, planted};
-use super::question::Question;
-use super::wish::Draw;
+use super::waiter::Draw;
 
-impl<S: SharedStore> Question<S> {
-    /// Starts to draw. The desk is already marked as drawing.
+impl<S: SharedStore> KeyCall<S> {
+    /// Starts to draw. The queue is already marked as drawing.
     pub(super) fn draw(self) {
         let store = self.inner().store.clone();
         self.leased.look_after();
-        let drawing = Drawing { question: self, at_work: true };
+        let drawing = Drawing { call: self, at_work: true };
         store.guard().runtime().spawn(Box::pin(drawing.until_nobody_waits()));
     }
 
-    /// As [`draw`](Question::draw), but keeps the question.
+    /// As [`draw`](KeyCall::draw), but keeps the call.
     pub(super) fn begin(&self) {
-        self.leased.question(&self.lease, self.key.as_key_ref()).draw();
+        self.leased.call(&self.lease, self.key.as_key_ref()).draw();
     }
 
     /// Gives back units that will not be spent, with the receipt of their draw. The store gives
@@ -38,7 +38,7 @@ impl<S: SharedStore> Question<S> {
                 Ok(_) => counters.given_back.add(units),
                 Err(error) => {
                     counters.ended.add(units);
-                    tracing::debug!(%error, units, "what was not spent could not be given back");
+                    tracing::debug!(%error, units, "unspent units could not be given back");
                 }
             }
         }
@@ -48,8 +48,8 @@ impl<S: SharedStore> Question<S> {
 /// A draw in progress. If it is dropped before its end, as when a runtime shuts down, another
 /// caller may draw.
 struct Drawing<S: SharedStore> {
-    question: Question<S>,
-    /// False once the desk is marked as not drawing: from then on another task may draw.
+    call: KeyCall<S>,
+    /// False once the queue is marked as not drawing: from then on another task may draw.
     at_work: bool,
 }
 
@@ -61,17 +61,17 @@ impl<S: SharedStore> Drawing<S> {
 
     /// Draws once. True if another draw is needed.
     async fn draw_once(&self) -> bool {
-        let question = &self.question;
-        let (inner, lease) = (question.inner(), &question.lease);
+        let call = &self.call;
+        let (inner, lease) = (call.inner(), &call.lease);
         let next = inner
             .table
-            .find(question.spot(), |desk| desk.next_draw(inner.nodes, inner.clock.now()));
+            .find(call.counter(), |queue| queue.next_draw(inner.nodes, inner.clock.now()));
         let Some((draw, waited)) = next else { return false };
         // Read before the draw is sent: the life of the allotment is counted from here.
         let sent = inner.clock.now();
         let answer = match draw {
-            Draw::Any(units) => lease.limiter.take(&question.key, units).await,
-            Draw::Whole(units) => lease.limiter.hit_n(&question.key, units).await,
+            Draw::Any(units) => lease.limiter.take(&call.key, units).await,
+            Draw::Whole(units) => lease.limiter.hit_n(&call.key, units).await,
         };
         match &answer {
             Ok(decision) => {
@@ -83,7 +83,7 @@ impl<S: SharedStore> Drawing<S> {
         self.settle((draw, waited), sent, answer.map(|decision| *decision.headline()))
     }
 
-    /// Puts the drawn units on the desk and answers waiting callers. True if another draw is
+    /// Adds the drawn units to the allotments and answers waiting callers. True if another draw is
     /// needed.
     fn settle(
         &self,
@@ -91,31 +91,31 @@ impl<S: SharedStore> Drawing<S> {
         sent: Timestamp,
         answer: Result<Outcome, Error>,
     ) -> bool {
-        let question = &self.question;
-        let (inner, terms) = (question.inner(), &question.lease.terms);
+        let call = &self.call;
+        let (inner, terms) = (call.inner(), &call.lease.terms);
         let now = inner.clock.now();
         let sent = if planted(Fault::CountedFromAnswer) { now } else { sent };
-        let settled = inner.table.find(question.spot(), |desk| {
+        let settled = inner.table.find(call.counter(), |queue| {
             let (again, unspent) = match answer {
                 Ok(answer) => {
-                    let left = desk.tell_first(terms, now, (draw, waited), &answer);
+                    let left = queue.answer_served(terms, now, (draw, waited), &answer);
                     let brought = (draw.units(), left);
-                    let unspent = desk.holding.drawn(terms, (sent, now), brought, answer);
-                    (desk.tell(terms, now), unspent)
+                    let unspent = queue.holding.drawn(terms, (sent, now), brought, answer);
+                    (queue.answer_waiters(terms, now), unspent)
                 }
                 Err(error) => {
-                    desk.fail(&error);
+                    queue.fail(&error);
                     (false, Vec::new())
                 }
             };
-            desk.holding.drawing = again;
+            queue.holding.drawing = again;
             (again, unspent)
         });
         let (again, unspent) = settled.unwrap_or_default();
-        let unspent = inner.useful(&question.lease, unspent);
+        let unspent = inner.useful(&call.lease, unspent);
         if !unspent.is_empty() {
-            let question = question.leased.question(&question.lease, question.key.as_key_ref());
-            let give_back = async move { question.give_back(unspent).await };
+            let call = call.leased.call(&call.lease, call.key.as_key_ref());
+            let give_back = async move { call.give_back(unspent).await };
             inner.store.guard().runtime().spawn(Box::pin(give_back));
         }
         again
@@ -127,9 +127,9 @@ impl<S: SharedStore> Drop for Drawing<S> {
         if !self.at_work {
             return;
         }
-        self.question.inner().table.find(self.question.spot(), |desk| {
-            desk.holding.drawing = false;
-            desk.fail(&Error::unavailable("the draw was given up"));
+        self.call.inner().table.find(self.call.counter(), |queue| {
+            queue.holding.drawing = false;
+            queue.fail(&Error::unavailable("the draw was given up"));
         });
     }
 }

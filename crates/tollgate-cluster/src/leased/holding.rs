@@ -55,7 +55,7 @@ pub(crate) struct Holding {
 struct Last {
     answer: Outcome,
     /// The fields of the answer at its time.
-    told: Fields,
+    reported: Fields,
     sent: Timestamp,
     /// The store had less than was asked for. It is not asked again before this time.
     pause: Option<Timestamp>,
@@ -83,7 +83,7 @@ impl Holding {
         Some((decision, self.low(terms, now)))
     }
 
-    /// The outcome that a hit would have, if the holding can tell.
+    /// The outcome that a hit would have, if the allotments suffice to compute it.
     pub(crate) fn peek(&self, now: Timestamp, cost: u64) -> Option<Outcome> {
         if self.left(now) < cost { None } else { self.decision(now, cost, 0, 0) }
     }
@@ -119,7 +119,7 @@ impl Holding {
     /// Units to draw when callers wait for `needed` units: as many as are spent in half the life of
     /// an allotment, as long as that is a fair part of the rest.
     pub(crate) fn want(&self, nodes: u64, needed: u64) -> u64 {
-        let fair = self.last.as_ref().map_or(1, |last| last.told.remaining / (2 * nodes));
+        let fair = self.last.as_ref().map_or(1, |last| last.reported.remaining / (2 * nodes));
         self.size.min(fair).max(needed).max(1)
     }
 
@@ -134,15 +134,15 @@ impl Holding {
         answer: Outcome,
     ) -> Vec<Unspent> {
         let draw = answer.receipt();
-        let told = answer.fields();
-        let nothing_left = draw.units < want && told.remaining == 0;
+        let reported = answer.fields();
+        let nothing_left = draw.units < want && reported.remaining == 0;
         let pause = nothing_left.then(|| {
             let wait = answer.retry_after().unwrap_or(terms.life);
             sent + wait.max(terms.life / PACE).min(terms.life)
         });
         self.grow(terms, now);
         self.used = true;
-        self.last = Some(Last { answer, told, sent, pause });
+        self.last = Some(Last { answer, reported, sent, pause });
         if left > 0 {
             let end = terms.end(sent, &draw);
             let at = self.allotments.partition_point(|held| held.end <= end);
@@ -220,7 +220,7 @@ impl Holding {
             && granted > 1
             && !self.drawing
             && last.pause.is_none()
-            && last.told.remaining > 0
+            && last.reported.remaining > 0
     }
 
     /// Takes units, which must be there, from the allotments that end first. Returns the mark of
@@ -250,9 +250,9 @@ impl Holding {
 
     /// The fields as the store last reported them, plus the allotments.
     fn fields(&self, last: &Last, now: Timestamp) -> Fields {
-        let told = last.told;
-        let remaining = told.remaining.saturating_add(self.left(now)).min(told.limit);
-        Fields { remaining, used: told.limit - remaining, retry_at: None, ..told }
+        let reported = last.reported;
+        let remaining = reported.remaining.saturating_add(self.left(now)).min(reported.limit);
+        Fields { remaining, used: reported.limit - remaining, retry_at: None, ..reported }
     }
 }
 

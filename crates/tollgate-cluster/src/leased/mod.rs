@@ -41,8 +41,8 @@
 mod builder;
 mod draw;
 mod holding;
+mod key_call;
 mod planted;
-mod question;
 #[cfg(test)]
 mod sim;
 mod stats;
@@ -50,7 +50,7 @@ mod sweep;
 mod table;
 mod terms;
 mod together;
-mod wish;
+mod waiter;
 
 pub use builder::LeasedBuilder;
 pub use stats::LeaseStats;
@@ -66,11 +66,11 @@ use tollgate::algorithm::Op;
 use tollgate::shared::{Ask, Guard, HitItem, SharedLimiter, SharedStore, StoreReport};
 use tollgate::{Clock, Error, KeyRef, Limit, Outcome, OwnedKey, Source, Timestamp};
 
-use question::Question;
+use key_call::KeyCall;
 use stats::Counters;
-use table::{Desk, Spot, Table};
+use table::{CounterKey, KeyQueue, Table};
 use terms::Terms;
-use wish::Wish;
+use waiter::Demand;
 
 #[cfg(doc)]
 use crate::BootClock;
@@ -131,12 +131,13 @@ impl<S: SharedStore> Leases<S> {
         Leases { by_name: HashMap::new(), next: 0, forget_at: FORGET_AT_LEAST }
     }
 
-    /// Forgets limits that have neither a limiter nor a desk, so that the store behind can forget
-    /// them too. Only a caller that holds a lease can open a desk for it, so none is opened
+    /// Forgets limits that have neither a limiter nor a queue, so that the store behind can forget
+    /// them too. Only a caller that holds a lease can open a queue for it, so none is opened
     /// meanwhile.
     fn forget_unused(&mut self) {
-        self.by_name
-            .retain(|_, lease| Arc::strong_count(lease) > 1 || Arc::strong_count(&lease.desks) > 1);
+        self.by_name.retain(|_, lease| {
+            Arc::strong_count(lease) > 1 || Arc::strong_count(&lease.queues) > 1
+        });
         // Doubling keeps the search cheap for each new limit.
         self.forget_at = FORGET_AT_LEAST.max(self.by_name.len() * 2);
     }
@@ -156,8 +157,8 @@ pub struct Prepared<S: SharedStore>(Arc<Lease<S>>);
 struct Lease<S: SharedStore> {
     /// The number of the limit in the table.
     number: usize,
-    /// Each desk of the limit holds a reference: a limit with desks is not forgotten.
-    desks: Arc<()>,
+    /// Each queue of the limit holds a reference: a limit with queues is not forgotten.
+    queues: Arc<()>,
     terms: Terms,
     /// A limiter on the limit that is drawn from, with the deadline and the breakers of the store
     /// itself.
@@ -211,38 +212,38 @@ impl<S: SharedStore> Leased<S> {
         self.inner.counters.snapshot(self.inner.table.len())
     }
 
-    fn question(&self, lease: &Arc<Lease<S>>, key: KeyRef<'_>) -> Question<S> {
-        Question { leased: self.clone(), lease: Arc::clone(lease), key: OwnedKey::new(&key) }
+    fn call(&self, lease: &Arc<Lease<S>>, key: KeyRef<'_>) -> KeyCall<S> {
+        KeyCall { leased: self.clone(), lease: Arc::clone(lease), key: OwnedKey::new(&key) }
     }
 
     /// Forgets the allotments of a key whose count is set or reset.
     fn forget(&self, lease: &Lease<S>, key: KeyRef<'_>) {
-        let spot = Spot { limit: lease.number, key };
-        self.inner.table.find(spot, |desk| desk.holding.forget());
+        let counter = CounterKey { limit: lease.number, key };
+        self.inner.table.find(counter, |queue| queue.holding.forget());
     }
 
-    /// Answers from allotments if possible. The clock is read while the desk is locked, because a
+    /// Answers from allotments if possible. The clock is read while the queue is locked, because a
     /// unit is spent at that time or not at all.
     #[inline]
-    fn in_hand(&self, lease: &Arc<Lease<S>>, key: KeyRef<'_>, op: Op) -> Option<Outcome> {
+    fn from_allotments(&self, lease: &Arc<Lease<S>>, key: KeyRef<'_>, op: Op) -> Option<Outcome> {
         let Inner { table, counters, clock, .. } = &*self.inner;
         let terms = &lease.terms;
-        let at_the_desk = |desk: &mut Desk| match op {
-            Op::Hit(cost @ 1..) => desk.ask(terms, clock.now(), Wish::Hit(cost)),
-            Op::Take(units @ 1..) => desk.ask(terms, clock.now(), Wish::Take(units)),
-            Op::Peek(cost) => Some((desk.holding.peek(clock.now(), cost)?, false)),
+        let answer = |queue: &mut KeyQueue| match op {
+            Op::Hit(cost @ 1..) => queue.ask(terms, clock.now(), Demand::Hit(cost)),
+            Op::Take(units @ 1..) => queue.ask(terms, clock.now(), Demand::Take(units)),
+            Op::Peek(cost) => Some((queue.holding.peek(clock.now(), cost)?, false)),
             Op::Refund(receipt) if receipt.source == Source::Lease => {
-                Some((desk.holding.put_back(terms, clock.now(), &receipt)?, false))
+                Some((queue.holding.put_back(terms, clock.now(), &receipt)?, false))
             }
             _ => None,
         };
-        let (decision, low) = table.find(Spot { limit: lease.number, key }, at_the_desk)??;
+        let (decision, low) = table.find(CounterKey { limit: lease.number, key }, answer)??;
         counters.in_hand.add(1);
         if !decision.allowed() {
             counters.refused.add(1);
         }
         if low {
-            self.question(lease, key).draw();
+            self.call(lease, key).draw();
         }
         Some(decision)
     }
@@ -267,7 +268,7 @@ impl<S: SharedStore> SharedStore for Leased<S> {
         }
         let number = leases.next;
         leases.next += 1;
-        let lease = Arc::new(Lease { number, desks: Arc::default(), terms, limiter, prepared });
+        let lease = Arc::new(Lease { number, queues: Arc::default(), terms, limiter, prepared });
         leases.by_name.insert(name, Arc::clone(&lease));
         Ok(Prepared(lease))
     }
@@ -289,15 +290,15 @@ impl<S: SharedStore> SharedStore for Leased<S> {
                 .collect();
             self.inner.store.ask_each(&inner, at, deadline)
         });
-        let question = |ask: &Ask<'_, Prepared<S>>| self.question(&ask.prepared.0, ask.key);
-        let questions: Vec<_> = match exact {
+        let call = |ask: &Ask<'_, Prepared<S>>| self.call(&ask.prepared.0, ask.key);
+        let calls: Vec<_> = match exact {
             Some(_) => Vec::new(),
-            None => asks.iter().map(|ask| (question(ask), ask.op)).collect(),
+            None => asks.iter().map(|ask| (call(ask), ask.op)).collect(),
         };
         async move {
             match exact {
                 Some(exact) => exact.await,
-                None => together::each(questions, deadline).await,
+                None => together::each(calls, deadline).await,
             }
         }
     }
@@ -319,15 +320,15 @@ impl<S: SharedStore> SharedStore for Leased<S> {
                 .collect();
             self.inner.store.ask_together(&inner, at, deadline)
         });
-        let question = |hit: &HitItem<'_, Prepared<S>>| self.question(&hit.prepared.0, hit.key);
-        let questions: Vec<_> = match exact {
+        let call = |hit: &HitItem<'_, Prepared<S>>| self.call(&hit.prepared.0, hit.key);
+        let calls: Vec<_> = match exact {
             Some(_) => Vec::new(),
-            None => hits.iter().map(|hit| (question(hit), hit.cost)).collect(),
+            None => hits.iter().map(|hit| (call(hit), hit.cost)).collect(),
         };
         async move {
             match exact {
                 Some(exact) => exact.await,
-                None => together::together(questions, deadline).await,
+                None => together::together(calls, deadline).await,
             }
         }
     }
@@ -341,7 +342,7 @@ impl<S: SharedStore> SharedStore for Leased<S> {
         at: Option<Timestamp>,
     ) -> Option<Outcome> {
         match at {
-            None => self.in_hand(&prepared.0, key, op),
+            None => self.from_allotments(&prepared.0, key, op),
             Some(_) if op == Op::Reset => None,
             Some(_) => self.inner.store.try_now(&prepared.0.prepared, key, op, at),
         }
@@ -354,7 +355,7 @@ impl<S: SharedStore> SharedStore for Leased<S> {
         let number = prepared.0.number;
         self.inner.table.sweep(|entry| {
             if entry.limit == number {
-                entry.desk.holding.forget();
+                entry.queue.holding.forget();
             }
             true
         });

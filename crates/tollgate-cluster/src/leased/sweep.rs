@@ -27,11 +27,11 @@ type Collected<S> = (Arc<Lease<S>>, OwnedKey, Vec<Unspent>);
 impl<S: SharedStore> Leased<S> {
     /// Gives back allotments that have ended or are idle, or all of them.
     pub(super) async fn give_back(&self, all: bool) {
-        let questions = stream::iter(self.collect(all));
+        let calls = stream::iter(self.collect(all));
         let give_back = async |(lease, key, unspent): Collected<S>| {
-            self.question(&lease, key.as_key_ref()).give_back(unspent).await;
+            self.call(&lease, key.as_key_ref()).give_back(unspent).await;
         };
-        questions.for_each_concurrent(AT_ONCE, give_back).await;
+        calls.for_each_concurrent(AT_ONCE, give_back).await;
     }
 
     /// Makes sure that a task sweeps.
@@ -45,7 +45,7 @@ impl<S: SharedStore> Leased<S> {
         runtime.spawn(Box::pin(look(weak, Arc::clone(runtime), pause)));
     }
 
-    /// Collects units that are unspent and have ended or are idle, or all of them. Removes desks
+    /// Collects units that are unspent and have ended or are idle, or all of them. Removes queues
     /// that are not needed any more.
     fn collect(&self, all: bool) -> Vec<Collected<S>> {
         let leases = self.inner.leases_in_use();
@@ -53,11 +53,11 @@ impl<S: SharedStore> Leased<S> {
         let mut collected = Vec::new();
         let (mut held, mut largest) = (0_u64, 0);
         self.inner.table.sweep(|entry| {
-            let Entry { limit, key, desk, .. } = entry;
-            let busy = desk.holding.drawing || !desk.waiting.is_empty();
-            let idle = !std::mem::take(&mut desk.holding.used) && !busy;
-            let unspent = desk.holding.surrender(now, idle || all);
-            let left = desk.holding.left(now);
+            let Entry { limit, key, queue, .. } = entry;
+            let busy = queue.holding.drawing || !queue.waiters.is_empty();
+            let idle = !std::mem::take(&mut queue.holding.used) && !busy;
+            let unspent = queue.holding.surrender(now, idle || all);
+            let left = queue.holding.left(now);
             held = held.saturating_add(left);
             largest = largest.max(left);
             if let Some(lease) = leases.get(limit) {
@@ -66,7 +66,7 @@ impl<S: SharedStore> Leased<S> {
                     collected.push((Arc::clone(lease), key.clone(), unspent));
                 }
             }
-            busy || !desk.holding.is_idle(now)
+            busy || !queue.holding.is_idle(now)
         });
         self.inner.counters.hold(held, largest);
         collected
@@ -90,7 +90,7 @@ impl<S: SharedStore> Inner<S> {
     }
 }
 
-/// Sweeps at intervals as long as there are desks.
+/// Sweeps at intervals as long as there are queues.
 async fn look<S: SharedStore>(weak: Weak<Inner<S>>, runtime: Arc<dyn Runtime>, pause: Duration) {
     loop {
         runtime.sleep(pause).await;
@@ -100,7 +100,7 @@ async fn look<S: SharedStore>(weak: Weak<Inner<S>>, runtime: Arc<dyn Runtime>, p
         let Inner { table, swept, .. } = &*leased.inner;
         if table.len() == 0 {
             swept.store(false, Ordering::SeqCst);
-            // A caller that opened a desk meanwhile relied on this task.
+            // A caller that opened a queue meanwhile relied on this task.
             if table.len() == 0 || swept.swap(true, Ordering::SeqCst) {
                 return;
             }

@@ -10,21 +10,21 @@ use hashbrown::HashTable;
 use tollgate::{KeyRef, OwnedKey};
 
 use super::holding::Holding;
-use super::wish::Waiting;
+use super::waiter::Waiter;
 
 const SHARDS: usize = 64;
 
 /// One key of one limit: its allotments and the callers that wait for more.
 #[derive(Debug, Default)]
-pub(crate) struct Desk {
+pub(crate) struct KeyQueue {
     pub(crate) holding: Holding,
     /// The oldest first.
-    pub(crate) waiting: VecDeque<Waiting>,
+    pub(crate) waiters: VecDeque<Waiter>,
 }
 
 /// A key of a limit, by the limit's number.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Spot<'a> {
+pub(crate) struct CounterKey<'a> {
     pub(crate) limit: usize,
     pub(crate) key: KeyRef<'a>,
 }
@@ -33,7 +33,7 @@ pub(crate) struct Spot<'a> {
 pub(crate) struct Entry {
     pub(crate) limit: usize,
     pub(crate) key: OwnedKey,
-    pub(crate) desk: Desk,
+    pub(crate) queue: KeyQueue,
     /// Keeps the limit from being forgotten.
     _in_use: Arc<()>,
 }
@@ -42,7 +42,7 @@ pub(crate) struct Entry {
 pub(crate) struct Table {
     shards: Box<[Mutex<HashTable<Entry>>]>,
     hasher: RandomState,
-    desks: AtomicUsize,
+    queues: AtomicUsize,
     most: usize,
 }
 
@@ -52,68 +52,72 @@ impl Table {
         Table {
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
             hasher: RandomState::default(),
-            desks: AtomicUsize::new(0),
+            queues: AtomicUsize::new(0),
             most,
         }
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.desks.load(Ordering::Relaxed)
+        self.queues.load(Ordering::Relaxed)
     }
 
-    /// Runs `work` on the desk of a key, if there is one.
+    /// Runs `work` on the queue of a key, if there is one.
     #[inline]
-    pub(crate) fn find<R>(&self, spot: Spot<'_>, work: impl FnOnce(&mut Desk) -> R) -> Option<R> {
-        let hash = self.hash(spot);
+    pub(crate) fn find<R>(
+        &self,
+        counter: CounterKey<'_>,
+        work: impl FnOnce(&mut KeyQueue) -> R,
+    ) -> Option<R> {
+        let hash = self.hash(counter);
         let mut shard = self.lock(shard_of(hash));
-        let entry = shard.find_mut(hash, |entry| entry.is(spot))?;
-        Some(work(&mut entry.desk))
+        let entry = shard.find_mut(hash, |entry| entry.is(counter))?;
+        Some(work(&mut entry.queue))
     }
 
-    /// Runs `work` on the desk of a key, which is created if there is room for one more. A desk
-    /// keeps a reference to the `desks` of its limit.
+    /// Runs `work` on the queue of a key, which is created if there is room for one more. A queue
+    /// keeps a reference to the `queues` of its limit.
     pub(crate) fn open<R>(
         &self,
-        spot: Spot<'_>,
-        desks: &Arc<()>,
-        work: impl FnOnce(&mut Desk) -> R,
+        counter: CounterKey<'_>,
+        queues: &Arc<()>,
+        work: impl FnOnce(&mut KeyQueue) -> R,
     ) -> Option<R> {
-        let hash = self.hash(spot);
+        let hash = self.hash(counter);
         let mut shard = self.lock(shard_of(hash));
-        if let Some(entry) = shard.find_mut(hash, |entry| entry.is(spot)) {
-            return Some(work(&mut entry.desk));
+        if let Some(entry) = shard.find_mut(hash, |entry| entry.is(counter)) {
+            return Some(work(&mut entry.queue));
         }
         if self.len() >= self.most {
             return None;
         }
-        self.desks.fetch_add(1, Ordering::Relaxed);
+        self.queues.fetch_add(1, Ordering::Relaxed);
         let entry = Entry {
-            limit: spot.limit,
-            key: OwnedKey::new(&spot.key),
-            desk: Desk::default(),
-            _in_use: Arc::clone(desks),
+            limit: counter.limit,
+            key: OwnedKey::new(&counter.key),
+            queue: KeyQueue::default(),
+            _in_use: Arc::clone(queues),
         };
-        let rehash = |entry: &Entry| self.hash(entry.spot());
+        let rehash = |entry: &Entry| self.hash(entry.counter());
         let mut opened = shard.insert_unique(hash, entry, rehash);
-        Some(work(&mut opened.get_mut().desk))
+        Some(work(&mut opened.get_mut().queue))
     }
 
-    /// Runs `work` on several desks, if all of them exist, while their shards are locked. The same
-    /// spot may appear twice.
+    /// Runs `work` on several queues, if all of them exist, while their shards are locked. The same
+    /// counter may appear twice.
     pub(crate) fn find_all<R>(
         &self,
-        spots: &[Spot<'_>],
-        work: impl FnOnce(&mut Desks<'_>) -> R,
+        counters: &[CounterKey<'_>],
+        work: impl FnOnce(&mut KeyQueues<'_>) -> R,
     ) -> R {
-        let hashes: Vec<u64> = spots.iter().map(|spot| self.hash(*spot)).collect();
+        let hashes: Vec<u64> = counters.iter().map(|counter| self.hash(*counter)).collect();
         let mut indexes: Vec<usize> = hashes.iter().map(|hash| shard_of(*hash)).collect();
         indexes.sort_unstable();
         indexes.dedup();
         let shards = indexes.iter().map(|index| (*index, self.lock(*index))).collect();
-        work(&mut Desks { spots, hashes, shards })
+        work(&mut KeyQueues { counters, hashes, shards })
     }
 
-    /// Visits all desks, shard by shard, and removes those for which `keep` returns false.
+    /// Visits all queues, shard by shard, and removes those for which `keep` returns false.
     pub(crate) fn sweep(&self, mut keep: impl FnMut(&mut Entry) -> bool) {
         for index in 0..self.shards.len() {
             let mut shard = self.lock(index);
@@ -122,19 +126,19 @@ impl Table {
                 continue;
             }
             shard.retain(&mut keep);
-            self.desks.fetch_sub(before - shard.len(), Ordering::Relaxed);
+            self.queues.fetch_sub(before - shard.len(), Ordering::Relaxed);
             if shard.len() < shard.capacity() / 4 {
-                let rehash = |entry: &Entry| self.hash(entry.spot());
+                let rehash = |entry: &Entry| self.hash(entry.counter());
                 shard.shrink_to_fit(rehash);
             }
         }
     }
 
     #[inline]
-    fn hash(&self, spot: Spot<'_>) -> u64 {
+    fn hash(&self, counter: CounterKey<'_>) -> u64 {
         let mut hasher = self.hasher.build_hasher();
-        hasher.write(spot.key.bytes());
-        hasher.write_usize(spot.limit * 4 + spot.key.form() as usize);
+        hasher.write(counter.key.bytes());
+        hasher.write_usize(counter.limit * 4 + counter.key.form() as usize);
         hasher.finish()
     }
 
@@ -149,29 +153,29 @@ fn shard_of(hash: u64) -> usize {
 }
 
 impl Entry {
-    fn is(&self, spot: Spot<'_>) -> bool {
-        self.limit == spot.limit && self.key.as_key_ref() == spot.key
+    fn is(&self, counter: CounterKey<'_>) -> bool {
+        self.limit == counter.limit && self.key.as_key_ref() == counter.key
     }
 
-    fn spot(&self) -> Spot<'_> {
-        Spot { limit: self.limit, key: self.key.as_key_ref() }
+    fn counter(&self) -> CounterKey<'_> {
+        CounterKey { limit: self.limit, key: self.key.as_key_ref() }
     }
 }
 
-/// Several locked desks.
+/// Several locked queues.
 #[derive(Debug)]
-pub(crate) struct Desks<'a> {
-    spots: &'a [Spot<'a>],
+pub(crate) struct KeyQueues<'a> {
+    counters: &'a [CounterKey<'a>],
     hashes: Vec<u64>,
     shards: Vec<(usize, MutexGuard<'a, HashTable<Entry>>)>,
 }
 
-impl Desks<'_> {
-    /// The desk of one of the spots.
-    pub(crate) fn find(&mut self, index: usize) -> Option<&mut Desk> {
-        let (hash, spot) = (self.hashes[index], self.spots[index]);
+impl KeyQueues<'_> {
+    /// The queue of one of the counters.
+    pub(crate) fn find(&mut self, index: usize) -> Option<&mut KeyQueue> {
+        let (hash, counter) = (self.hashes[index], self.counters[index]);
         let at = self.shards.binary_search_by_key(&shard_of(hash), |(shard, _)| *shard).ok()?;
-        let entry = self.shards[at].1.find_mut(hash, |entry| entry.is(spot))?;
-        Some(&mut entry.desk)
+        let entry = self.shards[at].1.find_mut(hash, |entry| entry.is(counter))?;
+        Some(&mut entry.queue)
     }
 }

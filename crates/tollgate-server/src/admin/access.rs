@@ -32,7 +32,7 @@ pub(super) struct Caller {
     credential: Credential,
 }
 
-/// What admitted a caller.
+/// How a caller was admitted.
 #[derive(Clone, Copy, Debug)]
 enum Credential {
     Nothing,

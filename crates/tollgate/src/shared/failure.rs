@@ -12,7 +12,7 @@ use crate::outcome::{Outcome, Source};
 use crate::store::{HitItem, Store};
 use crate::time::Timestamp;
 
-/// What a limiter does if its store does not answer.
+/// The rule by which a limiter decides if its store does not answer.
 ///
 /// ```
 /// use tollgate::shared::{OnFailure, Share};

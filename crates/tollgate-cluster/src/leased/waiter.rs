@@ -6,12 +6,12 @@ use tokio::sync::oneshot;
 use tollgate::algorithm::{Fields, Step};
 use tollgate::{Error, Outcome, Timestamp};
 
-use super::table::Desk;
+use super::table::KeyQueue;
 use super::terms::Terms;
 
 /// The units that a waiting caller wants.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Wish {
+pub(crate) enum Demand {
     /// All of these units.
     Hit(u64),
     /// As many of these units as possible.
@@ -20,23 +20,23 @@ pub(crate) enum Wish {
     Fetch(u64),
 }
 
-impl Wish {
+impl Demand {
     pub(crate) fn units(self) -> u64 {
         match self {
-            Wish::Hit(units) | Wish::Take(units) | Wish::Fetch(units) => units,
+            Demand::Hit(units) | Demand::Take(units) | Demand::Fetch(units) => units,
         }
     }
 
     /// The least number of units that helps.
     fn least(self) -> u64 {
-        if let Wish::Take(_) = self { 1 } else { self.units() }
+        if let Demand::Take(_) = self { 1 } else { self.units() }
     }
 }
 
 #[derive(Debug)]
-pub(crate) struct Waiting {
-    pub(crate) wish: Wish,
-    pub(crate) tell: oneshot::Sender<Result<Outcome, Error>>,
+pub(crate) struct Waiter {
+    pub(crate) demand: Demand,
+    pub(crate) reply: oneshot::Sender<Result<Outcome, Error>>,
 }
 
 /// The size of a draw.
@@ -57,7 +57,7 @@ impl Draw {
     }
 }
 
-impl Desk {
+impl KeyQueue {
     /// Answers from the allotments, unless other callers wait already. The flag is true if the
     /// caller has to start a draw.
     #[inline]
@@ -65,12 +65,12 @@ impl Desk {
         &mut self,
         terms: &Terms,
         now: Timestamp,
-        wish: Wish,
+        demand: Demand,
     ) -> Option<(Outcome, bool)> {
-        if !self.waiting.is_empty() {
+        if !self.waiters.is_empty() {
             return None;
         }
-        let (decision, low) = self.serve(terms, now, wish)?;
+        let (decision, low) = self.serve(terms, now, demand)?;
         // The first caller that sees few units left starts a draw.
         self.holding.drawing |= low;
         Some((decision, low))
@@ -78,47 +78,49 @@ impl Desk {
 
     /// Whether this many units are there for a new caller.
     pub(crate) fn has(&self, now: Timestamp, units: u64) -> bool {
-        self.waiting.is_empty() && self.holding.peek(now, units).is_some()
+        self.waiters.is_empty() && self.holding.peek(now, units).is_some()
     }
 
-    fn serve(&mut self, terms: &Terms, now: Timestamp, wish: Wish) -> Option<(Outcome, bool)> {
+    fn serve(&mut self, terms: &Terms, now: Timestamp, demand: Demand) -> Option<(Outcome, bool)> {
         let holding = &mut self.holding;
-        let decision = match wish {
-            Wish::Hit(units) => return holding.hit(terms, now, units),
+        let decision = match demand {
+            Demand::Hit(units) => return holding.hit(terms, now, units),
             // Less than all of it only if the store has no more.
-            Wish::Take(units) if holding.left(now) >= units => holding.take(terms, now, units),
-            Wish::Take(units) => {
+            Demand::Take(units) if holding.left(now) >= units => holding.take(terms, now, units),
+            Demand::Take(units) => {
                 let refusal = holding.refusal(now, 1)?;
                 holding.take(terms, now, units).or(Some(refusal))
             }
-            Wish::Fetch(units) => holding.peek(now, units).or_else(|| holding.refusal(now, units)),
+            Demand::Fetch(units) => {
+                holding.peek(now, units).or_else(|| holding.refusal(now, units))
+            }
         };
         Some((decision?, false))
     }
 
     /// The next draw for waiting callers, or ahead of them, and how many callers it serves.
     pub(crate) fn next_draw(&mut self, nodes: u64, now: Timestamp) -> (Draw, usize) {
-        self.waiting.retain(|waiting| !waiting.tell.is_closed());
+        self.waiters.retain(|waiter| !waiter.reply.is_closed());
         let left = self.holding.left(now);
         let all: u64 =
-            self.waiting.iter().fold(0, |sum, waiting| sum.saturating_add(waiting.wish.units()));
-        let first = self.waiting.front().map_or(0, |waiting| waiting.wish.units());
+            self.waiters.iter().fold(0, |sum, waiter| sum.saturating_add(waiter.demand.units()));
+        let first = self.waiters.front().map_or(0, |waiter| waiter.demand.units());
         let alone = self.holding.want(nodes, 0);
         let whole = first.saturating_sub(left);
-        match self.waiting.front().map(|waiting| waiting.wish) {
-            Some(Wish::Hit(_) | Wish::Fetch(_)) if whole > alone && whole > 1 => {
+        match self.waiters.front().map(|waiter| waiter.demand) {
+            Some(Demand::Hit(_) | Demand::Fetch(_)) if whole > alone && whole > 1 => {
                 (Draw::Whole(whole), 1)
             }
             _ => {
                 let needed = all.saturating_sub(left);
-                (Draw::Any(self.holding.want(nodes, needed)), self.waiting.len())
+                (Draw::Any(self.holding.want(nodes, needed)), self.waiters.len())
             }
         }
     }
 
-    /// Answers the callers for whom a draw was made. For them it is the store's own decision,
+    /// Answers the callers that a draw served. For them it is the store's own decision,
     /// however late it arrives. Returns the rest of the draw.
-    pub(crate) fn tell_first(
+    pub(crate) fn answer_served(
         &mut self,
         terms: &Terms,
         now: Timestamp,
@@ -129,43 +131,43 @@ impl Desk {
         let empty =
             left < draw.units() && (answer.remaining() == 0 || matches!(draw, Draw::Whole(_)));
         let mut others = VecDeque::new();
-        for waiting in self.waiting.drain(..waited.min(self.waiting.len())) {
-            let decision = match waiting.wish {
-                _ if waiting.tell.is_closed() => continue,
-                Wish::Hit(units) if units <= left => Some(granted(answer, units, units)),
-                Wish::Take(units) if left > 0 => Some(granted(answer, units, units.min(left))),
-                Wish::Fetch(units) if units <= left => Some(granted(answer, units, 0)),
-                wish if empty && self.holding.left(now).saturating_add(left) < wish.least() => {
-                    Some(refused(terms, answer, wish.least()))
+        for waiter in self.waiters.drain(..waited.min(self.waiters.len())) {
+            let decision = match waiter.demand {
+                _ if waiter.reply.is_closed() => continue,
+                Demand::Hit(units) if units <= left => Some(granted(answer, units, units)),
+                Demand::Take(units) if left > 0 => Some(granted(answer, units, units.min(left))),
+                Demand::Fetch(units) if units <= left => Some(granted(answer, units, 0)),
+                demand if empty && self.holding.left(now).saturating_add(left) < demand.least() => {
+                    Some(refused(terms, answer, demand.least()))
                 }
                 _ => None,
             };
             let Some(decision) = decision else {
-                others.push_back(waiting);
+                others.push_back(waiter);
                 continue;
             };
             // The caller is gone, so nothing was admitted.
-            if waiting.tell.send(Ok(decision)).is_ok() {
+            if waiter.reply.send(Ok(decision)).is_ok() {
                 left -= decision.charged();
             }
         }
-        others.append(&mut self.waiting);
-        self.waiting = others;
+        others.append(&mut self.waiters);
+        self.waiters = others;
         left
     }
 
     /// Answers waiting callers in order, as far as the allotments or a denial go. True if a caller
     /// still waits.
-    pub(crate) fn tell(&mut self, terms: &Terms, now: Timestamp) -> bool {
-        while let Some(first) = self.waiting.pop_front() {
-            if first.tell.is_closed() {
+    pub(crate) fn answer_waiters(&mut self, terms: &Terms, now: Timestamp) -> bool {
+        while let Some(first) = self.waiters.pop_front() {
+            if first.reply.is_closed() {
                 continue;
             }
-            let Some((decision, _)) = self.serve(terms, now, first.wish) else {
-                self.waiting.push_front(first);
+            let Some((decision, _)) = self.serve(terms, now, first.demand) else {
+                self.waiters.push_front(first);
                 return true;
             };
-            if let Err(Ok(unheard)) = first.tell.send(Ok(decision))
+            if let Err(Ok(unheard)) = first.reply.send(Ok(decision))
                 && unheard.charged() > 0
             {
                 self.holding.put_back(terms, now, &unheard.receipt());
@@ -176,8 +178,8 @@ impl Desk {
 
     /// Answers all waiting callers with an error.
     pub(crate) fn fail(&mut self, error: &Error) {
-        for waiting in self.waiting.drain(..) {
-            let _ = waiting.tell.send(Err(error.clone()));
+        for waiter in self.waiters.drain(..) {
+            let _ = waiter.reply.send(Err(error.clone()));
         }
     }
 }
@@ -209,10 +211,10 @@ mod tests {
 
     use super::*;
 
-    fn wait(desk: &mut Desk, wish: Wish) -> oneshot::Receiver<Result<Outcome, Error>> {
-        let (tell, told) = oneshot::channel();
-        desk.waiting.push_back(Waiting { wish, tell });
-        told
+    fn wait(queue: &mut KeyQueue, demand: Demand) -> oneshot::Receiver<Result<Outcome, Error>> {
+        let (reply, answer) = oneshot::channel();
+        queue.waiters.push_back(Waiter { demand, reply });
+        answer
     }
 
     /// A store with five units. The answer to the draw comes when its life is long over.
@@ -222,15 +224,15 @@ mod tests {
         let terms = Terms::new(&limit, Duration::from_millis(1), Duration::ZERO).unwrap();
         let (machine, mut state) = (AnyMachine::new(&limit), None);
         let (sent, now) = (Timestamp::from_micros(7), Timestamp::from_micros(9_000_000));
-        let mut desk = Desk::default();
-        let waits = [Wish::Hit(3), Wish::Hit(4), Wish::Take(9), Wish::Hit(1)];
-        let mut told = waits.map(|wish| wait(&mut desk, wish));
+        let mut queue = KeyQueue::default();
+        let waits = [Demand::Hit(3), Demand::Hit(4), Demand::Take(9), Demand::Hit(1)];
+        let mut answers = waits.map(|demand| wait(&mut queue, demand));
         let (draw, waited) = (Draw::Any(17), waits.len());
         let answer = machine.apply(&mut state, Timestamp::from_micros(60_000_000), Op::Take(17));
-        let left = desk.tell_first(&terms, now, (draw, waited), &answer);
-        let _ = desk.holding.drawn(&terms, (sent, now), (draw.units(), left), answer);
-        assert!(!desk.tell(&terms, now), "somebody still waits");
-        let decisions = told.each_mut().map(|told| told.try_recv().unwrap().unwrap());
+        let left = queue.answer_served(&terms, now, (draw, waited), &answer);
+        let _ = queue.holding.drawn(&terms, (sent, now), (draw.units(), left), answer);
+        assert!(!queue.answer_waiters(&terms, now), "a caller still waits");
+        let decisions = answers.each_mut().map(|answer| answer.try_recv().unwrap().unwrap());
         let said = decisions.map(|decision| (decision.allowed(), decision.charged()));
         assert_eq!(said, [(true, 3), (false, 0), (true, 2), (false, 0)]);
         assert!(decisions.iter().all(|decision| decision.source() == Source::Store));
