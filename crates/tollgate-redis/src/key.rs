@@ -24,7 +24,7 @@
 
 use sha2::{Digest, Sha256};
 use tollgate::key::Form;
-use tollgate::{Error, KeyRef, Limit};
+use tollgate::{Error, KeyRef, Limit, base64};
 
 const IDENTITY: &str = "1";
 const DIGEST: &str = "2";
@@ -155,13 +155,8 @@ fn namespace_end(namespace: &str) -> String {
 
 /// The first bits of the SHA-256, as base64url.
 fn write_digest(identity: &str, out: &mut Vec<u8>) {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     let hash = Sha256::digest(identity);
-    let chars = hash.chunks_exact(3).flat_map(|three| {
-        let bits = three.iter().fold(0, |bits, byte| bits << 8 | usize::from(*byte));
-        [18, 12, 6, 0].map(|shift| DIGITS[bits >> shift & 63])
-    });
-    out.extend(chars.take(DIGEST_CHARS));
+    out.extend(base64::encode(base64::URL, &hash).take(DIGEST_CHARS));
 }
 
 /// The slot of a key of ours: the CRC16 (XMODEM) of its hash tag.

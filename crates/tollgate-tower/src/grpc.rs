@@ -8,7 +8,7 @@ use std::time::Duration;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 
-use tollgate::leb128;
+use tollgate::{base64, leb128};
 use tollgate_http::Reason;
 
 const GRPC: &str = "application/grpc";
@@ -55,7 +55,7 @@ pub(crate) fn refusal(
         headers.insert(GRPC_MESSAGE, message);
     }
     if let Some(wait) = wait
-        && let Ok(details) = HeaderValue::try_from(base64(&status_bytes(code, message, wait)))
+        && let Ok(details) = HeaderValue::try_from(encoded(&status_bytes(code, message, wait)))
     {
         headers.insert(DETAILS, details);
     }
@@ -109,17 +109,7 @@ fn bytes(out: &mut Vec<u8>, field: u8, value: &[u8]) {
     out.extend_from_slice(value);
 }
 
-/// Base64 without padding, the encoding of headers that end in `-bin`.
-fn base64(bytes: &[u8]) -> String {
-    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for chunk in bytes.chunks(3) {
-        let at = |index: usize| u32::from(chunk.get(index).copied().unwrap_or(0));
-        let bits = at(0) << 16 | at(1) << 8 | at(2);
-        for place in 0..=chunk.len() {
-            let index = bits >> (18 - 6 * place) & 0x3f;
-            out.push(char::from(ALPHABET[index as usize]));
-        }
-    }
-    out
+/// The bytes as the value of a header whose name ends in `-bin`.
+fn encoded(bytes: &[u8]) -> Vec<u8> {
+    base64::encode(base64::STANDARD, bytes).collect()
 }

@@ -40,6 +40,8 @@ pub mod text;
 pub mod together;
 
 mod address;
+#[doc(hidden)]
+pub mod base64;
 mod clock;
 mod decision;
 #[cfg(not(loom))]
@@ -58,6 +60,7 @@ mod registry;
 mod serde;
 mod time;
 mod wait;
+mod wire_receipt;
 
 pub use address::client_address;
 #[cfg(not(loom))]
@@ -77,6 +80,7 @@ pub use policy::{MAX_LIMITS, Policy};
 pub use store::Store;
 pub use time::{Timestamp, seconds_up};
 pub use together::{hit_all, hit_all_at, refund_all};
+pub use wire_receipt::WireReceipt;
 
 /// The default for the largest number of keys in a store.
 const DEFAULT_MAX_KEYS: usize = 10_000_000;

@@ -78,6 +78,26 @@ impl Source {
             Source::Replica => "replica",
         }
     }
+
+    /// The sources by their numbers in receipts on the wire. Add new ones at the end.
+    pub(crate) const BY_NUMBER: [Source; 8] = [
+        Source::Store,
+        Source::Overflow,
+        Source::DenialCache,
+        Source::Fallback,
+        Source::FailOpen,
+        Source::FailClosed,
+        Source::Lease,
+        Source::Replica,
+    ];
+
+    pub(crate) fn from_number(number: u8) -> Option<Source> {
+        Source::BY_NUMBER.get(usize::from(number)).copied()
+    }
+
+    pub(crate) fn number(self) -> u8 {
+        self as u8
+    }
 }
 
 /// The units that a limit charged, and where it charged them. Pass the receipt to `refund_receipts`
@@ -95,7 +115,9 @@ impl Source {
 /// - Do not use it after `reset`, `set` or `clear`: its own units are gone, and units charged since
 ///   in the same window, entry or bucket belong to other hits.
 ///
-/// A refund never leaves a key with more than a fresh key has.
+/// A refund never leaves a key with more than a fresh key has. To pass a receipt to another process
+/// or over a network, write it as a [`WireReceipt`](crate::WireReceipt), which is checked against
+/// the limit and the key.
 ///
 /// ```
 /// use tollgate::{Limit, Memory};

@@ -9,3 +9,4 @@ mod stores;
 mod text;
 mod threads;
 mod waiting;
+mod wire_receipts;
