@@ -61,6 +61,7 @@ mod serde;
 mod time;
 mod wait;
 mod wire_receipt;
+mod wire_refund;
 
 pub use address::client_address;
 #[cfg(not(loom))]
@@ -81,6 +82,7 @@ pub use store::Store;
 pub use time::{Timestamp, seconds_up};
 pub use together::{hit_all, hit_all_at, refund_all};
 pub use wire_receipt::WireReceipt;
+pub use wire_refund::WireRefund;
 
 /// The default for the largest number of keys in a store.
 const DEFAULT_MAX_KEYS: usize = 10_000_000;

@@ -9,10 +9,13 @@ use crate::key::Key;
 use crate::limit::Limit;
 use crate::outcome::{Outcome, Receipt};
 use crate::policy::{MAX_LIMITS, Policy};
+use crate::shared::Place;
 use crate::store::{HitItem, Store};
 use crate::time::Timestamp;
 use crate::together::{Counter, Item};
 use crate::wait::Queue;
+use crate::wire_receipt::WireReceipt;
+use crate::wire_refund::{CheckedReceipts, WireRefund, last_of_each, refunds, wire_receipts};
 
 /// One or several limits on a store. A hit charges all of them or none.
 ///
@@ -117,6 +120,10 @@ impl<S: Store> Limiter<S> {
     /// Returns the identity of each counter.
     pub(crate) fn counters(&self) -> impl Iterator<Item = Counter<'_>> {
         self.limits().iter().map(|limit| Counter { namespace: &self.namespace, limit })
+    }
+
+    fn places(&self) -> impl Iterator<Item = Place> {
+        self.limits().iter().map(|limit| Place::new(&self.namespace, limit))
     }
 
     pub(crate) fn prepared(&self) -> impl Iterator<Item = &S::Prepared> {
@@ -282,6 +289,37 @@ impl<S: Store> Limiter<S> {
     /// ```
     pub fn refund_receipts<K: Key>(&self, key: K, receipts: &[Receipt]) -> Decision {
         self.now().refund_receipts(key, receipts)
+    }
+
+    /// Returns the receipts of a decision as [`WireReceipt`]s, for a refund by another process or by
+    /// a caller over a network. There is one for each limit that was charged. The key must be that
+    /// of the decision.
+    ///
+    /// See the example of [`WireRefund`].
+    pub fn wire_receipts<K: Key>(
+        &self,
+        key: K,
+        decision: &Decision,
+    ) -> impl Iterator<Item = WireReceipt> {
+        wire_receipts(self.places(), key, decision)
+    }
+
+    /// Gives back the units of receipts of this key, at most `units` of each receipt. `None` means
+    /// all of them. The receipts may be of several hits, and of some limits only. All are checked
+    /// before any unit is given back.
+    ///
+    /// # Errors
+    /// Fails if there are no receipts or more than 256, if one is for another key, limit or
+    /// namespace, or has charged fewer units. Then nothing is given back.
+    ///
+    /// See the example of [`WireRefund`].
+    pub fn refund_wire_receipts<K: Key>(
+        &self,
+        key: K,
+        receipts: &[WireReceipt],
+        units: Option<u64>,
+    ) -> Result<WireRefund, Error> {
+        self.now().refund_wire_receipts(key, receipts, units)
     }
 
     /// Gives back this many units, the newest first. It is a correction for callers that have no
@@ -458,6 +496,30 @@ impl<S: Store> At<'_, S> {
             Some(receipt) => Op::Refund(*receipt),
             None => Op::RefundUnits(0),
         })
+    }
+
+    /// See [`Limiter::refund_wire_receipts`].
+    ///
+    /// # Errors
+    /// Fails if [`Limiter::refund_wire_receipts`] does.
+    pub fn refund_wire_receipts<K: Key>(
+        &self,
+        key: K,
+        receipts: &[WireReceipt],
+        units: Option<u64>,
+    ) -> Result<WireRefund, Error> {
+        let places: Vec<Place> = self.limiter.places().collect();
+        let checked = CheckedReceipts::new(&places, &key, receipts, units)?;
+        let ops = refunds(places.len(), &checked.honoured);
+        let prepared: Vec<_> = self.limiter.prepared().collect();
+        let outcomes = key.with_key(|key| {
+            let apply = |(limit, op): &(usize, Op)| {
+                self.limiter.store.apply(prepared[*limit], key, self.now, *op)
+            };
+            ops.iter().map(apply).collect()
+        });
+        let decision = Group::new(last_of_each(&ops, outcomes)).into();
+        Ok(WireRefund { decision, ignored: checked.ignored })
     }
 
     /// See [`Limiter::refund_n`].

@@ -101,12 +101,7 @@ impl WireReceipt {
     ///
     /// See the example of [`WireReceipt`].
     pub fn check(&self, place: &Place, key: impl Key) -> Result<Receipt, Error> {
-        if self.is_for(place, key) {
-            return Ok(self.receipt);
-        }
-        Err(Error::request(format!(
-            "receipt {self}: it is for another limit, key or namespace, or its text was changed"
-        )))
+        if self.is_for(place, &key) { Ok(self.receipt) } else { Err(self.wrong_place()) }
     }
 
     /// Returns whether the receipt is for this key of this place.
@@ -174,6 +169,25 @@ impl WireReceipt {
         bytes[..BODY].copy_from_slice(&self.body());
         bytes[BODY..].copy_from_slice(&self.checksum);
         text.extend(base64::encode(base64::URL, &bytes).map(char::from));
+    }
+
+    /// Returns the error for a receipt that is not for the places and the key of a refund.
+    pub(crate) fn wrong_place(&self) -> Error {
+        Error::request(format!(
+            "receipt {self}: it is for another limit, key or namespace, or its text was changed"
+        ))
+    }
+
+    /// Returns the receipt for a refund of these units; `None` means all of them.
+    pub(crate) fn refund_of(&self, units: Option<u64>) -> Result<Receipt, Error> {
+        match units {
+            Some(units) if units > self.receipt.units => Err(Error::request(format!(
+                "receipt {self}: units {units}; it charged only {}",
+                self.receipt.units
+            ))),
+            Some(units) => Ok(self.receipt.at_most(units)),
+            None => Ok(self.receipt),
+        }
     }
 
     /// Returns the bytes under the checksum.

@@ -11,7 +11,7 @@ use super::failure::{Fallback, OnFailure};
 use super::forget::{Call, ForgetAll};
 use super::limiter::decision;
 use super::owed::Owed;
-use super::{Ask, HitItem, SharedStore};
+use super::{Ask, HitItem, Place, SharedStore};
 use crate::algorithm::{Aging, AnyMachine, Op};
 use crate::decision::Decision;
 use crate::error::Error;
@@ -21,6 +21,7 @@ use crate::outcome::{Outcome, Receipt, Source};
 use crate::policy::Policy;
 use crate::time::Timestamp;
 use crate::together::Counter;
+use crate::wire_refund::{last_of_each, refunds};
 
 /// The parts of a limiter: its store, its prepared limits, and its rule for failures.
 #[derive(Clone, Debug)]
@@ -34,6 +35,8 @@ pub(crate) struct LimiterParts<S: SharedStore> {
     number: u64,
     /// The counters of the limits: a hash of namespace and identity for each limit.
     pub(super) counters: Arc<[u64]>,
+    /// The places of the counters, for receipts that leave the process.
+    places: Arc<[Place]>,
     /// Whether denials may be remembered. False if denied hits change the state of a limit.
     pub(super) remembers: bool,
     pub(crate) deadline: Duration,
@@ -65,6 +68,7 @@ impl<S: SharedStore> LimiterParts<S> {
             machines: limits.iter().map(AnyMachine::new).collect(),
             number: NUMBERS.fetch_add(1, Ordering::Relaxed),
             counters: limits.iter().map(|limit| counter(namespace, limit)).collect(),
+            places: limits.iter().map(|limit| Place::new(namespace, limit)).collect(),
             remembers: store.guard().denials.any() && limits.iter().all(holds),
             deadline: store.guard().deadline(),
             on_failure: OnFailure::Error,
@@ -77,6 +81,10 @@ impl<S: SharedStore> LimiterParts<S> {
     /// Returns the identity of the counter of each limit.
     pub(super) fn counters(&self) -> impl Iterator<Item = Counter<'_>> {
         self.policy.limits().iter().map(|limit| Counter { namespace: &self.namespace, limit })
+    }
+
+    pub(super) fn places(&self) -> &[Place] {
+        &self.places
     }
 
     pub(crate) fn on_failure(mut self, on_failure: OnFailure) -> Result<Self, Error> {
@@ -253,7 +261,7 @@ impl<S: SharedStore> LimiterParts<S> {
         let call = Call::new(self, terms, key);
         let result = match self.try_now(terms, key, op) {
             Some(decision) => Ok(vec![decision]),
-            None => self.send(terms, key, |_| op).await,
+            None => self.send(terms, key, self.every(op)).await,
         };
         match &result {
             Ok(decisions) => {
@@ -279,46 +287,66 @@ impl<S: SharedStore> LimiterParts<S> {
         let key = &ShortKey::of(key);
         match self.try_now(terms, key, Op::Peek(1)) {
             Some(outcome) => Ok(vec![outcome]),
-            None => self.send(terms, key, |_| Op::Peek(1)).await,
+            None => self.send(terms, key, self.every(Op::Peek(1))).await,
         }
     }
 
-    /// Refunds a charge to the store or the fallback that was charged. There is one receipt for
-    /// each limit.
+    /// Refunds charges to the store or the fallback that was charged. Each receipt comes with the
+    /// index of its limit. Returns an outcome for each limit.
     pub(crate) async fn refund<K: Key>(
         &self,
         terms: Terms,
         key: &K,
-        receipts: &[Receipt],
+        receipts: &[(usize, Receipt)],
     ) -> Result<Vec<Outcome>, Error> {
         let key = &ShortKey::of(key);
-        let op = |index: usize| receipts.get(index).map_or(Op::RefundUnits(0), |r| Op::Refund(*r));
-        match (receipts.first().map(|receipt| receipt.source), &self.fallback) {
-            (Some(Source::Fallback), Some(fallback)) => {
-                let decisions = key.with_key(|key| fallback.each(key, terms.at, op));
-                if let (Some(owed), Some(first)) = (&self.owed, decisions.first()) {
-                    key.with_key(|key| owed.refund(key, first.now(), receipts));
-                }
-                return Ok(decisions);
-            }
+        let of_source = |wanted: fn(Source) -> bool| -> Vec<(usize, Receipt)> {
+            let own = |(index, receipt): &&(usize, Receipt)| {
+                *index < self.prepared.len() && wanted(receipt.source)
+            };
+            receipts.iter().filter(own).copied().collect()
+        };
+        let local = of_source(|source| source == Source::Fallback);
+        let to_store = of_source(is_of_store);
+        if to_store.is_empty() && !receipts.is_empty() {
+            let now = || terms.at.unwrap_or_else(|| self.store.guard().now());
+            let refunded = self.refund_fallback(terms, key, &local);
             // No store was charged, so there is nothing to refund.
-            (Some(Source::Fallback | Source::FailOpen | Source::FailClosed), _) => {
-                let now = terms.at.unwrap_or_else(|| self.store.guard().now());
-                return Ok(self.open(now, Op::Peek(1)));
-            }
-            _ => {}
+            return Ok(refunded.unwrap_or_else(|| self.open(now(), Op::Peek(1))));
         }
         let call = Call::new(self, terms, key);
-        let decisions = self.send(terms, key, op).await?;
-        call.decided(0, &decisions);
-        Ok(decisions)
+        let ops = refunds(self.prepared.len(), &to_store);
+        let outcomes = self.send(terms, key, ops.iter().copied()).await?;
+        let outcomes = last_of_each(&ops, outcomes);
+        call.decided(0, &outcomes);
+        self.refund_fallback(terms, key, &local);
+        Ok(outcomes)
+    }
+
+    /// Refunds what the fallback charged. Returns `None` if it charged nothing, or there is no
+    /// fallback any more.
+    fn refund_fallback<K: Key>(
+        &self,
+        terms: Terms,
+        key: &K,
+        receipts: &[(usize, Receipt)],
+    ) -> Option<Vec<Outcome>> {
+        let fallback = self.fallback.as_ref().filter(|_| !receipts.is_empty())?;
+        key.with_key(|key| {
+            let ops = refunds(self.prepared.len(), receipts);
+            let outcomes = last_of_each(&ops, fallback.each(key, terms.at, ops.iter().copied()));
+            if let (Some(owed), Some(first)) = (&self.owed, outcomes.first()) {
+                owed.refund(key, first.now(), receipts);
+            }
+            Some(outcomes)
+        })
     }
 
     pub(crate) async fn reset<K: Key>(&self, terms: Terms, key: &K) -> Result<bool, Error> {
         let key = &ShortKey::of(key);
         // The call ends without a decision, which drops the denials remembered for the key.
         let _call = Call::new(self, terms, key);
-        let outcomes = self.ask_each(terms, key, |_| Op::Reset).await?;
+        let outcomes = self.ask_each(terms, key, self.every(Op::Reset)).await?;
         if let Some(fallback) = &self.fallback {
             key.with_key(|key| fallback.reset(key));
         }
@@ -347,15 +375,21 @@ impl<S: SharedStore> LimiterParts<S> {
         self.store.lane(&self.prepared[0], key)
     }
 
-    /// Calls the store without searching the remembered denials.
+    /// Returns the same operation for every limit, with the index of the limit.
+    pub(super) fn every(&self, op: Op) -> impl Iterator<Item = (usize, Op)> + use<S> {
+        (0..self.prepared.len()).map(move |limit| (limit, op))
+    }
+
+    /// Calls the store without searching the remembered denials. Each operation comes with the
+    /// index of its limit.
     async fn send<K: Key>(
         &self,
         terms: Terms,
         key: &K,
-        op: impl Fn(usize) -> Op,
+        ops: impl Iterator<Item = (usize, Op)>,
     ) -> Result<Vec<Outcome>, Error> {
         let terms = self.settle(terms, key).await?;
-        self.ask_each(terms, key, op).await
+        self.ask_each(terms, key, ops).await
     }
 
     /// Hits all limits or none.
@@ -367,7 +401,7 @@ impl<S: SharedStore> LimiterParts<S> {
     ) -> Result<Vec<Outcome>, Error> {
         let terms = self.settle(terms, key).await?;
         if self.prepared.len() == 1 {
-            return self.ask_each(terms, key, |_| Op::Hit(cost)).await;
+            return self.ask_each(terms, key, self.every(Op::Hit(cost))).await;
         }
         let lane = key.with_key(|key| self.lane(key));
         let begin = |deadline| {
@@ -384,18 +418,23 @@ impl<S: SharedStore> LimiterParts<S> {
         &self,
         terms: Terms,
         key: &K,
-        op: impl Fn(usize) -> Op,
+        ops: impl Iterator<Item = (usize, Op)>,
     ) -> Result<Vec<Outcome>, Error> {
         let lane = key.with_key(|key| self.lane(key));
         let begin = |deadline| {
             key.with_key(|key| {
-                let ask = |(index, prepared)| Ask { prepared, key, op: op(index) };
-                let asks: Vec<_> = self.prepared.iter().enumerate().map(ask).collect();
+                let ask = |(limit, op)| Ask { prepared: &self.prepared[limit], key, op };
+                let asks: Vec<_> = ops.map(ask).collect();
                 self.store.ask_each(&asks, terms.at, deadline)
             })
         };
         self.store.guard().call(lane, terms.deadline, begin).await
     }
+}
+
+/// Returns whether units of this source are counted in the store.
+fn is_of_store(source: Source) -> bool {
+    !matches!(source, Source::Fallback | Source::FailOpen | Source::FailClosed)
 }
 
 /// Returns a hash that identifies the counter of a limit. If two counters have the same hash, some

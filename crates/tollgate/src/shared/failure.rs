@@ -152,19 +152,19 @@ impl Fallback {
         outcomes.into_iter().map(|outcome| outcome.with_source(Source::Fallback)).collect()
     }
 
-    /// Executes one operation on each limit.
+    /// Executes operations. Each comes with the index of its limit.
     pub(crate) fn each(
         &self,
         key: KeyRef<'_>,
         at: Option<Timestamp>,
-        op: impl Fn(usize) -> Op,
+        ops: impl Iterator<Item = (usize, Op)>,
     ) -> Vec<Outcome> {
         let now = self.now(at);
-        let apply = |(index, local): (usize, &Local)| {
-            let decision = self.store.apply(&local.prepared, key, now, op(index));
-            decision.with_source(Source::Fallback)
+        let apply = |(limit, op): (usize, Op)| {
+            let outcome = self.store.apply(&self.limits[limit].prepared, key, now, op);
+            outcome.with_source(Source::Fallback)
         };
-        self.limits.iter().enumerate().map(apply).collect()
+        ops.map(apply).collect()
     }
 
     pub(crate) fn reset(&self, key: KeyRef<'_>) {

@@ -15,6 +15,8 @@ use crate::outcome::{Outcome, Receipt};
 use crate::policy::Policy;
 use crate::time::Timestamp;
 use crate::wait::Queue;
+use crate::wire_receipt::WireReceipt;
+use crate::wire_refund::{CheckedReceipts, WireRefund, wire_receipts};
 
 /// One or several limits on a shared store. It has the same calls as [`Limiter`](crate::Limiter),
 /// but they return futures and may fail.
@@ -263,6 +265,29 @@ impl<S: SharedStore> SharedLimiter<S> {
         self.now().refund_receipts(key, receipts).await
     }
 
+    /// See [`Limiter::wire_receipts`](crate::Limiter::wire_receipts).
+    pub fn wire_receipts<K: Key>(
+        &self,
+        key: K,
+        decision: &Decision,
+    ) -> impl Iterator<Item = WireReceipt> {
+        wire_receipts(self.limits.places().iter(), key, decision)
+    }
+
+    /// See [`Limiter::refund_wire_receipts`](crate::Limiter::refund_wire_receipts). Units that a
+    /// fallback charged are given back to the fallback.
+    ///
+    /// # Errors
+    /// Fails if a receipt is not valid, or the store does not answer. Then nothing is given back.
+    pub async fn refund_wire_receipts<K: Key>(
+        &self,
+        key: K,
+        receipts: &[WireReceipt],
+        units: Option<u64>,
+    ) -> Result<WireRefund, Error> {
+        self.now().refund_wire_receipts(key, receipts, units).await
+    }
+
     /// See [`Limiter::refund_n`](crate::Limiter::refund_n).
     ///
     /// # Errors
@@ -435,7 +460,24 @@ impl<S: SharedStore> SharedCall<'_, S> {
         key: K,
         receipts: &[Receipt],
     ) -> Result<Decision, Error> {
-        decision(self.limiter.limits.refund(self.terms, &key, receipts).await?)
+        let receipts: Vec<_> = receipts.iter().copied().enumerate().collect();
+        decision(self.limiter.limits.refund(self.terms, &key, &receipts).await?)
+    }
+
+    /// See [`SharedLimiter::refund_wire_receipts`].
+    ///
+    /// # Errors
+    /// Fails if [`SharedLimiter::refund_wire_receipts`] does.
+    pub async fn refund_wire_receipts<K: Key>(
+        &self,
+        key: K,
+        receipts: &[WireReceipt],
+        units: Option<u64>,
+    ) -> Result<WireRefund, Error> {
+        let limits = &self.limiter.limits;
+        let checked = CheckedReceipts::new(limits.places(), &key, receipts, units)?;
+        let outcomes = limits.refund(self.terms, &key, &checked.honoured).await?;
+        Ok(WireRefund { decision: decision(outcomes)?, ignored: checked.ignored })
     }
 
     /// See [`SharedLimiter::refund_n`].

@@ -95,13 +95,14 @@ impl Owed {
 
     /// Reduces the owed units by a refund. Units that the store was already charged for stay
     /// charged.
-    pub(super) fn refund(&self, key: KeyRef<'_>, now: Timestamp, receipts: &[Receipt]) {
+    pub(super) fn refund(&self, key: KeyRef<'_>, now: Timestamp, receipts: &[(usize, Receipt)]) {
         if self.is_empty() {
             return;
         }
         self.change(|keys| {
             let Some(states) = keys.get_mut(&OwnedKey::new(&key)) else { return };
-            for ((machine, state), receipt) in self.machines.iter().zip(states).zip(receipts) {
+            for (limit, receipt) in receipts {
+                let (machine, state) = (&self.machines[*limit], &mut states[*limit]);
                 let _ = machine.apply(state, now, Op::RefundUnits(receipt.units));
             }
         });

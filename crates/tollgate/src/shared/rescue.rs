@@ -39,7 +39,7 @@ impl<S: SharedStore> LimiterParts<S> {
                 let decisions = key.with_key(|key| {
                     let decisions = match op {
                         Op::Hit(cost) => fallback.hit(key, terms.at, cost),
-                        _ => fallback.each(key, terms.at, |_| op),
+                        _ => fallback.each(key, terms.at, self.every(op)),
                     };
                     self.owe(terms, key, &decisions);
                     decisions

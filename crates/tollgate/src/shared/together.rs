@@ -147,6 +147,7 @@ pub async fn refund_all_shared<S: SharedStore>(
     let mut outcomes = Vec::new();
     for (item, receipts) in items.iter().zip(decision.receipts_by_item(&limits)?) {
         let terms = Terms { at, ..item.limits.terms() };
+        let receipts: Vec<_> = receipts.into_iter().enumerate().collect();
         outcomes.extend(item.limits.refund(terms, &item.key, &receipts).await?);
     }
     of_items(Decision::from_outcomes(outcomes))

@@ -103,7 +103,7 @@ impl<S: SharedStore> Drop for InFlight<S> {
             if let Ok(decision) = call.await
                 && decision.charged() > 0
             {
-                let receipts: Vec<Receipt> = decision.receipts().collect();
+                let receipts: Vec<(usize, Receipt)> = decision.receipts().enumerate().collect();
                 if let Err(error) = limits.refund(limits.terms(), &key, &receipts).await {
                     tracing::warn!(%error, "a dropped wait was charged, and the refund failed");
                 }

@@ -4,8 +4,10 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use tollgate::algorithm::{AnyMachine, MAX_UNITS, Op};
 use tollgate::shared::Place;
-use tollgate::{Algorithm, ErrorKind, Limit, OwnedKey, Receipt, Source, Tagged, Timestamp};
-use tollgate::{WireReceipt, base64};
+use tollgate::{
+    Algorithm, Decision, ErrorKind, Limit, Limiter, Memory, Outcome, OwnedKey, Receipt, Source,
+    Tagged, Timestamp, WireReceipt, base64,
+};
 
 use crate::properties::config;
 
@@ -200,4 +202,92 @@ fn errors_state_the_value_and_the_rule() {
             "receipt {text}: it is for another limit, key or namespace, or its text was changed"
         ))
     );
+}
+
+const MINUTE: u64 = 60_000_000;
+
+fn memory(limit: &str) -> Limiter<Memory> {
+    Memory::new().limiter_in("shop", limit).expect("a valid limit")
+}
+
+fn wire(limiter: &Limiter<Memory>, key: &str, decision: &Decision) -> Vec<WireReceipt> {
+    let texts = limiter.wire_receipts(key, decision).map(|receipt| receipt.to_string());
+    texts.map(|text| read(&text).expect("a receipt")).collect()
+}
+
+/// A correction takes units of the current window. With the receipt of the first hit the refund
+/// finds that its window is over.
+#[test]
+fn a_refund_by_receipt_does_not_admit_more_in_the_next_window() {
+    let (first, second) = (MINUTE * 1000 - 100_000, MINUTE * 1000 + 100_000);
+    let [first, second] = [first, second].map(Timestamp::from_micros);
+    let limiter = memory("1000/minute fixed-window");
+    let hit = |at| limiter.at(at).hit_n("a", 900);
+    let receipts = wire(&limiter, "a", &hit(first));
+    assert!(hit(second).allowed());
+    let refund = limiter.at(second).refund_wire_receipts("a", &receipts, Some(800));
+    let refund = refund.expect("a refund");
+    assert_eq!((refund.decision.used(), refund.decision.remaining()), (900, 100));
+    assert!(!limiter.at(second).hit_n("a", 850).allowed());
+    assert_eq!(limiter.at(second).refund_n("a", 800).used(), 100, "a correction");
+}
+
+#[test]
+fn all_receipts_are_checked_before_any_is_refunded() {
+    let limiter = memory("10/hour; 100/day");
+    let own = wire(&limiter, "a", &limiter.hit_n("a", 3));
+    let other_key = wire(&limiter, "b", &limiter.hit_n("b", 3));
+    let other_limit = memory("9/hour");
+    let other_limit = wire(&other_limit, "a", &other_limit.hit_n("a", 3));
+    let other_namespace = Memory::new().limiter("10/hour").expect("a valid limit");
+    let other_namespace = wire(&other_namespace, "a", &other_namespace.hit_n("a", 3));
+    for wrong in [&other_key, &other_limit, &other_namespace] {
+        let list = [&own[..], &wrong[..]].concat();
+        let error = limiter.refund_wire_receipts("a", &list, None).expect_err("a wrong receipt");
+        assert_eq!(error.kind(), ErrorKind::Request);
+    }
+    let more = limiter.refund_wire_receipts("a", &own, Some(4)).expect_err("it charged 3");
+    assert_eq!(more.to_string(), format!("receipt {}: units 4; it charged only 3", own[0]));
+    for count in [0, 257] {
+        let list = vec![own[0]; count];
+        let error = limiter.refund_wire_receipts("a", &list, None).expect_err("a wrong number");
+        let rule = "a refund needs at least 1 and takes at most 256";
+        assert_eq!(error.to_string(), format!("{count} receipts: {rule}"));
+    }
+    let used: Vec<u64> = limiter.peek("a").outcomes().iter().map(Outcome::used).collect();
+    assert_eq!(used, [3, 3], "nothing was refunded");
+}
+
+#[test]
+fn receipts_of_several_hits_and_of_some_limits_are_refunded_together() {
+    let limiter = memory("10/hour fixed-window; 100/day fixed-window");
+    let first = wire(&limiter, "a", &limiter.hit_n("a", 3));
+    let second = wire(&limiter, "a", &limiter.hit_n("a", 2));
+    let refund = limiter.refund_wire_receipts("a", &[second[1], first[0], second[0]], None);
+    let used: Vec<u64> =
+        refund.expect("a refund").decision.outcomes().iter().map(Outcome::used).collect();
+    assert_eq!(used, [0, 3]);
+}
+
+#[test]
+fn a_receipt_refunds_once_more_when_used_twice_or_after_a_reset_and_never_beyond_fresh() {
+    let limiter = memory("10/hour fixed-window");
+    let receipts = wire(&limiter, "a", &limiter.hit_n("a", 3));
+    let refund = || limiter.refund_wire_receipts("a", &receipts, None).expect("a refund").decision;
+    limiter.charge("a", 5);
+    assert_eq!([refund().used(), refund().used(), refund().used()], [5, 2, 0]);
+    assert_eq!(refund().remaining(), 10);
+    limiter.reset("a");
+    assert_eq!(refund().used(), 0);
+    limiter.charge("a", 5);
+    assert_eq!(refund().used(), 2);
+}
+
+#[test]
+fn only_units_that_were_charged_have_a_receipt() {
+    let limiter = memory("2/hour; 5/hour fixed-window charge-denied");
+    let count = |decision: Decision| limiter.wire_receipts("a", &decision).count();
+    assert_eq!(count(limiter.peek("a")), 0);
+    assert_eq!(count(limiter.hit_n("a", 2)), 2);
+    assert_eq!(count(limiter.hit("a")), 1, "only one of the limits charges denied hits");
 }

@@ -199,6 +199,42 @@ fn a_refund_of_a_fallback_charge_goes_to_the_fallback() {
     assert_eq!(store.run(limiter.usage("a")).unwrap(), 8);
 }
 
+#[test]
+fn receipts_of_the_store_and_of_the_fallback_are_refunded_in_one_call() {
+    let store = Failing::new();
+    let limiter = failing(&store, "8/hour fixed-window", local(2));
+    let hit = |units| {
+        let decision = store.run(limiter.hit_n("a", units)).unwrap();
+        let receipts: Vec<_> = limiter.wire_receipts("a", &decision).collect();
+        (decision.source(), receipts[0])
+    };
+    let charged_store = hit(2);
+    store.behaves_as(Behaviour::AnswersWithErrors);
+    let charged_fallback = hit(3);
+    assert_eq!((charged_store.0, charged_fallback.0), (Source::Store, Source::Fallback));
+    let both = [charged_fallback.1, charged_store.1];
+    let refund = || store.run(limiter.refund_wire_receipts("a", &both, None));
+    assert_eq!(refund().unwrap_err().kind(), ErrorKind::Store);
+    assert_eq!(store.run(limiter.peek("a")).unwrap().used(), 4, "the fallback refunded nothing");
+    let only_fallback = store.run(limiter.refund_wire_receipts("a", &both[..1], Some(1))).unwrap();
+    assert_eq!(only_fallback.decision.source(), Source::Fallback);
+    assert_eq!(only_fallback.decision.used(), 3);
+    store.behaves_as(Behaviour::Answers);
+    let refund = refund().unwrap();
+    assert_eq!((refund.decision.source(), refund.ignored.len()), (Source::Store, 0));
+    assert_eq!(store.run(limiter.usage("a")).unwrap(), 0);
+}
+
+#[test]
+fn a_hit_that_failed_open_has_no_receipt() {
+    let store = Failing::new();
+    let limiter = failing(&store, "8/hour", OnFailure::Open);
+    store.behaves_as(Behaviour::Unreachable);
+    let decision = store.run(limiter.hit_n("a", 2)).unwrap();
+    assert!(decision.allowed());
+    assert_eq!(limiter.wire_receipts("a", &decision).count(), 0);
+}
+
 /// Returns how many hits a limit of 100 admits in one process, with and without the store, during
 /// three outages.
 fn admitted_in_outages(store: &Failing, limit: &str) -> usize {
