@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 use tollgate::shared::{AnyStore, SharedLimiter};
 use tollgate::{Decision, Error, Source};
+use tollgate_testservers::calls::Overload;
 
 use crate::counts::{Answer, Shared};
 use crate::durable;
@@ -21,6 +22,12 @@ pub(crate) const DEADLINE: Duration = Duration::from_millis(150);
 /// to use up the limit several times.
 pub(crate) const CALLERS: usize = 4;
 pub(crate) const PAUSE: Duration = Duration::from_millis(4);
+
+/// The least that a store answers that gets twice as many calls as it can decide, in percent of
+/// the most that it can, and the most that it may charge and not answer, in percent of what it
+/// charges.
+pub(crate) const LEAST_ANSWERED: u64 = 90;
+pub(crate) const MOST_LOST: u64 = 5;
 
 /// The most time for a call to end, and for a store to recover.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -69,7 +76,7 @@ pub(crate) struct Row {
 }
 
 pub(crate) async fn run(store: Store, fault: Fault, size: Size) -> Row {
-    let (counts, note) = match store.server() {
+    let (counts, overload) = match store.server() {
         Some(kind) => {
             let mut ground = Ground::set_up(store, kind, fault).await;
             let counts = Shared::new(ground.limiters().len());
@@ -78,7 +85,7 @@ pub(crate) async fn run(store: Store, fault: Fault, size: Size) -> Row {
             sleep(size.calm).await;
             ground.begin(fault, size.fault).await;
             sleep(size.fault).await;
-            let note = ground.end(fault).await;
+            let overload = ground.end(fault).await;
             counts.fault_ended();
             recovered(&counts).await;
             sleep(size.calm).await;
@@ -86,11 +93,11 @@ pub(crate) async fn run(store: Store, fault: Fault, size: Size) -> Row {
             for caller in callers {
                 caller.await.unwrap_or_else(|error| panic!("a caller: {error}"));
             }
-            (counts, note)
+            (counts, overload)
         }
-        None => (durable::run(fault, size).await, String::new()),
+        None => (durable::run(fault, size).await, None),
     };
-    judge(store, fault, size, &counts, note)
+    judge(store, fault, size, &counts, overload)
 }
 
 /// Waits until every node gets answers again, or the time is over.
@@ -143,7 +150,13 @@ pub(crate) fn answer(hit: Result<Decision, Error>) -> Answer {
     }
 }
 
-fn judge(store: Store, fault: Fault, size: Size, counts: &Shared, note: String) -> Row {
+fn judge(
+    store: Store,
+    fault: Fault,
+    size: Size,
+    counts: &Shared,
+    overload: Option<Overload>,
+) -> Row {
     let counts = counts.lock();
     let (allowed, rule) = store.allowed(fault, counts.span());
     let recovery = counts.recovery();
@@ -158,6 +171,14 @@ fn judge(store: Store, fault: Fault, size: Size, counts: &Shared, note: String) 
     if recovery.is_none() {
         failures.push(format!("not recovered after {PATIENCE:?}"));
     }
+    if let Some(overload) = overload {
+        if overload.answered_percent() < LEAST_ANSWERED {
+            failures.push(format!("less than {LEAST_ANSWERED} % of the peak: {overload}"));
+        }
+        if overload.lost_percent() > MOST_LOST {
+            failures.push(format!("more than {MOST_LOST} % not answered: {overload}"));
+        }
+    }
     Row {
         store,
         fault,
@@ -168,7 +189,7 @@ fn judge(store: Store, fault: Fault, size: Size, counts: &Shared, note: String) 
         errors: counts.errors,
         longest: counts.longest,
         recovery,
-        note,
+        note: overload.map(|overload| overload.to_string()).unwrap_or_default(),
         error: counts.error.clone(),
         failures,
     }

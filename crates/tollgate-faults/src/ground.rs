@@ -11,7 +11,9 @@ use tollgate::shared::{AnyStore, Guard, SharedLimiter, SharedStore};
 use tollgate::{Clock, Error, SystemClock, Timestamp};
 use tollgate_stores::Opening;
 use tollgate_testservers::PATIENCE;
-use tollgate_testservers::calls::{Distance, Line, busy, eventually, flood, limiter};
+use tollgate_testservers::calls::{
+    Distance, Line, Overload, eventually, limiter, measure_overload,
+};
 
 use crate::cell::DEADLINE;
 use crate::matrix::{Fault, LIMIT, NODES, SKEW, Store};
@@ -19,9 +21,6 @@ use crate::server::{Kind, Server};
 
 /// How much later packets arrive, in both directions.
 const DELAY: Duration = Duration::from_millis(30);
-
-/// The limit of the calls that overload a store. It is never used up.
-const FLOODED: &str = "100000/365 days";
 
 /// A clock that a fault sets ahead.
 #[derive(Clone, Debug)]
@@ -37,11 +36,12 @@ impl Clock for Skewed {
 }
 
 pub(crate) struct Ground {
+    store: Store,
     server: Server,
     line: Line,
     skewed: Skewed,
     nodes: Vec<AnyStore>,
-    flood: Option<JoinHandle<String>>,
+    flood: Option<JoinHandle<Overload>>,
 }
 
 impl Ground {
@@ -55,7 +55,7 @@ impl Ground {
         };
         let ahead_micros = Arc::new(AtomicU64::new(0));
         let skewed = Skewed { clock: SystemClock::new(), ahead_micros };
-        let mut ground = Ground { server, line, skewed, nodes: Vec::new(), flood: None };
+        let mut ground = Ground { store, server, line, skewed, nodes: Vec::new(), flood: None };
         for node in 0..nodes_of(fault) {
             let clock = (fault == Fault::Skew && node == 0).then(|| ground.skewed.clone());
             ground.nodes.push(open_at_last(store, port, clock).await);
@@ -77,7 +77,10 @@ impl Ground {
             Fault::Delay => self.line.delay(DELAY),
             Fault::Reset => self.line.sever(),
             Fault::Overload => {
-                self.flood = Some(tokio::spawn(overload(self.nodes[0].clone(), span)));
+                let far = self.nodes[0].clone();
+                let near = open_at_last(self.store, self.server.port, None).await;
+                let overload = async move { measure_overload(&far, &near, 2 * span).await };
+                self.flood = Some(tokio::spawn(overload));
             }
             Fault::Skew => self.set_skew(SKEW),
             Fault::Memory => block_in_place(|| self.server.say("CONFIG SET maxmemory 1")),
@@ -88,16 +91,15 @@ impl Ground {
     }
 
     /// Ends the fault that [`begin`](Ground::begin) began, and returns when nothing of it is left.
-    /// Returns a note for the table.
-    pub(crate) async fn end(&mut self, fault: Fault) -> String {
+    /// Returns what was measured of an overload.
+    pub(crate) async fn end(&mut self, fault: Fault) -> Option<Overload> {
         match fault {
             Fault::Kill => block_in_place(|| self.server.run()),
             Fault::Stop => block_in_place(|| self.server.thaw()),
             Fault::BlackHole | Fault::Delay | Fault::Reset => self.line.mend(),
             Fault::Overload => {
-                if let Some(flood) = self.flood.take() {
-                    return flood.await.unwrap_or_else(|error| error.to_string());
-                }
+                let flood = self.flood.take()?;
+                return Some(flood.await.unwrap_or_else(|error| panic!("the overload: {error}")));
             }
             Fault::Skew => self.set_skew(Duration::ZERO),
             Fault::Memory => block_in_place(|| self.server.say("CONFIG SET maxmemory 0")),
@@ -105,7 +107,7 @@ impl Ground {
             // The store itself restores what it needs.
             Fault::ScriptFlush | Fault::DropTable => {}
         }
-        String::new()
+        None
     }
 
     fn set_skew(&self, ahead: Duration) {
@@ -183,16 +185,8 @@ async fn open(store: Store, port: u16, clock: Option<Skewed>) -> Result<AnyStore
 fn bytes_per_second(store: Store) -> u32 {
     match store {
         Store::Postgres => 40_000,
-        Store::Memcached => 200_000,
-        Store::Etcd => 600_000,
-        _ => 400_000,
+        Store::Memcached => 100_000,
+        Store::Etcd => 150_000,
+        _ => 80_000,
     }
-}
-
-/// Measures how many calls the store can decide, and offers twice as many.
-async fn overload(store: AnyStore, span: Duration) -> String {
-    let flooded = limiter(&store, FLOODED);
-    let peak = busy(&flooded, span / 2).await;
-    let (answered, offered) = flood(&flooded, peak * 2, span).await;
-    format!("{peak}/s at most; of {offered} more calls at twice that {answered} were answered")
 }

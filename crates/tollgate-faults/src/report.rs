@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::time::Duration;
 
-use crate::cell::{DEADLINE, Row};
+use crate::cell::{DEADLINE, LEAST_ANSWERED, MOST_LOST, Row};
 use crate::matrix::{LIMIT, NODES, SKEW};
 use crate::server::postgres_program;
 
@@ -77,7 +77,7 @@ listens again, to the first answer at the node that was last to get one; a repli
 | black-hole | connections are accepted, nothing is answered; what was sent arrives at the end |
 | delay | each packet arrives 30 ms later |
 | reset | connections are ended, and so is each new one |
-| overload | after its capacity was measured, twice as many calls on 1,000 other keys, over a line of 10 ms and few bytes a second; one node |
+| overload | after its capacity was measured, twice as many calls on 1,000 other keys, over a line of 10 ms and few bytes a second; one node. The cell fails below {LEAST_ANSWERED} % of the peak, and when more than {MOST_LOST} % of what is charged is not answered |
 | skew | the clock of one node is {SKEW:?} ahead |
 | memory | `maxmemory` is used up |
 | disk | no file can grow (`RLIMIT_FSIZE`); for etcd, its quota is used up. PostgreSQL needs no disk for counts that a crash may empty |

@@ -166,6 +166,16 @@ pub(crate) enum Ended {
     Run(Statement, Result<Vec<SimpleQueryRow>, Failure>),
 }
 
+impl Ended {
+    /// The parts of all calls that the statement decided.
+    fn parts(&self) -> usize {
+        match self {
+            Ended::Batch(batch, ..) => batch.iter().map(Request::parts).sum(),
+            Ended::Run(..) => 0,
+        }
+    }
+}
+
 /// An error, and whether the connection can no longer be used.
 pub(crate) struct Failure {
     verdict: Verdict,
@@ -183,7 +193,7 @@ impl Queue {
             hasher: RandomState::new(),
             locked: Vec::new(),
             timeout,
-            pace: Pace::default(),
+            pace: Pace::new(timeout),
             answered: 0,
             refusal: None,
         }
@@ -247,15 +257,20 @@ impl Queue {
         if self.next_at().is_none_or(|at| at > now) {
             return None;
         }
-        // An idle connection sends all, so that one slow statement does not stop the others without
-        // end.
-        let answered_at = if self.pace.is_idle() { now } else { self.pace.answered_at(now) };
+        let room = self.pace.room(now).min(BATCH);
+        // Every call of a batch waits for the whole batch. An idle connection drops no call, so that
+        // one slow statement does not stop the others without end.
+        let answered_at = if self.pace.is_idle() {
+            now
+        } else {
+            self.pace.answered_at(now, self.waiting.len().min(room))
+        };
         let mut batch: Vec<Request> = Vec::new();
         let mut parts = 0;
         while let Some(job) = self.waiting.pop_front() {
             match job {
                 Job::Run(statement) if batch.is_empty() => {
-                    self.pace.sent(now);
+                    self.pace.sent(now, 0);
                     return Some(Next::Run(statement));
                 }
                 Job::Decide(request) if request.reply.is_closed() => {}
@@ -268,8 +283,8 @@ impl Queue {
                 }
                 Job::Decide(request) if self.is_blocked(&request) => self.block(request),
                 Job::Decide(request)
-                    if batch.is_empty()
-                        || (parts + request.parts() <= BATCH
+                    if (batch.is_empty() && room > 0)
+                        || (parts + request.parts() <= room
                             && !request.alone
                             && !batch[0].alone) =>
                 {
@@ -287,7 +302,7 @@ impl Queue {
         }
         let keys = batch.iter().flat_map(Request::keys);
         self.keys_under_way.extend(keys.map(|key| self.hasher.hash_one(key)));
-        self.pace.sent(now);
+        self.pace.sent(now, parts);
         Some(Next::Batch(batch))
     }
 
@@ -310,9 +325,9 @@ impl Queue {
         self.push_front(blocked);
     }
 
-    /// Answers the callers of a statement, or queues their requests again. `took` is the time since
-    /// it was sent. True if the connection is broken.
-    pub(crate) fn settle(&mut self, ended: Ended, took: Duration) -> bool {
+    /// Answers the callers of a statement, or queues their requests again. True if the connection is
+    /// broken.
+    pub(crate) fn settle(&mut self, ended: Ended, sent: Timestamp, now: Timestamp) -> bool {
         let (result, breaks) = match &ended {
             Ended::Batch(_, _, result) | Ended::Run(_, result) => {
                 (result, result.as_ref().is_err_and(|failure| failure.breaks))
@@ -322,7 +337,7 @@ impl Queue {
             self.refusal = Some(error.clone());
         }
         self.answered += u64::from(result.is_ok());
-        self.pace.ended(result.is_ok().then_some(took));
+        self.pace.ended(sent, now, ended.parts(), result.is_ok());
         if let Ended::Batch(batch, ..) = &ended {
             for key in batch.iter().flat_map(Request::keys) {
                 self.keys_under_way.remove(&self.hasher.hash_one(key));
@@ -486,13 +501,13 @@ mod tests {
     }
 
     fn succeed(queue: &mut Queue, batch: Vec<Request>) {
-        assert!(!queue.settle(Ended::Batch(batch, None, Ok(Vec::new())), 20 * MILLI));
+        assert!(!queue.settle(Ended::Batch(batch, None, Ok(Vec::new())), at(0), at(20)));
     }
 
     fn roll_back(queue: &mut Queue, batch: Vec<Request>) {
         let verdict = Verdict::Retry(RollbackCause::Conflict, "rolled back".into());
         let failure = Failure { verdict, breaks: false };
-        assert!(!queue.settle(Ended::Batch(batch, None, Err(failure)), 20 * MILLI));
+        assert!(!queue.settle(Ended::Batch(batch, None, Err(failure)), at(0), at(20)));
     }
 
     #[test]

@@ -194,7 +194,7 @@ impl Task {
             tokio::select! {
                 () = &mut connection_ended => break,
                 Some((sent, ended)) = under_way.next(), if !under_way.is_empty() => {
-                    if self.queue.settle(ended, clock.now().since(sent)) {
+                    if self.queue.settle(ended, sent, clock.now()) {
                         break;
                     }
                 }
@@ -205,7 +205,7 @@ impl Task {
         }
         // Statements under way end soon: by an answer, the end of the connection or silence.
         while let Some((sent, ended)) = under_way.next().await {
-            self.queue.settle(ended, clock.now().since(sent));
+            self.queue.settle(ended, sent, clock.now());
         }
         Some(())
     }

@@ -8,7 +8,7 @@ mod skew;
 
 pub use distance::Distance;
 pub use line::Line;
-pub use overload::{busy, flood, overload};
+pub use overload::{Overload, measure_overload, overload};
 pub use rules::Rules;
 pub use skew::{Ahead, clocks_apart};
 

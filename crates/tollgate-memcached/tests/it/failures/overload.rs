@@ -12,7 +12,7 @@ use crate::server::Server;
 fn twice_as_many_calls_as_it_can_decide_do_not_slow_it_down() {
     run(async {
         let server = Server::start(&[]);
-        let distance = Distance::to(server.port, Duration::from_millis(10), 200_000);
+        let distance = Distance::to(server.port, Duration::from_millis(10), 100_000);
         let guard = Guard::builder().deadline(Duration::from_millis(150)).remember_denials(0);
         let far = connect(format!("memcached://127.0.0.1:{}", distance.port()), guard).await;
         overload(&far, &patient(server.url()).await).await;
