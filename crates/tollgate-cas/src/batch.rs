@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use foldhash::fast::RandomState;
 use tollgate::algorithm::AnyState;
-use tollgate::{Error, Outcome, Timestamp};
+use tollgate::{Clock, Error, Outcome, Timestamp};
 
 use crate::cache::{CachedCell, MAX_VALUE_BYTES};
 use crate::cells::{Cell, Cells, Change, Name, Swap, Swapped};
@@ -80,6 +80,7 @@ async fn read_and_swap<C: Cells>(
         // Callers that are gone already got the error that their hit may have been executed. Skip
         // their jobs.
         jobs.retain(|job| !job.reply.is_closed());
+        let sent = inner.process_clock.now();
         let draft = draft(inner, &cells, jobs);
         if draft.writes.iter().all(Option::is_none) {
             if current || jobs.is_empty() {
@@ -106,9 +107,32 @@ async fn read_and_swap<C: Cells>(
         };
         cells = decode(names, jobs, found)?;
         (current, sure, lost) = (true, false, lost + 1);
-        if lost > RACES_BEFORE_PAUSE {
-            inner.runtime.timer(pause(lost - RACES_BEFORE_PAUSE)).await;
+        let pause = pause(lost);
+        fail_late(inner, jobs, lost, sent, pause);
+        if !pause.is_zero() {
+            inner.runtime.timer(pause).await;
         }
+    }
+}
+
+/// After a lost race, fails the jobs whose callers will have left before the end of another one, which
+/// begins after `pause` and takes about as long as the last one since `sent`. They are certainly not
+/// executed. The store answers, so they must not open its breaker.
+fn fail_late<C: Cells>(
+    inner: &Inner<C>,
+    jobs: &mut Vec<Job>,
+    lost: u32,
+    sent: Timestamp,
+    pause: Duration,
+) {
+    let now = inner.process_clock.now();
+    let answered_at = now + pause + now.since(sent);
+    let is_late = |job: &mut Job| job.deadline.is_some_and(|deadline| deadline < answered_at);
+    for job in jobs.extract_if(.., is_late) {
+        let error = Error::overloaded(format!(
+            "other processes write the same key all the time: {lost} swaps were lost, and the next answer comes after the deadline"
+        ));
+        let _ = job.reply.send(Err(error));
     }
 }
 
@@ -200,8 +224,11 @@ fn decode<V>(
     names.iter().zip(&job.calls).zip(cells).map(decode).collect()
 }
 
-/// A random pause whose upper limit doubles with each further lost race.
-fn pause(races: u32) -> Duration {
+/// The pause after so many lost races: none at first, then a random one whose upper limit doubles.
+fn pause(lost: u32) -> Duration {
+    let Some(races) = lost.checked_sub(RACES_BEFORE_PAUSE).filter(|races| *races > 0) else {
+        return Duration::ZERO;
+    };
     let most = 1000 * MAX_PAUSE_MILLIS.min(1 << races.min(16));
     Duration::from_micros(RandomState::default().hash_one(races) % most)
 }

@@ -106,6 +106,7 @@ impl<C: Cells> CasBuilder<C> {
             cache: CellCache::new(self.remember),
             guard: guard.build_on(runtime.clone()),
             clock: FleetClock::new(self.clock, self.max_skew),
+            process_clock: SystemClock::new(),
             runtime,
         };
         Ok(Cas { inner: Arc::new(inner) })

@@ -8,12 +8,12 @@
 use std::sync::Arc;
 
 use tollgate::algorithm::{Act, Op};
-use tollgate::{Error, Outcome, Timestamp};
+use tollgate::{Error, Outcome};
 
 use crate::Inner;
 use crate::cells::{Cells, Name};
 use crate::job::CellCall;
-use crate::store::all_or_error;
+use crate::store::{Times, all_or_error};
 
 /// One hit of the group.
 #[derive(Clone)]
@@ -34,12 +34,12 @@ impl Hit {
 pub(crate) async fn hit<C: Cells>(
     inner: Arc<Inner<C>>,
     calls: Vec<(Name, CellCall)>,
-    at: Option<Timestamp>,
+    times: Times,
 ) -> Result<Vec<Outcome>, Error> {
     let hit = |(name, call): (Name, CellCall)| Hit { name, cost: call.cost(), call };
     let hits: Vec<Hit> = calls.into_iter().map(hit).collect();
     let runtime = inner.runtime.clone();
-    let group = Group { inner, hits, at };
+    let group = Group { inner, hits, times };
     let runtime_ended = |_| Err(Error::lost("the runtime of the store has ended"));
     runtime.spawn(async move { group.decide().await }).await.unwrap_or_else(runtime_ended)
 }
@@ -47,14 +47,14 @@ pub(crate) async fn hit<C: Cells>(
 struct Group<C: Cells> {
     inner: Arc<Inner<C>>,
     hits: Vec<Hit>,
-    at: Option<Timestamp>,
+    times: Times,
 }
 
 impl<C: Cells> Group<C> {
     /// Makes one call for each hit; `act` gets the cost of the hit.
     async fn call_each(&self, act: impl Fn(u64) -> Act) -> Vec<Result<Outcome, Error>> {
         let calls = self.hits.iter().map(|hit| hit.with_act(act(hit.cost)));
-        self.inner.call_each(calls, self.at).await
+        self.inner.call_each(calls, self.times).await
     }
 
     async fn decide(&self) -> Result<Vec<Outcome>, Error> {
@@ -75,7 +75,7 @@ impl<C: Cells> Group<C> {
 
     /// Whether all states are cached and have room: then the peek is left out.
     fn likely_fits(&self) -> bool {
-        let now = self.at.unwrap_or_else(|| self.inner.clock.now());
+        let now = self.times.at.unwrap_or_else(|| self.inner.clock.now());
         self.hits.iter().all(|hit| {
             let Some(mut cell) = self.inner.cache.get(&hit.name) else { return false };
             let peek = Op::Peek(hit.cost);
@@ -89,7 +89,9 @@ impl<C: Cells> Group<C> {
             let decision = answer.as_ref().ok().filter(|decision| decision.charged() > 0)?;
             Some(hit.with_act(Act::Op(Op::Refund(decision.receipt()))))
         });
-        for answer in self.inner.call_each(charged, self.at).await {
+        // Refunds are done even if the caller has left.
+        let times = Times { deadline: None, ..self.times };
+        for answer in self.inner.call_each(charged, times).await {
             if let Err(error) = answer {
                 tracing::warn!(%error, "the refund of a hit failed that was charged before another hit of its group was denied");
             }

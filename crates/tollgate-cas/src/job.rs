@@ -21,6 +21,9 @@ pub(crate) struct Job {
     pub(crate) calls: Vec<CellCall>,
     /// The time to decide at. `None` for the store's clock.
     pub(crate) at: Option<Timestamp>,
+    /// When the caller stops waiting, by the clock of this process. `None` if the job must be done
+    /// in any case.
+    pub(crate) deadline: Option<Timestamp>,
     pub(crate) reply: oneshot::Sender<Result<Vec<Outcome>, Error>>,
 }
 

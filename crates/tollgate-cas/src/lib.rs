@@ -68,8 +68,8 @@ pub use table::Table;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate::Error;
 use tollgate::shared::Guard;
+use tollgate::{Error, SystemClock};
 use tollgate_remote::{Queues, Tokio};
 
 use cache::CellCache;
@@ -100,6 +100,8 @@ struct Inner<C: Cells> {
     cache: CellCache<C::Version>,
     guard: Guard,
     clock: FleetClock,
+    /// The clock of deadlines.
+    process_clock: SystemClock,
     runtime: Tokio,
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tollgate::algorithm::{Act, AnyMachine, Op};
 use tollgate::shared::{Ask, Guard, HitItem, SharedStore, StoreReport, try_write};
-use tollgate::{Error, ErrorKind, KeyRef, Limit, Outcome, Timestamp};
+use tollgate::{Clock, Error, ErrorKind, KeyRef, Limit, Outcome, Timestamp};
 use tollgate_remote::{InlineWorker, Queue};
 
 use crate::cells::{Cells, Name};
@@ -21,21 +21,33 @@ pub(crate) struct PendingReply {
     worker: Option<InlineWorker>,
 }
 
+/// The time to decide at, if it is not the store's, and the time at which the caller stops waiting.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Times {
+    pub(crate) at: Option<Timestamp>,
+    pub(crate) deadline: Option<Timestamp>,
+}
+
 impl<C: Cells> Inner<C> {
+    fn times(&self, at: Option<Timestamp>, deadline: Duration) -> Times {
+        Times { at, deadline: Some(self.process_clock.now() + deadline) }
+    }
+
     /// Enqueues a job for these cells. `inline`: the caller awaits this reply and no other, so it
     /// may poll the worker itself.
     pub(crate) fn enqueue(
         self: &Arc<Self>,
         names: Arc<[Name]>,
         calls: Vec<CellCall>,
-        at: Option<Timestamp>,
+        times: Times,
         inline: bool,
     ) -> PendingReply {
         let (reply, pending) = oneshot::channel();
         // Workers of overlapping queues wait for each other's cell locks. A caller that holds such
         // locks and is not polled would block the others, so those workers are always tasks.
         let inline = inline && !self.locks.overlap();
-        let job = Job { calls, at, reply };
+        let Times { at, deadline } = times;
+        let job = Job { calls, at, deadline, reply };
         let name = Arc::clone(&names);
         let serve = |queue| serve(Arc::clone(self), names, queue);
         let worker = self.queues.push(name, job, inline, serve);
@@ -46,9 +58,9 @@ impl<C: Cells> Inner<C> {
     pub(crate) async fn call_each(
         self: &Arc<Self>,
         calls: impl IntoIterator<Item = (Name, CellCall)>,
-        at: Option<Timestamp>,
+        times: Times,
     ) -> Vec<Result<Outcome, Error>> {
-        let enqueue = |(name, call)| self.enqueue(Arc::new([name]), vec![call], at, false);
+        let enqueue = |(name, call)| self.enqueue(Arc::new([name]), vec![call], times, false);
         let pending: Vec<PendingReply> = calls.into_iter().map(enqueue).collect();
         let mut answers = Vec::with_capacity(pending.len());
         for pending in pending {
@@ -124,17 +136,18 @@ impl<C: Cells> SharedStore for Cas<C> {
         &self,
         asks: &[Ask<'_, Prepared>],
         at: Option<Timestamp>,
-        _deadline: Duration,
+        deadline: Duration,
     ) -> impl Future<Output = Result<Vec<Outcome>, Error>> + Send + use<C> {
+        let times = self.inner.times(at, deadline);
         let call = |ask: &Ask<'_, Prepared>| self.inner.call(ask.prepared, ask.key, ask.op);
         let mut calls: Vec<(Name, CellCall)> = asks.iter().map(call).collect();
         let inner = Arc::clone(&self.inner);
         async move {
             if calls.len() > 1 {
-                return all_or_error(inner.call_each(calls, at).await);
+                return all_or_error(inner.call_each(calls, times).await);
             }
             let Some((name, call)) = calls.pop() else { return Ok(Vec::new()) };
-            inner.enqueue(Arc::new([name]), vec![call], at, true).wait().await
+            inner.enqueue(Arc::new([name]), vec![call], times, true).wait().await
         }
     }
 
@@ -142,8 +155,9 @@ impl<C: Cells> SharedStore for Cas<C> {
         &self,
         hits: &[HitItem<'_, Prepared>],
         at: Option<Timestamp>,
-        _deadline: Duration,
+        deadline: Duration,
     ) -> impl Future<Output = Result<Vec<Outcome>, Error>> + Send + use<C> {
+        let times = self.inner.times(at, deadline);
         let call =
             |hit: &HitItem<'_, Prepared>| self.inner.call(hit.prepared, hit.key, Op::Hit(hit.cost));
         let calls: Vec<(Name, CellCall)> = hits.iter().map(call).collect();
@@ -153,10 +167,10 @@ impl<C: Cells> SharedStore for Cas<C> {
                 return Ok(Vec::new());
             }
             if !C::TOGETHER && calls.len() > 1 {
-                return group_hit::hit(inner, calls, at).await;
+                return group_hit::hit(inner, calls, times).await;
             }
             let (names, calls): (Vec<Name>, Vec<CellCall>) = calls.into_iter().unzip();
-            inner.enqueue(names.into(), calls, at, true).wait().await
+            inner.enqueue(names.into(), calls, times, true).wait().await
         }
     }
 

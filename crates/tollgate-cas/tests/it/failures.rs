@@ -1,9 +1,12 @@
 //! Failures: lost replies, dropped callers, foreign values.
 
+use std::time::Duration;
+
+use tollgate::shared::{Guard, SharedStore};
 use tollgate::{ErrorKind, KeyRef};
 use tollgate_cas::{Cells, Change, Name, Swap};
 
-use crate::watched::{Fault, Watched, limiter, store};
+use crate::watched::{Fault, Watched, builder, limiter, store};
 
 #[tokio::test]
 async fn an_ambiguous_swap_is_never_retried() {
@@ -26,6 +29,22 @@ async fn a_swap_that_was_not_sent_is_an_unavailable_store() {
     cells.fail_with(Fault::NotSent);
     assert_eq!(limiter.hit("key").await.unwrap_err().kind(), ErrorKind::Unavailable);
     assert_eq!(limiter.usage("key").await.unwrap(), 0);
+}
+
+/// The store answers, and others get decisions. So the breaker, which would also stop calls about
+/// other keys, stays closed.
+#[tokio::test]
+async fn lost_races_open_no_breaker_and_are_certainly_not_charged() {
+    let cells = Watched::<false>::new();
+    let guard = Guard::builder().deadline(Duration::from_millis(100)).open_after(1);
+    let store = builder(&cells).guard(guard).build().unwrap();
+    let limiter = limiter(&store, "9/hour");
+    cells.fail_with(Fault::Contended);
+    let error = limiter.hit("key").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    assert_eq!((store.guard().stats().opened, store.guard().stats().shed), (0, 1), "{error}");
+    *cells.fault.lock().unwrap() = None;
+    assert_eq!(limiter.hit("key").await.unwrap().used(), 1);
 }
 
 /// Every caller in the swap may have been charged, so every one gets the ambiguous error.
@@ -110,7 +129,7 @@ async fn a_foreign_value_is_an_error_that_names_the_key() {
     let limiter = limiter(&store(&cells), "5/hour");
     let name = cells.name(&cells.place("", Some(&limit)), KeyRef::plain(b"key"));
     let name = Name::new(name, 0);
-    let keep = std::time::Duration::from_secs(1);
+    let keep = Duration::from_secs(1);
     let change = Change::Put { value: b"17", keep };
     cells.table.swap(&[Swap { name: &name, expected: None, change }], true).await.unwrap();
     for error in [

@@ -15,6 +15,8 @@ pub(crate) enum Fault {
     LostReply,
     /// It is not executed.
     NotSent,
+    /// This and all later ones are lost, because another process writes the cell before each.
+    Contended,
 }
 
 #[derive(Debug)]
@@ -98,6 +100,11 @@ impl<const TOGETHER: bool> Cells for Watched<TOGETHER> {
         self.swaps.fetch_add(1, Ordering::SeqCst);
         self.pass().await;
         let fault = self.fault.lock().unwrap().take();
+        if let Some(Fault::Contended) = fault {
+            self.fail_with(Fault::Contended);
+            let names: Vec<Name> = swaps.iter().map(|swap| swap.name.clone()).collect();
+            return Ok(Swapped::Lost(Some(self.table.read(&names).await?)));
+        }
         if let Some(Fault::NotSent) = fault {
             return Err(Error::unavailable("not sent"));
         }
