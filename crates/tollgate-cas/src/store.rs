@@ -127,6 +127,7 @@ impl<C: Cells> SharedStore for Cas<C> {
     type Prepared = Prepared;
 
     fn prepare(&self, namespace: &str, limit: &Limit) -> Result<Prepared, Error> {
+        tollgate::hold::refuse_slots(limit, "a store with compare-and-swap")?;
         self.inner.cells.holds(limit)?;
         let place = self.inner.cells.place(namespace, Some(limit)).into();
         Ok(Prepared { place, machine: Arc::new(AnyMachine::new(limit)) })

@@ -103,6 +103,7 @@ impl Keeper {
     }
 
     pub(crate) fn prepare(&self, namespace: &str, limit: &Limit) -> Result<Prepared, Error> {
+        tollgate::hold::refuse_slots(limit, "durable")?;
         let rule = Rule::new(limit, self.level.reserves_for());
         let place = Place::new(namespace, limit);
         let now = self.clock.now();

@@ -274,6 +274,7 @@ impl SharedStore for Postgres {
     type Prepared = Prepared;
 
     fn prepare(&self, namespace: &str, limit: &Limit) -> Result<Prepared, Error> {
+        tollgate::hold::refuse_slots(limit, "PostgreSQL")?;
         let keys = Arc::new(Keys::new(namespace, limit));
         Ok(Prepared { keys, rule: Arc::new(Rule::new(limit)) })
     }

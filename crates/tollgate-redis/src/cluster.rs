@@ -10,9 +10,10 @@ use std::time::Duration;
 
 use redis::{Cmd, ErrorKind, RedisError, RedisResult, ServerErrorKind, Value};
 use tollgate::Error;
+use tollgate::key::SLOTS;
 
 use crate::failure;
-use crate::key::{self, SLOTS};
+use crate::key;
 use crate::node::Node;
 use crate::servers::in_order;
 use crate::target::{Finder, Server};

@@ -23,7 +23,7 @@
 //! of a given one.
 
 use sha2::{Digest, Sha256};
-use tollgate::key::Form;
+use tollgate::key::{Form, escape, slot_of};
 use tollgate::{Error, KeyRef, Limit, base64};
 
 const IDENTITY: &str = "1";
@@ -31,9 +31,6 @@ const DIGEST: &str = "2";
 
 /// Characters of the digest, of six bits each.
 const DIGEST_CHARS: usize = 12;
-
-/// The slots of a cluster.
-pub(crate) const SLOTS: u16 = 16384;
 
 /// All keys of a store.
 #[derive(Clone, Debug)]
@@ -103,20 +100,13 @@ impl LimitKeys {
         let room = self.start.len() + subject.bytes().len() + self.end.len() + 8;
         let mut out = Vec::with_capacity(room);
         out.extend_from_slice(self.start.as_bytes());
-        let tagged = match subject.form() {
-            Form::Tagged => two(subject),
-            _ => None,
-        };
-        let (tag, rest) = tagged.map_or((subject, None), |(tag, key)| (tag, Some(key)));
-        let before = out.len();
-        write_part(tag, &mut out, false);
-        if out.len() == before {
-            out.push(b'%');
-        }
+        subject.write_hash_tag(&mut out);
         out.push(b'}');
-        if let Some(key) = rest {
+        if subject.form() == Form::Tagged
+            && let Some(key) = subject.inner().nth(1)
+        {
             out.push(b'/');
-            write_part(key, &mut out, true);
+            key.write_escaped(&mut out, true);
         }
         out.extend_from_slice(self.end.as_bytes());
         out
@@ -166,75 +156,7 @@ pub(crate) fn slot(key: &[u8]) -> u16 {
         let close = rest.iter().position(|byte| *byte == b'}')?;
         Some(&rest[..close]).filter(|tag| !tag.is_empty())
     });
-    crc16(tag.unwrap_or(key)) % SLOTS
-}
-
-fn crc16(bytes: &[u8]) -> u16 {
-    const TABLE: [u16; 256] = crc16_table();
-    bytes.iter().fold(0, |crc, byte| crc << 8 ^ TABLE[usize::from(crc.to_be_bytes()[0] ^ *byte)])
-}
-
-/// The CRC16 of each byte.
-const fn crc16_table() -> [u16; 256] {
-    let mut table = [0; 256];
-    let mut byte = 0;
-    while byte < 256 {
-        let mut crc = (byte as u16) << 8;
-        let mut bit = 0;
-        while bit < 8 {
-            crc = if crc & 0x8000 == 0 { crc << 1 } else { crc << 1 ^ 0x1021 };
-            bit += 1;
-        }
-        table[byte] = crc;
-        byte += 1;
-    }
-    table
-}
-
-fn two(key: KeyRef<'_>) -> Option<(KeyRef<'_>, KeyRef<'_>)> {
-    let mut inner = key.inner();
-    Some((inner.next()?, inner.next()?))
-}
-
-fn write_part(part: KeyRef<'_>, out: &mut Vec<u8>, colon: bool) {
-    let between = match part.form() {
-        Form::Plain => return escape(part.bytes(), out, colon),
-        Form::Digest => {
-            out.extend_from_slice(b"%#");
-            return part.bytes().iter().for_each(|byte| hex(*byte, out));
-        }
-        Form::Tagged => b'|',
-        _ => b',',
-    };
-    // Only `None` has no parts.
-    if part.inner().next().is_none() {
-        out.push(b'%');
-    }
-    out.push(b'(');
-    for (index, inner) in part.inner().enumerate() {
-        if index > 0 {
-            out.push(between);
-        }
-        write_part(inner, out, colon);
-    }
-    out.push(b')');
-}
-
-fn escape(bytes: &[u8], out: &mut Vec<u8>, colon: bool) {
-    for byte in bytes {
-        let plain = byte.is_ascii_graphic() && !b"%{}(),|".contains(byte);
-        if plain && !(colon && *byte == b':') {
-            out.push(*byte);
-        } else {
-            out.push(b'%');
-            hex(*byte, out);
-        }
-    }
-}
-
-fn hex(byte: u8, out: &mut Vec<u8>) {
-    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
-    out.extend([DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
+    slot_of(tag.unwrap_or(key))
 }
 
 /// Text that stands for itself in a pattern of Redis.
@@ -353,8 +275,8 @@ mod tests {
         // `CLUSTER KEYSLOT` of a server.
         assert_eq!(slot(b"123456789"), 12739);
         assert_eq!(slot(b"{user1000}.following"), slot(b"{user1000}.followers"));
-        assert_eq!(slot(b"foo{}{bar}"), crc16(b"foo{}{bar}") % SLOTS);
-        assert_eq!(slot(b"foo{{bar}}zap"), crc16(b"{bar") % SLOTS);
+        assert_eq!(slot(b"foo{}{bar}"), slot_of(b"foo{}{bar}"));
+        assert_eq!(slot(b"foo{{bar}}zap"), slot_of(b"{bar"));
     }
 
     #[test]

@@ -51,6 +51,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate::algorithm::Op;
+use tollgate::hold::refuse_slots;
 use tollgate::shared::{Ask, Guard, HitItem, SharedStore, try_write};
 use tollgate::{Error, ErrorKind, KeyRef, Limit, Outcome, OwnedKey, Timestamp};
 
@@ -231,6 +232,7 @@ impl SharedStore for Redis {
     type Prepared = Prepared;
 
     fn prepare(&self, namespace: &str, limit: &Limit) -> Result<Prepared, Error> {
+        refuse_slots(limit, "Redis")?;
         let keys = Arc::new(self.inner.keyspace.of_limit(namespace, limit));
         Ok(Prepared { keys, rule: Arc::new(Rule::new(limit)) })
     }
@@ -281,7 +283,7 @@ impl SharedStore for Redis {
             return 0;
         }
         let slot = key::slot(&prepared.keys.key(key));
-        usize::from(slot) * CLUSTER_LANES / usize::from(key::SLOTS)
+        usize::from(slot) * CLUSTER_LANES / usize::from(tollgate::key::SLOTS)
     }
 
     fn check(&self) -> impl Future<Output = Result<(), Error>> + Send + use<> {

@@ -71,6 +71,14 @@ impl Error {
         Error(Reason::Unsupported { limit: limit.to_string(), why: why.into() })
     }
 
+    /// Creates the error for a concurrency limit where only limits of hits are possible.
+    pub(crate) fn counts_holds(limit: &crate::Limit) -> Self {
+        Error::unsupported(
+            limit,
+            "a concurrency limit counts holds, not hits; use the method `holds` of the store",
+        )
+    }
+
     /// Creates the error for an invalid call. For implementations of stores.
     ///
     /// ```

@@ -4,6 +4,7 @@
 mod buffer;
 mod compact;
 mod frame;
+mod hash_tag;
 mod long;
 mod types;
 mod value;
@@ -15,6 +16,7 @@ use std::sync::OnceLock;
 use buffer::Buffer;
 pub(crate) use compact::{Compact, Kind};
 use frame::{Frame, split_part};
+pub use hash_tag::{SLOTS, escape, slot_of};
 pub(crate) use long::ShortKey;
 pub(crate) use value::Halves;
 use value::Value;
@@ -285,6 +287,11 @@ impl OwnedKey {
             }
             OwnedKey { form: key.form, bytes: key.bytes().into() }
         })
+    }
+
+    /// Creates a copy of a key that a store has kept, which is never shortened again.
+    pub(crate) fn of_stored(key: KeyRef<'_>) -> OwnedKey {
+        OwnedKey { form: key.form, bytes: key.bytes().into() }
     }
 
     /// Returns the key as stores see it.

@@ -31,6 +31,7 @@ pub mod atomic;
 #[cfg(loom)]
 #[path = "atomic/model.rs"]
 mod atomic;
+pub mod hold;
 pub mod key;
 pub mod limiter;
 pub mod memory;
@@ -72,7 +73,9 @@ pub use decision::Decision;
 pub use direct::{Direct, DirectAt};
 pub use error::{Error, ErrorKind};
 pub use key::{Key, KeyRef, OwnedKey, Parts, Tagged};
-pub use limit::{Algorithm, Description, Limit, LimitBuilder, LimitError, MAX_QUOTA};
+pub use limit::{
+    Algorithm, Description, Limit, LimitBuilder, LimitError, MAX_CONCURRENT, MAX_QUOTA,
+};
 pub use limiter::Limiter;
 pub use memory::Memory;
 pub use outcome::{Outcome, Receipt, Source};

@@ -19,6 +19,11 @@ const MAX_PERIOD: u64 = 100 * YEAR;
 const MAX_REFILL: u64 = 1_000 * YEAR;
 const MAX_NAME: usize = 200;
 
+/// The largest number of units that a concurrency limit can have: 100,000.
+pub const MAX_CONCURRENT: u64 = 100_000;
+const MIN_HOLD: u64 = 1_000_000;
+const MAX_HOLD: u64 = 24 * 3600 * 1_000_000;
+
 /// A quota per period, counted by an [`Algorithm`]. It is plain data and always valid.
 ///
 /// ```
@@ -44,7 +49,8 @@ pub struct Limit {
 pub(crate) struct Rate {
     pub(crate) algorithm: Algorithm,
     pub(crate) quota: u64,
-    /// The period in microseconds.
+    /// The period in microseconds. For a concurrency limit, the time after which a hold expires
+    /// unless the call says another one; 0 if the limit has none.
     pub(crate) period: u64,
     /// The burst. It equals the quota where the algorithm has no burst.
     pub(crate) burst: u64,
@@ -71,8 +77,24 @@ impl Limit {
             period,
             burst: None,
             charge_denied: false,
+            hold: None,
             name: None,
         }
+    }
+
+    /// Starts to build a limit of `units` that are held at the same time. Units are taken by
+    /// [holds](crate::hold), not by hits.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::Limit;
+    ///
+    /// let limit = Limit::concurrent(20).hold(Duration::from_secs(60)).build()?;
+    /// assert_eq!(limit.to_string(), "20 concurrent hold=60s");
+    /// # Ok::<(), tollgate::LimitError>(())
+    /// ```
+    pub const fn concurrent(units: u64) -> LimitBuilder {
+        Limit::new(units, Duration::ZERO).algorithm(Algorithm::Concurrent)
     }
 
     /// Starts to build a limit of `quota` units per second.
@@ -138,7 +160,8 @@ impl Limit {
         self.rate.quota
     }
 
-    /// Returns the period, in whole microseconds.
+    /// Returns the period, in whole microseconds. A concurrency limit has none, and zero is
+    /// returned.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -147,7 +170,27 @@ impl Limit {
     /// ```
     #[must_use]
     pub const fn period(&self) -> Duration {
-        Duration::from_micros(self.rate.period)
+        match self.rate.algorithm {
+            Algorithm::Concurrent => Duration::ZERO,
+            _ => Duration::from_micros(self.rate.period),
+        }
+    }
+
+    /// Returns the time after which a hold on this concurrency limit expires, unless the call says
+    /// another one. `None` for all other limits, and if the limit does not say it.
+    ///
+    /// ```
+    /// # use tollgate::Limit;
+    /// let limit: Limit = "20 concurrent hold=60s".parse()?;
+    /// assert_eq!(limit.hold().map(|hold| hold.as_secs()), Some(60));
+    /// # Ok::<(), tollgate::LimitError>(())
+    /// ```
+    #[must_use]
+    pub const fn hold(&self) -> Option<Duration> {
+        match (self.rate.algorithm, self.rate.period) {
+            (Algorithm::Concurrent, 1..) => Some(Duration::from_micros(self.rate.period)),
+            _ => None,
+        }
     }
 
     /// Returns the largest number of units that can pass at one instant. By default this is the
@@ -200,6 +243,8 @@ impl Limit {
     pub fn identity(&self) -> String {
         let Rate { algorithm, quota, period, burst, charge_denied } = self.rate;
         match &self.name {
+            // The slots of a named limit stay if holds get another time to live.
+            Some(name) if algorithm == Algorithm::Concurrent => format!("{algorithm}:n:{name}"),
             // The name comes last, so that none of its characters can be taken for a separator of
             // parts.
             Some(name) => format!("{algorithm}:{period}:n:{name}"),
@@ -230,6 +275,7 @@ pub struct LimitBuilder {
     period: Duration,
     burst: Option<u64>,
     charge_denied: bool,
+    hold: Option<Duration>,
     name: Option<Box<str>>,
 }
 
@@ -271,6 +317,15 @@ impl LimitBuilder {
     /// ```
     pub const fn charge_denied(mut self) -> Self {
         self.charge_denied = true;
+        self
+    }
+
+    /// Sets the time after which a hold on a concurrency limit expires, unless the call says
+    /// another one.
+    ///
+    /// See the example of [`Limit::concurrent`].
+    pub const fn hold(mut self, time: Duration) -> Self {
+        self.hold = Some(time);
         self
     }
 
@@ -336,6 +391,12 @@ impl LimitBuilder {
             Some(burst) => burst,
             None => self.quota,
         };
+        if let Algorithm::Concurrent = self.algorithm {
+            return self.broken_concurrent();
+        }
+        if let Some(hold) = self.hold {
+            return Some((Kind::HoldWithoutConcurrent, hold.as_nanos()));
+        }
         let nanos = self.period.as_nanos();
         if self.quota == 0 || self.quota > MAX_QUOTA {
             Some((Kind::Quota, self.quota as u128))
@@ -352,6 +413,24 @@ impl LimitBuilder {
         } else {
             None
         }
+    }
+
+    const fn broken_concurrent(&self) -> Option<(Kind, u128)> {
+        if self.quota == 0 || self.quota > MAX_CONCURRENT {
+            return Some((Kind::Concurrent, self.quota as u128));
+        }
+        if !self.period.is_zero() {
+            return Some((Kind::PeriodOfConcurrent, self.period.as_nanos()));
+        }
+        if self.charge_denied {
+            return Some((Kind::ChargeDenied, 0));
+        }
+        let Some(hold) = self.hold else { return None };
+        let nanos = hold.as_nanos();
+        let valid = nanos >= (MIN_HOLD as u128) * 1000
+            && nanos <= (MAX_HOLD as u128) * 1000
+            && nanos.is_multiple_of(1000);
+        if valid { None } else { Some((Kind::Hold, nanos)) }
     }
 
     /// Returns the limit, if every value is valid.
@@ -375,7 +454,8 @@ impl LimitBuilder {
             algorithm: self.algorithm,
             quota: self.quota,
             // The conversion cannot fail: `check` accepts at most 100 years.
-            period: u64::try_from(self.period.as_micros()).unwrap_or(MAX_PERIOD),
+            period: u64::try_from(self.hold.unwrap_or(self.period).as_micros())
+                .unwrap_or(MAX_PERIOD),
             burst: self.burst.unwrap_or(self.quota),
             charge_denied: self.charge_denied,
         };
@@ -393,11 +473,12 @@ impl TryFrom<LimitBuilder> for Limit {
 
 impl From<Limit> for LimitBuilder {
     fn from(limit: Limit) -> LimitBuilder {
-        let Rate { algorithm, quota, period, burst, charge_denied } = limit.rate;
+        let Rate { algorithm, quota, burst, charge_denied, .. } = limit.rate;
         LimitBuilder {
             algorithm,
             quota,
-            period: Duration::from_micros(period),
+            period: limit.period(),
+            hold: limit.hold(),
             burst: (algorithm.has_burst() && burst != quota).then_some(burst),
             charge_denied,
             name: limit.name,

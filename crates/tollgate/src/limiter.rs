@@ -85,6 +85,7 @@ impl<S: Store> Limiter<S> {
         Error: From<P::Error>,
     {
         let policy = policy.try_into()?;
+        policy.check_for_hits()?;
         let (first, rest) = policy.split_first();
         let prepare = |limit| store.prepare(namespace, limit);
         let first = prepare(first)?;

@@ -2,7 +2,8 @@
 
 use std::slice;
 
-use crate::limit::{Limit, LimitBuilder, LimitError};
+use crate::error::Error;
+use crate::limit::{Algorithm, Limit, LimitBuilder, LimitError};
 
 /// The largest number of limits in a policy. Eight are enough for two limits each per second,
 /// minute, hour and day, and few enough that every store can decide them in one step.
@@ -68,6 +69,12 @@ impl Policy {
             }
         }
         Ok(Policy { limits: limits.into() })
+    }
+
+    /// Returns an error if a limit counts holds, and not hits.
+    pub(crate) fn check_for_hits(&self) -> Result<(), Error> {
+        let of_holds = self.limits.iter().find(|l| l.algorithm() == Algorithm::Concurrent);
+        of_holds.map_or(Ok(()), |limit| Err(Error::counts_holds(limit)))
     }
 
     pub(crate) fn split_first(&self) -> (&Limit, &[Limit]) {

@@ -2,6 +2,7 @@
 
 use crate::algorithm::Op;
 use crate::error::Error;
+use crate::hold::{HoldCall, HoldId, HoldReply};
 use crate::key::{Key, KeyRef};
 use crate::limit::Limit;
 use crate::outcome::Outcome;
@@ -86,6 +87,31 @@ pub trait Store: Clone + Send + Sync + 'static {
     /// Hits all items or none, as [`hit_together`](crate::algorithm::hit_together) does. The
     /// outcomes have the order of the items. No two items may have the same limit and key.
     fn hit_together(&self, items: &[HitItem<'_, Self::Prepared>], now: Timestamp) -> Vec<Outcome>;
+
+    /// Executes one call on one hold, as one atomic step: see the module [`hold`](crate::hold). The
+    /// decision is that of [`decide`](crate::hold::decide).
+    ///
+    /// # Errors
+    /// Fails if a value of the call breaks a rule, or the store is at a bound. The default
+    /// implementation refuses all holds.
+    fn hold(
+        &self,
+        namespace: &str,
+        id: &HoldId,
+        call: &HoldCall,
+        now: Timestamp,
+    ) -> Result<HoldReply, Error> {
+        let _ = (namespace, id, call, now);
+        Err(crate::hold::not_supported())
+    }
+
+    /// Returns an error if this store cannot keep holds. The message names a store that can.
+    ///
+    /// # Errors
+    /// The default implementation always fails.
+    fn keeps_holds(&self) -> Result<(), Error> {
+        Err(crate::hold::not_supported())
+    }
 
     /// Forgets all keys of a limit.
     fn clear(&self, prepared: &Self::Prepared);

@@ -29,6 +29,9 @@ const UNITS: [Unit; 7] = [
     Unit { name: "millisecond", micros: 1_000, short: &["ms", "msec", "msecs"] },
     MICROSECOND,
 ];
+/// The units in which the time of a hold is printed, with their microseconds.
+const SHORT: [(&str, u128); 3] = [("s", 1_000_000), ("ms", 1_000), ("us", 1)];
+
 const MICROSECOND: Unit = Unit { name: "microsecond", micros: 1, short: &["us"] };
 
 /// Reads the text form: `QUOTA / [COUNT] UNIT`, followed by options in any order.
@@ -36,7 +39,7 @@ const MICROSECOND: Unit = Unit { name: "microsecond", micros: 1, short: &["us"] 
 /// `per` may be written instead of `/`, blanks are optional, and words may be in any case. The
 /// units are `millisecond` to `week`; the short forms (`ms`, `s`, `m`, `h`, `d`, `w`) and the
 /// plural are accepted too. The options are the name of an [`Algorithm`], `burst=`, `name=` and
-/// `charge-denied`.
+/// `charge-denied`. A concurrency limit is `QUOTA concurrent`; its options are `hold=` and `name=`.
 ///
 /// ```
 /// use tollgate::{Algorithm, Limit};
@@ -148,6 +151,21 @@ impl FromStr for Algorithm {
 impl fmt::Display for Limit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Rate { algorithm, quota, period, burst, charge_denied } = self.rate();
+        if algorithm == Algorithm::Concurrent {
+            write!(f, "{quota} concurrent")?;
+            if let Some(hold) = self.hold() {
+                let unit = SHORT.iter().find(|(_, micros)| hold.as_micros() % micros == 0);
+                let (unit, micros) = unit.unwrap_or(&SHORT[SHORT.len() - 1]);
+                write!(f, " hold={}{unit}", hold.as_micros() / micros)?;
+            }
+            return match self.name() {
+                Some(name) => {
+                    f.write_str(" name=")?;
+                    write_name(f, name)
+                }
+                None => Ok(()),
+            };
+        }
         let unit = UNITS.iter().find(|unit| period % unit.micros == 0).unwrap_or(&MICROSECOND);
         match period / unit.micros {
             1 => write!(f, "{quota}/{}", unit.name)?,

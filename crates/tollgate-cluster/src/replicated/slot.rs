@@ -52,6 +52,9 @@ impl Kind {
             Aging::Attempts => refused(
                 "every attempt pushes an elastic window, so each would be a message; use fixed-window, or a shared store",
             ),
+            Aging::Holds => refused(
+                "replicas learn of a holder too late, so more than the limit could hold units; use a shared store",
+            ),
             _ => refused("replicas do not know this algorithm; use a shared store"),
         }
     }

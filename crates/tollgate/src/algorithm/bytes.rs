@@ -2,7 +2,7 @@
 //! words in LEB128 (a variable-length encoding). The entries of a moving window are written as
 //! differences, so that the numbers are small.
 
-use super::{AnyState, Words, moving_window};
+use super::{AnyState, Words, concurrent, moving_window};
 use crate::leb128::{put, take};
 use crate::time::Timestamp;
 
@@ -44,6 +44,36 @@ impl StateBytes for moving_window::MovingWindowState {
             entries.push((Timestamp::from_micros(at), take(rest)?));
         }
         Some(Self::from_entries(entries))
+    }
+}
+
+/// The fence, and then the holders by their deadlines: the id in 16 bytes, the units, and the time
+/// from the deadline before. Holders without a deadline come last.
+impl StateBytes for concurrent::ConcurrentState {
+    fn put(&self, out: &mut Vec<u8>) {
+        put(self.fence(), |byte| out.push(byte));
+        let mut before = 0;
+        for concurrent::Holder { id, units, deadline } in self.holders() {
+            out.extend_from_slice(&id.to_be_bytes());
+            put(units, |byte| out.push(byte));
+            put(deadline.as_micros() - before, |byte| out.push(byte));
+            before = deadline.as_micros();
+        }
+    }
+
+    fn take(rest: &mut &[u8]) -> Option<Self> {
+        let fence = take(rest)?;
+        let mut holders = Vec::new();
+        let mut deadline: u64 = 0;
+        while let Some((id, tail)) = rest.split_first_chunk() {
+            *rest = tail;
+            let id = u128::from_be_bytes(*id);
+            let units = take(rest)?;
+            deadline = deadline.checked_add(take(rest)?)?;
+            let deadline = Timestamp::from_micros(deadline);
+            holders.push(concurrent::Holder { id, units, deadline });
+        }
+        Some(Self::from_holders(fence, holders))
     }
 }
 

@@ -2,11 +2,13 @@
 //!
 //! Each file first describes its algorithm, and then implements the few primitives of the trait
 //! `Machine`. The function `step` builds every operation from these primitives, for all algorithms.
-//! No function here reads a clock or fails, and only the log of the moving window is allocated.
+//! No function here reads a clock or fails, and only the log of the moving window and the holders of
+//! the concurrency limit are allocated.
 //!
 //! A state is an `Option`. `None` is a fresh state, and a state that has expired at `now` acts as
 //! `None` in every primitive.
 
+pub mod concurrent;
 pub mod elastic_window;
 pub mod fixed_window;
 pub mod fixed_window_per_key;
@@ -50,6 +52,8 @@ macro_rules! for_each_algorithm {
                 /// Remembers each hit, and never admits more than the quota in any span of one
                 /// period.
                 MovingWindow = 4, "moving-window", moving_window::MovingWindowState;
+                /// Counts the units that are held at the same time. It counts holds, not hits.
+                Concurrent = 9, "concurrent", concurrent::ConcurrentState;
             }
         }
     };
@@ -277,6 +281,12 @@ pub(crate) trait Machine: Copy + std::fmt::Debug + 'static {
     /// Returns the state with exactly `units` in use from `now` on.
     fn set(&self, state: Option<&Self::State>, now: Timestamp, units: u64) -> Option<Self::State>;
 
+    /// Returns the state after a key was forgotten. `None` if nothing of it must be kept.
+    fn reset(&self, state: Option<Self::State>, now: Timestamp) -> Option<Self::State> {
+        let _ = (state, now);
+        None
+    }
+
     /// Returns the view from which an outcome computes its fields when they are read.
     fn view(&self, state: Option<&Self::State>, now: Timestamp, step: &Step) -> View;
 
@@ -344,4 +354,6 @@ pub enum Aging {
     Bucket,
     /// All units stop counting one period after the last attempt, allowed or denied.
     Attempts,
+    /// Units count until their hold ends.
+    Holds,
 }

@@ -42,7 +42,10 @@ pub(super) fn step<M: Machine>(
         }
         Op::Reset => {
             let allowed = !machine.is_fresh(state.as_ref(), now);
-            Step { allowed, cost: 0, charged: 0, changed: state.take().is_some() }
+            let old = state.take();
+            let was_kept = old.is_some();
+            *state = machine.reset(old, now);
+            Step { allowed, cost: 0, charged: 0, changed: was_kept }
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::fmt;
 
-use super::{Algorithm, Limit, MAX_NAME, MAX_QUOTA};
+use super::{Algorithm, Limit, MAX_CONCURRENT, MAX_NAME, MAX_QUOTA};
 use crate::policy::MAX_LIMITS;
 use crate::text::Problem;
 
@@ -40,6 +40,11 @@ pub(crate) enum Kind {
     Refill,
     ChargeDenied,
     Name,
+    /// The units of a concurrency limit.
+    Concurrent,
+    PeriodOfConcurrent,
+    Hold,
+    HoldWithoutConcurrent,
 }
 
 impl LimitError {
@@ -125,6 +130,18 @@ impl fmt::Display for LimitError {
                 "charge-denied with {algorithm}: only {} count denied hits",
                 Algorithm::list("and", Algorithm::can_charge_denied)
             ),
+            Kind::Concurrent => write!(f, "{value} concurrent: must be from 1 to {MAX_CONCURRENT}"),
+            Kind::PeriodOfConcurrent => write!(
+                f,
+                "period of {value} ns: a concurrency limit has no period; write \"20 concurrent\""
+            ),
+            Kind::Hold => write!(
+                f,
+                "hold of {value} ns: must be from 1 second to 24 hours, in whole microseconds"
+            ),
+            Kind::HoldWithoutConcurrent => {
+                write!(f, "hold of {value} ns: only a concurrency limit has one")
+            }
             Kind::Name => write!(f, "name of {value} bytes: must be 1 to {MAX_NAME} bytes long"),
         }
     }

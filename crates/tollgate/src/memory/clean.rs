@@ -241,7 +241,9 @@ impl<C> Sweep<'_, C> {
         let numbers = self.table(&mut tables.one, drop)
             + self.table(&mut tables.two, drop)
             + self.table(&mut tables.three, drop);
-        numbers + self.table(&mut tables.logs, |log| logs.push(log))
+        numbers
+            + self.table(&mut tables.holders, drop)
+            + self.table(&mut tables.logs, |log| logs.push(log))
     }
 
     fn table<K: StoredKey, T: Kept>(

@@ -6,11 +6,13 @@
 //! | other states of two numbers | 28 | 36 | 40 |
 //! | states of three numbers | 36 | 44 | 48 |
 //! | the log of a moving window (without its hits) | 56 | 64 | 64 |
+//! | the holders of a concurrency limit (without the holders) | 80 | 88 | 88 |
 
 use foldhash::quality::RandomState;
 use hashbrown::HashTable;
 
 use super::stored_key::{AddressKey, BytesKey, Packed, StoredKey, WordKey};
+use crate::algorithm::concurrent::{Concurrent, ConcurrentState};
 use crate::algorithm::gcra::{Gcra, GcraState};
 use crate::algorithm::moving_window::{MovingWindow, MovingWindowState};
 use crate::algorithm::{Machine, Words};
@@ -45,6 +47,7 @@ pub(super) struct TablesOf<K> {
     pub(super) two: HashTable<Entry<K, [Packed; 2]>>,
     pub(super) three: HashTable<Entry<K, [Packed; 3]>>,
     pub(super) logs: HashTable<Entry<K, MovingWindowState>>,
+    pub(super) holders: HashTable<Entry<K, ConcurrentState>>,
 }
 
 impl<K> Default for TablesOf<K> {
@@ -54,13 +57,15 @@ impl<K> Default for TablesOf<K> {
             two: HashTable::new(),
             three: HashTable::new(),
             logs: HashTable::new(),
+            holders: HashTable::new(),
         }
     }
 }
 
 impl<K: StoredKey> TablesOf<K> {
     pub(super) fn len(&self) -> usize {
-        self.one.len() + self.two.len() + self.three.len() + self.logs.len()
+        let numbers = self.one.len() + self.two.len() + self.three.len();
+        numbers + self.logs.len() + self.holders.len()
     }
 
     /// Removes all keys of this limit.
@@ -69,6 +74,7 @@ impl<K: StoredKey> TablesOf<K> {
         self.two.retain(|entry| entry.key.limit() != limit);
         self.three.retain(|entry| entry.key.limit() != limit);
         self.logs.retain(|entry| entry.key.limit() != limit);
+        self.holders.retain(|entry| entry.key.limit() != limit);
     }
 }
 
@@ -106,6 +112,7 @@ kept! {
     [Packed; 2]: two,
     [Packed; 3]: three,
     MovingWindowState: logs,
+    ConcurrentState: holders,
 }
 
 /// The layout that stores a complete state, including a fraction of a microsecond.
@@ -171,18 +178,28 @@ impl Stored<NoPart> for Gcra {
     }
 }
 
-impl Stored<Whole> for MovingWindow {
-    type Kept = MovingWindowState;
+/// Implements the layout of states that own memory: the state itself.
+macro_rules! stored_as_it_is {
+    ($($machine:ty: $state:ty,)+) => {
+        $(impl Stored<Whole> for $machine {
+            type Kept = $state;
 
-    fn take(kept: &mut MovingWindowState) -> MovingWindowState {
-        std::mem::take(kept)
-    }
+            fn take(kept: &mut $state) -> $state {
+                std::mem::take(kept)
+            }
 
-    fn keep(state: MovingWindowState) -> MovingWindowState {
-        state
-    }
+            fn keep(state: $state) -> $state {
+                state
+            }
 
-    fn peek<R>(kept: &MovingWindowState, f: impl FnOnce(&MovingWindowState) -> R) -> R {
-        f(kept)
-    }
+            fn peek<R>(kept: &$state, f: impl FnOnce(&$state) -> R) -> R {
+                f(kept)
+            }
+        })+
+    };
+}
+
+stored_as_it_is! {
+    MovingWindow: MovingWindowState,
+    Concurrent: ConcurrentState,
 }

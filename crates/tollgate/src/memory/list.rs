@@ -147,6 +147,7 @@ impl<C: Clock> Inner<C> {
         self.for_each_in(&tables.two, now, f, wanted);
         self.for_each_in(&tables.three, now, f, wanted);
         self.for_each_in(&tables.logs, now, f, wanted);
+        self.for_each_in(&tables.holders, now, f, wanted);
     }
 
     fn for_each_in<K: StoredKey, T: Kept>(

@@ -10,6 +10,7 @@ use std::time::Duration;
 use super::{Ask, Guard, HitItem, SharedStore, StoreReport};
 use crate::algorithm::Op;
 use crate::error::Error;
+use crate::hold::{HoldCall, HoldId, HoldReply};
 use crate::key::KeyRef;
 use crate::limit::Limit;
 use crate::outcome::Outcome;
@@ -49,6 +50,15 @@ trait Erased: Debug + Send + Sync {
         at: Option<Timestamp>,
         deadline: Duration,
     ) -> Boxed<Result<Vec<Outcome>, Error>>;
+    fn hold(
+        &self,
+        namespace: &str,
+        id: &HoldId,
+        call: &HoldCall,
+        at: Option<Timestamp>,
+        deadline: Duration,
+    ) -> Boxed<Result<HoldReply, Error>>;
+    fn keeps_holds(&self) -> Result<(), Error>;
     fn clear(&self, prepared: &AnyPrepared) -> Boxed<Result<(), Error>>;
     fn guard(&self) -> &Guard;
     fn try_now(
@@ -128,6 +138,21 @@ impl<S: SharedStore> Erased for S {
         }
     }
 
+    fn hold(
+        &self,
+        namespace: &str,
+        id: &HoldId,
+        call: &HoldCall,
+        at: Option<Timestamp>,
+        deadline: Duration,
+    ) -> Boxed<Result<HoldReply, Error>> {
+        Box::pin(SharedStore::hold(self, namespace, id, call, at, deadline))
+    }
+
+    fn keeps_holds(&self) -> Result<(), Error> {
+        SharedStore::keeps_holds(self)
+    }
+
     fn clear(&self, prepared: &AnyPrepared) -> Boxed<Result<(), Error>> {
         match prepared.of::<S>() {
             Ok(prepared) => Box::pin(SharedStore::clear(self, prepared)),
@@ -193,6 +218,21 @@ impl SharedStore for AnyStore {
         deadline: Duration,
     ) -> impl Future<Output = Result<Vec<Outcome>, Error>> + Send + use<> {
         self.0.ask_together(hits, at, deadline)
+    }
+
+    fn hold(
+        &self,
+        namespace: &str,
+        id: &HoldId,
+        call: &HoldCall,
+        at: Option<Timestamp>,
+        deadline: Duration,
+    ) -> impl Future<Output = Result<HoldReply, Error>> + Send + use<> {
+        self.0.hold(namespace, id, call, at, deadline)
+    }
+
+    fn keeps_holds(&self) -> Result<(), Error> {
+        self.0.keeps_holds()
     }
 
     fn clear(

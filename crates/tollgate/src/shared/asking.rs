@@ -56,6 +56,7 @@ pub(crate) struct Terms {
 impl<S: SharedStore> LimiterParts<S> {
     pub(crate) fn new(store: &S, namespace: &str, policy: Policy) -> Result<Self, Error> {
         static NUMBERS: AtomicU64 = AtomicU64::new(0);
+        policy.check_for_hits()?;
         let limits = policy.limits();
         let prepare = |limit| store.prepare(namespace, limit);
         let holds = |limit: &Limit| {

@@ -9,6 +9,7 @@ use super::{Ask, Guard, GuardBuilder, HitItem, SharedStore};
 use crate::algorithm::Op;
 use crate::clock::Clock;
 use crate::error::Error;
+use crate::hold::{HoldCall, HoldId, HoldReply};
 use crate::key::KeyRef;
 use crate::limit::Limit;
 use crate::outcome::Outcome;
@@ -103,6 +104,22 @@ impl<S: Store + std::fmt::Debug> SharedStore for InProcess<S> {
     ) -> impl Future<Output = Result<Vec<Outcome>, Error>> + Send + use<S> {
         let now = at.unwrap_or_else(|| self.store.now());
         ready(Ok(self.store.hit_together(hits, now)))
+    }
+
+    fn hold(
+        &self,
+        namespace: &str,
+        id: &HoldId,
+        call: &HoldCall,
+        at: Option<Timestamp>,
+        _deadline: Duration,
+    ) -> impl Future<Output = Result<HoldReply, Error>> + Send + use<S> {
+        let now = at.unwrap_or_else(|| self.store.now());
+        ready(self.store.hold(namespace, id, call, now))
+    }
+
+    fn keeps_holds(&self) -> Result<(), Error> {
+        self.store.keeps_holds()
     }
 
     fn clear(

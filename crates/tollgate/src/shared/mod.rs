@@ -48,6 +48,7 @@ use std::time::Duration;
 
 use crate::algorithm::Op;
 use crate::error::Error;
+use crate::hold::{HoldCall, HoldId, HoldReply};
 use crate::key::KeyRef;
 use crate::limit::Limit;
 use crate::outcome::Outcome;
@@ -110,6 +111,31 @@ pub trait SharedStore: Clone + Debug + Send + Sync + 'static {
         &self,
         prepared: &Self::Prepared,
     ) -> impl Future<Output = Result<(), Error>> + Send + use<Self>;
+
+    /// Executes one call on one hold, as one atomic step: see the module [`hold`](crate::hold). The
+    /// decision is that of [`decide`](crate::hold::decide).
+    ///
+    /// The default implementation refuses all holds. A store that implements this method also
+    /// implements [`keeps_holds`](SharedStore::keeps_holds).
+    fn hold(
+        &self,
+        namespace: &str,
+        id: &HoldId,
+        call: &HoldCall,
+        at: Option<Timestamp>,
+        deadline: Duration,
+    ) -> impl Future<Output = Result<HoldReply, Error>> + Send + use<Self> {
+        let _ = (namespace, id, call, at, deadline);
+        std::future::ready(Err(crate::hold::not_supported()))
+    }
+
+    /// Returns an error if this store cannot keep holds. The message names a store that can.
+    ///
+    /// # Errors
+    /// The default implementation always fails.
+    fn keeps_holds(&self) -> Result<(), Error> {
+        Err(crate::hold::not_supported())
+    }
 
     /// Returns the guard of the store, which all its handles share.
     fn guard(&self) -> &Guard;

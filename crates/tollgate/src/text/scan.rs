@@ -8,11 +8,12 @@ use crate::limit::{Algorithm, Kind, Limit, LimitBuilder, LimitError};
 
 pub(super) const SEPARATORS: [char; 3] = [';', ',', '|'];
 const QUOTA: &str = "a quota in digits, as in 10/second";
-const PER: &str = "/ or per";
+const PER: &str = "/, per or concurrent";
+const HOLD: &str = "a time from 1 second to 24 hours";
 const PERIOD: &str = "a period from 1 millisecond to 100 years";
 const UNIT: &str = "a unit of time: millisecond, second, minute, hour, day or week";
 const OPTION: &str =
-    "an option: an algorithm, burst=NUMBER, name=WORD, name=\"TEXT\" or charge-denied";
+    "an option: an algorithm, burst=NUMBER, hold=TIME, name=WORD, name=\"TEXT\" or charge-denied";
 pub(super) static ALGORITHM: LazyLock<String> =
     LazyLock::new(|| format!("an algorithm: {}", Algorithm::list("or", |_| true)));
 const NAME: &str = "a name: letters, digits and . _ : / @ -, or anything in double quotes";
@@ -202,10 +203,18 @@ impl<'a> Scanner<'a> {
         let quota_at = self.at;
         let quota = self.number(QUOTA)?;
         self.blanks();
-        self.per()?;
-        self.blanks();
         let mut places = Places { quota: quota_at, period: self.at, ..Places::default() };
-        let mut limit = Limit::new(quota, self.span(PERIOD)?);
+        let mut ahead = *self;
+        let mut limit = if normalised(ahead.word()) == Algorithm::Concurrent.as_str() {
+            places.algorithm = Some(self.at);
+            *self = ahead;
+            Limit::concurrent(quota)
+        } else {
+            self.per()?;
+            self.blanks();
+            places.period = self.at;
+            Limit::new(quota, self.span(PERIOD)?)
+        };
         self.blanks();
         while !self.rest().is_empty() && !self.rest().starts_with(SEPARATORS) {
             limit = places.option(self, limit)?;
@@ -234,6 +243,7 @@ struct Places {
     burst: Option<usize>,
     name: Option<usize>,
     charge_denied: Option<usize>,
+    hold: Option<usize>,
 }
 
 impl Places {
@@ -253,6 +263,10 @@ impl Places {
                 let before = self.name.replace(ahead.value()?);
                 (before, limit.name(ahead.name()?))
             }
+            "hold" => {
+                let before = self.hold.replace(ahead.value()?);
+                (before, limit.hold(ahead.span(HOLD)?))
+            }
             "charge-denied" => (self.charge_denied.replace(start), limit.charge_denied()),
             _ => {
                 ahead.at = start;
@@ -269,8 +283,11 @@ impl Places {
 
     fn locate(&self, error: LimitError) -> LimitError {
         let position = match error.broken() {
-            Some(Kind::Quota) => Some(self.quota),
-            Some(Kind::Period | Kind::PeriodFraction) => Some(self.period),
+            Some(Kind::Quota | Kind::Concurrent) => Some(self.quota),
+            Some(Kind::Hold | Kind::HoldWithoutConcurrent) => self.hold,
+            Some(Kind::Period | Kind::PeriodFraction | Kind::PeriodOfConcurrent) => {
+                Some(self.period)
+            }
             Some(Kind::Burst | Kind::BurstWithoutBucket | Kind::Refill) => self.burst,
             Some(Kind::ChargeDenied) => self.charge_denied,
             Some(Kind::Name) => self.name,

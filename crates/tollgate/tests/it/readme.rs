@@ -1,6 +1,6 @@
 //! Tests that the table in README states correctly which limits each store supports.
 
-use tollgate::{Algorithm, Atomic, Direct, Limit, Memory};
+use tollgate::{Algorithm, Atomic, Direct, Limit, Memory, Store};
 
 const README: &str = include_str!("../../../../README.md");
 
@@ -37,11 +37,17 @@ fn readme_lists_every_algorithm_once_and_in_order() {
 fn readme_states_correctly_which_store_supports_which_algorithm() {
     let (columns, rows) = table();
     for row in rows {
-        let limit = || Limit::per_minute(10).algorithm(row[0].parse().unwrap());
+        let algorithm: Algorithm = row[0].parse().unwrap();
+        let limit = if algorithm.is_periodic() {
+            Limit::per_minute(10).algorithm(algorithm)
+        } else {
+            Limit::concurrent(10)
+        };
+        let limit = limit.build().unwrap();
         let held = [
-            Memory::new().limiter(limit()).is_ok(),
-            Atomic::new().limiter(limit()).is_ok(),
-            Direct::new(limit()).is_ok(),
+            Memory::new().prepare("", &limit).is_ok(),
+            Atomic::new().prepare("", &limit).is_ok(),
+            Direct::new(limit).is_ok(),
         ];
         let stated = columns.map(|column| match row[column] {
             "yes" => true,

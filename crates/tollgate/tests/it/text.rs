@@ -164,7 +164,7 @@ fn assert_refused<T: std::fmt::Debug>(read: Result<T, LimitError>, at: usize, wh
 const UNIT: &str = "a unit of time: millisecond, second, minute, hour, day or week";
 const QUOTA: &str = "a quota in digits, as in 10/second";
 const OPTION: &str =
-    r#"an option: an algorithm, burst=NUMBER, name=WORD, name="TEXT" or charge-denied"#;
+    r#"an option: an algorithm, burst=NUMBER, hold=TIME, name=WORD, name="TEXT" or charge-denied"#;
 const ESCAPE: &str = r#"one of \" \\ \n \r \t \u{HEX}"#;
 const ONE: &str = "the end of the text, because only one limit is allowed here, not a policy";
 const NAME: &str = "a name: letters, digits and . _ : / @ -, or anything in double quotes";
@@ -179,10 +179,10 @@ fn an_error_states_the_position_the_text_found_and_the_text_expected() {
         ("_5/second", 0, r#""_5""#, QUOTA),
         ("5_/second", 0, r#""5_""#, "a number in which each _ is between two digits"),
         ("1__0/second", 0, r#""1__0""#, "a number in which each _ is between two digits"),
-        ("10", 2, "the end of the text", "/ or per"),
-        ("10 second", 3, r#""second""#, "/ or per"),
-        ("1.5/second", 1, r#"".""#, "/ or per"),
-        ("10é/second", 2, r#""é""#, "/ or per"),
+        ("10", 2, "the end of the text", "/, per or concurrent"),
+        ("10 second", 3, r#""second""#, "/, per or concurrent"),
+        ("1.5/second", 1, r#"".""#, "/, per or concurrent"),
+        ("10é/second", 2, r#""é""#, "/, per or concurrent"),
         ("10/", 3, "the end of the text", UNIT),
         ("10/fortnight", 3, r#""fortnight""#, UNIT),
         ("10/ 2 \u{433}\u{43e}\u{434}", 6, "\"\u{433}\u{43e}\u{434}\"", UNIT),
