@@ -14,6 +14,9 @@ impl Report {
     pub fn to_html(&self) -> String {
         let mut body = String::new();
         self.summary(&mut body);
+        if self.why_empty().is_some() {
+            return page("Whom would the limit have affected?", &body);
+        }
         if self.candidates.len() > 1 {
             self.comparison(&mut body);
         }
@@ -30,12 +33,14 @@ impl Report {
         let lines = &self.lines;
         let _ = write!(
             out,
-            "<h1>Whom would the limit have affected?</h1><p>{} lines, {} keys, from {} to {} UTC.</p>",
+            "<h1>Whom would the limit have affected?</h1><p>{} lines, {} keys",
             grouped(lines.lines),
-            grouped(self.keys),
-            utc(self.first),
-            utc(self.last)
+            grouped(self.keys)
         );
+        let _ = match self.why_empty() {
+            Some(why) => write!(out, ". There is nothing to replay: {}.</p>", escaped(&why)),
+            None => write!(out, ", from {} to {} UTC.</p>", utc(self.first), utc(self.last)),
+        };
         for (count, text) in self.notes() {
             let _ = write!(out, "<p class=\"note\">{} {text}.</p>", grouped(count));
         }

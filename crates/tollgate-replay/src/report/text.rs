@@ -14,6 +14,10 @@ impl Report {
     pub fn to_text(&self) -> String {
         let mut out = String::new();
         self.write_summary(&mut out);
+        if let Some(why) = self.why_empty() {
+            let _ = writeln!(out, "\nThere is nothing to replay: {why}.");
+            return out;
+        }
         for candidate in &self.candidates {
             candidate.write(self.keys, &mut out);
         }
@@ -28,15 +32,12 @@ impl Report {
 
     fn write_summary(&self, out: &mut String) {
         let lines = &self.lines;
-        let mut formats = self.formats.clone();
-        formats.dedup();
-        let _ = write!(
-            out,
-            "{} lines ({}), {} keys",
-            grouped(lines.lines),
-            formats.join(", "),
-            grouped(self.keys)
-        );
+        let _ = write!(out, "{} lines", grouped(lines.lines));
+        let formats = self.format_names();
+        if !formats.is_empty() {
+            let _ = write!(out, " ({formats})");
+        }
+        let _ = write!(out, ", {} keys", grouped(self.keys));
         let _ = match self.last {
             0 => writeln!(out, ", no requests"),
             last => writeln!(out, ", from {} to {} UTC", utc(self.first), utc(last)),
@@ -62,6 +63,32 @@ impl Report {
         }
     }
 
+    /// The formats of the logs that have lines.
+    fn format_names(&self) -> String {
+        let mut formats = self.formats.clone();
+        formats.retain(|format| !format.is_empty());
+        formats.dedup();
+        formats.join(", ")
+    }
+
+    /// Why there is no request to run the limits on; `None` if there is one.
+    pub(super) fn why_empty(&self) -> Option<String> {
+        let lines = &self.lines;
+        if self.last != 0 {
+            return None;
+        }
+        Some(if lines.lines == 0 {
+            "the log has no lines".to_owned()
+        } else if lines.unreadable == lines.lines {
+            format!(
+                "no line could be read as {}; without --format the format is detected",
+                self.format_names()
+            )
+        } else {
+            "no request is left of those that could be read".to_owned()
+        })
+    }
+
     /// Notes that a reader needs about the lines of the log, each with its number of lines.
     pub(super) fn notes(&self) -> Vec<(u64, String)> {
         let lines = &self.lines;
@@ -70,11 +97,18 @@ impl Report {
             grouped(self.max_keys)
         );
         let late = "requests came too late in the log to be put in order (see --window)";
+        let readable = lines.lines.saturating_sub(lines.unreadable);
+        let without_key = match lines.without_key == readable.saturating_sub(lines.filtered) {
+            true => {
+                "requests, which are all, had no key and share one, shown as -; is --key right?"
+            }
+            false => "requests had no key and share one, shown as -",
+        };
         let notes = [
             (lines.unreadable, "lines could not be read"),
             (lines.filtered, "requests were left out by filters"),
             (lines.limited, "requests had been limited already when the log was written"),
-            (lines.without_key, "requests had no key and share one, shown as -"),
+            (lines.without_key, without_key),
             (lines.without_cost, "requests had no number as their cost and cost 1"),
             (self.late, late),
             (self.beyond_max_keys, &beyond),
@@ -114,6 +148,9 @@ impl Report {
     #[must_use]
     pub fn suggestions_to_text(&self) -> String {
         let mut out = String::new();
+        if self.why_empty().is_some() {
+            return out;
+        }
         for demand in &self.demand {
             demand.write_suggestions(&mut out);
         }

@@ -31,6 +31,49 @@ fn only_a_log_without_a_readable_line_is_an_error() {
 }
 
 #[test]
+fn a_log_without_requests_says_why_there_is_nothing_to_replay() {
+    let (dir, full) = log(&[LINE]);
+    let file = |name: &str| dir.path().join(name).display().to_string();
+    let (empty, page) = (file("empty.log"), file("report.html"));
+    std::fs::write(&empty, "").unwrap();
+    for (arguments, code, why) in [
+        (
+            &[&empty[..]][..],
+            0,
+            "0 lines, 0 keys, no requests\n\nThere is nothing to replay: the log has no lines.\n",
+        ),
+        (&[&full, "--format", "json"], 2, "no line could be read as json; without --format"),
+        (&[&full, "--since", "2030-01-01"], 0, "no request is left of those that could be read"),
+    ] {
+        let more = ["--limit", "1/hour", "--suggest", "--html", &page];
+        let (got, out, _) = tollgate(&[&["replay"][..], arguments, &more].concat());
+        assert!(got == code && out.contains(why), "{out}");
+        assert!(!out.contains("affected keys") && !out.contains("0/hour"), "{out}");
+        let html = std::fs::read_to_string(&page).unwrap();
+        assert!(html.contains("nothing to replay") && !html.contains("1970"), "{html}");
+    }
+}
+
+#[test]
+fn a_key_that_no_request_has_is_questioned() {
+    let json = |user: &str| {
+        format!("{{\"time\":\"2026-10-10T13:55:36Z\",\"remote_addr\":\"192.0.2.1\"{user}}}")
+    };
+    let (_dir, log) = log(&[&json(""), &json(",\"user\":\"eve\"")]);
+    let noted = |key: &str| tollgate(&["replay", &log, "--limit", "1/hour", "--key", key]).1;
+    let out = noted("field:nobody");
+    assert!(
+        out.contains("2 requests, which are all, had no key") && out.contains("is --key right?"),
+        "{out}"
+    );
+    let out = noted("field:user");
+    assert!(
+        out.contains("1 requests had no key and share one") && !out.contains("right?"),
+        "{out}"
+    );
+}
+
+#[test]
 fn wrong_arguments_of_a_replay_are_explained() {
     let (_dir, log) = log(&[LINE]);
     for (arguments, says) in [
