@@ -4,6 +4,7 @@ mod ask;
 mod bench;
 mod certificates;
 mod check;
+mod client;
 #[cfg(feature = "durable")]
 mod durable;
 mod files;
@@ -20,6 +21,7 @@ mod simulate;
 mod stop;
 mod supervisor;
 mod token;
+mod top;
 
 use std::ffi::{OsStr, OsString};
 use std::process::ExitCode;
@@ -74,6 +76,8 @@ enum Command {
     Simulate(Box<simulate::SimulateCommand>),
     /// Load a server and report how it answered
     Bench(bench::Bench),
+    /// Show the rules and keys of a running server with the most hits or denials, live
+    Top(Box<top::Top>),
     /// Print completions for a shell
     Completions(shell::Completions),
     /// Print the manual page
@@ -102,6 +106,7 @@ pub fn main() -> ExitCode {
         Command::Replay(replay) => replay.run(),
         Command::Simulate(simulate) => simulate.run(),
         Command::Bench(bench) => bench.run(),
+        Command::Top(top) => top.run(),
         Command::Completions(completions) => completions.run(),
         Command::Man(man) => man.run(),
         Command::Token(token) => token.run(),

@@ -14,3 +14,4 @@ mod readme;
 mod replay;
 mod resp;
 mod server;
+mod top;

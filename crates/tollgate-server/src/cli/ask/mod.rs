@@ -1,21 +1,19 @@
 //! `tollgate hit` and similar commands: one question to a server or directly to a store.
 
-mod client;
 mod report;
 mod server;
 mod store;
 
 use std::error::Error;
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
 use tollgate::shared::without_secrets;
 
+use super::client::{Certificates, Client, Target};
 use super::output::say;
 use crate::settings::span;
-use client::Client;
 use report::Report;
 
 /// The operations.
@@ -86,17 +84,8 @@ pub(super) struct To {
     #[arg(long, value_name = "TOKEN", env = "TOLLGATE_TOKEN", hide_env_values = true)]
     token: Option<String>,
 
-    /// A file with the CA certificates to trust for the server, PEM, instead of those of the system
-    #[arg(long, value_name = "FILE", env = "TOLLGATE_CA")]
-    ca: Option<PathBuf>,
-
-    /// A file with a client certificate, PEM; needs --key
-    #[arg(long, value_name = "FILE", env = "TOLLGATE_CERT", requires = "client_key")]
-    cert: Option<PathBuf>,
-
-    /// The private key of the client certificate, PEM
-    #[arg(long = "key", value_name = "FILE", env = "TOLLGATE_KEY", requires = "cert")]
-    client_key: Option<PathBuf>,
+    #[command(flatten)]
+    certificates: Certificates,
 
     /// The longest time to wait for the answer: 500ms, 10s
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = span::parse)]
@@ -105,6 +94,18 @@ pub(super) struct To {
     /// Ask this store directly, without a server; the limit must be text
     #[arg(long, value_name = "URL", hide_env_values = true)]
     store: Option<String>,
+}
+
+impl To {
+    /// The server's HTTP port.
+    fn target(&self) -> Target<'_> {
+        Target {
+            url: &self.server,
+            token: self.token.as_deref(),
+            certificates: &self.certificates,
+            port: "the HTTP port (8080 by default)",
+        }
+    }
 }
 
 impl Ask {

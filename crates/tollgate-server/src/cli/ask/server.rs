@@ -9,7 +9,7 @@ use super::{Ask, Asked, Client, Report, To};
 
 pub(super) async fn ask(asked: Asked, ask: &Ask) -> Result<Report, Box<dyn Error>> {
     let To { server, .. } = &ask.to;
-    let mut client = Client::connect(&ask.to).await?;
+    let mut client = Client::connect(ask.to.target()).await?;
     let key = match &ask.key[..] {
         [one] => json!(one),
         several => json!(several),
