@@ -31,8 +31,7 @@ impl<S: SharedStore> KeyCall<S> {
 
     /// Answers one operation, however long it takes.
     pub(super) async fn answer(&self, op: Op, deadline: Duration) -> Result<Outcome, Error> {
-        if let Some(decision) = self.leased.from_allotments(&self.lease, self.key.as_key_ref(), op)
-        {
+        if let Some(decision) = self.leased.try_allotments(&self.lease, self.key.as_key_ref(), op) {
             return Ok(decision);
         }
         match op {

@@ -225,7 +225,7 @@ impl<S: SharedStore> Leased<S> {
     /// Answers from allotments if possible. The clock is read while the queue is locked, because a
     /// unit is spent at that time or not at all.
     #[inline]
-    fn from_allotments(&self, lease: &Arc<Lease<S>>, key: KeyRef<'_>, op: Op) -> Option<Outcome> {
+    fn try_allotments(&self, lease: &Arc<Lease<S>>, key: KeyRef<'_>, op: Op) -> Option<Outcome> {
         let Inner { table, counters, clock, .. } = &*self.inner;
         let terms = &lease.terms;
         let answer = |queue: &mut KeyQueue| match op {
@@ -342,7 +342,7 @@ impl<S: SharedStore> SharedStore for Leased<S> {
         at: Option<Timestamp>,
     ) -> Option<Outcome> {
         match at {
-            None => self.from_allotments(&prepared.0, key, op),
+            None => self.try_allotments(&prepared.0, key, op),
             Some(_) if op == Op::Reset => None,
             Some(_) => self.inner.store.try_now(&prepared.0.prepared, key, op, at),
         }
