@@ -63,9 +63,9 @@ impl<S: SharedStore> Drawing<S> {
     async fn draw_once(&self) -> bool {
         let call = &self.call;
         let (inner, lease) = (call.inner(), &call.lease);
-        let next = inner
-            .table
-            .find(call.counter(), |queue| queue.next_draw(inner.nodes, inner.clock.now()));
+        let next = inner.table.find(call.counter(), |queue| {
+            queue.next_draw(&lease.terms, inner.nodes, inner.clock.now())
+        });
         let Some((draw, waited)) = next else { return false };
         // Read before the draw is sent: the life of the allotment is counted from here.
         let sent = inner.clock.now();

@@ -117,9 +117,13 @@ impl Holding {
     }
 
     /// Units to draw when callers wait for `needed` units: as many as are spent in half the life of
-    /// an allotment, as long as that is a fair part of the rest.
-    pub(crate) fn want(&self, nodes: u64, needed: u64) -> u64 {
-        let fair = self.last.as_ref().map_or(1, |last| last.reported.remaining / (2 * nodes));
+    /// an allotment, as long as that is a fair part of the rest. A bucket that is nearly empty has
+    /// what flows back, so a fair part of that can be drawn together as well.
+    pub(crate) fn want(&self, terms: &Terms, nodes: u64, needed: u64) -> u64 {
+        let fair = self.last.as_ref().map_or(1, |last| {
+            let flows = terms.flows_back(terms.life / 4);
+            (last.reported.remaining / (2 * nodes)).max(flows / nodes)
+        });
         self.size.min(fair).max(needed).max(1)
     }
 

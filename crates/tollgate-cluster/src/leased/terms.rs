@@ -110,11 +110,19 @@ impl Terms {
     /// open.
     pub(crate) fn can_give_back(&self, unspent: &Unspent) -> bool {
         let Unspent { units, draw, now } = *unspent;
-        let flowed = u128::from(self.quota) * now.since(draw.at).as_micros();
         match self.machine.aging() {
-            Aging::Bucket => u128::from(units) * self.period.as_micros() > flowed,
+            Aging::Bucket => units > self.flows_back(now.since(draw.at)),
             _ => self.machine.window_end(draw.mark).is_none_or(|end| now < end),
         }
+    }
+
+    /// The units that flow back to a bucket in this time, rounded down; 0 for windows.
+    pub(crate) fn flows_back(&self, span: Duration) -> u64 {
+        if !matches!(self.machine.aging(), Aging::Bucket) {
+            return 0;
+        }
+        let units = u128::from(self.quota) * span.as_micros() / self.period.as_micros();
+        u64::try_from(units).unwrap_or(u64::MAX)
     }
 
     /// A number that identifies the draw of a unit, so that the unit can be given back.

@@ -99,13 +99,13 @@ impl KeyQueue {
     }
 
     /// The next draw for waiting callers, or ahead of them, and how many callers it serves.
-    pub(crate) fn next_draw(&mut self, nodes: u64, now: Timestamp) -> (Draw, usize) {
+    pub(crate) fn next_draw(&mut self, terms: &Terms, nodes: u64, now: Timestamp) -> (Draw, usize) {
         self.waiters.retain(|waiter| !waiter.reply.is_closed());
         let left = self.holding.left(now);
         let all: u64 =
             self.waiters.iter().fold(0, |sum, waiter| sum.saturating_add(waiter.demand.units()));
         let first = self.waiters.front().map_or(0, |waiter| waiter.demand.units());
-        let alone = self.holding.want(nodes, 0);
+        let alone = self.holding.want(terms, nodes, 0);
         let whole = first.saturating_sub(left);
         match self.waiters.front().map(|waiter| waiter.demand) {
             Some(Demand::Hit(_) | Demand::Fetch(_)) if whole > alone && whole > 1 => {
@@ -113,7 +113,7 @@ impl KeyQueue {
             }
             _ => {
                 let needed = all.saturating_sub(left);
-                (Draw::Any(self.holding.want(nodes, needed)), self.waiters.len())
+                (Draw::Any(self.holding.want(terms, nodes, needed)), self.waiters.len())
             }
         }
     }

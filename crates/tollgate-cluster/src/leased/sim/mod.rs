@@ -4,6 +4,7 @@
 //! Only the store, the network and the time are simulated; the rest is production code.
 //! `TOLLGATE_SIM_SEEDS=100000` runs that many seeds, `TOLLGATE_SIM_SEED=17` runs that one.
 
+mod used;
 mod world;
 
 use std::collections::HashMap;

@@ -30,6 +30,8 @@ pub(crate) struct World {
     states: HashMap<Vec<u8>, Option<AnyState>>,
     /// Nodes that cannot reach the store, by number.
     pub(crate) cut: Vec<bool>,
+    /// The calls that reached the store.
+    pub(crate) calls: u64,
 }
 
 /// The state of one run.
@@ -48,6 +50,7 @@ impl Sim {
             timers: BTreeMap::new(),
             states: HashMap::new(),
             cut: vec![false; nodes],
+            calls: 0,
         };
         Sim { world: Arc::new(Mutex::new(world)), spawned: Arc::default() }
     }
@@ -234,7 +237,11 @@ impl Far {
         if !Far::way(sim.clone(), node).await {
             return lost().await;
         }
-        let outcomes = decide(&mut sim.world());
+        let outcomes = {
+            let world = &mut *sim.world();
+            world.calls += 1;
+            decide(world)
+        };
         if !Far::way(sim, node).await {
             return lost().await;
         }
