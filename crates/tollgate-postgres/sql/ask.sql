@@ -10,9 +10,9 @@
 -- charged.
 --
 -- The answer is a row for each step: flags (1 allowed, 2 there is a state, 4 the row is not a
--- state, 8 another session has locked the row), units charged, the state, and the time. One row
--- with flags 16 when another session inserted one of the keys first: nothing was done, the caller
--- must send the batch again.
+-- state, 8 another session has locked the row, 32 the time is in none of the caller's calendar
+-- windows), units charged, the state, and the time. One row with flags 16 when another session
+-- inserted one of the keys first: nothing was done, the caller must send the batch again.
 --
 -- Each statement of PL/pgSQL costs as much as several calculations, so the path of a plain hit is
 -- kept short: the loop itself reads arguments and state, and the answer is what the variables hold.
@@ -160,6 +160,7 @@ BEGIN
       b := all_b[place];
       c := all_c[place];
     END IF;
+    IF algorithm = {calendar_window} AND (now < worth OR now >= tolerance_part) THEN flags := greatest(flags, 32); END IF;
     -- A step that cannot be decided makes its whole group undecided.
     IF flags > 0 OR verb >= TRY THEN
       IF verb = TRY AND NOT asking THEN

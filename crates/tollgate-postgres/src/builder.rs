@@ -1,8 +1,9 @@
 //! How to reach PostgreSQL, where the tables are, and what to do when it does not answer.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate::Error;
+use tollgate::{Clock, Error, SystemClock};
 use tollgate_remote::{Settings, Tokio, reach};
 
 use crate::connection::Server;
@@ -36,6 +37,7 @@ pub struct PostgresBuilder {
     create: bool,
     clean_period: Duration,
     connections: usize,
+    clock: Arc<dyn Clock>,
 }
 
 /// Omits the address, which may contain a password.
@@ -54,6 +56,7 @@ impl PostgresBuilder {
             create: true,
             clean_period: Duration::from_secs(1),
             connections: 2,
+            clock: Arc::new(SystemClock::new()),
         }
     }
 
@@ -90,6 +93,13 @@ impl PostgresBuilder {
     /// statement, so more than a few connections only make batches smaller.
     pub fn connections(mut self, connections: usize) -> Self {
         self.connections = connections.max(1);
+        self
+    }
+
+    /// The clock of this machine. It says which calendar windows are sent to the server, which
+    /// decides by its own time.
+    pub fn clock(mut self, clock: impl Clock + 'static) -> Self {
+        self.clock = Arc::new(clock);
         self
     }
 
@@ -137,6 +147,6 @@ impl PostgresBuilder {
             );
             runtime.spawn(clean);
         }
-        Ok(Postgres::new(self.schema, workers, guard, connect_timeout))
+        Ok(Postgres::new(self.schema, workers, guard, connect_timeout, self.clock))
     }
 }

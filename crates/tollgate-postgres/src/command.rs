@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use tokio_postgres::SimpleQueryRow;
 use tollgate::algorithm::{AnyMachine, MAX_UNITS, Op, RemoteStep};
-use tollgate::{Algorithm, Error, Limit, Outcome, Receipt, Timestamp};
+use tollgate::calendar::Edges;
+use tollgate::{Algorithm, Clock, Error, Limit, Outcome, Receipt, Timestamp};
 
 use crate::schema::VERSION;
 
@@ -21,6 +22,7 @@ const ALLOWED: u64 = 1;
 const HAS_STATE: u64 = 2;
 const NOT_A_STATE: u64 = 4;
 const LOCKED: u64 = 8;
+const OTHER_CLOCK: u64 = 32;
 
 /// The flags of the only row when nothing was executed and the batch must be sent again.
 const AGAIN: &str = "16";
@@ -30,7 +32,7 @@ const TRY: u8 = 8;
 const TOGETHER: u8 = 9;
 
 /// A limit as the function takes it.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Rule {
     machine: AnyMachine,
     algorithm: Algorithm,
@@ -39,6 +41,8 @@ pub(crate) struct Rule {
     period: u64,
     burst: u64,
     charge_denied: bool,
+    /// The edges of a calendar limit, by the clock of this machine.
+    edges: Option<Edges>,
 }
 
 /// One part of a call: a key of the table, the rule and the operation.
@@ -68,7 +72,7 @@ pub(crate) enum CallResult {
 }
 
 impl Rule {
-    pub(crate) fn new(limit: &Limit) -> Rule {
+    pub(crate) fn new(limit: &Limit, clock: &Arc<dyn Clock>) -> Rule {
         Rule {
             machine: AnyMachine::new(limit),
             algorithm: limit.algorithm(),
@@ -76,6 +80,7 @@ impl Rule {
             period: u64::try_from(limit.period().as_micros()).unwrap_or(u64::MAX),
             burst: limit.burst(),
             charge_denied: limit.charge_denied(),
+            edges: Edges::by(limit, clock),
         }
     }
 
@@ -98,6 +103,16 @@ impl Rule {
             AnyMachine::Gcra(gcra) => gcra.time_of(units),
             _ => (0, 0),
         }
+    }
+
+    /// The four numbers that depend on the algorithm: the times that the units and the burst are
+    /// worth, or the edges of calendar windows.
+    fn numbers(&self, units: u64, at: Option<Timestamp>) -> [u64; 4] {
+        if let Some(edges) = &self.edges {
+            return edges.at(at);
+        }
+        let ((worth, part), (tolerance, rest)) = (self.worth(units), self.worth(self.burst));
+        [worth, part, tolerance, rest]
     }
 
     /// The decision in the five numbers of a result row.
@@ -155,8 +170,7 @@ impl Arguments {
         let rule = &part.rule;
         let (_, units, receipt) = part.verb();
         let units = units.min(MAX_UNITS);
-        let (worth, worth_part) = rule.worth(units);
-        let (tolerance, tolerance_part) = rule.worth(rule.burst);
+        let [worth, worth_part, tolerance, tolerance_part] = rule.numbers(units, at);
         // -1: a refund without a receipt, of the newest units.
         let none = |number: Option<u64>| {
             Item::Number(number.map_or(-1, |number| number.min(LATEST * 2 - 1) as i64))
@@ -307,7 +321,7 @@ fn stepped(rows: &mut std::slice::Iter<'_, SimpleQueryRow>, call: &Call) -> Call
             .and_then(numbers)
         {
             Ok([flags, charged, a, b, c, clock]) => {
-                spoiled |= flags & (LOCKED | NOT_A_STATE);
+                spoiled |= flags & (LOCKED | NOT_A_STATE | OTHER_CLOCK);
                 let now = call.at.unwrap_or(Timestamp::from_micros(clock));
                 decisions.push(part.rule.decision(part.op, now, [flags, charged, a, b, c]));
             }
@@ -318,6 +332,11 @@ fn stepped(rows: &mut std::slice::Iter<'_, SimpleQueryRow>, call: &Call) -> Call
         (Some(error), _) => CallResult::Failed(error),
         (None, 0) => CallResult::Decided(decisions),
         (None, LOCKED) => CallResult::Locked,
+        (None, spoiled) if spoiled & OTHER_CLOCK != 0 => CallResult::Failed(Error::store(
+            "the clock of this machine or of the server is wrong: the server's time is in none of \
+             the three calendar windows around this machine's time",
+            true,
+        )),
         _ => CallResult::Failed(Error::store(
             "the row of the key is not a state of this limit",
             false,

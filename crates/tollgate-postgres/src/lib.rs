@@ -15,7 +15,7 @@
 //! # }
 //! ```
 //!
-//! PostgreSQL 13 or newer. All eight algorithms and all operations are held exactly, by the clock
+//! PostgreSQL 13 or newer. All algorithms that count hits and all operations are held exactly, by the clock
 //! of the server (`clock_timestamp()`).
 //!
 //! # How it decides
@@ -122,6 +122,8 @@ struct Inner {
     guard: Guard,
     /// The timeout of statements that decide nothing.
     statement_timeout: Duration,
+    /// The clock of this machine, by which edges of calendar windows are sent.
+    clock: Arc<dyn Clock>,
 }
 
 /// A limit as [`Postgres`] holds it.
@@ -153,9 +155,11 @@ impl Postgres {
         workers: Vec<Worker>,
         guard: Guard,
         statement_timeout: Duration,
+        clock: Arc<dyn Clock>,
     ) -> Postgres {
         let hasher = RandomState::new();
-        Postgres { inner: Arc::new(Inner { schema, workers, hasher, guard, statement_timeout }) }
+        let inner = Inner { schema, workers, hasher, guard, statement_timeout, clock };
+        Postgres { inner: Arc::new(inner) }
     }
 
     async fn reachable(&self) -> Result<(), Error> {
@@ -276,7 +280,7 @@ impl SharedStore for Postgres {
     fn prepare(&self, namespace: &str, limit: &Limit) -> Result<Prepared, Error> {
         tollgate::hold::refuse_slots(limit, "PostgreSQL")?;
         let keys = Arc::new(Keys::new(namespace, limit));
-        Ok(Prepared { keys, rule: Arc::new(Rule::new(limit)) })
+        Ok(Prepared { keys, rule: Arc::new(Rule::new(limit, &self.inner.clock)) })
     }
 
     fn ask_each(

@@ -451,8 +451,8 @@ async fn send(
 mod tests {
     use std::sync::Arc;
 
-    use tollgate::Limit;
     use tollgate::algorithm::Op;
+    use tollgate::{Clock, Limit, SystemClock};
 
     use super::*;
     use crate::command::{Part, Rule};
@@ -475,7 +475,8 @@ mod tests {
     }
 
     fn push(queue: &mut Queue, keys: &[&str], deadline: u64) -> Replied {
-        let rule = Arc::new(Rule::new(&Limit::per_second(5).build().unwrap()));
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        let rule = Arc::new(Rule::new(&Limit::per_second(5).build().unwrap(), &clock));
         let part = |key: &&str| Part {
             key: key.as_bytes().to_vec(),
             rule: Arc::clone(&rule),

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate::Error;
 use tollgate::shared::{Guard, GuardBuilder, without_secrets};
+use tollgate::{Clock, Error, SystemClock};
 use tollgate_remote::{Queues, Tokio};
 
 use crate::key::Keyspace;
@@ -36,6 +36,7 @@ pub struct RedisBuilder {
     connect_timeout: Duration,
     certificates: Certificates,
     guard: GuardBuilder,
+    clock: Arc<dyn Clock>,
 }
 
 /// Leaves out the address, which may contain a password.
@@ -53,6 +54,7 @@ impl RedisBuilder {
             connect_timeout: Duration::from_secs(2),
             certificates: Certificates::default(),
             guard: Guard::builder(),
+            clock: Arc::new(SystemClock::new()),
         }
     }
 
@@ -91,6 +93,13 @@ impl RedisBuilder {
         self
     }
 
+    /// The clock of this machine. It says which calendar windows are sent to the server, which
+    /// decides by its own time.
+    pub fn clock(mut self, clock: impl Clock + 'static) -> Self {
+        self.clock = Arc::new(clock);
+        self
+    }
+
     /// Connects and returns the store.
     ///
     /// # Errors
@@ -124,6 +133,7 @@ impl RedisBuilder {
         let guard = self.guard.lanes(lanes).name(without_secrets(&self.url)).on_open(suspect);
         let queues = Queues::new((*runtime).clone());
         let guard = guard.build_on(runtime.clone());
-        Ok(Redis { inner: Arc::new(Inner { keyspace, servers, guard, queues, runtime }) })
+        let clock = self.clock;
+        Ok(Redis { inner: Arc::new(Inner { keyspace, servers, guard, queues, runtime, clock }) })
     }
 }

@@ -2,10 +2,12 @@
 //! `lua/` list the arguments that it reads.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use redis::{Cmd, RedisResult, Value};
 use tollgate::algorithm::{AnyMachine, MAX_UNITS, Op, RemoteStep, gcra};
-use tollgate::{Algorithm, Error, Limit, Outcome, Receipt, Timestamp};
+use tollgate::calendar::Edges;
+use tollgate::{Algorithm, Clock, Error, Limit, Outcome, Receipt, Timestamp};
 
 use crate::failure;
 use crate::hits::{self, Hits};
@@ -15,7 +17,7 @@ use crate::hits::{self, Hits};
 pub(crate) const LATEST: u64 = 1 << 52;
 
 /// A limit as the script wants it.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Rule {
     pub(crate) machine: AnyMachine,
     pub(crate) algorithm: Algorithm,
@@ -24,12 +26,14 @@ pub(crate) struct Rule {
     pub(crate) period: u64,
     pub(crate) burst: u64,
     pub(crate) charge_denied: bool,
+    /// The edges of a calendar limit, by the clock of this machine.
+    edges: Option<Edges>,
     /// Whether plain hits go to the script in the form of `hits.rs`.
     pub(crate) exact_hits: bool,
 }
 
 impl Rule {
-    pub(crate) fn new(limit: &Limit) -> Rule {
+    pub(crate) fn new(limit: &Limit, clock: &Arc<dyn Clock>) -> Rule {
         let machine = AnyMachine::new(limit);
         Rule {
             exact_hits: hits::is_exact(&machine),
@@ -39,11 +43,12 @@ impl Rule {
             period: u64::try_from(limit.period().as_micros()).unwrap_or(u64::MAX),
             burst: limit.burst(),
             charge_denied: limit.charge_denied(),
+            edges: Edges::by(limit, clock),
         }
     }
 
     /// The arguments of one operation.
-    fn write(&self, op: Op, cmd: &mut Cmd) {
+    fn write(&self, op: Op, at: Option<Timestamp>, cmd: &mut Cmd) {
         let (verb, units, receipt) = match op {
             Op::Hit(cost) => ("hit", cost, None),
             Op::Peek(cost) => ("peek", cost, None),
@@ -61,6 +66,10 @@ impl Rule {
                 Some(Receipt { at, mark, .. }) => cmd.arg(at.as_micros()).arg(mark),
                 None => cmd.arg(-1).arg(-1),
             };
+        }
+        if let Some(edges) = &self.edges {
+            cmd.arg(self.quota).arg(u8::from(self.charge_denied)).arg(&edges.at(at)[..]);
+            return;
         }
         match &self.machine {
             AnyMachine::Gcra(gcra) => self.write_gcra(gcra, verb, units, cmd),
@@ -125,7 +134,7 @@ pub(crate) enum Mode {
 #[derive(Clone, Debug)]
 pub(crate) struct Part {
     pub(crate) key: Vec<u8>,
-    pub(crate) rule: std::sync::Arc<Rule>,
+    pub(crate) rule: Arc<Rule>,
     pub(crate) op: Op,
 }
 
@@ -214,7 +223,7 @@ impl Call {
         match &self.form {
             Form::Hits(hits) => hits.write(&self.parts, &mut cmd),
             Form::Steps(_) => {
-                self.parts.iter().for_each(|part| part.rule.write(part.op, &mut cmd));
+                self.parts.iter().for_each(|part| part.rule.write(part.op, self.at, &mut cmd));
             }
         }
         if narrow {

@@ -32,6 +32,13 @@ pub(crate) fn of_command(error: &RedisError) -> Error {
         {
             Error::unavailable(text)
         }
+        // Nothing was written.
+        _ if text.contains("TOLLGATE CLOCK") => Error::store(
+            "the clock of this machine or of the server is wrong: the server's time is in none of \
+             the three calendar windows around this machine's time"
+                .to_owned(),
+            true,
+        ),
         _ => Error::store(text, false),
     }
 }

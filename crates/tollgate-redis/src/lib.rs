@@ -53,7 +53,7 @@ use std::time::Duration;
 use tollgate::algorithm::Op;
 use tollgate::hold::refuse_slots;
 use tollgate::shared::{Ask, Guard, HitItem, SharedStore, try_write};
-use tollgate::{Error, ErrorKind, KeyRef, Limit, Outcome, OwnedKey, Timestamp};
+use tollgate::{Clock, Error, ErrorKind, KeyRef, Limit, Outcome, OwnedKey, Timestamp};
 
 use tollgate_remote::{Queues, Tokio};
 
@@ -85,6 +85,8 @@ struct Inner {
     /// Plain hits that wait, by queue: see `batch.rs`.
     queues: Queues<u16, Job>,
     runtime: Tokio,
+    /// The clock of this machine, by which edges of calendar windows are sent.
+    clock: Arc<dyn Clock>,
 }
 
 /// A limit as [`Redis`] holds it.
@@ -234,7 +236,7 @@ impl SharedStore for Redis {
     fn prepare(&self, namespace: &str, limit: &Limit) -> Result<Prepared, Error> {
         refuse_slots(limit, "Redis")?;
         let keys = Arc::new(self.inner.keyspace.of_limit(namespace, limit));
-        Ok(Prepared { keys, rule: Arc::new(Rule::new(limit)) })
+        Ok(Prepared { keys, rule: Arc::new(Rule::new(limit, &self.inner.clock)) })
     }
 
     fn ask_each(

@@ -12,7 +12,7 @@
 //!
 //! - [`Limit`] and [`Policy`] are plain data. They come from code, from text
 //!   (`"100/minute token-bucket burst=20"`) or from serde.
-//! - [`Memory`] stores the keys themselves and supports all eight algorithms. [`Atomic`] stores
+//! - [`Memory`] stores the keys themselves and supports all algorithms that count hits. [`Atomic`] stores
 //!   only a fingerprint of each key; it is for many keys at high speed in little memory. [`Direct`]
 //!   is one limit without keys.
 //! - A [`Decision`] contains all figures of the answer, all computed from one state. A denial is a
@@ -31,6 +31,7 @@ pub mod atomic;
 #[cfg(loom)]
 #[path = "atomic/model.rs"]
 mod atomic;
+pub mod calendar;
 pub mod hold;
 pub mod key;
 pub mod limiter;
@@ -67,6 +68,7 @@ mod wire_refund;
 pub use address::client_address;
 #[cfg(not(loom))]
 pub use atomic::Atomic;
+pub use calendar::{Calendar, CalendarUnit, Weekday};
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use decision::Decision;
 #[cfg(not(loom))]
@@ -102,6 +104,9 @@ mod choose_an_algorithm {}
 #[cfg(doctest)]
 #[doc = include_str!("../../../guides/choose-a-store.md")]
 mod choose_a_store {}
+#[cfg(all(doctest, feature = "calendar"))]
+#[doc = include_str!("../../../guides/quotas-by-calendar.md")]
+mod quotas_by_calendar {}
 #[cfg(doctest)]
 #[doc = include_str!("../../../guides/coming-from.md")]
 mod coming_from {}

@@ -6,6 +6,8 @@ mod error;
 
 use std::time::Duration;
 
+use crate::calendar::{Calendar, CalendarUnit, Weekday, Zone};
+
 pub use algorithm::Algorithm;
 pub use describe::Description;
 pub(crate) use error::Kind;
@@ -55,6 +57,8 @@ pub(crate) struct Rate {
     /// The burst. It equals the quota where the algorithm has no burst.
     pub(crate) burst: u64,
     pub(crate) charge_denied: bool,
+    /// The calendar of a limit that counts in calendar windows.
+    pub(crate) calendar: Option<Calendar>,
 }
 
 impl Limit {
@@ -79,6 +83,11 @@ impl Limit {
             charge_denied: false,
             hold: None,
             name: None,
+            unit: None,
+            zone: None,
+            week_start: None,
+            anchor: None,
+            at: None,
         }
     }
 
@@ -95,6 +104,22 @@ impl Limit {
     /// ```
     pub const fn concurrent(units: u64) -> LimitBuilder {
         Limit::new(units, Duration::ZERO).algorithm(Algorithm::Concurrent)
+    }
+
+    /// Starts to build a limit of `quota` units per day, week, month, quarter or year of the
+    /// calendar. The time zone is UTC unless [`LimitBuilder::zone`] states another.
+    ///
+    /// ```
+    /// use tollgate::{CalendarUnit, Limit};
+    /// let limit = Limit::per_calendar(10_000, CalendarUnit::Month).zone("Europe/Berlin").build()?;
+    /// assert_eq!(limit.to_string(), "10000/month calendar tz=Europe/Berlin");
+    /// # Ok::<(), tollgate::LimitError>(())
+    /// ```
+    pub const fn per_calendar(quota: u64, unit: CalendarUnit) -> LimitBuilder {
+        let mut limit = Limit::new(quota, Duration::from_micros(unit.period()));
+        limit.algorithm = Algorithm::CalendarWindow;
+        limit.unit = Some(unit);
+        limit
     }
 
     /// Starts to build a limit of `quota` units per second.
@@ -161,7 +186,8 @@ impl Limit {
     }
 
     /// Returns the period, in whole microseconds. A concurrency limit has none, and zero is
-    /// returned.
+    /// returned. For a calendar limit it is the length of the longest unit, such as 31 days for a
+    /// month.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -216,6 +242,17 @@ impl Limit {
         self.rate.charge_denied
     }
 
+    /// Returns the calendar. `None` unless the limit counts in calendar windows.
+    ///
+    /// ```
+    /// assert!(tollgate::Limit::per_second(7).build()?.calendar().is_none());
+    /// # Ok::<(), tollgate::LimitError>(())
+    /// ```
+    #[must_use]
+    pub const fn calendar(&self) -> Option<Calendar> {
+        self.rate.calendar
+    }
+
     /// Returns the name, if the limit has one.
     ///
     /// ```
@@ -229,7 +266,8 @@ impl Limit {
 
     /// Returns the text that identifies the counters of this limit in every store. A limit with a
     /// name is identified by name, algorithm and period, so its quota can change and the counters
-    /// stay. A limit without a name is identified by its whole definition.
+    /// stay. A limit without a name is identified by its whole definition. The period of a calendar
+    /// limit is its unit, so time zone and anchor can change too.
     ///
     /// ```
     /// use tollgate::Limit;
@@ -241,14 +279,21 @@ impl Limit {
     /// ```
     #[must_use]
     pub fn identity(&self) -> String {
-        let Rate { algorithm, quota, period, burst, charge_denied } = self.rate;
+        let Rate { algorithm, quota, period, burst, charge_denied, calendar } = self.rate;
         match &self.name {
             // The slots of a named limit stay if holds get another time to live.
             Some(name) if algorithm == Algorithm::Concurrent => format!("{algorithm}:n:{name}"),
             // The name comes last, so that none of its characters can be taken for a separator of
             // parts.
             Some(name) => format!("{algorithm}:{period}:n:{name}"),
-            None => format!("{algorithm}:{period}:q:{quota}:{burst}:{}", u8::from(charge_denied)),
+            None => {
+                let denied = u8::from(charge_denied);
+                let mut text = format!("{algorithm}:{period}:q:{quota}:{burst}:{denied}");
+                if let Some(Calendar { zone, start, anchor, minute, .. }) = calendar {
+                    text += &format!(":{}:{anchor}:{minute}:{}", start.name(), zone.name());
+                }
+                text
+            }
         }
     }
 
@@ -277,6 +322,12 @@ pub struct LimitBuilder {
     charge_denied: bool,
     hold: Option<Duration>,
     name: Option<Box<str>>,
+    /// The unit of a calendar limit. `None` if only the period was stated.
+    unit: Option<CalendarUnit>,
+    zone: Option<Box<str>>,
+    week_start: Option<Weekday>,
+    anchor: Option<u8>,
+    at: Option<(u8, u8)>,
 }
 
 impl LimitBuilder {
@@ -342,7 +393,86 @@ impl LimitBuilder {
         self
     }
 
-    /// Checks the numbers without building the limit. The name is not checked.
+    /// Counts in windows of this time zone: `UTC`, which is the default, or a name of the IANA time
+    /// zone database, in any case. Only calendar limits have a time zone.
+    ///
+    /// ```
+    /// # use tollgate::{CalendarUnit, Limit};
+    /// let limit = Limit::per_calendar(5, CalendarUnit::Day).zone("Asia/Tokyo").build()?;
+    /// assert_eq!(limit.to_string(), "5/day calendar tz=Asia/Tokyo");
+    ///
+    /// let error = Limit::per_calendar(5, CalendarUnit::Day).zone("Europe/Berln").build().unwrap_err();
+    /// assert!(error.to_string().ends_with("did you mean Europe/Berlin?"));
+    /// # Ok::<(), tollgate::LimitError>(())
+    /// ```
+    pub fn zone(mut self, name: impl Into<Box<str>>) -> Self {
+        self.zone = Some(name.into());
+        self
+    }
+
+    /// Lets the weeks of a calendar limit begin on this day. The default is Monday.
+    ///
+    /// ```
+    /// # use tollgate::{CalendarUnit, Limit, Weekday};
+    /// let limit = Limit::per_calendar(5, CalendarUnit::Week).week_start(Weekday::Sunday).build()?;
+    /// assert_eq!(limit.to_string(), "5/week calendar start=sunday");
+    /// # Ok::<(), tollgate::LimitError>(())
+    /// ```
+    pub const fn week_start(mut self, day: Weekday) -> Self {
+        self.week_start = Some(day);
+        self
+    }
+
+    /// Lets the months of a calendar limit begin on this day, from 1 to 31, such as the day on
+    /// which a customer has signed up. In shorter months it is the last day. The default is 1.
+    ///
+    /// ```
+    /// # use tollgate::{CalendarUnit, Limit};
+    /// let limit = Limit::per_calendar(5, CalendarUnit::Month).anchor(15).build()?;
+    /// assert_eq!(limit.to_string(), "5/month calendar anchor=15");
+    /// # Ok::<(), tollgate::LimitError>(())
+    /// ```
+    pub const fn anchor(mut self, day: u8) -> Self {
+        self.anchor = Some(day);
+        self
+    }
+
+    /// Lets the windows of a calendar limit begin at this time of the day. The default is midnight.
+    ///
+    /// ```
+    /// # use tollgate::{CalendarUnit, Limit};
+    /// let limit = Limit::per_calendar(5, CalendarUnit::Day).at(6, 0).build()?;
+    /// assert_eq!(limit.to_string(), "5/day calendar at=06:00");
+    /// # Ok::<(), tollgate::LimitError>(())
+    /// ```
+    pub const fn at(mut self, hour: u8, minute: u8) -> Self {
+        self.at = Some((hour, minute));
+        self
+    }
+
+    /// Returns whether the limit counts in calendar windows.
+    pub(crate) const fn has_calendar(&self) -> bool {
+        matches!(self.algorithm, Algorithm::CalendarWindow)
+    }
+
+    /// Sets the period as it was written: as a duration, which a month does not have, or as a
+    /// single unit of the calendar.
+    pub(crate) fn period<E>(
+        mut self,
+        span: Result<Duration, E>,
+        unit: Option<CalendarUnit>,
+    ) -> Result<Self, E> {
+        match unit.filter(|_| self.has_calendar()) {
+            Some(unit) => {
+                self.unit = Some(unit);
+                self.period = Duration::from_micros(unit.period());
+            }
+            None => self.period = span?,
+        }
+        Ok(self)
+    }
+
+    /// Checks the numbers without building the limit. The name and the time zone are not checked.
     ///
     /// # Errors
     /// Fails if a number breaks a rule. The error states the first such number and the rule.
@@ -410,8 +540,10 @@ impl LimitBuilder {
             Some((Kind::Refill, burst as u128))
         } else if self.charge_denied && !self.algorithm.can_charge_denied() {
             Some((Kind::ChargeDenied, burst as u128))
+        } else if self.has_calendar() {
+            self.broken_calendar()
         } else {
-            None
+            self.option_without_calendar()
         }
     }
 
@@ -433,6 +565,69 @@ impl LimitBuilder {
         if valid { None } else { Some((Kind::Hold, nanos)) }
     }
 
+    const fn broken_calendar(&self) -> Option<(Kind, u128)> {
+        if cfg!(not(feature = "calendar")) {
+            return Some((Kind::NoCalendars, 0));
+        }
+        let Some(unit) = self.calendar_unit() else {
+            return Some((Kind::CalendarPeriod, self.period.as_nanos()));
+        };
+        match (self.anchor, self.at) {
+            (Some(anchor), _) if !matches!(unit, CalendarUnit::Month) => {
+                Some((Kind::AnchorWithoutMonth, anchor as u128))
+            }
+            (Some(anchor), _) if anchor == 0 || anchor > 31 => Some((Kind::Anchor, anchor as u128)),
+            (_, Some((hour, minute))) if hour > 23 || minute > 59 => {
+                Some((Kind::At, hour as u128 * 100 + minute as u128))
+            }
+            _ if self.week_start.is_some() && !matches!(unit, CalendarUnit::Week) => {
+                Some((Kind::StartWithoutWeek, 0))
+            }
+            _ => None,
+        }
+    }
+
+    const fn option_without_calendar(&self) -> Option<(Kind, u128)> {
+        let option = match self.unit {
+            Some(CalendarUnit::Month | CalendarUnit::Quarter | CalendarUnit::Year) => "unit",
+            _ if self.zone.is_some() => "tz",
+            _ if self.week_start.is_some() => "start",
+            _ if self.anchor.is_some() => "anchor",
+            _ if self.at.is_some() => "at",
+            _ => return None,
+        };
+        Some((Kind::WithoutCalendar(option), 0))
+    }
+
+    /// Returns the unit of a calendar limit. A day and a week may be stated as a period too.
+    const fn calendar_unit(&self) -> Option<CalendarUnit> {
+        const DAY: u128 = CalendarUnit::Day.period() as u128;
+        const WEEK: u128 = CalendarUnit::Week.period() as u128;
+        match (self.unit, self.period.as_micros()) {
+            (None, DAY) => Some(CalendarUnit::Day),
+            (None, WEEK) => Some(CalendarUnit::Week),
+            (unit, _) => unit,
+        }
+    }
+
+    fn checked_calendar(&self) -> Result<Option<Calendar>, LimitError> {
+        let Some(unit) = self.calendar_unit().filter(|_| self.has_calendar()) else {
+            return Ok(None);
+        };
+        let zone = match &self.zone {
+            Some(name) => Zone::named(name).map_err(LimitError::zone)?,
+            None => Zone::UTC,
+        };
+        let (hour, minute) = self.at.unwrap_or_default();
+        Ok(Some(Calendar {
+            unit,
+            zone,
+            start: self.week_start.unwrap_or_default(),
+            anchor: self.anchor.unwrap_or(1),
+            minute: u16::from(hour) * 60 + u16::from(minute),
+        }))
+    }
+
     /// Returns the limit, if every value is valid.
     ///
     /// # Errors
@@ -451,6 +646,7 @@ impl LimitBuilder {
             return Err(LimitError::new(Kind::Name, name.len() as u128, self.algorithm));
         }
         let rate = Rate {
+            calendar: self.checked_calendar()?,
             algorithm: self.algorithm,
             quota: self.quota,
             // The conversion cannot fail: `check` accepts at most 100 years.
@@ -473,7 +669,7 @@ impl TryFrom<LimitBuilder> for Limit {
 
 impl From<Limit> for LimitBuilder {
     fn from(limit: Limit) -> LimitBuilder {
-        let Rate { algorithm, quota, burst, charge_denied, .. } = limit.rate;
+        let Rate { algorithm, quota, burst, charge_denied, calendar, .. } = limit.rate;
         LimitBuilder {
             algorithm,
             quota,
@@ -482,6 +678,15 @@ impl From<Limit> for LimitBuilder {
             burst: (algorithm.has_burst() && burst != quota).then_some(burst),
             charge_denied,
             name: limit.name,
+            unit: calendar.map(|calendar| calendar.unit),
+            zone: calendar.map(|calendar| calendar.zone().into()),
+            week_start: calendar
+                .filter(|calendar| calendar.unit == CalendarUnit::Week)
+                .map(|calendar| calendar.start),
+            anchor: calendar
+                .filter(|calendar| calendar.unit == CalendarUnit::Month)
+                .map(|calendar| calendar.anchor),
+            at: calendar.map(|calendar| calendar.at()),
         }
     }
 }

@@ -8,6 +8,7 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde::ser::{Serialize, Serializer};
 
+use crate::calendar::CalendarUnit;
 use crate::limit::{Algorithm, Limit, LimitError};
 use crate::policy::Policy;
 use crate::text;
@@ -52,7 +53,8 @@ impl<'de> Deserialize<'de> for Algorithm {
 }
 
 /// Reads text, or a map with `quota` and `period` and optionally `algorithm`, `burst`,
-/// `charge_denied` and `name`. The period is text such as `"2 hours"` or a number of seconds.
+/// `charge_denied` and `name`, for calendar limits also `tz`, `start`, `anchor` and `at`. The period
+/// is text such as `"2 hours"` or a number of seconds.
 ///
 /// ```
 /// # use tollgate::Limit;
@@ -153,11 +155,17 @@ struct Fields {
     #[serde(default)]
     charge_denied: bool,
     name: Option<String>,
+    tz: Option<String>,
+    start: Option<String>,
+    anchor: Option<u8>,
+    at: Option<String>,
 }
 
 impl Fields {
     fn limit(self) -> Result<Limit, LimitError> {
-        let mut limit = Limit::new(self.quota, self.period.0).algorithm(self.algorithm);
+        let Period { span, unit } = self.period;
+        let limit = Limit::new(self.quota, Duration::ZERO).algorithm(self.algorithm);
+        let mut limit = limit.period(span, unit)?;
         if let Some(burst) = self.burst {
             limit = limit.burst(burst);
         }
@@ -167,11 +175,27 @@ impl Fields {
         if let Some(name) = self.name {
             limit = limit.name(name);
         }
+        if let Some(zone) = self.tz {
+            limit = limit.zone(zone);
+        }
+        if let Some(day) = self.start {
+            limit = limit.week_start(text::weekday(&day)?);
+        }
+        if let Some(day) = self.anchor {
+            limit = limit.anchor(day);
+        }
+        if let Some(time) = self.at {
+            let (hour, minute) = text::time_of_day(&time)?;
+            limit = limit.at(hour, minute);
+        }
         limit.build()
     }
 }
 
-struct Period(Duration);
+struct Period {
+    span: Result<Duration, LimitError>,
+    unit: Option<CalendarUnit>,
+}
 
 impl<'de> Deserialize<'de> for Period {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Period, D::Error> {
@@ -185,11 +209,13 @@ impl<'de> Deserialize<'de> for Period {
             }
 
             fn visit_str<E: Error>(self, text: &str) -> Result<Period, E> {
-                text::span(text).map(Period).map_err(|error| E::custom(format!("period {error}")))
+                let (span, unit) =
+                    text::period(text).map_err(|error| E::custom(format!("period {error}")))?;
+                Ok(Period { span, unit })
             }
 
             fn visit_u64<E: Error>(self, seconds: u64) -> Result<Period, E> {
-                Ok(Period(Duration::from_secs(seconds)))
+                Ok(Period { span: Ok(Duration::from_secs(seconds)), unit: None })
             }
 
             fn visit_i64<E: Error>(self, seconds: i64) -> Result<Period, E> {

@@ -4,6 +4,9 @@ use std::fmt::{self, Write as _};
 use std::str::FromStr;
 use std::time::Duration;
 
+#[cfg(feature = "serde")]
+use crate::calendar::CalendarUnit;
+use crate::calendar::{Calendar, Weekday, Zone};
 use crate::limit::{Algorithm, Limit, LimitError, Rate};
 use crate::policy::Policy;
 
@@ -40,6 +43,9 @@ const MICROSECOND: Unit = Unit { name: "microsecond", micros: 1, short: &["us"] 
 /// units are `millisecond` to `week`; the short forms (`ms`, `s`, `m`, `h`, `d`, `w`) and the
 /// plural are accepted too. The options are the name of an [`Algorithm`], `burst=`, `name=` and
 /// `charge-denied`. A concurrency limit is `QUOTA concurrent`; its options are `hold=` and `name=`.
+///
+/// With the algorithm `calendar` the unit is `day`, `week`, `month`, `quarter` or `year`, without a
+/// count. Then there are the options `tz=`, `start=` (of weeks), `anchor=` (of months) and `at=`.
 ///
 /// ```
 /// use tollgate::{Algorithm, Limit};
@@ -150,7 +156,7 @@ impl FromStr for Algorithm {
 /// ```
 impl fmt::Display for Limit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Rate { algorithm, quota, period, burst, charge_denied } = self.rate();
+        let Rate { algorithm, quota, period, burst, charge_denied, calendar } = self.rate();
         if algorithm == Algorithm::Concurrent {
             write!(f, "{quota} concurrent")?;
             if let Some(hold) = self.hold() {
@@ -167,12 +173,16 @@ impl fmt::Display for Limit {
             };
         }
         let unit = UNITS.iter().find(|unit| period % unit.micros == 0).unwrap_or(&MICROSECOND);
-        match period / unit.micros {
-            1 => write!(f, "{quota}/{}", unit.name)?,
-            count => write!(f, "{quota} per {count} {}s", unit.name)?,
+        match (calendar, period / unit.micros) {
+            (Some(calendar), _) => write!(f, "{quota}/{}", calendar.unit)?,
+            (None, 1) => write!(f, "{quota}/{}", unit.name)?,
+            (None, count) => write!(f, "{quota} per {count} {}s", unit.name)?,
         }
         if algorithm != Algorithm::default() {
             write!(f, " {algorithm}")?;
+        }
+        if let Some(calendar) = calendar {
+            write_calendar(f, &calendar)?;
         }
         if burst != quota {
             write!(f, " burst={burst}")?;
@@ -202,6 +212,23 @@ impl fmt::Display for Policy {
             limit.fmt(f)?;
         }
         Ok(())
+    }
+}
+
+/// Writes the options of a calendar that differ from the defaults.
+fn write_calendar(f: &mut fmt::Formatter<'_>, calendar: &Calendar) -> fmt::Result {
+    if calendar.zone != Zone::UTC {
+        write!(f, " tz={}", calendar.zone())?;
+    }
+    if calendar.start != Weekday::default() {
+        write!(f, " start={}", calendar.start.name())?;
+    }
+    if calendar.anchor != 1 {
+        write!(f, " anchor={}", calendar.anchor)?;
+    }
+    match calendar.at() {
+        (0, 0) => Ok(()),
+        (hour, minute) => write!(f, " at={hour:02}:{minute:02}"),
     }
 }
 
@@ -256,6 +283,37 @@ pub fn span(text: &str) -> Result<Duration, LimitError> {
     scanner.blanks();
     scanner.end(END)?;
     Ok(span)
+}
+
+/// The period of a limit as the text form writes it: a span, or a single unit of the calendar, whose
+/// span is an error if it has no fixed length.
+#[cfg(feature = "serde")]
+pub(crate) fn period(
+    text: &str,
+) -> Result<(Result<Duration, LimitError>, Option<CalendarUnit>), LimitError> {
+    let mut scanner = Scanner::new(text);
+    let period = scanner.period()?;
+    scanner.blanks();
+    scanner.end(END)?;
+    Ok((period.span, period.unit))
+}
+
+/// Reads a day of the week.
+#[cfg(feature = "serde")]
+pub(crate) fn weekday(text: &str) -> Result<Weekday, LimitError> {
+    let mut scanner = Scanner::new(text);
+    let day = scanner.weekday()?;
+    scanner.end(END)?;
+    Ok(day)
+}
+
+/// Reads a time of the day, such as `06:00`, as hour and minute.
+#[cfg(feature = "serde")]
+pub(crate) fn time_of_day(text: &str) -> Result<(u8, u8), LimitError> {
+    let mut scanner = Scanner::new(text);
+    let time = scanner.time_of_day()?;
+    scanner.end(END)?;
+    Ok(time)
 }
 
 /// A mistake in a text, and its position.

@@ -5,7 +5,7 @@
 //! end of the allotment. Let `T` be [`Terms::life`], so `d <= s < d + T`, all by the clock of the
 //! store.
 //!
-//! - **Fixed windows, aligned or per key.** The unit was charged to the window of `d`, the
+//! - **Fixed windows, aligned or per key, and calendar windows.** The unit was charged to the window of `d`, the
 //!   allotment ends with that window, so `s` lies in it too. What is drawn in a window is at most
 //!   the quota. A window per key begins with a draw, as the store counts.
 //! - **Sliding window.** The allotment ends with the window of `d`. Spent units are at most the
@@ -75,7 +75,7 @@ impl Terms {
                     "a concurrency limit needs to know each holder, so it cannot be leased; Memory, durable, Redis and PostgreSQL can hold it",
                 );
             }
-            Aging::ClockWindow | Aging::KeyWindow | Aging::FadingWindow => {
+            Aging::ClockWindow | Aging::CalendarWindow | Aging::KeyWindow | Aging::FadingWindow => {
                 (limit.clone(), longest.min(limit.period()))
             }
             Aging::Log => longer(limit, longest, skew)?,

@@ -49,6 +49,9 @@ impl Kind {
             Aging::KeyWindow => refused(
                 "a window that begins with a key's first hit begins at another time on each replica; use fixed-window, or a shared store",
             ),
+            Aging::CalendarWindow => refused(
+                "replicas do not agree on the edges of calendar windows; use a shared store",
+            ),
             Aging::Attempts => refused(
                 "every attempt pushes an elastic window, so each would be a message; use fixed-window, or a shared store",
             ),

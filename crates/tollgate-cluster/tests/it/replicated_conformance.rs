@@ -112,7 +112,10 @@ impl Subject for Single {
         limit.charge_denied()
             || matches!(
                 limit.algorithm(),
-                Algorithm::FixedWindowPerKey | Algorithm::ElasticWindow | Algorithm::SlidingWindow
+                Algorithm::FixedWindowPerKey
+                    | Algorithm::ElasticWindow
+                    | Algorithm::SlidingWindow
+                    | Algorithm::CalendarWindow
             )
     }
 }

@@ -9,7 +9,7 @@ use super::keys::AnyKey;
 use crate::random::Random;
 
 /// Limits of all kinds. Some share a name.
-pub(super) const LIMITS: [&str; 34] = [
+pub(super) const LIMITS: [&str; 40] = [
     "5/second",
     "7/second burst=3",
     "1/millisecond burst=4",
@@ -36,6 +36,13 @@ pub(super) const LIMITS: [&str; 34] = [
     "2/100 ms moving-window",
     "3/minute moving-window name=tier",
     "8/minute moving-window name=tier",
+    "4/day calendar tz=Europe/Berlin",
+    "3/week calendar start=sunday charge-denied",
+    "2/month calendar anchor=31 at=06:00",
+    // Callers that disagree about the edges of the same windows.
+    "3/day calendar name=tier",
+    "8/day calendar tz=Asia/Tokyo name=tier",
+    "5/day calendar tz=America/New_York at=03:30 name=tier",
     "1000000/day burst=1000000",
     "1/365 days",
     "1000000000000/31 days fixed-window",

@@ -10,8 +10,8 @@
 //!
 //! - `limit TEXT` begins a block: a fresh key under this limit. Blank lines and lines that begin
 //!   with `#` are ignored.
-//! - `at TIME OPERATION -> allow|deny FIELDS`. Times count from [`EPOCH`] and may go back. Only the
-//!   fields that are written are checked: `used N`, `left N`, `retry DURATION|never`, `reset
+//! - `at TIME OPERATION -> allow|deny FIELDS`. Times count from [`EPOCH`], or are written as in
+//!   `2011-12-30T10:00:00Z`, and may go back. Only the fields that are written are checked: `used N`, `left N`, `retry DURATION|never`, `reset
 //!   DURATION`, each at most once.
 //! - Operations: `hit [N]`, `peek [N]`, `take N`, `charge N`, `set N`, `refund N`, `refund @LINE`
 //!   (by the receipt of the block's LINE-th `at`, from 1), `usage`, `reset`. Operations that decide
@@ -140,7 +140,7 @@ fn step(rest: &str, before: usize) -> Result<(Timestamp, Action, Expected), Stri
     let (asked, answer) =
         rest.split_once("->").ok_or_else(|| expected(rest, "-> and an answer"))?;
     let mut words = asked.split_whitespace();
-    let now = EPOCH + duration(words.next().unwrap_or_default())?;
+    let now = time(words.next().unwrap_or_default())?;
     let action = action(words.next().unwrap_or_default(), words.next(), before)?;
     if let Some(word) = words.next() {
         return Err(expected(word, "->"));
@@ -207,6 +207,38 @@ fn number(word: &str) -> Result<u64, String> {
     let digits = !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit());
     let value = digits.then(|| word.parse().ok()).flatten();
     value.ok_or_else(|| expected(word, "a number"))
+}
+
+fn time(word: &str) -> Result<Timestamp, String> {
+    match word.strip_suffix('Z').and_then(|word| word.split_once('T')) {
+        Some((date, clock)) => date_and_clock(date, clock)
+            .ok_or_else(|| expected(word, "a time such as 2011-12-30T10:00:00Z")),
+        None => duration(word).map(|since| EPOCH + since),
+    }
+}
+
+fn date_and_clock(date: &str, clock: &str) -> Option<Timestamp> {
+    let numbers = |text: &str, separator| -> Option<[u64; 3]> {
+        let parts: Vec<u64> =
+            text.split(separator).map(|part| number(part).ok()).collect::<Option<_>>()?;
+        parts.try_into().ok()
+    };
+    let [year, month, day] = numbers(date, '-')?;
+    let (clock, parts) = clock.split_once('.').unwrap_or((clock, "0"));
+    let [hour, minute, second] = numbers(clock, ':')?;
+    let valid = (1970..=9999).contains(&year)
+        && (1..=12).contains(&month)
+        && (1..=31).contains(&day)
+        && hour < 24
+        && minute < 60
+        && second < 60
+        && parts.len() <= 6;
+    let micros = number(&format!("{parts:0<6}")).ok()?;
+    // Years begin with March here, so that a leap day is the last day of one.
+    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+    let days = 365 * year + year / 4 - year / 100 + year / 400 + (153 * month + 2) / 5 + day - 1;
+    let seconds = (days - 719_468) * 86_400 + hour * 3_600 + minute * 60 + second;
+    valid.then(|| Timestamp::from_micros(seconds * 1_000_000 + micros))
 }
 
 fn duration(word: &str) -> Result<Duration, String> {

@@ -8,6 +8,7 @@
 //! A state is an `Option`. `None` is a fresh state, and a state that has expired at `now` acts as
 //! `None` in every primitive.
 
+pub mod calendar_window;
 pub mod concurrent;
 pub mod elastic_window;
 pub mod fixed_window;
@@ -47,6 +48,8 @@ macro_rules! for_each_algorithm {
                 /// Keeps the bucket as a single arrival time (generic cell rate algorithm).
                 #[default]
                 Gcra = 8, "gcra", gcra::GcraState;
+                /// Counts in days, weeks, months, quarters or years of a time zone.
+                CalendarWindow = 10, "calendar", calendar_window::CalendarWindowState;
             }
             large {
                 /// Remembers each hit, and never admits more than the quota in any span of one
@@ -344,6 +347,8 @@ pub(crate) trait Machine: Copy + std::fmt::Debug + 'static {
 pub enum Aging {
     /// All units of a window stop counting at its end. The windows are those of the clock.
     ClockWindow,
+    /// All units of a window stop counting at its end. The windows are those of a calendar.
+    CalendarWindow,
     /// All units of a window stop counting at its end. A window begins with a hit.
     KeyWindow,
     /// The units of a window stop counting gradually during the next window.

@@ -11,6 +11,7 @@
 //! | GCRA | tat 49, part 12 | tat 62, part 40 |
 //! | sliding window | no | start 51, previous 37, current 37 |
 //! | token and leaky bucket | no | time 51, level 74 |
+//! | calendar window | no | start 38, length 26, count 61; times in seconds |
 //!
 //! Times of 49 and 51 bits are microseconds since one year before the store was created, so they
 //! cover some 17 and 70 years. The narrow window number of a fixed window counts from the same
@@ -25,6 +26,7 @@
 //! into wide words, because its quota may change and its packing must not. If a limit does not fit
 //! wide words either, preparing it fails.
 
+use crate::algorithm::calendar_window::{CalendarWindow, CalendarWindowState};
 use crate::algorithm::elastic_window::{self, ElasticWindow};
 use crate::algorithm::fixed_window::{self, FixedWindow};
 use crate::algorithm::fixed_window_per_key::{self, FixedWindowPerKey};
@@ -64,6 +66,7 @@ macro_rules! with_packed {
                 $body
             }
             (ByWidth::Wide($it), AnyMachine::Gcra($m)) => $body,
+            (ByWidth::Wide($it), AnyMachine::CalendarWindow($m)) => $body,
             _ => unreachable!("`width` returns a width that fits the machine"),
         }
     };
@@ -89,7 +92,11 @@ impl Packing {
         let Rate { quota, period, .. } = limit.rate();
         // If the clock is near the largest timestamp, the epoch is reduced, so that packed times do
         // not overflow.
-        let epoch = made_at.as_micros().saturating_sub(YEAR).min(1 << 61);
+        let epoch = match limit.algorithm() {
+            // Whole seconds since 1970 fit.
+            Algorithm::CalendarWindow => 0,
+            _ => made_at.as_micros().saturating_sub(YEAR).min(1 << 61),
+        };
         let first_window = epoch / period;
         let is_narrow = matches!(width(limit), Ok(ByWidth::Narrow(())));
         let last = match limit.algorithm() {
@@ -102,6 +109,8 @@ impl Packing {
             Algorithm::SlidingWindow | Algorithm::TokenBucket | Algorithm::LeakyBucket => {
                 epoch + (1 << 51) - 1
             }
+            // The last window never ends, so its length cannot be packed.
+            Algorithm::CalendarWindow => crate::calendar::LAST_EDGE - 1,
             _ => u64::MAX,
         };
         Packing {
@@ -187,7 +196,8 @@ pub(super) fn width(limit: &Limit) -> Result<ByWidth<(), ()>, Error> {
         | Algorithm::SlidingWindow
         | Algorithm::TokenBucket
         | Algorithm::LeakyBucket
-        | Algorithm::Gcra => None,
+        | Algorithm::Gcra
+        | Algorithm::CalendarWindow => None,
     };
     match too_large {
         Some(what) => {
@@ -340,6 +350,26 @@ impl Pack<u128> for Gcra {
     fn unpack(&self, _: &Packing, payload: u128) -> gcra::GcraState {
         let (tat, part) = unpair(payload);
         gcra::GcraState { tat: Timestamp::from_micros(tat), part }
+    }
+}
+
+/// Calendar windows begin and end with a second.
+const SECOND: u64 = 1_000_000;
+
+impl Pack<u128> for CalendarWindow {
+    fn pack(&self, _: &Packing, state: &CalendarWindowState) -> u128 {
+        let start = state.start.as_micros() / SECOND;
+        let length = state.end.micros_since(state.start) / SECOND;
+        u128::from(start) << 87
+            | u128::from(length.min((1 << 26) - 1)) << 61
+            | u128::from(state.count.min((1 << 61) - 1))
+    }
+
+    fn unpack(&self, _: &Packing, payload: u128) -> CalendarWindowState {
+        let start = Timestamp::from_micros((payload >> 87) as u64 * SECOND);
+        let length = (payload >> 61) as u64 & ((1 << 26) - 1);
+        let count = payload as u64 & ((1 << 61) - 1);
+        CalendarWindowState { start, end: start.plus(length * SECOND), count }
     }
 }
 

@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::fmt;
 
 use super::{Algorithm, Limit, MAX_CONCURRENT, MAX_NAME, MAX_QUOTA};
+use crate::calendar::UnknownZone;
 use crate::policy::MAX_LIMITS;
 use crate::text::Problem;
 
@@ -27,6 +28,8 @@ enum Reason {
     Count(usize),
     /// The policy already contains this limit, or one with its identity.
     Twice(Box<str>),
+    /// The time zone is not known. The message advises others.
+    Zone(Box<str>),
     Text(Problem),
 }
 
@@ -45,6 +48,14 @@ pub(crate) enum Kind {
     PeriodOfConcurrent,
     Hold,
     HoldWithoutConcurrent,
+    NoCalendars,
+    CalendarPeriod,
+    Anchor,
+    AnchorWithoutMonth,
+    StartWithoutWeek,
+    At,
+    /// The option of this name, or a unit such as a month, without a calendar.
+    WithoutCalendar(&'static str),
 }
 
 impl LimitError {
@@ -54,6 +65,15 @@ impl LimitError {
 
     pub(crate) const fn text(problem: Problem) -> Self {
         LimitError(Reason::Text(problem))
+    }
+
+    pub(crate) fn zone(zone: UnknownZone) -> Self {
+        LimitError(Reason::Zone(zone.0))
+    }
+
+    /// Returns whether the time zone is not known.
+    pub(crate) const fn is_zone(&self) -> bool {
+        matches!(self.0, Reason::Zone(_))
     }
 
     pub(crate) const fn count(limits: usize) -> Self {
@@ -99,6 +119,7 @@ impl fmt::Display for LimitError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (kind, value, algorithm) = match &self.0 {
             Reason::Text(problem) => return problem.fmt(f),
+            Reason::Zone(message) => return f.write_str(message),
             Reason::Count(limits) => {
                 return write!(f, "policy of {limits} limits: must have 1 to {MAX_LIMITS}");
             }
@@ -141,6 +162,27 @@ impl fmt::Display for LimitError {
             ),
             Kind::HoldWithoutConcurrent => {
                 write!(f, "hold of {value} ns: only a concurrency limit has one")
+            }
+            Kind::NoCalendars => f.write_str(
+                "calendar: this build has no calendars; enable the feature `calendar` of tollgate",
+            ),
+            Kind::CalendarPeriod => write!(
+                f,
+                "period of {value} ns: a calendar counts by one day, week, month, quarter or year"
+            ),
+            Kind::Anchor => write!(f, "anchor {value}: must be from 1 to 31"),
+            Kind::AnchorWithoutMonth => {
+                write!(f, "anchor {value}: only months have an anchor")
+            }
+            Kind::StartWithoutWeek => f.write_str("start: only weeks have a first day"),
+            Kind::At => {
+                write!(f, "at {:02}:{:02}: must be from 00:00 to 23:59", value / 100, value % 100)
+            }
+            Kind::WithoutCalendar("unit") => f.write_str(
+                "a month, a quarter and a year have no fixed length: add calendar, or say days",
+            ),
+            Kind::WithoutCalendar(option) => {
+                write!(f, "{option}: only calendar limits have it; add calendar")
             }
             Kind::Name => write!(f, "name of {value} bytes: must be 1 to {MAX_NAME} bytes long"),
         }

@@ -1,4 +1,4 @@
-//! The store that keeps keys: all eight algorithms, exact under any number of threads.
+//! The store that keeps keys: all algorithms, exact under any number of threads.
 //!
 //! # Layout
 //!

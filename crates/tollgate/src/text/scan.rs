@@ -4,6 +4,7 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use super::{Problem, Shown, UNITS, Unit, bare};
+use crate::calendar::{CalendarUnit, Weekday};
 use crate::limit::{Algorithm, Kind, Limit, LimitBuilder, LimitError};
 
 pub(super) const SEPARATORS: [char; 3] = [';', ',', '|'];
@@ -12,8 +13,14 @@ const PER: &str = "/, per or concurrent";
 const HOLD: &str = "a time from 1 second to 24 hours";
 const PERIOD: &str = "a period from 1 millisecond to 100 years";
 const UNIT: &str = "a unit of time: millisecond, second, minute, hour, day or week";
-const OPTION: &str =
-    "an option: an algorithm, burst=NUMBER, hold=TIME, name=WORD, name=\"TEXT\" or charge-denied";
+const OPTION: &str = "an option: an algorithm, burst=NUMBER, hold=TIME, name=WORD, \
+                      name=\"TEXT\" or charge-denied; of a calendar limit also tz=ZONE, start=DAY, anchor=NUMBER or \
+                      at=HOUR:MINUTE";
+const CALENDAR_UNIT: &str = "a single day, week, month, quarter or year of the calendar";
+const ZONE: &str = "a time zone such as Europe/Berlin";
+const WEEKDAY: &str = "a day from monday to sunday";
+const ANCHOR: &str = "a day of the month from 1 to 31";
+const AT: &str = "a time from 00:00 to 23:59";
 pub(super) static ALGORITHM: LazyLock<String> =
     LazyLock::new(|| format!("an algorithm: {}", Algorithm::list("or", |_| true)));
 const NAME: &str = "a name: letters, digits and . _ : / @ -, or anything in double quotes";
@@ -127,6 +134,35 @@ impl<'a> Scanner<'a> {
             .ok_or_else(|| Problem::found(start, &self.text[start..self.at], longest))
     }
 
+    /// Reads a period, which may be a unit of the calendar.
+    pub(super) fn period(&mut self) -> Result<Period, LimitError> {
+        let start = *self;
+        if self.rest().starts_with(|c: char| c.is_ascii_digit()) {
+            if self.number(UNIT)? != 1 {
+                *self = start;
+            }
+            self.blanks();
+        }
+        let word = normalised(self.word());
+        let long = word.strip_suffix('s').unwrap_or(&word);
+        let unit = match long {
+            "d" => Some(CalendarUnit::Day),
+            "w" => Some(CalendarUnit::Week),
+            "mo" => Some(CalendarUnit::Month),
+            "y" | "yr" => Some(CalendarUnit::Year),
+            _ => CalendarUnit::ALL.into_iter().find(|unit| unit.name() == long),
+        };
+        let mut as_span = start;
+        let span = as_span.span(PERIOD);
+        match unit {
+            Some(unit) => Ok(Period { span, unit: Some(unit) }),
+            None => {
+                *self = as_span;
+                span.map(|span| Period { span: Ok(span), unit: None })
+            }
+        }
+    }
+
     /// Returns the length of a unit in microseconds.
     fn unit(&mut self) -> Result<u64, LimitError> {
         let here = *self;
@@ -139,6 +175,7 @@ impl<'a> Scanner<'a> {
         }
         let advice = match long {
             "month" | "mo" => "a month has no fixed length: say 30 days",
+            "quarter" => "a quarter has no fixed length: say 91 days",
             "year" | "yr" | "y" => "a year has no fixed length: say 365 days",
             _ => return Err(here.unexpected(UNIT)),
         };
@@ -156,13 +193,45 @@ impl<'a> Scanner<'a> {
         if self.eat(&['"']) {
             return self.quoted();
         }
-        let name = self.take(bare);
+        self.value_of(bare, NAME).map(str::to_owned)
+    }
+
+    /// Reads a value of these characters, up to a blank or the end of the limit.
+    fn value_of(
+        &mut self,
+        belongs: impl Fn(char) -> bool,
+        expected: &str,
+    ) -> Result<&'a str, LimitError> {
+        let value = self.take(belongs);
         let rest = self.rest();
         let ends = rest.is_empty() || rest.starts_with(char::is_whitespace);
-        if name.is_empty() || !(ends || rest.starts_with(SEPARATORS)) {
-            return Err(self.unexpected(NAME));
+        if value.is_empty() || !(ends || rest.starts_with(SEPARATORS)) {
+            return Err(self.unexpected(expected));
         }
-        Ok(name.to_owned())
+        Ok(value)
+    }
+
+    fn zone(&mut self) -> Result<&'a str, LimitError> {
+        self.value_of(|c| c.is_ascii_alphanumeric() || "/_+-".contains(c), ZONE)
+    }
+
+    pub(super) fn weekday(&mut self) -> Result<Weekday, LimitError> {
+        let here = *self;
+        self.word().parse().map_err(|_| here.unexpected(WEEKDAY))
+    }
+
+    /// Reads a time of the day, such as 06:00.
+    pub(super) fn time_of_day(&mut self) -> Result<(u8, u8), LimitError> {
+        let start = self.at;
+        let text = self.value_of(|c| c.is_ascii_digit() || c == ':', AT)?;
+        let (hour, minute) = text.split_once(':').unwrap_or((text, ""));
+        let number = |digits: &str, below: u8| {
+            digits.parse().ok().filter(|number| *number < below && digits.len() == 2)
+        };
+        match (number(hour, 24), number(minute, 60)) {
+            (Some(hour), Some(minute)) => Ok((hour, minute)),
+            _ => Err(Problem::found(start, text, AT)),
+        }
     }
 
     fn quoted(&mut self) -> Result<String, LimitError> {
@@ -205,22 +274,33 @@ impl<'a> Scanner<'a> {
         self.blanks();
         let mut places = Places { quota: quota_at, period: self.at, ..Places::default() };
         let mut ahead = *self;
-        let mut limit = if normalised(ahead.word()) == Algorithm::Concurrent.as_str() {
+        let (mut options, period) = if normalised(ahead.word()) == Algorithm::Concurrent.as_str() {
             places.algorithm = Some(self.at);
             *self = ahead;
-            Limit::concurrent(quota)
+            (Limit::concurrent(quota), None)
         } else {
             self.per()?;
             self.blanks();
             places.period = self.at;
-            Limit::new(quota, self.span(PERIOD)?)
+            (Limit::new(quota, Duration::ZERO), Some(self.period()?))
         };
         self.blanks();
         while !self.rest().is_empty() && !self.rest().starts_with(SEPARATORS) {
-            limit = places.option(self, limit)?;
+            options = places.option(self, options)?;
             self.blanks();
         }
-        limit.build().map_err(|error| places.locate(error))
+        if let Some(Period { span, unit }) = period {
+            if options.has_calendar() && unit.is_none() {
+                let found = self.text[places.period..].split_whitespace().next();
+                return Err(Problem::found(
+                    places.period,
+                    found.unwrap_or_default(),
+                    CALENDAR_UNIT,
+                ));
+            }
+            options = options.period(span, unit)?;
+        }
+        options.build().map_err(|error| places.locate(error))
     }
 
     fn value(&mut self) -> Result<usize, LimitError> {
@@ -231,6 +311,14 @@ impl<'a> Scanner<'a> {
         self.blanks();
         Ok(self.at)
     }
+}
+
+/// A period as it was written.
+pub(super) struct Period {
+    /// The period, or the error for a unit without a fixed length.
+    pub(super) span: Result<Duration, LimitError>,
+    /// The unit, if the period is a single unit of the calendar.
+    pub(super) unit: Option<CalendarUnit>,
 }
 
 /// The positions of the values of a limit, for errors. `None` means that the option was not
@@ -244,6 +332,10 @@ struct Places {
     name: Option<usize>,
     charge_denied: Option<usize>,
     hold: Option<usize>,
+    zone: Option<usize>,
+    week_start: Option<usize>,
+    anchor: Option<usize>,
+    at: Option<usize>,
 }
 
 impl Places {
@@ -266,6 +358,24 @@ impl Places {
             "hold" => {
                 let before = self.hold.replace(ahead.value()?);
                 (before, limit.hold(ahead.span(HOLD)?))
+            }
+            "tz" => {
+                let before = self.zone.replace(ahead.value()?);
+                (before, limit.zone(ahead.zone()?))
+            }
+            "start" => {
+                let before = self.week_start.replace(ahead.value()?);
+                (before, limit.week_start(ahead.weekday()?))
+            }
+            "anchor" => {
+                let before = self.anchor.replace(ahead.value()?);
+                let day = ahead.number(ANCHOR)?;
+                (before, limit.anchor(u8::try_from(day).unwrap_or(u8::MAX)))
+            }
+            "at" => {
+                let before = self.at.replace(ahead.value()?);
+                let (hour, minute) = ahead.time_of_day()?;
+                (before, limit.at(hour, minute))
             }
             "charge-denied" => (self.charge_denied.replace(start), limit.charge_denied()),
             _ => {
@@ -291,6 +401,15 @@ impl Places {
             Some(Kind::Burst | Kind::BurstWithoutBucket | Kind::Refill) => self.burst,
             Some(Kind::ChargeDenied) => self.charge_denied,
             Some(Kind::Name) => self.name,
+            Some(Kind::NoCalendars) => self.algorithm,
+            Some(Kind::CalendarPeriod | Kind::WithoutCalendar("unit")) => Some(self.period),
+            Some(Kind::Anchor | Kind::AnchorWithoutMonth | Kind::WithoutCalendar("anchor")) => {
+                self.anchor
+            }
+            Some(Kind::StartWithoutWeek | Kind::WithoutCalendar("start")) => self.week_start,
+            Some(Kind::At | Kind::WithoutCalendar("at")) => self.at,
+            Some(Kind::WithoutCalendar(_)) => self.zone,
+            None if error.is_zone() => self.zone,
             None => return error,
         };
         Problem::at(position.unwrap_or(self.quota), error.to_string())

@@ -38,10 +38,9 @@ fn readme_states_correctly_which_store_supports_which_algorithm() {
     let (columns, rows) = table();
     for row in rows {
         let algorithm: Algorithm = row[0].parse().unwrap();
-        let limit = if algorithm.is_periodic() {
-            Limit::per_minute(10).algorithm(algorithm)
-        } else {
-            Limit::concurrent(10)
+        let limit = match algorithm {
+            Algorithm::Concurrent => Limit::concurrent(10),
+            _ => Limit::per_day(10).algorithm(algorithm),
         };
         let limit = limit.build().unwrap();
         let held = [

@@ -163,8 +163,7 @@ fn assert_refused<T: std::fmt::Debug>(read: Result<T, LimitError>, at: usize, wh
 
 const UNIT: &str = "a unit of time: millisecond, second, minute, hour, day or week";
 const QUOTA: &str = "a quota in digits, as in 10/second";
-const OPTION: &str =
-    r#"an option: an algorithm, burst=NUMBER, hold=TIME, name=WORD, name="TEXT" or charge-denied"#;
+const OPTION: &str = r#"an option: an algorithm, burst=NUMBER, hold=TIME, name=WORD, name="TEXT" or charge-denied; of a calendar limit also tz=ZONE, start=DAY, anchor=NUMBER or at=HOUR:MINUTE"#;
 const ESCAPE: &str = r#"one of \" \\ \n \r \t \u{HEX}"#;
 const ONE: &str = "the end of the text, because only one limit is allowed here, not a policy";
 const NAME: &str = "a name: letters, digits and . _ : / @ -, or anything in double quotes";
@@ -231,7 +230,8 @@ fn an_error_states_the_position_of_the_invalid_value() {
     let period = "must be from 1 millisecond to 100 years";
     let no_burst = "has no burst; only token-bucket, leaky-bucket and gcra have one";
     let too_slow = "takes longer than 1000 years to refill at this quota and period";
-    let no_charge = "only fixed-window, fixed-window-per-key and elastic-window count denied hits";
+    let no_charge =
+        "only fixed-window, fixed-window-per-key, elastic-window and calendar count denied hits";
     let table = [
         ("0/second", 0, "quota 0: must be from 1 to 1000000000000".to_owned()),
         (" 1_000_000_000_001/s", 1, "quota 1000000000001: must be from 1 to 1000000000000".into()),
