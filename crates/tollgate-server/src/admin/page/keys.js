@@ -58,15 +58,22 @@ export function page() {
   return { element, end };
 }
 
+const dialog = document.getElementById("confirm");
+let answer = () => {};
+dialog.addEventListener("close", () => {
+  // The event of an earlier question may come after the next question was opened.
+  if (!dialog.open) answer(dialog.returnValue === "yes");
+});
+
 /** Asks for a confirmation. Resolves to whether it was given. */
 function confirmed(title, text, yes) {
-  const dialog = document.getElementById("confirm");
+  answer(false);
   say(document.getElementById("confirm-title"), title);
   say(document.getElementById("confirm-text"), text);
   say(document.getElementById("confirm-yes"), yes);
   return new Promise((resolve) => {
+    answer = resolve;
     dialog.returnValue = "no";
-    dialog.addEventListener("close", () => resolve(dialog.returnValue === "yes"), { once: true });
     dialog.showModal();
   });
 }
