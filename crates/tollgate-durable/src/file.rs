@@ -46,12 +46,17 @@ pub(crate) enum CommitError {
     Disk(Error),
 }
 
+/// The bytes that identify a place.
+type Prefix = Box<[u8]>;
+
 /// The numbers of places.
 #[derive(Default)]
 struct Places {
-    numbers: HashMap<Box<[u8]>, u32>,
+    numbers: HashMap<Prefix, u32>,
+    /// The number of the next new place. No number is used twice as long as the file is open.
+    next: u32,
     /// Places that are not in the file yet.
-    new: Vec<(Box<[u8]>, u32)>,
+    new: Vec<(Prefix, u32)>,
 }
 
 /// The name of a record: the number, the form and the bytes of the key.
@@ -86,7 +91,7 @@ impl File {
         let opened = RwLock::new(Some(opened));
         let file =
             File { medium, identity, opened, damage: OnceLock::new(), places: Mutex::default() };
-        let numbers = file.with(|database| {
+        let numbers: HashMap<_, _> = file.with(|database| {
             let mut numbers = HashMap::new();
             for place in database.begin_read()?.open_table(PLACES)?.iter()? {
                 let (prefix, number) = place?;
@@ -94,7 +99,8 @@ impl File {
             }
             Ok(numbers)
         })?;
-        lock(&file.places).numbers = numbers;
+        let next = numbers.values().max().map_or(0, |last| last + 1);
+        *lock(&file.places) = Places { numbers, next, new: Vec::new() };
         // On a full disk the store works without the spare pages.
         if !is_spare_there && let Err(CommitError::Disk(error)) = file.lay_in_spare() {
             return Err(error);
@@ -113,7 +119,8 @@ impl File {
         if let Some(number) = places.numbers.get(prefix) {
             return *number;
         }
-        let number = places.numbers.values().max().map_or(0, |last| last + 1);
+        let number = places.next;
+        places.next += 1;
         places.numbers.insert(prefix.into(), number);
         places.new.push((prefix.into(), number));
         number
@@ -124,6 +131,51 @@ impl File {
         let places = lock(&self.places);
         let begin = places.numbers.iter().filter(|(place, _)| place.starts_with(prefix));
         begin.map(|(_, number)| *number).collect()
+    }
+
+    /// Some of the places behind `after` that have no record, and the last place that was looked at;
+    /// `None` behind the last place.
+    pub(crate) fn places_without_records(
+        &self,
+        after: &[u8],
+        most: usize,
+    ) -> Result<(Vec<Prefix>, Option<Prefix>), Error> {
+        self.with(|database| {
+            let transaction = database.begin_read()?;
+            let (places, records) =
+                (transaction.open_table(PLACES)?, transaction.open_table(KEYS)?);
+            let (mut empty, mut last) = (Vec::new(), None);
+            let behind = places.range::<&[u8]>((Bound::Excluded(after), Bound::Unbounded))?;
+            for place in behind.take(most) {
+                let (prefix, number) = place?;
+                let prefix: Prefix = prefix.value().into();
+                let begin = number.value().to_be_bytes();
+                let first = records.range::<&[u8]>(&begin[..]..)?.next().transpose()?;
+                if !first.is_some_and(|(name, _)| name.value().starts_with(&begin)) {
+                    empty.push(prefix.clone());
+                }
+                last = Some(prefix);
+            }
+            Ok((empty, last))
+        })
+    }
+
+    /// Forgets the number of a place, so that it gets a new one when it has a record again.
+    pub(crate) fn forget_number(&self, prefix: &[u8]) {
+        let mut places = lock(&self.places);
+        places.numbers.remove(prefix);
+        places.new.retain(|(new, _)| **new != *prefix);
+    }
+
+    /// Deletes places that have no records.
+    pub(crate) fn delete_places(&self, prefixes: &[Prefix]) -> Result<(), CommitError> {
+        self.transact(|transaction| {
+            let mut places = transaction.open_table(PLACES)?;
+            for prefix in prefixes {
+                places.remove(&prefix[..])?;
+            }
+            Ok(())
+        })
     }
 
     /// Runs code on the database; its errors name the file.

@@ -137,6 +137,19 @@ impl Limits {
         begin.map(|(_, known)| Arc::clone(known)).collect()
     }
 
+    /// Those of these places that have no limit in memory. `forget_number` is called for each,
+    /// before any limit can be prepared there.
+    pub(crate) fn unused(
+        &self,
+        mut prefixes: Vec<Box<[u8]>>,
+        forget_number: impl Fn(&[u8]),
+    ) -> Vec<Box<[u8]>> {
+        let entries = lock(&self.entries);
+        prefixes.retain(|prefix| !entries.by_prefix.contains_key(prefix));
+        prefixes.iter().for_each(|prefix| forget_number(prefix));
+        prefixes
+    }
+
     /// Forgets limits that have neither a limiter nor a key.
     pub(crate) fn forget(&self, now: Timestamp) {
         lock(&self.entries).forget(now);

@@ -20,6 +20,8 @@ const TRY_ROOM_AGAIN: Duration = Duration::from_secs(1);
 /// The number of shards to clean and of records to visit before the next batch.
 const SHARDS_IN_TURN: usize = 16;
 const RECORDS_IN_TURN: usize = 10_000;
+/// The number of places to look at in a clean period.
+const PLACES_IN_TURN: usize = 10_000;
 /// A transaction keeps its changes in memory.
 const CHANGES_IN_TRANSACTION: usize = 100_000;
 
@@ -41,6 +43,8 @@ pub(crate) struct Writer {
     full: Option<Full>,
     clean_due: Timestamp,
     clean_cursor: usize,
+    /// The place that was looked at last.
+    place_cursor: Box<[u8]>,
 }
 
 /// The disk is full.
@@ -67,7 +71,14 @@ impl Drop for Gone {
 impl Writer {
     pub(crate) fn new(keeper: Arc<Keeper>) -> Writer {
         let clean_due = keeper.queue.now_by_the_clock() + keeper.clean_period;
-        Writer { keeper, failed: false, full: None, clean_due, clean_cursor: 0 }
+        Writer {
+            keeper,
+            failed: false,
+            full: None,
+            clean_due,
+            clean_cursor: 0,
+            place_cursor: Box::default(),
+        }
     }
 
     pub(crate) fn run(mut self) {
@@ -309,10 +320,34 @@ impl Writer {
         if end == self.keeper.table.shards() {
             self.clean_cursor = 0;
             self.keeper.limits.forget(now);
+            self.forget_places();
             if self.keeper.inherits() {
                 drop(self.keeper.queue.walk(Goal::Expired));
             }
             self.clean_due = self.keeper.queue.now_by_the_clock() + self.keeper.clean_period;
+        }
+    }
+
+    /// Deletes places that have neither a limit in memory nor a record. Otherwise the file would
+    /// grow with each limit that was ever used.
+    fn forget_places(&mut self) {
+        if self.failed || self.full.is_some() {
+            return;
+        }
+        let file = &self.keeper.file;
+        let Ok((empty, last)) = file.places_without_records(&self.place_cursor, PLACES_IN_TURN)
+        else {
+            return;
+        };
+        self.place_cursor = last.unwrap_or_default();
+        // Only this thread writes records, so none of them has got one meanwhile.
+        let unused = self.keeper.limits.unused(empty, |prefix| file.forget_number(prefix));
+        if !unused.is_empty()
+            && let Err(CommitError::NoRoom(error) | CommitError::Disk(error)) =
+                file.delete_places(&unused)
+        {
+            // They are in the file without a number, so they are deleted after it was opened again.
+            tracing::debug!(%error, "places without records stay in the file");
         }
     }
 
@@ -334,5 +369,55 @@ impl Writer {
         }
         self.keeper.file.close();
         self.keeper.closed_with(result);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tollgate::shared::Place;
+    use tollgate::{Limit, ManualClock};
+    use tollgate_testkit::block_on;
+    use tollgate_testservers::{Directory, eventually};
+
+    use super::*;
+    use crate::Durable;
+
+    /// A server whose clients choose limits must not fill the file with them.
+    #[test]
+    fn a_limit_without_limiters_and_records_leaves_the_file() {
+        let directory = Directory::new();
+        let path = directory.path().join("limits").display().to_string();
+        let clock = ManualClock::new(Timestamp::from_micros(1_790_000_000_000_000));
+        let open = || {
+            let builder = Durable::builder(&path).clock(clock.clone());
+            let soon = Duration::from_millis(5);
+            builder.interval(soon).clean_period(soon).open().unwrap()
+        };
+        let store = open();
+        let hit = |store: &Durable, namespace: &str, limit: &str| {
+            let _ = block_on(store.limiter_in(namespace, limit).unwrap().hit("a")).unwrap();
+        };
+        hit(&store, "gone", "5/minute");
+        hit(&store, "has a record", "5/day");
+        let held = store.limiter_in("has a limiter", "5/minute").unwrap();
+        let _ = block_on(held.hit("a")).unwrap();
+        block_on(store.flush()).unwrap();
+        let number = |store: &Durable, namespace: &str, limit: &str| {
+            let limit: Limit = limit.parse().unwrap();
+            store.inner.keeper.file.number(Place::new(namespace, &limit).prefix())
+        };
+        assert!(number(&store, "gone", "5/minute").is_some());
+        clock.advance(Duration::from_secs(3_600));
+        eventually("the number is free", || number(&store, "gone", "5/minute").is_none());
+        assert!(number(&store, "has a record", "5/day").is_some());
+        assert!(number(&store, "has a limiter", "5/minute").is_some());
+        drop((held, store));
+        // It has left the file too, and can be used again.
+        let store = open();
+        assert_eq!(number(&store, "gone", "5/minute"), None);
+        assert!(number(&store, "has a record", "5/day").is_some());
+        hit(&store, "gone", "5/minute");
+        block_on(store.flush()).unwrap();
+        assert!(number(&store, "gone", "5/minute").is_some());
     }
 }
