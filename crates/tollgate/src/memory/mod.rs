@@ -2,10 +2,11 @@
 //!
 //! # Layout
 //!
-//! The hash of the key alone selects one of 256 shards, each of which has a lock. All limits of a
-//! key are therefore in one shard, and a policy is one step under one lock. A hit on several keys
-//! locks their shards in order. Inside a shard an entry is found by the hash of the key and the
-//! number of the limit (`entry.rs`). There is one table for each layout of keys and states.
+//! The hashes of the key and of the namespace select one of 256 shards, each of which has a lock.
+//! The limits of a policy are therefore in one shard, and a policy is one step under one lock. A
+//! hit on several keys locks their shards in order. Inside a shard an entry is found by the hash of
+//! the key and the number of the limit (`entry.rs`). There is one table for each layout of keys and
+//! states.
 //!
 //! Cleaning takes one shard at a time (`clean.rs`). Removing a state that equals a fresh one raises
 //! the floor of its shard to the time at which the state became fresh. If a caller has read the
@@ -26,6 +27,7 @@ mod shard;
 mod stored_key;
 
 use std::convert::Infallible;
+use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -310,6 +312,7 @@ impl<C: Clock + 'static> Store for Memory<C> {
             self.inner.registry.entry(namespace, limit, |number| Known {
                 number,
                 namespace: namespace.into(),
+                spread: self.inner.hasher.hash_one(namespace),
                 latest: Mutex::new(latest()),
                 keys: AtomicUsize::new(0),
                 overflow: Overflow::default(),
@@ -408,18 +411,20 @@ impl<C: Clock> Inner<C> {
         // at the same time.
         let hash = key.hash(&self.hasher);
         let (lookup, now) = (prepared.lookup(hash, key), now());
-        let decision = self.act(lookup, &mut self.shard(hash), now, act);
+        let decision = self.act(lookup, &mut self.shard(lookup.shard_hash()), now, act);
         self.clean_if_due(now);
         decision
     }
 
     fn hit_together(&self, items: &[HitItem<'_, Prepared>], now: Timestamp) -> Vec<Outcome> {
-        let index = |item: &HitItem<'_, Prepared>| self.shard_index(item.key.hash(&self.hasher));
+        let index = |item: &HitItem<'_, Prepared>| {
+            self.shard_index(item.key.hash(&self.hasher) ^ item.prepared.known.spread)
+        };
         let first_index = items.first().map_or(0, index);
         let costs = items.iter().map(|item| item.cost);
         let Ok(outcomes): Result<_, Infallible> =
             if items.iter().all(|item| index(item) == first_index) {
-                // All items are in one shard, as all limits of one key are: one lock is enough.
+                // All items are in one shard, as the limits of a policy are: one lock is enough.
                 let shard = &mut *lock(&self.shards[first_index].0);
                 hit_together(costs, |item, act| Ok(self.act_on(shard, &items[item], now, act)))
             } else {

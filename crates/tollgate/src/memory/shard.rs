@@ -19,6 +19,9 @@ use crate::time::Timestamp;
 pub(super) struct Known {
     pub(super) number: u32,
     pub(super) namespace: Box<str>,
+    /// The hash of the namespace. It helps to select the shard, so that a key under the limits of
+    /// very many namespaces does not fill one shard, which is cleaned in one step.
+    pub(super) spread: u64,
     /// The limit as it was prepared last. The quota of a limit with a name may change.
     pub(super) latest: Mutex<(Arc<Limit>, AnyMachine)>,
     /// The number of keys with an entry.
@@ -31,7 +34,7 @@ pub(super) struct Known {
 pub(super) struct Lookup<'a> {
     pub(super) known: &'a Known,
     pub(super) machine: &'a AnyMachine,
-    /// The hash of the key alone, which selected the shard.
+    /// The hash of the key alone.
     pub(super) hash: u64,
     pub(super) key: Compact<'a>,
     /// Whether the states of this limit never have fractions of a microsecond.
@@ -39,6 +42,12 @@ pub(super) struct Lookup<'a> {
 }
 
 impl Lookup<'_> {
+    /// Returns the hash that selects the shard. It is the same for all limits of a policy.
+    #[inline]
+    pub(super) fn shard_hash(&self) -> u64 {
+        self.hash ^ self.known.spread
+    }
+
     #[inline]
     fn entry_hash(&self) -> u64 {
         entry_hash(self.hash, self.known.number.into())
@@ -207,24 +216,40 @@ impl Shard {
 mod tests {
     use super::super::stored_key::StoredKey as _;
     use crate::key::{Compact, Kind};
+    use crate::keyed::lock;
     use crate::{ManualClock, Memory};
+
+    /// A shard is cleaned in one step, so a hit that cleans would take long if a shard was large.
+    #[test]
+    fn a_key_under_the_limits_of_many_namespaces_is_in_many_shards() {
+        const NAMESPACES: usize = 10_000;
+        let store = Memory::builder().clock(ManualClock::default()).build();
+        for number in 0..NAMESPACES {
+            let limiter = store.limiter_in(&format!("tenant {number}"), "5/hour").unwrap();
+            assert!(limiter.hit("shared").allowed());
+        }
+        let lengths = store.inner.shards.iter().map(|shard| lock(&shard.0).tables.len());
+        let (all, longest) = lengths.fold((0, 0), |(all, most), len| (all + len, most.max(len)));
+        assert_eq!(all, NAMESPACES);
+        assert!(longest < NAMESPACES / 20, "{longest} of {NAMESPACES} entries are in one shard");
+    }
 
     /// The cost of a hit must not depend on the number of limits that count the same key.
     #[test]
     fn an_entry_is_found_without_comparing_all_entries_of_the_same_key() {
         const LIMITS: usize = 100_000;
         let store = Memory::builder().clock(ManualClock::default()).build();
-        let limiters: Vec<_> = (0..LIMITS)
-            .map(|number| store.limiter_in(&format!("tenant {number}"), "5/hour").unwrap())
-            .collect();
+        let limiters: Vec<_> =
+            (1..=LIMITS).map(|n| store.limiter(format!("1 per {n} minutes")).unwrap()).collect();
         limiters.iter().for_each(|limiter| assert!(limiter.hit("shared").allowed()));
 
         let key = (Kind::Plain, &b"shared"[..]);
         let compact = Compact::Bytes(key.0, key.1);
         let hash = compact.hash(&store.inner.hasher);
-        let shard = store.inner.shard(hash);
+        let first = limiters[0].prepared().next().unwrap().lookup(hash, compact);
+        let shard = store.inner.shard(first.shard_hash());
         let table = &shard.tables.bytes.one;
-        assert_eq!(table.len(), LIMITS, "all limits of a key must be in one shard");
+        assert_eq!(table.len(), LIMITS, "all limits of a key in a namespace must be in one shard");
         let compared = limiters.iter().map(|limiter| {
             let lookup = limiter.prepared().next().unwrap().lookup(hash, compact);
             let maybe = table.iter_hash(lookup.entry_hash());
