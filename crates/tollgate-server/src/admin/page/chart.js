@@ -2,11 +2,11 @@
 
 import { count, h, put, say } from "./dom.js";
 
-/** A round number that is at least as large. */
+/** A round number that is at least as large, and whose quarters are round too. */
 function roof(number) {
-  if (number <= 4) return 4;
+  if (number <= 12) return Math.max(4, Math.ceil(number / 4) * 4);
   const power = 10 ** Math.floor(Math.log10(number));
-  return [1, 2, 2.5, 5, 10].map((step) => step * power).find((step) => step >= number);
+  return [1, 1.2, 1.6, 2, 4, 6, 8, 10].map((step) => Math.round(step * power)).find((step) => step >= number);
 }
 
 const point = (x, y) => `${x.toFixed(1)},${y.toFixed(1)}`;

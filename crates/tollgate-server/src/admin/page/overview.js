@@ -96,10 +96,10 @@ export function page() {
   const details = h("details", { toggle: () => update() }, h("summary", {}, "As a table, by the minute"), text);
   const ports = table("Ports", [
     column("Port", (port) => port.port, false),
-    column("Connections", (port) => count(port.connections)),
     column("Requests/s", (port) => rate(port.requests / 10)),
     column("p50", (port) => latency(port.p50_us, port.requests)),
     column("p99", (port) => latency(port.p99_us, port.requests)),
+    column("Connections", (port) => count(port.connections)),
     column("Refused", (port) => count(port.refused_total)),
     column("Wrong", (port) => count(port.wrong_requests_total)),
   ], "No ports.");
