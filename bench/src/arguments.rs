@@ -1,16 +1,23 @@
 //! The command line.
 
-use crate::{KEYS, Outcome, Size, child, cluster, http, instructions, redis, server, stores};
+use crate::{
+    KEYS, Outcome, Size, child, cluster, http, instructions, matrix, redis, server, stores,
+};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub(crate) const HELP: &str = "\
-tollgate-bench memory [--quick] [--rounds N] [--out DIR]
-    speed, memory, cleaning and tails beside the peers; writes memory.md and memory.svg;
+tollgate-bench memory [--quick] [--rounds N] [--minutes M] [--seed N] [--out DIR]
+    the matrix, then speed, memory, cleaning and tails of one case beside more peers; writes
+    matrix.md, matrix.svg, memory.md and memory.svg;
     heap bytes per key only if built with the feature `heap`, as `cargo xtask bench` does
-    --quick     fewer rounds
-    --rounds N  turns of each contender (7, with --quick 3)
-    --out DIR   where to write (bench/results of the repository)
+    --quick      fewer rounds
+    --rounds N   turns of each contender (7, with --quick 3)
+    --minutes M  no cell of the matrix begins later (60, with --quick 5)
+    --seed N     which cells of the matrix come first (1)
+    --out DIR    where to write (bench/results of the repository)
+tollgate-bench matrix [--quick] [--rounds N] [--minutes M] [--seed N] [--out DIR]
+    only the matrix: key type, number of keys and limit, with one thread and with two
 tollgate-bench redis [--quick] [--rounds N] [--seconds S] [--only NAME,NAME] [--out DIR]
     on a redis-server of its own beside redis-benchmark, INCR + PEXPIRE and Python limits;
     writes redis.md and redis.svg
@@ -56,6 +63,11 @@ const MOST_ROUNDS: usize = 9;
 pub(crate) enum Command {
     Memory {
         size: Size,
+        matrix: matrix::Size,
+        out: PathBuf,
+    },
+    Matrix {
+        size: matrix::Size,
         out: PathBuf,
     },
     Redis {
@@ -83,6 +95,8 @@ pub(crate) enum Command {
     HttpChild(Vec<String>),
     /// Hidden: arguments of a child process.
     Child(Vec<String>),
+    /// Hidden: arguments of a child process.
+    MatrixBytes(Vec<String>),
     /// Hidden: arguments of a child process under valgrind.
     Count(Vec<String>),
     Help,
@@ -96,6 +110,7 @@ pub(crate) fn parse(arguments: &[String]) -> Outcome<Command> {
     match command {
         _ if rest.iter().any(|option| option == "--help" || option == "-h") => Ok(Command::Help),
         "memory" => memory(rest),
+        "matrix" => of_cells(rest),
         "redis" => on_redis(rest),
         "http" => in_http(rest),
         "server" => of_server(rest),
@@ -106,29 +121,37 @@ pub(crate) fn parse(arguments: &[String]) -> Outcome<Command> {
         "instructions" => {
             Err(format!("instructions `{}`: takes no options", rest.join(" ")).into())
         }
+        matrix::COMMAND => Ok(Command::MatrixBytes(rest.to_vec())),
         child::COMMAND => Ok(Command::Child(rest.to_vec())),
         instructions::COMMAND => Ok(Command::Count(rest.to_vec())),
         "help" | "--help" | "-h" => Ok(Command::Help),
         other => Err(format!(
-            "command `{other}`: must be memory, redis, http, server, stores, cluster, instructions or help"
+            "command `{other}`: must be memory, matrix, redis, http, server, stores, cluster, instructions or help"
         )
         .into()),
     }
 }
 
 fn memory(options: &[String]) -> Outcome<Command> {
-    let options = Options::read(options, &Takes { rounds: MOST_ROUNDS, ..Takes::default() })?;
+    let takes = Takes { rounds: MOST_ROUNDS, matrix: true, ..Takes::default() };
+    let options = Options::read(options, &takes)?;
     let size = Size {
         keys: KEYS,
         hot_hits: 2_000_000,
         rounds: options.rounds(3, 7),
         repeats: if options.quick { 1 } else { 3 },
     };
-    Ok(Command::Memory { size, out: options.out })
+    Ok(Command::Memory { size, matrix: options.matrix(), out: options.out })
+}
+
+fn of_cells(options: &[String]) -> Outcome<Command> {
+    let options = Options::read(options, &Takes { matrix: true, ..Takes::default() })?;
+    Ok(Command::Matrix { size: options.matrix(), out: options.out })
 }
 
 fn on_redis(options: &[String]) -> Outcome<Command> {
-    let options = Options::read(options, &Takes { rounds: 1_000, seconds: true, only: true })?;
+    let options =
+        Options::read(options, &Takes { rounds: 1_000, seconds: true, only: true, matrix: false })?;
     let (rounds, span) = (options.rounds(5, 15), options.millis(300, 300));
     Ok(Command::Redis { size: redis::Size { rounds, span, only: options.only }, out: options.out })
 }
@@ -168,6 +191,8 @@ struct Options {
     rounds: Option<usize>,
     span: Option<Duration>,
     only: Vec<String>,
+    minutes: Option<usize>,
+    seed: usize,
     out: PathBuf,
 }
 
@@ -177,11 +202,13 @@ struct Takes {
     rounds: usize,
     seconds: bool,
     only: bool,
+    /// The minutes and the seed of the matrix.
+    matrix: bool,
 }
 
 impl Default for Takes {
     fn default() -> Self {
-        Takes { rounds: 99, seconds: false, only: false }
+        Takes { rounds: 99, seconds: false, only: false, matrix: false }
     }
 }
 
@@ -190,6 +217,7 @@ impl Takes {
         let mut known = vec!["--quick", "--rounds N"];
         known.extend(self.seconds.then_some("--seconds S"));
         known.extend(self.only.then_some("--only NAMES"));
+        known.extend(self.matrix.then_some("--minutes M, --seed N"));
         format!("option `{option}`: must be {} or --out DIR", known.join(", "))
     }
 }
@@ -197,7 +225,15 @@ impl Takes {
 impl Options {
     fn read(options: &[String], takes: &Takes) -> Outcome<Options> {
         let out = repository().join("bench/results");
-        let mut read = Options { quick: false, rounds: None, span: None, only: Vec::new(), out };
+        let mut read = Options {
+            quick: false,
+            rounds: None,
+            span: None,
+            only: Vec::new(),
+            minutes: None,
+            seed: 1,
+            out,
+        };
         let mut options = options.iter();
         while let Some(option) = options.next() {
             match option.as_str() {
@@ -210,6 +246,12 @@ impl Options {
                     let names = options.next().ok_or("--only: needs names")?;
                     read.only = names.split(',').map(str::to_owned).collect();
                 }
+                "--minutes" if takes.matrix => {
+                    read.minutes = Some(whole("--minutes", options.next(), 1_440)?);
+                }
+                "--seed" if takes.matrix => {
+                    read.seed = whole("--seed", options.next(), 1_000_000)?;
+                }
                 "--out" => read.out = options.next().ok_or("--out: needs a directory")?.into(),
                 other => return Err(takes.unknown(other).into()),
             }
@@ -219,6 +261,15 @@ impl Options {
 
     fn rounds(&self, quick: usize, usual: usize) -> usize {
         self.rounds.unwrap_or(if self.quick { quick } else { usual })
+    }
+
+    fn matrix(&self) -> matrix::Size {
+        let minutes = self.minutes.unwrap_or(if self.quick { 5 } else { 60 });
+        matrix::Size {
+            rounds: self.rounds(3, 7),
+            time: Duration::from_secs(60 * minutes as u64),
+            seed: self.seed as u64,
+        }
     }
 
     fn millis(&self, quick: u64, usual: u64) -> Duration {
@@ -296,13 +347,20 @@ mod tests {
         for (line, message) in [
             (
                 "fly",
-                "command `fly`: must be memory, redis, http, server, stores, cluster, instructions or help",
+                "command `fly`: must be memory, matrix, redis, http, server, stores, cluster, instructions or help",
             ),
-            ("memory --slow", "option `--slow`: must be --quick, --rounds N or --out DIR"),
+            (
+                "memory --slow",
+                "option `--slow`: must be --quick, --rounds N, --minutes M, --seed N or --out DIR",
+            ),
             ("memory --rounds 0", "--rounds `0`: must be a whole number from 1 to 9"),
             ("memory --rounds", "--rounds ``: must be a whole number from 1 to 9"),
             ("memory --out", "--out: needs a directory"),
-            ("memory --seconds 1", "option `--seconds`: must be --quick, --rounds N or --out DIR"),
+            (
+                "memory --seconds 1",
+                "option `--seconds`: must be --quick, --rounds N, --minutes M, --seed N or --out DIR",
+            ),
+            ("matrix --minutes 0", "--minutes `0`: must be a whole number from 1 to 1440"),
             (
                 "http --only a",
                 "option `--only`: must be --quick, --rounds N, --seconds S or --out DIR",

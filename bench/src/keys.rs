@@ -4,9 +4,13 @@
 use crate::contenders::Key;
 
 /// A small generator: the walks must be the same in every run.
-struct SplitMix(u64);
+pub(crate) struct SplitMix(u64);
 
 impl SplitMix {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -16,8 +20,14 @@ impl SplitMix {
     }
 
     /// Uniform in `0..bound`; the bias of the multiplication is below 2^-40 here.
-    fn below(&mut self, bound: usize) -> usize {
+    pub(crate) fn below(&mut self, bound: usize) -> usize {
         ((u128::from(self.next()) * bound as u128) >> 64) as usize
+    }
+
+    pub(crate) fn shuffle<T>(&mut self, items: &mut [T]) {
+        for i in (1..items.len()).rev() {
+            items.swap(i, self.below(i + 1));
+        }
     }
 
     /// Uniform in `0.0..1.0`.
@@ -38,11 +48,8 @@ pub(crate) fn hot() -> Vec<Key> {
 
 /// The keys `first..first + count`, each once, in an order that depends on `seed`.
 pub(crate) fn shuffled(first: usize, count: usize, seed: u64) -> Vec<Key> {
-    let mut random = SplitMix(seed);
     let mut numbers: Vec<usize> = (first..first + count).collect();
-    for i in (1..numbers.len()).rev() {
-        numbers.swap(i, random.below(i + 1));
-    }
+    SplitMix::new(seed).shuffle(&mut numbers);
     numbers.into_iter().map(key).collect()
 }
 
@@ -56,7 +63,7 @@ pub(crate) fn zipf(count: usize, seed: u64) -> Vec<Key> {
             total
         })
         .collect();
-    let mut random = SplitMix(seed);
+    let mut random = SplitMix::new(seed);
     let mut draw = || {
         let point = random.fraction() * total;
         sums.partition_point(|sum| *sum <= point)

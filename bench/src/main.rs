@@ -1,7 +1,7 @@
 //! tollgate beside its peers: speed, memory, cleaning, tails, instructions.
 //!
-//! `cargo run --release --features heap -- memory [--quick]` measures all and writes a table and a
-//! plot under bench/results; `-- redis` does the same on a Redis server, `-- http` in a web server,
+//! `cargo run --release --features heap -- memory [--quick]` measures all and writes tables and
+//! plots under bench/results; `-- matrix` only its matrix of keys and limits; `-- redis` does the same on a Redis server, `-- http` in a web server,
 //! `-- server` of the server itself, `-- stores` of all stores, `-- cluster` of many nodes;
 //! `-- instructions` counts only the instructions of one hit.
 #![expect(
@@ -18,6 +18,7 @@ mod http;
 mod instructions;
 mod keys;
 mod machine;
+mod matrix;
 mod measure;
 mod paired;
 mod redis;
@@ -64,7 +65,12 @@ fn main() -> ExitCode {
 
 fn run(command: Command) -> Outcome<()> {
     match command {
-        Command::Memory { size, out } => memory(&size, &out),
+        Command::Memory { size, matrix, out } => {
+            matrix::run(&matrix, &out)?;
+            memory(&size, &out)
+        }
+        Command::Matrix { size, out } => matrix::run(&size, &out),
+        Command::MatrixBytes(arguments) => matrix::child(&arguments),
         Command::Redis { size, out } => redis::run(&size, &out),
         Command::Http { size, out } => http::run(&size, &out),
         Command::Server { size, out } => server::run(&size, &out),

@@ -26,7 +26,7 @@ pub(crate) fn bench(arguments: &[String]) -> Outcome {
     // program beside its own.
     let mut command = cargo(["run", "--release", "--manifest-path", "bench/Cargo.toml"]);
     command.arg("--target-dir").arg(workspace::target_dir(""));
-    if name == Some("memory") {
+    if matches!(name, Some("memory" | "matrix")) {
         command.args(["--features", "heap"]);
     }
     run(command.arg("--").args(arguments))

@@ -1,5 +1,6 @@
 //! The servers and the questions.
 
+use super::dashboard::Dashboard;
 use super::process::Server;
 use super::protobuf::Message;
 use super::turn::{self, Turn};
@@ -7,6 +8,7 @@ use crate::Outcome;
 use std::time::Duration;
 
 pub(crate) const TOLLGATE: &str = "tollgate";
+pub(crate) const ON_REDIS: &str = "tollgate on Redis";
 pub(crate) const REDIS: &str = "Redis";
 pub(crate) const THROTTLECRAB: &str = "throttlecrab-server";
 
@@ -19,11 +21,29 @@ pub(crate) enum Scene {
     /// The client pauses between requests, so that all servers have the same load.
     Rested,
     Grpc,
+    /// The same port on memory and on Redis.
+    SharedResp,
+    SharedHttp,
+    SharedGrpc,
+    /// With an open dashboard and without.
+    Watched,
 }
 
 impl Scene {
-    pub(crate) const ALL: [Scene; 5] =
-        [Scene::Resp, Scene::Pipelined, Scene::Http, Scene::Rested, Scene::Grpc];
+    pub(crate) const ALL: [Scene; 9] = [
+        Scene::Resp,
+        Scene::Pipelined,
+        Scene::Http,
+        Scene::Rested,
+        Scene::Grpc,
+        Scene::SharedResp,
+        Scene::SharedHttp,
+        Scene::SharedGrpc,
+        Scene::Watched,
+    ];
+
+    /// The scenes that compare tollgate on Redis with tollgate on memory.
+    pub(crate) const SHARED: [Scene; 3] = [Scene::SharedResp, Scene::SharedHttp, Scene::SharedGrpc];
 
     pub(crate) fn title(self) -> &'static str {
         match self {
@@ -32,6 +52,20 @@ impl Scene {
             Scene::Http => "HTTP, JSON, 50 connections",
             Scene::Rested => "HTTP, JSON, 50 connections that rest 1 to 3 ms after each answer",
             Scene::Grpc => "gRPC, 16 connections with 8 streams each",
+            Scene::SharedResp => {
+                "RESP, one at a time on each of 64 connections, on memory and on Redis"
+            }
+            Scene::SharedHttp => "HTTP, JSON, 64 connections, on memory and on Redis",
+            Scene::SharedGrpc => "gRPC, 64 connections, on memory and on Redis",
+            Scene::Watched => "RESP, 16 in a pipeline on each of 50 connections, with a dashboard",
+        }
+    }
+
+    fn connections(self) -> usize {
+        match self {
+            Scene::SharedResp | Scene::SharedHttp | Scene::SharedGrpc => 64,
+            Scene::Grpc => 16,
+            _ => 50,
         }
     }
 }
@@ -42,6 +76,8 @@ pub(crate) struct Contender {
     pub(crate) title: &'static str,
     pub(crate) scene: Scene,
     pub(crate) shape: Shape,
+    /// Whether a dashboard is open meanwhile.
+    pub(crate) watched: bool,
     ask: Ask,
 }
 
@@ -61,6 +97,8 @@ enum Ask {
     Message(&'static str, fn() -> Message),
 }
 
+const ALLOW: &str = "TG.ALLOW 10000/minute key:__rand_int__";
+
 /// 100,000 keys, each with a limit that this is far below.
 pub(crate) fn all() -> Vec<Contender> {
     let mut all = Vec::new();
@@ -69,16 +107,11 @@ pub(crate) fn all() -> Vec<Contender> {
         let crab = "THROTTLE key:__rand_int__ 1000 10000 60";
         for (server, title, shape, words) in [
             (REDIS, "Redis INCR", Shape::Number, "INCR key:__rand_int__"),
-            (
-                TOLLGATE,
-                "tollgate TG.ALLOW",
-                Shape::Number,
-                "TG.ALLOW 10000/minute key:__rand_int__",
-            ),
+            (TOLLGATE, "tollgate TG.ALLOW", Shape::Number, ALLOW),
             (TOLLGATE, "tollgate CL.THROTTLE", Shape::Fields, cell),
             (THROTTLECRAB, "throttlecrab THROTTLE", Shape::Fields, crab),
         ] {
-            all.push(Contender { server, title, scene, shape, ask: Ask::Command(words) });
+            all.push(Contender::new(server, title, scene, shape, Ask::Command(words)));
         }
     }
     let ours = r#"{"limit":"10000/minute burst=1000","key":"KEY"}"#;
@@ -89,8 +122,7 @@ pub(crate) fn all() -> Vec<Contender> {
         (THROTTLECRAB, "throttlecrab /throttle", "/throttle", theirs),
     ] {
         for scene in [Scene::Http, Scene::Rested] {
-            let (shape, ask) = (Shape::Fields, Ask::Json(path, body));
-            all.push(Contender { server, title, scene, shape, ask });
+            all.push(Contender::new(server, title, scene, Shape::Fields, Ask::Json(path, body)));
         }
     }
     let rls = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
@@ -99,7 +131,21 @@ pub(crate) fn all() -> Vec<Contender> {
         (TOLLGATE, "tollgate ShouldRateLimit", Ask::Message(rls, should_rate_limit)),
         (THROTTLECRAB, "throttlecrab Throttle", Ask::Message(throttle, their_throttle)),
     ] {
-        all.push(Contender { server, title, scene: Scene::Grpc, shape: Shape::Fields, ask });
+        all.push(Contender::new(server, title, Scene::Grpc, Shape::Fields, ask));
+    }
+    for (server, title) in [(TOLLGATE, "on memory"), (ON_REDIS, "on Redis")] {
+        for (scene, ask) in [
+            (Scene::SharedResp, Ask::Command(ALLOW)),
+            (Scene::SharedHttp, Ask::Json("/v1/hit", ours)),
+            (Scene::SharedGrpc, Ask::Message(rls, should_rate_limit)),
+        ] {
+            all.push(Contender::new(server, title, scene, Shape::Fields, ask));
+        }
+    }
+    for (title, watched) in [("no dashboard", false), ("a dashboard is open", true)] {
+        let ask = Ask::Command(ALLOW);
+        let contender = Contender::new(TOLLGATE, title, Scene::Watched, Shape::Number, ask);
+        all.push(Contender { watched, ..contender });
     }
     all
 }
@@ -118,18 +164,33 @@ fn their_throttle() -> Message {
 }
 
 impl Contender {
+    fn new(
+        server: &'static str,
+        title: &'static str,
+        scene: Scene,
+        shape: Shape,
+        ask: Ask,
+    ) -> Contender {
+        Contender { server, title, scene, shape, watched: false, ask }
+    }
+
     pub(crate) fn turn(&self, server: &Server, span: Duration) -> Outcome<Turn> {
+        let _dashboard = if self.watched { Some(Dashboard::open(server.admin)?) } else { None };
+        let connections = self.scene.connections();
         let turn = match &self.ask {
             Ask::Command(words) => {
-                let pipeline = if self.scene == Scene::Pipelined { 16 } else { 1 };
-                turn::redis_benchmark(server.resp, words, pipeline, span)
+                let pipelined = matches!(self.scene, Scene::Pipelined | Scene::Watched);
+                let pipeline = if pipelined { 16 } else { 1 };
+                turn::redis_benchmark(server.resp, words, (connections, pipeline), span)
             }
             Ask::Json(path, body) => {
                 let rests = self.scene == Scene::Rested;
-                turn::wrk(server.http, (path, body), rests, span)
+                turn::wrk(server.http, (path, body), (connections, rests), span)
             }
             Ask::Message(path, message) => {
-                turn::h2load(server.grpc, path, &message().framed(), span)
+                let streams = if self.scene == Scene::Grpc { 8 } else { 1 };
+                let body = message().framed();
+                turn::h2load(server.grpc, (path, &body), (connections, streams), span)
             }
         };
         turn.map_err(|error| format!("{}: {error}", self.title).into())

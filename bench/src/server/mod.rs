@@ -2,6 +2,7 @@
 //! third-party client.
 
 mod contenders;
+mod dashboard;
 mod idle;
 mod plot;
 mod process;
@@ -76,7 +77,10 @@ impl Results {
     /// The row of tollgate with the most similar questions and answers.
     fn ours(&self, theirs: &Row) -> Option<&Row> {
         let Contender { scene, shape, .. } = theirs.contender;
-        let ours = |row: &&Row| row.contender.server == TOLLGATE && row.contender.scene == scene;
+        let ours = |row: &&Row| {
+            let Contender { server, watched, .. } = row.contender;
+            server == TOLLGATE && !watched && row.contender.scene == scene
+        };
         self.rows.iter().filter(ours).find(|row| row.contender.shape == shape)
     }
 }

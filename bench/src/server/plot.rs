@@ -1,7 +1,7 @@
 //! The plot of the servers.
 
 use super::Results;
-use super::contenders::{REDIS, Scene, TOLLGATE};
+use super::contenders::{ON_REDIS, REDIS, Scene, TOLLGATE};
 use crate::svg::{Bar, Look, Panel, picture};
 
 pub(crate) fn plot(results: &Results) -> String {
@@ -17,7 +17,8 @@ pub(crate) fn plot(results: &Results) -> String {
             Panel { title: format!("{}: 1,000/s", scene.title()), bars: bars.collect(), end: None }
         })
         .collect();
-    let held = results.idle.iter().map(|held| Bar {
+    let resp = results.idle.iter().filter(|held| held.port == "RESP");
+    let held = resp.map(|held| Bar {
         title: held.server,
         look: look(held.server),
         value: held.resident / 1e6,
@@ -36,7 +37,7 @@ pub(crate) fn plot(results: &Results) -> String {
 
 fn look(server: &str) -> Look {
     match server {
-        TOLLGATE => Look::Ours,
+        TOLLGATE | ON_REDIS => Look::Ours,
         REDIS => Look::Floor,
         _ => Look::Peer,
     }

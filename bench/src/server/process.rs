@@ -1,6 +1,6 @@
 //! The servers, each in a separate process on free ports of the loopback.
 
-use super::contenders::{REDIS, THROTTLECRAB, TOLLGATE};
+use super::contenders::{ON_REDIS, REDIS, THROTTLECRAB, TOLLGATE};
 use crate::Outcome;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -18,6 +18,8 @@ pub(crate) struct Server {
     pub(crate) resp: SocketAddr,
     pub(crate) http: SocketAddr,
     pub(crate) grpc: SocketAddr,
+    /// The dashboard; only tollgate has one.
+    pub(crate) admin: SocketAddr,
     child: Child,
 }
 
@@ -25,7 +27,9 @@ pub(crate) struct Servers(Vec<Server>);
 
 impl Servers {
     pub(crate) fn start() -> Outcome<Servers> {
-        let mut servers = vec![tollgate()?, redis()?];
+        let redis = redis()?;
+        let shared = format!("redis://{}", redis.resp);
+        let mut servers = vec![tollgate(TOLLGATE, "memory:")?, tollgate(ON_REDIS, &shared)?, redis];
         servers.extend(throttlecrab()?);
         Ok(Servers(servers))
     }
@@ -39,12 +43,14 @@ impl Servers {
     }
 
     pub(crate) fn versions(&self) -> impl Iterator<Item = String> {
-        self.iter().filter(|server| server.name != TOLLGATE).map(|server| server.version.clone())
+        self.iter()
+            .filter(|server| ![TOLLGATE, ON_REDIS].contains(&server.name))
+            .map(|server| server.version.clone())
     }
 }
 
 /// The binary beside this one: `cargo xtask bench server` has built it.
-fn tollgate() -> Outcome<Server> {
+fn tollgate(name: &'static str, store: &str) -> Outcome<Server> {
     let program = std::env::current_exe()?.with_file_name("tollgate");
     if !program.exists() {
         return Err(format!(
@@ -53,12 +59,19 @@ fn tollgate() -> Outcome<Server> {
         )
         .into());
     }
-    Server::start(TOLLGATE, &program, |command, [resp, http, grpc]| {
-        command.arg("serve").args(["--admin", "off"]);
-        for (name, address) in [("--resp", resp), ("--http", http), ("--grpc", grpc)] {
+    // The deadline is far: a busy machine must end no call.
+    let config = std::env::temp_dir().join(format!("tollgate-bench-{}.toml", std::process::id()));
+    std::fs::write(&config, "[store]\ndeadline = \"2s\"\n")?;
+    let server = Server::start(name, &program, |command, [resp, http, grpc, admin]| {
+        command.args(["serve", "--store", store, "--config"]).arg(&config);
+        for (name, address) in
+            [("--resp", resp), ("--http", http), ("--grpc", grpc), ("--admin", admin)]
+        {
             command.args([name, &address.to_string()]);
         }
-    })
+    });
+    std::fs::remove_file(config)?;
+    server
 }
 
 fn redis() -> Outcome<Server> {
@@ -90,17 +103,21 @@ impl Server {
     fn start(
         name: &'static str,
         program: &Path,
-        arguments: impl FnOnce(&mut Command, [SocketAddr; 3]),
+        arguments: impl FnOnce(&mut Command, [SocketAddr; 4]),
     ) -> Outcome<Server> {
         let version = said(program, "--version").unwrap_or_else(|| name.to_owned());
-        let addresses = [free()?, free()?, free()?];
+        let addresses = [free()?, free()?, free()?, free()?];
         let mut command = Command::new(program);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         arguments(&mut command, addresses);
         let child = command.spawn().map_err(|error| format!("{}: {error}", program.display()))?;
-        let [resp, http, grpc] = addresses;
-        let server = Server { name, version, resp, http, grpc, child };
-        let all = if name == REDIS { &addresses[..1] } else { &addresses[..] };
+        let [resp, http, grpc, admin] = addresses;
+        let server = Server { name, version, resp, http, grpc, admin, child };
+        let all = match name {
+            REDIS => &addresses[..1],
+            THROTTLECRAB => &addresses[..3],
+            _ => &addresses[..],
+        };
         for address in all {
             server.wait_for(*address)?;
         }

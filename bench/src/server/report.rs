@@ -22,6 +22,8 @@ const HOW: &str = "\
 - Without rest every server gets as much as it can bear, and the faster one more: there a tail is made of the moments in which the machine takes a core away from server or client. With rests all have
   the same to do.
 - Waits with a pipeline are those of a whole pipeline.
+- On memory and on Redis: the same program twice; its Redis is the one of the other rows. Client, tollgate and Redis share two cores there.
+- A dashboard is one open stream of events. Its rows ask the same server, in turns.
 - Idle connections have asked once and then nothing; memory is that of the whole process, after all that was measured before.
 ";
 
@@ -68,7 +70,7 @@ fn speed(results: &Results, scene: Scene) -> Table {
 fn idle(results: &Results) -> Table {
     let rows = results.idle.iter().map(|held| {
         vec![
-            held.server.to_owned(),
+            format!("{}, {}", held.server, held.port),
             held.connections.to_string(),
             format!("{:.0}", held.resident / 1e6),
             format!("{:.1}", held.added / 1e3 / held.connections as f64),

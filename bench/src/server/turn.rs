@@ -25,22 +25,36 @@ const GUESS: [(usize, f64); 2] = [(1, 60_000.0), (16, 600_000.0)];
 pub(crate) fn redis_benchmark(
     address: SocketAddr,
     words: &str,
-    pipeline: usize,
+    (connections, pipeline): (usize, usize),
     span: Duration,
 ) -> Outcome<Turn> {
+    let ask = |count| ask_redis(address, words, (connections, pipeline), count);
     let guess = GUESS.iter().find(|(known, _)| *known == pipeline).map_or(1e5, |(_, rate)| *rate);
     // A slow server gets fewer, as a first short run shows.
-    let look = ask_redis(address, words, pipeline, (guess * span.as_secs_f64() / 20.0) as usize)?;
-    let count = (look.rate.min(2.0 * guess) * span.as_secs_f64()) as usize;
-    let turn = ask_redis(address, words, pipeline, count)?;
+    let look = ask((guess * span.as_secs_f64() / 20.0) as usize)?;
+    let turn = ask((look.rate.min(2.0 * guess) * span.as_secs_f64()) as usize)?;
     Ok(Turn { asked: turn.asked + look.asked, ..turn })
 }
 
-fn ask_redis(address: SocketAddr, words: &str, pipeline: usize, count: usize) -> Outcome<Turn> {
+fn ask_redis(
+    address: SocketAddr,
+    words: &str,
+    (connections, pipeline): (usize, usize),
+    count: usize,
+) -> Outcome<Turn> {
     let count = count.max(5_000);
     let output = Command::new("redis-benchmark")
-        .args(["-h", "127.0.0.1", "-p", &address.port().to_string(), "-c", "50", "-r", KEYS])
-        .args(["-P", &pipeline.to_string(), "-n", &count.to_string(), "--precision", "3"])
+        .args(["-h", "127.0.0.1", "-p", &address.port().to_string(), "-r", KEYS])
+        .args([
+            "-c",
+            &connections.to_string(),
+            "-P",
+            &pipeline.to_string(),
+            "-n",
+            &count.to_string(),
+            "--precision",
+            "3",
+        ])
         .args(words.split(' '))
         .output()
         .map_err(|error| format!("redis-benchmark: {error} (apt install redis-tools)"))?;
@@ -90,7 +104,7 @@ end
 pub(crate) fn wrk(
     address: SocketAddr,
     (path, body): (&str, &str),
-    rests: bool,
+    (connections, rests): (usize, bool),
     span: Duration,
 ) -> Outcome<Turn> {
     let file = std::env::temp_dir().join(format!("tollgate-bench-{}.lua", std::process::id()));
@@ -99,7 +113,7 @@ pub(crate) fn wrk(
     std::fs::write(&file, script)?;
     let seconds = format!("{}s", span.as_secs().max(1));
     let output = Command::new("wrk")
-        .args(["-t1", "-c50", "-d", &seconds, "-s"])
+        .args(["-t1", &format!("-c{connections}"), "-d", &seconds, "-s"])
         .arg(&file)
         .arg(format!("http://{address}"))
         .output()
@@ -123,8 +137,8 @@ fn figures(said: &str) -> Option<[f64; 6]> {
 
 pub(crate) fn h2load(
     address: SocketAddr,
-    path: &str,
-    message: &[u8],
+    (path, message): (&str, &[u8]),
+    (connections, streams): (usize, usize),
     span: Duration,
 ) -> Outcome<Turn> {
     let file =
@@ -133,7 +147,8 @@ pub(crate) fn h2load(
     std::fs::write(&body, message)?;
     let _ = std::fs::remove_file(&log);
     let output = Command::new("h2load")
-        .args(["-c16", "-m8", "-t1", "-D", &span.as_secs().max(1).to_string()])
+        .args([format!("-c{connections}"), format!("-m{streams}"), "-t1".to_owned()])
+        .args(["-D", &span.as_secs().max(1).to_string()])
         .args(["-H", "content-type: application/grpc", "-H", "te: trailers", "-d"])
         .arg(&body)
         .arg(format!("--log-file={}", log.display()))
