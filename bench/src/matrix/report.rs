@@ -189,7 +189,8 @@ fn targets(results: &Results) -> Vec<Target> {
         Target {
             goal: "Atomic: two threads at least 1.6x one in every cell".to_owned(),
             reached: times(scaled),
-            met: (scaled >= 1.6 || undisturbed).then_some(scaled >= 1.6),
+            // CPU time leaves out that threads wait for each other.
+            met: undisturbed.then_some(scaled >= 1.6),
         },
         in_all("Memory: at least as fast as governor in every cell", |line| line.memory()),
     ];

@@ -11,7 +11,7 @@ use crate::table::Table;
 const HOW: &str = "\
 ## How it is measured
 
-- Each server is a process of its own on the loopback of this machine, with its defaults; the clients are redis-benchmark, wrk with one thread and h2load
+- Each server is a process of its own on the loopback of this machine, with its defaults, but for tollgate's deadline of two seconds; the clients are redis-benchmark, wrk with one thread and h2load
   with one thread, on the same cores.
 - All contenders take turns in every round, in both directions. Figures are those of the round in the middle, CPU times the least of all.
 - Contenders are compared within each round: what disturbs it meets both. Of these quotients the one in the middle is told, and in brackets where that would be for 19 of 20 runs
